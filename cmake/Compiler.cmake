@@ -1,0 +1,22 @@
+# Warnings, sanitizers, compiler cache: what every target of this project is compiled with.
+option(DTRAIN_WERROR "Treat warnings as errors" OFF)
+set(DTRAIN_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
+
+add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor)
+if(DTRAIN_WERROR)
+  add_compile_options(-Werror)
+endif()
+if(DTRAIN_SANITIZE)
+  add_compile_options(-fsanitize=${DTRAIN_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${DTRAIN_SANITIZE})
+endif()
+
+find_program(CCACHE ccache)
+if(CCACHE)
+  # A precompiled header needs these two, or ccache passes every file by.
+  set(ENV{CCACHE_SLOPPINESS} pch_defines,time_macros,include_file_mtime,include_file_ctime)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
+  add_compile_options($<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>)
+endif()

@@ -1,0 +1,11 @@
+# The distribution's libraries (scripts/setup.sh installs them).
+find_package(Threads REQUIRED)
+find_package(PkgConfig REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
+find_package(OpenCV REQUIRED COMPONENTS core imgproc)
+find_package(nlohmann_json REQUIRED)
+find_package(OpenSSL REQUIRED COMPONENTS Crypto)
+find_package(gflags REQUIRED)
+pkg_check_modules(glog REQUIRED IMPORTED_TARGET libglog)
+find_package(GTest REQUIRED)

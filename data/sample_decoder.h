@@ -1,0 +1,42 @@
+// From a record's bytes to one row of a batch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace dtrain::data {
+
+enum class ElementType { kUInt8, kInt32, kInt64, kFloat32 };
+
+// One named tensor of a batch: its rows have this type and shape.
+struct Field {
+  std::string name;
+  ElementType type;
+  std::vector<int64_t> row_shape;
+};
+
+// One element of a batch, as the sampler chose it.
+struct SampleRef {
+  int64_t index = 0;  // position in the RecordSource
+  int64_t epoch = 0;  // which pass over the data: keys the random draws
+  bool operator==(const SampleRef&) const = default;
+};
+
+// Decodes records of one format. Pure: the same bytes and the same SampleRef give the same rows, on any rank and thread.
+class SampleDecoder {
+ public:
+  virtual ~SampleDecoder() = default;
+
+  // The tensors this decoder fills, besides `labels` and `index` (int64, one element a row), which the loader adds.
+  virtual std::vector<Field> fields() const = 0;
+
+  // Writes one row of each field (rows[i] belongs to fields()[i]). Throws DataError on bytes that cannot be decoded;
+  // rows may then be partly written. Safe to call from many threads at once.
+  virtual void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
+                      std::span<const std::span<std::byte>> rows) const = 0;
+};
+
+}  // namespace dtrain::data

@@ -1,0 +1,131 @@
+// The configuration: plain structs, one section per concern, filled from the command line (flags.h), checked once
+// (problems.h) and const from then on. An empty optional means: not said on the command line, derived or defaulted later.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtrain::config {
+
+struct DataConfig {
+  std::string dir;
+  std::string format = "auto";  // auto | imagefolder | safetensors | synthetic
+  std::string train_split = "train";
+  std::string val_split = "val";
+  int64_t workers = 0;  // decode threads of this rank; 0: the cores it may use
+  int64_t prefetch_batches = 4;
+  std::string shuffle = "global";    // global | none
+  std::string last_batch = "stream";  // stream | drop
+  double max_bad_records = 1e-4;     // fraction of the records
+  bool strict = false;
+  bool allow_dataset_change = false;
+};
+
+struct ImageConfig {
+  int64_t size = 224;
+  int64_t eval_resize = 0;  // pixels of the short side; 0: size / 0.875
+  std::string interpolation = "bilinear";  // bilinear | bicubic
+  std::vector<double> mean = {0.485, 0.456, 0.406};
+  std::vector<double> std = {0.229, 0.224, 0.225};
+  std::string augment = "auto";  // auto | none | basic; auto: basic for image files, none for tensors
+};
+
+struct ModelConfig {
+  std::string name = "resnet50";
+  int64_t num_classes = 0;  // 0: as many as the data has
+  std::string init_weights;
+  std::string weights_naming = "auto";  // auto | torchvision
+  bool strict_weights = true;
+  bool zero_init_residual = false;
+  bool channels_last = true;
+};
+
+struct BatchConfig {
+  std::optional<int64_t> batch_size;  // per device and micro-step
+  std::optional<int64_t> global_batch_size;
+  std::optional<int64_t> grad_accum_steps;
+  double epochs = 90;
+  std::optional<int64_t> max_steps;
+  int64_t seed = 0;
+};
+
+struct OptimizerConfig {
+  std::string name = "sgd";
+  double lr = 0.1;          // peak
+  double lr_base_batch = 0;  // > 0: the peak is lr × global batch / lr_base_batch
+  double momentum = 0.9;
+  bool nesterov = false;
+  double weight_decay = 1e-4;
+  bool decay_norm_and_bias = true;
+  double clip_norm = 0;  // 0: no clipping
+  double label_smoothing = 0;
+};
+
+struct ScheduleConfig {
+  std::string name = "poly";  // poly | cosine | step | exponential | constant
+  double warmup_epochs = 0;
+  std::optional<int64_t> warmup_steps;
+  double warmup_start_lr = 0;
+  double poly_power = 2;
+  double end_lr = 0;
+  double decay_factor = 0.1;
+  double decay_epochs = 30;
+  std::optional<int64_t> schedule_steps;
+};
+
+struct PrecisionConfig {
+  std::string name = "fp32";  // fp32 | bf16
+};
+
+struct RanksConfig {
+  std::string nproc_per_node = "";  // auto | N; empty: not said
+  std::optional<int64_t> rank;
+  std::optional<int64_t> world_size;
+  std::optional<int64_t> local_rank;
+  std::string master_addr;
+  std::optional<int64_t> master_port;
+  std::string backend = "auto";  // auto | nccl | gloo
+  double bucket_cap_mb = 25;
+  bool sync_bn = false;
+  double init_timeout_seconds = 300;
+  double comm_timeout_seconds = 600;
+};
+
+struct RunConfig {
+  std::string mode = "train";  // train | eval | predict
+  std::string input;
+  std::string output;
+  bool dry_run = false;
+  bool print_config = false;
+  std::string dir;
+  std::string resume = "auto";  // auto | none | a checkpoint's folder
+  double save_every_epochs = 1;
+  double save_every_seconds = 0;  // 0: by epochs only
+  int64_t keep_checkpoints = 3;
+  double eval_every_epochs = 1;  // 0: at the end only
+  int64_t limit_train_steps = 0;  // 0: no limit
+  int64_t limit_val_steps = 0;
+};
+
+struct ReportConfig {
+  std::string log_format = "auto";  // auto | bar | table | json
+  int64_t log_interval = 20;        // steps
+  bool clear_log = false;
+};
+
+struct Config {
+  RunConfig run;
+  DataConfig data;
+  ImageConfig image;
+  ModelConfig model;
+  BatchConfig batch;
+  OptimizerConfig optimizer;
+  ScheduleConfig schedule;
+  PrecisionConfig precision;
+  RanksConfig ranks;
+  ReportConfig report;
+};
+
+}  // namespace dtrain::config
