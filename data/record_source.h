@@ -28,6 +28,9 @@ class RecordSource {
   // Class names in label order; empty where the format has none.
   virtual const std::vector<std::string>& class_names() const = 0;
 
+  // Number of classes: labels are below it. 0 where the format has no labels.
+  virtual int64_t num_classes() const { return static_cast<int64_t>(class_names().size()); }
+
   // Hex digest over the names and sizes of the files (not their times): equal data, equal fingerprint.
   virtual std::string fingerprint() const = 0;
 };

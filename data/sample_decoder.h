@@ -25,7 +25,8 @@ struct SampleRef {
   bool operator==(const SampleRef&) const = default;
 };
 
-// Decodes records of one format. Pure: the same bytes and the same SampleRef give the same rows, on any rank and thread.
+// Decodes records of one format. Pure: the same bytes and the same SampleRef give the same rows, on any rank and
+// thread.
 class SampleDecoder {
  public:
   virtual ~SampleDecoder() = default;

@@ -1,0 +1,46 @@
+// One folder per class, one file per image: torchvision's ImageFolder, same classes, same order, same indices.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/record_source.h"
+
+namespace dtrain::data {
+
+// The folder of one split below data_dir: `data_dir/split`, for "val" also `validation` and `valid`. nullopt if there
+// is none.
+std::optional<std::string> FindSplit(const std::string& data_dir, const std::string& split);
+
+// The same, but throws DataError saying what was looked for and what the layout should be.
+std::string RequireSplit(const std::string& data_dir, const std::string& split);
+
+// Files of SPLIT_DIR/CLASS/**/ with a known extension (.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp, any case).
+// Classes are the sorted folder names; within a class, folders and then files in them are sorted by name. Links are
+// followed, loops are not. Files are listed once, when it is made, and opened at each Read.
+class ImageFolder : public RecordSource {
+ public:
+  // Throws DataError where the folder is missing or has no class, or a class has no image (as torchvision does).
+  explicit ImageFolder(const std::string& split_dir);
+
+  int64_t size() const override { return static_cast<int64_t>(records_.size()); }
+  int64_t Label(int64_t index) const override { return records_[static_cast<size_t>(index)].label; }
+  std::vector<uint8_t> Read(int64_t index) const override;
+  std::string Location(int64_t index) const override;  // the file's path
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  std::string fingerprint() const override { return fingerprint_; }
+
+ private:
+  struct Record {
+    std::string name;  // relative to the split's folder
+    int32_t label;
+  };
+  std::string split_dir_;
+  std::vector<std::string> class_names_;
+  std::vector<Record> records_;
+  std::string fingerprint_;
+};
+
+}  // namespace dtrain::data

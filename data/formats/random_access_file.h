@@ -1,0 +1,35 @@
+// A file that is read at positions, with pread rather than mmap: a file that shrinks under us is then an error that can
+// be reported, not a SIGBUS.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dtrain::data {
+
+// Owns a descriptor. Const methods are safe to call from many threads at once.
+class RandomAccessFile {
+ public:
+  // Opens a regular file. Throws DataError naming the file and the system's reason.
+  explicit RandomAccessFile(const std::string& path);
+  ~RandomAccessFile();
+  RandomAccessFile(RandomAccessFile&& other) noexcept;
+  RandomAccessFile& operator=(RandomAccessFile&&) = delete;
+
+  const std::string& path() const { return path_; }
+  uint64_t size() const { return size_; }  // bytes, when it was opened
+
+  // Exactly `size` bytes from `offset`. Throws DataError on an I/O error or where the file ends before.
+  void Read(uint64_t offset, uint64_t size, void* destination) const;
+
+ private:
+  std::string path_;
+  int descriptor_;
+  uint64_t size_;
+};
+
+// The whole file. Throws DataError.
+std::vector<uint8_t> ReadWholeFile(const std::string& path);
+
+}  // namespace dtrain::data

@@ -1,0 +1,39 @@
+// Records that are pixels already: what a tensor file and synthetic data share. Decoding is a copy.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "data/sample_decoder.h"
+
+namespace dtrain::data {
+
+// How the bytes of one record are laid out.
+struct RawRows {
+  ElementType type = ElementType::kUInt8;  // kUInt8 or kFloat32
+  int64_t height = 0, width = 0;           // pixels; three channels, RGB
+  bool planar = false;                     // 3×H×W rather than H×W×3
+
+  int64_t bytes() const { return 3 * height * width * (type == ElementType::kFloat32 ? 4 : 1); }
+  bool operator==(const RawRows&) const = default;
+};
+
+// Field `images`: uint8 H×W×3 (planar records are transposed), or float32 3×H×W untouched.
+class RawRowDecoder : public SampleDecoder {
+ public:
+  // Throws DataError for float32 rows that are not planar.
+  explicit RawRowDecoder(const RawRows& rows);
+
+  std::vector<Field> fields() const override;
+  void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
+              std::span<const std::span<std::byte>> rows) const override;
+
+ private:
+  RawRows rows_;
+};
+
+// 3×H×W → H×W×3, one byte an element.
+void PlanarToInterleaved(const uint8_t* planar, int64_t height, int64_t width, uint8_t* interleaved);
+
+}  // namespace dtrain::data

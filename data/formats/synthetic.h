@@ -1,0 +1,36 @@
+// Records made up on the spot, for measuring everything but storage: a read is one memcpy from a small pool.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/formats/raw_rows.h"
+#include "data/record_source.h"
+
+namespace dtrain::data {
+
+// `size` records of random uint8 H×W×3 pixels (32 different ones) with random labels, the same for the same arguments.
+class Synthetic : public RecordSource {
+ public:
+  // All ≥ 1, else DataError.
+  Synthetic(int64_t size, int64_t num_classes, int64_t height, int64_t width, int64_t seed = 0);
+
+  int64_t size() const override { return size_; }
+  int64_t Label(int64_t index) const override;
+  std::vector<uint8_t> Read(int64_t index) const override;
+  std::string Location(int64_t index) const override;
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  int64_t num_classes() const override { return num_classes_; }
+  std::string fingerprint() const override;
+
+  const RawRows& rows() const { return rows_; }
+
+ private:
+  int64_t size_, num_classes_, seed_;
+  RawRows rows_;
+  std::vector<uint8_t> pool_;
+  std::vector<std::string> class_names_;  // empty
+};
+
+}  // namespace dtrain::data

@@ -1,0 +1,53 @@
+// Encoded image → one square row of pixels: for training a random crop, resized and perhaps mirrored; for evaluation
+// the centre. Only the region that the crop needs is decoded where the format allows it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "data/formats/raw_rows.h"
+#include "data/image/resize.h"
+#include "data/sample_decoder.h"
+
+namespace dtrain::data {
+
+enum class Augment {
+  kNone,   // short side to eval_resize, centre crop of image_size: as in evaluation
+  kBasic,  // torchvision's RandomResizedCrop(image_size) and RandomHorizontalFlip
+};
+
+// The values of --augment (auto is the trainer's to resolve). Throws std::invalid_argument on any other word.
+Augment AugmentFromName(std::string_view name);  // none | basic
+
+struct ImageDecoderOptions {
+  int64_t image_size = 224;  // S, pixels
+  int64_t eval_resize = 0;   // short side, pixels; 0: image_size / 0.875, rounded
+  Interpolation interpolation = Interpolation::kBilinear;
+  Augment augment = Augment::kNone;
+  int64_t seed = 0;
+};
+
+// Field `images`: uint8 S×S×3, RGB.
+class ImageDecoder : public SampleDecoder {
+ public:
+  // Records are image files (JPEG, PNG, BMP, PNM, TIFF, WebP: recognised by content).
+  explicit ImageDecoder(const ImageDecoderOptions& options);
+  // Records are raw uint8 pixels of one size. Throws DataError for float32 rows.
+  ImageDecoder(const ImageDecoderOptions& options, const RawRows& rows);
+
+  std::vector<Field> fields() const override;
+  void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
+              std::span<const std::span<std::byte>> rows) const override;
+
+ private:
+  void DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const;
+  void DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const;
+
+  ImageDecoderOptions options_;
+  std::optional<RawRows> raw_rows_;
+};
+
+}  // namespace dtrain::data

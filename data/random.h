@@ -1,0 +1,53 @@
+// Random draws that depend on what they are for, not on when they are made: Philox4x32-10 (Salmon et al., "Parallel
+// random numbers: as easy as 1, 2, 3", SC 2011), keyed by the seed and counted by (epoch, sample, repeat, stream).
+// Hence any thread on any rank draws the same numbers for the same sample, and a resumed run needs no saved state.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace dtrain::data {
+
+// The bijection itself: ten rounds over a counter of four words with a key of two.
+std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+
+// What numbers are drawn for. The values are part of the reproducibility contract: append, never renumber.
+enum class RandomStream : uint8_t {
+  kPermutation = 0,  // the order of samples in an epoch
+  kAugment = 1,      // crop and flip of one sample
+  kReplacement = 2,  // which sample stands in for an unreadable one
+  kSynthetic = 3,    // pixels and labels of synthetic data
+};
+
+// What one generator is keyed by. Taken modulo: epoch 2^24, sample 2^48, repeat 2^16.
+struct RandomKey {
+  int64_t seed = 0;
+  int64_t epoch = 0;
+  int64_t sample = 0;
+  int64_t repeat = 0;
+  RandomStream stream = RandomStream::kAugment;
+};
+
+// A sequence of draws for one key. Cheap to make, to copy and to throw away; 2^34 words long.
+class RandomGenerator {
+ public:
+  explicit RandomGenerator(const RandomKey& key);
+
+  uint32_t Next32();
+  uint64_t Next64();
+  float UniformFloat();                     // [0, 1), 24 bits
+  double Uniform(double low, double high);  // [low, high), 53 bits
+  int64_t Below(int64_t n);                 // [0, n) without bias; n ≥ 1
+
+ private:
+  std::array<uint32_t, 2> key_;
+  std::array<uint32_t, 4> counter_;  // [0] counts blocks
+  std::array<uint32_t, 4> block_{};
+  int used_ = 4;  // words of block_ given out
+};
+
+// The order of n samples in one epoch (Fisher–Yates).
+std::vector<int64_t> Permutation(int64_t n, int64_t seed, int64_t epoch);
+
+}  // namespace dtrain::data
