@@ -1,0 +1,75 @@
+// Saves while training goes on: one background thread publishes snapshots, so that the loop waits only for the copy to
+// host memory and, if saves come faster than the disk, for the previous save.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "trainer/checkpoint/store.h"
+
+namespace dtrain::checkpoint {
+
+struct AsyncWriterOptions {
+  int64_t keep_checkpoints = 3;
+  int attempts = 3;                // per save, each from the beginning
+  double retry_pause_seconds = 1;  // between attempts
+  Metadata model_metadata;         // of <run_dir>/model.safetensors; no time stamps: equal runs, equal bytes
+  std::function<void(const std::string&)> warn = [](const std::string&) {};  // called on the background thread
+};
+
+// All public methods are for one thread (the loop's) but the two const ones, which any thread may call.
+class AsyncWriter {
+ public:
+  AsyncWriter(Store store, AsyncWriterOptions options);
+  // Finishes the pending save. A failure that nobody has heard of yet goes to `warn`.
+  ~AsyncWriter();
+  AsyncWriter(const AsyncWriter&) = delete;
+  AsyncWriter& operator=(const AsyncWriter&) = delete;
+
+  // Takes the snapshot and returns, after waiting for the previous save. The thread publishes it, reads it back, prunes
+  // old checkpoints and replaces <run_dir>/model.safetensors with its model tensors. Throws what the previous save
+  // failed with (StorageError), before taking the new one.
+  void Save(Snapshot snapshot);
+
+  // Returns when everything is on the disk. Throws what the pending save failed with (StorageError).
+  void Wait();
+
+  // Since the last save that succeeded, or since construction (monotonic clock).
+  double seconds_since_last_success() const;
+
+  // What is being written right now and for how long: for a watchdog that names the path of a hanging file system.
+  struct Activity {
+    std::filesystem::path path;
+    double seconds = 0;
+  };
+  std::optional<Activity> current() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Run();
+  void SaveWithRetries(const Snapshot& snapshot);
+  void SaveOnce(const Snapshot& snapshot);
+  void WaitUntilIdle(std::unique_lock<std::mutex>& lock);
+
+  Store store_;
+  const AsyncWriterOptions options_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Snapshot> pending_;  // set from Save until the thread is done with it
+  bool stopping_ = false;
+  std::exception_ptr failure_;
+  Clock::time_point last_success_ = Clock::now();
+  Clock::time_point started_;
+  std::thread thread_;  // last: starts when everything above is ready
+};
+
+}  // namespace dtrain::checkpoint

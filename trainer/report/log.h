@@ -1,0 +1,18 @@
+// Diagnostics for people, to stderr and optionally a file: a thin front for glog, so that one file includes it (its
+// macros clash with those of torch).
+#pragma once
+
+#include <string>
+
+namespace dtrain::report {
+
+// Once per process, before the first line. With more than one rank each line is prefixed by "[rank N]". A directory
+// (created if need be) adds <directory>/rank-N.log with everything, and ranks other than 0 then show only warnings and
+// errors on stderr. An empty directory: stderr only.
+void InitializeLogging(int rank, int world_size, const std::string& log_directory);
+
+void LogInfo(const std::string& message);
+void LogWarning(const std::string& message);
+void LogError(const std::string& message);
+
+}  // namespace dtrain::report

@@ -1,0 +1,42 @@
+// metrics.jsonl: the history of a run, one JSON object a line, each added by a single write(2) to a file opened for
+// appending, so that a reader (or a crash) sees whole lines.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "trainer/report/points.h"
+
+namespace dtrain::report {
+
+// For rank 0 only. Failures are StorageError.
+class MetricsLog {
+ public:
+  // Opens or creates the file; its folder must exist.
+  explicit MetricsLog(std::filesystem::path path);
+  ~MetricsLog();
+  MetricsLog(const MetricsLog&) = delete;
+  MetricsLog& operator=(const MetricsLog&) = delete;
+
+  void Train(const TrainPoint& point) { AppendLine(JsonLine(point)); }
+  void Validation(const ValPoint& point) { AppendLine(JsonLine(point)); }
+  void Epoch(const EpochPoint& point) { AppendLine(JsonLine(point)); }
+
+  // For a run resumed at `step` with `epochs_done` epochs (a fraction) behind it: drops the lines of later steps, of
+  // epochs that are not finished by then, and lines that are not whole (a torn last one). Atomic.
+  void TruncateTo(int64_t step, double epochs_done);
+
+  // --clear_log.
+  void Clear();
+
+ private:
+  void AppendLine(const std::string& line);
+  void Open();
+  void Replace(const std::string& content);
+
+  std::filesystem::path path_;
+  int descriptor_ = -1;
+};
+
+}  // namespace dtrain::report

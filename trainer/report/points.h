@@ -1,0 +1,72 @@
+// The numbers of a run as they are reported, and their JSON lines: plain values, so that what is logged can be tested
+// without training anything. The keys are a contract (metrics.jsonl).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace dtrain::report {
+
+enum class SpeedUnit { kImages, kTokens };
+
+// "images_per_second" or "tokens_per_second".
+const char* SpeedKey(SpeedUnit unit);
+
+struct TrainPoint {
+  int64_t step = 0;                  // steps done: 1 after the first
+  double epoch = 0;                  // samples seen / samples of an epoch
+  double loss = 0;                   // mean of the criterion over the global batches since the last point
+  std::optional<double> final_loss;  // loss + ½·wd·‖w‖²: only in the table
+  double lr = 0;
+  double speed = 0;  // of the whole run, all ranks, per second
+  SpeedUnit speed_unit = SpeedUnit::kImages;
+  double data_seconds = 0;  // of a step: waiting for data
+  double step_seconds = 0;  // of a step: all of it
+  std::optional<double> grad_norm;
+  std::optional<double> loss_scale;
+  double time = 0;  // seconds since 1970
+};
+
+// Images have top1 and top5, text has perplexity and accuracy.
+struct ValPoint {
+  int64_t step = 0;
+  double epoch = 0;
+  double loss = 0;
+  std::optional<double> top1;  // percent
+  std::optional<double> top5;  // percent
+  std::optional<double> perplexity;
+  std::optional<double> accuracy;  // percent
+};
+
+struct EpochPoint {
+  int64_t epoch = 0;  // epochs finished: 1 after the first
+  double epoch_seconds = 0;
+};
+
+// result.json: a finished run. Its keys are val_* (or train_loss without a validation) and the fields below.
+struct RunResult {
+  std::optional<ValPoint> validation;  // the last one
+  double train_loss = 0;               // of the last train point
+  int64_t step = 0;
+  double epoch = 0;
+  double seconds = 0;  // of this run of the program
+  int64_t samples_seen = 0;
+  int world_size = 1;
+  double speed = 0;  // mean of this run of the program, per second
+  SpeedUnit speed_unit = SpeedUnit::kImages;
+};
+
+// One line of metrics.jsonl, without the newline. Numbers keep their full precision; NaN and infinities become null.
+std::string JsonLine(const TrainPoint& point);
+std::string JsonLine(const ValPoint& point);
+std::string JsonLine(const EpochPoint& point);
+
+// The content of result.json.
+std::string ResultJson(const RunResult& result);
+
+// The last line of stdout: "val_top1=75.93 val_top5=92.91 val_loss=0.9912" (text: "val_loss= val_perplexity=
+// val_accuracy="; without validation "train_loss="). Percentages and perplexity have two decimals, losses four.
+std::string FinalLine(const RunResult& result);
+
+}  // namespace dtrain::report
