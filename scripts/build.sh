@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Configures and builds one preset. The screen gets progress and failures, build/PRESET.log everything.
+#
+#   scripts/build.sh [--preset=release] [--target=NAME]… [-DVARIABLE=VALUE]…
+#
+# Environment: DTRAIN_JOBS=N parallel compilers (default: the cores, fewer where memory is short); DTRAIN_CUDA=ON|OFF.
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+preset=release
+configure_options=()
+build_options=()
+for argument in "$@"; do
+  case $argument in
+    --preset=?*) preset=${argument#--preset=} ;;
+    --target=?*) build_options+=(--target "${argument#--target=}") ;;
+    -D?*) configure_options+=("$argument") ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    *) fail "build.sh does not know '$argument'. It takes --preset=, --target= and -DVARIABLE=VALUE." ;;
+  esac
+done
+cd "$root"
+log=build/$preset.log
+
+# A file that includes torch needs up to 2 GB to compile: more compilers than memory carries would be killed.
+parallel_jobs() {
+  local cores memory
+  cores=$(nproc)
+  memory=$(($(awk '/^MemAvailable:/ {print $2}' /proc/meminfo) / 1024 / 1024 / 2))
+  printf '%s\n' "${DTRAIN_JOBS:-$((memory < 1 ? 1 : memory < cores ? memory : cores))}"
+}
+
+# Of Ninja's lines "[12/80] Building…", one for every tenth part.
+show_progress() {
+  local line tenth shown=0
+  while IFS= read -r line; do
+    if [[ $line =~ ^\[([0-9]+)/([0-9]+)\] ]]; then
+      tenth=$((10 * BASH_REMATCH[1] / BASH_REMATCH[2]))
+      if [ "$tenth" -gt "$shown" ]; then
+        note "${tenth}0 % (${BASH_REMATCH[1]} of ${BASH_REMATCH[2]}, $(elapsed $((SECONDS - began))))"
+        shown=$tenth
+      fi
+    fi
+  done
+}
+
+configure() {
+  configure_options+=("-DDTRAIN_TORCH_DIR=$(named_torch_dir)")
+  if [ -n "${DTRAIN_CUDA:-}" ]; then configure_options+=("-DDTRAIN_CUDA=$DTRAIN_CUDA"); fi
+  if ! "$(cmake_tool cmake)" --preset "$preset" "${configure_options[@]}" >"$log" 2>&1; then
+    sed -n '/CMake Error/,$p' "$log" | tail -n 30 >&2
+    fail "the configuration failed (see above, all of it in $log). If a library is missing, run scripts/setup.sh."
+  fi
+}
+
+compile() {
+  if ! "$(cmake_tool cmake)" --build --preset "$preset" --parallel "$jobs" "${build_options[@]}" 2>&1 |
+    tee -a "$log" | show_progress; then
+    sed -n '/^FAILED:/,$p' "$log" | grep -vE '^\[[0-9]+/[0-9]+\]|^ccache |^/usr/bin/ccache' | head -n 60 >&2
+    fail "the build failed (the first errors are above, everything in $log)."
+  fi
+}
+
+mkdir -p build
+jobs=$(parallel_jobs)
+began=$SECONDS
+say "Building ($preset, $jobs at a time; log: $log)"
+configure
+note "configured in $(elapsed $((SECONDS - began)))"
+compile
+say "Built in $(elapsed $((SECONDS - began))): build/$preset/bin"

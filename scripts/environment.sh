@@ -1,0 +1,48 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2034  # the variables are read by the scripts that source this
+# Sourced by the scripts beside it: where things are, which CMake and which LibTorch, and how to speak and fail.
+# Kept in one place so that a LibTorch named once (setup.sh --torch=DIR) is the one that every script uses.
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+venv=$root/.venv
+torch_version=2.11.0
+cmake_needed=3.25
+if [ -n "${DTRAIN_TORCH_DIR:-}" ]; then DTRAIN_TORCH_DIR=$(realpath -m "$DTRAIN_TORCH_DIR"); fi
+
+say() { printf '==> %s\n' "$*"; }
+note() { printf '    %s\n' "$*"; }
+fail() { printf 'error: %s\n' "$*" >&2; exit 2; }
+
+# usage SCRIPT: prints its opening comment.
+usage() { sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$1"; }
+
+# elapsed SECONDS → "3 min 12 s"
+elapsed() {
+  if [ "$1" -ge 60 ]; then printf '%d min %d s' $(($1 / 60)) $(($1 % 60)); else printf '%d s' "$1"; fi
+}
+
+# version_at_least HAVE NEED
+version_at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
+
+# The distribution's CMake, or the one that setup.sh put into .venv where that is too old. cmake_tool cmake|ctest
+cmake_tool() {
+  if [ -x "$venv/bin/$1" ]; then printf '%s\n' "$venv/bin/$1"; else printf '%s\n' "$1"; fi
+}
+
+# An existing LibTorch that the user named, now or in an earlier setup.sh; empty: the one in .venv.
+named_torch_dir() {
+  if [ -n "${DTRAIN_TORCH_DIR:-}" ]; then
+    printf '%s\n' "$DTRAIN_TORCH_DIR"
+  elif [ -f "$venv/torch_dir" ]; then
+    cat "$venv/torch_dir"
+  fi
+}
+
+# Whether LibTorch should come with CUDA: DTRAIN_CUDA=ON|OFF decides, else whether the machine has nvcc.
+wants_cuda() {
+  case "${DTRAIN_CUDA:-auto}" in
+    ON | on | 1) return 0 ;;
+    OFF | off | 0) return 1 ;;
+  esac
+  command -v nvcc >/dev/null || [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]
+}

