@@ -1,5 +1,6 @@
 // The configuration: plain structs, one section per concern, filled from the command line (flags.h), checked once
-// (problems.h) and const from then on. An empty optional means: not said on the command line, derived or defaulted later.
+// (problems.h) and const from then on. An empty optional means: not said on the command line, derived or defaulted
+// later.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +17,16 @@ struct DataConfig {
   std::string val_split = "val";
   int64_t workers = 0;  // decode threads of this rank; 0: the cores it may use
   int64_t prefetch_batches = 4;
-  std::string shuffle = "global";    // global | none
+  std::string shuffle = "global";     // global | none
   std::string last_batch = "stream";  // stream | drop
-  double max_bad_records = 1e-4;     // fraction of the records
+  double max_bad_records = 1e-4;      // fraction of the records
   bool strict = false;
   bool allow_dataset_change = false;
 };
 
 struct ImageConfig {
   int64_t size = 224;
-  int64_t eval_resize = 0;  // pixels of the short side; 0: size / 0.875
+  int64_t eval_resize = 0;                 // pixels of the short side; 0: size / 0.875
   std::string interpolation = "bilinear";  // bilinear | bicubic
   std::vector<double> mean = {0.485, 0.456, 0.406};
   std::vector<double> std = {0.229, 0.224, 0.225};
@@ -53,7 +54,7 @@ struct BatchConfig {
 
 struct OptimizerConfig {
   std::string name = "sgd";
-  double lr = 0.1;          // peak
+  double lr = 0.1;           // peak
   double lr_base_batch = 0;  // > 0: the peak is lr × global batch / lr_base_batch
   double momentum = 0.9;
   bool nesterov = false;
@@ -104,7 +105,7 @@ struct RunConfig {
   double save_every_epochs = 1;
   double save_every_seconds = 0;  // 0: by epochs only
   int64_t keep_checkpoints = 3;
-  double eval_every_epochs = 1;  // 0: at the end only
+  double eval_every_epochs = 1;   // 0: at the end only
   int64_t limit_train_steps = 0;  // 0: no limit
   int64_t limit_val_steps = 0;
 };

@@ -24,7 +24,7 @@ struct Limits {
   double maximum = std::numeric_limits<double>::infinity();
   bool minimum_excluded = false;
   bool maximum_excluded = false;
-  std::vector<std::string> choices;
+  std::vector<std::string> choices = {};
 
   // NaN and infinities are in no interval. Texts are held against the choices only.
   bool Allow(const Value& value) const;
@@ -40,7 +40,7 @@ struct Flag {
   std::string unit;
   std::string help;
   std::function<Value(const Config&)> get;
-  // Copies what gflags parsed into the configuration; false where a comma list holds something else than numbers.
+  // Copies what gflags parsed last into the field; false where a comma list holds something else than numbers.
   std::function<bool(Config&)> store;
 };
 
@@ -50,8 +50,8 @@ const std::vector<Flag>& Flags();
 // The flag of this name (underscores), or null.
 const Flag* FindFlag(const std::string& name);
 
-// "a whole number, 1 or more": what a mistake in this flag's value is held against.
-std::string Expected(const Flag& flag);
+// "a whole number, 1 or more": what a mistake in such a flag's value is held against.
+std::string Expected(Kind kind, const Limits& limits);
 
 // As one would write it after --flag=; empty for monostate.
 std::string ToText(const Value& value);

@@ -19,9 +19,9 @@ struct Launch {
   int nnodes = 1;
   int node_rank = 0;
   std::string master_addr = "127.0.0.1";
-  int master_port = 0;    // 0: rank 0 chooses
-  int spawns = 0;         // > 0: this process forks that many local ranks and is none itself
-  int restart_count = 0;  // of an elastic launcher: how often the job was started again
+  int master_port = 0;       // 0: rank 0 chooses
+  int spawns = 0;            // > 0: this process forks that many local ranks and is none itself
+  int restart_count = 0;     // of an elastic launcher: how often the job was started again
   bool agent_store = false;  // torchrun's agent already serves a store at master_addr:master_port
 };
 

@@ -1,0 +1,120 @@
+// Own reading of flagfiles because gflags ends the process where one is missing, and cannot say in which line of which
+// file a mistake is.
+#include "trainer/config/arguments.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+namespace dtrain::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string Trimmed(const std::string& text) {
+  const char* const blanks = " \t\r";
+  const size_t begin = text.find_first_not_of(blanks);
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+class Expander {
+ public:
+  explicit Expander(std::vector<std::string>& mistakes) : mistakes_(mistakes) {}
+
+  // `folder`: of the flagfile that these arguments come from; empty on the command line.
+  void Add(const std::vector<Argument>& arguments, const fs::path& folder) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const Argument& argument = arguments[i];
+      const size_t dashes = argument.text.find_first_not_of('-');
+      const std::string name = dashes == 1 || dashes == 2 ? argument.text.substr(dashes) : "";
+      if (name.rfind("flagfile=", 0) == 0) {
+        ReadAll(name.substr(9), argument.place, folder);
+      } else if (name == "flagfile" && i + 1 < arguments.size()) {
+        ReadAll(arguments[++i].text, argument.place, folder);
+      } else if (name == "flagfile") {
+        mistakes_.push_back(argument.place + "--flagfile: a file name is missing");
+      } else {
+        expanded_.push_back(argument);
+      }
+    }
+  }
+
+  std::vector<Argument> Result() && { return std::move(expanded_); }
+
+ private:
+  // Several files with commas between them, as gflags has it.
+  void ReadAll(const std::string& names, const std::string& place, const fs::path& folder) {
+    std::istringstream stream(names);
+    if (names.empty()) mistakes_.push_back(place + "--flagfile: a file name is missing");
+    for (std::string name; std::getline(stream, name, ',');) {
+      const fs::path beside = folder / name;
+      std::error_code ignored;
+      Read(fs::exists(beside, ignored) ? beside : fs::path(name), place);
+    }
+  }
+
+  void Read(const fs::path& file, const std::string& place) {
+    std::error_code ignored;
+    const fs::path identity = fs::weakly_canonical(file, ignored);
+    const std::string flag = place + "--flagfile=" + file.string();
+    if (std::find(open_.begin(), open_.end(), identity) != open_.end()) {
+      mistakes_.push_back(flag + ": includes itself");
+      return;
+    }
+    if (fs::is_directory(file, ignored)) {
+      mistakes_.push_back(flag + ": is a folder, not a file");
+      return;
+    }
+    errno = 0;
+    std::ifstream stream(file);
+    if (!stream) {
+      mistakes_.push_back(flag + ": cannot be read (" + std::strerror(errno) + ")");
+      return;
+    }
+    open_.push_back(identity);
+    Add(Lines(stream, file), file.parent_path());
+    open_.pop_back();
+  }
+
+  std::vector<Argument> Lines(std::istream& stream, const fs::path& file) {
+    std::vector<Argument> arguments;
+    int number = 0;
+    for (std::string line; std::getline(stream, line);) {
+      const std::string place = file.string() + ":" + std::to_string(++number) + ": ";
+      const std::string text = Trimmed(line);
+      if (text.empty() || text[0] == '#') continue;
+      if (text[0] != '-') {
+        mistakes_.push_back(place + "'" + text + "' is no flag; a line is --flag=value, or a comment after #");
+        continue;
+      }
+      const size_t end = text.find_first_of("= \t");
+      if (end == std::string::npos || text[end] == '=') {
+        arguments.push_back({text, place});
+      } else {  // "--flag value"
+        arguments.push_back({text.substr(0, end), place});
+        arguments.push_back({Trimmed(text.substr(end)), place});
+      }
+    }
+    return arguments;
+  }
+
+  std::vector<std::string>& mistakes_;
+  std::vector<Argument> expanded_;
+  std::vector<fs::path> open_;
+};
+
+}  // namespace
+
+std::vector<Argument> ExpandFlagfiles(const std::vector<std::string>& arguments, std::vector<std::string>& mistakes) {
+  std::vector<Argument> list;
+  for (const std::string& argument : arguments) list.push_back({argument, ""});
+  Expander expander(mistakes);
+  expander.Add(list, "");
+  return std::move(expander).Result();
+}
+
+}  // namespace dtrain::config

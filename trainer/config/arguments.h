@@ -1,0 +1,19 @@
+// The first stage of the command line: flagfiles expanded in place, so that a later flag overrides an earlier one
+// wherever the two stand. It knows nothing of flags but --flagfile; aliases would rewrite its result.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace dtrain::config {
+
+struct Argument {
+  std::string text;   // "--name=value", "--name", "value"
+  std::string place;  // "FILE:LINE: " for what comes from a flagfile, else empty
+};
+
+// Appends a sentence to `mistakes` for each flagfile that cannot be read, includes itself, or holds something else than
+// flags. A nested relative name is looked up beside the file that says it, then in the working directory.
+std::vector<Argument> ExpandFlagfiles(const std::vector<std::string>& arguments, std::vector<std::string>& mistakes);
+
+}  // namespace dtrain::config

@@ -1,0 +1,64 @@
+// One derivation, and one question asked of its result: does the product come out? Whatever was derived by a division
+// with a remainder fails it just as three sizes that disagree do.
+#include "trainer/config/batch_sizes.h"
+
+#include <algorithm>
+
+#include "trainer/errors.h"
+
+namespace dtrain::config {
+namespace {
+
+BatchSizes Derive(const BatchConfig& batch, int64_t world) {
+  BatchSizes sizes;
+  sizes.batch_size = batch.batch_size.value_or(sizes.batch_size);
+  sizes.grad_accum_steps = batch.grad_accum_steps.value_or(sizes.grad_accum_steps);
+  sizes.global_batch_size = batch.global_batch_size.value_or(sizes.batch_size * world * sizes.grad_accum_steps);
+  if (!batch.global_batch_size) return sizes;
+  if (!batch.batch_size) {
+    sizes.batch_size = sizes.global_batch_size / (world * sizes.grad_accum_steps);
+  } else if (!batch.grad_accum_steps) {
+    sizes.grad_accum_steps = sizes.global_batch_size / (world * sizes.batch_size);
+  }
+  return sizes;
+}
+
+// Also keeps the products below from overflowing.
+bool InRange(const BatchConfig& batch, int world_size) {
+  const auto in = [](const std::optional<int64_t>& size, int64_t limit) {
+    return !size || (*size > 0 && *size <= limit);
+  };
+  return world_size > 0 && world_size <= 1'000'000 && in(batch.batch_size, 1'000'000) &&
+         in(batch.grad_accum_steps, 1'000'000) && in(batch.global_batch_size, 1'000'000'000);
+}
+
+std::string Times(const std::optional<int64_t>& size, const std::string& name) {
+  return size ? " x " + name + " (" + std::to_string(*size) + ")" : "";
+}
+
+}  // namespace
+
+std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size) {
+  if (!InRange(batch, world_size)) {
+    return Problem{"batch_size", "", "batch sizes and a world size of 1 or more", "see the ranges in --help"};
+  }
+  const BatchSizes sizes = Derive(batch, world_size);
+  const int64_t product = sizes.batch_size * world_size * sizes.grad_accum_steps;
+  if (sizes.global_batch_size == product) return std::nullopt;
+  const std::string terms = "world size (" + std::to_string(world_size) + ")" + Times(batch.batch_size, "batch_size") +
+                            Times(batch.grad_accum_steps, "grad_accum_steps");
+  const bool all_given = batch.batch_size && batch.grad_accum_steps;
+  int64_t step = world_size * batch.batch_size.value_or(1) * batch.grad_accum_steps.value_or(1);
+  const int64_t fitting = all_given ? step : std::max<int64_t>(1, sizes.global_batch_size / step) * step;
+  return Problem{"global_batch_size", std::to_string(sizes.global_batch_size),
+                 (all_given ? "exactly " : "a multiple of ") + terms + " = " + std::to_string(step),
+                 "--global_batch_size=" + std::to_string(fitting) + " would fit" +
+                     (all_given ? ", or leave one of the three out" : "")};
+}
+
+BatchSizes ResolveBatch(const BatchConfig& batch, int world_size) {
+  if (const auto problem = BatchMistake(batch, world_size)) throw UsageError(Describe({*problem}));
+  return Derive(batch, world_size);
+}
+
+}  // namespace dtrain::config

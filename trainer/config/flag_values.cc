@@ -1,0 +1,80 @@
+// What the table's limits mean, and how values read. Apart from flags.cc, which is a list and should stay one.
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+#include "trainer/config/flags.h"
+
+namespace dtrain::config {
+namespace {
+
+std::string WithDigits(double number, int digits) {
+  std::ostringstream stream;
+  stream.precision(digits);
+  stream << number;
+  return stream.str();
+}
+
+// 0.1 rather than 0.10000000000000001, but never another number.
+std::string Shortest(double number) {
+  const std::string text = WithDigits(number, 15);
+  return std::strtod(text.c_str(), nullptr) == number ? text : WithDigits(number, 17);
+}
+
+bool AllowNumber(const Limits& limits, double number) {
+  if (!std::isfinite(number)) return false;
+  if (number < limits.minimum || (limits.minimum_excluded && number == limits.minimum)) return false;
+  return number < limits.maximum || (!limits.maximum_excluded && number == limits.maximum);
+}
+
+std::string Joined(const std::vector<std::string>& words, const std::string& separator) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
+  return text;
+}
+
+}  // namespace
+
+bool Limits::Allow(const Value& value) const {
+  if (const auto* number = std::get_if<int64_t>(&value)) return AllowNumber(*this, static_cast<double>(*number));
+  if (const auto* number = std::get_if<double>(&value)) return AllowNumber(*this, *number);
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    return choices.empty() || std::find(choices.begin(), choices.end(), *text) != choices.end();
+  }
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
+    return std::all_of(numbers->begin(), numbers->end(), [this](double number) { return AllowNumber(*this, number); });
+  }
+  return true;
+}
+
+std::string Limits::Text() const {
+  if (!choices.empty()) return (choices.size() == 1 ? "" : "one of ") + Joined(choices, " | ");
+  const bool low = std::isfinite(minimum);
+  const bool high = std::isfinite(maximum);
+  if (low && high) return Shortest(minimum) + " to " + Shortest(maximum) + (maximum_excluded ? " (excluded)" : "");
+  if (low) return minimum_excluded ? "more than " + Shortest(minimum) : Shortest(minimum) + " or more";
+  return {};
+}
+
+std::string Expected(Kind kind, const Limits& limits) {
+  static const std::vector<std::string> kinds = {"true or false", "a whole number", "a finite number", "a text",
+                                                 "three finite numbers with commas between them"};
+  const std::string range = limits.Text();
+  if (!limits.choices.empty()) return range;
+  return kinds[static_cast<size_t>(kind)] + (range.empty() ? "" : ", " + range);
+}
+
+std::string ToText(const Value& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const auto* number = std::get_if<int64_t>(&value)) return std::to_string(*number);
+  if (const auto* number = std::get_if<double>(&value)) return Shortest(*number);
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  std::string text;
+  if (const auto* numbers = std::get_if<std::vector<double>>(&value)) {
+    for (const double number : *numbers) text += (text.empty() ? "" : ",") + Shortest(number);
+  }
+  return text;
+}
+
+}  // namespace dtrain::config

@@ -1,0 +1,241 @@
+// Every flag, declared once. DTRAIN_FLAG defines it with gflags and adds it to the table; its default is the one in
+// config.h, its section the struct of its field. FLAGS_ variables exist in this file alone: no other code can come to
+// depend on a global.
+#include "trainer/config/flags.h"
+
+#include <gflags/gflags.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+
+namespace dtrain::config {
+namespace {
+
+std::vector<Flag>& MutableFlags() {
+  static std::vector<Flag> flags;
+  return flags;
+}
+
+bool Add(Flag flag, const char* member) {
+  flag.section = std::string(member).substr(0, std::string(member).find('.'));
+  MutableFlags().push_back(std::move(flag));
+  return true;
+}
+
+// The limits a flag can have.
+Limits Anything() { return {}; }
+Limits AtLeast(double minimum) { return {.minimum = minimum}; }
+Limits MoreThan(double minimum) { return {.minimum = minimum, .minimum_excluded = true}; }
+Limits Between(double minimum, double maximum) { return {.minimum = minimum, .maximum = maximum}; }
+Limits Below(double maximum) { return {.minimum = 0, .maximum = maximum, .maximum_excluded = true}; }
+Limits OneOf(const std::string& words) {
+  Limits limits;
+  std::istringstream stream(words);
+  for (std::string word; stream >> word;) {
+    if (word != "|") limits.choices.push_back(word);
+  }
+  return limits;
+}
+
+template <typename T>
+constexpr Kind KindOf() {
+  if constexpr (std::is_same_v<T, bool>) return Kind::kBool;
+  if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, std::optional<int64_t>>) return Kind::kInteger;
+  if constexpr (std::is_same_v<T, double>) return Kind::kNumber;
+  if constexpr (std::is_same_v<T, std::vector<double>>) return Kind::kNumbers;
+  return Kind::kText;
+}
+
+template <typename T>
+Value ToValue(const T& field) {
+  return field;
+}
+Value ToValue(const std::optional<int64_t>& field) { return field ? Value(*field) : Value(); }
+
+// What gflags holds for a field: optionals are 0 until given, lists are texts.
+template <typename T>
+T GflagsDefault(const T& field) {
+  return field;
+}
+int64_t GflagsDefault(const std::optional<int64_t>&) { return 0; }
+std::string GflagsDefault(const std::vector<double>& field) { return ToText(field); }
+
+template <typename T, typename FlagType>
+bool Store(T& field, const FlagType& flag) {
+  field = flag;
+  return true;
+}
+bool Store(std::vector<double>& field, const std::string& flag) {
+  std::vector<double> numbers;
+  std::istringstream stream(flag + ",");
+  for (std::string item; std::getline(stream, item, ',');) {
+    char* end = nullptr;
+    numbers.push_back(std::strtod(item.c_str(), &end));
+    if (item.empty() || *end != '\0') return false;
+  }
+  field = numbers;
+  return true;
+}
+
+}  // namespace
+}  // namespace dtrain::config
+
+// `member` is the field's path in Config.
+#define DTRAIN_FLAG(type, name, member, limits, unit, text)                                  \
+  DEFINE_##type(name, dtrain::config::GflagsDefault(dtrain::config::Config().member), text); \
+  namespace dtrain::config {                                                                 \
+  [[maybe_unused]] static const bool added_##name =                                          \
+      Add({#name, "", KindOf<decltype(Config().member)>(), limits, unit, text,               \
+           [](const Config& config) { return ToValue(config.member); },                      \
+           [](Config& config) { return Store(config.member, FLAGS_##name); }},               \
+          #member);                                                                          \
+  }
+
+// clang-format off
+// type, name, field, limits, unit, help
+DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict"), "", "What to do.")
+DTRAIN_FLAG(string, input, run.input, Anything(), "",
+            "With --mode=predict: safetensors file with the tensor images, normalised, N x 3 x H x W.")
+DTRAIN_FLAG(string, output, run.output, Anything(), "",
+            "With --mode=predict: safetensors file to write the tensor logits to.")
+DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "", "Resolve and check everything, print the plan, run nothing.")
+DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
+DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
+            "Folder of this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.")
+DTRAIN_FLAG(string, resume, run.resume, Anything(), "",
+            "auto (the newest valid checkpoint of --run_dir, if any), none, or a checkpoint's folder.")
+DTRAIN_FLAG(double, save_every_epochs, run.save_every_epochs, AtLeast(0), "epochs",
+            "Checkpoint this often; 0: at the end only.")
+DTRAIN_FLAG(double, save_every_seconds, run.save_every_seconds, AtLeast(0), "seconds",
+            "Checkpoint this often, too; 0: by epochs only.")
+DTRAIN_FLAG(int64, keep_checkpoints, run.keep_checkpoints, AtLeast(1), "checkpoints",
+            "How many to keep; older ones are deleted.")
+DTRAIN_FLAG(double, eval_every_epochs, run.eval_every_epochs, AtLeast(0), "epochs",
+            "Evaluate this often; 0: at the end only.")
+DTRAIN_FLAG(int64, limit_train_steps, run.limit_train_steps, AtLeast(0), "steps",
+            "Stop after this many steps of this process, the schedule unchanged; 0: no limit.")
+DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
+            "Evaluate on this many batches only; 0: no limit.")
+
+DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder (or, for safetensors, file) with the data.")
+DTRAIN_FLAG(string, data_format, data.format, OneOf("auto | imagefolder | safetensors | synthetic"), "",
+            "Format of the data; auto looks at --data_dir.")
+DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
+DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "", "Folder or file prefix of the validation split.")
+DTRAIN_FLAG(int64, workers, data.workers, Between(0, 1024), "threads",
+            "Decode threads of each rank; 0: as many as cores it may use.")
+DTRAIN_FLAG(int64, prefetch_batches, data.prefetch_batches, Between(1, 1024), "batches",
+            "Batches kept ready ahead of the step.")
+DTRAIN_FLAG(string, shuffle, data.shuffle, OneOf("global | none"), "",
+            "Order of the training samples; none: file order.")
+DTRAIN_FLAG(string, last_batch, data.last_batch, OneOf("stream | drop"), "",
+            "stream: batches run on across the end of an epoch; drop: each epoch is cut to whole batches.")
+DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fraction",
+            "Share of unreadable records that is put up with before the run fails.")
+DTRAIN_FLAG(bool, strict_data, data.strict, Anything(), "", "Fail at the first unreadable record.")
+DTRAIN_FLAG(bool, allow_dataset_change, data.allow_dataset_change, Anything(), "",
+            "Resume even though the data set is not the one that the checkpoint was trained on.")
+
+DTRAIN_FLAG(int64, image_size, image.size, Between(1, 8192), "pixels", "Side of the square images that the model sees.")
+DTRAIN_FLAG(int64, eval_resize, image.eval_resize, Between(0, 16384), "pixels",
+            "Short side before the central crop in evaluation; 0: image_size / 0.875.")
+DTRAIN_FLAG(string, interpolation, image.interpolation, OneOf("bilinear | bicubic"), "",
+            "Resampling filter, antialiased.")
+DTRAIN_FLAG(string, mean, image.mean, Anything(), "of 1", "Red, green, blue: subtracted from images scaled to 0 to 1.")
+DTRAIN_FLAG(string, std, image.std, MoreThan(0), "of 1", "Red, green, blue: what images are divided by then.")
+DTRAIN_FLAG(string, augment, image.augment, OneOf("auto | none | basic"), "",
+            "basic: random crop and flip; auto: basic for image files, none for tensors.")
+
+DTRAIN_FLAG(string, model, model.name, Anything(), "", "Architecture.")
+DTRAIN_FLAG(int64, num_classes, model.num_classes, Between(0, 10'000'000), "classes",
+            "Outputs of the classifier; 0: as many as the data has.")
+DTRAIN_FLAG(string, init_weights, model.init_weights, Anything(), "", "safetensors file to start from.")
+DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvision"), "",
+            "Whose names the tensors of --init_weights have.")
+DTRAIN_FLAG(bool, strict_weights, model.strict_weights, Anything(), "",
+            "Refuse --init_weights with missing, extra or misshapen tensors.")
+DTRAIN_FLAG(bool, zero_init_residual, model.zero_init_residual, Anything(), "",
+            "Start each residual block as the identity.")
+DTRAIN_FLAG(bool, channels_last, model.channels_last, Anything(), "",
+            "NHWC memory format: the same numbers, faster convolutions.")
+
+DTRAIN_FLAG(int64, batch_size, batch.batch_size, Between(1, 1'000'000), "samples",
+            "Per device and micro-step; not given: derived from --global_batch_size, or 32.")
+DTRAIN_FLAG(int64, global_batch_size, batch.global_batch_size, Between(1, 1'000'000'000), "samples",
+            "Per optimizer step, all ranks: batch_size x world size x grad_accum_steps.")
+DTRAIN_FLAG(int64, grad_accum_steps, batch.grad_accum_steps, Between(1, 1'000'000), "micro-steps",
+            "Per optimizer step; not given: derived from --global_batch_size, or 1.")
+DTRAIN_FLAG(double, epochs, batch.epochs, MoreThan(0), "epochs", "Passes over the training data; need not be whole.")
+DTRAIN_FLAG(int64, max_steps, batch.max_steps, AtLeast(1), "steps",
+            "Optimizer steps; with --epochs, whichever comes first.")
+DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "", "Of weights, order and augmentation.")
+
+DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf("sgd"), "", "Optimizer.")
+DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "", "Peak learning rate.")
+DTRAIN_FLAG(double, lr_base_batch, optimizer.lr_base_batch, AtLeast(0), "samples",
+            "The peak becomes lr x global batch / this; 0: no scaling.")
+DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "", "Of SGD.")
+DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "", "Nesterov's momentum.")
+DTRAIN_FLAG(double, weight_decay, optimizer.weight_decay, AtLeast(0), "", "L2 penalty on the weights.")
+DTRAIN_FLAG(bool, decay_norm_and_bias, optimizer.decay_norm_and_bias, Anything(), "",
+            "Weight decay for normalisation layers and biases, too.")
+DTRAIN_FLAG(double, clip_norm, optimizer.clip_norm, AtLeast(0), "",
+            "Greatest L2 norm of all gradients together; 0: no clipping.")
+DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
+            "Share of the target spread over all classes.")
+
+DTRAIN_FLAG(string, lr_schedule, schedule.name, OneOf("poly | cosine | step | exponential | constant"), "",
+            "Shape of the learning rate after the warmup.")
+DTRAIN_FLAG(double, warmup_epochs, schedule.warmup_epochs, AtLeast(0), "epochs", "Linear warmup; or --warmup_steps.")
+DTRAIN_FLAG(int64, warmup_steps, schedule.warmup_steps, AtLeast(0), "steps", "Linear warmup; or --warmup_epochs.")
+DTRAIN_FLAG(double, warmup_start_lr, schedule.warmup_start_lr, AtLeast(0), "",
+            "Learning rate of the first step of the warmup, absolute.")
+DTRAIN_FLAG(double, poly_power, schedule.poly_power, MoreThan(0), "", "Exponent of the poly schedule.")
+DTRAIN_FLAG(double, end_lr, schedule.end_lr, AtLeast(0), "", "Learning rate at the end of the schedule, absolute.")
+DTRAIN_FLAG(double, lr_decay_factor, schedule.decay_factor, MoreThan(0), "",
+            "step, exponential: what the rate is multiplied by.")
+DTRAIN_FLAG(double, lr_decay_epochs, schedule.decay_epochs, MoreThan(0), "epochs", "step, exponential: how often.")
+DTRAIN_FLAG(int64, schedule_steps, schedule.schedule_steps, AtLeast(1), "steps",
+            "Length of the schedule; not given: that of the run.")
+
+DTRAIN_FLAG(string, precision, precision.name, OneOf("fp32 | bf16"), "",
+            "Of forward and backward; the weights stay fp32.")
+
+DTRAIN_FLAG(string, nproc_per_node, ranks.nproc_per_node, Anything(), "ranks",
+            "Local ranks to start: a number, or auto (one per GPU, or one); empty: one.")
+DTRAIN_FLAG(int64, rank, ranks.rank, Between(0, 999'999), "", "This process among all; needs --world_size.")
+DTRAIN_FLAG(int64, world_size, ranks.world_size, Between(1, 1'000'000), "ranks",
+            "Processes of the run; above 1 needs --master_addr and --master_port.")
+DTRAIN_FLAG(int64, local_rank, ranks.local_rank, Between(0, 999'999), "", "This process on its machine: picks the GPU.")
+DTRAIN_FLAG(string, master_addr, ranks.master_addr, Anything(), "", "Host of rank 0.")
+DTRAIN_FLAG(int64, master_port, ranks.master_port, Between(1, 65535), "", "Port that rank 0 listens on.")
+DTRAIN_FLAG(string, backend, ranks.backend, OneOf("auto | nccl | gloo"), "",
+            "Collectives; auto: nccl on GPUs, gloo on CPUs.")
+DTRAIN_FLAG(double, bucket_cap_mb, ranks.bucket_cap_mb, MoreThan(0), "MiB",
+            "Size of the gradient buckets that are reduced while backward runs.")
+DTRAIN_FLAG(bool, sync_bn, ranks.sync_bn, Anything(), "", "Batch normalisation over the batches of all ranks.")
+DTRAIN_FLAG(double, init_timeout, ranks.init_timeout_seconds, MoreThan(0), "seconds",
+            "How long ranks wait for each other at the start.")
+DTRAIN_FLAG(double, comm_timeout, ranks.comm_timeout_seconds, MoreThan(0), "seconds",
+            "How long a collective may take before a peer counts as lost.")
+
+DTRAIN_FLAG(string, log_format, report.log_format, OneOf("auto | bar | table | json"), "",
+            "Console output; auto: bar on a terminal, table otherwise.")
+DTRAIN_FLAG(int64, log_interval, report.log_interval, AtLeast(1), "steps", "Between two lines.")
+DTRAIN_FLAG(bool, clear_log, report.clear_log, Anything(), "", "Empty --run_dir on a first attempt.")
+// clang-format on
+
+namespace dtrain::config {
+
+const std::vector<Flag>& Flags() { return MutableFlags(); }
+
+const Flag* FindFlag(const std::string& name) {
+  for (const Flag& flag : Flags()) {
+    if (flag.name == name) return &flag;
+  }
+  return nullptr;
+}
+
+}  // namespace dtrain::config

@@ -1,0 +1,109 @@
+// Own formatting because gflags groups by source file, mixes in the flags of every linked library, and exits with 1.
+#include "trainer/config/help.h"
+
+#include <algorithm>
+#include <array>
+#include <sstream>
+#include <utility>
+
+namespace dtrain::config {
+namespace {
+
+constexpr size_t kColumns = 100;
+constexpr size_t kTextColumn = 28;
+
+// Sections in the table's order, with what they are called for the reader.
+constexpr std::array<std::pair<const char*, const char*>, 10> kTitles = {{{"run", "What to run, and where"},
+                                                                          {"data", "Data"},
+                                                                          {"image", "Images"},
+                                                                          {"model", "Model"},
+                                                                          {"batch", "Batches and length"},
+                                                                          {"optimizer", "Optimizer"},
+                                                                          {"schedule", "Learning rate schedule"},
+                                                                          {"precision", "Precision"},
+                                                                          {"ranks", "Ranks"},
+                                                                          {"report", "Report"}}};
+
+std::string Title(const std::string& section) {
+  for (const auto& [name, title] : kTitles) {
+    if (section == name) return title;
+  }
+  return section;
+}
+
+// `left` in its column, `text` wrapped beside it (below it where `left` is too long).
+std::string Entry(const std::string& left, const std::string& text) {
+  std::string lines;
+  std::string line = "  " + left;
+  if (line.size() + 2 > kTextColumn) {
+    lines = line + "\n";
+    line.clear();
+  }
+  line.resize(kTextColumn, ' ');
+  bool empty = true;
+  std::istringstream words(text);
+  for (std::string word; words >> word;) {
+    if (!empty && line.size() + 1 + word.size() > kColumns) {
+      lines += line + "\n";
+      line.assign(kTextColumn, ' ');
+      empty = true;
+    }
+    line += (empty ? "" : " ") + word;
+    empty = false;
+  }
+  return lines + line + "\n";
+}
+
+std::string Left(const std::string& name, Kind kind) {
+  static const std::array<const char*, 5> kinds = {"", "=INT", "=NUMBER", "=TEXT", "=R,G,B"};
+  return (kind == Kind::kBool ? "--[no]" : "--") + name + kinds[static_cast<size_t>(kind)];
+}
+
+std::string Details(const Flag& flag) {
+  const Value value = flag.get(Config());
+  const auto* text = std::get_if<std::string>(&value);
+  std::string details = "[";
+  if (std::holds_alternative<std::monostate>(value)) {
+    details += "default: not given";
+  } else {
+    details += "default: " + (text && text->empty() ? "empty" : ToText(value));
+  }
+  const std::string range = flag.limits.Text();
+  if (!range.empty()) details += "; " + range;
+  if (!flag.unit.empty()) details += (range.empty() ? "; " : " ") + flag.unit;
+  return details + "]";
+}
+
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : "|") + word;
+  return text;
+}
+
+}  // namespace
+
+std::string Help(const Program& program) {
+  const std::string command = program.commands.empty() ? "" : " " + Joined(program.commands);
+  std::string text = "Usage: " + program.name + command + " [--flag=value ...]\n";
+  if (!program.purpose.empty()) text += program.purpose + "\n";
+  text +=
+      "\n--flag=value or --flag value, --flag and --noflag for booleans; - and _ are alike. Of a flag given\n"
+      "twice the last one counts.\n\n";
+  text += Entry("--flagfile=FILE", "Read flags from FILE, one a line; # starts a comment line. May be nested.");
+  text += Entry("--help, -h", "This text.");
+  text += Entry("--version", "The version.");
+  if (!program.flags.empty()) text += "\n" + program.name + "\n";
+  for (const ExtraFlag& flag : program.flags) {
+    const std::string value = flag.default_value.empty() ? "empty" : flag.default_value;
+    text += Entry(Left(flag.name, flag.kind), flag.help + " [default: " + value + "]");
+  }
+  std::string section;
+  for (const Flag& flag : Flags()) {
+    if (flag.section != section) text += "\n" + Title(flag.section) + "\n";
+    section = flag.section;
+    text += Entry(Left(flag.name, flag.kind), flag.help + " " + Details(flag));
+  }
+  return text;
+}
+
+}  // namespace dtrain::config

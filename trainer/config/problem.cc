@@ -1,0 +1,16 @@
+// How problems read. One line each, because a log collector cuts longer ones apart.
+#include "trainer/config/problem.h"
+
+namespace dtrain::config {
+
+std::string Describe(const std::vector<Problem>& problems) {
+  std::string text;
+  for (const Problem& problem : problems) {
+    const std::string given = problem.value.empty() ? " is not set" : "=" + problem.value;
+    text += (text.empty() ? "" : "\n") + ("--" + problem.flag) + given + ": expected " + problem.expected;
+    if (!problem.hint.empty()) text += "; " + problem.hint;
+  }
+  return text;
+}
+
+}  // namespace dtrain::config

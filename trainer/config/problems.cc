@@ -1,0 +1,138 @@
+// First the table's ranges, flag by flag; then the rules between flags, one small function per concern. A rule is
+// silent where its flags are out of range already, so that one mistake gives one line.
+#include "trainer/config/problems.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "trainer/config/batch_sizes.h"
+#include "trainer/config/flags.h"
+#include "trainer/config/nearest_name.h"
+#include "trainer/errors.h"
+
+namespace dtrain::config {
+namespace {
+
+using List = std::vector<Problem>;
+
+std::string NumberText(double number) { return ToText(Value(number)); }
+
+void CheckRanges(const Config& config, List& problems) {
+  for (const Flag& flag : Flags()) {
+    const Value value = flag.get(config);
+    if (flag.limits.Allow(value)) continue;
+    const auto* text = std::get_if<std::string>(&value);
+    const std::string hint = text ? DidYouMean(*text, flag.limits.choices) : "";
+    problems.push_back(
+        {flag.name, text && text->empty() ? "\"\"" : ToText(value), Expected(flag.kind, flag.limits), hint});
+  }
+}
+
+void CheckRun(const Config& config, List& problems) {
+  if (config.run.mode == "predict") {
+    const std::string why = "--mode=predict reads one file and writes another";
+    if (config.run.input.empty()) problems.push_back({"input", "", "a safetensors file to read", why});
+    if (config.run.output.empty()) problems.push_back({"output", "", "a safetensors file to write", why});
+    return;
+  }
+  if (config.data.dir.empty() && config.data.format != "synthetic") {
+    problems.push_back({"data_dir", "", "a folder with data", "--data_format=synthetic needs none"});
+  }
+}
+
+void CheckImage(const ImageConfig& image, List& problems) {
+  for (const auto& [flag, numbers] : {std::pair{"mean", &image.mean}, std::pair{"std", &image.std}}) {
+    if (numbers->size() == 3) continue;
+    const std::string value = numbers->empty() ? "\"\"" : ToText(*numbers);
+    problems.push_back({flag, value, "three numbers with commas between them", "one each for red, green and blue"});
+  }
+  if (image.eval_resize > 0 && image.eval_resize < image.size) {
+    problems.push_back({"eval_resize", std::to_string(image.eval_resize),
+                        "--image_size (" + std::to_string(image.size) + ") or more, or 0",
+                        "the central crop cannot be larger than the image"});
+  }
+}
+
+void CheckModel(const ModelConfig& model, const std::vector<std::string>& names, List& problems) {
+  if (names.empty() || std::find(names.begin(), names.end(), model.name) != names.end()) return;
+  std::string known;
+  for (const std::string& name : names) known += (known.empty() ? "" : " | ") + name;
+  problems.push_back({"model", model.name.empty() ? "\"\"" : model.name, (names.size() == 1 ? "" : "one of ") + known,
+                      DidYouMean(model.name, names)});
+}
+
+void CheckBatch(const Config& config, int world_size, List& problems) {
+  const BatchConfig& batch = config.batch;
+  for (const char* name : {"batch_size", "global_batch_size", "grad_accum_steps"}) {
+    const Flag* flag = FindFlag(name);
+    if (!flag->limits.Allow(flag->get(config))) return;
+  }
+  if (const auto problem = BatchMistake(batch, world_size)) problems.push_back(*problem);
+}
+
+void CheckSchedule(const Config& config, List& problems) {
+  const ScheduleConfig& schedule = config.schedule;
+  if (schedule.warmup_epochs > 0 && schedule.warmup_steps) {
+    problems.push_back({"warmup_steps", std::to_string(*schedule.warmup_steps),
+                        "nothing beside --warmup_epochs=" + NumberText(schedule.warmup_epochs),
+                        "give the warmup in epochs or in steps"});
+    return;
+  }
+  const std::optional<int64_t> steps = schedule.schedule_steps ? schedule.schedule_steps : config.batch.max_steps;
+  if (schedule.warmup_steps && steps && *schedule.warmup_steps > *steps) {
+    const std::string length = schedule.schedule_steps ? "--schedule_steps" : "--max_steps";
+    problems.push_back({"warmup_steps", std::to_string(*schedule.warmup_steps),
+                        length + " (" + std::to_string(*steps) + ") or less", "the warmup would not end"});
+  }
+  if (!schedule.schedule_steps && schedule.warmup_epochs > config.batch.epochs) {
+    problems.push_back({"warmup_epochs", NumberText(schedule.warmup_epochs),
+                        "--epochs (" + NumberText(config.batch.epochs) + ") or less", "the warmup would not end"});
+  }
+}
+
+void CheckOptimizer(const OptimizerConfig& optimizer, List& problems) {
+  if (optimizer.nesterov && optimizer.momentum == 0) {
+    problems.push_back({"nesterov", "true", "--momentum above 0 with it", "use --nonesterov, or --momentum=0.9"});
+  }
+}
+
+void CheckRanks(const RanksConfig& ranks, List& problems) {
+  const std::string& text = ranks.nproc_per_node;
+  if (!text.empty() && text != "auto") {
+    int64_t count = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+    if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 1024) {
+      problems.push_back({"nproc_per_node", text, "auto, or a whole number, 1 to 1024", ""});
+    }
+  }
+  if (ranks.rank && ranks.world_size && *ranks.world_size > 0 && *ranks.rank >= *ranks.world_size) {
+    problems.push_back({"rank", std::to_string(*ranks.rank),
+                        "less than --world_size (" + std::to_string(*ranks.world_size) + ")", "ranks count from 0"});
+  }
+}
+
+}  // namespace
+
+std::vector<Problem> Problems(const Config& config, int world_size, const std::vector<std::string>& model_names) {
+  List problems;
+  CheckRanges(config, problems);
+  CheckRun(config, problems);
+  CheckImage(config.image, problems);
+  CheckModel(config.model, model_names, problems);
+  CheckBatch(config, world_size, problems);
+  CheckOptimizer(config.optimizer, problems);
+  CheckSchedule(config, problems);
+  CheckRanks(config.ranks, problems);
+
+  const auto place = [](const Problem& problem) { return FindFlag(problem.flag) - Flags().data(); };
+  std::stable_sort(problems.begin(), problems.end(),
+                   [&](const Problem& a, const Problem& b) { return place(a) < place(b); });
+  return problems;
+}
+
+void RequireValid(const Config& config, int world_size, const std::vector<std::string>& model_names) {
+  const std::vector<Problem> problems = Problems(config, world_size, model_names);
+  if (!problems.empty()) throw UsageError(Describe(problems));
+}
+
+}  // namespace dtrain::config
