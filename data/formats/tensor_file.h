@@ -23,8 +23,10 @@ std::string RequireTensorFile(const std::string& data_dir, const std::string& sp
 // that are exactly 1…C become 0…C−1. Images are read row by row when asked for, labels are held in memory.
 class TensorFile : public RecordSource {
  public:
-  // Throws DataError on missing tensors, other dtypes or shapes, negative labels, or no rows.
-  explicit TensorFile(const std::string& path);
+  // `label_offset` is subtracted from every label; nullopt: 1 if the labels are exactly 1…C, else 0. Give the
+  // validation split what label_offset() of the training split says: a small split need not have every class. Throws
+  // DataError on missing tensors, other dtypes or shapes, labels that are then negative, or no rows.
+  explicit TensorFile(const std::string& path, std::optional<int64_t> label_offset = std::nullopt);
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   int64_t Label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
@@ -34,16 +36,21 @@ class TensorFile : public RecordSource {
   int64_t num_classes() const override { return num_classes_; }  // highest label + 1
   std::string fingerprint() const override { return fingerprint_; }
 
+  int64_t label_offset() const { return label_offset_; }
+
   // How a record is laid out: what RawRowDecoder and ImageDecoder want to know.
   const RawRows& rows() const { return rows_; }
 
  private:
+  void CheckImages();
   void ReadLabels();
+  void ShiftLabels(std::optional<int64_t> label_offset);
 
   SafetensorsFile file_;
   RawRows rows_;
   uint64_t images_begin_ = 0;
   std::vector<int64_t> labels_;
+  int64_t label_offset_ = 0;
   int64_t num_classes_ = 0;
   std::vector<std::string> class_names_;  // empty
   std::string fingerprint_;

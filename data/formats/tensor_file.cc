@@ -1,0 +1,139 @@
+#include "data/formats/tensor_file.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "data/error.h"
+#include "data/formats/sha256.h"
+#include "data/formats/split_names.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr char kWanted[] =
+    "wanted are `images` (float32 N×3×H×W, or uint8 N×3×H×W or N×H×W×3) and `labels` (int64 or int32, N)";
+
+bool IsKind(const std::string& path, mode_t kind) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && (status.st_mode & S_IFMT) == kind;
+}
+
+const SafetensorsEntry& Entry(const SafetensorsFile& file, const std::string& name) {
+  const auto found = file.tensors().find(name);
+  if (found == file.tensors().end()) throw DataError(file.path() + " has no tensor `" + name + "`", kWanted);
+  return found->second;
+}
+
+std::string Describe(const SafetensorsEntry& entry) {
+  std::string text = entry.dtype + " (";
+  for (size_t i = 0; i < entry.shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(entry.shape[i]);
+  return text + ")";
+}
+
+}  // namespace
+
+std::optional<std::string> FindTensorFile(const std::string& data_dir, const std::string& split) {
+  if (IsKind(data_dir, S_IFREG)) return IsValidationName(split) ? std::nullopt : std::optional(data_dir);
+  for (const std::string& name : SplitNames(split)) {
+    const std::string path = data_dir + "/" + name + ".safetensors";
+    if (IsKind(path, S_IFREG)) return path;
+  }
+  return std::nullopt;
+}
+
+std::string RequireTensorFile(const std::string& data_dir, const std::string& split) {
+  if (auto found = FindTensorFile(data_dir, split)) return *found;
+  if (IsKind(data_dir, S_IFREG)) {
+    throw DataError(data_dir + " is one file and has no '" + split + "' split",
+                    "put train.safetensors and val.safetensors into a folder and name that with --data_dir");
+  }
+  if (!IsKind(data_dir, S_IFDIR)) throw DataError("there is no file or folder " + data_dir);
+  std::string tried;
+  for (const std::string& name : SplitNames(split)) {
+    tried += (tried.empty() ? "" : ", ") + data_dir + "/" + name + ".safetensors";
+  }
+  throw DataError("there is no '" + split + "' split: looked for " + tried,
+                  "--data_dir names a safetensors file, or a folder with train.safetensors and val.safetensors");
+}
+
+TensorFile::TensorFile(const std::string& path, std::optional<int64_t> label_offset) : file_(path) {
+  CheckImages();
+  ReadLabels();
+  Sha256 hash;
+  hash.UpdateInteger(static_cast<int64_t>(file_.data_bytes()));
+  hash.UpdateText(Describe(Entry(file_, "images")));
+  hash.Update(labels_.data(), labels_.size() * sizeof(int64_t));
+  fingerprint_ = hash.Hex();
+  ShiftLabels(label_offset);
+}
+
+void TensorFile::CheckImages() {
+  const SafetensorsEntry& images = Entry(file_, "images");
+  const std::vector<int64_t>& shape = images.shape;
+  const bool is_float = images.dtype == "F32";
+  const bool known_type = is_float || images.dtype == "U8";
+  const bool planar = shape.size() == 4 && shape[1] == 3;
+  const bool interleaved = shape.size() == 4 && shape[3] == 3 && !is_float;
+  if (!known_type || !(planar || interleaved) || images.bytes() == 0) {
+    throw DataError(file_.path() + ": `images` is " + Describe(images), kWanted);
+  }
+  // A uint8 N×3×W×3 is taken as N×3×H×W: no image is three rows high.
+  rows_ = {.type = is_float ? ElementType::kFloat32 : ElementType::kUInt8,
+           .height = planar ? shape[2] : shape[1],
+           .width = planar ? shape[3] : shape[2],
+           .planar = planar};
+  images_begin_ = images.begin;
+}
+
+void TensorFile::ReadLabels() {
+  const SafetensorsEntry& labels = Entry(file_, "labels");
+  const int64_t count = Entry(file_, "images").shape[0];
+  if ((labels.dtype != "I64" && labels.dtype != "I32") || labels.shape != std::vector<int64_t>{count}) {
+    throw DataError(file_.path() + ": `labels` is " + Describe(labels) + " beside " + std::to_string(count) + " images",
+                    kWanted);
+  }
+  labels_.resize(static_cast<size_t>(count));
+  if (labels.dtype == "I64") {
+    file_.Read(labels.begin, labels.bytes(), labels_.data());
+  } else {
+    std::vector<int32_t> narrow(labels_.size());
+    file_.Read(labels.begin, labels.bytes(), narrow.data());
+    std::copy(narrow.begin(), narrow.end(), labels_.begin());
+  }
+}
+
+void TensorFile::ShiftLabels(std::optional<int64_t> label_offset) {
+  const auto [lowest, highest] = std::minmax_element(labels_.begin(), labels_.end());
+  constexpr int64_t kMostClasses = int64_t{1} << 31;
+  if (*lowest < 0 || *highest >= kMostClasses) {
+    throw DataError(file_.path() + ": label " + std::to_string(*lowest < 0 ? *lowest : *highest) + " is not a class",
+                    "labels count from 0 (or from 1 without gaps)");
+  }
+  if (label_offset) {
+    label_offset_ = *label_offset;
+  } else if (*lowest == 1) {
+    std::vector<int64_t> distinct = labels_;
+    std::sort(distinct.begin(), distinct.end());
+    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+    label_offset_ = static_cast<int64_t>(distinct.size()) == *highest ? 1 : 0;
+  }
+  if (*lowest < label_offset_) {
+    throw DataError(file_.path() + ": label " + std::to_string(*lowest) + " where labels start at " +
+                    std::to_string(label_offset_));
+  }
+  num_classes_ = *highest + 1 - label_offset_;
+  for (int64_t& label : labels_) label -= label_offset_;
+}
+
+std::vector<uint8_t> TensorFile::Read(int64_t index) const {
+  const auto row_bytes = static_cast<uint64_t>(rows_.bytes());
+  std::vector<uint8_t> bytes(row_bytes);
+  file_.Read(images_begin_ + static_cast<uint64_t>(index) * row_bytes, row_bytes, bytes.data());
+  return bytes;
+}
+
+std::string TensorFile::Location(int64_t index) const { return file_.path() + " row " + std::to_string(index); }
+
+}  // namespace dtrain::data

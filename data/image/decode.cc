@@ -1,0 +1,64 @@
+#include "data/image/decode.h"
+
+#include <string>
+#include <string_view>
+
+#include "data/error.h"
+#include "data/image/codecs.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr int64_t kMostPixels = 178'956'970;
+constexpr int kLongestSide = 65'500;
+
+struct Codec {
+  ImageSize (*size)(Bytes);
+  cv::Mat (*decode)(Bytes);
+};
+
+constexpr Codec kJpeg{JpegSize, DecodeJpeg};
+
+Codec CodecOf(Bytes bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.empty()) throw DataError("the file is empty");
+  if (text.starts_with("\xFF\xD8\xFF")) return kJpeg;
+  if (text.starts_with("\x89PNG\r\n\x1A\n")) return {PngSize, DecodePng};
+  if (text.starts_with("RIFF") && text.substr(0, 12).ends_with("WEBP")) return {WebpSize, DecodeWebp};
+  if (text.starts_with(std::string_view("II*\0", 4)) || text.starts_with(std::string_view("MM\0*", 4))) {
+    return {TiffSize, DecodeTiff};
+  }
+  if (text.starts_with("BM")) return {BmpSize, DecodeBmp};
+  if (text.starts_with("P5") || text.starts_with("P6")) return {PnmSize, DecodePnm};
+  if (text.starts_with("GIF8")) throw DataError("GIF images are not supported", "convert them to PNG or JPEG");
+  throw DataError("not an image of a known format (JPEG, PNG, WebP, TIFF, BMP, binary PPM or PGM)");
+}
+
+ImageSize CheckedSize(const Codec& codec, Bytes bytes) {
+  const ImageSize size = codec.size(bytes);
+  const std::string text = std::to_string(size.width) + "×" + std::to_string(size.height);
+  if (size.width < 1 || size.height < 1) throw DataError("an image of " + text + " pixels");
+  if (size.width > kLongestSide || size.height > kLongestSide || int64_t{size.width} * size.height > kMostPixels) {
+    throw DataError("an image of " + text + " pixels is too large (at most 178,956,970 pixels, 65,500 a side)");
+  }
+  return size;
+}
+
+}  // namespace
+
+ImageSize ReadImageSize(std::span<const uint8_t> bytes) { return CheckedSize(CodecOf(bytes), bytes); }
+
+cv::Mat DecodeImage(std::span<const uint8_t> bytes) {
+  const Codec codec = CodecOf(bytes);
+  CheckedSize(codec, bytes);
+  return codec.decode(bytes);
+}
+
+cv::Mat DecodeRegion(std::span<const uint8_t> bytes, const CropBox& box, ImageSize target) {
+  const Codec codec = CodecOf(bytes);
+  CheckedSize(codec, bytes);
+  if (codec.decode == kJpeg.decode) return DecodeJpegRegion(bytes, box, target);
+  return codec.decode(bytes)(cv::Rect(box.x, box.y, box.width, box.height));
+}
+
+}  // namespace dtrain::data

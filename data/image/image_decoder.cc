@@ -1,0 +1,112 @@
+#include "data/image/image_decoder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "data/error.h"
+#include "data/image/crop.h"
+#include "data/image/decode.h"
+#include "data/random.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr int64_t kMostResizedPixels = 178'956'970;
+
+void CopyPixels(const uint8_t* from, int pixels, uint8_t* to) {
+  std::memcpy(to, from, 3 * static_cast<size_t>(pixels));
+}
+
+void MirrorPixels(const uint8_t* from, int pixels, uint8_t* to) {
+  for (int i = 0; i < pixels; ++i, to += 3) std::memcpy(to, from + 3 * (pixels - 1 - i), 3);
+}
+
+// Raw rows as an image.
+cv::Mat RawImage(std::span<const uint8_t> bytes, const RawRows& rows) {
+  if (bytes.size() != static_cast<size_t>(rows.bytes())) {
+    throw DataError("a record of " + std::to_string(bytes.size()) + " bytes, expected " + std::to_string(rows.bytes()));
+  }
+  cv::Mat image(static_cast<int>(rows.height), static_cast<int>(rows.width), CV_8UC3);
+  if (rows.planar) {
+    PlanarToInterleaved(bytes.data(), rows.height, rows.width, image.data);
+  } else {
+    std::memcpy(image.data, bytes.data(), bytes.size());
+  }
+  return image;
+}
+
+}  // namespace
+
+Augment AugmentFromName(std::string_view name) {
+  if (name == "none") return Augment::kNone;
+  if (name == "basic") return Augment::kBasic;
+  throw std::invalid_argument("augment is none or basic, not '" + std::string(name) + "'");
+}
+
+ImageDecoder::ImageDecoder(const ImageDecoderOptions& options) : options_(options) {
+  if (options_.eval_resize == 0) {
+    options_.eval_resize = std::lround(static_cast<double>(options_.image_size) / 0.875);
+  }
+}
+
+ImageDecoder::ImageDecoder(const ImageDecoderOptions& options, const RawRows& rows) : ImageDecoder(options) {
+  if (rows.type != ElementType::kUInt8) {
+    throw DataError("float32 images are served as they are and cannot be augmented", "use --augment=none");
+  }
+  raw_rows_ = rows;
+}
+
+std::vector<Field> ImageDecoder::fields() const {
+  return {{.name = "images", .type = ElementType::kUInt8, .row_shape = {options_.image_size, options_.image_size, 3}}};
+}
+
+void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
+                          std::span<const std::span<std::byte>> rows) const {
+  auto* row = reinterpret_cast<uint8_t*>(rows[0].data());
+  if (options_.augment == Augment::kBasic) {
+    DecodeRandomCrop(bytes, sample, row);
+  } else {
+    DecodeCentre(bytes, row);
+  }
+}
+
+void ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const {
+  const auto side = static_cast<int>(options_.image_size);
+  const ImageSize size = raw_rows_ ? ImageSize{static_cast<int>(raw_rows_->width), static_cast<int>(raw_rows_->height)}
+                                   : ReadImageSize(bytes);
+  RandomGenerator random(
+      {.seed = options_.seed, .epoch = sample.epoch, .sample = sample.index, .stream = RandomStream::kAugment});
+  const CropBox box = RandomResizedCrop(size, random);
+  const bool flip = RandomFlip(random);
+
+  const cv::Mat region = raw_rows_ ? RawImage(bytes, *raw_rows_)(cv::Rect(box.x, box.y, box.width, box.height))
+                                   : DecodeRegion(bytes, box, {side, side});
+  const cv::Mat resized = Resize(region, side, side, options_.interpolation);
+  for (int y = 0; y < side; ++y) {
+    (flip ? MirrorPixels : CopyPixels)(resized.ptr<uint8_t>(y), side, row + ptrdiff_t{3} * side * y);
+  }
+}
+
+void ImageDecoder::DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const {
+  // Always a full decode: evaluation reproduces published figures.
+  const cv::Mat image = raw_rows_ ? RawImage(bytes, *raw_rows_) : DecodeImage(bytes);
+  const auto side = static_cast<int>(options_.image_size);
+  const ImageSize size = ResizeShortSide({image.cols, image.rows}, static_cast<int>(options_.eval_resize));
+  if (int64_t{size.width} * size.height > kMostResizedPixels) {
+    throw DataError("an image of " + std::to_string(image.cols) + "×" + std::to_string(image.rows) +
+                    " pixels is too narrow to be resized to " + std::to_string(options_.eval_resize));
+  }
+  const cv::Mat resized = Resize(image, size.width, size.height, options_.interpolation);
+  const CropBox box = CentreCrop(size, side);
+  const int left = std::max(0, box.x), right = std::min(size.width, box.x + side);
+  if (right - left < side || size.height < side) std::memset(row, 0, 3 * static_cast<size_t>(side) * side);
+  for (int y = std::max(0, box.y); y < std::min(size.height, box.y + side); ++y) {
+    CopyPixels(resized.ptr<uint8_t>(y) + 3 * left, right - left,
+               row + 3 * (ptrdiff_t{side} * (y - box.y) + (left - box.x)));
+  }
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,102 @@
+// PNG through libpng's low-level interface: the simplified one applies gamma, and it would have to be trusted with
+// sizes.
+#include <png.h>
+
+#include <csetjmp>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "data/error.h"
+#include "data/image/codecs.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr png_uint_32 kLongestSide = 65'500;
+constexpr png_alloc_size_t kLargestChunk = 16 << 20;  // of the chunks libpng keeps (profiles, texts)
+
+class PngReader {
+ public:
+  explicit PngReader(Bytes bytes) : unread_(bytes) {
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, OnError, OnWarning);
+    if (png_ != nullptr) info_ = png_create_info_struct(png_);
+    if (info_ == nullptr) {
+      png_destroy_read_struct(&png_, &info_, nullptr);
+      throw std::bad_alloc();
+    }
+    // The destructor does not run for a constructor that throws.
+    if (!Guard([this] {
+          png_set_read_fn(png_, this, OnRead);
+          png_set_user_limits(png_, kLongestSide, kLongestSide);
+          png_set_chunk_malloc_max(png_, kLargestChunk);
+          png_read_info(png_, info_);
+        })) {
+      png_destroy_read_struct(&png_, &info_, nullptr);
+      throw DataError(std::string("PNG: ") + message_);
+    }
+  }
+  ~PngReader() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngReader(const PngReader&) = delete;
+  PngReader& operator=(const PngReader&) = delete;
+
+  ImageSize size() const {
+    return {static_cast<int>(png_get_image_width(png_, info_)), static_cast<int>(png_get_image_height(png_, info_))};
+  }
+
+  cv::Mat Decode() {
+    if (!Guard([this] { AskForRgb(); })) throw DataError(std::string("PNG: ") + message_);
+    const auto [width, height] = size();
+    if (png_get_rowbytes(png_, info_) != 3 * static_cast<size_t>(width)) throw DataError("PNG: unknown colour type");
+    cv::Mat image(height, width, CV_8UC3);
+    std::vector<png_bytep> rows(static_cast<size_t>(height));
+    for (int y = 0; y < height; ++y) rows[static_cast<size_t>(y)] = image.ptr<uint8_t>(y);
+    if (!Guard([&] { png_read_image(png_, rows.data()); })) throw DataError(std::string("PNG: ") + message_);
+    return image;
+  }
+
+ private:
+  static void OnError(png_structp png, png_const_charp message) {
+    auto* reader = static_cast<PngReader*>(png_get_error_ptr(png));
+    std::snprintf(reader->message_, sizeof reader->message_, "%s", message);
+    png_longjmp(png, 1);
+  }
+  static void OnWarning(png_structp /*png*/, png_const_charp /*message*/) {}
+  static void OnRead(png_structp png, png_bytep destination, size_t size) {
+    auto* reader = static_cast<PngReader*>(png_get_io_ptr(png));
+    if (size > reader->unread_.size()) png_error(png, "the file is truncated");
+    std::memcpy(destination, reader->unread_.data(), size);
+    reader->unread_ = reader->unread_.subspan(size);
+  }
+
+  // Runs calls into libpng, which leaves by longjmp: they must not create objects with destructors. False on an error.
+  template <typename Calls>
+  bool Guard(const Calls& calls) {
+    if (setjmp(png_jmpbuf(png_)) != 0) return false;
+    calls();
+    return true;
+  }
+
+  void AskForRgb() {
+    png_set_strip_16(png_);  // keeps the high byte
+    png_set_expand(png_);    // palettes and small depths to 8 bits; transparent colours to alpha
+    png_set_gray_to_rgb(png_);
+    png_set_strip_alpha(png_);
+    png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+  }
+
+  Bytes unread_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+  char message_[128] = "";
+};
+
+}  // namespace
+
+ImageSize PngSize(Bytes bytes) { return PngReader(bytes).size(); }
+
+cv::Mat DecodePng(Bytes bytes) { return PngReader(bytes).Decode(); }
+
+}  // namespace dtrain::data

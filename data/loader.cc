@@ -1,0 +1,394 @@
+#include "data/loader.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/tensor.h>
+#include <c10/core/InferenceMode.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "data/error.h"
+#include "data/random.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr int64_t kMostSamplesPerChunk = 16;
+constexpr int kReplacementTries = 16;
+
+at::ScalarType TypeOf(ElementType type) {
+  switch (type) {
+    case ElementType::kUInt8:
+      return at::kByte;
+    case ElementType::kInt32:
+      return at::kInt;
+    case ElementType::kInt64:
+      return at::kLong;
+    case ElementType::kFloat32:
+      return at::kFloat;
+  }
+  throw std::logic_error("unknown element type");
+}
+
+// The bytes of one sample, or why there are none.
+struct Encoded {
+  std::vector<uint8_t> bytes;
+  std::string problem;
+};
+
+// A batch under way. Rows are written by several threads, each its own; `undone` tells the last of them.
+struct Job {
+  Batch batch;
+  std::vector<SampleRef> samples;
+  std::vector<std::byte*> bases;  // of each decoder field
+  int64_t* labels = nullptr;
+  int64_t* index = nullptr;
+  std::vector<uint8_t> left_out;  // per row
+  std::atomic<int64_t> undone{0};
+  int64_t next_unread = 0;  // under the pipeline's mutex, as are the two below
+  bool done = false;
+  std::exception_ptr error;
+};
+
+// Some neighbouring rows of a job.
+struct Chunk {
+  std::shared_ptr<Job> job;
+  int64_t begin = 0, end = 0;
+  std::vector<Encoded> encoded;
+  int64_t bytes = 0;
+};
+
+// A copy of the batch without the rows that were left out.
+void Compact(Job& job) {
+  std::vector<int64_t> kept;
+  for (size_t row = 0; row < job.left_out.size(); ++row) {
+    if (!job.left_out[row]) kept.push_back(static_cast<int64_t>(row));
+  }
+  if (kept.size() == job.left_out.size()) return;
+  const at::Tensor rows = at::tensor(kept, at::kLong);
+  for (auto& [name, tensor] : job.batch.tensors) {
+    const bool pinned = tensor.is_pinned();
+    tensor = tensor.index_select(0, rows);
+    if (pinned) tensor = tensor.pin_memory();
+  }
+}
+
+}  // namespace
+
+int64_t AvailableCores() {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
+class Loader::Pipeline {
+ public:
+  Pipeline(const RecordSource& source, const SampleDecoder& decoder, BatchProvider batches, LoaderOptions options,
+           Quarantine* quarantine)
+      : source_(source),
+        decoder_(decoder),
+        fields_(decoder.fields()),
+        batches_(std::move(batches)),
+        options_(options),
+        quarantine_(quarantine) {
+    if (options_.decode_threads <= 0) options_.decode_threads = AvailableCores();
+    options_.read_threads = std::max<int64_t>(1, options_.read_threads);
+    options_.prefetch_batches = std::max<int64_t>(1, options_.prefetch_batches);
+    for (const Field& field : fields_) {
+      int64_t bytes = static_cast<int64_t>(c10::elementSize(TypeOf(field.type)));
+      for (const int64_t dimension : field.row_shape) bytes *= dimension;
+      row_bytes_.push_back(bytes);
+    }
+    Start();
+  }
+
+  ~Pipeline() { Stop(); }
+
+  std::optional<Batch> Next() {
+    std::unique_lock lock(mutex_);
+    batch_done_.wait(lock, [this] { return failure_ || (jobs_.empty() ? provider_ended_ : jobs_.front()->done); });
+    if (failure_) std::rethrow_exception(failure_);
+    if (jobs_.empty()) return std::nullopt;
+    const std::shared_ptr<Job> job = std::move(jobs_.front());
+    jobs_.pop_front();
+    if (job->error) {
+      failure_ = job->error;
+      std::rethrow_exception(failure_);
+    }
+    lock.unlock();
+    work_to_read_.notify_one();
+    Compact(*job);
+    return std::move(job->batch);
+  }
+
+ private:
+  void Start() {
+    // at::set_num_threads sets the calling thread's count and a process-wide default: the latter is put back.
+    const int intra_op_threads = at::get_num_threads();
+    try {
+      for (int64_t i = 0; i < options_.decode_threads; ++i) {
+        threads_.emplace_back([this] {
+          at::set_num_threads(1);
+          {
+            const std::lock_guard lock(mutex_);
+            decoders_ready_ += 1;
+          }
+          batch_done_.notify_all();
+          DecodeLoop();
+        });
+      }
+      for (int64_t i = 0; i < options_.read_threads; ++i) threads_.emplace_back([this] { ReadLoop(); });
+    } catch (const std::system_error& error) {
+      Stop();
+      at::set_num_threads(intra_op_threads);
+      throw DataError(std::string("cannot start the loader's threads: ") + error.what(), "use fewer --workers");
+    }
+    std::unique_lock lock(mutex_);
+    batch_done_.wait(lock, [this] { return decoders_ready_ == options_.decode_threads; });
+    lock.unlock();
+    at::set_num_threads(intra_op_threads);
+  }
+
+  void Stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+    }
+    work_to_read_.notify_all();
+    work_to_decode_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  // --- Reading ---
+
+  void ReadLoop() {
+    while (std::optional<Chunk> chunk = NextUnread()) {
+      for (int64_t row = chunk->begin; row < chunk->end && !stopping_; ++row) {
+        Encoded encoded = ReadOne(chunk->job->samples[static_cast<size_t>(row)].index, *chunk->job);
+        chunk->bytes += static_cast<int64_t>(encoded.bytes.size());
+        chunk->encoded.push_back(std::move(encoded));
+      }
+      {
+        const std::lock_guard lock(mutex_);
+        bytes_in_flight_ += chunk->bytes;
+        undecoded_.push_back(std::move(*chunk));
+      }
+      work_to_decode_.notify_one();
+    }
+  }
+
+  Encoded ReadOne(int64_t index, Job& job) {
+    try {
+      return {source_.Read(index), ""};
+    } catch (const DataError& error) {
+      return {{}, error.what()};
+    } catch (...) {
+      Fail(job, std::current_exception());
+      return {};
+    }
+  }
+
+  // The next rows that nobody reads yet; opens a batch where none is left. nullopt: stopping, or all is read.
+  std::optional<Chunk> NextUnread() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      if (stopping_) return std::nullopt;
+      if (bytes_in_flight_ <= options_.max_bytes_in_flight) {
+        for (const std::shared_ptr<Job>& job : jobs_) {
+          const auto rows = static_cast<int64_t>(job->samples.size());
+          if (job->next_unread >= rows) continue;
+          Chunk chunk{.job = job, .begin = job->next_unread, .end = 0, .encoded = {}, .bytes = 0};
+          chunk.end = std::min(rows, chunk.begin + ChunkSize(rows));
+          job->next_unread = chunk.end;
+          return chunk;
+        }
+        if (provider_ended_) return std::nullopt;
+        if (!opening_ && static_cast<int64_t>(jobs_.size()) < options_.prefetch_batches) {
+          OpenBatch(lock);
+          continue;
+        }
+      }
+      work_to_read_.wait(lock);
+    }
+  }
+
+  int64_t ChunkSize(int64_t rows) const {
+    return std::clamp<int64_t>(rows / (2 * std::max(options_.read_threads, options_.decode_threads)), 1,
+                               kMostSamplesPerChunk);
+  }
+
+  // Asks for a batch and allocates it, both outside of the lock: a new epoch's permutation takes a while.
+  void OpenBatch(std::unique_lock<std::mutex>& lock) {
+    opening_ = true;
+    const int64_t number = next_number_++;
+    lock.unlock();
+    std::shared_ptr<Job> job;
+    std::exception_ptr error;
+    try {
+      if (auto samples = batches_(number)) job = MakeJob(number, std::move(*samples));
+    } catch (...) {
+      error = std::current_exception();
+      job = std::make_shared<Job>();
+      job->error = error;
+      job->done = true;
+    }
+    lock.lock();
+    opening_ = false;
+    provider_ended_ = !job || error;
+    if (job) jobs_.push_back(job);
+    work_to_read_.notify_all();
+    batch_done_.notify_all();
+  }
+
+  std::shared_ptr<Job> MakeJob(int64_t number, std::vector<SampleRef> samples) const {
+    auto job = std::make_shared<Job>();
+    const auto rows = static_cast<int64_t>(samples.size());
+    job->batch.number = number;
+    const auto options = at::TensorOptions().pinned_memory(options_.pin_memory);
+    for (const Field& field : fields_) {
+      std::vector<int64_t> shape = {rows};
+      shape.insert(shape.end(), field.row_shape.begin(), field.row_shape.end());
+      const at::Tensor tensor = at::empty(shape, options.dtype(TypeOf(field.type)));
+      job->bases.push_back(static_cast<std::byte*>(tensor.data_ptr()));
+      job->batch.tensors[field.name] = tensor;
+    }
+    for (auto& [name, values] : {std::pair{"labels", &job->labels}, std::pair{"index", &job->index}}) {
+      const at::Tensor tensor = at::empty({rows}, options.dtype(at::kLong));
+      *values = tensor.mutable_data_ptr<int64_t>();
+      job->batch.tensors[name] = tensor;
+    }
+    job->samples = std::move(samples);
+    job->left_out.assign(static_cast<size_t>(rows), 0);
+    job->undone = rows;
+    job->done = rows == 0;
+    return job;
+  }
+
+  // --- Decoding ---
+
+  void DecodeLoop() {
+    const c10::InferenceMode inference;
+    while (std::optional<Chunk> chunk = NextUndecoded()) {
+      Job& job = *chunk->job;
+      try {
+        for (int64_t row = chunk->begin; row < chunk->end && !stopping_; ++row) {
+          DecodeOne(job, row, chunk->encoded.at(static_cast<size_t>(row - chunk->begin)));
+        }
+      } catch (...) {
+        Fail(job, std::current_exception());
+      }
+      const int64_t rows = chunk->end - chunk->begin;
+      const bool last = job.undone.fetch_sub(rows) == rows;
+      const int64_t bytes = chunk->bytes;
+      chunk.reset();
+      {
+        const std::lock_guard lock(mutex_);
+        bytes_in_flight_ -= bytes;
+        if (last) job.done = true;
+      }
+      if (bytes > 0) work_to_read_.notify_one();
+      if (last) batch_done_.notify_all();
+    }
+  }
+
+  std::optional<Chunk> NextUndecoded() {
+    std::unique_lock lock(mutex_);
+    work_to_decode_.wait(lock, [this] { return stopping_ || !undecoded_.empty(); });
+    if (stopping_) return std::nullopt;
+    Chunk chunk = std::move(undecoded_.front());
+    undecoded_.pop_front();
+    return chunk;
+  }
+
+  void DecodeOne(Job& job, int64_t row, const Encoded& encoded) {
+    const SampleRef wanted = job.samples[static_cast<size_t>(row)];
+    if (Fill(job, row, wanted, encoded)) return;
+    if (options_.bad_records == BadRecordPolicy::kLeaveOut) {
+      job.left_out[static_cast<size_t>(row)] = 1;
+      return;
+    }
+    // Keyed by the sample alone: every rank, thread count and resumed run picks the same stand-in.
+    RandomGenerator random(
+        {.seed = options_.seed, .epoch = wanted.epoch, .sample = wanted.index, .stream = RandomStream::kReplacement});
+    for (int attempt = 0; attempt < kReplacementTries; ++attempt) {
+      const SampleRef other{.index = random.Below(source_.size()), .epoch = wanted.epoch};
+      if (Fill(job, row, other, ReadOne(other.index, job))) return;
+    }
+    throw DataError("no readable sample to replace " + source_.Location(wanted.index) + " with in " +
+                        std::to_string(kReplacementTries) + " tries",
+                    "most of the data set seems unreadable: run dtrain_data verify");
+  }
+
+  // Writes one row; false where the record is bad, which is noted.
+  bool Fill(Job& job, int64_t row, const SampleRef& sample, const Encoded& encoded) {
+    std::string problem = encoded.problem;
+    if (problem.empty()) {
+      std::vector<std::span<std::byte>> rows;
+      rows.reserve(fields_.size());
+      for (size_t i = 0; i < fields_.size(); ++i) {
+        rows.emplace_back(job.bases[i] + row * row_bytes_[i], static_cast<size_t>(row_bytes_[i]));
+      }
+      try {
+        decoder_.Decode(encoded.bytes, sample, rows);
+      } catch (const DataError& error) {
+        problem = error.what();
+      }
+    }
+    if (problem.empty()) {
+      job.labels[row] = source_.Label(sample.index);
+      job.index[row] = sample.index;
+      return true;
+    }
+    const std::string location = source_.Location(sample.index);
+    if (quarantine_ == nullptr) throw DataError(location + ": " + problem);
+    quarantine_->Add(sample.index, location, problem);
+    return false;
+  }
+
+  void Fail(Job& job, std::exception_ptr error) {
+    const std::lock_guard lock(mutex_);
+    if (!job.error) job.error = std::move(error);
+  }
+
+  const RecordSource& source_;
+  const SampleDecoder& decoder_;
+  const std::vector<Field> fields_;
+  std::vector<int64_t> row_bytes_;  // of each field
+  const BatchProvider batches_;
+  LoaderOptions options_;
+  Quarantine* const quarantine_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable work_to_read_, work_to_decode_, batch_done_;
+  std::deque<std::shared_ptr<Job>> jobs_;  // begun and not yet taken, in order
+  std::deque<Chunk> undecoded_;
+  int64_t bytes_in_flight_ = 0;
+  int64_t next_number_ = 0;
+  int64_t decoders_ready_ = 0;
+  bool opening_ = false, provider_ended_ = false;
+  std::exception_ptr failure_;  // what Next() has thrown
+  std::atomic<bool> stopping_{false};
+  std::vector<std::thread> threads_;
+};
+
+Loader::Loader(const RecordSource& source, const SampleDecoder& decoder, BatchProvider batches, LoaderOptions options,
+               Quarantine* quarantine)
+    : pipeline_(std::make_unique<Pipeline>(source, decoder, std::move(batches), options, quarantine)) {}
+
+Loader::~Loader() = default;
+
+std::optional<Batch> Loader::Next() { return pipeline_->Next(); }
+
+}  // namespace dtrain::data

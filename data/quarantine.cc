@@ -1,0 +1,64 @@
+#include "data/quarantine.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "data/error.h"
+
+namespace dtrain::data {
+namespace {
+
+int64_t Budget(int64_t dataset_size, const QuarantineOptions& options) {
+  if (options.strict) return 0;
+  // The small amount keeps a product that is a whole number from being rounded up by its last bit.
+  return static_cast<int64_t>(std::ceil(options.max_bad_records * static_cast<double>(dataset_size) - 1e-9));
+}
+
+}  // namespace
+
+Quarantine::Quarantine(int64_t dataset_size, QuarantineOptions options)
+    : options_(std::move(options)), dataset_size_(dataset_size), budget_(Budget(dataset_size, options_)) {}
+
+int64_t Quarantine::count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(seen_.size());
+}
+
+void Quarantine::Add(int64_t index, const std::string& location, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (seen_.insert(index).second) {
+    const BadRecord record{options_.split, index, location, reason};
+    if (!options_.path.empty()) Append(record);
+    if (options_.on_bad_record) options_.on_bad_record(record);
+  }
+  const auto count = static_cast<int64_t>(seen_.size());
+  if (count <= budget_) return;
+  throw DataError(options_.split + ": " + std::to_string(count) + (count == 1 ? " bad record" : " bad records") +
+                      " of " + std::to_string(dataset_size_) + ", and the budget is " + std::to_string(budget_) +
+                      "; the latest is " + location + ": " + reason,
+                  options_.strict
+                      ? "--strict_data allows none: repair or remove the file, or leave the flag out"
+                      : "repair or remove the files, or raise --max_bad_records (a fraction of all records)");
+}
+
+void Quarantine::Append(const BadRecord& record) {
+  const nlohmann::json line = {
+      {"split", record.split}, {"index", record.index}, {"location", record.location}, {"reason", record.reason}};
+  // File names need not be UTF-8; the line must be.
+  const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const int descriptor = open(options_.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const ssize_t written = descriptor < 0 ? -1 : write(descriptor, text.data(), text.size());
+  const int error = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (written != static_cast<ssize_t>(text.size())) {
+    throw DataError("cannot write the list of bad records to " + options_.path + ": " + std::strerror(error));
+  }
+}
+
+}  // namespace dtrain::data
