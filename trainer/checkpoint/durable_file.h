@@ -1,11 +1,7 @@
 // Files that are on the disk when the call returns, or an error: the one place that writes, syncs and renames, so that
 // every short write, full disk and failing fsync or close is noticed once and everywhere. Knows nothing of torch.
-//
-// Test hooks: each write, fsync and rename made here is one numbered operation.
-//   DTRAIN_CRASH_AT=n     the process kills itself (SIGKILL) at the n-th one (a write is half done by then)
-//   DTRAIN_FAIL_AT=n[:k]  operations n … n+k-1 fail (k = 1 unless given): a write with ENOSPC after half of it, the
-//                         others with EIO
-// Operations are counted from 1 and only while one of the two is set.
+// Each write, fsync, close and rename made here is one operation of fault_points.h: an injected failure is ENOSPC for a
+// write (after half of it) and EIO for the others.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +44,9 @@ class DurableFile {
   uint64_t bytes_ = 0;
   Sha256 sha256_;
 };
+
+// A system call failed: throws StorageError "cannot ACTION PATH: REASON" with a hint that fits the reason.
+[[noreturn]] void ThrowSystemError(const std::string& action, const std::filesystem::path& path, int error_number);
 
 // Makes the entries of a folder durable. File systems that cannot sync a folder (EINVAL, ENOTSUP) are let pass.
 void SyncDirectory(const std::filesystem::path& directory);

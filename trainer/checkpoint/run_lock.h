@@ -22,6 +22,8 @@ class RunLock {
   const std::string& warning() const { return warning_; }
 
  private:
+  RunLock() = default;
+
   int descriptor_ = -1;
   std::string warning_;
 };

@@ -6,8 +6,8 @@
 //                                        optimizer.safetensors  optimizer state
 //                                        state.json             everything else (counters, random states, …)
 //                                        manifest.json          size and SHA-256 of the three, and of itself
-//   <run_dir>/checkpoints/tmp.<pid>.step-000001234              being written, or left by a dead process
-//   <run_dir>/checkpoints/aside-<n>-step-000001234              set aside by SetAsideNewerThan, never touched again
+//   <run_dir>/checkpoints/tmp.<pid>.step-000001234              being written or deleted, or left by a dead process
+//   <run_dir>/checkpoints/aside-<n>-step-000001234              by SetAsideNewerThan; never touched again
 //   <run_dir>/latest                                            "checkpoints/step-000001234\n": a hint for people
 #pragma once
 
@@ -50,17 +50,18 @@ class Store {
   // Removes what dead writers left behind. Once, at the start.
   void RemoveLeftovers();
 
-  // Makes `snapshot` durable and visible. A valid checkpoint of that step that is already there is kept, an invalid one
-  // is replaced. When it throws, nothing published has changed and the temporary folder is gone.
+  // Makes `snapshot` durable, reads it back, then makes it visible and points `latest` at it. A valid checkpoint of
+  // that step that is already there is kept, an invalid one is replaced. When it throws, no valid checkpoint has been
+  // touched and the temporary folder is gone; calling it again is right.
   Checkpoint Publish(const Snapshot& snapshot);
 
   // Verifies from the newest to the oldest and returns the first valid one, reporting each invalid one on the way;
   // nullopt when there are no checkpoints at all. Throws when there are some and none is valid.
   std::optional<Checkpoint> FindNewestValid(const OnInvalid& on_invalid) const;
 
-  // Deletes all but the newest `keep` (≥ 1) checkpoints, counted from the newest valid one, which is read back and
-  // verified first; without a valid one nothing is deleted. Newer, damaged ones stay.
-  void Prune(int64_t keep);
+  // Deletes all but the newest `keep` (≥ 1) checkpoints, counted from `newest` downwards: it is known to be good, so
+  // there is something to go back to. Those above `newest` are damaged or foreign and stay.
+  void Prune(const Checkpoint& newest, int64_t keep);
 
   // Renames the checkpoints with step > `step` out of the way (all of them with -1): for a run that starts again from
   // an older state, whose later checkpoints must not be mistaken for its own. Returns how many.
@@ -73,6 +74,11 @@ class Store {
   const std::filesystem::path& run_directory() const { return run_directory_; }
 
  private:
+  void Reveal(const std::filesystem::path& temporary, int64_t step);
+  void PointLatestAt(int64_t step);
+  void Delete(int64_t step);
+  std::filesystem::path TemporaryFor(int64_t step) const;
+
   std::filesystem::path run_directory_;
   std::filesystem::path checkpoints_;
 };

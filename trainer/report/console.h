@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 
 #include "trainer/report/points.h"
@@ -13,7 +12,8 @@ namespace dtrain::report {
 
 enum class LogFormat { kBar, kTable, kJson, kPlain };
 
-// `name` is auto, bar, table or json; auto is a bar on a terminal and plain lines elsewhere. Throws UsageError.
+// `name` is auto, bar, table or json; auto and bar are a bar on a terminal and plain lines elsewhere. Throws
+// UsageError.
 LogFormat ParseLogFormat(const std::string& name, bool is_terminal);
 
 struct Terminal {
@@ -66,7 +66,7 @@ class Console {
 
  private:
   void Line(const std::string& text);
-  void DrawBar();
+  void DrawBar(const TrainPoint& point);
   double RemainingSeconds(const TrainPoint& point) const;
 
   Options options_;

@@ -1,0 +1,188 @@
+#include "trainer/checkpoint/durable_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "trainer/checkpoint/fault_points.h"
+#include "trainer/errors.h"
+
+namespace dtrain::checkpoint {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr size_t kWriteBytes = size_t{16} << 20;  // of one write(2): a hanging disk is noticed between two
+constexpr size_t kReadBytes = size_t{1} << 20;
+
+std::string HintFor(int error_number) {
+  switch (error_number) {
+    case ENOSPC:
+    case EDQUOT:
+      return "free some space (or quota), lower --keep_checkpoints, or choose another --run_dir; the checkpoints that "
+             "are there are intact";
+    case EROFS:
+    case EACCES:
+    case EPERM:
+      return "choose a --run_dir that this user can write to";
+    case EIO:
+      return "the disk or its file system is failing: see dmesg; choose another --run_dir";
+    default:
+      return "";
+  }
+}
+
+// A descriptor of a regular file opened for reading.
+class InputFile {
+ public:
+  explicit InputFile(const fs::path& path) : path_(path) {
+    descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // never hangs on a pipe
+    if (descriptor_ < 0) ThrowSystemError("open", path, errno);
+    struct stat status;
+    const bool known = ::fstat(descriptor_, &status) == 0;
+    if (!known || !S_ISREG(status.st_mode)) {
+      ::close(descriptor_);
+      throw StorageError(path.string() + " is not a regular file");
+    }
+    bytes_ = static_cast<uint64_t>(status.st_size);
+  }
+  ~InputFile() { ::close(descriptor_); }
+  InputFile(const InputFile&) = delete;
+  InputFile& operator=(const InputFile&) = delete;
+
+  uint64_t bytes() const { return bytes_; }
+
+  // Returns the bytes read: 0 at the end.
+  size_t Read(char* destination, size_t bytes) {
+    for (;;) {
+      const ssize_t got = ::read(descriptor_, destination, bytes);
+      if (got >= 0) return static_cast<size_t>(got);
+      if (errno != EINTR) ThrowSystemError("read", path_, errno);
+    }
+  }
+
+ private:
+  fs::path path_;
+  int descriptor_ = -1;
+  uint64_t bytes_ = 0;
+};
+
+fs::path ParentOf(const fs::path& path) { return path.has_parent_path() ? path.parent_path() : fs::path("."); }
+
+}  // namespace
+
+void ThrowSystemError(const std::string& action, const fs::path& path, int error_number) {
+  throw StorageError("cannot " + action + " " + path.string() + ": " + std::generic_category().message(error_number),
+                     HintFor(error_number));
+}
+
+DurableFile::DurableFile(fs::path path) : path_(std::move(path)) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor_ < 0) ThrowSystemError("create", path_, errno);
+}
+
+DurableFile::~DurableFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void DurableFile::Append(const void* data, size_t bytes) {
+  const char* next = static_cast<const char*>(data);
+  if (bytes > 0) sha256_.Update(data, bytes);
+  bytes_ += bytes;
+  while (bytes > 0) {
+    const Fault fault = NextFault();
+    const size_t part = std::min(bytes, kWriteBytes);
+    const ssize_t written = ::write(descriptor_, next, fault == Fault::kNone ? part : part / 2);
+    if (fault == Fault::kCrash) Crash();
+    if (fault == Fault::kFail) ThrowSystemError("write", path_, ENOSPC);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) ThrowSystemError("write", path_, errno);
+    if (written == 0) ThrowSystemError("write", path_, EIO);  // no progress, no reason: do not spin
+    next += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+FileDigest DurableFile::Finish() {
+  if (NextOperationFails()) ThrowSystemError("sync", path_, EIO);
+  if (::fsync(descriptor_) != 0) ThrowSystemError("sync", path_, errno);
+  // Whoever reads it back gets what the disk holds, and the memory is worth more to the training data. Only advice.
+  ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
+  const bool fail = NextOperationFails();
+  const int closed = ::close(std::exchange(descriptor_, -1));  // never twice, whatever it says
+  if (fail) ThrowSystemError("close", path_, EIO);
+  if (closed != 0) ThrowSystemError("close", path_, errno);
+  return {bytes_, sha256_.HexDigest()};
+}
+
+void SyncDirectory(const fs::path& directory) {
+  const int descriptor = ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) ThrowSystemError("open folder", directory, errno);
+  const bool fail = NextOperationFails();
+  int error_number = ::fsync(descriptor) == 0 ? 0 : errno;
+  if (error_number == EINVAL || error_number == ENOTSUP) error_number = 0;
+  if (fail) error_number = EIO;
+  ::close(descriptor);
+  if (error_number != 0) ThrowSystemError("sync folder", directory, error_number);
+}
+
+void RenameDurably(const fs::path& from, const fs::path& to) {
+  if (NextOperationFails()) ThrowSystemError("rename to", to, EIO);
+  if (::rename(from.c_str(), to.c_str()) != 0) ThrowSystemError("rename to", to, errno);
+  SyncDirectory(ParentOf(to));
+}
+
+void WriteAtomically(const fs::path& path, const std::function<void(DurableFile&)>& write) {
+  const fs::path temporary = ParentOf(path) / ("." + path.filename().string() + ".tmp");
+  try {
+    DurableFile file(temporary);
+    write(file);
+    file.Finish();
+    RenameDurably(temporary, path);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove(temporary, ignored);
+    throw;
+  }
+}
+
+void WriteAtomically(const fs::path& path, std::string_view content) {
+  WriteAtomically(path, [content](DurableFile& file) { file.Append(content); });
+}
+
+FileDigest DigestOfFile(const fs::path& path) {
+  InputFile file(path);
+  Sha256 sha256;
+  FileDigest digest;
+  std::vector<char> buffer(kReadBytes);
+  while (const size_t got = file.Read(buffer.data(), buffer.size())) {
+    sha256.Update(buffer.data(), got);
+    digest.bytes += got;
+  }
+  digest.sha256 = sha256.HexDigest();
+  return digest;
+}
+
+std::string ReadTextFile(const fs::path& path, uint64_t max_bytes) {
+  InputFile file(path);
+  if (file.bytes() > max_bytes) {
+    throw StorageError(path.string() + " has " + std::to_string(file.bytes()) + " bytes, more than the " +
+                       std::to_string(max_bytes) + " that such a file can have");
+  }
+  std::string text(file.bytes(), '\0');
+  size_t filled = 0;
+  while (filled < text.size()) {
+    const size_t got = file.Read(text.data() + filled, text.size() - filled);
+    if (got == 0) break;
+    filled += got;
+  }
+  text.resize(filled);
+  return text;
+}
+
+}  // namespace dtrain::checkpoint

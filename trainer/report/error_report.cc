@@ -1,0 +1,170 @@
+#include "trainer/report/error_report.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "trainer/checkpoint/durable_file.h"
+
+namespace dtrain::report {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr uint64_t kMaxReportBytes = uint64_t{1} << 20;
+
+// As much as the system takes; there is nobody left to tell about the rest.
+bool WriteAll(int descriptor, const char* data, size_t bytes) noexcept {
+  while (bytes > 0) {
+    const ssize_t written = ::write(descriptor, data, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    data += written;
+    bytes -= static_cast<size_t>(written);
+  }
+  return true;
+}
+
+// Creates and fills a file; false when it is already there or cannot be written.
+bool CreateExclusively(const fs::path& path, const std::string& content) {
+  const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  if (descriptor < 0) return false;
+  WriteAll(descriptor, content.data(), content.size());
+  ::close(descriptor);
+  return true;
+}
+
+std::string TextFor(const Failure& failure) {
+  const int code = static_cast<int>(failure.code);
+  std::string text = failure.code == ExitCode::kPreempted ? "dtrain stopped" : "dtrain failed";
+  text += std::string(" (") + KindOf(failure.code) + ", exit code " + std::to_string(code) + ")";
+  if (failure.world_size > 1) {
+    text += " on rank " + std::to_string(failure.rank) + " of " + std::to_string(failure.world_size);
+  }
+  if (failure.step) text += " after step " + std::to_string(*failure.step);
+  text += ": " + failure.message + "\n";
+  if (!failure.hint.empty()) text += "  what to do: " + failure.hint + "\n";
+  return text;
+}
+
+std::string Dump(const nlohmann::ordered_json& json) {
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+std::string JsonFor(const Failure& failure, std::time_t now) {
+  char host[256] = "";
+  ::gethostname(host, sizeof(host) - 1);
+  nlohmann::ordered_json json = {{"exit_code", static_cast<int>(failure.code)},
+                                 {"kind", KindOf(failure.code)},
+                                 {"message", failure.message},
+                                 {"hint", failure.hint},
+                                 {"rank", failure.rank},
+                                 {"step", nullptr},
+                                 {"host", host},
+                                 {"pid", ::getpid()},
+                                 {"time", static_cast<int64_t>(now)}};
+  if (failure.step) json["step"] = *failure.step;
+  return Dump(json);
+}
+
+// https://github.com/pytorch/pytorch torch/distributed/elastic/multiprocessing/errors: the time stamp is required, and
+// the earliest one is shown as the root cause.
+std::string TorchrunJsonFor(const Failure& failure, std::time_t now) {
+  const nlohmann::ordered_json extra = {{"py_callstack", TextFor(failure)}, {"timestamp", std::to_string(now)}};
+  return Dump({{"message", {{"message", failure.message}, {"extraInfo", extra}}}});
+}
+
+bool HoldsVictim(const fs::path& path) {
+  try {
+    const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(path, kMaxReportBytes), nullptr, false);
+    return !json.is_object() || json.value("exit_code", 0) == static_cast<int>(ExitCode::kPeerLost);
+  } catch (...) {
+    return false;
+  }
+}
+
+void WriteRunFiles(const Failure& failure, const fs::path& run_directory, const std::string& content) {
+  const fs::path shared = run_directory / "error.json";
+  const fs::path own = run_directory / ("error.rank" + std::to_string(failure.rank) + ".json");
+  const bool victim = failure.code == ExitCode::kPeerLost;
+  const bool created = CreateExclusively(shared, content);
+  const bool replaces = !created && !victim && HoldsVictim(shared);
+  if (created && !victim) return;
+  checkpoint::WriteAtomically(own, content);
+  // A copy of the own file, moved over the victim's report in one step.
+  if (replaces) checkpoint::RenameDurably(own, shared);
+}
+
+// Runs one of several independent attempts to tell the world.
+template <typename Attempt>
+void Try(const Attempt& attempt) noexcept {
+  try {
+    attempt();
+  } catch (...) {
+  }
+}
+
+}  // namespace
+
+const char* KindOf(ExitCode code) {
+  switch (code) {
+    case ExitCode::kDone:
+      return "done";
+    case ExitCode::kUsage:
+      return "usage";
+    case ExitCode::kData:
+      return "data";
+    case ExitCode::kPeerLost:
+      return "peer_lost";
+    case ExitCode::kStorage:
+      return "storage";
+    case ExitCode::kDiverged:
+      return "diverged";
+    case ExitCode::kOutOfMemory:
+      return "out_of_memory";
+    case ExitCode::kPreempted:
+      return "preempted";
+    case ExitCode::kInternal:
+      break;
+  }
+  return "internal";
+}
+
+void ReportFailure(const Failure& failure, const fs::path& run_directory) noexcept {
+  WriteAll(STDERR_FILENO, "\n", failure.code == ExitCode::kPreempted ? 0 : 1);  // below a half-drawn bar
+  try {
+    const std::string text = TextFor(failure);
+    WriteAll(STDERR_FILENO, text.data(), text.size());
+  } catch (...) {  // not even memory for a sentence
+    WriteAll(STDERR_FILENO, failure.message.data(), failure.message.size());
+  }
+  if (failure.code == ExitCode::kPreempted || failure.code == ExitCode::kDone) return;
+
+  const std::time_t now = std::time(nullptr);
+  if (!run_directory.empty()) Try([&] { WriteRunFiles(failure, run_directory, JsonFor(failure, now)); });
+  const char* torchrun_file = std::getenv("TORCHELASTIC_ERROR_FILE");
+  if (torchrun_file != nullptr && *torchrun_file != '\0') {
+    Try([&] { checkpoint::WriteAtomically(torchrun_file, TorchrunJsonFor(failure, now)); });
+  }
+}
+
+void RemoveErrorFiles(const fs::path& run_directory) {
+  std::error_code error;
+  fs::directory_iterator entry(run_directory, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool of_a_rank = name.rfind("error.rank", 0) == 0 && entry->path().extension() == ".json";
+    if (name != "error.json" && !of_a_rank) continue;
+    fs::remove(entry->path(), error);
+    if (error) break;
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    checkpoint::ThrowSystemError("remove old error reports in", run_directory, error.value());
+  }
+}
+
+}  // namespace dtrain::report
