@@ -24,9 +24,9 @@ struct ExtraFlag {
 // What an executable accepts beyond the flags of Config.
 struct Program {
   std::string name = "dtrain_main";
-  std::string purpose;                // a line for --help
-  std::vector<std::string> commands;  // where not empty, the first argument must be one of these
-  std::vector<ExtraFlag> flags;
+  std::string purpose = {};                // a line for --help
+  std::vector<std::string> commands = {};  // where not empty, the first argument must be one of these
+  std::vector<ExtraFlag> flags = {};
 };
 
 struct CommandLine {

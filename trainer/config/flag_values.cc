@@ -49,7 +49,7 @@ bool Limits::Allow(const Value& value) const {
 }
 
 std::string Limits::Text() const {
-  if (!choices.empty()) return (choices.size() == 1 ? "" : "one of ") + Joined(choices, " | ");
+  if (!choices.empty()) return "one of " + Joined(choices, " | ");
   const bool low = std::isfinite(minimum);
   const bool high = std::isfinite(maximum);
   if (low && high) return Shortest(minimum) + " to " + Shortest(maximum) + (maximum_excluded ? " (excluded)" : "");

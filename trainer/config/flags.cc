@@ -115,7 +115,7 @@ DTRAIN_FLAG(int64, keep_checkpoints, run.keep_checkpoints, AtLeast(1), "checkpoi
 DTRAIN_FLAG(double, eval_every_epochs, run.eval_every_epochs, AtLeast(0), "epochs",
             "Evaluate this often; 0: at the end only.")
 DTRAIN_FLAG(int64, limit_train_steps, run.limit_train_steps, AtLeast(0), "steps",
-            "Stop after this many steps of this process, the schedule unchanged; 0: no limit.")
+            "Train this many steps only, the schedule unchanged; 0: no limit.")
 DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
             "Evaluate on this many batches only; 0: no limit.")
 
@@ -132,8 +132,8 @@ DTRAIN_FLAG(string, shuffle, data.shuffle, OneOf("global | none"), "",
             "Order of the training samples; none: file order.")
 DTRAIN_FLAG(string, last_batch, data.last_batch, OneOf("stream | drop"), "",
             "stream: batches run on across the end of an epoch; drop: each epoch is cut to whole batches.")
-DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fraction",
-            "Share of unreadable records that is put up with before the run fails.")
+DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fraction of the records",
+            "Unreadable records put up with before the run fails.")
 DTRAIN_FLAG(bool, strict_data, data.strict, Anything(), "", "Fail at the first unreadable record.")
 DTRAIN_FLAG(bool, allow_dataset_change, data.allow_dataset_change, Anything(), "",
             "Resume even though the data set is not the one that the checkpoint was trained on.")
@@ -143,8 +143,8 @@ DTRAIN_FLAG(int64, eval_resize, image.eval_resize, Between(0, 16384), "pixels",
             "Short side before the central crop in evaluation; 0: image_size / 0.875.")
 DTRAIN_FLAG(string, interpolation, image.interpolation, OneOf("bilinear | bicubic"), "",
             "Resampling filter, antialiased.")
-DTRAIN_FLAG(string, mean, image.mean, Anything(), "of 1", "Red, green, blue: subtracted from images scaled to 0 to 1.")
-DTRAIN_FLAG(string, std, image.std, MoreThan(0), "of 1", "Red, green, blue: what images are divided by then.")
+DTRAIN_FLAG(string, mean, image.mean, Anything(), "", "Red, green, blue: subtracted from images scaled to 0 to 1.")
+DTRAIN_FLAG(string, std, image.std, MoreThan(0), "", "Red, green, blue: what images are divided by then.")
 DTRAIN_FLAG(string, augment, image.augment, OneOf("auto | none | basic"), "",
             "basic: random crop and flip; auto: basic for image files, none for tensors.")
 

@@ -31,8 +31,13 @@ std::string Title(const std::string& section) {
   return section;
 }
 
-// `left` in its column, `text` wrapped beside it (below it where `left` is too long).
-std::string Entry(const std::string& left, const std::string& text) {
+// `left` in its column, `text` wrapped beside it (below it where `left` is too long), `details` never broken.
+std::string Entry(const std::string& left, const std::string& text, const std::string& details = "") {
+  std::vector<std::string> words;
+  std::istringstream stream(text);
+  for (std::string word; stream >> word;) words.push_back(word);
+  if (!details.empty()) words.push_back(details);
+
   std::string lines;
   std::string line = "  " + left;
   if (line.size() + 2 > kTextColumn) {
@@ -41,8 +46,7 @@ std::string Entry(const std::string& left, const std::string& text) {
   }
   line.resize(kTextColumn, ' ');
   bool empty = true;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
+  for (const std::string& word : words) {
     if (!empty && line.size() + 1 + word.size() > kColumns) {
       lines += line + "\n";
       line.assign(kTextColumn, ' ');
@@ -69,8 +73,8 @@ std::string Details(const Flag& flag) {
     details += "default: " + (text && text->empty() ? "empty" : ToText(value));
   }
   const std::string range = flag.limits.Text();
-  if (!range.empty()) details += "; " + range;
-  if (!flag.unit.empty()) details += (range.empty() ? "; " : " ") + flag.unit;
+  if (!flag.unit.empty()) details += "; " + flag.unit;
+  if (!range.empty()) details += (flag.unit.empty() ? "; " : ", ") + range;
   return details + "]";
 }
 
@@ -95,13 +99,13 @@ std::string Help(const Program& program) {
   if (!program.flags.empty()) text += "\n" + program.name + "\n";
   for (const ExtraFlag& flag : program.flags) {
     const std::string value = flag.default_value.empty() ? "empty" : flag.default_value;
-    text += Entry(Left(flag.name, flag.kind), flag.help + " [default: " + value + "]");
+    text += Entry(Left(flag.name, flag.kind), flag.help, "[default: " + value + "]");
   }
   std::string section;
   for (const Flag& flag : Flags()) {
     if (flag.section != section) text += "\n" + Title(flag.section) + "\n";
     section = flag.section;
-    text += Entry(Left(flag.name, flag.kind), flag.help + " " + Details(flag));
+    text += Entry(Left(flag.name, flag.kind), flag.help, Details(flag));
   }
   return text;
 }

@@ -57,8 +57,8 @@ void CheckModel(const ModelConfig& model, const std::vector<std::string>& names,
   if (names.empty() || std::find(names.begin(), names.end(), model.name) != names.end()) return;
   std::string known;
   for (const std::string& name : names) known += (known.empty() ? "" : " | ") + name;
-  problems.push_back({"model", model.name.empty() ? "\"\"" : model.name, (names.size() == 1 ? "" : "one of ") + known,
-                      DidYouMean(model.name, names)});
+  problems.push_back(
+      {"model", model.name.empty() ? "\"\"" : model.name, "one of " + known, DidYouMean(model.name, names)});
 }
 
 void CheckBatch(const Config& config, int world_size, List& problems) {

@@ -1,0 +1,79 @@
+// Every combination of sizes given: what is derived, and what is refused.
+#include "trainer/config/batch_sizes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trainer/errors.h"
+
+namespace dtrain::config {
+namespace {
+
+constexpr auto kNone = std::nullopt;
+
+BatchConfig Given(std::optional<int64_t> batch, std::optional<int64_t> global, std::optional<int64_t> accumulation) {
+  BatchConfig config;
+  config.batch_size = batch;
+  config.global_batch_size = global;
+  config.grad_accum_steps = accumulation;
+  return config;
+}
+
+struct Case {
+  BatchConfig given;
+  int world_size;
+  int64_t batch_size, grad_accum_steps, global_batch_size;
+};
+
+TEST(BatchSizes, DerivesWhatIsMissing) {
+  const std::vector<Case> cases = {
+      {Given(kNone, kNone, kNone), 1, 32, 1, 32},
+      {Given(kNone, kNone, kNone), 4, 32, 1, 128},
+      {Given(kNone, kNone, 2), 4, 32, 2, 256},
+      {Given(8, kNone, kNone), 3, 8, 1, 24},
+      {Given(8, kNone, 5), 3, 8, 5, 120},
+      {Given(kNone, 8192, kNone), 32, 256, 1, 8192},
+      {Given(kNone, 8192, 4), 8, 256, 4, 8192},
+      {Given(64, 8192, kNone), 8, 64, 16, 8192},
+      {Given(64, 8192, 16), 8, 64, 16, 8192},
+      {Given(kNone, 1, kNone), 1, 1, 1, 1},
+      {Given(1'000'000, kNone, 1'000'000), 1'000'000, 1'000'000, 1'000'000, 1'000'000'000'000'000'000},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(BatchMistake(c.given, c.world_size), std::nullopt);
+    const BatchSizes sizes = ResolveBatch(c.given, c.world_size);
+    EXPECT_EQ(sizes.batch_size, c.batch_size);
+    EXPECT_EQ(sizes.grad_accum_steps, c.grad_accum_steps);
+    EXPECT_EQ(sizes.global_batch_size, c.global_batch_size);
+  }
+}
+
+TEST(BatchSizes, RefusesWhatDoesNotFit) {
+  struct Bad {
+    BatchConfig given;
+    int world_size;
+    std::string text;
+  };
+  const std::vector<Bad> cases = {
+      {Given(64, 100, 2), 1, "exactly world size (1) x batch_size (64) x grad_accum_steps (2) = 128"},
+      {Given(kNone, 100, kNone), 3, "a multiple of world size (3) = 3; --global_batch_size=99 would fit"},
+      {Given(kNone, 100, 8), 1, "--global_batch_size=96 would fit"},
+      {Given(64, 100, kNone), 1, "a multiple of world size (1) x batch_size (64) = 64"},
+      {Given(64, 32, kNone), 1, "--global_batch_size=64 would fit"},
+      {Given(kNone, 2, kNone), 4, "--global_batch_size=4 would fit"},
+      {Given(0, kNone, kNone), 1, "1 or more"},
+      {Given(kNone, -8, kNone), 1, "1 or more"},
+      {Given(kNone, kNone, 0), 1, "1 or more"},
+      {Given(kNone, kNone, kNone), 0, "1 or more"},
+      {Given(INT64_MAX, kNone, INT64_MAX), 2, "1 or more"},
+  };
+  for (const Bad& c : cases) {
+    const auto problem = BatchMistake(c.given, c.world_size);
+    ASSERT_TRUE(problem.has_value()) << c.text;
+    EXPECT_THAT(Describe({*problem}), testing::HasSubstr(c.text));
+    EXPECT_THROW(ResolveBatch(c.given, c.world_size), UsageError);
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::config

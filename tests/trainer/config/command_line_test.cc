@@ -1,0 +1,206 @@
+// The command line as users write it: spellings, flagfiles, and every kind of mistake.
+#include "trainer/config/command_line.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "trainer/config/config_json.h"
+#include "trainer/errors.h"
+
+namespace dtrain::config {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+using Arguments = std::vector<std::string>;
+
+// The text of the UsageError, or empty.
+std::string Mistakes(const Arguments& arguments, const Program& program = {}) {
+  try {
+    ParseCommandLine(arguments, program);
+  } catch (const UsageError& error) {
+    EXPECT_EQ(error.code(), ExitCode::kUsage);
+    EXPECT_THAT(error.hint(), HasSubstr("--help"));
+    return error.what();
+  }
+  return "";
+}
+
+Config Parsed(const Arguments& arguments) { return ParseCommandLine(arguments).config; }
+
+TEST(CommandLine, NothingGivenIsTheDefaults) {
+  EXPECT_EQ(ToJson(Parsed({})), ToJson(Config()));
+  const char* argv[] = {"dtrain_main", "--lr=2"};
+  EXPECT_EQ(ParseCommandLine(2, argv).config.optimizer.lr, 2);
+  EXPECT_EQ(ToJson(ParseCommandLine(0, argv).config), ToJson(Config()));
+}
+
+TEST(CommandLine, Spellings) {
+  for (const Arguments& arguments :
+       std::vector<Arguments>{{"--batch_size=8", "--lr=0.5", "--nesterov"},
+                              {"--batch-size", "8", "--lr", "0.5", "--nesterov=true"},
+                              {"-batch_size=8", "-lr", "5e-1", "--nesterov=1"},
+                              {"--lr=7", "--nonesterov", "--batch-size=0x8", "--lr=.5", "--nesterov=yes"}}) {
+    const Config config = Parsed(arguments);
+    EXPECT_EQ(config.batch.batch_size, 8);
+    EXPECT_EQ(config.optimizer.lr, 0.5);
+    EXPECT_TRUE(config.optimizer.nesterov);
+  }
+  EXPECT_FALSE(Parsed({"--nochannels_last"}).model.channels_last);
+  EXPECT_FALSE(Parsed({"--no-channels-last"}).model.channels_last);
+  EXPECT_FALSE(Parsed({"--channels_last=false"}).model.channels_last);
+  EXPECT_EQ(Parsed({"--data_dir="}).data.dir, "");
+  EXPECT_EQ(Parsed({"--data_dir=a=b"}).data.dir, "a=b");
+  EXPECT_EQ(Parsed({"--weight_decay", "-1"}).optimizer.weight_decay, -1);
+  EXPECT_EQ(Parsed({"--mean=0,0.5,1"}).image.mean, (std::vector<double>{0, 0.5, 1}));
+}
+
+TEST(CommandLine, OptionalsAreSetOnlyWhenGivenAndNothingStays) {
+  EXPECT_EQ(Parsed({"--max_steps=0"}).batch.max_steps, 0);
+  EXPECT_EQ(Parsed({"--warmup_steps=0"}).schedule.warmup_steps, 0);
+  EXPECT_EQ(Parsed({}).batch.max_steps, std::nullopt);
+  EXPECT_EQ(Parsed({}).schedule.warmup_steps, std::nullopt);
+}
+
+TEST(CommandLine, UnknownFlags) {
+  EXPECT_EQ(Mistakes({"--btach-size=8"}), "--btach-size: no such flag; did you mean --batch_size?");
+  EXPECT_EQ(Mistakes({"--completely_different", "value"}), "--completely_different: no such flag");
+  EXPECT_THAT(Mistakes({"--nonesterv"}), HasSubstr("did you mean --nonesterov?"));
+  // Flags of gflags and glog are linked in, but are no flags of ours.
+  for (const char* flag : {"--log_dir=x", "--v=1", "--logtostderr", "--undefok=lr", "--fromenv=lr", "--tryfromenv=lr",
+                           "--helpfull", "--helpxml", "--tab_completion_word=x"}) {
+    EXPECT_THAT(Mistakes({flag}), HasSubstr("no such flag")) << flag;
+  }
+}
+
+TEST(CommandLine, MalformedValues) {
+  EXPECT_EQ(Mistakes({"--batch_size=many"}), "--batch_size=many: expected a whole number, 1 to 1000000");
+  EXPECT_THAT(Mistakes({"--batch_size=1.5"}), HasSubstr("expected a whole number"));
+  EXPECT_THAT(Mistakes({"--batch_size="}), HasSubstr("expected a whole number"));
+  EXPECT_THAT(Mistakes({"--max_steps=99999999999999999999"}), HasSubstr("expected a whole number"));
+  EXPECT_THAT(Mistakes({"--lr", "0,1"}), HasSubstr("--lr=0,1: expected a finite number"));
+  EXPECT_EQ(Mistakes({"--nesterov=maybe"}), "--nesterov=maybe: expected true or false");
+  EXPECT_THAT(Mistakes({"--mean=a,b,c"}), HasSubstr("--mean=a,b,c: expected three finite numbers"));
+  EXPECT_THAT(Mistakes({"--std="}), HasSubstr("expected three finite numbers"));
+  EXPECT_THAT(Mistakes({"--mean=1,,2"}), HasSubstr("expected three finite numbers"));
+  EXPECT_THAT(Mistakes({"--lr"}), HasSubstr("--lr: a value is missing"));
+  EXPECT_THAT(Mistakes({"--data_dir", "--nesterov"}), HasSubstr("--data_dir: a value is missing"));
+  EXPECT_THAT(Mistakes({"--nolr"}), HasSubstr("--lr is no boolean"));
+  EXPECT_THAT(Mistakes({"--nonesterov=true"}), HasSubstr("takes no value"));
+}
+
+TEST(CommandLine, StrayArguments) {
+  EXPECT_EQ(Mistakes({"train"}), "'train' is no flag; flags begin with --");
+  EXPECT_THAT(Mistakes({"--lr=1", "--", "x"}), HasSubstr("'x' is no flag"));
+  EXPECT_THAT(Mistakes({"--dry_run", "true"}), HasSubstr("--dry_run takes its value after an equals sign only"));
+  EXPECT_THAT(Mistakes({"---lr=1"}), HasSubstr("is no flag"));
+  EXPECT_THAT(Mistakes({""}), HasSubstr("'' is no flag"));
+}
+
+TEST(CommandLine, AllMistakesAtOnce) {
+  const std::string text = Mistakes({"--lr=x", "--epoch=3", "stray", "--batch_size=y", "--flagfile=/no/such"});
+  for (const char* part : {"--lr=x", "did you mean --epochs?", "'stray'", "--batch_size=y", "/no/such"}) {
+    EXPECT_THAT(text, HasSubstr(part));
+  }
+}
+
+TEST(CommandLine, HelpAndVersionAnswer) {
+  for (const char* flag : {"--help", "-h", "-help"}) {
+    EXPECT_THAT(ParseCommandLine({flag}).answer, HasSubstr("--batch_size=INT")) << flag;
+  }
+  EXPECT_THAT(ParseCommandLine({"--unknown", "--help"}).answer, HasSubstr("Usage: dtrain_main"));
+  EXPECT_THAT(ParseCommandLine({"--version"}).answer, testing::MatchesRegex("dtrain_main [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_EQ(ParseCommandLine({}).answer, "");
+}
+
+TEST(CommandLine, CommandsAndOwnFlags) {
+  const Program bench{
+      .name = "dtrain_bench",
+      .commands = {"step", "loader"},
+      .flags = {
+          {"json", Kind::kBool, "false", ""}, {"min_bytes", Kind::kInteger, "8", ""}, {"dump", Kind::kText, "", ""}}};
+  const CommandLine line = ParseCommandLine({"step", "--json", "--min-bytes", "16", "--model=resnet18"}, bench);
+  EXPECT_EQ(line.command, "step");
+  EXPECT_EQ(line.extra.at("json"), "true");
+  EXPECT_EQ(line.extra.at("min_bytes"), "16");
+  EXPECT_EQ(line.extra.at("dump"), "");
+  EXPECT_EQ(line.config.model.name, "resnet18");
+  EXPECT_EQ(ParseCommandLine({"step", "--nojson"}, bench).extra.at("json"), "false");
+
+  EXPECT_THAT(Mistakes({}, bench), HasSubstr("the first word must say what to do: step | loader"));
+  EXPECT_THAT(Mistakes({"stpe"}, bench), HasSubstr("'stpe' is no command; did you mean step?"));
+  EXPECT_THAT(Mistakes({"step", "--jsn"}, bench), HasSubstr("did you mean --json?"));
+  EXPECT_THAT(Mistakes({"step", "--min_bytes=x"}, bench), HasSubstr("--min_bytes=x: expected a whole number"));
+  EXPECT_THAT(Mistakes({"step", "--json=x"}, bench), HasSubstr("expected true or false"));
+  EXPECT_THAT(ParseCommandLine({"--help"}, bench).answer, HasSubstr("--[no]json"));
+  EXPECT_THAT(Mistakes({"--json"}), HasSubstr("no such flag"));
+}
+
+class Flagfile : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("flagfile_test." + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_ / "nested");
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // Writes a file and returns its path.
+  std::string Write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ / name) << text;
+    return (folder_ / name).string();
+  }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(Flagfile, LaterFlagsWin) {
+  const std::string file = Write("recipe.flags", "# a recipe\n\n  --lr=0.5  \r\n--batch-size 8\n-nesterov");
+  EXPECT_EQ(Parsed({"--flagfile=" + file}).optimizer.lr, 0.5);
+  EXPECT_EQ(Parsed({"--flagfile", file}).batch.batch_size, 8);
+  EXPECT_TRUE(Parsed({"--flagfile", file}).optimizer.nesterov);
+  EXPECT_EQ(Parsed({"--flagfile=" + file, "--lr=2"}).optimizer.lr, 2);
+  EXPECT_EQ(Parsed({"--lr=2", "--flagfile=" + file}).optimizer.lr, 0.5);
+}
+
+TEST_F(Flagfile, NestedAndSeveral) {
+  Write("nested/inner.flags", "--lr=3\n");
+  const std::string outer = Write("outer.flags", "--lr=1\n--flagfile=nested/inner.flags\n--momentum=0.5\n");
+  EXPECT_EQ(Parsed({"--flagfile=" + outer}).optimizer.lr, 3);
+  EXPECT_EQ(Parsed({"--flagfile=" + outer}).optimizer.momentum, 0.5);
+  // Relative to the file that says it, however deep.
+  Write("nested/deep.flags", "--flagfile=inner.flags\n");
+  EXPECT_EQ(Parsed({"--flagfile=" + Write("top.flags", "--flagfile nested/deep.flags")}).optimizer.lr, 3);
+  const std::string second = Write("second.flags", "--lr=4\n");
+  EXPECT_EQ(Parsed({"--flagfile=" + outer + "," + second}).optimizer.lr, 4);
+  // The same file twice is no loop.
+  EXPECT_EQ(Parsed({"--flagfile=" + second, "--flagfile=" + second}).optimizer.lr, 4);
+}
+
+TEST_F(Flagfile, MistakesNameFileAndLine) {
+  const std::string file = Write("bad.flags", "--lr=x\n# fine\n--btach_size=1\nlr=1\n--momentum\n--nesterov\n");
+  const std::string text = Mistakes({"--flagfile=" + file});
+  EXPECT_THAT(text, HasSubstr(file + ":1: --lr=x: expected a finite number"));
+  EXPECT_THAT(text, HasSubstr(file + ":3: --btach_size: no such flag; did you mean --batch_size?"));
+  EXPECT_THAT(text, HasSubstr(file + ":4: 'lr=1' is no flag"));
+  EXPECT_THAT(text, HasSubstr(file + ":5: --momentum: a value is missing"));
+  EXPECT_THAT(text, Not(HasSubstr(":6:")));
+}
+
+TEST_F(Flagfile, MissingFoldersAndLoops) {
+  EXPECT_THAT(Mistakes({"--flagfile=/no/such.flags"}), HasSubstr("--flagfile=/no/such.flags: cannot be read (No such"));
+  EXPECT_THAT(Mistakes({"--flagfile=" + folder_.string()}), HasSubstr("is a folder"));
+  EXPECT_THAT(Mistakes({"--flagfile"}), HasSubstr("a file name is missing"));
+  EXPECT_THAT(Mistakes({"--flagfile="}), HasSubstr("a file name is missing"));
+  const std::string nested = Write("nested.flags", "--flagfile=missing.flags\n");
+  EXPECT_THAT(Mistakes({"--flagfile=" + nested}), HasSubstr(nested + ":1: --flagfile=missing.flags: cannot be read"));
+  Write("a.flags", "--flagfile=b.flags\n");
+  const std::string b = Write("b.flags", "--flagfile=a.flags\n");
+  EXPECT_THAT(Mistakes({"--flagfile=" + b}), HasSubstr("includes itself"));
+}
+
+}  // namespace
+}  // namespace dtrain::config

@@ -1,0 +1,187 @@
+// Every rule of problems.cc, and every range of the table on both edges.
+#include "trainer/config/problems.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "trainer/config/command_line.h"
+#include "trainer/config/flags.h"
+#include "trainer/errors.h"
+
+namespace dtrain::config {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+const std::vector<std::string> kModels = {"resnet18", "resnet50"};
+
+// The problems of a configuration that is otherwise valid.
+std::vector<Problem> ProblemsOf(std::vector<std::string> arguments, int world_size = 1) {
+  arguments.insert(arguments.begin(), "--data_dir=somewhere");
+  return Problems(ParseCommandLine(arguments).config, world_size, kModels);
+}
+
+bool Blames(const std::vector<Problem>& problems, const std::string& flag) {
+  for (const Problem& problem : problems) {
+    if (problem.flag == flag) return true;
+  }
+  return false;
+}
+
+TEST(Problems, NoneInTheDefaultsWithData) {
+  EXPECT_EQ(Describe(ProblemsOf({})), "");
+  EXPECT_THAT(Problems(ParseCommandLine({"--data_format=synthetic"}).config, 8, {}), IsEmpty());
+}
+
+TEST(Problems, EveryRangeOnBothEdges) {
+  struct Range {
+    std::string flag;
+    std::vector<std::string> good;
+    std::vector<std::string> bad;
+  };
+  const std::vector<Range> ranges = {
+      {"save_every_epochs", {"0", "0.5"}, {"-0.1", "nan", "inf"}},
+      {"save_every_seconds", {"0", "60"}, {"-1", "nan", "inf"}},
+      {"keep_checkpoints", {"1", "100"}, {"0", "-1"}},
+      {"eval_every_epochs", {"0", "2"}, {"-1", "inf"}},
+      {"limit_train_steps", {"0", "1"}, {"-1"}},
+      {"limit_val_steps", {"0", "1"}, {"-1"}},
+      {"workers", {"0", "1024"}, {"-1", "1025"}},
+      {"prefetch_batches", {"1", "1024"}, {"0", "1025"}},
+      {"max_bad_records", {"0", "1"}, {"-0.001", "1.001", "nan"}},
+      {"image_size", {"1", "8192"}, {"0", "8193"}},
+      {"eval_resize", {"0", "224", "16384"}, {"-1", "16385"}},
+      {"mean", {"-1,0,2"}, {"nan,0,0", "0,0,inf"}},
+      {"std", {"0.1,1,2"}, {"0,1,1", "1,1,-1", "1,nan,1", "1,1,inf"}},
+      {"num_classes", {"0", "10000000"}, {"-1", "10000001"}},
+      {"batch_size", {"1", "1000000"}, {"0", "1000001"}},
+      {"global_batch_size", {"1", "1000000000"}, {"0", "1000000001"}},
+      {"grad_accum_steps", {"1", "1000000"}, {"0", "1000001"}},
+      {"epochs", {"0.001", "90"}, {"0", "-1", "nan", "inf"}},
+      {"max_steps", {"1", "1000000"}, {"0", "-5"}},
+      {"seed", {"0", "9223372036854775807"}, {"-1"}},
+      {"lr", {"0", "10"}, {"-0.1", "nan", "inf"}},
+      {"lr_base_batch", {"0", "256"}, {"-1", "nan"}},
+      {"momentum", {"0", "0.999"}, {"-0.1", "1", "nan"}},
+      {"weight_decay", {"0", "1"}, {"-0.0001", "inf"}},
+      {"clip_norm", {"0", "1"}, {"-1", "inf"}},
+      {"label_smoothing", {"0", "0.999"}, {"-0.1", "1", "nan"}},
+      {"warmup_epochs", {"0", "90"}, {"-1", "nan"}},
+      {"warmup_steps", {"0", "10"}, {"-1"}},
+      {"warmup_start_lr", {"0", "0.1"}, {"-0.1", "nan"}},
+      {"poly_power", {"0.5", "2"}, {"0", "-1", "nan", "inf"}},
+      {"end_lr", {"0", "0.1"}, {"-0.1", "nan"}},
+      {"lr_decay_factor", {"0.1", "1"}, {"0", "-1", "inf"}},
+      {"lr_decay_epochs", {"0.5", "30"}, {"0", "-1", "nan"}},
+      {"schedule_steps", {"1", "100"}, {"0", "-1"}},
+      {"rank", {"0", "999999"}, {"-1", "1000000"}},
+      {"world_size", {"1", "1000000"}, {"0", "1000001"}},
+      {"local_rank", {"0", "999999"}, {"-1", "1000000"}},
+      {"master_port", {"1", "65535"}, {"0", "65536"}},
+      {"bucket_cap_mb", {"0.5", "100"}, {"0", "-1", "inf"}},
+      {"init_timeout", {"0.5", "300"}, {"0", "-1", "inf"}},
+      {"comm_timeout", {"0.5", "600"}, {"0", "nan"}},
+      {"log_interval", {"1", "100"}, {"0", "-1"}},
+  };
+  for (const Range& range : ranges) {
+    for (const std::string& value : range.good) {
+      EXPECT_FALSE(Blames(ProblemsOf({"--" + range.flag + "=" + value}), range.flag)) << range.flag << "=" << value;
+    }
+    for (const std::string& value : range.bad) {
+      EXPECT_TRUE(Blames(ProblemsOf({"--" + range.flag + "=" + value}), range.flag)) << range.flag << "=" << value;
+    }
+  }
+  // None forgotten: every numeric flag is listed above.
+  for (const Flag& flag : Flags()) {
+    if (flag.kind == Kind::kBool || flag.kind == Kind::kText) continue;
+    const auto listed = [&](const Range& range) { return range.flag == flag.name; };
+    EXPECT_TRUE(std::any_of(ranges.begin(), ranges.end(), listed)) << flag.name;
+  }
+}
+
+TEST(Problems, EveryChoice) {
+  for (const Flag& flag : Flags()) {
+    for (const std::string& choice : flag.limits.choices) {
+      EXPECT_FALSE(Blames(ProblemsOf({"--" + flag.name + "=" + choice}), flag.name)) << flag.name << "=" << choice;
+    }
+    if (!flag.limits.choices.empty()) {
+      EXPECT_TRUE(Blames(ProblemsOf({"--" + flag.name + "=nonsense"}), flag.name)) << flag.name;
+      EXPECT_TRUE(Blames(ProblemsOf({"--" + flag.name + "="}), flag.name)) << flag.name;
+    }
+  }
+  EXPECT_EQ(Describe(ProblemsOf({"--log_format=jsn"})),
+            "--log_format=jsn: expected one of auto | bar | table | json; did you mean json?");
+}
+
+struct Rule {
+  std::vector<std::string> arguments;
+  int world_size;
+  std::string text;  // of the only line; empty: no problem
+};
+
+TEST(Problems, RulesBetweenFlags) {
+  const std::vector<Rule> rules = {
+      {{"--data_dir="}, 1, "--data_dir is not set: expected a folder with data"},
+      {{"--data_dir=", "--mode=eval"}, 1, "--data_dir is not set"},
+      {{"--data_dir=", "--data_format=synthetic"}, 1, ""},
+      {{"--data_dir=", "--mode=predict", "--input=a", "--output=b"}, 1, ""},
+      {{"--mode=predict", "--input=a"}, 1, "--output is not set"},
+      {{"--mode=predict", "--output=a"}, 1, "--input is not set"},
+      {{"--mean=0.5,0.5"}, 1, "--mean=0.5,0.5: expected three numbers"},
+      {{"--std=1,1,1,1"}, 1, "--std=1,1,1,1: expected three numbers"},
+      {{"--eval_resize=223"}, 1, "--eval_resize=223: expected --image_size (224) or more"},
+      {{"--model=resnet5"}, 1, "expected one of resnet18 | resnet50; did you mean resnet50?"},
+      {{"--model="}, 1, "--model=\"\": expected one of"},
+      {{"--batch_size=4", "--global_batch_size=32"}, 8, ""},
+      {{"--batch_size=4", "--global_batch_size=30"}, 8, "a multiple of world size (8) x batch_size (4) = 32"},
+      {{"--batch_size=4", "--global_batch_size=64", "--grad_accum_steps=1"}, 8, "expected exactly world size (8)"},
+      {{"--warmup_epochs=5", "--warmup_steps=5"}, 1, "nothing beside --warmup_epochs=5"},
+      {{"--warmup_epochs=0", "--warmup_steps=5"}, 1, ""},
+      {{"--warmup_steps=11", "--max_steps=10"}, 1, "--max_steps (10) or less"},
+      {{"--warmup_steps=10", "--max_steps=10"}, 1, ""},
+      {{"--warmup_steps=11", "--max_steps=10", "--schedule_steps=11"}, 1, ""},
+      {{"--warmup_steps=12", "--schedule_steps=11"}, 1, "--schedule_steps (11) or less"},
+      {{"--warmup_epochs=3", "--epochs=2"}, 1, "--epochs (2) or less"},
+      {{"--warmup_epochs=2", "--epochs=2"}, 1, ""},
+      {{"--warmup_epochs=3", "--epochs=2", "--schedule_steps=99"}, 1, ""},
+      {{"--nesterov", "--momentum=0"}, 1, "--nesterov=true: expected --momentum above 0"},
+      {{"--nproc_per_node=auto"}, 1, ""},
+      {{"--nproc_per_node=1024"}, 1, ""},
+      {{"--nproc_per_node=0"}, 1, "auto, or a whole number, 1 to 1024"},
+      {{"--nproc_per_node=1025"}, 1, "auto, or a whole number, 1 to 1024"},
+      {{"--nproc_per_node=2x"}, 1, "auto, or a whole number, 1 to 1024"},
+      {{"--rank=2", "--world_size=2"}, 2, "less than --world_size (2)"},
+      {{"--rank=1", "--world_size=2"}, 2, ""},
+  };
+  for (const Rule& rule : rules) {
+    const std::string text = Describe(ProblemsOf(rule.arguments, rule.world_size));
+    SCOPED_TRACE(testing::PrintToString(rule.arguments));
+    if (rule.text.empty()) {
+      EXPECT_EQ(text, "");
+    } else {
+      EXPECT_THAT(text, HasSubstr(rule.text));
+      EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    }
+  }
+}
+
+TEST(Problems, AllAtOnceInTheOrderOfTheHelp) {
+  const Config config =
+      ParseCommandLine({"--log_interval=0", "--batch_size=0", "--model=vgg", "--lr=nan", "--std=0,1,1"}).config;
+  std::vector<std::string> flags;
+  for (const Problem& problem : Problems(config, 1, kModels)) flags.push_back(problem.flag);
+  EXPECT_THAT(flags, testing::ElementsAre("data_dir", "std", "model", "batch_size", "lr", "log_interval"));
+  try {
+    RequireValid(config, 1, kModels);
+    FAIL() << "not refused";
+  } catch (const UsageError& error) {
+    for (const std::string& flag : flags) EXPECT_THAT(error.what(), HasSubstr("--" + flag));
+  }
+  EXPECT_NO_THROW(RequireValid(ParseCommandLine({"--data_format=synthetic"}).config, 1, kModels));
+}
+
+}  // namespace
+}  // namespace dtrain::config

@@ -1,0 +1,202 @@
+// One table per launcher, and the traps between them: half-set, contradicting and leaked variables.
+#include "trainer/launch/launch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "trainer/errors.h"
+
+namespace dtrain::launch {
+namespace {
+
+using testing::HasSubstr;
+
+Environment Torchrun() {
+  return {{"RANK", "5"},
+          {"LOCAL_RANK", "1"},
+          {"WORLD_SIZE", "8"},
+          {"LOCAL_WORLD_SIZE", "4"},
+          {"GROUP_RANK", "1"},
+          {"GROUP_WORLD_SIZE", "2"},
+          {"MASTER_ADDR", "node0"},
+          {"MASTER_PORT", "29500"},
+          {"TORCHELASTIC_RESTART_COUNT", "3"},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+}
+
+Environment With(Environment environment, const Environment& changes) {
+  for (const auto& [name, value] : changes) environment[name] = value;
+  return environment;
+}
+
+config::RanksConfig Ranks(std::optional<int64_t> rank, std::optional<int64_t> world_size,
+                          std::optional<int64_t> local_rank = {}, const std::string& addr = "",
+                          std::optional<int64_t> port = {}, const std::string& nproc = "") {
+  config::RanksConfig ranks;
+  ranks.rank = rank;
+  ranks.world_size = world_size;
+  ranks.local_rank = local_rank;
+  ranks.master_addr = addr;
+  ranks.master_port = port;
+  ranks.nproc_per_node = nproc;
+  return ranks;
+}
+
+config::RanksConfig Nproc(const std::string& nproc) { return Ranks({}, {}, {}, "", {}, nproc); }
+
+// launcher rank/world local_rank/local_world node/nnodes addr:port spawns
+std::string Text(const Launch& launch) {
+  const auto slash = [](int a, int b) { return std::to_string(a) + "/" + std::to_string(b) + " "; };
+  return launch.launcher + " " + slash(launch.rank, launch.world_size) +
+         slash(launch.local_rank, launch.local_world_size) + slash(launch.node_rank, launch.nnodes) +
+         launch.master_addr + ":" + std::to_string(launch.master_port) + " " + std::to_string(launch.spawns);
+}
+
+std::string Mistake(const config::RanksConfig& ranks, const Environment& environment, int devices = 0) {
+  try {
+    return "no mistake: " + Text(DetectLaunch(ranks, environment, devices));
+  } catch (const UsageError& error) {
+    return error.what() + ("\n" + error.hint());
+  }
+}
+
+TEST(Launch, ThisMachine) {
+  EXPECT_EQ(Text(DetectLaunch({}, {}, 0)), "single 0/1 0/1 0/1 127.0.0.1:0 0");
+  EXPECT_EQ(Text(DetectLaunch({}, {}, 8)), "single 0/1 0/1 0/1 127.0.0.1:0 0");
+  EXPECT_EQ(Text(DetectLaunch(Nproc("1"), {}, 8)), "single 0/1 0/1 0/1 127.0.0.1:0 0");
+  EXPECT_EQ(Text(DetectLaunch(Nproc("2"), {}, 0)), "single 0/2 0/2 0/1 127.0.0.1:0 2");
+  EXPECT_EQ(Text(DetectLaunch(Nproc("auto"), {}, 8)), "single 0/8 0/8 0/1 127.0.0.1:0 8");
+  EXPECT_EQ(Text(DetectLaunch(Nproc("auto"), {}, 0)), "single 0/1 0/1 0/1 127.0.0.1:0 0");
+  EXPECT_EQ(Text(DetectLaunch(Ranks({}, {}, {}, "10.0.0.1", 1234, "2"), {}, 0)), "single 0/2 0/2 0/1 10.0.0.1:1234 2");
+  for (const char* bad : {"0", "-1", "two", "2x", " 2", "1025"}) {
+    EXPECT_THAT(Mistake(Nproc(bad), {}), HasSubstr("expected auto, or a whole number")) << bad;
+  }
+}
+
+TEST(Launch, ExplicitFlags) {
+  struct Case {
+    config::RanksConfig ranks;
+    int devices;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {Ranks(0, 1), 0, "flags 0/1 0/1 0/1 127.0.0.1:0 0"},
+      {Ranks(3, 4, {}, "h", 1), 0, "flags 3/4 3/4 0/1 h:1 0"},
+      {Ranks(3, 4, {}, "h", 1), 2, "flags 3/4 1/2 1/2 h:1 0"},
+      {Ranks(3, 4, 1, "h", 1, "2"), 0, "flags 3/4 1/2 1/2 h:1 0"},
+      {Ranks(3, 4, {}, "h", 1, "auto"), 8, "flags 3/4 3/4 0/1 h:1 0"},
+      {Ranks(4, 5, {}, "h", 1, "2"), 0, "flags 4/5 0/2 2/3 h:1 0"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(Text(DetectLaunch(c.ranks, {}, c.devices)), c.text);
+    // torchrun's variables are there, but the flags are more specific.
+    EXPECT_EQ(Text(DetectLaunch(c.ranks, Torchrun(), c.devices)), c.text);
+  }
+  EXPECT_FALSE(DetectLaunch(Ranks(0, 1), Torchrun(), 0).agent_store);
+}
+
+TEST(Launch, HalfSetFlags) {
+  EXPECT_THAT(Mistake(Ranks(1, {}), {}),
+              HasSubstr("--rank=1 given, --world_size, --master_addr, --master_port missing"));
+  EXPECT_THAT(Mistake(Ranks({}, 1), {}), HasSubstr("--world_size=1 given, --rank missing"));
+  EXPECT_THAT(Mistake(Ranks({}, {}, 2), {}), HasSubstr("--local_rank=2 given, --rank, --world_size"));
+  EXPECT_THAT(Mistake(Ranks(0, 2), {}), HasSubstr("--master_addr, --master_port missing"));
+  EXPECT_THAT(Mistake(Ranks(0, 2, {}, "h"), {}), HasSubstr("--master_addr=h given, --master_port missing"));
+  EXPECT_THAT(Mistake(Ranks(2, 2, {}, "h", 1), {}), HasSubstr("--rank (2) is not from 0 to --world_size - 1 (1)"));
+  EXPECT_THAT(Mistake(Ranks(-1, 2, {}, "h", 1), {}), HasSubstr("--rank (-1)"));
+  EXPECT_THAT(Mistake(Ranks(0, 0), {}), HasSubstr("--world_size is not from 1"));
+  EXPECT_THAT(Mistake(Ranks(0, int64_t{1} << 40, {}, "h", 1), {}), HasSubstr("--world_size is not from 1"));
+  EXPECT_THAT(Mistake(Ranks(0, 4, 2, "h", 1, "2"), {}),
+              HasSubstr("--local_rank (2) is not from 0 to --nproc_per_node"));
+  EXPECT_THAT(Mistake(Ranks(0, 4, 4, "h", 1), {}), HasSubstr("--local_rank (4) is not from 0 to --world_size"));
+}
+
+TEST(Launch, Torchrun) {
+  struct Case {
+    Environment changes;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {{}, "torchrun 5/8 1/4 1/2 node0:29500 0"},
+      {{{"GROUP_RANK", ""}}, "torchrun 5/8 1/4 1/2 node0:29500 0"},
+      {{{"LOCAL_WORLD_SIZE", ""}}, "torchrun 5/8 1/8 1/1 node0:29500 0"},
+      {{{"LOCAL_RANK", "0"}}, "torchrun 5/8 0/4 1/2 node0:29500 0"},  // --virtual-local-rank
+      {{{"WORLD_SIZE", "6"}}, "torchrun 5/6 1/4 1/2 node0:29500 0"},  // uneven: the groups are counted
+      {{{"WORLD_SIZE", "9"}, {"GROUP_WORLD_SIZE", ""}}, "torchrun 5/9 1/4 1/3 node0:29500 0"},
+      // Leaked from the job that torchrun runs in.
+      {{{"SLURM_PROCID", "7"}, {"SLURM_NTASKS", "99"}, {"SLURM_STEP_ID", "0"}, {"SLURM_LOCALID", "3"}},
+       "torchrun 5/8 1/4 1/2 node0:29500 0"},
+      {{{"OMPI_COMM_WORLD_RANK", "7"}, {"OMPI_COMM_WORLD_SIZE", "99"}}, "torchrun 5/8 1/4 1/2 node0:29500 0"},
+  };
+  for (const Case& c : cases) {
+    EXPECT_EQ(Text(DetectLaunch({}, With(Torchrun(), c.changes), 0)), c.text);
+  }
+  const Launch launch = DetectLaunch({}, Torchrun(), 8);
+  EXPECT_EQ(launch.restart_count, 3);
+  EXPECT_TRUE(launch.agent_store);
+  EXPECT_FALSE(DetectLaunch({}, With(Torchrun(), {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}), 8).agent_store);
+  EXPECT_FALSE(DetectLaunch({}, With(Torchrun(), {{"TORCHELASTIC_USE_AGENT_STORE", ""}}), 8).agent_store);
+}
+
+TEST(Launch, HalfSetTorchrun) {
+  for (const char* name : {"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    const std::string text = Mistake({}, With(Torchrun(), {{name, ""}}));
+    EXPECT_THAT(text, HasSubstr(std::string(name) + " missing"));
+    for (const auto& [other, value] : Torchrun()) {
+      if (other != name) {
+        EXPECT_THAT(text, HasSubstr(other + "=" + value));
+      }
+    }
+  }
+  EXPECT_THAT(Mistake({}, {{"WORLD_SIZE", "4"}}), HasSubstr("WORLD_SIZE=4 set, RANK, LOCAL_RANK, MASTER_ADDR"));
+  // An address alone says nothing about ranks: many job scripts export one.
+  EXPECT_EQ(Text(DetectLaunch({}, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}}, 0)),
+            "single 0/1 0/1 0/1 127.0.0.1:0 0");
+  EXPECT_EQ(DetectLaunch({}, {{"RANK", ""}, {"LOCAL_RANK", ""}, {"WORLD_SIZE", ""}}, 0).launcher, "single");
+}
+
+TEST(Launch, BadTorchrunValues) {
+  struct Case {
+    Environment changes;
+    std::string text;
+  };
+  const std::vector<Case> cases = {
+      {{{"RANK", "zero"}}, "RANK=zero: expected a whole number"},
+      {{{"RANK", "-1"}}, "RANK=-1: expected a whole number"},
+      {{{"RANK", "5 "}}, "RANK=5 : expected a whole number"},
+      {{{"RANK", "8"}}, "RANK (8) is not from 0 to WORLD_SIZE - 1 (7)"},
+      {{{"WORLD_SIZE", "0"}}, "WORLD_SIZE=0: expected"},
+      {{{"WORLD_SIZE", "99999999999"}}, "WORLD_SIZE=99999999999: expected"},
+      {{{"LOCAL_RANK", "4"}}, "LOCAL_RANK (4) is not from 0 to LOCAL_WORLD_SIZE - 1 (3)"},
+      {{{"LOCAL_WORLD_SIZE", "9"}}, "LOCAL_WORLD_SIZE"},
+      {{{"MASTER_PORT", "0"}}, "MASTER_PORT=0: expected a whole number, 1 to 65535"},
+      {{{"MASTER_PORT", "65536"}}, "MASTER_PORT=65536"},
+      {{{"GROUP_RANK", "x"}}, "GROUP_RANK=x"},
+      {{{"TORCHELASTIC_RESTART_COUNT", "x"}}, "TORCHELASTIC_RESTART_COUNT=x"},
+  };
+  for (const Case& c : cases) {
+    const std::string text = Mistake({}, With(Torchrun(), c.changes));
+    EXPECT_THAT(text, HasSubstr(c.text));
+    EXPECT_THAT(text, HasSubstr("MASTER_ADDR=node0"));  // all that was seen
+  }
+}
+
+TEST(Launch, FlagsBesideTorchrun) {
+  EXPECT_EQ(DetectLaunch(Nproc("4"), Torchrun(), 0).launcher, "torchrun");
+  EXPECT_EQ(DetectLaunch(Nproc("auto"), Torchrun(), 8).launcher, "torchrun");
+  EXPECT_THAT(Mistake(Nproc("2"), Torchrun()), HasSubstr("--nproc_per_node=2 contradicts LOCAL_WORLD_SIZE=4"));
+  EXPECT_EQ(DetectLaunch(Ranks({}, {}, {}, "node0", 29500), Torchrun(), 0).launcher, "torchrun");
+  EXPECT_THAT(Mistake(Ranks({}, {}, {}, "node1"), Torchrun()), HasSubstr("contradict torchrun's variables"));
+  EXPECT_THAT(Mistake(Ranks({}, {}, {}, "", 1), Torchrun()), HasSubstr("contradict torchrun's variables"));
+}
+
+TEST(Launch, ReadsTheProcessEnvironment) {
+  ASSERT_EQ(setenv("DTRAIN_LAUNCH_TEST", "a=b", 1), 0);
+  EXPECT_EQ(ReadEnvironment().at("DTRAIN_LAUNCH_TEST"), "a=b");
+  ASSERT_EQ(unsetenv("DTRAIN_LAUNCH_TEST"), 0);
+}
+
+}  // namespace
+}  // namespace dtrain::launch
