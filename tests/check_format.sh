@@ -11,7 +11,7 @@ for formatter in "clang-format-$version" clang-format; do
     mapfile -d '' -t sources < <(git ls-files -z -- '*.cc' '*.h' '*.cu' '*.cuh')
     if [ ${#sources[@]} = 0 ]; then echo "error: no tracked sources; is this a git checkout?" >&2; exit 1; fi
     if ! "$formatter" --dry-run -Werror "${sources[@]}"; then
-      echo "error: the files above are not formatted. Run: git ls-files '*.cc' '*.h' '*.cu' '*.cuh' | xargs $formatter -i" >&2
+      echo "error: the files above are not formatted. Run $formatter -i on them." >&2
       exit 1
     fi
     echo "${#sources[@]} files are formatted"

@@ -96,7 +96,7 @@ def check_file(file: str, text: str) -> Iterator[Violation]:
             for message in include_problems(file, found.group(1)):
                 yield Violation(file, number, message)
         elif re.search(r"\bFLAGS_\w", re.sub(r'"(\\.|[^"\\])*"', "", line)) and file != FLAGS_HOME:
-            yield Violation(file, number, f"reads a FLAGS_ variable: only {FLAGS_HOME} does; take the value from Config")
+            yield Violation(file, number, f"reads a FLAGS_ variable: only {FLAGS_HOME} does; use Config")
 
 
 def check_tree(root: Path) -> tuple[list[Violation], int]:
@@ -154,7 +154,8 @@ def self_test() -> int:
                 violations, checked = check_tree(Path(folder))
             if checked != 1 or len(violations) != expected or any(v.line != 2 for v in violations):
                 failures.append(f"{file} with {line!r}: expected {expected} violation in line 2, got {violations}")
-    print("\n".join(failures) or f"self-test: {len(PLANTED)} planted violations caught, {len(INNOCENT)} others let pass")
+    counts = f"{len(PLANTED)} planted violations caught, {len(INNOCENT)} others let pass"
+    print("\n".join(failures) or f"self-test: {counts}")
     return 1 if failures else 0
 
 
