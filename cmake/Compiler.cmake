@@ -2,6 +2,8 @@
 option(DTRAIN_WERROR "Treat warnings as errors" OFF)
 set(DTRAIN_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
 
+# -fPIC for executables too: a precompiled header is valid for one set of flags only.
+add_compile_options(-fPIC)
 add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor)
 if(DTRAIN_WERROR)
   add_compile_options(-Werror)

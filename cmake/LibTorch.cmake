@@ -39,3 +39,12 @@ target_compile_definitions(LibTorch::cpu INTERFACE USE_DISTRIBUTED USE_C10D_GLOO
 target_link_libraries(LibTorch::cpu INTERFACE "${torch_dir}/lib/libtorch_cpu.so" "${torch_dir}/lib/libc10.so")
 # libtorch_cpu finds libcudart and libcupti by its own RPATH at run time; the linker need not.
 target_link_options(LibTorch::cpu INTERFACE -Wl,--allow-shlib-undefined -Wl,-rpath,${torch_dir}/lib)
+
+# The precompiled header. `dtrain_uses_torch(TARGET)` is what a target says that includes torch.
+add_library(torch_pch STATIC ${CMAKE_SOURCE_DIR}/cmake/torch_pch.cc)
+target_link_libraries(torch_pch PUBLIC LibTorch::cpu)
+target_precompile_headers(torch_pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/torch_pch.h)
+function(dtrain_uses_torch target)
+  target_link_libraries(${target} PUBLIC torch_pch)
+  target_precompile_headers(${target} REUSE_FROM torch_pch)
+endfunction()

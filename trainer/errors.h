@@ -7,7 +7,8 @@ namespace dtrain {
 
 class UsageError : public Error {
  public:
-  explicit UsageError(const std::string& what, std::string hint = "") : Error(ExitCode::kUsage, what, std::move(hint)) {}
+  explicit UsageError(const std::string& what, std::string hint = "")
+      : Error(ExitCode::kUsage, what, std::move(hint)) {}
 };
 
 class PeerLostError : public Error {

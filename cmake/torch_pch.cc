@@ -1,0 +1,1 @@
+// The precompiled header needs a target of its own to belong to; this is its only file.

@@ -1,0 +1,66 @@
+// The layers that torch::nn has too, but draws initial weights for that every model here draws again (25 M numbers of a
+// ResNet-50, a tenth of a second at start), or cannot share statistics between ranks.
+// Parameter names are torchvision's state_dict keys.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+#include <torch/nn/pimpl.h>
+
+#include <cstdint>
+#include <functional>
+
+namespace dtrain::models {
+
+// Adds a tensor over all ranks, in place. A model knows nothing of ranks but this.
+using SumOverRanks = std::function<void(at::Tensor&)>;
+
+struct Conv2dOptions {
+  int64_t in_channels;
+  int64_t out_channels;
+  int64_t kernel_size;
+  int64_t stride = 1;
+};
+
+// Convolution without bias, square kernel, padded by ⌊k/2⌋. `weight`: (out, in, k, k), uninitialised.
+class Conv2dImpl : public torch::nn::Module {
+ public:
+  explicit Conv2dImpl(const Conv2dOptions& options);
+  at::Tensor forward(const at::Tensor& x_NCHW);
+
+  const Conv2dOptions options;
+  at::Tensor weight;
+};
+TORCH_MODULE(Conv2d);
+
+// Batch normalisation over (N, H, W): ε 1e-5, momentum 0.1, as in torchvision. `weight` 1, `bias` 0 at first.
+class BatchNorm2dImpl : public torch::nn::Module {
+ public:
+  explicit BatchNorm2dImpl(int64_t channels);
+  at::Tensor forward(const at::Tensor& x_NCHW);
+
+  // From now on the statistics of a training step are those of the batches of all ranks together. `sum` must be called
+  // by every rank in the same order, which equal models guarantee.
+  void Synchronize(SumOverRanks sum) { sum_over_ranks_ = std::move(sum); }
+
+  at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
+
+ private:
+  SumOverRanks sum_over_ranks_;
+};
+TORCH_MODULE(BatchNorm2d);
+
+// Fully connected layer with torch.nn.Linear's initial weights. `weight`: (out, in); `bias`: (out).
+class LinearImpl : public torch::nn::Module {
+ public:
+  LinearImpl(int64_t in_features, int64_t out_features);
+  at::Tensor forward(const at::Tensor& x);
+
+  at::Tensor weight, bias;
+};
+TORCH_MODULE(Linear);
+
+// Every BatchNorm2d inside `model` shares its statistics (see BatchNorm2dImpl::Synchronize).
+void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);
+
+}  // namespace dtrain::models

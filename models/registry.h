@@ -1,0 +1,23 @@
+// Models by name, as --model has them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/image_model.h"
+
+namespace dtrain::models {
+
+struct ImageModelOptions {
+  int64_t num_classes = 1000;
+  bool zero_init_residual = false;
+};
+
+// All names that MakeImageModel knows.
+std::vector<std::string> ModelNames();
+
+// Draws its weights from torch's default generator. Throws std::out_of_range for a name not in ModelNames().
+std::shared_ptr<ImageModel> MakeImageModel(const std::string& name, const ImageModelOptions& options);
+
+}  // namespace dtrain::models

@@ -1,0 +1,126 @@
+// The whole family is one class: stages of residual blocks, described by the table in registry.cc.
+#include "models/resnet.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/init.h>
+
+namespace dtrain::models {
+namespace {
+
+constexpr int64_t kStemChannels = 64;
+constexpr int64_t kBottleneckExpansion = 4;
+
+int64_t Halved(int64_t size) { return (size + 1) / 2; }
+
+void DrawWeights(Conv2d& conv) { torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU); }
+
+// One convolution with its BatchNorm (and ReLU in place of it): both outputs are kept for the backward pass.
+void Add(ForwardCost& cost, const Conv2d& conv, int64_t output_size) {
+  const auto& [in, out, kernel, stride] = conv->options;
+  const int64_t pixels = output_size * output_size;
+  cost.multiply_adds += in * out * kernel * kernel * pixels;
+  cost.activation_elements += 2 * out * pixels;
+}
+
+}  // namespace
+
+ResidualBlockImpl::ResidualBlockImpl(bool bottleneck, int64_t in_channels, int64_t width, int64_t stride)
+    : bottleneck_(bottleneck), out_channels_(bottleneck ? width * kBottleneckExpansion : width) {
+  if (bottleneck_) {
+    conv1_ = register_module("conv1", Conv2d(Conv2dOptions{in_channels, width, 1}));
+    bn1_ = register_module("bn1", BatchNorm2d(width));
+    conv2_ = register_module("conv2", Conv2d(Conv2dOptions{width, width, 3, stride}));
+    bn2_ = register_module("bn2", BatchNorm2d(width));
+    conv3_ = register_module("conv3", Conv2d(Conv2dOptions{width, out_channels_, 1}));
+    bn3_ = register_module("bn3", BatchNorm2d(out_channels_));
+  } else {
+    conv1_ = register_module("conv1", Conv2d(Conv2dOptions{in_channels, width, 3, stride}));
+    bn1_ = register_module("bn1", BatchNorm2d(width));
+    conv2_ = register_module("conv2", Conv2d(Conv2dOptions{width, width, 3}));
+    bn2_ = register_module("bn2", BatchNorm2d(width));
+  }
+  if (stride != 1 || in_channels != out_channels_) {
+    downsample_ = register_module("downsample",
+                                  torch::nn::Sequential(Conv2d(Conv2dOptions{in_channels, out_channels_, 1, stride}),
+                                                        BatchNorm2d(out_channels_)));
+  }
+}
+
+at::Tensor ResidualBlockImpl::forward(const at::Tensor& x_NCHW) {
+  at::Tensor y = bn1_(conv1_(x_NCHW)).relu_();
+  y = bn2_(conv2_(y));
+  if (bottleneck_) y = bn3_(conv3_(y.relu_()));
+  y += downsample_ ? downsample_->forward(x_NCHW) : x_NCHW;
+  return y.relu_();
+}
+
+std::vector<Conv2d> ResidualBlockImpl::convolutions() const {
+  std::vector<Conv2d> all = {conv1_, conv2_};
+  if (bottleneck_) all.push_back(conv3_);
+  if (downsample_) all.push_back(Conv2d(downsample_->ptr<Conv2dImpl>(0)));
+  return all;
+}
+
+ResNet::ResNet(const ResNetOptions& options) {
+  conv1_ = register_module("conv1", Conv2d(Conv2dOptions{3, kStemChannels, 7, 2}));
+  bn1_ = register_module("bn1", BatchNorm2d(kStemChannels));
+  int64_t channels = kStemChannels;
+  for (size_t stage = 0; stage < options.blocks.size(); ++stage) {
+    torch::nn::Sequential layer;
+    stages_.emplace_back();
+    for (int64_t i = 0; i < options.blocks[stage]; ++i) {
+      const int64_t stride = stage > 0 && i == 0 ? 2 : 1;
+      ResidualBlock block(options.bottleneck, channels, kStemChannels << stage, stride);
+      channels = block->out_channels();
+      layer->push_back(block);
+      stages_.back().push_back(block);
+    }
+    register_module("layer" + std::to_string(stage + 1), layer);
+  }
+  fc_ = register_module("fc", Linear(channels, options.num_classes));
+  Initialize(options.zero_init_residual);
+}
+
+// As torchvision: convolutions normal with variance 2 / fan-out (He et al. 2015, arXiv:1502.01852).
+void ResNet::Initialize(bool zero_init_residual) {
+  DrawWeights(conv1_);
+  for (auto& stage : stages_) {
+    for (auto& block : stage) {
+      for (auto& conv : block->convolutions()) DrawWeights(conv);
+      if (zero_init_residual) torch::nn::init::zeros_(block->last_norm()->weight);
+    }
+  }
+}
+
+at::Tensor ResNet::forward(const at::Tensor& images_NCHW) {
+  at::Tensor x = bn1_(conv1_(images_NCHW)).relu_();
+  x = at::max_pool2d(x, 3, 2, 1);
+  for (auto& stage : stages_) {
+    for (auto& block : stage) x = block(x);
+  }
+  return fc_(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
+}
+
+ForwardCost ResNet::Cost(int64_t image_size) const {
+  ForwardCost cost;
+  int64_t size = Halved(image_size);
+  Add(cost, conv1_, size);
+  size = Halved(size);
+  for (const auto& stage : stages_) {
+    for (const auto& block : stage) {
+      const int64_t in_size = size;
+      int64_t stride = 1;
+      for (const auto& conv : block->convolutions()) stride = std::max(stride, conv->options.stride);
+      size = stride == 2 ? Halved(size) : size;
+      bool strided = false;
+      for (const auto& conv : block->convolutions()) {
+        strided = strided || conv->options.stride == 2;
+        Add(cost, conv, strided ? size : in_size);
+      }
+    }
+  }
+  cost.multiply_adds += fc_->weight.numel();
+  return cost;
+}
+
+}  // namespace dtrain::models

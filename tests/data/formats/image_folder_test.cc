@@ -1,0 +1,103 @@
+#include "data/formats/image_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "data/error.h"
+#include "tests/data/temporary_folder.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string MessageOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const DataError& error) {
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "no error";
+}
+
+TEST(ImageFolder, OrderIsTorchvisions) {
+  const TemporaryFolder folder;
+  // Folders are sorted by their whole path: "b/x-y" before "b/x/…", because '-' < '/'.
+  for (const char* name :
+       {"b/2.JPG", "b/10.png", "b/x/1.jpeg", "b/x-y/1.webp", "a/z.tif", "a/notes.txt", "a/.jpg.bak"}) {
+    folder.Write(name, name);
+  }
+  const ImageFolder source(folder.path());
+  EXPECT_THAT(source.class_names(), ElementsAre("a", "b"));
+  EXPECT_EQ(source.num_classes(), 2);
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    names.push_back(std::filesystem::relative(source.Location(i), folder.path()).string());
+    EXPECT_EQ(source.Label(i), names.back()[0] - 'a');
+    const auto bytes = source.Read(i);
+    EXPECT_EQ(std::string(bytes.begin(), bytes.end()), names.back());
+  }
+  EXPECT_THAT(names, ElementsAre("a/z.tif", "b/10.png", "b/2.JPG", "b/x-y/1.webp", "b/x/1.jpeg"));
+}
+
+TEST(ImageFolder, LinksAreFollowedAndLoopsAreNot) {
+  const TemporaryFolder folder;
+  folder.Write("split/a/1.jpg", "x");
+  folder.Write("elsewhere/2.jpg", "y");
+  std::filesystem::create_directory_symlink(folder.path("elsewhere"), folder.path("split/a/linked"));
+  std::filesystem::create_directory_symlink(folder.path("split/a"), folder.path("split/a/loop"));
+  std::filesystem::create_directory_symlink(folder.path("elsewhere"), folder.path("split/b"));
+  std::filesystem::create_symlink("nowhere", folder.path("split/a/broken.jpg"));
+  const ImageFolder source(folder.path("split"));
+  EXPECT_EQ(source.size(), 4);  // a/1.jpg, a/broken.jpg, a/linked/2.jpg, b/2.jpg
+  EXPECT_THAT(MessageOf([&] { source.Read(1); }), HasSubstr("No such file"));
+}
+
+TEST(ImageFolder, SaysWhatIsMissing) {
+  const TemporaryFolder folder;
+  EXPECT_THAT(MessageOf([&] { ImageFolder(folder.path("no")); }), HasSubstr("No such file"));
+  EXPECT_THAT(MessageOf([&] { ImageFolder(folder.path()); }), HasSubstr("no class folder"));
+  folder.Write("split/a/1.jpg", "x");
+  folder.Write("split/empty/readme.txt", "x");
+  EXPECT_THAT(MessageOf([&] { ImageFolder(folder.path("split")); }), HasSubstr("empty"));
+  EXPECT_THAT(MessageOf([&] { RequireSplit(folder.path(), "train"); }), HasSubstr("DATA_DIR/train/CLASS/*.jpg"));
+  EXPECT_THAT(MessageOf([&] { RequireSplit(folder.path(), "val"); }), HasSubstr("/valid"));
+}
+
+TEST(ImageFolder, DeletedAndShortenedFilesAreErrorsOrShort) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("s/a/1.jpg", "12345");
+  const ImageFolder source(folder.path("s"));
+  std::filesystem::resize_file(path, 2);
+  EXPECT_EQ(source.Read(0).size(), 2U);  // the decoder then says that it is truncated
+  std::filesystem::remove(path);
+  EXPECT_THROW(source.Read(0), DataError);
+}
+
+TEST(ImageFolder, FingerprintIsOfNamesAndSizes) {
+  const TemporaryFolder one, two;
+  one.Write("a/1.jpg", "xx");
+  two.Write("a/1.jpg", "yy");
+  EXPECT_EQ(ImageFolder(one.path()).fingerprint(), ImageFolder(two.path()).fingerprint());
+  two.Write("a/1.jpg", "yyy");
+  EXPECT_NE(ImageFolder(one.path()).fingerprint(), ImageFolder(two.path()).fingerprint());
+  two.Write("a/1.jpg", "xx");
+  two.Write("a/2.jpg", "");
+  EXPECT_NE(ImageFolder(one.path()).fingerprint(), ImageFolder(two.path()).fingerprint());
+}
+
+TEST(FindSplit, KnowsTheNamesOfValidation) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(FindSplit(folder.path(), "val"), std::nullopt);
+  std::filesystem::create_directory(folder.path("valid"));
+  EXPECT_EQ(FindSplit(folder.path(), "val"), folder.path("valid"));
+  std::filesystem::create_directory(folder.path("val"));
+  EXPECT_EQ(FindSplit(folder.path(), "val"), folder.path("val"));
+  EXPECT_EQ(FindSplit(folder.path(), "train"), std::nullopt);
+}
+
+}  // namespace
+}  // namespace dtrain::data

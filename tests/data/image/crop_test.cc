@@ -1,0 +1,70 @@
+#include "data/image/crop.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace dtrain::data {
+namespace {
+
+TEST(RandomResizedCrop, StaysInsideAndKeepsTheLaw) {
+  for (const ImageSize size : {ImageSize{500, 375}, ImageSize{375, 500}, ImageSize{33, 1000}, ImageSize{1, 1}}) {
+    for (int64_t sample = 0; sample < 500; ++sample) {
+      RandomGenerator random({.sample = sample});
+      const CropBox box = RandomResizedCrop(size, random);
+      ASSERT_TRUE(box.width >= 1 && box.height >= 1 && box.x >= 0 && box.y >= 0);
+      ASSERT_TRUE(box.x + box.width <= size.width && box.y + box.height <= size.height);
+      if (size.width < 375) continue;
+      const double ratio = static_cast<double>(box.width) / box.height;
+      const double scale = static_cast<double>(box.width) * box.height / (size.width * size.height);
+      EXPECT_TRUE(ratio > 0.74 && ratio < 1.35) << ratio;
+      EXPECT_TRUE(scale > 0.079 && scale <= 1.0) << scale;
+    }
+  }
+}
+
+TEST(RandomResizedCrop, FallsBackToTheCentre) {
+  // No crop of an allowed ratio with 8 % of the area fits into these.
+  RandomGenerator random(RandomKey{});
+  EXPECT_EQ(RandomResizedCrop({10, 1000}, random), (CropBox{0, 493, 10, 13}));
+  EXPECT_EQ(RandomResizedCrop({1000, 10}, random), (CropBox{493, 0, 13, 10}));
+}
+
+TEST(RandomFlip, IsEven) {
+  int flips = 0;
+  for (int64_t sample = 0; sample < 10000; ++sample) {
+    RandomGenerator random({.sample = sample});
+    flips += RandomFlip(random) ? 1 : 0;
+  }
+  EXPECT_NEAR(flips, 5000, 200);
+}
+
+// Wanted values from torchvision 0.26: Resize(n) on such an image.
+TEST(ResizeShortSide, TruncatesTheLongSide) {
+  struct Case {
+    ImageSize image;
+    int side;
+    ImageSize wanted;
+  };
+  for (const Case& c :
+       {Case{{500, 375}, 256, {341, 256}}, Case{{375, 500}, 256, {256, 341}}, Case{{300, 300}, 256, {256, 256}},
+        Case{{28, 28}, 32, {32, 32}}, Case{{1, 65500}, 256, {256, 16768000}}}) {
+    EXPECT_EQ(ResizeShortSide(c.image, c.side), c.wanted);
+  }
+}
+
+TEST(CentreCrop, RoundsHalvesToEvenAndPadsSmallImages) {
+  struct Case {
+    ImageSize image;
+    int size;
+    int x, y;
+  };
+  for (const Case& c : {Case{{341, 256}, 224, 58, 16}, Case{{227, 225}, 224, 2, 0}, Case{{224, 224}, 224, 0, 0},
+                        Case{{100, 224}, 224, -62, 0}, Case{{223, 300}, 224, 0, 38}, Case{{221, 300}, 224, -1, 38}}) {
+    EXPECT_EQ(CentreCrop(c.image, c.size), (CropBox{c.x, c.y, c.size, c.size}))
+        << c.image.width << "×" << c.image.height;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::data

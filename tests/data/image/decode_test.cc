@@ -1,0 +1,210 @@
+#include "data/image/decode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <opencv2/core.hpp>
+#include <string>
+
+#include "data/error.h"
+#include "tests/data/image/encode.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<uint8_t> BytesOf(std::string_view text) { return {text.begin(), text.end()}; }
+
+double MeanDifference(const cv::Mat& a, const cv::Mat& b) {
+  if (a.size() != b.size()) return 1e9;
+  return cv::norm(a, b, cv::NORM_L1) / static_cast<double>(3 * a.total());
+}
+
+std::string ReasonOf(const std::vector<uint8_t>& bytes) {
+  try {
+    DecodeImage(bytes);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(DecodeImage, JpegOfEachKindIsClose) {
+  const cv::Mat picture = TestPicture(203, 151);
+  for (const JpegOptions& options :
+       {JpegOptions{.quality = 97}, JpegOptions{.quality = 97, .subsample = false},
+        JpegOptions{.quality = 97, .progressive = true}, JpegOptions{.quality = 97, .restart_rows = 1}}) {
+    const auto bytes = EncodeJpeg(picture, options);
+    EXPECT_EQ(ReadImageSize(bytes), (ImageSize{203, 151}));
+    EXPECT_LT(MeanDifference(DecodeImage(bytes), picture), 3.0);
+  }
+}
+
+TEST(DecodeImage, GreyJpegHasThreeEqualChannels) {
+  cv::Mat grey(40, 50, CV_8UC1);
+  for (int y = 0; y < grey.rows; ++y) {
+    for (int x = 0; x < grey.cols; ++x) grey.at<uint8_t>(y, x) = static_cast<uint8_t>(4 * x + y);
+  }
+  const cv::Mat image = DecodeImage(EncodeJpeg(grey, {.quality = 100}));
+  for (int y = 0; y < grey.rows; ++y) {
+    for (int x = 0; x < grey.cols; ++x) {
+      const auto pixel = image.at<cv::Vec3b>(y, x);
+      EXPECT_TRUE(pixel[0] == pixel[1] && pixel[1] == pixel[2]);
+      EXPECT_NEAR(pixel[0], grey.at<uint8_t>(y, x), 3);
+    }
+  }
+}
+
+TEST(DecodeImage, CmykIsTakenAsInverted) {
+  // Stored samples: 255 means no ink. Light is K; each ink takes its part of it.
+  for (const bool ycck : {false, true}) {
+    const cv::Mat cmyk(16, 16, CV_8UC4, cv::Scalar(255, 128, 0, 200));
+    const auto pixel =
+        DecodeImage(EncodeJpeg(cmyk, {.quality = 100, .subsample = false, .adobe_cmyk = ycck})).at<cv::Vec3b>(8, 8);
+    EXPECT_NEAR(pixel[0], 200, 3);
+    EXPECT_NEAR(pixel[1], 100, 3);
+    EXPECT_NEAR(pixel[2], 0, 3);
+  }
+}
+
+TEST(DecodeImage, PngOfEachKindIsExact) {
+  struct Case {
+    const char* name;
+    PngOptions options;
+    std::vector<uint8_t> row;  // two pixels
+    cv::Vec3b first, second;
+  };
+  for (const Case& c : {
+           Case{"RGB", {.color_type = 2}, {1, 2, 3, 4, 5, 6}, {1, 2, 3}, {4, 5, 6}},
+           Case{"RGB, interlaced", {.color_type = 2, .interlaced = true}, {1, 2, 3, 4, 5, 6}, {1, 2, 3}, {4, 5, 6}},
+           Case{"RGBA", {.color_type = 6}, {1, 2, 3, 0, 4, 5, 6, 128}, {1, 2, 3}, {4, 5, 6}},
+           Case{"grey", {.color_type = 0}, {7, 200}, {7, 7, 7}, {200, 200, 200}},
+           Case{"grey, alpha", {.color_type = 4}, {7, 0, 200, 9}, {7, 7, 7}, {200, 200, 200}},
+           Case{"1 bit", {.bit_depth = 1, .color_type = 0}, {0x40}, {0, 0, 0}, {255, 255, 255}},
+           Case{"16-bit grey", {.bit_depth = 16, .color_type = 0}, {7, 255, 200, 0}, {7, 7, 7}, {200, 200, 200}},
+           Case{"16-bit RGB",
+                {.bit_depth = 16, .color_type = 2},
+                {1, 9, 2, 9, 3, 9, 4, 255, 5, 255, 6, 255},
+                {1, 2, 3},
+                {4, 5, 6}},
+           Case{"palette", {.color_type = 3, .palette = {9, 8, 7, 6, 5, 4}}, {1, 0}, {6, 5, 4}, {9, 8, 7}},
+       }) {
+    const auto bytes = EncodePng(2, 2, {c.row, c.row}, c.options);
+    const cv::Mat image = DecodeImage(bytes);
+    ASSERT_EQ(image.size(), cv::Size(2, 2)) << c.name;
+    EXPECT_EQ(image.at<cv::Vec3b>(1, 0), c.first) << c.name;
+    EXPECT_EQ(image.at<cv::Vec3b>(1, 1), c.second) << c.name;
+    for (size_t length = 0; length < bytes.size() - 12; ++length) {  // 12: the end chunk carries no pixels
+      EXPECT_THROW(DecodeImage(std::span(bytes).first(length)), DataError) << c.name << " cut to " << length;
+    }
+  }
+}
+
+TEST(DecodeImage, PnmAndBmp) {
+  EXPECT_EQ(DecodeImage(BytesOf(std::string_view("P6 # note\n2 1\n255\nabcdef"))).at<cv::Vec3b>(0, 1),
+            cv::Vec3b('d', 'e', 'f'));
+  EXPECT_EQ(DecodeImage(BytesOf(std::string_view("P5\n1 2\n15\n\x05\x0f"))).at<cv::Vec3b>(0, 0), cv::Vec3b(85, 85, 85));
+  EXPECT_THAT(ReasonOf(BytesOf("P6\n2 1\n255\nabcde")), HasSubstr("truncated"));
+  EXPECT_THAT(ReasonOf(BytesOf("P5\n2")), HasSubstr("damaged header"));
+
+  const unsigned char bmp[] = {'B', 'M', 62, 0, 0, 0, 0, 0,  0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 1, 0, 0,
+                               0,   2,   0,  0, 0, 1, 0, 24, 0, 0, 0,  0, 0, 8, 0,  0, 0, 0, 0, 0, 0,
+                               0,   0,   0,  0, 0, 0, 0, 0,  0, 0, 0,  0, 3, 2, 1,  0, 6, 5, 4, 0};  // bottom row
+                                                                                                     // first, BGR
+  const std::vector<uint8_t> bytes(std::begin(bmp), std::end(bmp));
+  EXPECT_EQ(DecodeImage(bytes).at<cv::Vec3b>(0, 0), cv::Vec3b(4, 5, 6));
+  EXPECT_EQ(DecodeImage(bytes).at<cv::Vec3b>(1, 0), cv::Vec3b(1, 2, 3));
+  for (size_t length = 0; length < bytes.size(); ++length) {
+    EXPECT_THROW(DecodeImage(std::span(bytes).first(length)), DataError) << length;
+  }
+}
+
+TEST(DecodeImage, TellsWhyNot) {
+  const auto jpeg = EncodeJpeg(TestPicture(64, 64));
+  auto twelve_bits = jpeg;
+  auto huge = jpeg;
+  for (size_t i = 0; i + 9 < jpeg.size(); ++i) {
+    if (jpeg[i] == 0xFF && jpeg[i + 1] == 0xC0) {  // start of frame: length, precision, height, width
+      twelve_bits[i + 4] = 12;
+      for (size_t j = 5; j < 9; ++j) huge[i + j] = j % 2 == 1 ? 0xFF : 0xDC;  // 65,500
+      break;
+    }
+  }
+  struct Case {
+    const char* name;
+    std::vector<uint8_t> bytes;
+    const char* reason;
+  };
+  for (const Case& c : {Case{"empty", {}, "empty"}, Case{"text", BytesOf("hello, world"), "not an image"},
+                        Case{"one byte", {0xFF}, "not an image"}, Case{"GIF", BytesOf("GIF89a…"), "GIF"},
+                        Case{"12 bits", twelve_bits, "12"}, Case{"65,500²", huge, "too large"},
+                        Case{"JPEG start only", {0xFF, 0xD8, 0xFF}, "JPEG"},
+                        Case{"TIFF start only", BytesOf(std::string_view("II*\0", 4)), "TIFF"},
+                        Case{"WebP start only", BytesOf(std::string_view("RIFF\0\0\0\0WEBPVP8 ", 16)), "WebP"}}) {
+    EXPECT_THAT(ReasonOf(c.bytes), HasSubstr(c.reason)) << c.name;
+    EXPECT_THROW(ReadImageSize(c.bytes), DataError) << c.name;
+  }
+}
+
+TEST(DecodeImage, TruncatedJpegIsNoticedWhereverTheRegionLies) {
+  for (const bool progressive : {false, true}) {
+    const auto bytes = EncodeJpeg(TestPicture(300, 200), {.progressive = progressive});
+    for (size_t length = 2; length + 40 < bytes.size(); length += 97) {
+      const auto cut = std::span(bytes).first(length);
+      EXPECT_THROW(DecodeImage(cut), DataError) << length;
+      EXPECT_THROW(DecodeRegion(cut, {0, 0, 50, 20}, {50, 20}), DataError) << length;
+    }
+  }
+}
+
+TEST(DecodeImage, FlippedBytesNeverDoHarm) {
+  const cv::Mat picture = TestPicture(48, 40);
+  const std::vector<uint8_t> row(48 * 3, 77);
+  const auto png = EncodePng(48, 2, {row, row}, {});
+  for (const auto& good : {EncodeJpeg(picture), EncodeJpeg(picture, {.progressive = true}), png}) {
+    for (size_t i = 0; i < good.size(); ++i) {
+      for (const uint8_t mask : {0x01, 0x80, 0xFF}) {
+        auto bytes = good;
+        bytes[i] = static_cast<uint8_t>(bytes[i] ^ mask);
+        try {
+          if (int64_t{ReadImageSize(bytes).width} * ReadImageSize(bytes).height < 10'000'000) DecodeImage(bytes);
+        } catch (const DataError&) {
+          // an error is as good as an image
+        }
+      }
+    }
+  }
+}
+
+TEST(DecodeRegion, IsExactlyThePartOfTheWhole) {
+  for (const JpegOptions& options :
+       {JpegOptions{}, JpegOptions{.subsample = false}, JpegOptions{.progressive = true}}) {
+    const auto bytes = EncodeJpeg(TestPicture(203, 151), options);
+    const cv::Mat whole = DecodeImage(bytes);
+    for (const CropBox box : {CropBox{0, 0, 203, 151}, CropBox{16, 16, 32, 32}, CropBox{17, 31, 100, 50},
+                              CropBox{1, 1, 1, 1}, CropBox{202, 150, 1, 1}, CropBox{0, 140, 203, 11},
+                              CropBox{150, 0, 53, 151}, CropBox{48, 33, 64, 64}, CropBox{15, 15, 18, 18}}) {
+      const cv::Mat part = DecodeRegion(bytes, box, {box.width, box.height});
+      const cv::Mat wanted = whole(cv::Rect(box.x, box.y, box.width, box.height));
+      ASSERT_EQ(part.size(), wanted.size());
+      EXPECT_EQ(cv::norm(part, wanted, cv::NORM_INF), 0)
+          << box.x << "," << box.y << " " << box.width << "×" << box.height;
+    }
+  }
+}
+
+TEST(DecodeRegion, IsScaledOnlyWithRoomToSpare) {
+  const auto bytes = EncodeJpeg(TestPicture(1000, 800));
+  struct Case {
+    int target;
+    int width;
+  };
+  for (const Case& c : {Case{401, 800}, Case{201, 800}, Case{200, 400}, Case{100, 200}, Case{50, 100}, Case{10, 100}}) {
+    EXPECT_EQ(DecodeRegion(bytes, {100, 0, 800, 800}, {c.target, c.target}).cols, c.width) << c.target;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::data

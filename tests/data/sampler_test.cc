@@ -1,0 +1,106 @@
+#include "data/sampler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "data/error.h"
+#include "data/random.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::ElementsAre;
+
+std::vector<int64_t> Indices(const std::vector<SampleRef>& batch) {
+  std::vector<int64_t> indices;
+  for (const SampleRef& sample : batch) indices.push_back(sample.index);
+  return indices;
+}
+
+TEST(TrainSampler, StreamCutsEpochsAcrossTheirBoundaries) {
+  const TrainSampler sampler(5, 3, 0, Shuffle::kNone, LastBatch::kStream);
+  EXPECT_THAT(sampler.GlobalBatch(0), ElementsAre(SampleRef{0, 0}, SampleRef{1, 0}, SampleRef{2, 0}));
+  EXPECT_THAT(sampler.GlobalBatch(1), ElementsAre(SampleRef{3, 0}, SampleRef{4, 0}, SampleRef{0, 1}));
+  EXPECT_THAT(sampler.GlobalBatch(2), ElementsAre(SampleRef{1, 1}, SampleRef{2, 1}, SampleRef{3, 1}));
+}
+
+TEST(TrainSampler, StreamTakesABatchOfSeveralEpochs) {
+  const TrainSampler sampler(2, 5, 0, Shuffle::kNone, LastBatch::kStream);
+  EXPECT_THAT(sampler.GlobalBatch(1),
+              ElementsAre(SampleRef{1, 2}, SampleRef{0, 3}, SampleRef{1, 3}, SampleRef{0, 4}, SampleRef{1, 4}));
+}
+
+TEST(TrainSampler, DropCutsEachEpochShort) {
+  const TrainSampler sampler(5, 2, 0, Shuffle::kNone, LastBatch::kDrop);
+  EXPECT_THAT(sampler.GlobalBatch(1), ElementsAre(SampleRef{2, 0}, SampleRef{3, 0}));
+  EXPECT_THAT(sampler.GlobalBatch(2), ElementsAre(SampleRef{0, 1}, SampleRef{1, 1}));
+}
+
+TEST(TrainSampler, ShuffledStreamIsTheConcatenationOfPermutations) {
+  constexpr int64_t kSize = 100, kBatch = 7, kSeed = 42;
+  const TrainSampler sampler(kSize, kBatch, kSeed, Shuffle::kGlobal, LastBatch::kStream);
+  std::vector<int64_t> stream, wanted;
+  for (int64_t step = 0; step < 50; ++step) {
+    for (const int64_t index : Indices(sampler.GlobalBatch(step))) stream.push_back(index);
+  }
+  for (int64_t epoch = 0; epoch < 4; ++epoch) {
+    for (const int64_t index : Permutation(kSize, kSeed, epoch)) wanted.push_back(index);
+  }
+  wanted.resize(stream.size());
+  EXPECT_EQ(stream, wanted);
+}
+
+TEST(TrainSampler, AnyStepCanBeAskedForDirectly) {
+  const TrainSampler sequential(50, 8, 1, Shuffle::kGlobal, LastBatch::kStream);
+  const TrainSampler random_access(50, 8, 1, Shuffle::kGlobal, LastBatch::kStream);
+  std::vector<std::vector<SampleRef>> batches;
+  for (int64_t step = 0; step < 40; ++step) batches.push_back(sequential.GlobalBatch(step));
+  for (const int64_t step : {39, 0, 20, 5, 21, 38}) {
+    EXPECT_EQ(random_access.GlobalBatch(step), batches[static_cast<size_t>(step)]) << step;
+  }
+}
+
+TEST(TrainSampler, RefusesWhatHasNoBatch) {
+  EXPECT_THROW(TrainSampler(0, 4, 0, Shuffle::kNone, LastBatch::kStream), DataError);
+  EXPECT_THROW(TrainSampler(3, 4, 0, Shuffle::kNone, LastBatch::kDrop), DataError);
+  EXPECT_NO_THROW(TrainSampler(4, 4, 0, Shuffle::kNone, LastBatch::kDrop));
+}
+
+TEST(SamplerNames, AreTheFlagValues) {
+  EXPECT_EQ(ShuffleFromName("none"), Shuffle::kNone);
+  EXPECT_EQ(LastBatchFromName("drop"), LastBatch::kDrop);
+  EXPECT_THROW(ShuffleFromName("shard"), std::invalid_argument);
+  EXPECT_THROW(LastBatchFromName(""), std::invalid_argument);
+}
+
+TEST(RankShare, PartsMakeUpTheBatchInOrder) {
+  const auto batch = TrainSampler(100, 24, 0, Shuffle::kGlobal, LastBatch::kStream).GlobalBatch(0);
+  for (const auto& [world, accumulation] : {std::pair{1, 1}, {2, 1}, {3, 2}, {4, 6}, {5, 2}}) {
+    std::vector<SampleRef> all;
+    for (int64_t rank = 0; rank < world; ++rank) {
+      for (int64_t micro = 0; micro < accumulation; ++micro) {
+        for (const SampleRef& sample : RankShare(batch, rank, world, micro, accumulation)) all.push_back(sample);
+      }
+    }
+    EXPECT_EQ(all, batch) << world << " ranks, " << accumulation << " micro-steps";
+  }
+}
+
+TEST(EvaluationBatches, EverySampleOnceInFileOrder) {
+  for (const auto& [size, batch_size, world] : {std::tuple{10, 3, 1}, {10, 3, 3}, {2, 4, 5}, {7, 7, 2}}) {
+    std::vector<int64_t> all;
+    for (int64_t rank = 0; rank < world; ++rank) {
+      for (const auto& batch : EvaluationBatches(size, batch_size, rank, world)) {
+        EXPECT_TRUE(!batch.empty() && static_cast<int64_t>(batch.size()) <= batch_size);
+        for (const int64_t index : Indices(batch)) all.push_back(index);
+      }
+    }
+    ASSERT_EQ(static_cast<int64_t>(all.size()), size);
+    for (int64_t i = 0; i < size; ++i) EXPECT_EQ(all[static_cast<size_t>(i)], i);
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::data

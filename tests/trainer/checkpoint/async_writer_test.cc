@@ -1,0 +1,86 @@
+#include "trainer/checkpoint/async_writer.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <vector>
+
+#include "tests/trainer/checkpoint/snapshots.h"
+#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "trainer/errors.h"
+
+namespace dtrain::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+AsyncWriterOptions Quick(std::vector<std::string>* warnings = nullptr) {
+  AsyncWriterOptions options;
+  options.keep_checkpoints = 2;
+  options.retry_pause_seconds = 0;
+  if (warnings != nullptr) options.warn = [warnings](const std::string& text) { warnings->push_back(text); };
+  return options;
+}
+
+TEST(AsyncWriterTest, SavesInOrderPrunesAndKeepsTheWeightsCurrent) {
+  TemporaryDirectory run;
+  AsyncWriter writer(Store(run.path()), Quick());
+  for (const int64_t step : {1, 2, 3, 4}) writer.Save(MakeSnapshot(step));
+  writer.Wait();
+  EXPECT_EQ(writer.current(), std::nullopt);
+  EXPECT_THAT(Store(run.path()).Steps(), ElementsAre(3, 4));
+  const SafetensorsContent weights = ReadSafetensors(run / "model.safetensors");
+  EXPECT_TRUE(at::equal(weights.tensors[0].second, at::full({3}, 4.0)));
+  EXPECT_LT(writer.seconds_since_last_success(), 60);
+}
+
+TEST(AsyncWriterTest, TheDestructorFinishesThePendingSave) {
+  TemporaryDirectory run;
+  { AsyncWriter(Store(run.path()), Quick()).Save(MakeSnapshot(7)); }
+  EXPECT_EQ(Store(run.path()).FindNewestValid(nullptr)->step, 7);
+}
+
+// A file where the folder of checkpoints should be: nothing can be saved until it is gone.
+TEST(AsyncWriterTest, AFailureComesOutAtTheNextCallAndTheWriterGoesOn) {
+  TemporaryDirectory run;
+  WriteAll(run / "checkpoints", "in the way");
+  std::vector<std::string> warnings;
+  AsyncWriter writer(Store(run.path()), Quick(&warnings));
+  writer.Save(MakeSnapshot(1));
+  EXPECT_THROW(writer.Wait(), StorageError);
+  EXPECT_EQ(warnings.size(), 2u);  // three attempts, the last of which is thrown
+  EXPECT_NO_THROW(writer.Wait());  // said once
+  writer.Save(MakeSnapshot(2));
+  EXPECT_THROW(writer.Save(MakeSnapshot(3)), StorageError);
+  fs::remove(run / "checkpoints");
+  writer.Save(MakeSnapshot(4));
+  writer.Wait();
+  EXPECT_THAT(Store(run.path()).Steps(), ElementsAre(4));
+}
+
+TEST(AsyncWriterTest, AFailureThatNobodyAskedAboutIsAWarning) {
+  TemporaryDirectory run;
+  WriteAll(run / "checkpoints", "in the way");
+  std::vector<std::string> warnings;
+  { AsyncWriter(Store(run.path()), Quick(&warnings)).Save(MakeSnapshot(1)); }
+  ASSERT_EQ(warnings.size(), 3u);
+  EXPECT_THAT(warnings.back(), HasSubstr("could not be saved"));
+}
+
+TEST(AsyncWriterTest, ATransientFailureIsRetried) {
+  TemporaryDirectory run;
+  std::vector<std::string> warnings;
+  ::setenv("DTRAIN_FAIL_AT", "5", 1);  // no other operation has been counted in this process
+  AsyncWriter writer(Store(run.path()), Quick(&warnings));
+  writer.Save(MakeSnapshot(1));
+  EXPECT_NO_THROW(writer.Wait());
+  ::unsetenv("DTRAIN_FAIL_AT");
+  EXPECT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(HoldsItsSnapshot(*Store(run.path()).FindNewestValid(nullptr)));
+}
+
+}  // namespace
+}  // namespace dtrain::checkpoint

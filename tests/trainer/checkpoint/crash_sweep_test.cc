@@ -1,0 +1,115 @@
+// Kills a saving process at each of its writes, fsyncs, closes and renames, and fails each of them once: whatever the
+// point, the old or the new checkpoint is whole.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/trainer/checkpoint/snapshots.h"
+#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "trainer/errors.h"
+
+namespace dtrain::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr int64_t kOld = 10;
+constexpr int64_t kNew = 20;
+constexpr int kMaxOperations = 200;
+
+// What one save does, pruning included. Exits with 0, or 5 on StorageError.
+[[noreturn]] void SaveInChild(const char* hook, int operation, const fs::path& run_directory) {
+  ::setenv(hook, std::to_string(operation).c_str(), 1);
+  try {
+    Store store(run_directory);
+    const Checkpoint saved = store.Publish(MakeSnapshot(kNew));
+    WriteSafetensors(run_directory / "model.safetensors", MakeSnapshot(kNew).model);
+    store.Prune(saved, 1);
+    ::_exit(0);
+  } catch (const StorageError&) {
+    ::_exit(5);
+  }
+}
+
+int WaitFor(pid_t child) {
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return status;
+}
+
+// Checks what a restart would find.
+void ExpectOldOrNewWhole(const fs::path& run_directory, int operation) {
+  Store store(run_directory);
+  store.RemoveLeftovers();
+  int damaged = 0;
+  const auto newest = store.FindNewestValid([&](const fs::path&, const std::string&) { ++damaged; });
+  ASSERT_TRUE(newest) << "operation " << operation;
+  EXPECT_EQ(damaged, 0) << "operation " << operation;
+  EXPECT_TRUE(newest->step == kOld || newest->step == kNew);
+  EXPECT_TRUE(HoldsItsSnapshot(*newest)) << "operation " << operation;
+  const std::string latest = ReadAll(run_directory / "latest");
+  EXPECT_TRUE(latest == "checkpoints/step-000000010\n" || latest == "checkpoints/step-000000020\n") << latest;
+  for (const auto& entry : fs::directory_iterator(run_directory / "checkpoints")) {
+    EXPECT_EQ(entry.path().filename().string().rfind("step-", 0), 0u) << entry.path();
+  }
+  // And the restart can save again.
+  EXPECT_TRUE(HoldsItsSnapshot(store.Publish(MakeSnapshot(kNew))));
+}
+
+// Prepares a run directory with a checkpoint of step 10, and one of step 20 that is damaged where asked for.
+void Prepare(const fs::path& run_directory, bool damaged_new) {
+  Store store(run_directory);
+  store.Publish(MakeSnapshot(kOld));
+  WriteSafetensors(run_directory / "model.safetensors", MakeSnapshot(kOld).model);
+  if (damaged_new) fs::resize_file(store.Publish(MakeSnapshot(kNew)).directory / "state.json", 1);
+}
+
+class Sweep : public ::testing::TestWithParam<bool> {};
+
+TEST_P(Sweep, KilledAtAnyOperation) {
+  int operation = 0;
+  for (bool completed = false; !completed;) {
+    ASSERT_LT(++operation, kMaxOperations);
+    TemporaryDirectory run;
+    Prepare(run.path(), GetParam());
+    const pid_t child = ::fork();
+    if (child == 0) SaveInChild("DTRAIN_CRASH_AT", operation, run.path());
+    const int status = WaitFor(child);
+    completed = WIFEXITED(status);
+    ASSERT_TRUE(completed ? WEXITSTATUS(status) == 0 : WTERMSIG(status) == SIGKILL) << status;
+    if (GetParam() && !completed) {
+      // The damaged one may still be there: it is replaced by the next save.
+      Store(run.path()).RemoveLeftovers();
+      Store(run.path()).Publish(MakeSnapshot(kNew));
+    }
+    ExpectOldOrNewWhole(run.path(), operation);
+    ReadSafetensors(run / "model.safetensors");  // throws unless whole
+  }
+  EXPECT_GT(operation, 20);  // the sweep has met the files, the folders, `latest` and the weights
+}
+
+TEST_P(Sweep, AnyOperationFails) {
+  int operation = 0;
+  for (bool completed = false; !completed;) {
+    ASSERT_LT(++operation, kMaxOperations);
+    TemporaryDirectory run;
+    Prepare(run.path(), GetParam());
+    const pid_t child = ::fork();
+    if (child == 0) SaveInChild("DTRAIN_FAIL_AT", operation, run.path());
+    const int status = WaitFor(child);
+    ASSERT_TRUE(WIFEXITED(status)) << "operation " << operation << " ended the process by a signal";
+    completed = WEXITSTATUS(status) == 0;
+    if (GetParam() && !completed) {
+      Store(run.path()).RemoveLeftovers();
+      Store(run.path()).Publish(MakeSnapshot(kNew));
+    }
+    ExpectOldOrNewWhole(run.path(), operation);
+  }
+  EXPECT_GT(operation, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(WithADamagedCheckpointInTheWay, Sweep, ::testing::Bool());
+
+}  // namespace
+}  // namespace dtrain::checkpoint

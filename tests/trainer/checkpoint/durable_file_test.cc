@@ -1,0 +1,92 @@
+// The write path when the disk is full, missing or failing.
+#include "trainer/checkpoint/durable_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "trainer/errors.h"
+
+namespace dtrain::checkpoint {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(Sha256Test, MatchesTheStandardsExamples) {  // FIPS 180-4, as published by NIST
+  EXPECT_EQ(Sha256Of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(Sha256Of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+TEST(DurableFileTest, DigestsWhatItWrote) {
+  TemporaryDirectory directory;
+  DurableFile file(directory / "file");
+  file.Append("ab");
+  file.Append("c");
+  const FileDigest digest = file.Finish();
+  EXPECT_EQ(digest.bytes, 3u);
+  EXPECT_EQ(digest.sha256, Sha256Of("abc"));
+  EXPECT_EQ(DigestOfFile(directory / "file").sha256, digest.sha256);
+  EXPECT_EQ(ReadAll(directory / "file"), "abc");
+}
+
+TEST(DurableFileTest, SaysThatTheDiskIsFull) {
+  DurableFile file("/dev/full");
+  try {
+    file.Append("something");
+    file.Finish();
+    FAIL() << "nothing was thrown";
+  } catch (const StorageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("/dev/full"));
+    EXPECT_THAT(error.what(), HasSubstr("No space left"));
+    EXPECT_THAT(error.hint(), HasSubstr("--keep_checkpoints"));
+  }
+}
+
+TEST(DurableFileTest, RefusesAMissingFolderAndPipes) {
+  TemporaryDirectory directory;
+  EXPECT_THROW(DurableFile(directory / "none/file"), StorageError);
+  ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
+  EXPECT_THROW(DigestOfFile(directory / "pipe"), StorageError);
+  EXPECT_THROW(DigestOfFile(directory.path()), StorageError);
+}
+
+TEST(DurableFileTest, ReadsNoMoreTextThanAllowed) {
+  TemporaryDirectory directory;
+  WriteAll(directory / "file", "12345");
+  EXPECT_EQ(ReadTextFile(directory / "file", 5), "12345");
+  EXPECT_THROW(ReadTextFile(directory / "file", 4), StorageError);
+}
+
+// In a child, so that operations are counted from 1.
+void FailAt(int operation, const std::filesystem::path& path) {
+  ::setenv("DTRAIN_FAIL_AT", std::to_string(operation).c_str(), 1);
+  try {
+    WriteAtomically(path, "new");
+    ::_exit(0);
+  } catch (const StorageError&) {
+    ::_exit(5);
+  }
+}
+
+TEST(DurableFileTest, AtomicWriteFailsWithoutATrace) {
+  TemporaryDirectory directory;
+  constexpr int kOperations = 5;  // write, sync, close, rename, sync folder
+  for (int operation = 1; operation <= kOperations + 1; ++operation) {
+    WriteAll(directory / "file", "old");
+    const pid_t child = ::fork();
+    if (child == 0) FailAt(operation, directory / "file");
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), operation <= kOperations ? 5 : 0) << operation;
+    EXPECT_EQ(ReadAll(directory / "file"), operation < kOperations ? "old" : "new") << operation;
+    EXPECT_FALSE(std::filesystem::exists(directory / ".file.tmp")) << operation;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::checkpoint

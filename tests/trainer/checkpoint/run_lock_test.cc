@@ -1,0 +1,56 @@
+#include "trainer/checkpoint/run_lock.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "trainer/errors.h"
+
+namespace dtrain::checkpoint {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(RunLockTest, TheSecondJobIsRefusedWithTheNameOfTheFirst) {
+  TemporaryDirectory run;
+  RunLock first(run.path());
+  EXPECT_EQ(first.warning(), "");
+  try {
+    RunLock second(run.path(), 0.1);
+    FAIL() << "nothing was thrown";
+  } catch (const StorageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("in use by process " + std::to_string(::getpid())));
+    EXPECT_THAT(error.hint(), HasSubstr("--run_dir"));
+  }
+}
+
+TEST(RunLockTest, TheLockGoesWithItsHolder) {
+  TemporaryDirectory run;
+  { RunLock first(run.path()); }
+  { RunLock second(run.path(), 0); }
+
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    RunLock lock(run.path(), 0);
+    if (::write(ready[1], "x", 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_THROW(RunLock(run.path(), 0), StorageError);
+  ASSERT_EQ(::kill(child, SIGKILL), 0);
+  EXPECT_NO_THROW(RunLock(run.path(), 10));  // its patience covers the moment until the child is gone
+  ::waitpid(child, nullptr, 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST(RunLockTest, AMissingFolderIsAnError) { EXPECT_THROW(RunLock("/proc/none", 0), StorageError); }
+
+}  // namespace
+}  // namespace dtrain::checkpoint

@@ -1,0 +1,108 @@
+#include "trainer/checkpoint/safetensors.h"
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "trainer/errors.h"
+
+namespace dtrain::checkpoint {
+namespace {
+
+using ::testing::HasSubstr;
+
+at::Tensor Find(const SafetensorsContent& content, const std::string& name) {
+  for (const auto& [found, tensor] : content.tensors) {
+    if (found == name) return tensor;
+  }
+  return {};
+}
+
+std::string HeaderOf(const std::string& bytes) {
+  uint64_t size = 0;
+  std::memcpy(&size, bytes.data(), sizeof(size));
+  return bytes.substr(8, size);
+}
+
+TEST(SafetensorsTest, BytesFollowTheReferenceImplementation) {
+  TemporaryDirectory directory;
+  const NamedTensors tensors = {{"b", at::arange(2, at::kByte)},
+                                {"z", at::ones({1, 2}, at::kFloat)},
+                                {"a", at::zeros({}, at::kFloat)},
+                                {"n", at::full({1}, 7, at::kLong)}};
+  WriteSafetensors(directory / "file", tensors, {{"format", "pt"}});
+  const std::string bytes = ReadAll(directory / "file");
+  // Widest dtype first, then by name; what the Python package's save_file writes for these tensors.
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
+      R"("a":{"dtype":"F32","shape":[],"data_offsets":[8,12]},"z":{"dtype":"F32","shape":[1,2],"data_offsets":[12,20]},)"
+      R"("b":{"dtype":"U8","shape":[2],"data_offsets":[20,22]}})";
+  EXPECT_EQ(HeaderOf(bytes).substr(0, header.size()), header);
+  EXPECT_EQ(HeaderOf(bytes).size() % 8, 0u);
+  EXPECT_EQ(HeaderOf(bytes).find_first_not_of(' ', header.size()), std::string::npos);
+  EXPECT_EQ(bytes.size(), 8 + HeaderOf(bytes).size() + 22);
+}
+
+TEST(SafetensorsTest, EveryDtypeComesBackBitForBit) {
+  TemporaryDirectory directory;
+  NamedTensors tensors;
+  for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar,
+                          at::kByte, at::kBool}) {
+    tensors.emplace_back(at::toString(type), at::arange(6).sub(2).to(type).reshape({2, 3}));
+  }
+  tensors.emplace_back("empty", at::empty({0, 4}));
+  WriteSafetensors(directory / "file", tensors);
+  const SafetensorsContent content = ReadSafetensors(directory / "file");
+  ASSERT_EQ(content.tensors.size(), tensors.size());
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor found = Find(content, name);
+    ASSERT_TRUE(found.defined()) << name;
+    EXPECT_EQ(found.scalar_type(), tensor.scalar_type());
+    EXPECT_TRUE(at::equal(found, tensor)) << name;
+  }
+}
+
+TEST(SafetensorsTest, StridesDoNotShow) {
+  TemporaryDirectory directory;
+  const at::Tensor plain = at::arange(2 * 3 * 4 * 5, at::kFloat).reshape({2, 3, 4, 5});
+  const at::Tensor transposed = at::arange(6, at::kFloat).reshape({2, 3}).t();
+  WriteSafetensors(directory / "a", {{"x", plain}, {"t", transposed.contiguous()}});
+  WriteSafetensors(directory / "b", {{"t", transposed}, {"x", plain.contiguous(at::MemoryFormat::ChannelsLast)}});
+  EXPECT_EQ(ReadAll(directory / "a"), ReadAll(directory / "b"));
+}
+
+TEST(SafetensorsTest, RefusesWhatAFileCannotHold) {
+  TemporaryDirectory directory;
+  const at::Tensor one = at::ones({1});
+  EXPECT_THROW(WriteSafetensors(directory / "f", {{"x", one}, {"x", one}}), StorageError);
+  EXPECT_THROW(WriteSafetensors(directory / "f", {{"__metadata__", one}}), StorageError);
+  EXPECT_THROW(WriteSafetensors(directory / "f", {{"x", at::ones({1}, at::kComplexFloat)}}), StorageError);
+  EXPECT_THROW(WriteSafetensors(directory / "f", {{"x", at::Tensor()}}), StorageError);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+TEST(SafetensorsTest, AHostileFileIsAnErrorAndNoAllocation) {
+  TemporaryDirectory directory;
+  const std::vector<std::string> headers = {
+      R"({"x":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}})",
+      R"({"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",
+      R"({"x":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})",
+      R"({"x":{"dtype":"F32","shape":[4611686018427387904,4,0],"data_offsets":[0,0]}})",
+      R"({"x":{"dtype":"F8_E4M3","shape":[4],"data_offsets":[0,4]}})",
+      R"({"x":{"dtype":"F32","shape":[1],"data_offsets":[8,4]}})",
+      std::string(100000, '['),
+      "",
+  };
+  for (std::string header : headers) {
+    uint64_t size = header.size();
+    WriteAll(directory / "f", std::string(reinterpret_cast<char*>(&size), 8) + header + "abcd");
+    EXPECT_THROW(ReadSafetensors(directory / "f"), DataError) << header.substr(0, 100);
+  }
+  EXPECT_THROW(ReadSafetensors(directory / "missing"), DataError);
+}
+
+}  // namespace
+}  // namespace dtrain::checkpoint

@@ -1,0 +1,201 @@
+#include "trainer/checkpoint/store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+#include <vector>
+
+#include "tests/trainer/checkpoint/snapshots.h"
+#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "trainer/checkpoint/manifest.h"
+#include "trainer/errors.h"
+
+namespace dtrain::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kFiles = {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"};
+
+TEST(StoreTest, PublishesWhatItLoads) {
+  TemporaryDirectory run;
+  Store store(run.path());
+  EXPECT_EQ(store.FindNewestValid(nullptr), std::nullopt);
+  const Checkpoint saved = store.Publish(MakeSnapshot(1234));
+  EXPECT_EQ(saved.directory, run / "checkpoints/step-000001234");
+  EXPECT_EQ(ReadAll(run / "latest"), "checkpoints/step-000001234\n");
+  const auto found = store.FindNewestValid(nullptr);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->step, 1234);
+  EXPECT_TRUE(HoldsItsSnapshot(*found));
+}
+
+TEST(StoreTest, EqualSnapshotsAreEqualBytes) {
+  TemporaryDirectory a, b;
+  Store(a.path()).Publish(MakeSnapshot(5));
+  Store(b.path()).Publish(MakeSnapshot(5));
+  for (const std::string& file : kFiles) {
+    EXPECT_EQ(ReadAll(a / ("checkpoints/step-000000005/" + file)), ReadAll(b / ("checkpoints/step-000000005/" + file)));
+  }
+}
+
+TEST(StoreTest, AnyFlippedBitIsNoticed) {
+  TemporaryDirectory run;
+  const fs::path directory = Store(run.path()).Publish(MakeSnapshot(5)).directory;
+  for (const std::string& file : kFiles) {
+    const std::string content = ReadAll(directory / file);
+    for (size_t byte = 0; byte < content.size(); ++byte) {
+      std::string damaged = content;
+      damaged[byte] = static_cast<char>(damaged[byte] ^ (1 << (byte % 8)));
+      WriteAll(directory / file, damaged);
+      EXPECT_TRUE(ProblemOf(directory)) << file << " byte " << byte;
+    }
+    WriteAll(directory / file, content);
+  }
+  // Every bit of the manifest, which guards the others.
+  const std::string manifest = ReadAll(directory / "manifest.json");
+  for (size_t bit = 0; bit < manifest.size() * 8; ++bit) {
+    std::string damaged = manifest;
+    damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
+    EXPECT_THROW(ParseManifest(damaged), StorageError) << "bit " << bit;
+  }
+  EXPECT_EQ(ProblemOf(directory), std::nullopt);
+}
+
+TEST(StoreTest, AnyTruncationOrAdditionIsNoticed) {
+  TemporaryDirectory run;
+  const fs::path directory = Store(run.path()).Publish(MakeSnapshot(5)).directory;
+  for (const std::string& file : kFiles) {
+    const std::string content = ReadAll(directory / file);
+    for (size_t size = 0; size < content.size(); ++size) {
+      fs::resize_file(directory / file, size);
+      EXPECT_TRUE(ProblemOf(directory)) << file << " cut to " << size;
+      WriteAll(directory / file, content);
+    }
+    WriteAll(directory / file, content + " ");
+    EXPECT_TRUE(ProblemOf(directory)) << file << " longer";
+    fs::remove(directory / file);
+    EXPECT_TRUE(ProblemOf(directory)) << file << " missing";
+    WriteAll(directory / file, content);
+  }
+  EXPECT_EQ(ProblemOf(directory), std::nullopt);
+}
+
+TEST(StoreTest, ACheckpointUnderAnotherNameIsNotBelieved) {
+  TemporaryDirectory run;
+  Store store(run.path());
+  fs::rename(store.Publish(MakeSnapshot(5)).directory, store.DirectoryOf(6));
+  EXPECT_THAT(ProblemOf(store.DirectoryOf(6)).value_or(""), HasSubstr("step 5"));
+}
+
+TEST(StoreTest, FallsBackLoudlyAndRefusesWhenNothingIsWhole) {
+  TemporaryDirectory run;
+  Store store(run.path());
+  for (const int64_t step : {10, 20, 30}) store.Publish(MakeSnapshot(step));
+  fs::resize_file(store.DirectoryOf(30) / "model.safetensors", 100);
+  std::vector<std::pair<std::string, std::string>> reported;
+  const auto on_invalid = [&](const fs::path& directory, const std::string& reason) {
+    reported.emplace_back(directory.filename().string(), reason);
+  };
+  EXPECT_EQ(store.FindNewestValid(on_invalid)->step, 20);
+  ASSERT_EQ(reported.size(), 1u);
+  EXPECT_EQ(reported[0].first, "step-000000030");
+  EXPECT_THAT(reported[0].second, HasSubstr("model.safetensors has 100 bytes"));
+
+  fs::remove(store.DirectoryOf(20) / "manifest.json");
+  fs::resize_file(store.DirectoryOf(10) / "state.json", 0);
+  try {
+    store.FindNewestValid(nullptr);
+    FAIL() << "nothing was thrown";
+  } catch (const StorageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("none of the 3 checkpoints"));
+    EXPECT_THAT(error.hint(), HasSubstr("--resume=none"));
+  }
+}
+
+TEST(StoreTest, KeepsAValidCheckpointOfTheSameStepAndReplacesADamagedOne) {
+  TemporaryDirectory run;
+  Store store(run.path());
+  const fs::path directory = store.Publish(MakeSnapshot(5)).directory;
+  Snapshot other = MakeSnapshot(5);
+  other.state["seed"] = 8;
+  store.Publish(other);
+  EXPECT_EQ(Load({5, directory}).state.at("seed"), 7);
+  fs::resize_file(directory / "model.safetensors", 3);
+  store.Publish(other);
+  EXPECT_EQ(ProblemOf(directory), std::nullopt);
+  EXPECT_EQ(Load({5, directory}).state.at("seed"), 8);
+  EXPECT_EQ(std::distance(fs::directory_iterator(run / "checkpoints"), fs::directory_iterator()), 1);
+}
+
+TEST(StoreTest, PrunesDownwardsFromTheNewestValid) {
+  TemporaryDirectory run;
+  Store store(run.path());
+  for (const int64_t step : {10, 20, 30, 40}) store.Publish(MakeSnapshot(step));
+  fs::resize_file(store.DirectoryOf(40) / "model.safetensors", 3);
+  store.Prune(*store.FindNewestValid(nullptr), 2);
+  EXPECT_THAT(store.Steps(), ElementsAre(20, 30, 40));
+  store.Prune(*store.FindNewestValid(nullptr), 0);  // never the last one
+  EXPECT_THAT(store.Steps(), ElementsAre(30, 40));
+}
+
+TEST(StoreTest, RemovesLeftoversOnly) {
+  TemporaryDirectory run;
+  Store store(run.path());
+  store.RemoveLeftovers();  // of an empty run directory
+  store.Publish(MakeSnapshot(5));
+  fs::create_directories(run / "checkpoints/tmp.1.step-000000006");
+  WriteAll(run / "checkpoints/tmp.1.step-000000006/model.safetensors", "half");
+  fs::create_directories(run / "checkpoints/mine");
+  store.RemoveLeftovers();
+  EXPECT_FALSE(fs::exists(run / "checkpoints/tmp.1.step-000000006"));
+  EXPECT_TRUE(fs::exists(run / "checkpoints/mine"));
+  EXPECT_THAT(store.Steps(), ElementsAre(5));
+}
+
+TEST(StoreTest, SetsAsideWhatAnOlderStateHasLeftBehind) {
+  TemporaryDirectory run;
+  Store store(run.path());
+  for (const int64_t step : {10, 20, 30}) store.Publish(MakeSnapshot(step));
+  EXPECT_EQ(store.SetAsideNewerThan(10), 2);
+  EXPECT_THAT(store.Steps(), ElementsAre(10));
+  store.Publish(MakeSnapshot(20));
+  EXPECT_EQ(store.SetAsideNewerThan(-1), 2);
+  EXPECT_THAT(store.Steps(), ElementsAre());
+  EXPECT_TRUE(fs::exists(run / "checkpoints/aside-2-step-000000020"));
+}
+
+TEST(StoreTest, OpensACheckpointOrARunDirectory) {
+  TemporaryDirectory run;
+  Store store(run.path());
+  store.Publish(MakeSnapshot(5));
+  store.Publish(MakeSnapshot(6));
+  EXPECT_EQ(OpenCheckpoint(run.path(), nullptr).step, 6);
+  EXPECT_EQ(OpenCheckpoint(store.DirectoryOf(5), nullptr).step, 5);
+  EXPECT_EQ(OpenCheckpoint(store.DirectoryOf(5).string() + "/", nullptr).step, 5);
+  EXPECT_THROW(OpenCheckpoint(run / "none", nullptr), StorageError);
+  fs::resize_file(store.DirectoryOf(6) / "state.json", 1);
+  EXPECT_THROW(OpenCheckpoint(store.DirectoryOf(6), nullptr), StorageError);
+}
+
+TEST(StoreTest, AHostileManifestOrStateIsAnError) {
+  TemporaryDirectory run;
+  const fs::path directory = Store(run.path()).Publish(MakeSnapshot(5)).directory;
+  for (const std::string& text : {std::string(60000, '['), std::string(100000, ' '), std::string(R"({"format":1})"),
+                                  std::string(R"({"format":2,"step":5,"files":{}})"), std::string("null")}) {
+    WriteAll(directory / "manifest.json", text);
+    EXPECT_TRUE(ProblemOf(directory)) << text.substr(0, 40);
+  }
+  // A state with a right checksum and a wrong shape.
+  WriteAll(directory / "state.json", std::string(100000, '['));
+  EXPECT_THROW(Load({5, directory}), StorageError);
+  WriteAll(directory / "state.json", "{}");
+  WriteAll(directory / "model.safetensors", "nonsense");
+  EXPECT_THROW(Load({5, directory}), StorageError);
+}
+
+}  // namespace
+}  // namespace dtrain::checkpoint

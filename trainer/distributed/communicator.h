@@ -1,0 +1,52 @@
+// The ranks of a run, and the few collectives that training needs outside the gradients.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/launch/launch.h"
+
+namespace c10d {
+class ProcessGroup;
+}
+
+namespace dtrain::distributed {
+
+class Rendezvous;
+
+// All methods but the accessors are collectives: every rank calls them in the same order. A run of one rank has no
+// process group and they do nothing. A lost peer or a timeout surfaces as PeerLostError.
+class Communicator {
+ public:
+  // One rank.
+  Communicator();
+  // Several: meets the others through `rendezvous`, over Gloo between CPUs.
+  Communicator(Rendezvous& rendezvous, double timeout_seconds);
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const { return rank_; }
+  int world_size() const { return world_size_; }
+  bool is_alone() const { return world_size_ == 1; }
+  const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
+
+  // In place; `tensor` is contiguous.
+  void Sum(at::Tensor& tensor);
+  // Copies rank 0's tensors to all, a few megabytes at a time.
+  void BroadcastFromFirst(const std::vector<at::Tensor>& tensors);
+  void Barrier();
+
+ private:
+  int rank_ = 0;
+  int world_size_ = 1;
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+};
+
+// Runs `collective` and turns what c10d and Gloo throw when a peer is gone or late into PeerLostError.
+void NamingLostPeers(const std::string& what, const std::function<void()>& collective);
+
+}  // namespace dtrain::distributed

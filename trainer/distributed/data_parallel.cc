@@ -1,0 +1,95 @@
+// The reducer settles on its bucket layout after the first backward pass, in the order in which gradients arrived. Here
+// that happens at the end of the first step, not at the start of the second, so that every checkpoint holds the layout
+// that the next step uses.
+#include "trainer/distributed/data_parallel.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <unordered_map>
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+namespace dtrain::distributed {
+namespace {
+
+std::vector<at::Tensor> Tensors(const std::vector<std::pair<std::string, at::Tensor>>& named) {
+  std::vector<at::Tensor> tensors;
+  for (const auto& [name, tensor] : named) tensors.push_back(tensor);
+  return tensors;
+}
+
+// As DistributedDataParallel starts: a small first bucket, so that reducing begins early; both results reversed, since
+// gradients arrive from the last layer to the first.
+std::pair<BucketLayout, std::vector<size_t>> InitialLayout(const std::vector<at::Tensor>& tensors, size_t cap_bytes) {
+  auto [layout, limits] = c10d::compute_bucket_assignment_by_size(tensors, {c10d::kDefaultFirstBucketBytes, cap_bytes});
+  std::reverse(layout.begin(), layout.end());
+  return {layout, limits};
+}
+
+}  // namespace
+
+DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
+                           double bucket_cap_mb, const BucketLayout& restored)
+    : parameters_(std::move(parameters)) {
+  if (communicator.is_alone()) return;
+  const std::vector<at::Tensor> tensors = Tensors(parameters_);
+  const auto cap_bytes = static_cast<int64_t>(bucket_cap_mb * 1024 * 1024);
+  std::unordered_map<size_t, std::string> names;
+  for (size_t i = 0; i < parameters_.size(); ++i) names[i] = parameters_[i].first;
+  reducer_ = std::make_unique<c10d::Reducer>(
+      tensors, restored.empty() ? InitialLayout(tensors, cap_bytes).first : restored, communicator.group(),
+      std::vector<bool>(tensors.size(), false), cap_bytes, /*find_unused_parameters=*/false,
+      /*gradient_as_bucket_view=*/true, names, c10d::kDefaultFirstBucketBytes,
+      /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
+}
+
+DataParallel::~DataParallel() = default;
+
+void DataParallel::ZeroGradients() {
+  at::NoGradGuard no_grad;
+  if (!reducer_) {
+    // Undefined rather than zero: the backward pass then hands its own tensor over instead of adding to one.
+    for (auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
+    return;
+  }
+  std::vector<at::Tensor> defined;
+  for (auto& gradient : gradients()) {
+    if (gradient.defined()) defined.push_back(gradient);
+  }
+  if (!defined.empty()) at::_foreach_zero_(defined);
+}
+
+void DataParallel::BeforeForward() {
+  if (reducer_) reducer_->prepare_for_forward();
+}
+
+void DataParallel::BeforeBackward(bool reduce) {
+  if (reducer_ && reduce) reducer_->prepare_for_backward({});
+}
+
+void DataParallel::AfterBackward() {
+  if (reducer_) NamingLostPeers("the gradients' bucket layout", [this] { reducer_->rebuild_buckets(); });
+}
+
+std::vector<at::Tensor> DataParallel::gradients() const {
+  std::vector<at::Tensor> gradients;
+  for (const auto& [name, parameter] : parameters_) gradients.push_back(parameter.grad());
+  return gradients;
+}
+
+BucketLayout DataParallel::bucket_layout() const {
+  BucketLayout layout;
+  if (!reducer_) return layout;
+  std::unordered_map<const void*, size_t> index;
+  for (size_t i = 0; i < parameters_.size(); ++i) index[parameters_[i].second.unsafeGetTensorImpl()] = i;
+  for (const auto& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/false)) {
+    layout.emplace_back();
+    for (const auto& parameter : bucket.getParameters())
+      layout.back().push_back(index.at(parameter.unsafeGetTensorImpl()));
+  }
+  return layout;
+}
+
+}  // namespace dtrain::distributed

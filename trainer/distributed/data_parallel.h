@@ -1,0 +1,50 @@
+// Gradients averaged over ranks while the backward pass still runs: what torch's DistributedDataParallel does, on the
+// same c10d::Reducer.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trainer/distributed/communicator.h"
+
+namespace c10d {
+class Reducer;
+}
+
+namespace dtrain::distributed {
+
+// Which parameters (by index) are reduced together, in the order of reduction.
+using BucketLayout = std::vector<std::vector<size_t>>;
+
+// Per step: ZeroGradients, then for each micro-step BeforeForward, the forward pass, BeforeBackward, the backward pass;
+// then AfterBackward. A run of one rank has no reducer.
+class DataParallel {
+ public:
+  // `parameters` have equal shapes and order on all ranks. `restored` is the layout that an earlier run settled on
+  // (empty: none): another layout would add in another order, which at three ranks or more gives other bits.
+  DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
+               double bucket_cap_mb, const BucketLayout& restored);
+  ~DataParallel();
+  DataParallel(const DataParallel&) = delete;
+  DataParallel& operator=(const DataParallel&) = delete;
+
+  void ZeroGradients();
+  void BeforeForward();
+  // The gradients of the coming backward pass are added to what is there; if `reduce`, then averaged over ranks.
+  void BeforeBackward(bool reduce);
+  // After the step's last backward pass; a collective the first time, when the reducer re-lays its buckets.
+  void AfterBackward();
+
+  std::vector<at::Tensor> gradients() const;
+  BucketLayout bucket_layout() const;
+
+ private:
+  std::vector<std::pair<std::string, at::Tensor>> parameters_;
+  std::unique_ptr<c10d::Reducer> reducer_;
+};
+
+}  // namespace dtrain::distributed

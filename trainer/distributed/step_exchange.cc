@@ -1,0 +1,36 @@
+// See the header: a flat tensor that the running statistics are views of.
+#include "trainer/distributed/step_exchange.h"
+
+#include <ATen/ATen.h>
+
+namespace dtrain::distributed {
+
+StepExchange::StepExchange(std::vector<at::Tensor> running_statistics, int64_t num_sums, Communicator& communicator)
+    : communicator_(communicator) {
+  if (communicator_.is_alone()) return;
+  at::NoGradGuard no_grad;
+  int64_t elements = 0;
+  for (const at::Tensor& statistic : running_statistics) elements += statistic.numel();
+  const auto device = running_statistics.empty() ? at::Device(at::kCPU) : running_statistics.front().device();
+  flat_ = at::zeros({elements + num_sums}, at::TensorOptions(at::kFloat).device(device));
+  statistics_ = flat_.slice(0, 0, elements);
+  sums_ = flat_.slice(0, elements);
+  int64_t offset = 0;
+  for (at::Tensor& statistic : running_statistics) {
+    const at::Tensor view = flat_.slice(0, offset, offset + statistic.numel()).view_as(statistic);
+    view.copy_(statistic);
+    statistic.set_data(view);
+    offset += statistic.numel();
+  }
+}
+
+void StepExchange::Run(at::Tensor& sums) {
+  if (communicator_.is_alone()) return;
+  at::NoGradGuard no_grad;
+  sums_.copy_(sums);
+  communicator_.Sum(flat_);
+  sums.copy_(sums_);
+  statistics_.div_(communicator_.world_size());
+}
+
+}  // namespace dtrain::distributed

@@ -1,0 +1,31 @@
+// The data of a run: which format, which splits, how records become rows, and whether the splits fit each other.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/record_source.h"
+#include "data/sample_decoder.h"
+#include "trainer/config/config.h"
+
+namespace dtrain::loop {
+
+struct DataSplit {
+  std::string name;
+  std::unique_ptr<data::RecordSource> source;
+  std::unique_ptr<data::SampleDecoder> decoder;
+};
+
+struct DataSets {
+  std::optional<DataSplit> train;
+  std::optional<DataSplit> val;  // none: the run ends with its training loss
+  int64_t num_classes = 0;       // of both; labels are below it
+};
+
+// Training needs a training split; evaluation needs a validation split and opens no other. Throws DataError naming what
+// is missing, empty, unreadable, or where train and val disagree about the classes.
+DataSets OpenDataSets(const config::Config& config);
+
+}  // namespace dtrain::loop

@@ -1,0 +1,100 @@
+// --dry_run: everything that a run works out before it starts, on one machine, in seconds.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "trainer/distributed/device.h"
+#include "trainer/loop/data_sets.h"
+#include "trainer/loop/image_task.h"
+#include "trainer/loop/initial_weights.h"
+#include "trainer/loop/plan.h"
+#include "trainer/loop/run.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+int64_t CountParameters(const torch::nn::Module& module) {
+  int64_t count = 0;
+  for (const auto& parameter : module.parameters()) count += parameter.numel();
+  return count;
+}
+
+// Weights, gradients and momentum, and what the forward pass keeps for the backward pass; per rank, in bytes.
+double MemoryEstimate(const config::Config& config, const models::ImageModel& model, const Plan& plan) {
+  const double state = 3 * sizeof(float) * static_cast<double>(CountParameters(model));
+  const double element = config.precision.name == "bf16" ? 2 : 4;
+  return state + element * static_cast<double>(model.Cost(config.image.size).activation_elements) *
+                     static_cast<double>(plan.batch.batch_size);
+}
+
+// A number of steps is shown as one where it is whole.
+nlohmann::ordered_json Number(double value) {
+  if (value == static_cast<double>(static_cast<int64_t>(value))) return static_cast<int64_t>(value);
+  return value;
+}
+
+nlohmann::ordered_json LaunchAsJson(const launch::Launch& launch) {
+  return {{"launcher", launch.launcher},
+          {"rank", launch.rank},
+          {"world_size", launch.world_size},
+          {"local_rank", launch.local_rank},
+          {"local_world_size", launch.local_world_size},
+          {"nnodes", launch.nnodes},
+          {"node_rank", launch.node_rank},
+          {"master_addr", launch.master_addr},
+          {"master_port", launch.master_port},
+          {"spawns", launch.spawns}};
+}
+
+void PrintAsText(const nlohmann::ordered_json& plan) {
+  for (const auto& [key, value] : plan.items()) {
+    const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
+    std::printf("%-18s %s\n", key.c_str(), text.c_str());
+  }
+}
+
+}  // namespace
+
+void DryRun(const RunContext& context) {
+  const config::Config& config = context.config;
+  nlohmann::ordered_json json = LaunchAsJson(context.launch);
+  const at::Device device = distributed::DeviceOf(context.launch);
+  json["device"] = device.str();
+  json["model"] = config.model.name;
+
+  int64_t num_classes = config.model.num_classes;
+  DataSets sets;
+  if (config.run.mode != "predict") {
+    sets = OpenDataSets(config);
+    num_classes = sets.num_classes;
+  }
+  checkpoint::NamedTensors weights;
+  if (!config.model.init_weights.empty()) {
+    weights = ReadInitialWeights(config.model);
+    if (config.run.mode != "train" && config.model.num_classes == 0) num_classes = NumClassesOf(weights);
+  }
+  const auto model = MakeModel(config, std::max<int64_t>(1, num_classes), at::kCPU);
+  if (!weights.empty()) ApplyInitialWeights(weights, config.model, *model);
+  json["parameters"] = CountParameters(*model);
+  json["train_samples"] = sets.train ? sets.train->source->size() : 0;
+  json["val_samples"] = sets.val ? sets.val->source->size() : 0;
+  if (sets.train) {
+    const Plan plan = MakePlan(config, sets.train->source->size(), context.launch.world_size);
+    json["batch_size"] = plan.batch.batch_size;
+    json["grad_accum_steps"] = plan.batch.grad_accum_steps;
+    json["global_batch_size"] = plan.batch.global_batch_size;
+    json["steps_per_epoch"] = Number(plan.steps_per_epoch);
+    json["total_steps"] = plan.total_steps;
+    json["warmup_steps"] = plan.schedule.warmup_steps;
+    json["lr_peak"] = plan.schedule.peak;
+    json["memory_gib"] = std::round(MemoryEstimate(config, *model, plan) / kGiB * 100) / 100;
+  }
+  if (config.report.log_format == "json") {
+    std::printf("%s\n", json.dump().c_str());
+  } else {
+    PrintAsText(json);
+  }
+}
+
+}  // namespace dtrain::loop

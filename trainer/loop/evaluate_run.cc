@@ -1,0 +1,57 @@
+// --mode=eval: the weights of --init_weights, or of a run directory's newest checkpoint, on the validation split.
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+
+#include "trainer/checkpoint/store.h"
+#include "trainer/config/batch_sizes.h"
+#include "trainer/errors.h"
+#include "trainer/loop/evaluation.h"
+#include "trainer/loop/image_task.h"
+#include "trainer/loop/inference_weights.h"
+#include "trainer/loop/run.h"
+#include "trainer/loop/session.h"
+#include "trainer/report/log.h"
+#include "trainer/report/run_directory.h"
+
+namespace dtrain::loop {
+
+void EvaluateOnly(const RunContext& context) {
+  const config::Config& config = context.config;
+  const auto start = std::chrono::steady_clock::now();
+  Session session(context);
+  const DataSets data = OpenDataSets(config);
+  const checkpoint::NamedTensors weights = ReadInferenceWeights(config);
+  session.Connect({{"data_fingerprint", data.val->source->fingerprint()}});
+  const auto model = MakeInferenceModel(config, weights, session.device);
+  ImageTask task(model, config, session.device);
+
+  data::Quarantine quarantine(data.val->source->size(),
+                              {.split = data.val->name,
+                               .max_bad_records = config.data.max_bad_records,
+                               .strict = config.data.strict,
+                               .path = "",
+                               .on_bad_record = [](const data::BadRecord& bad) {
+                                 report::LogWarning("bad record " + bad.location + " left out: " + bad.reason);
+                               }});
+  const auto batch = config::ResolveBatch(config.batch, context.launch.world_size);
+  report::RunResult result;
+  result.validation = Evaluate(task, *data.val, config, batch.batch_size, *session.communicator, quarantine);
+  session.Leave();
+  if (context.launch.rank != 0) return;
+
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.samples_seen = data.val->source->size();
+  result.world_size = context.launch.world_size;
+  result.speed = static_cast<double>(result.samples_seen) / result.seconds;
+  // A training run keeps its own result.
+  const report::RunDirectory files(session.run_directory);
+  if (!session.run_directory.empty() && !std::filesystem::exists(files.root / "checkpoints")) {
+    report::PrepareRunDirectory(files);
+    report::WriteTextFile(files.result_json, report::ResultJson(result) + "\n");
+  }
+  if (config.report.log_format == "json") std::printf("%s\n", report::JsonLine(*result.validation).c_str());
+  std::printf("%s\n", report::FinalLine(result).c_str());
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,54 @@
+// The loader lives as long as one evaluation: nothing of it waits in memory while training goes on.
+#include "trainer/loop/evaluation.h"
+
+#include <ATen/ATen.h>
+
+#include "data/error.h"
+#include "data/loader.h"
+#include "data/sampler.h"
+
+namespace dtrain::loop {
+namespace {
+
+class EvaluationMode {
+ public:
+  explicit EvaluationMode(torch::nn::Module& module) : module_(module) { module_.eval(); }
+  ~EvaluationMode() { module_.train(); }
+
+ private:
+  torch::nn::Module& module_;
+  at::NoGradGuard no_grad_;
+};
+
+}  // namespace
+
+report::ValPoint Evaluate(Task& task, const DataSplit& split, const config::Config& config, int64_t batch_size,
+                          distributed::Communicator& communicator, data::Quarantine& quarantine) {
+  const EvaluationMode evaluation_mode(task.module());
+  auto batches =
+      data::EvaluationBatches(split.source->size(), batch_size, communicator.rank(), communicator.world_size());
+  const auto limit = static_cast<size_t>(config.run.limit_val_steps);
+  if (limit > 0 && batches.size() > limit) batches.resize(limit);
+
+  const auto provider = [&batches](int64_t number) -> std::optional<std::vector<data::SampleRef>> {
+    if (number >= static_cast<int64_t>(batches.size())) return std::nullopt;
+    return batches[static_cast<size_t>(number)];
+  };
+  data::Loader loader(*split.source, *split.decoder, provider,
+                      {.decode_threads = config.data.workers,
+                       .prefetch_batches = config.data.prefetch_batches,
+                       .bad_records = data::BadRecordPolicy::kLeaveOut,
+                       .seed = config.batch.seed},
+                      &quarantine);
+  at::Tensor sums = at::zeros({task.num_evaluation_sums()}, at::kDouble);
+  while (const auto batch = loader.Next()) {
+    if (batch->size() > 0) sums += task.EvaluationSums(*batch).cpu();
+  }
+  communicator.Sum(sums);
+  if (sums.eq(0).all().item<bool>()) {
+    throw DataError("no record of split " + split.name + " could be read", "see quarantine.jsonl for the reasons");
+  }
+  return task.MetricsOf(sums);
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,19 @@
+// Exact evaluation: every validation sample once, unpadded, sums added over ranks.
+#pragma once
+
+#include <cstdint>
+
+#include "data/quarantine.h"
+#include "trainer/config/config.h"
+#include "trainer/distributed/communicator.h"
+#include "trainer/loop/data_sets.h"
+#include "trainer/loop/task.h"
+
+namespace dtrain::loop {
+
+// A collective. Bad records are left out and go to `quarantine`. `batch_size` per rank; at most `limit_steps` batches
+// (0: all). The model is in training mode again afterwards. Throws DataError where no record could be read.
+report::ValPoint Evaluate(Task& task, const DataSplit& split, const config::Config& config, int64_t batch_size,
+                          distributed::Communicator& communicator, data::Quarantine& quarantine);
+
+}  // namespace dtrain::loop

@@ -1,0 +1,81 @@
+// The validation loss has no label smoothing: it describes the model, not the way it was trained.
+#include "trainer/loop/image_task.h"
+
+#include <ATen/ATen.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+
+#include "data/device_feed.h"
+#include "models/registry.h"
+#include "trainer/optim/precision.h"
+
+namespace dtrain::loop {
+namespace {
+
+enum EvaluationSum { kLossSum, kTop1, kTop5, kSamples };
+
+constexpr int64_t kIgnoreNone = -100;
+
+at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing) {
+  return at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, kIgnoreNone, label_smoothing);
+}
+
+}  // namespace
+
+std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device) {
+  torch::manual_seed(static_cast<uint64_t>(config.batch.seed));
+  auto model = models::MakeImageModel(
+      config.model.name, {.num_classes = num_classes, .zero_init_residual = config.model.zero_init_residual});
+  model->to(device);
+  if (config.model.channels_last) {
+    for (auto& parameter : model->parameters()) {
+      if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
+    }
+  }
+  return model;
+}
+
+ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device)
+    : model_(std::move(model)),
+      image_(config.image),
+      precision_(config.precision.name),
+      label_smoothing_(config.optimizer.label_smoothing),
+      channels_last_(config.model.channels_last),
+      device_(device) {}
+
+at::Tensor ImageTask::Logits(const at::Tensor& images) {
+  const at::Tensor prepared = data::PrepareImages(images, image_.mean, image_.std, device_, channels_last_);
+  optim::AutocastScope autocast(device_.type(), precision_);
+  return model_->forward(prepared).to(at::kFloat);
+}
+
+LossSums ImageTask::Loss(const data::Batch& batch) {
+  const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
+  return {CrossEntropySum(Logits(batch["images"]), labels, label_smoothing_), static_cast<double>(batch.size())};
+}
+
+at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
+  const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
+  const at::Tensor logits = Logits(batch["images"]);
+  const int64_t k = std::min<int64_t>(5, logits.size(1));
+  const at::Tensor best = std::get<1>(logits.topk(k, 1));
+  const at::Tensor hits = best.eq(labels.unsqueeze(1));
+  at::Tensor sums = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
+  sums[kLossSum] = CrossEntropySum(logits, labels, 0);
+  sums[kTop1] = hits.slice(1, 0, 1).sum();
+  sums[kTop5] = hits.sum();
+  sums[kSamples] = batch.size();
+  return sums;
+}
+
+report::ValPoint ImageTask::MetricsOf(const at::Tensor& sums) const {
+  const auto* sum = sums.const_data_ptr<double>();
+  report::ValPoint point;
+  point.loss = sum[kLossSum] / sum[kSamples];
+  point.top1 = 100 * sum[kTop1] / sum[kSamples];
+  point.top5 = 100 * sum[kTop5] / sum[kSamples];
+  return point;
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,39 @@
+// Image classification: cross entropy for training, top-1, top-5 and plain cross entropy for evaluation.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "models/image_model.h"
+#include "trainer/config/config.h"
+#include "trainer/loop/task.h"
+
+namespace dtrain::loop {
+
+// The model of `config` with `num_classes` outputs, drawn from --seed, on `device`, in the memory format of
+// --channels_last.
+std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device);
+
+class ImageTask : public Task {
+ public:
+  ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device);
+
+  torch::nn::Module& module() override { return *model_; }
+  LossSums Loss(const data::Batch& batch) override;
+  at::Tensor EvaluationSums(const data::Batch& batch) override;
+  int64_t num_evaluation_sums() const override { return 4; }
+  report::ValPoint MetricsOf(const at::Tensor& sums) const override;
+
+  // `images`: uint8 N×H×W×3 or normalised float32 N×3×H×W → logits, float32 N×classes.
+  at::Tensor Logits(const at::Tensor& images);
+
+ private:
+  std::shared_ptr<models::ImageModel> model_;
+  config::ImageConfig image_;
+  std::string precision_;
+  double label_smoothing_;
+  bool channels_last_;
+  at::Device device_;
+};
+
+}  // namespace dtrain::loop

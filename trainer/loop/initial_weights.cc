@@ -1,0 +1,86 @@
+// All differences are collected before anything is said: one wrong key is rarely alone.
+#include "trainer/loop/initial_weights.h"
+
+#include <ATen/ATen.h>
+
+#include <filesystem>
+#include <map>
+#include <sstream>
+
+#include "trainer/errors.h"
+#include "trainer/loop/training_state.h"
+#include "trainer/report/log.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr const char* kClassifier = "fc.weight";
+constexpr size_t kShown = 3;
+
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+std::string ShapeOf(const at::Tensor& tensor) {
+  std::ostringstream text;
+  text << tensor.sizes();
+  return text.str();
+}
+
+void Append(std::string& text, const std::string& title, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  text += (text.empty() ? "" : "; ") + title + ": ";
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+}
+
+}  // namespace
+
+checkpoint::NamedTensors ReadInitialWeights(const config::ModelConfig& config) {
+  if (!std::filesystem::is_regular_file(config.init_weights)) {
+    throw UsageError("--init_weights=" + config.init_weights + " is no file", "name a safetensors file");
+  }
+  return checkpoint::ReadSafetensors(config.init_weights).tensors;
+}
+
+int64_t NumClassesOf(const checkpoint::NamedTensors& weights) {
+  for (const auto& [name, tensor] : weights) {
+    if (name == kClassifier && tensor.dim() == 2) return tensor.size(0);
+  }
+  return 0;
+}
+
+void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
+                         torch::nn::Module& module) {
+  at::NoGradGuard no_grad;
+  std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
+  std::vector<std::string> missing, other_shape, superfluous;
+  for (const auto& [name, tensor] : StateOf(module)) {
+    const auto found = unused.find(name);
+    if (found == unused.end()) {
+      if (!EndsWith(name, "num_batches_tracked")) missing.push_back(name);
+      continue;
+    }
+    if (found->second.sizes() == tensor.sizes()) {
+      at::Tensor target = tensor;
+      target.copy_(found->second);
+    } else {
+      other_shape.push_back(name + " " + ShapeOf(found->second) + " for " + ShapeOf(tensor));
+    }
+    unused.erase(found);
+  }
+  for (const auto& [name, tensor] : unused) superfluous.push_back(name);
+
+  std::string differences;
+  Append(differences, "missing", missing);
+  Append(differences, "of another shape", other_shape);
+  Append(differences, "not in the model", superfluous);
+  if (differences.empty()) return;
+  const std::string what = config.init_weights + " does not fit --model=" + config.name + ": " + differences;
+  if (config.strict_weights) {
+    throw UsageError(what, "check --model and --num_classes, or take what fits with --strict_weights=false");
+  }
+  report::LogWarning(what);
+}
+
+}  // namespace dtrain::loop

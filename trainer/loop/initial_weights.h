@@ -1,0 +1,25 @@
+// Weights from a safetensors file into a model: --init_weights.
+#pragma once
+
+#include <torch/nn/module.h>
+
+#include <cstdint>
+
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/config/config.h"
+
+namespace dtrain::loop {
+
+// The tensors of --init_weights. Throws UsageError where there is no such file, DataError where it is damaged.
+checkpoint::NamedTensors ReadInitialWeights(const config::ModelConfig& config);
+
+// Rows of the classifier in `weights`; 0 where none is recognised.
+int64_t NumClassesOf(const checkpoint::NamedTensors& weights);
+
+// Copies `weights` into the parameters and buffers of the same names. With --strict_weights, throws UsageError listing
+// what is missing, superfluous or of another shape; without it, those are left as they are and named in a warning.
+// `num_batches_tracked` may always be missing: older files lack it.
+void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
+                         torch::nn::Module& module);
+
+}  // namespace dtrain::loop

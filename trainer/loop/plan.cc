@@ -1,0 +1,80 @@
+// Steps are counted in floating point with a hair's breadth added, so that 0.3 epochs of 1,000 samples are 300.
+#include "trainer/loop/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "trainer/errors.h"
+
+namespace dtrain::loop {
+namespace {
+
+int64_t Floor(double value) { return static_cast<int64_t>(std::floor(value * (1 + 1e-12) + 1e-9)); }
+
+int64_t WarmupSteps(const config::ScheduleConfig& schedule, const Plan& plan) {
+  return schedule.warmup_steps.value_or(Floor(schedule.warmup_epochs * plan.steps_per_epoch));
+}
+
+void RequireSteps(const Plan& plan) {
+  if (plan.total_steps >= 1) return;
+  throw UsageError("the run has no step: " + std::to_string(plan.train_samples) +
+                       " training samples are less than the global batch of " +
+                       std::to_string(plan.batch.global_batch_size),
+                   "lower --batch_size or --global_batch_size, or raise --epochs");
+}
+
+void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan) {
+  const int64_t warmup = plan.schedule.warmup_steps;
+  if (warmup <= plan.schedule.total_steps) return;
+  const std::string flag = schedule.warmup_steps ? "--warmup_steps" : "--warmup_epochs";
+  throw UsageError(flag + " is a warmup of " + std::to_string(warmup) + " steps, longer than the run of " +
+                       std::to_string(plan.schedule.total_steps),
+                   "shorten it, or raise --epochs");
+}
+
+}  // namespace
+
+int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
+
+bool Plan::Crossed(int64_t step, double every_epochs) const {
+  if (step == total_steps) return true;
+  if (every_epochs <= 0 || step == 0) return false;
+  return Floor(EpochAt(step) / every_epochs) > Floor(EpochAt(step - 1) / every_epochs);
+}
+
+bool Plan::EndsEpoch(int64_t step) const { return step > 0 && EpochsDone(step) > EpochsDone(step - 1); }
+bool Plan::ShouldEvaluate(int64_t step) const { return Crossed(step, eval_every_epochs); }
+bool Plan::ShouldSave(int64_t step) const { return Crossed(step, save_every_epochs); }
+bool Plan::ShouldLog(int64_t step) const { return step == 1 || step == total_steps || step % log_interval == 0; }
+
+Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size) {
+  Plan plan;
+  plan.train_samples = train_samples;
+  plan.batch = config::ResolveBatch(config.batch, world_size);
+  const auto global_batch = static_cast<double>(plan.batch.global_batch_size);
+  plan.steps_per_epoch = static_cast<double>(train_samples) / global_batch;
+  if (config.data.last_batch == "drop") plan.steps_per_epoch = std::floor(plan.steps_per_epoch);
+  plan.total_steps = Floor(config.batch.epochs * plan.steps_per_epoch);
+  RequireSteps(plan);
+  if (config.batch.max_steps) plan.total_steps = std::min(plan.total_steps, *config.batch.max_steps);
+
+  plan.schedule = {.name = config.schedule.name,
+                   .peak = config.optimizer.lr,
+                   .warmup_start = config.schedule.warmup_start_lr,
+                   .end = config.schedule.end_lr,
+                   .warmup_steps = WarmupSteps(config.schedule, plan),
+                   .total_steps = config.schedule.schedule_steps.value_or(plan.total_steps),
+                   .poly_power = config.schedule.poly_power,
+                   .decay_factor = config.schedule.decay_factor,
+                   .decay_steps = config.schedule.decay_epochs * plan.steps_per_epoch};
+  if (config.optimizer.lr_base_batch > 0) plan.schedule.peak *= global_batch / config.optimizer.lr_base_batch;
+  RequireWarmupFits(config.schedule, plan);
+
+  plan.eval_every_epochs = config.run.eval_every_epochs;
+  plan.save_every_epochs = config.run.save_every_epochs;
+  plan.log_interval = config.report.log_interval;
+  return plan;
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,45 @@
+// What a run will do, worked out before it starts: batch sizes, steps, learning rate, and at which steps something is
+// due. Pure, so that a dry run, the trainer and the tests agree.
+#pragma once
+
+#include <cstdint>
+
+#include "trainer/config/batch_sizes.h"
+#include "trainer/config/config.h"
+#include "trainer/optim/lr_schedule.h"
+
+namespace dtrain::loop {
+
+// N samples, global batch G. With --last_batch=stream the epochs' samples are one stream cut into global batches:
+// total steps = ⌊epochs·N/G⌋, and an epoch ends at the first step with samples seen ≥ k·N. With --last_batch=drop an
+// epoch is ⌊N/G⌋ steps.
+struct Plan {
+  int64_t train_samples = 0;  // N
+  config::BatchSizes batch;   // G and its factors
+  double steps_per_epoch = 0;
+  int64_t total_steps = 0;
+  optim::LrScheduleOptions schedule;
+
+  double eval_every_epochs = 0;  // 0: at the end only
+  double save_every_epochs = 0;  // 0: at the end only
+  int64_t log_interval = 1;
+
+  // All take the number of steps done, from 0.
+  double EpochAt(int64_t step) const { return static_cast<double>(step) / steps_per_epoch; }
+  int64_t EpochsDone(int64_t step) const;
+  double LearningRate(int64_t step) const { return optim::LearningRate(schedule, step); }
+
+  // Whether something is due now that `step` steps are done; everything is at the end of the run.
+  bool EndsEpoch(int64_t step) const;
+  bool ShouldEvaluate(int64_t step) const;
+  bool ShouldSave(int64_t step) const;
+  bool ShouldLog(int64_t step) const;
+
+ private:
+  bool Crossed(int64_t step, double every_epochs) const;
+};
+
+// Throws UsageError where the run would have no step, or a warmup longer than itself.
+Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size);
+
+}  // namespace dtrain::loop

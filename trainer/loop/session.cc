@@ -1,0 +1,58 @@
+// The run directory's name has a time in it: rank 0 chooses, the others are told.
+#include "trainer/loop/session.h"
+
+#include <filesystem>
+
+#include "trainer/config/config_json.h"
+#include "trainer/distributed/device.h"
+#include "trainer/report/log.h"
+#include "trainer/report/run_directory.h"
+
+namespace dtrain::loop {
+namespace {
+
+// What may differ between the ranks of one run.
+constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "run_dir", "master_addr",
+                                          "master_port", "nproc_per_node", "workers", "data_dir"};
+
+}  // namespace
+
+Session::Session(const RunContext& run_context)
+    : context(run_context),
+      device(distributed::DeviceOf(run_context.launch)),
+      run_directory(run_context.config.run.dir) {
+  const launch::Launch& launch = context.launch;
+  distributed::UseShareOfCores(launch);
+  const bool training = context.config.run.mode == "train";
+  if (training && run_directory.empty()) {
+    run_directory = report::DefaultRunDirectory(context.config.model.name, std::time(nullptr)).string();
+  }
+  if (launch.world_size > 1) {
+    rendezvous =
+        std::make_unique<distributed::Rendezvous>(launch, context.listen_fd, context.config.ranks.init_timeout_seconds);
+    run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
+  }
+  context.status->run_directory = run_directory;
+  const bool logs_to_files = launch.world_size > 1 && training;
+  report::InitializeLogging(launch.rank, launch.world_size,
+                            logs_to_files ? report::RunDirectory(run_directory).logs.string() : "");
+}
+
+void Session::Connect(const nlohmann::json& identity) {
+  if (!rendezvous) {
+    communicator = std::make_unique<distributed::Communicator>();
+    return;
+  }
+  nlohmann::json common = config::ToJson(context.config);
+  for (const char* key : kOwnToEachRank) common.erase(key);
+  common.update(identity);
+  common["build"] = DTRAIN_VERSION;
+  rendezvous->Handshake(common.dump());
+  communicator = std::make_unique<distributed::Communicator>(*rendezvous, context.config.ranks.comm_timeout_seconds);
+}
+
+void Session::Leave() {
+  if (rendezvous) rendezvous->Leave();
+}
+
+}  // namespace dtrain::loop

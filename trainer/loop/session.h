@@ -1,0 +1,33 @@
+// What every mode with ranks begins with: device, threads, logging, and the way to the other ranks.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "trainer/distributed/communicator.h"
+#include "trainer/distributed/rendezvous.h"
+#include "trainer/loop/run.h"
+
+namespace dtrain::loop {
+
+struct Session {
+  // Finds rank 0 (in a run of several ranks) and learns the run directory from it.
+  explicit Session(const RunContext& context);
+
+  // Shakes hands with all ranks and connects them. `identity` and the configuration must be the same on all.
+  void Connect(const nlohmann::json& identity);
+
+  // The orderly end.
+  void Leave();
+
+  const RunContext& context;
+  at::Device device;
+  std::string run_directory;                            // may be empty outside of training
+  std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank
+  std::unique_ptr<distributed::Communicator> communicator;
+};
+
+}  // namespace dtrain::loop

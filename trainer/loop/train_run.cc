@@ -1,0 +1,134 @@
+// --mode=train: opens the data, meets the other ranks, restores, trains.
+#include <ATen/Context.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "models/layers.h"
+#include "trainer/checkpoint/run_lock.h"
+#include "trainer/checkpoint/store.h"
+#include "trainer/config/config_json.h"
+#include "trainer/distributed/device.h"
+#include "trainer/distributed/rendezvous.h"
+#include "trainer/errors.h"
+#include "trainer/loop/image_task.h"
+#include "trainer/loop/initial_weights.h"
+#include "trainer/loop/run.h"
+#include "trainer/loop/session.h"
+#include "trainer/loop/stop_signal.h"
+#include "trainer/loop/trainer.h"
+#include "trainer/report/error_report.h"
+#include "trainer/report/log.h"
+
+namespace dtrain::loop {
+namespace {
+
+void WarnOfInvalid(const std::filesystem::path& directory, const std::string& reason) {
+  report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the one before");
+}
+
+// The checkpoint to go on from, as --resume says; later ones in the run directory are put aside.
+std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, checkpoint::Store& store) {
+  std::optional<checkpoint::Checkpoint> found;
+  if (resume == "auto") {
+    found = store.FindNewestValid(WarnOfInvalid);
+  } else if (resume != "none") {
+    found = checkpoint::OpenCheckpoint(resume, WarnOfInvalid);
+  }
+  store.SetAsideNewerThan(found ? found->step : -1);
+  if (!found) return std::nullopt;
+  report::LogInfo("resuming from " + found->directory.string());
+  return checkpoint::Load(*found);
+}
+
+// Rank 0's part: the files of the run, which nobody else writes.
+struct FirstRank {
+  FirstRank(const RunContext& context, const report::RunDirectory& files) : lock(files.root), store(files.root) {
+    if (!lock.warning().empty()) report::LogWarning(lock.warning());
+    report::RemoveErrorFiles(files.root);
+    store.RemoveLeftovers();
+    restored = FindCheckpoint(context.config.run.resume, store);
+    config::Config resolved = context.config;
+    report::WriteTextFile(files.config_json, config::ToJson(resolved).dump(2) + "\n");
+    checkpoint::AsyncWriterOptions options;
+    options.keep_checkpoints = context.config.run.keep_checkpoints;
+    options.model_metadata = {{"format", "pt"}};
+    options.warn = [](const std::string& message) { report::LogWarning(message); };
+    writer = std::make_unique<checkpoint::AsyncWriter>(store, options);
+  }
+  checkpoint::RunLock lock;
+  checkpoint::Store store;
+  std::optional<checkpoint::Snapshot> restored;
+  std::unique_ptr<checkpoint::AsyncWriter> writer;
+};
+
+// Rank 0's progress, on every rank.
+Progress SharedProgress(Session& session, const FirstRank* first, const nlohmann::json& identity,
+                        bool allow_dataset_change) {
+  nlohmann::json state;
+  if (first != nullptr && first->restored) state = first->restored->state;
+  if (session.rendezvous) state = nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", state.dump()));
+  if (state.is_null()) return {};
+  RequireSameRun(state.at("run"), identity, allow_dataset_change);
+  return ProgressFromJson(state.at("progress"));
+}
+
+report::Banner MakeBanner(const RunContext& context, const Plan& plan, const DataSets& data,
+                          const torch::nn::Module& model, const report::RunDirectory& files, at::Device device) {
+  report::Banner banner;
+  banner.model = context.config.model.name;
+  for (const auto& parameter : model.parameters()) banner.parameters += parameter.numel();
+  banner.device = distributed::Describe(device);
+  banner.world_size = context.launch.world_size;
+  banner.train_samples = plan.train_samples;
+  banner.val_samples = data.val ? data.val->source->size() : 0;
+  banner.global_batch_size = plan.batch.global_batch_size;
+  banner.total_steps = plan.total_steps;
+  banner.epochs = plan.EpochAt(plan.total_steps);
+  banner.run_directory = files.root.string();
+  return banner;
+}
+
+}  // namespace
+
+void Train(const RunContext& context) {
+  CatchStopSignals();
+  Session session(context);
+  const config::Config& config = context.config;
+  const bool is_first = context.launch.rank == 0;
+  const report::RunDirectory files(session.run_directory);
+  if (is_first) report::PrepareRunDirectory(files);
+
+  const DataSets data = OpenDataSets(config);
+  const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size);
+  const nlohmann::json identity = RunIdentity(config, plan, data);
+  std::optional<FirstRank> first;
+  if (is_first) first.emplace(context, files);
+
+  session.Connect(identity);
+  const auto model = MakeModel(config, data.num_classes, session.device);
+  if (config.ranks.sync_bn) {
+    models::SynchronizeBatchNorm(*model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
+  }
+  const Progress progress =
+      SharedProgress(session, first ? &*first : nullptr, identity, config.data.allow_dataset_change);
+  if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
+    ApplyInitialWeights(ReadInitialWeights(config.model), config.model, *model);
+  }
+
+  ImageTask task(model, config, session.device);
+  Reporter reporter(config.report, context.launch.rank, plan.total_steps,
+                    is_first ? std::optional(files) : std::nullopt);
+  reporter.Start(MakeBanner(context, plan, data, *model, files, session.device));
+  reporter.Resume(progress.step, plan.EpochAt(progress.step));
+  Trainer trainer({config, plan, data, task, *session.communicator, reporter, files, session.device, identity},
+                  first ? first->writer.get() : nullptr);
+  trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
+  if (first) first->restored.reset();
+  trainer.ReportStepsTo(&context.status->step);
+  const report::RunResult result = trainer.Run();
+  session.Leave();
+  reporter.Finish(result);
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,282 @@
+// Read Run() first. Nothing in a step waits for the device: losses stay there until a line is logged.
+#include "trainer/loop/trainer.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/errors.h"
+#include "trainer/loop/evaluation.h"
+#include "trainer/loop/stop_signal.h"
+#include "trainer/optim/gradient_clip.h"
+#include "trainer/report/log.h"
+
+namespace dtrain::loop {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// What travels in the step's exchange.
+enum StepSum { kLossSum, kWeight, kStopRequests, kSaveRequests, kNumStepSums };
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double UnixTime() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+std::vector<optim::NamedTensor> NamedParameters(const torch::nn::Module& module) {
+  std::vector<optim::NamedTensor> parameters;
+  for (const auto& item : module.named_parameters()) parameters.emplace_back(item.key(), item.value());
+  return parameters;
+}
+
+std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module) {
+  std::vector<at::Tensor> statistics;
+  for (const auto& buffer : module.buffers()) {
+    if (buffer.is_floating_point()) statistics.push_back(buffer);
+  }
+  return statistics;
+}
+
+data::QuarantineOptions QuarantineFor(const std::string& split, const TrainerParts& parts) {
+  return {.split = split,
+          .max_bad_records = parts.config.data.max_bad_records,
+          .strict = parts.config.data.strict,
+          .path = parts.files.quarantine(parts.communicator.rank()),
+          .on_bad_record = [](const data::BadRecord& bad) {
+            report::LogWarning("bad record " + std::to_string(bad.index) + " of " + bad.split + " (" + bad.location +
+                               "): " + bad.reason);
+          }};
+}
+
+}  // namespace
+
+Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
+    : parts_(parts),
+      writer_(writer),
+      train_quarantine_(parts.plan.train_samples, QuarantineFor(parts.data.train->name, parts)),
+      sampler_(parts.plan.train_samples, parts.plan.batch.global_batch_size, parts.config.batch.seed,
+               data::ShuffleFromName(parts.config.data.shuffle), data::LastBatchFromName(parts.config.data.last_batch)),
+      optimizer_(NamedParameters(parts.task.module()),
+                 {.momentum = parts.config.optimizer.momentum,
+                  .nesterov = parts.config.optimizer.nesterov,
+                  .weight_decay = parts.config.optimizer.weight_decay,
+                  .decay_norm_and_bias = parts.config.optimizer.decay_norm_and_bias}),
+      interval_sums_(at::zeros({2}, at::TensorOptions(at::kDouble).device(parts.device))) {}
+
+Trainer::~Trainer() = default;
+
+void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* restored) {
+  progress_ = progress;
+  torch::nn::Module& module = parts_.task.module();
+  if (restored != nullptr) {
+    CopyInto(StateOf(module), restored->model);
+    CopyInto(optimizer_.State(), restored->optimizer);
+  }
+  std::vector<at::Tensor> replicated;
+  for (const auto& [name, tensor] : StateOf(module)) replicated.push_back(tensor.detach());
+  for (const auto& [name, tensor] : optimizer_.State()) replicated.push_back(tensor);
+  parts_.communicator.BroadcastFromFirst(replicated);
+
+  interval_sums_[0] = progress_.interval_loss_sum;
+  interval_sums_[1] = progress_.interval_weight;
+  data_parallel_ = std::make_unique<distributed::DataParallel>(
+      NamedParameters(module), parts_.communicator, parts_.config.ranks.bucket_cap_mb, progress_.bucket_layout);
+  exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.communicator);
+}
+
+report::RunResult Trainer::Run() {
+  const Plan& plan = parts_.plan;
+  const int64_t first_step = progress_.step;
+  const int64_t limit = parts_.config.run.limit_train_steps;
+  const int64_t last_step = limit > 0 ? std::min(plan.total_steps, first_step + limit) : plan.total_steps;
+  const auto start = interval_start_ = epoch_start_ = last_save_ = Clock::now();
+
+  // A stop can fall between an epoch's end and its evaluation: that is made up for here.
+  const bool evaluation_missed = progress_.step > 0 && plan.ShouldEvaluate(progress_.step) &&
+                                 (!progress_.validation || progress_.validation->step < progress_.step);
+  if (evaluation_missed) EvaluateNow();
+
+  if (progress_.step < last_step) {
+    loader_ =
+        std::make_unique<data::Loader>(*parts_.data.train->source, *parts_.data.train->decoder, TrainBatches(),
+                                       data::LoaderOptions{.decode_threads = parts_.config.data.workers,
+                                                           .prefetch_batches = parts_.config.data.prefetch_batches,
+                                                           .seed = parts_.config.batch.seed},
+                                       &train_quarantine_);
+  }
+  while (progress_.step < last_step) {
+    const StepControl control = TrainStep();
+    const bool last = progress_.step == last_step;
+    if (last || plan.ShouldLog(progress_.step)) LogStep();
+    if (plan.EndsEpoch(progress_.step)) FinishEpoch();
+    if (control.stop && !last) {
+      Save();
+      if (writer_ != nullptr) writer_->Wait();
+      throw Preempted("stopped at step " + std::to_string(progress_.step) + " after a clean save",
+                      "run the same command again to go on");
+    }
+    if (last || plan.ShouldEvaluate(progress_.step)) EvaluateNow();
+    if (last || control.save || plan.ShouldSave(progress_.step)) Save();
+  }
+  loader_.reset();
+  if (writer_ != nullptr) writer_->Wait();
+  return Result(start, first_step);
+}
+
+Trainer::StepControl Trainer::TrainStep() {
+  at::Tensor sums = at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(parts_.device));
+  StepControl control{StopRequested(), SaveIsDueByTime()};
+  sums[kStopRequests] = control.stop ? 1 : 0;
+  sums[kSaveRequests] = control.save ? 1 : 0;
+
+  data_parallel_->ZeroGradients();
+  for (int64_t micro_step = 0; micro_step < parts_.plan.batch.grad_accum_steps; ++micro_step) {
+    RunMicroStep(micro_step, sums);
+  }
+  data_parallel_->AfterBackward();
+  exchange_->Run(sums);
+  UpdateParameters();
+
+  ++progress_.step;
+  ++interval_steps_;
+  if (reported_step_ != nullptr) *reported_step_ = progress_.step;
+  interval_sums_ += sums.slice(0, 0, 2);
+  if (!parts_.communicator.is_alone()) {
+    control = {sums[kStopRequests].item<float>() > 0, sums[kSaveRequests].item<float>() > 0};
+  }
+  return control;
+}
+
+void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
+  const auto wait_start = Clock::now();
+  const auto batch = loader_->Next();
+  data_seconds_ += SecondsSince(wait_start);
+
+  data_parallel_->BeforeForward();
+  const LossSums loss = parts_.task.Loss(*batch);
+  const bool reduce = micro_step + 1 == parts_.plan.batch.grad_accum_steps;
+  data_parallel_->BeforeBackward(reduce);
+  // The reducer averages over ranks what is to be the mean over the global batch.
+  const double scale =
+      static_cast<double>(parts_.communicator.world_size()) / static_cast<double>(parts_.plan.batch.global_batch_size);
+  distributed::NamingLostPeers("the backward pass", [&] { (loss.loss_sum * scale).backward(); });
+
+  at::NoGradGuard no_grad;
+  sums[kLossSum] += loss.loss_sum;
+  sums[kWeight] += loss.weight;
+}
+
+void Trainer::UpdateParameters() {
+  const double max_norm = parts_.config.optimizer.clip_norm;
+  if (max_norm > 0 || parts_.plan.ShouldLog(progress_.step + 1)) {
+    std::vector<at::Tensor> gradients = data_parallel_->gradients();
+    gradient_norm_ = optim::GradientNorm(gradients);
+    if (max_norm > 0) optim::ClipToNorm(gradients, gradient_norm_, max_norm);
+  }
+  optimizer_.Step(parts_.plan.LearningRate(progress_.step));
+}
+
+void Trainer::LogStep() {
+  const at::Tensor sums = interval_sums_.cpu();
+  const double weight = sums[1].item<double>();
+  const double seconds = SecondsSince(interval_start_);
+  const auto steps = static_cast<double>(interval_steps_);
+  report::TrainPoint point;
+  point.step = progress_.step;
+  point.epoch = parts_.plan.EpochAt(progress_.step);
+  point.loss = sums[0].item<double>() / weight;
+  point.lr = parts_.plan.LearningRate(progress_.step - 1);
+  point.speed = steps * static_cast<double>(parts_.plan.batch.global_batch_size) / seconds;
+  point.data_seconds = data_seconds_ / steps;
+  point.step_seconds = seconds / steps;
+  if (gradient_norm_.defined()) point.grad_norm = gradient_norm_.item<double>();
+  point.time = UnixTime();
+  if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + optimizer_.L2Term();
+  parts_.reporter.Train(point);
+
+  progress_.last_train_loss = point.loss;
+  interval_sums_.zero_();
+  data_seconds_ = 0;
+  interval_steps_ = 0;
+  gradient_norm_ = at::Tensor();
+  interval_start_ = Clock::now();
+  RequireFinite(point.loss);
+}
+
+void Trainer::RequireFinite(double loss) const {
+  if (std::isfinite(loss)) return;
+  throw DivergedError("the loss is not finite by step " + std::to_string(progress_.step),
+                      "lower --lr, lengthen the warmup, or set --clip_norm; the last checkpoint is intact");
+}
+
+void Trainer::FinishEpoch() {
+  parts_.reporter.Epoch({parts_.plan.EpochsDone(progress_.step), SecondsSince(epoch_start_)});
+  epoch_start_ = Clock::now();
+}
+
+void Trainer::EvaluateNow() {
+  if (!parts_.data.val) return;
+  const auto start = Clock::now();
+  data::Quarantine quarantine(parts_.data.val->source->size(), QuarantineFor(parts_.data.val->name, parts_));
+  report::ValPoint point = Evaluate(parts_.task, *parts_.data.val, parts_.config, parts_.plan.batch.batch_size,
+                                    parts_.communicator, quarantine);
+  point.step = progress_.step;
+  point.epoch = parts_.plan.EpochAt(progress_.step);
+  progress_.validation = point;
+  parts_.reporter.Validation(point);
+  if (point.top1.value_or(0) > progress_.best_top1) {
+    progress_.best_top1 = point.top1.value_or(0);
+    if (writer_ != nullptr)
+      checkpoint::WriteSafetensors(parts_.files.model_best, StateOf(parts_.task.module()), {{"format", "pt"}});
+  }
+  // Speeds are of training.
+  interval_start_ += Clock::now() - start;
+  evaluation_seconds_ += SecondsSince(start);
+}
+
+bool Trainer::SaveIsDueByTime() const {
+  const double every = parts_.config.run.save_every_seconds;
+  return writer_ != nullptr && every > 0 && SecondsSince(last_save_) >= every;
+}
+
+void Trainer::Save() {
+  last_save_ = Clock::now();
+  const at::Tensor sums = interval_sums_.cpu();
+  progress_.interval_loss_sum = sums[0].item<double>();
+  progress_.interval_weight = sums[1].item<double>();
+  RequireFinite(progress_.interval_loss_sum);
+  progress_.bucket_layout = data_parallel_->bucket_layout();
+  if (writer_ == nullptr) return;
+  writer_->Save({.step = progress_.step,
+                 .model = HostCopies(StateOf(parts_.task.module())),
+                 .optimizer = HostCopies(optimizer_.State()),
+                 .state = {{"progress", ToJson(progress_)}, {"run", parts_.identity}}});
+}
+
+data::BatchProvider Trainer::TrainBatches() {
+  const int64_t accumulation = parts_.plan.batch.grad_accum_steps;
+  const int64_t first_step = progress_.step;
+  return [this, accumulation, first_step](int64_t number) -> std::optional<std::vector<data::SampleRef>> {
+    const int64_t step = first_step + number / accumulation;
+    if (step >= parts_.plan.total_steps) return std::nullopt;
+    return data::RankShare(sampler_.GlobalBatch(step), parts_.communicator.rank(), parts_.communicator.world_size(),
+                           number % accumulation, accumulation);
+  };
+}
+
+report::RunResult Trainer::Result(Clock::time_point start, int64_t first_step) const {
+  report::RunResult result;
+  result.validation = progress_.validation;
+  result.train_loss = progress_.last_train_loss;
+  result.step = progress_.step;
+  result.epoch = parts_.plan.EpochAt(progress_.step);
+  result.seconds = SecondsSince(start);
+  result.samples_seen = progress_.step * parts_.plan.batch.global_batch_size;
+  result.world_size = parts_.communicator.world_size();
+  const int64_t samples = (progress_.step - first_step) * parts_.plan.batch.global_batch_size;
+  result.speed = samples > 0 ? static_cast<double>(samples) / (result.seconds - evaluation_seconds_) : 0;
+  return result;
+}
+
+}  // namespace dtrain::loop

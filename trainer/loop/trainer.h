@@ -1,0 +1,93 @@
+// The training loop.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "data/loader.h"
+#include "data/quarantine.h"
+#include "data/sampler.h"
+#include "trainer/checkpoint/async_writer.h"
+#include "trainer/config/config.h"
+#include "trainer/distributed/communicator.h"
+#include "trainer/distributed/data_parallel.h"
+#include "trainer/distributed/step_exchange.h"
+#include "trainer/loop/data_sets.h"
+#include "trainer/loop/plan.h"
+#include "trainer/loop/reporter.h"
+#include "trainer/loop/task.h"
+#include "trainer/loop/training_state.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/report/run_directory.h"
+
+namespace dtrain::loop {
+
+// What a trainer works on; all of it outlives the trainer.
+struct TrainerParts {
+  const config::Config& config;
+  const Plan& plan;
+  const DataSets& data;
+  Task& task;
+  distributed::Communicator& communicator;
+  Reporter& reporter;
+  const report::RunDirectory& files;
+  at::Device device;
+  nlohmann::json identity;  // goes into every checkpoint (RunIdentity)
+};
+
+class Trainer {
+ public:
+  // `writer` is rank 0's, null on the others.
+  Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer);
+  ~Trainer();
+
+  // Before Run, on all ranks alike: `restored` is what rank 0 read from its checkpoint (null on the others, and where
+  // there is none), `progress` is the same on all ranks.
+  void Restore(const Progress& progress, const checkpoint::Snapshot* restored);
+
+  // To the end of the plan. Throws Preempted after a clean save when a stop was asked for on any rank, DivergedError
+  // when the loss is no longer finite, and what data, peers and disk throw.
+  report::RunResult Run();
+
+  // Keeps `*step` at the number of steps done, for the report of a failure.
+  void ReportStepsTo(int64_t* step) { reported_step_ = step; }
+
+ private:
+  struct StepControl {
+    bool stop = false;  // a rank was asked to stop
+    bool save = false;  // --save_every_seconds
+  };
+
+  StepControl TrainStep();
+  void RunMicroStep(int64_t micro_step, at::Tensor& sums);
+  void UpdateParameters();
+  void LogStep();
+  void RequireFinite(double loss) const;
+  void FinishEpoch();
+  void EvaluateNow();
+  void Save();
+  bool SaveIsDueByTime() const;
+  data::BatchProvider TrainBatches();
+  report::RunResult Result(std::chrono::steady_clock::time_point start, int64_t first_step) const;
+
+  const TrainerParts parts_;
+  checkpoint::AsyncWriter* writer_;
+  int64_t* reported_step_ = nullptr;
+  data::Quarantine train_quarantine_;
+  data::TrainSampler sampler_;
+  optim::Sgd optimizer_;
+  Progress progress_;
+  std::unique_ptr<distributed::DataParallel> data_parallel_;
+  std::unique_ptr<distributed::StepExchange> exchange_;
+  std::unique_ptr<data::Loader> loader_;
+
+  at::Tensor interval_sums_;       // loss sum and weight since the last logged line, on the device
+  at::Tensor gradient_norm_;       // of this step, where it is wanted
+  double data_seconds_ = 0;        // waited for data since the last logged line
+  double evaluation_seconds_ = 0;  // in this run of the program
+  int64_t interval_steps_ = 0;
+  std::chrono::steady_clock::time_point interval_start_, epoch_start_, last_save_;
+};
+
+}  // namespace dtrain::loop

@@ -1,0 +1,116 @@
+// Numbers travel as JSON doubles (17 digits: exact), tensors as safetensors; nothing here depends on the rank.
+#include "trainer/loop/training_state.h"
+
+#include <ATen/ATen.h>
+
+#include <limits>
+#include <map>
+
+#include "trainer/errors.h"
+
+namespace dtrain::loop {
+namespace {
+
+nlohmann::json ToJson(const report::ValPoint& point) {
+  return {{"step", point.step},
+          {"epoch", point.epoch},
+          {"loss", point.loss},
+          {"top1", point.top1.value_or(0)},
+          {"top5", point.top5.value_or(0)}};
+}
+
+report::ValPoint ValPointFromJson(const nlohmann::json& json) {
+  report::ValPoint point;
+  point.step = json.at("step");
+  point.epoch = json.at("epoch");
+  // A diverged loss was written as null.
+  point.loss = json.at("loss").is_null() ? std::numeric_limits<double>::quiet_NaN() : json.at("loss").get<double>();
+  point.top1 = json.at("top1").get<double>();
+  point.top5 = json.at("top5").get<double>();
+  return point;
+}
+
+}  // namespace
+
+nlohmann::json ToJson(const Progress& progress) {
+  return {{"step", progress.step},
+          {"interval_loss_sum", progress.interval_loss_sum},
+          {"interval_weight", progress.interval_weight},
+          {"last_train_loss", progress.last_train_loss},
+          {"validation", progress.validation ? ToJson(*progress.validation) : nlohmann::json()},
+          {"best_top1", progress.best_top1},
+          {"bucket_layout", progress.bucket_layout}};
+}
+
+Progress ProgressFromJson(const nlohmann::json& json) {
+  Progress progress;
+  progress.step = json.at("step");
+  progress.interval_loss_sum = json.at("interval_loss_sum");
+  progress.interval_weight = json.at("interval_weight");
+  progress.last_train_loss = json.at("last_train_loss");
+  if (!json.at("validation").is_null()) progress.validation = ValPointFromJson(json.at("validation"));
+  progress.best_top1 = json.at("best_top1");
+  progress.bucket_layout = json.at("bucket_layout").get<distributed::BucketLayout>();
+  return progress;
+}
+
+nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data) {
+  return {{"model", config.model.name},
+          {"num_classes", data.num_classes},
+          {"optimizer", config.optimizer.name},
+          {"seed", config.batch.seed},
+          {"global_batch_size", plan.batch.global_batch_size},
+          {"shuffle", config.data.shuffle},
+          {"last_batch", config.data.last_batch},
+          {"data_samples", plan.train_samples},
+          {"data_fingerprint", data.train->source->fingerprint()}};
+}
+
+void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool allow_dataset_change) {
+  for (const auto& [key, value] : now.items()) {
+    const nlohmann::json before = saved.value(key, nlohmann::json());
+    if (before == value) continue;
+    const std::string what =
+        "the checkpoint was made with " + key + " = " + before.dump() + ", this run has " + value.dump();
+    if (key.rfind("data_", 0) != 0) {
+      throw UsageError(what, "use the same value to go on, or --resume=none or another --run_dir to start anew");
+    }
+    if (!allow_dataset_change) {
+      throw DataError("the data set has changed: " + what,
+                      "--allow_dataset_change goes on with the new one; the order of samples is then another");
+    }
+  }
+}
+
+checkpoint::NamedTensors StateOf(const torch::nn::Module& module) {
+  checkpoint::NamedTensors state;
+  for (const auto& item : module.named_parameters()) state.emplace_back(item.key(), item.value());
+  for (const auto& item : module.named_buffers()) state.emplace_back(item.key(), item.value());
+  return state;
+}
+
+checkpoint::NamedTensors HostCopies(const checkpoint::NamedTensors& tensors) {
+  at::NoGradGuard no_grad;
+  checkpoint::NamedTensors copies;
+  for (const auto& [name, tensor] : tensors) {
+    copies.emplace_back(name, tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  }
+  return copies;
+}
+
+void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::NamedTensors& saved) {
+  at::NoGradGuard no_grad;
+  const std::map<std::string, at::Tensor> by_name(saved.begin(), saved.end());
+  for (const auto& [name, tensor] : destination) {
+    const auto found = by_name.find(name);
+    if (found == by_name.end() || found->second.sizes() != tensor.sizes()) {
+      throw StorageError(
+          "the checkpoint's tensor " + name + (found == by_name.end() ? " is missing" : " has another shape"),
+          "it belongs to another model: check --model and --num_classes, or start anew with --resume=none");
+    }
+    at::Tensor target = tensor;
+    target.copy_(found->second);
+  }
+}
+
+}  // namespace dtrain::loop

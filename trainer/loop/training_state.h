@@ -1,0 +1,51 @@
+// What a checkpoint holds besides tensors, and how both get into it and out again.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include <torch/nn/module.h>
+
+#include "trainer/checkpoint/store.h"
+#include "trainer/config/config.h"
+#include "trainer/distributed/data_parallel.h"
+#include "trainer/loop/data_sets.h"
+#include "trainer/loop/plan.h"
+#include "trainer/optim/optimizer.h"
+#include "trainer/report/points.h"
+
+namespace dtrain::loop {
+
+// The part of a run that changes while it runs. Random numbers need no place here: they are functions of the seed and
+// of the sample.
+struct Progress {
+  int64_t step = 0;              // steps done
+  double interval_loss_sum = 0;  // since the last logged line
+  double interval_weight = 0;
+  double last_train_loss = 0;                  // of the last logged line
+  std::optional<report::ValPoint> validation;  // the last one
+  double best_top1 = -1;
+  distributed::BucketLayout bucket_layout;
+};
+
+nlohmann::json ToJson(const Progress& progress);
+Progress ProgressFromJson(const nlohmann::json& json);
+
+// What must be the same for a run to go on from a checkpoint: a flat object, keys named for people.
+nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data);
+
+// Throws UsageError naming the first key that differs (DataError if it is the data).
+void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool allow_dataset_change);
+
+// Parameters and buffers by torchvision's names; shared, not copied.
+checkpoint::NamedTensors StateOf(const torch::nn::Module& module);
+
+// Copies to the host, for a writer that works while training goes on.
+checkpoint::NamedTensors HostCopies(const checkpoint::NamedTensors& tensors);
+
+// Copies `saved` into the tensors of the same names. Throws StorageError naming what is missing or has another shape.
+void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::NamedTensors& saved);
+
+}  // namespace dtrain::loop

@@ -1,0 +1,16 @@
+// Global norm of the gradients, and clipping to it (torch.nn.utils.clip_grad_norm_).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace dtrain::optim {
+
+// ‖g‖₂ over all gradients together, as a scalar on their device.
+at::Tensor GradientNorm(const std::vector<at::Tensor>& gradients);
+
+// Multiplies the gradients by min(1, max_norm / (norm + 1e-6)), without waiting for the device.
+void ClipToNorm(std::vector<at::Tensor>& gradients, const at::Tensor& norm, double max_norm);
+
+}  // namespace dtrain::optim
