@@ -20,7 +20,7 @@ struct Failure {
   std::string hint;     // what to do; may be empty
   int rank = 0;
   int world_size = 1;
-  std::optional<int64_t> step;  // steps done; unknown before the first
+  std::optional<int64_t> step = std::nullopt;  // steps done; unknown before the first
 };
 
 // Prints the failure and writes

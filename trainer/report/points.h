@@ -14,17 +14,17 @@ enum class SpeedUnit { kImages, kTokens };
 const char* SpeedKey(SpeedUnit unit);
 
 struct TrainPoint {
-  int64_t step = 0;                  // steps done: 1 after the first
-  double epoch = 0;                  // samples seen / samples of an epoch
-  double loss = 0;                   // mean of the criterion over the global batches since the last point
-  std::optional<double> final_loss;  // loss + ½·wd·‖w‖²: only in the table
+  int64_t step = 0;  // steps done: 1 after the first
+  double epoch = 0;  // samples seen / samples of an epoch
+  double loss = 0;   // mean of the criterion over the global batches since the last point
+  std::optional<double> final_loss = std::nullopt;  // loss + ½·wd·‖w‖²: only in the table
   double lr = 0;
   double speed = 0;  // of the whole run, all ranks, per second
   SpeedUnit speed_unit = SpeedUnit::kImages;
   double data_seconds = 0;  // of a step: waiting for data
   double step_seconds = 0;  // of a step: all of it
-  std::optional<double> grad_norm;
-  std::optional<double> loss_scale;
+  std::optional<double> grad_norm = std::nullopt;
+  std::optional<double> loss_scale = std::nullopt;
   double time = 0;  // seconds since 1970
 };
 
@@ -33,10 +33,10 @@ struct ValPoint {
   int64_t step = 0;
   double epoch = 0;
   double loss = 0;
-  std::optional<double> top1;  // percent
-  std::optional<double> top5;  // percent
-  std::optional<double> perplexity;
-  std::optional<double> accuracy;  // percent
+  std::optional<double> top1 = std::nullopt;  // percent
+  std::optional<double> top5 = std::nullopt;  // percent
+  std::optional<double> perplexity = std::nullopt;
+  std::optional<double> accuracy = std::nullopt;  // percent
 };
 
 struct EpochPoint {
@@ -46,8 +46,8 @@ struct EpochPoint {
 
 // result.json: a finished run. Its keys are val_* (or train_loss without a validation) and the fields below.
 struct RunResult {
-  std::optional<ValPoint> validation;  // the last one
-  double train_loss = 0;               // of the last train point
+  std::optional<ValPoint> validation = std::nullopt;  // the last one
+  double train_loss = 0;                              // of the last train point
   int64_t step = 0;
   double epoch = 0;
   double seconds = 0;  // of this run of the program

@@ -38,14 +38,14 @@ int WaitFor(pid_t child) {
   return status;
 }
 
-// Checks what a restart would find.
-void ExpectOldOrNewWhole(const fs::path& run_directory, int operation) {
+// Checks what a restart would find: nothing damaged but what was damaged before.
+void ExpectOldOrNewWhole(const fs::path& run_directory, int operation, bool damaged_new) {
   Store store(run_directory);
   store.RemoveLeftovers();
   int damaged = 0;
   const auto newest = store.FindNewestValid([&](const fs::path&, const std::string&) { ++damaged; });
   ASSERT_TRUE(newest) << "operation " << operation;
-  EXPECT_EQ(damaged, 0) << "operation " << operation;
+  EXPECT_LE(damaged, damaged_new ? 1 : 0) << "operation " << operation;
   EXPECT_TRUE(newest->step == kOld || newest->step == kNew);
   EXPECT_TRUE(HoldsItsSnapshot(*newest)) << "operation " << operation;
   const std::string latest = ReadAll(run_directory / "latest");
@@ -78,12 +78,7 @@ TEST_P(Sweep, KilledAtAnyOperation) {
     const int status = WaitFor(child);
     completed = WIFEXITED(status);
     ASSERT_TRUE(completed ? WEXITSTATUS(status) == 0 : WTERMSIG(status) == SIGKILL) << status;
-    if (GetParam() && !completed) {
-      // The damaged one may still be there: it is replaced by the next save.
-      Store(run.path()).RemoveLeftovers();
-      Store(run.path()).Publish(MakeSnapshot(kNew));
-    }
-    ExpectOldOrNewWhole(run.path(), operation);
+    ExpectOldOrNewWhole(run.path(), operation, GetParam());
     ReadSafetensors(run / "model.safetensors");  // throws unless whole
   }
   EXPECT_GT(operation, 20);  // the sweep has met the files, the folders, `latest` and the weights
@@ -100,11 +95,7 @@ TEST_P(Sweep, AnyOperationFails) {
     const int status = WaitFor(child);
     ASSERT_TRUE(WIFEXITED(status)) << "operation " << operation << " ended the process by a signal";
     completed = WEXITSTATUS(status) == 0;
-    if (GetParam() && !completed) {
-      Store(run.path()).RemoveLeftovers();
-      Store(run.path()).Publish(MakeSnapshot(kNew));
-    }
-    ExpectOldOrNewWhole(run.path(), operation);
+    ExpectOldOrNewWhole(run.path(), operation, GetParam());
   }
   EXPECT_GT(operation, 20);
 }

@@ -1,0 +1,140 @@
+#include "trainer/report/console.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "trainer/errors.h"
+
+namespace dtrain::report {
+namespace {
+
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// What a console with these options prints.
+struct Screen {
+  std::string text;
+  Console console;
+
+  explicit Screen(Console::Options options) : console(options, [this](const std::string& more) { text += more; }) {}
+  std::string Take() { return std::exchange(text, ""); }
+};
+
+const TrainPoint kPoint{.step = 120, .epoch = 1.94, .loss = 0.4321, .lr = 0.0911, .speed = 812, .step_seconds = 1.0105};
+
+TEST(ConsoleTest, PlainLines) {
+  Screen screen({.format = LogFormat::kPlain, .total_steps = 310});
+  screen.console.Train(kPoint);
+  EXPECT_EQ(screen.Take(), "step 120/310 epoch 1.94 loss 0.4321 lr 0.0911 812 img/s eta 0:03:12\n");
+  screen.console.Validation({.step = 310, .epoch = 5, .loss = 0.99124, .top1 = 75.926, .top5 = 92.9});
+  EXPECT_EQ(screen.Take(), "validation step 310 epoch 5.00 top1 75.93 top5 92.90 loss 0.9912\n");
+  screen.console.Epoch({5, 12.34});
+  EXPECT_EQ(screen.Take(), "epoch 5 took 12.3 s\n");
+  screen.console.Finish({.train_loss = 0.5});
+  EXPECT_EQ(screen.Take(), "train_loss=0.5000\n");
+}
+
+// The layout of the AWS ImageNet script; the rows are from the log of its 32-GPU run in the Deep Learning AMI guide
+// (steps 13800 and 14050, and the evaluation of step 14075).
+TEST(ConsoleTest, TableIsThatOfTheAwsScript) {
+  Screen screen({.format = LogFormat::kTable, .total_steps = 14075});
+  screen.console.Train(
+      {.step = 13800, .epoch = 88.2, .loss = 0.676, .final_loss = 1.082, .lr = 0.00217, .speed = 19827.5});
+  screen.console.Train(
+      {.step = 14050, .epoch = 89.8, .loss = 0.803, .final_loss = 1.209, .lr = 0.00002, .speed = 20902.4});
+  RunResult result;
+  result.validation = ValPoint{.step = 14075, .epoch = 90, .loss = 0.97, .top1 = 75.716, .top5 = 92.91};
+  result.seconds = 6004.354426383972;
+  screen.console.Finish(result);
+  EXPECT_EQ(screen.Take(),
+            "  Step Epoch Speed   Loss  FinLoss   LR\n"
+            " 13800  88.2 19827.5  0.676  1.082 0.00217\n"
+            " 14050  89.8 20902.4  0.803  1.209 0.00002\n"
+            "  step  epoch  top1    top5     loss\n"
+            " 14075   90.0  75.716   92.91    0.97\n"
+            "Finished in 6004.354\n"
+            "val_top1=75.72 val_top5=92.91 val_loss=0.9700\n");
+}
+
+TEST(ConsoleTest, JsonIsTheMetricsLines) {
+  Screen screen({.format = LogFormat::kJson, .total_steps = 310});
+  screen.console.Start({});
+  screen.console.Note("not an object");
+  EXPECT_EQ(screen.Take(), "");
+  screen.console.Train(kPoint);
+  screen.console.Epoch({1, 2});
+  EXPECT_EQ(screen.Take(), JsonLine(kPoint) + "\n" + JsonLine(EpochPoint{1, 2}) + "\n");
+}
+
+TEST(ConsoleTest, TheBarFitsAnyTerminalAndLinesStayAboveIt) {
+  for (int columns = 1; columns <= 200; ++columns) {
+    Screen screen({.format = LogFormat::kBar, .total_steps = 310, .columns = columns});
+    screen.console.Train(kPoint);
+    const std::string drawn = screen.Take();
+    ASSERT_THAT(drawn, StartsWith("\r\x1b[K"));
+    EXPECT_LE(drawn.size() - 4, static_cast<size_t>(std::max(1, columns - 1))) << columns;
+  }
+  Screen screen({.format = LogFormat::kBar, .total_steps = 310, .columns = 100});
+  screen.console.Train(kPoint);
+  const std::string bar = screen.Take().substr(4);
+  EXPECT_THAT(bar, HasSubstr("38% 120/310 812 img/s loss 0.4321 lr 0.0911 eta 0:03:12"));
+  screen.console.Note("saved");
+  EXPECT_EQ(screen.Take(), "\r\x1b[Ksaved\n" + bar);
+  screen.console.Finish({.train_loss = 0.5});
+  EXPECT_EQ(screen.Take(), "\ntrain_loss=0.5000\n");
+}
+
+TEST(ConsoleTest, TheBannerSaysWhatRuns) {
+  Screen screen({.format = LogFormat::kPlain});
+  screen.console.Start({.model = "resnet50",
+                        .parameters = 25557032,
+                        .device = "cpu",
+                        .world_size = 2,
+                        .train_samples = 1281167,
+                        .val_samples = 50000,
+                        .global_batch_size = 8192,
+                        .total_steps = 14075,
+                        .epochs = 90,
+                        .run_directory = "runs/x"});
+  EXPECT_EQ(screen.Take(),
+            "dtrain: resnet50, 25,557,032 parameters\n"
+            "  device         cpu, 2 ranks\n"
+            "  samples        1,281,167 training, 50,000 validation\n"
+            "  global batch   8,192\n"
+            "  steps          14,075 (90 epochs)\n"
+            "  run directory  runs/x\n");
+}
+
+TEST(ConsoleTest, OnlyRankZeroSpeaks) {
+  for (const LogFormat format : {LogFormat::kBar, LogFormat::kTable, LogFormat::kJson, LogFormat::kPlain}) {
+    Screen screen({.format = format, .rank = 1, .total_steps = 310});
+    screen.console.Start({});
+    screen.console.Train(kPoint);
+    screen.console.Validation({});
+    screen.console.Finish({});
+    EXPECT_EQ(screen.Take(), "");
+  }
+}
+
+TEST(ParseLogFormatTest, AutoDependsOnTheTerminal) {
+  EXPECT_EQ(ParseLogFormat("auto", true), LogFormat::kBar);
+  EXPECT_EQ(ParseLogFormat("auto", false), LogFormat::kPlain);
+  EXPECT_EQ(ParseLogFormat("table", true), LogFormat::kTable);
+  EXPECT_EQ(ParseLogFormat("json", false), LogFormat::kJson);
+  EXPECT_THROW(ParseLogFormat("xml", false), UsageError);
+}
+
+TEST(FormatDurationTest, Edges) {
+  EXPECT_EQ(FormatDuration(0), "0:00:00");
+  EXPECT_EQ(FormatDuration(59.5), "0:01:00");
+  EXPECT_EQ(FormatDuration(100000), "27:46:40");
+  EXPECT_EQ(FormatDuration(-1), "-");
+  EXPECT_EQ(FormatDuration(std::nan("")), "-");
+  EXPECT_EQ(FormatDuration(1e30), "-");
+}
+
+}  // namespace
+}  // namespace dtrain::report

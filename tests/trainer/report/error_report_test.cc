@@ -1,0 +1,106 @@
+#include "trainer/report/error_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/trainer/checkpoint/temporary_directory.h"
+
+namespace dtrain::report {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+class ErrorReportTest : public ::testing::Test {
+ protected:
+  ErrorReportTest() { ::unsetenv("TORCHELASTIC_ERROR_FILE"); }
+  ~ErrorReportTest() override { ::unsetenv("TORCHELASTIC_ERROR_FILE"); }
+
+  nlohmann::json Read(const std::string& name) { return nlohmann::json::parse(ReadAll(run_ / name)); }
+  void Report(ExitCode code, int rank, const std::string& message = "it broke") {
+    ReportFailure({code, message, "do this", rank, 4, 120}, run_.path());
+  }
+
+  TemporaryDirectory run_;
+};
+
+TEST_F(ErrorReportTest, SaysWhatWhereAndWhatToDo) {
+  ::setenv("TORCHELASTIC_ERROR_FILE", (run_ / "torchrun.json").c_str(), 1);
+  ::testing::internal::CaptureStderr();
+  Report(ExitCode::kStorage, 3);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "\ndtrain failed (storage, exit code 5) on rank 3 of 4 after step 120: it broke\n  what to do: do this\n");
+  const nlohmann::json error = Read("error.json");
+  EXPECT_EQ(error.at("exit_code"), 5);
+  EXPECT_EQ(error.at("kind"), "storage");
+  EXPECT_EQ(error.at("message"), "it broke");
+  EXPECT_EQ(error.at("hint"), "do this");
+  EXPECT_EQ(error.at("rank"), 3);
+  EXPECT_EQ(error.at("step"), 120);
+  EXPECT_EQ(error.at("pid"), ::getpid());
+  EXPECT_TRUE(error.at("host").is_string());
+  EXPECT_GT(error.at("time"), 1700000000);
+  EXPECT_EQ(error.size(), 9u);
+
+  const nlohmann::json torchrun = Read("torchrun.json");
+  EXPECT_EQ(torchrun.at("message").at("message"), "it broke");
+  EXPECT_GT(std::stoll(torchrun.at("message").at("extraInfo").at("timestamp").get<std::string>()), 1700000000);
+  EXPECT_THAT(torchrun.at("message").at("extraInfo").at("py_callstack").get<std::string>(), HasSubstr("rank 3"));
+}
+
+TEST_F(ErrorReportTest, TheFirstRootCauseKeepsTheFile) {
+  Report(ExitCode::kDiverged, 2);
+  Report(ExitCode::kPeerLost, 0);
+  Report(ExitCode::kStorage, 1);
+  EXPECT_EQ(Read("error.json").at("rank"), 2);
+  EXPECT_EQ(Read("error.rank0.json").at("exit_code"), 4);
+  EXPECT_EQ(Read("error.rank1.json").at("exit_code"), 5);
+}
+
+TEST_F(ErrorReportTest, ARootCauseReplacesAVictim) {
+  Report(ExitCode::kPeerLost, 0);
+  EXPECT_EQ(Read("error.json").at("rank"), 0);
+  Report(ExitCode::kPeerLost, 1);
+  EXPECT_EQ(Read("error.json").at("rank"), 0);
+  Report(ExitCode::kOutOfMemory, 3);
+  EXPECT_EQ(Read("error.json").at("rank"), 3);
+  EXPECT_EQ(Read("error.rank0.json").at("rank"), 0);
+  EXPECT_EQ(Read("error.rank1.json").at("rank"), 1);
+}
+
+TEST_F(ErrorReportTest, AnEarlierAttemptIsForgotten) {
+  Report(ExitCode::kDiverged, 2);
+  Report(ExitCode::kPeerLost, 0);
+  WriteAll(run_ / "metrics.jsonl", "stays");
+  RemoveErrorFiles(run_.path());
+  EXPECT_FALSE(fs::exists(run_ / "error.json"));
+  EXPECT_FALSE(fs::exists(run_ / "error.rank0.json"));
+  EXPECT_TRUE(fs::exists(run_ / "metrics.jsonl"));
+  RemoveErrorFiles(run_ / "none");
+}
+
+TEST_F(ErrorReportTest, APreemptionIsNoFailure) {
+  Report(ExitCode::kPreempted, 0);
+  EXPECT_TRUE(fs::is_empty(run_.path()));
+}
+
+TEST_F(ErrorReportTest, SurvivesUnwritablePlacesAndBytesThatAreNoText) {
+  ::setenv("TORCHELASTIC_ERROR_FILE", "/proc/none/file", 1);
+  ReportFailure({ExitCode::kInternal, "\xff\xfe", "", 0, 1, std::nullopt}, "/proc/none");
+  Report(ExitCode::kInternal, 0, "\xff");
+  EXPECT_EQ(Read("error.json").at("exit_code"), 70);
+}
+
+TEST_F(ErrorReportTest, TheEnvironmentStaysOut) {
+  ::setenv("SOME_SECRET", "marker-4711", 1);
+  Report(ExitCode::kInternal, 0);
+  EXPECT_EQ(ReadAll(run_ / "error.json").find("marker-4711"), std::string::npos);
+  ::unsetenv("SOME_SECRET");
+}
+
+}  // namespace
+}  // namespace dtrain::report

@@ -1,0 +1,81 @@
+#include "trainer/report/metrics_log.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "trainer/errors.h"
+
+namespace dtrain::report {
+namespace {
+
+TrainPoint TrainAt(int64_t step) { return TrainPoint{.step = step}; }
+
+TEST(MetricsLogTest, AppendsAcrossRestarts) {
+  TemporaryDirectory run;
+  MetricsLog(run / "metrics.jsonl").Train(TrainAt(1));
+  MetricsLog(run / "metrics.jsonl").Epoch({1, 2.5});
+  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), JsonLine(TrainAt(1)) + "\n" + JsonLine(EpochPoint{1, 2.5}) + "\n");
+}
+
+TEST(MetricsLogTest, IsCutBackToTheRestoredStep) {
+  const std::string first = JsonLine(TrainAt(50)) + "\n";
+  const std::string second = JsonLine(TrainAt(100)) + "\n";
+  const std::string epoch = JsonLine(EpochPoint{1, 2.5}) + "\n";  // ends between 100 and 150
+  const std::string validation = JsonLine(ValPoint{.step = 105, .epoch = 1}) + "\n";
+  const std::string third = JsonLine(TrainAt(150)) + "\n";
+  const std::string all = first + second + epoch + validation + third;
+  struct Case {
+    int64_t step;
+    double epochs_done;
+    std::string expected;
+  };
+  const Case cases[] = {
+      {0, 0, ""},
+      {49, 0.47, ""},
+      {50, 0.48, first},
+      {102, 0.98, first + second},
+      {105, 1 - 1e-12, first + second + epoch + validation},
+      {149, 1.4, first + second + epoch + validation},
+      {150, 1.42, all},
+      {1000, 9.5, all},
+  };
+  for (const Case& c : cases) {
+    TemporaryDirectory run;
+    WriteAll(run / "metrics.jsonl", all);
+    MetricsLog log(run / "metrics.jsonl");
+    log.TruncateTo(c.step, c.epochs_done);
+    EXPECT_EQ(ReadAll(run / "metrics.jsonl"), c.expected) << c.step;
+    log.Train(TrainAt(c.step + 1));  // into the new file, not the one that it replaced
+    EXPECT_EQ(ReadAll(run / "metrics.jsonl"), c.expected + JsonLine(TrainAt(c.step + 1)) + "\n");
+  }
+}
+
+TEST(MetricsLogTest, TornAndForeignLinesGo) {
+  const std::string whole = JsonLine(TrainAt(1)) + "\n";
+  for (const std::string torn : {R"({"kind":"train","ste)", "{\"kind\":\"train\",\"step\":1}", "\n\n", "12\n",
+                                 "{\"kind\":\"train\",\"step\":\"x\"}\n", "\xff\xfe\n"}) {
+    TemporaryDirectory run;
+    WriteAll(run / "metrics.jsonl", whole + torn);
+    MetricsLog(run / "metrics.jsonl").TruncateTo(10, 1);
+    EXPECT_EQ(ReadAll(run / "metrics.jsonl"), whole) << torn;
+  }
+}
+
+TEST(MetricsLogTest, ClearEmptiesIt) {
+  TemporaryDirectory run;
+  MetricsLog log(run / "metrics.jsonl");
+  log.Train(TrainAt(1));
+  log.Clear();
+  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), "");
+  log.Train(TrainAt(2));
+  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), JsonLine(TrainAt(2)) + "\n");
+}
+
+TEST(MetricsLogTest, AFullDiskIsAStorageError) {
+  MetricsLog log("/dev/full");
+  EXPECT_THROW(log.Train(TrainAt(1)), StorageError);
+  EXPECT_THROW(MetricsLog("/proc/none/metrics.jsonl"), StorageError);
+}
+
+}  // namespace
+}  // namespace dtrain::report

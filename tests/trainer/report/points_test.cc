@@ -1,0 +1,84 @@
+#include "trainer/report/points.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace dtrain::report {
+namespace {
+
+TEST(JsonLineTest, HasExactlyTheDocumentedKeys) {
+  TrainPoint train{.step = 120,
+                   .epoch = 1.5,
+                   .loss = 0.1,
+                   .lr = 0.25,
+                   .speed = 812.5,
+                   .data_seconds = 0.5,
+                   .step_seconds = 2,
+                   .grad_norm = 3.5,
+                   .loss_scale = 1024,
+                   .time = 1700000000.5};
+  EXPECT_EQ(JsonLine(train),
+            R"({"kind":"train","step":120,"epoch":1.5,"loss":0.1,"lr":0.25,"images_per_second":812.5,)"
+            R"("data_seconds":0.5,"step_seconds":2.0,"grad_norm":3.5,"loss_scale":1024.0,"time":1700000000.5})");
+  train.speed_unit = SpeedUnit::kTokens;
+  train.grad_norm.reset();
+  train.loss_scale.reset();
+  EXPECT_EQ(JsonLine(train), R"({"kind":"train","step":120,"epoch":1.5,"loss":0.1,"lr":0.25,"tokens_per_second":812.5,)"
+                             R"("data_seconds":0.5,"step_seconds":2.0,"time":1700000000.5})");
+  EXPECT_EQ(JsonLine(ValPoint{.step = 3, .epoch = 1, .loss = 0.5, .top1 = 75.5, .top5 = 92.25}),
+            R"({"kind":"val","step":3,"epoch":1.0,"top1":75.5,"top5":92.25,"loss":0.5})");
+  EXPECT_EQ(JsonLine(ValPoint{.step = 3, .epoch = 1, .loss = 0.5, .perplexity = 1.5, .accuracy = 60.0}),
+            R"({"kind":"val","step":3,"epoch":1.0,"loss":0.5,"perplexity":1.5,"accuracy":60.0})");
+  EXPECT_EQ(JsonLine(EpochPoint{2, 12.5}), R"({"kind":"epoch","epoch":2,"epoch_seconds":12.5})");
+}
+
+TEST(JsonLineTest, LossesKeepEveryBitAndWhatIsNoNumberIsNull) {
+  const double loss = 0.1 + 0.2;
+  const std::string line = JsonLine(TrainPoint{.loss = loss});
+  EXPECT_EQ(std::stod(line.substr(line.find("\"loss\":") + 7)), loss);
+  const TrainPoint broken{.loss = std::numeric_limits<double>::quiet_NaN(),
+                          .grad_norm = -std::numeric_limits<double>::infinity()};
+  EXPECT_NE(JsonLine(broken).find(R"("loss":null)"), std::string::npos);
+  EXPECT_NE(JsonLine(broken).find(R"("grad_norm":null)"), std::string::npos);
+}
+
+TEST(FinalLineTest, HasFixedDecimals) {
+  RunResult result;
+  result.train_loss = 2.00004;
+  EXPECT_EQ(FinalLine(result), "train_loss=2.0000");
+  result.validation = ValPoint{.loss = 0.99, .top1 = 75.926, .top5 = 92.9};
+  EXPECT_EQ(FinalLine(result), "val_top1=75.93 val_top5=92.90 val_loss=0.9900");
+  result.validation = ValPoint{.loss = 1.25, .perplexity = 3.4903, .accuracy = 70.0};
+  EXPECT_EQ(FinalLine(result), "val_loss=1.2500 val_perplexity=3.49 val_accuracy=70.00");
+  result.validation = ValPoint{.loss = std::nan(""), .top1 = 0.0, .top5 = 100.0};
+  EXPECT_EQ(FinalLine(result), "val_top1=0.00 val_top5=100.00 val_loss=nan");
+}
+
+TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
+  RunResult result{.validation = ValPoint{.loss = 0.5, .top1 = 75.5, .top5 = 92.25},
+                   .step = 310,
+                   .epoch = 5,
+                   .seconds = 12.5,
+                   .samples_seen = 20000,
+                   .world_size = 2,
+                   .speed = 1600};
+  EXPECT_EQ(ResultJson(result), R"({
+  "val_top1": 75.5,
+  "val_top5": 92.25,
+  "val_loss": 0.5,
+  "step": 310,
+  "epoch": 5.0,
+  "seconds": 12.5,
+  "samples_seen": 20000,
+  "world_size": 2,
+  "images_per_second": 1600.0
+}
+)");
+  result.validation.reset();
+  EXPECT_EQ(ResultJson(result).rfind("{\n  \"train_loss\": 0.0,\n  \"step\": 310", 0), 0u);
+}
+
+}  // namespace
+}  // namespace dtrain::report
