@@ -21,8 +21,9 @@ struct QuarantineOptions {
   std::string split = "train";    // for messages and the file
   double max_bad_records = 1e-4;  // fraction; the budget is ⌈max_bad_records · dataset_size⌉
   bool strict = false;            // budget 0: the first bad record is an error
-  std::string path;               // JSON lines are appended here, opened when first needed; empty: no file
-  std::function<void(const BadRecord&)> on_bad_record;  // for logging; may be called from any thread, one at a time
+  std::string path = {};          // JSON lines are appended here, opened when first needed; empty: no file
+  std::function<void(const BadRecord&)> on_bad_record =
+      {};  // for logging; may be called from any thread, one at a time
 };
 
 // One per split and process. Safe to call from many threads.

@@ -155,9 +155,11 @@ class JpegReader {
           std::copy_n(wanted, 3 * image.cols, image.ptr<uint8_t>(row));
         }
       }
-      // Whether a file is truncated must not depend on the region: where the end looks odd, go there.
+      // Whether a file is truncated must not depend on the region: where the end looks odd, decode the last row too
+      // (libjpeg reads nothing for rows skipped up to the end).
       const JDIMENSION rest = jpeg_.output_height - jpeg_.output_scanline;
-      if (check_end && rest > 0) jpeg_skip_scanlines(&jpeg_, rest);
+      if (check_end && rest > 1) jpeg_skip_scanlines(&jpeg_, rest - 1);
+      if (check_end && rest > 0) jpeg_read_scanlines(&jpeg_, &line_start, 1);
     });
   }
 

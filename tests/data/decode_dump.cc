@@ -1,1 +1,89 @@
-int main() {}
+// Writes what the decoder makes of image files as a safetensors file with one uint8 tensor `images` (N×H×W×3), for the
+// comparison with torchvision and Pillow in tests/interop.
+//
+//   decode_dump full OUTPUT FILE                        the whole image
+//   decode_dump crop X Y WIDTH HEIGHT SIZE OUTPUT FILE  a region resized to SIZE, as in training
+//   decode_dump centre SIZE RESIZE bilinear|bicubic OUTPUT FILE…    as in evaluation
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "data/formats/random_access_file.h"
+#include "data/image/decode.h"
+#include "data/image/image_decoder.h"
+
+namespace {
+
+using dtrain::data::CropBox;
+using dtrain::data::ImageDecoder;
+using dtrain::data::Interpolation;
+
+std::string HeaderLength(size_t length) {
+  std::string bytes(8, '\0');
+  for (size_t i = 0; i < 8; ++i) bytes[i] = static_cast<char>(length >> (8 * i));
+  return bytes;
+}
+
+void Write(const std::string& path, size_t count, int height, int width, const std::vector<uint8_t>& pixels) {
+  const std::string header = R"({"images":{"dtype":"U8","shape":[)" + std::to_string(count) + "," +
+                             std::to_string(height) + "," + std::to_string(width) + R"(,3],"data_offsets":[0,)" +
+                             std::to_string(pixels.size()) + "]}}";
+  std::ofstream file(path, std::ios::binary);
+  file << HeaderLength(header.size()) << header;
+  file.write(reinterpret_cast<const char*>(pixels.data()), static_cast<std::streamsize>(pixels.size()));
+  if (!file.flush()) throw std::runtime_error("cannot write " + path);
+}
+
+void WriteImage(const std::string& path, const cv::Mat& strided) {
+  const cv::Mat image = strided.clone();
+  Write(path, 1, image.rows, image.cols, {image.data, image.data + 3 * image.total()});
+}
+
+void DumpCentres(const std::vector<std::string>& arguments) {
+  const int64_t size = std::stoll(arguments.at(0));
+  const ImageDecoder decoder({.image_size = size,
+                              .eval_resize = std::stoll(arguments.at(1)),
+                              .interpolation = dtrain::data::InterpolationFromName(arguments.at(2))});
+  std::vector<uint8_t> pixels;
+  for (size_t i = 4; i < arguments.size(); ++i) {
+    std::vector<uint8_t> row(static_cast<size_t>(3 * size * size));
+    const std::span<std::byte> rows[] = {std::as_writable_bytes(std::span(row))};
+    decoder.Decode(dtrain::data::ReadWholeFile(arguments[i]), {}, rows);
+    pixels.insert(pixels.end(), row.begin(), row.end());
+  }
+  Write(arguments.at(3), arguments.size() - 4, static_cast<int>(size), static_cast<int>(size), pixels);
+}
+
+void DumpCrop(const std::vector<std::string>& arguments) {
+  const CropBox box{std::stoi(arguments.at(0)), std::stoi(arguments.at(1)), std::stoi(arguments.at(2)),
+                    std::stoi(arguments.at(3))};
+  const int size = std::stoi(arguments.at(4));
+  const auto bytes = dtrain::data::ReadWholeFile(arguments.at(6));
+  const cv::Mat region = dtrain::data::DecodeRegion(bytes, box, {size, size});
+  WriteImage(arguments.at(5), dtrain::data::Resize(region, size, size, Interpolation::kBilinear));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const std::string kind = argc > 1 ? argv[1] : "";
+    const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
+    if (kind == "full") {
+      WriteImage(arguments.at(0), dtrain::data::DecodeImage(dtrain::data::ReadWholeFile(arguments.at(1))));
+    } else if (kind == "crop") {
+      DumpCrop(arguments);
+    } else if (kind == "centre") {
+      DumpCentres(arguments);
+    } else {
+      std::fprintf(stderr, "decode_dump full|crop|centre …: see the head of decode_dump.cc\n");
+      return 2;
+    }
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "decode_dump: %s\n", error.what());
+    return 3;
+  }
+  return 0;
+}

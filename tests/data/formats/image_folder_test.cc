@@ -25,9 +25,9 @@ std::string MessageOf(const std::function<void()>& call) {
 
 TEST(ImageFolder, OrderIsTorchvisions) {
   const TemporaryFolder folder;
-  // Folders are sorted by their whole path: "b/x-y" before "b/x/…", because '-' < '/'.
+  // Folders are sorted by their whole path: "b/x-y" before "b/x/w", because '-' < '/'.
   for (const char* name :
-       {"b/2.JPG", "b/10.png", "b/x/1.jpeg", "b/x-y/1.webp", "a/z.tif", "a/notes.txt", "a/.jpg.bak"}) {
+       {"b/2.JPG", "b/10.png", "b/x/w/1.jpeg", "b/x-y/1.webp", "a/z.tif", "a/notes.txt", "a/.jpg.bak"}) {
     folder.Write(name, name);
   }
   const ImageFolder source(folder.path());
@@ -40,7 +40,7 @@ TEST(ImageFolder, OrderIsTorchvisions) {
     const auto bytes = source.Read(i);
     EXPECT_EQ(std::string(bytes.begin(), bytes.end()), names.back());
   }
-  EXPECT_THAT(names, ElementsAre("a/z.tif", "b/10.png", "b/2.JPG", "b/x-y/1.webp", "b/x/1.jpeg"));
+  EXPECT_THAT(names, ElementsAre("a/z.tif", "b/10.png", "b/2.JPG", "b/x-y/1.webp", "b/x/w/1.jpeg"));
 }
 
 TEST(ImageFolder, LinksAreFollowedAndLoopsAreNot) {

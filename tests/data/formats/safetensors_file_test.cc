@@ -74,7 +74,7 @@ std::vector<BadCase> BadCases() {
              return text;
            }(),
            ""),
-       "unexpected object"},
+       "unknown field"},
       {"two values", SafetensorsBytes("{}{}", ""), "not JSON"},
       {"a number for a tensor", SafetensorsBytes("{\"a\":1}", ""), "unexpected number"},
       {"metadata of numbers", SafetensorsBytes("{\"__metadata__\":{\"a\":1}}", ""), "unexpected number"},

@@ -128,7 +128,7 @@ TEST(DecodeImage, TellsWhyNot) {
   for (size_t i = 0; i + 9 < jpeg.size(); ++i) {
     if (jpeg[i] == 0xFF && jpeg[i + 1] == 0xC0) {  // start of frame: length, precision, height, width
       twelve_bits[i + 4] = 12;
-      for (size_t j = 5; j < 9; ++j) huge[i + j] = j % 2 == 1 ? 0xFF : 0xDC;  // 65,500
+      for (size_t j = 5; j < 9; ++j) huge[i + j] = static_cast<uint8_t>(j % 2 == 1 ? 0xFF : 0xDC);  // 65,500
       break;
     }
   }
@@ -165,7 +165,7 @@ TEST(DecodeImage, FlippedBytesNeverDoHarm) {
   const auto png = EncodePng(48, 2, {row, row}, {});
   for (const auto& good : {EncodeJpeg(picture), EncodeJpeg(picture, {.progressive = true}), png}) {
     for (size_t i = 0; i < good.size(); ++i) {
-      for (const uint8_t mask : {0x01, 0x80, 0xFF}) {
+      for (const int mask : {0x01, 0x80, 0xFF}) {
         auto bytes = good;
         bytes[i] = static_cast<uint8_t>(bytes[i] ^ mask);
         try {

@@ -25,7 +25,7 @@ struct PngOptions {
   int bit_depth = 8;
   int color_type = 2;  // PNG_COLOR_TYPE_RGB
   bool interlaced = false;
-  std::vector<uint8_t> palette;  // RGB triples
+  std::vector<uint8_t> palette = {};  // RGB triples
 };
 
 // `rows`: bytes of each row as PNG packs them.

@@ -1,0 +1,97 @@
+#include "data/image/image_decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <opencv2/core.hpp>
+#include <stdexcept>
+
+#include "data/error.h"
+#include "data/image/decode.h"
+#include "tests/data/image/encode.h"
+
+namespace dtrain::data {
+namespace {
+
+std::vector<uint8_t> Decoded(const ImageDecoder& decoder, std::span<const uint8_t> bytes,
+                             const SampleRef& sample = {}) {
+  const auto shape = decoder.fields()[0].row_shape;
+  std::vector<uint8_t> row(static_cast<size_t>(shape[0] * shape[1] * shape[2]), 0xEE);
+  const std::span<std::byte> rows[] = {std::as_writable_bytes(std::span(row))};
+  decoder.Decode(bytes, sample, rows);
+  return row;
+}
+
+cv::Vec3b Pixel(const std::vector<uint8_t>& row, int side, int y, int x) {
+  const uint8_t* at = row.data() + 3 * (static_cast<ptrdiff_t>(y) * side + x);
+  return {at[0], at[1], at[2]};
+}
+
+TEST(ImageDecoder, EvaluationIsResizeThenCentreCrop) {
+  const auto bytes = EncodeJpeg(TestPicture(500, 375));
+  const auto row = Decoded(ImageDecoder({.image_size = 224, .eval_resize = 256}), bytes);
+  const cv::Mat wanted = Resize(DecodeImage(bytes), 341, 256, Interpolation::kBilinear)(cv::Rect(58, 16, 224, 224));
+  for (int y = 0; y < 224; ++y) {
+    for (int x = 0; x < 224; ++x) ASSERT_EQ(Pixel(row, 224, y, x), wanted.at<cv::Vec3b>(y, x));
+  }
+  EXPECT_EQ(Decoded(ImageDecoder({.image_size = 224}), bytes), row);  // 224 / 0.875 = 256
+}
+
+TEST(ImageDecoder, SmallImagesArePaddedWithBlack) {
+  const auto bytes = EncodeJpeg(TestPicture(40, 40), {.quality = 95});
+  const auto row = Decoded(ImageDecoder({.image_size = 64, .eval_resize = 40}), bytes);
+  EXPECT_EQ(Pixel(row, 64, 0, 0), cv::Vec3b(0, 0, 0));
+  EXPECT_EQ(Pixel(row, 64, 63, 30), cv::Vec3b(0, 0, 0));
+  EXPECT_EQ(Pixel(row, 64, 12, 12), DecodeImage(bytes).at<cv::Vec3b>(0, 0));
+  EXPECT_EQ(Pixel(row, 64, 51, 51), DecodeImage(bytes).at<cv::Vec3b>(39, 39));
+}
+
+TEST(ImageDecoder, TrainingDependsOnSeedEpochAndIndexAlone) {
+  const auto bytes = EncodeJpeg(TestPicture(300, 200));
+  const ImageDecoder one({.image_size = 64, .augment = Augment::kBasic, .seed = 1});
+  const ImageDecoder two({.image_size = 64, .augment = Augment::kBasic, .seed = 2});
+  const auto row = Decoded(one, bytes, {.index = 5, .epoch = 3});
+  EXPECT_EQ(row, Decoded(one, bytes, {.index = 5, .epoch = 3}));
+  EXPECT_NE(row, Decoded(one, bytes, {.index = 5, .epoch = 4}));
+  EXPECT_NE(row, Decoded(one, bytes, {.index = 6, .epoch = 3}));
+  EXPECT_NE(row, Decoded(two, bytes, {.index = 5, .epoch = 3}));
+}
+
+TEST(ImageDecoder, TrainingRowsAreCropsOfWhichHalfAreMirrored) {
+  // Red rises to the right, so the row's slope tells whether it was mirrored.
+  cv::Mat slope(100, 100, CV_8UC3);
+  for (int y = 0; y < 100; ++y) {
+    for (int x = 0; x < 100; ++x) slope.at<cv::Vec3b>(y, x) = {static_cast<uint8_t>(2 * x), 0, 0};
+  }
+  const RawRows rows{.type = ElementType::kUInt8, .height = 100, .width = 100};
+  const ImageDecoder decoder({.image_size = 16, .augment = Augment::kBasic}, rows);
+  int mirrored = 0;
+  for (int64_t index = 0; index < 400; ++index) {
+    const auto row = Decoded(decoder, {slope.data, 3 * slope.total()}, {.index = index});
+    const int difference = Pixel(row, 16, 8, 15)[0] - Pixel(row, 16, 8, 0)[0];
+    ASSERT_GT(std::abs(difference), 20);
+    mirrored += difference < 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(mirrored, 200, 40);
+}
+
+TEST(ImageDecoder, PlanarRowsAreTransposed) {
+  std::vector<uint8_t> planar(3 * 4 * 4);
+  for (size_t i = 0; i < planar.size(); ++i) planar[i] = static_cast<uint8_t>(i);
+  const RawRows rows{.type = ElementType::kUInt8, .height = 4, .width = 4, .planar = true};
+  const auto row = Decoded(ImageDecoder({.image_size = 4, .eval_resize = 4}, rows), planar);
+  EXPECT_EQ(Pixel(row, 4, 1, 2), cv::Vec3b(6, 22, 38));
+}
+
+TEST(ImageDecoder, RefusesWhatItCannotDo) {
+  const ImageDecoder decoder({.image_size = 32});
+  EXPECT_THROW(Decoded(decoder, std::vector<uint8_t>{}), DataError);
+  const RawRows floats{.type = ElementType::kFloat32, .height = 4, .width = 4, .planar = true};
+  EXPECT_THROW(ImageDecoder({.image_size = 4}, floats), DataError);
+  EXPECT_THROW(AugmentFromName("auto"), std::invalid_argument);
+  // 1 × 65,500 pixels would become 37 × 2,423,500; at 224, 256 × 16,768,000.
+  const auto thin = EncodeJpeg(cv::Mat(65500, 1, CV_8UC3, cv::Scalar(1, 2, 3)));
+  EXPECT_THROW(Decoded(ImageDecoder({.image_size = 224}), thin), DataError);
+}
+
+}  // namespace
+}  // namespace dtrain::data
