@@ -15,7 +15,8 @@ using Bytes = std::span<const uint8_t>;
 // All return CV_8UC3 in RGB order and throw DataError.
 ImageSize JpegSize(Bytes bytes);
 cv::Mat DecodeJpeg(Bytes bytes);
-// The box alone, at 1/2, 1/4 or 1/8 where it is at least twice that many times larger than the target.
+// The box alone; at 1/2, 1/4 or 1/8 where it is at least twice that many times larger than the target and its edges
+// fall on (nearly) whole pixels there.
 cv::Mat DecodeJpegRegion(Bytes bytes, const CropBox& box, ImageSize target);
 
 ImageSize PngSize(Bytes bytes);

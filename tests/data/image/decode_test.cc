@@ -195,6 +195,12 @@ TEST(DecodeRegion, IsExactlyThePartOfTheWhole) {
   }
 }
 
+TEST(DecodeRegion, IsNotScaledWhereThatWouldMoveItsEdges) {
+  const auto bytes = EncodeJpeg(TestPicture(1000, 800));
+  EXPECT_EQ(DecodeRegion(bytes, {101, 0, 800, 800}, {200, 200}).cols, 800);  // an edge on half a pixel
+  EXPECT_EQ(DecodeRegion(bytes, {101, 0, 800, 800}, {40, 40}).cols, 200);    // 1/20 of a target pixel: at 1/4
+}
+
 TEST(DecodeRegion, IsScaledOnlyWithRoomToSpare) {
   const auto bytes = EncodeJpeg(TestPicture(1000, 800));
   struct Case {
@@ -202,7 +208,7 @@ TEST(DecodeRegion, IsScaledOnlyWithRoomToSpare) {
     int width;
   };
   for (const Case& c : {Case{401, 800}, Case{201, 800}, Case{200, 400}, Case{100, 200}, Case{50, 100}, Case{10, 100}}) {
-    EXPECT_EQ(DecodeRegion(bytes, {100, 0, 800, 800}, {c.target, c.target}).cols, c.width) << c.target;
+    EXPECT_EQ(DecodeRegion(bytes, {96, 0, 800, 800}, {c.target, c.target}).cols, c.width) << c.target;
   }
 }
 

@@ -1,0 +1,165 @@
+"""Decoding and resizing against the reference: Pillow and torchvision on the same files.
+
+Runs tests/decode_dump of the build in DTRAIN_BUILD_DIR (default build/release). The photos are synthesised: noise with
+the 1/f spectrum of natural images, plus edges, from a fixed seed.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors.numpy import load_file
+from torchvision.transforms import CenterCrop, InterpolationMode, Resize
+from torchvision.transforms.functional import pil_to_tensor, resized_crop
+
+ROOT = Path(__file__).resolve().parents[2]
+DUMP = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release")) / "tests" / "decode_dump"
+
+pytestmark = pytest.mark.skipif(not DUMP.exists(), reason=f"{DUMP} is not built")
+
+
+def photo(width: int, height: int, seed: int) -> Image.Image:
+    random = np.random.default_rng(seed)
+    frequency = np.hypot(np.fft.fftfreq(height)[:, None], np.fft.fftfreq(width)[None, :])
+    frequency[0, 0] = 1
+    channels = []
+    for _ in range(3):
+        spectrum = np.fft.fft2(random.standard_normal((height, width))) / frequency
+        spectrum[0, 0] = 0
+        channels.append(np.fft.ifft2(spectrum).real)
+    pixels = np.stack(channels, axis=-1)
+    pixels = 128 + 55 * pixels / pixels.std()
+    y, x = np.mgrid[:height, :width]
+    pixels[(x - width / 2) ** 2 + (y - height / 3) ** 2 < (height / 4) ** 2] += 60
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+
+
+def dump(*arguments) -> np.ndarray:
+    output = Path(arguments[-1]).parent / "dump.safetensors"
+    kind, *rest = [str(argument) for argument in arguments]
+    before = {"full": 0, "crop": 5, "centre": 3}[kind]
+    subprocess.run([DUMP, kind, *rest[:before], output, *rest[before:]], check=True)
+    return load_file(output)["images"]
+
+
+def mean_difference(a, b) -> float:
+    return float(np.abs(np.asarray(a, np.int16) - np.asarray(b, np.int16)).mean())
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [(500, 375), (375, 500), (1200, 900), (180, 150), (224, 1000)])
+def test_evaluation_is_torchvisions(tmp_path, size, interpolation):
+    path = tmp_path / "photo.jpg"
+    photo(*size, seed=1).save(path, quality=90)
+    ours = dump("centre", 224, 256, interpolation, path)[0]
+    image = Image.open(path).convert("RGB")
+    theirs = CenterCrop(224)(Resize(256, interpolation=InterpolationMode(interpolation))(image))
+    assert ours.shape == (224, 224, 3)
+    print(f"Pillow {mean_difference(ours, theirs):.4f}")
+    assert mean_difference(ours, theirs) <= 0.1
+    tensor = pil_to_tensor(image)
+    tensor = CenterCrop(224)(Resize(256, interpolation=InterpolationMode(interpolation), antialias=True)(tensor))
+    assert mean_difference(ours, tensor.permute(1, 2, 0)) <= 0.5  # it computes in float32
+
+
+def test_padding_of_small_images(tmp_path):
+    path = tmp_path / "small.png"
+    photo(90, 61, seed=2).save(path)
+    ours = dump("centre", 96, 64, "bilinear", path)[0]
+    theirs = CenterCrop(96)(Resize(64)(Image.open(path)))
+    assert mean_difference(ours, theirs) <= 0.5
+
+
+@pytest.mark.parametrize("box", [(0, 0, 500, 375), (37, 51, 300, 280), (123, 77, 150, 201), (0, 0, 1600, 1200),
+                                 (333, 111, 901, 1003), (5, 3, 1590, 1190)])
+@pytest.mark.parametrize("target", [32, 96, 224])
+def test_training_crops_are_close_to_a_full_decode(tmp_path, box, target):
+    x, y, width, height = box
+    path = tmp_path / "photo.jpg"
+    photo(*((500, 375) if width <= 500 else (1600, 1200)), seed=3).save(path, quality=90)
+    ours = dump("crop", x, y, width, height, target, path)[0]
+    theirs = resized_crop(Image.open(path), y, x, height, width, [target, target], antialias=True)
+    difference = mean_difference(ours, theirs)
+    print(f"{box} to {target}: {difference:.3f}")
+    assert difference <= 2
+
+
+def kinds(folder: Path) -> dict[str, Path]:
+    image = photo(101, 67, seed=4)
+    alpha = Image.fromarray(np.random.default_rng(5).integers(0, 256, (67, 101), np.uint8))
+    rgba = image.copy()
+    rgba.putalpha(alpha)
+    grey_alpha = Image.merge("LA", (image.convert("L"), alpha))
+    exif = Image.Exif()
+    exif[0x0112] = 6  # orientation: rotated
+    images = {
+        "rgb.jpg": (image, {"quality": 88}),
+        "rgb444.jpg": (image, {"quality": 88, "subsampling": 0}),
+        "progressive.jpg": (image, {"progressive": True}),
+        "grey.jpg": (image.convert("L"), {}),
+        "cmyk.jpg": (image.convert("CMYK"), {}),
+        "oriented.jpg": (image, {"exif": exif}),
+        "rgb.png": (image, {}),
+        "rgba.png": (rgba, {}),
+        "palette.png": (image.quantize(17), {}),
+        "palette-transparent.png": (image.quantize(17), {"transparency": 3}),
+        "bilevel.png": (image.convert("1"), {}),
+        "grey.png": (image.convert("L"), {}),
+        "grey-alpha.png": (grey_alpha, {}),
+        "rgb.bmp": (image, {}),
+        "palette.bmp": (image.quantize(200), {}),
+        "rgb.ppm": (image, {}),
+        "grey.pgm": (image.convert("L"), {}),
+        "rgb.tif": (image, {}),
+        "deflated.tif": (image, {"compression": "tiff_adobe_deflate"}),
+        "grey.tiff": (image.convert("L"), {}),
+        "lossless.webp": (image, {"lossless": True}),
+        "lossy.webp": (image, {"quality": 80}),
+    }
+    for name, (content, options) in images.items():
+        content.save(folder / name, **options)
+    (folder / "rgba-named.JPEG").write_bytes((folder / "rgba.png").read_bytes())
+    return {path.name: path for path in folder.iterdir()}
+
+
+# Lossy chroma conversions may round differently between builds of a library.
+TOLERANCE = {"lossy.webp": 1.0}
+
+
+def test_every_kind_equals_pillow(tmp_path):
+    folder = tmp_path / "kinds"
+    folder.mkdir()
+    different = {}
+    for name, path in kinds(folder).items():
+        difference = mean_difference(dump("full", path)[0], Image.open(path).convert("RGB"))
+        if difference > TOLERANCE.get(name, 0):
+            different[name] = difference
+    assert not different
+
+
+def test_sixteen_bit_grey_is_its_high_byte(tmp_path):
+    path = tmp_path / "grey16.png"
+    values = np.arange(256 * 256, dtype=np.uint16).reshape(256, 256)
+    Image.fromarray(values).save(path)
+    ours = dump("full", path)[0]
+    assert (ours == (values >> 8)[:, :, None]).all()
+
+
+@pytest.mark.parametrize("name", ["a.gif", "empty.jpg", "text.jpg", "cut.jpg", "cut.png", "cut.webp", "cut.tif"])
+def test_bad_files_are_refused_with_a_reason(tmp_path, name):
+    path = tmp_path / name
+    image = photo(200, 150, seed=6)
+    if name == "empty.jpg":
+        path.touch()
+    elif name == "text.jpg":
+        path.write_text("not an image")
+    else:
+        image.save(path)
+        if name.startswith("cut"):
+            path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    result = subprocess.run([DUMP, "full", tmp_path / "out", path], capture_output=True, text=True)
+    assert result.returncode == 3
+    assert result.stderr.startswith("decode_dump: ")
