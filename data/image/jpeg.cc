@@ -73,7 +73,6 @@ class JpegReader {
       throw DataError("a JPEG of " + std::to_string(jpeg_.data_precision) + " bits a sample is not supported");
     }
   }
-  ~JpegReader() { jpeg_destroy_decompress(&jpeg_); }
   JpegReader(const JpegReader&) = delete;
   JpegReader& operator=(const JpegReader&) = delete;
 
@@ -97,6 +96,11 @@ class JpegReader {
     jpeg_error_mgr base{};
     std::jmp_buf jump{};
     char message[JMSG_LENGTH_MAX] = "";
+  };
+
+  // Frees what libjpeg allocated, also when the constructor of the reader throws.
+  struct Decompressor : jpeg_decompress_struct {
+    ~Decompressor() { jpeg_destroy_decompress(this); }
   };
 
   static void OnError(j_common_ptr jpeg) {
@@ -183,7 +187,7 @@ class JpegReader {
   Bytes bytes_;
   Errors errors_;
   jpeg_progress_mgr progress_{};
-  jpeg_decompress_struct jpeg_{};
+  Decompressor jpeg_{};
 };
 
 }  // namespace
