@@ -46,8 +46,8 @@ INCLUDE_RULES = [
 TRAINER_FOLDERS = {
     "config": set(),
     "launch": {"config"},
-    "report": {"config"},
-    "checkpoint": {"config", "launch", "report"},
+    "report": {"checkpoint"},  # its durable files
+    "checkpoint": set(),
     "optim": {"config", "launch", "report"},
     "distributed": {"config", "launch", "report"},
     "loop": {"config", "launch", "report", "checkpoint", "optim", "distributed"},

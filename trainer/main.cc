@@ -1,20 +1,15 @@
 // dtrain_main: wiring. Command line → launcher → this process's rank → mode; every failure → one report, one exit code.
 #include <cstdio>
-#include <new>
-
-#include <c10/util/Exception.h>
 
 #include "models/registry.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/problems.h"
 #include "trainer/distributed/device.h"
-#include "trainer/errors.h"
+#include "trainer/failure.h"
 #include "trainer/launch/node_launcher.h"
 #include "trainer/loop/run.h"
 #include "trainer/process_memory.h"
-#include "trainer/report/error_report.h"
-#include "trainer/report/run_directory.h"
 
 namespace {
 
@@ -43,22 +38,6 @@ int Main(int argc, char** argv, loop::RunContext& context) {
   }
   RunMode(context);
   return 0;
-}
-
-report::Failure FailureOf(const std::exception& error) {
-  report::Failure failure;
-  failure.message = error.what();
-  if (const auto* known = dynamic_cast<const Error*>(&error)) {
-    failure.code = known->code();
-    failure.hint = known->hint();
-  } else if (dynamic_cast<const std::bad_alloc*>(&error) || dynamic_cast<const c10::OutOfMemoryError*>(&error) ||
-             failure.message.find("not enough memory") != std::string::npos) {
-    failure.code = ExitCode::kOutOfMemory;
-    failure.hint = "lower --batch_size (raise --grad_accum_steps to keep the global batch)";
-  } else if (const auto* torch_error = dynamic_cast<const c10::Error*>(&error)) {
-    failure.message = torch_error->what_without_backtrace();
-  }
-  return failure;
 }
 
 }  // namespace

@@ -21,6 +21,17 @@ at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, d
   return at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, kIgnoreNone, label_smoothing);
 }
 
+// `contiguous` would leave 1×1 kernels as they are (their order is both), but their strides decide what the
+// convolution's gradient looks like, and a gradient of other strides than its place in the reducer's bucket is copied.
+void UseChannelsLast(torch::nn::Module& model) {
+  at::NoGradGuard no_grad;
+  for (auto& parameter : model.parameters()) {
+    if (parameter.dim() != 4) continue;
+    const at::Tensor relaid = at::empty(parameter.sizes(), parameter.options(), at::MemoryFormat::ChannelsLast);
+    parameter.set_data(relaid.copy_(parameter));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device) {
@@ -28,11 +39,7 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   auto model = models::MakeImageModel(
       config.model.name, {.num_classes = num_classes, .zero_init_residual = config.model.zero_init_residual});
   model->to(device);
-  if (config.model.channels_last) {
-    for (auto& parameter : model->parameters()) {
-      if (parameter.dim() == 4) parameter.set_data(parameter.contiguous(at::MemoryFormat::ChannelsLast));
-    }
-  }
+  if (config.model.channels_last) UseChannelsLast(*model);
   return model;
 }
 

@@ -1,0 +1,30 @@
+// LibTorch throws its own types, with a stack trace in the message that helps nobody who runs a training.
+#include "trainer/failure.h"
+
+#include <c10/util/Exception.h>
+
+#include <new>
+
+namespace dtrain {
+
+report::Failure FailureOf(const std::exception& error) {
+  report::Failure failure;
+  failure.message = error.what();
+  if (const auto* torch_error = dynamic_cast<const c10::Error*>(&error)) {
+    failure.message = torch_error->what_without_backtrace();
+  }
+  if (const auto* known = dynamic_cast<const Error*>(&error)) {
+    failure.code = known->code();
+    failure.hint = known->hint();
+  } else if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+             dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+             failure.message.find("not enough memory") != std::string::npos) {
+    failure.code = ExitCode::kOutOfMemory;
+    failure.hint = "lower --batch_size (--grad_accum_steps keeps the global batch), or --image_size";
+  } else {
+    failure.hint = "this is a bug of dtrain: please report it with the command line";
+  }
+  return failure;
+}
+
+}  // namespace dtrain
