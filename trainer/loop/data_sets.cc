@@ -39,8 +39,15 @@ DataSplit OpenImageFolder(const config::Config& config, Role role, const std::st
           std::make_unique<data::ImageDecoder>(DecoderOptions(config, augment))};
 }
 
-DataSplit OpenTensorFile(const config::Config& config, Role role, const std::string& split) {
-  auto file = std::make_unique<data::TensorFile>(data::RequireTensorFile(config.data.dir, split));
+// Whether labels count from 0 or from 1 is recognised in the training split: a small validation split may lack classes.
+std::optional<int64_t> LabelOffsetOf(const std::optional<DataSplit>& train) {
+  const auto* file = train ? dynamic_cast<const data::TensorFile*>(train->source.get()) : nullptr;
+  return file != nullptr ? std::optional(file->label_offset()) : std::nullopt;
+}
+
+DataSplit OpenTensorFile(const config::Config& config, Role role, const std::string& split,
+                         const std::optional<int64_t>& label_offset) {
+  auto file = std::make_unique<data::TensorFile>(data::RequireTensorFile(config.data.dir, split), label_offset);
   const auto augment = AugmentOf(config, role, data::Augment::kNone);
   std::unique_ptr<data::SampleDecoder> decoder;
   if (augment == data::Augment::kNone) {
@@ -66,8 +73,10 @@ std::string DetectFormat(const config::DataConfig& data) {
   return tensors ? "safetensors" : "imagefolder";
 }
 
-DataSplit Open(const std::string& format, const config::Config& config, Role role, const std::string& split) {
-  return format == "safetensors" ? OpenTensorFile(config, role, split) : OpenImageFolder(config, role, split);
+DataSplit Open(const std::string& format, const config::Config& config, Role role, const std::string& split,
+               const std::optional<DataSplit>& train = std::nullopt) {
+  return format == "safetensors" ? OpenTensorFile(config, role, split, LabelOffsetOf(train))
+                                 : OpenImageFolder(config, role, split);
 }
 
 bool Exists(const std::string& format, const std::string& dir, const std::string& split) {
@@ -121,7 +130,7 @@ DataSets OpenDataSets(const config::Config& config) {
     if (whole_file) {
       sets.val = Open(format, config, Role::kVal, config.data.train_split);  // the file is the split
     } else if (!training || Exists(format, config.data.dir, val_split)) {
-      sets.val = Open(format, config, Role::kVal, val_split);
+      sets.val = Open(format, config, Role::kVal, val_split, sets.train);
     }
   }
   if (sets.train && sets.val) RequireSameClasses(sets);

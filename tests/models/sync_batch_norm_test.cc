@@ -1,0 +1,86 @@
+// One batch cut in two, with sums added by hand between the halves, must be what BatchNorm makes of the whole.
+#include "models/sync_batch_norm.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <thread>
+
+namespace dtrain::models {
+namespace {
+
+constexpr double kEpsilon = 1e-5;
+
+// Two threads as two ranks: each sum waits for the other's.
+class TwoRanks {
+ public:
+  SumOverRanks SumOf(int rank) {
+    return [this, rank](at::Tensor& tensor) {
+      parts_[rank] = tensor.clone();
+      barrier_.arrive_and_wait();
+      tensor.copy_(parts_[0] + parts_[1]);
+      barrier_.arrive_and_wait();
+    };
+  }
+
+ private:
+  std::barrier<> barrier_{2};
+  at::Tensor parts_[2];
+};
+
+struct Gradients {
+  at::Tensor output, dx, dweight, dbias;
+};
+
+Gradients RunNorm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& slope,
+                  const SumOverRanks* sum) {
+  at::Tensor own_x = x.clone().requires_grad_(), own_weight = weight.clone().requires_grad_(),
+             own_bias = bias.clone().requires_grad_();
+  at::Tensor output = sum != nullptr ? SyncBatchNorm(own_x, own_weight, own_bias, kEpsilon, *sum).output
+                                     : at::batch_norm(own_x, own_weight, own_bias, {}, {}, true, 0.1, kEpsilon, false);
+  (output.sigmoid() * slope).sum().backward();
+  return {output.detach(), own_x.grad(), own_weight.grad(), own_bias.grad()};
+}
+
+TEST(SyncBatchNorm, HalvesMatchTheWhole) {
+  at::manual_seed(1);
+  const at::Tensor x = at::randn({10, 6, 5, 4}) * 3 + 7;
+  const at::Tensor slope = at::randn_like(x), weight = at::rand({6}) + 0.5, bias = at::randn({6});
+  const Gradients whole = RunNorm(x, weight, bias, slope, nullptr);
+
+  TwoRanks ranks;
+  Gradients halves[2];
+  const std::vector<int64_t> sizes = {3, 7};  // ranks may hold unequal batches
+  const auto xs = x.split_with_sizes(sizes), slopes = slope.split_with_sizes(sizes);
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < 2; ++rank) {
+      threads.emplace_back([&, rank] {
+        const SumOverRanks sum = ranks.SumOf(rank);
+        halves[rank] = RunNorm(xs[rank], weight, bias, slopes[rank], &sum);
+      });
+    }
+  }
+  EXPECT_TRUE(at::allclose(at::cat({halves[0].output, halves[1].output}), whole.output, 1e-5, 1e-5));
+  EXPECT_TRUE(at::allclose(at::cat({halves[0].dx, halves[1].dx}), whole.dx, 1e-4, 1e-6));
+  EXPECT_TRUE(at::allclose(halves[0].dweight + halves[1].dweight, whole.dweight, 1e-4, 1e-5));
+  EXPECT_TRUE(at::allclose(halves[0].dbias + halves[1].dbias, whole.dbias, 1e-4, 1e-5));
+}
+
+TEST(SyncBatchNorm, UpdatesRunningStatisticsLikeBatchNorm) {
+  at::manual_seed(2);
+  const at::Tensor x = at::randn({8, 3, 4, 4}) * 2 - 1;
+  BatchNorm2d plain(3), synchronised(3);
+  synchronised->Synchronize([](at::Tensor&) {});  // one rank
+  for (int i = 0; i < 3; ++i) {
+    plain->forward(x);
+    synchronised->forward(x);
+  }
+  EXPECT_TRUE(at::allclose(plain->running_mean, synchronised->running_mean, 1e-5, 1e-6));
+  EXPECT_TRUE(at::allclose(plain->running_var, synchronised->running_var, 1e-5, 1e-6));
+  EXPECT_EQ(synchronised->num_batches_tracked.item<int64_t>(), 3);
+}
+
+}  // namespace
+}  // namespace dtrain::models

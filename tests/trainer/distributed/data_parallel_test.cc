@@ -1,0 +1,119 @@
+// Gradients of ranks in threads, averaged by the reducer, against sums made by hand.
+#include "trainer/distributed/data_parallel.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "tests/trainer/distributed/ranks_in_threads.h"
+#include "trainer/distributed/step_exchange.h"
+
+namespace dtrain::distributed {
+namespace {
+
+constexpr double kTimeoutSeconds = 20;
+constexpr double kSmallBucketMb = 0.01;
+constexpr int64_t kWidth = 300;  // 350 KB a parameter: the first bucket (1 MiB) does not hold them all
+
+using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
+
+Parameters MakeParameters() {
+  Parameters parameters;
+  for (int i = 0; i < 6; ++i) {
+    parameters.emplace_back("w" + std::to_string(i), at::full({kWidth, kWidth}, 0.01 * (i + 1)).requires_grad_());
+  }
+  return parameters;
+}
+
+void Backward(const Parameters& parameters, const at::Tensor& input) {
+  at::Tensor x = input;
+  for (const auto& [name, weight] : parameters) x = at::tanh(x.matmul(weight) * 0.1);
+  x.sum().backward();
+}
+
+at::Tensor InputOf(int rank, int micro_step) {
+  auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(10 * rank + micro_step));
+  return at::randn({5, kWidth}, generator);
+}
+
+// Runs `body(rank, communicator)` on connected ranks.
+void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
+  const FreePort port;
+  RunRanks(world_size, [&](int rank) {
+    Rendezvous rendezvous(LaunchOf(rank, world_size, port.port), rank == 0 ? port.fd : -1, kTimeoutSeconds);
+    rendezvous.Handshake("{}");
+    Communicator communicator(rendezvous, kTimeoutSeconds);
+    body(rank, communicator);
+    rendezvous.Leave();
+  });
+}
+
+TEST(DataParallel, AveragesOverRanksAndAddsMicroSteps) {
+  constexpr int kWorld = 3;
+  Parameters reference = MakeParameters();
+  for (int rank = 0; rank < kWorld; ++rank) {
+    for (int micro_step = 0; micro_step < 2; ++micro_step) Backward(reference, InputOf(rank, micro_step));
+  }
+  RunConnected(kWorld, [&](int rank, Communicator& communicator) {
+    const Parameters parameters = MakeParameters();
+    DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {});
+    for (int step = 0; step < 3; ++step) {  // the buckets are laid anew after the first
+      data_parallel.ZeroGradients();
+      for (int micro_step = 0; micro_step < 2; ++micro_step) {
+        data_parallel.BeforeForward();
+        data_parallel.BeforeBackward(/*reduce=*/micro_step == 1);
+        Backward(parameters, InputOf(rank, micro_step));
+      }
+      data_parallel.AfterBackward();
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        ASSERT_TRUE(at::allclose(parameters[i].second.grad() * kWorld, reference[i].second.grad(), 1e-4, 1e-6)) << i;
+      }
+    }
+  });
+}
+
+TEST(DataParallel, RestoredLayoutIsKept) {
+  RunConnected(2, [](int rank, Communicator& communicator) {
+    const Parameters parameters = MakeParameters();
+    const auto step = [&](DataParallel& data_parallel) {
+      data_parallel.BeforeForward();
+      data_parallel.BeforeBackward(true);
+      Backward(parameters, InputOf(rank, 0));
+      data_parallel.AfterBackward();
+    };
+    DataParallel first(parameters, communicator, kSmallBucketMb, {});
+    step(first);
+    const BucketLayout settled = first.bucket_layout();
+    for (const auto& [name, parameter] : parameters) at::Tensor(parameter).mutable_grad().reset();
+
+    DataParallel second(parameters, communicator, kSmallBucketMb, settled);
+    EXPECT_EQ(second.bucket_layout(), settled);
+    step(second);
+    EXPECT_EQ(second.bucket_layout(), settled);
+    EXPECT_GT(settled.size(), 1U);
+  });
+}
+
+TEST(StepExchange, AveragesStatisticsAndAddsSums) {
+  RunConnected(3, [](int rank, Communicator& communicator) {
+    at::Tensor mean = at::full({4}, rank), variance = at::full({2, 2}, 10.0 * rank);
+    StepExchange exchange({mean, variance}, 2, communicator);
+    for (int step = 0; step < 2; ++step) {
+      at::Tensor sums = at::full({2}, 1.0 + rank);
+      exchange.Run(sums);
+      EXPECT_TRUE(at::equal(sums, at::full({2}, 6.0)));
+      EXPECT_TRUE(at::allclose(mean, at::full({4}, 1.0)));
+      EXPECT_TRUE(at::allclose(variance, at::full({2, 2}, 10.0)));
+    }
+  });
+}
+
+TEST(Communicator, AloneDoesNothing) {
+  Communicator alone;
+  at::Tensor tensor = at::ones({2});
+  alone.Sum(tensor);
+  alone.BroadcastFromFirst({tensor});
+  EXPECT_EQ(tensor.sum().item<float>(), 2);
+}
+
+}  // namespace
+}  // namespace dtrain::distributed

@@ -1,0 +1,51 @@
+// See the header.
+#include "tests/trainer/distributed/ranks_in_threads.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <exception>
+
+namespace dtrain::distributed {
+
+FreePort::FreePort() : fd(socket(AF_INET, SOCK_STREAM, 0)) {
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  auto* generic = reinterpret_cast<sockaddr*>(&address);
+  bind(fd, generic, length);
+  listen(fd, SOMAXCONN);
+  getsockname(fd, generic, &length);
+  port = ntohs(address.sin_port);
+}
+
+launch::Launch LaunchOf(int rank, int world_size, int port) {
+  launch::Launch launch;
+  launch.rank = launch.local_rank = rank;
+  launch.world_size = launch.local_world_size = world_size;
+  launch.master_port = port;
+  return launch;
+}
+
+void RunRanks(int world_size, const std::function<void(int rank)>& body) {
+  std::vector<std::exception_ptr> failures(static_cast<size_t>(world_size));
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < world_size; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          body(rank);
+        } catch (...) {
+          failures[static_cast<size_t>(rank)] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const auto& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+}  // namespace dtrain::distributed

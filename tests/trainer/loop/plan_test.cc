@@ -1,0 +1,105 @@
+// Step counts of published runs, and the edges of the definitions.
+#include "trainer/loop/plan.h"
+
+#include <gtest/gtest.h>
+
+#include "trainer/errors.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr int64_t kImageNet = 1'281'167;
+
+config::Config Basic(int64_t batch_size, double epochs) {
+  config::Config config;
+  config.batch.batch_size = batch_size;
+  config.batch.epochs = epochs;
+  return config;
+}
+
+TEST(Plan, CountsTheStepsOfTheAwsRuns) {
+  config::Config config = Basic(256, 90);
+  config.optimizer.lr = 0.1;
+  config.optimizer.lr_base_batch = 256;
+  config.schedule.warmup_epochs = 10;
+  const Plan plan = MakePlan(config, kImageNet, 32);
+  EXPECT_EQ(plan.batch.global_batch_size, 8192);
+  EXPECT_EQ(plan.total_steps, 14'075);
+  EXPECT_EQ(plan.schedule.warmup_steps, 1563);
+  EXPECT_DOUBLE_EQ(plan.schedule.peak, 3.2);
+}
+
+TEST(Plan, AnEpochEndsAtTheFirstStepThatCoversIt) {
+  const Plan plan = MakePlan(Basic(30, 3), 100, 1);  // 3⅓ steps an epoch
+  EXPECT_EQ(plan.total_steps, 10);
+  std::vector<int64_t> ends;
+  for (int64_t step = 0; step <= plan.total_steps; ++step) {
+    if (plan.EndsEpoch(step)) ends.push_back(step);
+  }
+  EXPECT_EQ(ends, (std::vector<int64_t>{4, 7, 10}));
+}
+
+TEST(Plan, DropCutsEachEpoch) {
+  config::Config config = Basic(30, 3);
+  config.data.last_batch = "drop";
+  const Plan plan = MakePlan(config, 100, 1);
+  EXPECT_EQ(plan.steps_per_epoch, 3);
+  EXPECT_EQ(plan.total_steps, 9);
+  EXPECT_TRUE(plan.EndsEpoch(6));
+}
+
+TEST(Plan, EpochsOrMaxStepsWhicheverComesFirst) {
+  config::Config config = Basic(10, 2);
+  config.batch.max_steps = 7;
+  EXPECT_EQ(MakePlan(config, 100, 1).total_steps, 7);
+  config.batch.max_steps = 700;
+  EXPECT_EQ(MakePlan(config, 100, 1).total_steps, 20);
+}
+
+TEST(Plan, ScheduleStepsOutliveTheRun) {
+  config::Config config = Basic(10, 2);
+  config.schedule.schedule_steps = 40;
+  const Plan plan = MakePlan(config, 100, 1);
+  EXPECT_EQ(plan.total_steps, 20);
+  EXPECT_DOUBLE_EQ(plan.LearningRate(20), 0.1 * 0.25);
+}
+
+TEST(Plan, FractionsOfEpochsAreExact) {
+  EXPECT_EQ(MakePlan(Basic(1, 0.3), 1000, 1).total_steps, 300);
+  EXPECT_EQ(MakePlan(Basic(10, 0.7), 100, 1).total_steps, 7);
+}
+
+TEST(Plan, EverythingIsDueAtTheEnd) {
+  config::Config config = Basic(10, 1);
+  config.run.eval_every_epochs = 0;
+  config.run.save_every_epochs = 0;
+  const Plan plan = MakePlan(config, 95, 1);
+  EXPECT_EQ(plan.total_steps, 9);
+  EXPECT_FALSE(plan.ShouldEvaluate(8));
+  EXPECT_TRUE(plan.ShouldEvaluate(9));
+  EXPECT_TRUE(plan.ShouldSave(9));
+  EXPECT_TRUE(plan.ShouldLog(9));
+  EXPECT_FALSE(plan.EndsEpoch(9));  // 90 of 95 samples
+}
+
+TEST(Plan, LogsTheFirstStepAndEveryInterval) {
+  config::Config config = Basic(10, 10);
+  config.report.log_interval = 20;
+  const Plan plan = MakePlan(config, 100, 1);
+  EXPECT_TRUE(plan.ShouldLog(1));
+  EXPECT_FALSE(plan.ShouldLog(2));
+  EXPECT_TRUE(plan.ShouldLog(40));
+}
+
+TEST(Plan, RefusesRunsWithoutASingleStep) { EXPECT_THROW(MakePlan(Basic(200, 1), 100, 1), UsageError); }
+
+TEST(Plan, RefusesAWarmupLongerThanTheRun) {
+  config::Config config = Basic(10, 2);
+  config.schedule.warmup_epochs = 2;
+  EXPECT_NO_THROW(MakePlan(config, 100, 1));
+  config.schedule.warmup_epochs = 2.1;
+  EXPECT_THROW(MakePlan(config, 100, 1), UsageError);
+}
+
+}  // namespace
+}  // namespace dtrain::loop

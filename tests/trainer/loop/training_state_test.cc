@@ -1,0 +1,77 @@
+// What goes into a checkpoint comes out of it, and what does not belong to the run is refused.
+#include "trainer/loop/training_state.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "models/registry.h"
+#include "trainer/errors.h"
+
+namespace dtrain::loop {
+namespace {
+
+TEST(Progress, SurvivesJson) {
+  Progress progress;
+  progress.step = 1234;
+  progress.interval_loss_sum = 0.1 + 0.2;
+  progress.interval_weight = 640;
+  progress.last_train_loss = 1.0 / 3;
+  progress.validation = report::ValPoint{.step = 1200, .epoch = 2.5, .loss = 0.75, .top1 = 76.1, .top5 = 92.9};
+  progress.best_top1 = 76.2;
+  progress.bucket_layout = {{2, 1}, {0}};
+  const Progress back = ProgressFromJson(nlohmann::json::parse(ToJson(progress).dump()));
+  EXPECT_EQ(back.step, 1234);
+  EXPECT_EQ(back.interval_loss_sum, progress.interval_loss_sum);
+  EXPECT_EQ(back.last_train_loss, progress.last_train_loss);
+  EXPECT_EQ(back.validation->step, 1200);
+  EXPECT_EQ(back.validation->top1, 76.1);
+  EXPECT_EQ(back.best_top1, 76.2);
+  EXPECT_EQ(back.bucket_layout, progress.bucket_layout);
+}
+
+TEST(Progress, WithoutValidationOrWithADivergedOne) {
+  EXPECT_FALSE(ProgressFromJson(nlohmann::json::parse(ToJson(Progress{}).dump())).validation);
+  Progress diverged;
+  diverged.validation = report::ValPoint{.loss = std::numeric_limits<double>::quiet_NaN()};
+  EXPECT_TRUE(std::isnan(ProgressFromJson(nlohmann::json::parse(ToJson(diverged).dump())).validation->loss));
+}
+
+TEST(RequireSameRun, NamesWhatDiffers) {
+  const nlohmann::json saved = {{"seed", 1}, {"model", "resnet50"}, {"data_fingerprint", "aa"}};
+  EXPECT_NO_THROW(RequireSameRun(saved, saved, false));
+  nlohmann::json other = saved;
+  other["seed"] = 2;
+  try {
+    RequireSameRun(saved, other, true);
+    FAIL();
+  } catch (const UsageError& error) {
+    EXPECT_NE(std::string(error.what()).find("seed = 1, this run has 2"), std::string::npos);
+  }
+}
+
+TEST(RequireSameRun, LetsTheDataChangeOnlyWhenAsked) {
+  const nlohmann::json saved = {{"data_fingerprint", "aa"}}, now = {{"data_fingerprint", "bb"}};
+  EXPECT_THROW(RequireSameRun(saved, now, false), DataError);
+  EXPECT_NO_THROW(RequireSameRun(saved, now, true));
+}
+
+TEST(CopyInto, FillsChannelsLastTensorsAndRefusesOthers) {
+  const at::Tensor source = at::randn({4, 3, 2, 2});
+  at::Tensor target = at::zeros({4, 3, 2, 2}).contiguous(at::MemoryFormat::ChannelsLast);
+  CopyInto({{"w", target}}, {{"w", source}});
+  EXPECT_TRUE(at::equal(target, source));
+  EXPECT_THROW(CopyInto({{"w", target}}, {{"v", source}}), StorageError);
+  EXPECT_THROW(CopyInto({{"w", target}}, {{"w", at::zeros({4})}}), StorageError);
+}
+
+TEST(HostCopies, DoNotFollowTheOriginal) {
+  at::Tensor original = at::ones({3});
+  const auto copies = HostCopies({{"w", original}});
+  original.zero_();
+  EXPECT_EQ(copies[0].second.sum().item<float>(), 3);
+}
+
+}  // namespace
+}  // namespace dtrain::loop

@@ -1,0 +1,52 @@
+// Values worked out by hand from the formulas in the header.
+#include "trainer/optim/lr_schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace dtrain::optim {
+namespace {
+
+struct Case {
+  const char* what;
+  LrScheduleOptions options;
+  int64_t step;
+  double expected;
+};
+
+const LrScheduleOptions kPoly = {
+    .name = "poly", .peak = 3.2, .warmup_start = 0.001, .end = 1e-5, .warmup_steps = 10, .total_steps = 110};
+
+LrScheduleOptions Named(const char* name) {
+  return {.name = name,
+          .peak = 1,
+          .end = 0.1,
+          .warmup_steps = 0,
+          .total_steps = 100,
+          .decay_factor = 0.5,
+          .decay_steps = 30};
+}
+
+class LearningRates : public testing::TestWithParam<Case> {};
+
+TEST_P(LearningRates, FollowTheFormula) {
+  EXPECT_DOUBLE_EQ(LearningRate(GetParam().options, GetParam().step), GetParam().expected);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, LearningRates,
+    testing::Values(Case{"warmup_start", kPoly, 0, 0.001}, Case{"warmup_middle", kPoly, 5, 0.001 + 3.199 / 2},
+                    Case{"peak", kPoly, 10, 3.2}, Case{"poly_middle", kPoly, 60, 1e-5 + (3.2 - 1e-5) * 0.25},
+                    Case{"poly_end", kPoly, 110, 1e-5}, Case{"past_the_end", kPoly, 200, 1e-5},
+                    Case{"cosine_start", Named("cosine"), 0, 1}, Case{"cosine_middle", Named("cosine"), 50, 0.55},
+                    Case{"cosine_end", Named("cosine"), 100, 0.1}, Case{"step_before", Named("step"), 29, 1},
+                    Case{"step_at", Named("step"), 30, 0.5}, Case{"step_twice", Named("step"), 60, 0.25},
+                    Case{"exponential", Named("exponential"), 60, 0.25}, Case{"constant", Named("constant"), 99, 1}),
+    [](const auto& tested) { return std::string(tested.param.what); });
+
+TEST(LearningRate, WarmupAsLongAsTheRunEndsBelowThePeak) {
+  const LrScheduleOptions options = {.peak = 1, .warmup_steps = 4, .total_steps = 4};
+  EXPECT_DOUBLE_EQ(LearningRate(options, 3), 0.75);
+}
+
+}  // namespace
+}  // namespace dtrain::optim
