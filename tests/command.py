@@ -1,0 +1,168 @@
+"""Runs the binaries of DTRAIN_BUILD_DIR (default: build/release) as a user does, and reads what they leave behind.
+
+Nothing here sleeps to be in step with a process: a test waits for a line of output, a file or an exit, with a deadline.
+"""
+
+import hashlib
+import json
+import os
+import queue
+import signal
+import subprocess
+import threading
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
+MAIN = BUILD / "bin" / "dtrain_main"
+BENCH = BUILD / "bin" / "dtrain_bench"
+
+DEADLINE = 120  # seconds; generous, for a busy machine: a test that passes never waits for it
+
+# What a launcher around the tests would leak into them.
+LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PET_",
+                      "SLURM_", "OMPI_", "PMI", "AWS_BATCH_", "TORCHELASTIC_", "GROUP_")
+
+# A small, gentle training: about 0.1 s a step on one core.
+TINY = ("--model=resnet18", "--image_size=32", "--batch_size=16", "--lr=0.005", "--log_interval=1",
+        "--eval_every_epochs=0")
+
+
+@dataclass
+class Outcome:
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.stdout.splitlines()
+
+    @property
+    def last_line(self) -> str:
+        return self.lines[-1] if self.lines else ""
+
+    def __str__(self) -> str:
+        return f"exit code {self.code}\n--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}"
+
+
+def environment(extra: dict | None = None, threads: int | None = 1) -> dict:
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHER_VARIABLES)}
+    variables.pop("OMP_NUM_THREADS", None)
+    if threads is not None:
+        variables["OMP_NUM_THREADS"] = str(threads)
+    return variables | (extra or {})
+
+
+def run(*flags, check: int | None = 0, program=MAIN, env=None, threads: int | None = 1, cwd=None,
+        timeout: float = DEADLINE) -> Outcome:
+    """Runs `program` to its end. `check` is the exit code that must come, None for any."""
+    done = subprocess.run([str(program), *map(str, flags)], capture_output=True, text=True, timeout=timeout, cwd=cwd,
+                          env=environment(env, threads), stdin=subprocess.DEVNULL, check=False)
+    outcome = Outcome(done.returncode, done.stdout, done.stderr)
+    assert check is None or outcome.code == check, f"expected exit code {check}: {flags}\n{outcome}"
+    return outcome
+
+
+class Background:
+    """A command under way. Leaving the `with` block kills it and all that it started."""
+
+    def __init__(self, *flags, program=MAIN, env=None, threads: int | None = 1):
+        self._mark = f"DTRAIN_TEST_PROCESS={uuid.uuid4()}"
+        name, value = self._mark.split("=")
+        self.process = subprocess.Popen([str(program), *map(str, flags)], stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL,
+                                        env=environment({**(env or {}), name: value}, threads))
+        self._texts = {"stdout": "", "stderr": ""}
+        self._lines = queue.Queue()
+        self._readers = [threading.Thread(target=self._read, args=(name,), daemon=True) for name in self._texts]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, name: str) -> None:
+        for line in getattr(self.process, name):
+            self._texts[name] += line
+            if name == "stdout":
+                self._lines.put(line)
+        if name == "stdout":
+            self._lines.put(None)
+
+    def __enter__(self) -> "Background":
+        return self
+
+    def __exit__(self, *_) -> None:
+        for pid in self.family():
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.process.wait()
+
+    @property
+    def pid(self) -> int:
+        return self.process.pid
+
+    def wait_for_line(self, part: str) -> str:
+        end = time.monotonic() + DEADLINE
+        while True:
+            line = self._lines.get(timeout=max(0.1, end - time.monotonic()))
+            assert line is not None, f"ended without a line with '{part}'\n{self._texts}\n{self.process.wait()}"
+            if part in line:
+                return line
+
+    def wait(self, timeout: float = DEADLINE) -> Outcome:
+        code = self.process.wait(timeout)
+        for reader in self._readers:
+            reader.join(timeout)
+        return Outcome(code, self._texts["stdout"], self._texts["stderr"])
+
+    def children(self) -> list[int]:
+        text = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text(encoding="ascii")
+        return [int(pid) for pid in text.split()]
+
+    def family(self) -> list[int]:
+        """Every living process that carries this command's mark in its environment."""
+        mark = self._mark.encode()
+        pids = []
+        for folder in Path("/proc").iterdir():
+            if not folder.name.isdigit():
+                continue
+            try:
+                if mark in (folder / "environ").read_bytes():
+                    pids.append(int(folder.name))
+            except OSError:  # ended meanwhile, a zombie, or somebody else's
+                continue
+        return pids
+
+
+def wait_until(condition, what: str, seconds: float = DEADLINE) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited {seconds} s in vain for: {what}"
+        time.sleep(0.005)
+
+
+def metrics(run_dir: Path, kind: str | None = None) -> list[dict]:
+    points = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    return [point for point in points if kind in (None, point["kind"])]
+
+
+def losses(run_dir: Path) -> list[tuple[int, float]]:
+    """(step, loss) of the training lines, exactly as they were written."""
+    return [(point["step"], point["loss"]) for point in metrics(run_dir, "train")]
+
+
+def load_json(path: Path):
+    return json.loads(path.read_text(encoding="utf-8"))
+
+
+def sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def final_numbers(line: str) -> dict[str, float]:
+    """'val_top1=75.93 val_loss=0.99' → {'val_top1': 75.93, 'val_loss': 0.99}"""
+    return {name: float(value) for name, value in (item.split("=") for item in line.split())}

@@ -1,0 +1,74 @@
+"""The small data sets that all tests share, made once a session from fixed seeds."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from command import MAIN
+
+CLASSES = ("blue", "green", "red", "stripes")
+
+
+def pytest_collection_modifyitems(items):
+    if MAIN.exists():
+        return
+    for item in items:
+        if {"test_prepare_imagenet", "test_image_preprocessing"}.isdisjoint({item.module.__name__}):
+            item.add_marker(pytest.mark.skip(reason=f"{MAIN} is not built"))
+
+
+def picture(kind: str, random: np.random.Generator) -> Image.Image:
+    """40 × 40 noise with a tint or stripes: what a network learns within an epoch or two."""
+    pixels = random.normal(110, 25, (40, 40, 3))
+    if kind == "stripes":
+        pixels += 60 * ((np.arange(40) // 5) % 2)[None, :, None]
+    else:
+        pixels[..., ("red", "green", "blue").index(kind)] += 60
+    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
+
+
+def make_image_folder(folder: Path, train: int, val: int, seed: int = 7) -> Path:
+    """`train` and `val` JPEGs a class."""
+    random = np.random.default_rng(seed)
+    for split, count in (("train", train), ("val", val)):
+        for kind in CLASSES if count else ():
+            (folder / split / kind).mkdir(parents=True)
+            for number in range(count):
+                picture(kind, random).save(folder / split / kind / f"{number:03}.jpg", quality=90)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def images(tmp_path_factory) -> Path:
+    """160 training and 40 validation images of four classes. Not to be changed."""
+    return make_image_folder(tmp_path_factory.mktemp("images") / "data", train=40, val=10)
+
+
+@pytest.fixture(scope="session")
+def few_images(tmp_path_factory) -> Path:
+    """40 training images, 2.5 batches of 16, and 8 for validation. Not to be changed."""
+    return make_image_folder(tmp_path_factory.mktemp("few_images") / "data", train=10, val=2)
+
+
+@pytest.fixture
+def own_images(few_images, tmp_path) -> Path:
+    """A copy of `few_images` for a test that changes it."""
+    return Path(shutil.copytree(few_images, tmp_path / "own_images"))
+
+
+@pytest.fixture
+def run_dir(tmp_path):
+    """A run directory that does not exist yet, and is removed with its checkpoints when the test is over."""
+    yield tmp_path / "run"
+    shutil.rmtree(tmp_path / "run", ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def module_dir(tmp_path_factory):
+    """A folder for what several tests of a file share; removed after them."""
+    folder = tmp_path_factory.mktemp("shared")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

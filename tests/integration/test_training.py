@@ -1,0 +1,269 @@
+"""A training run from its command line to the files that it leaves, held against what is documented."""
+
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+from command import TINY, final_numbers, load_json, losses, metrics, run
+
+TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "images_per_second", "data_seconds", "step_seconds", "grad_norm",
+              "time"]
+
+
+@pytest.fixture(scope="module")
+def finished(images, module_dir):
+    """One run of two epochs: (run directory, outcome)."""
+    folder = module_dir / "finished"
+    return folder, run(*TINY, f"--data_dir={images}", "--epochs=2", "--lr=0.02", "--eval_every_epochs=1",
+                       f"--run_dir={folder}")
+
+
+@pytest.fixture(scope="module")
+def tensors(module_dir):
+    """20 samples of noise without a validation split: the fastest steps there are."""
+    random = np.random.default_rng(3)
+    path = module_dir / "tensors.safetensors"
+    save_file({"images": random.standard_normal((20, 3, 32, 32)).astype(np.float32),
+               "labels": np.arange(20, dtype=np.int64) % 4}, path)
+    return path
+
+
+def test_learns_and_says_so_last(finished):
+    _, outcome = finished
+    assert re.fullmatch(r"val_top1=\d+\.\d\d val_top5=\d+\.\d\d val_loss=\d+\.\d{4}", outcome.last_line)
+    numbers = final_numbers(outcome.last_line)
+    assert numbers["val_top1"] >= 75  # chance: 25
+    assert numbers["val_top5"] == 100  # four classes
+    assert outcome.stderr == ""
+
+
+def test_leaves_the_files_of_a_run(finished):
+    folder, _ = finished
+    for name in ("config.json", "metrics.jsonl", "result.json", "model.safetensors", "model_best.safetensors"):
+        assert (folder / name).stat().st_size > 0, name
+    assert (folder / "latest").read_text(encoding="utf-8") == "checkpoints/step-000000020\n"
+    assert sorted(path.name for path in (folder / "checkpoints").iterdir()) == ["step-000000010", "step-000000020"]
+    assert not (folder / "error.json").exists()
+    assert not (folder / "quarantine.jsonl").exists()
+
+
+def test_metrics_have_the_documented_keys_in_order(finished):
+    folder, _ = finished
+    points = metrics(folder)
+    train = [point for point in points if point["kind"] == "train"]
+    assert [list(point) for point in train] == [TRAIN_KEYS] * 20
+    assert [point["step"] for point in train] == list(range(1, 21))
+    assert [point["epoch"] for point in train] == pytest.approx([step / 10 for step in range(1, 21)])
+    assert all(point["images_per_second"] == pytest.approx(16 / point["step_seconds"]) for point in train)
+    val = [point for point in points if point["kind"] == "val"]
+    assert [list(point) for point in val] == [["kind", "step", "epoch", "top1", "top5", "loss"]] * 2
+    assert [point["step"] for point in val] == [10, 20]
+    epochs = [point for point in points if point["kind"] == "epoch"]
+    assert [list(point) for point in epochs] == [["kind", "epoch", "epoch_seconds"]] * 2
+    assert [point["epoch"] for point in epochs] == [1, 2]
+
+
+def test_result_agrees_with_the_final_line_and_the_metrics(finished):
+    folder, outcome = finished
+    result = load_json(folder / "result.json")
+    assert list(result) == ["val_top1", "val_top5", "val_loss", "step", "epoch", "seconds", "samples_seen",
+                            "world_size", "images_per_second"]
+    numbers = final_numbers(outcome.last_line)
+    assert numbers["val_top1"] == pytest.approx(result["val_top1"], abs=0.005)
+    assert numbers["val_loss"] == pytest.approx(result["val_loss"], abs=0.00005)
+    last = metrics(folder, "val")[-1]
+    assert (last["top1"], last["top5"], last["loss"]) == (result["val_top1"], result["val_top5"], result["val_loss"])
+    assert (result["step"], result["epoch"], result["samples_seen"], result["world_size"]) == (20, 2, 320, 1)
+    assert 0 < 320 / result["images_per_second"] <= result["seconds"]
+
+
+def test_config_is_the_resolved_command_line(finished, images):
+    config = load_json(finished[0] / "config.json")
+    given = {"data_dir": str(images), "model": "resnet18", "image_size": 32, "batch_size": 16, "epochs": 2, "lr": 0.02,
+             "momentum": 0.9, "seed": 0, "lr_schedule": "poly", "weight_decay": 1e-4}
+    assert {name: config[name] for name in given} == given
+    flags = set(re.findall(r"^\s*--(?:\[no\])?(\w+)", run("--help").stdout, re.MULTILINE))
+    assert set(config) <= flags
+
+
+def test_weights_of_the_run_evaluate_to_its_result(finished, images):
+    folder, _ = finished
+    best = max(metrics(folder, "val"), key=lambda point: point["top1"])
+    for weights, expected in (("model", metrics(folder, "val")[-1]), ("model_best", best)):
+        outcome = run("--mode=eval", f"--data_dir={images}", f"--init_weights={folder / weights}.safetensors",
+                      "--log_format=json", *TINY)
+        point = json.loads(outcome.lines[0])
+        assert {key: point[key] for key in ("top1", "top5", "loss")} == {
+            key: expected[key] for key in ("top1", "top5", "loss")}
+    by_run = run("--mode=eval", f"--data_dir={images}", f"--run_dir={folder}", *TINY)
+    assert by_run.last_line == finished[1].last_line
+    assert load_json(folder / "result.json")["samples_seen"] == 320  # training's, not evaluation's
+
+
+def test_equal_runs_leave_equal_bytes(few_images, tmp_path):
+    weights = []
+    for name, workers in (("a", 1), ("b", 3)):
+        run(*TINY, f"--data_dir={few_images}", "--max_steps=2", f"--workers={workers}", f"--run_dir={tmp_path / name}")
+        weights.append((tmp_path / name / "model.safetensors").read_bytes())
+    assert weights[0] == weights[1]
+    run(*TINY, f"--data_dir={few_images}", "--max_steps=2", "--seed=1", f"--run_dir={tmp_path / 'c'}")
+    assert weights[0] != (tmp_path / "c" / "model.safetensors").read_bytes()
+
+
+# ---- What the console shows ------------------------------------------------------------------------------------------
+
+
+def test_plain_lines(finished):
+    steps = [line for line in finished[1].lines if line.startswith("step ")]
+    assert len(steps) == 20
+    pattern = r"step (\d+)/20 epoch \d\.\d\d loss \d+\.\d{4} lr \S+ [\d.]+ img/s eta \d+:\d\d:\d\d"
+    assert [int(re.fullmatch(pattern, line).group(1)) for line in steps] == list(range(1, 21))
+
+
+def test_json_lines_are_the_metrics(few_images, run_dir):
+    outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=3", "--log_format=json", f"--run_dir={run_dir}")
+    assert [json.loads(line) for line in outcome.lines[:-1]] == metrics(run_dir)
+    assert set(final_numbers(outcome.last_line)) == {"val_top1", "val_top5", "val_loss"}
+
+
+def test_table_adds_the_l2_term(few_images, run_dir):
+    decay = 0.01
+    outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=3", f"--weight_decay={decay}", "--log_format=table",
+                  f"--run_dir={run_dir}")
+    header = next(i for i, line in enumerate(outcome.lines) if line.split()[:1] == ["Step"])
+    assert outcome.lines[header].split() == ["Step", "Epoch", "Speed", "Loss", "FinLoss", "LR"]
+    rows = [line.split() for line in outcome.lines[header + 1:header + 4]]
+    assert [int(row[0]) for row in rows] == [1, 2, 3]
+    for row, point in zip(rows, metrics(run_dir, "train")):
+        assert float(row[3]) == pytest.approx(point["loss"], abs=0.0006)
+        assert float(row[5]) == pytest.approx(point["lr"], abs=0.000006)
+    weights = load_file(run_dir / "model.safetensors")
+    squares = sum(float(np.square(tensor.astype(np.float64)).sum()) for name, tensor in weights.items()
+                  if not name.endswith(("running_mean", "running_var", "num_batches_tracked")))
+    last = metrics(run_dir, "train")[-1]["loss"]
+    assert float(rows[-1][4]) == pytest.approx(last + decay / 2 * squares, abs=0.002)
+    assert decay / 2 * squares > 1  # the term is there to be seen
+
+
+# ---- Data and numbers ------------------------------------------------------------------------------------------------
+
+
+def test_without_a_validation_split(tensors, run_dir):
+    outcome = run(*TINY, f"--data_dir={tensors}", "--batch_size=10", "--epochs=1", f"--run_dir={run_dir}")
+    assert re.fullmatch(r"train_loss=\d+\.\d{4}", outcome.last_line)
+    result = load_json(run_dir / "result.json")
+    assert result["train_loss"] == losses(run_dir)[-1][1]
+    assert final_numbers(outcome.last_line)["train_loss"] == pytest.approx(result["train_loss"], abs=0.00005)
+    assert "val_loss" not in result and metrics(run_dir, "val") == []
+
+
+def test_augmentation_changes_what_is_seen(few_images, tmp_path):
+    first = {}
+    for augment in ("auto", "basic", "none"):
+        run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--augment={augment}",
+            f"--run_dir={tmp_path / augment}")
+        first[augment] = losses(tmp_path / augment)[0][1]
+    assert first["basic"] == first["auto"]  # of image files
+    assert first["basic"] != first["none"]
+
+
+def test_bf16_stays_near_fp32(few_images, tmp_path):
+    values = {}
+    for precision in ("fp32", "bf16"):
+        run(*TINY, f"--data_dir={few_images}", "--max_steps=3", f"--precision={precision}", "--lr=0.001",
+            f"--run_dir={tmp_path / precision}")
+        values[precision] = [loss for _, loss in losses(tmp_path / precision)]
+    assert values["bf16"] != values["fp32"]
+    assert values["bf16"] == pytest.approx(values["fp32"], rel=0.1)
+    with safe_open(tmp_path / "bf16" / "model.safetensors", "np") as weights:  # the weights stay fp32
+        assert {weights.get_slice(name).get_dtype() for name in weights.keys()} == {"F32", "I64"}
+
+
+def test_accumulation_is_as_many_ranks_one_after_the_other(few_images, tmp_path):
+    """Two micro-steps of 8 are two ranks of 8: the same samples, normalised in the same groups, added up."""
+    common = (*TINY, f"--data_dir={few_images}", "--batch_size=8", "--max_steps=4", "--lr=0.001")
+    run(*common, "--grad_accum_steps=2", f"--run_dir={tmp_path / 'steps'}")
+    run(*common, "--nproc_per_node=2", f"--run_dir={tmp_path / 'ranks'}")
+    steps, ranks = metrics(tmp_path / "steps", "train"), metrics(tmp_path / "ranks", "train")
+    assert [point["epoch"] for point in steps] == [point["epoch"] for point in ranks]
+    for key, tolerance in (("loss", 1e-4), ("grad_norm", 1e-2)):
+        assert [point[key] for point in steps] == pytest.approx([point[key] for point in ranks], rel=tolerance)
+    assert load_json(tmp_path / "steps" / "result.json")["samples_seen"] == 64
+
+
+# ---- When a run ends, and what it keeps ------------------------------------------------------------------------------
+
+
+def test_max_steps_ends_the_schedule_too(tensors, run_dir):
+    run(*TINY, f"--data_dir={tensors}", "--batch_size=4", "--max_steps=4", "--lr_schedule=cosine",
+        f"--run_dir={run_dir}")
+    rates = [point["lr"] for point in metrics(run_dir, "train")]
+    assert rates == pytest.approx([0.005 * (1 + math.cos(math.pi * step / 4)) / 2 for step in range(4)], rel=1e-12)
+
+
+def test_limit_train_steps_leaves_the_schedule_alone(tensors, run_dir):
+    run(*TINY, f"--data_dir={tensors}", "--batch_size=4", "--max_steps=10", "--lr_schedule=cosine",
+        "--limit_train_steps=3", f"--run_dir={run_dir}")
+    rates = [point["lr"] for point in metrics(run_dir, "train")]
+    assert rates == pytest.approx([0.005 * (1 + math.cos(math.pi * step / 10)) / 2 for step in range(3)], rel=1e-12)
+    assert load_json(run_dir / "result.json")["step"] == 3
+
+
+def test_epochs_stream_across_their_ends_or_drop_the_rest(tensors, tmp_path):
+    common = (*TINY, f"--data_dir={tensors}", "--batch_size=8", "--epochs=2")  # 20 samples: 2.5 batches
+    run(*common, f"--run_dir={tmp_path / 'stream'}")
+    run(*common, "--last_batch=drop", f"--run_dir={tmp_path / 'drop'}")
+    assert [step for step, _ in losses(tmp_path / "stream")] == [1, 2, 3, 4, 5]
+    assert [step for step, _ in losses(tmp_path / "drop")] == [1, 2, 3, 4]
+
+
+def test_a_limit_on_evaluation(images, run_dir):
+    outcome = run(*TINY, f"--data_dir={images}", "--max_steps=1", "--limit_val_steps=1", f"--run_dir={run_dir}")
+    top1 = final_numbers(outcome.last_line)["val_top1"]
+    assert top1 * 16 / 100 == pytest.approx(round(top1 * 16 / 100), abs=0.01)  # one batch of 16
+
+
+def steps_kept(run_dir):
+    return sorted(int(path.name.removeprefix("step-")) for path in (run_dir / "checkpoints").iterdir())
+
+
+def test_keeps_as_many_checkpoints_as_told(tensors, run_dir):
+    run(*TINY, f"--data_dir={tensors}", "--batch_size=4", "--epochs=1", "--save_every_epochs=0.2",
+        "--keep_checkpoints=2", f"--run_dir={run_dir}")
+    assert steps_kept(run_dir) == [4, 5]
+
+
+def test_saves_by_the_clock(tensors, run_dir):
+    run(*TINY, f"--data_dir={tensors}", "--batch_size=4", "--epochs=1", "--save_every_epochs=0",
+        "--save_every_seconds=0.000001", "--keep_checkpoints=10", f"--run_dir={run_dir}")
+    assert steps_kept(run_dir) == [1, 2, 3, 4, 5]
+
+
+# ---- The learning rate -----------------------------------------------------------------------------------------------
+
+PEAK, START, END, WARMUP, TOTAL = 2e-4, 1e-5, 3e-5, 4, 10
+
+SCHEDULES = {
+    "poly": (["--poly_power=1.5"], lambda after: END + (PEAK - END) * (1 - after / (TOTAL - WARMUP)) ** 1.5),
+    "cosine": ([], lambda after: END + (PEAK - END) * (1 + math.cos(math.pi * after / (TOTAL - WARMUP))) / 2),
+    # Two steps are 0.2 epochs.
+    "step": (["--lr_decay_factor=0.3", "--lr_decay_epochs=0.2"], lambda after: PEAK * 0.3 ** (after // 2)),
+    "exponential": (["--lr_decay_factor=0.3", "--lr_decay_epochs=0.2"], lambda after: PEAK * 0.3 ** (after / 2)),
+    "constant": ([], lambda after: PEAK),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_learning_rates_are_the_documented_formulas(tensors, run_dir, name):
+    flags, formula = SCHEDULES[name]
+    run(*TINY, f"--data_dir={tensors}", "--batch_size=2", "--epochs=1", "--lr=1e-4", "--lr_base_batch=1",
+        f"--lr_schedule={name}", f"--warmup_steps={WARMUP}", f"--warmup_start_lr={START}", f"--end_lr={END}", *flags,
+        f"--run_dir={run_dir}")
+    expected = [START + (PEAK - START) * step / WARMUP if step < WARMUP else formula(step - WARMUP)
+                for step in range(TOTAL)]
+    assert [point["lr"] for point in metrics(run_dir, "train")] == pytest.approx(expected, rel=1e-9)
