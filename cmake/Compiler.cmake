@@ -15,8 +15,7 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # A precompiled header needs these two, or ccache passes every file by.
-  set(ENV{CCACHE_SLOPPINESS} pch_defines,time_macros,include_file_mtime,include_file_ctime)
+  # Without these, ccache passes by every file that has a precompiled header.
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})

@@ -62,7 +62,7 @@ TrainSampler::Order TrainSampler::EpochOrder(int64_t epoch) const {
   const std::lock_guard lock(mutex_);
   Order& order = orders_[epoch];
   if (!order) order = std::make_shared<const std::vector<int64_t>>(Permutation(dataset_size_, seed_, epoch));
-  const Order result = order;
+  Order result = order;
   // Two neighbouring epochs are enough for sequential steps; drop whichever is farther from this one.
   while (orders_.size() > 2) {
     const auto first = orders_.begin(), last = std::prev(orders_.end());

@@ -16,8 +16,8 @@
 
 #include "data/error.h"
 #include "data/formats/random_access_file.h"
-#include "data/formats/sha256.h"
 #include "data/formats/split_names.h"
+#include "data/sha256.h"
 
 namespace dtrain::data {
 namespace {

@@ -1,8 +1,8 @@
 #include "data/formats/synthetic.h"
 
 #include "data/error.h"
-#include "data/formats/sha256.h"
 #include "data/random.h"
+#include "data/sha256.h"
 
 namespace dtrain::data {
 namespace {

@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "data/error.h"
-#include "data/formats/sha256.h"
 #include "data/formats/split_names.h"
+#include "data/sha256.h"
 
 namespace dtrain::data {
 namespace {

@@ -158,7 +158,7 @@ class JpegReader {
     const bool cmyk = jpeg_.out_color_space == JCS_CMYK;
     std::vector<uint8_t> line(size_t{jpeg_.output_width} * static_cast<size_t>(jpeg_.output_components));
     JSAMPROW line_start = line.data();
-    const uint8_t* wanted = line.data() + column * jpeg_.output_components;
+    const uint8_t* wanted = line.data() + ptrdiff_t{column} * jpeg_.output_components;
     const bool check_end = !EndsWithMarker();
     Guard([&] {
       const int first_row = std::max(0, top - kMargin);

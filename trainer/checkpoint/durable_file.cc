@@ -117,7 +117,7 @@ FileDigest DurableFile::Finish() {
   const int closed = ::close(std::exchange(descriptor_, -1));  // never twice, whatever it says
   if (fail) ThrowSystemError("close", path_, EIO);
   if (closed != 0) ThrowSystemError("close", path_, errno);
-  return {bytes_, sha256_.HexDigest()};
+  return {bytes_, sha256_.Hex()};
 }
 
 void SyncDirectory(const fs::path& directory) {
@@ -157,14 +157,14 @@ void WriteAtomically(const fs::path& path, std::string_view content) {
 
 FileDigest DigestOfFile(const fs::path& path) {
   InputFile file(path);
-  Sha256 sha256;
+  data::Sha256 sha256;
   FileDigest digest;
   std::vector<char> buffer(kReadBytes);
   while (const size_t got = file.Read(buffer.data(), buffer.size())) {
     sha256.Update(buffer.data(), got);
     digest.bytes += got;
   }
-  digest.sha256 = sha256.HexDigest();
+  digest.sha256 = sha256.Hex();
   return digest;
 }
 

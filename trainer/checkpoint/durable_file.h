@@ -11,7 +11,7 @@
 #include <string>
 #include <string_view>
 
-#include "trainer/checkpoint/sha256.h"
+#include "data/sha256.h"
 
 namespace dtrain::checkpoint {
 
@@ -42,7 +42,7 @@ class DurableFile {
   std::filesystem::path path_;
   int descriptor_ = -1;
   uint64_t bytes_ = 0;
-  Sha256 sha256_;
+  data::Sha256 sha256_;
 };
 
 // A system call failed: throws StorageError "cannot ACTION PATH: REASON" with a hint that fits the reason.

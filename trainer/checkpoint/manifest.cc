@@ -33,7 +33,7 @@ std::string ManifestText(const Manifest& manifest) {
     json["files"][name] = {{"bytes", digest.bytes}, {"sha256", digest.sha256}};
   }
   constexpr auto kReplace = Json::error_handler_t::replace;  // dump() would throw on names that are not UTF-8
-  json["sha256"] = Sha256Of(json.dump(2, ' ', false, kReplace));
+  json["sha256"] = data::Sha256Of(json.dump(2, ' ', false, kReplace));
   return json.dump(2, ' ', false, kReplace) + "\n";
 }
 

@@ -81,7 +81,7 @@ struct PrecisionConfig {
 };
 
 struct RanksConfig {
-  std::string nproc_per_node = "";  // auto | N; empty: not said
+  std::string nproc_per_node;  // auto | N; empty: not said
   std::optional<int64_t> rank;
   std::optional<int64_t> world_size;
   std::optional<int64_t> local_rank;

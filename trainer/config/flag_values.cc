@@ -60,7 +60,7 @@ std::string Limits::Text() const {
 std::string Expected(Kind kind, const Limits& limits) {
   static const std::vector<std::string> kinds = {"true or false", "a whole number", "a finite number", "a text",
                                                  "three finite numbers with commas between them"};
-  const std::string range = limits.Text();
+  std::string range = limits.Text();
   if (!limits.choices.empty()) return range;
   return kinds[static_cast<size_t>(kind)] + (range.empty() ? "" : ", " + range);
 }

@@ -19,8 +19,8 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr int kGraceSeconds = 30;      // for ranks that stop in an orderly way
-constexpr long kFailureGraceMs = 800;  // for the others to notice and report by themselves
+constexpr int64_t kGraceMs = 30'000;      // for ranks that stop in an orderly way
+constexpr int64_t kFailureGraceMs = 800;  // for the others to notice and report by themselves
 constexpr int kPeerLost = static_cast<int>(ExitCode::kPeerLost);
 constexpr int kPreempted = static_cast<int>(ExitCode::kPreempted);
 
@@ -88,7 +88,7 @@ class Watch {
   void Note(int code) {
     if (code == 0) return;
     if (exit_code_ == 0 || exit_code_ == kPeerLost) exit_code_ = code;
-    const int64_t deadline = MonotonicMs() + (code == kPreempted ? kGraceSeconds * 1000 : kFailureGraceMs);
+    const int64_t deadline = MonotonicMs() + (code == kPreempted ? kGraceMs : kFailureGraceMs);
     if (deadline_ms_ == 0) deadline_ms_ = deadline;
   }
 

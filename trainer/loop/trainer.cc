@@ -108,7 +108,7 @@ report::RunResult Trainer::Run() {
   while (progress_.step < last_step) {
     const StepControl control = TrainStep();
     const bool last = progress_.step == last_step;
-    if (last || plan.ShouldLog(progress_.step)) LogStep();
+    if (plan.ShouldLog(progress_.step)) LogStep();
     if (plan.EndsEpoch(progress_.step)) FinishEpoch();
     if (control.stop && !last) {
       Save();

@@ -46,7 +46,9 @@ void InitializeLogging(int rank, int world_size, const std::string& log_director
     google::SetLogSymlink(google::GLOG_INFO, "");
   }
   const intptr_t shown_rank = world_size > 1 ? rank : -1;
-  google::InitGoogleLogging("dtrain", &WritePrefix, reinterpret_cast<void*>(shown_rank));
+  // glog hands one pointer through to the prefix: the number itself travels in it.
+  auto* shown_rank_or_none = reinterpret_cast<void*>(shown_rank);  // NOLINT(performance-no-int-to-ptr)
+  google::InitGoogleLogging("dtrain", &WritePrefix, shown_rank_or_none);
 }
 
 void LogInfo(const std::string& message) { LOG(INFO) << message; }

@@ -17,8 +17,8 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Sha256Test, MatchesTheStandardsExamples) {  // FIPS 180-4, as published by NIST
-  EXPECT_EQ(Sha256Of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-  EXPECT_EQ(Sha256Of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(data::Sha256Of(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+  EXPECT_EQ(data::Sha256Of("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
 }
 
 TEST(DurableFileTest, DigestsWhatItWrote) {
@@ -28,7 +28,7 @@ TEST(DurableFileTest, DigestsWhatItWrote) {
   file.Append("c");
   const FileDigest digest = file.Finish();
   EXPECT_EQ(digest.bytes, 3u);
-  EXPECT_EQ(digest.sha256, Sha256Of("abc"));
+  EXPECT_EQ(digest.sha256, data::Sha256Of("abc"));
   EXPECT_EQ(DigestOfFile(directory / "file").sha256, digest.sha256);
   EXPECT_EQ(ReadAll(directory / "file"), "abc");
 }

@@ -1,4 +1,5 @@
-#include "data/formats/sha256.h"
+// Over OpenSSL's EVP interface, which uses the CPU's SHA instructions where it has them.
+#include "data/sha256.h"
 
 #include <openssl/evp.h>
 
@@ -40,6 +41,12 @@ std::string Sha256::Hex() {
     hex += "0123456789abcdef"[byte & 15];
   }
   return hex;
+}
+
+std::string Sha256Of(std::string_view text) {
+  Sha256 hash;
+  hash.Update(text.data(), text.size());
+  return hash.Hex();
 }
 
 }  // namespace dtrain::data

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Runs clang-tidy (.clang-tidy) over the sources that include no torch header: a second a file, where torch takes half a
+# minute. With DTRAIN_LONG_TESTS=1 over all. Usage: tests/check_tidy.sh BUILD_DIR
+# Only version 14 (Debian 12, Ubuntu 22.04) is asked, since versions disagree; without it the check exits with 77, which
+# CTest counts as skipped.
+set -euo pipefail
+build=$(realpath "${1:?usage: tests/check_tidy.sh BUILD_DIR}")
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+tidy=
+for candidate in clang-tidy-14 clang-tidy; do
+  if command -v "$candidate" >/dev/null && "$candidate" --version | grep -q 'version 14\.'; then tidy=$candidate; break; fi
+done
+if [ -z "$tidy" ]; then
+  echo "skipped: clang-tidy 14 is not installed"
+  exit 77
+fi
+
+# CMake gives a file that includes torch the precompiled header; clang cannot read GCC's.
+database=$(mktemp -d)
+trap 'rm -rf "$database"' EXIT
+python3 - "$build/compile_commands.json" "$database/compile_commands.json" "${DTRAIN_LONG_TESTS:-0}" <<'PYTHON'
+import json, re, sys
+source, target, everything = sys.argv[1:]
+kept = []
+for entry in json.load(open(source)):
+    if "/tests/" in entry["file"] or entry["file"].endswith("torch_pch.cc") or "cmake_pch" in entry["file"]:
+        continue
+    if "cmake_pch" in entry["command"] and everything != "1":
+        continue
+    command = re.sub(r"-Winvalid-pch |-include \S*cmake_pch\.hxx ", "", entry["command"])
+    entry["command"] = re.sub(r"^.*?ccache ", "", command)
+    kept.append(entry)
+json.dump(kept, open(target, "w"))
+print("\n".join(entry["file"] for entry in kept))
+PYTHON
+python3 -c 'import json, sys; print("\n".join(e["file"] for e in json.load(open(sys.argv[1]))))' \
+  "$database/compile_commands.json" | xargs -P "$(nproc)" -n 4 "$tidy" --quiet -p "$database" 2>"$database/errors" ||
+  { grep -v 'warnings generated' "$database/errors" >&2; exit 1; }
