@@ -39,7 +39,7 @@ void NormalisePlanar(const uint8_t* from, int64_t pixels, const Table& table, fl
 
 at::Tensor Normalise(const at::Tensor& images, const Table& table, at::MemoryFormat format) {
   const int64_t count = images.size(0), height = images.size(1), width = images.size(2), pixels = height * width;
-  const at::Tensor source = images.contiguous();
+  const at::Tensor source = images.cpu().contiguous();
   at::Tensor result = at::empty({count, 3, height, width}, at::TensorOptions(at::kFloat).memory_format(format));
   const auto* from = source.const_data_ptr<uint8_t>();
   auto* to = result.mutable_data_ptr<float>();

@@ -5,7 +5,7 @@
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/problems.h"
-#include "trainer/distributed/device.h"
+#include "trainer/distributed/cuda_plugin.h"
 #include "trainer/failure.h"
 #include "trainer/launch/node_launcher.h"
 #include "trainer/loop/run.h"
@@ -26,7 +26,7 @@ int Main(int argc, char** argv, loop::RunContext& context) {
   const config::CommandLine command_line = config::ParseCommandLine(argc, argv);
   if (!command_line.answer.empty()) return std::puts(command_line.answer.c_str()), 0;
   context.config = command_line.config;
-  context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), distributed::NumDevices());
+  context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), distributed::CountGpus());
   config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
   if (context.config.run.print_config) return std::puts(config::ToJson(context.config).dump(2).c_str()), 0;
   if (context.config.run.dry_run) return loop::DryRun(context), 0;

@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include "trainer/distributed/cuda_plugin.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
 
@@ -43,7 +44,7 @@ void NamingLostPeers(const std::string& what, const std::function<void()>& colle
 
 Communicator::Communicator() = default;
 
-Communicator::Communicator(Rendezvous& rendezvous, double timeout_seconds)
+Communicator::Communicator(Rendezvous& rendezvous, at::Device device, double timeout_seconds)
     : rank_(rendezvous.launch().rank), world_size_(rendezvous.launch().world_size) {
   NamingLostPeers("the connection of all ranks", [&] {
     const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
@@ -54,6 +55,12 @@ Communicator::Communicator(Rendezvous& rendezvous, double timeout_seconds)
     group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, world_size_);
     group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
     group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+    if (device.is_cuda()) {
+      const auto nccl_store = c10::make_intrusive<c10d::PrefixStore>("nccl", rendezvous.store());
+      group_->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
+                         LoadCudaPlugin().make_nccl(nccl_store, rank_, world_size_, timeout_seconds));
+      group_->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
+    }
   });
 }
 

@@ -23,8 +23,8 @@ class Communicator {
  public:
   // One rank.
   Communicator();
-  // Several: meets the others through `rendezvous`, over Gloo between CPUs.
-  Communicator(Rendezvous& rendezvous, double timeout_seconds);
+  // Several: meets the others through `rendezvous`; CPU tensors travel over Gloo, those of a GPU over NCCL.
+  Communicator(Rendezvous& rendezvous, at::Device device, double timeout_seconds);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;

@@ -1,4 +1,4 @@
-// CUDA enters through a plugin that is loaded only where there is a GPU (see cuda/): without it this is the CPU.
+// CUDA enters through cuda_plugin.h and nowhere else.
 #include "trainer/distributed/device.h"
 
 #include <ATen/Parallel.h>
@@ -7,14 +7,26 @@
 #include <cstdlib>
 
 #include "data/loader.h"
+#include "trainer/distributed/cuda_plugin.h"
+#include "trainer/errors.h"
 
 namespace dtrain::distributed {
 
-int NumDevices() { return 0; }
-
-at::Device DeviceOf(const launch::Launch&) { return at::kCPU; }
+at::Device DeviceOf(const launch::Launch& launch, const std::string& backend) {
+  if (backend == "gloo") return at::kCPU;
+  const int gpus = CountGpus() > 0 ? LoadCudaPlugin().device_count() : 0;
+  if (gpus == 0 && backend != "nccl") return at::kCPU;
+  if (launch.local_rank >= gpus) {
+    throw UsageError("local rank " + std::to_string(launch.local_rank) + " has no GPU: this machine has " +
+                         std::to_string(gpus) + " that can be used",
+                     "lower --nproc_per_node, check CUDA_VISIBLE_DEVICES, or run on the CPU with --backend=gloo");
+  }
+  LoadCudaPlugin().set_device(launch.local_rank);
+  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(launch.local_rank));
+}
 
 std::string Describe(at::Device device) {
+  if (!device.is_cpu()) return device.str();
   return device.str() + " (" + std::to_string(at::get_num_threads()) + " threads)";
 }
 

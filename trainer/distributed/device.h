@@ -9,11 +9,9 @@
 
 namespace dtrain::distributed {
 
-// GPUs that this process can use; 0 in a build or on a machine without.
-int NumDevices();
-
-// The GPU of the local rank, or the CPU where there is none. Throws UsageError for more local ranks than GPUs.
-at::Device DeviceOf(const launch::Launch& launch);
+// The GPU of the local rank, which becomes the thread's current device; the CPU where there is none, or with
+// --backend=gloo. Throws UsageError for more local ranks than GPUs, and for --backend=nccl without any.
+at::Device DeviceOf(const launch::Launch& launch, const std::string& backend);
 
 // "cpu (2 threads)".
 std::string Describe(at::Device device);

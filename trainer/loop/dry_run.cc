@@ -59,7 +59,7 @@ void PrintAsText(const nlohmann::ordered_json& plan) {
 void DryRun(const RunContext& context) {
   const config::Config& config = context.config;
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
-  const at::Device device = distributed::DeviceOf(context.launch);
+  const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   json["device"] = device.str();
   json["model"] = config.model.name;
 

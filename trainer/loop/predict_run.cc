@@ -36,7 +36,7 @@ void Predict(const RunContext& context) {
     throw UsageError("--mode=predict runs on one rank", "leave out --nproc_per_node and the launcher");
   }
   distributed::UseShareOfCores(context.launch);
-  const at::Device device = distributed::DeviceOf(context.launch);
+  const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   const at::Tensor images = ReadImages(config.run.input);
   const auto model = MakeInferenceModel(config, ReadInferenceWeights(config), device);
   model->eval();

@@ -19,7 +19,7 @@ constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "run_
 
 Session::Session(const RunContext& run_context)
     : context(run_context),
-      device(distributed::DeviceOf(run_context.launch)),
+      device(distributed::DeviceOf(run_context.launch, run_context.config.ranks.backend)),
       run_directory(run_context.config.run.dir) {
   const launch::Launch& launch = context.launch;
   distributed::UseShareOfCores(launch);
@@ -48,7 +48,8 @@ void Session::Connect(const nlohmann::json& identity) {
   common.update(identity);
   common["build"] = DTRAIN_VERSION;
   rendezvous->Handshake(common.dump());
-  communicator = std::make_unique<distributed::Communicator>(*rendezvous, context.config.ranks.comm_timeout_seconds);
+  communicator =
+      std::make_unique<distributed::Communicator>(*rendezvous, device, context.config.ranks.comm_timeout_seconds);
 }
 
 void Session::Leave() {

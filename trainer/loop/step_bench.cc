@@ -45,7 +45,7 @@ std::string CpuName() {
 
 nlohmann::ordered_json BenchStep(const config::Config& config, const StepBenchOptions& options) {
   const launch::Launch alone;
-  const at::Device device = distributed::DeviceOf(alone);
+  const at::Device device = distributed::DeviceOf(alone, config.ranks.backend);
   const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
   const int64_t num_classes = config.model.num_classes > 0 ? config.model.num_classes : kDefaultClasses;
   const auto model = MakeModel(config, num_classes, device);

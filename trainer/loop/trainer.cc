@@ -142,8 +142,11 @@ Trainer::StepControl Trainer::TrainStep() {
   ++interval_steps_;
   if (reported_step_ != nullptr) *reported_step_ = progress_.step;
   interval_sums_ += sums.slice(0, 0, 2);
+  // On a GPU reading these waits for the device, which only a step that is logged does anyway.
+  const bool readable = parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step);
   if (!parts_.communicator.is_alone()) {
-    control = {sums[kStopRequests].item<float>() > 0, sums[kSaveRequests].item<float>() > 0};
+    control = StepControl{};
+    if (readable) control = {sums[kStopRequests].item<float>() > 0, sums[kSaveRequests].item<float>() > 0};
   }
   return control;
 }

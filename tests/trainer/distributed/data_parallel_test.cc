@@ -41,7 +41,7 @@ void RunConnected(int world_size, const std::function<void(int, Communicator&)>&
   RunRanks(world_size, [&](int rank) {
     Rendezvous rendezvous(LaunchOf(rank, world_size, port.port), rank == 0 ? port.fd : -1, kTimeoutSeconds);
     rendezvous.Handshake("{}");
-    Communicator communicator(rendezvous, kTimeoutSeconds);
+    Communicator communicator(rendezvous, at::kCPU, kTimeoutSeconds);
     body(rank, communicator);
     rendezvous.Leave();
   });
