@@ -5,6 +5,7 @@
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/problems.h"
+#include "trainer/config/resolve.h"
 #include "trainer/distributed/cuda_plugin.h"
 #include "trainer/failure.h"
 #include "trainer/launch/node_launcher.h"
@@ -28,6 +29,7 @@ int Main(int argc, char** argv, loop::RunContext& context) {
   context.config = command_line.config;
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), distributed::CountGpus());
   config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
+  config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return std::puts(config::ToJson(context.config).dump(2).c_str()), 0;
   if (context.config.run.dry_run) return loop::DryRun(context), 0;
   if (context.launch.spawns > 0) {

@@ -29,7 +29,10 @@ std::string NearestName(const std::string& name, const std::vector<std::string>&
   std::string nearest;
   for (const std::string& candidate : candidates) {
     const int distance = EditDistance(name, candidate);
-    if (distance < best) {
+    // Of equally near names the one of the same length: swapped or mistyped letters are likelier than missing ones.
+    const bool fits_better =
+        distance == best && !nearest.empty() && nearest.size() != name.size() && candidate.size() == name.size();
+    if (distance < best || fits_better) {
       best = distance;
       nearest = candidate;
     }

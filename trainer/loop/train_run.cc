@@ -48,8 +48,7 @@ struct FirstRank {
     report::RemoveErrorFiles(files.root);
     store.RemoveLeftovers();
     restored = FindCheckpoint(context.config.run.resume, store);
-    config::Config resolved = context.config;
-    report::WriteTextFile(files.config_json, config::ToJson(resolved).dump(2) + "\n");
+    report::WriteTextFile(files.config_json, config::ToJson(context.config).dump(2) + "\n");
     checkpoint::AsyncWriterOptions options;
     options.keep_checkpoints = context.config.run.keep_checkpoints;
     options.model_metadata = {{"format", "pt"}};

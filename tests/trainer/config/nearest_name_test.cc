@@ -20,6 +20,7 @@ TEST(NearestName, FindsTheNearestOrNone) {
   EXPECT_EQ(NearestName("btach_size", names), "batch_size");
   EXPECT_EQ(NearestName("batchsize", names), "batch_size");
   EXPECT_EQ(NearestName("lrr", names), "lr");
+  EXPECT_EQ(NearestName("modle", {"mode", "model"}), "model");  // swapped letters rather than one too many
   EXPECT_EQ(NearestName("optimizer", names), "");
   EXPECT_EQ(NearestName("", names), "");
   EXPECT_EQ(NearestName("x", {}), "");
