@@ -70,6 +70,7 @@ def test_metrics_have_the_documented_keys_in_order(finished):
 
 def test_result_agrees_with_the_final_line_and_the_metrics(finished):
     folder, outcome = finished
+    assert (folder / "result.json").read_text(encoding="utf-8").endswith("\n}\n")
     result = load_json(folder / "result.json")
     assert list(result) == ["val_top1", "val_top5", "val_loss", "step", "epoch", "seconds", "samples_seen",
                             "world_size", "images_per_second"]

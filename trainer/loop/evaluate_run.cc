@@ -48,7 +48,7 @@ void EvaluateOnly(const RunContext& context) {
   const report::RunDirectory files(session.run_directory);
   if (!session.run_directory.empty() && !std::filesystem::exists(files.root / "checkpoints")) {
     report::PrepareRunDirectory(files);
-    report::WriteTextFile(files.result_json, report::ResultJson(result) + "\n");
+    report::WriteTextFile(files.result_json, report::ResultJson(result));
   }
   if (config.report.log_format == "json") std::printf("%s\n", report::JsonLine(*result.validation).c_str());
   std::printf("%s\n", report::FinalLine(result).c_str());

@@ -33,7 +33,7 @@ void Reporter::Epoch(const report::EpochPoint& point) {
 }
 
 void Reporter::Finish(const report::RunResult& result) {
-  if (files_) report::WriteTextFile(files_->result_json, report::ResultJson(result) + "\n");
+  if (files_) report::WriteTextFile(files_->result_json, report::ResultJson(result));
   console_->Finish(result);
 }
 

@@ -41,21 +41,28 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, ch
   return checkpoint::Load(*found);
 }
 
+// Before anything else, so that each attempt's failure is reported, and only in a directory that is its own.
+void TakeRunDirectory(const RunContext& context, const report::RunDirectory& files,
+                      std::optional<checkpoint::RunLock>& lock) {
+  context.status->run_directory.clear();
+  report::PrepareRunDirectory(files);
+  lock.emplace(files.root);
+  context.status->run_directory = files.root.string();
+  if (!lock->warning().empty()) report::LogWarning(lock->warning());
+  report::RemoveErrorFiles(files.root);
+}
+
 // Rank 0's part: the files of the run, which nobody else writes.
 struct FirstRank {
-  FirstRank(const RunContext& context, const report::RunDirectory& files) : lock(files.root), store(files.root) {
-    if (!lock.warning().empty()) report::LogWarning(lock.warning());
-    report::RemoveErrorFiles(files.root);
+  FirstRank(const RunContext& context, const report::RunDirectory& files) : store(files.root) {
     store.RemoveLeftovers();
     restored = FindCheckpoint(context.config.run.resume, store);
-    report::WriteTextFile(files.config_json, config::ToJson(context.config).dump(2) + "\n");
     checkpoint::AsyncWriterOptions options;
     options.keep_checkpoints = context.config.run.keep_checkpoints;
     options.model_metadata = {{"format", "pt"}};
     options.warn = [](const std::string& message) { report::LogWarning(message); };
     writer = std::make_unique<checkpoint::AsyncWriter>(store, options);
   }
-  checkpoint::RunLock lock;
   checkpoint::Store store;
   std::optional<checkpoint::Snapshot> restored;
   std::unique_ptr<checkpoint::AsyncWriter> writer;
@@ -96,7 +103,8 @@ void Train(const RunContext& context) {
   const config::Config& config = context.config;
   const bool is_first = context.launch.rank == 0;
   const report::RunDirectory files(session.run_directory);
-  if (is_first) report::PrepareRunDirectory(files);
+  std::optional<checkpoint::RunLock> lock;
+  if (is_first) TakeRunDirectory(context, files, lock);
 
   const DataSets data = OpenDataSets(config);
   const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size);
@@ -111,6 +119,7 @@ void Train(const RunContext& context) {
   }
   const Progress progress =
       SharedProgress(session, first ? &*first : nullptr, identity, config.data.allow_dataset_change);
+  if (is_first) report::WriteTextFile(files.config_json, config::ToJson(config).dump(2) + "\n");
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
     ApplyInitialWeights(ReadInitialWeights(config.model), config.model, *model);
   }

@@ -87,41 +87,49 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
 
 report::RunResult Trainer::Run() {
   const Plan& plan = parts_.plan;
-  const int64_t first_step = progress_.step;
-  const int64_t limit = parts_.config.run.limit_train_steps;
-  const int64_t last_step = limit > 0 ? std::min(plan.total_steps, first_step + limit) : plan.total_steps;
+  const int64_t first_step = progress_.step, last_step = LastStep();
   const auto start = interval_start_ = epoch_start_ = last_save_ = Clock::now();
-
-  // A stop can fall between an epoch's end and its evaluation: that is made up for here.
-  const bool evaluation_missed = progress_.step > 0 && plan.ShouldEvaluate(progress_.step) &&
-                                 (!progress_.validation || progress_.validation->step < progress_.step);
-  if (evaluation_missed) EvaluateNow();
-
-  if (progress_.step < last_step) {
-    loader_ =
-        std::make_unique<data::Loader>(*parts_.data.train->source, *parts_.data.train->decoder, TrainBatches(),
-                                       data::LoaderOptions{.decode_threads = parts_.config.data.workers,
-                                                           .prefetch_batches = parts_.config.data.prefetch_batches,
-                                                           .seed = parts_.config.batch.seed},
-                                       &train_quarantine_);
-  }
+  if (EvaluationWasMissed()) EvaluateNow();
+  if (progress_.step < last_step) StartLoader();
   while (progress_.step < last_step) {
     const StepControl control = TrainStep();
     const bool last = progress_.step == last_step;
     if (plan.ShouldLog(progress_.step)) LogStep();
     if (plan.EndsEpoch(progress_.step)) FinishEpoch();
-    if (control.stop && !last) {
-      Save();
-      if (writer_ != nullptr) writer_->Wait();
-      throw Preempted("stopped at step " + std::to_string(progress_.step) + " after a clean save",
-                      "run the same command again to go on");
-    }
+    if (control.stop && !last) SaveAndStop();
     if (last || plan.ShouldEvaluate(progress_.step)) EvaluateNow();
     if (last || control.save || plan.ShouldSave(progress_.step)) Save();
   }
   loader_.reset();
   if (writer_ != nullptr) writer_->Wait();
   return Result(start, first_step);
+}
+
+int64_t Trainer::LastStep() const {
+  const int64_t limit = parts_.config.run.limit_train_steps;
+  return limit > 0 ? std::min(parts_.plan.total_steps, progress_.step + limit) : parts_.plan.total_steps;
+}
+
+// A stop can fall between the end of an epoch and its evaluation.
+bool Trainer::EvaluationWasMissed() const {
+  const bool evaluated = progress_.validation && progress_.validation->step == progress_.step;
+  return progress_.step > 0 && parts_.plan.ShouldEvaluate(progress_.step) && !evaluated;
+}
+
+void Trainer::StartLoader() {
+  const DataSplit& train = *parts_.data.train;
+  loader_ = std::make_unique<data::Loader>(*train.source, *train.decoder, TrainBatches(),
+                                           data::LoaderOptions{.decode_threads = parts_.config.data.workers,
+                                                               .prefetch_batches = parts_.config.data.prefetch_batches,
+                                                               .seed = parts_.config.batch.seed},
+                                           &train_quarantine_);
+}
+
+void Trainer::SaveAndStop() {
+  Save();
+  if (writer_ != nullptr) writer_->Wait();
+  throw Preempted("stopped at step " + std::to_string(progress_.step) + " after a clean save",
+                  "run the same command again to go on");
 }
 
 Trainer::StepControl Trainer::TrainStep() {

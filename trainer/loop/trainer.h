@@ -59,6 +59,10 @@ class Trainer {
     bool save = false;  // --save_every_seconds
   };
 
+  int64_t LastStep() const;  // of this run of the program
+  bool EvaluationWasMissed() const;
+  void StartLoader();
+  [[noreturn]] void SaveAndStop();
   StepControl TrainStep();
   void RunMicroStep(int64_t micro_step, at::Tensor& sums);
   void UpdateParameters();

@@ -1,0 +1,255 @@
+"""Mistakes and damage: each ends with its exit code and one message that says what, where and what to do."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors.numpy import load_file, save_file
+
+from command import TINY, load_json, losses, run, sha256
+
+NOISE = ("Traceback", "Aborted", "core dumped", "terminate called", "Exception raised from", "frame #", "what():")
+
+
+def failure(code: int, *flags, **options):
+    """Runs, and checks what every failure has in common; returns the message."""
+    outcome = run(*flags, check=code, **options)
+    assert outcome.stderr.count("dtrain failed (") == 1, outcome
+    assert f"exit code {code})" in outcome.stderr, outcome
+    assert not any(part in outcome.stderr + outcome.stdout for part in NOISE), outcome
+    return outcome.stderr
+
+
+def refused_training(code: int, run_dir, *flags):
+    """The same for a training that got as far as its run directory: error.json says what stderr says."""
+    message = failure(code, *TINY, "--max_steps=2", f"--run_dir={run_dir}", *flags)
+    error = load_json(run_dir / "error.json")
+    assert error["exit_code"] == code
+    assert error["message"] in message and error["hint"] in message and error["hint"]
+    assert error["rank"] == 0
+    assert not (run_dir / "result.json").exists() and not (run_dir / "model.safetensors").exists()
+    return message
+
+
+# ---- The command line (before a run directory exists) ----------------------------------------------------------------
+
+USAGE = {
+    "no data": (["--model=resnet18"], ["--data_dir"]),
+    "batch of nothing": (["--batch_size=0"], ["--batch_size=0", "1 to 1000000"]),
+    "negative batch": (["--batch_size=-4"], ["--batch_size=-4"]),
+    "sizes that disagree": (["--batch_size=8", "--grad_accum_steps=2", "--global_batch_size=24"],
+                            ["--global_batch_size=24", "16"]),
+    "warmup longer than the run, in steps": (["--warmup_steps=11", "--max_steps=10"], ["--warmup_steps=11", "10"]),
+    "warmup longer than the run, in epochs": (["--warmup_epochs=5", "--epochs=2"], ["--warmup_epochs=5", "2"]),
+    "unknown model": (["--model=resnet81"], ["--model=resnet81", "resnet18"]),
+    "unknown flag": (["--batchsize=4"], ["--batchsize: no such flag", "--batch_size"]),
+    "unknown word": (["--lr_schedule=cosin"], ["--lr_schedule=cosin", "cosine"]),
+    "not a number": (["--lr=fast"], ["--lr=fast", "number"]),
+    "no value": (["--epochs"], ["--epochs: a value is missing"]),
+    "not a flag": (["resnet50"], ["'resnet50' is no flag"]),
+    "predict without files": (["--mode=predict"], ["--input", "--output"]),
+    "half of the ranks' flags": (["--rank=0"], ["--world_size"]),
+}
+
+
+@pytest.mark.parametrize("name", USAGE)
+def test_usage(few_images, tmp_path, name):
+    flags, parts = USAGE[name]
+    given = [] if name == "no data" else [f"--data_dir={few_images}"]
+    message = failure(2, *given, *flags, cwd=tmp_path)
+    for part in parts:
+        assert part in message
+    assert not (tmp_path / "runs").exists()
+
+
+def test_all_mistakes_are_listed_at_once(few_images):
+    message = failure(2, f"--data_dir={few_images}", "--batch_size=0", "--lr=-1", "--model=resnet81", "--epochs=0",
+                      "--precision=fp15")
+    for part in ("--batch_size=0", "--lr=-1", "--model=resnet81", "--epochs=0", "--precision=fp15"):
+        assert part in message
+    message = failure(2, "--batchsize=4", "--learning=1", "--epochs=many")
+    for part in ("--batchsize", "--learning", "--epochs=many"):
+        assert part in message
+
+
+# ---- Data ------------------------------------------------------------------------------------------------------------
+
+
+def test_missing_and_empty_data(tmp_path, run_dir):
+    """Twice in one run directory: error.json is about the last attempt."""
+    assert str(tmp_path / "none") in refused_training(3, run_dir, f"--data_dir={tmp_path / 'none'}")
+    (tmp_path / "empty").mkdir()
+    assert str(tmp_path / "empty") in refused_training(3, run_dir, f"--data_dir={tmp_path / 'empty'}")
+
+
+@pytest.mark.parametrize("split, other", [("train", "val"), ("val", "train")])
+def test_a_class_in_one_split_only_is_named(own_images, run_dir, split, other):
+    shutil.rmtree(own_images / other / "red")
+    message = refused_training(3, run_dir, f"--data_dir={own_images}")
+    assert f"only in {split}: red" in message
+
+
+def test_fewer_classes_than_the_data_has(few_images, run_dir):
+    message = refused_training(3, run_dir, f"--data_dir={few_images}", "--num_classes=3")
+    assert "4 classes" in message and "--num_classes=3" in message
+
+
+def test_fewer_samples_than_a_batch(few_images, run_dir):
+    message = refused_training(2, run_dir, f"--data_dir={few_images}", "--epochs=1", "--batch_size=64")
+    assert "40 training samples" in message and "64" in message
+
+
+def test_a_bad_tensor_file(tmp_path, run_dir):
+    path = tmp_path / "data.safetensors"
+    save_file({"images": np.zeros((4, 3, 32, 32), np.float32)}, path)
+    assert "labels" in refused_training(3, run_dir, f"--data_dir={path}")
+    path.write_bytes(path.read_bytes()[:1000])
+    assert str(path) in refused_training(3, run_dir, f"--data_dir={path}")
+
+
+# ---- Bad images ------------------------------------------------------------------------------------------------------
+
+
+def spoil(data) -> list:
+    """Three unreadable training images: cut, text, and one whose header promises what nobody can hold."""
+    cut = data / "train" / "blue" / "003.jpg"
+    cut.write_bytes(cut.read_bytes()[:-200])
+    text = data / "train" / "red" / "005.jpg"
+    text.write_text("not an image", encoding="utf-8")
+    huge = data / "train" / "green" / "007.jpg"
+    content = bytearray(huge.read_bytes())
+    frame = content.index(b"\xff\xc0")
+    content[frame + 5:frame + 9] = b"\xff\xdc\xff\xdc"  # 65,500 × 65,500
+    huge.write_bytes(content)
+    return [cut, huge, text]
+
+
+def test_bad_images_within_the_budget_are_replaced(own_images, tmp_path):
+    bad = spoil(own_images)
+    weights = []
+    for name, workers in (("a", 1), ("b", 2), ("c", 7)):
+        folder = tmp_path / name
+        outcome = run(*TINY, f"--data_dir={own_images}", "--epochs=1.5", "--max_bad_records=0.1",
+                      f"--workers={workers}", f"--run_dir={folder}")
+        lines = [json.loads(line) for line in (folder / "quarantine.jsonl").read_text(encoding="utf-8").splitlines()]
+        assert sorted(line["location"] for line in lines) == sorted(map(str, bad))  # each once
+        assert all(line["split"] == "train" and line["reason"] for line in lines)
+        for path in bad:
+            assert str(path) in outcome.stderr
+        weights.append((sha256(folder / "model.safetensors"), losses(folder)))
+        shutil.rmtree(folder)
+    assert weights[0] == weights[1] == weights[2]
+
+
+def test_over_the_budget(own_images, run_dir):
+    spoil(own_images)
+    message = refused_training(3, run_dir, f"--data_dir={own_images}", "--max_bad_records=0.05", "--epochs=1")
+    assert "--max_bad_records" in message
+
+
+def test_strict_data(own_images, run_dir):
+    bad = spoil(own_images)
+    message = refused_training(3, run_dir, f"--data_dir={own_images}", "--max_bad_records=1", "--strict_data",
+                               "--epochs=1")
+    assert any(str(path) in message for path in bad)
+
+
+def test_bad_validation_images_are_left_out(own_images, run_dir):
+    path = own_images / "val" / "red" / "000.jpg"
+    path.write_bytes(b"")
+    run(*TINY, f"--data_dir={own_images}", "--max_steps=1", "--max_bad_records=0.2", f"--run_dir={run_dir}")
+    top1 = load_json(run_dir / "result.json")["val_top1"]
+    assert top1 * 7 / 100 == pytest.approx(round(top1 * 7 / 100))  # 7 of 8 count
+    assert str(path) in (run_dir / "quarantine.jsonl").read_text(encoding="utf-8")
+
+
+# ---- Weights ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def weights(few_images, module_dir):
+    run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={module_dir / 'weights'}")
+    return module_dir / "weights" / "model.safetensors"
+
+
+def test_missing_weights(few_images, tmp_path, run_dir):
+    message = refused_training(2, run_dir, f"--data_dir={few_images}", f"--init_weights={tmp_path / 'none'}")
+    assert f"--init_weights={tmp_path / 'none'}" in message
+
+
+@pytest.mark.parametrize("damage", ["cut", "no header", "huge header", "text"])
+def test_damaged_weights(few_images, weights, tmp_path, run_dir, damage):
+    path = tmp_path / "damaged.safetensors"
+    content = weights.read_bytes()
+    path.write_bytes({"cut": content[:-1], "no header": content[:4], "text": b"no weights at all",
+                      "huge header": (2**62).to_bytes(8, "little") + content[8:]}[damage])
+    assert str(path) in refused_training(3, run_dir, f"--data_dir={few_images}", f"--init_weights={path}")
+
+
+def test_weights_that_do_not_fit_are_listed(few_images, weights, tmp_path, run_dir):
+    tensors = load_file(weights)
+    tensors["fc.weight"] = np.zeros((7, 512), np.float32)
+    del tensors["bn1.weight"]
+    tensors["surplus"] = np.zeros(1, np.float32)
+    path = tmp_path / "other.safetensors"
+    save_file(tensors, path)
+    flags = (f"--data_dir={few_images}", f"--init_weights={path}")
+    message = refused_training(2, run_dir, *flags)
+    for part in ("missing: bn1.weight", "fc.weight [7, 512] for [4, 512]", "not in the model: surplus"):
+        assert part in message
+    outcome = run(*TINY, "--max_steps=1", f"--run_dir={run_dir}", *flags, "--nostrict_weights")
+    assert "does not fit" in outcome.stderr
+    assert not (run_dir / "error.json").exists()  # the earlier failure's
+
+
+# ---- Places that cannot be written -----------------------------------------------------------------------------------
+
+
+def test_a_file_in_the_place_of_the_run_directory(few_images, tmp_path):
+    path = tmp_path / "run"
+    path.write_text("a file", encoding="utf-8")
+    message = failure(5, *TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={path}")
+    assert str(path) in message
+    assert path.read_text(encoding="utf-8") == "a file"
+
+
+# ---- Other modes -----------------------------------------------------------------------------------------------------
+
+
+def test_predict_on_what_is_no_input(weights, tmp_path):
+    flags = ("--mode=predict", "--model=resnet18", f"--init_weights={weights}", f"--output={tmp_path / 'out'}")
+    path = tmp_path / "in.safetensors"
+    assert str(path) in failure(2, *flags, f"--input={path}")
+    save_file({"pictures": np.zeros((1, 3, 32, 32), np.float32)}, path)
+    assert "no tensor images" in failure(3, *flags, f"--input={path}")
+    save_file({"images": np.zeros((1, 32, 32, 3), np.uint8)}, path)
+    assert "float32" in failure(3, *flags, f"--input={path}")
+    assert not (tmp_path / "out").exists()
+
+
+def test_eval_without_weights(few_images):
+    assert "--init_weights" in failure(2, "--mode=eval", f"--data_dir={few_images}", *TINY)
+
+
+def test_divergence_is_not_saved(few_images, run_dir):
+    """The weights of the checkpoint before stay the last."""
+    path = run_dir.parent / "data.safetensors"
+    images = np.random.default_rng(1).standard_normal((32, 3, 32, 32)).astype(np.float32)
+    images[20] = np.nan
+    save_file({"images": images, "labels": np.arange(32) % 4}, path)
+    message = failure(6, *TINY, f"--data_dir={path}", "--batch_size=8", "--epochs=1", "--shuffle=none",
+                      "--save_every_epochs=0.25", f"--run_dir={run_dir}")
+    assert "not finite by step 3" in message and "--lr" in message
+    assert (run_dir / "latest").read_text(encoding="utf-8") == "checkpoints/step-000000002\n"
+    assert all(np.isfinite(tensor).all() for tensor in load_file(run_dir / "model.safetensors").values())
+    assert load_json(run_dir / "error.json")["exit_code"] == 6
+
+
+def test_a_grey_and_a_cmyk_image_are_no_damage(own_images, run_dir):
+    for name, mode in (("000.jpg", "L"), ("001.jpg", "CMYK")):
+        path = own_images / "train" / "red" / name
+        Image.open(path).convert(mode).save(path)
+    run(*TINY, f"--data_dir={own_images}", "--epochs=1", "--strict_data", f"--run_dir={run_dir}")
+    assert not (run_dir / "quarantine.jsonl").exists()

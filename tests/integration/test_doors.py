@@ -1,0 +1,119 @@
+"""What other programs read: the dry run, the printed configuration, the help, flag files, the benchmark's JSON."""
+
+import json
+import re
+
+import pytest
+
+from command import BENCH, run
+
+PLAN_KEYS = {"launcher", "rank", "world_size", "local_rank", "local_world_size", "nnodes", "node_rank", "master_addr",
+             "master_port", "spawns", "device", "model", "parameters", "train_samples", "val_samples", "batch_size",
+             "grad_accum_steps", "global_batch_size", "steps_per_epoch", "total_steps", "warmup_steps", "lr_peak"}
+
+
+def plan(*flags, **options) -> dict:
+    (line,) = run("--dry_run", "--log_format=json", *flags, **options).lines
+    return json.loads(line)
+
+
+@pytest.fixture
+def flags(images):
+    return (f"--data_dir={images}", "--model=resnet18", "--batch_size=6", "--grad_accum_steps=2", "--epochs=9",
+            "--warmup_epochs=1.5", "--lr=0.2", "--lr_base_batch=48")
+
+
+def test_the_plan_of_one_rank(flags, tmp_path):
+    found = plan(*flags, cwd=tmp_path)
+    assert PLAN_KEYS <= set(found)
+    expected = {"launcher": "single", "rank": 0, "world_size": 1, "local_rank": 0, "local_world_size": 1, "nnodes": 1,
+                "node_rank": 0, "spawns": 0, "model": "resnet18", "train_samples": 160, "val_samples": 40,
+                "batch_size": 6, "grad_accum_steps": 2, "global_batch_size": 12, "total_steps": 120,
+                "warmup_steps": 20, "parameters": 11_178_564}  # 11,689,512 − 996 × 513 of the classifier
+    assert {key: found[key] for key in expected} == expected
+    assert found["steps_per_epoch"] == pytest.approx(160 / 12)
+    assert found["lr_peak"] == pytest.approx(0.2 * 12 / 48)
+    assert list(tmp_path.iterdir()) == []  # nothing is run, nothing is written
+
+
+def test_the_plan_of_local_ranks(flags):
+    found = plan(*flags, "--nproc_per_node=4")
+    expected = {"launcher": "single", "world_size": 4, "local_world_size": 4, "spawns": 4, "global_batch_size": 48,
+                "total_steps": 30, "warmup_steps": 5}
+    assert {key: found[key] for key in expected} == expected
+    assert found["lr_peak"] == pytest.approx(0.2)
+
+
+def test_the_plan_under_torchrun(flags):
+    variables = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "1",
+                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
+    found = plan(*flags, env=variables)
+    expected = {"launcher": "torchrun", "rank": 5, "local_rank": 1, "world_size": 8, "local_world_size": 4,
+                "nnodes": 2, "node_rank": 1, "master_addr": "127.0.0.1", "master_port": 29500, "spawns": 0,
+                "global_batch_size": 96, "total_steps": 15}
+    assert {key: found[key] for key in expected} == expected
+
+
+def test_the_plan_derives_batch_sizes(images):
+    found = plan(f"--data_dir={images}", "--batch_size=4", "--global_batch_size=32", "--max_steps=7")
+    assert (found["batch_size"], found["grad_accum_steps"], found["global_batch_size"]) == (4, 8, 32)
+    assert (found["total_steps"], found["steps_per_epoch"]) == (7, 5)
+
+
+def test_a_plan_that_cannot_work(images, tmp_path):
+    run("--dry_run", f"--data_dir={images}", "--batch_size=0", check=2)
+    run("--dry_run", f"--data_dir={tmp_path / 'none'}", check=3)
+    run("--dry_run", f"--data_dir={images}", f"--init_weights={tmp_path / 'none'}", check=2)
+
+
+def test_the_plan_as_text(flags):
+    outcome = run("--dry_run", *flags)
+    assert re.search(r"^global_batch_size\s+12$", outcome.stdout, re.MULTILINE)
+    assert re.search(r"^model\s+resnet18$", outcome.stdout, re.MULTILINE)
+
+
+def flags_in_help() -> set:
+    return set(re.findall(r"^\s*--(?:\[no\])?(\w+)", run("--help").stdout, re.MULTILINE))
+
+
+def test_print_config_needs_no_data():
+    found = json.loads(run("--print_config", "--data_dir=/none", "--lr=0.25", "--nesterov", "--batch-size", "8",
+                           "--mean=0.1,0.2,0.3").stdout)
+    assert (found["data_dir"], found["lr"], found["nesterov"], found["batch_size"]) == ("/none", 0.25, True, 8)
+    assert found["mean"] == [0.1, 0.2, 0.3]
+    assert set(found) <= flags_in_help() and len(found) > 50
+
+
+def test_help_is_grouped_and_complete():
+    outcome = run("--help")
+    assert outcome.stderr == ""
+    groups = [line for line in outcome.lines if re.fullmatch(r"[A-Z][\w ,]*:?", line)]
+    assert len(groups) >= 8, outcome
+    names = flags_in_help()
+    assert {"mode", "data_dir", "image_size", "model", "batch_size", "lr", "lr_schedule", "precision",
+            "nproc_per_node", "run_dir", "log_format"} <= names
+    assert run("--help", "--no_such_flag").code == 0
+
+
+def test_flagfile(images, tmp_path):
+    recipe = tmp_path / "small.flags"
+    recipe.write_text("# a recipe\n--model=resnet34\n--batch_size=5\n\n--epochs=2\n", encoding="utf-8")
+    found = plan(f"--flagfile={recipe}", f"--data_dir={images}", "--epochs=1")
+    assert (found["model"], found["batch_size"], found["total_steps"]) == ("resnet34", 5, 32)  # the later one counts
+    recipe.write_text("--model=resnet34\n--bathc_size=5\n", encoding="utf-8")
+    outcome = run(f"--flagfile={recipe}", f"--data_dir={images}", check=2)
+    assert "small.flags" in outcome.stderr and "--batch_size" in outcome.stderr
+    assert "none.flags" in run(f"--flagfile={tmp_path / 'none.flags'}", check=2).stderr
+
+
+def test_bench_step():
+    outcome = run("step", "--model=resnet18", "--image_size=32", "--batch_size=4", "--steps=3", "--warmup=1", "--json",
+                  "--num_classes=10", program=BENCH)
+    found = json.loads(outcome.last_line)
+    assert (found["model"], found["image_size"], found["batch_size"], found["steps"]) == ("resnet18", 32, 4, 3)
+    assert found["images_per_second"] == pytest.approx(4 / (found["step_milliseconds"] / 1000))
+    # 1.8 G multiply-adds at 224 px: 37 M at 32 px; two operations each, three passes.
+    seconds = found["step_milliseconds"] / 1000
+    assert found["achieved_tflops"] * 1e12 * seconds / 4 == pytest.approx(6 * 37e6, rel=0.05)
+    assert found["cpu"] and found["torch"] and found["cores"] >= 1
+    assert "did you mean step?" in run("stpe", program=BENCH, check=2).stderr

@@ -1,0 +1,195 @@
+"""Several ranks: the same numbers as one, whoever starts them; and when one is lost, none stays behind."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from command import MAIN, TINY, Background, load_json, losses, metrics, run, sha256, wait_until
+
+GENTLE = (*TINY, "--lr=0.0005", "--max_steps=3")
+ENDLESS = (*TINY, "--epochs=1000", "--save_every_epochs=0", "--comm_timeout=20", "--init_timeout=20")
+TORCHRUN = Path(sys.executable).parent / "torchrun"
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def values(run_dir) -> list[float]:
+    return [loss for _, loss in losses(run_dir)]
+
+
+@pytest.fixture(scope="module")
+def two_ranks(few_images, module_dir):
+    """The run directory of a plain run on two ranks."""
+    folder = module_dir / "two_ranks"
+    run(*GENTLE, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2", f"--run_dir={folder}",
+        threads=None)
+    return folder
+
+
+# ---- Numbers ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world", [2, 4])
+def test_synchronised_statistics_make_ranks_equal_one(few_images, tmp_path, world):
+    flags = (*GENTLE, f"--data_dir={few_images}", "--augment=basic")
+    run(*flags, f"--run_dir={tmp_path / 'one'}")
+    outcome = run(*flags, "--sync_bn", f"--batch_size={16 // world}", f"--nproc_per_node={world}",
+                  f"--run_dir={tmp_path / 'several'}")
+    assert f"{world} ranks" in outcome.stdout
+    assert values(tmp_path / "several") == pytest.approx(values(tmp_path / "one"), rel=1e-4)
+    one, several = (metrics(tmp_path / name, "val")[-1]["loss"] for name in ("one", "several"))
+    assert several == pytest.approx(one, rel=1e-3)  # the running statistics are the same, too
+    assert load_json(tmp_path / "several" / "result.json")["world_size"] == world
+
+
+def test_without_synchronised_statistics_two_ranks_learn_as_well(images, run_dir):
+    run(*TINY, f"--data_dir={images}", "--lr=0.02", "--batch_size=8", "--epochs=2", "--nproc_per_node=2",
+        f"--run_dir={run_dir}")
+    assert load_json(run_dir / "result.json")["val_top1"] >= 60  # chance: 25
+    assert [path.name for path in run_dir.glob("logs/*")] in ([], ["rank-0.log", "rank-1.log"])
+    assert not list(run_dir.glob("error*"))
+
+
+def test_evaluation_counts_every_sample_once_whatever_the_ranks(images, two_ranks):
+    """40 samples in batches of 7: unequal shares, short last batches."""
+    flags = ("--mode=eval", f"--data_dir={images}", f"--init_weights={two_ranks / 'model.safetensors'}", *TINY,
+             "--batch_size=7", "--log_format=json")
+    points = [json.loads(run(*flags, f"--nproc_per_node={world}").lines[0]) for world in (1, 2, 3, 4)]
+    assert points[0]["top1"] * 40 / 100 == pytest.approx(round(points[0]["top1"] * 40 / 100))
+    for point in points[1:]:
+        assert (point["top1"], point["top5"]) == (points[0]["top1"], points[0]["top5"])
+        assert point["loss"] == pytest.approx(points[0]["loss"], rel=1e-6)  # batches are cut differently
+
+
+# ---- Who starts them -------------------------------------------------------------------------------------------------
+
+
+def test_torchrun(few_images, two_ranks, run_dir):
+    pytest.importorskip("torch", reason="torchrun comes with torch")
+    if not TORCHRUN.exists():
+        pytest.skip(f"{TORCHRUN} is not installed")
+    outcome = run("--no-python", "--nproc-per-node", "2", "--master-port", free_port(), MAIN, *GENTLE,
+                  f"--data_dir={few_images}", "--batch_size=8", f"--run_dir={run_dir}", program=TORCHRUN, threads=None)
+    assert outcome.last_line.startswith("val_top1=")
+    assert losses(run_dir) == losses(two_ranks)
+    assert sha256(run_dir / "model.safetensors") == sha256(two_ranks / "model.safetensors")
+
+
+def explicit(rank: int, port: int, *flags) -> Background:
+    return Background(*flags, f"--rank={rank}", "--world_size=2", "--master_addr=127.0.0.1", f"--master_port={port}",
+                      "--init_timeout=30", threads=None)
+
+
+def test_explicit_ranks(few_images, two_ranks, run_dir):
+    flags = (*GENTLE, f"--data_dir={few_images}", "--batch_size=8", f"--run_dir={run_dir}")
+    port = free_port()
+    with explicit(1, port, *flags) as second, explicit(0, port, *flags) as first:
+        outcomes = first.wait(), second.wait()
+    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
+    assert outcomes[0].last_line.startswith("val_top1=") and outcomes[1].stdout == ""  # one speaks
+    assert losses(run_dir) == losses(two_ranks)
+
+
+def differing_pair(few_images, run_dir):
+    flags = (*GENTLE, f"--data_dir={few_images}", "--batch_size=8", f"--run_dir={run_dir}")
+    port = free_port()
+    return explicit(0, port, *flags), explicit(1, port, *flags, "--lr=0.3")
+
+
+def test_a_rank_with_another_configuration_is_refused(few_images, run_dir):
+    first, second = differing_pair(few_images, run_dir)
+    with first, second:
+        outcome = second.wait()
+    assert outcome.code == 2, outcome
+    assert "rank 1 and rank 0 disagree: lr is 0.3 here and 0.0005 there" in outcome.stderr
+    assert not (run_dir / "model.safetensors").exists()
+    assert load_json(run_dir / "error.json")["exit_code"] == 2
+
+
+@pytest.mark.xfail(strict=True, raises=subprocess.TimeoutExpired,
+                   reason="rank 0 does not hear that a rank refused, and waits for it in the first collective")
+def test_a_rank_with_another_configuration_ends_the_others(few_images, run_dir):
+    first, second = differing_pair(few_images, run_dir)
+    with first, second:
+        second.wait()
+        outcome = first.wait(timeout=4)
+    assert outcome.code in (2, 4), outcome
+
+
+def test_a_missing_rank_is_named(few_images, run_dir):
+    outcome = run(*GENTLE, f"--data_dir={few_images}", "--rank=0", "--world_size=2", "--master_addr=127.0.0.1",
+                  f"--master_port={free_port()}", "--init_timeout=2", f"--run_dir={run_dir}", check=4, timeout=20)
+    assert "rank 1" in outcome.stderr or "ranks: 1" in outcome.stderr or "missing: 1" in outcome.stderr, outcome
+
+
+# ---- Losing them -----------------------------------------------------------------------------------------------------
+
+
+def ended_within(training: Background, seconds: float):
+    began = time.monotonic()
+    outcome = training.wait()
+    assert time.monotonic() - began < seconds, outcome
+    wait_until(lambda: not training.family(), "the end of all its processes", seconds)
+    return outcome
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank_ends_the_run(few_images, run_dir, victim):
+    with Background(*ENDLESS, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2",
+                    f"--run_dir={run_dir}") as training:
+        training.wait_for_line("step 2/")
+        os.kill(training.children()[victim], signal.SIGKILL)
+        outcome = ended_within(training, 5)
+    assert outcome.code == 4, outcome
+    assert outcome.stderr.count("dtrain failed (peer_lost, exit code 4)") == 1, outcome
+    assert load_json(run_dir / "error.json")["rank"] == 1 - victim
+
+
+def test_ranks_do_not_outlive_their_launcher(few_images, run_dir):
+    with Background(*ENDLESS, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2",
+                    f"--run_dir={run_dir}") as training:
+        training.wait_for_line("step 1/")
+        assert len(training.family()) == 3
+        training.process.kill()
+        assert ended_within(training, 5).code == -signal.SIGKILL
+
+
+def test_terminating_the_launcher_saves_first(few_images, run_dir):
+    with Background(*ENDLESS, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2",
+                    f"--run_dir={run_dir}") as training:
+        training.wait_for_line("step 1/")
+        training.process.send_signal(signal.SIGTERM)
+        outcome = ended_within(training, 10)
+    assert outcome.code == 75, outcome
+    last = losses(run_dir)[-1][0]
+    assert (run_dir / "latest").read_text(encoding="utf-8") == f"checkpoints/step-{last:09}\n"
+
+
+def test_terminating_one_rank_stops_all_at_the_same_step(few_images, run_dir):
+    with Background(*ENDLESS, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2",
+                    f"--run_dir={run_dir}") as training:
+        training.wait_for_line("step 1/")
+        os.kill(training.children()[1], signal.SIGTERM)
+        outcome = ended_within(training, 10)
+    assert outcome.code == 75, outcome
+    assert (run_dir / "latest").exists()
+
+
+def test_a_failure_of_one_rank_is_the_runs(few_images, run_dir):
+    """Rank 0's run directory cannot be used: its code is the launcher's, not the 4 of the rank that lost it."""
+    run_dir.write_text("a file", encoding="utf-8")
+    outcome = run(*GENTLE, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2", f"--run_dir={run_dir}",
+                  check=5, timeout=30)
+    assert str(run_dir) in outcome.stderr
+    run_dir.unlink()

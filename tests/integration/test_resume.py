@@ -1,0 +1,246 @@
+"""A run that was interrupted goes on as if it had not been: the same weights and losses, bit for bit."""
+
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command import Background, TINY, load_json, losses, metrics, run, sha256, wait_until
+from conftest import picture
+
+STEPS = 7  # 3 epochs of 2.5 steps; the ends of the epochs are at steps 3, 5 and (after the last) 8
+
+
+def flags_of(data: Path, world: int = 1) -> tuple:
+    return (*TINY, f"--data_dir={data}", "--epochs=3", f"--batch_size={16 // world}",
+            *((f"--nproc_per_node={world}",) if world > 1 else ()))
+
+
+def result_of(folder: Path) -> tuple:
+    return sha256(folder / "model.safetensors"), losses(folder)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(few_images, module_dir):
+    """world → what a run on as many ranks ends with, made once."""
+    made = {}
+
+    def get(world: int = 1):
+        if world not in made:
+            folder = module_dir / f"undisturbed-{world}"
+            run(*flags_of(few_images, world), f"--run_dir={folder}")
+            made[world] = result_of(folder)
+            assert [step for step, _ in made[world][1]] == list(range(1, STEPS + 1))
+            shutil.rmtree(folder / "checkpoints")
+        return made[world]
+
+    return get
+
+
+@pytest.fixture(scope="module")
+def stopped(few_images, module_dir):
+    """A run of one rank with checkpoints of steps 1 to 4. Copied, not changed, by the tests."""
+    folder = module_dir / "stopped"
+    run(*flags_of(few_images), "--limit_train_steps=4", "--save_every_epochs=0.4", "--keep_checkpoints=9",
+        f"--run_dir={folder}")
+    return folder
+
+
+@pytest.fixture
+def own_stopped(stopped, run_dir):
+    shutil.copytree(stopped, run_dir)
+    return run_dir
+
+
+def flip_a_bit(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+# ---- Stopped in an orderly way ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world, stops, cadence", [
+    (1, [1], ["--save_every_epochs=1"]),
+    (1, [2, 3], ["--save_every_epochs=0.3"]),  # twice
+    (1, [3], ["--save_every_epochs=1"]),  # at the end of an epoch
+    (1, [4], ["--save_every_epochs=0", "--save_every_seconds=0.000001"]),
+    (2, [1], ["--save_every_epochs=1"]),
+    (2, [4], ["--save_every_epochs=0.3"]),
+    (4, [1], ["--save_every_epochs=1"]),
+    (4, [3], ["--save_every_epochs=0", "--save_every_seconds=0.000001"]),
+])
+def test_going_on_equals_never_having_stopped(undisturbed, few_images, run_dir, world, stops, cadence):
+    command = (*flags_of(few_images, world), f"--run_dir={run_dir}")
+    done = 0
+    for steps in stops:
+        run(*command, *cadence, f"--limit_train_steps={steps}")
+        done += steps
+        assert load_json(run_dir / "result.json")["step"] == done
+    run(*command, *cadence)
+    assert result_of(run_dir) == undisturbed(world)
+
+
+def test_threads_do_not_spoil_it(few_images, tmp_path, run_dir):
+    """With as many threads as a rank takes by itself, not the single one of the other tests."""
+    flags = (*flags_of(few_images), "--max_steps=3")
+    run(*flags, f"--run_dir={run_dir}", threads=None)
+    expected = result_of(run_dir)
+    shutil.rmtree(run_dir)
+    run(*flags, f"--run_dir={run_dir}", "--limit_train_steps=1", threads=None)
+    run(*flags, f"--run_dir={run_dir}", threads=None)
+    assert result_of(run_dir) == expected
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_terminated_then_run_again(undisturbed, few_images, run_dir, world):
+    command = (*flags_of(few_images, world), f"--run_dir={run_dir}", "--save_every_epochs=0")
+    with Background(*command) as training:
+        training.wait_for_line("step 1/")
+        training.process.send_signal(signal.SIGTERM)
+        outcome = training.wait()
+    assert outcome.code == 75, outcome
+    at_step = int(re.search(r"stopped at step (\d+) after a clean save", outcome.stderr).group(1))
+    assert 1 <= at_step < STEPS
+    assert (run_dir / "latest").read_text(encoding="utf-8") == f"checkpoints/step-{at_step:09}\n"
+    assert not (run_dir / "error.json").exists()  # it is no failure
+    run(*command)
+    assert result_of(run_dir) == undisturbed(world)
+
+
+def test_lines_between_two_logged_steps_are_not_lost(few_images, tmp_path):
+    """A stop inside a logging interval: its half is in the checkpoint."""
+    common = (*flags_of(few_images), "--log_interval=4", "--save_every_epochs=0.4", "--keep_checkpoints=9")
+    run(*common, f"--run_dir={tmp_path / 'a'}")
+    with Background(*common, f"--run_dir={tmp_path / 'b'}") as training:
+        wait_until((tmp_path / "b" / "checkpoints" / "step-000000002").exists, "the checkpoint of step 2")
+        training.process.send_signal(signal.SIGTERM)
+        assert training.wait().code == 75
+    run(*common, f"--run_dir={tmp_path / 'b'}")
+    assert [step for step, _ in losses(tmp_path / "a")] == [1, 4, 7]
+    assert losses(tmp_path / "b") == losses(tmp_path / "a")
+    for name in "ab":
+        shutil.rmtree(tmp_path / name)
+
+
+# ---- Killed ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_killed_then_run_again(undisturbed, few_images, run_dir, world):
+    command = (*flags_of(few_images, world), f"--run_dir={run_dir}", "--save_every_epochs=0.3")
+    with Background(*command) as training:
+        wait_until((run_dir / "checkpoints" / "step-000000002").exists, "the checkpoint of step 2")
+        for pid in training.family():
+            os.kill(pid, signal.SIGKILL)
+        assert training.wait().code == -signal.SIGKILL
+    run(*command)
+    assert result_of(run_dir) == undisturbed(world)
+
+
+def test_metrics_are_cut_back_to_the_restored_step(undisturbed, few_images, run_dir):
+    """Saved at step 3 only, killed after step 4: its line is written again, not twice."""
+    command = (*flags_of(few_images), f"--run_dir={run_dir}", "--save_every_epochs=1")
+    with Background(*command) as training:
+        wait_until((run_dir / "checkpoints" / "step-000000003").exists, "the checkpoint of step 3")
+        training.wait_for_line("step 4/")
+        training.process.kill()
+        training.wait()
+    assert [path.name for path in (run_dir / "checkpoints").glob("step-*")] == ["step-000000003"]
+    assert [step for step, _ in losses(run_dir)][:4] == [1, 2, 3, 4]
+    with open(run_dir / "metrics.jsonl", "a", encoding="utf-8") as file:
+        file.write('{"kind":"train","step":5,"lo')  # what a crash may leave
+    run(*command)
+    assert result_of(run_dir) == undisturbed()
+    assert [point["epoch"] for point in metrics(run_dir, "epoch")] == [1, 2]
+
+
+def test_a_finished_run_is_not_trained_again(few_images, run_dir):
+    command = (*flags_of(few_images), "--max_steps=2", f"--run_dir={run_dir}")
+    first = run(*command)
+    expected, lines = result_of(run_dir), metrics(run_dir)
+    again = run(*command)
+    assert again.last_line == first.last_line
+    assert not any(line.startswith("step ") for line in again.lines)
+    assert result_of(run_dir) == expected and metrics(run_dir) == lines
+    result = load_json(run_dir / "result.json")
+    assert (result["step"], result["samples_seen"], result["images_per_second"]) == (2, 32, 0)
+
+
+# ---- Damage ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"])
+def test_a_flipped_bit_is_seen_and_the_one_before_is_taken(undisturbed, few_images, own_stopped, name):
+    flip_a_bit(own_stopped / "checkpoints" / "step-000000004" / name)
+    outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}")
+    assert "step-000000004 cannot be used" in outcome.stderr
+    assert f"resuming from {own_stopped}/checkpoints/step-000000003" in outcome.stderr
+    assert result_of(own_stopped) == undisturbed()
+
+
+def test_a_cut_checkpoint_is_seen(undisturbed, few_images, own_stopped):
+    path = own_stopped / "checkpoints" / "step-000000004" / "model.safetensors"
+    os.truncate(path, path.stat().st_size - 4096)
+    (own_stopped / "checkpoints" / "step-000000003" / "state.json").unlink()
+    outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}")
+    assert "step-000000004 cannot be used" in outcome.stderr and "step-000000003 cannot be used" in outcome.stderr
+    assert result_of(own_stopped) == undisturbed()
+
+
+def test_nothing_is_trained_when_every_checkpoint_is_damaged(few_images, own_stopped):
+    for folder in (own_stopped / "checkpoints").iterdir():
+        flip_a_bit(folder / "optimizer.safetensors")
+    before = result_of(own_stopped)
+    outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}", check=5)
+    assert "what to do: " in outcome.stderr
+    assert load_json(own_stopped / "error.json")["exit_code"] == 5
+    assert result_of(own_stopped) == before
+    outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}", "--resume=none", "--max_steps=1")
+    assert [step for step, _ in losses(own_stopped)] == [1]
+
+
+# ---- Another run -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change, word", [
+    ("--seed=5", "seed"), ("--global_batch_size=32", "global_batch_size"), ("--model=resnet34", "model"),
+    ("--shuffle=none", "shuffle"),
+])
+def test_another_configuration_does_not_go_on(few_images, own_stopped, change, word):
+    before = {name: (own_stopped / name).read_bytes() for name in ("config.json", "metrics.jsonl", "latest")}
+    outcome = run(*flags_of(few_images), change, f"--run_dir={own_stopped}", check=2)
+    assert f"the checkpoint was made with {word} = " in outcome.stderr and "--resume=none" in outcome.stderr
+    assert {name: (own_stopped / name).read_bytes() for name in before} == before
+
+
+def test_other_data_must_be_allowed(own_images, own_stopped):
+    picture("red", np.random.default_rng(1)).save(own_images / "train" / "red" / "new.jpg")
+    outcome = run(*flags_of(own_images), f"--run_dir={own_stopped}", check=3)
+    assert "the data set has changed" in outcome.stderr and "--allow_dataset_change" in outcome.stderr
+    run(*flags_of(own_images), f"--run_dir={own_stopped}", "--allow_dataset_change")
+    assert [step for step, _ in losses(own_stopped)] == list(range(1, STEPS + 1))
+
+
+def test_a_named_checkpoint_is_taken(undisturbed, few_images, stopped, run_dir):
+    run(*flags_of(few_images), f"--run_dir={run_dir}", f"--resume={stopped / 'checkpoints' / 'step-000000002'}")
+    assert sha256(run_dir / "model.safetensors") == undisturbed()[0]
+    assert [step for step, _ in losses(run_dir)] == [3, 4, 5, 6, 7]
+
+
+def test_a_second_job_on_the_run_directory_is_refused(few_images, run_dir):
+    with Background(*flags_of(few_images), "--epochs=90", f"--run_dir={run_dir}") as first:
+        first.wait_for_line("step 1/")
+        outcome = run(*flags_of(few_images), "--epochs=90", f"--run_dir={run_dir}", check=5)
+        assert str(first.pid) in outcome.stderr  # names who has it
+        assert not (run_dir / "error.json").exists()  # it is not the second's to write into
+        first.process.send_signal(signal.SIGTERM)
+        ended = first.wait()
+    assert ended.code == 75, ended
+    steps = [step for step, _ in losses(run_dir)]
+    assert steps == list(range(1, len(steps) + 1))

@@ -1,0 +1,354 @@
+"""The same numbers as PyTorch and torchvision, from the same weights and samples: logits, metrics, losses, gradients,
+learning rates, files. Each comparison with an option also checks that the option makes a difference to be seen."""
+
+import json
+import math
+import socket
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
+
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+
+from command import metrics, run
+
+CLASSES = 10
+SAMPLES = 40
+STEPS = 10
+LR = 0.002
+MEAN = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1)
+STD = torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1)
+
+torch.set_num_threads(1)
+
+
+def new_model(name: str, seed: int = 0):
+    """torchvision's, with statistics and affine parameters that are not the ones that a model begins with."""
+    torch.manual_seed(seed)
+    model = getattr(torchvision.models, name)(num_classes=CLASSES)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(module.running_mean, -0.3, 0.3)
+            torch.nn.init.uniform_(module.running_var, 0.5, 1.5)
+            torch.nn.init.uniform_(module.weight, 0.5, 1.2)
+            torch.nn.init.uniform_(module.bias, -0.2, 0.2)
+    return model
+
+
+def saved(model, path):
+    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def resnet18(module_dir):
+    """The file of the weights that every training here begins with: residual branches that say little. With loud ones
+    the rounding of two memory formats alone grows to 1e-3 in ten steps, PyTorch against PyTorch; so it stays at 1e-6.
+    """
+    model = new_model("resnet18")
+    for name, module in model.named_modules():
+        if name.endswith(".bn2"):
+            module.weight.data *= 0.05
+    return saved(model, module_dir / "resnet18.safetensors")
+
+
+@pytest.fixture(scope="module")
+def samples():
+    generator = torch.Generator().manual_seed(5)
+    images = torch.randn(SAMPLES, 3, 48, 48, generator=generator)
+    return images, torch.randint(CLASSES, (SAMPLES,), generator=generator)
+
+
+@pytest.fixture(scope="module")
+def data(samples, module_dir):
+    path = module_dir / "data.safetensors"
+    save_file({"images": samples[0], "labels": samples[1]}, path)
+    return path
+
+
+def predict(model_name, weights, images, folder):
+    save_file({"images": images}, folder / "in.safetensors")
+    run("--mode=predict", f"--model={model_name}", f"--init_weights={weights}", "--batch_size=3",
+        f"--input={folder / 'in.safetensors'}", f"--output={folder / 'out.safetensors'}")
+    return load_file(folder / "out.safetensors")["logits"]
+
+
+# ---- Models ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"])
+def test_logits_are_torchvisions(tmp_path, name):
+    model = new_model(name).eval()
+    images = torch.randn(4, 3, 64, 80, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        expected = model(images)
+    if not 1e-2 < expected.std() < 1e3:  # deep ones grow: to a scale where 1e-4 means something
+        model.fc.weight.data /= expected.std()
+        with torch.no_grad():
+            expected = model(images)
+    logits = predict(name, saved(model, tmp_path / "weights.safetensors"), images, tmp_path)
+    assert logits.dtype == torch.float32
+    torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4 * float(expected.std().clamp(min=1)))
+    (tmp_path / "weights.safetensors").unlink()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_weights_of_other_types_are_converted(samples, tmp_path, dtype):
+    model = new_model("resnet18").to(dtype)
+    path = saved(model, tmp_path / "weights.safetensors")
+    with torch.no_grad():
+        expected = model.float().eval()(samples[0][:2])
+    torch.testing.assert_close(predict("resnet18", path, samples[0][:2], tmp_path), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_training_starts_from_the_given_weights_and_leaves_what_torchvision_loads(data, resnet18, run_dir):
+    train(data, resnet18, run_dir, "--max_steps=1", "--lr=0", "--weight_decay=0")
+    state = load_file(run_dir / "model.safetensors")
+    fresh = torchvision.models.resnet18(num_classes=CLASSES)
+    assert {name: tensor.dtype for name, tensor in state.items()} == {
+        name: tensor.dtype for name, tensor in fresh.state_dict().items()}
+    fresh.load_state_dict(state, strict=True)
+    original = load_file(resnet18)
+    for name, parameter in fresh.named_parameters():
+        assert torch.equal(parameter, original[name]), name  # a learning rate of 0 moves nothing
+    assert not torch.equal(state["bn1.running_mean"], original["bn1.running_mean"])  # statistics follow the batches
+
+
+# ---- Evaluation ------------------------------------------------------------------------------------------------------
+
+
+def evaluate(weights, path, *flags) -> dict:
+    outcome = run("--mode=eval", "--model=resnet18", f"--init_weights={weights}", f"--data_dir={path}",
+                  "--batch_size=16", "--log_format=json", *flags)
+    return json.loads(outcome.lines[0])
+
+
+def reference_metrics(weights, images, labels) -> dict:
+    model = torchvision.models.resnet18(num_classes=CLASSES).eval()
+    model.load_state_dict(load_file(weights))
+    with torch.no_grad():
+        logits = model(images)
+    hits = logits.topk(5).indices == labels[:, None]
+    return {"top1": 100 * hits[:, 0].float().mean().item(), "top5": 100 * hits.any(1).float().mean().item(),
+            "loss": F.cross_entropy(logits, labels).item()}
+
+
+def assert_metrics(found: dict, expected: dict) -> None:
+    assert found["top1"] == pytest.approx(expected["top1"], abs=1e-4)
+    assert found["top5"] == pytest.approx(expected["top5"], abs=1e-4)
+    assert found["loss"] == pytest.approx(expected["loss"], rel=1e-4)
+
+
+def test_evaluation_is_torchs(data, samples, resnet18):
+    expected = reference_metrics(resnet18, *samples)
+    assert 0 < expected["top5"] < 100
+    assert_metrics(evaluate(resnet18, data), expected)
+    assert_metrics(evaluate(resnet18, data, "--label_smoothing=0.1"), expected)  # of training only
+
+
+@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+def test_bytes_are_normalised_like_torchvision(resnet18, tmp_path, layout):
+    generator = torch.Generator().manual_seed(2)
+    pixels = torch.randint(256, (SAMPLES, 3, 40, 56), dtype=torch.uint8, generator=generator)
+    labels = torch.randint(CLASSES, (SAMPLES,), generator=generator)
+    stored = pixels if layout == "NCHW" else pixels.permute(0, 2, 3, 1).contiguous()
+    save_file({"images": stored, "labels": labels.to(torch.int32)}, tmp_path / "val.safetensors")
+    normalised = torchvision.transforms.functional.normalize(
+        pixels / 255, MEAN.flatten().tolist(), STD.flatten().tolist())
+    expected = reference_metrics(resnet18, normalised, labels)
+    assert_metrics(evaluate(resnet18, tmp_path), expected)
+    other = evaluate(resnet18, tmp_path, "--mean=0.5,0.5,0.5", "--std=1,1,1")
+    assert abs(other["loss"] - expected["loss"]) > 1e-2
+    assert_metrics(other, reference_metrics(resnet18, pixels / 255 - 0.5, labels))
+
+
+# ---- Training --------------------------------------------------------------------------------------------------------
+
+
+def train(data, weights, run_dir, *flags):
+    """Ten steps of 8 samples in file order; what is not said is SGD at a constant rate without momentum or decay."""
+    run("--model=resnet18", f"--init_weights={weights}", f"--data_dir={data}", "--shuffle=none", "--batch_size=8",
+        f"--max_steps={STEPS}", f"--lr={LR}", "--lr_schedule=constant", "--momentum=0", "--weight_decay=0",
+        "--log_interval=1", "--save_every_epochs=0", f"--run_dir={run_dir}", *flags)
+    return metrics(run_dir, "train")
+
+
+def parameter_groups(model, decay: float, all_parameters: bool):
+    if all_parameters:
+        return [{"params": list(model.parameters()), "weight_decay": decay}]
+    parameters = dict(model.named_parameters())
+    return [{"params": [p for p in parameters.values() if p.dim() > 1], "weight_decay": decay},
+            {"params": [p for p in parameters.values() if p.dim() <= 1], "weight_decay": 0}]
+
+
+def torch_training(weights, samples, momentum=0.0, nesterov=False, decay=0.0, decay_all=True, smoothing=0.0,
+                   clip=math.inf, accumulation=1, steps=STEPS):
+    """(losses, gradient norms, the model afterwards): what a plain PyTorch script does."""
+    model = torchvision.models.resnet18(num_classes=CLASSES).train()
+    model.load_state_dict(load_file(weights))
+    optimizer = torch.optim.SGD(parameter_groups(model, decay, decay_all), lr=LR, momentum=momentum, nesterov=nesterov)
+    images, labels = samples
+    losses, norms = [], []
+    for step in range(steps):
+        optimizer.zero_grad()
+        loss_sum = 0.0
+        for part in range(accumulation):
+            first = (step * accumulation + part) * 8
+            chosen = torch.arange(first, first + 8) % SAMPLES
+            loss = F.cross_entropy(model(images[chosen]), labels[chosen], label_smoothing=smoothing) / accumulation
+            loss.backward()
+            loss_sum += loss.item()
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), clip).item())
+        optimizer.step()
+        losses.append(loss_sum)
+    return losses, norms, model
+
+
+TRAININGS = {
+    "plain": ([], {}),
+    "momentum": (["--momentum=0.9"], {"momentum": 0.9}),
+    "nesterov": (["--momentum=0.9", "--nesterov"], {"momentum": 0.9, "nesterov": True}),
+    "decay": (["--momentum=0.9", "--weight_decay=1"], {"momentum": 0.9, "decay": 1.0}),
+    "decay of weights only": (["--momentum=0.9", "--weight_decay=1", "--nodecay_norm_and_bias"],
+                              {"momentum": 0.9, "decay": 1.0, "decay_all": False}),
+    "smoothing": (["--label_smoothing=0.1"], {"smoothing": 0.1}),
+    "clipping": (["--momentum=0.9", "--clip_norm=0.5"], {"momentum": 0.9, "clip": 0.5}),
+    "accumulation": (["--momentum=0.9", "--grad_accum_steps=2"], {"momentum": 0.9, "accumulation": 2}),
+    "all": (["--momentum=0.9", "--nesterov", "--weight_decay=0.1", "--label_smoothing=0.1", "--clip_norm=1"],
+            {"momentum": 0.9, "nesterov": True, "decay": 0.1, "smoothing": 0.1, "clip": 1.0}),
+}
+
+
+@pytest.fixture(scope="module")
+def plain(resnet18, samples):
+    return torch_training(resnet18, samples)[0]
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_ten_steps_are_torchs(data, samples, resnet18, run_dir, plain, name):
+    flags, options = TRAININGS[name]
+    losses, norms, model = torch_training(resnet18, samples, **options)
+    points = train(data, resnet18, run_dir, *flags)
+    assert [point["loss"] for point in points] == pytest.approx(losses, rel=1e-4)
+    assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=2e-3)
+    if name != "plain":
+        assert max(abs(a / b - 1) for a, b in zip(losses, plain)) > 1e-3
+    found = load_file(run_dir / "model.safetensors")
+    before = load_file(resnet18)
+    for key, expected in model.state_dict().items():
+        if not expected.is_floating_point():
+            assert found[key] == expected, key
+            continue
+        moved = (expected - before[key]).norm()
+        assert (found[key] - expected).norm() <= 0.01 * moved + 1e-6, key
+
+
+def test_options_differ_from_each_other(samples, resnet18):
+    """So that agreement above cannot come from an option that does nothing beside another."""
+    def losses(**options):
+        return torch_training(resnet18, samples, momentum=0.9, **options)[0]
+
+    kinds = [losses(), losses(nesterov=True), losses(decay=1.0), losses(decay=1.0, decay_all=False), losses(clip=0.5)]
+    for i, one in enumerate(kinds):
+        for other in kinds[:i]:
+            assert max(abs(a / b - 1) for a, b in zip(one, other)) > 5e-4
+
+
+# ---- Two ranks -------------------------------------------------------------------------------------------------------
+
+
+def ddp_rank(rank: int, port: int, weights, samples, results) -> None:
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
+    model = torchvision.models.resnet18(num_classes=CLASSES).train()
+    model.load_state_dict(load_file(weights))
+    parallel = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9, weight_decay=1e-3)
+    losses = []
+    for step in range(5):
+        chosen = torch.arange(step * 16 + rank * 8, step * 16 + rank * 8 + 8) % SAMPLES
+        optimizer.zero_grad()
+        loss = F.cross_entropy(parallel(samples[0][chosen]), samples[1][chosen])
+        loss.backward()
+        optimizer.step()
+        mean = loss.detach()
+        torch.distributed.all_reduce(mean)
+        losses.append(mean.item() / 2)
+    if rank == 0:
+        results.extend(losses)
+    torch.distributed.destroy_process_group()
+
+
+def test_two_ranks_are_torchs_ddp(data, samples, resnet18, run_dir):
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    with torch.multiprocessing.Manager() as manager:
+        results = manager.list()
+        torch.multiprocessing.spawn(ddp_rank, (port, resnet18, samples, results), nprocs=2)
+        expected = list(results)
+    points = train(data, resnet18, run_dir, "--nproc_per_node=2", "--momentum=0.9", "--weight_decay=0.001",
+                   "--max_steps=5")
+    assert len(expected) == 5
+    assert [point["loss"] for point in points] == pytest.approx(expected, rel=1e-4)
+
+
+# ---- Learning rates --------------------------------------------------------------------------------------------------
+
+SCHEDULES = {
+    "poly": (["--poly_power=2"], lambda o: torch.optim.lr_scheduler.PolynomialLR(o, total_iters=STEPS, power=2)),
+    "cosine": (["--end_lr=0.0001"], lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, STEPS, eta_min=1e-4)),
+    # 5 steps an epoch
+    "step": (["--lr_decay_factor=0.5", "--lr_decay_epochs=0.6"],
+             lambda o: torch.optim.lr_scheduler.StepLR(o, step_size=3, gamma=0.5)),
+    "exponential": (["--lr_decay_factor=0.5", "--lr_decay_epochs=0.2"],
+                    lambda o: torch.optim.lr_scheduler.ExponentialLR(o, gamma=0.5)),
+    "constant": (["--warmup_steps=4", "--warmup_start_lr=0.0005"],
+                 lambda o: torch.optim.lr_scheduler.LinearLR(o, start_factor=0.0005 / LR, total_iters=4)),
+}
+
+
+@pytest.fixture(scope="module")
+def tiny_data(module_dir):
+    generator = torch.Generator().manual_seed(6)
+    path = module_dir / "tiny.safetensors"
+    save_file({"images": torch.randn(10, 3, 32, 32, generator=generator), "labels": torch.arange(10)}, path)
+    return path
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_learning_rates_are_torchs(tiny_data, resnet18, run_dir, name):
+    flags, make = SCHEDULES[name]
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=LR)
+    scheduler = make(optimizer)
+    expected = []
+    for _ in range(STEPS):
+        expected.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        scheduler.step()
+    points = train(tiny_data, resnet18, run_dir, f"--lr_schedule={name}", "--batch_size=2", "--clip_norm=1", *flags)
+    assert [point["lr"] for point in points] == pytest.approx(expected, rel=1e-6)
+    assert len(set(np.round(expected, 12))) > 1
+
+
+# ---- Files -----------------------------------------------------------------------------------------------------------
+
+
+def test_python_reads_what_we_write_and_the_other_way_round(data, resnet18, run_dir, tmp_path, samples):
+    train(data, resnet18, run_dir, "--max_steps=1")
+    ours = run_dir / "model.safetensors"
+    state = load_file(ours)
+    assert {tensor.dtype for tensor in state.values()} == {torch.float32, torch.int64}
+    rewritten = tmp_path / "rewritten.safetensors"
+    save_file(state, rewritten, metadata={"format": "pt"})
+    assert rewritten.read_bytes() == ours.read_bytes()  # the same layout, to the byte
+    model = torchvision.models.resnet18(num_classes=CLASSES).eval()
+    model.load_state_dict(state, strict=True)
+    with torch.no_grad():
+        expected = model(samples[0][:4])
+    torch.testing.assert_close(predict("resnet18", rewritten, samples[0][:4], tmp_path), expected, rtol=1e-4,
+                               atol=1e-4)
