@@ -12,7 +12,7 @@
 
 namespace {
 
-constexpr const char kSpinCount[] = "GOMP_SPINCOUNT=10000";
+constexpr const char kSpinCount[] = "GOMP_SPINCOUNT=1000";
 constexpr size_t kMostVariables = 8192;  // an environment larger than that is left alone
 
 bool Sets(const char* variable, const char* name) {
