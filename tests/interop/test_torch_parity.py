@@ -19,7 +19,7 @@ from command import metrics, run
 CLASSES = 10
 SAMPLES = 40
 STEPS = 10
-LR = 0.002
+LR = 0.0005
 MEAN = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1)
 STD = torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1)
 
@@ -47,7 +47,8 @@ def saved(model, path):
 @pytest.fixture(scope="module")
 def resnet18(module_dir):
     """The file of the weights that every training here begins with: residual branches that say little. With loud ones
-    the rounding of two memory formats alone grows to 1e-3 in ten steps, PyTorch against PyTorch; so it stays at 1e-6.
+    the rounding of two memory formats alone grows to 1e-3 in ten steps, PyTorch against PyTorch; with these, and a
+    gentle rate, it stays below 1e-6 (gradient norms 1e-6, movements of single parameters 5e-4).
     """
     model = new_model("resnet18")
     for name, module in model.named_modules():
@@ -59,7 +60,7 @@ def resnet18(module_dir):
 @pytest.fixture(scope="module")
 def samples():
     generator = torch.Generator().manual_seed(5)
-    images = torch.randn(SAMPLES, 3, 48, 48, generator=generator)
+    images = torch.randn(SAMPLES, 3, 32, 32, generator=generator)
     return images, torch.randint(CLASSES, (SAMPLES,), generator=generator)
 
 
@@ -151,7 +152,8 @@ def test_evaluation_is_torchs(data, samples, resnet18):
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-def test_bytes_are_normalised_like_torchvision(resnet18, tmp_path, layout):
+def test_bytes_are_normalised_like_torchvision(tmp_path, layout):
+    weights = saved(new_model("resnet18"), tmp_path / "weights.safetensors")
     generator = torch.Generator().manual_seed(2)
     pixels = torch.randint(256, (SAMPLES, 3, 40, 56), dtype=torch.uint8, generator=generator)
     labels = torch.randint(CLASSES, (SAMPLES,), generator=generator)
@@ -159,11 +161,11 @@ def test_bytes_are_normalised_like_torchvision(resnet18, tmp_path, layout):
     save_file({"images": stored, "labels": labels.to(torch.int32)}, tmp_path / "val.safetensors")
     normalised = torchvision.transforms.functional.normalize(
         pixels / 255, MEAN.flatten().tolist(), STD.flatten().tolist())
-    expected = reference_metrics(resnet18, normalised, labels)
-    assert_metrics(evaluate(resnet18, tmp_path), expected)
-    other = evaluate(resnet18, tmp_path, "--mean=0.5,0.5,0.5", "--std=1,1,1")
+    expected = reference_metrics(weights, normalised, labels)
+    assert_metrics(evaluate(weights, tmp_path), expected)
+    other = evaluate(weights, tmp_path, "--mean=0.5,0.5,0.5", "--std=1,1,1")
     assert abs(other["loss"] - expected["loss"]) > 1e-2
-    assert_metrics(other, reference_metrics(resnet18, pixels / 255 - 0.5, labels))
+    assert_metrics(other, reference_metrics(weights, pixels / 255 - 0.5, labels))
 
 
 # ---- Training --------------------------------------------------------------------------------------------------------
@@ -234,9 +236,9 @@ def test_ten_steps_are_torchs(data, samples, resnet18, run_dir, plain, name):
     losses, norms, model = torch_training(resnet18, samples, **options)
     points = train(data, resnet18, run_dir, *flags)
     assert [point["loss"] for point in points] == pytest.approx(losses, rel=1e-4)
-    assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=2e-3)
+    assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=1e-3)
     if name != "plain":
-        assert max(abs(a / b - 1) for a, b in zip(losses, plain)) > 1e-3
+        assert max(abs(a / b - 1) for a, b in zip(losses, plain)) > 5e-4
     found = load_file(run_dir / "model.safetensors")
     before = load_file(resnet18)
     for key, expected in model.state_dict().items():
@@ -261,36 +263,42 @@ def test_options_differ_from_each_other(samples, resnet18):
 # ---- Two ranks -------------------------------------------------------------------------------------------------------
 
 
-def ddp_rank(rank: int, port: int, weights, samples, results) -> None:
+def ddp_rank(rank: int, port: int, weights, data, results) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
     model = torchvision.models.resnet18(num_classes=CLASSES).train()
     model.load_state_dict(load_file(weights))
+    samples = load_file(data)
     parallel = torch.nn.parallel.DistributedDataParallel(model)
     optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9, weight_decay=1e-3)
     losses = []
     for step in range(5):
         chosen = torch.arange(step * 16 + rank * 8, step * 16 + rank * 8 + 8) % SAMPLES
         optimizer.zero_grad()
-        loss = F.cross_entropy(parallel(samples[0][chosen]), samples[1][chosen])
+        loss = F.cross_entropy(parallel(samples["images"][chosen]), samples["labels"][chosen])
         loss.backward()
         optimizer.step()
         mean = loss.detach()
         torch.distributed.all_reduce(mean)
         losses.append(mean.item() / 2)
     if rank == 0:
-        results.extend(losses)
+        results.write_text(json.dumps(losses), encoding="utf-8")
     torch.distributed.destroy_process_group()
 
 
-def test_two_ranks_are_torchs_ddp(data, samples, resnet18, run_dir):
+def test_two_ranks_are_torchs_ddp(data, resnet18, run_dir, tmp_path):
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    with torch.multiprocessing.Manager() as manager:
-        results = manager.list()
-        torch.multiprocessing.spawn(ddp_rank, (port, resnet18, samples, results), nprocs=2)
-        expected = list(results)
+    results = tmp_path / "losses.json"
+    # Files only, no manager and no shared tensors: nothing is forked from a process that has threads.
+    ranks = torch.multiprocessing.spawn(ddp_rank, (port, resnet18, data, results), nprocs=2, join=False)
+    try:
+        assert ranks.join(timeout=60) or ranks.join(timeout=60), "PyTorch's ranks do not end"
+    finally:
+        for process in ranks.processes:
+            process.kill()
+    expected = json.loads(results.read_text(encoding="utf-8"))
     points = train(data, resnet18, run_dir, "--nproc_per_node=2", "--momentum=0.9", "--weight_decay=0.001",
                    "--max_steps=5")
     assert len(expected) == 5
@@ -307,8 +315,8 @@ SCHEDULES = {
              lambda o: torch.optim.lr_scheduler.StepLR(o, step_size=3, gamma=0.5)),
     "exponential": (["--lr_decay_factor=0.5", "--lr_decay_epochs=0.2"],
                     lambda o: torch.optim.lr_scheduler.ExponentialLR(o, gamma=0.5)),
-    "constant": (["--warmup_steps=4", "--warmup_start_lr=0.0005"],
-                 lambda o: torch.optim.lr_scheduler.LinearLR(o, start_factor=0.0005 / LR, total_iters=4)),
+    "constant": (["--warmup_steps=4", "--warmup_start_lr=0.0001"],
+                 lambda o: torch.optim.lr_scheduler.LinearLR(o, start_factor=0.0001 / LR, total_iters=4)),
 }
 
 
