@@ -179,14 +179,30 @@ void Rendezvous::Handshake(const std::string& config) {
   }
   store_->set(mine, Bytes(config));
   WaitForAll();
+  const std::string difference = DifferenceToFirst(config);
+  if (!difference.empty()) {
+    store_->set("refusal", Bytes(difference));
+    store_->add("refusals", 1);
+  }
+  // Nobody goes on before everybody has compared: a rank that refuses would leave the others in their first collective.
+  store_->set("compared/" + std::to_string(launch_.rank), Bytes("1"));
+  store_->wait(KeysOfAll("compared/"), ToMilliseconds(timeout_seconds_));
+  if (store_->add("refusals", 0) == 0) return;
+  const std::string refusal = Text(store_->get("refusal"));
+  Leave();
+  throw UsageError(refusal, "start all ranks with the same command");
+}
+
+std::string Rendezvous::DifferenceToFirst(const std::string& config) const {
   const auto first = nlohmann::json::parse(Text(store_->get(RankKey(0))));
   const auto own = nlohmann::json::parse(config);
   for (const auto& [key, value] : first.items()) {
-    if (own.value(key, nlohmann::json()) == value) continue;
-    throw UsageError("rank " + std::to_string(launch_.rank) + " and rank 0 disagree: " + key + " is " +
-                         own.value(key, nlohmann::json()).dump() + " here and " + value.dump() + " there",
-                     "start all ranks with the same command");
+    const nlohmann::json here = own.value(key, nlohmann::json());
+    if (here == value) continue;
+    return "rank " + std::to_string(launch_.rank) + " disagrees with rank 0: " + key + " is " + here.dump() + ", not " +
+           value.dump();
   }
+  return "";
 }
 
 void Rendezvous::Leave() {

@@ -24,8 +24,8 @@ class Rendezvous {
   ~Rendezvous();
 
   // Waits until all ranks are here, printing who is missing every 10 s. Throws PeerLostError naming the missing ranks
-  // at the deadline, UsageError for a rank that is there twice, and for a configuration that is not rank 0's: `config`
-  // is a JSON object, compared key by key.
+  // at the deadline, UsageError for a rank that is there twice, and (on all ranks) for a configuration that is not rank
+  // 0's: `config` is a JSON object, compared key by key.
   void Handshake(const std::string& config);
 
   // Rank 0's value, on every rank.
@@ -42,6 +42,7 @@ class Rendezvous {
  private:
   std::vector<std::string> KeysOfAll(const std::string& prefix) const;
   void WaitForAll();
+  std::string DifferenceToFirst(const std::string& config) const;
 
   launch::Launch launch_;
   double timeout_seconds_;

@@ -35,7 +35,7 @@ TEST(Rendezvous, AllMeetAndShare) {
   EXPECT_EQ(agreed, 3);
 }
 
-TEST(Rendezvous, NamesTheDifferingKeyAndBothValues) {
+TEST(Rendezvous, TellsAllRanksTheDifferingKeyAndBothValues) {
   const FreePort port;
   std::mutex mutex;
   std::string message;
@@ -46,7 +46,8 @@ TEST(Rendezvous, NamesTheDifferingKeyAndBothValues) {
     const std::lock_guard lock(mutex);
     message += said;
   });
-  EXPECT_EQ(message, "rank 1 and rank 0 disagree: lr is 0.2 here and 0.1 there");
+  const std::string expected = "rank 1 disagrees with rank 0: lr is 0.2, not 0.1";
+  EXPECT_EQ(message, expected + expected);
 }
 
 TEST(Rendezvous, NamesMissingRanks) {
