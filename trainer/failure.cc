@@ -16,6 +16,10 @@ report::Failure FailureOf(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
     failure.code = known->code();
     failure.hint = known->hint();
+  } else if (dynamic_cast<const c10::DistError*>(&error) != nullptr) {  // the store of a rank 0 that has failed
+    failure.code = ExitCode::kPeerLost;
+    failure.message = "another rank was lost: " + failure.message;
+    failure.hint = "look for the first error in the other ranks' output";
   } else if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
              dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
              failure.message.find("not enough memory") != std::string::npos) {
