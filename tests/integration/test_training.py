@@ -215,6 +215,13 @@ def test_limit_train_steps_leaves_the_schedule_alone(tensors, run_dir):
     assert load_json(run_dir / "result.json")["step"] == 3
 
 
+def test_clear_log_forgets_the_lines_of_earlier_runs(tensors, run_dir):
+    common = (*TINY, f"--data_dir={tensors}", "--batch_size=4", "--max_steps=4", f"--run_dir={run_dir}")
+    run(*common, "--limit_train_steps=2")
+    run(*common, "--clear_log")
+    assert [point["step"] for point in metrics(run_dir, "train")] == [3, 4]
+
+
 def test_epochs_stream_across_their_ends_or_drop_the_rest(tensors, tmp_path):
     common = (*TINY, f"--data_dir={tensors}", "--batch_size=8", "--epochs=2")  # 20 samples: 2.5 batches
     run(*common, f"--run_dir={tmp_path / 'stream'}")

@@ -13,6 +13,10 @@ Reporter::Reporter(const config::ReportConfig& config, int rank, int64_t total_s
   if (files_) metrics_ = std::make_unique<report::MetricsLog>(files_->metrics_jsonl);
 }
 
+void Reporter::Clear() {
+  if (metrics_) metrics_->Clear();
+}
+
 void Reporter::Resume(int64_t step, double epochs_done) {
   if (metrics_) metrics_->TruncateTo(step, epochs_done);
 }

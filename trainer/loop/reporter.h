@@ -19,6 +19,8 @@ class Reporter {
 
   void Start(const report::Banner& banner) { console_->Start(banner); }
   void Note(const std::string& text) { console_->Note(text); }
+  // --clear_log.
+  void Clear();
   // The run goes on from here: later lines of metrics.jsonl are dropped.
   void Resume(int64_t step, double epochs_done);
   void Train(const report::TrainPoint& point);

@@ -5,6 +5,7 @@
 
 #include "trainer/config/config_json.h"
 #include "trainer/distributed/device.h"
+#include "trainer/report/error_report.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 
@@ -14,6 +15,13 @@ namespace {
 // What may differ between the ranks of one run.
 constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "run_dir", "master_addr",
                                           "master_port", "nproc_per_node", "workers", "data_dir"};
+
+// The directory is this job's alone from here on, and what an earlier attempt failed with is history.
+void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
+  report::PrepareRunDirectory(files);
+  lock.emplace(files.root);
+  report::RemoveErrorFiles(files.root);
+}
 
 }  // namespace
 
@@ -30,12 +38,14 @@ Session::Session(const RunContext& run_context)
   if (launch.world_size > 1) {
     rendezvous =
         std::make_unique<distributed::Rendezvous>(launch, context.listen_fd, context.config.ranks.init_timeout_seconds);
-    run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   }
+  if (training && launch.rank == 0) TakeRunDirectory(report::RunDirectory(run_directory), lock);
+  if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   context.status->run_directory = run_directory;
   const bool logs_to_files = launch.world_size > 1 && training;
   report::InitializeLogging(launch.rank, launch.world_size,
                             logs_to_files ? report::RunDirectory(run_directory).logs.string() : "");
+  if (lock && !lock->warning().empty()) report::LogWarning(lock->warning());
 }
 
 void Session::Connect(const nlohmann::json& identity) {

@@ -5,8 +5,10 @@
 
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
+#include "trainer/checkpoint/run_lock.h"
 #include "trainer/distributed/communicator.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/loop/run.h"
@@ -14,7 +16,8 @@
 namespace dtrain::loop {
 
 struct Session {
-  // Finds rank 0 (in a run of several ranks) and learns the run directory from it.
+  // Finds rank 0 (in a run of several ranks) and learns the run directory from it. When training, rank 0 takes that
+  // directory first: no rank writes into one that belongs to another job. Throws StorageError where it does.
   explicit Session(const RunContext& context);
 
   // Shakes hands with all ranks and connects them. `identity` and the configuration must be the same on all.
@@ -26,6 +29,7 @@ struct Session {
   const RunContext& context;
   at::Device device;
   std::string run_directory;                            // may be empty outside of training
+  std::optional<checkpoint::RunLock> lock;              // rank 0's, when training
   std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank
   std::unique_ptr<distributed::Communicator> communicator;
 };

@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "models/layers.h"
-#include "trainer/checkpoint/run_lock.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
 #include "trainer/distributed/device.h"
@@ -17,7 +16,6 @@
 #include "trainer/loop/session.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/loop/trainer.h"
-#include "trainer/report/error_report.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::loop {
@@ -39,17 +37,6 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, ch
   if (!found) return std::nullopt;
   report::LogInfo("resuming from " + found->directory.string());
   return checkpoint::Load(*found);
-}
-
-// Before anything else, so that each attempt's failure is reported, and only in a directory that is its own.
-void TakeRunDirectory(const RunContext& context, const report::RunDirectory& files,
-                      std::optional<checkpoint::RunLock>& lock) {
-  context.status->run_directory.clear();
-  report::PrepareRunDirectory(files);
-  lock.emplace(files.root);
-  context.status->run_directory = files.root.string();
-  if (!lock->warning().empty()) report::LogWarning(lock->warning());
-  report::RemoveErrorFiles(files.root);
 }
 
 // Rank 0's part: the files of the run, which nobody else writes.
@@ -103,8 +90,6 @@ void Train(const RunContext& context) {
   const config::Config& config = context.config;
   const bool is_first = context.launch.rank == 0;
   const report::RunDirectory files(session.run_directory);
-  std::optional<checkpoint::RunLock> lock;
-  if (is_first) TakeRunDirectory(context, files, lock);
 
   const DataSets data = OpenDataSets(config);
   const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size);
@@ -128,6 +113,7 @@ void Train(const RunContext& context) {
   Reporter reporter(config.report, context.launch.rank, plan.total_steps,
                     is_first ? std::optional(files) : std::nullopt);
   reporter.Start(MakeBanner(context, plan, data, *model, files, session.device));
+  if (config.report.clear_log && context.launch.restart_count == 0) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
   Trainer trainer({config, plan, data, task, *session.communicator, reporter, files, session.device, identity},
                   first ? first->writer.get() : nullptr);
