@@ -5,6 +5,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <cstdlib>
 #include <exception>
 
 namespace dtrain::distributed {
@@ -30,6 +31,10 @@ launch::Launch LaunchOf(int rank, int world_size, int port) {
 }
 
 void RunRanks(int world_size, const std::function<void(int rank)>& body) {
+  // c10d's flight recorder is one per process and keeps a map without a lock: with ranks as threads it crashes. In the
+  // programs a rank is a process.
+  setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
+  setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "0", 1);
   std::vector<std::exception_ptr> failures(static_cast<size_t>(world_size));
   {
     std::vector<std::jthread> threads;
