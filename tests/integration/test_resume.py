@@ -97,6 +97,14 @@ def test_threads_do_not_spoil_it(few_images, tmp_path, run_dir):
     assert result_of(run_dir) == expected
 
 
+def test_adam_and_the_loss_scale_go_on_as_they_were(few_images, tmp_path, run_dir):
+    flags = (*flags_of(few_images), "--max_steps=4", "--optimizer=adamw", "--lr=0.001", "--loss_scale=1024")
+    run(*flags, f"--run_dir={run_dir}")
+    for stop in (1, 2, 1):
+        run(*flags, f"--run_dir={tmp_path / 'halting'}", f"--limit_train_steps={stop}")
+    assert result_of(tmp_path / "halting") == result_of(run_dir)
+
+
 @pytest.mark.parametrize("world", [1, 2])
 def test_terminated_then_run_again(undisturbed, few_images, run_dir, world):
     command = (*flags_of(few_images, world), f"--run_dir={run_dir}", "--save_every_epochs=0")

@@ -53,14 +53,17 @@ struct BatchConfig {
 };
 
 struct OptimizerConfig {
-  std::string name = "sgd";
+  std::string name = "sgd";  // sgd | adam | adamw
   double lr = 0.1;           // peak
   double lr_base_batch = 0;  // > 0: the peak is lr × global batch / lr_base_batch
   double momentum = 0.9;
   bool nesterov = false;
+  std::vector<double> adam_betas = {0.9, 0.999};
+  double adam_eps = 1e-8;
   double weight_decay = 1e-4;
   bool decay_norm_and_bias = true;
   double clip_norm = 0;  // 0: no clipping
+  int64_t max_skipped_steps = 30;
   double label_smoothing = 0;
 };
 
@@ -77,7 +80,9 @@ struct ScheduleConfig {
 };
 
 struct PrecisionConfig {
-  std::string name = "fp32";  // fp32 | bf16
+  std::string name = "fp32";           // fp32 | tf32 | fp16 | bf16
+  std::string loss_scale = "dynamic";  // dynamic (with fp16 only) | a number
+  int64_t loss_scale_window = 2000;    // steps
 };
 
 struct RanksConfig {

@@ -59,10 +59,17 @@ std::string Limits::Text() const {
 
 std::string Expected(Kind kind, const Limits& limits) {
   static const std::vector<std::string> kinds = {"true or false", "a whole number", "a finite number", "a text",
-                                                 "three finite numbers with commas between them"};
+                                                 "finite numbers with commas between them"};
   std::string range = limits.Text();
   if (!limits.choices.empty()) return range;
   return kinds[static_cast<size_t>(kind)] + (range.empty() ? "" : ", " + range);
+}
+
+std::optional<double> NumberFrom(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0') return std::nullopt;
+  return number;
 }
 
 std::string ToText(const Value& value) {

@@ -6,7 +6,6 @@
 #include <gflags/gflags.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <sstream>
 
@@ -71,9 +70,9 @@ bool Store(std::vector<double>& field, const std::string& flag) {
   std::vector<double> numbers;
   std::istringstream stream(flag + ",");
   for (std::string item; std::getline(stream, item, ',');) {
-    char* end = nullptr;
-    numbers.push_back(std::strtod(item.c_str(), &end));
-    if (item.empty() || *end != '\0') return false;
+    const std::optional<double> number = NumberFrom(item);
+    if (!number) return false;
+    numbers.push_back(*number);
   }
   field = numbers;
   return true;
@@ -172,17 +171,23 @@ DTRAIN_FLAG(int64, max_steps, batch.max_steps, AtLeast(1), "steps",
             "Optimizer steps; with --epochs, whichever comes first.")
 DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "", "Of weights, order and augmentation.")
 
-DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf("sgd"), "", "Optimizer.")
+DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf("sgd | adam | adamw"), "",
+            "adam adds the weight decay to the gradient, adamw takes it from the weight.")
 DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "", "Peak learning rate.")
 DTRAIN_FLAG(double, lr_base_batch, optimizer.lr_base_batch, AtLeast(0), "samples",
             "The peak becomes lr x global batch / this; 0: no scaling.")
 DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "", "Of SGD.")
 DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "", "Nesterov's momentum.")
+DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Below(1), "",
+            "Of Adam: decay of the averages of gradients and of their squares.")
+DTRAIN_FLAG(double, adam_eps, optimizer.adam_eps, AtLeast(0), "", "Of Adam: added to the root of the squares.")
 DTRAIN_FLAG(double, weight_decay, optimizer.weight_decay, AtLeast(0), "", "L2 penalty on the weights.")
 DTRAIN_FLAG(bool, decay_norm_and_bias, optimizer.decay_norm_and_bias, Anything(), "",
             "Weight decay for normalisation layers and biases, too.")
 DTRAIN_FLAG(double, clip_norm, optimizer.clip_norm, AtLeast(0), "",
             "Greatest L2 norm of all gradients together; 0: no clipping.")
+DTRAIN_FLAG(int64, max_skipped_steps, optimizer.max_skipped_steps, AtLeast(1), "steps",
+            "Give up after so many steps in a row were skipped because their gradients were not finite.")
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
             "Share of the target spread over all classes.")
 
@@ -200,8 +205,12 @@ DTRAIN_FLAG(double, lr_decay_epochs, schedule.decay_epochs, MoreThan(0), "epochs
 DTRAIN_FLAG(int64, schedule_steps, schedule.schedule_steps, AtLeast(1), "steps",
             "Length of the schedule; not given: that of the run.")
 
-DTRAIN_FLAG(string, precision, precision.name, OneOf("fp32 | bf16"), "",
-            "Of forward and backward; the weights stay fp32.")
+DTRAIN_FLAG(string, precision, precision.name, OneOf("fp32 | tf32 | fp16 | bf16"), "",
+            "Of forward and backward; the weights stay fp32. tf32: fp32 with rounded inputs of products, on GPUs.")
+DTRAIN_FLAG(string, loss_scale, precision.loss_scale, Anything(), "",
+            "What the loss is multiplied by for backward: a number, or dynamic (with fp16: grows and backs off).")
+DTRAIN_FLAG(int64, loss_scale_window, precision.loss_scale_window, AtLeast(1), "steps",
+            "dynamic: good steps in a row before the loss scale doubles.")
 
 DTRAIN_FLAG(string, nproc_per_node, ranks.nproc_per_node, Anything(), "ranks",
             "Local ranks to start: a number, or auto (one per GPU, or one); empty: one.")

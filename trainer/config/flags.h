@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -52,6 +53,9 @@ const Flag* FindFlag(const std::string& name);
 
 // "a whole number, 1 or more": what a mistake in such a flag's value is held against.
 std::string Expected(Kind kind, const Limits& limits);
+
+// The number that all of `text` is; nothing where it is something else.
+std::optional<double> NumberFrom(const std::string& text);
 
 // As one would write it after --flag=; empty for monostate.
 std::string ToText(const Value& value);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
@@ -94,6 +95,17 @@ void CheckOptimizer(const OptimizerConfig& optimizer, List& problems) {
   if (optimizer.nesterov && optimizer.momentum == 0) {
     problems.push_back({"nesterov", "true", "--momentum above 0 with it", "use --nonesterov, or --momentum=0.9"});
   }
+  if (optimizer.adam_betas.size() != 2) {
+    const std::string value = optimizer.adam_betas.empty() ? "\"\"" : ToText(optimizer.adam_betas);
+    problems.push_back({"adam_betas", value, "two numbers with a comma between them", "such as 0.9,0.98"});
+  }
+}
+
+void CheckPrecision(const PrecisionConfig& precision, List& problems) {
+  if (precision.loss_scale == "dynamic") return;
+  const std::optional<double> scale = NumberFrom(precision.loss_scale);
+  if (scale && *scale > 0 && std::isfinite(*scale)) return;
+  problems.push_back({"loss_scale", precision.loss_scale, "dynamic, or a number above 0", "1024 is a usual one"});
 }
 
 void CheckRanks(const RanksConfig& ranks, List& problems) {
@@ -122,6 +134,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckBatch(config, world_size, problems);
   CheckOptimizer(config.optimizer, problems);
   CheckSchedule(config, problems);
+  CheckPrecision(config.precision, problems);
   CheckRanks(config.ranks, problems);
 
   const auto place = [](const Problem& problem) { return FindFlag(problem.flag) - Flags().data(); };

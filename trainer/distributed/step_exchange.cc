@@ -7,7 +7,6 @@ namespace dtrain::distributed {
 
 StepExchange::StepExchange(std::vector<at::Tensor> running_statistics, int64_t num_sums, Communicator& communicator)
     : communicator_(communicator) {
-  if (communicator_.is_alone()) return;
   at::NoGradGuard no_grad;
   int64_t elements = 0;
   for (const at::Tensor& statistic : running_statistics) elements += statistic.numel();
@@ -22,15 +21,19 @@ StepExchange::StepExchange(std::vector<at::Tensor> running_statistics, int64_t n
     statistic.set_data(view);
     offset += statistic.numel();
   }
+  finite_statistics_ = statistics_.clone();
 }
 
 void StepExchange::Run(at::Tensor& sums) {
-  if (communicator_.is_alone()) return;
   at::NoGradGuard no_grad;
-  sums_.copy_(sums);
-  communicator_.Sum(flat_);
-  sums.copy_(sums_);
-  statistics_.div_(communicator_.world_size());
+  if (!communicator_.is_alone()) {
+    sums_.copy_(sums);
+    communicator_.Sum(flat_);
+    sums.copy_(sums_);
+    statistics_.div_(communicator_.world_size());
+  }
+  statistics_.copy_(at::where(statistics_.isfinite(), statistics_, finite_statistics_));
+  finite_statistics_.copy_(statistics_);
 }
 
 }  // namespace dtrain::distributed

@@ -10,7 +10,8 @@
 namespace dtrain::distributed {
 
 // Averages BatchNorm's running statistics over ranks in every step, so that they are the same on all ranks and do not
-// depend on when one saves. What else ranks must know of each other's step travels along.
+// depend on when one saves. What else ranks must know of each other's step travels along. A statistic that a batch made
+// infinite or NaN keeps its value of the step before: it would not recover, and the weights have skipped that step.
 class StepExchange {
  public:
   // `running_statistics`: float32, on their final device, equal shapes on all ranks. They are moved into one flat
@@ -24,7 +25,8 @@ class StepExchange {
   Communicator& communicator_;
   at::Tensor flat_;        // (statistics + num_sums)
   at::Tensor statistics_;  // view of it
-  at::Tensor sums_;        // view of it
+  at::Tensor finite_statistics_;
+  at::Tensor sums_;  // view of it
 };
 
 }  // namespace dtrain::distributed

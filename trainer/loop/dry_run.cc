@@ -20,10 +20,13 @@ int64_t CountParameters(const torch::nn::Module& module) {
   return count;
 }
 
-// Weights, gradients and momentum, and what the forward pass keeps for the backward pass; per rank, in bytes.
+// Weights, gradients and the optimizer's state, and what the forward pass keeps for the backward pass; per rank, in
+// bytes.
 double MemoryEstimate(const config::Config& config, const models::ImageModel& model, const Plan& plan) {
-  const double state = 3 * sizeof(float) * static_cast<double>(CountParameters(model));
-  const double element = config.precision.name == "bf16" ? 2 : 4;
+  const double copies = config.optimizer.name == "sgd" ? 3 : 4;
+  const double state = copies * sizeof(float) * static_cast<double>(CountParameters(model));
+  const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";
+  const double element = half ? 2 : 4;
   return state + element * static_cast<double>(model.Cost(config.image.size).activation_elements) *
                      static_cast<double>(plan.batch.batch_size);
 }

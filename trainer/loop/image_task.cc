@@ -49,7 +49,9 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
       precision_(config.precision.name),
       label_smoothing_(config.optimizer.label_smoothing),
       channels_last_(config.model.channels_last),
-      device_(device) {}
+      device_(device) {
+  optim::AllowTf32(precision_ == "tf32");
+}
 
 at::Tensor ImageTask::Logits(const at::Tensor& images) {
   const at::Tensor prepared = data::PrepareImages(images, image_.mean, image_.std, device_, channels_last_);

@@ -46,6 +46,11 @@ Session::Session(const RunContext& run_context)
   report::InitializeLogging(launch.rank, launch.world_size,
                             logs_to_files ? report::RunDirectory(run_directory).logs.string() : "");
   if (lock && !lock->warning().empty()) report::LogWarning(lock->warning());
+  const std::string& precision = context.config.precision.name;
+  if (device.is_cpu() && precision != "fp32" && launch.rank == 0) {
+    report::LogWarning(precision == "tf32" ? "--precision=tf32 is fp32 on a CPU"
+                                           : "--precision=" + precision + " is for GPUs: a CPU works, but slowly");
+  }
 }
 
 void Session::Connect(const nlohmann::json& identity) {

@@ -10,10 +10,12 @@
 
 #include "data/loader.h"
 #include "trainer/config/batch_sizes.h"
+#include "trainer/distributed/communicator.h"
+#include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/device.h"
 #include "trainer/loop/image_task.h"
+#include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/training_state.h"
-#include "trainer/optim/optimizer.h"
 
 namespace dtrain::loop {
 namespace {
@@ -50,20 +52,17 @@ nlohmann::ordered_json BenchStep(const config::Config& config, const StepBenchOp
   const int64_t num_classes = config.model.num_classes > 0 ? config.model.num_classes : kDefaultClasses;
   const auto model = MakeModel(config, num_classes, device);
   ImageTask task(model, config, device);
-  std::vector<optim::NamedTensor> parameters;
-  for (const auto& item : model->named_parameters()) parameters.emplace_back(item.key(), item.value());
-  optim::Sgd optimizer(parameters, {.momentum = config.optimizer.momentum,
-                                    .nesterov = config.optimizer.nesterov,
-                                    .weight_decay = config.optimizer.weight_decay,
-                                    .decay_norm_and_bias = config.optimizer.decay_norm_and_bias});
+  optim::ParameterUpdate update = MakeParameterUpdate(config, *model, device);
+  distributed::Communicator communicator;  // of one rank
+  distributed::DataParallel data_parallel(ParametersOf(*model), communicator, config.ranks.bucket_cap_mb, {});
   const data::Batch batch = RandomBatch(config, batch_size, num_classes, device);
 
   at::Tensor loss;
   const auto step = [&] {
-    for (auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
+    data_parallel.ZeroGradients();
     loss = task.Loss(batch).loss_sum / static_cast<double>(batch_size);
-    loss.backward();
-    optimizer.Step(config.optimizer.lr);
+    update.Scale(loss).backward();
+    update.Apply(data_parallel.gradients(), config.optimizer.lr);
   };
   for (int64_t i = 0; i < options.warmup; ++i) step();
   loss.item();  // waits for the device

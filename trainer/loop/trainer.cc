@@ -4,12 +4,14 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <limits>
 
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
+#include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/stop_signal.h"
-#include "trainer/optim/gradient_clip.h"
+#include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::loop {
@@ -20,15 +22,12 @@ using Clock = std::chrono::steady_clock;
 // What travels in the step's exchange.
 enum StepSum { kLossSum, kWeight, kStopRequests, kSaveRequests, kNumStepSums };
 
+// What is added up between two logged lines, of steps whose loss is finite.
+enum IntervalSum { kIntervalLoss, kIntervalWeight, kIntervalSkipped, kNumIntervalSums };
+
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 double UnixTime() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
-std::vector<optim::NamedTensor> NamedParameters(const torch::nn::Module& module) {
-  std::vector<optim::NamedTensor> parameters;
-  for (const auto& item : module.named_parameters()) parameters.emplace_back(item.key(), item.value());
-  return parameters;
-}
 
 std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module) {
   std::vector<at::Tensor> statistics;
@@ -57,12 +56,8 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
       train_quarantine_(parts.plan.train_samples, QuarantineFor(parts.data.train->name, parts)),
       sampler_(parts.plan.train_samples, parts.plan.batch.global_batch_size, parts.config.batch.seed,
                data::ShuffleFromName(parts.config.data.shuffle), data::LastBatchFromName(parts.config.data.last_batch)),
-      optimizer_(NamedParameters(parts.task.module()),
-                 {.momentum = parts.config.optimizer.momentum,
-                  .nesterov = parts.config.optimizer.nesterov,
-                  .weight_decay = parts.config.optimizer.weight_decay,
-                  .decay_norm_and_bias = parts.config.optimizer.decay_norm_and_bias}),
-      interval_sums_(at::zeros({2}, at::TensorOptions(at::kDouble).device(parts.device))) {}
+      update_(MakeParameterUpdate(parts.config, parts.task.module(), parts.device)),
+      interval_sums_(at::zeros({kNumIntervalSums}, at::TensorOptions(at::kDouble).device(parts.device))) {}
 
 Trainer::~Trainer() = default;
 
@@ -71,17 +66,17 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   torch::nn::Module& module = parts_.task.module();
   if (restored != nullptr) {
     CopyInto(StateOf(module), restored->model);
-    CopyInto(optimizer_.State(), restored->optimizer);
+    CopyInto(update_.State(), restored->optimizer);
   }
   std::vector<at::Tensor> replicated;
   for (const auto& [name, tensor] : StateOf(module)) replicated.push_back(tensor.detach());
-  for (const auto& [name, tensor] : optimizer_.State()) replicated.push_back(tensor);
+  for (const auto& [name, tensor] : update_.State()) replicated.push_back(tensor);
   parts_.communicator.BroadcastFromFirst(replicated);
 
-  interval_sums_[0] = progress_.interval_loss_sum;
-  interval_sums_[1] = progress_.interval_weight;
+  interval_sums_[kIntervalLoss] = progress_.interval_loss_sum;
+  interval_sums_[kIntervalWeight] = progress_.interval_weight;
   data_parallel_ = std::make_unique<distributed::DataParallel>(
-      NamedParameters(module), parts_.communicator, parts_.config.ranks.bucket_cap_mb, progress_.bucket_layout);
+      ParametersOf(module), parts_.communicator, parts_.config.ranks.bucket_cap_mb, progress_.bucket_layout);
   exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.communicator);
 }
 
@@ -139,19 +134,25 @@ Trainer::StepControl Trainer::TrainStep() {
   sums[kSaveRequests] = control.save ? 1 : 0;
 
   data_parallel_->ZeroGradients();
-  for (int64_t micro_step = 0; micro_step < parts_.plan.batch.grad_accum_steps; ++micro_step) {
-    RunMicroStep(micro_step, sums);
+  {
+    const optim::CastCacheScope casts;
+    for (int64_t micro_step = 0; micro_step < parts_.plan.batch.grad_accum_steps; ++micro_step) {
+      RunMicroStep(micro_step, sums);
+    }
   }
   data_parallel_->AfterBackward();
   exchange_->Run(sums);
-  UpdateParameters();
+  update_.Apply(data_parallel_->gradients(), parts_.plan.LearningRate(progress_.step));
 
   ++progress_.step;
   ++interval_steps_;
   if (reported_step_ != nullptr) *reported_step_ = progress_.step;
-  interval_sums_ += sums.slice(0, 0, 2);
+  const at::Tensor counted = at::where(sums[kLossSum].isfinite(), sums.slice(0, kLossSum, kWeight + 1), 0);
+  interval_sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) += counted;
+  interval_sums_[kIntervalSkipped] += update_.skipped();
   // On a GPU reading these waits for the device, which only a step that is logged does anyway.
   const bool readable = parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step);
+  if (readable) RequireProgress();
   if (!parts_.communicator.is_alone()) {
     control = StepControl{};
     if (readable) control = {sums[kStopRequests].item<float>() > 0, sums[kSaveRequests].item<float>() > 0};
@@ -171,48 +172,56 @@ void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
   // The reducer averages over ranks what is to be the mean over the global batch.
   const double scale =
       static_cast<double>(parts_.communicator.world_size()) / static_cast<double>(parts_.plan.batch.global_batch_size);
-  distributed::NamingLostPeers("the backward pass", [&] { (loss.loss_sum * scale).backward(); });
+  distributed::NamingLostPeers("the backward pass", [&] { update_.Scale(loss.loss_sum * scale).backward(); });
 
   at::NoGradGuard no_grad;
   sums[kLossSum] += loss.loss_sum;
   sums[kWeight] += loss.weight;
 }
 
-void Trainer::UpdateParameters() {
-  const double max_norm = parts_.config.optimizer.clip_norm;
-  if (max_norm > 0 || parts_.plan.ShouldLog(progress_.step + 1)) {
-    std::vector<at::Tensor> gradients = data_parallel_->gradients();
-    gradient_norm_ = optim::GradientNorm(gradients);
-    if (max_norm > 0) optim::ClipToNorm(gradients, gradient_norm_, max_norm);
-  }
-  optimizer_.Step(parts_.plan.LearningRate(progress_.step));
-}
-
 void Trainer::LogStep() {
   const at::Tensor sums = interval_sums_.cpu();
-  const double weight = sums[1].item<double>();
+  const double weight = sums[kIntervalWeight].item<double>();
+  const auto skipped = sums[kIntervalSkipped].item<int64_t>();
   const double seconds = SecondsSince(interval_start_);
   const auto steps = static_cast<double>(interval_steps_);
   report::TrainPoint point;
   point.step = progress_.step;
   point.epoch = parts_.plan.EpochAt(progress_.step);
-  point.loss = sums[0].item<double>() / weight;
+  point.loss = weight > 0 ? sums[kIntervalLoss].item<double>() / weight : std::numeric_limits<double>::quiet_NaN();
   point.lr = parts_.plan.LearningRate(progress_.step - 1);
   point.speed = steps * static_cast<double>(parts_.plan.batch.global_batch_size) / seconds;
   point.data_seconds = data_seconds_ / steps;
   point.step_seconds = seconds / steps;
-  if (gradient_norm_.defined()) point.grad_norm = gradient_norm_.item<double>();
+  point.grad_norm = update_.gradient_norm();
+  point.loss_scale = update_.loss_scale();
   point.time = UnixTime();
-  if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + optimizer_.L2Term();
+  if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + update_.L2Term();
   parts_.reporter.Train(point);
 
   progress_.last_train_loss = point.loss;
   interval_sums_.zero_();
   data_seconds_ = 0;
   interval_steps_ = 0;
-  gradient_norm_ = at::Tensor();
   interval_start_ = Clock::now();
-  RequireFinite(point.loss);
+  WarnOfSkippedSteps(skipped);
+  if (weight > 0) RequireFinite(point.loss);
+}
+
+void Trainer::WarnOfSkippedSteps(int64_t skipped) const {
+  if (skipped == 0 || parts_.communicator.rank() != 0) return;
+  std::string scale;
+  if (const auto now = update_.loss_scale()) scale = "; the loss scale is now " + std::to_string(*now);
+  report::LogWarning("by step " + std::to_string(progress_.step) + " " + std::to_string(skipped) +
+                     " steps were skipped because their gradients were not finite" + scale);
+}
+
+void Trainer::RequireProgress() const {
+  const int64_t skipped = update_.skipped_in_a_row();
+  if (skipped < parts_.config.optimizer.max_skipped_steps) return;
+  throw DivergedError("the gradients of " + std::to_string(skipped) + " steps in a row were not finite, up to step " +
+                          std::to_string(progress_.step),
+                      "lower --lr, lengthen the warmup, or set --clip_norm; the last checkpoint is intact");
 }
 
 void Trainer::RequireFinite(double loss) const {
@@ -254,14 +263,14 @@ bool Trainer::SaveIsDueByTime() const {
 void Trainer::Save() {
   last_save_ = Clock::now();
   const at::Tensor sums = interval_sums_.cpu();
-  progress_.interval_loss_sum = sums[0].item<double>();
-  progress_.interval_weight = sums[1].item<double>();
+  progress_.interval_loss_sum = sums[kIntervalLoss].item<double>();
+  progress_.interval_weight = sums[kIntervalWeight].item<double>();
   RequireFinite(progress_.interval_loss_sum);
   progress_.bucket_layout = data_parallel_->bucket_layout();
   if (writer_ == nullptr) return;
   writer_->Save({.step = progress_.step,
                  .model = HostCopies(StateOf(parts_.task.module())),
-                 .optimizer = HostCopies(optimizer_.State()),
+                 .optimizer = HostCopies(update_.State()),
                  .state = {{"progress", ToJson(progress_)}, {"run", parts_.identity}}});
 }
 

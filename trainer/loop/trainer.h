@@ -18,7 +18,7 @@
 #include "trainer/loop/reporter.h"
 #include "trainer/loop/task.h"
 #include "trainer/loop/training_state.h"
-#include "trainer/optim/optimizer.h"
+#include "trainer/optim/parameter_update.h"
 #include "trainer/report/run_directory.h"
 
 namespace dtrain::loop {
@@ -65,9 +65,10 @@ class Trainer {
   [[noreturn]] void SaveAndStop();
   StepControl TrainStep();
   void RunMicroStep(int64_t micro_step, at::Tensor& sums);
-  void UpdateParameters();
   void LogStep();
+  void WarnOfSkippedSteps(int64_t skipped) const;
   void RequireFinite(double loss) const;
+  void RequireProgress() const;
   void FinishEpoch();
   void EvaluateNow();
   void Save();
@@ -80,14 +81,13 @@ class Trainer {
   int64_t* reported_step_ = nullptr;
   data::Quarantine train_quarantine_;
   data::TrainSampler sampler_;
-  optim::Sgd optimizer_;
+  optim::ParameterUpdate update_;
   Progress progress_;
   std::unique_ptr<distributed::DataParallel> data_parallel_;
   std::unique_ptr<distributed::StepExchange> exchange_;
   std::unique_ptr<data::Loader> loader_;
 
-  at::Tensor interval_sums_;       // loss sum and weight since the last logged line, on the device
-  at::Tensor gradient_norm_;       // of this step, where it is wanted
+  at::Tensor interval_sums_;       // since the last logged line, on the device: see IntervalSum
   double data_seconds_ = 0;        // waited for data since the last logged line
   double evaluation_seconds_ = 0;  // in this run of the program
   int64_t interval_steps_ = 0;

@@ -19,12 +19,16 @@ nlohmann::json ToJson(const report::ValPoint& point) {
           {"top5", point.top5.value_or(0)}};
 }
 
+// A loss that was not finite was written as null.
+double NumberOrNaN(const nlohmann::json& json) {
+  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+}
+
 report::ValPoint ValPointFromJson(const nlohmann::json& json) {
   report::ValPoint point;
   point.step = json.at("step");
   point.epoch = json.at("epoch");
-  // A diverged loss was written as null.
-  point.loss = json.at("loss").is_null() ? std::numeric_limits<double>::quiet_NaN() : json.at("loss").get<double>();
+  point.loss = NumberOrNaN(json.at("loss"));
   point.top1 = json.at("top1").get<double>();
   point.top5 = json.at("top5").get<double>();
   return point;
@@ -47,7 +51,7 @@ Progress ProgressFromJson(const nlohmann::json& json) {
   progress.step = json.at("step");
   progress.interval_loss_sum = json.at("interval_loss_sum");
   progress.interval_weight = json.at("interval_weight");
-  progress.last_train_loss = json.at("last_train_loss");
+  progress.last_train_loss = NumberOrNaN(json.at("last_train_loss"));
   if (!json.at("validation").is_null()) progress.validation = ValPointFromJson(json.at("validation"));
   progress.best_top1 = json.at("best_top1");
   progress.bucket_layout = json.at("bucket_layout").get<distributed::BucketLayout>();
@@ -80,6 +84,12 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
                       "--allow_dataset_change goes on with the new one; the order of samples is then another");
     }
   }
+}
+
+std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module) {
+  std::vector<optim::NamedTensor> parameters;
+  for (const auto& item : module.named_parameters()) parameters.emplace_back(item.key(), item.value());
+  return parameters;
 }
 
 checkpoint::NamedTensors StateOf(const torch::nn::Module& module) {

@@ -24,7 +24,7 @@ struct Progress {
   int64_t step = 0;              // steps done
   double interval_loss_sum = 0;  // since the last logged line
   double interval_weight = 0;
-  double last_train_loss = 0;                  // of the last logged line
+  double last_train_loss = 0;                  // of the last logged line; NaN: none of its steps had a finite one
   std::optional<report::ValPoint> validation;  // the last one
   double best_top1 = -1;
   distributed::BucketLayout bucket_layout;
@@ -38,6 +38,8 @@ nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const
 
 // Throws UsageError naming the first key that differs (DataError if it is the data).
 void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool allow_dataset_change);
+
+std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module);
 
 // Parameters and buffers by torchvision's names; shared, not copied.
 checkpoint::NamedTensors StateOf(const torch::nn::Module& module);

@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,38 +14,79 @@ namespace dtrain::optim {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
 
-struct SgdOptions {
-  double momentum = 0.9;
-  bool nesterov = false;
-  double weight_decay = 1e-4;
-  bool decay_norm_and_bias = true;  // false: parameters of one dimension (biases, BatchNorm's γ and β) do not decay
+// Parameters that decay alike, side by side, as the fused kernels take them.
+struct ParameterGroup {
+  double weight_decay;
+  std::vector<std::string> names;
+  std::vector<at::Tensor> parameters;
+
+  std::vector<at::Tensor> Gradients() const;
 };
 
-// Stochastic gradient descent as torch.optim.SGD has it: g += wd·w; v = m·v + g; w −= lr·(nesterov ? g + m·v : v).
-class Sgd {
- public:
-  // Keeps references to `parameters`, whose gradients must be defined at every Step().
-  Sgd(const std::vector<NamedTensor>& parameters, const SgdOptions& options);
+// One group, or two where parameters of one dimension (biases, BatchNorm's γ and β) do not decay.
+std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& parameters, double weight_decay,
+                                         bool decay_norm_and_bias);
 
-  void Step(double learning_rate);
+class Optimizer {
+ public:
+  // Keeps references to the groups' parameters, whose gradients must be defined at every Step().
+  explicit Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {}
+  virtual ~Optimizer() = default;
+
+  // `found_inf`: a float scalar on the parameters' device; where it is 1, neither parameters nor state change. The host
+  // does not wait for it.
+  virtual void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) = 0;
+
+  // The state's tensors by name; shared, not copied.
+  virtual std::vector<NamedTensor> State() const = 0;
 
   // ½·wd·‖w‖² over the parameters that decay: the L2 term of the loss. Waits for the device.
   double L2Term() const;
 
-  // The momentum buffers by parameter name (empty without momentum); shared, not copied. LoadState copies into them and
-  // throws std::invalid_argument when a name is missing or a shape differs.
-  std::vector<NamedTensor> State() const;
-  void LoadState(const std::vector<NamedTensor>& state);
+ protected:
+  std::vector<ParameterGroup> groups_;
+};
+
+struct SgdOptions {
+  double momentum = 0.9;
+  bool nesterov = false;
+};
+
+// Stochastic gradient descent as torch.optim.SGD has it: g += wd·w; v = m·v + g; w −= lr·(nesterov ? g + m·v : v).
+// State: `<parameter>`, its momentum (none where momentum is 0).
+class Sgd : public Optimizer {
+ public:
+  Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options);
+  void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  std::vector<NamedTensor> State() const override;
 
  private:
-  struct Group {
-    double weight_decay;
-    std::vector<std::string> names;
-    std::vector<at::Tensor> parameters;
-    std::vector<at::Tensor> momentum;
-  };
   SgdOptions options_;
-  std::vector<Group> groups_;
+  std::vector<std::vector<at::Tensor>> momentum_;  // by group
+};
+
+struct AdamOptions {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  bool decoupled_weight_decay = false;  // AdamW (Loshchilov and Hutter 2017) rather than Adam with L2
+};
+
+// Adam (Kingma and Ba 2014, arXiv:1412.6980) as torch.optim.Adam and AdamW have it.
+// State: `exp_avg.<parameter>`, `exp_avg_sq.<parameter>`, and `step`, which skipped steps do not advance.
+class Adam : public Optimizer {
+ public:
+  Adam(std::vector<ParameterGroup> groups, const AdamOptions& options);
+  void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  std::vector<NamedTensor> State() const override;
+
+ private:
+  struct Moments {
+    std::vector<at::Tensor> average, average_of_squares;
+  };
+  AdamOptions options_;
+  std::vector<Moments> moments_;  // by group
+  at::Tensor step_;               // float32 scalar on the parameters' device
 };
 
 }  // namespace dtrain::optim

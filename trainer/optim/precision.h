@@ -1,31 +1,38 @@
-// Autocast: which operators run in a lower precision, while weights and gradients stay float32.
+// --precision: in which types forward and backward work, while weights, their gradients, BatchNorm's statistics and the
+// loss stay float32.
 #pragma once
 
-#include <ATen/autocast_mode.h>
+#include <c10/core/DeviceType.h>
 
 #include <string>
 
 namespace dtrain::optim {
 
-// Autocast on `device` while alive: bf16 or off (fp32). Casts of weights are cached until it ends.
+// For the whole process: whether GPUs may round the inputs of float32 products to TF32 (10 bits of mantissa). Only with
+// tf32; fp32 means fp32, for convolutions too, unlike PyTorch's default.
+void AllowTf32(bool allowed);
+
+// Autocast on `device` while alive, for --precision=fp16 and bf16; nothing otherwise.
 class AutocastScope {
  public:
-  AutocastScope(c10::DeviceType device, const std::string& precision)
-      : device_(device), was_enabled_(at::autocast::is_autocast_enabled(device)) {
-    at::autocast::set_autocast_enabled(device, precision == "bf16");
-    at::autocast::set_autocast_dtype(device, at::kBFloat16);
-    at::autocast::increment_nesting();
-  }
-  ~AutocastScope() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(device_, was_enabled_);
-  }
+  AutocastScope(c10::DeviceType device, const std::string& precision);
+  ~AutocastScope();
   AutocastScope(const AutocastScope&) = delete;
   AutocastScope& operator=(const AutocastScope&) = delete;
 
  private:
   c10::DeviceType device_;
   bool was_enabled_;
+};
+
+// While alive, autocast's casts of the weights are kept: around the micro-steps of one step, between which the weights
+// do not change.
+class CastCacheScope {
+ public:
+  CastCacheScope();
+  ~CastCacheScope();
+  CastCacheScope(const CastCacheScope&) = delete;
+  CastCacheScope& operator=(const CastCacheScope&) = delete;
 };
 
 }  // namespace dtrain::optim

@@ -84,9 +84,9 @@ TEST(CommandLine, MalformedValues) {
   EXPECT_THAT(Mistakes({"--max_steps=99999999999999999999"}), HasSubstr("expected a whole number"));
   EXPECT_THAT(Mistakes({"--lr", "0,1"}), HasSubstr("--lr=0,1: expected a finite number"));
   EXPECT_EQ(Mistakes({"--nesterov=maybe"}), "--nesterov=maybe: expected true or false");
-  EXPECT_THAT(Mistakes({"--mean=a,b,c"}), HasSubstr("--mean=a,b,c: expected three finite numbers"));
-  EXPECT_THAT(Mistakes({"--std="}), HasSubstr("expected three finite numbers"));
-  EXPECT_THAT(Mistakes({"--mean=1,,2"}), HasSubstr("expected three finite numbers"));
+  EXPECT_THAT(Mistakes({"--mean=a,b,c"}), HasSubstr("--mean=a,b,c: expected finite numbers with commas between them"));
+  EXPECT_THAT(Mistakes({"--std="}), HasSubstr("expected finite numbers with commas between them"));
+  EXPECT_THAT(Mistakes({"--mean=1,,2"}), HasSubstr("expected finite numbers with commas between them"));
   EXPECT_THAT(Mistakes({"--lr"}), HasSubstr("--lr: a value is missing"));
   EXPECT_THAT(Mistakes({"--data_dir", "--nesterov"}), HasSubstr("--data_dir: a value is missing"));
   EXPECT_THAT(Mistakes({"--nolr"}), HasSubstr("--lr is no boolean"));

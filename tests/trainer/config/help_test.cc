@@ -4,8 +4,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <iterator>
-#include <regex>
 #include <sstream>
 
 namespace dtrain::config {
@@ -21,9 +19,11 @@ TEST(Help, FitsInAHundredColumns) {
 TEST(Help, HasEveryFlagOnceWithDefaultAndRange) {
   const std::string help = Help({});
   for (const Flag& flag : Flags()) {
-    const std::string dashes = flag.kind == Kind::kBool ? R"(\n  --\[no\])" : R"(\n  --)";
-    const std::regex entry(dashes + flag.name + "[ =\n]");
-    const auto matches = std::distance(std::sregex_iterator(help.begin(), help.end(), entry), std::sregex_iterator());
+    const std::string entry = (flag.kind == Kind::kBool ? "\n  --[no]" : "\n  --") + flag.name;
+    int matches = 0;
+    for (size_t at = help.find(entry); at != std::string::npos; at = help.find(entry, at + 1)) {
+      if (std::string(" =\n").find(help[at + entry.size()]) != std::string::npos) ++matches;
+    }
     EXPECT_EQ(matches, 1) << flag.name;
   }
   EXPECT_THAT(help, HasSubstr("[default: 0.9; 0 to 1 (excluded)]"));

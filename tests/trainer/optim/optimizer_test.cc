@@ -1,10 +1,15 @@
-// Twenty steps beside torch::optim::SGD and torch::nn::utils::clip_grad_norm_.
+// Twenty steps beside torch::optim and torch::nn::utils::clip_grad_norm_.
 #include "trainer/optim/optimizer.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/nn/utils/clip_grad.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/adamw.h>
 #include <torch/optim/sgd.h>
+
+#include <limits>
+#include <tuple>
 
 #include "trainer/optim/gradient_clip.h"
 
@@ -45,51 +50,89 @@ void ExpectEqual(const Pair& pair) {
   }
 }
 
-class SgdSteps : public testing::TestWithParam<SgdOptions> {};
-
-TEST_P(SgdSteps, AreTorchs) {
-  const SgdOptions options = GetParam();
-  Pair pair = EqualParameters();
-  Sgd ours(pair.ours, options);
-  const auto torch_options = [&](double weight_decay) {
-    return std::make_unique<torch::optim::SGDOptions>(
-        torch::optim::SGDOptions(0.1).momentum(options.momentum).nesterov(options.nesterov).weight_decay(weight_decay));
+// Twenty steps of one optimizer beside the other.
+template <typename TorchOptimizer, typename TorchOptions>
+void ExpectTwentyEqualSteps(Pair& pair, Optimizer& ours, const TorchOptions& options, double weight_decay,
+                            bool decay_norm_and_bias) {
+  const auto with_decay = [&](double decay) {
+    auto own = std::make_unique<TorchOptions>(options);
+    own->weight_decay(decay);
+    return own;
   };
   std::vector<torch::optim::OptimizerParamGroup> groups;
-  groups.emplace_back(std::vector<at::Tensor>{pair.theirs[0], pair.theirs[2]}, torch_options(options.weight_decay));
+  groups.emplace_back(std::vector<at::Tensor>{pair.theirs[0], pair.theirs[2]}, with_decay(weight_decay));
   groups.emplace_back(std::vector<at::Tensor>{pair.theirs[1], pair.theirs[3]},
-                      torch_options(options.decay_norm_and_bias ? options.weight_decay : 0));
-  torch::optim::SGD theirs(groups, torch::optim::SGDOptions(0.1));
+                      with_decay(decay_norm_and_bias ? weight_decay : 0));
+  TorchOptimizer theirs(groups, options);
   for (int step = 0; step < 20; ++step) {
     SetEqualGradients(pair);
     const double learning_rate = 0.1 / (1 + step);
-    for (auto& group : theirs.param_groups()) static_cast<torch::optim::SGDOptions&>(group.options()).lr(learning_rate);
+    for (auto& group : theirs.param_groups()) static_cast<TorchOptions&>(group.options()).lr(learning_rate);
     ours.Step(learning_rate);
     theirs.step();
     ExpectEqual(pair);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All, SgdSteps,
-    testing::Values(SgdOptions{.momentum = 0.9, .nesterov = true, .weight_decay = 1e-2},
-                    SgdOptions{.momentum = 0.9, .nesterov = false, .weight_decay = 1e-2, .decay_norm_and_bias = false},
-                    SgdOptions{.momentum = 0, .nesterov = false, .weight_decay = 0}));
-
-TEST(Sgd, StateMovesToAnotherInstance) {
-  Pair first = EqualParameters(), second = EqualParameters();
-  Sgd a(first.ours, {}), b(second.ours, {});
-  SetEqualGradients(first);
-  a.Step(0.1);
-  b.LoadState(a.State());
-  for (size_t i = 0; i < a.State().size(); ++i) EXPECT_TRUE(at::equal(a.State()[i].second, b.State()[i].second));
-  EXPECT_THROW(b.LoadState({}), std::invalid_argument);
+TEST(Sgd, StepsAreTorchs) {
+  for (const auto& [momentum, nesterov, decay, all] : std::vector<std::tuple<double, bool, double, bool>>{
+           {0.9, true, 1e-2, true}, {0.9, false, 1e-2, false}, {0, false, 0, true}}) {
+    Pair pair = EqualParameters();
+    Sgd ours(GroupByDecay(pair.ours, decay, all), {.momentum = momentum, .nesterov = nesterov});
+    ExpectTwentyEqualSteps<torch::optim::SGD>(
+        pair, ours, torch::optim::SGDOptions(0.1).momentum(momentum).nesterov(nesterov), decay, all);
+  }
 }
 
-TEST(Sgd, L2TermCountsWhatDecays) {
+TEST(Adam, StepsAreTorchs) {
+  for (const bool all : {true, false}) {
+    Pair pair = EqualParameters();
+    Adam ours(GroupByDecay(pair.ours, 1e-2, all), {.beta1 = 0.8, .beta2 = 0.98, .epsilon = 1e-6});
+    ExpectTwentyEqualSteps<torch::optim::Adam>(pair, ours, torch::optim::AdamOptions(0.1).betas({0.8, 0.98}).eps(1e-6),
+                                               1e-2, all);
+  }
+}
+
+TEST(AdamW, StepsAreTorchs) {
+  for (const bool all : {true, false}) {
+    Pair pair = EqualParameters();
+    Adam ours(GroupByDecay(pair.ours, 0.1, all), {.decoupled_weight_decay = true});
+    ExpectTwentyEqualSteps<torch::optim::AdamW>(pair, ours, torch::optim::AdamWOptions(0.1), 0.1, all);
+  }
+}
+
+std::vector<std::unique_ptr<Optimizer>> OneOfEach(const std::vector<NamedTensor>& parameters) {
+  std::vector<std::unique_ptr<Optimizer>> optimizers;
+  optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(parameters, 0.1, true), SgdOptions{}));
+  optimizers.push_back(std::make_unique<Adam>(GroupByDecay(parameters, 0.1, true), AdamOptions{}));
+  return optimizers;
+}
+
+std::vector<at::Tensor> Copies(const std::vector<NamedTensor>& tensors) {
+  std::vector<at::Tensor> copies;
+  for (const auto& [name, tensor] : tensors) copies.push_back(tensor.detach().clone());
+  return copies;
+}
+
+TEST(Optimizer, ASkippedStepLeavesParametersAndStateAsTheyAre) {
+  Pair pair = EqualParameters();
+  for (auto& optimizer : OneOfEach(pair.ours)) {
+    SetEqualGradients(pair);
+    optimizer->Step(0.1, at::zeros({}));
+    const auto parameters = Copies(pair.ours), state = Copies(optimizer->State());
+    pair.ours[1].second.mutable_grad()[0] = std::numeric_limits<float>::infinity();
+    optimizer->Step(0.1, at::ones({}));
+    for (size_t i = 0; i < parameters.size(); ++i) EXPECT_TRUE(at::equal(pair.ours[i].second, parameters[i]));
+    for (size_t i = 0; i < state.size(); ++i) {
+      EXPECT_TRUE(at::equal(optimizer->State()[i].second, state[i])) << optimizer->State()[i].first;
+    }
+  }
+}
+
+TEST(Optimizer, L2TermCountsWhatDecays) {
   const std::vector<NamedTensor> parameters = {{"w", at::full({2, 2}, 3.0)}, {"b", at::full({4}, 5.0)}};
-  EXPECT_DOUBLE_EQ(Sgd(parameters, {.weight_decay = 0.1}).L2Term(), 0.05 * (36 + 100));
-  EXPECT_DOUBLE_EQ(Sgd(parameters, {.weight_decay = 0.1, .decay_norm_and_bias = false}).L2Term(), 0.05 * 36);
+  EXPECT_DOUBLE_EQ(Sgd(GroupByDecay(parameters, 0.1, true), {}).L2Term(), 0.05 * (36 + 100));
+  EXPECT_DOUBLE_EQ(Sgd(GroupByDecay(parameters, 0.1, false), {}).L2Term(), 0.05 * 36);
 }
 
 TEST(GradientClip, IsTorchs) {

@@ -1,0 +1,129 @@
+"""Autocast and the loss scaler beside torch.amp, step by step: losses, scales, and which steps are skipped; AdamW beside
+torch's. On the CPU, where the same kernels run."""
+
+import math
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
+
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+
+from command import DEADLINE, metrics, run
+from test_torch_parity import CLASSES, LR, SAMPLES, resnet18, samples, train  # noqa: F401 (fixtures)
+
+STEPS = 7
+OVERFLOW_AT = 4  # counted from 0
+DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
+
+
+@pytest.fixture(scope="module")
+def overflowing(samples, module_dir):  # noqa: F811
+    """The samples; one of the fifth step's is beyond what fp16 can hold."""
+    images = samples[0].clone()
+    images[OVERFLOW_AT * 8 % SAMPLES] *= 1e5
+    path = module_dir / "overflowing.safetensors"
+    save_file({"images": images, "labels": samples[1]}, path)
+    return path
+
+
+def amp_training(weights, data, precision, scaler, make_optimizer):
+    """(losses, scales after each step, final parameters) of what PyTorch's documentation of torch.amp shows."""
+    model = torchvision.models.resnet18(num_classes=CLASSES).train()
+    model.load_state_dict(load_file(weights))
+    optimizer = make_optimizer(model.parameters())
+    images, labels = (load_file(data)[name] for name in ("images", "labels"))
+    losses, scales = [], []
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        chosen = torch.arange(step * 8, step * 8 + 8) % SAMPLES
+        with torch.autocast("cpu", dtype=DTYPES.get(precision), enabled=precision in DTYPES):
+            logits = model(images[chosen])
+        loss = F.cross_entropy(logits.float(), labels[chosen])
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        losses.append(loss.item())
+        scales.append(scaler.get_scale())
+    return losses, scales, dict(model.named_parameters())
+
+
+def assert_same_course(points, run_dir, weights, losses, parameters, tolerance):
+    for point, loss in zip(points, losses, strict=True):
+        assert (point["loss"] is None) == (not math.isfinite(loss))
+        if point["loss"] is not None:
+            assert point["loss"] == pytest.approx(loss, rel=tolerance)
+    found, before = load_file(run_dir / "model.safetensors"), load_file(weights)
+    moved = sum((parameters[name] - before[name]).double().square().sum() for name in parameters).sqrt()
+    apart = sum((parameters[name] - found[name]).double().square().sum() for name in parameters).sqrt()
+    assert apart <= 100 * tolerance * moved
+    assert all(tensor.isfinite().all() for tensor in found.values())  # running statistics, too
+
+
+def sgd(parameters):
+    return torch.optim.SGD(parameters, lr=LR, momentum=0.9)
+
+
+def test_fp16_is_torch_amps(overflowing, resnet18, run_dir):  # noqa: F811
+    scaler = torch.amp.GradScaler("cpu", growth_interval=3)
+    losses, scales, parameters = amp_training(resnet18, overflowing, "fp16", scaler, sgd)
+    assert [i for i, loss in enumerate(losses) if not math.isfinite(loss)] == [OVERFLOW_AT]
+    points = train(overflowing, resnet18, run_dir, "--precision=fp16", "--loss_scale_window=3", "--momentum=0.9",
+                   f"--max_steps={STEPS}", "--nochannels_last")
+    assert [point["loss_scale"] for point in points] == pytest.approx(scales, rel=1e-6)
+    assert len(set(scales)) == 3  # it has grown and backed off
+    assert_same_course(points, run_dir, resnet18, losses, parameters, tolerance=1e-3)
+
+
+def test_bf16_is_torch_amps(overflowing, resnet18, run_dir):  # noqa: F811
+    losses, _, parameters = amp_training(resnet18, overflowing, "bf16", torch.amp.GradScaler("cpu", enabled=False), sgd)
+    assert all(math.isfinite(loss) for loss in losses)  # the range of fp32
+    points = train(overflowing, resnet18, run_dir, "--precision=bf16", "--momentum=0.9", f"--max_steps={STEPS}",
+                   "--nochannels_last")
+    assert "loss_scale" not in points[0]
+    assert_same_course(points, run_dir, resnet18, losses, parameters, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw"])
+def test_adam_is_torchs(overflowing, resnet18, run_dir, name):  # noqa: F811
+    def make(parameters):
+        kind = torch.optim.Adam if name == "adam" else torch.optim.AdamW
+        return kind(parameters, lr=LR / 10, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.1)
+
+    losses, _, parameters = amp_training(resnet18, overflowing, "fp32", torch.amp.GradScaler("cpu", enabled=False), make)
+    points = train(overflowing, resnet18, run_dir, f"--optimizer={name}", "--adam_betas=0.9,0.98", "--adam_eps=1e-6",
+                   "--weight_decay=0.1", f"--lr={LR / 10}", f"--max_steps={STEPS}", "--nochannels_last")
+    assert_same_course(points, run_dir, resnet18, losses, parameters, tolerance=1e-4)
+
+
+# ---- Steps that are not finite ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def with_nans(samples, module_dir):  # noqa: F811
+    images = samples[0].clone()
+    images[12] = math.nan  # in the second step, on the second of two ranks
+    path = module_dir / "nans.safetensors"
+    save_file({"images": images, "labels": samples[1]}, path)
+    return path
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_nan_on_one_rank_skips_the_step_on_all(with_nans, resnet18, run_dir, ranks):  # noqa: F811
+    flags = [f"--nproc_per_node={ranks}", "--batch_size=4" if ranks == 2 else "--batch_size=8", "--momentum=0.9"]
+    points = train(with_nans, resnet18, run_dir, *flags, "--max_steps=4")
+    assert [point["loss"] is None for point in points] == [False, True, False, False]
+    state = load_file(run_dir / "model.safetensors")
+    assert all(tensor.isfinite().all() for tensor in state.values())
+
+
+def test_only_nans_stop_the_run(samples, resnet18, run_dir, tmp_path):  # noqa: F811
+    save_file({"images": samples[0] * math.nan, "labels": samples[1]}, tmp_path / "data.safetensors")
+    outcome = run("--model=resnet18", f"--init_weights={resnet18}", f"--data_dir={tmp_path / 'data.safetensors'}",
+                  "--batch_size=8", "--max_steps=20", "--max_skipped_steps=3", f"--run_dir={run_dir}", check=6,
+                  timeout=DEADLINE)
+    assert "3 steps in a row" in outcome.stderr
+    assert "--lr" in outcome.stderr
+    assert all(point["loss"] is None for point in metrics(run_dir, "train"))

@@ -1,0 +1,85 @@
+// The scale's course, and what a step that overflowed leaves alone. Beside torch.amp itself: tests/interop.
+#include "trainer/optim/parameter_update.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace dtrain::optim {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+struct OneWeight {
+  explicit OneWeight(std::optional<LossScaler> scaler, double clip_norm = 0)
+      : weight(at::ones({3, 2}).requires_grad_()),
+        update(std::make_unique<Sgd>(GroupByDecay({{"weight", weight}}, 0, true), SgdOptions{.momentum = 0}),
+               std::move(scaler), clip_norm, at::kCPU) {}
+
+  // One step with this gradient of the unscaled loss in every element.
+  void Step(double gradient) {
+    weight.mutable_grad().reset();
+    update.Scale((weight * gradient).sum()).backward();
+    update.Apply({weight.grad()}, 1);
+  }
+  double value() const { return weight[0][0].item<double>(); }
+
+  at::Tensor weight;
+  ParameterUpdate update;
+};
+
+TEST(ParameterUpdate, GrowsAndBacksOff) {
+  OneWeight one(LossScaler({.initial = 8, .growth_interval = 2}, at::kCPU));
+  // good, good → doubled; bad → halved, and the count of good steps begins anew
+  const std::vector<std::pair<double, double>> gradient_and_scale = {
+      {0.25, 8}, {0.25, 16}, {kInfinity, 8}, {0.25, 8}, {kInfinity, 4}, {0.25, 4}, {0.25, 8}};
+  for (const auto& [gradient, scale] : gradient_and_scale) {
+    const double before = one.value();
+    one.Step(gradient);
+    EXPECT_EQ(one.update.loss_scale(), scale);
+    EXPECT_EQ(one.update.skipped().item<double>(), gradient == kInfinity ? 1 : 0);
+    EXPECT_EQ(one.value(), gradient == kInfinity ? before : before - 0.25);
+  }
+}
+
+TEST(ParameterUpdate, AStaticScaleStays) {
+  OneWeight one(LossScaler({.dynamic = false, .initial = 1000}, at::kCPU));
+  one.Step(0.25);
+  EXPECT_DOUBLE_EQ(one.value(), 0.75);
+  one.Step(std::nan(""));
+  EXPECT_DOUBLE_EQ(one.value(), 0.75);
+  EXPECT_EQ(one.update.loss_scale(), 1000);
+}
+
+TEST(ParameterUpdate, SkipsWithoutAScalerAndCountsInARow) {
+  OneWeight one(std::nullopt);
+  EXPECT_FALSE(one.update.loss_scale());
+  const std::vector<std::pair<double, int64_t>> gradient_and_count = {
+      {kInfinity, 1}, {-kInfinity, 2}, {0.5, 0}, {std::nan(""), 1}};
+  for (const auto& [gradient, count] : gradient_and_count) {
+    one.Step(gradient);
+    EXPECT_EQ(one.update.skipped_in_a_row(), count);
+  }
+  EXPECT_EQ(one.value(), 0.5);
+}
+
+TEST(ParameterUpdate, ClipsTheUnscaledGradients) {
+  OneWeight one(LossScaler({.dynamic = false, .initial = 512}, at::kCPU), /*clip_norm=*/1);
+  one.Step(3);
+  EXPECT_NEAR(one.update.gradient_norm(), 3 * std::sqrt(6), 1e-5);
+  EXPECT_NEAR(one.value(), 1 - 1 / std::sqrt(6), 1e-5);
+}
+
+TEST(ParameterUpdate, StateHoldsTheScalerAndTheCount) {
+  OneWeight one(LossScaler({.initial = 8, .growth_interval = 2}, at::kCPU));
+  one.Step(kInfinity);
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : one.update.State())
+    names.push_back(name + "=" + std::to_string(tensor.item<double>()));
+  EXPECT_EQ(names, (std::vector<std::string>{"scaler.scale=4.000000", "scaler.growth_tracker=0.000000",
+                                             "skipped_in_a_row=1.000000"}));
+}
+
+}  // namespace
+}  // namespace dtrain::optim

@@ -1,0 +1,53 @@
+// The kernel takes a step count for each parameter; they are all the same tensor here.
+#include <ATen/ATen.h>
+
+#include "trainer/optim/optimizer.h"
+
+namespace dtrain::optim {
+
+Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
+    : Optimizer(std::move(groups)), options_(options) {
+  for (const ParameterGroup& group : groups_) {
+    Moments moments;
+    for (const at::Tensor& parameter : group.parameters) {
+      moments.average.push_back(at::zeros_like(parameter));
+      moments.average_of_squares.push_back(at::zeros_like(parameter));
+    }
+    moments_.push_back(std::move(moments));
+  }
+  const auto device = groups_.empty() ? at::Device(at::kCPU) : groups_.front().parameters.front().device();
+  step_ = at::zeros({}, at::TensorOptions(at::kFloat).device(device));
+}
+
+void Adam::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
+  at::NoGradGuard no_grad;
+  step_.add_(1);
+  if (found_inf) step_.sub_(*found_inf);  // a skipped step does not count
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const ParameterGroup& group = groups_[i];
+    const std::vector<at::Tensor> steps(group.parameters.size(), step_);
+    const auto update = [&](auto kernel) {
+      kernel(group.parameters, group.Gradients(), moments_[i].average, moments_[i].average_of_squares, {}, steps,
+             learning_rate, options_.beta1, options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false,
+             /*maximize=*/false, /*grad_scale=*/{}, found_inf);
+    };
+    using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                            at::TensorList, double, double, double, double, double, bool, bool,
+                            const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
+    update(options_.decoupled_weight_decay ? static_cast<Kernel>(&at::_fused_adamw_)
+                                           : static_cast<Kernel>(&at::_fused_adam_));
+  }
+}
+
+std::vector<NamedTensor> Adam::State() const {
+  std::vector<NamedTensor> state = {{"step", step_}};
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    for (size_t j = 0; j < groups_[i].names.size(); ++j) {
+      state.emplace_back("exp_avg." + groups_[i].names[j], moments_[i].average[j]);
+      state.emplace_back("exp_avg_sq." + groups_[i].names[j], moments_[i].average_of_squares[j]);
+    }
+  }
+  return state;
+}
+
+}  // namespace dtrain::optim

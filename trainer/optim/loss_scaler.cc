@@ -1,0 +1,34 @@
+// The two kernels are those of torch.amp.GradScaler, which exists in Python only.
+#include "trainer/optim/loss_scaler.h"
+
+#include <ATen/ATen.h>
+
+namespace dtrain::optim {
+
+LossScaler::LossScaler(const LossScalerOptions& options, at::Device device) : options_(options) {
+  const auto on_device = at::TensorOptions().device(device);
+  scale_ = at::full({}, options.initial, on_device.dtype(at::kFloat));
+  growth_tracker_ = at::zeros({}, on_device.dtype(at::kInt));
+}
+
+at::Tensor LossScaler::Unscale(std::vector<at::Tensor>& gradients) {
+  at::NoGradGuard no_grad;
+  at::Tensor found_inf = at::zeros_like(scale_);
+  // Inverted in double, as GradScaler does: the scale need not be a power of two.
+  const at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
+  at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse);
+  return found_inf;
+}
+
+void LossScaler::Update(const at::Tensor& found_inf) {
+  if (!options_.dynamic) return;
+  at::NoGradGuard no_grad;
+  at::_amp_update_scale_(scale_, growth_tracker_, found_inf, options_.growth, options_.backoff,
+                         options_.growth_interval);
+}
+
+std::vector<NamedTensor> LossScaler::State() const {
+  return {{"scaler.scale", scale_}, {"scaler.growth_tracker", growth_tracker_}};
+}
+
+}  // namespace dtrain::optim

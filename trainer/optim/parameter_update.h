@@ -1,0 +1,49 @@
+// From gradients to new weights. A step whose gradients are not finite is skipped: it changes neither weights nor the
+// optimizer's state, on all ranks alike, since all have the same reduced gradients. The decision is made on the device,
+// and the host does not wait for it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "trainer/optim/loss_scaler.h"
+#include "trainer/optim/optimizer.h"
+
+namespace dtrain::optim {
+
+class ParameterUpdate {
+ public:
+  // `clip_norm` 0: no clipping. Without a scaler the loss stays as it is.
+  ParameterUpdate(std::unique_ptr<Optimizer> optimizer, std::optional<LossScaler> scaler, double clip_norm,
+                  at::Device device);
+
+  // What backward is to be called on.
+  at::Tensor Scale(const at::Tensor& loss) const { return scaler_ ? scaler_->Scale(loss) : loss; }
+
+  // `gradients` are those of all the optimizer's parameters; they are unscaled and clipped in place.
+  void Apply(std::vector<at::Tensor> gradients, double learning_rate);
+
+  // Of the last Apply: float scalar on the device, 1 where it was skipped, else 0.
+  const at::Tensor& skipped() const { return skipped_; }
+
+  // These wait for the device.
+  int64_t skipped_in_a_row() const { return skipped_in_a_row_.item<int64_t>(); }
+  double gradient_norm() const { return gradient_norm_.item<double>(); }  // of the last Apply, before clipping
+  std::optional<double> loss_scale() const;
+  double L2Term() const { return optimizer_->L2Term(); }
+
+  // For checkpoints: the optimizer's, the scaler's, and `skipped_in_a_row`; shared, not copied.
+  std::vector<NamedTensor> State() const;
+
+ private:
+  std::unique_ptr<Optimizer> optimizer_;
+  std::optional<LossScaler> scaler_;
+  double clip_norm_;
+  at::Tensor gradient_norm_, skipped_;
+  at::Tensor skipped_in_a_row_;  // int64 scalar on the device
+};
+
+}  // namespace dtrain::optim

@@ -1,0 +1,34 @@
+// Momentum buffers start at zero, which gives what torch.optim.SGD's "first step" does (v = g) without a special case.
+#include <ATen/ATen.h>
+
+#include "trainer/optim/optimizer.h"
+
+namespace dtrain::optim {
+
+Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
+    : Optimizer(std::move(groups)), options_(options) {
+  for (const ParameterGroup& group : groups_) {
+    momentum_.emplace_back();
+    if (options_.momentum == 0) continue;
+    for (const at::Tensor& parameter : group.parameters) momentum_.back().push_back(at::zeros_like(parameter));
+  }
+}
+
+void Sgd::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    at::_fused_sgd_(groups_[i].parameters, groups_[i].Gradients(), momentum_[i], groups_[i].weight_decay,
+                    options_.momentum, learning_rate, /*dampening=*/0, options_.nesterov, /*maximize=*/false,
+                    /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
+  }
+}
+
+std::vector<NamedTensor> Sgd::State() const {
+  std::vector<NamedTensor> state;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    for (size_t j = 0; j < momentum_[i].size(); ++j) state.emplace_back(groups_[i].names[j], momentum_[i][j]);
+  }
+  return state;
+}
+
+}  // namespace dtrain::optim
