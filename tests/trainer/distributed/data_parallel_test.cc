@@ -10,7 +10,6 @@
 namespace dtrain::distributed {
 namespace {
 
-constexpr double kTimeoutSeconds = 20;
 constexpr double kSmallBucketMb = 0.01;
 constexpr int64_t kWidth = 300;  // 350 KB a parameter: the first bucket (1 MiB) does not hold them all
 

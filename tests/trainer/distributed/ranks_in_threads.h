@@ -9,6 +9,8 @@
 
 namespace dtrain::distributed {
 
+constexpr double kTimeoutSeconds = 20;  // for a busy machine: ranks that meet wait a fraction of it
+
 // A port that nobody uses; the socket keeps it until rank 0's store takes it over.
 struct FreePort {
   FreePort();

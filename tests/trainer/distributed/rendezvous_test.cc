@@ -12,8 +12,6 @@
 namespace dtrain::distributed {
 namespace {
 
-constexpr double kTimeoutSeconds = 20;
-
 std::string MessageOf(const std::function<void()>& body) {
   try {
     body();
