@@ -27,6 +27,8 @@ std::vector<std::string> ModelNames() {
   return names;
 }
 
+std::string ClassifierWeightName(const std::string& /*model: all are ResNets*/) { return "fc.weight"; }
+
 std::shared_ptr<ImageModel> MakeImageModel(const std::string& name, const ImageModelOptions& options) {
   ResNetOptions resnet = ResNets().at(name);
   resnet.num_classes = options.num_classes;

@@ -17,6 +17,9 @@ struct ImageModelOptions {
 // All names that MakeImageModel knows.
 std::vector<std::string> ModelNames();
 
+// The state_dict's name of the last layer's weight (classes, features) of a model in ModelNames().
+std::string ClassifierWeightName(const std::string& model);
+
 // Draws its weights from torch's default generator. Throws std::out_of_range for a name not in ModelNames().
 std::shared_ptr<ImageModel> MakeImageModel(const std::string& name, const ImageModelOptions& options);
 

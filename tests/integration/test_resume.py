@@ -227,6 +227,13 @@ def test_another_configuration_does_not_go_on(few_images, own_stopped, change, w
     assert {name: (own_stopped / name).read_bytes() for name in before} == before
 
 
+def test_a_refused_checkpoint_leaves_the_later_ones(few_images, own_stopped):
+    before = sorted(own_stopped.glob("checkpoints/*"))
+    assert len(before) > 1
+    run(*flags_of(few_images), "--seed=5", f"--run_dir={own_stopped}", f"--resume={before[0]}", check=2)
+    assert sorted(own_stopped.glob("checkpoints/*")) == before
+
+
 def test_other_data_must_be_allowed(own_images, own_stopped):
     picture("red", np.random.default_rng(1)).save(own_images / "train" / "red" / "new.jpg")
     outcome = run(*flags_of(own_images), f"--run_dir={own_stopped}", check=3)

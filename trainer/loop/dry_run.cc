@@ -75,7 +75,8 @@ void DryRun(const RunContext& context) {
   checkpoint::NamedTensors weights;
   if (!config.model.init_weights.empty()) {
     weights = ReadInitialWeights(config.model);
-    if (config.run.mode != "train" && config.model.num_classes == 0) num_classes = NumClassesOf(weights);
+    if (config.run.mode != "train" && config.model.num_classes == 0)
+      num_classes = NumClassesOf(weights, config.model.name);
   }
   const auto model = MakeModel(config, std::max<int64_t>(1, num_classes), at::kCPU);
   if (!weights.empty()) ApplyInitialWeights(weights, config.model, *model);

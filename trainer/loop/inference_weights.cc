@@ -1,6 +1,7 @@
 // Any of the three places may be named; the most explicit one wins.
 #include "trainer/loop/inference_weights.h"
 
+#include "models/registry.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/errors.h"
 #include "trainer/loop/image_task.h"
@@ -25,9 +26,11 @@ checkpoint::NamedTensors ReadInferenceWeights(const config::Config& config) {
 
 std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config,
                                                        const checkpoint::NamedTensors& weights, at::Device device) {
-  const int64_t num_classes = config.model.num_classes > 0 ? config.model.num_classes : NumClassesOf(weights);
+  const std::string& name = config.model.name;
+  const int64_t num_classes = config.model.num_classes > 0 ? config.model.num_classes : NumClassesOf(weights, name);
   if (num_classes == 0) {
-    throw UsageError("the weights have no classifier fc.weight", "give --num_classes, or weights of a whole model");
+    throw UsageError("the weights have no classifier " + models::ClassifierWeightName(name),
+                     "give --num_classes, or weights of a whole model");
   }
   auto model = MakeModel(config, num_classes, device);
   ApplyInitialWeights(weights, config.model, *model);

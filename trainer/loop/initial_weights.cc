@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "models/registry.h"
 #include "trainer/errors.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/report/log.h"
@@ -14,7 +15,6 @@
 namespace dtrain::loop {
 namespace {
 
-constexpr const char* kClassifier = "fc.weight";
 constexpr size_t kShown = 3;
 
 bool EndsWith(const std::string& text, const std::string& end) {
@@ -43,9 +43,10 @@ checkpoint::NamedTensors ReadInitialWeights(const config::ModelConfig& config) {
   return checkpoint::ReadSafetensors(config.init_weights).tensors;
 }
 
-int64_t NumClassesOf(const checkpoint::NamedTensors& weights) {
+int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model) {
+  const std::string classifier = models::ClassifierWeightName(model);
   for (const auto& [name, tensor] : weights) {
-    if (name == kClassifier && tensor.dim() == 2) return tensor.size(0);
+    if (name == classifier && tensor.dim() == 2) return tensor.size(0);
   }
   return 0;
 }

@@ -14,7 +14,7 @@ namespace dtrain::loop {
 checkpoint::NamedTensors ReadInitialWeights(const config::ModelConfig& config);
 
 // Rows of the classifier in `weights`; 0 where none is recognised.
-int64_t NumClassesOf(const checkpoint::NamedTensors& weights);
+int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model);
 
 // Copies `weights` into the parameters and buffers of the same names. With --strict_weights, throws UsageError listing
 // what is missing, superfluous or of another shape; without it, those are left as they are and named in a warning.

@@ -25,7 +25,7 @@ void WarnOfInvalid(const std::filesystem::path& directory, const std::string& re
   report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the one before");
 }
 
-// The checkpoint to go on from, as --resume says; later ones in the run directory are put aside.
+// The checkpoint to go on from, as --resume says.
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, checkpoint::Store& store) {
   std::optional<checkpoint::Checkpoint> found;
   if (resume == "auto") {
@@ -33,7 +33,6 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, ch
   } else if (resume != "none") {
     found = checkpoint::OpenCheckpoint(resume, WarnOfInvalid);
   }
-  store.SetAsideNewerThan(found ? found->step : -1);
   if (!found) return std::nullopt;
   report::LogInfo("resuming from " + found->directory.string());
   return checkpoint::Load(*found);
@@ -104,6 +103,8 @@ void Train(const RunContext& context) {
   }
   const Progress progress =
       SharedProgress(session, first ? &*first : nullptr, identity, config.data.allow_dataset_change);
+  // Not before the checkpoint was found to belong to this run: a refused one leaves the directory as it was.
+  if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
   if (is_first) report::WriteTextFile(files.config_json, config::ToJson(config).dump(2) + "\n");
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
     ApplyInitialWeights(ReadInitialWeights(config.model), config.model, *model);

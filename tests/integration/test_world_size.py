@@ -1,0 +1,35 @@
+"""A run goes on with more or fewer ranks than before: the same samples in the same global batches."""
+
+import pytest
+
+from command import TINY, load_json, losses, run
+
+STEPS = 8
+
+
+def flags_of(data, world: int) -> tuple:
+    """16 samples a step in micro-batches of 4: as many micro-steps as it takes. The weights stay as they are, so that
+    the losses tell of the samples alone: rounding, which differs, would grow from step to step."""
+    ranks = (f"--nproc_per_node={world}",) if world > 1 else ()
+    return (*TINY, f"--data_dir={data}", "--lr=0", "--global_batch_size=16", "--batch_size=4",
+            f"--max_steps={STEPS}", *ranks)
+
+
+def test_ranks_may_come_and_go(few_images, tmp_path, run_dir):
+    run(*flags_of(few_images, 1), f"--run_dir={tmp_path / 'one'}")
+    expected = losses(tmp_path / "one")
+    for world, until in ((4, 2), (2, 4), (1, 6), (4, STEPS)):
+        run(*flags_of(few_images, world), f"--run_dir={run_dir}", "--limit_train_steps=2")
+        result = load_json(run_dir / "result.json")
+        assert (result["step"], result["world_size"]) == (until, world)
+    found = losses(run_dir)
+    assert [step for step, _ in found] == [step for step, _ in expected]
+    assert [loss for _, loss in found] == pytest.approx([loss for _, loss in expected], rel=1e-5)
+    run(*flags_of(few_images, 1), "--seed=1", f"--run_dir={tmp_path / 'other'}")
+    other = [loss for _, loss in losses(tmp_path / "other")]
+    assert max(abs(a / b - 1) for (_, a), b in zip(expected, other)) > 2e-2
+
+
+def test_a_world_that_does_not_divide_the_global_batch_is_refused(few_images, run_dir):
+    outcome = run(*flags_of(few_images, 3), f"--run_dir={run_dir}", check=2)
+    assert "--global_batch_size" in outcome.stderr and "16" in outcome.stderr
