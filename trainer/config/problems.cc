@@ -41,6 +41,15 @@ void CheckRun(const Config& config, List& problems) {
   }
 }
 
+void CheckData(const DataConfig& data, List& problems) {
+  const std::string& text = data.label_offset;
+  int64_t offset = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), offset);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (text == "auto" || (is_number && offset >= 0 && offset <= 1'000'000'000)) return;
+  problems.push_back({"label_offset", text.empty() ? "\"\"" : text, "auto, or a whole number, 0 to 1000000000", ""});
+}
+
 void CheckImage(const ImageConfig& image, List& problems) {
   for (const auto& [flag, numbers] : {std::pair{"mean", &image.mean}, std::pair{"std", &image.std}}) {
     if (numbers->size() == 3) continue;
@@ -129,6 +138,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   List problems;
   CheckRanges(config, problems);
   CheckRun(config, problems);
+  CheckData(config.data, problems);
   CheckImage(config.image, problems);
   CheckModel(config.model, model_names, problems);
   CheckBatch(config, world_size, problems);
