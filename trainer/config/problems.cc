@@ -6,14 +6,15 @@
 #include <charconv>
 #include <cmath>
 
+#include "data/command_line/nearest_name.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
-#include "trainer/config/nearest_name.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {
 namespace {
 
+using command_line::DidYouMean;
 using List = std::vector<Problem>;
 
 std::string NumberText(double number) { return ToText(Value(number)); }
