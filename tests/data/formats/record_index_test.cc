@@ -1,0 +1,61 @@
+#include "data/formats/record_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/data/temporary_folder.h"
+
+namespace dtrain::data {
+namespace {
+
+RecordIndex Example() {
+  return {.format = "tfrecord",
+          .fingerprint = "abc",
+          .class_names = {"tench", "\xFF\xC3\xA9 not UTF-8"},
+          .files = {{"train-0", 100, 1'700'000'000'123'456'789}, {"train-\xE9", 50, 2}},
+          .records = {{0, 40, 0, 1}, {40, 60, 0, -1}, {0, 50, 1, 2}},
+          .names = {}};
+}
+
+TEST(RecordIndex, IsReadAsItWasWritten) {
+  EXPECT_EQ(ParseIndex(SerializeIndex(Example())), Example());
+  RecordIndex folder = Example();
+  folder.names = std::string("a.jpg\0b.jpg\0", 12);
+  folder.records = {{0, 1000, 0, 0}, {6, 0, 1, 1}};
+  EXPECT_EQ(ParseIndex(SerializeIndex(folder)), folder);
+}
+
+TEST(RecordIndex, AnyDamageIsNoticed) {
+  const std::string bytes = SerializeIndex(Example());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    EXPECT_FALSE(ParseIndex(std::string_view(bytes).substr(0, i))) << "cut at " << i;
+    std::string flipped = bytes;
+    flipped[i] = static_cast<char>(flipped[i] ^ 4);
+    EXPECT_FALSE(ParseIndex(flipped)) << "flipped at " << i;
+  }
+}
+
+TEST(RecordIndex, EntriesMustPointIntoTheirFiles) {
+  for (const IndexEntry& entry : {IndexEntry{0, 1, 2, 0}, IndexEntry{101, 0, 0, 0}, IndexEntry{50, 51, 0, 0},
+                                  IndexEntry{UINT64_MAX, 2, 0, 0}, IndexEntry{0, 1, 0, -2}}) {
+    RecordIndex index = Example();
+    index.records.push_back(entry);
+    EXPECT_FALSE(ParseIndex(SerializeIndex(index)));
+  }
+}
+
+TEST(RecordIndex, IsKeptBesideTheDataOrInAFolderOfIndexes) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(IndexPath("/data/a", "", "train", "recordio"), "/data/a/train.recordio.index");
+  const std::string path = IndexPath("/data/a", folder.path("new"), "train", "recordio");
+  EXPECT_NE(path, IndexPath("/data/b", folder.path("new"), "train", "recordio"));
+  EXPECT_EQ(LoadIndex(path), std::nullopt);
+  EXPECT_EQ(SaveIndex(path, Example()), "");
+  EXPECT_EQ(LoadIndex(path), Example());
+  EXPECT_THAT(SaveIndex("/proc/no/index", Example()), testing::HasSubstr("cannot write /proc/no/index"));
+}
+
+}  // namespace
+}  // namespace dtrain::data
