@@ -31,8 +31,8 @@ std::string Title(const std::string& section) {
   return section;
 }
 
-// `left` in its column, `text` wrapped beside it (below it where `left` is too long), `details` broken only where they do
-// not fit a line.
+// `left` in its column, `text` wrapped beside it (below it where `left` is too long), `details` broken only where they
+// do not fit a line.
 std::string Entry(const std::string& left, const std::string& text, const std::string& details = "") {
   std::vector<std::string> words;
   std::istringstream stream(text);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <filesystem>
 
 #include "tests/data/temporary_folder.h"
@@ -55,6 +56,24 @@ TEST(RecordIndex, IsKeptBesideTheDataOrInAFolderOfIndexes) {
   EXPECT_EQ(SaveIndex(path, Example()), "");
   EXPECT_EQ(LoadIndex(path), Example());
   EXPECT_THAT(SaveIndex("/proc/no/index", Example()), testing::HasSubstr("cannot write /proc/no/index"));
+}
+
+// ImageNet's size, with names as long as its own. Processor time: the machine may be busy.
+TEST(RecordIndex, MillionsLoadInASecond) {
+  RecordIndex index = Example();
+  for (int i = 0; i < 1'281'167; ++i) {
+    index.records.push_back({index.names.size(), 110'000, 0, i / 1300});
+    index.names += "n01440764_" + std::to_string(i) + ".JPEG" + '\0';
+  }
+  const TemporaryFolder folder;
+  ASSERT_EQ(SaveIndex(folder.path("index"), index), "");
+  const std::clock_t begin = std::clock();
+  const auto loaded = LoadIndex(folder.path("index"));
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  RecordProperty("seconds", std::to_string(seconds));
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->records.size(), index.records.size());
+  EXPECT_LT(seconds, 1);
 }
 
 }  // namespace
