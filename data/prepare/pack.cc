@@ -1,8 +1,9 @@
 // dtrain_data pack: many small files become few large ones, which every file system reads fast. Each shard is a fixed
 // part of the split's records, whatever the number of threads and machines: so parts fit together, and a second call
 // makes what is missing.
+#include <unistd.h>
+
 #include <algorithm>
-#include <atomic>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -43,7 +44,7 @@ nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<O
 }
 
 void WriteTextFile(const std::string& path, const std::string& text) {
-  const std::string partial = path + ".partial";
+  const std::string partial = path + ".partial." + std::to_string(getpid());  // other parts write the same file
   std::error_code error;
   if (std::ofstream file(partial); !(file << text).flush()) error = std::make_error_code(std::errc::io_error);
   if (!error) fs::rename(partial, path, error);
