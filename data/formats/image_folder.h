@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/formats/record_index.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
@@ -19,28 +20,25 @@ std::string RequireSplit(const std::string& data_dir, const std::string& split);
 
 // Files of SPLIT_DIR/CLASS/**/ with a known extension (.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp, any case).
 // Classes are the sorted folder names; within a class, folders and then files in them are sorted by name. Links are
-// followed, loops are not. Files are listed once, when it is made, and opened at each Read.
+// followed, loops are not. Files are listed once and opened at each Read.
 class ImageFolder : public RecordSource {
  public:
-  // Throws DataError where the folder is missing or has no class, or a class has no image (as torchvision does).
+  // Lists the folder. Throws DataError where it is missing or has no class, or a class has no image (as torchvision
+  // does).
   explicit ImageFolder(const std::string& split_dir);
+  // With what was listed before: IndexImageFolder (image_folder_index.h).
+  ImageFolder(const std::string& split_dir, RecordIndex index);
 
-  int64_t size() const override { return static_cast<int64_t>(records_.size()); }
-  int64_t Label(int64_t index) const override { return records_[static_cast<size_t>(index)].label; }
+  int64_t size() const override { return static_cast<int64_t>(index_.records.size()); }
+  int64_t Label(int64_t index) const override { return index_.records[static_cast<size_t>(index)].label; }
   std::vector<uint8_t> Read(int64_t index) const override;
   std::string Location(int64_t index) const override;  // the file's path
-  const std::vector<std::string>& class_names() const override { return class_names_; }
-  std::string fingerprint() const override { return fingerprint_; }
+  const std::vector<std::string>& class_names() const override { return index_.class_names; }
+  std::string fingerprint() const override { return index_.fingerprint; }
 
  private:
-  struct Record {
-    std::string name;  // relative to the split's folder
-    int32_t label;
-  };
   std::string split_dir_;
-  std::vector<std::string> class_names_;
-  std::vector<Record> records_;
-  std::string fingerprint_;
+  RecordIndex index_;
 };
 
 }  // namespace dtrain::data

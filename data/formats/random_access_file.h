@@ -6,22 +6,24 @@
 #include <string>
 #include <vector>
 
+#include "data/formats/readable_bytes.h"
+
 namespace dtrain::data {
 
 // Owns a descriptor. Const methods are safe to call from many threads at once.
-class RandomAccessFile {
+class RandomAccessFile : public ReadableBytes {
  public:
   // Opens a regular file. Throws DataError naming the file and the system's reason.
   explicit RandomAccessFile(const std::string& path);
-  ~RandomAccessFile();
+  ~RandomAccessFile() override;
   RandomAccessFile(RandomAccessFile&& other) noexcept;
   RandomAccessFile& operator=(RandomAccessFile&&) = delete;
 
   const std::string& path() const { return path_; }
-  uint64_t size() const { return size_; }  // bytes, when it was opened
+  uint64_t size() const override { return size_; }  // bytes, when it was opened
 
   // Exactly `size` bytes from `offset`. Throws DataError on an I/O error or where the file ends before.
-  void Read(uint64_t offset, uint64_t size, void* destination) const;
+  void Read(uint64_t offset, uint64_t size, void* destination) const override;
 
  private:
   std::string path_;

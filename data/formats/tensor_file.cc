@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "data/error.h"
+#include "data/formats/label_offset.h"
 #include "data/formats/split_names.h"
 #include "data/sha256.h"
 
@@ -111,18 +112,7 @@ void TensorFile::ShiftLabels(std::optional<int64_t> label_offset) {
     throw DataError(file_.path() + ": label " + std::to_string(*lowest < 0 ? *lowest : *highest) + " is not a class",
                     "labels count from 0 (or from 1 without gaps)");
   }
-  if (label_offset) {
-    label_offset_ = *label_offset;
-  } else if (*lowest == 1) {
-    std::vector<int64_t> distinct = labels_;
-    std::sort(distinct.begin(), distinct.end());
-    distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
-    label_offset_ = static_cast<int64_t>(distinct.size()) == *highest ? 1 : 0;
-  }
-  if (*lowest < label_offset_) {
-    throw DataError(file_.path() + ": label " + std::to_string(*lowest) + " where labels start at " +
-                    std::to_string(label_offset_));
-  }
+  label_offset_ = ResolveLabelOffset(labels_, label_offset, file_.path());
   num_classes_ = *highest + 1 - label_offset_;
   for (int64_t& label : labels_) label -= label_offset_;
 }

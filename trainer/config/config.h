@@ -12,7 +12,7 @@ namespace dtrain::config {
 
 struct DataConfig {
   std::string dir;
-  std::string format = "auto";  // auto | imagefolder | safetensors | synthetic
+  std::string format = "auto";  // auto | imagefolder | tfrecord | recordio | webdataset | safetensors | synthetic
   std::string train_split = "train";
   std::string val_split = "val";
   int64_t workers = 0;  // decode threads of this rank; 0: the cores it may use
@@ -22,6 +22,8 @@ struct DataConfig {
   double max_bad_records = 1e-4;      // fraction of the records
   bool strict = false;
   bool allow_dataset_change = false;
+  std::string label_offset = "auto";  // auto | a whole number: what the first class is called in the data
+  std::string index_dir;              // empty: beside the data
 };
 
 struct ImageConfig {

@@ -119,7 +119,8 @@ DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
             "Evaluate on this many batches only; 0: no limit.")
 
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder (or, for safetensors, file) with the data.")
-DTRAIN_FLAG(string, data_format, data.format, OneOf("auto | imagefolder | safetensors | synthetic"), "",
+DTRAIN_FLAG(string, data_format, data.format,
+            OneOf("auto | imagefolder | tfrecord | recordio | webdataset | safetensors | synthetic"), "",
             "Format of the data; auto looks at --data_dir.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "", "Folder or file prefix of the validation split.")
@@ -136,6 +137,10 @@ DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fract
 DTRAIN_FLAG(bool, strict_data, data.strict, Anything(), "", "Fail at the first unreadable record.")
 DTRAIN_FLAG(bool, allow_dataset_change, data.allow_dataset_change, Anything(), "",
             "Resume even though the data set is not the one that the checkpoint was trained on.")
+DTRAIN_FLAG(string, label_offset, data.label_offset, Anything(), "",
+            "What the first class is called in the data: auto (0, or 1 where labels are exactly 1 to C), or a number.")
+DTRAIN_FLAG(string, index_dir, data.index_dir, Anything(), "",
+            "Folder for the indexes of the data; empty: beside the data.")
 
 DTRAIN_FLAG(int64, image_size, image.size, Between(1, 8192), "pixels", "Side of the square images that the model sees.")
 DTRAIN_FLAG(int64, eval_resize, image.eval_resize, Between(0, 16384), "pixels",

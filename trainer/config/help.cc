@@ -31,12 +31,18 @@ std::string Title(const std::string& section) {
   return section;
 }
 
-// `left` in its column, `text` wrapped beside it (below it where `left` is too long), `details` never broken.
+// `left` in its column, `text` wrapped beside it (below it where `left` is too long), `details` broken only where they
+// do not fit a line.
 std::string Entry(const std::string& left, const std::string& text, const std::string& details = "") {
   std::vector<std::string> words;
   std::istringstream stream(text);
   for (std::string word; stream >> word;) words.push_back(word);
-  if (!details.empty()) words.push_back(details);
+  if (details.size() <= kColumns - kTextColumn) {
+    if (!details.empty()) words.push_back(details);
+  } else {
+    std::istringstream parts(details);
+    for (std::string part; parts >> part;) words.push_back(part);
+  }
 
   std::string lines;
   std::string line = "  " + left;

@@ -6,14 +6,15 @@
 #include <charconv>
 #include <cmath>
 
+#include "data/command_line/nearest_name.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
-#include "trainer/config/nearest_name.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {
 namespace {
 
+using command_line::DidYouMean;
 using List = std::vector<Problem>;
 
 std::string NumberText(double number) { return ToText(Value(number)); }
@@ -39,6 +40,15 @@ void CheckRun(const Config& config, List& problems) {
   if (config.data.dir.empty() && config.data.format != "synthetic") {
     problems.push_back({"data_dir", "", "a folder with data", "--data_format=synthetic needs none"});
   }
+}
+
+void CheckData(const DataConfig& data, List& problems) {
+  const std::string& text = data.label_offset;
+  int64_t offset = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), offset);
+  const bool is_number = error == std::errc() && end == text.data() + text.size();
+  if (text == "auto" || (is_number && offset >= 0 && offset <= 1'000'000'000)) return;
+  problems.push_back({"label_offset", text.empty() ? "\"\"" : text, "auto, or a whole number, 0 to 1000000000", ""});
 }
 
 void CheckImage(const ImageConfig& image, List& problems) {
@@ -129,6 +139,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   List problems;
   CheckRanges(config, problems);
   CheckRun(config, problems);
+  CheckData(config.data, problems);
   CheckImage(config.image, problems);
   CheckModel(config.model, model_names, problems);
   CheckBatch(config, world_size, problems);

@@ -1,4 +1,4 @@
-// A format is a pair of functions here, find and open; everything behind them is the same for all.
+// What the formats are, data/formats/open_source.h knows; here they become the splits of a run.
 #include "trainer/loop/data_sets.h"
 
 #include <algorithm>
@@ -6,10 +6,11 @@
 #include <vector>
 
 #include "data/error.h"
-#include "data/formats/image_folder.h"
+#include "data/formats/open_source.h"
 #include "data/formats/synthetic.h"
 #include "data/formats/tensor_file.h"
 #include "data/image/image_decoder.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::loop {
 namespace {
@@ -33,29 +34,34 @@ data::Augment AugmentOf(const config::Config& config, Role role, data::Augment b
   return config.image.augment == "auto" ? by_default : data::AugmentFromName(config.image.augment);
 }
 
-DataSplit OpenImageFolder(const config::Config& config, Role role, const std::string& split) {
-  const auto augment = AugmentOf(config, role, data::Augment::kBasic);
-  return {split, std::make_unique<data::ImageFolder>(data::RequireSplit(config.data.dir, split)),
-          std::make_unique<data::ImageDecoder>(DecoderOptions(config, augment))};
+// The value of --label_offset (checked before); nullopt: auto.
+std::optional<int64_t> LabelOffset(const config::DataConfig& data) {
+  return data.label_offset == "auto" ? std::nullopt : std::optional<int64_t>(std::stoll(data.label_offset));
+}
+
+std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, Role role,
+                                                 const data::RecordSource& source) {
+  const auto* tensors = dynamic_cast<const data::TensorFile*>(&source);
+  const auto augment = AugmentOf(config, role, tensors ? data::Augment::kNone : data::Augment::kBasic);
+  if (!tensors) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, augment));
+  if (augment == data::Augment::kNone) return std::make_unique<data::RawRowDecoder>(tensors->rows());
+  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, augment), tensors->rows());
 }
 
 // Whether labels count from 0 or from 1 is recognised in the training split: a small validation split may lack classes.
-std::optional<int64_t> LabelOffsetOf(const std::optional<DataSplit>& train) {
-  const auto* file = train ? dynamic_cast<const data::TensorFile*>(train->source.get()) : nullptr;
-  return file != nullptr ? std::optional(file->label_offset()) : std::nullopt;
-}
-
-DataSplit OpenTensorFile(const config::Config& config, Role role, const std::string& split,
-                         const std::optional<int64_t>& label_offset) {
-  auto file = std::make_unique<data::TensorFile>(data::RequireTensorFile(config.data.dir, split), label_offset);
-  const auto augment = AugmentOf(config, role, data::Augment::kNone);
-  std::unique_ptr<data::SampleDecoder> decoder;
-  if (augment == data::Augment::kNone) {
-    decoder = std::make_unique<data::RawRowDecoder>(file->rows());
-  } else {
-    decoder = std::make_unique<data::ImageDecoder>(DecoderOptions(config, augment), file->rows());
-  }
-  return {split, std::move(file), std::move(decoder)};
+DataSplit Open(const std::string& format, const config::Config& config, Role role, const std::string& split,
+               const std::optional<DataSplit>& train = std::nullopt) {
+  data::SourceOptions options{.data_dir = config.data.dir,
+                              .format = format,
+                              .index_dir = config.data.index_dir,
+                              .label_offset = LabelOffset(config.data),
+                              .note = [](const std::string& problem) {
+                                report::LogWarning(problem + "; give --index_dir=DIR, or every start indexes again");
+                              }};
+  if (train) options.label_offset = data::LabelOffsetOf(*train->source);
+  auto source = data::OpenSource(options, split);
+  auto decoder = MakeDecoder(config, role, *source);
+  return {split, std::move(source), std::move(decoder)};
 }
 
 DataSplit OpenSynthetic(const config::Config& config) {
@@ -66,22 +72,8 @@ DataSplit OpenSynthetic(const config::Config& config) {
   return {"synthetic", std::move(source), std::move(decoder)};
 }
 
-std::string DetectFormat(const config::DataConfig& data) {
-  if (data.format != "auto") return data.format;
-  const bool tensors = std::filesystem::is_regular_file(data.dir) || data::FindTensorFile(data.dir, data.train_split) ||
-                       data::FindTensorFile(data.dir, data.val_split);
-  return tensors ? "safetensors" : "imagefolder";
-}
-
-DataSplit Open(const std::string& format, const config::Config& config, Role role, const std::string& split,
-               const std::optional<DataSplit>& train = std::nullopt) {
-  return format == "safetensors" ? OpenTensorFile(config, role, split, LabelOffsetOf(train))
-                                 : OpenImageFolder(config, role, split);
-}
-
-bool Exists(const std::string& format, const std::string& dir, const std::string& split) {
-  return format == "safetensors" ? data::FindTensorFile(dir, split).has_value()
-                                 : data::FindSplit(dir, split).has_value();
+std::string FormatOf(const config::DataConfig& data) {
+  return data.format == "auto" ? data::DetectFormat(data.dir, {data.train_split, data.val_split}) : data.format;
 }
 
 std::string Listed(const std::vector<std::string>& names) {
@@ -105,13 +97,32 @@ void RequireSameClasses(const DataSets& sets) {
   throw DataError(what, "both splits need the same class folders");
 }
 
+// Where the first record with a label of `num_classes` or more is; empty where classes are known by name alone.
+std::string FirstBeyond(const data::RecordSource& source, int64_t num_classes) {
+  for (int64_t i = 0; i < source.size(); ++i) {
+    if (source.Label(i) >= num_classes) return source.Location(i);
+  }
+  return "";
+}
+
 void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
   for (const auto* split : {&sets.train, &sets.val}) {
     if (!*split || (*split)->source->num_classes() <= num_classes) continue;
+    const std::string where = FirstBeyond(*(*split)->source, num_classes);
     throw DataError("split " + (*split)->name + " has " + std::to_string((*split)->source->num_classes()) +
-                        " classes, more than --num_classes=" + std::to_string(num_classes),
+                        " classes, more than --num_classes=" + std::to_string(num_classes) +
+                        (where.empty() ? "" : "; the first record of one is " + where),
                     "raise --num_classes, or leave it out: it is then taken from the data");
   }
+}
+
+// The same where classes have numbers only: what is only in val would never be learned.
+void RequireNoNewLabels(const DataSets& sets) {
+  const int64_t known = sets.train->source->num_classes();
+  if (sets.val->source->num_classes() <= known) return;
+  throw DataError(sets.val->name + " has classes that are not in " + sets.train->name + ", which has " +
+                      std::to_string(known) + "; the first record of one is " + FirstBeyond(*sets.val->source, known),
+                  "both splits need the same classes; --label_offset says what the first one is called");
 }
 
 }  // namespace
@@ -123,17 +134,20 @@ DataSets OpenDataSets(const config::Config& config) {
     sets.train = OpenSynthetic(config);
     if (!training) sets.val = OpenSynthetic(config);
   } else {
-    const std::string format = DetectFormat(config.data);
+    const std::string format = FormatOf(config.data);
     const std::string& val_split = config.data.val_split;
     if (training) sets.train = Open(format, config, Role::kTrain, config.data.train_split);
     const bool whole_file = !training && std::filesystem::is_regular_file(config.data.dir);
     if (whole_file) {
       sets.val = Open(format, config, Role::kVal, config.data.train_split);  // the file is the split
-    } else if (!training || Exists(format, config.data.dir, val_split)) {
+    } else if (!training || data::HasSplit(format, config.data.dir, val_split)) {
       sets.val = Open(format, config, Role::kVal, val_split, sets.train);
     }
   }
-  if (sets.train && sets.val) RequireSameClasses(sets);
+  if (sets.train && sets.val) {
+    RequireSameClasses(sets);
+    RequireNoNewLabels(sets);
+  }
   for (const auto* split : {&sets.train, &sets.val}) {
     if (*split) sets.num_classes = std::max(sets.num_classes, (*split)->source->num_classes());
   }

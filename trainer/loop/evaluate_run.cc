@@ -20,7 +20,7 @@ void EvaluateOnly(const RunContext& context) {
   const config::Config& config = context.config;
   const auto start = std::chrono::steady_clock::now();
   Session session(context);
-  const DataSets data = OpenDataSets(config);
+  const DataSets data = session.OpenData();
   const checkpoint::NamedTensors weights = ReadInferenceWeights(config);
   session.Connect({{"data_fingerprint", data.val->source->fingerprint()}});
   const auto model = MakeInferenceModel(config, weights, session.device);

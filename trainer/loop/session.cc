@@ -13,8 +13,8 @@ namespace dtrain::loop {
 namespace {
 
 // What may differ between the ranks of one run.
-constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "run_dir", "master_addr",
-                                          "master_port", "nproc_per_node", "workers", "data_dir"};
+constexpr const char* kOwnToEachRank[] = {"rank",           "local_rank", "run_dir",  "master_addr", "master_port",
+                                          "nproc_per_node", "workers",    "data_dir", "index_dir"};
 
 // The directory is this job's alone from here on, and what an earlier attempt failed with is history.
 void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
@@ -51,6 +51,15 @@ Session::Session(const RunContext& run_context)
     report::LogWarning(precision == "tf32" ? "--precision=tf32 is fp32 on a CPU"
                                            : "--precision=" + precision + " is for GPUs: a CPU works, but slowly");
   }
+}
+
+DataSets Session::OpenData() const {
+  const bool waits = rendezvous && context.launch.rank != 0;
+  DataSets data;
+  if (!waits) data = OpenDataSets(context.config);
+  if (rendezvous) rendezvous->ShareFromFirst("indexes", "made");
+  if (waits) data = OpenDataSets(context.config);
+  return data;
 }
 
 void Session::Connect(const nlohmann::json& identity) {

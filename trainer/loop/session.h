@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/distributed/communicator.h"
 #include "trainer/distributed/rendezvous.h"
+#include "trainer/loop/data_sets.h"
 #include "trainer/loop/run.h"
 
 namespace dtrain::loop {
@@ -19,6 +20,9 @@ struct Session {
   // Finds rank 0 (in a run of several ranks) and learns the run directory from it. When training, rank 0 takes that
   // directory first: no rank writes into one that belongs to another job. Throws StorageError where it does.
   explicit Session(const RunContext& context);
+
+  // Opens the data: rank 0 first, so that it makes the indexes, if they are not there, and the others find them made.
+  DataSets OpenData() const;
 
   // Shakes hands with all ranks and connects them. `identity` and the configuration must be the same on all.
   void Connect(const nlohmann::json& identity);

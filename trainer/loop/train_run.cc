@@ -90,7 +90,7 @@ void Train(const RunContext& context) {
   const bool is_first = context.launch.rank == 0;
   const report::RunDirectory files(session.run_directory);
 
-  const DataSets data = OpenDataSets(config);
+  const DataSets data = session.OpenData();
   const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size);
   const nlohmann::json identity = RunIdentity(config, plan, data);
   std::optional<FirstRank> first;

@@ -53,7 +53,7 @@ TEST(TensorFile, PlanarAndInterleavedBytesBecomeInterleavedRows) {
 TEST(TensorFile, FloatsAreUntouched) {
   const TemporaryFolder folder;
   const std::vector<float> values = {0, -1, 2.5F, 1e-30F, 4, 5, 6, 7, 8, 9, 10, 11};
-  const TensorFile file(folder.Write("f", FileBytes("F32", "[2,3,1,2]", RawBytes<float>(values), {3, 0})));
+  const TensorFile file(folder.Write("f", FileBytes("F32", "[2,3,1,2]", RawBytes<float>(values), {3, 0})), 0);
   EXPECT_EQ(Decoded(file, 0).size(), 24U);
   const auto row = Decoded(file, 0);
   EXPECT_EQ(std::string(row.begin(), row.end()), RawBytes<float>(std::span(values).first(6)));
@@ -67,8 +67,8 @@ TEST(TensorFile, LabelsFromOneAreShifted) {
     std::optional<int64_t> offset;
   };
   const TemporaryFolder folder;
-  for (const Case& c : {Case{{1, 2, 3}, {0, 1, 2}, {}}, Case{{0, 1, 2}, {0, 1, 2}, {}}, Case{{1, 3, 3}, {1, 3, 3}, {}},
-                        Case{{0, 3, 3}, {0, 3, 3}, {}}, Case{{1, 2, 3}, {1, 2, 3}, 0}, Case{{1, 3, 3}, {0, 2, 2}, 1}}) {
+  for (const Case& c : {Case{{1, 2, 3}, {0, 1, 2}, {}}, Case{{0, 1, 2}, {0, 1, 2}, {}}, Case{{1, 3, 3}, {1, 3, 3}, 0},
+                        Case{{0, 3, 3}, {0, 3, 3}, 0}, Case{{1, 2, 3}, {1, 2, 3}, 0}, Case{{1, 3, 3}, {0, 2, 2}, 1}}) {
     const TensorFile file(folder.Write("f", FileBytes("U8", "[3,3,1,1]", Counting(9), c.labels)), c.offset);
     std::vector<int64_t> labels;
     for (int64_t i = 0; i < file.size(); ++i) labels.push_back(file.Label(i));
@@ -85,6 +85,7 @@ TEST(TensorFile, RefusesWhatItCannotServe) {
   for (const Case& c : {
            Case{FileBytes("U8", "[1,3,1,1]", Counting(3), {-1}), "label -1"},
            Case{FileBytes("U8", "[1,3,1,1]", Counting(3), {INT64_MAX}), "is not a class"},
+           Case{FileBytes("U8", "[2,3,1,1]", Counting(6), {0, 2}), "neither 0 to C-1"},
            Case{FileBytes("U8", "[1,3,1,1]", Counting(3), {0, 1}), "beside 1 images"},
            Case{FileBytes("U8", "[1,1,1,3,1]", Counting(3), {0}), "U8 (1, 1, 1, 3, 1)"},
            Case{FileBytes("U8", "[1,1,3]", Counting(3), {0}), "`images` is"},

@@ -1,9 +1,9 @@
 // The distance and the "did you mean" on top of it.
-#include "trainer/config/nearest_name.h"
+#include "data/command_line/nearest_name.h"
 
 #include <gtest/gtest.h>
 
-namespace dtrain::config {
+namespace dtrain::command_line {
 namespace {
 
 TEST(NearestName, DistanceCountsTypingErrors) {
@@ -33,4 +33,4 @@ TEST(NearestName, Sentence) {
 }
 
 }  // namespace
-}  // namespace dtrain::config
+}  // namespace dtrain::command_line

@@ -1,10 +1,10 @@
 // The optimal-string-alignment distance: a swap counts as one error because that is how people mistype. Quadratic,
 // which is nothing for the length of a flag.
-#include "trainer/config/nearest_name.h"
+#include "data/command_line/nearest_name.h"
 
 #include <algorithm>
 
-namespace dtrain::config {
+namespace dtrain::command_line {
 
 int EditDistance(const std::string& a, const std::string& b) {
   std::vector<std::vector<int>> distance(a.size() + 1, std::vector<int>(b.size() + 1));
@@ -45,4 +45,4 @@ std::string DidYouMean(const std::string& name, const std::vector<std::string>& 
   return nearest.empty() ? "" : "did you mean " + prefix + nearest + "?";
 }
 
-}  // namespace dtrain::config
+}  // namespace dtrain::command_line

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace dtrain::config {
+namespace dtrain::command_line {
 
 struct Argument {
   std::string text;   // "--name=value", "--name", "value"
@@ -16,4 +16,4 @@ struct Argument {
 // flags. A nested relative name is looked up beside the file that says it, then in the working directory.
 std::vector<Argument> ExpandFlagfiles(const std::vector<std::string>& arguments, std::vector<std::string>& mistakes);
 
-}  // namespace dtrain::config
+}  // namespace dtrain::command_line

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace dtrain::config {
+namespace dtrain::command_line {
 
 // Insertions, deletions, replacements and swaps of neighbours that turn one into the other.
 int EditDistance(const std::string& a, const std::string& b);
@@ -16,4 +16,4 @@ std::string NearestName(const std::string& name, const std::vector<std::string>&
 std::string DidYouMean(const std::string& name, const std::vector<std::string>& candidates,
                        const std::string& prefix = "");
 
-}  // namespace dtrain::config
+}  // namespace dtrain::command_line

@@ -1,6 +1,6 @@
 // Own reading of flagfiles because gflags ends the process where one is missing, and cannot say in which line of which
 // file a mistake is.
-#include "trainer/config/arguments.h"
+#include "data/command_line/arguments.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -10,7 +10,7 @@
 #include <iterator>
 #include <sstream>
 
-namespace dtrain::config {
+namespace dtrain::command_line {
 namespace {
 
 namespace fs = std::filesystem;
@@ -117,4 +117,4 @@ std::vector<Argument> ExpandFlagfiles(const std::vector<std::string>& arguments,
   return std::move(expander).Result();
 }
 
-}  // namespace dtrain::config
+}  // namespace dtrain::command_line

@@ -1,0 +1,156 @@
+#include "data/command_line/parser.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "data/command_line/nearest_name.h"
+
+namespace dtrain::command_line {
+namespace {
+
+class Parser {
+ public:
+  Parser(std::vector<Argument> arguments, const std::vector<std::string>& commands, const std::vector<Flag>& flags,
+         std::vector<std::string>& mistakes)
+      : arguments_(std::move(arguments)), commands_(commands), flags_(flags), mistakes_(mistakes) {}
+
+  Parsed Run() && {
+    if (!commands_.empty()) TakeCommand();
+    while (next_ < arguments_.size()) {
+      const Argument argument = arguments_[next_++];
+      const size_t dashes = argument.text.find_first_not_of('-');
+      if (dashes == 1 || dashes == 2) {
+        TakeFlag(argument, dashes);
+      } else {
+        Stray(argument);
+      }
+    }
+    return result_;
+  }
+
+ private:
+  void TakeCommand() {
+    std::string words;
+    for (const std::string& word : commands_) words += (words.empty() ? "" : " | ") + word;
+    if (arguments_.empty() || arguments_[0].text.rfind('-', 0) == 0) {
+      mistakes_.push_back("the first word must say what to do: " + words);
+      return;
+    }
+    const std::string word = arguments_[next_++].text;
+    for (const std::string& command : commands_) {
+      if (word == command) result_.command = word;
+    }
+    const std::string hint = DidYouMean(word, commands_);
+    if (result_.command.empty()) {
+      mistakes_.push_back("'" + word + "' is no command; " + (hint.empty() ? "expected " + words : hint));
+    }
+  }
+
+  void Stray(const Argument& argument) {
+    const std::string hint = last_boolean_.empty()
+                                 ? "flags begin with --"
+                                 : "--" + last_boolean_ + " takes its value after an equals sign only";
+    mistakes_.push_back(argument.place + "'" + argument.text + "' is no flag; " + hint);
+  }
+
+  void TakeFlag(const Argument& argument, size_t dashes) {
+    const size_t equals = argument.text.find('=');
+    const std::string written = argument.text.substr(0, equals);
+    std::string name = written.substr(dashes);
+    for (char& letter : name) letter = letter == '-' ? '_' : letter;
+    std::optional<std::string> value;
+    if (equals != std::string::npos) value = argument.text.substr(equals + 1);
+    last_boolean_.clear();
+
+    if (name == "help" || name == "h") {
+      result_.wants_help = true;
+    } else if (name == "version") {
+      result_.wants_version = true;
+    } else if (const Flag* flag = Find(name)) {
+      if (!value) value = flag->is_boolean ? std::optional<std::string>("true") : NextValue();
+      if (flag->is_boolean && equals == std::string::npos) last_boolean_ = name;
+      Set(*flag, value, argument.place);
+    } else if (const Flag* negated = FindNegated(name)) {
+      Negate(*negated, written, value, argument.place);
+    } else {
+      if (!value) NextValue('-');
+      const std::string hint = DidYouMean(name, Names(), "--");
+      mistakes_.push_back(argument.place + written + ": no such flag" + (hint.empty() ? "" : "; " + hint));
+    }
+  }
+
+  // The next argument as a value, unless it looks like a flag.
+  std::optional<std::string> NextValue(const std::string& flag_prefix = "--") {
+    if (next_ >= arguments_.size() || arguments_[next_].text.rfind(flag_prefix, 0) == 0) return std::nullopt;
+    return arguments_[next_++].text;
+  }
+  std::optional<std::string> NextValue(char flag_prefix) { return NextValue(std::string(1, flag_prefix)); }
+
+  void Negate(const Flag& flag, const std::string& written, const std::optional<std::string>& value,
+              const std::string& place) {
+    if (!flag.is_boolean) {
+      mistakes_.push_back(place + written + ": --" + flag.name + " is no boolean; expected " + flag.expected);
+    } else if (value) {
+      mistakes_.push_back(place + written + "=" + *value + ": takes no value; write --" + flag.name + "=" + *value);
+    } else {
+      last_boolean_ = flag.name;
+      Set(flag, "false", place);
+    }
+  }
+
+  void Set(const Flag& flag, const std::optional<std::string>& value, const std::string& place) {
+    if (!value) {
+      mistakes_.push_back(place + "--" + flag.name + ": a value is missing; expected " + flag.expected);
+      return;
+    }
+    if (!flag.take(*value))
+      mistakes_.push_back(place + "--" + flag.name + "=" + *value + ": expected " + flag.expected);
+  }
+
+  const Flag* Find(const std::string& name) const {
+    const auto found = std::find_if(flags_.begin(), flags_.end(), [&](const Flag& flag) { return flag.name == name; });
+    return found == flags_.end() ? nullptr : &*found;
+  }
+
+  // --noNAME, and --no-NAME as well.
+  const Flag* FindNegated(const std::string& name) const {
+    if (name.rfind("no", 0) != 0) return nullptr;
+    return Find(name.substr(name.rfind("no_", 0) == 0 ? 3 : 2));
+  }
+
+  std::vector<std::string> Names() const {
+    std::vector<std::string> names = {"help", "version", "flagfile"};
+    for (const Flag& flag : flags_) {
+      names.push_back(flag.name);
+      if (flag.is_boolean) names.push_back("no" + flag.name);
+    }
+    return names;
+  }
+
+  std::vector<Argument> arguments_;
+  const std::vector<std::string>& commands_;
+  const std::vector<Flag>& flags_;
+  std::vector<std::string>& mistakes_;
+  Parsed result_;
+  size_t next_ = 0;
+  std::string last_boolean_;  // the flag just taken, where it was a boolean without "="
+};
+
+}  // namespace
+
+Parsed Parse(std::vector<Argument> arguments, const std::vector<std::string>& commands, const std::vector<Flag>& flags,
+             std::vector<std::string>& mistakes) {
+  return Parser(std::move(arguments), commands, flags, mistakes).Run();
+}
+
+std::string BooleanWord(const std::string& value) {
+  for (const char* word : {"true", "t", "yes", "y", "1"}) {
+    if (value == word) return "true";
+  }
+  for (const char* word : {"false", "f", "no", "n", "0"}) {
+    if (value == word) return "false";
+  }
+  return "";
+}
+
+}  // namespace dtrain::command_line

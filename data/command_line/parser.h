@@ -1,0 +1,35 @@
+// The second stage of a command line: from expanded arguments (arguments.h) to named flags with values. It knows no
+// flag by name: each program brings a list, and what becomes of a value is the list's to say. Shared by all programs,
+// so that they take the same spellings and make the same suggestions.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/command_line/arguments.h"
+
+namespace dtrain::command_line {
+
+struct Flag {
+  std::string name;  // with underscores
+  bool is_boolean = false;
+  std::string expected;                          // "a whole number, 1 or more": what a bad value is held against
+  std::function<bool(const std::string&)> take;  // stores a value; false where it is malformed
+};
+
+struct Parsed {
+  std::string command;  // the first word, where the program has commands
+  bool wants_help = false;
+  bool wants_version = false;
+};
+
+// Takes --flag=value, --flag value, --flag and --noflag for booleans, dashes and underscores alike. Where `commands` is
+// not empty, the first argument must be one of them. Adds a sentence to `mistakes` for each thing that is wrong.
+Parsed Parse(std::vector<Argument> arguments, const std::vector<std::string>& commands, const std::vector<Flag>& flags,
+             std::vector<std::string>& mistakes);
+
+// The value of a boolean: true, t, yes, y, 1 → "true"; false, f, no, n, 0 → "false"; else empty.
+std::string BooleanWord(const std::string& value);
+
+}  // namespace dtrain::command_line

@@ -1,0 +1,179 @@
+#include "data/formats/image_folder_index.h"
+
+#include <dirent.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "data/error.h"
+#include "data/formats/in_parallel.h"
+#include "data/sha256.h"
+
+namespace dtrain::data {
+namespace {
+
+bool HasImageExtension(std::string_view name) {
+  static constexpr std::array<std::string_view, 9> kExtensions = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
+                                                                  ".pgm", ".tif",  ".tiff", ".webp"};
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos) return false;
+  std::string extension(name.substr(dot));
+  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return std::find(kExtensions.begin(), kExtensions.end(), extension) != kExtensions.end();
+}
+
+struct Listing {
+  std::vector<std::string> folders, files;  // names, sorted by byte value (which is code point order in UTF-8)
+};
+
+bool IsFolder(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+Listing List(const std::string& path) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
+  if (!folder) throw DataError("cannot list " + path + ": " + std::strerror(errno), kImageFolderLayout);
+  Listing listing;
+  errno = 0;
+  while (const dirent* entry = readdir(folder.get())) {
+    const std::string name = entry->d_name;
+    if (name == "." || name == "..") continue;
+    const bool unsure = entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK;
+    const bool is_folder = unsure ? IsFolder(path + "/" + name) : entry->d_type == DT_DIR;
+    (is_folder ? listing.folders : listing.files).push_back(name);
+    errno = 0;
+  }
+  if (errno != 0) throw DataError("cannot list " + path + ": " + std::strerror(errno));
+  std::sort(listing.folders.begin(), listing.folders.end());
+  std::sort(listing.files.begin(), listing.files.end());
+  return listing;
+}
+
+int64_t ModifiedNs(const struct stat& status) {
+  return int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+struct ListedFolder {
+  IndexedFile folder;              // its time is from before it was listed
+  std::vector<std::string> files;  // names, sorted
+};
+
+// Collects the folders of one class as os.walk(followlinks=True) sees them, except that a link to a folder that we are
+// inside of is not entered again.
+class ClassWalk {
+ public:
+  explicit ClassWalk(std::string split_dir) : split_dir_(std::move(split_dir)) {}
+
+  // In torchvision's order: folders sorted by their whole path.
+  std::vector<ListedFolder> Folders(const std::string& class_name) {
+    found_.clear();
+    Visit(class_name);
+    std::sort(found_.begin(), found_.end(),
+              [](const ListedFolder& a, const ListedFolder& b) { return a.folder.name < b.folder.name; });
+    return std::move(found_);
+  }
+
+ private:
+  void Visit(const std::string& folder) {
+    const std::string path = split_dir_ + "/" + folder;
+    struct stat status {};
+    if (stat(path.c_str(), &status) != 0) throw DataError("cannot list " + path + ": " + std::strerror(errno));
+    const std::pair<dev_t, ino_t> identity{status.st_dev, status.st_ino};
+    if (std::find(inside_.begin(), inside_.end(), identity) != inside_.end()) return;
+    inside_.push_back(identity);
+    Listing listing = List(path);
+    std::erase_if(listing.files, [](const std::string& name) { return !HasImageExtension(name); });
+    found_.push_back({{folder, 0, ModifiedNs(status)}, std::move(listing.files)});
+    for (const std::string& child : listing.folders) Visit(folder + "/" + child);
+    inside_.pop_back();
+  }
+
+  std::string split_dir_;
+  std::vector<std::pair<dev_t, ino_t>> inside_;
+  std::vector<ListedFolder> found_;
+};
+
+void AddFolder(const ListedFolder& listed, int32_t label, RecordIndex& index) {
+  const auto folder = static_cast<uint32_t>(index.files.size());
+  index.files.push_back(listed.folder);
+  for (const std::string& file : listed.files) {
+    index.records.push_back({index.names.size(), 0, folder, label});
+    index.names += file + '\0';
+  }
+}
+
+std::string RelativeName(const RecordIndex& index, const IndexEntry& entry) {
+  return index.files[entry.file].name + "/" + &index.names[entry.offset];
+}
+
+// Sizes of all files (0 where one is gone), and with them the fingerprint.
+void AddSizes(const std::string& split_dir, RecordIndex& index) {
+  std::vector<int64_t> sizes(index.records.size(), -1);
+  InParallel(sizes.size(), [&](size_t i) {
+    struct stat status {};
+    const std::string path = split_dir + "/" + RelativeName(index, index.records[i]);
+    if (stat(path.c_str(), &status) == 0) sizes[i] = static_cast<int64_t>(status.st_size);
+  });
+  Sha256 hash;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    hash.UpdateText(RelativeName(index, index.records[i]));
+    hash.UpdateInteger(sizes[i]);
+    index.records[i].bytes = static_cast<uint64_t>(std::max<int64_t>(0, sizes[i]));
+  }
+  index.fingerprint = hash.Hex();
+}
+
+bool IsFresh(const std::string& split_dir, const RecordIndex& index) {
+  std::vector<std::string> names;
+  for (const IndexedFile& folder : index.files) names.push_back(folder.name);
+  return StatFiles(split_dir, names) == index.files;
+}
+
+}  // namespace
+
+RecordIndex ListImageFolder(const std::string& split_dir) {
+  RecordIndex index{
+      .format = "imagefolder", .fingerprint = {}, .class_names = {}, .files = {}, .records = {}, .names = {}};
+  index.files = StatFiles(split_dir, {"."});
+  index.class_names = List(split_dir).folders;
+  if (index.class_names.empty()) throw DataError("no class folder in " + split_dir, kImageFolderLayout);
+  ClassWalk walk(split_dir);
+  std::string empty_classes;
+  for (size_t label = 0; label < index.class_names.size(); ++label) {
+    const size_t before = index.records.size();
+    for (const ListedFolder& listed : walk.Folders(index.class_names[label])) {
+      AddFolder(listed, static_cast<int32_t>(label), index);
+    }
+    if (index.records.size() > before) continue;
+    empty_classes += (empty_classes.empty() ? "" : ", ") + index.class_names[label];
+  }
+  if (!empty_classes.empty()) {
+    throw DataError("no image in these class folders of " + split_dir + ": " + empty_classes,
+                    "remove the empty folders or add images to them; every folder is a class");
+  }
+  AddSizes(split_dir, index);
+  return index;
+}
+
+RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& index_path, bool rebuild,
+                             const std::function<void(std::string)>& note) {
+  if (!rebuild) {
+    std::optional<RecordIndex> old = LoadIndex(index_path);
+    if (old && old->format == "imagefolder" && IsFresh(split_dir, *old)) return std::move(*old);
+  }
+  RecordIndex index = ListImageFolder(split_dir);
+  const std::string problem = SaveIndex(index_path, index);
+  if (!problem.empty() && note) note(problem);
+  return index;
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,40 @@
+// A loop over independent items that each wait for storage: on a network file system every call costs a round trip.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace dtrain::data {
+
+inline constexpr size_t kStorageThreads = 16;
+
+// Calls work(i) for each i in [0, count), on several threads where there are many items for each. What the first
+// failing call threw is thrown here, after all threads have ended.
+template <typename Work>
+void InParallel(size_t count, const Work& work, size_t items_per_thread = 512, size_t most_threads = kStorageThreads) {
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  std::exception_ptr error;
+  const auto run = [&] {
+    try {
+      for (size_t i = next++; i < count; i = next++) work(i);
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(mutex);
+      if (!error) error = std::current_exception();
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 1; i < std::min(most_threads, count / items_per_thread); ++i) threads.emplace_back(run);
+    run();
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,16 @@
+// Labels are 0-based inside; some data sets count from 1. One rule for all formats, so that nothing is guessed twice.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtrain::data {
+
+// What to subtract from every label: `said` where the user said it; else 1 for labels that are exactly 1…C, 0 for
+// exactly 0…C−1. Throws DataError for any others. `labels` may hold −1 for records without one. `where` begins
+// messages.
+int64_t ResolveLabelOffset(std::vector<int64_t> labels, std::optional<int64_t> said, const std::string& where);
+
+}  // namespace dtrain::data

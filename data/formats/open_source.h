@@ -1,0 +1,37 @@
+// From a folder to a RecordSource: recognises the format and opens a split of it, for the trainer and for dtrain_data.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/record_source.h"
+
+namespace dtrain::data {
+
+struct SourceOptions {
+  std::string data_dir;
+  std::string format;                        // imagefolder | tfrecord | recordio | webdataset | safetensors
+  std::string index_dir = {};                // where indexes are kept; empty: beside the data
+  std::optional<int64_t> label_offset = {};  // nullopt: auto
+  bool rebuild_index = false;
+  std::function<void(std::string)> note = {};  // hears what went wrong without being an error; may be empty
+};
+
+// The format of the first of these splits that is there. Throws DataError where there is none, or where several formats
+// fit.
+std::string DetectFormat(const std::string& data_dir, const std::vector<std::string>& splits);
+
+bool HasSplit(const std::string& format, const std::string& data_dir, const std::string& split);
+
+// Opens a split, making or loading its index. Throws DataError naming what is missing or does not fit.
+std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split);
+
+// What was subtracted from the labels: for the other splits of the same set, which need not have every class. 0 for
+// formats without such a thing.
+int64_t LabelOffsetOf(const RecordSource& source);
+
+}  // namespace dtrain::data

@@ -1,0 +1,155 @@
+#include "data/formats/packed_records.h"
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+
+#include "data/error.h"
+#include "data/formats/in_parallel.h"
+#include "data/formats/label_offset.h"
+#include "data/formats/record_scan.h"
+#include "data/formats/recordio_index.h"
+#include "data/sha256.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr char kClassFile[] = "classes.txt";
+
+// One class name a line, in label order; empty where there is no such file. Names of folders are lost in packed files.
+std::vector<std::string> ReadClassNames(const std::string& data_dir) {
+  std::vector<std::string> names;
+  std::ifstream file(data_dir + "/" + kClassFile);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) names.push_back(line);
+  }
+  return names;
+}
+
+// The names to stat: the shards, and the file of class names.
+std::vector<std::string> WatchedNames(const RecordFiles& files) {
+  std::vector<std::string> names = files.names;
+  names.emplace_back(kClassFile);
+  return names;
+}
+
+std::string Fingerprint(const std::vector<IndexedFile>& files, size_t shards) {
+  Sha256 hash;
+  for (size_t i = 0; i < shards; ++i) {
+    hash.UpdateText(files[i].name);
+    hash.UpdateInteger(files[i].bytes);
+  }
+  return hash.Hex();
+}
+
+// What an old index says of each file that still has its size.
+std::map<std::string, std::vector<IndexEntry>> KnownRecords(const std::optional<RecordIndex>& old,
+                                                            const std::vector<IndexedFile>& files) {
+  std::map<std::string, std::vector<IndexEntry>> known;
+  if (!old) return known;
+  std::map<std::string, int64_t> sizes;
+  for (const IndexedFile& file : files) sizes[file.name] = file.bytes;
+  for (const IndexEntry& entry : old->records) {
+    const IndexedFile& file = old->files[entry.file];
+    const auto now = sizes.find(file.name);
+    if (now != sizes.end() && now->second == file.bytes) known[file.name].push_back(entry);
+  }
+  return known;
+}
+
+RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
+                       std::vector<IndexedFile> found, const std::optional<RecordIndex>& old) {
+  const auto known = KnownRecords(old, found);
+  std::vector<std::vector<IndexEntry>> scanned(files.names.size());
+  const auto scan = [&](size_t i) {
+    const std::string path = data_dir + "/" + files.names[i];
+    const RandomAccessFile file(path);
+    const auto entries = known.find(files.names[i]);
+    std::vector<IndexEntry> starts = entries != known.end() ? entries->second : std::vector<IndexEntry>();
+    if (starts.empty() && format.name() == "recordio") starts = ReadRecordIoIndex(path, file.size());
+    scanned[i] = ScanRecords(format, file, path, starts);
+  };
+  InParallel(files.names.size(), scan, /*items_per_thread=*/1);
+
+  RecordIndex index{.format = format.name(),
+                    .fingerprint = Fingerprint(found, files.names.size()),
+                    .class_names = ReadClassNames(data_dir),
+                    .files = std::move(found),
+                    .records = {},
+                    .names = {}};
+  for (size_t i = 0; i < scanned.size(); ++i) {
+    for (IndexEntry& entry : scanned[i]) {
+      entry.file = static_cast<uint32_t>(i);
+      index.records.push_back(entry);
+    }
+  }
+  return index;
+}
+
+}  // namespace
+
+RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
+                             const std::string& index_path, bool rebuild,
+                             const std::function<void(std::string)>& note) {
+  std::vector<IndexedFile> found = StatFiles(data_dir, WatchedNames(files));
+  if (found.back().bytes < 0) found.back() = {kClassFile, 0, 0};  // there need not be one
+  std::optional<RecordIndex> old = LoadIndex(index_path);
+  if (old && old->format != format.name()) old.reset();
+  if (old && !rebuild && old->files == found) return std::move(*old);
+  RecordIndex index = BuildIndex(format, data_dir, files, std::move(found), old);
+  const std::string problem = SaveIndex(index_path, index);
+  if (!problem.empty() && note) note(problem);
+  return index;
+}
+
+PackedRecords::PackedRecords(const RecordFormat& format, const std::string& data_dir, RecordIndex index,
+                             std::optional<int64_t> label_offset)
+    : format_(format), data_dir_(data_dir), index_(std::move(index)), files_([&] {
+        std::vector<std::string> paths;
+        for (const IndexedFile& file : index_.files) paths.push_back(data_dir + "/" + file.name);
+        return paths;
+      }()) {
+  if (index_.records.empty()) {
+    throw DataError("no record in " + files_.path(0) + (index_.files.size() > 2 ? " and the others of its split" : ""),
+                    "the split is empty: was it written to its end?");
+  }
+  std::vector<int64_t> labels;
+  labels.reserve(index_.records.size());
+  for (const IndexEntry& entry : index_.records) labels.push_back(entry.label);
+  const int64_t highest = *std::max_element(labels.begin(), labels.end());
+  label_offset_ = ResolveLabelOffset(std::move(labels), label_offset, files_.path(0));
+  num_classes_ = highest + 1 - label_offset_;
+  if (index_.class_names.empty()) return;
+  const auto named = static_cast<int64_t>(index_.class_names.size());
+  if (num_classes_ > named) {
+    const auto at = std::find_if(index_.records.begin(), index_.records.end(),
+                                 [&](const IndexEntry& entry) { return entry.label == highest; });
+    throw DataError(Location(at - index_.records.begin()) + ": label " + std::to_string(highest) + ", but " + data_dir +
+                        "/" + kClassFile + " names " + std::to_string(named) + " classes",
+                    "the file has one class name a line, in the order of the labels");
+  }
+  num_classes_ = named;
+}
+
+int64_t PackedRecords::Label(int64_t index) const {
+  const int32_t label = index_.records[static_cast<size_t>(index)].label;
+  return label < 0 ? -1 : label - label_offset_;
+}
+
+std::vector<uint8_t> PackedRecords::Read(int64_t index) const {
+  const IndexEntry& entry = index_.records[static_cast<size_t>(index)];
+  if (entry.bytes > kMostRecordBytes) {
+    throw DataError(std::to_string(entry.bytes) + " bytes hold no intact record");
+  }
+  std::vector<uint8_t> record(entry.bytes);
+  files_.Get(entry.file)->Read(entry.offset, entry.bytes, record.data());
+  return format_.Image(std::move(record));
+}
+
+std::string PackedRecords::Location(int64_t index) const {
+  const IndexEntry& entry = index_.records[static_cast<size_t>(index)];
+  return files_.path(entry.file) + " at byte " + std::to_string(entry.offset);
+}
+
+}  // namespace dtrain::data

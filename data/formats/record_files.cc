@@ -1,0 +1,122 @@
+#include "data/formats/record_files.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <optional>
+#include <set>
+#include <string_view>
+
+#include "data/error.h"
+#include "data/formats/split_names.h"
+
+namespace dtrain::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kShownNames = 5;
+
+bool AllDigits(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// "PREFIX-00003-of-00010" → 3 and 10.
+struct ShardNumber {
+  std::string number, count;
+};
+
+std::optional<ShardNumber> ParseShardNumber(std::string_view name) {
+  const size_t of = name.rfind("-of-");
+  if (of == std::string_view::npos || !AllDigits(name.substr(of + 4))) return std::nullopt;
+  const size_t dash = name.substr(0, of).rfind('-');
+  if (dash == std::string_view::npos || !AllDigits(name.substr(dash + 1, of - dash - 1))) return std::nullopt;
+  return ShardNumber{std::string(name.substr(dash + 1, of - dash - 1)), std::string(name.substr(of + 4))};
+}
+
+std::string_view WithoutExtension(std::string_view name, std::string_view extension) {
+  return name.ends_with(extension) ? name.substr(0, name.size() - extension.size()) : name;
+}
+
+bool HasFormat(std::string_view name, const std::string& format) {
+  if (format == "recordio") return name.ends_with(".rec");
+  if (format == "webdataset") return name.ends_with(".tar");
+  return name.ends_with(".tfrecord") || name.ends_with(".tfrecords") || ParseShardNumber(name).has_value();
+}
+
+// "train" alone, or with something that does not go on the word: train-00000, train_480_q90, train.rec.
+bool HasPrefix(std::string_view name, std::string_view prefix) {
+  if (!name.starts_with(prefix)) return false;
+  const std::string_view rest = name.substr(prefix.size());
+  return rest.empty() || std::isalpha(static_cast<unsigned char>(rest[0])) == 0;
+}
+
+std::vector<std::string> ListFiles(const std::string& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (entry->is_regular_file(ignored)) names.push_back(entry->path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// A numbered set must be whole: a shard that was not copied would otherwise be missed in silence.
+void RequireAllShards(const std::string& data_dir, const std::vector<std::string>& names) {
+  std::set<std::string> counts, numbers;
+  for (const std::string& name : names) {
+    const auto shard = ParseShardNumber(WithoutExtension(WithoutExtension(name, ".tfrecord"), ".tfrecords"));
+    if (!shard) return;
+    counts.insert(shard->count);
+    numbers.insert(shard->number);
+  }
+  if (counts.size() > 1) {
+    throw DataError(data_dir + " holds shards of several sets: " + names.front() + " and " + names.back(),
+                    "keep one set in a folder");
+  }
+  if (counts.begin()->size() > 9 || std::stoul(*counts.begin()) == numbers.size()) return;
+  throw DataError(data_dir + " has " + std::to_string(numbers.size()) + " of " + *counts.begin() + " shards of " +
+                      names.front() + " …",
+                  "copy the missing ones");
+}
+
+std::string Patterns(const std::string& format, const std::string& split) {
+  if (format == "recordio") return split + "*.rec";
+  if (format == "webdataset") return split + "*.tar";
+  return split + "-00000-of-00010 …, " + split + "*.tfrecord";
+}
+
+}  // namespace
+
+RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const std::string& format) {
+  for (const std::string& prefix : SplitNames(split)) {
+    RecordFiles files{.split = prefix, .names = {}};
+    for (const std::string& name : ListFiles(data_dir)) {
+      if (HasPrefix(name, prefix) && HasFormat(name, format)) files.names.push_back(name);
+    }
+    if (files.names.empty()) {
+      for (const std::string& name : ListFiles(data_dir + "/" + prefix)) {
+        if (HasFormat(name, format)) files.names.push_back(prefix + "/" + name);
+      }
+    }
+    if (files.names.empty()) continue;
+    if (format == "tfrecord") RequireAllShards(data_dir, files.names);
+    return files;
+  }
+  return {};
+}
+
+RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& split, const std::string& format) {
+  RecordFiles files = FindRecordFiles(data_dir, split, format);
+  if (!files.names.empty()) return files;
+  std::error_code ignored;
+  if (!fs::is_directory(data_dir, ignored)) throw DataError("there is no folder " + data_dir);
+  std::string tried;
+  for (const std::string& name : SplitNames(split)) tried += (tried.empty() ? "" : ", ") + Patterns(format, name);
+  throw DataError("there is no '" + split + "' split in " + data_dir + ": looked for " + tried,
+                  "dtrain_data pack writes these files");
+}
+
+}  // namespace dtrain::data

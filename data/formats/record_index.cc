@@ -1,0 +1,203 @@
+#include "data/formats/record_index.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "data/error.h"
+#include "data/formats/crc32c.h"
+#include "data/formats/in_parallel.h"
+#include "data/formats/little_endian.h"
+#include "data/formats/random_access_file.h"
+#include "data/sha256.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr std::string_view kMagic = "DTINDEX1";
+constexpr size_t kFixedBytes = 16;  // magic and length of the JSON
+constexpr size_t kCrcBytes = 4;
+
+static_assert(sizeof(IndexEntry) == 24, "entries are stored as they are in memory");
+
+nlohmann::json HeadOf(const RecordIndex& index) {
+  nlohmann::json files = nlohmann::json::array();
+  for (const IndexedFile& file : index.files) files.push_back({file.name, file.bytes, file.modified_ns});
+  return {{"format", index.format},    {"fingerprint", index.fingerprint}, {"class_names", index.class_names},
+          {"files", std::move(files)}, {"records", index.records.size()},  {"name_bytes", index.names.size()}};
+}
+
+// Names on disk need not be UTF-8, which JSON is: bytes are kept as the code points of the same number.
+std::string Latin1ToUtf8(const std::string& bytes) {
+  std::string text;
+  for (const char c : bytes) {
+    const auto byte = static_cast<uint8_t>(c);
+    if (byte < 0x80) {
+      text += c;
+    } else {
+      text += static_cast<char>(0xC0 | byte >> 6);
+      text += static_cast<char>(0x80 | (byte & 0x3F));
+    }
+  }
+  return text;
+}
+
+std::string Utf8ToLatin1(const std::string& text) {
+  std::string bytes;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    if (byte < 0x80 || i + 1 >= text.size()) {
+      bytes += text[i];
+    } else {
+      bytes += static_cast<char>((byte & 0x03) << 6 | (static_cast<uint8_t>(text[++i]) & 0x3F));
+    }
+  }
+  return bytes;
+}
+
+// Every name of an index, changed by `convert`.
+template <typename Convert>
+void ConvertNames(RecordIndex& index, const Convert& convert) {
+  for (std::string& name : index.class_names) name = convert(name);
+  for (IndexedFile& file : index.files) file.name = convert(file.name);
+}
+
+// Entries must point into the files and names that are there: whatever made the file, nothing is read out of bounds.
+bool IsConsistent(const RecordIndex& index) {
+  if (!index.names.empty() && index.names.back() != '\0') return false;
+  const bool has_names = !index.names.empty();
+  return std::all_of(index.records.begin(), index.records.end(), [&](const IndexEntry& entry) {
+    if (entry.file >= index.files.size() || entry.label < -1) return false;
+    if (has_names) return entry.offset < index.names.size();
+    const auto bytes = static_cast<uint64_t>(index.files[entry.file].bytes);
+    return entry.offset <= bytes && entry.bytes <= bytes - entry.offset;
+  });
+}
+
+bool WriteAll(int descriptor, std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return false;
+    bytes.remove_prefix(static_cast<size_t>(written));
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string SerializeIndex(const RecordIndex& index) {
+  RecordIndex head = {.format = index.format,
+                      .fingerprint = index.fingerprint,
+                      .class_names = index.class_names,
+                      .files = index.files,
+                      .records = {},
+                      .names = {}};
+  ConvertNames(head, Latin1ToUtf8);
+  nlohmann::json json = HeadOf(head);
+  json["records"] = index.records.size();
+  json["name_bytes"] = index.names.size();
+  const std::string text = json.dump();
+
+  std::string bytes(kMagic);
+  bytes.reserve(kFixedBytes + text.size() + index.records.size() * sizeof(IndexEntry) + index.names.size() + kCrcBytes);
+  AppendLittleEndian<uint64_t>(text.size(), bytes);
+  bytes += text;
+  bytes.append(reinterpret_cast<const char*>(index.records.data()), index.records.size() * sizeof(IndexEntry));
+  bytes += index.names;
+  AppendLittleEndian(Crc32c(bytes.data(), bytes.size()), bytes);
+  return bytes;
+}
+
+std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
+  if (bytes.size() < kFixedBytes + kCrcBytes || !bytes.starts_with(kMagic)) return std::nullopt;
+  const std::string_view body = bytes.substr(0, bytes.size() - kCrcBytes);
+  if (Crc32c(body.data(), body.size()) != LoadLittleEndian<uint32_t>(body.data() + body.size())) return std::nullopt;
+  const auto head_bytes = LoadLittleEndian<uint64_t>(bytes.data() + kMagic.size());
+  if (head_bytes > body.size() - kFixedBytes) return std::nullopt;
+
+  RecordIndex index;
+  uint64_t records = 0, name_bytes = 0;
+  try {
+    const auto json = nlohmann::json::parse(body.substr(kFixedBytes, head_bytes));
+    json.at("format").get_to(index.format);
+    json.at("fingerprint").get_to(index.fingerprint);
+    json.at("class_names").get_to(index.class_names);
+    for (const auto& file : json.at("files")) {
+      index.files.push_back({file.at(0), file.at(1).get<int64_t>(), file.at(2).get<int64_t>()});
+    }
+    records = json.at("records").get<uint64_t>();
+    name_bytes = json.at("name_bytes").get<uint64_t>();
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+  ConvertNames(index, Utf8ToLatin1);
+
+  const std::string_view rest = body.substr(kFixedBytes + head_bytes);
+  if (records > rest.size() / sizeof(IndexEntry) || rest.size() - records * sizeof(IndexEntry) != name_bytes) {
+    return std::nullopt;
+  }
+  index.records.resize(records);
+  if (records > 0) std::memcpy(index.records.data(), rest.data(), records * sizeof(IndexEntry));
+  index.names = rest.substr(records * sizeof(IndexEntry));
+  return IsConsistent(index) ? std::optional(std::move(index)) : std::nullopt;
+}
+
+std::optional<RecordIndex> LoadIndex(const std::string& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return std::nullopt;
+  try {
+    const std::vector<uint8_t> bytes = ReadWholeFile(path);
+    return ParseIndex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
+}
+
+std::string SaveIndex(const std::string& path, const RecordIndex& index) {
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
+  const std::string temporary = path + ".tmp." + std::to_string(getpid());
+  const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (descriptor < 0) return "cannot write " + path + ": " + std::strerror(errno);
+  bool good = WriteAll(descriptor, SerializeIndex(index)) && fsync(descriptor) == 0;
+  good = close(descriptor) == 0 && good;
+  good = good && rename(temporary.c_str(), path.c_str()) == 0;
+  if (good) return "";
+  const int error = errno;
+  unlink(temporary.c_str());
+  return "cannot write " + path + ": " + std::strerror(error);
+}
+
+std::string IndexPath(const std::string& data_dir, const std::string& index_dir, const std::string& split,
+                      const std::string& format) {
+  const std::string name = split + "." + format + ".index";
+  if (index_dir.empty()) return data_dir + "/" + name;
+  // Several data sets may share the folder.
+  std::error_code ignored;
+  const std::string identity = std::filesystem::weakly_canonical(data_dir, ignored).string();
+  return index_dir + "/" + Sha256Of(identity).substr(0, 16) + "-" + name;
+}
+
+std::vector<IndexedFile> StatFiles(const std::string& folder, const std::vector<std::string>& names) {
+  std::vector<IndexedFile> files(names.size());
+  InParallel(names.size(), [&](size_t i) {
+    struct stat status {};
+    files[i].name = names[i];
+    if (stat((folder + "/" + names[i]).c_str(), &status) != 0) {
+      files[i].bytes = -1;
+      return;
+    }
+    files[i].bytes = S_ISDIR(status.st_mode) ? 0 : status.st_size;
+    files[i].modified_ns = int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  });
+  return files;
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,183 @@
+// https://github.com/dmlc/dmlc-core/blob/main/include/dmlc/recordio.h and python/mxnet/recordio.py (IRHeader: "IfQQ")
+#include "data/formats/recordio.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "data/formats/little_endian.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr uint32_t kMagic = 0xCED7230A;
+constexpr uint64_t kFrameBytes = 8;  // magic, then continuation and length
+constexpr uint64_t kHeaderBytes = 24;
+constexpr uint64_t kSearchBytes = uint64_t{1} << 20;  // a multiple of 4
+constexpr float kMostLabel = 16'777'216;              // above, a float32 skips whole numbers
+
+// Which piece of a record a part is.
+enum Continuation : uint32_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
+
+constexpr uint64_t Padded(uint64_t bytes) { return (bytes + 3) / 4 * 4; }
+
+struct Part {
+  uint32_t continuation = kWhole;
+  uint64_t begin = 0, bytes = 0;  // of the data
+  uint64_t end() const { return begin + Padded(bytes); }
+};
+
+Part ReadPart(const ReadableBytes& file, uint64_t offset) {
+  if (file.size() - offset < kFrameBytes) throw DamagedRecord("truncated: a record's frame is cut off");
+  std::array<uint8_t, kFrameBytes> frame{};
+  file.Read(offset, kFrameBytes, frame.data());
+  if (LoadLittleEndian<uint32_t>(frame.data()) != kMagic) {
+    throw DamagedRecord("no RecordIO record begins here (the magic number is missing)");
+  }
+  const auto word = LoadLittleEndian<uint32_t>(&frame[4]);
+  const Part part{word >> 29, offset + kFrameBytes, word & ((1U << 29) - 1)};
+  if (part.bytes > kMostRecordBytes) throw DamagedRecord("a record of " + std::to_string(part.bytes) + " bytes");
+  if (part.bytes > file.size() - part.begin) {
+    throw DamagedRecord("truncated: " + std::to_string(part.bytes) + " bytes, of which " +
+                        std::to_string(file.size() - part.begin) + " are left");
+  }
+  return part;
+}
+
+// All parts of the record that begins at `offset`, one at least.
+std::vector<Part> ReadParts(const ReadableBytes& file, uint64_t offset) {
+  std::vector<Part> parts = {ReadPart(file, offset)};
+  if (parts[0].continuation > kFirst) throw DamagedRecord("a later part of a record whose first part is missing");
+  uint64_t bytes = parts[0].bytes;
+  while (parts.back().continuation != kWhole && parts.back().continuation != kLast) {
+    if (parts.back().end() > file.size()) throw DamagedRecord("truncated: the last parts of a record are cut off");
+    const Part part = ReadPart(file, parts.back().end());
+    if (part.continuation < kMiddle) throw DamagedRecord("a record whose last part is missing");
+    bytes += 4 + part.bytes;
+    if (bytes > kMostRecordBytes) throw DamagedRecord("a record of more than " + std::to_string(bytes) + " bytes");
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+// The first `most` bytes of the data, with the magics put back that were left out.
+std::vector<uint8_t> Join(const ReadableBytes& file, const std::vector<Part>& parts, uint64_t most) {
+  std::vector<uint8_t> data;
+  for (const Part& part : parts) {
+    if (data.size() >= most) break;
+    if (&part != &parts.front()) {
+      const auto* magic = reinterpret_cast<const uint8_t*>(&kMagic);
+      data.insert(data.end(), magic, magic + 4);
+    }
+    const uint64_t bytes = std::min(part.bytes, most > data.size() ? most - data.size() : 0);
+    data.resize(data.size() + bytes);
+    file.Read(part.begin, bytes, data.data() + data.size() - bytes);
+  }
+  return data;
+}
+
+// Label and where the image begins, from the first bytes of a record's data.
+struct ImageHeader {
+  int64_t label = 0;
+  uint64_t image_begin = 0;
+};
+
+ImageHeader ParseHeader(std::span<const uint8_t> data, uint64_t data_bytes) {
+  if (data.size() < kHeaderBytes)
+    throw DamagedRecord("a record of " + std::to_string(data.size()) + " bytes has no header");
+  const auto label_count = LoadLittleEndian<uint32_t>(data.data());
+  auto label = LoadLittleEndian<float>(&data[4]);
+  if (label_count > (data_bytes - kHeaderBytes) / 4) {
+    throw DamagedRecord("a record of " + std::to_string(data_bytes) + " bytes with " + std::to_string(label_count) +
+                        " labels");
+  }
+  if (label_count > 0) label = LoadLittleEndian<float>(&data[kHeaderBytes]);
+  if (!(label >= 0 && label <= kMostLabel && std::floor(label) == label)) {
+    throw DamagedRecord("label " + std::to_string(label) + " is not a class");
+  }
+  return {static_cast<int64_t>(label), kHeaderBytes + uint64_t{4} * label_count};
+}
+
+uint64_t DataBytes(const std::vector<Part>& parts) {
+  uint64_t bytes = 4 * (parts.size() - 1);
+  for (const Part& part : parts) bytes += part.bytes;
+  return bytes;
+}
+
+bool IsRecord(const RecordFormat& format, const ReadableBytes& file, uint64_t offset) {
+  try {
+    return format.Scan(file, offset).has_value();
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+std::optional<ScannedRecord> RecordIoFormat::Scan(const ReadableBytes& file, uint64_t offset) const {
+  if (offset >= file.size()) return std::nullopt;
+  const std::vector<Part> parts = ReadParts(file, offset);
+  const uint64_t end = std::min(parts.back().end(), file.size());  // the last padding may be missing
+  try {
+    const ImageHeader header = ParseHeader(Join(file, parts, kHeaderBytes + 4), DataBytes(parts));
+    return ScannedRecord{offset, end, header.label};
+  } catch (const DamagedRecord& damage) {
+    throw DamagedRecord(damage.what(), end);
+  }
+}
+
+uint64_t RecordIoFormat::FindRecord(const ReadableBytes& file, uint64_t from) const {
+  std::vector<uint8_t> window;
+  for (from = Padded(from); from + kFrameBytes <= file.size(); from += window.size()) {
+    window.resize(std::min(kSearchBytes, (file.size() - from) / 4 * 4));
+    file.Read(from, window.size(), window.data());
+    for (uint64_t i = 0; i < window.size(); i += 4) {
+      if (LoadLittleEndian<uint32_t>(&window[i]) == kMagic && IsRecord(*this, file, from + i)) return from + i;
+    }
+  }
+  return file.size();
+}
+
+std::vector<uint8_t> RecordIoFormat::Image(std::vector<uint8_t> record) const {
+  const MemoryBytes bytes(record);
+  const std::vector<Part> parts = ReadParts(bytes, 0);
+  if (parts.back().end() < record.size()) throw DamagedRecord("the record's length is too small for its place");
+  if (parts.size() > 1) {
+    std::vector<uint8_t> data = Join(bytes, parts, kMostRecordBytes);
+    const ImageHeader header = ParseHeader(data, data.size());
+    data.erase(data.begin(), data.begin() + static_cast<ptrdiff_t>(header.image_begin));
+    return data;
+  }
+  const auto data = std::span<const uint8_t>(record).subspan(parts[0].begin, parts[0].bytes);
+  const ImageHeader header = ParseHeader(data, data.size());
+  record.resize(parts[0].begin + parts[0].bytes);
+  record.erase(record.begin(), record.begin() + static_cast<ptrdiff_t>(parts[0].begin + header.image_begin));
+  return record;
+}
+
+std::string FrameRecordIo(std::span<const uint8_t> image, int64_t label, uint64_t id) {
+  std::string data;
+  AppendLittleEndian<uint32_t>(0, data);  // no label array
+  AppendLittleEndian(static_cast<float>(label), data);
+  AppendLittleEndian(id, data);
+  AppendLittleEndian<uint64_t>(0, data);
+  data.append(reinterpret_cast<const char*>(image.data()), image.size());
+
+  std::string out;
+  const auto append = [&](Continuation continuation, size_t begin, size_t end) {
+    AppendLittleEndian(kMagic, out);
+    AppendLittleEndian(static_cast<uint32_t>(continuation << 29 | (end - begin)), out);
+    out.append(data, begin, end - begin);
+  };
+  size_t begin = 0;
+  for (size_t i = 0; i + 4 <= data.size(); i += 4) {
+    if (LoadLittleEndian<uint32_t>(&data[i]) != kMagic) continue;
+    append(begin == 0 ? kFirst : kMiddle, begin, i);
+    begin = i + 4;
+  }
+  append(begin == 0 ? kWhole : kLast, begin, data.size());
+  out.resize(Padded(out.size()));
+  return out;
+}
+
+}  // namespace dtrain::data

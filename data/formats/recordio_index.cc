@@ -1,0 +1,25 @@
+#include "data/formats/recordio_index.h"
+
+#include <algorithm>
+#include <fstream>
+
+namespace dtrain::data {
+
+std::vector<IndexEntry> ReadRecordIoIndex(const std::string& rec_path, uint64_t rec_bytes) {
+  std::ifstream file(rec_path.substr(0, rec_path.size() - 4) + ".idx");
+  std::vector<uint64_t> offsets;
+  std::string key;
+  for (uint64_t offset = 0; file >> key >> offset;) offsets.push_back(offset);
+  std::sort(offsets.begin(), offsets.end());
+  const bool fits = !offsets.empty() && offsets.front() == 0 && offsets.back() < rec_bytes &&
+                    std::adjacent_find(offsets.begin(), offsets.end()) == offsets.end();
+  if (!fits) return {};
+  std::vector<IndexEntry> entries;
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    const uint64_t end = i + 1 < offsets.size() ? offsets[i + 1] : rec_bytes;
+    entries.push_back({offsets[i], end - offsets[i], 0, -1});
+  }
+  return entries;
+}
+
+}  // namespace dtrain::data

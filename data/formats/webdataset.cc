@@ -1,0 +1,147 @@
+// https://github.com/webdataset/webdataset (tariterators: how names are cut into key and extension, and grouped)
+#include "data/formats/webdataset.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "data/formats/tar.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr uint64_t kMostLabelBytes = uint64_t{1} << 20;
+constexpr std::array<std::string_view, 9> kImageExtensions = {"jpg", "jpeg", "png", "webp", "bmp",
+                                                              "tif", "tiff", "ppm", "pgm"};
+
+struct MemberName {
+  std::string key, extension;  // extension in lower case; both empty where the name is no sample's
+};
+
+MemberName Split(const std::string& name) {
+  const size_t base = name.rfind('/') + 1;  // 0 where there is none
+  const size_t dot = name.find('.', base);
+  if (dot == std::string::npos || dot == base) return {};
+  MemberName split{name.substr(0, dot), name.substr(dot + 1)};
+  for (char& c : split.extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return split;
+}
+
+// One sample's members, as far as they matter here.
+struct Sample {
+  std::string key;
+  uint64_t begin = 0, end = 0;
+  std::optional<TarMember> image, cls, json;
+
+  bool complete() const { return image && (cls || json); }
+
+  void Add(const TarMember& member, const std::string& extension) {
+    const bool is_image =
+        std::find(kImageExtensions.begin(), kImageExtensions.end(), extension) != kImageExtensions.end();
+    auto& place = is_image ? image : extension == "cls" ? cls : json;
+    if (!is_image && extension != "cls" && extension != "json") return;
+    if (place) throw DataError("sample " + key + " has two members ." + extension);
+    place = member;
+  }
+};
+
+// The members from `offset` on that share a key; nullopt where no other file follows.
+std::optional<Sample> ReadSample(const ReadableBytes& archive, uint64_t offset) {
+  std::optional<Sample> sample;
+  try {
+    while (const auto member = ReadTarMember(archive, offset)) {
+      const MemberName name = member->is_file ? Split(member->name) : MemberName{};
+      if (sample && !name.key.empty() && name.key != sample->key) break;
+      if (!name.key.empty()) {
+        if (!sample) sample = Sample{.key = name.key, .begin = offset, .end = 0, .image = {}, .cls = {}, .json = {}};
+        sample->Add(*member, name.extension);
+        sample->end = member->end;
+      }
+      offset = member->end;
+    }
+  } catch (const DamagedRecord&) {
+    // Damage behind a complete sample is not its own.
+    if (!sample || !sample->complete()) throw;
+  }
+  return sample;
+}
+
+std::string ReadText(const ReadableBytes& archive, const TarMember& member) {
+  if (member.data_bytes > kMostLabelBytes)
+    throw DataError("a label of " + std::to_string(member.data_bytes) + " bytes");
+  std::string text(member.data_bytes, '\0');
+  archive.Read(member.data_begin, member.data_bytes, text.data());
+  return text;
+}
+
+int64_t ParseClass(const Sample& sample, const std::string& text) {
+  const size_t begin = text.find_first_not_of(" \t\r\n"), end = text.find_last_not_of(" \t\r\n") + 1;
+  int64_t label = 0;
+  if (begin != std::string::npos) {
+    const auto parsed = std::from_chars(text.data() + begin, text.data() + end, label);
+    if (parsed.ec == std::errc() && parsed.ptr == text.data() + end) return label;
+  }
+  throw DataError("sample " + sample.key + ": its .cls is '" + text.substr(0, 32) + "', not a number");
+}
+
+int64_t ParseJson(const Sample& sample, const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"label", "cls"}) {
+    if (json.is_object() && json.contains(key) && json[key].is_number_integer()) return json[key].get<int64_t>();
+  }
+  throw DataError("sample " + sample.key + ": its .json is no object with a whole number `label` or `cls`");
+}
+
+int64_t LabelOf(const ReadableBytes& archive, const Sample& sample) {
+  if (!sample.image) {
+    throw DataError("sample " + sample.key + " has no image", "wanted is KEY.jpg, .jpeg, .png, .webp, .tif or .bmp");
+  }
+  if (sample.cls) return ParseClass(sample, ReadText(archive, *sample.cls));
+  if (sample.json) return ParseJson(sample, ReadText(archive, *sample.json));
+  throw DataError("sample " + sample.key + " has no label", "wanted is KEY.cls or KEY.json beside the image");
+}
+
+}  // namespace
+
+std::optional<ScannedRecord> WebDatasetFormat::Scan(const ReadableBytes& file, uint64_t offset) const {
+  const auto sample = ReadSample(file, offset);
+  if (!sample) return std::nullopt;
+  return ScannedRecord{sample->begin, sample->end, LabelOf(file, *sample)};
+}
+
+uint64_t WebDatasetFormat::FindRecord(const ReadableBytes& file, uint64_t from) const {
+  std::array<uint8_t, kTarBlock> block{};
+  from = (from + kTarBlock - 1) / kTarBlock * kTarBlock;
+  for (; from + kTarBlock <= file.size(); from += kTarBlock) {
+    file.Read(from, kTarBlock, block.data());
+    if (!IsTarHeader(block.data())) continue;
+    try {
+      // The rest of a damaged sample is no record: it lacks the image or the label.
+      const auto record = Scan(file, from);
+      return record ? record->begin : file.size();
+    } catch (const DataError&) {
+      continue;
+    }
+  }
+  return file.size();
+}
+
+std::vector<uint8_t> WebDatasetFormat::Image(std::vector<uint8_t> record) const {
+  const auto sample = ReadSample(MemoryBytes(record), 0);
+  if (!sample || !sample->image) throw DamagedRecord("no image where the index has one");
+  const auto begin = static_cast<ptrdiff_t>(sample->image->data_begin);
+  record.resize(sample->image->data_begin + sample->image->data_bytes);
+  record.erase(record.begin(), record.begin() + begin);
+  return record;
+}
+
+std::string FrameWebDataset(std::span<const uint8_t> image, int64_t label, const std::string& key,
+                            const std::string& extension) {
+  const std::string_view content(reinterpret_cast<const char*>(image.data()), image.size());
+  return MakeTarMember(key + "." + extension, content) + MakeTarMember(key + ".cls", std::to_string(label));
+}
+
+}  // namespace dtrain::data

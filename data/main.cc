@@ -1,0 +1,51 @@
+// dtrain_data: prepares and checks data. Command line → command; every failure → one message, one exit code.
+#include <cstdio>
+#include <exception>
+#include <map>
+#include <new>
+#include <string>
+#include <vector>
+
+#include "data/error.h"
+#include "data/prepare/commands.h"
+
+namespace {
+
+using namespace dtrain;
+
+void Run(const data::PrepareOptions& options) {
+  static const std::map<std::string, void (*)(const data::PrepareOptions&)> commands = {{"pack", data::Pack},
+                                                                                        {"index", data::MakeIndexes},
+                                                                                        {"inspect", data::Inspect},
+                                                                                        {"verify", data::Verify},
+                                                                                        {"warm", data::Warm}};
+  commands.at(options.command)(options);
+}
+
+int Fail(ExitCode code, const char* kind, const std::string& what, const std::string& hint) {
+  std::fflush(stdout);
+  std::fprintf(stderr, "\ndtrain failed (%s, exit code %d): %s\n", kind, static_cast<int>(code), what.c_str());
+  if (!hint.empty()) std::fprintf(stderr, "  what to do: %s\n", hint.c_str());
+  return static_cast<int>(code);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    const auto line = data::ParsePrepareCommandLine(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+    if (!line.answer.empty()) return std::puts(line.answer.c_str()), 0;
+    Run(line.options);
+    if (std::fflush(stdout) != 0) return Fail(ExitCode::kStorage, "storage", "cannot write to stdout", "");
+    return 0;
+  } catch (const Error& error) {
+    static const std::map<ExitCode, const char*> kinds = {
+        {ExitCode::kUsage, "usage"}, {ExitCode::kData, "data"}, {ExitCode::kStorage, "storage"}};
+    const auto kind = kinds.find(error.code());
+    return Fail(error.code(), kind == kinds.end() ? "internal" : kind->second, error.what(), error.hint());
+  } catch (const std::bad_alloc&) {
+    return Fail(ExitCode::kOutOfMemory, "out_of_memory", "out of memory", "use fewer --workers");
+  } catch (const std::exception& error) {
+    return Fail(ExitCode::kInternal, "internal", error.what(), "this is a bug of dtrain: please report it");
+  }
+}

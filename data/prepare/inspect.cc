@@ -1,0 +1,70 @@
+// dtrain_data inspect: what a data set holds, in a form that is the same for all formats.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <opencv2/core.hpp>
+
+#include "data/error.h"
+#include "data/formats/in_parallel.h"
+#include "data/image/decode.h"
+#include "data/prepare/commands.h"
+#include "data/prepare/splits.h"
+#include "data/sha256.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr int64_t kRecordsAtOnce = 512;  // lines made in parallel, then printed in order
+
+using Json = nlohmann::ordered_json;
+
+void AddImage(const std::vector<uint8_t>& bytes, Json& line) {
+  const cv::Mat image = DecodeImage(bytes);
+  const cv::Scalar mean = cv::mean(image);
+  line["width"] = image.cols;
+  line["height"] = image.rows;
+  line["mean_rgb"] = {mean[0], mean[1], mean[2]};
+}
+
+std::string Line(const OpenSplit& split, bool with_split, int64_t index, bool decode) {
+  const int64_t label = split.source->Label(index);
+  const auto& names = split.source->class_names();
+  Json line;
+  if (with_split) line["split"] = split.name;
+  line["index"] = index;
+  line["label"] = label >= 0 ? Json(label) : Json();
+  line["class"] =
+      label >= 0 && label < static_cast<int64_t>(names.size()) ? Json(names[static_cast<size_t>(label)]) : Json();
+  try {
+    const std::vector<uint8_t> bytes = split.source->Read(index);
+    line["bytes"] = bytes.size();
+    line["sha256"] = Sha256Of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+    if (decode) AddImage(bytes, line);
+  } catch (const DataError& error) {
+    line["error"] = error.what();
+  }
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void Inspect(const PrepareOptions& options) {
+  if (options.decode && FormatOf(options) == "safetensors") {
+    throw Error(ExitCode::kUsage, "--decode: records of a safetensors file are pixels, there is nothing to decode",
+                "leave --decode out");
+  }
+  const std::vector<OpenSplit> splits = OpenSplits(options, false);
+  for (const OpenSplit& split : splits) {
+    int64_t count = split.source->size();
+    if (options.limit > 0) count = std::min(count, options.limit);
+    for (int64_t begin = 0; begin < count; begin += kRecordsAtOnce) {
+      std::vector<std::string> lines(static_cast<size_t>(std::min(kRecordsAtOnce, count - begin)));
+      const auto make = [&](size_t i) {
+        lines[i] = Line(split, splits.size() > 1, begin + static_cast<int64_t>(i), options.decode);
+      };
+      InParallel(lines.size(), make, 1, Threads(options));
+      for (const std::string& line : lines) std::printf("%s\n", line.c_str());
+    }
+  }
+}
+
+}  // namespace dtrain::data

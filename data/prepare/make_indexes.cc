@@ -1,0 +1,22 @@
+// dtrain_data index: makes the indexes anew, before a run of many ranks needs them.
+#include <cstdio>
+
+#include "data/error.h"
+#include "data/prepare/commands.h"
+#include "data/prepare/splits.h"
+
+namespace dtrain::data {
+
+void MakeIndexes(const PrepareOptions& options) {
+  const std::string format = FormatOf(options);
+  if (format == "safetensors") {
+    throw Error(ExitCode::kUsage, "a safetensors file needs no index", "it is read where it is");
+  }
+  for (const OpenSplit& split : OpenSplits(options, true)) {
+    std::printf("%s: %s, %lld records, %lld classes, fingerprint %s\n", split.name.c_str(), format.c_str(),
+                static_cast<long long>(split.source->size()), static_cast<long long>(split.source->num_classes()),
+                split.source->fingerprint().c_str());
+  }
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,192 @@
+#include "data/prepare/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <set>
+
+#include "data/command_line/nearest_name.h"
+#include "data/command_line/parser.h"
+#include "data/error.h"
+
+namespace dtrain::data {
+namespace {
+
+using Take = std::function<bool(const std::string&)>;
+
+const std::map<std::string, const char*> kCommands = {
+    {"pack", "one pass over any readable source into indexed shards; resumable, each record read back"},
+    {"index", "makes the indexes anew"},
+    {"inspect", "one JSON object a line: index, label, class, bytes, sha256"},
+    {"verify", "reads and decodes everything; writes quarantine.jsonl; exit code 3 if anything is bad"},
+    {"warm", "reads all data once with many threads"}};
+
+struct Entry {
+  std::string name, commands;  // commands: words, empty for all
+  bool is_boolean = false;
+  std::string expected, help;
+  Take take;
+};
+
+Take Text(std::string& field) {
+  return [&field](const std::string& value) { return field = value, true; };
+}
+
+Take Word(std::string& field, std::vector<std::string> words) {
+  return [&field, words = std::move(words)](const std::string& value) {
+    field = value;
+    return std::find(words.begin(), words.end(), value) != words.end();
+  };
+}
+
+Take Boolean(bool& field) {
+  return [&field](const std::string& value) {
+    const std::string word = command_line::BooleanWord(value);
+    field = word == "true";
+    return !word.empty();
+  };
+}
+
+bool ParseInteger(const std::string& text, int64_t lowest, int64_t highest, int64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() && number >= lowest && number <= highest;
+}
+
+Take Integer(int64_t& field, int64_t lowest, int64_t highest) {
+  return [=, &field](const std::string& value) { return ParseInteger(value, lowest, highest, field); };
+}
+
+Take Fraction(double& field) {
+  return [&field](const std::string& value) {
+    char* end = nullptr;
+    field = std::strtod(value.c_str(), &end);
+    return !value.empty() && *end == '\0' && field >= 0 && field <= 1;
+  };
+}
+
+Take LabelOffset(std::optional<int64_t>& field) {
+  return [&field](const std::string& value) {
+    field.reset();
+    if (value == "auto") return true;
+    int64_t number = 0;
+    if (!ParseInteger(value, 0, 1'000'000'000, number)) return false;
+    field = number;
+    return true;
+  };
+}
+
+Take Part(PrepareOptions& options) {
+  return [&options](const std::string& value) {
+    const size_t slash = value.find('/');
+    return slash != std::string::npos && ParseInteger(value.substr(slash + 1), 1, 100'000, options.parts) &&
+           ParseInteger(value.substr(0, slash), 1, options.parts, options.part);
+  };
+}
+
+std::vector<Entry> Table(PrepareOptions& o) {
+  // clang-format off
+  return {
+      {"data_dir", "", false, "a folder", "Folder with the data.", Text(o.data_dir)},
+      {"data_format", "", false, "one of auto | imagefolder | tfrecord | recordio | webdataset | safetensors",
+       "Format of the data; auto looks at --data_dir. [default: auto]",
+       Word(o.data_format, {"auto", "imagefolder", "tfrecord", "recordio", "webdataset", "safetensors"})},
+      {"split", "", false, "a text", "Folder or file prefix of one split. [default: train and val, as far as there]",
+       Text(o.split)},
+      {"index_dir", "", false, "a folder", "Where indexes are kept. [default: beside the data]", Text(o.index_dir)},
+      {"label_offset", "", false, "auto, or a whole number, 0 to 1000000000",
+       "What the first class is called in the data: auto (0, or 1 where labels are exactly 1 to C), or a number. "
+       "[default: auto]", LabelOffset(o.label_offset)},
+      {"workers", "", false, "a whole number, 0 to 1024",
+       "Threads. [default: 0: the cores of this machine; for warm 64]", Integer(o.workers, 0, 1024)},
+      {"output", "pack verify", false, "a folder",
+       "pack: folder to write to. verify: folder of quarantine.jsonl [default: --index_dir, or --data_dir].",
+       Text(o.output)},
+      {"output_format", "pack", false, "one of tfrecord | recordio | webdataset", "tfrecord | recordio | webdataset.",
+       Word(o.output_format, {"tfrecord", "recordio", "webdataset"})},
+      {"short_side", "pack", false, "a whole number, 0 to 16384",
+       "Images with a longer short side are resized to it (antialiased) and stored as JPEG; 0: bytes are kept as they "
+       "are. [default: 0; pixels]", Integer(o.short_side, 0, 16384)},
+      {"quality", "pack", false, "a whole number, 1 to 100", "Of resized JPEGs. [default: 95]",
+       Integer(o.quality, 1, 100)},
+      {"shards", "pack", false, "a whole number, 0 to 99999",
+       "Files of each split; 0: one for every 2,048 records. [default: 0]", Integer(o.shards, 0, 99999)},
+      {"part", "pack", false, "I/N with I from 1 to N",
+       "Write the I-th of N parts only: the same call with 1/N … N/N on N machines. [default: 1/1]", Part(o)},
+      {"max_bad_records", "pack", false, "a number, 0 to 1",
+       "Fraction of unreadable records that is left out before packing fails. [default: 0.0001]",
+       Fraction(o.max_bad_records)},
+      {"strict_data", "pack", true, "true or false", "Fail at the first unreadable record.", Boolean(o.strict_data)},
+      {"decode", "inspect", true, "true or false", "Add width, height and mean_rgb, or error.", Boolean(o.decode)},
+      {"limit", "inspect", false, "a whole number, 0 or more", "Records of each split; 0: all. [default: 0]",
+       Integer(o.limit, 0, INT64_MAX)},
+  };
+  // clang-format on
+}
+
+bool BelongsTo(const Entry& entry, const std::string& command) {
+  return entry.commands.empty() || (" " + entry.commands + " ").find(" " + command + " ") != std::string::npos;
+}
+
+std::string Help(const std::vector<Entry>& table) {
+  std::string text = "Usage: dtrain_data COMMAND [--flag=value ...]\nPrepares and checks data.\n\n";
+  for (const auto& [name, purpose] : kCommands)
+    text += "  " + name + std::string(10 - name.size(), ' ') + purpose + "\n";
+  text +=
+      "\n--flag=value or --flag value, --flag and --noflag for booleans; - and _ are alike. --flagfile=FILE reads\n"
+      "flags from FILE, one a line; --help, --version.\n\n";
+  for (const Entry& entry : table) {
+    const std::string left = (entry.is_boolean ? "  --[no]" : "  --") + entry.name;
+    text += left + std::string(left.size() < 22 ? 22 - left.size() : 1, ' ');
+    if (!entry.commands.empty()) text += entry.commands + ": ";
+    text += entry.help + "\n";
+  }
+  return text;
+}
+
+void CheckTogether(const PrepareOptions& options, std::vector<std::string>& mistakes) {
+  if (options.command.empty()) return;
+  if (options.data_dir.empty()) mistakes.push_back("--data_dir is not set: expected a folder with data");
+  if (options.command != "pack") return;
+  if (options.output.empty()) mistakes.push_back("--output is not set: expected a folder to write to");
+  if (options.output_format.empty()) {
+    mistakes.push_back("--output_format is not set: expected one of tfrecord | recordio | webdataset");
+  }
+}
+
+}  // namespace
+
+PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& arguments) {
+  PrepareCommandLine result;
+  const std::vector<Entry> table = Table(result.options);
+  std::set<std::string> given;
+  std::vector<command_line::Flag> flags;
+  for (const Entry& entry : table) {
+    flags.push_back({entry.name, entry.is_boolean, entry.expected, [&given, &entry](const std::string& value) {
+                       given.insert(entry.name);
+                       return entry.take(value);
+                     }});
+  }
+  std::vector<std::string> commands, mistakes;
+  for (const auto& [name, purpose] : kCommands) commands.push_back(name);
+  auto expanded = command_line::ExpandFlagfiles(arguments, mistakes);
+  const auto parsed = command_line::Parse(std::move(expanded), commands, flags, mistakes);
+  if (parsed.wants_version) result.answer = "dtrain_data " DTRAIN_VERSION;
+  if (parsed.wants_help) result.answer = Help(table);
+  if (!result.answer.empty()) return result;
+
+  result.options.command = parsed.command;
+  for (const Entry& entry : table) {
+    if (parsed.command.empty() || !given.contains(entry.name) || BelongsTo(entry, parsed.command)) continue;
+    mistakes.push_back("--" + entry.name + " says nothing to " + parsed.command + ": it belongs to " + entry.commands);
+  }
+  CheckTogether(result.options, mistakes);
+  if (mistakes.empty()) return result;
+  std::string text;
+  for (const std::string& mistake : mistakes) text += (text.empty() ? "" : "\n") + mistake;
+  throw Error(ExitCode::kUsage, text, "dtrain_data --help lists all commands and flags");
+}
+
+}  // namespace dtrain::data

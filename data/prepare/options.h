@@ -1,0 +1,41 @@
+// The command line of dtrain_data: one small table, read by the parser that all programs share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtrain::data {
+
+struct PrepareOptions {
+  std::string command;  // pack | index | inspect | verify | warm
+  std::string data_dir;
+  std::string data_format = "auto";
+  std::string split;      // empty: all that are there
+  std::string index_dir;  // empty: beside the data
+  std::optional<int64_t> label_offset;
+  int64_t workers = 0;  // threads; 0: the command's default
+  double max_bad_records = 1e-4;
+  bool strict_data = false;
+
+  std::string output;           // pack, verify: a folder
+  std::string output_format;    // pack: tfrecord | recordio | webdataset
+  int64_t short_side = 0;       // pack: pixels; 0: bytes are kept as they are
+  int64_t quality = 95;         // pack: of JPEGs that were resized
+  int64_t shards = 0;           // pack: of each split; 0: one for every 2,048 records
+  int64_t part = 1, parts = 1;  // pack: this machine's share
+
+  bool decode = false;  // inspect
+  int64_t limit = 0;    // inspect: records of each split; 0: all
+};
+
+struct PrepareCommandLine {
+  PrepareOptions options;
+  std::string answer;  // not empty: --help or --version; print it and exit with 0
+};
+
+// Throws one Error (exit code 2) that names every mistake.
+PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& arguments);
+
+}  // namespace dtrain::data

@@ -1,0 +1,215 @@
+// dtrain_data pack: many small files become few large ones, which every file system reads fast. Each shard is a fixed
+// part of the split's records, whatever the number of threads and machines: so parts fit together, and a second call
+// makes what is missing.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "data/error.h"
+#include "data/formats/in_parallel.h"
+#include "data/formats/open_source.h"
+#include "data/prepare/commands.h"
+#include "data/prepare/progress.h"
+#include "data/prepare/shard_writer.h"
+#include "data/prepare/shrink_image.h"
+#include "data/prepare/splits.h"
+#include "data/quarantine.h"
+
+namespace dtrain::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int64_t kRecordsPerShard = 2048;
+
+int64_t ShardCount(const PrepareOptions& options, int64_t records) {
+  const int64_t wanted = options.shards > 0 ? options.shards : (records + kRecordsPerShard - 1) / kRecordsPerShard;
+  return std::clamp<int64_t>(wanted, 1, std::min<int64_t>(records, 99'999));
+}
+
+// What decides the bytes of the output: kept beside it, so that shards of different calls are never mixed.
+nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<OpenSplit>& splits) {
+  nlohmann::ordered_json recipe = {{"format", options.output_format}, {"short_side", options.short_side}};
+  if (options.short_side > 0) recipe["quality"] = options.quality;
+  for (const OpenSplit& split : splits) {
+    recipe["splits"][split.name] = {{"records", split.source->size()},
+                                    {"shards", ShardCount(options, split.source->size())},
+                                    {"fingerprint", split.source->fingerprint()}};
+  }
+  return recipe;
+}
+
+void WriteTextFile(const std::string& path, const std::string& text) {
+  const std::string partial = path + ".partial." + std::to_string(getpid());  // other parts write the same file
+  std::error_code error;
+  if (std::ofstream file(partial); !(file << text).flush()) error = std::make_error_code(std::errc::io_error);
+  if (!error) fs::rename(partial, path, error);
+  if (error)
+    throw Error(ExitCode::kStorage, "cannot write " + path + ": " + error.message(), "choose another --output");
+}
+
+// Splits may be packed by calls of their own; what both calls say of one split must agree.
+void TakeOutputFolder(const std::string& folder, nlohmann::ordered_json recipe) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) {
+    throw Error(ExitCode::kStorage, "cannot make the folder " + folder + ": " + error.message(),
+                "choose another --output");
+  }
+  const std::string path = folder + "/pack.json";
+  if (std::ifstream file(path); file) {
+    const auto there = nlohmann::ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+    nlohmann::ordered_json merged = there.is_object() ? there : nlohmann::ordered_json();
+    merged.merge_patch(recipe);
+    nlohmann::ordered_json back = merged;
+    if (there.is_object()) back.merge_patch(there);
+    if (back != merged) {
+      throw Error(ExitCode::kUsage, folder + " holds a pack of other data or with other settings (" + path + ")",
+                  "give another --output, or the same command as before to go on with it");
+    }
+    recipe = std::move(merged);
+  }
+  WriteTextFile(path, recipe.dump(2) + "\n");
+}
+
+std::string JoinLines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+class SplitPacker {
+ public:
+  SplitPacker(const PrepareOptions& options, const OpenSplit& split)
+      : options_(options),
+        split_(split),
+        shards_(ShardCount(options, split.source->size())),
+        quarantine_(split.source->size(), {.split = split.name,
+                                           .max_bad_records = options.max_bad_records,
+                                           .strict = options.strict_data,
+                                           .path = options.output + "/" + QuarantineName(options),
+                                           .on_bad_record = [](const BadRecord& bad) {
+                                             std::fprintf(stderr, "bad record %s left out: %s\n", bad.location.c_str(),
+                                                          bad.reason.c_str());
+                                           }}) {
+    for (int64_t shard = options.part - 1; shard < shards_; shard += options.parts) {
+      if (fs::exists(PathOf(shard))) continue;
+      missing_.push_back(shard);
+      records_ += BeginOf(shard + 1) - BeginOf(shard);
+    }
+  }
+
+  void Run() {
+    Progress progress("pack " + split_.name, "records", records_);
+    InParallel(
+        missing_.size(), [&](size_t i) { WriteShard(missing_[i], progress); }, 1, Threads(options_));
+  }
+
+  int64_t shards() const { return shards_; }
+  int64_t written() const { return static_cast<int64_t>(missing_.size()); }
+  int64_t left_out() const { return quarantine_.count(); }
+  int64_t missing() const {  // of all parts
+    int64_t count = 0;
+    for (int64_t shard = 0; shard < shards_; ++shard) count += fs::exists(PathOf(shard)) ? 0 : 1;
+    return count;
+  }
+
+ private:
+  // Several machines must not append to one file of a network file system.
+  static std::string QuarantineName(const PrepareOptions& options) {
+    if (options.parts == 1) return "quarantine.jsonl";
+    return "quarantine.part" + std::to_string(options.part) + "of" + std::to_string(options.parts) + ".jsonl";
+  }
+
+  std::string PathOf(int64_t shard) const {
+    return options_.output + "/" + ShardName(options_.output_format, split_.name, shard, shards_);
+  }
+  int64_t BeginOf(int64_t shard) const { return shard * split_.source->size() / shards_; }
+
+  void WriteShard(int64_t shard, Progress& progress) {
+    UseOneThreadEach();
+    ShardWriter writer(*FindRecordFormat(options_.output_format), PathOf(shard));
+    for (int64_t index = BeginOf(shard); index < BeginOf(shard + 1); ++index) {
+      const std::vector<uint8_t> image = ReadImage(index);
+      if (!image.empty()) writer.Add(Describe(index, image));
+      progress.Add(1, static_cast<int64_t>(image.size()));
+    }
+    writer.Finish();
+  }
+
+  // Empty where the record is bad.
+  std::vector<uint8_t> ReadImage(int64_t index) {
+    std::vector<uint8_t> image;
+    try {
+      image = split_.source->Read(index);
+      if (image.empty()) throw DataError("the file is empty");
+      if (options_.short_side > 0) {
+        image =
+            ShrinkImage(std::move(image), static_cast<int>(options_.short_side), static_cast<int>(options_.quality));
+      }
+    } catch (const DataError& error) {
+      quarantine_.Add(index, split_.source->Location(index), error.what());
+      image.clear();
+    }
+    return image;
+  }
+
+  PackedImage Describe(int64_t index, std::span<const uint8_t> image) const {
+    const int64_t label = split_.source->Label(index);
+    const auto& names = split_.source->class_names();
+    const bool is_named = label < static_cast<int64_t>(names.size());
+    const std::string location = split_.source->Location(index);
+    const bool is_file = location.find(" at byte ") == std::string::npos;
+    return {image, label, index, is_named ? names[static_cast<size_t>(label)] : "",
+            is_file ? fs::path(location).filename().string() : ""};
+  }
+
+  const PrepareOptions& options_;
+  const OpenSplit& split_;
+  const int64_t shards_;
+  Quarantine quarantine_;
+  std::vector<int64_t> missing_;  // this part's shards that are not there yet
+  int64_t records_ = 0;           // in them
+};
+
+// Makes the index of a split that is complete.
+void IndexPacked(const PrepareOptions& options, const std::string& split) {
+  OpenSource({.data_dir = options.output,
+              .format = options.output_format,
+              .label_offset = FirstLabel(options.output_format),
+              .rebuild_index = true},
+             split);
+}
+
+}  // namespace
+
+void Pack(const PrepareOptions& options) {
+  if (FormatOf(options) == "safetensors") {
+    throw Error(ExitCode::kUsage, "records of a safetensors file are pixels, not encoded images: they are not packed",
+                "it is one large file already");
+  }
+  const std::vector<OpenSplit> splits = OpenSplits(options, false);
+  TakeOutputFolder(options.output, Recipe(options, splits));
+  const auto& names = splits.front().source->class_names();
+  if (!names.empty()) WriteTextFile(options.output + "/classes.txt", JoinLines(names));
+  for (const OpenSplit& split : splits) {
+    SplitPacker packer(options, split);
+    packer.Run();
+    std::printf("%s: %lld records, %lld left out, %lld of %lld shards written now", split.name.c_str(),
+                static_cast<long long>(split.source->size()), static_cast<long long>(packer.left_out()),
+                static_cast<long long>(packer.written()), static_cast<long long>(packer.shards()));
+    const int64_t missing = packer.missing();
+    if (missing == 0) {
+      IndexPacked(options, split.name);
+      std::printf(", indexed\n");
+    } else {
+      std::printf("; %lld are for other parts, the last of which makes the index\n", static_cast<long long>(missing));
+    }
+  }
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,39 @@
+// How far a long pass is, on stderr: one line that is redrawn on a terminal, a line every ten seconds elsewhere.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace dtrain::data {
+
+class Progress {
+ public:
+  // `total` in `unit`, such as "records".
+  Progress(std::string what, std::string unit, int64_t total);
+  // Ends the line.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  // Some more is done. Safe to call from many threads.
+  void Add(int64_t count, int64_t bytes);
+
+  double seconds() const;
+  int64_t bytes() const { return bytes_; }
+
+ private:
+  void Draw() const;
+
+  const std::string what_, unit_;
+  const int64_t total_;
+  const bool is_terminal_;
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  std::atomic<int64_t> done_{0}, bytes_{0};
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point last_drawn_ = begin_;  // under mutex_
+};
+
+}  // namespace dtrain::data

@@ -1,0 +1,65 @@
+// dtrain_data verify: reads and decodes every record, so that a bad one is found before a run meets it.
+#include <cstdio>
+#include <filesystem>
+
+#include "data/error.h"
+#include "data/formats/in_parallel.h"
+#include "data/image/decode.h"
+#include "data/prepare/commands.h"
+#include "data/prepare/progress.h"
+#include "data/prepare/splits.h"
+#include "data/quarantine.h"
+
+namespace dtrain::data {
+namespace {
+
+// The number of bad records, which are appended to `list`.
+int64_t VerifySplit(const OpenSplit& split, bool decode, size_t threads, const std::string& list) {
+  const RecordSource& source = *split.source;
+  Quarantine quarantine(source.size(), {.split = split.name, .max_bad_records = 1, .path = list});
+  Progress progress("verify " + split.name, "records", source.size());
+  const auto check = [&](size_t i) {
+    const auto index = static_cast<int64_t>(i);
+    size_t bytes = 0;
+    try {
+      const std::vector<uint8_t> record = source.Read(index);
+      bytes = record.size();
+      if (decode) DecodeImage(record);
+    } catch (const DataError& error) {
+      quarantine.Add(index, source.Location(index), error.what());
+    }
+    progress.Add(1, static_cast<int64_t>(bytes));
+  };
+  InParallel(static_cast<size_t>(source.size()), check, 1, threads);
+  return quarantine.count();
+}
+
+}  // namespace
+
+void Verify(const PrepareOptions& options) {
+  const std::string folder = !options.output.empty()      ? options.output
+                             : !options.index_dir.empty() ? options.index_dir
+                                                          : options.data_dir;
+  const bool decode = FormatOf(options) != "safetensors";  // whose records are pixels already
+  const std::vector<OpenSplit> splits = OpenSplits(options, false);
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  const std::string list = folder + "/quarantine.jsonl";
+  std::FILE* const file = std::fopen(list.c_str(), "w");  // of this pass alone
+  if (file == nullptr) throw Error(ExitCode::kStorage, "cannot write " + list, "--output=DIR names another folder");
+  std::fclose(file);
+
+  int64_t bad = 0;
+  for (const OpenSplit& split : splits) {
+    const int64_t count = VerifySplit(split, decode, Threads(options), list);
+    std::printf("%s: %lld records, %lld bad\n", split.name.c_str(), static_cast<long long>(split.source->size()),
+                static_cast<long long>(count));
+    bad += count;
+  }
+  std::fflush(stdout);
+  if (bad == 0) return;
+  throw DataError(std::to_string(bad) + (bad == 1 ? " bad record" : " bad records") + ", listed in " + list,
+                  "repair or replace the files named there; training leaves out as many as --max_bad_records allows");
+}
+
+}  // namespace dtrain::data

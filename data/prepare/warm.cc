@@ -1,0 +1,97 @@
+// dtrain_data warm: touches every byte once. File systems that load lazily (FSx for Lustre from S3) are slow at the
+// first read only; many reads in flight hide that.
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+
+#include "data/error.h"
+#include "data/formats/in_parallel.h"
+#include "data/formats/open_source.h"
+#include "data/formats/random_access_file.h"
+#include "data/formats/record_files.h"
+#include "data/formats/tensor_file.h"
+#include "data/prepare/commands.h"
+#include "data/prepare/progress.h"
+#include "data/prepare/splits.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr uint64_t kBlockBytes = uint64_t{4} << 20;
+constexpr size_t kWarmThreads = 64;
+
+// A piece of a file that is read at once.
+struct Block {
+  std::string path;
+  uint64_t offset = 0;
+  uint64_t most_bytes = kBlockBytes;
+};
+
+// The files of one split, large ones in blocks. Nothing is parsed: an index would have to read the files first.
+std::vector<Block> BlocksOf(const PrepareOptions& options, const std::string& format, const std::string& split) {
+  std::vector<std::string> paths;
+  if (format == "imagefolder") {
+    const auto source =
+        OpenSource({.data_dir = options.data_dir, .format = format, .index_dir = options.index_dir}, split);
+    for (int64_t i = 0; i < source->size(); ++i) paths.push_back(source->Location(i));
+    std::vector<Block> blocks;
+    for (std::string& path : paths) blocks.push_back({std::move(path), 0, UINT64_MAX});
+    return blocks;
+  }
+  if (format == "safetensors") {
+    paths = {RequireTensorFile(options.data_dir, split)};
+  } else {
+    for (const std::string& name : RequireRecordFiles(options.data_dir, split, format).names) {
+      paths.push_back(options.data_dir + "/" + name);
+    }
+  }
+  std::vector<Block> blocks;
+  for (const std::string& path : paths) {
+    const uint64_t bytes = RandomAccessFile(path).size();
+    for (uint64_t offset = 0; offset < bytes; offset += kBlockBytes) blocks.push_back({path, offset, kBlockBytes});
+  }
+  return blocks;
+}
+
+// Reads a block; returns its bytes.
+uint64_t Touch(const Block& block) {
+  const RandomAccessFile file(block.path);
+  std::vector<uint8_t> bytes(std::min(block.most_bytes, file.size() - std::min(file.size(), block.offset)));
+  file.Read(block.offset, bytes.size(), bytes.data());
+  return bytes.size();
+}
+
+}  // namespace
+
+void Warm(const PrepareOptions& options) {
+  const std::string format = FormatOf(options);
+  std::vector<std::string> splits = {options.split};
+  if (options.split.empty()) {
+    splits = {"train", "val"};
+    std::erase_if(splits, [&](const std::string& split) { return !HasSplit(format, options.data_dir, split); });
+    if (splits.empty()) splits = {"train"};  // its message says what is missing
+  }
+  std::vector<Block> blocks;
+  for (const std::string& split : splits) {
+    for (Block& block : BlocksOf(options, format, split)) blocks.push_back(std::move(block));
+  }
+  std::atomic<int64_t> failed{0};
+  Progress progress("warm", "reads", static_cast<int64_t>(blocks.size()));
+  const auto touch = [&](size_t i) {
+    uint64_t bytes = 0;
+    try {
+      bytes = Touch(blocks[i]);
+    } catch (const DataError& error) {
+      if (failed++ == 0) std::fprintf(stderr, "%s\n", error.what());
+    }
+    progress.Add(1, static_cast<int64_t>(bytes));
+  };
+  InParallel(blocks.size(), touch, 1, options.workers > 0 ? static_cast<size_t>(options.workers) : kWarmThreads);
+  const auto bytes = static_cast<double>(progress.bytes());
+  std::printf("warm: %zu reads, %.3f GB in %.2f s, %.3f GB/s\n", blocks.size(), 1e-9 * bytes, progress.seconds(),
+              1e-9 * bytes / progress.seconds());
+  if (failed == 0) return;
+  throw DataError(std::to_string(failed) + " reads failed; the first is named above", "dtrain_data verify lists them");
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,34 @@
+#include "data/formats/crc32c.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace dtrain::data {
+namespace {
+
+// RFC 3720, B.4.
+TEST(Crc32c, TestVectors) {
+  EXPECT_EQ(Crc32c("123456789", 9), 0xE3069283U);
+  EXPECT_EQ(Crc32c(std::string(32, '\0').data(), 32), 0x8A9136AAU);
+  EXPECT_EQ(Crc32c(std::string(32, '\xFF').data(), 32), 0x62A8AB43U);
+  EXPECT_EQ(Crc32c("", 0), 0U);
+}
+
+TEST(Crc32c, PiecesAddUp) {
+  const std::string text = "the quick brown fox jumps over the lazy dog";
+  for (size_t cut = 0; cut <= text.size(); ++cut) {
+    const uint32_t first = Crc32c(text.data(), cut);
+    EXPECT_EQ(Crc32c(text.data() + cut, text.size() - cut, first), Crc32c(text.data(), text.size()));
+  }
+}
+
+// 0x8A9136AA rotated right by 15, plus the constant.
+TEST(Crc32c, IsMaskedAsTensorFlowDoes) {
+  const uint32_t crc = 0x8A9136AAU;
+  EXPECT_EQ(MaskedCrc32c(std::string(32, '\0').data(), 32), ((crc >> 15) | (crc << 17)) + 0xA282EAD8U);
+}
+
+}  // namespace
+}  // namespace dtrain::data

@@ -1,0 +1,91 @@
+#include "data/formats/open_source.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "data/formats/image_folder_index.h"
+#include "tests/data/formats/record_bytes.h"
+#include "tests/data/temporary_folder.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(DetectFormat, LooksAtTheFirstSplitThatIsThere) {
+  for (const auto& [file, format] : {std::pair{"train/a/1.jpg", "imagefolder"},
+                                     {"train-00000-of-00001", "tfrecord"},
+                                     {"validation-00000-of-00001", "tfrecord"},
+                                     {"train.rec", "recordio"},
+                                     {"val-000000.tar", "webdataset"},
+                                     {"train/000.tar", "webdataset"},
+                                     {"train.safetensors", "safetensors"},
+                                     {"nothing", "imagefolder"}}) {
+    const TemporaryFolder folder;
+    folder.Write(file, "x");
+    EXPECT_EQ(DetectFormat(folder.path(), {"train", "val"}), format) << file;
+  }
+}
+
+TEST(DetectFormat, RefusesToChoose) {
+  const TemporaryFolder folder;
+  folder.Write("train/a/1.jpg", "x");
+  folder.Write("train.rec", "x");
+  EXPECT_THAT(MessageOf([&] { DetectFormat(folder.path(), {"train"}); }),
+              HasSubstr("as recordio and as imagefolder | say which one: --data_format=recordio"));
+}
+
+int64_t SizeOf(const TemporaryFolder& folder, bool rebuild = false) {
+  return OpenSource({.data_dir = folder.path(), .format = "imagefolder", .rebuild_index = rebuild}, "train")->size();
+}
+
+// A folder's time is set by hand: two changes may fall into one tick of the clock.
+void SetTime(const TemporaryFolder& folder, const std::string& name, int seconds) {
+  std::filesystem::last_write_time(folder.path(name),
+                                   std::filesystem::file_time_type() + std::chrono::seconds(seconds));
+}
+
+TEST(ImageFolderIndex, IsListedAnewWhenAFolderHasChanged) {
+  const TemporaryFolder folder;
+  folder.Write("train/a/1.jpg", "x");
+  folder.Write("train/b/sub/2.jpg", "x");
+  SetTime(folder, "train/b/sub", 1);
+  EXPECT_EQ(SizeOf(folder), 2);
+  EXPECT_TRUE(std::filesystem::exists(folder.path("train.imagefolder.index")));
+
+  folder.Write("train/b/sub/3.jpg", "x");
+  SetTime(folder, "train/b/sub", 1);
+  EXPECT_EQ(SizeOf(folder), 2) << "nothing seems to have changed: the index is used";
+  EXPECT_EQ(SizeOf(folder, /*rebuild=*/true), 3);
+  folder.Write("train/b/sub/4.jpg", "x");
+  SetTime(folder, "train/b/sub", 2);
+  EXPECT_EQ(SizeOf(folder), 4);
+  folder.Write("train/c/5.jpg", "x");
+  SetTime(folder, "train", 3);
+  EXPECT_EQ(SizeOf(folder), 5) << "a new class";
+}
+
+TEST(ImageFolderIndex, GivesTheSameSourceAsAListing) {
+  const TemporaryFolder folder;
+  for (const char* name : {"train/b/2.jpg", "train/b/x/1.jpg", "train/a/9.png"}) folder.Write(name, name);
+  const std::string path = folder.path("train"), index_path = folder.path("index");
+  const RecordIndex listed = ListImageFolder(path);
+  EXPECT_EQ(IndexImageFolder(path, index_path, false, {}), listed);
+  EXPECT_EQ(IndexImageFolder(path, index_path, false, {}), listed) << "from the file";
+}
+
+TEST(ImageFolderIndex, APlaceThatCannotBeWrittenIsNoError) {
+  const TemporaryFolder folder;
+  folder.Write("train/a/1.jpg", "x");
+  std::string note;
+  const RecordIndex index =
+      IndexImageFolder(folder.path("train"), "/proc/index", false, [&](const std::string& text) { note = text; });
+  EXPECT_EQ(index.records.size(), 1U);
+  EXPECT_THAT(note, HasSubstr("cannot write /proc/index"));
+}
+
+}  // namespace
+}  // namespace dtrain::data

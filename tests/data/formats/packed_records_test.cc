@@ -1,0 +1,183 @@
+#include "data/formats/packed_records.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "data/formats/recordio.h"
+#include "data/formats/tf_example.h"
+#include "data/formats/tfrecord.h"
+#include "data/formats/webdataset.h"
+#include "tests/data/formats/record_bytes.h"
+#include "tests/data/temporary_folder.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Ten records "image 0" … "image 9" of the labels 0 … 9, framed as each format does.
+std::string Frame(const std::string& format, int i) {
+  const std::string image = "image " + std::to_string(i);
+  if (format == "tfrecord") return FrameTfRecord(MakeImageExample(image, i, "", ""));
+  if (format == "recordio") return FrameRecordIo(AsBytes(image), i, 0);
+  return FrameWebDataset(AsBytes(image), i, std::to_string(i), "jpg");
+}
+
+struct Shards {
+  explicit Shards(std::string format_name) : format(std::move(format_name)) {
+    for (int i = 0; i < 10; ++i) {
+      begins[i] = content[i / 5].size();
+      content[i / 5] += Frame(format, i);
+    }
+    const std::string extension = format == "tfrecord" ? ".tfrecord" : format == "recordio" ? ".rec" : ".tar";
+    for (int i = 0; i < 2; ++i) {
+      names[i] = "train-" + std::to_string(i) + extension;
+      Write(i);
+    }
+  }
+  void Write(int shard) {
+    folder.Write(names[shard], content[shard]);
+    // A time of its own for each write: two may fall into one tick of the clock.
+    const auto time = std::filesystem::file_time_type() + std::chrono::seconds(++writes);
+    std::filesystem::last_write_time(folder.path(names[shard]), time);
+  }
+  PackedRecords Open() {
+    const RecordFormat& found = *FindRecordFormat(format);
+    const RecordFiles files = RequireRecordFiles(folder.path(), "train", format);
+    return {found, folder.path(), IndexRecordFiles(found, folder.path(), files, index_path(), false, {}), 0};
+  }
+  std::string index_path() const { return folder.path("train.index"); }
+
+  TemporaryFolder folder;
+  std::string format, names[2], content[2];
+  size_t begins[10] = {};
+  int writes = 0;
+};
+
+// "image 3" or "bad", one for each record.
+std::vector<std::string> Images(const PackedRecords& source) {
+  std::vector<std::string> images;
+  for (int64_t i = 0; i < source.size(); ++i) {
+    try {
+      images.push_back(ToString(source.Read(i)));
+    } catch (const DataError&) {
+      images.emplace_back("bad");
+    }
+  }
+  return images;
+}
+
+class EachFormat : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(PackedRecords, EachFormat, testing::Values("tfrecord", "recordio", "webdataset"),
+                         [](const auto& parameter) { return parameter.param; });
+
+TEST_P(EachFormat, RecordsOfAllShardsInOrder) {
+  Shards shards(GetParam());
+  shards.folder.Write("classes.txt", "c0\nc1\nc2\nc3\nc4\nc5\nc6\nc7\nc8\nc9\nnever seen\n");
+  const PackedRecords source = shards.Open();
+  ASSERT_EQ(source.size(), 10);
+  EXPECT_EQ(source.num_classes(), 11);
+  EXPECT_EQ(source.class_names()[9], "c9");
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(ToString(source.Read(i)), "image " + std::to_string(i));
+    EXPECT_EQ(source.Label(i), i);
+    EXPECT_EQ(source.Location(i),
+              shards.folder.path(shards.names[i / 5]) + " at byte " + std::to_string(shards.begins[i]));
+  }
+}
+
+TEST_P(EachFormat, AnIndexThatFitsIsUsedAndAnOlderOneIsNot) {
+  Shards shards(GetParam());
+  const std::string fingerprint = shards.Open().fingerprint();
+  RecordIndex kept = *LoadIndex(shards.index_path());
+  kept.records.pop_back();
+  ASSERT_EQ(SaveIndex(shards.index_path(), kept), "");
+  EXPECT_EQ(shards.Open().size(), 9) << "the kept index is believed while its files are as they were";
+  shards.Write(1);
+  EXPECT_EQ(shards.Open().size(), 10) << "the file is newer";
+  EXPECT_EQ(shards.Open().fingerprint(), fingerprint) << "but has its name and size";
+  shards.content[1] += Frame(shards.format, 7);
+  shards.Write(1);
+  EXPECT_EQ(shards.Open().size(), 11);
+  EXPECT_NE(shards.Open().fingerprint(), fingerprint);
+}
+
+// A damaged header: one record is bad, and the others keep their numbers, whether an index was there before or not.
+TEST_P(EachFormat, DamageCostsOneRecord) {
+  for (const bool indexed : {false, true}) {
+    Shards shards(GetParam());
+    if (indexed) shards.Open();
+    shards.content[0][shards.begins[2]] ^= 0x55;
+    shards.Write(0);
+    const PackedRecords source = shards.Open();
+    EXPECT_THAT(Images(source), ElementsAre("image 0", "image 1", "bad", "image 3", "image 4", "image 5", "image 6",
+                                            "image 7", "image 8", "image 9"));
+    EXPECT_EQ(source.Label(2), indexed ? 2 : -1);
+    EXPECT_THAT(source.Location(2), HasSubstr("at byte " + std::to_string(shards.begins[2])));
+  }
+}
+
+// Two neighbours are lost: only what was known before can tell that they were two.
+TEST_P(EachFormat, TheOldIndexKeepsTheNumbers) {
+  Shards shards(GetParam());
+  shards.Open();
+  for (const int i : {2, 3}) shards.content[0][shards.begins[i]] ^= 0x55;
+  shards.Write(0);
+  const PackedRecords source = shards.Open();
+  ASSERT_EQ(source.size(), 10);
+  EXPECT_THAT(MessageOf([&] { source.Read(3); }), testing::Not(HasSubstr("no error")));
+  EXPECT_EQ(ToString(source.Read(4)), "image 4");
+}
+
+TEST_P(EachFormat, TruncatedFilesLoseTheirEndAlone) {
+  Shards shards(GetParam());
+  const PackedRecords before = shards.Open();
+  std::filesystem::resize_file(shards.folder.path(shards.names[1]), shards.begins[8] + 10);
+  EXPECT_THAT(MessageOf([&] { before.Read(9); }), HasSubstr("ends at byte")) << "shortened while it is open";
+  EXPECT_EQ(ToString(before.Read(7)), "image 7");
+  const PackedRecords source = shards.Open();
+  EXPECT_THAT(Images(source), ElementsAre("image 0", "image 1", "image 2", "image 3", "image 4", "image 5", "image 6",
+                                          "image 7", "bad"));
+}
+
+TEST_P(EachFormat, AFileThatIsGoneIsAnErrorAtTheRead) {
+  Shards shards(GetParam());
+  const PackedRecords source = shards.Open();
+  std::filesystem::remove(shards.folder.path(shards.names[1]));
+  EXPECT_THAT(MessageOf([&] { source.Read(9); }), HasSubstr("cannot open"));
+}
+
+TEST_P(EachFormat, TextAndEmptyFilesAreNamed) {
+  Shards shards(GetParam());
+  shards.content[1] = "This is text. " + std::string(2000, 'x');
+  shards.Write(1);
+  EXPECT_THAT(MessageOf([&] { shards.Open(); }), HasSubstr(shards.folder.path(shards.names[1]) + " at byte 0: "));
+  shards.content[0] = shards.content[1] = "";
+  shards.Write(0);
+  shards.Write(1);
+  EXPECT_THAT(MessageOf([&] { shards.Open(); }), HasSubstr("no record in"));
+}
+
+TEST(PackedRecords, ARecordWithALengthThatIsTooSmallIsCaughtByTheIndex) {
+  Shards shards("recordio");
+  shards.Open();
+  shards.content[0][shards.begins[2] + 4] -= 4;  // "image 2" loses its end; the next magic is not where it should be
+  shards.Write(0);
+  EXPECT_THAT(Images(shards.Open()), ElementsAre("image 0", "image 1", "bad", "image 3", "image 4", "image 5",
+                                                 "image 6", "image 7", "image 8", "image 9"));
+}
+
+TEST(PackedRecords, ClassesThatAreNotNamedAreFound) {
+  Shards shards("recordio");
+  shards.folder.Write("classes.txt", "a\nb\n");
+  EXPECT_THAT(MessageOf([&] { shards.Open(); }),
+              testing::AllOf(HasSubstr("label 9, but"), HasSubstr("names 2 classes"), HasSubstr(" at byte ")));
+}
+
+}  // namespace
+}  // namespace dtrain::data

@@ -1,0 +1,75 @@
+// Record files for tests, made from the formats' descriptions and not by the code under test where that matters.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/error.h"
+#include "data/formats/readable_bytes.h"
+#include "data/formats/record_format.h"
+
+namespace dtrain::data {
+
+inline std::span<const uint8_t> AsBytes(std::string_view text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+inline std::vector<uint8_t> ToVector(std::string_view text) { return {AsBytes(text).begin(), AsBytes(text).end()}; }
+
+inline std::string ToString(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
+
+// All records of `file`: their labels, and their images as texts.
+struct Records {
+  std::vector<int64_t> labels;
+  std::vector<std::string> images;
+};
+
+inline Records ReadAll(const RecordFormat& format, std::string_view file) {
+  Records records;
+  const MemoryBytes bytes(AsBytes(file));
+  uint64_t offset = 0;
+  while (const auto record = format.Scan(bytes, offset)) {
+    records.labels.push_back(record->label);
+    records.images.push_back(ToString(format.Image(ToVector(file.substr(record->begin, record->end - record->begin)))));
+    offset = record->end;
+  }
+  return records;
+}
+
+// What() and hint of the DataError that `call` throws.
+inline std::string MessageOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const DataError& error) {
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "no error";
+}
+
+// Whether every way of cutting and flipping a file ends in an error or a result, and never elsewhere: the sanitizers
+// would see it. Returns how many were noticed.
+inline int DamageEverywhere(const RecordFormat& format, const std::string& file) {
+  int noticed = 0;
+  const auto try_all = [&](const std::string& damaged) {
+    try {
+      ReadAll(format, damaged);
+      const MemoryBytes bytes(AsBytes(damaged));
+      format.FindRecord(bytes, 1);
+    } catch (const DataError&) {
+      ++noticed;
+    }
+  };
+  for (size_t i = 0; i < file.size(); ++i) {
+    try_all(file.substr(0, i));
+    std::string flipped = file;
+    flipped[i] = static_cast<char>(flipped[i] ^ (1 << (i % 8)));
+    try_all(flipped);
+  }
+  return noticed;
+}
+
+}  // namespace dtrain::data

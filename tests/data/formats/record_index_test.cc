@@ -1,0 +1,80 @@
+#include "data/formats/record_index.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "tests/data/temporary_folder.h"
+
+namespace dtrain::data {
+namespace {
+
+RecordIndex Example() {
+  return {.format = "tfrecord",
+          .fingerprint = "abc",
+          .class_names = {"tench", "\xFF\xC3\xA9 not UTF-8"},
+          .files = {{"train-0", 100, 1'700'000'000'123'456'789}, {"train-\xE9", 50, 2}},
+          .records = {{0, 40, 0, 1}, {40, 60, 0, -1}, {0, 50, 1, 2}},
+          .names = {}};
+}
+
+TEST(RecordIndex, IsReadAsItWasWritten) {
+  EXPECT_EQ(ParseIndex(SerializeIndex(Example())), Example());
+  RecordIndex folder = Example();
+  folder.names = std::string("a.jpg\0b.jpg\0", 12);
+  folder.records = {{0, 1000, 0, 0}, {6, 0, 1, 1}};
+  EXPECT_EQ(ParseIndex(SerializeIndex(folder)), folder);
+}
+
+TEST(RecordIndex, AnyDamageIsNoticed) {
+  const std::string bytes = SerializeIndex(Example());
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    EXPECT_FALSE(ParseIndex(std::string_view(bytes).substr(0, i))) << "cut at " << i;
+    std::string flipped = bytes;
+    flipped[i] = static_cast<char>(flipped[i] ^ 4);
+    EXPECT_FALSE(ParseIndex(flipped)) << "flipped at " << i;
+  }
+}
+
+TEST(RecordIndex, EntriesMustPointIntoTheirFiles) {
+  for (const IndexEntry& entry : {IndexEntry{0, 1, 2, 0}, IndexEntry{101, 0, 0, 0}, IndexEntry{50, 51, 0, 0},
+                                  IndexEntry{UINT64_MAX, 2, 0, 0}, IndexEntry{0, 1, 0, -2}}) {
+    RecordIndex index = Example();
+    index.records.push_back(entry);
+    EXPECT_FALSE(ParseIndex(SerializeIndex(index)));
+  }
+}
+
+TEST(RecordIndex, IsKeptBesideTheDataOrInAFolderOfIndexes) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(IndexPath("/data/a", "", "train", "recordio"), "/data/a/train.recordio.index");
+  const std::string path = IndexPath("/data/a", folder.path("new"), "train", "recordio");
+  EXPECT_NE(path, IndexPath("/data/b", folder.path("new"), "train", "recordio"));
+  EXPECT_EQ(LoadIndex(path), std::nullopt);
+  EXPECT_EQ(SaveIndex(path, Example()), "");
+  EXPECT_EQ(LoadIndex(path), Example());
+  EXPECT_THAT(SaveIndex("/proc/no/index", Example()), testing::HasSubstr("cannot write /proc/no/index"));
+}
+
+// ImageNet's size, with names as long as its own. Processor time: the machine may be busy.
+TEST(RecordIndex, MillionsLoadInASecond) {
+  RecordIndex index = Example();
+  for (int i = 0; i < 1'281'167; ++i) {
+    index.records.push_back({index.names.size(), 110'000, 0, i / 1300});
+    index.names += "n01440764_" + std::to_string(i) + ".JPEG" + '\0';
+  }
+  const TemporaryFolder folder;
+  ASSERT_EQ(SaveIndex(folder.path("index"), index), "");
+  const std::clock_t begin = std::clock();
+  const auto loaded = LoadIndex(folder.path("index"));
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  RecordProperty("seconds", std::to_string(seconds));
+  ASSERT_TRUE(loaded);
+  EXPECT_EQ(loaded->records.size(), index.records.size());
+  EXPECT_LT(seconds, 1);
+}
+
+}  // namespace
+}  // namespace dtrain::data

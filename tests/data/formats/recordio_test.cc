@@ -1,0 +1,114 @@
+#include "data/formats/recordio.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/formats/little_endian.h"
+#include "data/formats/recordio_index.h"
+#include "tests/data/formats/record_bytes.h"
+#include "tests/data/temporary_folder.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+const std::string kMagic("\x0A\x23\xD7\xCE", 4);
+
+std::string Record(const std::string& image, int64_t label) { return FrameRecordIo(AsBytes(image), label, 0); }
+
+// A record by hand: frame, IRHeader, labels, image.
+std::string RawRecord(uint32_t flag, float label, const std::vector<float>& labels, const std::string& image) {
+  std::string data;
+  AppendLittleEndian(flag, data);
+  AppendLittleEndian(label, data);
+  AppendLittleEndian<uint64_t>(7, data);
+  AppendLittleEndian<uint64_t>(0, data);
+  for (const float value : labels) AppendLittleEndian(value, data);
+  data += image;
+  std::string record = kMagic;
+  AppendLittleEndian(static_cast<uint32_t>(data.size()), record);
+  record += data;
+  return record.append((4 - record.size() % 4) % 4, '\0');
+}
+
+TEST(RecordIo, WrittenRecordsAreRead) {
+  const std::string file = Record("12345", 0) + Record("", 999) + Record("1234", 1);
+  EXPECT_EQ(file.size() % 4, 0U);
+  const Records records = ReadAll(RecordIoFormat(), file);
+  EXPECT_THAT(records.labels, ElementsAre(0, 999, 1));
+  EXPECT_THAT(records.images, ElementsAre("12345", "", "1234"));
+  EXPECT_EQ(Record("12345", 3), RawRecord(0, 3, {}, "12345").replace(16, 8, std::string(8, '\0')));
+}
+
+// Of several labels the first counts, and the image is behind the last.
+TEST(RecordIo, LabelArrays) {
+  const Records records = ReadAll(
+      RecordIoFormat(), RawRecord(1, 0, {5}, "one") + RawRecord(3, 9, {4, 2, 8}, "three") + RawRecord(0, 6, {}, "x"));
+  EXPECT_THAT(records.labels, ElementsAre(5, 4, 6));
+  EXPECT_THAT(records.images, ElementsAre("one", "three", "x"));
+}
+
+TEST(RecordIo, TheMagicInsideDataSplitsARecord) {
+  struct Case {
+    std::string image;
+    size_t parts;
+  };
+  for (const Case& c : {Case{kMagic, 2}, Case{kMagic + kMagic, 3}, Case{"1234" + kMagic + "5678" + kMagic, 3},
+                        Case{"12" + kMagic, 1}, Case{kMagic + "1", 2}}) {
+    const std::string record = Record(c.image, 2);
+    const Records records = ReadAll(RecordIoFormat(), record + Record("next", 3));
+    EXPECT_THAT(records.images, ElementsAre(c.image, "next"));
+    EXPECT_THAT(records.labels, ElementsAre(2, 3));
+    size_t headers = 0;
+    for (size_t i = 0; i < record.size(); i += 4) headers += record.compare(i, 4, kMagic) == 0 ? 1 : 0;
+    EXPECT_EQ(headers, c.parts) << "a magic at a multiple of 4 is a header";
+  }
+}
+
+TEST(RecordIo, DamageIsNamed) {
+  struct Case {
+    std::string file;
+    const char* reason;
+  };
+  const std::string split = Record("1234" + kMagic + "5678", 1);
+  std::string last_alone = split.substr(split.find(kMagic, 4));
+  std::string huge = Record("x", 1);
+  huge[7] = 0x1F;
+  for (const Case& c :
+       {Case{"text, and no record file at all", "magic number is missing"},
+        Case{Record("image", 1).substr(0, 7), "frame is cut off"}, Case{Record("image", 1).substr(0, 20), "truncated"},
+        Case{last_alone, "first part is missing"}, Case{split.substr(0, split.find(kMagic, 4)), "frame is cut off"},
+        Case{huge, "a record of"}, Case{RawRecord(0, -1, {}, ""), "is not a class"},
+        Case{RawRecord(0, 0.5, {}, ""), "is not a class"}, Case{RawRecord(100, 0, {}, "x"), "with 100 labels"},
+        Case{kMagic + std::string(4, '\0'), "has no header"}}) {
+    EXPECT_THAT(MessageOf([&] { ReadAll(RecordIoFormat(), c.file); }), HasSubstr(c.reason));
+  }
+}
+
+TEST(RecordIo, TheNextRecordIsFoundByItsMagic) {
+  std::string file = Record("first", 1) + Record("second", 2);
+  const uint64_t second = Record("first", 1).size();
+  file[0] = 'x';
+  EXPECT_EQ(RecordIoFormat().FindRecord(MemoryBytes(AsBytes(file)), 1), second);
+  EXPECT_EQ(RecordIoFormat().FindRecord(MemoryBytes(AsBytes(file)), second + 1), file.size());
+}
+
+TEST(RecordIo, HostileBytesDoNoHarm) {
+  EXPECT_GT(DamageEverywhere(RecordIoFormat(), Record("a" + kMagic, 1) + Record("1234" + kMagic, 2)), 0);
+}
+
+TEST(RecordIoIndex, HelpsOnlyWhereItFits) {
+  const TemporaryFolder folder;
+  const std::string rec = folder.path("a.rec");
+  EXPECT_TRUE(ReadRecordIoIndex(rec, 100).empty());
+  folder.Write("a.idx", "1\t40\n0\t0\n");
+  EXPECT_THAT(ReadRecordIoIndex(rec, 100), ElementsAre(IndexEntry{0, 40, 0, -1}, IndexEntry{40, 60, 0, -1}));
+  EXPECT_TRUE(ReadRecordIoIndex(rec, 40).empty()) << "older than its file";
+  folder.Write("a.idx", "no index");
+  EXPECT_TRUE(ReadRecordIoIndex(rec, 100).empty());
+}
+
+}  // namespace
+}  // namespace dtrain::data

@@ -1,0 +1,83 @@
+#include "data/formats/tfrecord.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "data/formats/crc32c.h"
+#include "data/formats/little_endian.h"
+#include "data/formats/tf_example.h"
+#include "tests/data/formats/record_bytes.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::string Record(const std::string& image, int64_t label) {
+  return FrameTfRecord(MakeImageExample(image, label, "", ""));
+}
+
+const std::string kThree = Record("first", 1) + Record("second", 2) + Record("third", 3);
+
+// tf.io.TFRecordWriter("f").write(b"abc"), TensorFlow 2.20.
+TEST(TfRecord, FrameIsTensorFlows) {
+  const std::string frame = FrameTfRecord("abc");
+  ASSERT_EQ(frame.size(), 19U);
+  EXPECT_EQ(LoadLittleEndian<uint64_t>(frame.data()), 3U);
+  EXPECT_EQ(LoadLittleEndian<uint32_t>(&frame[8]), MaskedCrc32c(frame.data(), 8));
+  EXPECT_EQ(frame.substr(12, 3), "abc");
+  EXPECT_EQ(LoadLittleEndian<uint32_t>(&frame[15]), MaskedCrc32c("abc", 3));
+}
+
+TEST(TfRecord, RecordsAreReadInOrder) {
+  const Records records = ReadAll(TfRecordFormat(), kThree);
+  EXPECT_THAT(records.labels, ElementsAre(1, 2, 3));
+  EXPECT_THAT(records.images, ElementsAre("first", "second", "third"));
+  EXPECT_THAT(ReadAll(TfRecordFormat(), "").labels, ElementsAre());
+}
+
+TEST(TfRecord, EveryDamageIsNoticed) {
+  const TfRecordFormat format;
+  const std::string one = Record("image", 1);
+  for (size_t i = 0; i < one.size(); ++i) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string flipped = one;
+      flipped[i] = static_cast<char>(flipped[i] ^ (1 << bit));
+      EXPECT_THROW(format.Image(ToVector(flipped)), DamagedRecord) << "byte " << i << " bit " << bit;
+    }
+    EXPECT_THROW(format.Image(ToVector(one.substr(0, i))), DamagedRecord) << "cut at " << i;
+  }
+}
+
+TEST(TfRecord, AHugeLengthIsRefusedThoughItsCrcFits) {
+  for (const uint64_t length : {kMostRecordBytes + 1, UINT64_MAX, UINT64_MAX - 15, uint64_t{1} << 63}) {
+    std::string file;
+    AppendLittleEndian(length, file);
+    AppendLittleEndian(MaskedCrc32c(file.data(), 8), file);
+    file += std::string(100, 'x');
+    EXPECT_THROW(TfRecordFormat().Scan(MemoryBytes(AsBytes(file)), 0), DamagedRecord);
+  }
+}
+
+TEST(TfRecord, ABadLengthDoesNotHideTheRecordsBehindIt) {
+  std::string file = kThree;
+  file[0] = 'x';
+  const uint64_t second = Record("first", 1).size();
+  EXPECT_EQ(TfRecordFormat().FindRecord(MemoryBytes(AsBytes(file)), 1), second);
+  EXPECT_EQ(TfRecordFormat().FindRecord(MemoryBytes(AsBytes(file)), file.size() - 3), file.size());
+}
+
+TEST(TfRecord, NamesWhatAnotherSchemaHas) {
+  const std::string file =
+      FrameTfRecord(std::string("\x0A\x07\x0A\x05\x0A\x03"
+                                "pix",
+                                9));
+  const std::string message = MessageOf([&] { TfRecordFormat().Scan(MemoryBytes(AsBytes(file)), 0); });
+  EXPECT_THAT(message, HasSubstr("has no image/encoded; it has: pix"));
+}
+
+TEST(TfRecord, HostileBytesDoNoHarm) { EXPECT_GT(DamageEverywhere(TfRecordFormat(), kThree), 0); }
+
+}  // namespace
+}  // namespace dtrain::data

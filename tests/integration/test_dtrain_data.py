@@ -1,0 +1,258 @@
+"""dtrain_data from outside: every format says the same of the same images, trains the same, and survives damage."""
+
+import json
+import os
+import shutil
+
+import pytest
+from PIL import Image
+
+from command import DATA, TINY, load_json, losses, run, sha256
+
+FORMATS = ("tfrecord", "recordio", "webdataset")
+pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not built")
+
+
+def data(*flags, **options):
+    return run(*flags, program=DATA, **options)
+
+
+def inspect(folder, *flags):
+    return [json.loads(line) for line in data("inspect", f"--data_dir={folder}", *flags).lines]
+
+
+def pack(source, output, name, *flags, **options):
+    return data("pack", f"--data_dir={source}", f"--output={output}", f"--output_format={name}", *flags, **options)
+
+
+def shards(folder, split="train"):
+    return sorted(p for p in folder.iterdir() if p.name.startswith(split + "-") and p.suffix not in (".idx", ".index"))
+
+
+@pytest.fixture(scope="module")
+def packs(few_images, module_dir):
+    """The few images in each format, two shards a split. Not to be changed."""
+    for name in FORMATS:
+        pack(few_images, module_dir / name, name, "--shards=2")
+    return module_dir
+
+
+@pytest.fixture
+def own_pack(packs, tmp_path):
+    def copy(name):
+        return shutil.copytree(packs / name, tmp_path / name)  # with its times: its index fits
+    return copy
+
+
+# ---- The same in all formats -----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_inspect_is_the_same_for_all_formats(few_images, packs, name):
+    for flags in (["--split=train", "--decode"], ["--split=val"], []):
+        expected = inspect(few_images, *flags)
+        assert inspect(packs / name, *flags) == expected
+    assert [line["index"] for line in expected[:40]] == list(range(40)) and len(expected) == 48
+    assert {line["split"] for line in expected} == {"train", "val"}
+
+
+def test_inspect_shows_what_pillow_sees(few_images):
+    lines = inspect(few_images, "--split=train", "--decode", "--limit=3")
+    assert len(lines) == 3
+    for number, line in enumerate(lines):
+        file = few_images / "train" / "blue" / f"{number:03}.jpg"
+        assert set(line) == {"index", "label", "class", "bytes", "sha256", "width", "height", "mean_rgb"}
+        assert (line["index"], line["label"], line["class"]) == (number, 0, "blue")
+        assert (line["bytes"], line["sha256"]) == (file.stat().st_size, sha256(file))
+        image = Image.open(file)
+        assert (line["width"], line["height"]) == image.size
+        channels = [sum(band.getdata()) / 1600 for band in image.convert("RGB").split()]
+        assert line["mean_rgb"] == pytest.approx(channels, abs=1e-6)
+
+
+@pytest.fixture(scope="module")
+def reference_losses(few_images, module_dir):
+    run(*TINY, f"--data_dir={few_images}", f"--run_dir={module_dir / 'reference'}", "--max_steps=3", "--shuffle=none")
+    return losses(module_dir / "reference")
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_training_is_the_same_from_all_formats(packs, reference_losses, run_dir, name):
+    run(*TINY, f"--data_dir={packs / name}", f"--run_dir={run_dir}", "--max_steps=3", "--shuffle=none")
+    assert losses(run_dir) == reference_losses and len(reference_losses) == 3
+
+
+def test_ranks_share_the_index(own_pack, run_dir):
+    folder = own_pack("tfrecord")
+    for index in folder.glob("*.index"):
+        index.unlink()
+    run(*TINY, f"--data_dir={folder}", f"--run_dir={run_dir}", "--max_steps=2", "--nproc_per_node=2")
+    assert {p.name for p in folder.glob("*.index")} == {"train.tfrecord.index", "val.tfrecord.index"}
+
+
+# ---- pack ------------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_pack_goes_on_where_it_was_and_in_parts(few_images, packs, tmp_path, name):
+    whole = {p.name: sha256(p) for p in shards(packs / name) + shards(packs / name, "val")}
+    assert len(whole) == 4
+    first = pack(few_images, tmp_path, name, "--shards=2", "--part=1/2")
+    assert "1 of 2 shards written now; 1 are for other parts" in first.stdout
+    second = pack(few_images, tmp_path, name, "--shards=2", "--part=2/2")
+    assert "1 of 2 shards written now, indexed" in second.stdout
+    assert {p.name: sha256(p) for p in shards(tmp_path) + shards(tmp_path, "val")} == whole
+    shards(tmp_path)[1].unlink()
+    again = pack(few_images, tmp_path, name, "--shards=2")
+    assert "train: 40 records, 0 left out, 1 of 2 shards written now" in again.stdout
+    assert "val: 8 records, 0 left out, 0 of 2 shards" in again.stdout
+    assert {p.name: sha256(p) for p in shards(tmp_path) + shards(tmp_path, "val")} == whole
+    assert (tmp_path / "classes.txt").read_text() == "blue\ngreen\nred\nstripes\n"
+
+
+def test_pack_resizes(few_images, tmp_path):
+    pack(few_images, tmp_path, "webdataset", "--short_side=24", "--quality=90", "--split=train")
+    small, large = inspect(tmp_path, "--decode"), inspect(few_images, "--decode", "--split=train")
+    assert {(line["width"], line["height"]) for line in small} == {(24, 24)}
+    for before, after in zip(large, small, strict=True):
+        assert after["label"] == before["label"] and after["bytes"] < before["bytes"]
+        assert after["mean_rgb"] == pytest.approx(before["mean_rgb"], abs=2)
+    pack(few_images, tmp_path / "kept", "webdataset", "--short_side=40", "--split=train")
+    assert inspect(tmp_path / "kept", "--decode") == large, "no image is made larger, or encoded again in vain"
+
+
+def test_pack_from_one_format_into_another(few_images, packs, tmp_path):
+    pack(packs / "tfrecord", tmp_path / "a", "recordio")
+    pack(tmp_path / "a", tmp_path / "b", "webdataset")
+    assert inspect(tmp_path / "b") == inspect(few_images)
+
+
+def test_pack_refuses_a_folder_with_another_pack(few_images, images, tmp_path):
+    pack(few_images, tmp_path, "recordio")
+    for flags in ([images, tmp_path, "recordio"], [few_images, tmp_path, "tfrecord"],
+                  [few_images, tmp_path, "recordio", "--short_side=20"]):
+        assert "holds a pack of other data or with other settings" in pack(*flags, check=2).stderr
+
+
+def test_pack_leaves_bad_records_out_within_the_budget(own_images, tmp_path):
+    (own_images / "train" / "red" / "003.jpg").write_bytes(b"")
+    failed = pack(own_images, tmp_path / "a", "recordio", "--max_bad_records=0", check=3)
+    assert "red/003.jpg: the file is empty" in failed.stderr
+    packed = pack(own_images, tmp_path / "b", "recordio", "--max_bad_records=0.1")
+    assert "train: 40 records, 1 left out" in packed.stdout
+    (line,) = (tmp_path / "b" / "quarantine.jsonl").read_text().splitlines()
+    assert json.loads(line)["location"].endswith("red/003.jpg")
+    assert len(inspect(tmp_path / "b", "--split=train")) == 39
+
+
+def test_a_place_that_cannot_be_written_is_a_storage_error(few_images):
+    outcome = pack(few_images, "/dev/full/x", "recordio", check=5)
+    assert "dtrain failed (storage, exit code 5)" in outcome.stderr
+
+
+# ---- index, warm, verify ---------------------------------------------------------------------------------------------
+
+def test_indexes_can_be_kept_elsewhere(own_pack, tmp_path):
+    folder = own_pack("recordio")
+    for index in folder.glob("*.index"):
+        index.unlink()
+    outcome = data("index", f"--data_dir={folder}", f"--index_dir={tmp_path / 'indexes'}")
+    assert "train: recordio, 40 records, 4 classes" in outcome.stdout
+    assert not list(folder.glob("*.index")) and len(list((tmp_path / "indexes").glob("*.index"))) == 2
+
+
+@pytest.mark.parametrize("name", ("imagefolder", *FORMATS))
+def test_warm_reads_everything(few_images, packs, name):
+    folder = few_images if name == "imagefolder" else packs / name
+    outcome = data("warm", f"--data_dir={folder}")
+    assert "GB/s" in outcome.last_line
+    assert f"warm: {48 if name == 'imagefolder' else 4} reads" in outcome.last_line
+
+
+def test_verify_is_content_with_good_data(packs):
+    outcome = data("verify", f"--data_dir={packs / 'webdataset'}")
+    assert outcome.lines == ["train: 40 records, 0 bad", "val: 8 records, 0 bad"]
+    assert (packs / "webdataset" / "quarantine.jsonl").read_text() == ""
+
+
+def damage(path, offset):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 0x55]))
+    os.utime(path, (1, 1))  # another time than the index has
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_damage_is_listed_and_training_goes_on(own_pack, run_dir, name):
+    folder = own_pack(name)
+    bad = shards(folder)[0]
+    damage(bad, 0)  # the first record's length, magic or header
+    outcome = data("verify", f"--data_dir={folder}", check=3)
+    assert "train: 40 records, 1 bad" in outcome.lines and "exit code 3" in outcome.stderr
+    (line,) = map(json.loads, (folder / "quarantine.jsonl").read_text().splitlines())
+    assert (line["split"], line["index"]) == ("train", 0)
+    assert line["location"] == f"{bad} at byte 0" and line["reason"]
+    lines = inspect(folder, "--split=train")
+    assert "error" in lines[0] and all("sha256" in good for good in lines[1:])
+
+    flags = (*TINY, f"--data_dir={folder}", f"--run_dir={run_dir}", "--max_steps=2", "--shuffle=none")
+    run(*flags, "--max_bad_records=0.1")
+    (line,) = map(json.loads, (run_dir / "quarantine.jsonl").read_text().splitlines())
+    assert line["location"] == f"{bad} at byte 0"
+    failed = run(*flags, "--strict_data", "--resume=none", check=3)
+    assert str(bad) in failed.stderr
+
+
+# ---- Mistakes --------------------------------------------------------------------------------------------------------
+
+def test_usage(few_images, tmp_path):
+    def mistakes(*flags):
+        outcome = data(*flags, check=2)
+        assert "dtrain failed (usage, exit code 2)" in outcome.stderr
+        return outcome.stderr
+
+    assert "the first word must say what to do" in mistakes()
+    assert "did you mean inspect?" in mistakes("inspekt", "--data_dir=x")
+    assert "did you mean --data_dir?" in mistakes("inspect", "--data_dri=x")
+    message = mistakes("pack", "--output_format=zip", "--part=3/2", "--short_side=-1", "--limit=2")
+    for part in ("--output_format=zip: expected one of", "--part=3/2: expected I/N", "--short_side=-1", "--output is not",
+                 "--limit says nothing to pack", "--data_dir is not set"):
+        assert part in message
+    for flags in (["--help"], ["pack", "--help"], ["--version"]):
+        assert data(*flags).stdout.startswith(("Usage: dtrain_data", "dtrain_data "))
+
+
+def test_bad_data_is_named(few_images, tmp_path):
+    def message(*flags):
+        return data("inspect", f"--data_dir={tmp_path}", *flags, check=3).stderr
+
+    assert "'train' split" in message()
+    (tmp_path / "train.rec").write_text("this is text " * 100)
+    assert f"{tmp_path}/train.rec at byte 0: no RecordIO record begins here" in message()
+    (tmp_path / "train.rec").write_bytes(b"")
+    assert "no record in" in message()
+    shutil.copytree(few_images / "train", tmp_path / "train")
+    assert "as recordio and as imagefolder" in message()
+
+
+def test_labels_only_in_val_are_refused(few_images, packs, tmp_path, run_dir):
+    for name in ("train-00000.rec", "train-00001.rec"):
+        shutil.copy(packs / "recordio" / name, tmp_path / name.replace("train", "val"))
+    folder = tmp_path / "folder"
+    for kind in ("blue", "green"):
+        shutil.copytree(few_images / "train" / kind, folder / "train" / kind)
+    pack(folder, tmp_path, "recordio", "--split=train")
+    (tmp_path / "classes.txt").unlink()
+    failed = run(*TINY, f"--data_dir={tmp_path}", f"--run_dir={run_dir}", "--max_steps=1", check=3)
+    assert "val has classes that are not in train" in failed.stderr and "val-00001.rec at byte" in failed.stderr
+    assert load_json(run_dir / "error.json")["exit_code"] == 3
+
+
+def test_a_changed_set_is_not_resumed(own_pack, few_images, run_dir, tmp_path):
+    folder = own_pack("webdataset")
+    flags = (*TINY, f"--data_dir={folder}", f"--run_dir={run_dir}")
+    run(*flags, "--max_steps=2")
+    last = shards(folder)[-1]
+    shutil.copy(last, folder / "train-000002.tar")
+    failed = run(*flags, "--max_steps=4", check=3)
+    assert "--allow_dataset_change" in failed.stderr and failed.code == 3

@@ -1,0 +1,60 @@
+"""What dtrain_data packs is read by TensorFlow, MXNet and webdataset, and what they write is read here."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command import DATA, run, sha256
+
+PEERS = Path(__file__).with_name("record_peers.py")
+MODULES = {"tfrecord": "tensorflow", "recordio": "mxnet", "webdataset": "webdataset"}
+SHARDS = {"tfrecord": "train-0*-of-*", "recordio": "train-*.rec", "webdataset": "train-*.tar"}
+FIRST_LABEL = {"tfrecord": 1, "recordio": 0, "webdataset": 0}  # TensorFlow's ImageNet scripts count from 1
+MAGIC = b"\x0a\x23\xd7\xce"  # RecordIO's
+
+pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"{DATA} is not built")
+each_format = pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.skipif(importlib.util.find_spec(module) is None,
+                                                reason=f"{module} is not installed"))
+    for name, module in MODULES.items()])
+
+
+def peer(*arguments):
+    done = subprocess.run([sys.executable, str(PEERS), *map(str, arguments)], capture_output=True, text=True,
+                          timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout) if done.stdout else None
+
+
+def inspected(*flags):
+    return [json.loads(line) for line in run("inspect", *flags, program=DATA).lines]
+
+
+@each_format
+def test_peers_read_what_is_packed(images, tmp_path, name):
+    run("pack", f"--data_dir={images}", f"--output={tmp_path}", f"--output_format={name}", "--shards=3", program=DATA)
+    shards = sorted(tmp_path.glob(SHARDS[name]))
+    assert len(shards) == 3
+    expected = [[line["label"] + FIRST_LABEL[name], line["sha256"]]
+                for line in inspected(f"--data_dir={images}", "--split=train")]
+    assert len(expected) == 160
+    assert peer(name, *shards) == expected
+
+
+@each_format
+def test_what_peers_write_is_read(images, tmp_path, name):
+    sources = sorted((images / "train").glob("*/*.jpg"))[::20]
+    # Bytes that RecordIO has to split, in front of, behind and between others.
+    (tmp_path / "magic").write_bytes(MAGIC + b"1234" + MAGIC + MAGIC + np.random.default_rng(1).bytes(5) + MAGIC)
+    sources.append(tmp_path / "magic")
+    labels = [number % 3 for number in range(len(sources))]
+    path = tmp_path / {"tfrecord": "train.tfrecord", "recordio": "train.rec", "webdataset": "train.tar"}[name]
+    peer(f"write-{name}", path, *(text for pair in zip(sources, labels) for text in pair))
+    found = inspected(f"--data_dir={tmp_path}", f"--data_format={name}")
+    assert [line["label"] for line in found] == labels
+    assert [line["sha256"] for line in found] == [sha256(path) for path in sources]
