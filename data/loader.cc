@@ -4,7 +4,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "data/cores.h"
 #include "data/error.h"
 #include "data/random.h"
 
@@ -84,13 +84,6 @@ void Compact(Job& job) {
 }
 
 }  // namespace
-
-int64_t AvailableCores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
-  return std::max(1U, std::thread::hardware_concurrency());
-}
 
 class Loader::Pipeline {
  public:

@@ -23,7 +23,7 @@ enum class BadRecordPolicy {
 };
 
 struct LoaderOptions {
-  int64_t decode_threads = 0;    // 0: the cores this process may use
+  int64_t decode_threads = 0;    // 0: AvailableCores()
   int64_t read_threads = 8;      // reads in flight
   int64_t prefetch_batches = 4;  // batches begun and not yet taken, ≥ 1
   int64_t max_bytes_in_flight = int64_t{1}
@@ -36,9 +36,6 @@ struct LoaderOptions {
 // The samples of batch `number` (from 0), or nullopt after the last one. Called once per number, in order, by one
 // thread at a time (not the caller's).
 using BatchProvider = std::function<std::optional<std::vector<SampleRef>>(int64_t number)>;
-
-// The decode threads of this rank where nobody said otherwise: the cores this process may run on, at least 1.
-int64_t AvailableCores();
 
 class Loader {
  public:

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "data/loader.h"
+#include "data/cores.h"
 #include "trainer/distributed/cuda_plugin.h"
 #include "trainer/errors.h"
 
