@@ -46,10 +46,10 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
   const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
   const data::TrainSampler sampler(train.source->size(), batch_size, config.batch.seed,
                                    data::ShuffleFromName(config.data.shuffle),
-                                   data::LastBatchFromName(config.data.last_batch));
-  data::Quarantine quarantine(train.source->size(), {.split = train.name,
-                                                     .max_bad_records = config.data.max_bad_records,
-                                                     .strict = config.data.strict});
+                                   data::LastBatchFromName(config.data.last_batch), config.image.repeated_augmentation);
+  data::Quarantine quarantine(
+      train.source->size(),
+      {.split = train.name, .max_bad_records = config.data.max_bad_records, .strict = config.data.strict});
   data::LoaderOptions loader_options{.decode_threads = config.data.workers,
                                      .prefetch_batches = config.data.prefetch_batches,
                                      .seed = config.batch.seed};
@@ -66,7 +66,8 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
     if (!batch->tensors.contains("images")) throw UsageError("this data has no images", "use a data set of images");
     if (number == 0 && !options.dump.empty()) Dump(options.dump, *batch);
     if (options.as_float) {
-      data::PrepareImages((*batch)["images"], config.image.mean, config.image.std, at::kCPU, config.model.channels_last);
+      data::PrepareImages((*batch)["images"], config.image.mean, config.image.std, at::kCPU,
+                          config.model.channels_last);
     }
     if (++number <= options.warmup) {
       start = std::chrono::steady_clock::now();

@@ -1,0 +1,86 @@
+// Colour is converted last, when there are only side × side pixels left of it.
+#include "data/image/jpeg_crop.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "data/image/baseline_jpeg.h"
+#include "data/image/resample.h"
+
+namespace dtrain::data {
+namespace {
+
+// Memory that a thread uses again for its next image: fresh memory would have to be cleared by the system each time.
+struct Scratch {
+  Planes planes;
+  std::vector<uint8_t> narrow, turned;
+  std::vector<uint8_t> resized[3];
+};
+
+uint8_t* AtLeast(std::vector<uint8_t>& memory, size_t size) {
+  if (memory.size() < size) memory.resize(size);
+  return memory.data();
+}
+
+// The part of `plane` that belongs to `box`, as side rows of side samples.
+void ResizePlane(const Plane& plane, const CropBox& box, bool flip, Interpolation interpolation, int side,
+                 Scratch& scratch, uint8_t* to) {
+  const auto weights = [&](int begin, int length, double scale, int offset, int available, bool mirror) {
+    return MakeResampleWeights(begin * scale - offset, length * scale, available, side, interpolation, mirror);
+  };
+  const ResampleWeights across = weights(box.x, box.width, plane.scale_x, plane.left, plane.width, flip);
+  const double top = box.y * plane.scale_y - plane.top, height = box.height * plane.scale_y;
+  const int first = static_cast<int>(std::floor(top));
+  const int rows = std::min(plane.height, static_cast<int>(std::ceil(top + height))) - first;
+  const ResampleWeights down = MakeResampleWeights(top - first, height, rows, side, interpolation, false);
+
+  const auto pixels = static_cast<size_t>(side) * rows;
+  uint8_t* narrow = AtLeast(scratch.narrow, pixels);  // side columns of `rows` samples
+  ResampleRows(plane.samples.data() + first, plane.width, plane.stride, rows, across, narrow, rows);
+  uint8_t* turned = AtLeast(scratch.turned, pixels);
+  TransposeBytes(narrow, side, rows, rows, turned, side);
+  ResampleRows(turned, rows, side, side, down, to, side);
+}
+
+// ITU T.871: full range, in units of 2^-16.
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+__attribute__((target_clones("avx2", "default")))
+#endif
+void ToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int pixels, uint8_t* rgb) {
+  constexpr int kHalf = 1 << 15;
+  for (int i = 0; i < pixels; ++i) {
+    const int light = (y[i] << 16) + kHalf, blue = cb[i] - 128, red = cr[i] - 128;
+    const int r = (light + 91881 * red) >> 16;
+    const int g = (light - 22554 * blue - 46802 * red) >> 16;
+    const int b = (light + 116130 * blue) >> 16;
+    rgb[3 * i] = static_cast<uint8_t>(std::min(std::max(r, 0), 255));
+    rgb[3 * i + 1] = static_cast<uint8_t>(std::min(std::max(g, 0), 255));
+    rgb[3 * i + 2] = static_cast<uint8_t>(std::min(std::max(b, 0), 255));
+  }
+}
+
+}  // namespace
+
+bool CropBaselineJpeg(const BaselineHeader& header, const CropBox& box, bool flip, Interpolation interpolation,
+                      int side, uint8_t* row) {
+  static thread_local Scratch scratch;
+  if (!DecodePlanes(header, box, scratch.planes)) return false;
+  const int pixels = side * side;
+  const uint8_t* planes[3];
+  for (int i = 0; i < scratch.planes.count; ++i) {
+    uint8_t* to = AtLeast(scratch.resized[i], static_cast<size_t>(pixels));
+    ResizePlane(scratch.planes.plane[i], box, flip, interpolation, side, scratch, to);
+    planes[i] = to;
+  }
+  if (scratch.planes.count == 3) {
+    ToRgb(planes[0], planes[1], planes[2], pixels, row);
+  } else {
+    for (int i = 0; i < pixels; ++i) std::memset(row + ptrdiff_t{3} * i, planes[0][i], 3);
+  }
+  return true;
+}
+
+}  // namespace dtrain::data
