@@ -24,24 +24,32 @@ uint8_t* AtLeast(std::vector<uint8_t>& memory, size_t size) {
   return memory.data();
 }
 
-// The part of `plane` that belongs to `box`, as side rows of side samples.
-void ResizePlane(const Plane& plane, const CropBox& box, bool flip, Interpolation interpolation, int side,
-                 Scratch& scratch, uint8_t* to) {
-  const auto weights = [&](int begin, int length, double scale, int offset, int available, bool mirror) {
-    return MakeResampleWeights(begin * scale - offset, length * scale, available, side, interpolation, mirror);
-  };
-  const ResampleWeights across = weights(box.x, box.width, plane.scale_x, plane.left, plane.width, flip);
-  const double top = box.y * plane.scale_y - plane.top, height = box.height * plane.scale_y;
-  const int first = static_cast<int>(std::floor(top));
-  const int rows = std::min(plane.height, static_cast<int>(std::ceil(top + height))) - first;
-  const ResampleWeights down = MakeResampleWeights(top - first, height, rows, side, interpolation, false);
+// How planes of one shape are resized: both colour planes share it.
+struct PlaneResize {
+  int first_row = 0, rows = 0;  // of the plane that belong to the box
+  ResampleWeights across, down;
+};
 
+PlaneResize MakePlaneResize(const Plane& plane, const CropBox& box, bool flip, Interpolation interpolation, int side) {
+  PlaneResize resize;
+  const double top = box.y * plane.scale_y - plane.top, height = box.height * plane.scale_y;
+  resize.first_row = static_cast<int>(std::floor(top));
+  resize.rows = std::min(plane.height, static_cast<int>(std::ceil(top + height))) - resize.first_row;
+  resize.across = MakeResampleWeights(box.x * plane.scale_x - plane.left, box.width * plane.scale_x, plane.width, side,
+                                      interpolation, flip);
+  resize.down = MakeResampleWeights(top - resize.first_row, height, resize.rows, side, interpolation, false);
+  return resize;
+}
+
+// The part of `plane` that belongs to the box, as side rows of side samples.
+void ResizePlane(const Plane& plane, const PlaneResize& resize, int side, Scratch& scratch, uint8_t* to) {
+  const int rows = resize.rows;
   const auto pixels = static_cast<size_t>(side) * rows;
   uint8_t* narrow = AtLeast(scratch.narrow, pixels);  // side columns of `rows` samples
-  ResampleRows(plane.samples.data() + first, plane.width, plane.stride, rows, across, narrow, rows);
+  ResampleRows(plane.samples.data() + resize.first_row, plane.width, plane.stride, rows, resize.across, narrow, rows);
   uint8_t* turned = AtLeast(scratch.turned, pixels);
   TransposeBytes(narrow, side, rows, rows, turned, side);
-  ResampleRows(turned, rows, side, side, down, to, side);
+  ResampleRows(turned, rows, side, side, resize.down, to, side);
 }
 
 // ITU T.871: full range, in units of 2^-16.
@@ -70,9 +78,11 @@ bool CropBaselineJpeg(const BaselineHeader& header, const CropBox& box, bool fli
   if (!DecodePlanes(header, box, scratch.planes)) return false;
   const int pixels = side * side;
   const uint8_t* planes[3];
+  PlaneResize resize;
   for (int i = 0; i < scratch.planes.count; ++i) {
     uint8_t* to = AtLeast(scratch.resized[i], static_cast<size_t>(pixels));
-    ResizePlane(scratch.planes.plane[i], box, flip, interpolation, side, scratch, to);
+    if (i < 2) resize = MakePlaneResize(scratch.planes.plane[i], box, flip, interpolation, side);
+    ResizePlane(scratch.planes.plane[i], resize, side, scratch, to);
     planes[i] = to;
   }
   if (scratch.planes.count == 3) {

@@ -36,7 +36,7 @@ void StoreWeights(const std::vector<double>& weights, int16_t* to) {
   int left = 1 << kWeightBits;
   size_t largest = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
-    const auto rounded = static_cast<int>(std::lround(weights[i] / sum * (1 << kWeightBits)));
+    const auto rounded = static_cast<int>(std::floor(weights[i] / sum * (1 << kWeightBits) + 0.5));
     to[i] = static_cast<int16_t>(rounded);
     left -= rounded;
     if (weights[i] > weights[largest]) largest = i;

@@ -1,7 +1,7 @@
 """Makes photographs like ImageNet's out of Debian's wallpapers: JPEGs of 500 x 375 or 375 x 500 pixels in class folders.
 
-ImageNet itself may not be passed on; these photographs are free, and their files have the size of ImageNet's (110 KB on
-average). The same files come out every time.
+ImageNet itself may not be passed on; these photographs are free, and their files are about as large as ImageNet's (80 KB
+on average). The same files come out every time.
 """
 
 import random
@@ -46,7 +46,6 @@ def make_photos(folder: Path, count: int) -> Path:
     for number in range(count):
         path = sources[number % len(sources)]
         if path not in opened:
-            opened = {path: Image.open(path).convert("RGB")} if len(opened) > 40 else opened
             opened[path] = Image.open(path).convert("RGB")
         target = folder / "train" / f"class{number % CLASSES}" / f"{number:05}.jpg"
         target.parent.mkdir(parents=True, exist_ok=True)

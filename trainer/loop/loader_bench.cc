@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 
 #include <chrono>
+#include <ctime>
 
 #include "data/cores.h"
 #include "data/device_feed.h"
@@ -30,6 +31,9 @@ void AddWholeCrop(data::Batch& batch) {
   batch.tensors["crop"] = crop;
   batch.tensors["flip"] = at::zeros({batch.size()}, at::kByte);
 }
+
+// Of all threads of this process.
+double ProcessorSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 void Dump(const std::string& path, data::Batch batch) {
   AddWholeCrop(batch);
@@ -61,6 +65,7 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
       loader_options, &quarantine);
 
   auto start = std::chrono::steady_clock::now();
+  double processor_start = ProcessorSeconds();
   int64_t number = 0, images = 0;
   while (auto batch = loader.Next()) {
     if (!batch->tensors.contains("images")) throw UsageError("this data has no images", "use a data set of images");
@@ -71,12 +76,15 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
     }
     if (++number <= options.warmup) {
       start = std::chrono::steady_clock::now();
+      processor_start = ProcessorSeconds();
     } else {
       images += batch->size();
     }
   }
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double processor_seconds = ProcessorSeconds() - processor_start;
   nlohmann::ordered_json result = {{"images_per_second", static_cast<double>(images) / seconds},
+                                   {"images_per_processor_second", static_cast<double>(images) / processor_seconds},
                                    {"batch_milliseconds", 1000 * seconds / static_cast<double>(options.batches)},
                                    {"image_size", config.image.size},
                                    {"batch_size", batch_size},
