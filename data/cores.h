@@ -12,7 +12,8 @@ namespace dtrain::data {
 int64_t AvailableCores();
 
 // The quota of the control groups that `memberships` (the text of /proc/self/cgroup) names and of their parents, in
-// cores, rounded up; 0: none. `mount` is where they are mounted (/sys/fs/cgroup; version 2, or 1 with its `cpu` folder).
+// cores, rounded up; 0: none. `mount` is where they are mounted (/sys/fs/cgroup; version 2, or 1 with its `cpu`
+// folder).
 int64_t CgroupCores(const std::string& memberships, const std::filesystem::path& mount);
 
 }  // namespace dtrain::data

@@ -36,8 +36,9 @@ PlaneResize MakePlaneResize(const Plane& plane, const CropBox& box, bool flip, I
   resize.first_row = static_cast<int>(std::floor(top));
   resize.rows = std::min(plane.height, static_cast<int>(std::ceil(top + height))) - resize.first_row;
   resize.across = MakeResampleWeights(box.x * plane.scale_x - plane.left, box.width * plane.scale_x, plane.width, side,
-                                      interpolation, flip);
-  resize.down = MakeResampleWeights(top - resize.first_row, height, resize.rows, side, interpolation, false);
+                                      interpolation, flip, plane.scale_x);
+  resize.down =
+      MakeResampleWeights(top - resize.first_row, height, resize.rows, side, interpolation, false, plane.scale_y);
   return resize;
 }
 

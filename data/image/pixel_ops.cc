@@ -64,9 +64,12 @@ void ToHueSaturation(const uint8_t* pixel, uint8_t& hue, uint8_t& saturation) {
   const auto range = static_cast<float>(most - least);
   const float red = static_cast<float>(most - pixel[0]) / range, green = static_cast<float>(most - pixel[1]) / range,
               blue = static_cast<float>(most - pixel[2]) / range;
-  double sixths = pixel[0] == most ? blue - green : pixel[1] == most ? 2.0 + red - blue : 4.0 + green - red;
-  sixths = std::fmod(sixths / 6.0 + 1.0, 1.0);
-  hue = static_cast<uint8_t>(sixths * 255.0);
+  // Rounded to float where Pillow does: a hue is a whole number, and must not fall on its other side.
+  const auto sixths = static_cast<float>(pixel[0] == most   ? blue - green
+                                         : pixel[1] == most ? 2.0 + red - blue
+                                                            : 4.0 + green - red);
+  const auto turn = static_cast<float>(std::fmod(sixths / 6.0 + 1.0, 1.0));
+  hue = static_cast<uint8_t>(turn * 255.0);
   saturation = static_cast<uint8_t>(range / static_cast<float>(most) * 255.0);
 }
 
@@ -77,7 +80,7 @@ void FromHueSaturation(uint8_t hue, uint8_t saturation, uint8_t value, uint8_t* 
   }
   const double strength = static_cast<float>(saturation) / 255.0F, sixths = hue * 6.0 / 255.0;
   const int sector = static_cast<int>(sixths);
-  const double rest = sixths - sector;
+  const double rest = static_cast<float>(sixths - sector);
   const auto level = [&](double share) { return static_cast<uint8_t>(std::lround(value * (1.0 - share))); };
   const uint8_t low = level(strength), falling = level(strength * rest), rising = level(strength * (1.0 - rest));
   const uint8_t sectors[6][3] = {{value, rising, low},  {falling, value, low}, {low, value, rising},

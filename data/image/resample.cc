@@ -93,8 +93,10 @@ Interpolation InterpolationFromName(std::string_view name) {
 }
 
 ResampleWeights MakeResampleWeights(double begin, double length, int available, int target, Interpolation interpolation,
-                                    bool mirror) {
-  const double scale = length / target, widening = std::max(scale, 1.0);
+                                    bool mirror, double density) {
+  const double scale = length / target;
+  // Upsampling is a triangle of its own before the filter's: variances add up.
+  const double widening = density < 1 ? std::hypot(1.0, std::max(scale, density)) : std::max(scale, 1.0);
   const double support = (interpolation == Interpolation::kBilinear ? 1.0 : 2.0) * widening;
   const int lowest = std::clamp(static_cast<int>(std::floor(begin)), 0, available - 1);
   const int highest = std::clamp(static_cast<int>(std::ceil(begin + length)), lowest + 1, available);

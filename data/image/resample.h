@@ -20,9 +20,10 @@ struct ResampleWeights {
 
 // Resizes the span [begin, begin + length) of a source of `available` samples to `target` samples; begin and length
 // need not be whole. `mirror` turns the result round. Samples outside of [floor(begin), ceil(begin + length)) do not
-// contribute.
+// contribute. `density` is samples a pixel: below 1 (subsampled colour) the result is as smooth as if the source had
+// first been brought to the density of pixels by interpolation.
 ResampleWeights MakeResampleWeights(double begin, double length, int available, int target, Interpolation interpolation,
-                                    bool mirror);
+                                    bool mirror, double density = 1);
 
 // One axis: to[i][j] = Σ weight · from[first[i] + t][j] for j < row_length, rounded and clamped. Rows are `from_stride`
 // and `to_stride` apart; a row beyond the last is never read.

@@ -11,10 +11,10 @@
 namespace dtrain::loop {
 
 struct LoaderBenchOptions {
-  int64_t warmup = 3;      // batches before the clock starts
-  int64_t batches = 10;    // batches timed
-  bool as_float = false;   // normalised float32 N×3×H×W, as a model takes them, rather than uint8
-  std::string dump = {};   // a safetensors file for the first batch; empty: none
+  int64_t warmup = 3;     // batches before the clock starts
+  int64_t batches = 10;   // batches timed
+  bool as_float = false;  // normalised float32 N×3×H×W, as a model takes them, rather than uint8
+  std::string dump = {};  // a safetensors file for the first batch; empty: none
 };
 
 // images_per_second, batch_milliseconds (mean), what was measured, and the machine. Throws UsageError for anything but
