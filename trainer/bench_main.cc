@@ -21,8 +21,8 @@ using namespace dtrain;
 const config::Program kProgram = {
     .name = "dtrain_bench",
     .purpose =
-        "step: one training step on synthetic data, with the real model and optimizer; loader: the batches of the "
-        "training split, without a model",
+        "step: one training step on synthetic data, with the real model and optimizer\n"
+        "loader: the batches of the training split, without a model",
     .commands = {"step", "loader"},
     .flags = {{"json", config::Kind::kBool, "false", "end with one JSON object"},
               {"steps", config::Kind::kInteger, "10", "steps (loader: batches) to time, 1 or more"},

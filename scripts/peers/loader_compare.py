@@ -227,6 +227,8 @@ def measure(arguments, peers: list[str]) -> dict:
             for _ in range(arguments.rounds):
                 for peer in peers:
                     rounds[peer].append(run_round(arguments, peer, threads, pixels))
+                    print(f"{threads} {pixels} {peer}: {rounds[peer][-1].get('images_per_second', 'failed')}",
+                          file=sys.stderr, flush=True)
             setting = results[f"{threads} thread{'s' if threads > 1 else ''}, {pixels}"] = {}
             for peer, done in rounds.items():
                 good = [one for one in done if "error" not in one]

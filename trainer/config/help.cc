@@ -31,12 +31,14 @@ std::string Title(const std::string& section) {
   return section;
 }
 
-// `left` in its column, `text` wrapped beside it (below it where `left` is too long), `details` never broken.
+// `left` in its column, `text` wrapped beside it (below it where `left` is too long), `details` broken only where they
+// do not fit on a line.
 std::string Entry(const std::string& left, const std::string& text, const std::string& details = "") {
+  const bool long_details = details.size() > kColumns - kTextColumn;
   std::vector<std::string> words;
-  std::istringstream stream(text);
+  std::istringstream stream(long_details ? text + " " + details : text);
   for (std::string word; stream >> word;) words.push_back(word);
-  if (!details.empty()) words.push_back(details);
+  if (!details.empty() && !long_details) words.push_back(details);
 
   std::string lines;
   std::string line = "  " + left;
