@@ -7,13 +7,7 @@
 #include <numbers>
 
 #include "data/image/huffman.h"
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define DTRAIN_WITH_AVX2 __attribute__((target_clones("avx2", "default")))
-#else
-#define DTRAIN_WITH_AVX2  // ifuncs run before a sanitizer is ready
-#endif
+#include "data/image/vector_clones.h"
 
 namespace dtrain::data {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "data/image/baseline_jpeg.h"
 #include "data/image/resample.h"
+#include "data/image/vector_clones.h"
 
 namespace dtrain::data {
 namespace {
@@ -54,10 +55,7 @@ void ResizePlane(const Plane& plane, const PlaneResize& resize, int side, Scratc
 }
 
 // ITU T.871: full range, in units of 2^-16.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-__attribute__((target_clones("avx2", "default")))
-#endif
+DTRAIN_WITH_AVX2
 void ToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int pixels, uint8_t* rgb) {
   constexpr int kHalf = 1 << 15;
   for (int i = 0; i < pixels; ++i) {

@@ -1,17 +1,13 @@
 """The loader's crops against Pillow's, and augmentation operator by operator against torchvision's."""
 
 import json
-import math
-import os
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torchvision.transforms.v2.functional as functional
 from PIL import Image
 from safetensors.numpy import load_file
-from torchvision.transforms import AutoAugment
 from torchvision.transforms.autoaugment import _apply_op
 from torchvision.transforms.functional import InterpolationMode, adjust_hue, gaussian_blur
 
