@@ -4,10 +4,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -17,6 +17,7 @@
 #include <thread>
 #include <utility>
 
+#include "data/cores.h"
 #include "data/error.h"
 #include "data/random.h"
 
@@ -25,6 +26,10 @@ namespace {
 
 constexpr int64_t kMostSamplesPerChunk = 16;
 constexpr int kReplacementTries = 16;
+
+// Reads in flight: few while they are answered at once, one more with each read that had to wait.
+constexpr int64_t kFirstReaders = 8;
+constexpr std::chrono::milliseconds kSlowRead{1};
 
 at::ScalarType TypeOf(ElementType type) {
   switch (type) {
@@ -85,13 +90,6 @@ void Compact(Job& job) {
 
 }  // namespace
 
-int64_t AvailableCores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  if (sched_getaffinity(0, sizeof cores, &cores) == 0) return std::max(1, CPU_COUNT(&cores));
-  return std::max(1U, std::thread::hardware_concurrency());
-}
-
 class Loader::Pipeline {
  public:
   Pipeline(const RecordSource& source, const SampleDecoder& decoder, BatchProvider batches, LoaderOptions options,
@@ -104,6 +102,8 @@ class Loader::Pipeline {
         quarantine_(quarantine) {
     if (options_.decode_threads <= 0) options_.decode_threads = AvailableCores();
     options_.read_threads = std::max<int64_t>(1, options_.read_threads);
+    allowed_readers_ = std::min(kFirstReaders, options_.read_threads);
+    next_number_ = options_.first_batch;
     options_.prefetch_batches = std::max<int64_t>(1, options_.prefetch_batches);
     for (const Field& field : fields_) {
       int64_t bytes = static_cast<int64_t>(c10::elementSize(TypeOf(field.type)));
@@ -117,6 +117,7 @@ class Loader::Pipeline {
 
   std::optional<Batch> Next() {
     std::unique_lock lock(mutex_);
+    if (!failure_ && !jobs_.empty() && !jobs_.front()->done) ++(undecoded_.empty() ? waits_for_storage_ : other_waits_);
     batch_done_.wait(lock, [this] { return failure_ || (jobs_.empty() ? provider_ended_ : jobs_.front()->done); });
     if (failure_) std::rethrow_exception(failure_);
     if (jobs_.empty()) return std::nullopt;
@@ -130,6 +131,11 @@ class Loader::Pipeline {
     work_to_read_.notify_one();
     Compact(*job);
     return std::move(job->batch);
+  }
+
+  bool waits_for_storage() {
+    const std::lock_guard lock(mutex_);
+    return waits_for_storage_ > other_waits_;
   }
 
  private:
@@ -175,13 +181,20 @@ class Loader::Pipeline {
 
   void ReadLoop() {
     while (std::optional<Chunk> chunk = NextUnread()) {
+      const auto start = std::chrono::steady_clock::now();
       for (int64_t row = chunk->begin; row < chunk->end && !stopping_; ++row) {
         Encoded encoded = ReadOne(chunk->job->samples[static_cast<size_t>(row)].index, *chunk->job);
         chunk->bytes += static_cast<int64_t>(encoded.bytes.size());
         chunk->encoded.push_back(std::move(encoded));
       }
+      const bool slow = std::chrono::steady_clock::now() - start > kSlowRead * (chunk->end - chunk->begin);
       {
         const std::lock_guard lock(mutex_);
+        --readers_;
+        if (slow && allowed_readers_ < options_.read_threads) {
+          ++allowed_readers_;
+          work_to_read_.notify_one();
+        }
         bytes_in_flight_ += chunk->bytes;
         undecoded_.push_back(std::move(*chunk));
       }
@@ -205,13 +218,14 @@ class Loader::Pipeline {
     std::unique_lock lock(mutex_);
     while (true) {
       if (stopping_) return std::nullopt;
-      if (bytes_in_flight_ <= options_.max_bytes_in_flight) {
+      if (bytes_in_flight_ <= options_.max_bytes_in_flight && readers_ < allowed_readers_) {
         for (const std::shared_ptr<Job>& job : jobs_) {
           const auto rows = static_cast<int64_t>(job->samples.size());
           if (job->next_unread >= rows) continue;
           Chunk chunk{.job = job, .begin = job->next_unread, .end = 0, .encoded = {}, .bytes = 0};
           chunk.end = std::min(rows, chunk.begin + ChunkSize(rows));
           job->next_unread = chunk.end;
+          ++readers_;
           return chunk;
         }
         if (provider_ended_) return std::nullopt;
@@ -225,7 +239,7 @@ class Loader::Pipeline {
   }
 
   int64_t ChunkSize(int64_t rows) const {
-    return std::clamp<int64_t>(rows / (2 * std::max(options_.read_threads, options_.decode_threads)), 1,
+    return std::clamp<int64_t>(rows / (2 * std::max(allowed_readers_, options_.decode_threads)), 1,
                                kMostSamplesPerChunk);
   }
 
@@ -323,7 +337,7 @@ class Loader::Pipeline {
     RandomGenerator random(
         {.seed = options_.seed, .epoch = wanted.epoch, .sample = wanted.index, .stream = RandomStream::kReplacement});
     for (int attempt = 0; attempt < kReplacementTries; ++attempt) {
-      const SampleRef other{.index = random.Below(source_.size()), .epoch = wanted.epoch};
+      const SampleRef other{.index = random.Below(source_.size()), .epoch = wanted.epoch, .repeat = wanted.repeat};
       if (Fill(job, row, other, ReadOne(other.index, job))) return;
     }
     throw DataError("no readable sample to replace " + source_.Location(wanted.index) + " with in " +
@@ -376,6 +390,8 @@ class Loader::Pipeline {
   std::deque<Chunk> undecoded_;
   int64_t bytes_in_flight_ = 0;
   int64_t next_number_ = 0;
+  int64_t waits_for_storage_ = 0, other_waits_ = 0;  // of Next()
+  int64_t readers_ = 0, allowed_readers_ = 1;
   int64_t decoders_ready_ = 0;
   bool opening_ = false, provider_ended_ = false;
   std::exception_ptr failure_;  // what Next() has thrown
@@ -390,5 +406,7 @@ Loader::Loader(const RecordSource& source, const SampleDecoder& decoder, BatchPr
 Loader::~Loader() = default;
 
 std::optional<Batch> Loader::Next() { return pipeline_->Next(); }
+
+bool Loader::waits_for_storage() const { return pipeline_->waits_for_storage(); }
 
 }  // namespace dtrain::data

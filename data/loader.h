@@ -23,22 +23,20 @@ enum class BadRecordPolicy {
 };
 
 struct LoaderOptions {
-  int64_t decode_threads = 0;    // 0: the cores this process may use
-  int64_t read_threads = 8;      // reads in flight
+  int64_t decode_threads = 0;    // 0: AvailableCores()
+  int64_t read_threads = 64;     // reads in flight at most; only storage that is slow gets more than 8
   int64_t prefetch_batches = 4;  // batches begun and not yet taken, ≥ 1
   int64_t max_bytes_in_flight = int64_t{1}
                                 << 28;  // encoded bytes read and not yet decoded; overshot by a chunk at most
   bool pin_memory = false;
   BadRecordPolicy bad_records = BadRecordPolicy::kReplace;
-  int64_t seed = 0;  // of replacements
+  int64_t seed = 0;         // of replacements
+  int64_t first_batch = 0;  // number of the first batch
 };
 
-// The samples of batch `number` (from 0), or nullopt after the last one. Called once per number, in order, by one
-// thread at a time (not the caller's).
+// The samples of batch `number` (from first_batch), or nullopt after the last one. Called once per number, in order, by
+// one thread at a time (not the caller's).
 using BatchProvider = std::function<std::optional<std::vector<SampleRef>>(int64_t number)>;
-
-// The decode threads of this rank where nobody said otherwise: the cores this process may run on, at least 1.
-int64_t AvailableCores();
 
 class Loader {
  public:
@@ -54,6 +52,9 @@ class Loader {
   // The next batch in order; nullopt after the last. What a worker threw while making it is thrown here, DataError for
   // data; from then on every call throws it again. One caller at a time.
   std::optional<Batch> Next();
+
+  // Of the calls of Next() that had to wait, whether most found nothing read yet: storage is slower than decoding.
+  bool waits_for_storage() const;
 
  private:
   class Pipeline;

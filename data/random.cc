@@ -1,6 +1,8 @@
 #include "data/random.h"
 
+#include <cmath>
 #include <cstddef>
+#include <numbers>
 #include <numeric>
 #include <utility>
 
@@ -52,6 +54,12 @@ float RandomGenerator::UniformFloat() { return static_cast<float>(Next32() >> 8)
 double RandomGenerator::Uniform(double low, double high) {
   const double value = low + (high - low) * (static_cast<double>(Next64() >> 11) * 0x1p-53);
   return value < high ? value : low;  // rounding may reach `high`
+}
+
+double RandomGenerator::Normal() {
+  // Box and Muller; the second of the pair is thrown away, so that every draw takes as many words.
+  const double radius = std::sqrt(-2 * std::log(1 - Uniform(0, 1)));
+  return radius * std::cos(2 * std::numbers::pi * Uniform(0, 1));
 }
 
 int64_t RandomGenerator::Below(int64_t n) {

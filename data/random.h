@@ -18,6 +18,9 @@ enum class RandomStream : uint8_t {
   kAugment = 1,      // crop and flip of one sample
   kReplacement = 2,  // which sample stands in for an unreadable one
   kSynthetic = 3,    // pixels and labels of synthetic data
+  kPolicy = 4,       // operators of RandAugment and its like
+  kPhotometric = 5,  // jitter, lighting, blur, erasing
+  kMix = 6,          // mixup and CutMix: sample is the micro-step, repeat the shard
 };
 
 // What one generator is keyed by. Taken modulo: epoch 2^24, sample 2^48, repeat 2^16.
@@ -38,6 +41,7 @@ class RandomGenerator {
   uint64_t Next64();
   float UniformFloat();                     // [0, 1), 24 bits
   double Uniform(double low, double high);  // [low, high), 53 bits
+  double Normal();                          // mean 0, standard deviation 1
   int64_t Below(int64_t n);                 // [0, n) without bias; n ≥ 1
 
  private:

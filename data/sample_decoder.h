@@ -20,8 +20,9 @@ struct Field {
 
 // One element of a batch, as the sampler chose it.
 struct SampleRef {
-  int64_t index = 0;  // position in the RecordSource
-  int64_t epoch = 0;  // which pass over the data: keys the random draws
+  int64_t index = 0;   // position in the RecordSource
+  int64_t epoch = 0;   // which pass over the data: keys the random draws
+  int64_t repeat = 0;  // which of the copies that repeated augmentation makes of a sample: another draw each
   bool operator==(const SampleRef&) const = default;
 };
 

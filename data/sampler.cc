@@ -11,8 +11,9 @@ namespace dtrain::data {
 
 Shuffle ShuffleFromName(std::string_view name) {
   if (name == "global") return Shuffle::kGlobal;
+  if (name == "shard") return Shuffle::kShard;
   if (name == "none") return Shuffle::kNone;
-  throw std::invalid_argument("shuffle is global or none, not '" + std::string(name) + "'");
+  throw std::invalid_argument("shuffle is global, shard or none, not '" + std::string(name) + "'");
 }
 
 LastBatch LastBatchFromName(std::string_view name) {
@@ -22,10 +23,11 @@ LastBatch LastBatchFromName(std::string_view name) {
 }
 
 TrainSampler::TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle,
-                           LastBatch last_batch)
+                           LastBatch last_batch, int64_t repeats)
     : dataset_size_(dataset_size),
       global_batch_(global_batch),
       seed_(seed),
+      repeats_(repeats),
       shuffle_(shuffle),
       last_batch_(last_batch) {
   if (dataset_size < 1) throw DataError("the training split has no samples");
@@ -50,7 +52,9 @@ std::vector<SampleRef> TrainSampler::GlobalBatch(int64_t step) const {
     const int64_t end = std::min(epoch_length, begin + global_batch_ - static_cast<int64_t>(batch.size()));
     const Order order = EpochOrder(epoch);
     for (int64_t i = begin; i < end; ++i) {
-      batch.push_back({.index = order ? (*order)[static_cast<size_t>(i)] : i, .epoch = epoch});
+      const int64_t place = i / repeats_;
+      batch.push_back(
+          {.index = order ? (*order)[static_cast<size_t>(place)] : place, .epoch = epoch, .repeat = i % repeats_});
     }
     position += end - begin;
   }
@@ -61,7 +65,10 @@ TrainSampler::Order TrainSampler::EpochOrder(int64_t epoch) const {
   if (shuffle_ == Shuffle::kNone) return nullptr;
   const std::lock_guard lock(mutex_);
   Order& order = orders_[epoch];
-  if (!order) order = std::make_shared<const std::vector<int64_t>>(Permutation(dataset_size_, seed_, epoch));
+  if (!order) {
+    const auto make = shuffle_ == Shuffle::kShard ? ShardPermutation : Permutation;
+    order = std::make_shared<const std::vector<int64_t>>(make(dataset_size_, seed_, epoch));
+  }
   Order result = order;
   // Two neighbouring epochs are enough for sequential steps; drop whichever is farther from this one.
   while (orders_.size() > 2) {
@@ -69,6 +76,24 @@ TrainSampler::Order TrainSampler::EpochOrder(int64_t epoch) const {
     orders_.erase(epoch - first->first >= last->first - epoch ? first : last);
   }
   return result;
+}
+
+std::vector<int64_t> ShardPermutation(int64_t n, int64_t seed, int64_t epoch) {
+  constexpr int64_t kChunk = 64, kWindow = 32 * kChunk;
+  const int64_t chunks = (n + kChunk - 1) / kChunk;
+  std::vector<int64_t> order;
+  order.reserve(static_cast<size_t>(n));
+  for (const int64_t chunk : Permutation(chunks, seed, epoch)) {
+    for (int64_t i = chunk * kChunk; i < std::min(n, (chunk + 1) * kChunk); ++i) order.push_back(i);
+  }
+  RandomGenerator random({.seed = seed, .epoch = epoch, .sample = 1, .stream = RandomStream::kPermutation});
+  for (int64_t begin = 0; begin < n; begin += kWindow) {
+    for (int64_t last = std::min(n, begin + kWindow) - 1; last > begin; --last) {
+      const int64_t other = begin + random.Below(last - begin + 1);
+      std::swap(order[static_cast<size_t>(last)], order[static_cast<size_t>(other)]);
+    }
+  }
+  return order;
 }
 
 std::vector<SampleRef> RankShare(const std::vector<SampleRef>& global_batch, int64_t rank, int64_t world,

@@ -15,6 +15,7 @@ namespace dtrain::data {
 
 enum class Shuffle {
   kGlobal,  // each epoch is its own permutation of all samples
+  kShard,   // each epoch permutes chunks of neighbouring samples, and the samples of some chunks among each other
   kNone,    // file order
 };
 enum class LastBatch {
@@ -23,14 +24,17 @@ enum class LastBatch {
 };
 
 // The values of --shuffle and --last_batch. Throw std::invalid_argument on any other word.
-Shuffle ShuffleFromName(std::string_view name);      // global | none
+Shuffle ShuffleFromName(std::string_view name);      // global | shard | none
 LastBatch LastBatchFromName(std::string_view name);  // stream | drop
 
 // The training order. Safe to call from many threads.
 class TrainSampler {
  public:
   // Throws DataError where no batch can be made: an empty data set, or kDrop with fewer samples than a global batch.
-  TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle, LastBatch last_batch);
+  // With `repeats` R > 1 each sample of an epoch's order comes R times in a row (repeated augmentation,
+  // arXiv:1901.09335), and an epoch still has dataset_size samples: it ends after a part of its order.
+  TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle, LastBatch last_batch,
+               int64_t repeats = 1);
 
   // The samples of global step `step` (from 0), `global_batch` of them. Sequential calls cost O(global_batch); a jump
   // into another epoch computes its permutation, O(dataset_size).
@@ -40,12 +44,16 @@ class TrainSampler {
   using Order = std::shared_ptr<const std::vector<int64_t>>;  // null: file order
   Order EpochOrder(int64_t epoch) const;
 
-  const int64_t dataset_size_, global_batch_, seed_;
+  const int64_t dataset_size_, global_batch_, seed_, repeats_;
   const Shuffle shuffle_;
   const LastBatch last_batch_;
   mutable std::mutex mutex_;
   mutable std::map<int64_t, Order> orders_;  // of the latest epochs asked for
 };
+
+// An order for storage that reads neighbours faster: chunks of 64 samples (some megabytes of photographs) in random
+// order, and the samples of each 32 successive chunks shuffled.
+std::vector<int64_t> ShardPermutation(int64_t n, int64_t seed, int64_t epoch);
 
 // The contiguous part of a global batch that `rank` of `world` takes in micro-step `micro_step` of `accumulation`: rank
 // r owns [r·G/world, (r+1)·G/world), its micro-steps cut that the same way. All parts together are the batch, each

@@ -7,6 +7,7 @@
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
 #include "trainer/distributed/cuda_plugin.h"
+#include "trainer/distributed/device.h"
 #include "trainer/failure.h"
 #include "trainer/launch/node_launcher.h"
 #include "trainer/loop/run.h"
@@ -38,6 +39,7 @@ int Main(int argc, char** argv, loop::RunContext& context) {
     context.launch = forked.launch;
     context.listen_fd = forked.listen_fd;
   }
+  if (context.config.data.workers == 0) context.config.data.workers = distributed::ShareOfCores(context.launch);
   RunMode(context);
   return 0;
 }

@@ -36,15 +36,19 @@ Codec CodecOf(Bytes bytes) {
 
 ImageSize CheckedSize(const Codec& codec, Bytes bytes) {
   const ImageSize size = codec.size(bytes);
+  RequireSaneSize(size);
+  return size;
+}
+
+}  // namespace
+
+void RequireSaneSize(ImageSize size) {
   const std::string text = std::to_string(size.width) + "×" + std::to_string(size.height);
   if (size.width < 1 || size.height < 1) throw DataError("an image of " + text + " pixels");
   if (size.width > kLongestSide || size.height > kLongestSide || int64_t{size.width} * size.height > kMostPixels) {
     throw DataError("an image of " + text + " pixels is too large (at most 178,956,970 pixels, 65,500 a side)");
   }
-  return size;
 }
-
-}  // namespace
 
 ImageSize ReadImageSize(std::span<const uint8_t> bytes) { return CheckedSize(CodecOf(bytes), bytes); }
 

@@ -17,6 +17,9 @@ namespace dtrain::data {
 // All throw DataError with the reason: empty, truncated, an unknown or unsupported format (GIF, 12-bit JPEG, …), too
 // large. None of them reads beyond `bytes` or aborts, whatever the bytes are.
 
+// Throws for a size that is empty or too large.
+void RequireSaneSize(ImageSize size);
+
 // From the header alone.
 ImageSize ReadImageSize(std::span<const uint8_t> bytes);
 

@@ -5,10 +5,13 @@
 #include <cstring>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "data/error.h"
-#include "data/image/crop.h"
+#include "data/image/augment_policy.h"
+#include "data/image/baseline_header.h"
 #include "data/image/decode.h"
+#include "data/image/jpeg_crop.h"
 #include "data/random.h"
 
 namespace dtrain::data {
@@ -41,9 +44,16 @@ cv::Mat RawImage(std::span<const uint8_t> bytes, const RawRows& rows) {
 }  // namespace
 
 Augment AugmentFromName(std::string_view name) {
-  if (name == "none") return Augment::kNone;
-  if (name == "basic") return Augment::kBasic;
-  throw std::invalid_argument("augment is none or basic, not '" + std::string(name) + "'");
+  constexpr std::pair<std::string_view, Augment> kNames[] = {{"none", Augment::kNone},
+                                                             {"basic", Augment::kBasic},
+                                                             {"randaugment", Augment::kRandAugment},
+                                                             {"trivialaugment", Augment::kTrivialAugment},
+                                                             {"autoaugment", Augment::kAutoAugment}};
+  for (const auto& [known, augment] : kNames) {
+    if (name == known) return augment;
+  }
+  throw std::invalid_argument("augment is none, basic, randaugment, trivialaugment or autoaugment, not '" +
+                              std::string(name) + "'");
 }
 
 ImageDecoder::ImageDecoder(const ImageDecoderOptions& options) : options_(options) {
@@ -60,27 +70,53 @@ ImageDecoder::ImageDecoder(const ImageDecoderOptions& options, const RawRows& ro
 }
 
 std::vector<Field> ImageDecoder::fields() const {
-  return {{.name = "images", .type = ElementType::kUInt8, .row_shape = {options_.image_size, options_.image_size, 3}}};
+  return {{.name = "images", .type = ElementType::kUInt8, .row_shape = {options_.image_size, options_.image_size, 3}},
+          {.name = "crop", .type = ElementType::kInt32, .row_shape = {4}},
+          {.name = "flip", .type = ElementType::kUInt8, .row_shape = {}}};
 }
 
 void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
                           std::span<const std::span<std::byte>> rows) const {
-  auto* row = reinterpret_cast<uint8_t*>(rows[0].data());
-  if (options_.augment == Augment::kBasic) {
-    DecodeRandomCrop(bytes, sample, row);
-  } else {
-    DecodeCentre(bytes, row);
-  }
+  auto* pixels = reinterpret_cast<uint8_t*>(rows[0].data());
+  const bool augmented = options_.augment != Augment::kNone;
+  const Geometry geometry = augmented ? DecodeRandomCrop(bytes, sample, pixels) : DecodeCentre(bytes, pixels);
+  if (augmented) ChangePixels(sample, pixels);
+  const int32_t crop[] = {geometry.crop.x, geometry.crop.y, geometry.crop.width, geometry.crop.height};
+  std::memcpy(rows[1].data(), crop, sizeof crop);
+  rows[2][0] = static_cast<std::byte>(geometry.flip);
 }
 
-void ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const {
+void ImageDecoder::ChangePixels(const SampleRef& sample, uint8_t* row) const {
+  const PixelView image{row, static_cast<int>(options_.image_size), static_cast<int>(options_.image_size)};
+  RandomGenerator policy(KeyOf(sample, RandomStream::kPolicy));
+  if (options_.augment == Augment::kRandAugment) RandAugment(image, policy);
+  if (options_.augment == Augment::kTrivialAugment) TrivialAugment(image, policy);
+  if (options_.augment == Augment::kAutoAugment) AutoAugment(image, policy);
+  RandomGenerator photometric(KeyOf(sample, RandomStream::kPhotometric));
+  ApplyPhotometric(image, options_.photometric, photometric);
+}
+
+RandomKey ImageDecoder::KeyOf(const SampleRef& sample, RandomStream stream) const {
+  return {
+      .seed = options_.seed, .epoch = sample.epoch, .sample = sample.index, .repeat = sample.repeat, .stream = stream};
+}
+
+ImageDecoder::Geometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample,
+                                                      uint8_t* row) const {
   const auto side = static_cast<int>(options_.image_size);
-  const ImageSize size = raw_rows_ ? ImageSize{static_cast<int>(raw_rows_->width), static_cast<int>(raw_rows_->height)}
-                                   : ReadImageSize(bytes);
-  RandomGenerator random(
-      {.seed = options_.seed, .epoch = sample.epoch, .sample = sample.index, .stream = RandomStream::kAugment});
+  const std::optional<BaselineHeader> baseline = raw_rows_ ? std::nullopt : ReadBaselineHeader(bytes);
+  ImageSize size;
+  if (raw_rows_) {
+    size = {static_cast<int>(raw_rows_->width), static_cast<int>(raw_rows_->height)};
+  } else if (baseline) {
+    RequireSaneSize(size = baseline->size);
+  } else {
+    size = ReadImageSize(bytes);
+  }
+  RandomGenerator random(KeyOf(sample, RandomStream::kAugment));
   const CropBox box = RandomResizedCrop(size, random);
   const bool flip = RandomFlip(random);
+  if (baseline && CropBaselineJpeg(*baseline, box, flip, options_.interpolation, side, row)) return {box, flip};
 
   const cv::Mat region = raw_rows_ ? RawImage(bytes, *raw_rows_)(cv::Rect(box.x, box.y, box.width, box.height))
                                    : DecodeRegion(bytes, box, {side, side});
@@ -88,9 +124,10 @@ void ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, const Sample
   for (int y = 0; y < side; ++y) {
     (flip ? MirrorPixels : CopyPixels)(resized.ptr<uint8_t>(y), side, row + ptrdiff_t{3} * side * y);
   }
+  return {box, flip};
 }
 
-void ImageDecoder::DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const {
+ImageDecoder::Geometry ImageDecoder::DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const {
   // Always a full decode: evaluation reproduces published figures.
   const cv::Mat image = raw_rows_ ? RawImage(bytes, *raw_rows_) : DecodeImage(bytes);
   const auto side = static_cast<int>(options_.image_size);
@@ -107,6 +144,11 @@ void ImageDecoder::DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) co
     CopyPixels(resized.ptr<uint8_t>(y) + 3 * left, right - left,
                row + 3 * (ptrdiff_t{side} * (y - box.y) + (left - box.x)));
   }
+  const double scale_x = static_cast<double>(image.cols) / size.width;
+  const double scale_y = static_cast<double>(image.rows) / size.height;
+  const auto in_source = [](int pixels, double scale) { return static_cast<int>(std::lround(pixels * scale)); };
+  return {{in_source(box.x, scale_x), in_source(box.y, scale_y), in_source(side, scale_x), in_source(side, scale_y)},
+          false};
 }
 
 }  // namespace dtrain::data

@@ -9,28 +9,35 @@
 #include <vector>
 
 #include "data/formats/raw_rows.h"
+#include "data/image/crop.h"
+#include "data/image/photometric.h"
 #include "data/image/resize.h"
 #include "data/sample_decoder.h"
 
 namespace dtrain::data {
 
 enum class Augment {
-  kNone,   // short side to eval_resize, centre crop of image_size: as in evaluation
-  kBasic,  // torchvision's RandomResizedCrop(image_size) and RandomHorizontalFlip
+  kNone,         // short side to eval_resize, centre crop of image_size: as in evaluation
+  kBasic,        // torchvision's RandomResizedCrop(image_size) and RandomHorizontalFlip
+  kRandAugment,  // kBasic and then what augment_policy.h says
+  kTrivialAugment,
+  kAutoAugment,
 };
 
 // The values of --augment (auto is the trainer's to resolve). Throws std::invalid_argument on any other word.
-Augment AugmentFromName(std::string_view name);  // none | basic
+Augment AugmentFromName(std::string_view name);  // none | basic | randaugment | trivialaugment | autoaugment
 
 struct ImageDecoderOptions {
   int64_t image_size = 224;  // S, pixels
   int64_t eval_resize = 0;   // short side, pixels; 0: image_size / 0.875, rounded
   Interpolation interpolation = Interpolation::kBilinear;
   Augment augment = Augment::kNone;
+  PhotometricOptions photometric = {};  // not with kNone
   int64_t seed = 0;
 };
 
-// Field `images`: uint8 S×S×3, RGB.
+// Fields: `images` uint8 S×S×3, RGB; `crop` int32 4: x, y, width, height in source pixels; `flip` uint8: mirrored or
+// not.
 class ImageDecoder : public SampleDecoder {
  public:
   // Records are image files (JPEG, PNG, BMP, PNM, TIFF, WebP: recognised by content).
@@ -43,8 +50,15 @@ class ImageDecoder : public SampleDecoder {
               std::span<const std::span<std::byte>> rows) const override;
 
  private:
-  void DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const;
-  void DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const;
+  // What became of the image: which part of it was used (source pixels), and whether it was mirrored.
+  struct Geometry {
+    CropBox crop;
+    bool flip = false;
+  };
+  Geometry DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const;
+  RandomKey KeyOf(const SampleRef& sample, RandomStream stream) const;
+  void ChangePixels(const SampleRef& sample, uint8_t* row) const;
+  Geometry DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const;
 
   ImageDecoderOptions options_;
   std::optional<RawRows> raw_rows_;

@@ -5,16 +5,8 @@
 #include <ATen/ops/from_blob.h>
 
 #include <cstring>
-#include <stdexcept>
-#include <string>
 
 namespace dtrain::data {
-
-Interpolation InterpolationFromName(std::string_view name) {
-  if (name == "bilinear") return Interpolation::kBilinear;
-  if (name == "bicubic") return Interpolation::kBicubic;
-  throw std::invalid_argument("interpolation is bilinear or bicubic, not '" + std::string(name) + "'");
-}
 
 cv::Mat Resize(const cv::Mat& image, int width, int height, Interpolation interpolation) {
   if (image.cols == width && image.rows == height) return image.clone();

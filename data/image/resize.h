@@ -3,14 +3,10 @@
 #pragma once
 
 #include <opencv2/core/mat.hpp>
-#include <string_view>
+
+#include "data/image/interpolation.h"
 
 namespace dtrain::data {
-
-enum class Interpolation { kBilinear, kBicubic };
-
-// The values of --interpolation. Throws std::invalid_argument on any other word.
-Interpolation InterpolationFromName(std::string_view name);  // bilinear | bicubic
 
 // Resizes `image` (CV_8UC3, rows may be strided) to width × height. Returns a continuous image that owns its pixels.
 cv::Mat Resize(const cv::Mat& image, int width, int height, Interpolation interpolation);

@@ -3,6 +3,7 @@
 //
 //   decode_dump full OUTPUT FILE                        the whole image
 //   decode_dump crop X Y WIDTH HEIGHT SIZE OUTPUT FILE  a region resized to SIZE, as in training
+//   decode_dump op NAME MAGNITUDE OUTPUT FILE           the whole image after an augmentation
 //   decode_dump centre SIZE RESIZE bilinear|bicubic OUTPUT FILE…    as in evaluation
 #include <cstdio>
 #include <exception>
@@ -11,8 +12,10 @@
 #include <vector>
 
 #include "data/formats/random_access_file.h"
+#include "data/image/augment_policy.h"
 #include "data/image/decode.h"
 #include "data/image/image_decoder.h"
+#include "data/image/photometric.h"
 
 namespace {
 
@@ -49,7 +52,11 @@ void DumpCentres(const std::vector<std::string>& arguments) {
   std::vector<uint8_t> pixels;
   for (size_t i = 4; i < arguments.size(); ++i) {
     std::vector<uint8_t> row(static_cast<size_t>(3 * size * size));
-    const std::span<std::byte> rows[] = {std::as_writable_bytes(std::span(row))};
+    int32_t crop[4];
+    uint8_t flip = 0;
+    const std::span<std::byte> rows[] = {std::as_writable_bytes(std::span(row)),
+                                         std::as_writable_bytes(std::span(crop)),
+                                         std::as_writable_bytes(std::span(&flip, 1))};
     decoder.Decode(dtrain::data::ReadWholeFile(arguments[i]), {}, rows);
     pixels.insert(pixels.end(), row.begin(), row.end());
   }
@@ -65,6 +72,25 @@ void DumpCrop(const std::vector<std::string>& arguments) {
   WriteImage(arguments.at(5), dtrain::data::Resize(region, size, size, Interpolation::kBilinear));
 }
 
+// The operators of augment_policy.h by name, and Hue, Blur (magnitude: sigma, kernel of 23) and Lighting (first
+// component).
+void DumpOperator(const std::vector<std::string>& arguments) {
+  const std::string& name = arguments.at(0);
+  const double magnitude = std::stod(arguments.at(1));
+  const cv::Mat image = dtrain::data::DecodeImage(dtrain::data::ReadWholeFile(arguments.at(3)));
+  const dtrain::data::PixelView view{image.data, image.cols, image.rows};
+  if (name == "Hue") {
+    dtrain::data::AdjustHue(view, magnitude);
+  } else if (name == "Blur") {
+    dtrain::data::GaussianBlur(view, 23, magnitude);
+  } else if (name == "Lighting") {
+    dtrain::data::AddLighting(view, {magnitude, 0, 0});
+  } else {
+    dtrain::data::ApplyOperator(view, dtrain::data::OperatorFromName(name), magnitude);
+  }
+  WriteImage(arguments.at(2), image);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -77,8 +103,10 @@ int main(int argc, char** argv) {
       DumpCrop(arguments);
     } else if (kind == "centre") {
       DumpCentres(arguments);
+    } else if (kind == "op") {
+      DumpOperator(arguments);
     } else {
-      std::fprintf(stderr, "decode_dump full|crop|centre …: see the head of decode_dump.cc\n");
+      std::fprintf(stderr, "decode_dump full|crop|op|centre …: see the head of decode_dump.cc\n");
       return 2;
     }
   } catch (const std::exception& error) {

@@ -286,6 +286,45 @@ TEST(Loader, AbandonedMidReadItWaitsForThatReadAlone) {
   SUCCEED();
 }
 
+// A file system that takes its time over each read but serves many at once, as a network's does.
+class SlowSource : public NumberedSource {
+ public:
+  using NumberedSource::NumberedSource;
+  std::vector<uint8_t> Read(int64_t index) const override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what is simulated, not a way to wait for something
+    return NumberedSource::Read(index);
+  }
+};
+
+TEST(Loader, SlowReadsAreOverlapped) {
+  const SlowSource source(4000);
+  const NumberDecoder decoder;
+  const auto begin = std::chrono::steady_clock::now();
+  Loader loader(source, decoder, Training(4000, 64, 40), {.decode_threads = 1}, nullptr);
+  EXPECT_EQ(AllIndices(loader).size(), 2560U);
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+  std::printf("%.0f reads/s\n", 2560 / seconds.count());
+  EXPECT_LT(seconds.count(), 2560 / 1000.0);  // eight at a time would take 6.4 s
+  EXPECT_TRUE(loader.waits_for_storage());
+}
+
+TEST(Loader, BatchesAreNumberedFromTheFirst) {
+  const NumberedSource source(10);
+  const NumberDecoder decoder;
+  Loader loader(
+      source, decoder,
+      [](int64_t number) {
+        return number < 9 ? std::optional(std::vector<SampleRef>{{.index = number}}) : std::nullopt;
+      },
+      {.first_batch = 7}, nullptr);
+  for (const int64_t number : {7, 8}) {
+    const auto batch = loader.Next();
+    EXPECT_EQ(batch->number, number);
+    EXPECT_EQ(Values((*batch)["index"])[0], number);
+  }
+  EXPECT_FALSE(loader.Next());
+}
+
 TEST(Loader, LeavesTheCallersThreadCountAlone) {
   const NumberedSource source(10);
   const NumberDecoder decoder;

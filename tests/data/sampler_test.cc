@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <set>
 #include <stdexcept>
 
 #include "data/error.h"
@@ -62,6 +65,30 @@ TEST(TrainSampler, AnyStepCanBeAskedForDirectly) {
   }
 }
 
+TEST(TrainSampler, RepeatsFollowEachOtherInAnEpochOfTheSameLength) {
+  const TrainSampler sampler(4, 4, 0, Shuffle::kNone, LastBatch::kStream, 3);
+  EXPECT_THAT(sampler.GlobalBatch(0),
+              ElementsAre(SampleRef{0, 0, 0}, SampleRef{0, 0, 1}, SampleRef{0, 0, 2}, SampleRef{1, 0, 0}));
+  EXPECT_THAT(sampler.GlobalBatch(1)[0], (SampleRef{0, 1, 0}));
+}
+
+TEST(ShardPermutation, IsOneOfNeighboursThatDependsOnSeedAndEpoch) {
+  for (const int64_t n : {1, 64, 65, 5000, 10000}) {
+    std::vector<int64_t> order = ShardPermutation(n, 3, 1);
+    EXPECT_EQ(order, ShardPermutation(n, 3, 1));
+    std::sort(order.begin(), order.end());
+    for (int64_t i = 0; i < n; ++i) ASSERT_EQ(order[static_cast<size_t>(i)], i);
+  }
+  const std::vector<int64_t> order = ShardPermutation(100'000, 3, 1);
+  EXPECT_NE(order, ShardPermutation(100'000, 3, 2));
+  EXPECT_NE(order, ShardPermutation(100'000, 4, 1));
+  // The first 2,048 samples come from 32 chunks of 64, not one from each of hundreds.
+  std::set<int64_t> chunks;
+  for (size_t i = 0; i < 2048; ++i) chunks.insert(order[i] / 64);
+  EXPECT_LE(chunks.size(), 33U);
+  EXPECT_GT(std::abs(order[0] - order[1]), 0);
+}
+
 TEST(TrainSampler, RefusesWhatHasNoBatch) {
   EXPECT_THROW(TrainSampler(0, 4, 0, Shuffle::kNone, LastBatch::kStream), DataError);
   EXPECT_THROW(TrainSampler(3, 4, 0, Shuffle::kNone, LastBatch::kDrop), DataError);
@@ -71,7 +98,8 @@ TEST(TrainSampler, RefusesWhatHasNoBatch) {
 TEST(SamplerNames, AreTheFlagValues) {
   EXPECT_EQ(ShuffleFromName("none"), Shuffle::kNone);
   EXPECT_EQ(LastBatchFromName("drop"), LastBatch::kDrop);
-  EXPECT_THROW(ShuffleFromName("shard"), std::invalid_argument);
+  EXPECT_EQ(ShuffleFromName("shard"), Shuffle::kShard);
+  EXPECT_THROW(ShuffleFromName("shards"), std::invalid_argument);
   EXPECT_THROW(LastBatchFromName(""), std::invalid_argument);
 }
 

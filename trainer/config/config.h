@@ -17,7 +17,7 @@ struct DataConfig {
   std::string val_split = "val";
   int64_t workers = 0;  // decode threads of this rank; 0: the cores it may use
   int64_t prefetch_batches = 4;
-  std::string shuffle = "global";     // global | none
+  std::string shuffle = "global";     // global | shard | none
   std::string last_batch = "stream";  // stream | drop
   double max_bad_records = 1e-4;      // fraction of the records
   bool strict = false;
@@ -32,7 +32,14 @@ struct ImageConfig {
   std::string interpolation = "bilinear";  // bilinear | bicubic
   std::vector<double> mean = {0.485, 0.456, 0.406};
   std::vector<double> std = {0.229, 0.224, 0.225};
-  std::string augment = "auto";  // auto | none | basic; auto: basic for image files, none for tensors
+  // auto | none | basic | randaugment | trivialaugment | autoaugment; auto: basic for image files, none for tensors
+  std::string augment = "auto";
+  int64_t repeated_augmentation = 1;       // copies of each sample
+  std::vector<double> color_jitter = {0};  // one number, or brightness, contrast, saturation and hue
+  double pca_lighting = 0;                 // standard deviation
+  double blur = 0;                         // probability
+  double random_erasing = 0;               // probability
+  double mixup = 0, cutmix = 0;            // alpha; 0: off
 };
 
 struct ModelConfig {

@@ -128,8 +128,8 @@ DTRAIN_FLAG(int64, workers, data.workers, Between(0, 1024), "threads",
             "Decode threads of each rank; 0: as many as cores it may use.")
 DTRAIN_FLAG(int64, prefetch_batches, data.prefetch_batches, Between(1, 1024), "batches",
             "Batches kept ready ahead of the step.")
-DTRAIN_FLAG(string, shuffle, data.shuffle, OneOf("global | none"), "",
-            "Order of the training samples; none: file order.")
+DTRAIN_FLAG(string, shuffle, data.shuffle, OneOf("global | shard | none"), "",
+            "Order of the training samples; shard: neighbours are read together; none: file order.")
 DTRAIN_FLAG(string, last_batch, data.last_batch, OneOf("stream | drop"), "",
             "stream: batches run on across the end of an epoch; drop: each epoch is cut to whole batches.")
 DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fraction of the records",
@@ -149,8 +149,20 @@ DTRAIN_FLAG(string, interpolation, image.interpolation, OneOf("bilinear | bicubi
             "Resampling filter, antialiased.")
 DTRAIN_FLAG(string, mean, image.mean, Anything(), "", "Red, green, blue: subtracted from images scaled to 0 to 1.")
 DTRAIN_FLAG(string, std, image.std, MoreThan(0), "", "Red, green, blue: what images are divided by then.")
-DTRAIN_FLAG(string, augment, image.augment, OneOf("auto | none | basic"), "",
-            "basic: random crop and flip; auto: basic for image files, none for tensors.")
+DTRAIN_FLAG(string, augment, image.augment, OneOf("auto | none | basic | randaugment | trivialaugment | autoaugment"), "",
+            "basic: random crop and flip, which the last three go on from; auto: basic for image files, none for tensors.")
+DTRAIN_FLAG(int64, repeated_augmentation, image.repeated_augmentation, Between(1, 64), "copies",
+            "How often a sample comes in a row, augmented differently; an epoch stays as long.")
+DTRAIN_FLAG(string, color_jitter, image.color_jitter, AtLeast(0), "",
+            "Strength for brightness, contrast and saturation, or three numbers, or four with hue (up to 0.5).")
+DTRAIN_FLAG(double, pca_lighting, image.pca_lighting, AtLeast(0), "standard deviation",
+            "AlexNet's lighting noise; 0.1 is usual.")
+DTRAIN_FLAG(double, blur, image.blur, Between(0, 1), "probability", "Gaussian blur, sigma 0.1 to 2.")
+DTRAIN_FLAG(double, random_erasing, image.random_erasing, Between(0, 1), "probability",
+            "A rectangle of 2 to 33 % of the image becomes the mean colour.")
+DTRAIN_FLAG(double, mixup, image.mixup, AtLeast(0), "alpha", "Blend each image with another; 0: off.")
+DTRAIN_FLAG(double, cutmix, image.cutmix, AtLeast(0), "alpha",
+            "Paste a part of another image; with --mixup each batch draws one of them; 0: off.")
 
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Architecture.")
 DTRAIN_FLAG(int64, num_classes, model.num_classes, Between(0, 10'000'000), "classes",

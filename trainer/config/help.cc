@@ -32,17 +32,13 @@ std::string Title(const std::string& section) {
 }
 
 // `left` in its column, `text` wrapped beside it (below it where `left` is too long), `details` broken only where they
-// do not fit a line.
+// do not fit on a line.
 std::string Entry(const std::string& left, const std::string& text, const std::string& details = "") {
+  const bool long_details = details.size() > kColumns - kTextColumn;
   std::vector<std::string> words;
-  std::istringstream stream(text);
+  std::istringstream stream(long_details ? text + " " + details : text);
   for (std::string word; stream >> word;) words.push_back(word);
-  if (details.size() <= kColumns - kTextColumn) {
-    if (!details.empty()) words.push_back(details);
-  } else {
-    std::istringstream parts(details);
-    for (std::string part; parts >> part;) words.push_back(part);
-  }
+  if (!details.empty() && !long_details) words.push_back(details);
 
   std::string lines;
   std::string line = "  " + left;

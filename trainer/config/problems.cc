@@ -57,6 +57,18 @@ void CheckImage(const ImageConfig& image, List& problems) {
     const std::string value = numbers->empty() ? "\"\"" : ToText(*numbers);
     problems.push_back({flag, value, "three numbers with commas between them", "one each for red, green and blue"});
   }
+  const std::vector<double>& jitter = image.color_jitter;
+  if ((jitter.size() != 1 && jitter.size() != 3 && jitter.size() != 4) || (jitter.size() == 4 && jitter[3] > 0.5)) {
+    problems.push_back({"color_jitter", ToText(jitter), "one, three or four numbers, the fourth 0.5 or less",
+                        "brightness, contrast, saturation and hue"});
+  }
+  const bool pixels_change = jitter != std::vector<double>(jitter.size(), 0) || image.pca_lighting > 0 ||
+                             image.blur > 0 || image.random_erasing > 0;
+  if (image.augment == "none" && pixels_change) {
+    problems.push_back({"augment", "none",
+                        "basic or more with --color_jitter, --pca_lighting, --blur, --random_erasing",
+                        "these are applied to randomly cropped images"});
+  }
   if (image.eval_resize > 0 && image.eval_resize < image.size) {
     problems.push_back({"eval_resize", std::to_string(image.eval_resize),
                         "--image_size (" + std::to_string(image.size) + ") or more, or 0",

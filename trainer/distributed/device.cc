@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "data/loader.h"
+#include "data/cores.h"
 #include "trainer/distributed/cuda_plugin.h"
 #include "trainer/errors.h"
 
@@ -30,9 +30,13 @@ std::string Describe(at::Device device) {
   return device.str() + " (" + std::to_string(at::get_num_threads()) + " threads)";
 }
 
+int64_t ShareOfCores(const launch::Launch& launch) {
+  return std::max<int64_t>(1, data::AvailableCores() / std::max(1, launch.local_world_size));
+}
+
 void UseShareOfCores(const launch::Launch& launch) {
   if (launch.launcher != "torchrun" && std::getenv("OMP_NUM_THREADS") != nullptr) return;
-  at::set_num_threads(static_cast<int>(std::max<int64_t>(1, data::AvailableCores() / launch.local_world_size)));
+  at::set_num_threads(static_cast<int>(ShareOfCores(launch)));
 }
 
 }  // namespace dtrain::distributed

@@ -2,6 +2,7 @@
 #include "trainer/loop/data_sets.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <vector>
 
@@ -20,11 +21,24 @@ constexpr int64_t kImageNetClasses = 1000;
 
 enum class Role { kTrain, kVal };
 
+data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
+  data::PhotometricOptions options{
+      .pca_lighting = image.pca_lighting, .blur = image.blur, .random_erasing = image.random_erasing};
+  const std::vector<double>& jitter = image.color_jitter;
+  for (size_t i = 0; i < 3; ++i) options.color_jitter[i] = jitter[jitter.size() == 1 ? 0 : i];
+  if (jitter.size() == 4) options.color_jitter[3] = jitter[3];
+  for (size_t c = 0; c < 3; ++c) {
+    options.erased[c] = static_cast<uint8_t>(std::lround(255 * std::clamp(image.mean[c], 0.0, 1.0)));
+  }
+  return options;
+}
+
 data::ImageDecoderOptions DecoderOptions(const config::Config& config, data::Augment augment) {
   return {.image_size = config.image.size,
           .eval_resize = config.image.eval_resize,
           .interpolation = data::InterpolationFromName(config.image.interpolation),
           .augment = augment,
+          .photometric = PhotometricOf(config.image),
           .seed = config.batch.seed};
 }
 

@@ -32,6 +32,19 @@ void UseChannelsLast(torch::nn::Module& model) {
   }
 }
 
+// Each image with the one before it in the batch, as torchvision mixes.
+at::Tensor Mixed(const at::Tensor& images, const data::Mix& mix) {
+  const at::Tensor others = images.roll(1, 0);
+  const data::CropBox& box = mix.box;
+  if (box == data::CropBox{}) return images * mix.own_share + others * (1 - mix.own_share);
+  const auto part = [&box](const at::Tensor& all) {
+    return all.slice(2, box.y, box.y + box.height).slice(3, box.x, box.x + box.width);
+  };
+  at::Tensor mixed = images.clone();
+  part(mixed).copy_(part(others));
+  return mixed;
+}
+
 }  // namespace
 
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device) {
@@ -43,25 +56,48 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   return model;
 }
 
-ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device)
+ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device,
+                     int64_t shard)
     : model_(std::move(model)),
       image_(config.image),
       precision_(config.precision.name),
       label_smoothing_(config.optimizer.label_smoothing),
       channels_last_(config.model.channels_last),
-      device_(device) {
+      device_(device),
+      mix_{config.image.mixup, config.image.cutmix},
+      seed_(config.batch.seed),
+      shard_(shard) {
   optim::AllowTf32(precision_ == "tf32");
 }
 
-at::Tensor ImageTask::Logits(const at::Tensor& images) {
-  const at::Tensor prepared = data::PrepareImages(images, image_.mean, image_.std, device_, channels_last_);
+at::Tensor ImageTask::Prepared(const at::Tensor& images) const {
+  return data::PrepareImages(images, image_.mean, image_.std, device_, channels_last_);
+}
+
+at::Tensor ImageTask::Logits(const at::Tensor& images) { return LogitsOfPrepared(Prepared(images)); }
+
+at::Tensor ImageTask::LogitsOfPrepared(const at::Tensor& prepared) {
   optim::AutocastScope autocast(device_.type(), precision_);
   return model_->forward(prepared).to(at::kFloat);
 }
 
 LossSums ImageTask::Loss(const data::Batch& batch) {
   const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
+  if (mix_.enabled()) return MixedLoss(batch, labels);
   return {CrossEntropySum(Logits(batch["images"]), labels, label_smoothing_), static_cast<double>(batch.size())};
+}
+
+// Cross entropy is linear in the target: two sums are the loss of the mixed labels.
+LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels) {
+  const at::Tensor images = Prepared(batch["images"]);
+  data::RandomGenerator random(
+      {.seed = seed_, .sample = batch.number, .repeat = shard_, .stream = data::RandomStream::kMix});
+  const data::Mix mix =
+      data::DrawMix(mix_, {static_cast<int>(images.size(3)), static_cast<int>(images.size(2))}, random);
+  const at::Tensor logits = LogitsOfPrepared(Mixed(images, mix));
+  const at::Tensor own = CrossEntropySum(logits, labels, label_smoothing_);
+  const at::Tensor other = CrossEntropySum(logits, labels.roll(1), label_smoothing_);
+  return {own * mix.own_share + other * (1 - mix.own_share), static_cast<double>(batch.size())};
 }
 
 at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {

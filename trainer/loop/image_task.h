@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "data/mix.h"
 #include "models/image_model.h"
 #include "trainer/config/config.h"
 #include "trainer/loop/task.h"
@@ -16,7 +17,9 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
 
 class ImageTask : public Task {
  public:
-  ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device);
+  // `shard` keys the draws of mixup and CutMix: the rank, when training.
+  ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device,
+            int64_t shard = 0);
 
   torch::nn::Module& module() override { return *model_; }
   LossSums Loss(const data::Batch& batch) override;
@@ -28,12 +31,18 @@ class ImageTask : public Task {
   at::Tensor Logits(const at::Tensor& images);
 
  private:
+  at::Tensor Prepared(const at::Tensor& images) const;
+  at::Tensor LogitsOfPrepared(const at::Tensor& prepared);
+  LossSums MixedLoss(const data::Batch& batch, const at::Tensor& labels);
+
   std::shared_ptr<models::ImageModel> model_;
   config::ImageConfig image_;
   std::string precision_;
   double label_smoothing_;
   bool channels_last_;
   at::Device device_;
+  data::MixOptions mix_;
+  int64_t seed_, shard_;
 };
 
 }  // namespace dtrain::loop

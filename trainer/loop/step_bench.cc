@@ -2,18 +2,16 @@
 #include "trainer/loop/step_bench.h"
 
 #include <ATen/ATen.h>
-#include <sys/utsname.h>
-#include <torch/version.h>
 
 #include <chrono>
-#include <fstream>
 
-#include "data/loader.h"
+#include "data/batch.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/distributed/communicator.h"
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/device.h"
 #include "trainer/loop/image_task.h"
+#include "trainer/loop/machine.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/training_state.h"
 
@@ -31,16 +29,6 @@ data::Batch RandomBatch(const config::Config& config, int64_t batch_size, int64_
   batch.tensors["labels"] = at::randint(num_classes, {batch_size}, at::TensorOptions(at::kLong)).to(device);
   batch.tensors["index"] = at::arange(batch_size);
   return batch;
-}
-
-std::string CpuName() {
-  std::ifstream info("/proc/cpuinfo");
-  for (std::string line; std::getline(info, line);) {
-    if (line.rfind("model name", 0) == 0) return line.substr(line.find(':') + 2);
-  }
-  utsname system{};
-  uname(&system);
-  return system.machine;
 }
 
 }  // namespace
@@ -75,21 +63,19 @@ nlohmann::ordered_json BenchStep(const config::Config& config, const StepBenchOp
   const auto images = static_cast<double>(batch_size);
   const double flops =
       kFlopsPerMultiplyAdd * static_cast<double>(model->Cost(config.image.size).multiply_adds) * images;
-  return {{"model", config.model.name},
-          {"image_size", config.image.size},
-          {"batch_size", batch_size},
-          {"precision", config.precision.name},
-          {"channels_last", config.model.channels_last},
-          {"steps", options.steps},
-          {"images_per_second", images / seconds},
-          {"step_milliseconds", seconds * 1000},
-          {"achieved_tflops", flops / seconds / 1e12},
-          {"loss", last_loss},
-          {"device", device.str()},
-          {"threads", at::get_num_threads()},
-          {"cpu", CpuName()},
-          {"cores", data::AvailableCores()},
-          {"torch", TORCH_VERSION}};
+  nlohmann::ordered_json result = {{"model", config.model.name},
+                                   {"image_size", config.image.size},
+                                   {"batch_size", batch_size},
+                                   {"precision", config.precision.name},
+                                   {"channels_last", config.model.channels_last},
+                                   {"steps", options.steps},
+                                   {"images_per_second", images / seconds},
+                                   {"step_milliseconds", seconds * 1000},
+                                   {"achieved_tflops", flops / seconds / 1e12},
+                                   {"loss", last_loss},
+                                   {"device", device.str()}};
+  result.update(DescribeMachine());
+  return result;
 }
 
 }  // namespace dtrain::loop

@@ -110,7 +110,7 @@ void Train(const RunContext& context) {
     ApplyInitialWeights(ReadInitialWeights(config.model), config.model, *model);
   }
 
-  ImageTask task(model, config, session.device);
+  ImageTask task(model, config, session.device, context.launch.rank);
   Reporter reporter(config.report, context.launch.rank, plan.total_steps,
                     is_first ? std::optional(files) : std::nullopt);
   reporter.Start(MakeBanner(context, plan, data, *model, files, session.device));

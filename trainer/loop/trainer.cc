@@ -55,7 +55,8 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
       writer_(writer),
       train_quarantine_(parts.plan.train_samples, QuarantineFor(parts.data.train->name, parts)),
       sampler_(parts.plan.train_samples, parts.plan.batch.global_batch_size, parts.config.batch.seed,
-               data::ShuffleFromName(parts.config.data.shuffle), data::LastBatchFromName(parts.config.data.last_batch)),
+               data::ShuffleFromName(parts.config.data.shuffle), data::LastBatchFromName(parts.config.data.last_batch),
+               parts.config.image.repeated_augmentation),
       update_(MakeParameterUpdate(parts.config, parts.task.module(), parts.device)),
       interval_sums_(at::zeros({kNumIntervalSums}, at::TensorOptions(at::kDouble).device(parts.device))) {}
 
@@ -116,7 +117,8 @@ void Trainer::StartLoader() {
   loader_ = std::make_unique<data::Loader>(*train.source, *train.decoder, TrainBatches(),
                                            data::LoaderOptions{.decode_threads = parts_.config.data.workers,
                                                                .prefetch_batches = parts_.config.data.prefetch_batches,
-                                                               .seed = parts_.config.batch.seed},
+                                                               .seed = parts_.config.batch.seed,
+                                                               .first_batch = FirstBatch()},
                                            &train_quarantine_);
 }
 
@@ -198,6 +200,7 @@ void Trainer::LogStep() {
   point.time = UnixTime();
   if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + update_.L2Term();
   parts_.reporter.Train(point);
+  WarnOfWaiting(point);
 
   progress_.last_train_loss = point.loss;
   interval_sums_.zero_();
@@ -222,6 +225,20 @@ void Trainer::RequireProgress() const {
   throw DivergedError("the gradients of " + std::to_string(skipped) + " steps in a row were not finite, up to step " +
                           std::to_string(progress_.step),
                       "lower --lr, lengthen the warmup, or set --clip_norm; the last checkpoint is intact");
+}
+
+// Once a run, and not for the first line, whose wait is the loader's start.
+void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
+  constexpr double kTolerated = 0.1;
+  if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
+  warned_of_waiting_ = true;
+  const auto percent = std::lround(100 * point.data_seconds / point.step_seconds);
+  const std::string advice =
+      loader_->waits_for_storage()
+          ? "storage is slower than decoding: warm or copy the data first, pack it into shards, or use --shuffle=shard"
+          : "decoding needs more cores: give this rank more, raise --workers if there are more than " +
+                std::to_string(parts_.config.data.workers) + ", or pack the images resized (dtrain_data pack)";
+  report::LogWarning("training waits for data " + std::to_string(percent) + " % of the time; " + advice);
 }
 
 void Trainer::RequireFinite(double loss) const {
@@ -274,11 +291,13 @@ void Trainer::Save() {
                  .state = {{"progress", ToJson(progress_)}, {"run", parts_.identity}}});
 }
 
+// Batches are numbered from the start of the training, not of this run of the program: draws are keyed by it.
+int64_t Trainer::FirstBatch() const { return progress_.step * parts_.plan.batch.grad_accum_steps; }
+
 data::BatchProvider Trainer::TrainBatches() {
   const int64_t accumulation = parts_.plan.batch.grad_accum_steps;
-  const int64_t first_step = progress_.step;
-  return [this, accumulation, first_step](int64_t number) -> std::optional<std::vector<data::SampleRef>> {
-    const int64_t step = first_step + number / accumulation;
+  return [this, accumulation](int64_t number) -> std::optional<std::vector<data::SampleRef>> {
+    const int64_t step = number / accumulation;
     if (step >= parts_.plan.total_steps) return std::nullopt;
     return data::RankShare(sampler_.GlobalBatch(step), parts_.communicator.rank(), parts_.communicator.world_size(),
                            number % accumulation, accumulation);

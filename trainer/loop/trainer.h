@@ -67,12 +67,14 @@ class Trainer {
   void RunMicroStep(int64_t micro_step, at::Tensor& sums);
   void LogStep();
   void WarnOfSkippedSteps(int64_t skipped) const;
+  void WarnOfWaiting(const report::TrainPoint& point);
   void RequireFinite(double loss) const;
   void RequireProgress() const;
   void FinishEpoch();
   void EvaluateNow();
   void Save();
   bool SaveIsDueByTime() const;
+  int64_t FirstBatch() const;
   data::BatchProvider TrainBatches();
   report::RunResult Result(std::chrono::steady_clock::time_point start, int64_t first_step) const;
 
@@ -91,6 +93,7 @@ class Trainer {
   double data_seconds_ = 0;        // waited for data since the last logged line
   double evaluation_seconds_ = 0;  // in this run of the program
   int64_t interval_steps_ = 0;
+  bool warned_of_waiting_ = false;
   std::chrono::steady_clock::time_point interval_start_, epoch_start_, last_save_;
 };
 

@@ -16,7 +16,10 @@ std::vector<uint8_t> Decoded(const ImageDecoder& decoder, std::span<const uint8_
                              const SampleRef& sample = {}) {
   const auto shape = decoder.fields()[0].row_shape;
   std::vector<uint8_t> row(static_cast<size_t>(shape[0] * shape[1] * shape[2]), 0xEE);
-  const std::span<std::byte> rows[] = {std::as_writable_bytes(std::span(row))};
+  int32_t crop[4];
+  uint8_t flip = 0;
+  const std::span<std::byte> rows[] = {std::as_writable_bytes(std::span(row)), std::as_writable_bytes(std::span(crop)),
+                                       std::as_writable_bytes(std::span(&flip, 1))};
   decoder.Decode(bytes, sample, rows);
   return row;
 }

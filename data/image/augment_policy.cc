@@ -1,0 +1,161 @@
+// A space of operators is a table of ranges; a policy draws from one.
+#include "data/image/augment_policy.h"
+
+#include <cmath>
+#include <stdexcept>
+
+namespace dtrain::data {
+namespace {
+
+constexpr const char* kNames[] = {"Identity",  "ShearX",     "ShearY",       "TranslateX", "TranslateY",
+                                  "Rotate",    "Brightness", "Color",        "Contrast",   "Sharpness",
+                                  "Posterize", "Solarize",   "AutoContrast", "Equalize",   "Invert"};
+constexpr int kOperatorsToDraw = 14;  // all but Invert, which only AutoAugment has
+constexpr int kBins = 31;             // of magnitudes
+
+// The greatest magnitudes; the least is 0.
+struct Space {
+  double shear, translate_x, translate_y, degrees, factor;
+  int posterized_bits;  // taken off eight
+};
+
+Space Usual(PixelView image) { return {0.3, 150.0 / 331.0 * image.width, 150.0 / 331.0 * image.height, 30, 0.9, 4}; }
+constexpr Space kWide = {0.99, 32, 32, 135, 0.99, 6};
+
+bool HasSign(Operator operation) { return operation >= Operator::kShearX && operation <= Operator::kSharpness; }
+
+// The magnitude of bin `bin` of `bins`, without a sign.
+double Magnitude(const Space& space, Operator operation, int bin, int bins) {
+  const double share = static_cast<double>(bin) / (bins - 1);
+  switch (operation) {
+    case Operator::kShearX:
+    case Operator::kShearY:
+      return space.shear * share;
+    case Operator::kTranslateX:
+      return space.translate_x * share;
+    case Operator::kTranslateY:
+      return space.translate_y * share;
+    case Operator::kRotate:
+      return space.degrees * share;
+    case Operator::kBrightness:
+    case Operator::kColor:
+    case Operator::kContrast:
+    case Operator::kSharpness:
+      return space.factor * share;
+    case Operator::kPosterize:
+      return 8 - std::nearbyint(space.posterized_bits * share);
+    case Operator::kSolarize:
+      return 255 - 255 * share;
+    default:
+      return 0;
+  }
+}
+
+double Signed(double magnitude, Operator operation, bool negative) {
+  return HasSign(operation) && negative ? -magnitude : magnitude;
+}
+
+// One half of an AutoAugment pair; magnitudes are of ten.
+struct Step {
+  Operator operation;
+  double probability;
+  int magnitude;
+};
+
+constexpr Step kImageNetPolicy[25][2] = {
+    {{Operator::kPosterize, 0.4, 8}, {Operator::kRotate, 0.6, 9}},
+    {{Operator::kSolarize, 0.6, 5}, {Operator::kAutoContrast, 0.6, 0}},
+    {{Operator::kEqualize, 0.8, 0}, {Operator::kEqualize, 0.6, 0}},
+    {{Operator::kPosterize, 0.6, 7}, {Operator::kPosterize, 0.6, 6}},
+    {{Operator::kEqualize, 0.4, 0}, {Operator::kSolarize, 0.2, 4}},
+    {{Operator::kEqualize, 0.4, 0}, {Operator::kRotate, 0.8, 8}},
+    {{Operator::kSolarize, 0.6, 3}, {Operator::kEqualize, 0.6, 0}},
+    {{Operator::kPosterize, 0.8, 5}, {Operator::kEqualize, 1.0, 0}},
+    {{Operator::kRotate, 0.2, 3}, {Operator::kSolarize, 0.6, 8}},
+    {{Operator::kEqualize, 0.6, 0}, {Operator::kPosterize, 0.4, 6}},
+    {{Operator::kRotate, 0.8, 8}, {Operator::kColor, 0.4, 0}},
+    {{Operator::kRotate, 0.4, 9}, {Operator::kEqualize, 0.6, 0}},
+    {{Operator::kEqualize, 0.0, 0}, {Operator::kEqualize, 0.8, 0}},
+    {{Operator::kInvert, 0.6, 0}, {Operator::kEqualize, 1.0, 0}},
+    {{Operator::kColor, 0.6, 4}, {Operator::kContrast, 1.0, 8}},
+    {{Operator::kRotate, 0.8, 8}, {Operator::kColor, 1.0, 2}},
+    {{Operator::kColor, 0.8, 8}, {Operator::kSolarize, 0.8, 7}},
+    {{Operator::kSharpness, 0.4, 7}, {Operator::kInvert, 0.6, 0}},
+    {{Operator::kShearX, 0.6, 5}, {Operator::kEqualize, 1.0, 0}},
+    {{Operator::kColor, 0.4, 0}, {Operator::kEqualize, 0.6, 0}},
+    {{Operator::kEqualize, 0.4, 0}, {Operator::kSolarize, 0.2, 4}},
+    {{Operator::kSolarize, 0.6, 5}, {Operator::kAutoContrast, 0.6, 0}},
+    {{Operator::kInvert, 0.6, 0}, {Operator::kEqualize, 1.0, 0}},
+    {{Operator::kColor, 0.6, 4}, {Operator::kContrast, 1.0, 8}},
+    {{Operator::kEqualize, 0.8, 0}, {Operator::kEqualize, 0.6, 0}},
+};
+
+}  // namespace
+
+Operator OperatorFromName(const std::string& name) {
+  for (int i = 0; i <= static_cast<int>(Operator::kInvert); ++i) {
+    if (name == kNames[i]) return static_cast<Operator>(i);
+  }
+  throw std::invalid_argument("there is no augmentation '" + name + "'");
+}
+
+void ApplyOperator(PixelView image, Operator operation, double magnitude) {
+  switch (operation) {
+    case Operator::kIdentity:
+      return;
+    case Operator::kShearX:
+      return Transform(image, {.b = magnitude});
+    case Operator::kShearY:
+      return Transform(image, {.d = magnitude});
+    case Operator::kTranslateX:
+      return Transform(image, {.c = -std::trunc(magnitude)});
+    case Operator::kTranslateY:
+      return Transform(image, {.f = -std::trunc(magnitude)});
+    case Operator::kRotate:
+      return Rotate(image, magnitude);
+    case Operator::kBrightness:
+      return AdjustBrightness(image, 1 + magnitude);
+    case Operator::kColor:
+      return AdjustSaturation(image, 1 + magnitude);
+    case Operator::kContrast:
+      return AdjustContrast(image, 1 + magnitude);
+    case Operator::kSharpness:
+      return AdjustSharpness(image, 1 + magnitude);
+    case Operator::kPosterize:
+      return Posterize(image, static_cast<int>(magnitude));
+    case Operator::kSolarize:
+      return Solarize(image, magnitude);
+    case Operator::kAutoContrast:
+      return AutoContrast(image);
+    case Operator::kEqualize:
+      return Equalize(image);
+    case Operator::kInvert:
+      return Invert(image);
+  }
+}
+
+void RandAugment(PixelView image, RandomGenerator& random) {
+  constexpr int kOperators = 2, kMagnitude = 9;
+  for (int i = 0; i < kOperators; ++i) {
+    const auto operation = static_cast<Operator>(random.Below(kOperatorsToDraw));
+    const double magnitude = Magnitude(Usual(image), operation, kMagnitude, kBins);
+    ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1));
+  }
+}
+
+void TrivialAugment(PixelView image, RandomGenerator& random) {
+  const auto operation = static_cast<Operator>(random.Below(kOperatorsToDraw));
+  const double magnitude = Magnitude(kWide, operation, static_cast<int>(random.Below(kBins)), kBins);
+  ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1));
+}
+
+void AutoAugment(PixelView image, RandomGenerator& random) {
+  for (const Step& step : kImageNetPolicy[random.Below(25)]) {
+    const bool applies = random.UniformFloat() < step.probability, negative = random.Below(2) == 1;
+    if (!applies) continue;
+    const double magnitude = Magnitude(Usual(image), step.operation, step.magnitude, 10);
+    ApplyOperator(image, step.operation, Signed(magnitude, step.operation, negative));
+  }
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,13 @@
+// The filters that images are resized with.
+#pragma once
+
+#include <string_view>
+
+namespace dtrain::data {
+
+enum class Interpolation { kBilinear, kBicubic };
+
+// The values of --interpolation. Throws std::invalid_argument on any other word.
+Interpolation InterpolationFromName(std::string_view name);  // bilinear | bicubic
+
+}  // namespace dtrain::data

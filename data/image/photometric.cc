@@ -1,0 +1,87 @@
+// Each effect draws only where it is switched on, from the sample's own generator.
+#include "data/image/photometric.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+
+namespace dtrain::data {
+namespace {
+
+// Of ImageNet's RGB values in [0, 1], as published with AlexNet's successors (fb.resnet.torch, MXNet, timm).
+constexpr double kEigenvalues[3] = {0.2175, 0.0188, 0.0045};
+constexpr double kEigenvectors[3][3] = {
+    {-0.5675, 0.7192, 0.4009}, {-0.5808, -0.0045, -0.8140}, {-0.5836, -0.6948, 0.4203}};  // [channel][component]
+
+constexpr double kLeastSigma = 0.1, kGreatestSigma = 2.0;
+constexpr double kLeastErased = 0.02, kMostErased = 0.33, kLeastRatio = 0.3, kGreatestRatio = 3.3;
+
+void ColorJitter(PixelView image, const std::array<double, 4>& strength, RandomGenerator& random) {
+  int order[] = {0, 1, 2, 3};
+  for (int last = 3; last > 0; --last) std::swap(order[last], order[random.Below(last + 1)]);
+  double factor[4];
+  for (size_t i = 0; i < 3; ++i) factor[i] = random.Uniform(std::max(0.0, 1 - strength[i]), 1 + strength[i]);
+  factor[3] = random.Uniform(-strength[3], strength[3]);
+  for (const int which : order) {
+    if (strength[static_cast<size_t>(which)] == 0) continue;
+    if (which == 0) AdjustBrightness(image, factor[0]);
+    if (which == 1) AdjustContrast(image, factor[1]);
+    if (which == 2) AdjustSaturation(image, factor[2]);
+    if (which == 3) AdjustHue(image, factor[3]);
+  }
+}
+
+void Erase(PixelView image, const CropBox& box, const std::array<uint8_t, 3>& colour) {
+  for (int y = box.y; y < box.y + box.height; ++y) {
+    uint8_t* pixel = image.pixels + 3 * (static_cast<ptrdiff_t>(y) * image.width + box.x);
+    for (int x = 0; x < box.width; ++x, pixel += 3) std::copy(colour.begin(), colour.end(), pixel);
+  }
+}
+
+int Round(double value) { return static_cast<int>(std::nearbyint(value)); }
+
+}  // namespace
+
+CropBox RandomErasingBox(ImageSize image, RandomGenerator& random) {
+  const double area = static_cast<double>(image.width) * image.height;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double erased = area * random.Uniform(kLeastErased, kMostErased);
+    const double ratio = std::exp(random.Uniform(std::log(kLeastRatio), std::log(kGreatestRatio)));
+    const int height = Round(std::sqrt(erased * ratio)), width = Round(std::sqrt(erased / ratio));
+    if (height >= image.height || width >= image.width) continue;
+    const auto y = static_cast<int>(random.Below(image.height - height + 1));
+    const auto x = static_cast<int>(random.Below(image.width - width + 1));
+    return {x, y, width, height};
+  }
+  return {};
+}
+
+void AddLighting(PixelView image, const std::array<double, 3>& alpha) {
+  for (size_t c = 0; c < 3; ++c) {
+    double shift = 0;
+    for (size_t i = 0; i < 3; ++i) shift += 255 * kEigenvectors[c][i] * alpha[i] * kEigenvalues[i];
+    for (int i = 0; i < image.count(); ++i) {
+      uint8_t& value = image.pixels[ptrdiff_t{3} * i + static_cast<ptrdiff_t>(c)];
+      value = static_cast<uint8_t>(std::clamp(std::nearbyint(value + shift), 0.0, 255.0));
+    }
+  }
+}
+
+void ApplyPhotometric(PixelView image, const PhotometricOptions& options, RandomGenerator& random) {
+  if (options.color_jitter != std::array<double, 4>{}) ColorJitter(image, options.color_jitter, random);
+  if (options.pca_lighting > 0) {
+    std::array<double, 3> alpha;
+    for (double& weight : alpha) weight = options.pca_lighting * random.Normal();
+    AddLighting(image, alpha);
+  }
+  if (options.blur > 0 && random.Uniform(0, 1) < options.blur) {
+    const int size = std::max(3, image.width / 10 | 1);
+    GaussianBlur(image, size, random.Uniform(kLeastSigma, kGreatestSigma));
+  }
+  if (options.random_erasing > 0 && random.Uniform(0, 1) < options.random_erasing) {
+    Erase(image, RandomErasingBox({image.width, image.height}, random), options.erased);
+  }
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,252 @@
+// Pillow's blend, enhancers and ImageOps, written down from their definitions.
+#include "data/image/pixel_ops.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <numbers>
+#include <numeric>
+#include <vector>
+
+namespace dtrain::data {
+namespace {
+
+using Table = std::array<uint8_t, 256>;
+
+size_t Bytes(PixelView image) { return 3 * static_cast<size_t>(image.count()); }
+
+// from + factor·(to − from), cut to a byte.
+uint8_t Blend(int from, int to, float factor) {
+  const float value = static_cast<float>(from) + factor * static_cast<float>(to - from);
+  return value <= 0 ? 0 : value >= 255 ? 255 : static_cast<uint8_t>(value);
+}
+
+int Grey(const uint8_t* pixel) { return (pixel[0] * 19595 + pixel[1] * 38470 + pixel[2] * 7471 + 0x8000) >> 16; }
+
+void Apply(PixelView image, const std::array<Table, 3>& tables) {
+  for (size_t i = 0; i < Bytes(image); ++i) image.pixels[i] = tables[i % 3][image.pixels[i]];
+}
+
+template <typename Function>
+void ApplyToValues(PixelView image, const Function& function) {
+  Table table;
+  for (size_t value = 0; value < 256; ++value) table[value] = function(static_cast<int>(value));
+  for (size_t i = 0; i < Bytes(image); ++i) image.pixels[i] = table[image.pixels[i]];
+}
+
+std::array<std::array<int64_t, 256>, 3> Histograms(PixelView image) {
+  std::array<std::array<int64_t, 256>, 3> histograms{};
+  for (size_t i = 0; i < Bytes(image); ++i) ++histograms[i % 3][image.pixels[i]];
+  return histograms;
+}
+
+// The image under (1 1 1; 1 5 1; 1 1 1) / 13; its edge is not smoothed.
+std::vector<uint8_t> Smoothed(PixelView image) {
+  std::vector<uint8_t> smooth(image.pixels, image.pixels + Bytes(image));
+  const ptrdiff_t row = ptrdiff_t{3} * image.width;
+  for (int y = 1; y + 1 < image.height; ++y) {
+    for (ptrdiff_t i = y * row + 3; i < (y + 1) * row - 3; ++i) {
+      const uint8_t* at = image.pixels + i;
+      int sum = 4 * at[0];
+      for (const ptrdiff_t line : {-row, ptrdiff_t{0}, row}) sum += at[line - 3] + at[line] + at[line + 3];
+      smooth[static_cast<size_t>(i)] = static_cast<uint8_t>((2 * sum + 13) / 26);  // rounded
+    }
+  }
+  return smooth;
+}
+
+// Hue and saturation from 0 to 255, as Pillow stores them.
+void ToHueSaturation(const uint8_t* pixel, uint8_t& hue, uint8_t& saturation) {
+  const auto [least, most] = std::minmax({pixel[0], pixel[1], pixel[2]});
+  hue = saturation = 0;
+  if (least == most) return;
+  const auto range = static_cast<float>(most - least);
+  const float red = static_cast<float>(most - pixel[0]) / range, green = static_cast<float>(most - pixel[1]) / range,
+              blue = static_cast<float>(most - pixel[2]) / range;
+  // Rounded to float where Pillow does: a hue is a whole number, and must not fall on its other side.
+  const auto sixths = static_cast<float>(pixel[0] == most   ? blue - green
+                                         : pixel[1] == most ? 2.0 + red - blue
+                                                            : 4.0 + green - red);
+  const auto turn = static_cast<float>(std::fmod(sixths / 6.0 + 1.0, 1.0));
+  hue = static_cast<uint8_t>(turn * 255.0);
+  saturation = static_cast<uint8_t>(range / static_cast<float>(most) * 255.0);
+}
+
+void FromHueSaturation(uint8_t hue, uint8_t saturation, uint8_t value, uint8_t* pixel) {
+  if (saturation == 0) {
+    std::fill_n(pixel, 3, value);
+    return;
+  }
+  const double strength = static_cast<float>(saturation) / 255.0F, sixths = hue * 6.0 / 255.0;
+  const int sector = static_cast<int>(sixths);
+  const double rest = static_cast<float>(sixths - sector);
+  const auto level = [&](double share) { return static_cast<uint8_t>(std::lround(value * (1.0 - share))); };
+  const uint8_t low = level(strength), falling = level(strength * rest), rising = level(strength * (1.0 - rest));
+  const uint8_t sectors[6][3] = {{value, rising, low},  {falling, value, low}, {low, value, rising},
+                                 {low, falling, value}, {rising, low, value},  {value, low, falling}};
+  std::copy_n(sectors[sector % 6], 3, pixel);
+}
+
+// Reflected at the edges, without repeating them.
+int Reflected(int i, int length) {
+  if (length == 1) return 0;
+  const int period = 2 * (length - 1);
+  i = (i % period + period) % period;
+  return i < length ? i : period - i;
+}
+
+}  // namespace
+
+void AdjustBrightness(PixelView image, double factor) {
+  ApplyToValues(image, [factor](int value) { return Blend(0, value, static_cast<float>(factor)); });
+}
+
+void AdjustContrast(PixelView image, double factor) {
+  int64_t sum = 0;
+  for (int i = 0; i < image.count(); ++i) sum += Grey(image.pixels + ptrdiff_t{3} * i);
+  const int mean = static_cast<int>(static_cast<double>(sum) / image.count() + 0.5);
+  ApplyToValues(image, [=](int value) { return Blend(mean, value, static_cast<float>(factor)); });
+}
+
+void AdjustSaturation(PixelView image, double factor) {
+  for (int i = 0; i < image.count(); ++i) {
+    uint8_t* pixel = image.pixels + ptrdiff_t{3} * i;
+    const int grey = Grey(pixel);
+    for (int c = 0; c < 3; ++c) pixel[c] = Blend(grey, pixel[c], static_cast<float>(factor));
+  }
+}
+
+void AdjustSharpness(PixelView image, double factor) {
+  const std::vector<uint8_t> smooth = Smoothed(image);
+  for (size_t i = 0; i < smooth.size(); ++i) {
+    image.pixels[i] = Blend(smooth[i], image.pixels[i], static_cast<float>(factor));
+  }
+}
+
+void AdjustHue(PixelView image, double turns) {
+  const auto shift = static_cast<uint8_t>(static_cast<int>(turns * 255));
+  for (int i = 0; i < image.count(); ++i) {
+    uint8_t* pixel = image.pixels + ptrdiff_t{3} * i;
+    uint8_t hue = 0, saturation = 0;
+    ToHueSaturation(pixel, hue, saturation);
+    FromHueSaturation(static_cast<uint8_t>(hue + shift), saturation, std::max({pixel[0], pixel[1], pixel[2]}), pixel);
+  }
+}
+
+void Posterize(PixelView image, int bits) {
+  const int mask = 0xFF << (8 - bits);
+  ApplyToValues(image, [mask](int value) { return static_cast<uint8_t>(value & mask); });
+}
+
+void Solarize(PixelView image, double threshold) {
+  ApplyToValues(image,
+                [threshold](int value) { return static_cast<uint8_t>(value < threshold ? value : 255 - value); });
+}
+
+void AutoContrast(PixelView image) {
+  const auto histograms = Histograms(image);
+  std::array<Table, 3> tables;
+  for (size_t c = 0; c < 3; ++c) {
+    int low = 0, high = 255;
+    while (low < 255 && histograms[c][static_cast<size_t>(low)] == 0) ++low;
+    while (high > 0 && histograms[c][static_cast<size_t>(high)] == 0) --high;
+    const double scale = high > low ? 255.0 / (high - low) : 1, offset = high > low ? -low * scale : 0;
+    for (int value = 0; value < 256; ++value) {
+      tables[c][static_cast<size_t>(value)] =
+          static_cast<uint8_t>(std::clamp(static_cast<int>(value * scale + offset), 0, 255));
+    }
+  }
+  Apply(image, tables);
+}
+
+void Equalize(PixelView image) {
+  const auto histograms = Histograms(image);
+  std::array<Table, 3> tables;
+  for (size_t c = 0; c < 3; ++c) {
+    const auto& histogram = histograms[c];
+    int64_t last = 0;
+    for (const int64_t count : histogram) last = count > 0 ? count : last;
+    const int64_t step = (image.count() - last) / 255;
+    int64_t sum = step / 2;
+    for (size_t value = 0; value < 256; ++value) {
+      tables[c][value] =
+          static_cast<uint8_t>(step == 0 ? static_cast<int64_t>(value) : std::min<int64_t>(sum / step, 255));
+      sum += histogram[value];
+    }
+  }
+  Apply(image, tables);
+}
+
+void Invert(PixelView image) {
+  ApplyToValues(image, [](int value) { return static_cast<uint8_t>(255 - value); });
+}
+
+void Transform(PixelView image, const AffineMap& map) {
+  // Sixteen bits behind the point, as Pillow counts.
+  const auto fixed = [](double value) { return static_cast<int64_t>(std::floor(value * 65536.0 + 0.5)); };
+  const std::vector<uint8_t> source(image.pixels, image.pixels + Bytes(image));
+  const int64_t a = fixed(map.a), b = fixed(map.b), d = fixed(map.d), e = fixed(map.e);
+  int64_t line_x = fixed(map.c + map.a * 0.5 + map.b * 0.5), line_y = fixed(map.f + map.d * 0.5 + map.e * 0.5);
+  uint8_t* to = image.pixels;
+  for (int y = 0; y < image.height; ++y, line_x += b, line_y += e) {
+    int64_t fixed_x = line_x, fixed_y = line_y;
+    for (int x = 0; x < image.width; ++x, fixed_x += a, fixed_y += d, to += 3) {
+      const int64_t from_x = fixed_x >> 16, from_y = fixed_y >> 16;
+      if (from_x < 0 || from_x >= image.width || from_y < 0 || from_y >= image.height) {
+        std::fill_n(to, 3, uint8_t{0});
+      } else {
+        std::copy_n(source.data() + 3 * (from_y * image.width + from_x), 3, to);
+      }
+    }
+  }
+}
+
+void Rotate(PixelView image, double degrees) {
+  const double angle = -degrees * std::numbers::pi / 180;
+  const double cosine = std::cos(angle), sine = std::sin(angle);
+  const double x = image.width / 2.0, y = image.height / 2.0;
+  Transform(image, {.a = cosine,
+                    .b = sine,
+                    .c = x - cosine * x - sine * y,
+                    .d = -sine,
+                    .e = cosine,
+                    .f = y + sine * x - cosine * y});
+}
+
+void GaussianBlur(PixelView image, int size, double sigma) {
+  const int half = size / 2;
+  std::vector<float> kernel(static_cast<size_t>(size));
+  for (int i = 0; i < size; ++i) {
+    kernel[static_cast<size_t>(i)] = static_cast<float>(std::exp(-0.5 * std::pow((i - half) / sigma, 2)));
+  }
+  const float sum = std::accumulate(kernel.begin(), kernel.end(), 0.0F);
+  for (float& weight : kernel) weight /= sum;
+
+  // Down first, into floats, then across.
+  std::vector<float> row(3 * static_cast<size_t>(image.width)), blurred(Bytes(image));
+  const auto row_length = static_cast<ptrdiff_t>(row.size());
+  for (int y = 0; y < image.height; ++y) {
+    std::fill(row.begin(), row.end(), 0.0F);
+    for (int t = 0; t < size; ++t) {
+      const uint8_t* from = image.pixels + Reflected(y + t - half, image.height) * row_length;
+      for (size_t i = 0; i < row.size(); ++i) row[i] += kernel[static_cast<size_t>(t)] * from[i];
+    }
+    std::copy(row.begin(), row.end(), blurred.begin() + y * row_length);
+  }
+  for (int y = 0; y < image.height; ++y) {
+    const float* from = blurred.data() + y * row_length;
+    for (int x = 0; x < image.width; ++x) {
+      for (int c = 0; c < 3; ++c) {
+        float value = 0;
+        for (int t = 0; t < size; ++t) {
+          value += kernel[static_cast<size_t>(t)] * from[3 * Reflected(x + t - half, image.width) + c];
+        }
+        image.pixels[y * row_length + 3 * x + c] =
+            static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0F, 255.0F));
+      }
+    }
+  }
+}
+
+}  // namespace dtrain::data

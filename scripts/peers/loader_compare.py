@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Compares the speed of dtrain's loader with DALI (CPU), FFCV and torchvision, in one run on the same files.
+
+    .venv/bin/python scripts/peers/loader_compare.py [--images=600 --seconds=4 --rounds=3] [--threads=1,2] [--json]
+
+All make the same: JPEG photographs (photos.py) → random-resized-crop to 224, antialiased, and flip → batches of 64,
+once as uint8 NHWC and once as normalised float32. Each round is a fresh process held to as many cores as threads; the
+peers take turns, so that what else the machine does hits all; the figure is the best round. Images per second of
+processor time are shown as well: on a shared machine they are the steadier figure.
+
+The peers live in a Python environment of their own, build/peers (DALI and FFCV from PyPI; torch and torchvision from
+.venv: run scripts/setup.sh --tests first). FFCV is compiled, against OpenCV's core and imgproc and libturbojpeg; a peer
+that cannot be installed is left out and named.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import shlex
+import subprocess
+import sys
+import sysconfig
+import time
+from pathlib import Path
+
+from photos import QUALITY, make_photos
+
+ROOT = Path(__file__).resolve().parents[2]
+BENCH = ROOT / "build" / "release" / "bin" / "dtrain_bench"
+PEERS = ROOT / "build" / "peers"
+PACKAGES = {"dali": "nvidia-dali-cuda120==2.4.0", "ffcv": "ffcv==1.0.2"}
+NAMES = ("dtrain", "dali", "ffcv", "torchvision-pillow", "torchvision-tensor")
+SIZE, BATCH = 224, 64
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=600)
+    parser.add_argument("--data", type=Path, default=ROOT / "build" / "photos", help="where the photographs are made")
+    parser.add_argument("--seconds", type=float, default=4, help="a round")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--threads", default="1,2", help="numbers of threads, e.g. 1,2")
+    parser.add_argument("--pixels", default="uint8,float32")
+    parser.add_argument("--peers", default=",".join(NAMES))
+    parser.add_argument("--environment", type=Path, default=PEERS, help="Python environment of the peers")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--round", nargs=3, metavar=("PEER", "THREADS", "PIXELS"), help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+# ---- One round of a peer, in a process of its own ------------------------------------------------------------------
+
+
+def dali_batches(arguments, threads: int, pixels: str):
+    from nvidia.dali import fn, pipeline_def, types
+
+    @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None)
+    def pipeline():
+        jpegs, labels = fn.readers.file(file_root=str(arguments.data / "train"), random_shuffle=True, name="reader")
+        images = fn.decoders.image_random_crop(jpegs, device="cpu", output_type=types.RGB,
+                                               random_aspect_ratio=[3 / 4, 4 / 3], random_area=[0.08, 1.0])
+        images = fn.resize(images, size=[SIZE, SIZE], interp_type=types.INTERP_LINEAR, antialias=True)
+        mirror = fn.random.coin_flip()
+        if pixels == "uint8":
+            return fn.flip(images, horizontal=mirror), labels
+        return fn.crop_mirror_normalize(images, mirror=mirror, dtype=types.FLOAT, output_layout="CHW",
+                                        mean=[255 * m for m in MEAN], std=[255 * s for s in STD]), labels
+
+    built = pipeline()
+    built.build()
+    while True:
+        built.run()
+        yield BATCH
+
+
+def ffcv_batches(arguments, threads: int, pixels: str):
+    import numpy as np
+    from ffcv.fields import IntField, RGBImageField
+    from ffcv.fields.decoders import IntDecoder, RandomResizedCropRGBImageDecoder
+    from ffcv.loader import Loader, OrderOption
+    from ffcv.transforms import NormalizeImage, RandomHorizontalFlip, ToTensor, ToTorchImage
+    from ffcv.writer import DatasetWriter
+    from torchvision.datasets import ImageFolder
+
+    packed = arguments.data / f"photos-{arguments.images}.beton"
+    if not packed.exists():  # it encodes what it packs: at the files' own quality
+        fields = {"image": RGBImageField(write_mode="jpg", jpeg_quality=QUALITY), "label": IntField()}
+        DatasetWriter(str(packed), fields, num_workers=1).from_indexed_dataset(ImageFolder(arguments.data / "train"))
+    image = [RandomResizedCropRGBImageDecoder((SIZE, SIZE)), RandomHorizontalFlip(), ToTensor()]
+    if pixels == "float32":
+        image += [ToTorchImage(), NormalizeImage(255 * np.array(MEAN), 255 * np.array(STD), np.float32)]
+    loader = Loader(str(packed), batch_size=BATCH, num_workers=threads, order=OrderOption.RANDOM, drop_last=True,
+                    os_cache=True, pipelines={"image": image, "label": [IntDecoder(), ToTensor()]})
+    while True:
+        for images, _ in loader:
+            yield len(images)
+
+
+def torchvision_batches(arguments, threads: int, pixels: str, decode_to_tensor: bool):
+    import torch
+    from torchvision import io
+    from torchvision.datasets import ImageFolder
+    from torchvision.transforms import v2
+
+    steps = [v2.RandomResizedCrop(SIZE, antialias=True), v2.RandomHorizontalFlip()]
+    if not decode_to_tensor:
+        steps.append(v2.PILToTensor())
+    if pixels == "float32":
+        steps += [v2.ToDtype(torch.float32, scale=True), v2.Normalize(MEAN, STD)]
+    loader = (lambda path: io.decode_jpeg(io.read_file(path))) if decode_to_tensor else None
+    folder = ImageFolder(arguments.data / "train", v2.Compose(steps), **({"loader": loader} if loader else {}))
+    torch.set_num_threads(1)
+    # One process loads in the main one; more are workers, as users run it.
+    batches = torch.utils.data.DataLoader(folder, BATCH, shuffle=True, drop_last=True,
+                                          num_workers=0 if threads == 1 else threads,
+                                          persistent_workers=threads > 1)
+    while True:
+        for images, _ in batches:
+            yield len(images)
+
+
+def peer_round(arguments) -> dict:
+    peer, threads, pixels = arguments.round[0], int(arguments.round[1]), arguments.round[2]
+    if peer == "dali":
+        batches = dali_batches(arguments, threads, pixels)
+    elif peer == "ffcv":
+        batches = ffcv_batches(arguments, threads, pixels)
+    else:
+        batches = torchvision_batches(arguments, threads, pixels, peer == "torchvision-tensor")
+    for _ in range(3):
+        next(batches)
+    images, began, processor_began = 0, time.perf_counter(), processor_seconds()
+    while time.perf_counter() - began < arguments.seconds:
+        images += next(batches)
+    seconds = time.perf_counter() - began
+    # The time of workers that are processes is only known once they have ended.
+    processor = processor_seconds() - processor_began if threads == 1 or not peer.startswith("torchvision") else None
+    return {"images_per_second": images / seconds,
+            "images_per_processor_second": images / processor if processor else None}
+
+
+def processor_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+# ---- All rounds ----------------------------------------------------------------------------------------------------
+
+
+def held_to(cores: int):
+    available = sorted(os.sched_getaffinity(0))[:cores]
+    return lambda: os.sched_setaffinity(0, available)
+
+
+def dtrain_round(arguments, threads: int, pixels: str, steps: int) -> dict:
+    command = [BENCH, "loader", f"--data_dir={arguments.data}", f"--workers={threads}", f"--batch_size={BATCH}",
+               f"--image_size={SIZE}", f"--pixels={pixels}", "--warmup=3", f"--steps={steps}", "--threads=1", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=held_to(threads))
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def run_round(arguments, peer: str, threads: int, pixels: str) -> dict:
+    if peer == "dtrain":
+        speed = dtrain_round(arguments, threads, pixels, 10)["images_per_second"]
+        return dtrain_round(arguments, threads, pixels, max(10, int(speed * arguments.seconds / BATCH)))
+    python = arguments.environment / "bin" / "python"
+    command = [python, __file__, "--round", peer, str(threads), pixels, f"--data={arguments.data}",
+               f"--images={arguments.images}", f"--seconds={arguments.seconds}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=held_to(threads))
+    if done.returncode != 0:
+        return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def make_environment(environment: Path, peers: list[str]) -> None:
+    python = environment / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", environment], check=True)
+        own = subprocess.run([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+                             capture_output=True, text=True, check=True).stdout.strip()
+        (Path(own) / "dtrain.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    for peer, package in PACKAGES.items():
+        module = {"dali": "nvidia.dali", "ffcv": "ffcv"}[peer]
+        found = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
+        if peer in peers and not found:
+            pip = subprocess.run([python, "-m", "pip", "install", "--quiet", package], check=False,
+                                 env={**os.environ, **(opencv_for_ffcv(environment) if peer == "ffcv" else {})})
+            if pip.returncode != 0:
+                print(f"{peer} could not be installed (see above) and is left out", file=sys.stderr)
+                peers.remove(peer)
+
+
+def opencv_for_ffcv(environment: Path) -> dict[str, str]:
+    """FFCV asks pkg-config for all of OpenCV and includes all of it; core and imgproc are what it uses."""
+    folder = environment / "opencv"
+    (folder / "opencv2").mkdir(parents=True, exist_ok=True)
+    (folder / "opencv2" / "opencv.hpp").write_text(
+        "#pragma once\n#include <opencv2/core.hpp>\n#include <opencv2/imgproc.hpp>\n", encoding="utf-8")
+    (folder / "opencv4.pc").write_text(
+        f"Name: OpenCV\nDescription: core and imgproc\nVersion: 4\nLibs: -lopencv_imgproc -lopencv_core\n"
+        f"Cflags: -I{folder} -I/usr/include/opencv4\n", encoding="utf-8")
+    return {"PKG_CONFIG_PATH": str(folder)}
+
+
+def print_table(results: dict) -> None:
+    for setting, peers in results.items():
+        ours = peers.get("dtrain", {})
+        print(f"\n{setting}\n{'':20} {'images/s':>10} {'dtrain is':>10} {'per CPU second':>15}   rounds")
+        for peer, figures in peers.items():
+            if "error" in figures:
+                print(f"{peer:20} {figures['error'][:90]}")
+                continue
+            ratio = ours.get("images_per_second", 0) / figures["images_per_second"]
+            per_cpu = figures["images_per_processor_second"]
+            rounds = " ".join(f"{value:.0f}" for value in figures["rounds"])
+            print(f"{peer:20} {figures['images_per_second']:10.0f} {ratio:9.2f}x {per_cpu or 0:15.0f}   {rounds}")
+
+
+def measure(arguments, peers: list[str]) -> dict:
+    results = {}
+    for threads in map(int, arguments.threads.split(",")):
+        for pixels in arguments.pixels.split(","):
+            rounds: dict[str, list[dict]] = {peer: [] for peer in peers}
+            for _ in range(arguments.rounds):
+                for peer in peers:
+                    rounds[peer].append(run_round(arguments, peer, threads, pixels))
+                    print(f"{threads} {pixels} {peer}: {rounds[peer][-1].get('images_per_second', 'failed')}",
+                          file=sys.stderr, flush=True)
+            setting = results[f"{threads} thread{'s' if threads > 1 else ''}, {pixels}"] = {}
+            for peer, done in rounds.items():
+                good = [one for one in done if "error" not in one]
+                if not good:
+                    setting[peer] = done[-1]
+                    continue
+                per_cpu = [one["images_per_processor_second"] for one in good if one.get("images_per_processor_second")]
+                speeds = [one["images_per_second"] for one in good]
+                setting[peer] = {"images_per_second": max(speeds), "rounds": speeds,
+                                 "images_per_processor_second": max(per_cpu, default=None)}
+    return results
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    if arguments.round:
+        print(json.dumps(peer_round(arguments)))
+        return
+    if not BENCH.exists():
+        sys.exit(f"error: {BENCH} does not exist. Build it: scripts/build.sh --target=dtrain_bench")
+    peers = arguments.peers.split(",")
+    make_photos(arguments.data, arguments.images)
+    make_environment(arguments.environment, peers)
+    results = measure(arguments, peers)
+    print_table(results)
+    machine = dtrain_round(arguments, 1, "uint8", 1)
+    print(f"\n{machine['cpu']}, {len(os.sched_getaffinity(0))} cores; Python {platform.python_version()}")
+    print(shlex.join(["scripts/peers/loader_compare.py", *sys.argv[1:]]))
+    if arguments.json:
+        print(json.dumps(results))
+
+
+if __name__ == "__main__":
+    main()

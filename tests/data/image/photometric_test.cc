@@ -1,0 +1,97 @@
+// The laws of what is drawn; the operators themselves are compared with torchvision's in tests/interop.
+#include "data/image/photometric.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+#include <vector>
+
+#include "data/image/augment_policy.h"
+#include "data/mix.h"
+
+namespace dtrain::data {
+namespace {
+
+TEST(RandomErasing, BoxesAreInsideAndOfTheRightArea) {
+  RandomGenerator random(RandomKey{.seed = 1});
+  double area = 0;
+  constexpr int kDraws = 4000;
+  for (int i = 0; i < kDraws; ++i) {
+    const CropBox box = RandomErasingBox({224, 224}, random);
+    ASSERT_TRUE(box.x >= 0 && box.y >= 0 && box.x + box.width <= 224 && box.y + box.height <= 224);
+    area += static_cast<double>(box.width) * box.height / (224 * 224);
+  }
+  EXPECT_NEAR(area / kDraws, 0.175, 0.01);  // the mean of 0.02 … 0.33
+}
+
+TEST(Photometric, OffLeavesPixelsAlone) {
+  std::vector<uint8_t> pixels(3 * 8 * 8, 77);
+  const auto before = pixels;
+  RandomGenerator random(RandomKey{});
+  ApplyPhotometric({pixels.data(), 8, 8}, {}, random);
+  EXPECT_EQ(pixels, before);
+}
+
+TEST(Photometric, ErasesWithTheMeanAsOftenAsAsked) {
+  RandomGenerator random(RandomKey{.seed = 2});
+  int erased = 0;
+  for (int i = 0; i < 1000; ++i) {
+    std::vector<uint8_t> pixels(3 * 32 * 32, 0);
+    ApplyPhotometric({pixels.data(), 32, 32}, {.random_erasing = 0.25, .erased = {9, 8, 7}}, random);
+    erased += std::count(pixels.begin(), pixels.end(), 8) > 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(erased, 250, 45);
+}
+
+TEST(Policies, DrawManyDifferentOperators) {
+  using Policy = void (*)(PixelView, RandomGenerator&);
+  for (const Policy policy : {Policy{RandAugment}, Policy{TrivialAugment}, Policy{AutoAugment}}) {
+    std::set<std::vector<uint8_t>> results;
+    for (int64_t i = 0; i < 200; ++i) {
+      std::vector<uint8_t> pixels(3 * 16 * 16);
+      for (size_t p = 0; p < pixels.size(); ++p) pixels[p] = static_cast<uint8_t>(p * 53);
+      RandomGenerator random(RandomKey{.sample = i});
+      policy({pixels.data(), 16, 16}, random);
+      results.insert(pixels);
+    }
+    EXPECT_GT(results.size(), 20U);
+  }
+  EXPECT_THROW(OperatorFromName("Shear"), std::invalid_argument);
+}
+
+TEST(Mix, BetaHasItsMeanAndVariance) {
+  for (const double alpha : {0.2, 1.0, 4.0}) {
+    RandomGenerator random(RandomKey{.seed = 3});
+    double sum = 0, squares = 0;
+    constexpr int kDraws = 20000;
+    for (int i = 0; i < kDraws; ++i) {
+      const double share = DrawSymmetricBeta(alpha, random);
+      ASSERT_TRUE(share >= 0 && share <= 1);
+      sum += share;
+      squares += (share - 0.5) * (share - 0.5);
+    }
+    EXPECT_NEAR(sum / kDraws, 0.5, 0.015) << alpha;
+    EXPECT_NEAR(squares / kDraws, 1 / (4 * (2 * alpha + 1)), 0.006) << alpha;
+  }
+}
+
+TEST(Mix, ShareIsWhatTheBoxLeaves) {
+  RandomGenerator random(RandomKey{.seed = 4});
+  int cut = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const Mix mix = DrawMix({.mixup = 0.2, .cutmix = 1}, {40, 30}, random);
+    if (mix.box == CropBox{}) continue;
+    ++cut;
+    ASSERT_TRUE(mix.box.x >= 0 && mix.box.y >= 0 && mix.box.x + mix.box.width <= 40 &&
+                mix.box.y + mix.box.height <= 30);
+    ASSERT_DOUBLE_EQ(mix.own_share, 1 - mix.box.width * mix.box.height / 1200.0);
+  }
+  EXPECT_NEAR(cut, 500, 70);
+  EXPECT_EQ(DrawMix({.mixup = 0.2}, {40, 30}, random).box, CropBox{});
+}
+
+}  // namespace
+}  // namespace dtrain::data

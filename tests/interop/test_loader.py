@@ -1,0 +1,126 @@
+"""The loader's crops against Pillow's, and augmentation operator by operator against torchvision's."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from safetensors.numpy import load_file
+from torchvision.transforms.autoaugment import _apply_op
+from torchvision.transforms.functional import InterpolationMode, adjust_hue, gaussian_blur
+
+from test_image_preprocessing import DUMP, mean_difference, photo
+
+BENCH = DUMP.parents[1] / "bin" / "dtrain_bench"
+needs_bench = pytest.mark.skipif(not BENCH.exists(), reason=f"{BENCH} is not built")
+
+
+def bench(*flags) -> dict:
+    done = subprocess.run([BENCH, "loader", *map(str, flags), "--json"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory) -> Path:
+    """JPEGs as cameras and encoders write them, and a PNG: each takes another way through the decoder."""
+    folder = tmp_path_factory.mktemp("photos")
+    ways = [{"quality": 90}, {"quality": 95, "subsampling": 0}, {"quality": 90, "subsampling": 1},
+            {"quality": 85, "progressive": True}, {"quality": 75, "optimize": True},
+            {"quality": 92, "restart_marker_rows": 1}, {"quality": 92, "restart_marker_blocks": 5}]
+    for number, way in enumerate(ways * 2):
+        target = folder / "train" / f"class{number % 2}" / f"{number:02}.jpg"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        size = [(500, 375), (375, 500), (333, 251), (1000, 700)][number % 4]
+        photo(*size, seed=number).save(target, **way)
+    photo(300, 200, seed=50).save(folder / "train" / "class0" / "grey.jpg")
+    Image.open(folder / "train" / "class0" / "grey.jpg").convert("L").save(folder / "train" / "class0" / "grey.jpg")
+    photo(300, 200, seed=51).save(folder / "train" / "class1" / "photo.png")
+    return folder
+
+
+@needs_bench
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic"])
+@pytest.mark.parametrize("size", [96, 224])
+def test_dumped_crops_are_pillows(photos, tmp_path, interpolation, size):
+    files = sorted((photos / "train").rglob("*.*"))
+    dump = tmp_path / "dump.safetensors"
+    bench(f"--data_dir={photos}", "--batch_size=64", "--steps=1", "--warmup=0", f"--image_size={size}",
+          f"--interpolation={interpolation}", f"--dump={dump}")
+    batch = load_file(dump)
+    assert batch["images"].shape == (64, size, size, 3) and batch["images"].dtype == np.uint8
+    assert batch["crop"].shape == (64, 4) and batch["crop"].dtype == np.int32 and batch["flip"].dtype == np.uint8
+    assert 10 < batch["flip"].sum() < 54
+    differences = []
+    for ours, index, label, (x, y, width, height), flip in zip(
+            batch["images"], batch["index"], batch["labels"], batch["crop"], batch["flip"], strict=True):
+        assert files[index].parent.name == f"class{label}"
+        image = Image.open(files[index]).convert("RGB").crop((x, y, x + width, y + height))
+        theirs = image.resize((size, size), getattr(Image.Resampling, interpolation.upper()))
+        if flip:
+            theirs = theirs.transpose(Image.Transpose.FLIP_LEFT_RIGHT)
+        differences.append(mean_difference(ours, theirs))
+    print(f"mean {np.mean(differences):.3f}, worst image {np.max(differences):.3f}")
+    assert np.mean(differences) <= 2
+    assert np.max(differences) <= 3
+
+
+@needs_bench
+def test_pixels_do_not_depend_on_threads(photos, tmp_path):
+    flags = [f"--data_dir={photos}", "--batch_size=32", "--steps=1", "--warmup=0", "--augment=trivialaugment",
+             "--color_jitter=0.4,0.4,0.4,0.1", "--blur=0.5", "--random_erasing=0.5", "--pca_lighting=0.1"]
+    batches = []
+    for workers in (1, 3):
+        bench(*flags, f"--workers={workers}", f"--dump={tmp_path / str(workers)}")
+        batches.append(load_file(tmp_path / str(workers)))
+    for name, tensor in batches[0].items():
+        assert np.array_equal(tensor, batches[1][name]), name
+
+
+OPERATORS = [
+    ("ShearX", 0.3), ("ShearX", -0.17), ("ShearY", 0.99), ("ShearY", -0.3), ("TranslateX", 32.7), ("TranslateX", -11.2),
+    ("TranslateY", 101.5), ("TranslateY", -8), ("Rotate", 30), ("Rotate", -135), ("Rotate", 90), ("Brightness", 0.9),
+    ("Brightness", -0.6), ("Color", 0.99), ("Color", -0.45), ("Contrast", 0.7), ("Contrast", -0.99), ("Sharpness", 0.9),
+    ("Sharpness", -0.8), ("Posterize", 2), ("Posterize", 8), ("Solarize", 255), ("Solarize", 110.5), ("AutoContrast", 0),
+    ("Equalize", 0), ("Invert", 0)]
+
+
+def operate(image: Image.Image, name: str, magnitude: float, folder: Path) -> np.ndarray:
+    image.save(folder / "in.png")
+    subprocess.run([DUMP, "op", name, str(magnitude), folder / "out", folder / "in.png"], check=True)
+    return load_file(folder / "out")["images"][0].astype(int)
+
+
+@pytest.mark.parametrize("name, magnitude", OPERATORS)
+def test_operators_are_torchvisions(tmp_path, name, magnitude):
+    image = photo(224, 224, seed=60)
+    ours = operate(image, name, magnitude, tmp_path)
+    theirs = np.asarray(_apply_op(image, name, magnitude, InterpolationMode.NEAREST, None), int)
+    wrong = np.abs(ours - theirs)
+    # Geometry: a pixel may fall on the other side of a boundary. Values: to the bit, or one level off by rounding.
+    if name in ("ShearX", "ShearY", "Rotate"):
+        assert (wrong.max(axis=-1) > 0).mean() <= 0.002
+    else:
+        assert wrong.max() <= (1 if name in ("AutoContrast", "Sharpness") else 0)
+        assert wrong.mean() <= 0.01
+
+
+@pytest.mark.parametrize("turns", [-0.5, -0.1, 0.03, 0.5])
+def test_hue_is_torchvisions(tmp_path, turns):
+    image = photo(120, 90, seed=61)
+    wrong = np.abs(operate(image, "Hue", turns, tmp_path) - np.asarray(adjust_hue(image, turns), int))
+    assert wrong.max() <= 1 and wrong.mean() <= 0.01
+
+
+@pytest.mark.parametrize("sigma", [0.1, 0.7, 2.0])
+def test_blur_is_torchvisions(tmp_path, sigma):
+    image = photo(120, 90, seed=62)
+    wrong = np.abs(operate(image, "Blur", sigma, tmp_path) - np.asarray(gaussian_blur(image, [23, 23], [sigma] * 2), int))
+    assert wrong.max() <= 1 and wrong.mean() <= 0.01
+
+
+def test_lighting_follows_the_first_component(tmp_path):
+    image = Image.new("RGB", (4, 4), (100, 100, 100))
+    shift = 255 * 0.3 * 0.2175 * np.array([-0.5675, -0.5808, -0.5836])
+    assert np.array_equal(operate(image, "Lighting", 0.3, tmp_path)[0, 0], np.rint(100 + shift))

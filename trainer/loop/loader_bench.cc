@@ -1,0 +1,100 @@
+// Timed from the outside, as a trainer sees it: from asking for a batch to having it.
+#include "trainer/loop/loader_bench.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <ctime>
+
+#include "data/cores.h"
+#include "data/device_feed.h"
+#include "data/loader.h"
+#include "data/sampler.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/config/batch_sizes.h"
+#include "trainer/errors.h"
+#include "trainer/loop/data_sets.h"
+#include "trainer/loop/machine.h"
+
+namespace dtrain::loop {
+namespace {
+
+// Images that no decoder cropped are whole.
+void AddWholeCrop(data::Batch& batch) {
+  if (batch.tensors.contains("crop")) return;
+  const at::Tensor images = batch["images"];
+  const bool channels_last = images.scalar_type() == at::kByte;
+  const int64_t height = images.size(channels_last ? 1 : 2), width = images.size(channels_last ? 2 : 3);
+  const at::Tensor crop = at::zeros({batch.size(), 4}, at::kInt);
+  crop.select(1, 2).fill_(width);
+  crop.select(1, 3).fill_(height);
+  batch.tensors["crop"] = crop;
+  batch.tensors["flip"] = at::zeros({batch.size()}, at::kByte);
+}
+
+// Of all threads of this process.
+double ProcessorSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+void Dump(const std::string& path, data::Batch batch) {
+  AddWholeCrop(batch);
+  checkpoint::NamedTensors tensors;
+  for (const char* name : {"images", "labels", "index", "crop", "flip"}) tensors.emplace_back(name, batch[name]);
+  checkpoint::WriteSafetensors(path, tensors);
+}
+
+}  // namespace
+
+nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options) {
+  const DataSets data = OpenDataSets(config);
+  const DataSplit& train = *data.train;
+  const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
+  const data::TrainSampler sampler(train.source->size(), batch_size, config.batch.seed,
+                                   data::ShuffleFromName(config.data.shuffle),
+                                   data::LastBatchFromName(config.data.last_batch), config.image.repeated_augmentation);
+  data::Quarantine quarantine(
+      train.source->size(),
+      {.split = train.name, .max_bad_records = config.data.max_bad_records, .strict = config.data.strict});
+  data::LoaderOptions loader_options{.decode_threads = config.data.workers,
+                                     .prefetch_batches = config.data.prefetch_batches,
+                                     .seed = config.batch.seed};
+  if (loader_options.decode_threads == 0) loader_options.decode_threads = data::AvailableCores();
+  const int64_t total = options.warmup + options.batches;
+  data::Loader loader(
+      *train.source, *train.decoder,
+      [&](int64_t number) { return number < total ? std::optional(sampler.GlobalBatch(number)) : std::nullopt; },
+      loader_options, &quarantine);
+
+  auto start = std::chrono::steady_clock::now();
+  double processor_start = ProcessorSeconds();
+  int64_t number = 0, images = 0;
+  while (auto batch = loader.Next()) {
+    if (!batch->tensors.contains("images")) throw UsageError("this data has no images", "use a data set of images");
+    if (number == 0 && !options.dump.empty()) Dump(options.dump, *batch);
+    if (options.as_float) {
+      data::PrepareImages((*batch)["images"], config.image.mean, config.image.std, at::kCPU,
+                          config.model.channels_last);
+    }
+    if (++number <= options.warmup) {
+      start = std::chrono::steady_clock::now();
+      processor_start = ProcessorSeconds();
+    } else {
+      images += batch->size();
+    }
+  }
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double processor_seconds = ProcessorSeconds() - processor_start;
+  nlohmann::ordered_json result = {{"images_per_second", static_cast<double>(images) / seconds},
+                                   {"images_per_processor_second", static_cast<double>(images) / processor_seconds},
+                                   {"batch_milliseconds", 1000 * seconds / static_cast<double>(options.batches)},
+                                   {"image_size", config.image.size},
+                                   {"batch_size", batch_size},
+                                   {"batches", options.batches},
+                                   {"pixels", options.as_float ? "float32" : "uint8"},
+                                   {"workers", loader_options.decode_threads},
+                                   {"samples", train.source->size()},
+                                   {"bad_records", quarantine.count()}};
+  result.update(DescribeMachine());
+  return result;
+}
+
+}  // namespace dtrain::loop
