@@ -66,6 +66,7 @@ int Main(int argc, char** argv, loop::RunContext& context) {
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return std::puts(config::ToJson(context.config).dump(2).c_str()), 0;
   if (context.config.run.dry_run) return loop::DryRun(context), 0;
+  if (context.launch.launcher == "torchrun") launch::EndWithParent();
   if (context.launch.spawns > 0) {
     if (const auto exit_code = ForkRanks(context)) return *exit_code;
   }

@@ -128,7 +128,7 @@ class Watch {
 
 // A child must not outlive its parent, nor get the terminal's Ctrl-C besides the parent's own message of it.
 void BecomeChild(pid_t parent, const sigset_t& previous_mask) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  EndWithParent();
   if (getppid() != parent) _exit(kPeerLost);
   setpgid(0, 0);
   sigprocmask(SIG_SETMASK, &previous_mask, nullptr);
@@ -195,6 +195,8 @@ bool DiedOfRequest(const RankDeath& cause, const StopRequests& stops) {
 }
 
 }  // namespace
+
+void EndWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) {
   const sigset_t watched = WatchedSignals();

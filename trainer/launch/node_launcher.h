@@ -47,4 +47,7 @@ struct Forked {
 // outlives the parent. launch.restart_count counts the attempts that came to train.
 Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options = {});
 
+// From now on this process is killed when its parent is. For torchrun's ranks: a killed agent would leave them running.
+void EndWithParent();
+
 }  // namespace dtrain::launch
