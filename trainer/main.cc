@@ -93,6 +93,8 @@ int main(int argc, char** argv) {
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
     if (*status.step >= 0) failure.step = *status.step;
+    const std::string& seen = context.launch.seen;
+    if (failure.code == ExitCode::kPeerLost && !failure.step && !seen.empty()) failure.hint += "; seen: " + seen;
     report::ReportFailure(failure, status.run_directory);
     return static_cast<int>(failure.code);
   }

@@ -13,7 +13,7 @@ TRAINING = (*TINY, "--lr=0.0005", "--batch_size=8", "--nproc_per_node=2", "--ini
 
 def test_a_killed_rank_is_started_again_and_the_run_is_the_same(few_images, tmp_path):
     """A restart goes on from what the run has saved itself, even where --resume=none began it."""
-    flags = (*TRAINING, "--epochs=8", "--resume=none", f"--data_dir={few_images}")
+    flags = (*TRAINING, "--epochs=4", "--resume=none", f"--data_dir={few_images}")
     run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
     with Background(*flags, "--max_restarts=2", "--clear_log", f"--run_dir={tmp_path / 'run'}") as training:
         wait_until((tmp_path / "run" / "latest").exists, "the first checkpoint")
@@ -24,7 +24,7 @@ def test_a_killed_rank_is_started_again_and_the_run_is_the_same(few_images, tmp_
     assert "resuming from" in outcome.stderr
     assert not (tmp_path / "run" / "error.json").exists()
     assert sha256(tmp_path / "run" / "model.safetensors") == sha256(tmp_path / "undisturbed" / "model.safetensors")
-    assert [point["step"] for point in metrics(tmp_path / "run", "train")] == list(range(1, 21))  # --clear_log counts on the first attempt only
+    assert [point["step"] for point in metrics(tmp_path / "run", "train")] == list(range(1, 11))  # --clear_log counts on the first attempt only
 
 
 @pytest.mark.parametrize("victim", [0, 1])
@@ -42,6 +42,9 @@ def test_a_killed_rank_is_named(few_images, run_dir, victim):
     error = load_json(run_dir / "error.json")
     assert (error["rank"], error["exit_code"]) == (victim, 4) and error["step"] >= 2
     assert "killed by signal 9" in error["message"]
+    if victim == 0:  # what the other rank says is filed
+        assert "on rank 1 of 2" in (run_dir / "logs" / "rank-1.log").read_text(encoding="utf-8")
+        assert "on rank 1 of 2" not in outcome.stderr
 
 
 def test_the_ranks_end_with_their_launcher(few_images, run_dir):
@@ -68,14 +71,3 @@ def test_what_would_come_again_is_not_repeated(run_dir, tmp_path):
     outcome = run(*TRAINING, "--max_restarts=10", f"--data_dir={tmp_path / 'nothing'}", f"--run_dir={run_dir}", check=3)
     assert "starting the local ranks again" not in outcome.stderr
     assert "exit code 3 would only come again" in outcome.stderr
-
-
-def test_the_output_of_other_ranks_is_filed(few_images, run_dir):
-    """Rank 0 speaks on the console, rank 1 to its log."""
-    with Background(*TRAINING, "--epochs=1000", f"--data_dir={few_images}", f"--run_dir={run_dir}") as training:
-        training.wait_for_line("step 1/")
-        os.kill(training.children()[0], signal.SIGKILL)
-        outcome = training.wait()
-    log = (run_dir / "logs" / "rank-1.log").read_text(encoding="utf-8")
-    assert "on rank 1 of 2" in log  # the victim's last words
-    assert "on rank 1 of 2" not in outcome.stderr

@@ -51,7 +51,9 @@ Launch OneRank(const Facts& facts) {
   }
   launch.rank = Narrow(*ranks.rank);
   RequireBelow(launch.rank, launch.world_size, "--rank", "--world_size", launch.seen);
-  const int local = AssumedLocalWorldSize(facts, launch.world_size);
+  const int nodes = ranks.nnodes.empty() ? 0 : ParseNodeCount(ranks.nnodes, "--nnodes", launch.seen).maximum;
+  const int local = nodes > 0 && !GivenProcesses(ranks) ? (launch.world_size + nodes - 1) / nodes
+                                                        : AssumedLocalWorldSize(facts, launch.world_size);
   launch.local_rank = ranks.local_rank ? Narrow(*ranks.local_rank) : launch.rank % local;
   const bool local_known = GivenProcesses(ranks).has_value();
   RequireBelow(launch.local_rank, local_known ? local : launch.world_size, "--local_rank",

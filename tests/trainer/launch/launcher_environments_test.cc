@@ -300,6 +300,16 @@ TEST(NodeLevel, Environments) {
   for (const Case& c : cases) EXPECT_EQ(TextOf(c.ranks, c.environment, c.gpus), c.text);
 }
 
+TEST(NodeLevel, NodesOfExplicitRanks) {
+  config::RanksConfig ranks = Nodes("2", {}, "h");
+  ranks.rank = 3;
+  ranks.world_size = 4;
+  ranks.master_port = 1;
+  EXPECT_EQ(TextOf(ranks, {}), "flags 3/4 1/2 1/2 h:1 0");
+  ranks.node_rank = 1;
+  EXPECT_THAT(TextOf(ranks, {}), HasSubstr("--node_rank and --rank are two ways"));
+}
+
 TEST(NodeLevel, Refused) {
   struct Case {
     config::RanksConfig ranks;
