@@ -3,7 +3,8 @@
 # LibTorch and the demo's data. Run it as often as you like: what is there already is not touched.
 #
 #   scripts/setup.sh                 everything for building and for the quick start
-#   scripts/setup.sh --tests         and what the tests need (Python torch to compare with, pytest, clang-format and -tidy)
+#   scripts/setup.sh --tests         and what the tests need (Python torch to compare with, pytest, clang-format and -tidy,
+#                                    Open MPI and Slurm)
 #   scripts/setup.sh --torch=DIR     use the LibTorch in DIR (the folder with include/ and lib/: the torch package of a
 #                                    `pip install torch`, or the unpacked official archive) and download none; it is
 #                                    remembered. --torch=pypi: back to the one from PyPI
@@ -44,7 +45,7 @@ wanted_packages() {
   printf '%s\n' build-essential cmake ninja-build ccache git ca-certificates pkg-config python3 python3-venv \
     python3-pip libgflags-dev libgoogle-glog-dev libgloo-dev "$jpeg" libpng-dev libwebp-dev libtiff-dev libstb-dev \
     libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev libgtest-dev libgmock-dev
-  if [ "$with_tests" = yes ]; then printf '%s\n' clang-format clang-tidy; fi
+  if [ "$with_tests" = yes ]; then printf '%s\n' clang-format clang-tidy openmpi-bin slurm-wlm munge; fi
 }
 
 missing_packages() {

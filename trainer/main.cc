@@ -1,6 +1,9 @@
 // dtrain_main: wiring. Command line → launcher → this process's rank → mode; every failure → one report, one exit code.
 #include <cstdio>
+#include <ctime>
+#include <optional>
 
+#include "data/loader.h"
 #include "models/registry.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
@@ -9,9 +12,14 @@
 #include "trainer/distributed/cuda_plugin.h"
 #include "trainer/distributed/device.h"
 #include "trainer/failure.h"
+#include "trainer/launch/bulletin.h"
+#include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
+#include "trainer/launcher_report.h"
 #include "trainer/loop/run.h"
+#include "trainer/loop/stop_signal.h"
 #include "trainer/process_memory.h"
+#include "trainer/report/run_directory.h"
 
 namespace {
 
@@ -23,21 +31,50 @@ void RunMode(const loop::RunContext& context) {
   loop::Predict(context);
 }
 
+// Several ranks on this machine, started from here: each goes on by itself, and their parent comes back with their exit
+// code when they have ended.
+std::optional<int> ForkRanks(loop::RunContext& context) {
+  config::Config& config = context.config;
+  if (config.run.mode == "train") {
+    // Chosen before there are ranks: all attempts share it, and the parent knows where they report.
+    if (config.run.dir.empty()) {
+      config.run.dir = report::DefaultRunDirectory(config.model.name, std::time(nullptr)).string();
+    }
+    loop::CatchStopSignals();  // the ranks inherit that: no signal finds them unprepared
+  }
+  launch::NodeLauncherOptions options;
+  options.max_restarts = static_cast<int>(config.ranks.max_restarts);
+  options.on_failure = [&](const launch::AttemptEnd& end) {
+    ReportAttempt(end, context.launch.world_size, config.run.dir);
+  };
+  const launch::Forked forked = launch::ForkLocalRanks(context.launch, options);
+  if (!forked.is_rank) return forked.exit_code;
+  context.launch = forked.launch;
+  context.listen_fd = forked.listen_fd;
+  context.status->step = forked.step;
+  return std::nullopt;
+}
+
 // Everything until the exit code, in the parent and in every rank.
 int Main(int argc, char** argv, loop::RunContext& context) {
   const config::CommandLine command_line = config::ParseCommandLine(argc, argv);
   if (!command_line.answer.empty()) return std::puts(command_line.answer.c_str()), 0;
   context.config = command_line.config;
-  context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), distributed::CountGpus());
+  const launch::Machine machine{distributed::CountGpus(), static_cast<int>(data::AvailableCores()),
+                                launch::OwnAddress()};
+  context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return std::puts(config::ToJson(context.config).dump(2).c_str()), 0;
   if (context.config.run.dry_run) return loop::DryRun(context), 0;
+  if (context.launch.launcher == "torchrun") launch::EndWithParent();
   if (context.launch.spawns > 0) {
-    const launch::Forked forked = launch::ForkLocalRanks(context.launch);
-    if (!forked.is_rank) return forked.exit_code;
-    context.launch = forked.launch;
-    context.listen_fd = forked.listen_fd;
+    if (const auto exit_code = ForkRanks(context)) return *exit_code;
+  }
+  launch::Bulletin bulletin(launch::BulletinPath(context.config.run.dir, context.launch.bulletin_key));
+  if (!context.launch.bulletin_key.empty()) {
+    launch::MeetThrough(bulletin, machine, context.config.ranks.init_timeout_seconds, &context.launch,
+                        &context.listen_fd);
   }
   if (context.config.data.workers == 0) context.config.data.workers = distributed::ShareOfCores(context.launch);
   RunMode(context);
@@ -57,7 +94,9 @@ int main(int argc, char** argv) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
-    if (status.step >= 0) failure.step = status.step;
+    if (*status.step >= 0) failure.step = *status.step;
+    const std::string& seen = context.launch.seen;
+    if (failure.code == ExitCode::kPeerLost && !failure.step && !seen.empty()) failure.hint += "; seen: " + seen;
     report::ReportFailure(failure, status.run_directory);
     return static_cast<int>(failure.code);
   }

@@ -57,7 +57,7 @@ def test_without_synchronised_statistics_two_ranks_learn_as_well(images, run_dir
     run(*TINY, f"--data_dir={images}", "--lr=0.02", "--batch_size=8", "--epochs=2", "--nproc_per_node=2",
         f"--run_dir={run_dir}")
     assert load_json(run_dir / "result.json")["val_top1"] >= 60  # chance: 25
-    assert [path.name for path in run_dir.glob("logs/*")] in ([], ["rank-0.log", "rank-1.log"])
+    assert {path.name for path in run_dir.glob("logs/*")} <= {"rank-0.log", "rank-1.log"}
     assert not list(run_dir.glob("error*"))
 
 
@@ -133,27 +133,6 @@ def ended_within(training: Background, seconds: float):
     assert time.monotonic() - began < seconds, outcome
     wait_until(lambda: not training.family(), "the end of all its processes", seconds)
     return outcome
-
-
-@pytest.mark.parametrize("victim", [0, 1])
-def test_a_killed_rank_ends_the_run(few_images, run_dir, victim):
-    with Background(*ENDLESS, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2",
-                    f"--run_dir={run_dir}") as training:
-        training.wait_for_line("step 2/")
-        os.kill(training.children()[victim], signal.SIGKILL)
-        outcome = ended_within(training, 5)
-    assert outcome.code == 4, outcome
-    assert outcome.stderr.count("dtrain failed (peer_lost, exit code 4)") == 1, outcome
-    assert load_json(run_dir / "error.json")["rank"] == 1 - victim
-
-
-def test_ranks_do_not_outlive_their_launcher(few_images, run_dir):
-    with Background(*ENDLESS, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2",
-                    f"--run_dir={run_dir}") as training:
-        training.wait_for_line("step 1/")
-        assert len(training.family()) == 3
-        training.process.kill()
-        assert ended_within(training, 5).code == -signal.SIGKILL
 
 
 def test_terminating_the_launcher_saves_first(few_images, run_dir):

@@ -96,6 +96,9 @@ struct PrecisionConfig {
 
 struct RanksConfig {
   std::string nproc_per_node;  // auto | N; empty: not said
+  std::string nnodes;          // N | MIN:MAX; empty: not said
+  std::optional<int64_t> node_rank;
+  int64_t max_restarts = 0;
   std::optional<int64_t> rank;
   std::optional<int64_t> world_size;
   std::optional<int64_t> local_rank;

@@ -231,6 +231,12 @@ DTRAIN_FLAG(int64, loss_scale_window, precision.loss_scale_window, AtLeast(1), "
 
 DTRAIN_FLAG(string, nproc_per_node, ranks.nproc_per_node, Anything(), "ranks",
             "Local ranks to start: a number, or auto (one per GPU, or one); empty: one.")
+DTRAIN_FLAG(string, nnodes, ranks.nnodes, Anything(), "machines",
+            "Machines of the run: with --node_rank what is started here, else what the launcher must have started.")
+DTRAIN_FLAG(int64, node_rank, ranks.node_rank, Between(0, 999'999), "",
+            "This machine among --nnodes; needs --master_addr. Its local ranks are started here.")
+DTRAIN_FLAG(int64, max_restarts, ranks.max_restarts, Between(0, 1'000'000), "restarts",
+            "How often the local ranks that were started here are started again after a failure.")
 DTRAIN_FLAG(int64, rank, ranks.rank, Between(0, 999'999), "", "This process among all; needs --world_size.")
 DTRAIN_FLAG(int64, world_size, ranks.world_size, Between(1, 1'000'000), "ranks",
             "Processes of the run; above 1 needs --master_addr and --master_port.")

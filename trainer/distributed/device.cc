@@ -16,13 +16,14 @@ at::Device DeviceOf(const launch::Launch& launch, const std::string& backend) {
   if (backend == "gloo") return at::kCPU;
   const int gpus = CountGpus() > 0 ? LoadCudaPlugin().device_count() : 0;
   if (gpus == 0 && backend != "nccl") return at::kCPU;
-  if (launch.local_rank >= gpus) {
+  const int gpu = launch.gpu >= 0 ? launch.gpu : launch.local_rank;
+  if (gpu >= gpus) {
     throw UsageError("local rank " + std::to_string(launch.local_rank) + " has no GPU: this machine has " +
                          std::to_string(gpus) + " that can be used",
                      "lower --nproc_per_node, check CUDA_VISIBLE_DEVICES, or run on the CPU with --backend=gloo");
   }
-  LoadCudaPlugin().set_device(launch.local_rank);
-  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(launch.local_rank));
+  LoadCudaPlugin().set_device(gpu);
+  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu));
 }
 
 std::string Describe(at::Device device) {

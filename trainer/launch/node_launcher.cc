@@ -1,20 +1,23 @@
 // Fork without exec: the ranks start with everything loaded. The parent never touches torch.
 #include "trainer/launch/node_launcher.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <ctime>
 #include <map>
+#include <new>
+#include <optional>
 
 #include "trainer/errors.h"
+#include "trainer/launch/local_address.h"
+#include "trainer/launch/restart_policy.h"
 
 namespace dtrain::launch {
 namespace {
@@ -23,22 +26,6 @@ constexpr int64_t kGraceMs = 30'000;      // for ranks that stop in an orderly w
 constexpr int64_t kFailureGraceMs = 800;  // for the others to notice and report by themselves
 constexpr int kPeerLost = static_cast<int>(ExitCode::kPeerLost);
 constexpr int kPreempted = static_cast<int>(ExitCode::kPreempted);
-
-int ListenOnLoopback(int* port) {
-  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  auto* generic = reinterpret_cast<sockaddr*>(&address);
-  if (fd < 0 || bind(fd, generic, length) != 0 || listen(fd, SOMAXCONN) != 0 ||
-      getsockname(fd, generic, &length) != 0) {
-    throw PeerLostError(std::string("cannot open a port on the loopback interface: ") + std::strerror(errno),
-                        "is the network of this machine or container up?");
-  }
-  *port = ntohs(address.sin_port);
-  return fd;
-}
 
 sigset_t WatchedSignals() {
   sigset_t signals;
@@ -53,21 +40,42 @@ int64_t MonotonicMs() {
   return now.tv_sec * 1000LL + now.tv_nsec / 1'000'000;
 }
 
-// The parent's part: children by process id, and what is known of how they ended.
+// Memory that parent and ranks share: the steps done by each local rank.
+std::shared_ptr<int64_t> SharedSteps(int count) {
+  const size_t bytes = static_cast<size_t>(count) * sizeof(int64_t);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw std::bad_alloc();
+  return {static_cast<int64_t*>(memory), [bytes](int64_t* steps) { munmap(steps, bytes); }};
+}
+
+// What the launcher was asked so far.
+struct StopRequests {
+  std::map<int, int> counts;  // by signal
+  int last = 0;               // the signal of the last one; 0: none
+  bool at_once = false;       // one kind came twice
+};
+
+// A scheduler may signal the ranks itself, besides their launcher (scancel does). The second signal of a kind ends a
+// rank at once, so the launcher asks with another kind.
+int AskedOfRanks(int signal) { return signal == SIGUSR1 ? SIGTERM : SIGUSR1; }
+
+// One attempt, in the parent: the ranks by process id, and what is known of how they ended.
 class Watch {
  public:
-  explicit Watch(std::map<pid_t, int> ranks) : ranks_(std::move(ranks)) {}
+  Watch(std::map<pid_t, int> ranks, const NodeLauncherOptions& options, StopRequests& stops)
+      : ranks_(std::move(ranks)), options_(options), stops_(stops) {}
 
-  int UntilAllEnded() {
+  // The root cause; nothing where all ended well.
+  std::optional<RankDeath> UntilAllEnded() {
     const sigset_t signals = WatchedSignals();
     while (!ranks_.empty()) {
       const timespec tick{0, 50'000'000};
       const int signal = sigtimedwait(&signals, nullptr, &tick);
-      if (signal > 0 && signal != SIGCHLD) SignalAll(signal);
+      if (signal > 0 && signal != SIGCHLD) PassOn(signal);
       Reap();
-      if (deadline_ms_ > 0 && MonotonicMs() >= deadline_ms_) SignalAll(SIGKILL);
+      if (MonotonicMs() >= deadline_ms_) SignalAll(SIGKILL);
     }
-    return exit_code_;
+    return cause_;
   }
 
  private:
@@ -75,74 +83,148 @@ class Watch {
     for (const auto& [pid, rank] : ranks_) kill(pid, signal);
   }
 
+  void PassOn(int signal) {
+    stops_.last = signal;
+    stops_.at_once = stops_.at_once || ++stops_.counts[signal] > 1;
+    if (stops_.at_once) deadline_ms_ = 0;
+    SignalAll(AskedOfRanks(signal));
+  }
+
   void Reap() {
     int status = 0;
     for (pid_t pid = 0; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-      const bool killed_by_us = deadline_ms_ > 0 && WIFSIGNALED(status) && MonotonicMs() >= deadline_ms_;
-      ranks_.erase(pid);
-      if (!killed_by_us) Note(WIFEXITED(status) ? WEXITSTATUS(status) : kPeerLost);
+      const auto found = ranks_.find(pid);
+      if (found == ranks_.end()) continue;
+      const int rank = found->second;
+      ranks_.erase(found);
+      const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+      const bool killed_by_us = signal == SIGKILL && MonotonicMs() >= deadline_ms_;
+      const int code = signal != 0 ? kPeerLost : WEXITSTATUS(status);
+      if (code != 0 && !killed_by_us) Note({rank, code, signal});
     }
   }
 
-  // The first code that is no mere consequence (4) of another rank's failure is the root cause.
-  void Note(int code) {
-    if (code == 0) return;
-    if (exit_code_ == 0 || exit_code_ == kPeerLost) exit_code_ = code;
-    const int64_t deadline = MonotonicMs() + (code == kPreempted ? kGraceMs : kFailureGraceMs);
-    if (deadline_ms_ == 0) deadline_ms_ = deadline;
+  // A code that is no mere consequence of another rank's failure (4) or of a stop request (75) is the root cause, and
+  // so is a signal rather than a 4; of several such ones the first.
+  static int Weight(const RankDeath& death) {
+    if (death.signal != 0) return 2;
+    if (death.exit_code == kPeerLost) return 0;
+    return death.exit_code == kPreempted ? 1 : 3;
+  }
+
+  void Note(const RankDeath& death) {
+    if (options_.on_death) options_.on_death(death);
+    if (!cause_ || Weight(death) > Weight(*cause_)) cause_ = death;
+    const bool orderly = death.exit_code == kPreempted;
+    deadline_ms_ = std::min(deadline_ms_, MonotonicMs() + (orderly ? kGraceMs : kFailureGraceMs));
   }
 
   std::map<pid_t, int> ranks_;
-  int exit_code_ = 0;
-  int64_t deadline_ms_ = 0;  // when those still alive are killed; 0: not set
+  const NodeLauncherOptions& options_;
+  StopRequests& stops_;
+  std::optional<RankDeath> cause_;
+  int64_t deadline_ms_ = INT64_MAX;  // when those still alive are killed
 };
 
 // A child must not outlive its parent, nor get the terminal's Ctrl-C besides the parent's own message of it.
 void BecomeChild(pid_t parent, const sigset_t& previous_mask) {
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  EndWithParent();
   if (getppid() != parent) _exit(kPeerLost);
   setpgid(0, 0);
   sigprocmask(SIG_SETMASK, &previous_mask, nullptr);
 }
 
-}  // namespace
+Launch LaunchOfLocalRank(const Launch& launch, int local_rank, int port) {
+  Launch child = launch;
+  child.local_rank = local_rank;
+  child.rank = launch.rank + local_rank;
+  child.spawns = 0;
+  child.forked = true;
+  if (launch.nnodes == 1) {
+    child.master_addr = "127.0.0.1";
+    child.master_port = port;
+    child.bulletin_key.clear();
+  }
+  return child;
+}
 
-Forked ForkLocalRanks(const Launch& launch) {
-  Forked forked;
+// One attempt's processes. In a child `forked` is filled in, and nothing is returned that matters.
+std::map<pid_t, int> Fork(const Launch& launch, const std::shared_ptr<int64_t>& steps, const sigset_t& previous_mask,
+                          Forked* forked) {
   int port = 0;
-  const int listen_fd = ListenOnLoopback(&port);
-  const sigset_t watched = WatchedSignals();
-  sigset_t previous_mask;
-  sigprocmask(SIG_BLOCK, &watched, &previous_mask);
+  const int listen_fd = launch.nnodes == 1 ? ListenAnywhereOn("127.0.0.1", &port) : -1;
   const pid_t parent = getpid();
   std::map<pid_t, int> ranks;
-  for (int rank = 0; rank < launch.spawns; ++rank) {
+  for (int local_rank = 0; local_rank < launch.spawns; ++local_rank) {
     const pid_t pid = fork();
     if (pid < 0) {
       const int error = errno;
-      for (const auto& [child, number] : ranks) kill(child, SIGKILL);
-      throw UsageError("cannot start rank " + std::to_string(rank) + ": " + std::strerror(error),
+      for (const auto& [child, rank] : ranks) kill(child, SIGKILL);
+      throw UsageError("cannot start local rank " + std::to_string(local_rank) + ": " + std::strerror(error),
                        "lower --nproc_per_node, or raise the limit on processes (ulimit -u)");
     }
     if (pid > 0) {
-      ranks[pid] = rank;
+      ranks[pid] = launch.rank + local_rank;
       continue;
     }
     BecomeChild(parent, previous_mask);
-    forked.is_rank = true;
-    forked.launch = launch;
-    forked.launch.rank = forked.launch.local_rank = rank;
-    forked.launch.world_size = forked.launch.local_world_size = launch.spawns;
-    forked.launch.master_addr = "127.0.0.1";
-    forked.launch.master_port = port;
-    forked.launch.spawns = 0;
-    forked.listen_fd = rank == 0 ? listen_fd : -1;
-    if (rank != 0) close(listen_fd);
-    return forked;
+    forked->is_rank = true;
+    forked->launch = LaunchOfLocalRank(launch, local_rank, port);
+    forked->step = std::shared_ptr<int64_t>(steps, steps.get() + local_rank);
+    if (forked->launch.rank == 0) forked->listen_fd = listen_fd;
+    if (forked->launch.rank != 0 && listen_fd >= 0) close(listen_fd);
+    return {};
   }
-  close(listen_fd);
-  forked.exit_code = Watch(std::move(ranks)).UntilAllEnded();
-  return forked;
+  if (listen_fd >= 0) close(listen_fd);
+  return ranks;
+}
+
+// As the ranks did: by the signal itself, so that the shell and the scheduler see what happened.
+void DieOf(int signal) {
+  std::signal(signal, SIG_DFL);
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, signal);
+  raise(signal);
+  sigprocmask(SIG_UNBLOCK, &only, nullptr);
+}
+
+// A rank that a stop signal has killed, before it could catch it, has nothing to save.
+bool DiedOfRequest(const RankDeath& cause, const StopRequests& stops) {
+  return stops.last != 0 && (cause.signal == SIGTERM || cause.signal == SIGINT || cause.signal == SIGUSR1);
+}
+
+}  // namespace
+
+void EndWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) {
+  const sigset_t watched = WatchedSignals();
+  sigset_t previous_mask;
+  sigprocmask(SIG_BLOCK, &watched, &previous_mask);
+  const auto steps = SharedSteps(launch.spawns);
+  RestartPolicy policy(options.max_restarts);
+  StopRequests stops;
+  Launch attempt = launch;
+  while (true) {
+    std::fill_n(steps.get(), launch.spawns, int64_t{-1});
+    Forked forked;
+    auto ranks = Fork(attempt, steps, previous_mask, &forked);
+    if (forked.is_rank) return forked;
+    const auto cause = Watch(std::move(ranks), options, stops).UntilAllEnded();
+    if (stops.at_once || (cause && DiedOfRequest(*cause, stops))) DieOf(stops.last);
+    if (!cause) return forked;
+    forked.exit_code = cause->exit_code;
+    AttemptEnd end{*cause, *std::max_element(steps.get(), steps.get() + launch.spawns), false, ""};
+    if (stops.last == 0) {
+      const auto verdict = policy.AfterFailure(cause->exit_code, end.last_step);
+      end.restarts = verdict.restart;
+      end.verdict = verdict.reason;
+    }
+    if (options.on_failure && cause->exit_code != kPreempted) options.on_failure(end);
+    if (!end.restarts) return forked;
+    if (end.last_step >= 0) ++attempt.restart_count;
+  }
 }
 
 }  // namespace dtrain::launch

@@ -1,6 +1,7 @@
 // What dtrain_main does once it knows its rank: the modes of --mode, each a short story of its own.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "trainer/config/config.h"
@@ -11,7 +12,8 @@ namespace dtrain::loop {
 // Where this process stands, kept up to date for the report of a failure.
 struct RunStatus {
   std::string run_directory;  // empty: none (yet)
-  int64_t step = -1;          // -1: not training (yet)
+  // Steps done; -1: not training (yet). The ranks of a node launcher keep it where their parent can read it.
+  std::shared_ptr<int64_t> step = std::make_shared<int64_t>(-1);
 };
 
 struct RunContext {

@@ -13,8 +13,9 @@ namespace dtrain::loop {
 namespace {
 
 // What may differ between the ranks of one run.
-constexpr const char* kOwnToEachRank[] = {"rank",           "local_rank", "run_dir",  "master_addr", "master_port",
-                                          "nproc_per_node", "workers",    "data_dir", "index_dir"};
+constexpr const char* kOwnToEachRank[] = {"rank",         "local_rank",  "node_rank",      "run_dir",
+                                          "master_addr",  "master_port", "nproc_per_node", "nnodes",
+                                          "max_restarts", "workers",     "data_dir",       "index_dir"};
 
 // The directory is this job's alone from here on, and what an earlier attempt failed with is history.
 void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
@@ -42,9 +43,11 @@ Session::Session(const RunContext& run_context)
   if (training && launch.rank == 0) TakeRunDirectory(report::RunDirectory(run_directory), lock);
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   context.status->run_directory = run_directory;
+  const report::RunDirectory files(run_directory);
   const bool logs_to_files = launch.world_size > 1 && training;
-  report::InitializeLogging(launch.rank, launch.world_size,
-                            logs_to_files ? report::RunDirectory(run_directory).logs.string() : "");
+  const bool silent =
+      logs_to_files && launch.forked && launch.rank != 0 && report::SendOutputTo(files.log(launch.rank));
+  report::InitializeLogging(launch.rank, launch.world_size, logs_to_files && !silent ? files.logs.string() : "");
   if (lock && !lock->warning().empty()) report::LogWarning(lock->warning());
   const std::string& precision = context.config.precision.name;
   if (device.is_cpu() && precision != "fp32" && launch.rank == 0) {

@@ -25,13 +25,15 @@ void WarnOfInvalid(const std::filesystem::path& directory, const std::string& re
   report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the one before");
 }
 
-// The checkpoint to go on from, as --resume says.
-std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, checkpoint::Store& store) {
+// The checkpoint to go on from, as --resume says. A run that was started again goes on from what it has saved itself,
+// wherever it began.
+std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
+                                                   checkpoint::Store& store) {
   std::optional<checkpoint::Checkpoint> found;
-  if (resume == "auto") {
-    found = store.FindNewestValid(WarnOfInvalid);
-  } else if (resume != "none") {
-    found = checkpoint::OpenCheckpoint(resume, WarnOfInvalid);
+  if (resume != "auto" && resume != "none") found = checkpoint::OpenCheckpoint(resume, WarnOfInvalid);
+  if (resume == "auto" || restarted) {
+    auto newest = store.FindNewestValid(WarnOfInvalid);
+    if (newest && (!found || newest->step > found->step)) found = std::move(newest);
   }
   if (!found) return std::nullopt;
   report::LogInfo("resuming from " + found->directory.string());
@@ -42,7 +44,7 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, ch
 struct FirstRank {
   FirstRank(const RunContext& context, const report::RunDirectory& files) : store(files.root) {
     store.RemoveLeftovers();
-    restored = FindCheckpoint(context.config.run.resume, store);
+    restored = FindCheckpoint(context.config.run.resume, context.launch.restart_count > 0, store);
     checkpoint::AsyncWriterOptions options;
     options.keep_checkpoints = context.config.run.keep_checkpoints;
     options.model_metadata = {{"format", "pt"}};
@@ -120,7 +122,8 @@ void Train(const RunContext& context) {
                   first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
   if (first) first->restored.reset();
-  trainer.ReportStepsTo(&context.status->step);
+  *context.status->step = progress.step;
+  trainer.ReportStepsTo(context.status->step.get());
   const report::RunResult result = trainer.Run();
   session.Leave();
   reporter.Finish(result);

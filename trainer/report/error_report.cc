@@ -90,7 +90,7 @@ bool HoldsVictim(const fs::path& path) {
 void WriteRunFiles(const Failure& failure, const fs::path& run_directory, const std::string& content) {
   const fs::path shared = run_directory / "error.json";
   const fs::path own = run_directory / ("error.rank" + std::to_string(failure.rank) + ".json");
-  const bool victim = failure.code == ExitCode::kPeerLost;
+  const bool victim = failure.code == ExitCode::kPeerLost && !failure.is_root_cause;
   const bool created = CreateExclusively(shared, content);
   const bool replaces = !created && !victim && HoldsVictim(shared);
   if (created && !victim) return;

@@ -21,6 +21,7 @@ struct Failure {
   int rank = 0;
   int world_size = 1;
   std::optional<int64_t> step = std::nullopt;  // steps done; unknown before the first
+  bool is_root_cause = false;                  // of an exit code 4: no victim, but the rank that was killed itself
 };
 
 // Prints the failure and writes

@@ -4,8 +4,11 @@
 #define GLOG_CUSTOM_PREFIX_SUPPORT
 #include <glog/logging.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdint>
-#include <filesystem>
+#include <cstdio>
 #include <iomanip>
 
 namespace dtrain::report {
@@ -49,6 +52,18 @@ void InitializeLogging(int rank, int world_size, const std::string& log_director
   // glog hands one pointer through to the prefix: the number itself travels in it.
   auto* shown_rank_or_none = reinterpret_cast<void*>(shown_rank);  // NOLINT(performance-no-int-to-ptr)
   google::InitGoogleLogging("dtrain", &WritePrefix, shown_rank_or_none);
+}
+
+bool SendOutputTo(const std::filesystem::path& file) {
+  std::error_code ignored;  // opening the file says it, too
+  std::filesystem::create_directories(file.parent_path(), ignored);
+  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (descriptor < 0) return false;
+  std::fflush(nullptr);
+  ::dup2(descriptor, STDOUT_FILENO);
+  ::dup2(descriptor, STDERR_FILENO);
+  ::close(descriptor);
+  return true;
 }
 
 void LogInfo(const std::string& message) { LOG(INFO) << message; }

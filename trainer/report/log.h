@@ -2,6 +2,7 @@
 // macros clash with those of torch).
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 namespace dtrain::report {
@@ -10,6 +11,10 @@ namespace dtrain::report {
 // (created if need be) adds <directory>/rank-N.log with everything, and ranks other than 0 then show only warnings and
 // errors on stderr. An empty directory: stderr only.
 void InitializeLogging(int rank, int world_size, const std::string& log_directory);
+
+// Sends this process's stdout and stderr to the end of a file from here on, and creates its folder. False, and nothing
+// changed, where it cannot be opened.
+bool SendOutputTo(const std::filesystem::path& file);
 
 void LogInfo(const std::string& message);
 void LogWarning(const std::string& message);

@@ -22,6 +22,8 @@ RunDirectory::RunDirectory(fs::path run_directory)
       model_ema(root / "model_ema.safetensors"),
       logs(root / "logs") {}
 
+fs::path RunDirectory::log(int rank) const { return logs / ("rank-" + std::to_string(rank) + ".log"); }
+
 fs::path RunDirectory::quarantine(int rank) const {
   return root / (rank == 0 ? "quarantine.jsonl" : "quarantine.rank" + std::to_string(rank) + ".jsonl");
 }

@@ -20,6 +20,9 @@ struct RunDirectory {
   std::filesystem::path model_ema;   // model_ema.safetensors
   std::filesystem::path logs;        // rank-N.log
 
+  // logs/rank-N.log
+  std::filesystem::path log(int rank) const;
+
   // quarantine.jsonl of rank 0, quarantine.rankN.jsonl of the others.
   std::filesystem::path quarantine(int rank) const;
 };

@@ -54,22 +54,34 @@ std::string Text(const Launch& launch) {
          launch.master_addr + ":" + std::to_string(launch.master_port) + " " + std::to_string(launch.spawns);
 }
 
+Machine Gpus(int gpus) {
+  Machine machine;
+  machine.gpus = gpus;
+  machine.cores = 6;
+  machine.address = "10.0.0.9";
+  return machine;
+}
+
 std::string Mistake(const config::RanksConfig& ranks, const Environment& environment, int devices = 0) {
   try {
-    return "no mistake: " + Text(DetectLaunch(ranks, environment, devices));
+    return "no mistake: " + Text(DetectLaunch(ranks, environment, Gpus(devices)));
   } catch (const UsageError& error) {
     return error.what() + ("\n" + error.hint());
   }
 }
 
 TEST(Launch, ThisMachine) {
-  EXPECT_EQ(Text(DetectLaunch({}, {}, 0)), "single 0/1 0/1 0/1 127.0.0.1:0 0");
-  EXPECT_EQ(Text(DetectLaunch({}, {}, 8)), "single 0/1 0/1 0/1 127.0.0.1:0 0");
-  EXPECT_EQ(Text(DetectLaunch(Nproc("1"), {}, 8)), "single 0/1 0/1 0/1 127.0.0.1:0 0");
-  EXPECT_EQ(Text(DetectLaunch(Nproc("2"), {}, 0)), "single 0/2 0/2 0/1 127.0.0.1:0 2");
-  EXPECT_EQ(Text(DetectLaunch(Nproc("auto"), {}, 8)), "single 0/8 0/8 0/1 127.0.0.1:0 8");
-  EXPECT_EQ(Text(DetectLaunch(Nproc("auto"), {}, 0)), "single 0/1 0/1 0/1 127.0.0.1:0 0");
-  EXPECT_EQ(Text(DetectLaunch(Ranks({}, {}, {}, "10.0.0.1", 1234, "2"), {}, 0)), "single 0/2 0/2 0/1 10.0.0.1:1234 2");
+  EXPECT_EQ(Text(DetectLaunch({}, {}, Gpus(0))), "single 0/1 0/1 0/1 127.0.0.1:0 0");
+  EXPECT_EQ(Text(DetectLaunch({}, {}, Gpus(8))), "single 0/1 0/1 0/1 127.0.0.1:0 0");
+  config::RanksConfig restarting;
+  restarting.max_restarts = 1;
+  EXPECT_EQ(Text(DetectLaunch(restarting, {}, Gpus(0))), "single 0/1 0/1 0/1 127.0.0.1:0 1");  // a parent to restart it
+  EXPECT_EQ(Text(DetectLaunch(Nproc("1"), {}, Gpus(8))), "single 0/1 0/1 0/1 127.0.0.1:0 0");
+  EXPECT_EQ(Text(DetectLaunch(Nproc("2"), {}, Gpus(0))), "single 0/2 0/2 0/1 127.0.0.1:0 2");
+  EXPECT_EQ(Text(DetectLaunch(Nproc("auto"), {}, Gpus(8))), "single 0/8 0/8 0/1 127.0.0.1:0 8");
+  EXPECT_EQ(Text(DetectLaunch(Nproc("auto"), {}, Gpus(0))), "single 0/1 0/1 0/1 127.0.0.1:0 0");
+  EXPECT_EQ(Text(DetectLaunch(Ranks({}, {}, {}, "10.0.0.1", 1234, "2"), {}, Gpus(0))),
+            "single 0/2 0/2 0/1 10.0.0.1:1234 2");
   for (const char* bad : {"0", "-1", "two", "2x", " 2", "1025"}) {
     EXPECT_THAT(Mistake(Nproc(bad), {}), HasSubstr("expected auto, or a whole number")) << bad;
   }
@@ -90,11 +102,11 @@ TEST(Launch, ExplicitFlags) {
       {Ranks(4, 5, {}, "h", 1, "2"), 0, "flags 4/5 0/2 2/3 h:1 0"},
   };
   for (const Case& c : cases) {
-    EXPECT_EQ(Text(DetectLaunch(c.ranks, {}, c.devices)), c.text);
+    EXPECT_EQ(Text(DetectLaunch(c.ranks, {}, Gpus(c.devices))), c.text);
     // torchrun's variables are there, but the flags are more specific.
-    EXPECT_EQ(Text(DetectLaunch(c.ranks, Torchrun(), c.devices)), c.text);
+    EXPECT_EQ(Text(DetectLaunch(c.ranks, Torchrun(), Gpus(c.devices))), c.text);
   }
-  EXPECT_FALSE(DetectLaunch(Ranks(0, 1), Torchrun(), 0).agent_store);
+  EXPECT_FALSE(DetectLaunch(Ranks(0, 1), Torchrun(), Gpus(0)).agent_store);
 }
 
 TEST(Launch, HalfSetFlags) {
@@ -126,18 +138,20 @@ TEST(Launch, Torchrun) {
       {{{"WORLD_SIZE", "6"}}, "torchrun 5/6 1/4 1/2 node0:29500 0"},  // uneven: the groups are counted
       {{{"WORLD_SIZE", "9"}, {"GROUP_WORLD_SIZE", ""}}, "torchrun 5/9 1/4 1/3 node0:29500 0"},
       // Leaked from the job that torchrun runs in.
+      {{{"PET_NNODES", "1:4"}, {"PET_NPROC_PER_NODE", "4"}, {"AWS_BATCH_JOB_NUM_NODES", "3"}},
+       "torchrun 5/8 1/4 1/2 node0:29500 0"},
       {{{"SLURM_PROCID", "7"}, {"SLURM_NTASKS", "99"}, {"SLURM_STEP_ID", "0"}, {"SLURM_LOCALID", "3"}},
        "torchrun 5/8 1/4 1/2 node0:29500 0"},
       {{{"OMPI_COMM_WORLD_RANK", "7"}, {"OMPI_COMM_WORLD_SIZE", "99"}}, "torchrun 5/8 1/4 1/2 node0:29500 0"},
   };
   for (const Case& c : cases) {
-    EXPECT_EQ(Text(DetectLaunch({}, With(Torchrun(), c.changes), 0)), c.text);
+    EXPECT_EQ(Text(DetectLaunch({}, With(Torchrun(), c.changes), Gpus(0))), c.text);
   }
-  const Launch launch = DetectLaunch({}, Torchrun(), 8);
+  const Launch launch = DetectLaunch({}, Torchrun(), Gpus(8));
   EXPECT_EQ(launch.restart_count, 3);
   EXPECT_TRUE(launch.agent_store);
-  EXPECT_FALSE(DetectLaunch({}, With(Torchrun(), {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}), 8).agent_store);
-  EXPECT_FALSE(DetectLaunch({}, With(Torchrun(), {{"TORCHELASTIC_USE_AGENT_STORE", ""}}), 8).agent_store);
+  EXPECT_FALSE(DetectLaunch({}, With(Torchrun(), {{"TORCHELASTIC_USE_AGENT_STORE", "False"}}), Gpus(8)).agent_store);
+  EXPECT_FALSE(DetectLaunch({}, With(Torchrun(), {{"TORCHELASTIC_USE_AGENT_STORE", ""}}), Gpus(8)).agent_store);
 }
 
 TEST(Launch, HalfSetTorchrun) {
@@ -152,9 +166,9 @@ TEST(Launch, HalfSetTorchrun) {
   }
   EXPECT_THAT(Mistake({}, {{"WORLD_SIZE", "4"}}), HasSubstr("WORLD_SIZE=4 set, RANK, LOCAL_RANK, MASTER_ADDR"));
   // An address alone says nothing about ranks: many job scripts export one.
-  EXPECT_EQ(Text(DetectLaunch({}, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}}, 0)),
+  EXPECT_EQ(Text(DetectLaunch({}, {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "1"}}, Gpus(0))),
             "single 0/1 0/1 0/1 127.0.0.1:0 0");
-  EXPECT_EQ(DetectLaunch({}, {{"RANK", ""}, {"LOCAL_RANK", ""}, {"WORLD_SIZE", ""}}, 0).launcher, "single");
+  EXPECT_EQ(DetectLaunch({}, {{"RANK", ""}, {"LOCAL_RANK", ""}, {"WORLD_SIZE", ""}}, Gpus(0)).launcher, "single");
 }
 
 TEST(Launch, BadTorchrunValues) {
@@ -184,10 +198,11 @@ TEST(Launch, BadTorchrunValues) {
 }
 
 TEST(Launch, FlagsBesideTorchrun) {
-  EXPECT_EQ(DetectLaunch(Nproc("4"), Torchrun(), 0).launcher, "torchrun");
-  EXPECT_EQ(DetectLaunch(Nproc("auto"), Torchrun(), 8).launcher, "torchrun");
-  EXPECT_THAT(Mistake(Nproc("2"), Torchrun()), HasSubstr("--nproc_per_node=2 contradicts LOCAL_WORLD_SIZE=4"));
-  EXPECT_EQ(DetectLaunch(Ranks({}, {}, {}, "node0", 29500), Torchrun(), 0).launcher, "torchrun");
+  EXPECT_EQ(DetectLaunch(Nproc("4"), Torchrun(), Gpus(0)).launcher, "torchrun");
+  EXPECT_EQ(DetectLaunch(Nproc("auto"), Torchrun(), Gpus(8)).launcher, "torchrun");
+  EXPECT_THAT(Mistake(Nproc("2"), Torchrun()),
+              HasSubstr("--nproc_per_node=2 contradicts the 4 local ranks that torchrun has started already"));
+  EXPECT_EQ(DetectLaunch(Ranks({}, {}, {}, "node0", 29500), Torchrun(), Gpus(0)).launcher, "torchrun");
   EXPECT_THAT(Mistake(Ranks({}, {}, {}, "node1"), Torchrun()), HasSubstr("contradict torchrun's variables"));
   EXPECT_THAT(Mistake(Ranks({}, {}, {}, "", 1), Torchrun()), HasSubstr("contradict torchrun's variables"));
 }

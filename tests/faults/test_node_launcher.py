@@ -1,0 +1,73 @@
+"""The node launcher's rows of FAULTS: its ranks are killed, it is killed itself, or the ranks crash again and again."""
+
+import os
+import signal
+import time
+
+import pytest
+
+from command import TINY, Background, load_json, metrics, run, sha256, wait_until
+
+TRAINING = (*TINY, "--lr=0.0005", "--batch_size=8", "--nproc_per_node=2", "--init_timeout=30")
+
+
+def test_a_killed_rank_is_started_again_and_the_run_is_the_same(few_images, tmp_path):
+    """A restart goes on from what the run has saved itself, even where --resume=none began it."""
+    flags = (*TRAINING, "--epochs=4", "--resume=none", f"--data_dir={few_images}")
+    run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
+    with Background(*flags, "--max_restarts=2", "--clear_log", f"--run_dir={tmp_path / 'run'}") as training:
+        wait_until((tmp_path / "run" / "latest").exists, "the first checkpoint")
+        os.kill(training.children()[1], signal.SIGKILL)
+        outcome = training.wait()
+    assert outcome.code == 0, outcome
+    assert "restart 1 of at most 2" in outcome.stderr
+    assert "resuming from" in outcome.stderr
+    assert not (tmp_path / "run" / "error.json").exists()
+    assert sha256(tmp_path / "run" / "model.safetensors") == sha256(tmp_path / "undisturbed" / "model.safetensors")
+    assert [point["step"] for point in metrics(tmp_path / "run", "train")] == list(range(1, 11))  # --clear_log counts on the first attempt only
+
+
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_killed_rank_is_named(few_images, run_dir, victim):
+    with Background(*TRAINING, "--epochs=1000", f"--data_dir={few_images}", f"--run_dir={run_dir}") as training:
+        training.wait_for_line("step 2/")
+        ranks = training.children()
+        os.kill(ranks[victim], signal.SIGKILL)
+        began = time.monotonic()
+        outcome = training.wait()
+        assert time.monotonic() - began < 2, outcome
+        assert not training.family()
+    assert outcome.code == 4, outcome
+    assert f"on rank {victim} of 2" in outcome.stderr and "killed by signal 9" in outcome.stderr
+    error = load_json(run_dir / "error.json")
+    assert (error["rank"], error["exit_code"]) == (victim, 4) and error["step"] >= 2
+    assert "killed by signal 9" in error["message"]
+    if victim == 0:  # what the other rank says is filed
+        assert "on rank 1 of 2" in (run_dir / "logs" / "rank-1.log").read_text(encoding="utf-8")
+        assert "on rank 1 of 2" not in outcome.stderr
+
+
+def test_the_ranks_end_with_their_launcher(few_images, run_dir):
+    with Background(*TRAINING, "--epochs=1000", "--max_restarts=5", f"--data_dir={few_images}",
+                    f"--run_dir={run_dir}") as training:
+        training.wait_for_line("step 1/")
+        assert len(training.family()) == 3
+        training.process.kill()
+        wait_until(lambda: not training.family(), "the end of all ranks", 2)
+
+
+def test_a_crash_loop_without_progress_ends_and_names_the_step(few_images, run_dir):
+    """Rank 0 dies in the middle of its only checkpoint, every time."""
+    outcome = run(*TRAINING, "--max_steps=3", "--save_every_epochs=0", "--max_restarts=10", f"--data_dir={few_images}",
+                  f"--run_dir={run_dir}", env={"DTRAIN_CRASH_AT": "25"}, check=4)
+    assert outcome.stderr.count("starting the local ranks again") == 3
+    assert "3 restarts in a row got no further, the run ends at step 3" in outcome.stderr
+    error = load_json(run_dir / "error.json")
+    assert (error["rank"], error["step"], error["exit_code"]) == (0, 3, 4)
+    assert "at step 3" in error["message"]
+
+
+def test_what_would_come_again_is_not_repeated(run_dir, tmp_path):
+    outcome = run(*TRAINING, "--max_restarts=10", f"--data_dir={tmp_path / 'nothing'}", f"--run_dir={run_dir}", check=3)
+    assert "starting the local ranks again" not in outcome.stderr
+    assert "exit code 3 would only come again" in outcome.stderr

@@ -1,0 +1,178 @@
+"""Every launcher: made-up environments seen through --dry_run, and the real ones wherever they can be installed."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from command import MAIN, TINY, Background, load_json, run, sha256, wait_until
+from slurm_machine import SlurmMachine
+
+DRY = ("--dry_run", "--log_format=json", "--data_format=synthetic", "--model=resnet18", "--image_size=32")
+GENTLE = (*TINY, "--lr=0.0005", "--max_steps=3", "--batch_size=8", "--init_timeout=30")
+TORCHRUN = Path(sys.executable).parent / "torchrun"
+
+TORCHRUN_ENVIRONMENT = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": "1",
+                        "MASTER_ADDR": "node0", "MASTER_PORT": "29500"}
+SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NODEID": "1",
+         "SLURM_STEP_NUM_TASKS": "4", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_TASKS_PER_NODE": "2(x2)",
+         "SLURM_STEP_NODELIST": "gpu[01-03,07],login2", "SLURM_NTASKS": "4"}
+ONE_TASK_PER_NODE = SLURM | {"SLURM_PROCID": "1", "SLURM_LOCALID": "0", "SLURM_STEP_NUM_TASKS": "2",
+                             "SLURM_STEP_TASKS_PER_NODE": "1(x2)"}
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+KUBEFLOW = {"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_NPROC_PER_NODE": "2", "PET_MASTER_ADDR": "pod0",
+            "PET_MASTER_PORT": "29400"}
+PODS = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "master-0", "MASTER_PORT": "23456"}
+BATCH = {"AWS_BATCH_JOB_NODE_INDEX": "1", "AWS_BATCH_JOB_NUM_NODES": "2", "AWS_BATCH_JOB_MAIN_NODE_INDEX": "0",
+         "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": "10.0.0.1"}
+
+# environment, flags → launcher, rank, world_size, local_rank, local_world_size, nnodes, node_rank, address, port, spawns
+DETECTED = {
+    "flags": (TORCHRUN_ENVIRONMENT, "--nnodes=2 --node_rank=1 --master_addr=h --nproc_per_node=2",
+              ("flags", 2, 4, 0, 2, 2, 1, "h", 29500, 2)),
+    "torchrun inside of srun": (TORCHRUN_ENVIRONMENT | ONE_TASK_PER_NODE, "",
+                                ("torchrun", 3, 4, 1, 2, 2, 1, "node0", 29500, 0)),
+    "torchrun with virtual local ranks": (TORCHRUN_ENVIRONMENT | {"LOCAL_RANK": "0"}, "",
+                                          ("torchrun", 3, 4, 0, 2, 2, 1, "node0", 29500, 0)),
+    "mpirun": (OPEN_MPI, "", ("openmpi", 3, 4, 1, 2, 2, 1, "", 0, 0)),
+    "slurm": (SLURM, "", ("slurm", 3, 4, 1, 2, 2, 1, "gpu01", 20112, 0)),
+    "slurm, one task per node": (ONE_TASK_PER_NODE, "--nproc_per_node=4",
+                                 ("slurm", 4, 8, 0, 4, 2, 1, "gpu01", 20112, 4)),
+    "the shell of sbatch": (ONE_TASK_PER_NODE | {"SLURM_STEP_ID": ""}, "",
+                            ("single", 0, 1, 0, 1, 1, 0, "127.0.0.1", 0, 0)),
+    "kubeflow": (KUBEFLOW, "", ("kubeflow", 2, 4, 0, 2, 2, 1, "pod0", 29400, 2)),
+    "pods": (PODS, "--nproc_per_node=2", ("pytorchjob", 2, 4, 0, 2, 2, 1, "master-0", 23456, 2)),
+    "aws batch": (BATCH, "--nproc_per_node=2", ("aws_batch", 2, 4, 0, 2, 2, 1, "10.0.0.1", 29500, 2)),
+}
+
+
+@pytest.mark.parametrize("name", DETECTED)
+def test_environments(name):
+    env, flags, expected = DETECTED[name]
+    plan = json.loads(run(*DRY, *flags.split(), env=env).stdout)
+    fields = ("launcher", "rank", "world_size", "local_rank", "local_world_size", "nnodes", "node_rank", "master_addr",
+              "master_port", "spawns")
+    assert tuple(plan[field] for field in fields) == expected
+
+
+REFUSED = {
+    "half of torchrun": ({"LOCAL_RANK": "0", "WORLD_SIZE": "2"}, "WORLD_SIZE=2 set, RANK, MASTER_ADDR, MASTER_PORT"),
+    "half of mpirun": ({"OMPI_COMM_WORLD_RANK": "0"}, "OMPI_COMM_WORLD_SIZE, OMPI_COMM_WORLD_LOCAL_RANK missing"),
+    "half of slurm": (SLURM | {"SLURM_LOCALID": ""}, "SLURM_LOCALID missing"),
+    "half of kubeflow": (KUBEFLOW | {"PET_MASTER_ADDR": ""}, "PET_MASTER_ADDR missing"),
+    "an elastic number of pods": (KUBEFLOW | {"PET_NNODES": "1:2"}, "PET_NNODES=1:2"),
+    "half of batch": (BATCH | {"AWS_BATCH_JOB_NUM_NODES": ""}, "AWS_BATCH_JOB_NUM_NODES missing"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_half_set_environments_are_refused_with_what_was_seen(name):
+    env, text = REFUSED[name]
+    outcome = run(*DRY, env=env, check=2)
+    assert text in outcome.stderr
+    for variable, value in env.items():
+        if value:
+            assert f"{variable}={value}" in outcome.stderr
+
+
+def test_an_address_that_does_not_resolve_is_named_with_what_was_seen(few_images, run_dir):
+    env = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "no-such-host.invalid", "MASTER_PORT": "29500"}
+    outcome = run(*GENTLE, f"--data_dir={few_images}", "--init_timeout=2", f"--run_dir={run_dir}", env=env, check=4,
+                  timeout=30)
+    assert "seen: RANK=1, WORLD_SIZE=2, MASTER_ADDR=no-such-host.invalid, MASTER_PORT=29500" in outcome.stderr
+
+
+# ---- The real ones ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def weights(few_images, module_dir):
+    """The weights' hash after a run on two ranks of our own launcher: whoever starts two ranks must come to it."""
+    run(*GENTLE, f"--data_dir={few_images}", "--nproc_per_node=2", f"--run_dir={module_dir / 'ours'}")
+    return sha256(module_dir / "ours" / "model.safetensors")
+
+
+def assert_same_run(run_dir, weights):
+    assert load_json(run_dir / "result.json")["world_size"] == 2
+    assert sha256(run_dir / "model.safetensors") == weights
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def mpirun(*arguments, **options):
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
+    root = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
+    return run(*root, "--oversubscribe", *arguments, program="mpirun", **options)
+
+
+def test_mpirun_without_a_master_address(few_images, run_dir, weights):
+    mpirun("-n", 2, MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={run_dir}")
+    assert_same_run(run_dir, weights)
+    assert not list(run_dir.glob(".rank0-*"))
+
+
+def test_mpirun_where_rank_0_cannot_start(tmp_path, few_images):
+    """Each rank says what is wrong, and none waits for long."""
+    (tmp_path / "run").write_text("a file", encoding="utf-8")
+    outcome = mpirun("-n", 2, MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}",
+                     "--init_timeout=2", check=None, timeout=30)
+    assert outcome.code != 0
+    assert "rank 0 cannot post its address" in outcome.stderr + outcome.stdout
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    with SlurmMachine() as machine:
+        yield machine
+
+
+@pytest.mark.parametrize("arguments, flags", [(("-n2",), ()), (("-N1", "-n1", "-c2"), ("--nproc_per_node=2",))])
+def test_srun(slurm, few_images, run_dir, weights, arguments, flags):
+    run(*arguments, MAIN, *GENTLE, *flags, f"--data_dir={few_images}", f"--run_dir={run_dir}", program="srun",
+        env=slurm.environment)
+    assert_same_run(run_dir, weights)
+
+
+def test_the_shell_of_sbatch_is_no_step(slurm, tmp_path):
+    script = tmp_path / "job.sh"
+    written, whole = tmp_path / "written", tmp_path / "plan.json"
+    script.write_text(f"#!/bin/sh\n{MAIN} {' '.join(DRY)} >{written} 2>&1\nmv {written} {whole}\n", encoding="utf-8")
+    run("-n2", "-o", tmp_path / "log", script, program="sbatch", env=slurm.environment)
+    wait_until(whole.exists, "the end of the job")
+    plan = load_json(whole)
+    assert (plan["launcher"], plan["world_size"], plan["spawns"]) == ("single", 1, 0)
+
+
+def test_two_pods(few_images, run_dir, weights):
+    """As in Kubeflow Trainer, with a node launcher in each pod: here both on this machine."""
+    env = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": free_port()}
+    flags = (*GENTLE, "--max_restarts=1", f"--data_dir={few_images}", f"--run_dir={run_dir}")
+    pods = [Background(*flags, env={**{k: str(v) for k, v in env.items()}, "PET_NODE_RANK": str(node)})
+            for node in (1, 0)]
+    with pods[0], pods[1]:
+        outcomes = [pod.wait() for pod in pods]
+    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
+    assert_same_run(run_dir, weights)
+
+
+def test_ranks_end_with_torchruns_agent(few_images, run_dir):
+    pytest.importorskip("torch", reason="torchrun comes with torch")
+    if not TORCHRUN.exists():
+        pytest.skip(f"{TORCHRUN} is not installed")
+    with Background("--no-python", "--nproc-per-node", "2", "--master-port", free_port(), MAIN, *TINY, "--epochs=1000",
+                    f"--data_dir={few_images}", f"--run_dir={run_dir}", program=TORCHRUN, threads=None) as training:
+        training.wait_for_line("step 1/")
+        assert len(training.family()) == 3
+        training.process.send_signal(signal.SIGKILL)
+        wait_until(lambda: not training.family(), "the end of all ranks", 2)

@@ -1,0 +1,248 @@
+// Real processes: the "ranks" of these tests write a byte, wait, crash or exit as they are told.
+#include "trainer/launch/node_launcher.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+
+#include "trainer/errors.h"
+
+namespace dtrain::launch {
+namespace {
+
+using testing::ElementsAre;
+
+Launch Ranks(int count) {
+  Launch launch;
+  launch.world_size = launch.local_world_size = launch.spawns = count;
+  return launch;
+}
+
+void WaitForever() {
+  while (true) pause();
+}
+
+// Runs `rank` in each child; in the parent returns what the launcher did.
+template <typename Rank>
+Forked RunRanks(const Launch& launch, const Rank& rank, const NodeLauncherOptions& options = {}) {
+  sigset_t before;
+  sigprocmask(SIG_BLOCK, nullptr, &before);
+  const Forked forked = ForkLocalRanks(launch, options);
+  if (forked.is_rank) {
+    rank(forked);
+    _exit(0);
+  }
+  sigprocmask(SIG_SETMASK, &before, nullptr);  // the launcher keeps its signals blocked: it ends after this
+  return forked;
+}
+
+TEST(NodeLauncher, RanksKnowWhoTheyAre) {
+  Launch launch = Ranks(2);
+  launch.nnodes = 3;
+  launch.node_rank = 2;
+  launch.world_size = 6;
+  launch.rank = 4;
+  launch.master_addr = "h";
+  launch.master_port = 29500;
+  const auto check = [](const Forked& forked) {
+    const Launch& mine = forked.launch;
+    const bool right = mine.rank == 4 + mine.local_rank && mine.world_size == 6 && mine.local_world_size == 2 &&
+                       mine.master_addr == "h" && mine.master_port == 29500 && mine.spawns == 0 && mine.forked &&
+                       forked.listen_fd == -1 && *forked.step == -1;
+    _exit(right ? 0 : 70);
+  };
+  EXPECT_EQ(RunRanks(launch, check).exit_code, 0);
+  const auto alone = [](const Forked& forked) {
+    const bool right = forked.launch.master_addr == "127.0.0.1" && forked.launch.master_port > 0 &&
+                       (forked.listen_fd >= 0) == (forked.launch.rank == 0);
+    _exit(right ? 0 : 70);
+  };
+  EXPECT_EQ(RunRanks(Ranks(2), alone).exit_code, 0);
+}
+
+TEST(NodeLauncher, TheFirstFailureEndsAllWithinASecondWithItsCode) {
+  std::vector<int> dead;
+  NodeLauncherOptions options;
+  options.on_death = [&dead](const RankDeath& death) { dead.push_back(death.rank); };
+  const auto began = std::chrono::steady_clock::now();
+  const auto rank = [](const Forked& forked) {
+    if (forked.launch.rank == 1) _exit(3);
+    WaitForever();
+  };
+  EXPECT_EQ(RunRanks(Ranks(3), rank, options).exit_code, 3);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::milliseconds(1500));
+  EXPECT_THAT(dead, ElementsAre(1));  // those that the launcher itself kills are no news
+}
+
+TEST(NodeLauncher, AVictimIsNotTheCause) {
+  RankDeath cause;
+  NodeLauncherOptions options;
+  options.on_failure = [&cause](const AttemptEnd& end) { cause = end.cause; };
+  const auto peer_lost_first = [](const Forked& forked) {
+    if (forked.launch.rank == 0) _exit(4);
+    usleep(200'000);  // within the time that all have for their reports
+    _exit(5);
+  };
+  EXPECT_EQ(RunRanks(Ranks(2), peer_lost_first, options).exit_code, 5);
+  EXPECT_EQ(cause.rank, 1);
+  const auto killed = [](const Forked& forked) {
+    if (forked.launch.rank == 0) _exit(4);
+    raise(SIGSEGV);
+  };
+  EXPECT_EQ(RunRanks(Ranks(2), killed, options).exit_code, 4);
+  EXPECT_EQ(cause.rank, 1);
+  EXPECT_EQ(cause.signal, SIGSEGV);
+}
+
+TEST(NodeLauncher, APreemptionLeavesTimeToSave) {
+  const auto rank = [](const Forked& forked) {
+    if (forked.launch.rank == 1) usleep(1'500'000);  // longer than the time after a failure
+    _exit(75);
+  };
+  NodeLauncherOptions options;
+  options.max_restarts = 3;
+  EXPECT_EQ(RunRanks(Ranks(2), rank, options).exit_code, 75);
+}
+
+TEST(NodeLauncher, RestartsCountOnceTrainingHasBegun) {
+  std::vector<std::string> verdicts;
+  NodeLauncherOptions options;
+  options.max_restarts = 5;
+  options.on_failure = [&](const AttemptEnd& end) { verdicts.push_back(end.verdict); };
+  int attempt = 0;
+  options.on_death = [&attempt](const RankDeath&) { ++attempt; };  // the next attempt's ranks inherit it
+  const auto rank = [&attempt](const Forked& forked) {
+    if (attempt == 0) _exit(70);  // before the first step: the next attempt is a first one, too
+    if (forked.launch.restart_count != attempt - 1) _exit(2);
+    *forked.step = 10 * attempt;
+    if (attempt < 3) raise(SIGKILL);
+  };
+  EXPECT_EQ(RunRanks(Ranks(1), rank, options).exit_code, 0);
+  EXPECT_EQ(verdicts.size(), 3u);
+}
+
+TEST(NodeLauncher, ACrashLoopEndsAndNamesTheStep) {
+  AttemptEnd last;
+  int attempts = 0;
+  NodeLauncherOptions options;
+  options.max_restarts = 100;
+  options.on_failure = [&](const AttemptEnd& end) { last = end, ++attempts; };
+  const auto rank = [](const Forked& forked) {
+    *forked.step = 12;
+    raise(SIGKILL);
+  };
+  EXPECT_EQ(RunRanks(Ranks(1), rank, options).exit_code, 4);
+  EXPECT_EQ(attempts, 4);  // the first, and three restarts
+  EXPECT_FALSE(last.restarts);
+  EXPECT_EQ(last.last_step, 12);
+  EXPECT_THAT(last.verdict, testing::HasSubstr("at step 12"));
+}
+
+// A launcher in a process of its own, whose ranks write a byte to `ready` when they are there.
+class SignalledLauncher {
+ public:
+  explicit SignalledLauncher(void (*rank)(const Forked&)) {
+    EXPECT_EQ(pipe(ready_), 0);
+    pid_ = fork();
+    if (pid_ != 0) {
+      close(ready_[1]);
+      return;
+    }
+    close(ready_[0]);
+    const Forked forked = ForkLocalRanks(Ranks(2));
+    if (!forked.is_rank) _exit(forked.exit_code);
+    rank(forked);
+    _exit(0);
+  }
+  ~SignalledLauncher() { close(ready_[0]); }
+
+  static int ready_descriptor() { return ready_[1]; }
+
+  void WaitForBytes(int count) {
+    char byte = 0;
+    for (int i = 0; i < count; ++i) ASSERT_EQ(read(ready_[0], &byte, 1), 1);
+  }
+  // The pipe ends when the last process that holds it is gone.
+  void WaitForTheEndOfAll() {
+    char byte = 0;
+    while (read(ready_[0], &byte, 1) > 0) {
+    }
+  }
+  int Status() {
+    int status = 0;
+    EXPECT_EQ(waitpid(pid_, &status, 0), pid_);
+    return status;
+  }
+  void Signal(int signal) { kill(pid_, signal); }
+
+ private:
+  static int ready_[2];
+  pid_t pid_ = 0;
+};
+int SignalledLauncher::ready_[2];
+
+void ReportReady(int) { [[maybe_unused]] const ssize_t one = write(SignalledLauncher::ready_descriptor(), ".", 1); }
+
+volatile std::sig_atomic_t asked = 0;
+
+// As a training rank: a request is answered with 75, the second one of a kind would kill.
+void StopsWhenAsked(const Forked&) {
+  struct sigaction action {};
+  action.sa_handler = [](int) { asked = 1; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigset_t none, stops;
+  sigemptyset(&none);
+  sigemptyset(&stops);
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    sigaction(signal, &action, nullptr);
+    sigaddset(&stops, signal);
+  }
+  sigprocmask(SIG_BLOCK, &stops, nullptr);
+  ReportReady(0);
+  while (asked == 0) sigsuspend(&none);
+  _exit(75);
+}
+
+// Says that it was asked, and goes on.
+void IgnoresRequests(const Forked&) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) std::signal(signal, &ReportReady);
+  ReportReady(0);
+  WaitForever();
+}
+
+TEST(NodeLauncher, PassesSignalsOn) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) {
+    SignalledLauncher launcher(&StopsWhenAsked);
+    launcher.WaitForBytes(2);
+    launcher.Signal(signal);
+    const int status = launcher.Status();
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 75) << signal << " " << status;
+    launcher.WaitForTheEndOfAll();
+  }
+}
+
+TEST(NodeLauncher, ASecondSignalEndsAllAtOnce) {
+  SignalledLauncher launcher(&IgnoresRequests);
+  launcher.WaitForBytes(2);
+  launcher.Signal(SIGTERM);
+  launcher.WaitForBytes(2);  // both were asked: two signals that are pending together would be one
+  launcher.Signal(SIGTERM);
+  const int status = launcher.Status();
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  launcher.WaitForTheEndOfAll();
+}
+
+TEST(NodeLauncher, RanksEndWithAKilledLauncher) {
+  SignalledLauncher launcher(&IgnoresRequests);
+  launcher.WaitForBytes(2);
+  launcher.Signal(SIGKILL);
+  launcher.Status();
+  launcher.WaitForTheEndOfAll();
+}
+
+}  // namespace
+}  // namespace dtrain::launch

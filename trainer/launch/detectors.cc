@@ -1,0 +1,80 @@
+#include "trainer/launch/detectors.h"
+
+#include <algorithm>
+
+#include "trainer/errors.h"
+
+namespace dtrain::launch {
+
+std::optional<int> GivenProcesses(const config::RanksConfig& ranks) {
+  const std::string& text = ranks.nproc_per_node;
+  if (text.empty() || text == "auto") return std::nullopt;
+  const auto number = ParseNumber(text);
+  if (!number || *number < 1 || *number > 1024) {
+    throw UsageError("--nproc_per_node=" + text + ": expected auto, or a whole number, 1 to 1024");
+  }
+  return number;
+}
+
+int ProcessesPerNode(const Facts& facts, const std::string& otherwise, const std::string& name) {
+  if (const auto given = GivenProcesses(facts.ranks)) return *given;
+  if (facts.ranks.nproc_per_node == "auto" || otherwise.empty() || otherwise == "auto") {
+    return std::max(facts.machine.gpus, 1);
+  }
+  if (otherwise == "cpu") return std::max(facts.machine.cores, 1);
+  if (otherwise == "gpu") {
+    if (facts.machine.gpus > 0) return facts.machine.gpus;
+    throw UsageError(name + "=gpu, but this machine has no GPU that can be used",
+                     "set " + name + " or --nproc_per_node to auto or to a number");
+  }
+  const auto number = ParseNumber(otherwise);
+  if (number && *number >= 1 && *number <= 1024) return *number;
+  throw UsageError(name + "=" + otherwise + ": expected auto, gpu, cpu, or a whole number, 1 to 1024");
+}
+
+int AssumedLocalWorldSize(const Facts& facts, int world_size) {
+  if (const auto given = GivenProcesses(facts.ranks)) return *given;
+  return std::min(facts.machine.gpus > 0 ? facts.machine.gpus : world_size, world_size);
+}
+
+NodeCount ParseNodeCount(const std::string& text, const std::string& name, const std::string& seen) {
+  const size_t colon = text.find(':');
+  const auto minimum = ParseNumber(text.substr(0, colon));
+  const auto maximum = colon == std::string::npos ? minimum : ParseNumber(text.substr(colon + 1));
+  if (minimum && maximum && *minimum >= 1 && *minimum <= *maximum && *maximum <= kMaxRanks) {
+    return {*minimum, *maximum};
+  }
+  throw UsageError(name + "=" + text + ": expected a number of machines, or MIN:MAX", "seen: " + seen);
+}
+
+int Spawns(const config::RanksConfig& ranks, int processes) {
+  return processes > 1 || ranks.max_restarts > 0 ? processes : 0;
+}
+
+Launch NodeLevel(const Facts& facts, const std::string& launcher, int nnodes, int node_rank, int processes,
+                 const std::string& address, int port) {
+  Launch launch;
+  launch.launcher = launcher;
+  launch.nnodes = nnodes;
+  launch.node_rank = node_rank;
+  launch.local_world_size = processes;
+  launch.world_size = nnodes * processes;
+  launch.rank = node_rank * processes;
+  launch.spawns = Spawns(facts.ranks, processes);
+  const std::string& given = facts.ranks.master_addr;
+  if (!given.empty() || nnodes > 1) launch.master_addr = given.empty() ? address : given;
+  if (facts.ranks.master_port || nnodes > 1)
+    launch.master_port = static_cast<int>(facts.ranks.master_port.value_or(port));
+  return launch;
+}
+
+void RequireSameProcesses(const Facts& facts, const Launch& launch, const std::string& launcher) {
+  const auto given = GivenProcesses(facts.ranks);
+  if (!given || *given == launch.local_world_size) return;
+  throw UsageError("--nproc_per_node=" + std::to_string(*given) + " contradicts the " +
+                       std::to_string(launch.local_world_size) + " local ranks that " + launcher +
+                       " has started already",
+                   "leave --nproc_per_node out under " + launcher + "; seen: " + launch.seen);
+}
+
+}  // namespace dtrain::launch

@@ -1,0 +1,55 @@
+// mpirun of Open MPI. It says nothing about where rank 0 is, and rank 0 need not be on the launching host: without a
+// MASTER_ADDR rank 0 publishes its address in the run directory.
+#include "trainer/errors.h"
+#include "trainer/launch/bulletin.h"
+#include "trainer/launch/detectors.h"
+
+namespace dtrain::launch {
+namespace {
+
+// Ranks go over nodes in blocks (by slot), or round robin (by node). OMPI_COMM_WORLD_NODE_RANK does not tell: it counts
+// the processes of one node.
+int NodeOf(const Launch& launch) {
+  const bool in_blocks = launch.rank % launch.local_world_size == launch.local_rank;
+  return in_blocks ? launch.rank / launch.local_world_size : launch.rank % launch.nnodes;
+}
+
+}  // namespace
+
+std::optional<Launch> FromOpenMpi(const Facts& facts) {
+  const Variables variables(facts.environment,
+                            {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+                             "OMPI_COMM_WORLD_LOCAL_SIZE", "MASTER_ADDR", "MASTER_PORT"});
+  if (variables.FirstSet({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"}).empty()) return std::nullopt;
+  variables.Require({"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"}, "Open MPI",
+                    "start with mpirun, or unset those that are set");
+  Launch launch;
+  launch.launcher = "openmpi";
+  launch.seen = variables.Seen();
+  launch.world_size = *variables.Number("OMPI_COMM_WORLD_SIZE", 1, kMaxRanks);
+  launch.rank = *variables.Number("OMPI_COMM_WORLD_RANK", 0, kMaxRanks);
+  launch.local_rank = *variables.Number("OMPI_COMM_WORLD_LOCAL_RANK", 0, kMaxRanks);
+  launch.local_world_size =
+      variables.Number("OMPI_COMM_WORLD_LOCAL_SIZE", 1, kMaxRanks)
+          .value_or(std::max(AssumedLocalWorldSize(facts, launch.world_size), launch.local_rank + 1));
+  RequireBelow(launch.rank, launch.world_size, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", launch.seen);
+  RequireBelow(launch.local_rank, launch.local_world_size, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+               launch.seen);
+  RequireSameProcesses(facts, launch, "mpirun");
+  launch.nnodes = (launch.world_size + launch.local_world_size - 1) / launch.local_world_size;
+  launch.node_rank = NodeOf(launch);
+
+  const auto port = variables.Number("MASTER_PORT", 1, 65535);
+  launch.master_addr = facts.ranks.master_addr.empty() ? variables.Text("MASTER_ADDR") : facts.ranks.master_addr;
+  if (!launch.master_addr.empty()) {
+    launch.master_port = static_cast<int>(facts.ranks.master_port.value_or(port.value_or(kDefaultMasterPort)));
+  } else if (launch.world_size > 1) {
+    launch.bulletin_key = KeyOfRun(
+        facts.environment, {"OMPI_MCA_orte_precondition_transports", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
+  } else {
+    launch.master_addr = "127.0.0.1";
+  }
+  return launch;
+}
+
+}  // namespace dtrain::launch

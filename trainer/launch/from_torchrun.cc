@@ -1,0 +1,69 @@
+// torchrun, and what imitates it: RANK and LOCAL_RANK together. With --virtual-local-rank LOCAL_RANK is 0 everywhere,
+// and each process sees its own GPU only.
+#include <algorithm>
+
+#include "trainer/errors.h"
+#include "trainer/launch/detectors.h"
+
+namespace dtrain::launch {
+namespace {
+
+Variables TorchrunVariables(const Facts& facts) {
+  return {facts.environment,
+          {"RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "MASTER_ADDR",
+           "MASTER_PORT", "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_USE_AGENT_STORE"}};
+}
+
+void RequireComplete(const Variables& variables) {
+  variables.Require({"RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}, "torchrun",
+                    "start with torchrun --no-python, set all of them, or unset those that are set");
+}
+
+void RequireNoContradiction(const Facts& facts, const Launch& launch) {
+  RequireSameProcesses(facts, launch, "torchrun");
+  const std::string& address = facts.ranks.master_addr;
+  const auto& port = facts.ranks.master_port;
+  if ((!address.empty() && address != launch.master_addr) || (port && *port != launch.master_port)) {
+    throw UsageError("--master_addr and --master_port contradict torchrun's variables",
+                     "leave them to torchrun; seen: " + launch.seen);
+  }
+}
+
+}  // namespace
+
+std::optional<Launch> FromTorchrun(const Facts& facts) {
+  const Variables variables = TorchrunVariables(facts);
+  if (!variables.Has("RANK") || !variables.Has("LOCAL_RANK")) return std::nullopt;
+  RequireComplete(variables);
+  Launch launch;
+  launch.launcher = "torchrun";
+  launch.seen = variables.Seen();
+  launch.world_size = *variables.Number("WORLD_SIZE", 1, kMaxRanks);
+  launch.rank = *variables.Number("RANK", 0, kMaxRanks);
+  launch.local_rank = *variables.Number("LOCAL_RANK", 0, kMaxRanks);
+  launch.local_world_size =
+      variables.Number("LOCAL_WORLD_SIZE", 1, kMaxRanks)
+          .value_or(std::max(AssumedLocalWorldSize(facts, launch.world_size), launch.local_rank + 1));
+  RequireBelow(launch.rank, launch.world_size, "RANK", "WORLD_SIZE", launch.seen);
+  RequireBelow(launch.local_rank, launch.local_world_size, "LOCAL_RANK", "LOCAL_WORLD_SIZE", launch.seen);
+  RequireBelow(launch.local_world_size - 1, launch.world_size, "LOCAL_WORLD_SIZE - 1", "WORLD_SIZE", launch.seen);
+  const bool even = launch.world_size % launch.local_world_size == 0;
+  const int rounded_up = (launch.world_size + launch.local_world_size - 1) / launch.local_world_size;
+  const auto groups = variables.Number("GROUP_WORLD_SIZE", 1, kMaxRanks);
+  launch.nnodes = even ? rounded_up : groups.value_or(rounded_up);
+  launch.node_rank = variables.Number("GROUP_RANK", 0, kMaxRanks).value_or(launch.rank / launch.local_world_size);
+  launch.master_addr = variables.Text("MASTER_ADDR");
+  launch.master_port = *variables.Number("MASTER_PORT", 1, 65535);
+  launch.restart_count = variables.Number("TORCHELASTIC_RESTART_COUNT", 0, kMaxRanks).value_or(0);
+  launch.agent_store = variables.Text("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  RequireNoContradiction(facts, launch);
+  return launch;
+}
+
+std::optional<Launch> HalfSetTorchrun(const Facts& facts) {
+  const Variables variables = TorchrunVariables(facts);
+  if (!variables.FirstSet({"RANK", "LOCAL_RANK", "WORLD_SIZE"}).empty()) RequireComplete(variables);
+  return std::nullopt;
+}
+
+}  // namespace dtrain::launch

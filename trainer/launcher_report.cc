@@ -1,0 +1,58 @@
+#include "trainer/launcher_report.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "trainer/report/error_report.h"
+#include "trainer/report/run_directory.h"
+
+namespace dtrain {
+namespace {
+
+constexpr std::streamoff kShownBytes = 4096;
+
+// The last lines of a rank's log; rank 0 has spoken on the console.
+void ShowEndOfLog(int rank, const std::filesystem::path& run_directory) {
+  if (rank == 0 || run_directory.empty()) return;
+  const std::filesystem::path path = report::RunDirectory(run_directory).log(rank);
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) return;
+  const std::streamoff size = file.tellg();
+  file.seekg(size > kShownBytes ? size - kShownBytes : 0);
+  std::string line;
+  if (size > kShownBytes) std::getline(file, line);  // the rest of a line that is cut
+  std::fprintf(stderr, "rank %d failed first; the end of %s:\n", rank, path.c_str());
+  while (std::getline(file, line)) std::fprintf(stderr, "  %s\n", line.c_str());
+}
+
+report::Failure KilledRank(const launch::AttemptEnd& end, int world_size) {
+  report::Failure failure;
+  failure.code = ExitCode::kPeerLost;
+  failure.message =
+      "the rank was killed by signal " + std::to_string(end.cause.signal) + " (" + strsignal(end.cause.signal) + ")";
+  failure.hint = end.cause.signal == SIGKILL
+                     ? "if nobody did, the system ran out of memory (see dmesg): lower --batch_size or --workers"
+                     : "this is a bug of dtrain or of a library: please report it with the end of the rank's log";
+  failure.rank = end.cause.rank;
+  failure.world_size = world_size;
+  if (end.last_step >= 0) failure.step = end.last_step;
+  failure.is_root_cause = true;
+  return failure;
+}
+
+}  // namespace
+
+void ReportAttempt(const launch::AttemptEnd& end, int world_size, const std::filesystem::path& run_directory) {
+  ShowEndOfLog(end.cause.rank, run_directory);
+  if (end.cause.signal != 0) {
+    report::Failure failure = KilledRank(end, world_size);
+    if (!end.restarts && !end.verdict.empty()) failure.message += "; " + end.verdict;
+    report::ReportFailure(failure, run_directory);
+    if (!end.restarts) return;
+  }
+  if (!end.verdict.empty()) std::fprintf(stderr, "dtrain: %s\n", end.verdict.c_str());
+}
+
+}  // namespace dtrain
