@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
     if (status.step >= 0) failure.step = status.step;
+    if (status.control) failure = status.control->LastWords(failure);
     report::ReportFailure(failure, status.run_directory);
     return static_cast<int>(failure.code);
   }

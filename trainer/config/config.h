@@ -95,6 +95,7 @@ struct RanksConfig {
   std::string backend = "auto";  // auto | nccl | gloo
   double bucket_cap_mb = 25;
   bool sync_bn = false;
+  std::string run_token;
   double init_timeout_seconds = 300;
   double comm_timeout_seconds = 600;
 };

@@ -70,7 +70,7 @@ void DataParallel::BeforeBackward(bool reduce) {
 }
 
 void DataParallel::AfterBackward() {
-  if (reducer_) NamingLostPeers("the gradients' bucket layout", [this] { reducer_->rebuild_buckets(); });
+  if (reducer_) reducer_->rebuild_buckets();
 }
 
 std::vector<at::Tensor> DataParallel::gradients() const {

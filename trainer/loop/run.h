@@ -1,17 +1,22 @@
 // What dtrain_main does once it knows its rank: the modes of --mode, each a short story of its own.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <string>
 
 #include "trainer/config/config.h"
+#include "trainer/distributed/control_plane.h"
 #include "trainer/launch/launch.h"
 
 namespace dtrain::loop {
 
 // Where this process stands, kept up to date for the report of a failure.
 struct RunStatus {
-  std::string run_directory;  // empty: none (yet)
-  int64_t step = -1;          // -1: not training (yet)
+  std::string run_directory;                    // empty: none (yet)
+  std::atomic<bool> has_run_directory = false;  // set after it: another thread may read it then
+  int64_t step = -1;                            // -1: not training (yet)
+  std::shared_ptr<distributed::ControlPlane> control;
 };
 
 struct RunContext {
