@@ -240,7 +240,7 @@ void ControlServer::Loop::CompareConfigs() {
 void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const json& message) {
   const auto propose = [this](int64_t point) { Broadcast({{"kind", "propose"}, {"point", point}}); };
   if (kind == "stop") {
-    if (!going_) return End(ExitCode::kPreempted, "stopped before the training began", peer.rank);
+    if (!going_) return End(ExitCode::kPreempted, "stopped before the training began", -1);
     if (stop_.under_way()) return;
     int64_t furthest = 0;
     for (const Peer& other : peers_) furthest = std::max(furthest, other.position.point);

@@ -18,8 +18,8 @@ namespace dtrain::distributed {
 
 struct RendezvousOptions {
   launch::Launch launch;
-  int listen_fd = -1;  // ≥ 0: a socket that already listens for rank 0 (the node launcher's)
-  std::string token;   // of the run; empty under torchrun: rank 0 makes one
+  int listen_fd = -1;   // ≥ 0: a socket that already listens for rank 0 (the node launcher's)
+  std::string token{};  // of the run; empty under torchrun: rank 0 makes one
   double init_timeout_seconds = 300;
 };
 

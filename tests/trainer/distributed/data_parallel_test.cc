@@ -38,11 +38,11 @@ at::Tensor InputOf(int rank, int micro_step) {
 void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
   const FreePort port;
   RunRanks(world_size, [&](int rank) {
-    Rendezvous rendezvous(LaunchOf(rank, world_size, port.port), rank == 0 ? port.fd : -1, kTimeoutSeconds);
-    rendezvous.Handshake("{}");
+    Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1}, {});
+    rendezvous.WaitForAll("{}");
     Communicator communicator(rendezvous, at::kCPU, kTimeoutSeconds);
     body(rank, communicator);
-    rendezvous.Leave();
+    rendezvous.control()->Leave();
   });
 }
 
