@@ -12,7 +12,7 @@ TIMEOUT = 6
 BOUND = TIMEOUT + 2
 
 
-@pytest.mark.parametrize("hung", [0, 1, 2])
+@pytest.mark.parametrize("hung", [0, 1])
 def test_a_stopped_rank_is_named_by_all_others(few_images, run_dir, hung):
     """Rank 0 serves store and control plane: the others must notice by themselves."""
     with Ranks(f"--data_dir={few_images}", "--epochs=1000", "--save_every_epochs=0", f"--comm_timeout={TIMEOUT}",
@@ -37,8 +37,7 @@ def test_a_stall_below_the_timeout(few_images, undisturbed, run_dir, slow):
         ranks[0].wait_for_line("step 3/")
         stop(ranks[slow])
         # The other one tells before three seconds are over.
-        log = run_dir / "logs" / f"rank-{1 - slow}.log"
-        wait_until(lambda: f"rank {slow} holds up the others" in log.read_text(encoding="utf-8"), "the warning")
+        wait_until(lambda: f"rank {slow} holds up the others" in ranks[1 - slow].stderr_so_far, "the warning")
         ranks.signal(slow, signal.SIGCONT)
         outcomes = {rank: process.wait() for rank, process in ranks.processes.items()}
     assert [outcome.code for outcome in outcomes.values()] == [0, 0], outcomes
