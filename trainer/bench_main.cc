@@ -1,4 +1,5 @@
 // dtrain_bench: measures, prints the machine it ran on, and with --json ends with one JSON object.
+#include <algorithm>
 #include <cstdio>
 
 #include <ATen/Parallel.h>
@@ -6,9 +7,12 @@
 #include "models/registry.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"
+#include "trainer/distributed/cuda_plugin.h"
 #include "trainer/distributed/device.h"
+#include "trainer/errors.h"
 #include "trainer/failure.h"
-#include "trainer/launch/launch.h"
+#include "trainer/launch/node_launcher.h"
+#include "trainer/loop/collective_run.h"
 #include "trainer/loop/step_bench.h"
 #include "trainer/process_memory.h"
 
@@ -18,20 +22,52 @@ using namespace dtrain;
 
 const config::Program kProgram = {
     .name = "dtrain_bench",
-    .purpose = "step: one training step on synthetic data, with the real model and optimizer",
-    .commands = {"step"},
+    .purpose = "step: one training step on synthetic data, with the real model and optimizer; collective: the speed and "
+               "correctness of collectives between ranks, as nccl-tests print them",
+    .commands = {"step", "collective"},
     .flags = {{"json", config::Kind::kBool, "false", "end with one JSON object"},
               {"steps", config::Kind::kInteger, "10", "steps to time, 1 or more"},
               {"warmup", config::Kind::kInteger, "3", "steps before them, 0 or more"},
+              {"min_bytes", config::Kind::kInteger, "8", "collective: the smallest size, 1 or more"},
+              {"max_bytes", config::Kind::kInteger, "33554432", "collective: the largest; sizes double"},
+              {"operation", config::Kind::kText, "all",
+               "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all of them"},
               {"threads", config::Kind::kInteger, "0", "threads of an operator; 0: the cores of this machine"}}};
 
 void PrintTable(const nlohmann::ordered_json& result) {
   for (const auto& [key, value] : result.items()) std::printf("%-18s %s\n", key.c_str(), value.dump().c_str());
 }
 
-int Main(int argc, char** argv) {
+int Collective(config::CommandLine& command_line, loop::RunContext& context) {
+  auto& extra = command_line.extra;
+  const distributed::CollectiveBenchOptions options{
+      .min_bytes = std::max(1LL, std::stoll(extra["min_bytes"])),
+      .max_bytes = std::stoll(extra["max_bytes"]),
+      .warmup = std::stoll(extra["warmup"]),
+      .iterations = std::max(1LL, std::stoll(extra["steps"])),
+      .operation = extra["operation"],
+  };
+  const auto& names = distributed::CollectiveNames();
+  if (options.operation != "all" && std::find(names.begin(), names.end(), options.operation) == names.end()) {
+    throw UsageError("--operation=" + options.operation + " is none that is measured", "see dtrain_bench --help");
+  }
+  context.config = command_line.config;
+  context.config.run.mode = "eval";  // no run directory is taken
+  context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), distributed::CountGpus());
+  if (context.launch.spawns > 0) {
+    const launch::Forked forked = launch::ForkLocalRanks(context.launch);
+    if (!forked.is_rank) return forked.exit_code;
+    context.launch = forked.launch;
+    context.listen_fd = forked.listen_fd;
+  }
+  loop::BenchCollective(context, options, extra["json"] == "true");
+  return 0;
+}
+
+int Main(int argc, char** argv, loop::RunContext& context) {
   config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram);
   if (!command_line.answer.empty()) return std::puts(command_line.answer.c_str()), 0;
+  if (command_line.command == "collective") return Collective(command_line, context);
   command_line.config.data.format = "synthetic";
   config::RequireValid(command_line.config, 1, models::ModelNames());
   const loop::StepBenchOptions options{std::stoll(command_line.extra["warmup"]),
@@ -48,10 +84,16 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   KeepFreedMemory();
+  loop::RunStatus status;
+  loop::RunContext context;
+  context.status = &status;
   try {
-    return Main(argc, argv);
+    return Main(argc, argv, context);
   } catch (const std::exception& error) {
-    const report::Failure failure = FailureOf(error);
+    report::Failure failure = FailureOf(error);
+    failure.rank = context.launch.rank;
+    failure.world_size = context.launch.world_size;
+    if (status.control) failure = status.control->LastWords(failure);
     report::ReportFailure(failure, "");
     return static_cast<int>(failure.code);
   }

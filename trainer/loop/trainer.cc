@@ -76,7 +76,8 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   interval_sums_[kIntervalLoss] = progress_.interval_loss_sum;
   interval_sums_[kIntervalWeight] = progress_.interval_weight;
   data_parallel_ = std::make_unique<distributed::DataParallel>(
-      ParametersOf(module), parts_.communicator, parts_.config.ranks.bucket_cap_mb, progress_.bucket_layout);
+      ParametersOf(module), parts_.communicator, parts_.config.ranks.bucket_cap_mb, progress_.bucket_layout,
+      parts_.config.ranks.grad_compression);
   exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.communicator);
 }
 

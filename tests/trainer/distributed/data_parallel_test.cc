@@ -70,6 +70,26 @@ TEST(DataParallel, AveragesOverRanksAndAddsMicroSteps) {
   });
 }
 
+TEST(DataParallel, CompressedGradientsAreTheSameToFewerDigits) {
+  Parameters reference = MakeParameters();
+  for (int rank = 0; rank < 2; ++rank) Backward(reference, InputOf(rank, 0));
+  for (const auto& [compression, digits] : {std::pair{"fp16", 2e-3}, std::pair{"bf16", 2e-2}}) {
+    RunConnected(2, [&](int rank, Communicator& communicator) {
+      const Parameters parameters = MakeParameters();
+      DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {}, compression);
+      data_parallel.BeforeForward();
+      data_parallel.BeforeBackward(true);
+      Backward(parameters, InputOf(rank, 0));
+      data_parallel.AfterBackward();
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        const at::Tensor gradient = parameters[i].second.grad() * 2, expected = reference[i].second.grad();
+        EXPECT_TRUE(at::allclose(gradient, expected, digits, 1e-3)) << compression << " " << i;
+        EXPECT_FALSE(at::equal(gradient, expected)) << compression << " " << i;
+      }
+    });
+  }
+}
+
 TEST(DataParallel, RestoredLayoutIsKept) {
   RunConnected(2, [](int rank, Communicator& communicator) {
     const Parameters parameters = MakeParameters();
