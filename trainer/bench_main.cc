@@ -22,8 +22,9 @@ using namespace dtrain;
 
 const config::Program kProgram = {
     .name = "dtrain_bench",
-    .purpose = "step: one training step on synthetic data, with the real model and optimizer; collective: the speed and "
-               "correctness of collectives between ranks, as nccl-tests print them",
+    .purpose =
+        "step: one training step on synthetic data, with the real model and optimizer; collective: the speed and "
+        "correctness of collectives between ranks, as nccl-tests print them",
     .commands = {"step", "collective"},
     .flags = {{"json", config::Kind::kBool, "false", "end with one JSON object"},
               {"steps", config::Kind::kInteger, "10", "steps to time, 1 or more"},

@@ -7,12 +7,12 @@ import pytest
 from command import losses, run, sha256
 from ranks import FLAGS
 
-STEPS = 12
+STEPS = 8
 
 
 @pytest.fixture(scope="session")
 def undisturbed(few_images, tmp_path_factory):
-    """Weights and losses of a run of 2 ranks and 12 steps that nothing happened to."""
+    """Weights and losses of a run of 2 ranks and 8 steps that nothing happened to."""
     folder = tmp_path_factory.mktemp("undisturbed") / "run"
     run(*FLAGS, f"--data_dir={few_images}", f"--max_steps={STEPS}", "--nproc_per_node=2", f"--run_dir={folder}")
     result = sha256(folder / "model.safetensors"), losses(folder)

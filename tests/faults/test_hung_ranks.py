@@ -8,7 +8,7 @@ from command import load_json, losses, sha256, wait_until
 from conftest import STEPS
 from ranks import Ranks, stop
 
-TIMEOUT = 6
+TIMEOUT = 4
 BOUND = TIMEOUT + 2
 
 

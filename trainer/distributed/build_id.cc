@@ -37,7 +37,8 @@ int FindInProgram(dl_phdr_info* info, size_t, void* result) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];
     if (header.p_type != PT_NOTE) continue;
-    const auto* notes = reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);  // NOLINT: as the format has it
+    const auto* notes =
+        reinterpret_cast<const char*>(info->dlpi_addr + header.p_vaddr);  // NOLINT: as the format has it
     auto& id = *static_cast<std::string*>(result);
     if (id = BuildIdIn(notes, header.p_memsz); !id.empty()) break;
   }

@@ -34,7 +34,9 @@ bool IsOwnWork(Phase phase) {
   return phase == Phase::kData || phase == Phase::kForward || phase == Phase::kUpdate || phase == Phase::kEvaluation;
 }
 
-report::Failure Lost(const std::string& message) { return {.code = ExitCode::kPeerLost, .message = message, .hint = ""}; }
+report::Failure Lost(const std::string& message) {
+  return {.code = ExitCode::kPeerLost, .message = message, .hint = ""};
+}
 
 [[noreturn]] void Throw(const report::Failure& failure) {
   if (failure.code == ExitCode::kUsage) throw UsageError(failure.message, "start all ranks with the same command");
@@ -138,7 +140,9 @@ void ControlPlane::Run(const std::stop_token& stop) {
     const bool open = socket_.Receive();
     while (const auto line = socket_.NextLine()) Handle(*line);
     const auto now = Clock::now();
-    if (!open) return End(Lost("rank 0 is gone: its process ended without a word, killed perhaps (" + Describe(first_rank_) + ")"), 0);
+    if (!open)
+      return End(
+          Lost("rank 0 is gone: its process ended without a word, killed perhaps (" + Describe(first_rank_) + ")"), 0);
     if (now - last_tick_ >= kTick) Watch(now);
   }
 }

@@ -80,8 +80,8 @@ class ControlPlane {
   // Where the main thread stands.
   std::atomic<int64_t> point_ = 0, moves_ = 0, step_ = 0, work_nanoseconds_ = 0;
   std::atomic<Phase> phase_ = Phase::kStarting;
-  Clock::time_point phase_start_;                   // the main thread's
-  std::atomic<int64_t> stop_point_ = kNever;        // proposed, or committed
+  Clock::time_point phase_start_;             // the main thread's
+  std::atomic<int64_t> stop_point_ = kNever;  // proposed, or committed
 
   // The thread's.
   LineSocket socket_;
@@ -92,9 +92,9 @@ class ControlPlane {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::string posted_;                  // lines for the thread to send
-  bool going_ = false;                  // all ranks are here
-  bool committed_ = false;              // stop_point_ is
+  std::string posted_;      // lines for the thread to send
+  bool going_ = false;      // all ranks are here
+  bool committed_ = false;  // stop_point_ is
   bool all_left_ = false;
   std::optional<report::Failure> end_;  // why the run is over
   bool main_ends_ = false;              // the main thread ends the process with a failure of its own

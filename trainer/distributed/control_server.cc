@@ -91,6 +91,7 @@ class ControlServer::Loop {
   Clock::time_point next_announcement_, last_tick_, go_time_;
   bool going_ = false, ended_ = false;
   int left_ = 0;
+  std::string end_line_;                                           // what was said at the end
   std::optional<std::pair<Clock::time_point, std::string>> lost_;  // when and what a rank said of a lost peer
   std::jthread thread_;                                            // last: starts when everything above is ready
 };
@@ -207,6 +208,7 @@ void ControlServer::Loop::Admit(Peer& peer, const json& hello) {
   peer.rank = rank;
   peer.name = NameOf(hello);
   peer.socket.Send(json{{"kind", "welcome"}, {"store_port", options_.store_port}}.dump());
+  if (ended_) peer.socket.Send(end_line_);  // it came too late to hear of it
 }
 
 void ControlServer::Loop::Refuse(Peer& peer, const std::string& message) {
@@ -319,7 +321,9 @@ void ControlServer::Loop::RemoveClosed(Clock::time_point now) {
 void ControlServer::Loop::End(ExitCode code, const std::string& message, int rank) {
   if (ended_) return;
   ended_ = true;
-  Broadcast({{"kind", "end"}, {"code", static_cast<int>(code)}, {"message", message}, {"rank", rank}});
+  const json end = {{"kind", "end"}, {"code", static_cast<int>(code)}, {"message", message}, {"rank", rank}};
+  end_line_ = end.dump(-1, ' ', false, json::error_handler_t::replace);
+  Broadcast(end);
 }
 
 // To rank 0 last: its process may end at once, and this thread with it.

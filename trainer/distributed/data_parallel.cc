@@ -38,13 +38,15 @@ class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
     const at::Tensor whole = bucket.getBufferRef();
     std::vector<at::Tensor> compressed = {whole.div(state_->getSize()).to(type_)};
-    return state_->allreduce(compressed)->getFuture()->then(
-        [whole, compressed](c10::ivalue::Future&) {
-          at::Tensor target = whole;
-          target.copy_(compressed.front());
-          return c10::IValue(target);
-        },
-        c10::TensorType::get());
+    return state_->allreduce(compressed)
+        ->getFuture()
+        ->then(
+            [whole, compressed](c10::ivalue::Future&) {
+              at::Tensor target = whole;
+              target.copy_(compressed.front());
+              return c10::IValue(target);
+            },
+            c10::TensorType::get());
   }
 
  private:

@@ -23,8 +23,9 @@ constexpr size_t kShownBytes = 60;
 std::string Hello(const std::string& token, int rank, int world_size) {
   char host[256] = "";
   gethostname(host, sizeof(host) - 1);
-  return json{{"kind", "hello"}, {"magic", kControlMagic}, {"version", kControlVersion}, {"token", token},
-              {"rank", rank},    {"world_size", world_size}, {"host", host},             {"pid", getpid()}}
+  return json{{"kind", "hello"}, {"magic", kControlMagic}, {"version", kControlVersion},
+              {"token", token},  {"rank", rank},           {"world_size", world_size},
+              {"host", host},    {"pid", getpid()}}
       .dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -33,7 +34,8 @@ std::string Name(const Endpoint& endpoint) { return endpoint.host + ":" + std::t
 // What came, for a message: printable, and not too much of it.
 std::string Shown(std::string line) {
   line.resize(std::min(line.size(), kShownBytes));
-  std::replace_if(line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
+  std::replace_if(
+      line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
   return line;
 }
 
@@ -103,8 +105,8 @@ bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Cl
   LineSocket socket = TryConnect(endpoint.host, endpoint.port, deadline, &unused);
   if (!socket.is_open()) return false;
   socket.Send(Hello(endpoint.token, -1, 0));
-  socket.Send(json{{"kind", "death"}, {"rank", rank}, {"reason", reason}}.dump(-1, ' ', false,
-                                                                               json::error_handler_t::replace));
+  socket.Send(
+      json{{"kind", "death"}, {"rank", rank}, {"reason", reason}}.dump(-1, ' ', false, json::error_handler_t::replace));
   const auto answer = WaitForLine(socket, deadline);
   return answer && json::parse(*answer, nullptr, false).value("kind", "") == "noted";
 }

@@ -10,9 +10,15 @@ namespace dtrain::distributed {
 enum class Phase { kStarting, kData, kForward, kBackward, kExchange, kUpdate, kEvaluation, kSaving, kLeaving };
 
 inline const char* NameOf(Phase phase) {
-  constexpr const char* kNames[] = {"starting",   "waiting for data", "forward pass",
-                                    "backward pass (gradients)", "statistics (all-reduce)", "update of the weights",
-                                    "evaluation", "saving",           "end of the run"};
+  constexpr const char* kNames[] = {"starting",
+                                    "waiting for data",
+                                    "forward pass",
+                                    "backward pass (gradients)",
+                                    "statistics (all-reduce)",
+                                    "update of the weights",
+                                    "evaluation",
+                                    "saving",
+                                    "end of the run"};
   return kNames[static_cast<size_t>(phase)];
 }
 

@@ -105,7 +105,10 @@ Rendezvous::Rendezvous(const RendezvousOptions& options, ControlPlaneOptions con
   local_address_ = AddressTowards(launch_.master_addr, launch_.master_port, Clock::now() + Milliseconds(timeout));
   Store board;
   if (launch_.agent_store) board = Connect(launch_.master_addr, launch_.master_port, timeout);
-  JoinOptions join{.locate = [&] { return Endpoint{launch_.master_addr, launch_.master_port, options.token}; },
+  JoinOptions join{.locate =
+                       [&] {
+                         return Endpoint{launch_.master_addr, launch_.master_port, options.token};
+                       },
                    .rank = launch_.rank,
                    .world_size = launch_.world_size,
                    .timeout_seconds = timeout,

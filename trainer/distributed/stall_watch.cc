@@ -11,7 +11,7 @@ constexpr double kStillnessWarningSeconds = 30;
 constexpr double kSavingSeconds = 600;
 constexpr double kWindowSeconds = 2;  // of a comparison of speeds
 constexpr int64_t kWindowPoints = 5;
-constexpr double kSlow = 2;                // times the median
+constexpr double kSlow = 2;                 // times the median
 constexpr double kWorthTellingShare = 0.2;  // of the time of a step
 
 double Seconds(StallWatch::Duration duration) { return std::chrono::duration<double>(duration).count(); }

@@ -17,8 +17,8 @@ namespace dtrain::loop {
 namespace {
 
 // What may differ between the ranks of one run.
-constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "run_dir", "master_addr",
-                                          "master_port", "nproc_per_node", "workers", "data_dir", "run_token"};
+constexpr const char* kOwnToEachRank[] = {"rank",           "local_rank", "run_dir",  "master_addr", "master_port",
+                                          "nproc_per_node", "workers",    "data_dir", "run_token"};
 
 // The directory is this job's alone from here on, and what an earlier attempt failed with is history.
 void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {

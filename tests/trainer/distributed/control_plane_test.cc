@@ -23,7 +23,8 @@ std::string MessageOf(const std::function<void()>& body) {
   return "";
 }
 
-// ---- The start -------------------------------------------------------------------------------------------------------
+// ---- The start
+// -------------------------------------------------------------------------------------------------------
 
 TEST(ControlPlane, AllMeetAndLeave) {
   LoopbackRanks ranks(3);
@@ -71,6 +72,17 @@ TEST(ControlPlane, RefusesDuplicatesOtherRunsAndOtherWorldSizes) {
   EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }), HasSubstr("a world size of 3, rank 0 one of 2"));
 }
 
+TEST(ControlPlane, WhoComesAfterTheEndHearsOfIt) {
+  LoopbackRanks ranks(3);
+  ControlPlane& first = ranks.Start(0);
+  JoinOptions larger = ranks.JoinOptionsOf(1);
+  larger.world_size = 4;
+  MessageOf([&] { Join(larger); });
+  ControlPlane& late = ranks.Start(2);
+  EXPECT_THAT(MessageOf([&] { late.WaitForAll("{}"); }), HasSubstr("a world size of 4"));
+  EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }), HasSubstr("a world size of 4"));
+}
+
 TEST(ControlPlane, StrangersDoNotDisturb) {
   LoopbackRanks ranks(2);
   ranks.Run([&](int rank) {
@@ -88,7 +100,8 @@ TEST(ControlPlane, StrangersDoNotDisturb) {
   EXPECT_EQ(ranks.ends(), std::vector<std::string>(2, ""));
 }
 
-// ---- Stopping --------------------------------------------------------------------------------------------------------
+// ---- Stopping
+// --------------------------------------------------------------------------------------------------------
 
 // Every rank passes points at its own pace; the stop comes from one of them somewhere on the way.
 TEST(ControlPlane, AllStopAtTheSamePoint) {
@@ -136,7 +149,8 @@ TEST(ControlPlane, AloneStopsWhenAsked) {
   alone.Leave();
 }
 
-// ---- Losing ranks ----------------------------------------------------------------------------------------------------
+// ---- Losing ranks
+// ----------------------------------------------------------------------------------------------------
 
 TEST(ControlPlane, ARankThatIsGoneIsNamedByAllOthers) {
   LoopbackRanks ranks(3);

@@ -16,7 +16,10 @@ namespace {
 using testing::HasSubstr;
 
 JoinOptions Towards(const std::string& host, int port, double timeout_seconds) {
-  return {.locate = [=] { return Endpoint{host, port, ""}; },
+  return {.locate =
+              [=] {
+                return Endpoint{host, port, ""};
+              },
           .rank = 1,
           .world_size = 2,
           .timeout_seconds = timeout_seconds};

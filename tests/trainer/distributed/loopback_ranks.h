@@ -45,12 +45,12 @@ class LoopbackRanks {
   ControlPlane& Start(int rank) {
     std::unique_ptr<ControlServer> server;
     if (rank == 0) {
-      server = std::make_unique<ControlServer>(
-          ControlServerOptions{.listening_descriptor = descriptor_,
-                               .token = "token",
-                               .world_size = static_cast<int>(controls_.size()),
-                               .init_timeout_seconds = timeouts_.init_timeout_seconds,
-                               .comm_timeout_seconds = timeouts_.comm_timeout_seconds});
+      server =
+          std::make_unique<ControlServer>(ControlServerOptions{.listening_descriptor = descriptor_,
+                                                               .token = "token",
+                                                               .world_size = static_cast<int>(controls_.size()),
+                                                               .init_timeout_seconds = timeouts_.init_timeout_seconds,
+                                                               .comm_timeout_seconds = timeouts_.comm_timeout_seconds});
     }
     ControlPlaneOptions options;
     options.rank = rank;
