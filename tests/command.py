@@ -106,6 +106,10 @@ class Background:
     def pid(self) -> int:
         return self.process.pid
 
+    @property
+    def stderr_so_far(self) -> str:
+        return self._texts["stderr"]
+
     def wait_for_line(self, part: str) -> str:
         end = time.monotonic() + DEADLINE
         while True:

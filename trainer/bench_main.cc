@@ -1,15 +1,20 @@
 // dtrain_bench: measures, prints the machine it ran on, and with --json ends with one JSON object.
+#include <algorithm>
 #include <cstdio>
 
 #include <ATen/Parallel.h>
 
+#include "data/loader.h"
 #include "models/registry.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"
+#include "trainer/distributed/cuda_plugin.h"
 #include "trainer/distributed/device.h"
 #include "trainer/errors.h"
 #include "trainer/failure.h"
-#include "trainer/launch/launch.h"
+#include "trainer/launch/local_address.h"
+#include "trainer/launch/node_launcher.h"
+#include "trainer/loop/collective_run.h"
 #include "trainer/loop/loader_bench.h"
 #include "trainer/loop/step_bench.h"
 #include "trainer/process_memory.h"
@@ -22,14 +27,19 @@ const config::Program kProgram = {
     .name = "dtrain_bench",
     .purpose =
         "step: one training step on synthetic data, with the real model and optimizer\n"
-        "loader: the batches of the training split, without a model",
-    .commands = {"step", "loader"},
+        "loader: the batches of the training split, without a model\n"
+        "collective: the speed and correctness of collectives between ranks, as nccl-tests print them",
+    .commands = {"step", "loader", "collective"},
     .flags = {{"json", config::Kind::kBool, "false", "end with one JSON object"},
               {"steps", config::Kind::kInteger, "10", "steps (loader: batches) to time, 1 or more"},
               {"warmup", config::Kind::kInteger, "3", "steps or batches before them, 0 or more"},
               {"threads", config::Kind::kInteger, "0", "threads of an operator; 0: the cores of this machine"},
               {"pixels", config::Kind::kText, "uint8", "loader: uint8 or float32 (normalised, as a model takes them)"},
-              {"dump", config::Kind::kText, "", "loader: safetensors file for the first batch with its crops"}}};
+              {"dump", config::Kind::kText, "", "loader: safetensors file for the first batch with its crops"},
+              {"min_bytes", config::Kind::kInteger, "8", "collective: the smallest size, 1 or more"},
+              {"max_bytes", config::Kind::kInteger, "33554432", "collective: the largest; sizes double"},
+              {"operation", config::Kind::kText, "all",
+               "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all of them"}}};
 
 void PrintTable(const nlohmann::ordered_json& result) {
   for (const auto& [key, value] : result.items()) std::printf("%-18s %s\n", key.c_str(), value.dump().c_str());
@@ -52,9 +62,38 @@ nlohmann::ordered_json BenchLoader(config::CommandLine& command_line) {
                                                  .dump = command_line.extra["dump"]});
 }
 
-int Main(int argc, char** argv) {
+int Collective(config::CommandLine& command_line, loop::RunContext& context) {
+  auto& extra = command_line.extra;
+  const distributed::CollectiveBenchOptions options{
+      .min_bytes = Count(command_line, "min_bytes", 1),
+      .max_bytes = std::stoll(extra["max_bytes"]),
+      .warmup = Count(command_line, "warmup", 0),
+      .iterations = Count(command_line, "steps", 1),
+      .operation = extra["operation"],
+  };
+  const auto& names = distributed::CollectiveNames();
+  if (options.operation != "all" && std::find(names.begin(), names.end(), options.operation) == names.end()) {
+    throw UsageError("--operation=" + options.operation + " is none that is measured", "see dtrain_bench --help");
+  }
+  context.config = command_line.config;
+  context.config.run.mode = "eval";  // no run directory is taken
+  context.launch =
+      launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(),
+                           {distributed::CountGpus(), static_cast<int>(data::AvailableCores()), launch::OwnAddress()});
+  if (context.launch.spawns > 0) {
+    const launch::Forked forked = launch::ForkLocalRanks(context.launch);
+    if (!forked.is_rank) return forked.exit_code;
+    context.launch = forked.launch;
+    context.listen_fd = forked.listen_fd;
+  }
+  loop::BenchCollective(context, options, extra["json"] == "true");
+  return 0;
+}
+
+int Main(int argc, char** argv, loop::RunContext& context) {
   config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram);
   if (!command_line.answer.empty()) return std::puts(command_line.answer.c_str()), 0;
+  if (command_line.command == "collective") return Collective(command_line, context);
   const bool loader = command_line.command == "loader";
   if (!loader) command_line.config.data.format = "synthetic";
   config::RequireValid(command_line.config, 1, models::ModelNames());
@@ -70,10 +109,16 @@ int Main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   KeepFreedMemory();
+  loop::RunStatus status;
+  loop::RunContext context;
+  context.status = &status;
   try {
-    return Main(argc, argv);
+    return Main(argc, argv, context);
   } catch (const std::exception& error) {
-    const report::Failure failure = FailureOf(error);
+    report::Failure failure = FailureOf(error);
+    failure.rank = context.launch.rank;
+    failure.world_size = context.launch.world_size;
+    if (status.control) failure = status.control->LastWords(failure);
     report::ReportFailure(failure, "");
     return static_cast<int>(failure.code);
   }

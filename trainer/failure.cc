@@ -6,6 +6,16 @@
 #include <new>
 
 namespace dtrain {
+namespace {
+
+// What c10d and Gloo throw when a connection breaks or a collective is late. In the backward pass c10d wraps it without
+// keeping its type, so its text is all there is; in a run of several ranks the control plane has the last word.
+bool IsLostPeer(const std::exception& error, const std::string& message) {
+  return dynamic_cast<const c10::DistError*>(&error) != nullptr || message.find("gloo") != std::string::npos ||
+         message.find("Connection closed by peer") != std::string::npos;
+}
+
+}  // namespace
 
 report::Failure FailureOf(const std::exception& error) {
   report::Failure failure;
@@ -16,7 +26,7 @@ report::Failure FailureOf(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
     failure.code = known->code();
     failure.hint = known->hint();
-  } else if (dynamic_cast<const c10::DistError*>(&error) != nullptr) {  // the store of a rank 0 that has failed
+  } else if (IsLostPeer(error, failure.message)) {
     failure.code = ExitCode::kPeerLost;
     failure.message = "another rank was lost: " + failure.message;
     failure.hint = "look for the first error in the other ranks' output";

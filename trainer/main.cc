@@ -97,6 +97,7 @@ int main(int argc, char** argv) {
     if (*status.step >= 0) failure.step = *status.step;
     const std::string& seen = context.launch.seen;
     if (failure.code == ExitCode::kPeerLost && !failure.step && !seen.empty()) failure.hint += "; seen: " + seen;
+    if (status.control) failure = status.control->LastWords(failure);
     report::ReportFailure(failure, status.run_directory);
     return static_cast<int>(failure.code);
   }

@@ -106,7 +106,9 @@ struct RanksConfig {
   std::optional<int64_t> master_port;
   std::string backend = "auto";  // auto | nccl | gloo
   double bucket_cap_mb = 25;
+  std::string grad_compression = "none";  // none | fp16 | bf16
   bool sync_bn = false;
+  std::string run_token;
   double init_timeout_seconds = 300;
   double comm_timeout_seconds = 600;
 };

@@ -247,11 +247,15 @@ DTRAIN_FLAG(string, backend, ranks.backend, OneOf("auto | nccl | gloo"), "",
             "Collectives; auto: nccl on GPUs, gloo on CPUs.")
 DTRAIN_FLAG(double, bucket_cap_mb, ranks.bucket_cap_mb, MoreThan(0), "MiB",
             "Size of the gradient buckets that are reduced while backward runs.")
+DTRAIN_FLAG(string, grad_compression, ranks.grad_compression, OneOf("none | fp16 | bf16"), "",
+            "What gradients travel as between ranks: half the bytes, and fewer digits.")
 DTRAIN_FLAG(bool, sync_bn, ranks.sync_bn, Anything(), "", "Batch normalisation over the batches of all ranks.")
+DTRAIN_FLAG(string, run_token, ranks.run_token, Anything(), "",
+            "Any word, the same on all ranks: a rank with another one belongs to another run, and is refused.")
 DTRAIN_FLAG(double, init_timeout, ranks.init_timeout_seconds, MoreThan(0), "seconds",
             "How long ranks wait for each other at the start.")
 DTRAIN_FLAG(double, comm_timeout, ranks.comm_timeout_seconds, MoreThan(0), "seconds",
-            "How long a collective may take before a peer counts as lost.")
+            "How long a rank may hold up the others before it counts as lost.")
 
 DTRAIN_FLAG(string, log_format, report.log_format, OneOf("auto | bar | table | json"), "",
             "Console output; auto: bar on a terminal, table otherwise.")

@@ -1,10 +1,7 @@
 // Gloo listens on the interface that leads to rank 0, not on what this machine's host name happens to resolve to.
 #include "trainer/distributed/communicator.h"
 
-#include <gloo/common/error.h>
-
 #include <chrono>
-#include <functional>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -13,71 +10,48 @@
 
 #include "trainer/distributed/cuda_plugin.h"
 #include "trainer/distributed/rendezvous.h"
-#include "trainer/errors.h"
 
 namespace dtrain::distributed {
 namespace {
 
 constexpr size_t kBroadcastBytes = 64 << 20;
+// The control plane names the rank that is late; a backend's own timeout is for the case that even that fails.
+constexpr double kControlLeadSeconds = 1;
 
 }  // namespace
-
-void NamingLostPeers(const std::string& what, const std::function<void()>& collective) {
-  const auto lost = [&what](const std::exception& error) {
-    return PeerLostError(
-        "another rank was lost during " + what + ": " + error.what(),
-        "look for the first error in the other ranks' output; the run goes on from its last checkpoint");
-  };
-  try {
-    collective();
-  } catch (const ::gloo::Exception& error) {
-    throw lost(error);
-  } catch (const c10::DistError& error) {
-    throw lost(error);
-  } catch (const c10::Error& error) {
-    // c10d wraps what Gloo's threads throw without keeping its type.
-    const std::string message = error.what();
-    if (message.find("gloo") == std::string::npos && message.find("onnection") == std::string::npos) throw;
-    throw lost(error);
-  }
-}
 
 Communicator::Communicator() = default;
 
 Communicator::Communicator(Rendezvous& rendezvous, at::Device device, double timeout_seconds)
     : rank_(rendezvous.launch().rank), world_size_(rendezvous.launch().world_size) {
-  NamingLostPeers("the connection of all ranks", [&] {
-    const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
-    auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", rendezvous.store());
-    auto options = c10d::ProcessGroupGloo::Options::create(timeout);
-    options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(rendezvous.local_address()));
-    auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_, world_size_, options);
-    group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, world_size_);
-    group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
-    group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
-    if (device.is_cuda()) {
-      const auto nccl_store = c10::make_intrusive<c10d::PrefixStore>("nccl", rendezvous.store());
-      group_->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
-                         LoadCudaPlugin().make_nccl(nccl_store, rank_, world_size_, timeout_seconds));
-      group_->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
-    }
-  });
+  const double backend_timeout_seconds = timeout_seconds + kControlLeadSeconds;
+  const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(backend_timeout_seconds * 1000));
+  auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", rendezvous.store());
+  auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(rendezvous.local_address()));
+  auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_, world_size_, options);
+  group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, world_size_);
+  group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
+  group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
+  if (device.is_cuda()) {
+    const auto nccl_store = c10::make_intrusive<c10d::PrefixStore>("nccl", rendezvous.store());
+    group_->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
+                       LoadCudaPlugin().make_nccl(nccl_store, rank_, world_size_, backend_timeout_seconds));
+    group_->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
+  }
 }
 
 Communicator::~Communicator() = default;
 
 void Communicator::Sum(at::Tensor& tensor) {
   if (is_alone()) return;
-  NamingLostPeers("a sum over ranks", [&] {
-    std::vector<at::Tensor> tensors = {tensor};
-    group_->allreduce(tensors)->wait();
-  });
+  std::vector<at::Tensor> tensors = {tensor};
+  group_->allreduce(tensors)->wait();
 }
 
 void Communicator::BroadcastFromFirst(const std::vector<at::Tensor>& tensors) {
   if (is_alone()) return;
-  NamingLostPeers("the broadcast of rank 0's state",
-                  [&] { c10d::broadcast_coalesced(group_, tensors, kBroadcastBytes); });
+  c10d::broadcast_coalesced(group_, tensors, kBroadcastBytes);
 }
 
 void Communicator::Barrier() {

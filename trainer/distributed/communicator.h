@@ -3,8 +3,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "trainer/launch/launch.h"
@@ -18,7 +16,8 @@ namespace dtrain::distributed {
 class Rendezvous;
 
 // All methods but the accessors are collectives: every rank calls them in the same order. A run of one rank has no
-// process group and they do nothing. A lost peer or a timeout surfaces as PeerLostError.
+// process group and they do nothing. When a peer is lost they throw what c10d and Gloo throw; who it was, the control
+// plane knows.
 class Communicator {
  public:
   // One rank.
@@ -45,8 +44,5 @@ class Communicator {
   int world_size_ = 1;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
 };
-
-// Runs `collective` and turns what c10d and Gloo throw when a peer is gone or late into PeerLostError.
-void NamingLostPeers(const std::string& what, const std::function<void()>& collective);
 
 }  // namespace dtrain::distributed

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 namespace dtrain::distributed {
@@ -28,10 +29,34 @@ std::pair<BucketLayout, std::vector<size_t>> InitialLayout(const std::vector<at:
   return {layout, limits};
 }
 
+// A bucket is divided first, so that fp16 does not overflow in the sum, and comes back in its own type.
+class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
+ public:
+  CompressedAllReduce(const c10::intrusive_ptr<c10d::ProcessGroup>& group, at::ScalarType type)
+      : CppCommHookInterface(group), type_(type) {}
+
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    const at::Tensor whole = bucket.getBufferRef();
+    std::vector<at::Tensor> compressed = {whole.div(state_->getSize()).to(type_)};
+    return state_->allreduce(compressed)
+        ->getFuture()
+        ->then(
+            [whole, compressed](c10::ivalue::Future&) {
+              at::Tensor target = whole;
+              target.copy_(compressed.front());
+              return c10::IValue(target);
+            },
+            c10::TensorType::get());
+  }
+
+ private:
+  at::ScalarType type_;
+};
+
 }  // namespace
 
 DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
-                           double bucket_cap_mb, const BucketLayout& restored)
+                           double bucket_cap_mb, const BucketLayout& restored, const std::string& compression)
     : parameters_(std::move(parameters)) {
   if (communicator.is_alone()) return;
   const std::vector<at::Tensor> tensors = Tensors(parameters_);
@@ -43,6 +68,9 @@ DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> param
       std::vector<bool>(tensors.size(), false), cap_bytes, /*find_unused_parameters=*/false,
       /*gradient_as_bucket_view=*/true, names, c10d::kDefaultFirstBucketBytes,
       /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
+  if (compression == "none") return;
+  const at::ScalarType type = compression == "fp16" ? at::kHalf : at::kBFloat16;
+  reducer_->register_comm_hook(std::make_unique<CompressedAllReduce>(communicator.group(), type));
 }
 
 DataParallel::~DataParallel() = default;
@@ -70,7 +98,7 @@ void DataParallel::BeforeBackward(bool reduce) {
 }
 
 void DataParallel::AfterBackward() {
-  if (reducer_) NamingLostPeers("the gradients' bucket layout", [this] { reducer_->rebuild_buckets(); });
+  if (reducer_) reducer_->rebuild_buckets();
 }
 
 std::vector<at::Tensor> DataParallel::gradients() const {

@@ -26,8 +26,9 @@ class DataParallel {
  public:
   // `parameters` have equal shapes and order on all ranks. `restored` is the layout that an earlier run settled on
   // (empty: none): another layout would add in another order, which at three ranks or more gives other bits.
+  // `compression`: none, fp16 or bf16, what gradients are averaged in.
   DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
-               double bucket_cap_mb, const BucketLayout& restored);
+               double bucket_cap_mb, const BucketLayout& restored, const std::string& compression = "none");
   ~DataParallel();
   DataParallel(const DataParallel&) = delete;
   DataParallel& operator=(const DataParallel&) = delete;

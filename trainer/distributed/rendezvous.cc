@@ -1,16 +1,14 @@
-// Under torchrun the agent's store is only where rank 0 posts its own store's address: what an earlier attempt left in
-// the agent's store cannot reach a restarted run that way.
+// Under torchrun the agent's store is only where rank 0 posts its address: what an earlier attempt left there leads to
+// a server that is gone, or whose run has another token, and the next look finds the new one.
 #include "trainer/distributed/rendezvous.h"
 
-#include <netdb.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
-#include <chrono>
+#include <future>
 #include <nlohmann/json.hpp>
-#include <vector>
+#include <random>
+#include <thread>
 
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "trainer/errors.h"
@@ -19,201 +17,134 @@
 namespace dtrain::distributed {
 namespace {
 
-using std::chrono::milliseconds;
-using std::chrono::steady_clock;
-
-constexpr milliseconds kAnnouncementInterval{10'000};
+using Store = c10::intrusive_ptr<c10d::TCPStore>;
 
 std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
 std::string Text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-milliseconds ToMilliseconds(double seconds) { return milliseconds(static_cast<int64_t>(seconds * 1000)); }
-
-constexpr const char* kRankPrefix = "rank/";
-std::string RankKey(int rank) { return kRankPrefix + std::to_string(rank); }
-
-// The address of this machine's interface that leads to host:port (no packet is sent: UDP).
-std::string AddressTowards(const std::string& host, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found) != 0 || found == nullptr) {
-    throw PeerLostError("the master address '" + host + "' does not resolve",
-                        "check --master_addr (or MASTER_ADDR of the launcher)");
-  }
-  char name[NI_MAXHOST] = "";
-  const int fd = socket(found->ai_family, SOCK_DGRAM, 0);
-  sockaddr_storage local{};
-  socklen_t length = sizeof local;
-  if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-      getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length) == 0) {
-    getnameinfo(reinterpret_cast<sockaddr*>(&local), length, name, sizeof name, nullptr, 0, NI_NUMERICHOST);
-  }
-  if (fd >= 0) close(fd);
-  freeaddrinfo(found);
-  return name[0] != '\0' ? name : "127.0.0.1";
-}
-
-// A socket listening on `address` only (TCPStore by itself listens on all interfaces); port 0: any.
-int ListenOn(const std::string& address, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int failure = getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
-  const int fd = failure == 0 ? socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
-  const int yes = 1;
-  const bool listening = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-                         bind(fd, found->ai_addr, found->ai_addrlen) == 0 && listen(fd, SOMAXCONN) == 0;
-  const int error = errno;
-  if (found != nullptr) freeaddrinfo(found);
-  if (listening) return fd;
-  if (fd >= 0) close(fd);
-  throw PeerLostError("rank 0 cannot listen on " + address + ":" + std::to_string(port) + ": " +
-                          (failure != 0 ? gai_strerror(failure) : std::strerror(error)),
-                      "choose a free --master_port, and a --master_addr that belongs to rank 0's machine");
-}
-
-c10::intrusive_ptr<c10d::TCPStore> Serve(int fd, milliseconds timeout) {
+// TCPStore by itself listens on all interfaces; given a socket it uses that.
+Store Serve(const std::string& address, double timeout_seconds) {
   c10d::TCPStoreOptions options;
   options.isServer = true;
-  options.port = 0;
-  options.masterListenFd = fd;
+  options.masterListenFd = ListenOn(address, 0);
+  options.port = static_cast<uint16_t>(PortOf(*options.masterListenFd));
   options.waitWorkers = false;
-  options.timeout = timeout;
-  sockaddr_storage local{};
-  socklen_t length = sizeof local;
-  getsockname(fd, reinterpret_cast<sockaddr*>(&local), &length);
-  char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
-  getnameinfo(reinterpret_cast<sockaddr*>(&local), length, host, sizeof host, port, sizeof port,
-              NI_NUMERICHOST | NI_NUMERICSERV);
-  options.port = static_cast<uint16_t>(std::stoi(port));
-  return c10::make_intrusive<c10d::TCPStore>(host, options);
+  options.timeout = Milliseconds(timeout_seconds);
+  return c10::make_intrusive<c10d::TCPStore>(address, options);
 }
 
-c10::intrusive_ptr<c10d::TCPStore> Connect(const std::string& host, int port, milliseconds timeout) {
-  c10d::TCPStoreOptions options;
-  options.port = static_cast<uint16_t>(port);
-  options.waitWorkers = false;
-  options.timeout = timeout;
+// A TCPStore client that meets a silent listener waits far longer than its timeout: it gets a thread of its own, which
+// is left behind then.
+Store Connect(const std::string& host, int port, double timeout_seconds) {
+  auto promise = std::make_shared<std::promise<Store>>();
+  std::future<Store> connected = promise->get_future();
+  std::thread([promise, host, port, timeout_seconds] {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(port);
+    options.waitWorkers = false;
+    options.timeout = Milliseconds(timeout_seconds);
+    try {
+      promise->set_value(c10::make_intrusive<c10d::TCPStore>(host, options));
+    } catch (...) {
+      promise->set_exception(std::current_exception());
+    }
+  }).detach();
+  const std::string name = host + ":" + std::to_string(port);
+  const std::string hint = "is it running, and is its port reachable from this machine?";
+  if (connected.wait_for(Milliseconds(timeout_seconds)) != std::future_status::ready) {
+    throw PeerLostError("the store at " + name + " does not answer", hint);
+  }
   try {
-    return c10::make_intrusive<c10d::TCPStore>(host, options);
+    return connected.get();
   } catch (const std::exception&) {
-    throw PeerLostError("no store answers at " + host + ":" + std::to_string(port),
-                        "is rank 0 running, and is its port reachable from this machine?");
+    throw PeerLostError("no store answers at " + name, hint);
   }
 }
 
-// Rank 0 serves at an address of its own and posts it on the agent's store; the others read it there.
-c10::intrusive_ptr<c10d::Store> ThroughAgent(const launch::Launch& launch, const std::string& local_address,
-                                             milliseconds timeout) {
-  const auto board = Connect(launch.master_addr, launch.master_port, timeout);
-  const std::string key = "dtrain/" + std::to_string(launch.restart_count) + "/store";
-  if (launch.rank == 0) {
-    auto store = Serve(ListenOn(local_address, 0), timeout);
-    board->set(key, Bytes(local_address + " " + std::to_string(store->getPort())));
-    return store;
-  }
-  std::string posted;
+std::string RandomToken() {
+  std::random_device random;
+  return std::to_string(random()) + std::to_string(random());
+}
+
+std::string BoardKey(const launch::Launch& launch) {
+  return "dtrain/" + std::to_string(launch.restart_count) + "/rank 0";
+}
+
+// Rank 0's: the server's socket, and where the others (and rank 0 itself) find it.
+struct Listening {
+  int descriptor = -1;
+  Endpoint endpoint;
+};
+
+Listening ListenForRanks(const RendezvousOptions& options, const std::string& local_address) {
+  const launch::Launch& launch = options.launch;
+  Listening listening;
+  listening.endpoint = {launch.agent_store ? local_address : launch.master_addr, 0, options.token};
+  if (launch.agent_store && options.token.empty()) listening.endpoint.token = RandomToken();
+  listening.descriptor = options.listen_fd >= 0
+                             ? options.listen_fd
+                             : ListenOn(listening.endpoint.host, launch.agent_store ? 0 : launch.master_port);
+  listening.endpoint.port = PortOf(listening.descriptor);
+  return listening;
+}
+
+Endpoint ReadBoard(c10d::Store& board, const std::string& key) {
   try {
-    posted = Text(board->get(key));
+    const auto posted = nlohmann::json::parse(Text(board.get(key)));
+    return {posted.at("host"), posted.at("port"), posted.at("token")};
   } catch (const std::exception&) {
-    throw PeerLostError("rank 0 did not post its address at " + launch.master_addr + ":" +
-                            std::to_string(launch.master_port) + " in time",
+    throw PeerLostError("rank 0 did not post its address on the launcher's store in time",
                         "look at rank 0's output; --init_timeout sets how long the others wait");
   }
-  const size_t space = posted.find(' ');
-  return Connect(posted.substr(0, space), std::stoi(posted.substr(space + 1)), timeout);
 }
 
 }  // namespace
 
-Rendezvous::Rendezvous(const launch::Launch& launch, int listen_fd, double timeout_seconds)
-    : launch_(launch), timeout_seconds_(timeout_seconds) {
-  const milliseconds timeout = ToMilliseconds(timeout_seconds);
-  local_address_ = AddressTowards(launch.master_addr, launch.master_port);
-  if (launch.agent_store) {
-    store_ = ThroughAgent(launch, local_address_, timeout);
-  } else if (launch.rank == 0) {
-    store_ = Serve(listen_fd >= 0 ? listen_fd : ListenOn(launch.master_addr, launch.master_port), timeout);
-  } else {
-    store_ = Connect(launch.master_addr, launch.master_port, timeout);
+Rendezvous::Rendezvous(const RendezvousOptions& options, ControlPlaneOptions control) : launch_(options.launch) {
+  const double timeout = options.init_timeout_seconds;
+  local_address_ = AddressTowards(launch_.master_addr, launch_.master_port, Clock::now() + Milliseconds(timeout));
+  Store board;
+  if (launch_.agent_store) board = Connect(launch_.master_addr, launch_.master_port, timeout);
+  JoinOptions join{.locate =
+                       [&] {
+                         return Endpoint{launch_.master_addr, launch_.master_port, options.token};
+                       },
+                   .rank = launch_.rank,
+                   .world_size = launch_.world_size,
+                   .timeout_seconds = timeout,
+                   .stop_requested = control.stop_requested,
+                   .warn = control.warn};
+  std::unique_ptr<ControlServer> server;
+  if (launch_.rank == 0) {
+    const Listening listening = ListenForRanks(options, local_address_);
+    const Store served = Serve(listening.endpoint.host, timeout);
+    store_ = served;
+    server = std::make_unique<ControlServer>(ControlServerOptions{.listening_descriptor = listening.descriptor,
+                                                                  .store_port = served->getPort(),
+                                                                  .token = listening.endpoint.token,
+                                                                  .world_size = launch_.world_size,
+                                                                  .init_timeout_seconds = timeout,
+                                                                  .comm_timeout_seconds = control.comm_timeout_seconds,
+                                                                  .warn = control.warn});
+    const Endpoint& here = listening.endpoint;
+    if (board) {
+      const nlohmann::json posted = {{"host", here.host}, {"port", here.port}, {"token", here.token}};
+      board->set(BoardKey(launch_), Bytes(posted.dump()));
+    }
+    join.locate = [here] { return here; };
+  } else if (board) {
+    join.locate = [&] { return ReadBoard(*board, BoardKey(launch_)); };
   }
+  Joined joined = Join(join);
+  const Endpoint endpoint = joined.endpoint;
+  const int store_port = joined.store_port;
+  control.rank = launch_.rank;
+  control.world_size = launch_.world_size;
+  control_ = std::make_shared<ControlPlane>(std::move(control), std::move(joined), std::move(server));
+  if (!store_) store_ = Connect(endpoint.host, store_port, timeout);
 }
 
 Rendezvous::~Rendezvous() = default;
-
-std::vector<std::string> Rendezvous::KeysOfAll(const std::string& prefix) const {
-  std::vector<std::string> keys;
-  for (int rank = 0; rank < launch_.world_size; ++rank) keys.push_back(prefix + std::to_string(rank));
-  return keys;
-}
-
-void Rendezvous::WaitForAll() {
-  const auto deadline = steady_clock::now() + ToMilliseconds(timeout_seconds_);
-  std::vector<std::string> missing = KeysOfAll(kRankPrefix);
-  while (true) {
-    try {
-      const auto left = std::chrono::duration_cast<milliseconds>(deadline - steady_clock::now());
-      store_->wait(missing, std::max(milliseconds(1), std::min(kAnnouncementInterval, left)));
-      return;
-    } catch (const std::exception&) {
-      std::string names;
-      std::erase_if(missing, [this](const std::string& key) { return store_->check({key}); });
-      if (missing.empty()) return;
-      for (const std::string& key : missing) names += (names.empty() ? "" : ", ") + key.substr(key.find('/') + 1);
-      const std::string what = "waiting for " + std::to_string(missing.size()) + " of " +
-                               std::to_string(launch_.world_size) + " ranks: " + names;
-      if (steady_clock::now() >= deadline) {
-        throw PeerLostError(what + "; gave up after --init_timeout", "look at the output of the missing ranks");
-      }
-      report::LogWarning(what);
-    }
-  }
-}
-
-void Rendezvous::Handshake(const std::string& config) {
-  const std::string mine = RankKey(launch_.rank);
-  if (store_->add("count/" + mine, 1) != 1) {
-    throw UsageError("rank " + std::to_string(launch_.rank) + " is there twice",
-                     "give every process its own rank, and every run its own master port");
-  }
-  store_->set(mine, Bytes(config));
-  WaitForAll();
-  const std::string difference = DifferenceToFirst(config);
-  if (!difference.empty()) {
-    store_->set("refusal", Bytes(difference));
-    store_->add("refusals", 1);
-  }
-  // Nobody goes on before everybody has compared: a rank that refuses would leave the others in their first collective.
-  store_->set("compared/" + std::to_string(launch_.rank), Bytes("1"));
-  store_->wait(KeysOfAll("compared/"), ToMilliseconds(timeout_seconds_));
-  if (store_->add("refusals", 0) == 0) return;
-  const std::string refusal = Text(store_->get("refusal"));
-  Leave();
-  throw UsageError(refusal, "start all ranks with the same command");
-}
-
-std::string Rendezvous::DifferenceToFirst(const std::string& config) const {
-  const auto first = nlohmann::json::parse(Text(store_->get(RankKey(0))));
-  const auto own = nlohmann::json::parse(config);
-  for (const auto& [key, value] : first.items()) {
-    const nlohmann::json here = own.value(key, nlohmann::json());
-    if (here == value) continue;
-    return "rank " + std::to_string(launch_.rank) + " disagrees with rank 0: " + key + " is " + here.dump() + ", not " +
-           value.dump();
-  }
-  return "";
-}
-
-void Rendezvous::Leave() {
-  store_->set("left/" + std::to_string(launch_.rank), Bytes("1"));
-  if (launch_.rank != 0) return;
-  try {
-    store_->wait(KeysOfAll("left/"), kAnnouncementInterval);
-  } catch (const std::exception&) {
-    report::LogWarning("some ranks did not say goodbye; the run is complete all the same");
-  }
-}
 
 std::string Rendezvous::ShareFromFirst(const std::string& key, const std::string& value) {
   if (launch_.rank == 0) store_->set("shared/" + key, Bytes(value));

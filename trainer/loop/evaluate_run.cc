@@ -11,6 +11,7 @@
 #include "trainer/loop/inference_weights.h"
 #include "trainer/loop/run.h"
 #include "trainer/loop/session.h"
+#include "trainer/loop/stop_signal.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 
@@ -19,6 +20,7 @@ namespace dtrain::loop {
 void EvaluateOnly(const RunContext& context) {
   const config::Config& config = context.config;
   const auto start = std::chrono::steady_clock::now();
+  CatchStopSignals();
   Session session(context);
   const DataSets data = session.OpenData();
   const checkpoint::NamedTensors weights = ReadInferenceWeights(config);
@@ -36,7 +38,9 @@ void EvaluateOnly(const RunContext& context) {
                                }});
   const auto batch = config::ResolveBatch(config.batch, context.launch.world_size);
   report::RunResult result;
-  result.validation = Evaluate(task, *data.val, config, batch.batch_size, *session.communicator, quarantine);
+  result.validation = Evaluate(task, *data.val, config, batch.batch_size, *session.communicator, *session.control,
+                               /*steps_done=*/0, quarantine);
+  if (!result.validation) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
   session.Leave();
   if (context.launch.rank != 0) return;
 

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "data/error.h"
 #include "data/loader.h"
 #include "data/sampler.h"
@@ -22,13 +24,20 @@ class EvaluationMode {
 
 }  // namespace
 
-report::ValPoint Evaluate(Task& task, const DataSplit& split, const config::Config& config, int64_t batch_size,
-                          distributed::Communicator& communicator, data::Quarantine& quarantine) {
+std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, const config::Config& config,
+                                         int64_t batch_size, distributed::Communicator& communicator,
+                                         distributed::ControlPlane& control, int64_t steps_done,
+                                         data::Quarantine& quarantine) {
+  control.Enter(distributed::Phase::kEvaluation);
   const EvaluationMode evaluation_mode(task.module());
   auto batches =
       data::EvaluationBatches(split.source->size(), batch_size, communicator.rank(), communicator.world_size());
   const auto limit = static_cast<size_t>(config.run.limit_val_steps);
   if (limit > 0 && batches.size() > limit) batches.resize(limit);
+  // Shares differ by a batch at most, the points at which all may stop do not.
+  const int64_t largest_share = (split.source->size() + communicator.world_size() - 1) / communicator.world_size();
+  int64_t rounds = (largest_share + batch_size - 1) / batch_size;
+  if (limit > 0) rounds = std::min(rounds, static_cast<int64_t>(limit));
 
   const auto provider = [&batches](int64_t number) -> std::optional<std::vector<data::SampleRef>> {
     if (number >= static_cast<int64_t>(batches.size())) return std::nullopt;
@@ -41,9 +50,13 @@ report::ValPoint Evaluate(Task& task, const DataSplit& split, const config::Conf
                        .seed = config.batch.seed},
                       &quarantine);
   at::Tensor sums = at::zeros({task.num_evaluation_sums()}, at::kDouble);
-  while (const auto batch = loader.Next()) {
-    if (batch->size() > 0) sums += task.EvaluationSums(*batch).cpu();
+  for (int64_t round = 0; round < rounds; ++round) {
+    const auto batch = loader.Next();
+    if (batch && batch->size() > 0) sums += task.EvaluationSums(*batch).cpu();
+    if (control.StopsHere(steps_done)) return std::nullopt;
+    control.Enter(distributed::Phase::kEvaluation);
   }
+  control.Enter(distributed::Phase::kExchange);
   communicator.Sum(sums);
   if (sums.eq(0).all().item<bool>()) {
     throw DataError("no record of split " + split.name + " could be read", "see quarantine.jsonl for the reasons");

@@ -1,17 +1,21 @@
 // What dtrain_main does once it knows its rank: the modes of --mode, each a short story of its own.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
 #include "trainer/config/config.h"
+#include "trainer/distributed/control_plane.h"
 #include "trainer/launch/launch.h"
 
 namespace dtrain::loop {
 
 // Where this process stands, kept up to date for the report of a failure.
 struct RunStatus {
-  std::string run_directory;  // empty: none (yet)
+  std::string run_directory;                    // empty: none (yet)
+  std::atomic<bool> has_run_directory = false;  // set after it: another thread may read it then
+  std::shared_ptr<distributed::ControlPlane> control;
   // Steps done; -1: not training (yet). The ranks of a node launcher keep it where their parent can read it.
   std::shared_ptr<int64_t> step = std::make_shared<int64_t>(-1);
 };

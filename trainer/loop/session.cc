@@ -1,10 +1,14 @@
 // The run directory's name has a time in it: rank 0 chooses, the others are told.
 #include "trainer/loop/session.h"
 
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "trainer/config/config_json.h"
+#include "trainer/distributed/build_id.h"
 #include "trainer/distributed/device.h"
+#include "trainer/loop/stop_signal.h"
 #include "trainer/report/error_report.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
@@ -13,15 +17,34 @@ namespace dtrain::loop {
 namespace {
 
 // What may differ between the ranks of one run.
-constexpr const char* kOwnToEachRank[] = {"rank",         "local_rank",  "node_rank",      "run_dir",
-                                          "master_addr",  "master_port", "nproc_per_node", "nnodes",
-                                          "max_restarts", "workers",     "data_dir",       "index_dir"};
+constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "node_rank", "run_dir",      "master_addr",
+                                          "master_port", "nproc_per_node", "nnodes",    "max_restarts", "workers",
+                                          "data_dir",    "index_dir",      "run_token"};
 
 // The directory is this job's alone from here on, and what an earlier attempt failed with is history.
 void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
   report::PrepareRunDirectory(files);
   lock.emplace(files.root);
   report::RemoveErrorFiles(files.root);
+}
+
+distributed::RendezvousOptions RendezvousOptionsFor(const RunContext& context) {
+  return {.launch = context.launch,
+          .listen_fd = context.listen_fd,
+          .token = context.config.ranks.run_token,
+          .init_timeout_seconds = context.config.ranks.init_timeout_seconds};
+}
+
+distributed::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
+  distributed::ControlPlaneOptions options;
+  options.comm_timeout_seconds = context.config.ranks.comm_timeout_seconds;
+  options.stop_requested = &StopRequested;
+  options.warn = &report::LogWarning;
+  options.end_process = [status = context.status](const report::Failure& failure) {
+    report::ReportFailure(failure, status->has_run_directory ? status->run_directory : "");
+    _exit(static_cast<int>(failure.code));  // no destructor: the main thread may hang in anything
+  };
+  return options;
 }
 
 }  // namespace
@@ -37,12 +60,16 @@ Session::Session(const RunContext& run_context)
     run_directory = report::DefaultRunDirectory(context.config.model.name, std::time(nullptr)).string();
   }
   if (launch.world_size > 1) {
-    rendezvous =
-        std::make_unique<distributed::Rendezvous>(launch, context.listen_fd, context.config.ranks.init_timeout_seconds);
+    rendezvous = std::make_unique<distributed::Rendezvous>(RendezvousOptionsFor(context), ControlOptionsFor(context));
+    control = rendezvous->control();
+  } else {
+    control = std::make_shared<distributed::ControlPlane>(&StopRequested);
   }
+  context.status->control = control;
   if (training && launch.rank == 0) TakeRunDirectory(report::RunDirectory(run_directory), lock);
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   context.status->run_directory = run_directory;
+  context.status->has_run_directory = true;
   const report::RunDirectory files(run_directory);
   const bool logs_to_files = launch.world_size > 1 && training;
   const bool silent =
@@ -73,14 +100,10 @@ void Session::Connect(const nlohmann::json& identity) {
   nlohmann::json common = config::ToJson(context.config);
   for (const char* key : kOwnToEachRank) common.erase(key);
   common.update(identity);
-  common["build"] = DTRAIN_VERSION;
-  rendezvous->Handshake(common.dump());
+  common["build"] = distributed::BuildId();
+  rendezvous->WaitForAll(common.dump());
   communicator =
       std::make_unique<distributed::Communicator>(*rendezvous, device, context.config.ranks.comm_timeout_seconds);
-}
-
-void Session::Leave() {
-  if (rendezvous) rendezvous->Leave();
 }
 
 }  // namespace dtrain::loop

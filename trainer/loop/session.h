@@ -10,6 +10,7 @@
 
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/distributed/communicator.h"
+#include "trainer/distributed/control_plane.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/loop/data_sets.h"
 #include "trainer/loop/run.h"
@@ -27,14 +28,15 @@ struct Session {
   // Shakes hands with all ranks and connects them. `identity` and the configuration must be the same on all.
   void Connect(const nlohmann::json& identity);
 
-  // The orderly end.
-  void Leave();
+  // The orderly end: returns when all ranks have come to it.
+  void Leave() { control->Leave(); }
 
   const RunContext& context;
   at::Device device;
   std::string run_directory;                            // may be empty outside of training
   std::optional<checkpoint::RunLock> lock;              // rank 0's, when training
   std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank
+  std::shared_ptr<distributed::ControlPlane> control;
   std::unique_ptr<distributed::Communicator> communicator;
 };
 

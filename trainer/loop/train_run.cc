@@ -118,8 +118,9 @@ void Train(const RunContext& context) {
   reporter.Start(MakeBanner(context, plan, data, *model, files, session.device));
   if (config.report.clear_log && context.launch.restart_count == 0) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
-  Trainer trainer({config, plan, data, task, *session.communicator, reporter, files, session.device, identity},
-                  first ? first->writer.get() : nullptr);
+  Trainer trainer(
+      {config, plan, data, task, *session.communicator, *session.control, reporter, files, session.device, identity},
+      first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
   if (first) first->restored.reset();
   *context.status->step = progress.step;

@@ -10,7 +10,6 @@
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/make_parameter_update.h"
-#include "trainer/loop/stop_signal.h"
 #include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
 
@@ -18,9 +17,10 @@ namespace dtrain::loop {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using distributed::Phase;
 
 // What travels in the step's exchange.
-enum StepSum { kLossSum, kWeight, kStopRequests, kSaveRequests, kNumStepSums };
+enum StepSum { kLossSum, kWeight, kNumStepSums };
 
 // What is added up between two logged lines, of steps whose loss is finite.
 enum IntervalSum { kIntervalLoss, kIntervalWeight, kIntervalSkipped, kNumIntervalSums };
@@ -77,7 +77,8 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   interval_sums_[kIntervalLoss] = progress_.interval_loss_sum;
   interval_sums_[kIntervalWeight] = progress_.interval_weight;
   data_parallel_ = std::make_unique<distributed::DataParallel>(
-      ParametersOf(module), parts_.communicator, parts_.config.ranks.bucket_cap_mb, progress_.bucket_layout);
+      ParametersOf(module), parts_.communicator, parts_.config.ranks.bucket_cap_mb, progress_.bucket_layout,
+      parts_.config.ranks.grad_compression);
   exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.communicator);
 }
 
@@ -88,13 +89,14 @@ report::RunResult Trainer::Run() {
   if (EvaluationWasMissed()) EvaluateNow();
   if (progress_.step < last_step) StartLoader();
   while (progress_.step < last_step) {
-    const StepControl control = TrainStep();
+    TrainStep();
+    const bool stop = parts_.control.StopsHere(progress_.step);
     const bool last = progress_.step == last_step;
     if (plan.ShouldLog(progress_.step)) LogStep();
     if (plan.EndsEpoch(progress_.step)) FinishEpoch();
-    if (control.stop && !last) SaveAndStop();
+    if (stop && !last) SaveAndStop();
     if (last || plan.ShouldEvaluate(progress_.step)) EvaluateNow();
-    if (last || control.save || plan.ShouldSave(progress_.step)) Save();
+    if (last || SaveIsDueByTime() || plan.ShouldSave(progress_.step)) Save();
   }
   loader_.reset();
   if (writer_ != nullptr) writer_->Wait();
@@ -129,12 +131,8 @@ void Trainer::SaveAndStop() {
                   "run the same command again to go on");
 }
 
-Trainer::StepControl Trainer::TrainStep() {
+void Trainer::TrainStep() {
   at::Tensor sums = at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(parts_.device));
-  StepControl control{StopRequested(), SaveIsDueByTime()};
-  sums[kStopRequests] = control.stop ? 1 : 0;
-  sums[kSaveRequests] = control.save ? 1 : 0;
-
   data_parallel_->ZeroGradients();
   {
     const optim::CastCacheScope casts;
@@ -143,7 +141,9 @@ Trainer::StepControl Trainer::TrainStep() {
     }
   }
   data_parallel_->AfterBackward();
+  parts_.control.Enter(Phase::kExchange);
   exchange_->Run(sums);
+  parts_.control.Enter(Phase::kUpdate);
   update_.Apply(data_parallel_->gradients(), parts_.plan.LearningRate(progress_.step));
 
   ++progress_.step;
@@ -153,20 +153,16 @@ Trainer::StepControl Trainer::TrainStep() {
   interval_sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) += counted;
   interval_sums_[kIntervalSkipped] += update_.skipped();
   // On a GPU reading these waits for the device, which only a step that is logged does anyway.
-  const bool readable = parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step);
-  if (readable) RequireProgress();
-  if (!parts_.communicator.is_alone()) {
-    control = StepControl{};
-    if (readable) control = {sums[kStopRequests].item<float>() > 0, sums[kSaveRequests].item<float>() > 0};
-  }
-  return control;
+  if (parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step)) RequireProgress();
 }
 
 void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
   const auto wait_start = Clock::now();
+  parts_.control.Enter(Phase::kData);
   const auto batch = loader_->Next();
   data_seconds_ += SecondsSince(wait_start);
 
+  parts_.control.Enter(Phase::kForward);
   data_parallel_->BeforeForward();
   const LossSums loss = parts_.task.Loss(*batch);
   const bool reduce = micro_step + 1 == parts_.plan.batch.grad_accum_steps;
@@ -174,7 +170,8 @@ void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
   // The reducer averages over ranks what is to be the mean over the global batch.
   const double scale =
       static_cast<double>(parts_.communicator.world_size()) / static_cast<double>(parts_.plan.batch.global_batch_size);
-  distributed::NamingLostPeers("the backward pass", [&] { update_.Scale(loss.loss_sum * scale).backward(); });
+  parts_.control.Enter(Phase::kBackward);
+  update_.Scale(loss.loss_sum * scale).backward();
 
   at::NoGradGuard no_grad;
   sums[kLossSum] += loss.loss_sum;
@@ -256,8 +253,10 @@ void Trainer::EvaluateNow() {
   if (!parts_.data.val) return;
   const auto start = Clock::now();
   data::Quarantine quarantine(parts_.data.val->source->size(), QuarantineFor(parts_.data.val->name, parts_));
-  report::ValPoint point = Evaluate(parts_.task, *parts_.data.val, parts_.config, parts_.plan.batch.batch_size,
-                                    parts_.communicator, quarantine);
+  const auto evaluated = Evaluate(parts_.task, *parts_.data.val, parts_.config, parts_.plan.batch.batch_size,
+                                  parts_.communicator, parts_.control, progress_.step, quarantine);
+  if (!evaluated) SaveAndStop();  // evaluated anew when the run goes on: see EvaluationWasMissed
+  report::ValPoint point = *evaluated;
   point.step = progress_.step;
   point.epoch = parts_.plan.EpochAt(progress_.step);
   progress_.validation = point;
@@ -278,6 +277,7 @@ bool Trainer::SaveIsDueByTime() const {
 }
 
 void Trainer::Save() {
+  parts_.control.Enter(Phase::kSaving);
   last_save_ = Clock::now();
   const at::Tensor sums = interval_sums_.cpu();
   progress_.interval_loss_sum = sums[kIntervalLoss].item<double>();

@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/async_writer.h"
 #include "trainer/config/config.h"
 #include "trainer/distributed/communicator.h"
+#include "trainer/distributed/control_plane.h"
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/data_sets.h"
@@ -30,6 +31,7 @@ struct TrainerParts {
   const DataSets& data;
   Task& task;
   distributed::Communicator& communicator;
+  distributed::ControlPlane& control;
   Reporter& reporter;
   const report::RunDirectory& files;
   at::Device device;
@@ -54,16 +56,11 @@ class Trainer {
   void ReportStepsTo(int64_t* step) { reported_step_ = step; }
 
  private:
-  struct StepControl {
-    bool stop = false;  // a rank was asked to stop
-    bool save = false;  // --save_every_seconds
-  };
-
   int64_t LastStep() const;  // of this run of the program
   bool EvaluationWasMissed() const;
   void StartLoader();
   [[noreturn]] void SaveAndStop();
-  StepControl TrainStep();
+  void TrainStep();
   void RunMicroStep(int64_t micro_step, at::Tensor& sums);
   void LogStep();
   void WarnOfSkippedSteps(int64_t skipped) const;

@@ -38,11 +38,11 @@ at::Tensor InputOf(int rank, int micro_step) {
 void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
   const FreePort port;
   RunRanks(world_size, [&](int rank) {
-    Rendezvous rendezvous(LaunchOf(rank, world_size, port.port), rank == 0 ? port.fd : -1, kTimeoutSeconds);
-    rendezvous.Handshake("{}");
+    Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1}, {});
+    rendezvous.WaitForAll("{}");
     Communicator communicator(rendezvous, at::kCPU, kTimeoutSeconds);
     body(rank, communicator);
-    rendezvous.Leave();
+    rendezvous.control()->Leave();
   });
 }
 
@@ -68,6 +68,26 @@ TEST(DataParallel, AveragesOverRanksAndAddsMicroSteps) {
       }
     }
   });
+}
+
+TEST(DataParallel, CompressedGradientsAreTheSameToFewerDigits) {
+  Parameters reference = MakeParameters();
+  for (int rank = 0; rank < 2; ++rank) Backward(reference, InputOf(rank, 0));
+  for (const auto& [compression, digits] : {std::pair{"fp16", 2e-3}, std::pair{"bf16", 2e-2}}) {
+    RunConnected(2, [&](int rank, Communicator& communicator) {
+      const Parameters parameters = MakeParameters();
+      DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {}, compression);
+      data_parallel.BeforeForward();
+      data_parallel.BeforeBackward(true);
+      Backward(parameters, InputOf(rank, 0));
+      data_parallel.AfterBackward();
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        const at::Tensor gradient = parameters[i].second.grad() * 2, expected = reference[i].second.grad();
+        EXPECT_TRUE(at::allclose(gradient, expected, digits, 1e-3)) << compression << " " << i;
+        EXPECT_FALSE(at::equal(gradient, expected)) << compression << " " << i;
+      }
+    });
+  }
 }
 
 TEST(DataParallel, RestoredLayoutIsKept) {

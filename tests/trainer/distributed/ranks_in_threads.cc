@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <exception>
 
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
 namespace dtrain::distributed {
 
 FreePort::FreePort() : fd(socket(AF_INET, SOCK_STREAM, 0)) {
@@ -28,6 +30,20 @@ launch::Launch LaunchOf(int rank, int world_size, int port) {
   launch.world_size = launch.local_world_size = world_size;
   launch.master_port = port;
   return launch;
+}
+
+c10::intrusive_ptr<c10d::Store> ServeStore(const FreePort& port) {
+  c10d::TCPStoreOptions options;
+  options.isServer = true;
+  options.masterListenFd = port.fd;
+  options.port = static_cast<uint16_t>(port.port);
+  options.waitWorkers = false;
+  return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
+}
+
+void PostAddress(c10d::Store& store, const launch::Launch& launch, const std::string& address) {
+  store.set("dtrain/" + std::to_string(launch.restart_count) + "/rank 0",
+            std::vector<uint8_t>(address.begin(), address.end()));
 }
 
 void RunRanks(int world_size, const std::function<void(int rank)>& body) {

@@ -1,0 +1,33 @@
+"""What the faults are tried on."""
+
+import shutil
+
+import pytest
+
+from command import losses, run, sha256
+from ranks import FLAGS
+
+STEPS = 8
+
+
+@pytest.fixture(scope="session")
+def undisturbed(few_images, tmp_path_factory):
+    """Weights and losses of a run of 2 ranks and 8 steps that nothing happened to."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "run"
+    run(*FLAGS, f"--data_dir={few_images}", f"--max_steps={STEPS}", "--nproc_per_node=2", f"--run_dir={folder}")
+    result = sha256(folder / "model.safetensors"), losses(folder)
+    shutil.rmtree(folder)
+    return result
+
+
+@pytest.fixture(scope="session")
+def slow_to_evaluate(few_images, tmp_path_factory):
+    """Few training images, and 3,200 validation images: an evaluation of many batches."""
+    folder = tmp_path_factory.mktemp("slow") / "data"
+    shutil.copytree(few_images / "train", folder / "train")
+    for source in sorted((few_images / "val").rglob("*.jpg")):
+        target = folder / "val" / source.parent.name
+        target.mkdir(parents=True, exist_ok=True)
+        for number in range(400):
+            (target / f"{source.stem}-{number:03}.jpg").hardlink_to(source)
+    return folder

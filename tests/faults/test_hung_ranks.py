@@ -1,0 +1,45 @@
+"""Rows 4 and 5 of the faults: a rank that stands still is named by all; below the timeout the run goes on."""
+
+import signal
+
+import pytest
+
+from command import load_json, losses, sha256, wait_until
+from conftest import STEPS
+from ranks import Ranks, stop
+
+TIMEOUT = 4
+BOUND = TIMEOUT + 2
+
+
+@pytest.mark.parametrize("hung", [0, 1])
+def test_a_stopped_rank_is_named_by_all_others(few_images, run_dir, hung):
+    """Rank 0 serves store and control plane: the others must notice by themselves."""
+    with Ranks(f"--data_dir={few_images}", "--epochs=1000", "--save_every_epochs=0", f"--comm_timeout={TIMEOUT}",
+               f"--run_dir={run_dir}", world=3) as ranks:
+        ranks[0].wait_for_line("step 2/")
+        since = stop(ranks[hung])
+        others = [rank for rank in range(3) if rank != hung]
+        outcomes = ranks.outcomes(since, BOUND, others)
+        for outcome in outcomes.values():
+            assert outcome.code == 4, outcomes
+            assert f"rank {hung} does not answer since" in outcome.stderr and "after step " in outcome.stderr, outcomes
+            assert f"rank {hung} holds up the others" in outcome.stderr or outcome is not outcomes[others[0]], outcomes
+        ranks.signal(hung, signal.SIGCONT)
+        assert ranks[hung].wait().code == 4
+    error = load_json(run_dir / "error.json")
+    assert error["exit_code"] == 4 and f"rank {hung} does not answer" in error["message"]
+
+
+@pytest.mark.parametrize("slow", [0, 1])
+def test_a_stall_below_the_timeout(few_images, undisturbed, run_dir, slow):
+    with Ranks(f"--data_dir={few_images}", f"--max_steps={STEPS}", f"--run_dir={run_dir}") as ranks:
+        ranks[0].wait_for_line("step 3/")
+        stop(ranks[slow])
+        # The other one tells before three seconds are over.
+        wait_until(lambda: f"rank {slow} holds up the others" in ranks[1 - slow].stderr_so_far, "the warning")
+        ranks.signal(slow, signal.SIGCONT)
+        outcomes = {rank: process.wait() for rank, process in ranks.processes.items()}
+    assert [outcome.code for outcome in outcomes.values()] == [0, 0], outcomes
+    assert outcomes[1 - slow].stderr.count(f"rank {slow} holds up the others") == 1, outcomes
+    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed

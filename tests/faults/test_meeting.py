@@ -1,0 +1,143 @@
+"""Rows 8, 9 and 10 of the faults: what can go wrong while ranks look for each other."""
+
+import socket
+import threading
+
+import pytest
+
+from command import load_json
+from ranks import Ranks, free_port
+
+TIMEOUT = 3
+BOUND = TIMEOUT + 2
+
+
+class Listener:
+    """What listens where rank 0 should. `answer`: said to everybody; None: nothing ever is."""
+
+    def __init__(self, answer: bytes | None):
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self._socket.getsockname()[1]
+        self._answer, self._connections = answer, []
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._socket.accept()
+            except OSError:
+                return
+            self._connections.append(connection)
+            if self._answer is not None:
+                connection.sendall(self._answer)
+
+    def __enter__(self) -> "Listener":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        for connection in (*self._connections, self._socket):
+            connection.close()
+
+
+@pytest.fixture
+def flags(few_images, run_dir):
+    return f"--data_dir={few_images}", f"--run_dir={run_dir}", "--max_steps=2", f"--init_timeout={TIMEOUT}"
+
+
+@pytest.mark.parametrize("answer, code, said", [
+    (None, 4, "accepts connections, but does not answer"),
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", 2, "is no rank 0 of dtrain: 'HTTP/1.1 400 Bad Request"),
+    (bytes(range(128, 256)) + b"\n" + bytes(range(128, 256)), 2, "is no rank 0 of dtrain"),
+])
+def test_the_port_is_taken(flags, answer, code, said):
+    """Rank 0 cannot listen, and the others meet what does."""
+    with Listener(answer) as listener, Ranks(*flags, port=listener.port) as ranks:
+        outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
+    assert (outcomes[0].code, outcomes[1].code) == (2, code), outcomes
+    assert f"rank 0 cannot listen on 127.0.0.1:{listener.port}" in outcomes[0].stderr
+    assert said in outcomes[1].stderr and str(listener.port) in outcomes[1].stderr, outcomes
+
+
+def test_garbage_at_rank_zero_is_ignored(flags):
+    port = free_port()
+    with Ranks(*flags, "--init_timeout=30", port=port) as ranks:
+        sent = 0
+        while sent < 20 and ranks[0].process.poll() is None:
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+                    stranger.sendall([b"\x00" * 5000, b"GET / HTTP/1.0\r\n\r\n", b'{"kind":"end"}\n', b"["][sent % 4])
+                    sent += 1
+            except OSError:  # not there yet, or has hung up
+                continue
+        outcomes = ranks.outcomes(ranks.began, 60)
+    assert [outcome.code for outcome in outcomes.values()] == [0, 0], outcomes
+    assert sent > 0
+
+
+def test_a_rank_of_another_run_is_refused_and_the_run_goes_on(flags):
+    port = free_port()
+    with Ranks(*flags, "--run_token=ours", "--init_timeout=30", port=port, only=[0]) as ours:
+        with Ranks(*flags, "--run_token=theirs", "--init_timeout=30", port=port, only=[1]) as foreign:
+            refused = foreign[1].wait()
+        assert refused.code == 2 and "belongs to another run" in refused.stderr, refused
+        with Ranks(*flags, "--run_token=ours", "--init_timeout=30", port=port, only=[1]) as rest:
+            codes = ours[0].wait().code, rest[1].wait().code
+    assert codes == (0, 0)
+
+
+def test_a_rank_that_is_there_twice_is_refused_by_name(flags):
+    port = free_port()
+    with Ranks(*flags, "--init_timeout=30", port=port, only=[0]) as first:
+        with Ranks(*flags, "--init_timeout=30", port=port, only=[1]) as second:
+            codes_later = []
+            with Ranks(*flags, "--init_timeout=30", port=port, only=[1]) as twin:
+                outcomes = [second[1].wait(), twin[1].wait()]
+            codes_later.append(first[0].wait().code)
+    refused = [outcome for outcome in outcomes if outcome.code != 0]
+    assert len(refused) <= 1, outcomes
+    for outcome in refused:  # where the other one had not finished before it came
+        assert outcome.code in (2, 4), outcomes
+        assert "rank 1 is there twice" in outcome.stderr or "no rank 0 answers" in outcome.stderr, outcomes
+    assert codes_later == [0]
+
+
+def test_missing_ranks_are_named(flags):
+    with Ranks(*flags, world=4, only=(0, 2)) as ranks:
+        outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
+    for outcome in outcomes.values():
+        assert outcome.code == 4 and "waiting for 2 of 4 ranks: 1, 3 not there" in outcome.stderr, outcomes
+
+
+def test_without_rank_zero(flags):
+    with Ranks(*flags, only=[1]) as ranks:
+        outcome = ranks.outcomes(ranks.began, BOUND, margin=10)[1]
+    assert outcome.code == 4 and "no rank 0 answers at 127.0.0.1:" in outcome.stderr, outcome
+
+
+def test_another_world_size(flags):
+    with Ranks(*flags, own={1: ("--world_size=3",)}) as ranks:
+        outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
+    for outcome in outcomes.values():
+        assert outcome.code == 2 and "has a world size of 3, rank 0 one of 2" in outcome.stderr, outcomes
+
+
+@pytest.mark.parametrize("flag, said", [
+    ("--lr=0.3", "rank 1 disagrees with rank 0: lr is 0.3, not 0.005"),
+    ("--seed=7", "rank 1 disagrees with rank 0: seed is 7, not 0"),
+])
+def test_another_configuration(flags, run_dir, flag, said):
+    with Ranks(*flags, own={1: (flag,)}) as ranks:
+        outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
+    for outcome in outcomes.values():
+        assert outcome.code == 2 and said in outcome.stderr, outcomes
+    assert load_json(run_dir / "error.json")["exit_code"] == 2
+    assert not (run_dir / "model.safetensors").exists()
+
+
+def test_other_data(flags, images):
+    with Ranks(*flags, own={1: (f"--data_dir={images}",)}) as ranks:
+        outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
+    for outcome in outcomes.values():
+        assert outcome.code == 2 and "rank 1 disagrees with rank 0: data_" in outcome.stderr, outcomes

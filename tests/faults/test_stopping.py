@@ -1,0 +1,82 @@
+"""Row 3 of the faults: asked to stop, whoever was asked and whatever the ranks are at, all save and exit with 75."""
+
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from command import Background, losses, run, sha256, wait_until
+from conftest import STEPS
+from ranks import FLAGS, Ranks
+
+BOUND = 5  # seconds
+
+
+def stopped_at(outcomes) -> int:
+    steps = {int(re.search(r"stopped at step (\d+) after a clean save", outcome.stderr).group(1))
+             for outcome in outcomes.values()}
+    assert {outcome.code for outcome in outcomes.values()} == {75}, outcomes
+    assert len(steps) == 1, outcomes
+    return steps.pop()
+
+
+@pytest.mark.parametrize("asked, number", [((1,), signal.SIGUSR1), ((0, 1), signal.SIGTERM)])
+def test_during_training(few_images, undisturbed, run_dir, asked, number):
+    flags = (f"--data_dir={few_images}", f"--max_steps={STEPS}", "--save_every_epochs=0", f"--run_dir={run_dir}")
+    with Ranks(*flags) as ranks:
+        ranks[0].wait_for_line("step 2/")
+        since = [ranks.signal(rank, number) for rank in asked][-1]
+        step = stopped_at(ranks.outcomes(since, BOUND))
+    assert 2 <= step < STEPS
+    assert (run_dir / "latest").read_text(encoding="utf-8") == f"checkpoints/step-{step:09}\n"
+    assert not list(run_dir.glob("error*"))  # it is no failure
+    run(*FLAGS, *flags, "--nproc_per_node=2")
+    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed
+
+
+def test_during_evaluation(slow_to_evaluate, run_dir):
+    """The evaluation is left, and made when the run goes on; the numbers are those of a run that was left alone."""
+    flags = (f"--data_dir={slow_to_evaluate}", "--max_steps=3", "--eval_every_epochs=1", "--save_every_epochs=0")
+    with Ranks(*flags, f"--run_dir={run_dir}") as ranks:
+        ranks[0].wait_for_line("epoch 1 took")  # what follows is its evaluation
+        outcomes = ranks.outcomes(ranks.signal(1, signal.SIGTERM), BOUND)
+    assert stopped_at(outcomes) == 3
+    assert "validation step" not in outcomes[0].stdout
+    again = run(*FLAGS, *flags, "--nproc_per_node=2", f"--run_dir={run_dir}")
+    assert again.last_line.startswith("val_top1=")
+    assert not any(line.startswith("step ") for line in again.lines)
+
+
+def test_while_saving(few_images, undisturbed, run_dir):
+    flags = (f"--data_dir={few_images}", f"--max_steps={STEPS}", "--save_every_epochs=0.3", f"--run_dir={run_dir}")
+    with Ranks(*flags) as ranks:
+        wait_until(lambda: list(run_dir.glob("checkpoints/tmp.*")), "a save under way")
+        stopped_at(ranks.outcomes(ranks.signal(1, signal.SIGTERM), BOUND))
+    run(*FLAGS, *flags, "--nproc_per_node=2")
+    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed
+
+
+def test_while_waiting_for_a_rank_that_does_not_come(few_images, run_dir):
+    with Ranks(f"--data_dir={few_images}", f"--run_dir={run_dir}", world=3, only=(0, 1)) as ranks:
+        wait_until((run_dir / "lock").exists, "rank 0 at its run directory")
+        outcomes = ranks.outcomes(ranks.signal(0, signal.SIGTERM), BOUND)
+    for outcome in outcomes.values():
+        assert outcome.code == 75 and "stopped before the training began" in outcome.stderr, outcomes
+
+
+def test_a_second_signal_ends_at_once(slow_to_evaluate, run_dir):
+    """One rank, in the middle of a step that is longer than our patience."""
+    flags = (*FLAGS, f"--data_dir={slow_to_evaluate}", "--batch_size=40", "--image_size=320", f"--run_dir={run_dir}")
+    with Background(*flags) as training:
+        wait_until((run_dir / "config.json").exists, "the start of the training")
+        os.kill(training.pid, signal.SIGTERM)
+        caught = f"/proc/{training.pid}/status"  # the handler is gone after its first use
+        term = 1 << (signal.SIGTERM - 1)
+        wait_until(lambda: not term & int(re.search(r"SigCgt:\s*(\w+)", open(caught, encoding="ascii").read())[1], 16),
+                   "the first signal's arrival")
+        os.kill(training.pid, signal.SIGTERM)
+        since = time.monotonic()
+        assert training.wait().code == -signal.SIGTERM
+        assert time.monotonic() - since < BOUND

@@ -1,0 +1,265 @@
+// See the header. The thread calls nothing that can block but poll().
+#include "trainer/distributed/control_plane.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "trainer/errors.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using nlohmann::json;
+using std::chrono::duration;
+
+constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr auto kOwnGap = std::chrono::seconds(1);  // between two ticks: this process stood still
+constexpr auto kSilenceWarning = std::chrono::seconds(2);
+// For the main thread of a rank that another rank's failure is about to end: it may have the same failure.
+constexpr auto kOwnFailurePatience = std::chrono::milliseconds(300);
+constexpr auto kCausePatience = std::chrono::seconds(1);  // for the server to find out who is gone
+constexpr auto kFarewellPatience = std::chrono::milliseconds(200);
+constexpr const char* kHint =
+    "look for the first error in the other ranks' output; the run goes on from its last checkpoint";
+
+std::string Line(const json& message) { return message.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+std::string Text(Clock::duration time) { return std::to_string(duration<double>(time).count()).substr(0, 4) + " s"; }
+
+bool IsOwnWork(Phase phase) {
+  return phase == Phase::kData || phase == Phase::kForward || phase == Phase::kUpdate || phase == Phase::kEvaluation;
+}
+
+report::Failure Lost(const std::string& message) {
+  return {.code = ExitCode::kPeerLost, .message = message, .hint = ""};
+}
+
+[[noreturn]] void Throw(const report::Failure& failure) {
+  if (failure.code == ExitCode::kUsage) throw UsageError(failure.message, "start all ranks with the same command");
+  if (failure.code == ExitCode::kPreempted) throw Preempted(failure.message, "run the same command again");
+  throw PeerLostError(failure.message, failure.hint);
+}
+
+}  // namespace
+
+ControlPlane::ControlPlane(std::function<bool()> stop_requested)
+    : options_{.stop_requested = std::move(stop_requested), .end_process = {}} {}
+
+ControlPlane::ControlPlane(ControlPlaneOptions options, Joined joined, std::unique_ptr<ControlServer> server)
+    : options_(std::move(options)),
+      server_(std::move(server)),
+      phase_start_(Clock::now()),
+      socket_(std::move(joined.socket)),
+      heard_(phase_start_),
+      last_tick_(phase_start_),
+      wake_descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+ControlPlane::~ControlPlane() {
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  eventfd_write(wake_descriptor_, 1);
+  thread_.join();
+  close(wake_descriptor_);
+}
+
+void ControlPlane::WaitForAll(const std::string& config) {
+  if (!thread_.joinable()) return;
+  Post(Line({{"kind", "config"}, {"config", json::parse(config)}}));
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return going_ || end_; });
+  if (!end_) return;
+  TakeTheEnd(lock);
+  Throw(*end_);
+}
+
+// From here on it is the main thread that ends the process, unless the other is at it already.
+void ControlPlane::TakeTheEnd(std::unique_lock<std::mutex>& lock) {
+  if (thread_ends_) changed_.wait(lock, [this] { return ended_; });
+  main_ends_ = true;
+  changed_.notify_all();
+}
+
+void ControlPlane::Enter(Phase phase) {
+  if (!thread_.joinable()) return;
+  const auto now = Clock::now();
+  if (IsOwnWork(phase_)) work_nanoseconds_ += std::chrono::nanoseconds(now - phase_start_).count();
+  phase_start_ = now;
+  // Only rank 0 may save: that does not put it ahead.
+  if (phase != Phase::kSaving) ++moves_;
+  phase_ = phase;
+}
+
+bool ControlPlane::StopsHere(int64_t steps_done) {
+  if (!thread_.joinable()) return options_.stop_requested();
+  step_ = steps_done;
+  moves_ = 0;
+  const int64_t point = ++point_;
+  if (point < stop_point_) return false;
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return committed_ || stop_point_ > point || ended_; });
+  return stop_point_ <= point;
+}
+
+void ControlPlane::Leave() {
+  if (!thread_.joinable()) return;
+  Enter(Phase::kLeaving);
+  Post(Line({{"kind", "leave"}}));
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return all_left_ || ended_; });
+}
+
+report::Failure ControlPlane::LastWords(report::Failure failure) {
+  if (!thread_.joinable()) return failure;
+  if (failure.code == ExitCode::kPreempted && !main_ends_) return Leave(), failure;
+  std::unique_lock lock(mutex_);
+  if (main_ends_) return failure;
+  if (failure.code == ExitCode::kPeerLost) {
+    posted_ += Line({{"kind", "lost"}, {"message", failure.message}}) + "\n";
+    eventfd_write(wake_descriptor_, 1);
+    main_is_victim_ = true;
+    changed_.notify_all();
+    changed_.wait_for(lock, kCausePatience, [this] { return thread_ends_; });
+  }
+  TakeTheEnd(lock);
+  if (failure.code == ExitCode::kPeerLost) return end_.value_or(failure);
+  posted_ += Line({{"kind", "failed"}, {"code", static_cast<int>(failure.code)}, {"message", failure.message}}) + "\n";
+  eventfd_write(wake_descriptor_, 1);
+  changed_.wait_for(lock, kFarewellPatience, [this] { return posted_.empty(); });
+  return failure;
+}
+
+void ControlPlane::Run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    Wait();
+    SendPosted();
+    const bool open = socket_.Receive();
+    while (const auto line = socket_.NextLine()) Handle(*line);
+    const auto now = Clock::now();
+    if (!open)
+      return End(
+          Lost("rank 0 is gone: its process ended without a word, killed perhaps (" + Describe(first_rank_) + ")"), 0);
+    if (now - last_tick_ >= kTick) Watch(now);
+  }
+}
+
+void ControlPlane::Wait() {
+  const short sending = socket_.has_unsent() ? POLLOUT : 0;
+  pollfd watched[] = {{socket_.descriptor(), static_cast<short>(POLLIN | sending), 0}, {wake_descriptor_, POLLIN, 0}};
+  poll(watched, 2, static_cast<int>(kTick.count() / 2));
+  eventfd_t ignored = 0;
+  eventfd_read(wake_descriptor_, &ignored);
+}
+
+void ControlPlane::SendPosted() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!posted_.empty()) {
+      posted_.pop_back();  // Send ends the line
+      socket_.Send(posted_);
+      posted_.clear();
+      changed_.notify_all();
+    }
+  }
+  socket_.Flush();
+}
+
+void ControlPlane::Handle(const std::string& line) {
+  const json message = json::parse(line);
+  const std::string kind = message.at("kind");
+  heard_ = Clock::now();
+  if (kind == "tick") {
+    first_rank_ = PositionFromJson(message.at("at"));
+  } else if (kind == "propose") {
+    HandleProposal(message.at("point"));
+  } else if (kind == "end") {
+    End({.code = static_cast<ExitCode>(message.at("code").get<int>()), .message = message.at("message"), .hint = ""},
+        message.at("rank"));
+  } else {
+    const std::lock_guard lock(mutex_);
+    going_ = going_ || kind == "go";
+    all_left_ = all_left_ || kind == "bye";
+    committed_ = committed_ || kind == "commit";
+    changed_.notify_all();
+  }
+}
+
+// First announce, then look: the main thread does the opposite, so that one of the two sees the other.
+void ControlPlane::HandleProposal(int64_t point) {
+  stop_point_ = point;
+  const int64_t passed = point_;
+  if (passed < point) {
+    socket_.Send(Line({{"kind", "accept"}, {"point", point}}));
+  } else {
+    stop_point_ = kNever;
+    socket_.Send(Line({{"kind", "reject"}, {"point", point}, {"passed", passed}}));
+  }
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();  // a main thread that waits at an earlier proposal
+}
+
+void ControlPlane::Watch(Clock::time_point now) {
+  if (now - last_tick_ >= kOwnGap) heard_ += now - last_tick_;
+  last_tick_ = now;
+  if (!stop_sent_ && options_.stop_requested()) {
+    stop_sent_ = true;
+    socket_.Send(Line({{"kind", "stop"}}));
+  }
+  // A server that does not read gets no more than it has.
+  if (!socket_.has_unsent()) socket_.Send(Line({{"kind", "at"}, {"at", ToJson(Here())}}));
+
+  const auto silent = now - heard_;
+  if (silent >= Milliseconds(options_.comm_timeout_seconds)) {
+    return End(Lost("rank 0 does not answer since " + Text(silent) + ", " + Describe(first_rank_) +
+                    " (the others wait; --comm_timeout)"),
+               0);
+  }
+  if (server_) return;  // it speaks for itself
+  const bool told = std::exchange(silence_told_, silent >= kSilenceWarning);
+  if (silence_told_ && !told) {
+    options_.warn("rank 0 holds up the others: nothing was heard of it for " + Text(silent) + " (" +
+                  Describe(first_rank_) + ")");
+  }
+  if (told && !silence_told_) options_.warn("rank 0 is back");
+}
+
+void ControlPlane::End(report::Failure failure, int root_rank) {
+  failure.hint = kHint;
+  failure.rank = options_.rank;
+  failure.world_size = options_.world_size;
+  if (const int64_t step = step_; step > 0) failure.step = step;
+  {
+    std::unique_lock lock(mutex_);
+    if (end_ || all_left_ || root_rank == options_.rank) return;
+    end_ = failure;
+    changed_.notify_all();
+    changed_.wait_for(lock, kOwnFailurePatience, [this] { return main_ends_ || main_is_victim_; });
+    if (main_ends_) return;
+    thread_ends_ = true;
+    changed_.notify_all();
+  }
+  options_.end_process(failure);
+  const std::lock_guard lock(mutex_);
+  ended_ = true;
+  changed_.notify_all();
+}
+
+void ControlPlane::Post(const std::string& line) {
+  const std::lock_guard lock(mutex_);
+  posted_ += line + "\n";
+  eventfd_write(wake_descriptor_, 1);
+}
+
+Position ControlPlane::Here() const {
+  return {.point = point_,
+          .moves = moves_,
+          .step = step_,
+          .phase = phase_,
+          .work_seconds = static_cast<double>(work_nanoseconds_) * 1e-9};
+}
+
+}  // namespace dtrain::distributed

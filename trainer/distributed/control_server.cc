@@ -1,0 +1,348 @@
+// One thread, one poll(). A connection is a stranger's until its hello was checked, and a stranger gets little: a
+// kilobyte, some seconds, and no influence on the run.
+#include "trainer/distributed/control_server.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <list>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "data/error.h"
+#include "trainer/distributed/line_socket.h"
+#include "trainer/distributed/stall_watch.h"
+#include "trainer/distributed/stop_agreement.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using nlohmann::json;
+using std::chrono::duration;
+
+constexpr auto kTick = std::chrono::milliseconds(100);
+constexpr auto kAnnouncementInterval = std::chrono::seconds(10);
+constexpr auto kStrangerPatience = std::chrono::seconds(5);
+constexpr auto kLostPatience = std::chrono::milliseconds(300);  // until the cause of a lost connection is known
+constexpr auto kOwnGap = std::chrono::seconds(1);               // between two ticks: this process stood still
+constexpr size_t kMaxStrangers = 256;
+constexpr size_t kMaxStrangersLine = 1024;
+constexpr double kStopLeadSeconds = 0.2;  // how far ahead a stop is proposed
+
+struct Peer {
+  LineSocket socket;
+  Clock::time_point since;
+  int rank = -1;
+  bool is_launcher = false;
+  bool left = false;
+  std::optional<json> config;
+  std::string name;  // "rank 1 (host h, process 123)"
+  Position position;
+};
+
+std::string NameOf(const json& hello) {
+  return "rank " + std::to_string(hello.value("rank", -1)) + " (host " + hello.value("host", "?") + ", process " +
+         std::to_string(hello.value("pid", 0)) + ")";
+}
+
+}  // namespace
+
+class ControlServer::Loop {
+ public:
+  explicit Loop(ControlServerOptions options)
+      : options_(std::move(options)),
+        listener_(options_.listening_descriptor),
+        stalls_(options_.world_size, options_.comm_timeout_seconds, Clock::now()),
+        stop_(options_.world_size),
+        started_(Clock::now()),
+        next_announcement_(started_ + kAnnouncementInterval),
+        thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+
+ private:
+  void Run(const std::stop_token& stop);
+  void Wait();
+  void AcceptConnection();
+  void Read(Peer& peer);
+  void Handle(Peer& peer, const json& message);
+  void Admit(Peer& peer, const json& hello);
+  void Refuse(Peer& peer, const std::string& message);
+  void CompareConfigs();
+  void HandleStop(Peer& peer, const std::string& kind, const json& message);
+  void Tick(Clock::time_point now);
+  void AnnounceMissing(Clock::time_point now);
+  void RemoveClosed(Clock::time_point now);
+  void End(ExitCode code, const std::string& message, int rank);
+  void Broadcast(const json& message, bool only_if_nothing_waits = false);
+  Peer* Find(int rank);
+  std::string Missing();
+  int64_t StopMargin() const;
+
+  const ControlServerOptions options_;
+  LineSocket listener_;
+  std::list<Peer> peers_;
+  StallWatch stalls_;
+  StopAgreement stop_;
+  const Clock::time_point started_;
+  Clock::time_point next_announcement_, last_tick_, go_time_;
+  bool going_ = false, ended_ = false;
+  int left_ = 0;
+  std::string end_line_;                                           // what was said at the end
+  std::optional<std::pair<Clock::time_point, std::string>> lost_;  // when and what a rank said of a lost peer
+  std::jthread thread_;                                            // last: starts when everything above is ready
+};
+
+ControlServer::ControlServer(ControlServerOptions options) : loop_(std::make_unique<Loop>(std::move(options))) {}
+ControlServer::~ControlServer() = default;
+
+void ControlServer::Loop::Run(const std::stop_token& stop) {
+  last_tick_ = Clock::now();
+  while (!stop.stop_requested()) {
+    Wait();
+    if (ended_) continue;
+    const auto now = Clock::now();
+    if (now - last_tick_ >= kTick) Tick(now);
+  }
+}
+
+void ControlServer::Loop::Wait() {
+  std::vector<pollfd> watched = {{listener_.descriptor(), POLLIN, 0}};
+  std::vector<Peer*> peers;
+  for (Peer& peer : peers_) {
+    const short sending = peer.socket.has_unsent() ? POLLOUT : 0;
+    watched.push_back({peer.socket.descriptor(), static_cast<short>(POLLIN | sending), 0});
+    peers.push_back(&peer);
+  }
+  if (poll(watched.data(), watched.size(), static_cast<int>(kTick.count() / 2)) < 0) return;
+  if (watched[0].revents != 0) AcceptConnection();
+  for (size_t i = 0; i < peers.size(); ++i) {
+    if ((watched[i + 1].revents & POLLOUT) != 0) peers[i]->socket.Flush();
+    if ((watched[i + 1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) Read(*peers[i]);
+  }
+  RemoveClosed(Clock::now());
+}
+
+void ControlServer::Loop::AcceptConnection() {
+  const int descriptor = accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
+  if (descriptor < 0) return;
+  Peer& peer = peers_.emplace_back();
+  peer.socket = LineSocket(descriptor);
+  peer.since = Clock::now();
+  if (peers_.size() > static_cast<size_t>(options_.world_size) + kMaxStrangers) peers_.pop_back();
+}
+
+void ControlServer::Loop::Read(Peer& peer) {
+  const bool open = peer.socket.Receive();
+  while (const auto line = peer.socket.NextLine()) {
+    const json message = json::parse(*line, nullptr, /*allow_exceptions=*/false);
+    try {
+      Handle(peer, message);
+    } catch (const json::exception&) {  // a line that is none of ours: the end of the conversation
+      peer.socket.Close();
+    }
+    if (!peer.socket.is_open()) return;
+  }
+  const bool too_much = peer.rank < 0 && peer.socket.unfinished_line().size() > kMaxStrangersLine;
+  if (!open || too_much) peer.socket.Close();
+}
+
+void ControlServer::Loop::Handle(Peer& peer, const json& message) {
+  const std::string kind = message.at("kind");
+  if (peer.rank < 0 && !peer.is_launcher) return Admit(peer, message);
+  if (ended_) return;
+  if (peer.is_launcher) {
+    const int rank = message.at("rank");
+    const Peer* dead = Find(rank);
+    peer.socket.Send(json{{"kind", "noted"}}.dump());
+    if (kind == "death" && (dead == nullptr || !dead->left)) {
+      End(ExitCode::kPeerLost, "rank " + std::to_string(rank) + " has died: " + message.at("reason").get<std::string>(),
+          rank);
+    }
+  } else if (kind == "at") {
+    peer.position = PositionFromJson(message.at("at"));
+    stalls_.Heard(peer.rank, peer.position, Clock::now());
+  } else if (kind == "config") {
+    peer.config = message.at("config");
+    CompareConfigs();
+  } else if (kind == "failed") {
+    const int code = message.at("code");
+    End(ExitCode::kPeerLost,
+        peer.name + " failed (exit code " + std::to_string(code) + "): " + message.at("message").get<std::string>(),
+        peer.rank);
+  } else if (kind == "lost") {
+    if (!lost_) lost_.emplace(Clock::now(), peer.name + " lost a peer: " + message.at("message").get<std::string>());
+  } else if (kind == "leave") {
+    peer.left = true;
+    stalls_.Left(peer.rank);
+    if (++left_ == options_.world_size) Broadcast({{"kind", "bye"}});
+  } else {
+    HandleStop(peer, kind, message);
+  }
+}
+
+void ControlServer::Loop::Admit(Peer& peer, const json& hello) {
+  if (hello.at("kind") != "hello" || hello.at("magic") != kControlMagic) return peer.socket.Close();
+  if (hello.at("version") != kControlVersion) return Refuse(peer, "it is of another version of dtrain");
+  if (hello.at("token") != options_.token) {
+    return Refuse(peer, "its --run_token is not that of the run at this address: it belongs to another run");
+  }
+  const int rank = hello.at("rank"), world_size = hello.at("world_size");
+  if (rank < 0) {
+    peer.is_launcher = true;
+    return;
+  }
+  if (world_size != options_.world_size || rank >= world_size) {
+    const std::string what = NameOf(hello) + " has a world size of " + std::to_string(world_size) + ", rank 0 one of " +
+                             std::to_string(options_.world_size);
+    Refuse(peer, what);
+    return End(ExitCode::kUsage, what, -1);
+  }
+  if (const Peer* other = Find(rank)) {
+    options_.warn("refused: " + NameOf(hello) + ", because there is " + other->name + " already");
+    return Refuse(peer, "rank " + std::to_string(rank) + " is there twice: " + other->name + " came first");
+  }
+  peer.rank = rank;
+  peer.name = NameOf(hello);
+  peer.socket.Send(json{{"kind", "welcome"}, {"store_port", options_.store_port}}.dump());
+  if (ended_) peer.socket.Send(end_line_);  // it came too late to hear of it
+}
+
+void ControlServer::Loop::Refuse(Peer& peer, const std::string& message) {
+  peer.socket.Send(json{{"kind", "refused"}, {"message", message}}.dump());
+  peer.socket.Close();
+}
+
+void ControlServer::Loop::CompareConfigs() {
+  const Peer* first = Find(0);
+  if (first == nullptr || !first->config) return;
+  int ready = 0;
+  for (const Peer& peer : peers_) {
+    if (!peer.config) continue;
+    ++ready;
+    for (const auto& [key, value] : first->config->items()) {
+      const json other = peer.config->value(key, json());
+      if (other == value) continue;
+      return End(ExitCode::kUsage,
+                 "rank " + std::to_string(peer.rank) + " disagrees with rank 0: " + key + " is " + other.dump() +
+                     ", not " + value.dump(),
+                 -1);
+    }
+  }
+  if (ready < options_.world_size) return;
+  going_ = true;
+  go_time_ = Clock::now();
+  stalls_ = StallWatch(options_.world_size, options_.comm_timeout_seconds, go_time_);
+  Broadcast({{"kind", "go"}});
+}
+
+void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const json& message) {
+  const auto propose = [this](int64_t point) { Broadcast({{"kind", "propose"}, {"point", point}}); };
+  if (kind == "stop") {
+    if (!going_) return End(ExitCode::kPreempted, "stopped before the training began", -1);
+    if (stop_.under_way()) return;
+    int64_t furthest = 0;
+    for (const Peer& other : peers_) furthest = std::max(furthest, other.position.point);
+    propose(stop_.Propose(furthest, StopMargin()));
+  } else if (kind == "accept") {
+    if (stop_.Accept(peer.rank, message.at("point"))) {
+      Broadcast({{"kind", "commit"}, {"point", message.at("point")}});
+    }
+  } else if (kind == "reject") {
+    if (const auto next = stop_.Reject(message.at("point"), message.at("passed"), StopMargin())) propose(*next);
+  }
+}
+
+// Points that the furthest rank passes in the time that a proposal needs to reach everybody.
+int64_t ControlServer::Loop::StopMargin() const {
+  int64_t furthest = 0;
+  for (const Peer& peer : peers_) furthest = std::max(furthest, peer.position.point);
+  const double seconds = duration<double>(Clock::now() - go_time_).count();
+  return 1 + static_cast<int64_t>(static_cast<double>(furthest) / std::max(seconds, 1e-3) * kStopLeadSeconds);
+}
+
+void ControlServer::Loop::Tick(Clock::time_point now) {
+  if (now - last_tick_ >= kOwnGap) {
+    const auto gap = now - last_tick_;
+    stalls_.Skip(gap);
+    if (lost_) lost_->first += gap;
+    options_.warn("rank 0 holds up the others: its process itself stood still for " +
+                  std::to_string(duration<double>(gap).count()).substr(0, 3) + " s");
+  }
+  last_tick_ = now;
+  if (lost_ && now - lost_->first >= kLostPatience) return End(ExitCode::kPeerLost, lost_->second, -1);
+  if (!going_) return AnnounceMissing(now);
+  if (const Peer* first = Find(0)) Broadcast({{"kind", "tick"}, {"at", ToJson(first->position)}}, true);
+  const StallWatch::Finding finding = stalls_.Check(now);
+  for (const std::string& warning : finding.warnings) options_.warn(warning);
+  if (!finding.stall.empty()) End(ExitCode::kPeerLost, finding.stall, -1);
+}
+
+void ControlServer::Loop::AnnounceMissing(Clock::time_point now) {
+  Broadcast({{"kind", "tick"}, {"at", ToJson(Position())}}, true);
+  const bool too_late = now - started_ >= Milliseconds(options_.init_timeout_seconds);
+  if (!too_late && now < next_announcement_) return;
+  next_announcement_ = now + kAnnouncementInterval;
+  const std::string missing = Missing();
+  if (too_late) return End(ExitCode::kPeerLost, missing + "; gave up after --init_timeout", -1);
+  options_.warn(missing);
+}
+
+std::string ControlServer::Loop::Missing() {
+  std::string absent, unready;
+  int count = 0;
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    const Peer* peer = Find(rank);
+    if (peer != nullptr && peer->config) continue;
+    std::string& list = peer == nullptr ? absent : unready;
+    list += (list.empty() ? "" : ", ") + std::to_string(rank);
+    ++count;
+  }
+  return "waiting for " + std::to_string(count) + " of " + std::to_string(options_.world_size) +
+         " ranks: " + (absent.empty() ? "" : absent + " not there") + (absent.empty() || unready.empty() ? "" : "; ") +
+         (unready.empty() ? "" : unready + " still preparing");
+}
+
+void ControlServer::Loop::RemoveClosed(Clock::time_point now) {
+  for (Peer& peer : peers_) {
+    const bool stranger = peer.rank < 0 && !peer.is_launcher;
+    if (stranger && now - peer.since >= kStrangerPatience) peer.socket.Close();
+    if (peer.socket.is_open() || peer.rank < 0 || peer.left || ended_) continue;
+    End(ExitCode::kPeerLost,
+        peer.name + " is gone: its process ended without a word, killed perhaps (" + Describe(peer.position) + ")",
+        peer.rank);
+  }
+  std::erase_if(peers_, [](const Peer& peer) { return !peer.socket.is_open(); });
+}
+
+void ControlServer::Loop::End(ExitCode code, const std::string& message, int rank) {
+  if (ended_) return;
+  ended_ = true;
+  const json end = {{"kind", "end"}, {"code", static_cast<int>(code)}, {"message", message}, {"rank", rank}};
+  end_line_ = end.dump(-1, ' ', false, json::error_handler_t::replace);
+  Broadcast(end);
+}
+
+// To rank 0 last: its process may end at once, and this thread with it.
+void ControlServer::Loop::Broadcast(const json& message, bool only_if_nothing_waits) {
+  const std::string line = message.dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto send = [&](Peer& peer) {
+    if (peer.socket.is_open() && !(only_if_nothing_waits && peer.socket.has_unsent())) peer.socket.Send(line);
+  };
+  for (Peer& peer : peers_) {
+    if (peer.rank > 0) send(peer);
+  }
+  if (Peer* first = Find(0)) send(*first);
+}
+
+Peer* ControlServer::Loop::Find(int rank) {
+  for (Peer& peer : peers_) {
+    if (peer.rank == rank && !peer.is_launcher) return rank < 0 ? nullptr : &peer;
+  }
+  return nullptr;
+}
+
+}  // namespace dtrain::distributed

@@ -1,0 +1,50 @@
+// Rank 0's side of the control plane: the one place that knows of every rank. It listens at the address at which the
+// ranks meet, and a connection of each rank stays open for the whole run. So the end of a process is known, and known
+// to be that rank's, as soon as the kernel closes its sockets: a key-value store would not tell.
+//
+// Lines of JSON, {"kind": …} and:
+//   rank → server   hello  magic version token rank world_size host pid   first, within seconds; refused otherwise
+//                   config config                     ready to start; an object, compared key by key with rank 0's
+//                   at     at                         several times a second: a Position
+//                   stop                              this rank was asked to stop
+//                   accept point | reject point passed   answers to propose
+//                   failed code message | lost message   this rank ends: by itself, or because it lost a peer
+//                   leave                             the orderly end
+//   launcher → server  hello with rank -1, then  death rank reason
+//   server → all    tick at                           several times a second: rank 0's position
+//                   go | propose point | commit point | bye
+//                   end    code message rank          everybody ends with this code; `rank` is the root cause or -1
+//   server → one    welcome store_port | refused message | noted (to a launcher)
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace dtrain::distributed {
+
+struct ControlServerOptions {
+  int listening_descriptor = -1;  // taken over
+  int store_port = 0;             // told to the ranks
+  std::string token;
+  int world_size = 1;
+  double init_timeout_seconds = 300;  // for all ranks to come, and to say that they are ready
+  double comm_timeout_seconds = 600;  // see StallWatch
+  std::function<void(const std::string&)> warn = [](const std::string&) {};  // on the server's thread
+};
+
+class ControlServer {
+ public:
+  explicit ControlServer(ControlServerOptions options);
+  // Closes all connections.
+  ~ControlServer();
+
+ private:
+  class Loop;
+  std::unique_ptr<Loop> loop_;
+};
+
+constexpr const char* kControlMagic = "dtrain control";
+constexpr int kControlVersion = 1;
+
+}  // namespace dtrain::distributed

@@ -1,0 +1,41 @@
+// How a rank finds rank 0's control server and is let in, or is told why not.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "trainer/distributed/line_socket.h"
+
+namespace dtrain::distributed {
+
+struct Endpoint {
+  std::string host;
+  int port = 0;
+  std::string token;  // of the run: a server of another run refuses it
+};
+
+struct JoinOptions {
+  // Asked before every attempt: under torchrun the address is posted somewhere, and may change.
+  std::function<Endpoint()> locate;
+  int rank = 0;
+  int world_size = 1;
+  double timeout_seconds = 300;
+  std::function<bool()> stop_requested = [] { return false; };
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
+};
+
+struct Joined {
+  LineSocket socket;
+  Endpoint endpoint;
+  int store_port = 0;
+};
+
+// Tries until the deadline: ranks start in any order. Throws PeerLostError where nobody answers in time, UsageError
+// where a refusal comes or something else answers, Preempted when a stop was asked for.
+Joined Join(const JoinOptions& options);
+
+// For a launcher that has seen `rank` of its own die: tells the control server, which ends the run everywhere at once.
+// Needs no torch and no thread. False: it could not be told before `deadline`, perhaps because it is gone itself.
+bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Clock::time_point deadline);
+
+}  // namespace dtrain::distributed
