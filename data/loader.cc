@@ -132,6 +132,11 @@ class Loader::Pipeline {
     return std::move(job->batch);
   }
 
+  bool IsReady() const {
+    const std::lock_guard lock(mutex_);
+    return !failure_ && !jobs_.empty() && jobs_.front()->done && !jobs_.front()->error;
+  }
+
  private:
   void Start() {
     // at::set_num_threads sets the calling thread's count and a process-wide default: the latter is put back.
@@ -370,7 +375,7 @@ class Loader::Pipeline {
   LoaderOptions options_;
   Quarantine* const quarantine_;
 
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable work_to_read_, work_to_decode_, batch_done_;
   std::deque<std::shared_ptr<Job>> jobs_;  // begun and not yet taken, in order
   std::deque<Chunk> undecoded_;
@@ -390,5 +395,7 @@ Loader::Loader(const RecordSource& source, const SampleDecoder& decoder, BatchPr
 Loader::~Loader() = default;
 
 std::optional<Batch> Loader::Next() { return pipeline_->Next(); }
+
+bool Loader::IsReady() const { return pipeline_->IsReady(); }
 
 }  // namespace dtrain::data

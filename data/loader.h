@@ -55,6 +55,9 @@ class Loader {
   // data; from then on every call throws it again. One caller at a time.
   std::optional<Batch> Next();
 
+  // Whether Next() would return a batch, and at once.
+  bool IsReady() const;
+
  private:
   class Pipeline;
   std::unique_ptr<Pipeline> pipeline_;

@@ -49,14 +49,18 @@ int main(int argc, char** argv) {
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;
-  try {
-    return Main(argc, argv, context);
-  } catch (const std::exception& error) {
+  const auto report = [&](const std::exception& error) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
     if (status.step >= 0) failure.step = status.step;
     report::ReportFailure(failure, status.run_directory);
     return static_cast<int>(failure.code);
+  };
+  ReportOnTerminate(report);
+  try {
+    return Main(argc, argv, context);
+  } catch (const std::exception& error) {
+    return report(error);
   }
 }

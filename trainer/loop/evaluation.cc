@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include "data/device_feed.h"
 #include "data/error.h"
 #include "data/loader.h"
 #include "data/sampler.h"
@@ -37,14 +38,17 @@ report::ValPoint Evaluate(Task& task, const DataSplit& split, const config::Conf
   data::Loader loader(*split.source, *split.decoder, provider,
                       {.decode_threads = config.data.workers,
                        .prefetch_batches = config.data.prefetch_batches,
+                       .pin_memory = !task.device().is_cpu(),
                        .bad_records = data::BadRecordPolicy::kLeaveOut,
                        .seed = config.batch.seed},
                       &quarantine);
-  at::Tensor sums = at::zeros({task.num_evaluation_sums()}, at::kDouble);
-  while (const auto batch = loader.Next()) {
-    if (batch->size() > 0) sums += task.EvaluationSums(*batch).cpu();
+  data::DeviceFeed feed(loader, data::MakeTransport(task.device()));
+  at::Tensor sums = at::zeros({task.num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(task.device()));
+  while (const auto batch = feed.Next()) {
+    if (batch->size() > 0) sums += task.EvaluationSums(*batch);
   }
   communicator.Sum(sums);
+  sums = sums.cpu();  // the one place that waits for the device
   if (sums.eq(0).all().item<bool>()) {
     throw DataError("no record of split " + split.name + " could be read", "see quarantine.jsonl for the reasons");
   }

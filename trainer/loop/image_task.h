@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "data/prepare_images.h"
 #include "models/image_model.h"
 #include "trainer/config/config.h"
 #include "trainer/loop/task.h"
@@ -19,6 +20,7 @@ class ImageTask : public Task {
   ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device);
 
   torch::nn::Module& module() override { return *model_; }
+  at::Device device() const override { return device_; }
   LossSums Loss(const data::Batch& batch) override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
   int64_t num_evaluation_sums() const override { return 4; }
@@ -29,11 +31,11 @@ class ImageTask : public Task {
 
  private:
   std::shared_ptr<models::ImageModel> model_;
-  config::ImageConfig image_;
   std::string precision_;
   double label_smoothing_;
-  bool channels_last_;
   at::Device device_;
+  data::ImagePreparation preparation_;
+  data::DeviceNormalisation normalisation_;
 };
 
 }  // namespace dtrain::loop

@@ -10,6 +10,7 @@
 
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/distributed/communicator.h"
+#include "trainer/distributed/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/loop/run.h"
 
@@ -27,10 +28,11 @@ struct Session {
   void Leave();
 
   const RunContext& context;
+  distributed::RankDevice place;
   at::Device device;
   std::string run_directory;                            // may be empty outside of training
   std::optional<checkpoint::RunLock> lock;              // rank 0's, when training
-  std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank
+  std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank, but for --backend=nccl
   std::unique_ptr<distributed::Communicator> communicator;
 };
 

@@ -21,6 +21,7 @@ namespace dtrain::loop {
 namespace {
 
 constexpr int64_t kDefaultClasses = 1000;
+constexpr double kMiB = 1024.0 * 1024.0;
 // Multiply and add are two operations, and the backward pass does twice the work of the forward pass.
 constexpr double kFlopsPerMultiplyAdd = 2.0 * 3.0;
 
@@ -83,6 +84,7 @@ nlohmann::ordered_json BenchStep(const config::Config& config, const StepBenchOp
           {"steps", options.steps},
           {"images_per_second", images / seconds},
           {"step_milliseconds", seconds * 1000},
+          {"peak_memory_mib", static_cast<double>(distributed::PeakMemoryBytes(device)) / kMiB},
           {"achieved_tflops", flops / seconds / 1e12},
           {"loss", last_loss},
           {"device", device.str()},
