@@ -12,10 +12,9 @@ import tempfile
 import time
 from pathlib import Path
 
-import parity
+import torch
+
 import programs
-import speed
-import trace_report
 
 PARTS = ("tests", "parity", "speed", "start", "profile")
 
@@ -43,8 +42,6 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def machine(device: str) -> dict:
-    import torch
-
     facts = {"torch": torch.__version__, "python": platform.python_version(), "cpu": platform.processor() or
              platform.machine(), "device": device}
     if device == "cuda":
@@ -76,11 +73,13 @@ def main() -> int:
         print(f"error: no dtrain_main in {arguments.bin}: run this from a bundle, or name a folder with --bin",
               file=sys.stderr)
         return 2
-    import torch
-
     if arguments.device == "cuda" and not torch.cuda.is_available():
         print("error: PyTorch finds no GPU here. --device=cpu --smoke tries the script without one.", file=sys.stderr)
         return 2
+    import parity  # these load torchvision, too
+    import speed
+    import trace_report
+
     steps = {"tests": run_tests, "parity": parity.check, "speed": speed.check, "start": speed.check_start,
              "profile": trace_report.check}
     report = {"machine": machine(arguments.device), "command": " ".join(sys.argv), "smoke": arguments.smoke}

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -67,22 +68,18 @@ def test_safetensors_come_back(scripts, tmp_path):
         assert all(torch.equal(read[name], tensor) for name, tensor in tensors.items())
 
 
-def check(tmp_path, *flags):
-    """The table and the report of a run on the CPU."""
+def test_smoke(tmp_path):
     out = tmp_path / "report.json"
     environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([ROOT / "scripts" / "gpu_check.sh", "--device=cpu", "--smoke", f"--bin={MAIN.parent}",
-                           f"--out={out}", *flags], capture_output=True, text=True, env=environment, timeout=300,
-                          check=False)
-    return done, json.loads(out.read_text(encoding="utf-8")) if out.exists() else None
-
-
-def test_smoke(tmp_path):
-    done, report = check(tmp_path, "--precisions=fp32", "--parts=parity,speed,start,profile")
+                           f"--out={out}", "--precisions=fp32", "--parts=parity,speed,start,profile"],
+                          capture_output=True, text=True, env=environment, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(out.read_text(encoding="utf-8"))
     parity = report["parity"]["precisions"]["fp32"]
     assert len(parity["dtrain_losses"]) == len(parity["torch_losses"]) == 10
-    assert 0 < parity["difference"] <= parity["allowed"] < 1e-3
+    assert len(set(parity["dtrain_losses"])) == 10
+    assert parity["difference"] <= parity["allowed"] < 1e-3
     assert parity["movement_difference"] < 0.05
     assert [row["data"] for row in report["speed"]["rows"]] == ["synthetic", "decoded"]
     for row in report["speed"]["rows"]:
@@ -93,21 +90,47 @@ def test_smoke(tmp_path):
     assert "SMOKE" in done.stdout and "ratio" in done.stdout
 
 
-def test_what_is_wrong_is_said_and_ends_with_1(tmp_path):
-    """A program that fails, and a peer's that would differ: neither is reported as a success."""
+@pytest.mark.parametrize(("flaw", "ok"), [(0, True), (1e-3, False)])
+def test_losses_that_differ_are_no_parity(scripts, tmp_path, monkeypatch, flaw, ok):
+    import parity
+
+    def training(arguments, folder, size, precision):
+        weights = programs.read_safetensors(folder / "weights.safetensors")
+        data = programs.read_safetensors(folder / "parity.safetensors")
+        losses, state = parity.torch_training(weights, data, size, precision, "cpu", torch.channels_last)
+        return losses[:-1] + [losses[-1] * (1 + flaw)], state
+
+    programs = scripts[0]
+    monkeypatch.setattr(parity, "dtrain_training", training)
+    arguments = SimpleNamespace(smoke=True, device="cpu", precisions=["fp32"])
+    result = parity.check(arguments, tmp_path)
+    assert result["ok"] is ok
+    assert result["precisions"]["fp32"]["difference"] == pytest.approx(flaw, abs=1e-9)
+
+
+def run_main(monkeypatch, tmp_path, *flags):
+    import main
+
+    monkeypatch.setattr(sys, "argv", ["gpu_check", f"--out={tmp_path / 'report.json'}", *flags])
+    return main.main()
+
+
+def test_a_program_that_fails_is_quoted_and_ends_with_1(scripts, tmp_path, monkeypatch, capsys):
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "dtrain_main").write_text("#!/bin/sh\necho it broke >&2\nexit 7\n", encoding="utf-8")
     (folder / "dtrain_main").chmod(0o755)
-    done, report = check(tmp_path, f"--bin={folder}", "--precisions=fp32", "--parts=parity,tests")
-    assert done.returncode == 1
-    assert not report["parity"]["ok"] and not report["tests"]["ok"]
-    assert "ended with 7: it broke" in report["parity"]["precisions"]["fp32"]["error"]
-    assert "NOT OK" in done.stdout
+    code = run_main(monkeypatch, tmp_path, "--device=cpu", "--smoke", f"--bin={folder}", "--precisions=fp32",
+                    "--parts=tests,profile")
+    assert code == 1
+    report = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert "no gpu_test beside" in report["tests"]["error"]
+    assert "ended with 7: it broke" in report["profile"]["error"]
+    assert capsys.readouterr().out.count("NOT OK") == 2
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
-def test_without_a_gpu_it_refuses(tmp_path):
-    done, report = check(tmp_path, "--device=cuda")
-    assert (done.returncode, report) == (2, None)
-    assert "finds no GPU" in done.stderr
+def test_without_a_gpu_it_refuses(scripts, tmp_path, monkeypatch, capsys):
+    assert run_main(monkeypatch, tmp_path, f"--bin={MAIN.parent}") == 2
+    assert "finds no GPU" in capsys.readouterr().err
+    assert not (tmp_path / "report.json").exists()

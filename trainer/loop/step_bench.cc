@@ -66,7 +66,7 @@ nlohmann::ordered_json BenchStep(const config::Config& config, const StepBenchOp
     update.Apply(data_parallel.gradients(), config.optimizer.lr);
   };
   for (int64_t i = 0; i < options.warmup; ++i) step();
-  loss.item();  // waits for the device
+  if (loss.defined()) loss.item();  // waits for the device
   const auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < options.steps; ++i) step();
   const double last_loss = loss.item<double>();
