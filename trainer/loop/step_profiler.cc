@@ -14,7 +14,7 @@ namespace {
 
 using torch::profiler::impl::ActivityType;
 
-torch::profiler::impl::ProfilerConfig Config() {
+torch::profiler::impl::ProfilerConfig KinetoConfig() {
   return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO);
 }
 
@@ -46,8 +46,8 @@ void StepProfiler::Before(int64_t number) {
   if (!steps_ || number < steps_->first || number > steps_->last) return;
   if (number == steps_->first) {
     WaitFor(device_);
-    torch::autograd::profiler::prepareProfiler(Config(), Activities(device_));
-    torch::autograd::profiler::enableProfiler(Config(), Activities(device_));
+    torch::autograd::profiler::prepareProfiler(KinetoConfig(), Activities(device_));
+    torch::autograd::profiler::enableProfiler(KinetoConfig(), Activities(device_));
   }
   mark_ = std::make_unique<Mark>("train_step " + std::to_string(number));
 }

@@ -9,8 +9,6 @@
 namespace dtrain::distributed {
 namespace {
 
-constexpr double kTimeoutSeconds = 20;
-
 // What each rank is told; empty: to go on.
 std::vector<std::string> Agree(const std::vector<std::string>& pci_ids, const std::vector<std::string>& machines) {
   const FreePort port;
