@@ -56,29 +56,4 @@ function(dtrain_uses_torch target)
   endif()
 endfunction()
 
-# LibTorch's CUDA half, for libdtrain_cuda.so alone. AUTO: where there is a CUDA toolkit and this LibTorch has it.
-set(DTRAIN_CUDA AUTO CACHE STRING "Build for GPUs too: AUTO, ON or OFF")
-set_property(CACHE DTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(DTRAIN_WITH_CUDA OFF)
-if(NOT DTRAIN_CUDA STREQUAL "OFF")
-  find_package(CUDAToolkit QUIET)
-  file(GLOB nccl_folders "${torch_dir}/../nvidia/nccl")
-  find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${nccl_folders} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
-  if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND EXISTS "${torch_dir}/lib/libtorch_cuda.so")
-    set(DTRAIN_WITH_CUDA ON)
-  elseif(DTRAIN_CUDA STREQUAL "ON")
-    message(FATAL_ERROR "DTRAIN_CUDA=ON needs a CUDA toolkit (nvcc on the PATH), NCCL's header and a LibTorch with "
-                        "libtorch_cuda.so. Found: toolkit '${CUDAToolkit_VERSION}', nccl.h in '${NCCL_INCLUDE_DIR}', "
-                        "LibTorch in ${torch_dir}.")
-  endif()
-endif()
-message(STATUS "CUDA: ${DTRAIN_WITH_CUDA} (DTRAIN_CUDA=${DTRAIN_CUDA})")
-
-if(DTRAIN_WITH_CUDA)
-  add_library(LibTorch::cuda INTERFACE IMPORTED)
-  target_include_directories(LibTorch::cuda SYSTEM INTERFACE ${CUDAToolkit_INCLUDE_DIRS} ${NCCL_INCLUDE_DIR})
-  target_compile_definitions(LibTorch::cuda INTERFACE USE_C10D_NCCL)
-  target_link_libraries(LibTorch::cuda INTERFACE LibTorch::cpu "${torch_dir}/lib/libtorch_cuda.so"
-                                                 "${torch_dir}/lib/libc10_cuda.so")
-  target_link_options(LibTorch::cuda INTERFACE -Wl,--no-as-needed)
-endif()
+include(Cuda)  # DTRAIN_WITH_CUDA, and LibTorch::cuda where it is on

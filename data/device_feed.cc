@@ -1,77 +1,72 @@
+// Streams and events come through c10's device-independent interface, which a CUDA build of LibTorch fills in when it
+// is loaded: nothing here is linked with CUDA.
 #include "data/device_feed.h"
 
-#include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
-#include <array>
-#include <sstream>
-
-#include "data/error.h"
+#include <utility>
 
 namespace dtrain::data {
 namespace {
 
-using Table = std::array<std::array<float, 256>, 3>;
+// The device's memory comes from the caching allocator, which is told of both streams: a batch's memory is used again
+// when the step that reads it is done, and no earlier. The pinned host memory likewise, when the copy is done.
+class SideStreamTransport : public BatchTransport {
+ public:
+  explicit SideStreamTransport(at::Device device)
+      : device_(device), guard_(device.type()), side_(guard_.getStreamFromGlobalPool(device)), copied_(device.type()) {}
 
-// What ToTensor (x/255) and Normalize ((x − mean)/std) make of each byte, in float32 as they compute it.
-Table NormalisationTable(const std::vector<double>& mean, const std::vector<double>& std) {
-  Table table{};
-  for (size_t channel = 0; channel < 3; ++channel) {
-    for (size_t value = 0; value < 256; ++value) {
-      const float scaled = static_cast<float>(value) / 255.0F;
-      table[channel][value] = (scaled - static_cast<float>(mean[channel])) / static_cast<float>(std[channel]);
-    }
-  }
-  return table;
-}
-
-void NormaliseInterleaved(const uint8_t* from, int64_t pixels, const Table& table, float* to) {
-  for (int64_t i = 0; i < pixels; ++i, from += 3, to += 3) {
-    for (size_t channel = 0; channel < 3; ++channel) to[channel] = table[channel][from[channel]];
-  }
-}
-
-void NormalisePlanar(const uint8_t* from, int64_t pixels, const Table& table, float* to) {
-  for (size_t channel = 0; channel < 3; ++channel) {
-    for (int64_t i = 0; i < pixels; ++i) *to++ = table[channel][from[3 * i + static_cast<int64_t>(channel)]];
-  }
-}
-
-at::Tensor Normalise(const at::Tensor& images, const Table& table, at::MemoryFormat format) {
-  const int64_t count = images.size(0), height = images.size(1), width = images.size(2), pixels = height * width;
-  const at::Tensor source = images.cpu().contiguous();
-  at::Tensor result = at::empty({count, 3, height, width}, at::TensorOptions(at::kFloat).memory_format(format));
-  const auto* from = source.const_data_ptr<uint8_t>();
-  auto* to = result.mutable_data_ptr<float>();
-  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
-    const int64_t first = 3 * pixels * begin;
-    if (format == at::MemoryFormat::ChannelsLast) {
-      NormaliseInterleaved(from + first, pixels * (end - begin), table, to + first);
-    } else {
-      for (int64_t i = begin; i < end; ++i) {
-        NormalisePlanar(from + 3 * pixels * i, pixels, table, to + 3 * pixels * i);
+  Batch Start(const Batch& host) override {
+    const c10::Stream computing = guard_.getStream(device_);
+    const c10::StreamGuard on_side_stream(side_);
+    Batch batch;
+    batch.number = host.number;
+    for (const auto& [name, tensor] : host.tensors) {
+      if (name == "index") {  // for people and files, not for the network
+        batch.tensors[name] = tensor;
+        continue;
       }
+      at::Tensor copy = at::empty_like(tensor, tensor.options().device(device_).pinned_memory(false));
+      copy.copy_(tensor, /*non_blocking=*/true);
+      copy.record_stream(computing);
+      batch.tensors[name] = std::move(copy);
     }
-  });
-  return result;
-}
+    copied_.record(side_);
+    return batch;
+  }
+
+  void Arrive(const Batch&) override { copied_.block(guard_.getStream(device_)); }
+
+ private:
+  at::Device device_;
+  c10::impl::VirtualGuardImpl guard_;
+  c10::Stream side_;
+  c10::Event copied_;
+};
 
 }  // namespace
 
-at::Tensor PrepareImages(const at::Tensor& images, const std::vector<double>& mean, const std::vector<double>& std,
-                         at::Device device, bool channels_last) {
-  const auto format = channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  const bool four = images.dim() == 4;
-  if (four && images.scalar_type() == at::kFloat && images.size(1) == 3) {
-    return images.to(device, at::kFloat, /*non_blocking=*/true, /*copy=*/false, format);
+std::unique_ptr<BatchTransport> MakeTransport(at::Device device) {
+  return device.is_cpu() ? nullptr : std::make_unique<SideStreamTransport>(device);
+}
+
+DeviceFeed::DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport)
+    : loader_(loader), transport_(std::move(transport)) {}
+
+std::optional<Batch> DeviceFeed::Next() {
+  if (!transport_) return loader_.Next();
+  if (!ahead_) {
+    const auto host = loader_.Next();
+    if (!host) return std::nullopt;
+    ahead_ = transport_->Start(*host);
   }
-  if (!four || images.scalar_type() != at::kByte || images.size(3) != 3) {
-    std::ostringstream text;
-    text << "a batch of images of type " << images.scalar_type() << " and shape " << images.sizes();
-    throw DataError(text.str(), "images are uint8 N×H×W×3 or float32 N×3×H×W");
-  }
-  if (mean.size() != 3 || std.size() != 3) throw DataError("mean and std have three numbers each", "see --mean, --std");
-  return Normalise(images, NormalisationTable(mean, std), format).to(device);
+  std::optional<Batch> batch = std::exchange(ahead_, std::nullopt);
+  transport_->Arrive(*batch);
+  if (loader_.IsReady()) ahead_ = transport_->Start(*loader_.Next());
+  return batch;
 }
 
 }  // namespace dtrain::data

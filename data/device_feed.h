@@ -1,17 +1,45 @@
-// From a batch of the loader to what a network eats. On the CPU, normalisation is a table of 256 values a channel: the
-// same bits as torchvision's ToTensor and Normalize, at the speed of a copy.
+// Between the loader and the step: batches on the device, the next one's copy under way while this one is computed on.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
-#include <vector>
+#include <memory>
+#include <optional>
+
+#include "data/batch.h"
+#include "data/loader.h"
 
 namespace dtrain::data {
 
-// uint8 N×H×W×3 → float32 N×3×H×W on `device`, (x/255 − mean)/std by channel in float32. float32 N×3×H×W passes with
-// its values untouched. `channels_last` chooses the memory format of the result. `mean` and `std` have three elements;
-// they are not looked at for float32. Throws DataError on any other dtype or shape.
-at::Tensor PrepareImages(const at::Tensor& images, const std::vector<double>& mean, const std::vector<double>& std,
-                         at::Device device, bool channels_last);
+// How a batch gets to a device.
+class BatchTransport {
+ public:
+  virtual ~BatchTransport() = default;
+
+  // Starts the copy of a host batch, and returns the one that is being filled.
+  virtual Batch Start(const Batch& host) = 0;
+
+  // Makes what the caller computes from now on wait for the copy that was started last. Does not wait itself.
+  virtual void Arrive(const Batch& batch) = 0;
+};
+
+// For a GPU: copies on a stream of their own, beside the one that computes. Null for the CPU. The copies overlap only
+// where the host batches are pinned (LoaderOptions::pin_memory).
+std::unique_ptr<BatchTransport> MakeTransport(at::Device device);
+
+class DeviceFeed {
+ public:
+  // `loader` outlives the feed, which is its one caller. Without a transport batches pass as they are.
+  DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport);
+
+  // As Loader::Next. Before it returns a batch, the copy of the one after it is started if that is ready: a batch that
+  // is late, or cannot be made, is the next call's affair.
+  std::optional<Batch> Next();
+
+ private:
+  Loader& loader_;
+  std::unique_ptr<BatchTransport> transport_;
+  std::optional<Batch> ahead_;  // its copy is under way
+};
 
 }  // namespace dtrain::data

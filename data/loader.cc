@@ -138,6 +138,11 @@ class Loader::Pipeline {
     return waits_for_storage_ > other_waits_;
   }
 
+  bool IsReady() const {
+    const std::lock_guard lock(mutex_);
+    return !failure_ && !jobs_.empty() && jobs_.front()->done && !jobs_.front()->error;
+  }
+
  private:
   void Start() {
     // at::set_num_threads sets the calling thread's count and a process-wide default: the latter is put back.
@@ -384,7 +389,7 @@ class Loader::Pipeline {
   LoaderOptions options_;
   Quarantine* const quarantine_;
 
-  std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards what follows
   std::condition_variable work_to_read_, work_to_decode_, batch_done_;
   std::deque<std::shared_ptr<Job>> jobs_;  // begun and not yet taken, in order
   std::deque<Chunk> undecoded_;
@@ -408,5 +413,6 @@ Loader::~Loader() = default;
 std::optional<Batch> Loader::Next() { return pipeline_->Next(); }
 
 bool Loader::waits_for_storage() const { return pipeline_->waits_for_storage(); }
+bool Loader::IsReady() const { return pipeline_->IsReady(); }
 
 }  // namespace dtrain::data

@@ -55,6 +55,8 @@ class Loader {
 
   // Of the calls of Next() that had to wait, whether most found nothing read yet: storage is slower than decoding.
   bool waits_for_storage() const;
+  // Whether Next() would return a batch, and at once.
+  bool IsReady() const;
 
  private:
   class Pipeline;

@@ -4,7 +4,7 @@
 
 #include <ATen/Parallel.h>
 
-#include "data/loader.h"
+#include "data/cores.h"
 #include "models/registry.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"

@@ -1,8 +1,13 @@
-// LibTorch throws its own types, with a stack trace in the message that helps nobody who runs a training.
+// LibTorch throws its own types, with a stack trace in the message that helps nobody who runs a training. CUDA's
+// libraries have their own words for a full GPU, and only LibTorch's allocator has a type for it.
 #include "trainer/failure.h"
 
 #include <c10/util/Exception.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <initializer_list>
 #include <new>
 
 namespace dtrain {
@@ -13,6 +18,39 @@ namespace {
 bool IsLostPeer(const std::exception& error, const std::string& message) {
   return dynamic_cast<const c10::DistError*>(&error) != nullptr || message.find("gloo") != std::string::npos ||
          message.find("Connection closed by peer") != std::string::npos;
+}
+
+bool Contains(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) {
+    if (text.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
+bool IsOutOfMemory(const std::exception& error, const std::string& message) {
+  return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+         dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+         Contains(message, {"not enough memory", "CUDA error: out of memory", "CUDA out of memory", "Cuda failure 2 ",
+                            "CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED"});
+}
+
+std::function<int(const std::exception&)>& TerminateReport() {
+  static std::function<int(const std::exception&)> report;  // std::terminate takes no arguments
+  return report;
+}
+
+[[noreturn]] void OnTerminate() {
+  static std::atomic_flag reporting;
+  while (reporting.test_and_set()) pause();  // the first thread's report ends the process
+  if (const std::exception_ptr thrown = std::current_exception()) {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& error) {
+      _exit(TerminateReport()(error));
+    } catch (...) {
+    }
+  }
+  std::abort();
 }
 
 }  // namespace
@@ -26,19 +64,31 @@ report::Failure FailureOf(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
     failure.code = known->code();
     failure.hint = known->hint();
+  } else if (IsOutOfMemory(error, failure.message)) {
+    failure.code = ExitCode::kOutOfMemory;
+    failure.hint = "lower --batch_size (--grad_accum_steps keeps the global batch), or --image_size";
+    if (Contains(failure.message, {"CUDA", "Cuda", "CUDNN", "CUBLAS", "GPU"})) {
+      failure.hint +=
+          "; --precision=bf16 or fp16 halves what the forward pass keeps; nvidia-smi shows who else uses the GPU";
+    }
   } else if (IsLostPeer(error, failure.message)) {
     failure.code = ExitCode::kPeerLost;
     failure.message = "another rank was lost: " + failure.message;
     failure.hint = "look for the first error in the other ranks' output";
-  } else if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-             dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-             failure.message.find("not enough memory") != std::string::npos) {
-    failure.code = ExitCode::kOutOfMemory;
-    failure.hint = "lower --batch_size (--grad_accum_steps keeps the global batch), or --image_size";
+  } else if (Contains(failure.message, {"no kernel image is available"})) {
+    failure.code = ExitCode::kUsage;
+    failure.hint =
+        "LibTorch or this build has no kernels for this GPU: use a LibTorch that has them, and build with "
+        "-DDTRAIN_CUDA_ARCHITECTURES, or run on the CPU with --backend=gloo";
   } else {
     failure.hint = "this is a bug of dtrain: please report it with the command line";
   }
   return failure;
+}
+
+void ReportOnTerminate(std::function<int(const std::exception&)> report) {
+  TerminateReport() = std::move(report);
+  std::set_terminate(&OnTerminate);
 }
 
 }  // namespace dtrain

@@ -3,7 +3,7 @@
 #include <ctime>
 #include <optional>
 
-#include "data/loader.h"
+#include "data/cores.h"
 #include "models/registry.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
@@ -88,9 +88,7 @@ int main(int argc, char** argv) {
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;
-  try {
-    return Main(argc, argv, context);
-  } catch (const std::exception& error) {
+  const auto report = [&](const std::exception& error) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
@@ -100,5 +98,11 @@ int main(int argc, char** argv) {
     if (status.control) failure = status.control->LastWords(failure);
     report::ReportFailure(failure, status.run_directory);
     return static_cast<int>(failure.code);
+  };
+  ReportOnTerminate(report);
+  try {
+    return Main(argc, argv, context);
+  } catch (const std::exception& error) {
+    return report(error);
   }
 }

@@ -1,46 +1,107 @@
+// The order in which copies are started and waited for; a GPU's own transport is tested by gpu_test.
 #include "data/device_feed.h"
 
-#include <ATen/ATen.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <future>
+#include <thread>
+
 #include "data/error.h"
+#include "data/formats/synthetic.h"
 
 namespace dtrain::data {
 namespace {
 
-const std::vector<double> kMean = {0.485, 0.456, 0.406}, kStd = {0.229, 0.224, 0.225};
+using testing::ElementsAre;
 
-TEST(PrepareImages, IsToTensorAndNormalizeToTheBit) {
-  const at::Tensor images = at::arange(256, at::kByte).repeat({6}).view({2, 16, 16, 3});
-  const at::Tensor mean = at::tensor(kMean, at::kFloat).view({1, 3, 1, 1}),
-                   std = at::tensor(kStd, at::kFloat).view({1, 3, 1, 1});
-  const at::Tensor wanted = images.permute({0, 3, 1, 2}).contiguous().to(at::kFloat).div(255).sub(mean).div(std);
-  for (const bool channels_last : {false, true}) {
-    const at::Tensor result = PrepareImages(images, kMean, kStd, at::kCPU, channels_last);
-    EXPECT_TRUE(at::equal(result, wanted));
-    EXPECT_TRUE(result.is_contiguous(channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
+constexpr int64_t kBatches = 3;
+
+// One sample a batch; `before` is called on the loader's thread for each batch number.
+struct Fixture {
+  explicit Fixture(std::function<void(int64_t)> before = [](int64_t) {})
+      : source(10, 10, 2, 2, 0),
+        decoder(source.rows()),
+        loader(
+            source, decoder,
+            [before](int64_t number) -> std::optional<std::vector<SampleRef>> {
+              before(number);
+              if (number >= kBatches) return std::nullopt;
+              return std::vector{SampleRef{number, 0}};
+            },
+            {.prefetch_batches = kBatches}, nullptr) {}
+
+  void WaitUntilReady() const {
+    while (!loader.IsReady()) std::this_thread::yield();
   }
-}
 
-TEST(PrepareImages, FloatsKeepTheirValues) {
-  const at::Tensor images = at::randn({2, 3, 5, 4});
-  for (const bool channels_last : {false, true}) {
-    const at::Tensor result = PrepareImages(images, {}, {}, at::kCPU, channels_last);
-    EXPECT_TRUE(at::equal(result, images));
-    EXPECT_TRUE(result.is_contiguous(channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous));
+  Synthetic source;
+  RawRowDecoder decoder;
+  Loader loader;
+};
+
+struct RecordingTransport : BatchTransport {
+  using Log = std::vector<std::string>;
+  RecordingTransport(Log& log, std::function<void(int64_t)> while_arriving)
+      : log_(log), while_arriving_(std::move(while_arriving)) {}
+  Batch Start(const Batch& host) override {
+    log_.push_back("start " + std::to_string(host.number));
+    return host;
   }
+  void Arrive(const Batch& batch) override {
+    log_.push_back("arrive " + std::to_string(batch.number));
+    while_arriving_(batch.number);
+  }
+  Log& log_;
+  std::function<void(int64_t)> while_arriving_;
+};
+
+TEST(DeviceFeed, TheNextCopyIsUnderWayWhenABatchIsHandedOut) {
+  Fixture fixture;
+  RecordingTransport::Log log;
+  DeviceFeed feed(fixture.loader, std::make_unique<RecordingTransport>(log, [&](int64_t number) {
+                    if (number + 1 < kBatches) fixture.WaitUntilReady();
+                  }));
+  EXPECT_EQ(feed.Next()->number, 0);
+  EXPECT_THAT(log, ElementsAre("start 0", "arrive 0", "start 1"));
+  EXPECT_EQ(feed.Next()->number, 1);
+  EXPECT_THAT(log, ElementsAre("start 0", "arrive 0", "start 1", "arrive 1", "start 2"));
+  EXPECT_EQ(feed.Next()->number, 2);
+  EXPECT_FALSE(feed.Next());
+  EXPECT_FALSE(feed.Next());
+  EXPECT_EQ(log.size(), 2U * kBatches);
 }
 
-TEST(PrepareImages, AnEmptyBatchStaysEmpty) {
-  EXPECT_EQ(PrepareImages(at::empty({0, 8, 8, 3}, at::kByte), kMean, kStd, at::kCPU, true).sizes(),
-            (at::IntArrayRef{0, 3, 8, 8}));
+TEST(DeviceFeed, DoesNotWaitForABatchThatIsLate) {
+  std::promise<void> gate;
+  const std::shared_future<void> opened = gate.get_future().share();
+  Fixture fixture([opened](int64_t number) {
+    if (number == 1) opened.wait();
+  });
+  RecordingTransport::Log log;
+  DeviceFeed feed(fixture.loader, std::make_unique<RecordingTransport>(log, [](int64_t) {}));
+  EXPECT_EQ(feed.Next()->number, 0);
+  EXPECT_THAT(log, ElementsAre("start 0", "arrive 0"));
+  gate.set_value();
+  EXPECT_EQ(feed.Next()->number, 1);
 }
 
-TEST(PrepareImages, RefusesOtherTensors) {
-  EXPECT_THROW(PrepareImages(at::zeros({2, 3, 5, 4}, at::kByte), kMean, kStd, at::kCPU, true), DataError);
-  EXPECT_THROW(PrepareImages(at::zeros({2, 5, 4, 3}), kMean, kStd, at::kCPU, true), DataError);
-  EXPECT_THROW(PrepareImages(at::zeros({5, 4, 3}, at::kByte), kMean, kStd, at::kCPU, true), DataError);
-  EXPECT_THROW(PrepareImages(at::zeros({2, 5, 4, 3}, at::kByte), {0.5}, {0.5}, at::kCPU, true), DataError);
+TEST(DeviceFeed, ABadBatchDoesNotSpoilTheOneBefore) {
+  Fixture fixture([](int64_t number) {
+    if (number == 1) throw DataError("torn");
+  });
+  RecordingTransport::Log log;
+  DeviceFeed feed(fixture.loader, std::make_unique<RecordingTransport>(log, [](int64_t) {}));
+  EXPECT_EQ(feed.Next()->number, 0);
+  EXPECT_THROW(feed.Next(), DataError);
+}
+
+TEST(DeviceFeed, OnTheCpuBatchesPass) {
+  Fixture fixture;
+  DeviceFeed feed(fixture.loader, MakeTransport(at::kCPU));
+  for (int64_t number = 0; number < kBatches; ++number) EXPECT_EQ(feed.Next()->number, number);
+  EXPECT_FALSE(feed.Next());
 }
 
 }  // namespace

@@ -133,6 +133,7 @@ struct ReportConfig {
   std::string log_format = "auto";  // auto | bar | table | json
   int64_t log_interval = 20;        // steps
   bool clear_log = false;
+  std::string profile_steps;  // FIRST:LAST; empty: none
 };
 
 struct Config {

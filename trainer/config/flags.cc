@@ -261,6 +261,8 @@ DTRAIN_FLAG(string, log_format, report.log_format, OneOf("auto | bar | table | j
             "Console output; auto: bar on a terminal, table otherwise.")
 DTRAIN_FLAG(int64, log_interval, report.log_interval, AtLeast(1), "steps", "Between two lines.")
 DTRAIN_FLAG(bool, clear_log, report.clear_log, Anything(), "", "Empty --run_dir on a first attempt.")
+DTRAIN_FLAG(string, profile_steps, report.profile_steps, Anything(), "",
+            "FIRST:LAST, counted from 1: write a Chrome trace of these steps to RUN_DIR/profile; empty: none.")
 // clang-format on
 
 namespace dtrain::config {

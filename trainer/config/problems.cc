@@ -9,6 +9,7 @@
 #include "data/command_line/nearest_name.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
+#include "trainer/config/step_range.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {
@@ -145,6 +146,12 @@ void CheckRanks(const RanksConfig& ranks, List& problems) {
   }
 }
 
+void CheckReport(const ReportConfig& report, List& problems) {
+  if (report.profile_steps.empty() || ParseStepRange(report.profile_steps)) return;
+  problems.push_back({"profile_steps", report.profile_steps, "FIRST:LAST, 1 or more, FIRST not after LAST",
+                      "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"});
+}
+
 }  // namespace
 
 std::vector<Problem> Problems(const Config& config, int world_size, const std::vector<std::string>& model_names) {
@@ -159,6 +166,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckSchedule(config, problems);
   CheckPrecision(config.precision, problems);
   CheckRanks(config.ranks, problems);
+  CheckReport(config.report, problems);
 
   const auto place = [](const Problem& problem) { return FindFlag(problem.flag) - Flags().data(); };
   std::stable_sort(problems.begin(), problems.end(),

@@ -36,7 +36,7 @@ Communicator::Communicator(Rendezvous& rendezvous, at::Device device, double tim
   if (device.is_cuda()) {
     const auto nccl_store = c10::make_intrusive<c10d::PrefixStore>("nccl", rendezvous.store());
     group_->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
-                       LoadCudaPlugin().make_nccl(nccl_store, rank_, world_size_, backend_timeout_seconds));
+                       LoadCudaPlugin().make_nccl(nccl_store, rank_, world_size_, device, backend_timeout_seconds));
     group_->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
   }
 }

@@ -15,14 +15,14 @@ namespace dtrain::distributed {
 
 class Rendezvous;
 
-// All methods but the accessors are collectives: every rank calls them in the same order. A run of one rank has no
-// process group and they do nothing. When a peer is lost they throw what c10d and Gloo throw; who it was, the control
-// plane knows.
+// All methods but the accessors are collectives: every rank calls them in the same order. Without a process group they
+// do nothing. When a peer is lost they throw what c10d and Gloo throw; who it was, the control plane knows.
 class Communicator {
  public:
-  // One rank.
+  // One rank, without a process group.
   Communicator();
-  // Several: meets the others through `rendezvous`; CPU tensors travel over Gloo, those of a GPU over NCCL.
+  // Several (or one, that does as several would): meets the others through `rendezvous`; CPU tensors travel over Gloo,
+  // those of a GPU over NCCL.
   Communicator(Rendezvous& rendezvous, at::Device device, double timeout_seconds);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -30,7 +30,7 @@ class Communicator {
 
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
-  bool is_alone() const { return world_size_ == 1; }
+  bool is_alone() const { return !group_; }
   const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
 
   // In place; `tensor` is contiguous.

@@ -1,4 +1,4 @@
-// The library stands beside the executable, or in ../lib of it.
+// The library stands beside the executable, or, for a test, in the neighbouring bin/.
 #include "trainer/distributed/cuda_plugin.h"
 
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ std::filesystem::path LibraryPath() {
   std::error_code ignored;
   const auto folder = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
   const auto beside = folder / kLibrary;
-  return std::filesystem::exists(beside, ignored) ? beside : folder / ".." / "lib" / kLibrary;
+  return std::filesystem::exists(beside, ignored) ? beside : folder / ".." / "bin" / kLibrary;
 }
 
 int CountDeviceFiles() {
@@ -64,6 +64,10 @@ const CudaPlugin& LoadCudaPlugin() {
     return *static_cast<const CudaPlugin*>(dlsym(library, "dtrain_cuda_plugin"));
   }();
   return plugin;
+}
+
+data::DeviceNormalisation NormalisationOn(at::Device device) {
+  return device.is_cuda() ? LoadCudaPlugin().normalise_images : nullptr;
 }
 
 }  // namespace dtrain::distributed

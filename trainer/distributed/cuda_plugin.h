@@ -5,6 +5,9 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include "data/prepare_images.h"
+#include "trainer/distributed/device_choice.h"
+
 namespace c10d {
 class Backend;
 class Store;
@@ -13,21 +16,26 @@ class Store;
 namespace dtrain::distributed {
 
 struct CudaPlugin {
-  // GPUs that CUDA finds.
-  int (*device_count)();
-  // Makes `index` the current device of this thread.
+  // What CUDA says about this machine. Does not throw: what CUDA refuses is in the facts.
+  GpuFacts (*probe)();
+  // Makes `index` the current device of this thread, and of the threads that it starts.
   void (*set_device)(int index);
-  // NCCL between the current devices of all ranks; `timeout_seconds` for each collective.
+  // NCCL between this rank's GPU and those of the others; `timeout_seconds` for each collective.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
-                                                 double timeout_seconds);
+                                                 at::Device device, double timeout_seconds);
+  // The kernel that prepares images (data/kernels). `images` are on the current device.
+  data::DeviceNormalisation normalise_images;
 };
 
 // Loads the library, once per process; not before a fork. Throws UsageError where it is there and cannot be loaded (a
-// driver that is too old, a library that is missing).
+// library that is missing, another LibTorch than the one it was built with).
 const CudaPlugin& LoadCudaPlugin();
 
 // GPUs of this machine that this process may use, counted without touching CUDA (a process that has touched it cannot
 // fork any more): the entries of CUDA_VISIBLE_DEVICES, or the device files. 0 where the library was not built.
 int CountGpus();
+
+// The kernel for `device`; null on the CPU.
+data::DeviceNormalisation NormalisationOn(at::Device device);
 
 }  // namespace dtrain::distributed

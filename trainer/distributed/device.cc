@@ -1,29 +1,44 @@
 // CUDA enters through cuda_plugin.h and nowhere else.
 #include "trainer/distributed/device.h"
 
+#include <ATen/Context.h>
+#include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "data/cores.h"
 #include "trainer/distributed/cuda_plugin.h"
-#include "trainer/errors.h"
+#include "trainer/distributed/device_choice.h"
 
 namespace dtrain::distributed {
 
+namespace {
+
+bool SeesItsOwnGpuOnly() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible != nullptr && *visible != '\0' && std::string(visible).find(',') == std::string::npos;
+}
+
+}  // namespace
+
+RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend) {
+  const bool look = backend != "gloo" && CountGpus() > 0;
+  const GpuFacts facts = look ? LoadCudaPlugin().probe() : GpuFacts{};
+  const auto index =
+      ChooseGpu(facts, {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly()}, backend);
+  if (!index) return {at::kCPU, "", ""};
+  LoadCudaPlugin().set_device(*index);
+  at::globalContext().setBenchmarkCuDNN(
+      true);  // shapes do not change from step to step: the fastest convolution is found once
+  const Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
+  return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(*index)), gpu.name, gpu.pci_id};
+}
+
 at::Device DeviceOf(const launch::Launch& launch, const std::string& backend) {
-  if (backend == "gloo") return at::kCPU;
-  const int gpus = CountGpus() > 0 ? LoadCudaPlugin().device_count() : 0;
-  if (gpus == 0 && backend != "nccl") return at::kCPU;
-  const int gpu = launch.gpu >= 0 ? launch.gpu : launch.local_rank;
-  if (gpu >= gpus) {
-    throw UsageError("local rank " + std::to_string(launch.local_rank) + " has no GPU: this machine has " +
-                         std::to_string(gpus) + " that can be used",
-                     "lower --nproc_per_node, check CUDA_VISIBLE_DEVICES, or run on the CPU with --backend=gloo");
-  }
-  LoadCudaPlugin().set_device(gpu);
-  return at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(gpu));
+  return ChooseDevice(launch, backend).device;
 }
 
 std::string Describe(at::Device device) {
@@ -33,6 +48,16 @@ std::string Describe(at::Device device) {
 
 int64_t ShareOfCores(const launch::Launch& launch) {
   return std::max<int64_t>(1, data::AvailableCores() / std::max(1, launch.local_world_size));
+}
+
+int64_t PeakMemoryBytes(at::Device device) {
+  if (device.is_cpu()) {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return int64_t{1024} * usage.ru_maxrss;
+  }
+  const auto statistics = at::accelerator::getDeviceStats(device.index());
+  return statistics.allocated_bytes[static_cast<size_t>(at::CachingAllocator::StatType::AGGREGATE)].peak;
 }
 
 void UseShareOfCores(const launch::Launch& launch) {

@@ -9,8 +9,15 @@
 
 namespace dtrain::distributed {
 
+struct RankDevice {
+  at::Device device;
+  std::string name;    // of a GPU: "NVIDIA H100 80GB HBM3"
+  std::string pci_id;  // of a GPU
+};
+
 // The GPU of the local rank, which becomes the thread's current device; the CPU where there is none, or with
-// --backend=gloo. Throws UsageError for more local ranks than GPUs, and for --backend=nccl without any.
+// --backend=gloo. Throws UsageError as ChooseGpu does.
+RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend);
 at::Device DeviceOf(const launch::Launch& launch, const std::string& backend);
 
 // "cpu (2 threads)".
@@ -18,6 +25,9 @@ std::string Describe(at::Device device);
 
 // The cores of this machine that one of its ranks may use: an equal part, at least 1.
 int64_t ShareOfCores(const launch::Launch& launch);
+
+// The most memory that was in use at once, in bytes: on a GPU by tensors, on the CPU by the process.
+int64_t PeakMemoryBytes(at::Device device);
 
 // This rank's share of the cores, for ATen's operators. OMP_NUM_THREADS is respected except under torchrun, which sets
 // it to 1 unasked.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "data/device_feed.h"
 #include "data/error.h"
 #include "data/loader.h"
 #include "data/sampler.h"
@@ -46,18 +47,21 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   data::Loader loader(*split.source, *split.decoder, provider,
                       {.decode_threads = config.data.workers,
                        .prefetch_batches = config.data.prefetch_batches,
+                       .pin_memory = !task.device().is_cpu(),
                        .bad_records = data::BadRecordPolicy::kLeaveOut,
                        .seed = config.batch.seed},
                       &quarantine);
-  at::Tensor sums = at::zeros({task.num_evaluation_sums()}, at::kDouble);
+  data::DeviceFeed feed(loader, data::MakeTransport(task.device()));
+  at::Tensor sums = at::zeros({task.num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(task.device()));
   for (int64_t round = 0; round < rounds; ++round) {
-    const auto batch = loader.Next();
-    if (batch && batch->size() > 0) sums += task.EvaluationSums(*batch).cpu();
+    const auto batch = feed.Next();
+    if (batch && batch->size() > 0) sums += task.EvaluationSums(*batch);
     if (control.StopsHere(steps_done)) return std::nullopt;
     control.Enter(distributed::Phase::kEvaluation);
   }
   control.Enter(distributed::Phase::kExchange);
   communicator.Sum(sums);
+  sums = sums.cpu();  // the one place that waits for the device
   if (sums.eq(0).all().item<bool>()) {
     throw DataError("no record of split " + split.name + " could be read", "see quarantine.jsonl for the reasons");
   }

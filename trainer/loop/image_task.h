@@ -5,6 +5,7 @@
 #include <string>
 
 #include "data/mix.h"
+#include "data/prepare_images.h"
 #include "models/image_model.h"
 #include "trainer/config/config.h"
 #include "trainer/loop/task.h"
@@ -22,6 +23,7 @@ class ImageTask : public Task {
             int64_t shard = 0);
 
   torch::nn::Module& module() override { return *model_; }
+  at::Device device() const override { return device_; }
   LossSums Loss(const data::Batch& batch) override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
   int64_t num_evaluation_sums() const override { return 4; }
@@ -36,11 +38,11 @@ class ImageTask : public Task {
   LossSums MixedLoss(const data::Batch& batch, const at::Tensor& labels);
 
   std::shared_ptr<models::ImageModel> model_;
-  config::ImageConfig image_;
   std::string precision_;
   double label_smoothing_;
-  bool channels_last_;
   at::Device device_;
+  data::ImagePreparation preparation_;
+  data::DeviceNormalisation normalisation_;
   data::MixOptions mix_;
   int64_t seed_, shard_;
 };

@@ -7,7 +7,8 @@
 
 #include "trainer/config/config_json.h"
 #include "trainer/distributed/build_id.h"
-#include "trainer/distributed/device.h"
+#include "trainer/distributed/distinct_gpus.h"
+#include "trainer/distributed/nccl_environment.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/report/error_report.h"
 #include "trainer/report/log.h"
@@ -51,7 +52,8 @@ distributed::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
 
 Session::Session(const RunContext& run_context)
     : context(run_context),
-      device(distributed::DeviceOf(run_context.launch, run_context.config.ranks.backend)),
+      place(distributed::ChooseDevice(run_context.launch, run_context.config.ranks.backend)),
+      device(place.device),
       run_directory(run_context.config.run.dir) {
   const launch::Launch& launch = context.launch;
   distributed::UseShareOfCores(launch);
@@ -59,7 +61,8 @@ Session::Session(const RunContext& run_context)
   if (training && run_directory.empty()) {
     run_directory = report::DefaultRunDirectory(context.config.model.name, std::time(nullptr)).string();
   }
-  if (launch.world_size > 1) {
+  // Asked for by name, NCCL is used by one rank, too: what several do can then be tried on one GPU.
+  if (launch.world_size > 1 || context.config.ranks.backend == "nccl") {
     rendezvous = std::make_unique<distributed::Rendezvous>(RendezvousOptionsFor(context), ControlOptionsFor(context));
     control = rendezvous->control();
   } else {
@@ -102,6 +105,11 @@ void Session::Connect(const nlohmann::json& identity) {
   common.update(identity);
   common["build"] = distributed::BuildId();
   rendezvous->WaitForAll(common.dump());
+  if (device.is_cuda()) {
+    distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());
+    const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();
+    distributed::Apply(distributed::NcclEnvironment(dumps));
+  }
   communicator =
       std::make_unique<distributed::Communicator>(*rendezvous, device, context.config.ranks.comm_timeout_seconds);
 }

@@ -11,6 +11,7 @@
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/distributed/communicator.h"
 #include "trainer/distributed/control_plane.h"
+#include "trainer/distributed/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/loop/data_sets.h"
 #include "trainer/loop/run.h"
@@ -32,10 +33,11 @@ struct Session {
   void Leave() { control->Leave(); }
 
   const RunContext& context;
+  distributed::RankDevice place;
   at::Device device;
   std::string run_directory;                            // may be empty outside of training
   std::optional<checkpoint::RunLock> lock;              // rank 0's, when training
-  std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank
+  std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank, but for --backend=nccl
   std::shared_ptr<distributed::ControlPlane> control;
   std::unique_ptr<distributed::Communicator> communicator;
 };

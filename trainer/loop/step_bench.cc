@@ -19,6 +19,7 @@ namespace dtrain::loop {
 namespace {
 
 constexpr int64_t kDefaultClasses = 1000;
+constexpr double kMiB = 1024.0 * 1024.0;
 // Multiply and add are two operations, and the backward pass does twice the work of the forward pass.
 constexpr double kFlopsPerMultiplyAdd = 2.0 * 3.0;
 
@@ -53,7 +54,7 @@ nlohmann::ordered_json BenchStep(const config::Config& config, const StepBenchOp
     update.Apply(data_parallel.gradients(), config.optimizer.lr);
   };
   for (int64_t i = 0; i < options.warmup; ++i) step();
-  loss.item();  // waits for the device
+  if (loss.defined()) loss.item();  // waits for the device
   const auto start = std::chrono::steady_clock::now();
   for (int64_t i = 0; i < options.steps; ++i) step();
   const double last_loss = loss.item<double>();
@@ -63,17 +64,19 @@ nlohmann::ordered_json BenchStep(const config::Config& config, const StepBenchOp
   const auto images = static_cast<double>(batch_size);
   const double flops =
       kFlopsPerMultiplyAdd * static_cast<double>(model->Cost(config.image.size).multiply_adds) * images;
-  nlohmann::ordered_json result = {{"model", config.model.name},
-                                   {"image_size", config.image.size},
-                                   {"batch_size", batch_size},
-                                   {"precision", config.precision.name},
-                                   {"channels_last", config.model.channels_last},
-                                   {"steps", options.steps},
-                                   {"images_per_second", images / seconds},
-                                   {"step_milliseconds", seconds * 1000},
-                                   {"achieved_tflops", flops / seconds / 1e12},
-                                   {"loss", last_loss},
-                                   {"device", device.str()}};
+  nlohmann::ordered_json result = {
+      {"model", config.model.name},
+      {"image_size", config.image.size},
+      {"batch_size", batch_size},
+      {"precision", config.precision.name},
+      {"channels_last", config.model.channels_last},
+      {"steps", options.steps},
+      {"images_per_second", images / seconds},
+      {"step_milliseconds", seconds * 1000},
+      {"peak_memory_mib", static_cast<double>(distributed::PeakMemoryBytes(device)) / kMiB},
+      {"achieved_tflops", flops / seconds / 1e12},
+      {"loss", last_loss},
+      {"device", device.str()}};
   result.update(DescribeMachine());
   return result;
 }

@@ -21,6 +21,7 @@ class Task {
   virtual ~Task() = default;
 
   virtual torch::nn::Module& module() = 0;
+  virtual at::Device device() const = 0;
 
   // One training micro-batch: forward pass and criterion.
   virtual LossSums Loss(const data::Batch& batch) = 0;

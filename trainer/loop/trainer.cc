@@ -58,6 +58,9 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
                data::ShuffleFromName(parts.config.data.shuffle), data::LastBatchFromName(parts.config.data.last_batch),
                parts.config.image.repeated_augmentation),
       update_(MakeParameterUpdate(parts.config, parts.task.module(), parts.device)),
+      profiler_(config::ParseStepRange(parts.config.report.profile_steps),
+                parts.files.root / "profile" / ("rank-" + std::to_string(parts.communicator.rank()) + ".json"),
+                parts.device),
       interval_sums_(at::zeros({kNumIntervalSums}, at::TensorOptions(at::kDouble).device(parts.device))) {}
 
 Trainer::~Trainer() = default;
@@ -89,7 +92,9 @@ report::RunResult Trainer::Run() {
   if (EvaluationWasMissed()) EvaluateNow();
   if (progress_.step < last_step) StartLoader();
   while (progress_.step < last_step) {
+    profiler_.Before(progress_.step + 1);
     TrainStep();
+    profiler_.After(progress_.step);
     const bool stop = parts_.control.StopsHere(progress_.step);
     const bool last = progress_.step == last_step;
     if (plan.ShouldLog(progress_.step)) LogStep();
@@ -98,6 +103,7 @@ report::RunResult Trainer::Run() {
     if (last || plan.ShouldEvaluate(progress_.step)) EvaluateNow();
     if (last || SaveIsDueByTime() || plan.ShouldSave(progress_.step)) Save();
   }
+  feed_.reset();
   loader_.reset();
   if (writer_ != nullptr) writer_->Wait();
   return Result(start, first_step);
@@ -119,9 +125,11 @@ void Trainer::StartLoader() {
   loader_ = std::make_unique<data::Loader>(*train.source, *train.decoder, TrainBatches(),
                                            data::LoaderOptions{.decode_threads = parts_.config.data.workers,
                                                                .prefetch_batches = parts_.config.data.prefetch_batches,
+                                                               .pin_memory = !parts_.device.is_cpu(),
                                                                .seed = parts_.config.batch.seed,
                                                                .first_batch = FirstBatch()},
                                            &train_quarantine_);
+  feed_.emplace(*loader_, data::MakeTransport(parts_.device));
 }
 
 void Trainer::SaveAndStop() {
@@ -159,7 +167,7 @@ void Trainer::TrainStep() {
 void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
   const auto wait_start = Clock::now();
   parts_.control.Enter(Phase::kData);
-  const auto batch = loader_->Next();
+  const auto batch = feed_->Next();
   data_seconds_ += SecondsSince(wait_start);
 
   parts_.control.Enter(Phase::kForward);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 
+#include "data/device_feed.h"
 #include "data/loader.h"
 #include "data/quarantine.h"
 #include "data/sampler.h"
@@ -17,6 +18,7 @@
 #include "trainer/loop/data_sets.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/reporter.h"
+#include "trainer/loop/step_profiler.h"
 #include "trainer/loop/task.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/optim/parameter_update.h"
@@ -85,6 +87,8 @@ class Trainer {
   std::unique_ptr<distributed::DataParallel> data_parallel_;
   std::unique_ptr<distributed::StepExchange> exchange_;
   std::unique_ptr<data::Loader> loader_;
+  std::optional<data::DeviceFeed> feed_;
+  StepProfiler profiler_;
 
   at::Tensor interval_sums_;       // since the last logged line, on the device: see IntervalSum
   double data_seconds_ = 0;        // waited for data since the last logged line

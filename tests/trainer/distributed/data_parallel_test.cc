@@ -126,6 +126,25 @@ TEST(StepExchange, AveragesStatisticsAndAddsSums) {
   });
 }
 
+// What --backend=nccl does on one GPU.
+TEST(DataParallel, OneRankWithAGroupDoesAsSeveral) {
+  RunConnected(1, [](int, Communicator& communicator) {
+    ASSERT_FALSE(communicator.is_alone());
+    const Parameters parameters = MakeParameters(), reference = MakeParameters();
+    DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {});
+    Backward(reference, InputOf(0, 0));
+    for (int step = 0; step < 2; ++step) {
+      data_parallel.ZeroGradients();
+      data_parallel.BeforeForward();
+      data_parallel.BeforeBackward(/*reduce=*/true);
+      Backward(parameters, InputOf(0, 0));
+      data_parallel.AfterBackward();
+      EXPECT_TRUE(at::equal(parameters[0].second.grad(), reference[0].second.grad()));
+    }
+    EXPECT_GT(data_parallel.bucket_layout().size(), 1U);
+  });
+}
+
 TEST(Communicator, AloneDoesNothing) {
   Communicator alone;
   at::Tensor tensor = at::ones({2});

@@ -1,0 +1,106 @@
+"""PyTorch's side of a measurement, in a process of its own: trains, and prints one JSON object.
+
+What a careful user writes: channels_last, autocast, the fused optimizer, cuDNN's benchmark mode, normalisation on the
+device, and torch.compile where asked for.
+"""
+
+import argparse
+import json
+import resource
+import time
+
+import torch
+import torchvision
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", default="resnet50")
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--precision", default="fp32")
+    parser.add_argument("--batch_size", type=int, required=True)
+    parser.add_argument("--image_size", type=int, default=224)
+    parser.add_argument("--num_classes", type=int, default=1000)
+    parser.add_argument("--warmup", type=int, default=10)
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--data_dir", default="", help="a folder of images; none: one synthetic batch on the device")
+    parser.add_argument("--compile", action="store_true")
+    return parser.parse_args()
+
+
+def decoded_batches(arguments):
+    from torchvision.transforms import v2
+
+    transform = v2.Compose([v2.RandomResizedCrop(arguments.image_size, antialias=True), v2.RandomHorizontalFlip(),
+                            v2.PILToTensor()])
+    dataset = torchvision.datasets.ImageFolder(arguments.data_dir, transform)
+    rows = arguments.batch_size * (arguments.warmup + arguments.steps)
+    sampler = torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=rows)
+    cuda = arguments.device == "cuda"
+    loader = torch.utils.data.DataLoader(dataset, arguments.batch_size, sampler=sampler, num_workers=arguments.workers,
+                                         pin_memory=cuda)
+    mean = 255 * torch.tensor(MEAN, device=arguments.device).view(1, 3, 1, 1)
+    std = 255 * torch.tensor(STD, device=arguments.device).view(1, 3, 1, 1)
+    for images, labels in loader:
+        images = images.to(arguments.device, non_blocking=True, memory_format=torch.channels_last)
+        yield (images.float() - mean) / std, labels.to(arguments.device, non_blocking=True)
+
+
+def synthetic_batches(arguments):
+    size = arguments.image_size
+    images = torch.randn(arguments.batch_size, 3, size, size, device=arguments.device)
+    images = images.contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(arguments.num_classes, (arguments.batch_size,), device=arguments.device)
+    while True:
+        yield images, labels
+
+
+def synchronize(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    cuda = arguments.device == "cuda"
+    torch.manual_seed(0)
+    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = arguments.precision == "tf32"
+    model = getattr(torchvision.models, arguments.model)(num_classes=arguments.num_classes)
+    model = model.to(device=arguments.device, memory_format=torch.channels_last).train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, nesterov=True,
+                                fused=True if cuda else None)
+    low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(arguments.precision)
+    scaler = torch.amp.GradScaler(arguments.device, enabled=arguments.precision == "fp16")
+    forward = torch.compile(model) if arguments.compile else model
+
+    def step(images, labels) -> None:
+        optimizer.zero_grad(set_to_none=True)
+        with torch.autocast(arguments.device, low or torch.bfloat16, enabled=low is not None):
+            loss = torch.nn.functional.cross_entropy(forward(images), labels)
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    batches = decoded_batches(arguments) if arguments.data_dir else synthetic_batches(arguments)
+    first_step = began = 0.0
+    for number, batch in zip(range(arguments.warmup + arguments.steps), batches):
+        if number == arguments.warmup:
+            synchronize(arguments.device)
+            began = time.perf_counter()
+        step(*batch)
+        if number == 0:
+            synchronize(arguments.device)
+            first_step = time.time()
+    synchronize(arguments.device)
+    seconds = time.perf_counter() - began
+    peak = torch.cuda.max_memory_allocated() if cuda else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"images_per_second": arguments.batch_size * arguments.steps / seconds,
+                      "peak_memory_mib": peak / 2**20, "first_step_time": first_step}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""What a training step's time goes into, and every place where the host waits for the GPU in it: from the trace that
+--profile_steps writes (all kernels, and all calls into CUDA, as CUPTI saw them)."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import programs
+import speed
+
+# Calls that return only when the device is done. A copy between pinned memory and the device is not among them, one that
+# says so in its name is.
+WAITING = ("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpy2D",
+           "cudaMemset", "cudaFree", "cudaFreeHost", "cudaMalloc", "cudaHostAlloc", "cuStreamSynchronize",
+           "cuCtxSynchronize", "cuEventSynchronize", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2")
+FIRST, LAST = 8, 12
+SHOWN = 15
+
+
+def read_trace(path: Path) -> list[dict]:
+    content = json.loads(path.read_text(encoding="utf-8"))
+    return [event for event in content["traceEvents"] if event.get("ph") == "X"]
+
+
+def steps_of(events: list[dict]) -> list[dict]:
+    """The marks of the training steps; a copy of them on the GPU's timeline is left out."""
+    return [event for event in events if event["name"].startswith("train_step ") and event.get("cat") == "user_annotation"]
+
+
+def thread_of(event: dict) -> tuple:
+    return event["pid"], event["tid"]
+
+
+def host_waits(events: list[dict]) -> list[dict]:
+    """What waits while a step lasts, on the threads that compute: the loop's own and the backward pass's. The loader's
+    threads run no operators that the profiler sees, and may wait for storage and pinned memory as they like."""
+    waits = []
+    for step in steps_of(events):
+        end = step["ts"] + step["dur"]
+        during = [event for event in events if step["ts"] <= event["ts"] < end]
+        operators = [event for event in during if event.get("cat") == "cpu_op"]
+        threads = {thread_of(step), *map(thread_of, operators)}
+        for wait in during:
+            if (wait.get("cat") not in ("cuda_runtime", "cuda_driver") or wait["name"] not in WAITING
+                    or thread_of(wait) not in threads):
+                continue
+            around = [op for op in operators if thread_of(op) == thread_of(wait)
+                      and op["ts"] <= wait["ts"] < op["ts"] + op["dur"]]
+            outermost = max(around, key=lambda op: op["dur"])["name"] if around else "outside of operators"
+            waits.append({"step": step["name"], "call": wait["name"], "in": outermost, "microseconds": wait["dur"]})
+    return waits
+
+
+def top(events: list[dict], category: str, divisor: int) -> list[dict]:
+    """Of each name: microseconds and calls a step, the longest first."""
+    times: Counter = Counter()
+    counts: Counter = Counter()
+    for event in events:
+        if event.get("cat") == category:
+            times[event["name"]] += event["dur"]
+            counts[event["name"]] += 1
+    total = sum(times.values()) or 1
+    return [{"name": name, "microseconds": time / divisor, "calls": counts[name] / divisor, "share": time / total}
+            for name, time in times.most_common(SHOWN)]
+
+
+def summarize(events: list[dict]) -> dict:
+    steps = steps_of(events)
+    category = "kernel" if any(event.get("cat") == "kernel" for event in events) else "cpu_op"
+    busy = sum(event["dur"] for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"))
+    return {"steps": len(steps), "step_microseconds": sum(step["dur"] for step in steps) / max(1, len(steps)),
+            "kernels_from": category, "top": top(events, category, max(1, len(steps))),
+            "gpu_busy_microseconds": busy / max(1, len(steps)), "host_waits": host_waits(events)}
+
+
+def check(arguments, folder: Path) -> dict:
+    """A step with decoded data, of the precision that is asked for last."""
+    if not (folder / "images").exists():
+        speed.make_images(folder, arguments.smoke)
+    precision = arguments.precisions[-1]
+    run_dir = folder / "profile"
+    size = speed.sizes(arguments.smoke)
+    programs.run(arguments.bin / "dtrain_main", f"--model={size['model']}", f"--image_size={size['image_size']}",
+                 f"--data_dir={folder / 'images'}", f"--batch_size={arguments.batch_sizes[0]}", "--lr=0.01",
+                 f"--precision={precision}", f"--max_steps={LAST + 2}", "--epochs=1000000",
+                 f"--log_interval={LAST + 1}", "--save_every_epochs=0", f"--profile_steps={FIRST}:{LAST}",
+                 f"--run_dir={run_dir}", programs.backend(arguments.device))
+    result = summarize(read_trace(run_dir / "profile" / "rank-0.json"))
+    on_gpu = arguments.device == "cuda"
+    complete = result["steps"] == LAST - FIRST + 1 and (not on_gpu or result["kernels_from"] == "kernel")
+    result |= {"precision": precision, "ok": complete and not result["host_waits"]}
+    if not complete:
+        result["error"] = "the trace lacks steps or kernels"
+    waits = Counter((wait["call"], wait["in"]) for wait in result["host_waits"])
+    result["summary"] = [
+        f"{precision}, batch {arguments.batch_sizes[0]}: {result['step_microseconds']:.0f} us a step on the host, "
+        f"{result['gpu_busy_microseconds']:.0f} us of work on the GPU",
+        *[f"NOT OK the host waits: {call} in {where}, {count} times in {result['steps']} steps"
+          for (call, where), count in waits.items()],
+        *([] if waits or not on_gpu else ["the host waits for the GPU nowhere in a step"]),
+        *[f"{100 * entry['share']:5.1f} % {entry['microseconds']:9.0f} us {entry['calls']:6.1f} x {entry['name'][:90]}"
+          for entry in result["top"]]]
+    return result

@@ -1,0 +1,36 @@
+# Tries which combinations of LibTorch, CUDA toolkit and architectures are accepted: cmake -P, run by CTest.
+include(${CMAKE_CURRENT_LIST_DIR}/../cmake/CudaVersions.cmake)
+
+function(expect expected torch_cuda toolkit architectures)
+  dtrain_cuda_problem(problem "${torch_cuda}" "${toolkit}" "${architectures}")
+  if((expected STREQUAL "" AND NOT problem STREQUAL "") OR NOT problem MATCHES "${expected}")
+    message(SEND_ERROR "LibTorch for CUDA ${torch_cuda}, toolkit ${toolkit}, ${architectures}: '${problem}', expected "
+                       "'${expected}'")
+  endif()
+endfunction()
+
+expect("" 13 13.0.88 "75-real;80-real;86-real;89-real;90")
+expect("" 12 12.8.93 "70-real;75-real;90")
+expect("for CUDA 11; one for CUDA 12 or 13" 11 11.8.0 "80")
+expect("nvcc is of CUDA 12.4" 13 12.4.1 "80")
+expect("older GPUs .7.0: V100. need" 13 13.0.88 "70-real;80")
+expect("7.0 is the oldest" 12 12.4.1 "61;80")
+expect("has 'sm_80'" 13 13.0.88 "sm_80")
+
+# The library that names libcudart, as in the wheel (libcudart.so.13) and in the archive (with a hash).
+set(folder ${CMAKE_CURRENT_BINARY_DIR}/check_cuda_versions)
+function(expect_torch_cuda expected text)
+  file(WRITE ${folder}/lib/libc10_cuda.so "some bytes ${text} more bytes")
+  dtrain_torch_cuda(version ${folder})
+  if(NOT version STREQUAL expected)
+    message(SEND_ERROR "'${text}' was taken for CUDA '${version}', not '${expected}'")
+  endif()
+endfunction()
+expect_torch_cuda(13 "libcudart.so.13")
+expect_torch_cuda(12 "libcudart-d0da41ae.so.12")
+expect_torch_cuda("" "nothing of the sort")
+file(REMOVE_RECURSE ${folder})
+dtrain_torch_cuda(version ${folder})
+if(version)
+  message(SEND_ERROR "a LibTorch without libc10_cuda.so was taken for one of CUDA '${version}'")
+endif()

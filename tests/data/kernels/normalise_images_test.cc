@@ -1,0 +1,61 @@
+// What the threads of the kernel do, done by a loop: every shape, type and layout, against PrepareImages. More threads
+// than values are run, as the last block of a launch has them.
+#include "data/kernels/normalise_images.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "data/prepare_images.h"
+
+namespace dtrain::data::kernels {
+namespace {
+
+const std::vector<double> kMean = {0.485, 0.456, 0.406}, kStd = {0.229, 0.224, 0.225};
+constexpr int64_t kThreadsTooMany = 7;
+
+template <typename T>
+at::Tensor RunAllThreads(const at::Tensor& images, bool channels_last, at::ScalarType type) {
+  NormaliseArguments arguments{
+      images.const_data_ptr<uint8_t>(), images.size(0), images.size(1) * images.size(2), {}, {}};
+  for (size_t i = 0; i < 3; ++i) {
+    arguments.mean[i] = static_cast<float>(kMean[i]);
+    arguments.std[i] = static_cast<float>(kStd[i]);
+  }
+  const auto format = channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  // Beyond the end a value stands that nobody may touch.
+  const int64_t values = images.numel();
+  at::Tensor to = at::full({values + 1}, -77, at::TensorOptions(type));
+  const int64_t per_thread = channels_last ? kValuesPerThread : 1;
+  for (int64_t thread = 0; thread < (values + per_thread - 1) / per_thread + kThreadsTooMany; ++thread) {
+    if (channels_last) {
+      NormaliseInterleaved(arguments, to.mutable_data_ptr<T>(), thread);
+    } else {
+      NormalisePlanar(arguments, to.mutable_data_ptr<T>(), thread);
+    }
+  }
+  EXPECT_EQ(to[values].item<float>(), -77);
+  const std::vector<int64_t> shape = {images.size(0), 3, images.size(1), images.size(2)};
+  at::Tensor result = at::empty(shape, at::TensorOptions(type).memory_format(format));
+  std::memcpy(result.mutable_data_ptr(), to.const_data_ptr(), result.nbytes());
+  return result;
+}
+
+TEST(NormaliseImages, ThreadsMakeWhatTheCpuMakes) {
+  const std::vector<std::vector<int64_t>> shapes = {{1, 1, 1, 3}, {1, 1, 2, 3}, {3, 1, 1, 3}, {2, 3, 5, 3},
+                                                    {5, 7, 4, 3}, {4, 8, 8, 3}, {0, 4, 4, 3}};
+  for (const auto& shape : shapes) {
+    const at::Tensor images = at::randint(256, shape, at::TensorOptions(at::kByte));
+    for (const bool channels_last : {true, false}) {
+      for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+        const at::Tensor wanted = PrepareImages(images, {kMean, kStd, channels_last, type}, at::kCPU);
+        const at::Tensor result = type == at::kFloat  ? RunAllThreads<float>(images, channels_last, type)
+                                  : type == at::kHalf ? RunAllThreads<at::Half>(images, channels_last, type)
+                                                      : RunAllThreads<at::BFloat16>(images, channels_last, type);
+        EXPECT_TRUE(at::equal(result, wanted)) << images.sizes() << type << channels_last;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::data::kernels

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Starts a bundle in a root of another distribution release that has Python and a PyTorch wheel, and nothing else: no
+# compiler, none of the libraries that the bundle brings. Needs root, debootstrap and the network; without them it exits
+# with 77 (skipped).
+#
+#   tests/foreign_root.sh BUNDLE [RELEASE]     default: trixie (Debian 13)
+#
+# Environment: DTRAIN_ROOT=DIR makes the root there and keeps it (made once, 2 GB); else it is temporary.
+set -euo pipefail
+bundle=$(realpath "${1:?usage: tests/foreign_root.sh BUNDLE [RELEASE]}")
+release=${2:-trixie}
+skip() { echo "skipped: $*"; exit 77; }
+[ "$(id -u)" = 0 ] || skip "only root can make another root"
+command -v debootstrap >/dev/null || skip "debootstrap is not installed"
+
+# Mounts are made in a mount namespace of their own: they are gone when it ends, and nothing can be deleted through them.
+if [ "${DTRAIN_IN_NAMESPACE:-}" != 1 ]; then
+  root=${DTRAIN_ROOT:-$(mktemp -d)}
+  status=0
+  DTRAIN_IN_NAMESPACE=1 ROOT=$root unshare --mount --propagation private "$0" "$bundle" "$release" || status=$?
+  if [ -z "${DTRAIN_ROOT:-}" ]; then
+    if grep -q " $root/" /proc/self/mounts; then echo "still mounted inside $root: not deleted" >&2; exit 1; fi
+    rm -rf --one-file-system "$root"
+  fi
+  exit "$status"
+fi
+
+mirror=$(awk '/^URIs:/ {print $2; exit}' /etc/apt/sources.list.d/debian.sources 2>/dev/null) || true
+if [ ! -x "$ROOT/usr/bin/python3" ]; then
+  debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv "$release" "$ROOT" \
+    "${mirror:-http://deb.debian.org/debian}" >/dev/null || skip "debootstrap could not make $release"
+fi
+for name in proc sys dev; do mount --rbind "/$name" "$ROOT/$name"; done
+cp -L /etc/resolv.conf "$ROOT/etc/resolv.conf"
+if [ -f /etc/pip.conf ]; then cp /etc/pip.conf "$ROOT/etc/pip.conf"; fi
+cp -L /etc/ssl/certs/ca-certificates.crt "$ROOT/etc/ssl/certs/ca-certificates.crt"
+if [ ! -d "$ROOT/opt/torch" ]; then
+  # The CPU half of the wheel and what it loads; `pip install torch` brings these and more.
+  chroot "$ROOT" bash -c 'python3 -m venv /opt/torch && /opt/torch/bin/pip install -q --no-deps torch==2.11.0 \
+    nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85' || skip "pip could not get torch"
+fi
+mkdir -p "$ROOT/opt/bundle"
+mount --bind "$bundle" "$ROOT/opt/bundle"
+chroot "$ROOT" env -i PATH=/opt/torch/bin:/usr/bin:/bin HOME=/root bash -c '
+  set -eu
+  . /etc/os-release && echo "in $PRETTY_NAME, $(python3 --version)"
+  if command -v cc || ls /usr/lib/x86_64-linux-gnu/libopencv_core* 2>/dev/null; then echo "this root is not bare"; exit 1; fi
+  rm -rf /tmp/run
+  /opt/bundle/bin/dtrain_main --data_format=synthetic --model=resnet18 --image_size=32 --num_classes=10 --batch_size=8 \
+    --max_steps=3 --log_interval=1 --nproc_per_node=2 --run_dir=/tmp/run
+  test -s /tmp/run/model.safetensors
+  /opt/bundle/bin/dtrain_bench step --model=resnet18 --image_size=32 --num_classes=10 --batch_size=4 --steps=1 --warmup=0
+  status=0; /opt/bundle/bin/dtrain_main --data_dir=/nonexistent || status=$?
+  test "$status" = 3'
+echo "the bundle trains in $release"

@@ -1,0 +1,15 @@
+// Skips aloud where there is no GPU: exit code 77, which is no success.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "trainer/distributed/cuda_plugin.h"
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (dtrain::distributed::CountGpus() == 0) {
+    std::puts("skipped: no GPU (or no libdtrain_cuda.so)");
+    return 77;
+  }
+  return RUN_ALL_TESTS();
+}

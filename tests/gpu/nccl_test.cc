@@ -1,0 +1,51 @@
+// NCCL between one rank and itself: the group, the collectives and the reducer, as several ranks use them.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include "trainer/distributed/data_parallel.h"
+#include "trainer/distributed/device.h"
+#include "trainer/distributed/distinct_gpus.h"
+#include "trainer/distributed/nccl_environment.h"
+#include "trainer/distributed/rendezvous.h"
+
+namespace dtrain::distributed {
+namespace {
+
+constexpr double kTimeoutSeconds = 60;
+
+TEST(Nccl, OneRankReducesItsOwnGradients) {
+  const launch::Launch launch;
+  const RankDevice place = ChooseDevice(launch, "nccl");
+  EXPECT_FALSE(place.name.empty());
+  EXPECT_FALSE(place.pci_id.empty());
+  Rendezvous rendezvous(launch, -1, kTimeoutSeconds);
+  rendezvous.Handshake("{}");
+  RequireDistinctGpus(rendezvous, place.pci_id, MachineId());
+  Apply(NcclEnvironment(""));
+  Communicator communicator(rendezvous, place.device, kTimeoutSeconds);
+  ASSERT_FALSE(communicator.is_alone());
+
+  at::Tensor sums = at::arange(4, at::TensorOptions(at::kDouble).device(place.device));
+  communicator.Sum(sums);
+  EXPECT_TRUE(at::equal(sums.cpu(), at::arange(4, at::TensorOptions(at::kDouble))));
+  communicator.BroadcastFromFirst({sums});
+  communicator.Barrier();
+
+  const at::Tensor weight =
+      at::full({300, 300}, 0.01, at::TensorOptions(at::kFloat).device(place.device)).requires_grad_();
+  const at::Tensor input = at::ones({5, 300}, weight.options().requires_grad(false));
+  const at::Tensor wanted = at::full({300, 300}, 5.0);
+  DataParallel data_parallel({{"weight", weight}}, communicator, 25, {});
+  for (int step = 0; step < 3; ++step) {
+    data_parallel.ZeroGradients();
+    data_parallel.BeforeForward();
+    data_parallel.BeforeBackward(/*reduce=*/true);
+    input.matmul(weight).sum().backward();
+    data_parallel.AfterBackward();
+    EXPECT_TRUE(at::allclose(weight.grad().cpu(), wanted)) << step;
+  }
+  rendezvous.Leave();
+}
+
+}  // namespace
+}  // namespace dtrain::distributed

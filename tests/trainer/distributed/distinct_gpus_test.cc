@@ -1,0 +1,44 @@
+// Ranks that say which GPU they have; no GPU is needed to say so.
+#include "trainer/distributed/distinct_gpus.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/trainer/distributed/ranks_in_threads.h"
+#include "trainer/errors.h"
+
+namespace dtrain::distributed {
+namespace {
+
+// What each rank is told; empty: to go on.
+std::vector<std::string> Agree(const std::vector<std::string>& pci_ids, const std::vector<std::string>& machines) {
+  const FreePort port;
+  const int world_size = static_cast<int>(pci_ids.size());
+  std::vector<std::string> told(pci_ids.size());
+  RunRanks(world_size, [&](int rank) {
+    const auto index = static_cast<size_t>(rank);
+    Rendezvous rendezvous(LaunchOf(rank, world_size, port.port), rank == 0 ? port.fd : -1, kTimeoutSeconds);
+    try {
+      RequireDistinctGpus(rendezvous, pci_ids[index], machines[index]);
+      rendezvous.Leave();
+    } catch (const UsageError& error) {
+      told[index] = error.what();
+    }
+  });
+  return told;
+}
+
+TEST(DistinctGpus, TwoRanksOnOneGpuAreRefusedOnAllRanks) {
+  const auto told = Agree({"0000:17:00.0", "0000:18:00.0", "0000:17:00.0"}, {"a", "a", "a"});
+  for (const std::string& message : told) {
+    EXPECT_NE(message.find("ranks 0 and 2 compute on the same GPU 0000:17:00.0 of "), std::string::npos) << message;
+  }
+}
+
+TEST(DistinctGpus, TheSamePlaceInAnotherMachineIsAnotherGpu) {
+  EXPECT_EQ(Agree({"0000:17:00.0", "0000:17:00.0"}, {"a", "b"}), std::vector<std::string>(2));
+  EXPECT_EQ(Agree({"", ""}, {"a", "a"}), std::vector<std::string>(2));
+  EXPECT_FALSE(MachineId().empty());
+}
+
+}  // namespace
+}  // namespace dtrain::distributed

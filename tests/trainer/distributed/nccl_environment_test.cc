@@ -1,0 +1,31 @@
+#include "trainer/distributed/nccl_environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace dtrain::distributed {
+namespace {
+
+using testing::Contains;
+using testing::Pair;
+
+TEST(NcclEnvironment, ALateCollectiveEndsTheRankAndLeavesARecord) {
+  const EnvironmentSettings settings = NcclEnvironment("/runs/a/logs");
+  EXPECT_THAT(settings, Contains(Pair("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3")));
+  EXPECT_THAT(settings, Contains(Pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")));
+  EXPECT_THAT(settings, Contains(Pair("TORCH_FR_DUMP_TEMP_FILE", "/runs/a/logs/nccl-flight-recorder-")));
+  EXPECT_THAT(NcclEnvironment(""), Contains(Pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")));
+}
+
+TEST(NcclEnvironment, WhatTheUserHasSetStays) {
+  setenv("DTRAIN_TEST_KEPT", "theirs", 1);
+  unsetenv("DTRAIN_TEST_SET");
+  Apply({{"DTRAIN_TEST_KEPT", "ours"}, {"DTRAIN_TEST_SET", "ours"}});
+  EXPECT_STREQ(getenv("DTRAIN_TEST_KEPT"), "theirs");
+  EXPECT_STREQ(getenv("DTRAIN_TEST_SET"), "ours");
+}
+
+}  // namespace
+}  // namespace dtrain::distributed

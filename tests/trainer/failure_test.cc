@@ -1,0 +1,68 @@
+#include "trainer/failure.h"
+
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <new>
+#include <thread>
+
+#include "trainer/errors.h"
+
+namespace dtrain {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+template <typename E>
+E Torch(const std::string& message) {
+  return E(c10::SourceLocation{"f", "file.cpp", 1}, message);
+}
+
+TEST(FailureOf, AFullGpuInTheWordsOfEachLibrary) {
+  const std::runtime_error errors[] = {
+      std::runtime_error("CUDA error: out of memory"),
+      std::runtime_error("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+      std::runtime_error("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
+  };
+  for (const auto& error : errors) {
+    EXPECT_EQ(FailureOf(error).code, ExitCode::kOutOfMemory) << error.what();
+    EXPECT_THAT(FailureOf(error).hint, AllOf(HasSubstr("lower --batch_size"), HasSubstr("--precision=bf16")));
+  }
+  EXPECT_EQ(FailureOf(Torch<c10::OutOfMemoryError>("CUDA out of memory. Tried to allocate 2 GiB")).code,
+            ExitCode::kOutOfMemory);
+  EXPECT_EQ(FailureOf(Torch<c10::DistBackendError>("NCCL error: Cuda failure 2 'out of memory'")).code,
+            ExitCode::kOutOfMemory);
+}
+
+TEST(FailureOf, AFullHostIsNotToldOfTheGpu) {
+  const report::Failure failure = FailureOf(std::bad_alloc());
+  EXPECT_EQ(failure.code, ExitCode::kOutOfMemory);
+  EXPECT_THAT(failure.hint, AllOf(HasSubstr("lower --batch_size"), testing::Not(HasSubstr("GPU"))));
+}
+
+TEST(FailureOf, OthersByTheirKind) {
+  EXPECT_EQ(FailureOf(Torch<c10::DistBackendError>("Watchdog caught collective operation timeout")).code,
+            ExitCode::kPeerLost);
+  EXPECT_EQ(FailureOf(std::runtime_error("CUDA error: no kernel image is available for execution on the device")).code,
+            ExitCode::kUsage);
+  EXPECT_EQ(FailureOf(UsageError("what", "hint")).hint, "hint");
+  EXPECT_EQ(FailureOf(std::runtime_error("index 3 is out of range")).code, ExitCode::kInternal);
+}
+
+TEST(ReportOnTerminate, WhatAThreadThrowsIsReportedAndDecidesTheExitCode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto fail_in_a_thread = [] {
+    ReportOnTerminate([](const std::exception& error) {
+      const report::Failure failure = FailureOf(error);
+      report::ReportFailure(failure, "");
+      return static_cast<int>(failure.code);
+    });
+    std::thread([] { throw Torch<c10::DistBackendError>("NCCL watchdog: timeout"); }).join();
+  };
+  EXPECT_EXIT(fail_in_a_thread(), testing::ExitedWithCode(4), "peer_lost.*NCCL watchdog: timeout");
+}
+
+}  // namespace
+}  // namespace dtrain

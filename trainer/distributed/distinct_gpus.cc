@@ -1,0 +1,58 @@
+// Rank 0 reads what all posted and tells them: one round, and every rank ends with the same message.
+#include "trainer/distributed/distinct_gpus.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "trainer/distributed/device_choice.h"
+#include "trainer/errors.h"
+
+namespace dtrain::distributed {
+namespace {
+
+constexpr const char* kHint =
+    "start no more ranks than GPUs, and let CUDA_VISIBLE_DEVICES name all GPUs of the machine or one of its own for "
+    "each "
+    "rank";
+
+std::string KeyOf(int rank) { return "gpu/" + std::to_string(rank); }
+
+std::string HostName() {
+  char name[256] = "";
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+std::string MachineId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id.empty() ? HostName() : id;
+}
+
+void RequireDistinctGpus(Rendezvous& rendezvous, const std::string& pci_id, const std::string& machine) {
+  const launch::Launch& launch = rendezvous.launch();
+  const nlohmann::json mine = {{"host", HostName()}, {"machine", machine}, {"pci_id", pci_id}};
+  rendezvous.store()->set(KeyOf(launch.rank), mine.dump());
+  std::string problem;
+  if (launch.rank == 0) {
+    std::vector<RankGpu> ranks;
+    for (int rank = 0; rank < launch.world_size; ++rank) {
+      const auto text = rendezvous.store()->get_to_str(KeyOf(rank));
+      const auto posted = nlohmann::json::parse(text);
+      ranks.push_back({rank, posted.at("host"), posted.at("machine"), posted.at("pci_id")});
+    }
+    problem = SharedGpu(ranks);
+  }
+  problem = rendezvous.ShareFromFirst("shared_gpu", problem);
+  if (problem.empty()) return;
+  rendezvous.Leave();  // rank 0's store stays until all have read it
+  throw UsageError(problem, kHint);
+}
+
+}  // namespace dtrain::distributed

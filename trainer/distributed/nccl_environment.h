@@ -1,0 +1,19 @@
+// How c10d's NCCL behaves when a peer is lost. It takes these settings from environment variables only.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace dtrain::distributed {
+
+using EnvironmentSettings = std::vector<std::pair<std::string, std::string>>;
+
+// A collective that fails or times out ends this rank (exit code 4) within seconds, after writing what c10d's flight
+// recorder saw to files `nccl-flight-recorder-RANK` in `dump_folder` (empty: no files).
+EnvironmentSettings NcclEnvironment(const std::string& dump_folder);
+
+// Sets what the user has not set. Before the process group is made.
+void Apply(const EnvironmentSettings& settings);
+
+}  // namespace dtrain::distributed

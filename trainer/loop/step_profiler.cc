@@ -1,0 +1,70 @@
+// LibTorch's own profiler (Kineto), which the Python profiler drives, too.
+#include "trainer/loop/step_profiler.h"
+
+#include <ATen/record_function.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/autograd/profiler_kineto.h>
+
+#include <set>
+
+#include "trainer/errors.h"
+
+namespace dtrain::loop {
+namespace {
+
+using torch::profiler::impl::ActivityType;
+
+torch::profiler::impl::ProfilerConfig KinetoConfig() {
+  return torch::profiler::impl::ProfilerConfig(torch::profiler::impl::ProfilerState::KINETO);
+}
+
+std::set<ActivityType> Activities(at::Device device) {
+  std::set<ActivityType> activities = {ActivityType::CPU};
+  if (device.is_cuda()) activities.insert(ActivityType::CUDA);
+  return activities;
+}
+
+void WaitFor(at::Device device) {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+}
+
+}  // namespace
+
+struct StepProfiler::Mark {
+  explicit Mark(const std::string& name) : record(at::RecordScope::USER_SCOPE) {
+    if (record.isActive()) record.before(name);
+  }
+  at::RecordFunction record;
+};
+
+StepProfiler::StepProfiler(std::optional<config::StepRange> steps, std::filesystem::path trace, at::Device device)
+    : steps_(steps), trace_(std::move(trace)), device_(device) {}
+
+StepProfiler::~StepProfiler() = default;
+
+void StepProfiler::Before(int64_t number) {
+  if (!steps_ || number < steps_->first || number > steps_->last) return;
+  if (number == steps_->first) {
+    WaitFor(device_);
+    torch::autograd::profiler::prepareProfiler(KinetoConfig(), Activities(device_));
+    torch::autograd::profiler::enableProfiler(KinetoConfig(), Activities(device_));
+  }
+  mark_ = std::make_unique<Mark>("train_step " + std::to_string(number));
+}
+
+void StepProfiler::After(int64_t number) {
+  if (!mark_) return;
+  mark_.reset();
+  if (number != steps_->last) return;
+  WaitFor(device_);
+  const auto result = torch::autograd::profiler::disableProfiler();
+  std::error_code error;
+  std::filesystem::create_directories(trace_.parent_path(), error);
+  result->save(trace_.string());
+  if (!std::filesystem::exists(trace_, error)) {
+    throw StorageError("the profile could not be written to " + trace_.string(),
+                       "is the run directory writable, and the disk not full?");
+  }
+}
+
+}  // namespace dtrain::loop
