@@ -18,8 +18,8 @@ TEST(Nccl, OneRankReducesItsOwnGradients) {
   const RankDevice place = ChooseDevice(launch, "nccl");
   EXPECT_FALSE(place.name.empty());
   EXPECT_FALSE(place.pci_id.empty());
-  Rendezvous rendezvous(launch, -1, kTimeoutSeconds);
-  rendezvous.Handshake("{}");
+  Rendezvous rendezvous({.launch = launch, .init_timeout_seconds = kTimeoutSeconds}, {});
+  rendezvous.WaitForAll("{}");
   RequireDistinctGpus(rendezvous, place.pci_id, MachineId());
   Apply(NcclEnvironment(""));
   Communicator communicator(rendezvous, place.device, kTimeoutSeconds);
@@ -44,7 +44,7 @@ TEST(Nccl, OneRankReducesItsOwnGradients) {
     data_parallel.AfterBackward();
     EXPECT_TRUE(at::allclose(weight.grad().cpu(), wanted)) << step;
   }
-  rendezvous.Leave();
+  rendezvous.control()->Leave();
 }
 
 }  // namespace

@@ -14,9 +14,8 @@ namespace dtrain::distributed {
 namespace {
 
 constexpr const char* kHint =
-    "start no more ranks than GPUs, and let CUDA_VISIBLE_DEVICES name all GPUs of the machine or one of its own for "
-    "each "
-    "rank";
+    "start no more ranks than GPUs, and let CUDA_VISIBLE_DEVICES name all GPUs of the machine, or for each rank one of "
+    "its own";
 
 std::string KeyOf(int rank) { return "gpu/" + std::to_string(rank); }
 
@@ -51,7 +50,7 @@ void RequireDistinctGpus(Rendezvous& rendezvous, const std::string& pci_id, cons
   }
   problem = rendezvous.ShareFromFirst("shared_gpu", problem);
   if (problem.empty()) return;
-  rendezvous.Leave();  // rank 0's store stays until all have read it
+  rendezvous.control()->Leave();  // rank 0's store stays until all have read it
   throw UsageError(problem, kHint);
 }
 

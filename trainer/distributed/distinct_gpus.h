@@ -8,8 +8,8 @@
 
 namespace dtrain::distributed {
 
-// A collective over the store. `pci_id` is of this rank's GPU; empty: the CPU. `machine` tells machines apart. Throws
-// UsageError on every rank, naming the two.
+// A collective over the store, after WaitForAll. `pci_id` is of this rank's GPU; empty: the CPU. `machine` tells
+// machines apart. Throws UsageError on every rank, naming the two.
 void RequireDistinctGpus(Rendezvous& rendezvous, const std::string& pci_id, const std::string& machine);
 
 // This boot of this machine's kernel: the same in all its containers, which may share GPUs while their names differ.

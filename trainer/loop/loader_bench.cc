@@ -71,8 +71,8 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
     if (!batch->tensors.contains("images")) throw UsageError("this data has no images", "use a data set of images");
     if (number == 0 && !options.dump.empty()) Dump(options.dump, *batch);
     if (options.as_float) {
-      data::PrepareImages((*batch)["images"], config.image.mean, config.image.std, at::kCPU,
-                          config.model.channels_last);
+      data::PrepareImages((*batch)["images"],
+                          {config.image.mean, config.image.std, config.model.channels_last, at::kFloat}, at::kCPU);
     }
     if (++number <= options.warmup) {
       start = std::chrono::steady_clock::now();

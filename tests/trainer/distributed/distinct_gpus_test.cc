@@ -16,10 +16,14 @@ std::vector<std::string> Agree(const std::vector<std::string>& pci_ids, const st
   std::vector<std::string> told(pci_ids.size());
   RunRanks(world_size, [&](int rank) {
     const auto index = static_cast<size_t>(rank);
-    Rendezvous rendezvous(LaunchOf(rank, world_size, port.port), rank == 0 ? port.fd : -1, kTimeoutSeconds);
+    Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port),
+                           .listen_fd = rank == 0 ? port.fd : -1,
+                           .init_timeout_seconds = kTimeoutSeconds},
+                          {});
+    rendezvous.WaitForAll("{}");
     try {
       RequireDistinctGpus(rendezvous, pci_ids[index], machines[index]);
-      rendezvous.Leave();
+      rendezvous.control()->Leave();
     } catch (const UsageError& error) {
       told[index] = error.what();
     }
