@@ -1,4 +1,5 @@
 // dtrain_main: wiring. Command line → launcher → this process's rank → mode; every failure → one report, one exit code.
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <optional>
@@ -11,6 +12,7 @@
 #include "trainer/config/resolve.h"
 #include "trainer/distributed/cuda_plugin.h"
 #include "trainer/distributed/device.h"
+#include "trainer/distributed/join.h"
 #include "trainer/failure.h"
 #include "trainer/launch/bulletin.h"
 #include "trainer/launch/local_address.h"
@@ -24,6 +26,8 @@
 namespace {
 
 using namespace dtrain;
+
+constexpr auto kPostPatience = std::chrono::milliseconds(300);  // the ranks of this machine end after that
 
 void RunMode(const loop::RunContext& context) {
   if (context.config.run.mode == "train") return loop::Train(context);
@@ -44,6 +48,14 @@ std::optional<int> ForkRanks(loop::RunContext& context) {
   }
   launch::NodeLauncherOptions options;
   options.max_restarts = static_cast<int>(config.ranks.max_restarts);
+  // The other machines' ranks would wait for one that died before it had met them.
+  options.on_death = [&](const launch::RankDeath& death) {
+    if (context.launch.nnodes == 1) return;
+    distributed::PostDeath({context.launch.master_addr, context.launch.master_port, config.ranks.run_token}, death.rank,
+                           death.signal != 0 ? "killed by signal " + std::to_string(death.signal)
+                                             : "exit code " + std::to_string(death.exit_code),
+                           distributed::Clock::now() + kPostPatience);
+  };
   options.on_failure = [&](const launch::AttemptEnd& end) {
     ReportAttempt(end, context.launch.world_size, config.run.dir);
   };

@@ -154,9 +154,11 @@ TEST(ControlPlane, AloneStopsWhenAsked) {
 
 TEST(ControlPlane, ARankThatIsGoneIsNamedByAllOthers) {
   LoopbackRanks ranks(3);
+  std::barrier all_here(3);
   ranks.Run([&](int rank) {
     ControlPlane& control = ranks.Start(rank);
     control.WaitForAll("{}");
+    all_here.arrive_and_wait();  // whom it finds waiting still, it ends there
     if (rank == 1) return ranks.Kill(1);
     ranks.WaitForEnd(rank);
   });
@@ -167,9 +169,11 @@ TEST(ControlPlane, ARankThatIsGoneIsNamedByAllOthers) {
 
 TEST(ControlPlane, RankZeroGoneEndsTheOthers) {
   LoopbackRanks ranks(2);
+  std::barrier all_here(2);
   ranks.Run([&](int rank) {
     ControlPlane& control = ranks.Start(rank);
     control.WaitForAll("{}");
+    all_here.arrive_and_wait();  // whom it finds waiting still, it ends there
     if (rank == 0) return ranks.Kill(0);
     ranks.WaitForEnd(rank);
   });
@@ -179,9 +183,11 @@ TEST(ControlPlane, RankZeroGoneEndsTheOthers) {
 
 TEST(ControlPlane, OneRanksFailureIsTheReasonOfTheOthers) {
   LoopbackRanks ranks(3);
+  std::barrier all_here(3);
   ranks.Run([&](int rank) {
     ControlPlane& control = ranks.Start(rank);
     control.WaitForAll("{}");
+    all_here.arrive_and_wait();  // whom it finds waiting still, it ends there
     if (rank == 1) {
       const report::Failure own{.code = ExitCode::kData, .message = "a bad picture", .hint = "", .rank = 1};
       EXPECT_EQ(control.LastWords(own).message, "a bad picture");
