@@ -106,7 +106,8 @@ int main(int argc, char** argv) {
     failure.world_size = context.launch.world_size;
     if (*status.step >= 0) failure.step = *status.step;
     const std::string& seen = context.launch.seen;
-    if (failure.code == ExitCode::kPeerLost && !failure.step && !seen.empty()) failure.hint += "; seen: " + seen;
+    const bool met_badly = status.meets_ranks || (failure.code == ExitCode::kPeerLost && !failure.step);
+    if (met_badly && !seen.empty()) failure.hint += "; seen: " + seen;
     if (status.control) failure = status.control->LastWords(failure);
     report::ReportFailure(failure, status.run_directory);
     return static_cast<int>(failure.code);

@@ -8,8 +8,11 @@
 
 namespace dtrain::data {
 
-// What to subtract from every label: `said` where the user said it; else 1 for labels that are exactly 1…C, 0 for
-// exactly 0…C−1. Throws DataError for any others. `labels` may hold −1 for records without one. `where` begins
+// 1 for labels that are exactly 1…C, 0 for exactly 0…C−1, nothing for any others. −1 is no label.
+std::optional<int64_t> LabelOffsetOf(std::vector<int64_t> labels);
+
+// What to subtract from every label: `said` where the user said it; else LabelOffsetOf. Throws DataError where that
+// is nothing. `labels` may hold −1 for records without one. `where` begins
 // messages.
 int64_t ResolveLabelOffset(std::vector<int64_t> labels, std::optional<int64_t> said, const std::string& where);
 

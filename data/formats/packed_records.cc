@@ -72,8 +72,9 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
   };
   InParallel(files.names.size(), scan, /*items_per_thread=*/1);
 
+  std::string fingerprint = Fingerprint(found, files.names.size());
   RecordIndex index{.format = format.name(),
-                    .fingerprint = Fingerprint(found, files.names.size()),
+                    .fingerprint = std::move(fingerprint),
                     .class_names = ReadClassNames(data_dir),
                     .files = std::move(found),
                     .records = {},

@@ -131,7 +131,7 @@ std::string NameIn(const Block& block) {
 }  // namespace
 
 bool IsTarHeader(const uint8_t* block) {
-  uint64_t sum = 8 * ' ';  // the checksum's own field counts as blanks
+  uint64_t sum = 8 * uint64_t{' '};  // the checksum's own field counts as blanks
   for (size_t i = 0; i < kTarBlock; ++i) {
     if (i < kChecksumAt || i >= kChecksumAt + 8) sum += block[i];
   }
@@ -182,7 +182,7 @@ std::string MakeTarMember(const std::string& name, std::string_view content) {
   put(kMagicAt, std::string_view("ustar\0"
                                  "00",
                                  8));
-  uint64_t sum = 8 * ' ';
+  uint64_t sum = 8 * uint64_t{' '};
   for (const char c : block) sum += static_cast<uint8_t>(c);
   put(kChecksumAt, octal(sum, 6) + std::string("\0 ", 2));
   block.append(content);

@@ -112,6 +112,8 @@ void TensorFile::ShiftLabels(std::optional<int64_t> label_offset) {
     throw DataError(file_.path() + ": label " + std::to_string(*lowest < 0 ? *lowest : *highest) + " is not a class",
                     "labels count from 0 (or from 1 without gaps)");
   }
+  // A file of tensors may hold a few samples of a larger set: that classes are missing is no mistake.
+  if (!label_offset) label_offset = LabelOffsetOf(labels_).value_or(0);
   label_offset_ = ResolveLabelOffset(labels_, label_offset, file_.path());
   num_classes_ = *highest + 1 - label_offset_;
   for (int64_t& label : labels_) label -= label_offset_;

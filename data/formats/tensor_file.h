@@ -23,7 +23,7 @@ std::string RequireTensorFile(const std::string& data_dir, const std::string& sp
 // that are exactly 1…C become 0…C−1. Images are read row by row when asked for, labels are held in memory.
 class TensorFile : public RecordSource {
  public:
-  // `label_offset` is subtracted from every label; nullopt: label_offset.h's rule. Give the validation split what
+  // `label_offset` is subtracted from every label; nullopt: LabelOffsetOf, or 0. Give the validation split what
   // label_offset() of the training split says: a small split need not have every class. Throws DataError on missing
   // tensors, other dtypes or shapes, labels that do not fit, or no rows.
   explicit TensorFile(const std::string& path, std::optional<int64_t> label_offset = std::nullopt);

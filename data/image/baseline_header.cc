@@ -94,7 +94,7 @@ class HeaderReader {
     if (segment.size() != 6 + 3 * static_cast<size_t>(components)) return false;
     header_.components = components;
     for (int i = 0; i < components; ++i) {
-      const uint8_t* entry = segment.data() + 6 + 3 * i;
+      const uint8_t* entry = segment.data() + 6 + ptrdiff_t{3} * i;
       JpegComponent& component = header_.component[static_cast<size_t>(i)];
       component = {.id = entry[0], .across = entry[1] >> 4, .down = entry[1] & 15, .quantisation = entry[2]};
       const int most = i == 0 ? 2 : 1;

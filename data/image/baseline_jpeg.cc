@@ -126,7 +126,7 @@ class PlanesDecoder {
   bool DecodeBlock(int i, int block_column, int block_row) {
     Plane& plane = planes_.plane[i];
     uint8_t* pixels =
-        plane.samples.data() + static_cast<ptrdiff_t>(kBlock) * block_column * plane.stride + kBlock * block_row;
+        plane.samples.data() + ptrdiff_t{kBlock} * block_column * plane.stride + ptrdiff_t{kBlock} * block_row;
     alignas(32) int16_t block[64] = {};
     const JpegComponent& component = header_.component[static_cast<size_t>(i)];
     const int used = ReadBlock(reader_, dc_[component.dc], ac_[component.ac], last_dc_[i], block);

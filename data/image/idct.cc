@@ -45,19 +45,19 @@ constexpr float kSum1 = 2.613125930F;         // 2·(cos(π/8) + cos(3π/8))
 
 [[gnu::always_inline]] inline void Transpose(Floats* v) {
   Floats a[8], b[8];
-  for (int i = 0; i < 4; ++i) {  // pairs of rows
-    a[2 * i] = __builtin_shuffle(v[2 * i], v[2 * i + 1], Ints{0, 8, 1, 9, 4, 12, 5, 13});
-    a[2 * i + 1] = __builtin_shuffle(v[2 * i], v[2 * i + 1], Ints{2, 10, 3, 11, 6, 14, 7, 15});
+  for (size_t i = 0; i < 4; ++i) {  // pairs of rows
+    a[2 * i] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+    a[2 * i + 1] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
   }
   for (int i = 0; i < 8; i += 4) {  // columns j and j + 4 of four rows
-    b[i] = __builtin_shuffle(a[i], a[i + 2], Ints{0, 1, 8, 9, 4, 5, 12, 13});
-    b[i + 1] = __builtin_shuffle(a[i], a[i + 2], Ints{2, 3, 10, 11, 6, 7, 14, 15});
-    b[i + 2] = __builtin_shuffle(a[i + 1], a[i + 3], Ints{0, 1, 8, 9, 4, 5, 12, 13});
-    b[i + 3] = __builtin_shuffle(a[i + 1], a[i + 3], Ints{2, 3, 10, 11, 6, 7, 14, 15});
+    b[i] = __builtin_shufflevector(a[i], a[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    b[i + 1] = __builtin_shufflevector(a[i], a[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+    b[i + 2] = __builtin_shufflevector(a[i + 1], a[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+    b[i + 3] = __builtin_shufflevector(a[i + 1], a[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
   }
   for (int j = 0; j < 4; ++j) {
-    v[j] = __builtin_shuffle(b[j], b[j + 4], Ints{0, 1, 2, 3, 8, 9, 10, 11});
-    v[j + 4] = __builtin_shuffle(b[j], b[j + 4], Ints{4, 5, 6, 7, 12, 13, 14, 15});
+    v[j] = __builtin_shufflevector(b[j], b[j + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    v[j + 4] = __builtin_shufflevector(b[j], b[j + 4], 4, 5, 6, 7, 12, 13, 14, 15);
   }
 }
 
@@ -86,7 +86,7 @@ IdctScales MakeIdctScales(const std::array<uint16_t, 64>& quantisation) {
 DTRAIN_WITH_AVX2
 void InverseDct(const int16_t* coefficients, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride) {
   Floats columns[8];  // [x]: the eight vertical frequencies of horizontal frequency x
-  for (int x = 0; x < 8; ++x) {
+  for (size_t x = 0; x < 8; ++x) {
     Shorts raw;
     Floats scale;
     std::memcpy(&raw, coefficients + 8 * x, sizeof raw);

@@ -58,7 +58,7 @@ void ResizePlane(const Plane& plane, const PlaneResize& resize, int side, Scratc
 DTRAIN_WITH_AVX2
 void ToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int pixels, uint8_t* rgb) {
   constexpr int kHalf = 1 << 15;
-  for (int i = 0; i < pixels; ++i) {
+  for (ptrdiff_t i = 0; i < pixels; ++i) {
     const int light = (y[i] << 16) + kHalf, blue = cb[i] - 128, red = cr[i] - 128;
     const int r = (light + 91881 * red) >> 16;
     const int g = (light - 22554 * blue - 46802 * red) >> 16;

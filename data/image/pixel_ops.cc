@@ -105,7 +105,7 @@ void AdjustBrightness(PixelView image, double factor) {
 void AdjustContrast(PixelView image, double factor) {
   int64_t sum = 0;
   for (int i = 0; i < image.count(); ++i) sum += Grey(image.pixels + ptrdiff_t{3} * i);
-  const int mean = static_cast<int>(static_cast<double>(sum) / image.count() + 0.5);
+  const int mean = static_cast<int>(std::floor(static_cast<double>(sum) / image.count() + 0.5));
   ApplyToValues(image, [=](int value) { return Blend(mean, value, static_cast<float>(factor)); });
 }
 
@@ -230,7 +230,7 @@ void GaussianBlur(PixelView image, int size, double sigma) {
     std::fill(row.begin(), row.end(), 0.0F);
     for (int t = 0; t < size; ++t) {
       const uint8_t* from = image.pixels + Reflected(y + t - half, image.height) * row_length;
-      for (size_t i = 0; i < row.size(); ++i) row[i] += kernel[static_cast<size_t>(t)] * from[i];
+      for (size_t i = 0; i < row.size(); ++i) row[i] += kernel[static_cast<size_t>(t)] * static_cast<float>(from[i]);
     }
     std::copy(row.begin(), row.end(), blurred.begin() + y * row_length);
   }
@@ -242,7 +242,7 @@ void GaussianBlur(PixelView image, int size, double sigma) {
         for (int t = 0; t < size; ++t) {
           value += kernel[static_cast<size_t>(t)] * from[3 * Reflected(x + t - half, image.width) + c];
         }
-        image.pixels[y * row_length + 3 * x + c] =
+        image.pixels[y * row_length + ptrdiff_t{3} * x + c] =
             static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0F, 255.0F));
       }
     }

@@ -74,7 +74,7 @@ void TransposeBlock(const uint8_t* from, ptrdiff_t from_stride, uint8_t* to, ptr
   __m128i rows[16], next[16];
   for (int i = 0; i < 16; ++i) rows[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + i * from_stride));
   for (int round = 0; round < 4; ++round) {  // four perfect shuffles of sixteen rows transpose them
-    for (int i = 0; i < 8; ++i) {
+    for (size_t i = 0; i < 8; ++i) {
       next[2 * i] = _mm_unpacklo_epi8(rows[i], rows[i + 8]);
       next[2 * i + 1] = _mm_unpackhi_epi8(rows[i], rows[i + 8]);
     }

@@ -59,7 +59,7 @@ def test_the_ranks_end_with_their_launcher(few_images, run_dir):
 def test_a_crash_loop_without_progress_ends_and_names_the_step(few_images, run_dir):
     """Rank 0 dies in the middle of its only checkpoint, every time."""
     outcome = run(*TRAINING, "--max_steps=3", "--save_every_epochs=0", "--max_restarts=10", f"--data_dir={few_images}",
-                  f"--run_dir={run_dir}", env={"DTRAIN_CRASH_AT": "25"}, check=4)
+                  f"--run_dir={run_dir}", env={"DTRAIN_CRASH_AT": "32"}, check=4)
     assert outcome.stderr.count("starting the local ranks again") == 3
     assert "3 restarts in a row got no further, the run ends at step 3" in outcome.stderr
     error = load_json(run_dir / "error.json")

@@ -15,6 +15,8 @@ Fault NextFault() {
   if (crash_at == nullptr && fail_at == nullptr) return Fault::kNone;
 
   static std::atomic<int64_t> operations{0};
+  static std::atomic<pid_t> counted{::getpid()};
+  if (counted.exchange(::getpid()) != ::getpid()) operations = 0;  // each forked rank counts its own
   const int64_t operation = ++operations;
   if (crash_at != nullptr && operation == std::atoll(crash_at)) return Fault::kCrash;
   if (fail_at != nullptr) {

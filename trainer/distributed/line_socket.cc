@@ -21,7 +21,7 @@ namespace dtrain::distributed {
 namespace {
 
 constexpr auto kResolveRetry = std::chrono::milliseconds(200);
-constexpr auto kResolvePatience = std::chrono::seconds(10);
+constexpr auto kResolvePatience = std::chrono::seconds(30);  // a pod may start before its name is known
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 

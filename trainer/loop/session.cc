@@ -63,11 +63,13 @@ Session::Session(const RunContext& run_context)
   }
   // Asked for by name, NCCL is used by one rank, too: what several do can then be tried on one GPU.
   if (launch.world_size > 1 || context.config.ranks.backend == "nccl") {
+    context.status->meets_ranks = true;
     rendezvous = std::make_unique<distributed::Rendezvous>(RendezvousOptionsFor(context), ControlOptionsFor(context));
     control = rendezvous->control();
   } else {
     control = std::make_shared<distributed::ControlPlane>(&StopRequested);
   }
+  context.status->meets_ranks = false;
   context.status->control = control;
   if (training && launch.rank == 0) TakeRunDirectory(report::RunDirectory(run_directory), lock);
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
