@@ -47,7 +47,8 @@ TEST(ImageExample, LabelsMayBePackedOrNot) {
 TEST(ImageExample, OtherFeaturesAndUnknownFieldsArePassedOver) {
   const std::string floats = Feature("floats", Sized(0x12, Sized(0x0A, "\1\2\3\4")));
   const std::string unknown = std::string("\x1D\1\2\3\4", 5) + std::string("\x21\1\2\3\4\5\6\7\x08", 9);
-  const ImageExample example = ParseImageExample(AsBytes(Example(floats + kImage) + unknown));
+  const std::string bytes = Example(floats + kImage) + unknown;
+  const ImageExample example = ParseImageExample(AsBytes(bytes));
   EXPECT_EQ(TextOf(example.image), "jpeg");
   EXPECT_EQ(example.label, std::nullopt);
   EXPECT_THAT(example.features, ElementsAre("floats", "image/encoded"));
