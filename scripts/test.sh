@@ -36,7 +36,7 @@ status=0
 if [ "$long" = yes ]; then
   export DTRAIN_LONG_TESTS=1
   scripts/build.sh --preset=dev
-  run_tests dev -L unit || status=$?
+  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run_tests dev -L unit || status=$?
   dev_summary=$summary
 fi
 run_tests release || status=$?

@@ -36,7 +36,7 @@ at::Tensor RunAllThreads(const at::Tensor& images, bool channels_last, at::Scala
   EXPECT_EQ(to[values].item<float>(), -77);
   const std::vector<int64_t> shape = {images.size(0), 3, images.size(1), images.size(2)};
   at::Tensor result = at::empty(shape, at::TensorOptions(type).memory_format(format));
-  std::memcpy(result.mutable_data_ptr(), to.const_data_ptr(), result.nbytes());
+  if (result.nbytes() > 0) std::memcpy(result.mutable_data_ptr(), to.const_data_ptr(), result.nbytes());
   return result;
 }
 
