@@ -99,6 +99,8 @@ class SlurmMachine:
         (folder / "slurm.conf").write_text(
             CONFIGURATION.format(host=socket.gethostname().split(".")[0], folder=folder,
                                  controller_port=controller_port, machine_port=machine_port), encoding="utf-8")
+        # Named, because to find out which there is slurmd wants to see one mounted; none is used.
+        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n", encoding="utf-8")
         self._start("munged", "--foreground", f"--key-file={key}", f"--socket={folder}/munge.socket",
                     f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munged.file", f"--seed-file={folder}/seed")
         wait_until((folder / "munge.socket").exists, f"munged\n{self._logs()}", START_SECONDS)

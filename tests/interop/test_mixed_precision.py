@@ -1,5 +1,5 @@
-"""Autocast and the loss scaler beside torch.amp, step by step: losses, scales, and which steps are skipped; AdamW beside
-torch's. On the CPU, where the same kernels run."""
+"""Autocast and the loss scaler beside torch.amp, step by step: losses, scales, and which steps are skipped; the fused
+optimizers beside torch's for 20 steps. On the CPU, where the same kernels run."""
 
 import math
 
@@ -29,14 +29,14 @@ def overflowing(samples, module_dir):  # noqa: F811
     return path
 
 
-def amp_training(weights, data, precision, scaler, make_optimizer):
+def amp_training(weights, data, precision, scaler, make_optimizer, steps=STEPS):
     """(losses, scales after each step, final parameters) of what PyTorch's documentation of torch.amp shows."""
     model = torchvision.models.resnet18(num_classes=CLASSES).train()
     model.load_state_dict(load_file(weights))
     optimizer = make_optimizer(model.parameters())
     images, labels = (load_file(data)[name] for name in ("images", "labels"))
     losses, scales = [], []
-    for step in range(STEPS):
+    for step in range(steps):
         optimizer.zero_grad()
         chosen = torch.arange(step * 8, step * 8 + 8) % SAMPLES
         with torch.autocast("cpu", dtype=DTYPES.get(precision), enabled=precision in DTYPES):
@@ -86,15 +86,19 @@ def test_bf16_is_torch_amps(overflowing, resnet18, run_dir):  # noqa: F811
     assert_same_course(points, run_dir, resnet18, losses, parameters, tolerance=1e-3)
 
 
-@pytest.mark.parametrize("name", ["adam", "adamw"])
-def test_adam_is_torchs(overflowing, resnet18, run_dir, name):  # noqa: F811
+@pytest.mark.parametrize("name", ["sgd", "adam", "adamw"])
+def test_twenty_steps_are_the_fused_optimizers(overflowing, resnet18, run_dir, name):  # noqa: F811
     def make(parameters):
+        if name == "sgd":
+            return torch.optim.SGD(parameters, lr=LR / 10, momentum=0.9, nesterov=True, weight_decay=0.1, fused=True)
         kind = torch.optim.Adam if name == "adam" else torch.optim.AdamW
-        return kind(parameters, lr=LR / 10, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.1)
+        return kind(parameters, lr=LR / 10, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.1, fused=True)
 
-    losses, _, parameters = amp_training(resnet18, overflowing, "fp32", torch.amp.GradScaler("cpu", enabled=False), make)
-    points = train(overflowing, resnet18, run_dir, f"--optimizer={name}", "--adam_betas=0.9,0.98", "--adam_eps=1e-6",
-                   "--weight_decay=0.1", f"--lr={LR / 10}", f"--max_steps={STEPS}", "--nochannels_last")
+    losses, _, parameters = amp_training(resnet18, overflowing, "fp32", torch.amp.GradScaler("cpu", enabled=False), make,
+                                         steps=20)
+    points = train(overflowing, resnet18, run_dir, f"--optimizer={name}", "--momentum=0.9", "--nesterov",
+                   "--adam_betas=0.9,0.98", "--adam_eps=1e-6", "--weight_decay=0.1", f"--lr={LR / 10}",
+                   "--max_steps=20", "--nochannels_last")
     assert_same_course(points, run_dir, resnet18, losses, parameters, tolerance=1e-4)
 
 
