@@ -27,8 +27,8 @@ class LoopbackRanks {
         descriptor_(ListenOn("127.0.0.1", 0)),
         port_(PortOf(descriptor_)),
         stop_requested_(static_cast<size_t>(world_size)),
-        controls_(static_cast<size_t>(world_size)),
-        ends_(static_cast<size_t>(world_size)) {}
+        ends_(static_cast<size_t>(world_size)),
+        controls_(static_cast<size_t>(world_size)) {}
 
   int port() const { return port_; }
   Endpoint endpoint() const { return {"127.0.0.1", port_, "token"}; }
@@ -91,10 +91,10 @@ class LoopbackRanks {
   const int descriptor_;
   const int port_;
   std::vector<std::atomic<bool>> stop_requested_;
-  std::vector<std::unique_ptr<ControlPlane>> controls_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> ends_;
+  std::vector<std::unique_ptr<ControlPlane>> controls_;  // last: their threads use all of the above
 };
 
 }  // namespace dtrain::distributed
