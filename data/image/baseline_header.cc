@@ -43,12 +43,13 @@ class HeaderReader {
       const auto length = static_cast<size_t>(Word(bytes_, at + 2));
       if (length < 2 || at + 2 + length > size) return false;
       const Bytes segment = bytes_.subspan(at + 4, length - 2);
-      at += 2 + length;
       if (!ReadSegment(marker, segment)) return false;
       if (marker == kSos) {
-        header_.scan = bytes_.subspan(at);
+        header_.scan_header = at;
+        header_.scan = bytes_.subspan(at + 2 + length);
         return Complete();
       }
+      at += 2 + length;
     }
     return false;
   }
@@ -80,6 +81,9 @@ class HeaderReader {
           adobe_ = true;
           if (segment[11] != 1) return false;
         }
+        return true;
+      case kSeekPointsMarker:
+        seek_points_ = segment;
         return true;
       default:
         return (marker > kApp0 && marker <= kApp15) || marker == kCom;
@@ -150,13 +154,15 @@ class HeaderReader {
     return spectral[0] == 0 && spectral[1] == 63 && spectral[2] == 0;
   }
 
-  bool Complete() const {
+  bool Complete() {
     for (int i = 0; i < header_.components; ++i) {
       const JpegComponent& component = header_.component[static_cast<size_t>(i)];
       if ((defined_quantisation_ >> component.quantisation & 1) == 0) return false;
       if (!header_.dc[static_cast<size_t>(component.dc)].defined) return false;
       if (!header_.ac[static_cast<size_t>(component.ac)].defined) return false;
     }
+    header_.seek_points = ReadSeekPoints(seek_points_, header_.units_across(), header_.units_down(), header_.components,
+                                         header_.scan.size());
     // Without a marker that says so, three components are YCbCr if they are numbered 1, 2, 3.
     const auto& [first, second, third] = header_.component;
     return header_.components == 1 || jfif_ || adobe_ || (first.id == 1 && second.id == 2 && third.id == 3);
@@ -164,6 +170,7 @@ class HeaderReader {
 
   Bytes bytes_;
   BaselineHeader header_;
+  Bytes seek_points_;  // a segment that may hold them
   int defined_quantisation_ = 0;
   bool jfif_ = false, adobe_ = false;
 };

@@ -8,14 +8,18 @@
 #include <span>
 
 #include "data/image/crop.h"
+#include "data/image/seek_points.h"
 
 namespace dtrain::data {
+
+constexpr int kBlockSide = 8;  // pixels
 
 // As in the DHT segment.
 struct HuffmanCodes {
   bool defined = false;
   std::array<uint8_t, 17> count{};     // [n]: codes of n bits
   std::array<uint8_t, 256> symbols{};  // in the order of the codes
+  bool operator==(const HuffmanCodes&) const = default;
 };
 
 struct JpegComponent {
@@ -32,6 +36,15 @@ struct BaselineHeader {
   std::array<HuffmanCodes, 4> dc, ac;
   int restart_interval = 0;            // units; 0: no restart markers
   std::span<const uint8_t> scan = {};  // entropy-coded data, up to and including the EOI marker
+  size_t scan_header = 0;              // where in the file the SOS marker is, which is before them
+  std::optional<SeekPoints> seek_points = {};
+
+  // Units of the image.
+  int units_across() const { return DivideUp(size.width, kBlockSide * component[0].across); }
+  int units_down() const { return DivideUp(size.height, kBlockSide * component[0].down); }
+
+ private:
+  static int DivideUp(int value, int divisor) { return (value + divisor - 1) / divisor; }
 };
 
 // nullopt: leave it to libjpeg-turbo. Never reads beyond `bytes`.

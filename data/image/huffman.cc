@@ -22,7 +22,8 @@ std::array<uint8_t, 64> MakeZigzag() {
   return order;
 }
 
-constexpr int kLargestSize = 15;  // bits of a number; baseline files need 11, damaged ones may ask for more
+// Bits of a number: more than 8-bit images need, few enough for two pairs at once.
+constexpr int kLargestDcSize = 15, kLargestAcSize = 14;
 
 // What a symbol of the AC alphabet means; for DC the high half is 0.
 HuffmanTable::Entry Meaning(uint8_t symbol, int code_length) {
@@ -37,28 +38,80 @@ HuffmanTable::Entry Meaning(uint8_t symbol, int code_length) {
 }
 
 // The number that follows a code, from bits that begin with the code. It is negative where its first bit is 0.
-inline int NumberOf(uint64_t bits, const HuffmanTable::Entry& entry) {
-  const uint64_t after = bits << entry.code_length;
-  const auto number = static_cast<int>(after >> 1 >> (63 - entry.size));
+[[gnu::always_inline]] inline int16_t NumberOf(uint64_t bits, int code_length, int size) {
+  const uint64_t after = bits << code_length;
+  const auto number = static_cast<int>(after >> 1 >> (63 - size));
   const auto negative = static_cast<int>(~(static_cast<int64_t>(after) >> 63));
-  return number - (negative & ((1 << entry.size) - 1));
+  return static_cast<int16_t>(number - (negative & ((1 << size) - 1)));
 }
 
 template <bool kStore>
-inline int ReadAc(BitReader& reader, const HuffmanTable& table, int16_t* block) {
-  int k = 1;
-  while (k < 64) {
-    reader.Refill();
-    const uint64_t bits = reader.bits();
-    const HuffmanTable::Entry entry = table.Find(bits);
-    reader.Skip(entry.length);
-    k += entry.run;
-    if (k > 63) return entry.run == HuffmanTable::kEndOfBlock ? k - entry.run : 0;
-    if (entry.code_length == 0) return 0;
-    if (kStore) block[kZigzagByColumn[static_cast<size_t>(k)]] = static_cast<int16_t>(NumberOf(bits, entry));
-    ++k;
+[[gnu::always_inline]] inline int ReadAc(BitReader& reader, const AcTable& table, int16_t* block) {
+  const auto store = [block](int k, int16_t value) {
+    if (kStore) block[kZigzagByColumn[static_cast<size_t>(k)]] = value;
+  };
+  int k = 1;  // the next coefficient
+  for (;;) {
+    reader.Refill();  // enough for two pairs
+    for (int i = 0; i < 2; ++i) {
+      const AcTable::Pair pair = table.FindPair(reader.bits());
+      const int second = k + pair.first_advance, next = second + pair.second_advance;
+      const int16_t first = kStore ? NumberOf(reader.bits(), pair.first_code_length, pair.first_size) : int16_t{0};
+      if (__builtin_expect(next < 64, 1)) {
+        store(next - 1, pair.second);
+        store(second - 1, first);  // the other way round if there is no second
+        reader.Skip(pair.length);
+        k = next;
+        continue;
+      }
+      if (pair.first_advance == AcTable::kEndOfBlock) {
+        reader.Skip(pair.length);
+        return k;
+      }
+      if (pair.second_advance == AcTable::kEndOfBlock && second < 64) {
+        store(second - 1, first);
+        reader.Skip(pair.length);
+        return second;
+      }
+      const HuffmanTable::Entry one = table.FindOne(reader.bits());
+      if (one.code_length == 0 || one.size > kLargestAcSize) return 0;
+      const int16_t number = NumberOf(reader.bits(), one.code_length, one.size);
+      reader.Skip(one.length);
+      if (one.run == HuffmanTable::kEndOfBlock) return k;
+      k += one.run;
+      if (k > 63) return 0;
+      store(k, number);
+      if (++k == 64) return 64;
+      break;
+    }
   }
-  return k;
+}
+
+// What the first AcTable::kBits of `bits` say.
+AcTable::Pair MakePair(const HuffmanTable& table, uint64_t bits) {
+  AcTable::Pair pair;
+  const HuffmanTable::Entry first = table.Find(bits);
+  if (first.code_length == 0 || first.code_length > AcTable::kBits || first.size > kLargestAcSize) return pair;
+  pair.length = first.length;
+  pair.first_code_length = first.code_length;
+  pair.first_size = first.size;
+  if (first.run == HuffmanTable::kEndOfBlock) {
+    pair.first_advance = AcTable::kEndOfBlock;
+    return pair;
+  }
+  pair.first_advance = static_cast<uint8_t>(first.run + 1);
+  if (first.length >= AcTable::kBits) return pair;
+  bits <<= first.length;
+  const HuffmanTable::Entry second = table.FindShort(bits);
+  if (second.code_length == 0 || first.length + second.length > AcTable::kBits) return pair;
+  pair.length = static_cast<uint8_t>(first.length + second.length);
+  if (second.run == HuffmanTable::kEndOfBlock) {
+    pair.second_advance = AcTable::kEndOfBlock;
+    return pair;
+  }
+  pair.second_advance = static_cast<uint8_t>(second.run + 1);
+  pair.second = NumberOf(bits, second.code_length, second.size);
+  return pair;
 }
 
 }  // namespace
@@ -96,53 +149,19 @@ HuffmanTable::Entry HuffmanTable::FindLong(uint32_t bits) const {
   return {};
 }
 
-BitReader BitReader::RefilledSlowly(BitReader reader) {
-  const uint8_t*& at = reader.at_;
-  while (reader.ready_ <= 56) {
-    uint8_t byte = 0;
-    if (at == reader.end_ || (*at == 0xFF && (at + 1 == reader.end_ || at[1] != 0))) {
-      reader.invented_ += 8;  // a marker, or the end
-    } else {
-      byte = *at;
-      at += byte == 0xFF ? 2 : 1;  // FF is followed by a stuffed 0
-    }
-    reader.bits_ |= uint64_t{byte} << (56 - reader.ready_);
-    reader.ready_ += 8;
-  }
-  return reader;
-}
-
-bool BitReader::PassRestartMarker(int number) {
-  const int left = ready_ - invented_;
-  if (left < 0 || left >= 8 || end_ - at_ < 2 || at_[0] != 0xFF || at_[1] != 0xD0 + number) return false;
-  at_ += 2;
-  bits_ = 0;
-  ready_ = invented_ = 0;
+bool AcTable::Build(const HuffmanCodes& codes) {
+  if (!one_.Build(codes)) return false;
+  for (size_t i = 0; i < pairs_.size(); ++i) pairs_[i] = MakePair(one_, uint64_t{i} << (64 - kBits));
   return true;
 }
 
-bool BitReader::SkipToRestartMarker(int number) {
-  while (at_ < end_) {
-    at_ = static_cast<const uint8_t*>(std::memchr(at_, 0xFF, static_cast<size_t>(end_ - at_)));
-    if (at_ == nullptr || end_ - at_ < 2) {
-      at_ = end_;
-      return false;
-    }
-    if (at_[1] != 0) break;
-    at_ += 2;
-  }
-  bits_ = 0;
-  ready_ = invented_ = 0;
-  return PassRestartMarker(number);
-}
-
-int ReadBlock(BitReader& reader, const HuffmanTable& dc_table, const HuffmanTable& ac_table, int& dc, int16_t* block) {
+int ReadBlock(BitReader& reader, const HuffmanTable& dc_table, const AcTable& ac_table, int& dc, int16_t* block) {
   BitReader own = reader;  // in registers
   own.Refill();
   const HuffmanTable::Entry entry = dc_table.Find(own.bits());
   const bool no_change = entry.run == HuffmanTable::kEndOfBlock;
-  if (entry.code_length == 0 || entry.size > kLargestSize || (entry.run != 0 && !no_change)) return 0;
-  dc += NumberOf(own.bits(), entry);
+  if (entry.code_length == 0 || entry.size > kLargestDcSize || (entry.run != 0 && !no_change)) return 0;
+  dc += NumberOf(own.bits(), entry.code_length, entry.size);
   own.Skip(entry.length);
   if (dc < INT16_MIN || dc > INT16_MAX) return 0;
   int used = 0;
@@ -153,7 +172,7 @@ int ReadBlock(BitReader& reader, const HuffmanTable& dc_table, const HuffmanTabl
     used = ReadAc<true>(own, ac_table, block);
   }
   reader = own;
-  return used;
+  return own.left() < 0 ? 0 : used;
 }
 
 }  // namespace dtrain::data

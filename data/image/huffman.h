@@ -33,6 +33,9 @@ class HuffmanTable {
     return __builtin_expect(entry.code_length > 0, 1) ? entry : FindLong(static_cast<uint32_t>(bits >> 48));
   }
 
+  // The same, only codes of up to kBits bits.
+  Entry FindShort(uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }
+
  private:
   Entry FindLong(uint32_t bits) const;
 
@@ -42,26 +45,53 @@ class HuffmanTable {
   std::array<uint8_t, 256> symbols_{};
 };
 
-// Bits from the front. Beyond a marker or the end it gives zeros and remembers that it did.
+// The codes of AC coefficients, looked up two at a time: a photograph's take six bits each, with their numbers.
+class AcTable {
+ public:
+  static constexpr int kBits = 11;
+
+  // One or two coefficients, or one and the end of the block, or the end alone. An advance is the zeros and the
+  // coefficient; of an end it is kEndOfBlock; of a second that is not there 0.
+  struct Pair {
+    uint8_t length = 0;             // bits of all
+    uint8_t first_code_length = 0;  // the first number's bits are not looked up: they may be too many
+    uint8_t first_size = 0;
+    uint8_t first_advance = 2 * kEndOfBlock;  // as it is here: a code that is too long for this table
+    uint8_t second_advance = 0;
+    int16_t second = 0;
+  };
+
+  bool Build(const HuffmanCodes& codes);
+
+  Pair FindPair(uint64_t bits) const { return pairs_[bits >> (64 - kBits)]; }
+  HuffmanTable::Entry FindOne(uint64_t bits) const { return one_.Find(bits); }
+
+  static constexpr int kEndOfBlock = HuffmanTable::kEndOfBlock;
+
+ private:
+  HuffmanTable one_;
+  std::array<Pair, 1 << kBits> pairs_;
+};
+
+// Bits from the front of bytes that hold nothing else: no markers, no stuffed zeros.
 class BitReader {
  public:
-  explicit BitReader(std::span<const uint8_t> bytes) : at_(bytes.data()), end_(bytes.data() + bytes.size()) {}
+  static constexpr size_t kPadding = 512;  // bytes after the end that can be read, whatever they are
 
-  // Makes 32 bits ready: enough for a code and its number.
+  BitReader() = default;
+  BitReader(std::span<const uint8_t> bytes, int first_bit)
+      : begin_(bytes.data()), at_(begin_), bits_in_all_(8 * static_cast<ptrdiff_t>(bytes.size())) {
+    Refill();
+    Skip(first_bit);
+  }
+
+  // Makes 56 bits ready. The bytes were loaded while the last code was looked up, and there is no branch to predict.
   [[gnu::always_inline]] void Refill() {
-    if (ready_ >= 32) return;
-    if (end_ - at_ >= 8) {
-      uint64_t word = 0;
-      std::memcpy(&word, at_, 8);
-      word = __builtin_bswap64(word);
-      if (((~word - 0x0101010101010101ULL) & word & 0x8080808080808080ULL) == 0) {  // no byte is FF
-        bits_ |= word >> ready_;
-        at_ += (63 - ready_) >> 3;
-        ready_ |= 56;
-        return;
-      }
-    }
-    *this = RefilledSlowly(*this);  // by value: its address would keep a reader out of registers
+    uint64_t word = 0;
+    std::memcpy(&word, at_, 8);
+    bits_ |= __builtin_bswap64(word) >> ready_;
+    at_ += (63 - ready_) >> 3;
+    ready_ |= 56;
   }
   // The next bits, from the highest; call Refill before.
   uint64_t bits() const { return bits_; }
@@ -70,22 +100,15 @@ class BitReader {
     ready_ -= count;
   }
 
-  // Whether bits were taken that the file does not have.
-  bool overrun() const { return ready_ < invented_; }
-
-  // Goes past the restart marker that must come next, with less than a byte left before it. False: it does not.
-  bool PassRestartMarker(int number);
-  // Goes past the next marker, which must be the restart marker `number`, without looking at the data before it.
-  bool SkipToRestartMarker(int number);
+  // How many bits there still are; negative where more were taken. A block takes less than the padding holds.
+  ptrdiff_t left() const { return bits_in_all_ - 8 * (at_ - begin_) + ready_; }
 
  private:
-  [[gnu::cold, gnu::noinline]] static BitReader RefilledSlowly(BitReader reader);
-
-  const uint8_t* at_;
-  const uint8_t* end_;
+  const uint8_t* begin_ = nullptr;
+  const uint8_t* at_ = nullptr;
+  ptrdiff_t bits_in_all_ = 0;
   uint64_t bits_ = 0;  // from the highest
-  int ready_ = 0;      // how many of them
-  int invented_ = 0;   // how many of these are not in the file
+  int ready_ = 0;      // how many of them are certain
 };
 
 // The position of the k-th coefficient of the zigzag, column by column: x·8 + y.
@@ -94,6 +117,6 @@ extern const std::array<uint8_t, 64> kZigzagByColumn;
 // Reads a block. `block` has 64 zeros and gets the coefficients by column, not yet multiplied; null: they are skipped.
 // `dc` is the component's last DC, and gets this one. Returns the number of zigzag positions in use, 1 to 64, or 0
 // where the data are damaged.
-int ReadBlock(BitReader& reader, const HuffmanTable& dc_table, const HuffmanTable& ac_table, int& dc, int16_t* block);
+int ReadBlock(BitReader& reader, const HuffmanTable& dc_table, const AcTable& ac_table, int& dc, int16_t* block);
 
 }  // namespace dtrain::data

@@ -2,9 +2,14 @@
 // multiplications of a pass move into the scales, where the quantisation is as well. Eight columns are done at once.
 #include "data/image/idct.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numbers>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 #include "data/image/huffman.h"
 #include "data/image/vector_clones.h"
@@ -15,7 +20,6 @@ namespace {
 using Floats = float __attribute__((vector_size(32)));
 using Ints = int32_t __attribute__((vector_size(32)));
 using Shorts = int16_t __attribute__((vector_size(16)));
-using Bytes8 = uint8_t __attribute__((vector_size(8)));
 
 constexpr float kSqrt2 = std::numbers::sqrt2_v<float>;
 constexpr float kTwoCos1 = 1.847759065F;      // 2·cos(π/8)
@@ -61,50 +65,73 @@ constexpr float kSum1 = 2.613125930F;         // 2·(cos(π/8) + cos(3π/8))
   }
 }
 
-[[gnu::always_inline]] inline Bytes8 ToPixels(Floats values) {
-  const Floats shifted = values + 128.5F;
-  const Floats low = shifted < 0.0F ? Floats{} : shifted;
-  const Floats clamped = low > 255.0F ? Floats{} + 255.0F : low;
-  return __builtin_convertvector(__builtin_convertvector(clamped, Ints), Bytes8);
+#if defined(__SSE2__)
+// Two columns of the block. Packing saturates: nothing else has to clamp.
+[[gnu::always_inline]] inline void StoreColumns(Floats first, Floats second, uint8_t* pixels, ptrdiff_t stride) {
+  const auto to_shorts = [](Floats values) {
+    const Ints whole = __builtin_convertvector(values + 128.5F, Ints);
+    __m128i halves[2];
+    std::memcpy(halves, &whole, sizeof halves);
+    return _mm_packs_epi32(halves[0], halves[1]);
+  };
+  const __m128i bytes = _mm_packus_epi16(to_shorts(first), to_shorts(second));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(pixels), bytes);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(pixels + stride), _mm_unpackhi_epi64(bytes, bytes));
+}
+#else
+inline void StoreColumns(Floats first, Floats second, uint8_t* pixels, ptrdiff_t stride) {
+  for (int y = 0; y < 8; ++y) {
+    pixels[y] = static_cast<uint8_t>(std::clamp(first[y] + 128.5F, 0.0F, 255.0F));
+    pixels[stride + y] = static_cast<uint8_t>(std::clamp(second[y] + 128.5F, 0.0F, 255.0F));
+  }
+}
+#endif
+
+// By column.
+std::array<double, 64> MakeFactors() {
+  const auto factor = [](size_t frequency) {
+    return frequency == 0 ? 1.0
+                          : std::numbers::sqrt2 * std::cos(static_cast<double>(frequency) * std::numbers::pi / 16);
+  };
+  std::array<double, 64> factors;
+  for (size_t place = 0; place < 64; ++place) factors[place] = factor(place / 8) * factor(place % 8);
+  return factors;
 }
 
 }  // namespace
 
 IdctScales MakeIdctScales(const std::array<uint16_t, 64>& quantisation) {
-  const auto factor = [](int frequency) {
-    return frequency == 0 ? 1.0 : std::numbers::sqrt2 * std::cos(frequency * std::numbers::pi / 16);
-  };
+  static const std::array<double, 64> factors = MakeFactors();
   IdctScales scales;
   for (size_t k = 0; k < 64; ++k) {
-    const int place = kZigzagByColumn[k];
-    scales[static_cast<size_t>(place)] =
-        static_cast<float>(quantisation[k] * factor(place / 8) * factor(place % 8) / 8);
+    const size_t place = kZigzagByColumn[k];
+    scales[place] = static_cast<float>(quantisation[k] * factors[place] / 8);
   }
   return scales;
 }
 
 DTRAIN_WITH_AVX2
-void InverseDct(const int16_t* coefficients, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride) {
+void InverseDct(int16_t* coefficients, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride) {
   Floats columns[8];  // [x]: the eight vertical frequencies of horizontal frequency x
   for (size_t x = 0; x < 8; ++x) {
     Shorts raw;
     Floats scale;
     std::memcpy(&raw, coefficients + 8 * x, sizeof raw);
     std::memcpy(&scale, scales.data() + 8 * x, sizeof scale);
+    const Shorts zeros = {};
+    std::memcpy(coefficients + 8 * x, &zeros, sizeof zeros);
     columns[x] = __builtin_convertvector(__builtin_convertvector(raw, Ints), Floats) * scale;
   }
   Pass(columns);  // over x: lanes are vertical frequencies
   Transpose(columns);
   Pass(columns);  // over y: lanes are x
   Transpose(columns);
-  for (int x = 0; x < 8; ++x) {
-    const Bytes8 column = ToPixels(columns[x]);
-    std::memcpy(pixels + x * stride, &column, 8);
-  }
+  for (int x = 0; x < 8; x += 2) StoreColumns(columns[x], columns[x + 1], pixels + x * stride, stride);
 }
 
-void InverseDctOfDc(int16_t dc, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride) {
-  const float value = static_cast<float>(dc) * scales[0] + 128.5F;
+void InverseDctOfDc(int16_t* coefficients, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride) {
+  const float value = static_cast<float>(coefficients[0]) * scales[0] + 128.5F;
+  coefficients[0] = 0;
   const int pixel = static_cast<int>(value < 0 ? 0 : value > 255 ? 255 : value);
   for (int x = 0; x < 8; ++x) std::memset(pixels + x * stride, pixel, 8);
 }

@@ -14,10 +14,11 @@ using IdctScales = std::array<float, 64>;
 // From a quantisation table in zigzag order.
 IdctScales MakeIdctScales(const std::array<uint16_t, 64>& quantisation);
 
-// `coefficients` by column; writes column x of the block, eight pixels from top to bottom, to pixels + x·stride.
-void InverseDct(const int16_t* coefficients, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride);
+// `coefficients` by column, which are zeros afterwards: ready for the next block. Writes column x of the block, eight
+// pixels from top to bottom, to pixels + x·stride.
+void InverseDct(int16_t* coefficients, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride);
 
 // The same where only the first coefficient is not zero.
-void InverseDctOfDc(int16_t dc, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride);
+void InverseDctOfDc(int16_t* coefficients, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride);
 
 }  // namespace dtrain::data

@@ -8,7 +8,7 @@
 #include <string>
 
 #if defined(__SSE2__)
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace dtrain::data {
@@ -49,6 +49,8 @@ uint8_t ToByte(int sum) {
 }
 
 #if defined(__SSE2__)
+const bool kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
+
 // Sixteen samples of the target: pairs of rows are interleaved, so that one instruction multiplies and adds both.
 void SixteenSamples(const uint8_t* const* rows, const int16_t* weights, int taps, int at, uint8_t* to) {
   const __m128i zero = _mm_setzero_si128();
@@ -68,6 +70,28 @@ void SixteenSamples(const uint8_t* const* rows, const int16_t* weights, int taps
   const __m128i left = _mm_packs_epi32(_mm_srai_epi32(sum0, kWeightBits), _mm_srai_epi32(sum1, kWeightBits));
   const __m128i right = _mm_packs_epi32(_mm_srai_epi32(sum2, kWeightBits), _mm_srai_epi32(sum3, kWeightBits));
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to + at), _mm_packus_epi16(left, right));
+}
+
+// The same of thirty-two: what was interleaved in each half of a register is packed in that half again.
+__attribute__((target("avx2"))) void ThirtyTwoSamples(const uint8_t* const* rows, const int16_t* weights, int taps,
+                                                      int at, uint8_t* to) {
+  const __m256i zero = _mm256_setzero_si256();
+  __m256i sum0 = _mm256_set1_epi32(1 << (kWeightBits - 1)), sum1 = sum0, sum2 = sum0, sum3 = sum0;
+  for (int t = 0; t < taps; t += 2) {
+    const __m256i first = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[t] + at));
+    const __m256i second = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[t + 1] + at));
+    const __m256i low = _mm256_unpacklo_epi8(first, second), high = _mm256_unpackhi_epi8(first, second);
+    int pair = 0;
+    std::memcpy(&pair, weights + t, sizeof pair);
+    const __m256i weight = _mm256_set1_epi32(pair);
+    sum0 = _mm256_add_epi32(sum0, _mm256_madd_epi16(_mm256_unpacklo_epi8(low, zero), weight));
+    sum1 = _mm256_add_epi32(sum1, _mm256_madd_epi16(_mm256_unpackhi_epi8(low, zero), weight));
+    sum2 = _mm256_add_epi32(sum2, _mm256_madd_epi16(_mm256_unpacklo_epi8(high, zero), weight));
+    sum3 = _mm256_add_epi32(sum3, _mm256_madd_epi16(_mm256_unpackhi_epi8(high, zero), weight));
+  }
+  const __m256i left = _mm256_packs_epi32(_mm256_srai_epi32(sum0, kWeightBits), _mm256_srai_epi32(sum1, kWeightBits));
+  const __m256i right = _mm256_packs_epi32(_mm256_srai_epi32(sum2, kWeightBits), _mm256_srai_epi32(sum3, kWeightBits));
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + at), _mm256_packus_epi16(left, right));
 }
 
 void TransposeBlock(const uint8_t* from, ptrdiff_t from_stride, uint8_t* to, ptrdiff_t to_stride) {
@@ -140,6 +164,9 @@ void ResampleRows(const uint8_t* from, int from_rows, ptrdiff_t from_stride, int
     const int16_t* row_weights = weights.weights.data() + static_cast<ptrdiff_t>(i) * weights.taps;
     int at = 0;
 #if defined(__SSE2__)
+    if (kHasAvx2) {
+      for (; at + 32 <= row_length; at += 32) ThirtyTwoSamples(rows.data(), row_weights, weights.taps, at, to);
+    }
     for (; at + 16 <= row_length; at += 16) SixteenSamples(rows.data(), row_weights, weights.taps, at, to);
     if (row_length >= 16 && at < row_length) {  // the last sixteen, some of them again
       SixteenSamples(rows.data(), row_weights, weights.taps, row_length - 16, to);

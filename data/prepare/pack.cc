@@ -13,6 +13,7 @@
 #include "data/formats/in_parallel.h"
 #include "data/formats/open_source.h"
 #include "data/prepare/commands.h"
+#include "data/prepare/make_seekable.h"
 #include "data/prepare/progress.h"
 #include "data/prepare/shard_writer.h"
 #include "data/prepare/shrink_image.h"
@@ -35,6 +36,7 @@ int64_t ShardCount(const PrepareOptions& options, int64_t records) {
 nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<OpenSplit>& splits) {
   nlohmann::ordered_json recipe = {{"format", options.output_format}, {"short_side", options.short_side}};
   if (options.short_side > 0) recipe["quality"] = options.quality;
+  if (options.seek_points) recipe["seek_points"] = true;
   for (const OpenSplit& split : splits) {
     recipe["splits"][split.name] = {{"records", split.source->size()},
                                     {"shards", ShardCount(options, split.source->size())},
@@ -151,6 +153,7 @@ class SplitPacker {
         image =
             ShrinkImage(std::move(image), static_cast<int>(options_.short_side), static_cast<int>(options_.quality));
       }
+      if (options_.seek_points) image = MakeSeekable(std::move(image));
     } catch (const DataError& error) {
       quarantine_.Add(index, split_.source->Location(index), error.what());
       image.clear();

@@ -4,7 +4,8 @@
     .venv/bin/python scripts/peers/loader_compare.py [--images=600 --seconds=4 --rounds=3] [--threads=1,2] [--json]
 
 All make the same: JPEG photographs (photos.py) → random-resized-crop to 224, antialiased, and flip → batches of 64,
-once as uint8 NHWC and once as normalised float32. Each round is a fresh process held to as many cores as threads; the
+once as uint8 NHWC and once as normalised float32. dtrain-packed and dali-packed read the same photographs from what
+`dtrain_data pack --output_format=webdataset --seek_points` writes. Each round is a fresh process held to as many cores as threads; the
 peers take turns, so that what else the machine does hits all; the figure is the best round. Images per second of
 processor time are shown as well: on a shared machine they are the steadier figure.
 
@@ -29,10 +30,12 @@ from photos import QUALITY, make_photos
 
 ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "build" / "release" / "bin" / "dtrain_bench"
+DATA = BENCH.with_name("dtrain_data")
 PEERS = ROOT / "build" / "peers"
 PACKAGES = {"dali": "nvidia-dali-cuda120==2.4.0", "ffcv": "ffcv==1.0.2"}
-NAMES = ("dtrain", "dali", "ffcv", "torchvision-pillow", "torchvision-tensor")
+NAMES = ("dtrain", "dtrain-packed", "dali", "dali-packed", "ffcv", "torchvision-pillow", "torchvision-tensor")
 SIZE, BATCH = 224, 64
+MOST_STARTUP_SECONDS = 90  # FFCV compiles its pipeline, and at times never ends
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -54,12 +57,24 @@ def parse_arguments() -> argparse.Namespace:
 # ---- One round of a peer, in a process of its own ------------------------------------------------------------------
 
 
-def dali_batches(arguments, threads: int, pixels: str):
+def packed_photos(arguments) -> Path:
+    output = arguments.data / f"packed-{arguments.images}"
+    subprocess.run([DATA, "pack", f"--data_dir={arguments.data}", "--data_format=imagefolder", f"--output={output}",
+                    "--output_format=webdataset", "--seek_points", "--split=train", "--shards=4"],
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return output
+
+
+def dali_batches(arguments, threads: int, pixels: str, is_packed: bool):
     from nvidia.dali import fn, pipeline_def, types
 
     @pipeline_def(batch_size=BATCH, num_threads=threads, device_id=None)
     def pipeline():
-        jpegs, labels = fn.readers.file(file_root=str(arguments.data / "train"), random_shuffle=True, name="reader")
+        if is_packed:
+            shards = sorted(map(str, packed_photos(arguments).glob("train-*.tar")))
+            jpegs, labels = fn.readers.webdataset(paths=shards, ext=["jpg", "cls"], random_shuffle=True, name="reader")
+        else:
+            jpegs, labels = fn.readers.file(file_root=str(arguments.data / "train"), random_shuffle=True, name="reader")
         images = fn.decoders.image_random_crop(jpegs, device="cpu", output_type=types.RGB,
                                                random_aspect_ratio=[3 / 4, 4 / 3], random_area=[0.08, 1.0])
         images = fn.resize(images, size=[SIZE, SIZE], interp_type=types.INTERP_LINEAR, antialias=True)
@@ -124,8 +139,8 @@ def torchvision_batches(arguments, threads: int, pixels: str, decode_to_tensor: 
 
 def peer_round(arguments) -> dict:
     peer, threads, pixels = arguments.round[0], int(arguments.round[1]), arguments.round[2]
-    if peer == "dali":
-        batches = dali_batches(arguments, threads, pixels)
+    if peer.startswith("dali"):
+        batches = dali_batches(arguments, threads, pixels, peer == "dali-packed")
     elif peer == "ffcv":
         batches = ffcv_batches(arguments, threads, pixels)
     else:
@@ -155,21 +170,26 @@ def held_to(cores: int):
     return lambda: os.sched_setaffinity(0, available)
 
 
-def dtrain_round(arguments, threads: int, pixels: str, steps: int) -> dict:
-    command = [BENCH, "loader", f"--data_dir={arguments.data}", f"--workers={threads}", f"--batch_size={BATCH}",
+def dtrain_round(data: Path, threads: int, pixels: str, steps: int) -> dict:
+    command = [BENCH, "loader", f"--data_dir={data}", f"--workers={threads}", f"--batch_size={BATCH}",
                f"--image_size={SIZE}", f"--pixels={pixels}", "--warmup=3", f"--steps={steps}", "--threads=1", "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=True, preexec_fn=held_to(threads))
     return json.loads(done.stdout.splitlines()[-1])
 
 
 def run_round(arguments, peer: str, threads: int, pixels: str) -> dict:
-    if peer == "dtrain":
-        speed = dtrain_round(arguments, threads, pixels, 10)["images_per_second"]
-        return dtrain_round(arguments, threads, pixels, max(10, int(speed * arguments.seconds / BATCH)))
+    if peer.startswith("dtrain"):
+        data = packed_photos(arguments) if peer == "dtrain-packed" else arguments.data
+        speed = dtrain_round(data, threads, pixels, 10)["images_per_second"]
+        return dtrain_round(data, threads, pixels, max(10, int(speed * arguments.seconds / BATCH)))
     python = arguments.environment / "bin" / "python"
     command = [python, __file__, "--round", peer, str(threads), pixels, f"--data={arguments.data}",
                f"--images={arguments.images}", f"--seconds={arguments.seconds}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=held_to(threads))
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=held_to(threads),
+                              timeout=arguments.seconds + MOST_STARTUP_SECONDS)
+    except subprocess.TimeoutExpired:
+        return {"error": f"not done {MOST_STARTUP_SECONDS} s after its time"}
     if done.returncode != 0:
         return {"error": (done.stderr.strip().splitlines() or ["no message"])[-1]}
     return json.loads(done.stdout.splitlines()[-1])
@@ -184,13 +204,14 @@ def make_environment(environment: Path, peers: list[str]) -> None:
         (Path(own) / "dtrain.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     for peer, package in PACKAGES.items():
         module = {"dali": "nvidia.dali", "ffcv": "ffcv"}[peer]
+        users = [name for name in peers if name.startswith(peer)]
         found = subprocess.run([python, "-c", f"import {module}"], capture_output=True, check=False).returncode == 0
-        if peer in peers and not found:
+        if users and not found:
             pip = subprocess.run([python, "-m", "pip", "install", "--quiet", package], check=False,
                                  env={**os.environ, **(opencv_for_ffcv(environment) if peer == "ffcv" else {})})
             if pip.returncode != 0:
                 print(f"{peer} could not be installed (see above) and is left out", file=sys.stderr)
-                peers.remove(peer)
+                peers[:] = [name for name in peers if name not in users]
 
 
 def opencv_for_ffcv(environment: Path) -> dict[str, str]:
@@ -207,16 +228,16 @@ def opencv_for_ffcv(environment: Path) -> dict[str, str]:
 
 def print_table(results: dict) -> None:
     for setting, peers in results.items():
-        ours = peers.get("dtrain", {})
-        print(f"\n{setting}\n{'':20} {'images/s':>10} {'dtrain is':>10} {'per CPU second':>15}   rounds")
+        ours = [peers.get(name, {}).get("images_per_second", 0) for name in ("dtrain", "dtrain-packed")]
+        print(f"\n{setting}\n{'':20} {'images/s':>10} {'dtrain is':>10} {'packed is':>10} {'per CPU second':>15}   rounds")
         for peer, figures in peers.items():
             if "error" in figures:
                 print(f"{peer:20} {figures['error'][:90]}")
                 continue
-            ratio = ours.get("images_per_second", 0) / figures["images_per_second"]
+            ratios = " ".join(f"{own / figures['images_per_second']:9.2f}x" for own in ours)
             per_cpu = figures["images_per_processor_second"]
             rounds = " ".join(f"{value:.0f}" for value in figures["rounds"])
-            print(f"{peer:20} {figures['images_per_second']:10.0f} {ratio:9.2f}x {per_cpu or 0:15.0f}   {rounds}")
+            print(f"{peer:20} {figures['images_per_second']:10.0f} {ratios} {per_cpu or 0:15.0f}   {rounds}")
 
 
 def measure(arguments, peers: list[str]) -> dict:
@@ -254,7 +275,7 @@ def main() -> None:
     make_environment(arguments.environment, peers)
     results = measure(arguments, peers)
     print_table(results)
-    machine = dtrain_round(arguments, 1, "uint8", 1)
+    machine = dtrain_round(arguments.data, 1, "uint8", 1)
     print(f"\n{machine['cpu']}, {len(os.sched_getaffinity(0))} cores; Python {platform.python_version()}")
     print(shlex.join(["scripts/peers/loader_compare.py", *sys.argv[1:]]))
     if arguments.json:

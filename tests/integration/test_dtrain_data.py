@@ -256,3 +256,25 @@ def test_a_changed_set_is_not_resumed(own_pack, few_images, run_dir, tmp_path):
     shutil.copy(last, folder / "train-000002.tar")
     failed = run(*flags, "--max_steps=4", check=3)
     assert "--allow_dataset_change" in failed.stderr and failed.code == 3
+
+
+def test_seek_points_keep_every_pixel(few_images, tmp_path):
+    """Also of a progressive file, which becomes a baseline one; what is no JPEG stays as it is."""
+    source = shutil.copytree(few_images, tmp_path / "source")
+    paths = sorted((source / "train").rglob("*.*"))
+    photo = Image.effect_noise((300, 200), 80).convert("RGB")
+    photo.save(paths[0].with_suffix(".jpg"), quality=95, progressive=True)
+    photo.save(paths[1].with_suffix(".png"))
+    paths[1].unlink()
+    output = tmp_path / "packed"
+    pack(source, output, "webdataset", "--seek_points", "--split=train")
+    shutil.unpack_archive(shards(output)[0], tmp_path / "members", "tar")
+    members = sorted(p for p in (tmp_path / "members").iterdir() if p.suffix != ".cls")
+    originals = sorted((source / "train").rglob("*.*"))
+    assert len(members) == len(originals)
+    for member, original in zip(members, originals):
+        assert list(Image.open(member).getdata()) == list(Image.open(original).getdata())
+        is_jpeg = original.suffix == ".jpg"
+        assert (b"dtrain seek 1\0" in member.read_bytes()) == is_jpeg
+        assert is_jpeg or member.read_bytes() == original.read_bytes()
+    assert inspect(output, "--split=train")[0]["sha256"] != inspect(source, "--split=train")[0]["sha256"]

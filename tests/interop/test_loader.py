@@ -67,6 +67,22 @@ def test_dumped_crops_are_pillows(photos, tmp_path, interpolation, size):
 
 
 @needs_bench
+def test_packed_with_seek_points_crops_are_the_same(photos, tmp_path):
+    subprocess.run([BENCH.with_name("dtrain_data"), "pack", f"--data_dir={photos}", f"--output={tmp_path / 'packed'}",
+                    "--output_format=tfrecord", "--seek_points"], check=True, capture_output=True)
+    batches = []
+    for data in (photos, tmp_path / "packed"):
+        bench(f"--data_dir={data}", "--batch_size=64", "--steps=1", "--warmup=0", f"--dump={tmp_path / 'dump'}")
+        batches.append(load_file(tmp_path / "dump"))
+    plain, packed = batches
+    for name in ("crop", "flip", "index", "labels"):
+        assert np.array_equal(plain[name], packed[name]), name
+    wrong = np.abs(plain["images"].astype(int) - packed["images"]).mean(axis=(1, 2, 3))
+    # Progressive files have become baseline ones, which another decoder reads.
+    assert np.median(wrong) == 0 and wrong.max() <= 2
+
+
+@needs_bench
 def test_pixels_do_not_depend_on_threads(photos, tmp_path):
     flags = [f"--data_dir={photos}", "--batch_size=32", "--steps=1", "--warmup=0", "--augment=trivialaugment",
              "--color_jitter=0.4,0.4,0.4,0.1", "--blur=0.5", "--random_erasing=0.5", "--pca_lighting=0.1"]

@@ -1,0 +1,26 @@
+#include "data/prepare/make_seekable.h"
+
+#include "data/error.h"
+#include "data/image/baseline_header.h"
+#include "data/image/decode.h"
+#include "data/image/seek_points.h"
+#include "data/prepare/jpeg_writer.h"
+
+namespace dtrain::data {
+
+std::vector<uint8_t> MakeSeekable(std::vector<uint8_t> encoded) {
+  const bool is_jpeg = encoded.size() > 2 && encoded[0] == 0xFF && encoded[1] == 0xD8;
+  if (!is_jpeg) return encoded;
+  if (!ReadBaselineHeader(encoded)) {
+    try {
+      ReadImageSize(encoded);  // throws where decoding would need too much memory
+      std::vector<uint8_t> baseline = RewriteAsBaseline(encoded);
+      if (ReadBaselineHeader(baseline)) encoded = std::move(baseline);
+    } catch (const DataError&) {
+      return encoded;  // whoever decodes it says what is wrong with it
+    }
+  }
+  return AddSeekPoints(std::move(encoded));
+}
+
+}  // namespace dtrain::data
