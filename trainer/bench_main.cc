@@ -12,6 +12,7 @@
 #include "trainer/distributed/device.h"
 #include "trainer/errors.h"
 #include "trainer/failure.h"
+#include "trainer/launch/bulletin.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
 #include "trainer/loop/collective_run.h"
@@ -26,7 +27,8 @@ using namespace dtrain;
 const config::Program kProgram = {
     .name = "dtrain_bench",
     .purpose =
-        "step: one training step on synthetic data, with the real model and optimizer\n"
+        "step: one training step on synthetic data, with the real model and optimizer; with several ranks also what\n"
+        "      communication costs, and how much of it the backward pass hides\n"
         "loader: the batches of the training split, without a model\n"
         "collective: the speed and correctness of collectives between ranks, as nccl-tests print them",
     .commands = {"step", "loader", "collective"},
@@ -41,16 +43,15 @@ const config::Program kProgram = {
               {"operation", config::Kind::kText, "all",
                "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all of them"}}};
 
+// A row of numbers is for programs.
 void PrintTable(const nlohmann::ordered_json& result) {
-  for (const auto& [key, value] : result.items()) std::printf("%-18s %s\n", key.c_str(), value.dump().c_str());
+  for (const auto& [key, value] : result.items()) {
+    if (!value.is_array()) std::printf("%-26s %s\n", key.c_str(), value.dump().c_str());
+  }
 }
 
 int64_t Count(config::CommandLine& command_line, const char* flag, int64_t least) {
   return std::max<int64_t>(least, std::stoll(command_line.extra[flag]));
-}
-
-nlohmann::ordered_json BenchStep(config::CommandLine& command_line) {
-  return loop::BenchStep(command_line.config, {Count(command_line, "warmup", 0), Count(command_line, "steps", 1)});
 }
 
 nlohmann::ordered_json BenchLoader(config::CommandLine& command_line) {
@@ -62,7 +63,57 @@ nlohmann::ordered_json BenchLoader(config::CommandLine& command_line) {
                                                  .dump = command_line.extra["dump"]});
 }
 
-int Collective(config::CommandLine& command_line, loop::RunContext& context) {
+void Report(const nlohmann::ordered_json& result, bool as_json) {
+  PrintTable(result);
+  if (as_json) std::puts(result.dump().c_str());
+}
+
+// Finds this process's rank and calls `measure` in it, or in each of the ranks that are forked here.
+template <typename Measure>
+int OnEveryRank(loop::RunContext& context, const launch::Machine& machine, const Measure& measure) {
+  context.config.run.mode = "eval";  // no run directory is taken
+  if (context.launch.launcher == "torchrun") launch::EndWithParent();
+  if (context.launch.spawns > 0) {
+    const launch::Forked forked = launch::ForkLocalRanks(context.launch);
+    if (!forked.is_rank) return forked.exit_code;
+    context.launch = forked.launch;
+    context.listen_fd = forked.listen_fd;
+  }
+  launch::Bulletin bulletin(launch::BulletinPath(context.config.run.dir, context.launch.bulletin_key));
+  if (!context.launch.bulletin_key.empty()) {
+    launch::MeetThrough(bulletin, machine, context.config.ranks.init_timeout_seconds, &context.launch,
+                        &context.listen_fd);
+  }
+  measure();
+  return 0;
+}
+
+int Step(config::CommandLine& command_line, loop::RunContext& context, const launch::Machine& machine) {
+  // Without a launcher it is one rank's, whatever the machine has.
+  const bool is_alone = context.launch.launcher == "single" && context.config.ranks.nproc_per_node.empty();
+  if (is_alone) context.launch = launch::Launch{};
+  context.config.data.format = "synthetic";
+  config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
+  const loop::StepBenchOptions options{.warmup = Count(command_line, "warmup", 0),
+                                       .steps = Count(command_line, "steps", 1),
+                                       .threads = Count(command_line, "threads", 0)};
+  return OnEveryRank(context, machine, [&] {
+    const auto result = loop::BenchStep(context, options);
+    if (context.launch.rank == 0) Report(result, command_line.extra["json"] == "true");
+  });
+}
+
+int Loader(config::CommandLine& command_line) {
+  config::RequireValid(command_line.config, 1, models::ModelNames());
+  distributed::UseShareOfCores(launch::Launch{});
+  if (const int64_t threads = Count(command_line, "threads", 0); threads > 0) {
+    at::set_num_threads(static_cast<int>(threads));
+  }
+  Report(BenchLoader(command_line), command_line.extra["json"] == "true");
+  return 0;
+}
+
+int Collective(config::CommandLine& command_line, loop::RunContext& context, const launch::Machine& machine) {
   auto& extra = command_line.extra;
   const distributed::CollectiveBenchOptions options{
       .min_bytes = Count(command_line, "min_bytes", 1),
@@ -75,34 +126,19 @@ int Collective(config::CommandLine& command_line, loop::RunContext& context) {
   if (options.operation != "all" && std::find(names.begin(), names.end(), options.operation) == names.end()) {
     throw UsageError("--operation=" + options.operation + " is none that is measured", "see dtrain_bench --help");
   }
-  context.config = command_line.config;
-  context.config.run.mode = "eval";  // no run directory is taken
-  context.launch =
-      launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(),
-                           {distributed::CountGpus(), static_cast<int>(data::AvailableCores()), launch::OwnAddress()});
-  if (context.launch.spawns > 0) {
-    const launch::Forked forked = launch::ForkLocalRanks(context.launch);
-    if (!forked.is_rank) return forked.exit_code;
-    context.launch = forked.launch;
-    context.listen_fd = forked.listen_fd;
-  }
-  loop::BenchCollective(context, options, extra["json"] == "true");
-  return 0;
+  return OnEveryRank(context, machine, [&] { loop::BenchCollective(context, options, extra["json"] == "true"); });
 }
 
 int Main(int argc, char** argv, loop::RunContext& context) {
   config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram);
   if (!command_line.answer.empty()) return std::puts(command_line.answer.c_str()), 0;
-  if (command_line.command == "collective") return Collective(command_line, context);
-  const bool loader = command_line.command == "loader";
-  if (!loader) command_line.config.data.format = "synthetic";
-  config::RequireValid(command_line.config, 1, models::ModelNames());
-  distributed::UseShareOfCores(launch::Launch{});
-  if (const int threads = std::stoi(command_line.extra["threads"]); threads > 0) at::set_num_threads(threads);
-  const auto result = loader ? BenchLoader(command_line) : BenchStep(command_line);
-  PrintTable(result);
-  if (command_line.extra["json"] == "true") std::puts(result.dump().c_str());
-  return 0;
+  if (command_line.command == "loader") return Loader(command_line);
+  context.config = command_line.config;
+  const launch::Machine machine{distributed::CountGpus(), static_cast<int>(data::AvailableCores()),
+                                launch::OwnAddress()};
+  context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
+  if (command_line.command == "step") return Step(command_line, context, machine);
+  return Collective(command_line, context, machine);
 }
 
 }  // namespace

@@ -11,11 +11,9 @@
 
 #include "trainer/distributed/communicator.h"
 
-namespace c10d {
-class Reducer;
-}
-
 namespace dtrain::distributed {
+
+class ObservedReducer;
 
 // Which parameters (by index) are reduced together, in the order of reduction.
 using BucketLayout = std::vector<std::vector<size_t>>;
@@ -37,15 +35,25 @@ class DataParallel {
   void BeforeForward();
   // The gradients of the coming backward pass are added to what is there; if `reduce`, then averaged over ranks.
   void BeforeBackward(bool reduce);
-  // After the step's last backward pass; a collective the first time, when the reducer re-lays its buckets.
+  // After the step's last backward pass; a collective the first time, when the reducer re-lays its buckets. Throws
+  // UsageError naming the parameters that got no gradient: the others' last bucket waits for them, on every rank.
   void AfterBackward();
+
+  // Averages over ranks, in the same buckets, what a backward pass without `reduce` has left: how long a step takes whose
+  // communication is not hidden. After the first step's AfterBackward, when gradients lie in the buckets.
+  void ReduceNow();
 
   std::vector<at::Tensor> gradients() const;
   BucketLayout bucket_layout() const;
 
  private:
+  void RequireAllGradients() const;
+
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
-  std::unique_ptr<c10d::Reducer> reducer_;
+  int rank_;
+  int world_size_;
+  bool is_compressed_ = false;
+  std::unique_ptr<ObservedReducer> reducer_;
 };
 
 }  // namespace dtrain::distributed

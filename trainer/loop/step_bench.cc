@@ -1,24 +1,29 @@
-// The same calls as a training step of one rank (trainer.cc), without what surrounds them.
+// The same calls as a training step (trainer.cc), without what surrounds them.
 #include "trainer/loop/step_bench.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <chrono>
 
 #include "data/batch.h"
 #include "trainer/config/batch_sizes.h"
-#include "trainer/distributed/communicator.h"
 #include "trainer/distributed/data_parallel.h"
-#include "trainer/distributed/device.h"
+#include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/machine.h"
 #include "trainer/loop/make_parameter_update.h"
+#include "trainer/loop/session.h"
+#include "trainer/loop/step_timeline.h"
 #include "trainer/loop/training_state.h"
 
 namespace dtrain::loop {
 namespace {
 
 constexpr int64_t kDefaultClasses = 1000;
+constexpr int64_t kExchangedSums = 2;  // as many as the trainer's
+constexpr int64_t kTimelineSteps = 3;
 constexpr double kMiB = 1024.0 * 1024.0;
 // Multiply and add are two operations, and the backward pass does twice the work of the forward pass.
 constexpr double kFlopsPerMultiplyAdd = 2.0 * 3.0;
@@ -32,52 +37,138 @@ data::Batch RandomBatch(const config::Config& config, int64_t batch_size, int64_
   return batch;
 }
 
+// When ranks add up their gradients.
+enum class Reduction { kOverlapped, kAfterBackward, kNever };
+
+class BenchedStep {
+ public:
+  BenchedStep(const config::Config& config, at::Device device, distributed::Communicator& communicator)
+      : communicator_(communicator),
+        learning_rate_(config.optimizer.lr),
+        batch_size_(config::ResolveBatch(config.batch, communicator.world_size()).batch_size),
+        num_classes_(config.model.num_classes > 0 ? config.model.num_classes : kDefaultClasses),
+        model_(MakeModel(config, num_classes_, device)),
+        task_(model_, config, device),
+        update_(MakeParameterUpdate(config, *model_, device)),
+        data_parallel_(ParametersOf(*model_), communicator, config.ranks.bucket_cap_mb, {},
+                       config.ranks.grad_compression),
+        exchange_(RunningStatistics(*model_), kExchangedSums, communicator),
+        sums_(at::zeros({kExchangedSums}, at::TensorOptions(at::kFloat).device(device))),
+        batch_(RandomBatch(config, batch_size_, num_classes_, device)) {}
+
+  int64_t batch_size() const { return batch_size_; }
+  models::ImageModel& model() { return *model_; }
+  double last_loss() const { return loss_.item<double>(); }
+
+  void Run(Reduction reduction) {
+    Forward();
+    Backward(reduction);
+    Update(reduction);
+  }
+
+  // Seconds a step, the same on all ranks.
+  double Time(int64_t steps, Reduction reduction) {
+    communicator_.Barrier();
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < steps; ++i) Run(reduction);
+    last_loss();  // waits for the device
+    at::Tensor seconds = at::full({1}, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+                                  at::TensorOptions(at::kDouble));
+    communicator_.Sum(seconds);
+    return seconds.item<double>() / communicator_.world_size() / static_cast<double>(steps);
+  }
+
+  nlohmann::ordered_json Timeline(int64_t steps) {
+    return MeasureTimeline({.forward = [this] { Forward(); },
+                            .backward = [this] { Backward(Reduction::kNever); },
+                            .update = [this] { Update(Reduction::kNever); }},
+                           model_->parameters(), steps);
+  }
+
+ private:
+  void Forward() {
+    data_parallel_.ZeroGradients();
+    data_parallel_.BeforeForward();
+    loss_ = task_.Loss(batch_).loss_sum / static_cast<double>(batch_size_);
+  }
+
+  void Backward(Reduction reduction) {
+    data_parallel_.BeforeBackward(reduction == Reduction::kOverlapped);
+    update_.Scale(loss_).backward();
+    data_parallel_.AfterBackward();
+    if (reduction == Reduction::kAfterBackward) data_parallel_.ReduceNow();
+  }
+
+  void Update(Reduction reduction) {
+    if (reduction != Reduction::kNever) exchange_.Run(sums_);
+    update_.Apply(data_parallel_.gradients(), learning_rate_);
+  }
+
+  distributed::Communicator& communicator_;
+  double learning_rate_;
+  int64_t batch_size_;
+  int64_t num_classes_;
+  std::shared_ptr<models::ImageModel> model_;
+  ImageTask task_;
+  optim::ParameterUpdate update_;
+  distributed::DataParallel data_parallel_;
+  distributed::StepExchange exchange_;
+  at::Tensor sums_;
+  data::Batch batch_;
+  at::Tensor loss_;
+};
+
+nlohmann::ordered_json CommunicationCosts(BenchedStep& step, double overlapped_seconds, int64_t steps) {
+  const double after = step.Time(steps, Reduction::kAfterBackward);
+  const double compute = step.Time(steps, Reduction::kNever);  // the last: ranks go ways of their own
+  return {{"compute_milliseconds", 1000 * compute},
+          {"reduced_after_milliseconds", 1000 * after},
+          {"hidden_fraction", (after - overlapped_seconds) / (after - compute)}};
+}
+
+nlohmann::ordered_json Describe(const config::Config& config, const StepBenchOptions& options,
+                                const distributed::Communicator& communicator, at::Device device) {
+  return {{"model", config.model.name},
+          {"image_size", config.image.size},
+          {"precision", config.precision.name},
+          {"channels_last", config.model.channels_last},
+          {"world_size", communicator.world_size()},
+          {"bucket_cap_mb", config.ranks.bucket_cap_mb},
+          {"grad_compression", config.ranks.grad_compression},
+          {"steps", options.steps},
+          {"device", device.str()}};
+}
+
 }  // namespace
 
-nlohmann::ordered_json BenchStep(const config::Config& config, const StepBenchOptions& options) {
-  const launch::Launch alone;
-  const at::Device device = distributed::DeviceOf(alone, config.ranks.backend);
-  const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
-  const int64_t num_classes = config.model.num_classes > 0 ? config.model.num_classes : kDefaultClasses;
-  const auto model = MakeModel(config, num_classes, device);
-  ImageTask task(model, config, device);
-  optim::ParameterUpdate update = MakeParameterUpdate(config, *model, device);
-  distributed::Communicator communicator;  // of one rank
-  distributed::DataParallel data_parallel(ParametersOf(*model), communicator, config.ranks.bucket_cap_mb, {});
-  const data::Batch batch = RandomBatch(config, batch_size, num_classes, device);
+nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptions& options) {
+  Session session(context);
+  session.Connect({{"steps", options.steps}, {"warmup", options.warmup}});
+  if (options.threads > 0) at::set_num_threads(static_cast<int>(options.threads));
+  const int world_size = session.communicator->world_size();
+  BenchedStep step(context.config, session.device, *session.communicator);
+  // The first lays the buckets: without it none could be timed.
+  for (int64_t i = 0; i < std::max<int64_t>(1, options.warmup); ++i) step.Run(Reduction::kOverlapped);
+  step.last_loss();  // waits for the device
+  const double seconds = step.Time(options.steps, Reduction::kOverlapped);
 
-  at::Tensor loss;
-  const auto step = [&] {
-    data_parallel.ZeroGradients();
-    loss = task.Loss(batch).loss_sum / static_cast<double>(batch_size);
-    update.Scale(loss).backward();
-    update.Apply(data_parallel.gradients(), config.optimizer.lr);
-  };
-  for (int64_t i = 0; i < options.warmup; ++i) step();
-  if (loss.defined()) loss.item();  // waits for the device
-  const auto start = std::chrono::steady_clock::now();
-  for (int64_t i = 0; i < options.steps; ++i) step();
-  const double last_loss = loss.item<double>();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() /
-                         static_cast<double>(options.steps);
-
-  const auto images = static_cast<double>(batch_size);
+  const auto images = static_cast<double>(step.batch_size());
   const double flops =
-      kFlopsPerMultiplyAdd * static_cast<double>(model->Cost(config.image.size).multiply_adds) * images;
-  nlohmann::ordered_json result = {
-      {"model", config.model.name},
-      {"image_size", config.image.size},
-      {"batch_size", batch_size},
-      {"precision", config.precision.name},
-      {"channels_last", config.model.channels_last},
-      {"steps", options.steps},
-      {"images_per_second", images / seconds},
-      {"step_milliseconds", seconds * 1000},
-      {"peak_memory_mib", static_cast<double>(distributed::PeakMemoryBytes(device)) / kMiB},
-      {"achieved_tflops", flops / seconds / 1e12},
-      {"loss", last_loss},
-      {"device", device.str()}};
+      kFlopsPerMultiplyAdd * static_cast<double>(step.model().Cost(context.config.image.size).multiply_adds) * images;
+  nlohmann::ordered_json result = Describe(context.config, options, *session.communicator, session.device);
+  result.update({{"batch_size", step.batch_size()},
+                 {"images_per_second", world_size * images / seconds},
+                 {"step_milliseconds", seconds * 1000},
+                 {"peak_memory_mib", static_cast<double>(distributed::PeakMemoryBytes(session.device)) / kMiB},
+                 {"achieved_tflops", flops / seconds / 1e12},
+                 {"loss", step.last_loss()}});
+  if (world_size > 1) result.update(CommunicationCosts(step, seconds, options.steps));
+  result.update(step.Timeline(std::min(options.steps, kTimelineSteps)));
+  int64_t exchanged = kExchangedSums;
+  for (const at::Tensor& statistic : RunningStatistics(step.model())) exchanged += statistic.numel();
+  result["exchange_bytes"] = exchanged * static_cast<int64_t>(sizeof(float));
   result.update(DescribeMachine());
+  session.Leave();
   return result;
 }
 

@@ -29,14 +29,6 @@ double SecondsSince(Clock::time_point start) { return std::chrono::duration<doub
 
 double UnixTime() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module) {
-  std::vector<at::Tensor> statistics;
-  for (const auto& buffer : module.buffers()) {
-    if (buffer.is_floating_point()) statistics.push_back(buffer);
-  }
-  return statistics;
-}
-
 data::QuarantineOptions QuarantineFor(const std::string& split, const TrainerParts& parts) {
   return {.split = split,
           .max_bad_records = parts.config.data.max_bad_records,

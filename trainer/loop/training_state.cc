@@ -92,6 +92,14 @@ std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module) {
   return parameters;
 }
 
+std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module) {
+  std::vector<at::Tensor> statistics;
+  for (const auto& buffer : module.buffers()) {
+    if (buffer.is_floating_point()) statistics.push_back(buffer);
+  }
+  return statistics;
+}
+
 checkpoint::NamedTensors StateOf(const torch::nn::Module& module) {
   checkpoint::NamedTensors state;
   for (const auto& item : module.named_parameters()) state.emplace_back(item.key(), item.value());

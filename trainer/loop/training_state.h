@@ -41,6 +41,9 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
 
 std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module);
 
+// BatchNorm's means and variances; not its counters.
+std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module);
+
 // Parameters and buffers by torchvision's names; shared, not copied.
 checkpoint::NamedTensors StateOf(const torch::nn::Module& module);
 

@@ -6,6 +6,7 @@
 
 #include "tests/trainer/distributed/ranks_in_threads.h"
 #include "trainer/distributed/step_exchange.h"
+#include "trainer/errors.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -34,11 +35,14 @@ at::Tensor InputOf(int rank, int micro_step) {
   return at::randn({5, kWidth}, generator);
 }
 
-// Runs `body(rank, communicator)` on connected ranks.
+// Runs `body(rank, communicator)` on connected ranks. A rank whose peer leaves lives on, and sees what Gloo says of it.
 void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
   const FreePort port;
+  ControlPlaneOptions control;
+  control.end_process = [](const report::Failure&) {};
   RunRanks(world_size, [&](int rank) {
-    Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1}, {});
+    Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1},
+                          control);
     rendezvous.WaitForAll("{}");
     Communicator communicator(rendezvous, at::kCPU, kTimeoutSeconds);
     body(rank, communicator);
@@ -110,6 +114,84 @@ TEST(DataParallel, RestoredLayoutIsKept) {
     EXPECT_EQ(second.bucket_layout(), settled);
     EXPECT_GT(settled.size(), 1U);
   });
+}
+
+std::string ErrorOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const UsageError& error) {
+    return error.what();
+  } catch (const std::exception&) {
+    return "another error";
+  }
+  return "";
+}
+
+// In the first step and in a later one, on one rank and on all: each rank that misses a gradient says so at once.
+TEST(DataParallel, ParametersWithoutGradientAreNamed) {
+  constexpr int kWorld = 2;
+  for (const auto& [step_of_fault, last_rank] : {std::pair{0, 0}, {0, 1}, {2, 0}, {2, 1}}) {
+    std::vector<std::string> errors(kWorld);
+    const auto body = [&, faulty_step = step_of_fault, last_faulty = last_rank](int rank, Communicator& communicator) {
+      const Parameters parameters = MakeParameters();
+      const Parameters used = {parameters[0], parameters[1], parameters[3], parameters[5]};
+      DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {});
+      const auto step = [&](const Parameters& taking_part) {
+        data_parallel.ZeroGradients();
+        data_parallel.BeforeForward();
+        data_parallel.BeforeBackward(true);
+        Backward(taking_part, InputOf(rank, 0));
+        data_parallel.AfterBackward();
+      };
+      for (int i = 0; i < faulty_step; ++i) step(parameters);
+      errors[static_cast<size_t>(rank)] = ErrorOf([&] { step(rank <= last_faulty ? used : parameters); });
+      throw std::runtime_error("this rank leaves without a word, and with it its connections");
+    };
+    EXPECT_THROW(RunConnected(kWorld, body), std::runtime_error);
+    const std::string expected = "parameters w2, w4 got no gradient in this step on rank ";
+    EXPECT_EQ(errors[0], expected + "0");
+    EXPECT_EQ(errors[1], last_rank == 1 ? expected + "1" : "another error");
+  }
+}
+
+TEST(DataParallel, ParametersWithoutGradientAreNamedInARunOfOneRank) {
+  Communicator alone;
+  const Parameters parameters = MakeParameters();
+  DataParallel data_parallel(parameters, alone, kSmallBucketMb, {});
+  for (int step = 0; step < 2; ++step) {
+    data_parallel.ZeroGradients();
+    Backward(parameters, InputOf(0, 0));
+    data_parallel.AfterBackward();
+  }
+  data_parallel.ZeroGradients();
+  Backward({parameters[0]}, InputOf(0, 0));
+  EXPECT_EQ(ErrorOf([&] { data_parallel.AfterBackward(); }),
+            "parameters w1, w2, w3, w4, w5 got no gradient in this step");
+}
+
+TEST(DataParallel, ReducingAfterwardsGivesTheSameBits) {
+  for (const char* compression : {"none", "bf16"}) {
+    RunConnected(3, [&](int rank, Communicator& communicator) {
+      const Parameters parameters = MakeParameters();
+      DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {}, compression);
+      std::vector<at::Tensor> overlapped;
+      for (const bool reduce : {true, true, false}) {
+        data_parallel.ZeroGradients();
+        data_parallel.BeforeForward();
+        data_parallel.BeforeBackward(reduce);
+        Backward(parameters, InputOf(rank, 0));
+        data_parallel.AfterBackward();
+        if (!reduce) break;
+        overlapped.clear();
+        for (const auto& gradient : data_parallel.gradients()) overlapped.push_back(gradient.clone());
+      }
+      EXPECT_FALSE(at::equal(data_parallel.gradients()[0], overlapped[0]));
+      data_parallel.ReduceNow();
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        EXPECT_TRUE(at::equal(data_parallel.gradients()[i], overlapped[i])) << compression << " " << i;
+      }
+    });
+  }
 }
 
 TEST(StepExchange, AveragesStatisticsAndAddsSums) {

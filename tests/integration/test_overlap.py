@@ -1,0 +1,63 @@
+"""Communication and the backward pass at the same time: in a trace, and in what dtrain_bench step measures."""
+
+import json
+
+import pytest
+
+from command import BENCH, TINY, load_json, run
+
+STEP = 3
+
+
+def spans(path) -> list[dict]:
+    return [event for event in load_json(path)["traceEvents"] if event.get("ph") == "X"]
+
+
+@pytest.fixture(scope="module")
+def traces(few_images, module_dir):
+    """The traces of one step of both ranks; ResNet-18's 45 MB in buckets of 4 MiB."""
+    run(*TINY, f"--data_dir={few_images}", "--batch_size=8", "--max_steps=4", "--nproc_per_node=2",
+        f"--profile_steps={STEP}:{STEP}", "--bucket_cap_mb=4", f"--run_dir={module_dir / 'run'}")
+    return [spans(module_dir / "run" / "profile" / f"rank-{rank}.json") for rank in (0, 1)]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_trace_shows_buckets_reduced_while_backward_runs(traces, rank):
+    events = traces[rank]
+    step, = [event for event in events if event["name"] == f"train_step {STEP}"]
+    in_step = [event for event in events if step["ts"] <= event["ts"] <= step["ts"] + step["dur"]]
+    reductions = sorted(event["ts"] for event in in_step if event["name"] == "gloo:all_reduce")
+    backward = [event for event in in_step if event["name"].startswith("autograd::engine::evaluate_function")]
+    last_backward = max(event["ts"] for event in backward)
+    # At least 6 buckets, and the step's exchange after them.
+    overlapped = [start for start in reductions if start < last_backward]
+    assert len(reductions) >= 7
+    assert len(overlapped) >= 4 and overlapped[0] > min(event["ts"] for event in backward)
+    assert reductions[-1] > last_backward
+
+
+def bench(*flags) -> dict:
+    return json.loads(run("step", "--model=resnet18", "--image_size=32", "--batch_size=4", "--steps=2", "--warmup=1",
+                          "--num_classes=10", "--json", *flags, program=BENCH).last_line)
+
+
+def test_bench_step_says_what_communication_costs():
+    found = bench("--nproc_per_node=2")
+    assert found["world_size"] == 2
+    assert found["images_per_second"] == pytest.approx(2 * 4 / (found["step_milliseconds"] / 1000))
+    after, compute = found["reduced_after_milliseconds"], found["compute_milliseconds"]
+    assert found["hidden_fraction"] == pytest.approx((after - found["step_milliseconds"]) / (after - compute))
+    assert after > compute > 0
+
+
+def test_bench_step_says_when_gradients_are_there():
+    found = bench()
+    assert found["world_size"] == 1 and "hidden_fraction" not in found
+    sizes, times = zip(*found["gradients"])
+    assert sum(sizes) == 4 * 11_181_642  # ResNet-18 with ten classes, in float32
+    assert set(sizes[:2]) == {4 * 10, 4 * 5120}  # the last layer comes first
+    assert sizes[-1] == 4 * 64 * 3 * 7 * 7 or sizes[-3] == 4 * 64 * 3 * 7 * 7
+    assert 0 < times[0] <= times[-1] <= found["backward_milliseconds"]
+    parts = sum(found[f"{part}_milliseconds"] for part in ("forward", "backward", "update"))
+    assert parts == pytest.approx(found["step_milliseconds"], rel=0.9)
+    assert found["exchange_bytes"] == 4 * (2 * 4800 + 2)
