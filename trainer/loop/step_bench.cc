@@ -60,6 +60,16 @@ class BenchedStep {
   models::ImageModel& model() { return *model_; }
   double last_loss() const { return loss_.item<double>(); }
 
+  std::vector<int64_t> BucketBytes() {
+    const auto parameters = model_->parameters();
+    std::vector<int64_t> sizes;
+    for (const auto& bucket : data_parallel_.bucket_layout()) {
+      sizes.push_back(0);
+      for (const size_t index : bucket) sizes.back() += static_cast<int64_t>(parameters[index].nbytes());
+    }
+    return sizes;
+  }
+
   void Run(Reduction reduction) {
     Forward();
     Backward(reduction);
@@ -123,7 +133,8 @@ nlohmann::ordered_json CommunicationCosts(BenchedStep& step, double overlapped_s
   const double compute = step.Time(steps, Reduction::kNever);  // the last: ranks go ways of their own
   return {{"compute_milliseconds", 1000 * compute},
           {"reduced_after_milliseconds", 1000 * after},
-          {"hidden_fraction", (after - overlapped_seconds) / (after - compute)}};
+          {"hidden_fraction", (after - overlapped_seconds) / (after - compute)},
+          {"bucket_bytes", step.BucketBytes()}};
 }
 
 nlohmann::ordered_json Describe(const config::Config& config, const StepBenchOptions& options,

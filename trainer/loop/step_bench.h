@@ -19,7 +19,8 @@ struct StepBenchOptions {
 // step (step_timeline.h). With several ranks also what communication costs:
 //   compute_milliseconds         a step without any
 //   reduced_after_milliseconds   a step whose gradients are reduced when the backward pass is over
-//   hidden_fraction              how much of that communication the backward pass hides, of step_milliseconds
+//   hidden_fraction              how much of that communication the backward pass hides in step_milliseconds
+//   bucket_bytes                 what is reduced together, in order
 nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptions& options);
 
 }  // namespace dtrain::loop

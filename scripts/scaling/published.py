@@ -1,0 +1,100 @@
+"""Published runs of ResNet-50 on AWS, and what the model says of them.
+
+What is known of each: GPUs, images/s and scaling efficiency. What is assumed, because nobody wrote it down, is in this file
+and printed with the table. A GPU's own speed follows from the figures (images/s ÷ GPUs ÷ efficiency); how its step is
+shared out between forward, backward and the arrival of gradients is measured by dtrain_bench.
+"""
+
+from dataclasses import dataclass, replace
+
+from scaling.network import Network
+from scaling.step import Plan, Step, efficiency
+
+V100S_OF_A_NODE = 8
+BATCH_OF_A_GPU = 256
+# Gradients in fp16, half of what dtrain_bench measures in fp32.
+FP16 = 0.5
+
+# NVLink between the V100s of a node, as nccl-tests find it, and hops over it.
+LOCAL_BANDWIDTH, LOCAL_LATENCY = 130e9, 5e-6
+# The largest bus bandwidths of all-reduce in AWS's EKS post: sockets, and one EFA card of 100 Gbit/s.
+SOCKETS = Network(2.38e9, 50e-6, V100S_OF_A_NODE, LOCAL_BANDWIDTH, LOCAL_LATENCY)
+EFA_100 = Network(5.89e9, 25e-6, V100S_OF_A_NODE, LOCAL_BANDWIDTH, LOCAL_LATENCY)
+
+ASSUMPTIONS = (
+    "nodes of 8 V100, batch 256 and fp16 gradients (51 MB) per GPU, one ring through all GPUs",
+    "25 Gbit/s (p3.16xlarge): 2.38 GB/s, the best that AWS's EKS post shows for sockets; 50 µs a hop",
+    "100 Gbit/s (p3dn.24xlarge, EFA): 5.89 GB/s, its best for one card; 25 µs a hop",
+    "in a node: 130 GB/s, 5 µs a hop",
+    "no time for data; no computation is slowed by communication",
+)
+
+
+NETWORKS = {"25 Gbit/s": SOCKETS, "100 Gbit/s": EFA_100}
+
+
+@dataclass(frozen=True)
+class Published:
+    name: str
+    gpus: int
+    images_per_second: float
+    efficiency: float
+    baseline_gpus: int = 1  # what 100 % is
+
+    @property
+    def images_per_second_alone(self) -> float:
+        return self.images_per_second / self.gpus / self.efficiency
+
+
+# The post of the 160 GPUs counts from one node on, and its "linear" is read off a curve.
+RUNS = (
+    Published("64 V100, TensorFlow", 64, 44_000, 0.92),
+    Published("64 V100, MXNet", 64, 41_000, 0.90),
+    Published("160 V100, over one node", 160, 100_000, 1.0, baseline_gpus=V100S_OF_A_NODE),
+    Published("256 V100", 256, 171_000, 0.90),
+)
+
+
+def step_of(run: Published, measured: Step) -> Step:
+    """A V100's step that lasts as long as published, in the measured proportions."""
+    seconds = BATCH_OF_A_GPU / run.images_per_second_alone
+    step = measured.scaled(seconds / measured.seconds).narrowed(FP16)
+    return replace(step, images=BATCH_OF_A_GPU)
+
+
+def efficiency_of(run: Published, measured: Step, network: Network, jitter: float) -> float:
+    return efficiency(step_of(run, measured), run.gpus, network, Plan(jitter=jitter), run.baseline_gpus)
+
+
+def explaining_jitter(run: Published, measured: Step, network: Network) -> float:
+    """How much a rank's step must vary for the model to give the published efficiency; 0 if it is lower without any."""
+    low, high = 0.0, 0.5
+    for _ in range(40):
+        middle = (low + high) / 2
+        if efficiency_of(run, measured, network, middle) > run.efficiency:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def compare(measured: Step) -> dict:
+    """One figure a network is fitted: the jitter, to the first run. The others are predicted with it."""
+    compared = {}
+    for name, network in NETWORKS.items():
+        jitter = explaining_jitter(RUNS[0], measured, network)
+        compared[name] = {
+            "jitter": jitter,
+            "communication_only_percent": [100 * efficiency_of(run, measured, network, 0.0) for run in RUNS],
+            "with_jitter_percent": [100 * efficiency_of(run, measured, network, jitter) for run in RUNS]}
+    return {"runs": [run.name for run in RUNS], "published_percent": [100 * run.efficiency for run in RUNS],
+            "networks": compared, "fitted_to": RUNS[0].name, "assumptions": list(ASSUMPTIONS)}
+
+
+def curves(measured: Step, compared: dict, most_gpus: int = 1024) -> dict[str, list[tuple[int, float]]]:
+    """By name, (GPUs, efficiency) from one GPU to `most_gpus`, for the first run's step."""
+    step = step_of(RUNS[0], measured)
+    counts = [2**power for power in range(most_gpus.bit_length())]
+    return {f"{name}, {what}": [(gpus, efficiency(step, gpus, network, Plan(jitter=jitter))) for gpus in counts]
+            for name, network in NETWORKS.items()
+            for what, jitter in (("communication only", 0.0), ("and jitter", compared["networks"][name]["jitter"]))}

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+"""Checks the scaling model on this machine: ranks in network namespaces, behind links of limited bandwidth.
+
+    sudo scripts/scaling_check.py [--megabits=200 --ranks=2,3,4] [--model=resnet18 --batch_size=8] [--json]
+
+What the model is told: how fast all-reduces of two ranks are over these links (dtrain_bench collective), and what a step
+takes that does not communicate, on as many ranks (dtrain_bench step; the ranks share this machine's cores, so one rank alone
+would be faster than it is among others). What it predicts, and what is measured: a step with gradients reduced while the
+backward pass runs, and one with gradients reduced after it. Choose a bandwidth at which a step takes longer for its
+communication than for its computation, and the latter is not slowed by what the network costs in CPU time.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from scaling import network, step
+from scaling.limited_network import LimitedNetwork, Unavailable
+
+BENCH = Path(__file__).resolve().parents[1] / "build" / "release" / "bin" / "dtrain_bench"
+PORT = 29500  # in a namespace of its own: never taken
+PATIENCE_SECONDS = 600
+SMALLEST_BYTES, LARGEST_BYTES = 2**16, 2**22
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabits", type=float, default=200.0, help="of a link, in each direction")
+    parser.add_argument("--ranks", default="2,3,4", help="how many, separated by commas; 2 or more")
+    parser.add_argument("--model", default="resnet18")
+    parser.add_argument("--image_size", type=int, default=32, help="pixels")
+    parser.add_argument("--batch_size", type=int, default=8, help="of a rank")
+    parser.add_argument("--bucket_cap_mb", type=float, default=4.0, help="MiB")
+    parser.add_argument("--steps", type=int, default=3, help="timed, of each kind")
+    parser.add_argument("--bench", type=Path, default=BENCH, help="dtrain_bench")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    return parser.parse_args()
+
+
+def bench(links: LimitedNetwork, ranks: int, program: Path, *flags: str) -> dict:
+    """Runs dtrain_bench on that many hosts, one rank each; the object that rank 0's output ends with."""
+    processes = []
+    try:
+        for rank in range(ranks):
+            command = [str(program), *flags, "--json", f"--rank={rank}", f"--world_size={ranks}", "--backend=gloo",
+                       f"--master_addr={links.addresses[0]}", f"--master_port={PORT}"]
+            processes.append(subprocess.Popen(links.command_on(rank, command), text=True, stdout=subprocess.PIPE,
+                                              stderr=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS="1")))
+        outputs = [process.communicate(timeout=PATIENCE_SECONDS) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    for process, (_, errors) in zip(processes, outputs):
+        if process.returncode != 0:
+            sys.exit(f"error: 'dtrain_bench {flags[0]}' ended with {process.returncode}: {errors.strip()}")
+    return json.loads(outputs[0][0].splitlines()[-1])
+
+
+def check(links: LimitedNetwork, between: network.Network, ranks: int, arguments: argparse.Namespace) -> dict:
+    found = bench(links, ranks, arguments.bench, "step", f"--model={arguments.model}", "--num_classes=10",
+                  f"--image_size={arguments.image_size}", f"--batch_size={arguments.batch_size}",
+                  f"--bucket_cap_mb={arguments.bucket_cap_mb}", f"--steps={arguments.steps}", "--warmup=1")
+    alone = step.from_bench(found)
+    row = {"ranks": ranks, "compute_milliseconds": found["compute_milliseconds"]}
+    for kind, key, overlap in (("overlapped", "step_milliseconds", True),
+                               ("afterwards", "reduced_after_milliseconds", False)):
+        predicted = step.predict(alone, ranks, between, step.Plan(arguments.bucket_cap_mb * 2**20, overlap=overlap))
+        row[kind] = {"measured": found[key], "predicted": 1e3 * predicted.seconds,
+                     "error_percent": 100 * (1e3 * predicted.seconds / found[key] - 1)}
+    return row
+
+
+def measure(arguments: argparse.Namespace) -> dict:
+    counts = [int(text) for text in arguments.ranks.split(",")]
+    with LimitedNetwork(max(counts), arguments.megabits) as links:
+        table = bench(links, 2, arguments.bench, "collective", "--operation=all_reduce", "--steps=2", "--warmup=1",
+                      f"--min_bytes={SMALLEST_BYTES}", f"--max_bytes={LARGEST_BYTES}")
+        between = network.fit_table(table)
+        print(f"links of {arguments.megabits:g} Mbit/s; all-reduces of two ranks: {between.bandwidth * 8 / 1e6:.0f} Mbit/s, "
+              f"{between.latency * 1e6:.0f} µs a hop")
+        print(f"{'':5} {'ms without':>13} | {'reduced during backward':>27} | {'reduced after it':>27}")
+        print(f"{'ranks':5} {'communication':>13}" + f" | {'measured':>9} {'predicted':>9} {'error':>7}" * 2, flush=True)
+        rows = []
+        for ranks in counts:
+            row = check(links, between, ranks, arguments)
+            rows.append(row)
+            print(f"{ranks:5} {row['compute_milliseconds']:13.0f}" + "".join(
+                f" | {row[kind]['measured']:9.0f} {row[kind]['predicted']:9.0f} {row[kind]['error_percent']:6.1f}%"
+                for kind in ("overlapped", "afterwards")), flush=True)
+    return {"megabits": arguments.megabits, "fitted_bandwidth": between.bandwidth, "fitted_latency": between.latency,
+            "rows": rows}
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    if not arguments.bench.exists():
+        sys.exit(f"error: {arguments.bench} does not exist. Build it: scripts/build.sh")
+    try:
+        result = measure(arguments)
+    except Unavailable as reason:
+        sys.exit(f"error: there can be no limited network here: {reason}")
+    if arguments.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Predicts a training step's time and its efficiency on N ranks, from one rank's step and the speed of the network.
+
+    scripts/scaling_model.py [--draw=curve.svg]            the model beside published runs of ResNet-50 (64 to 256 V100)
+    dtrain_bench step … --json | tail -n 1 >step.json      your model, on one GPU
+    dtrain_bench collective --operation=all_reduce … --json | tail -n 1 >collective.json       your network
+    scripts/scaling_model.py --step=step.json --collective=collective.json --ranks=8,16,64 --local_ranks=8
+    scripts/scaling_model.py --step=step.json --bandwidth_gbyte=5.9 --latency_us=25 …          or a network by its figures
+
+Bandwidths are bus bandwidths, as nccl-tests print them. Without --step, ResNet-50 is measured here (half a minute). What the
+model leaves out is said in scripts/scaling/step.py. Needs nothing but Python.
+"""
+
+import argparse
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from scaling import curve, network, published, step
+
+BENCH = Path(__file__).resolve().parents[1] / "build" / "release" / "bin" / "dtrain_bench"
+FP32_BYTES = 4
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--step", type=Path, help="what dtrain_bench step --json ends with")
+    parser.add_argument("--collective", type=Path, help="what dtrain_bench collective --json ends with")
+    parser.add_argument("--bandwidth_gbyte", type=float, help="GB/s of a node, instead of --collective")
+    parser.add_argument("--latency_us", type=float, default=0.0, help="a hop between nodes, with --bandwidth_gbyte")
+    parser.add_argument("--local_ranks", type=int, default=1, help="ranks of a node")
+    parser.add_argument("--local_bandwidth_gbyte", type=float, default=float("inf"), help="GB/s between them")
+    parser.add_argument("--local_latency_us", type=float, default=0.0, help="a hop between them")
+    parser.add_argument("--ranks", default="1,2,4,8,16,32,64,128,256", help="how many, separated by commas")
+    parser.add_argument("--bucket_cap_mb", type=float, default=25.0, help="MiB, as dtrain_main's flag")
+    parser.add_argument("--algorithm", choices=[*network.ALGORITHMS, "best"], default="ring",
+                        help="best: the faster of ring and tree for each size")
+    parser.add_argument("--overlap", action=argparse.BooleanOptionalAction, default=True,
+                        help="reduce while the backward pass runs")
+    parser.add_argument("--jitter", type=float, default=0.0,
+                        help="standard deviation of a rank's time for a step, as a fraction of it")
+    parser.add_argument("--gradient_bytes", type=int, choices=[2, 4], default=FP32_BYTES, help="of a number, as sent")
+    parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="the curve of efficiency over ranks")
+    parser.add_argument("--bench", type=Path, default=BENCH, help="dtrain_bench that measures where --step is not given")
+    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    return parser.parse_args()
+
+
+def read_object(path: Path) -> dict:
+    """The last line that is a JSON object: the whole output of dtrain_bench will do."""
+    try:
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
+        return json.loads(lines[-1])
+    except (OSError, ValueError, IndexError) as error:
+        sys.exit(f"error: {path} does not hold what dtrain_bench --json ends with: {error}")
+
+
+def measured_step(arguments: argparse.Namespace) -> step.Step:
+    if arguments.step:
+        found = read_object(arguments.step)
+    else:
+        if not arguments.bench.exists():
+            sys.exit(f"error: {arguments.bench} does not exist. Build it with scripts/build.sh, or give --step.")
+        command = [str(arguments.bench), "step", "--model=resnet50", "--image_size=224", "--batch_size=8", "--steps=3",
+                   "--warmup=1", "--json"]
+        print("measuring a step of ResNet-50 …", file=sys.stderr, flush=True)
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            sys.exit(f"error: {' '.join(command)} ended with {done.returncode}; see its message above.")
+        found = json.loads(done.stdout.splitlines()[-1])
+    try:
+        return step.from_bench(found)
+    except KeyError as missing:
+        sys.exit(f"error: the step has no {missing}: measure it with this version's dtrain_bench step --json.")
+
+
+def given_network(arguments: argparse.Namespace) -> network.Network | None:
+    if arguments.collective:
+        try:
+            between = network.fit_table(read_object(arguments.collective))
+        except (KeyError, ValueError) as error:
+            sys.exit(f"error: {arguments.collective}: {error}")
+    elif arguments.bandwidth_gbyte:
+        between = network.Network(arguments.bandwidth_gbyte * 1e9, arguments.latency_us / 1e6)
+    else:
+        return None
+    return dataclasses.replace(between, local_ranks=arguments.local_ranks,
+                               local_bandwidth=arguments.local_bandwidth_gbyte * 1e9,
+                               local_latency=arguments.local_latency_us / 1e6)
+
+
+def predict(arguments: argparse.Namespace, alone: step.Step, between: network.Network) -> dict:
+    alone = alone.narrowed(arguments.gradient_bytes / FP32_BYTES)
+    plan = step.Plan(arguments.bucket_cap_mb * 2**20, arguments.algorithm, arguments.overlap, arguments.jitter)
+    rows = []
+    for ranks in sorted({int(text) for text in arguments.ranks.split(",")}):
+        found = step.predict(alone, ranks, between, plan)
+        rows.append({"ranks": ranks, "step_milliseconds": 1e3 * found.seconds, "images_per_second": found.images_per_second,
+                     "efficiency_percent": 100 * step.efficiency(alone, ranks, between, plan),
+                     "communication_milliseconds": 1e3 * found.communication, "hidden_percent": 100 * found.hidden})
+    print(f"a step alone: {1e3 * alone.seconds:.1f} ms for {alone.images:g} images; gradients "
+          f"{sum(size for size, _ in alone.gradients) / 1e6:.1f} MB in {len(step.buckets(alone.gradients, plan.bucket_cap_bytes))} buckets")
+    print(f"network: {between.bandwidth / 1e9:.3f} GB/s, {between.latency * 1e6:.0f} µs a hop; {between.local_ranks} ranks a "
+          f"node; {plan.algorithm}, {'with' if plan.overlap else 'without'} overlap, jitter {100 * plan.jitter:.1f} %")
+    print(f"{'ranks':>6} {'ms/step':>10} {'images/s':>12} {'efficiency':>10} {'all-reduce ms':>14} {'hidden':>7}")
+    for row in rows:
+        print(f"{row['ranks']:6d} {row['step_milliseconds']:10.1f} {row['images_per_second']:12.1f} "
+              f"{row['efficiency_percent']:9.1f}% {row['communication_milliseconds']:14.1f} {row['hidden_percent']:6.0f}%")
+    if arguments.draw:
+        curve.draw(arguments.draw, "Efficiency",
+                   {plan.algorithm: [(row["ranks"], row["efficiency_percent"] / 100) for row in rows]})
+    return {"predictions": rows, "network": dataclasses.asdict(dataclasses.replace(between, local_bandwidth=min(
+        between.local_bandwidth, sys.float_info.max))), "plan": dataclasses.asdict(plan)}
+
+
+def compare_published(arguments: argparse.Namespace, measured: step.Step) -> dict:
+    found = published.compare(measured)
+    print(f"{'ResNet-50: efficiency in %':27} {'published':>9}" + "".join(f" | {name:>23}" for name in found["networks"]))
+    print(f"{'':27} {'':9}" + f" | {'network':>10} {'and jitter':>12}" * len(found["networks"]))
+    for number, run in enumerate(found["runs"]):
+        print(f"{run:27} {found['published_percent'][number]:9.1f}" + "".join(
+            f" | {one['communication_only_percent'][number]:10.1f} {one['with_jitter_percent'][number]:12.1f}"
+            for one in found["networks"].values()))
+    print("jitter: how much a rank's step varies (one deviation), fitted to the first run; the others are predicted with it: "
+          + ", ".join(f"{100 * one['jitter']:.1f} % at {name}" for name, one in found["networks"].items()))
+    print("assumed, since it was not published:")
+    for assumption in found["assumptions"]:
+        print(f"  {assumption}")
+    if arguments.draw:
+        points = [(run.name, run.gpus, run.efficiency) for run in published.RUNS]
+        curve.draw(arguments.draw, "ResNet-50 on V100: model (lines) and published runs (points)",
+                   published.curves(measured, found), points)
+    return found
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    measured = measured_step(arguments)
+    between = given_network(arguments)
+    result = predict(arguments, measured, between) if between else compare_published(arguments, measured)
+    if arguments.draw:
+        print(f"drawn: {arguments.draw}")
+    if arguments.json:
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
