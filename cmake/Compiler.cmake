@@ -8,6 +8,10 @@ add_compile_options(-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wn
 if(DTRAIN_WERROR)
   add_compile_options(-Werror)
 endif()
+option(DTRAIN_FUZZ "Build libFuzzer's targets too (with clang; target `fuzzers`, see tests/fuzz)" OFF)
+if(DTRAIN_FUZZ)
+  add_compile_options(-fno-sanitize-recover=all)  # a finding is what ends the program
+endif()
 if(DTRAIN_SANITIZE)
   add_compile_options(-fsanitize=${DTRAIN_SANITIZE} -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${DTRAIN_SANITIZE})

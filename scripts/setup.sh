@@ -5,6 +5,7 @@
 #   scripts/setup.sh                 everything for building and for the quick start
 #   scripts/setup.sh --tests         and what the tests need (Python torch to compare with, pytest, clang-format and -tidy,
 #                                    Open MPI and Slurm)
+#   scripts/setup.sh --tests --long  and what the long tests need (clang with libFuzzer)
 #   scripts/setup.sh --torch=DIR     use the LibTorch in DIR (the folder with include/ and lib/: the torch package of a
 #                                    `pip install torch`, or the unpacked official archive) and download none; it is
 #                                    remembered. --torch=pypi: back to the one from PyPI
@@ -23,14 +24,16 @@ mxnet=mxnet==1.9.1  # its last release, for Linux on x86-64; wants an old NumPy,
 new_cmake=cmake==3.31.6
 
 with_tests=no
+with_long=no
 torch_argument=
 for argument in "$@"; do
   case $argument in
     --tests) with_tests=yes ;;
+    --long) with_long=yes ;;
     --torch=pypi) torch_argument=pypi ;;
     --torch=?*) torch_argument=$(realpath -m "${argument#--torch=}") ;;
     -h | --help) usage "$0"; exit 0 ;;
-    *) fail "setup.sh does not know '$argument'. It takes --tests and --torch=DIR." ;;
+    *) fail "setup.sh does not know '$argument'. It takes --tests, --long and --torch=DIR." ;;
   esac
 done
 cd "$root"
@@ -38,14 +41,16 @@ cd "$root"
 # ---- The distribution's packages -----------------------------------------------------------------------------------
 
 wanted_packages() {
-  local jpeg=libjpeg62-turbo-dev id
+  local jpeg=libjpeg62-turbo-dev fuzzer=libclang-rt-dev id
   # shellcheck source=/dev/null
-  id=$(. /etc/os-release && echo "${ID:-} ${ID_LIKE:-}")
+  id=$(. /etc/os-release && echo "${ID:-} ${ID_LIKE:-} ${VERSION_CODENAME:-}")
   case $id in *ubuntu*) jpeg=libjpeg-turbo8-dev ;; esac
+  case $id in *jammy*) fuzzer= ;; esac  # part of clang there
   printf '%s\n' build-essential cmake ninja-build ccache git ca-certificates pkg-config python3 python3-venv \
     python3-pip libgflags-dev libgoogle-glog-dev libgloo-dev "$jpeg" libpng-dev libwebp-dev libtiff-dev libstb-dev \
     libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev libgtest-dev libgmock-dev
   if [ "$with_tests" = yes ]; then printf '%s\n' clang-format clang-tidy openmpi-bin slurm-wlm munge; fi
+  if [ "$with_long" = yes ]; then printf '%s\n' clang $fuzzer; fi
 }
 
 missing_packages() {

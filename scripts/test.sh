@@ -2,8 +2,9 @@
 # Runs all tests: installs what they need, builds, runs CTest. The last line is CTest's count of what passed.
 #
 #   scripts/test.sh            every test of the release build
-#   scripts/test.sh --long     also the long ones (DTRAIN_LONG_TESTS=1), and the unit tests under AddressSanitizer and
-#                              UndefinedBehaviorSanitizer (preset dev)
+#   scripts/test.sh --long     also the long ones (DTRAIN_LONG_TESTS=1), the unit tests under AddressSanitizer and
+#                              UndefinedBehaviorSanitizer (preset dev), and libFuzzer for DTRAIN_FUZZ_SECONDS (60) a
+#                              parser (scripts/fuzz.sh)
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -30,7 +31,7 @@ run_tests() {
   return "$status"
 }
 
-scripts/setup.sh --tests
+if [ "$long" = yes ]; then scripts/setup.sh --tests --long; else scripts/setup.sh --tests; fi
 scripts/build.sh --preset=release
 status=0
 if [ "$long" = yes ]; then
@@ -38,6 +39,7 @@ if [ "$long" = yes ]; then
   scripts/build.sh --preset=dev
   UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run_tests dev -L unit || status=$?
   dev_summary=$summary
+  scripts/fuzz.sh || status=$?
 fi
 run_tests release || status=$?
 say "All done in $(elapsed $SECONDS)"

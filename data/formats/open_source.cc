@@ -1,5 +1,6 @@
 #include "data/formats/open_source.h"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -24,6 +25,36 @@ bool HasClassFolders(const std::string& split_dir) {
     if (entry->is_directory(ignored)) return true;
   }
   return false;
+}
+
+using Note = std::function<void(std::string)>;
+
+// Whether the files (or folders) of an index that came from elsewhere are here as well.
+bool FitsFilesIn(const std::string& folder, const RecordIndex& index) {
+  std::vector<std::string> names;
+  for (const IndexedFile& file : index.files) names.push_back(file.name);
+  const std::vector<IndexedFile> here = StatFiles(folder, names);
+  return std::equal(here.begin(), here.end(), index.files.begin(), [](const IndexedFile& a, const IndexedFile& b) {
+    const bool need_not_be = b.bytes == 0 && b.modified_ns == 0;  // classes.txt, which was absent there, too
+    return a.bytes == b.bytes || (a.bytes < 0 && need_not_be);
+  });
+}
+
+// The index of a split: from the parcel, else `make`s it and adds it there if it could not be cached.
+template <typename Make>
+RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, const std::string& folder,
+                       const Make& make) {
+  if (options.parcel != nullptr && options.parcel->contains(split)) {
+    auto sent = ParseIndex(options.parcel->at(split));
+    if (sent && sent->format == options.format && FitsFilesIn(folder, *sent)) return std::move(*sent);
+  }
+  bool is_cached = true;
+  RecordIndex index = make([&](const std::string& problem) {
+    is_cached = false;
+    if (options.note) options.note(problem);
+  });
+  if (!is_cached && options.parcel != nullptr) (*options.parcel)[split] = SerializeIndex(index);
+  return index;
 }
 
 }  // namespace
@@ -59,15 +90,17 @@ std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std
     const std::string split_dir = RequireSplit(options.data_dir, split);
     const std::string name = std::filesystem::path(split_dir).filename().string();
     const std::string index_path = IndexPath(options.data_dir, options.index_dir, name, options.format);
-    return std::make_unique<ImageFolder>(split_dir,
-                                         IndexImageFolder(split_dir, index_path, options.rebuild_index, options.note));
+    return std::make_unique<ImageFolder>(split_dir, SentOrMade(options, split, split_dir, [&](const Note& note) {
+                                           return IndexImageFolder(split_dir, index_path, options.rebuild_index, note);
+                                         }));
   }
   const RecordFormat* format = FindRecordFormat(options.format);
   if (format == nullptr) throw DataError("data of the format " + options.format + " cannot be read here");
   const RecordFiles files = RequireRecordFiles(options.data_dir, split, options.format);
   const std::string index_path = IndexPath(options.data_dir, options.index_dir, files.split, options.format);
-  RecordIndex index =
-      IndexRecordFiles(*format, options.data_dir, files, index_path, options.rebuild_index, options.note);
+  RecordIndex index = SentOrMade(options, split, options.data_dir, [&](const Note& note) {
+    return IndexRecordFiles(*format, options.data_dir, files, index_path, options.rebuild_index, note);
+  });
   return std::make_unique<PackedRecords>(*format, options.data_dir, std::move(index), options.label_offset);
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,10 @@
 
 namespace dtrain::data {
 
+// Indexes (record_index.h) that could not be cached, by split, as bytes: made by one process and sent to the others, so
+// that not each of them lists millions of files.
+using IndexParcel = std::map<std::string, std::string>;
+
 struct SourceOptions {
   std::string data_dir;
   std::string format;                        // imagefolder | tfrecord | recordio | webdataset | safetensors
@@ -19,6 +24,9 @@ struct SourceOptions {
   std::optional<int64_t> label_offset = {};  // nullopt: auto
   bool rebuild_index = false;
   std::function<void(std::string)> note = {};  // hears what went wrong without being an error; may be empty
+  // An index in here is used where all that it was made from is here, too, with the same sizes. One that was made but
+  // could not be cached is added. May be null.
+  IndexParcel* parcel = nullptr;
 };
 
 // The format of the first of these splits that is there. Throws DataError where there is none, or where several formats

@@ -68,15 +68,18 @@ void ConvertNames(RecordIndex& index, const Convert& convert) {
   for (IndexedFile& file : index.files) file.name = convert(file.name);
 }
 
-// Entries must point into the files and names that are there: whatever made the file, nothing is read out of bounds.
+// Entries must point into the files, names and classes that are there: whatever made the file, nothing is read out of
+// bounds.
 bool IsConsistent(const RecordIndex& index) {
-  if (!index.names.empty() && index.names.back() != '\0') return false;
-  const bool has_names = !index.names.empty();
+  const bool is_folder = index.format == "imagefolder";
+  if (index.names.empty() == is_folder || (is_folder && index.names.back() != '\0')) return false;
   return std::all_of(index.records.begin(), index.records.end(), [&](const IndexEntry& entry) {
     if (entry.file >= index.files.size() || entry.label < -1) return false;
-    if (has_names) return entry.offset < index.names.size();
-    const auto bytes = static_cast<uint64_t>(index.files[entry.file].bytes);
-    return entry.offset <= bytes && entry.bytes <= bytes - entry.offset;
+    if (is_folder) {
+      return entry.offset < index.names.size() && entry.label < static_cast<int64_t>(index.class_names.size());
+    }
+    const int64_t bytes = index.files[entry.file].bytes;
+    return bytes >= 0 && entry.offset <= uint64_t(bytes) && entry.bytes <= uint64_t(bytes) - entry.offset;
   });
 }
 

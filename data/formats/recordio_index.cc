@@ -7,9 +7,13 @@ namespace dtrain::data {
 
 std::vector<IndexEntry> ReadRecordIoIndex(const std::string& rec_path, uint64_t rec_bytes) {
   std::ifstream file(rec_path.substr(0, rec_path.size() - 4) + ".idx");
+  return ParseRecordIoIndex(file, rec_bytes);
+}
+
+std::vector<IndexEntry> ParseRecordIoIndex(std::istream& text, uint64_t rec_bytes) {
   std::vector<uint64_t> offsets;
   std::string key;
-  for (uint64_t offset = 0; file >> key >> offset;) offsets.push_back(offset);
+  for (uint64_t offset = 0; text >> key >> offset;) offsets.push_back(offset);
   std::sort(offsets.begin(), offsets.end());
   const bool fits = !offsets.empty() && offsets.front() == 0 && offsets.back() < rec_bytes &&
                     std::adjacent_find(offsets.begin(), offsets.end()) == offsets.end();

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kMostPixels = 178'956'970;
 constexpr int kLongestSide = 65'500;
+constexpr int64_t kMostJpegPixelsPerByte = 1024;  // 64 for each bit of a first scan, and as much again for what is odd
 
 struct Codec {
   ImageSize (*size)(Bytes);
@@ -37,6 +38,7 @@ Codec CodecOf(Bytes bytes) {
 ImageSize CheckedSize(const Codec& codec, Bytes bytes) {
   const ImageSize size = codec.size(bytes);
   RequireSaneSize(size);
+  if (codec.decode == kJpeg.decode) RequireJpegHolds(size, bytes.size());
   return size;
 }
 
@@ -48,6 +50,12 @@ void RequireSaneSize(ImageSize size) {
   if (size.width > kLongestSide || size.height > kLongestSide || int64_t{size.width} * size.height > kMostPixels) {
     throw DataError("an image of " + text + " pixels is too large (at most 178,956,970 pixels, 65,500 a side)");
   }
+}
+
+void RequireJpegHolds(ImageSize size, size_t bytes) {
+  if (int64_t{size.width} * size.height <= kMostJpegPixelsPerByte * static_cast<int64_t>(bytes)) return;
+  throw DataError("a JPEG of " + std::to_string(bytes) + " bytes cannot hold " + std::to_string(size.width) + "×" +
+                  std::to_string(size.height) + " pixels");
 }
 
 ImageSize ReadImageSize(std::span<const uint8_t> bytes) { return CheckedSize(CodecOf(bytes), bytes); }

@@ -20,6 +20,9 @@ namespace dtrain::data {
 // Throws for a size that is empty or too large.
 void RequireSaneSize(ImageSize size);
 
+// Throws for a size that a JPEG of so many bytes cannot hold: memory for it is not even asked for.
+void RequireJpegHolds(ImageSize size, size_t bytes);
+
 // From the header alone.
 ImageSize ReadImageSize(std::span<const uint8_t> bytes);
 

@@ -110,6 +110,7 @@ ImageDecoder::Geometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> b
     size = {static_cast<int>(raw_rows_->width), static_cast<int>(raw_rows_->height)};
   } else if (baseline) {
     RequireSaneSize(size = baseline->size);
+    RequireJpegHolds(size, bytes.size());
   } else {
     size = ReadImageSize(bytes);
   }

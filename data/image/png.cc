@@ -16,10 +16,11 @@ namespace {
 
 constexpr png_uint_32 kLongestSide = 65'500;
 constexpr png_alloc_size_t kLargestChunk = 16 << 20;  // of the chunks libpng keeps (profiles, texts)
+constexpr uint64_t kMostInflation = 1032;             // bytes that deflate makes of one
 
 class PngReader {
  public:
-  explicit PngReader(Bytes bytes) : unread_(bytes) {
+  explicit PngReader(Bytes bytes) : unread_(bytes), bytes_(bytes.size()) {
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, OnError, OnWarning);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) {
@@ -46,6 +47,10 @@ class PngReader {
   }
 
   cv::Mat Decode() {
+    // Memory for pixels that cannot be there is not even asked for.
+    if (uint64_t{png_get_rowbytes(png_, info_)} * png_get_image_height(png_, info_) > kMostInflation * bytes_) {
+      throw DataError("PNG: the file is truncated");
+    }
     if (!Guard([this] { AskForRgb(); })) throw DataError(std::string("PNG: ") + message_);
     const auto [width, height] = size();
     if (png_get_rowbytes(png_, info_) != 3 * static_cast<size_t>(width)) throw DataError("PNG: unknown colour type");
@@ -88,6 +93,7 @@ class PngReader {
   }
 
   Bytes unread_;
+  const uint64_t bytes_;
   png_structp png_ = nullptr;
   png_infop info_ = nullptr;
   char message_[128] = "";

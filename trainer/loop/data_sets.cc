@@ -63,15 +63,18 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, R
 }
 
 // Whether labels count from 0 or from 1 is recognised in the training split: a small validation split may lack classes.
-DataSplit Open(const std::string& format, const config::Config& config, Role role, const std::string& split,
-               const std::optional<DataSplit>& train = std::nullopt) {
-  data::SourceOptions options{.data_dir = config.data.dir,
-                              .format = format,
-                              .index_dir = config.data.index_dir,
-                              .label_offset = LabelOffset(config.data),
-                              .note = [](const std::string& problem) {
-                                report::LogWarning(problem + "; give --index_dir=DIR, or every start indexes again");
-                              }};
+DataSplit Open(const std::string& format, const config::Config& config, data::IndexParcel* parcel, Role role,
+               const std::string& split, const std::optional<DataSplit>& train = std::nullopt) {
+  data::SourceOptions options{
+      .data_dir = config.data.dir,
+      .format = format,
+      .index_dir = config.data.index_dir,
+      .label_offset = LabelOffset(config.data),
+      .note =
+          [](const std::string& problem) {
+            report::LogWarning(problem + "; give --index_dir=DIR, or every start indexes again");
+          },
+      .parcel = parcel};
   if (train) options.label_offset = data::LabelOffsetOf(*train->source);
   auto source = data::OpenSource(options, split);
   auto decoder = MakeDecoder(config, role, *source);
@@ -141,7 +144,7 @@ void RequireNoNewLabels(const DataSets& sets) {
 
 }  // namespace
 
-DataSets OpenDataSets(const config::Config& config) {
+DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel) {
   DataSets sets;
   const bool training = config.run.mode == "train";
   if (config.data.format == "synthetic") {
@@ -150,12 +153,12 @@ DataSets OpenDataSets(const config::Config& config) {
   } else {
     const std::string format = FormatOf(config.data);
     const std::string& val_split = config.data.val_split;
-    if (training) sets.train = Open(format, config, Role::kTrain, config.data.train_split);
+    if (training) sets.train = Open(format, config, parcel, Role::kTrain, config.data.train_split);
     const bool whole_file = !training && std::filesystem::is_regular_file(config.data.dir);
     if (whole_file) {
-      sets.val = Open(format, config, Role::kVal, config.data.train_split);  // the file is the split
+      sets.val = Open(format, config, parcel, Role::kVal, config.data.train_split);  // the file is the split
     } else if (!training || data::HasSplit(format, config.data.dir, val_split)) {
-      sets.val = Open(format, config, Role::kVal, val_split, sets.train);
+      sets.val = Open(format, config, parcel, Role::kVal, val_split, sets.train);
     }
   }
   if (sets.train && sets.val) {

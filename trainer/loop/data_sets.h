@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "data/formats/open_source.h"
 #include "data/record_source.h"
 #include "data/sample_decoder.h"
 #include "trainer/config/config.h"
@@ -25,7 +26,8 @@ struct DataSets {
 };
 
 // Training needs a training split; evaluation needs a validation split and opens no other. Throws DataError naming what
-// is missing, empty, unreadable, or where train and val disagree about the classes.
-DataSets OpenDataSets(const config::Config& config);
+// is missing, empty, unreadable, or where train and val disagree about the classes. `parcel`: indexes that another rank
+// has made, or to be sent to other ranks (SourceOptions::parcel).
+DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel = nullptr);
 
 }  // namespace dtrain::loop

@@ -48,6 +48,25 @@ distributed::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
   return options;
 }
 
+// Rank 0's indexes, on every rank: in pieces that the store takes, after a list of their sizes.
+data::IndexParcel ShareParcel(const data::IndexParcel& mine, distributed::Rendezvous& rendezvous) {
+  constexpr size_t kPieceBytes = size_t{4} << 20;
+  nlohmann::json sizes = nlohmann::json::object();
+  for (const auto& [split, bytes] : mine) sizes[split] = bytes.size();
+  sizes = nlohmann::json::parse(rendezvous.ShareFromFirst("indexes", sizes.dump()));
+  data::IndexParcel parcel = mine;
+  for (const auto& [split, size] : sizes.items()) {
+    std::string& bytes = parcel[split];
+    bytes.resize(size.get<size_t>());
+    for (size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+      const std::string key = "index/" + split + "/" + std::to_string(at);
+      const std::string piece = rendezvous.ShareFromFirst(key, bytes.substr(at, kPieceBytes));
+      bytes.replace(at, piece.size(), piece);
+    }
+  }
+  return parcel;
+}
+
 }  // namespace
 
 Session::Session(const RunContext& run_context)
@@ -89,11 +108,13 @@ Session::Session(const RunContext& run_context)
 }
 
 DataSets Session::OpenData() const {
-  const bool waits = rendezvous && context.launch.rank != 0;
+  if (!rendezvous) return OpenDataSets(context.config);
+  data::IndexParcel parcel;
   DataSets data;
-  if (!waits) data = OpenDataSets(context.config);
-  if (rendezvous) rendezvous->ShareFromFirst("indexes", "made");
-  if (waits) data = OpenDataSets(context.config);
+  const bool waits = context.launch.rank != 0;
+  if (!waits) data = OpenDataSets(context.config, &parcel);
+  parcel = ShareParcel(parcel, *rendezvous);
+  if (waits) data = OpenDataSets(context.config, &parcel);
   return data;
 }
 

@@ -23,7 +23,8 @@ struct Session {
   // directory first: no rank writes into one that belongs to another job. Throws StorageError where it does.
   explicit Session(const RunContext& context);
 
-  // Opens the data: rank 0 first, so that it makes the indexes, if they are not there, and the others find them made.
+  // Opens the data: rank 0 first, so that it makes the indexes, if they are not there. The others find them made, or
+  // are sent those that could not be kept.
   DataSets OpenData() const;
 
   // Shakes hands with all ranks and connects them. `identity` and the configuration must be the same on all.

@@ -20,12 +20,17 @@ RecordIndex Example() {
           .names = {}};
 }
 
-TEST(RecordIndex, IsReadAsItWasWritten) {
-  EXPECT_EQ(ParseIndex(SerializeIndex(Example())), Example());
+RecordIndex FolderExample() {
   RecordIndex folder = Example();
+  folder.format = "imagefolder";
   folder.names = std::string("a.jpg\0b.jpg\0", 12);
   folder.records = {{0, 1000, 0, 0}, {6, 0, 1, 1}};
-  EXPECT_EQ(ParseIndex(SerializeIndex(folder)), folder);
+  return folder;
+}
+
+TEST(RecordIndex, IsReadAsItWasWritten) {
+  EXPECT_EQ(ParseIndex(SerializeIndex(Example())), Example());
+  EXPECT_EQ(ParseIndex(SerializeIndex(FolderExample())), FolderExample());
 }
 
 TEST(RecordIndex, AnyDamageIsNoticed) {
@@ -47,6 +52,20 @@ TEST(RecordIndex, EntriesMustPointIntoTheirFiles) {
   }
 }
 
+TEST(RecordIndex, EntriesOfAFolderMustPointIntoItsNamesAndClasses) {
+  for (const IndexEntry& entry : {IndexEntry{12, 0, 0, 0}, IndexEntry{0, 0, 2, 0}, IndexEntry{0, 0, 0, 2}}) {
+    RecordIndex index = FolderExample();
+    index.records.push_back(entry);
+    EXPECT_FALSE(ParseIndex(SerializeIndex(index)));
+  }
+  RecordIndex nameless = FolderExample();
+  nameless.names.clear();
+  nameless.records = {{0, 0, 0, 0}};
+  EXPECT_FALSE(ParseIndex(SerializeIndex(nameless)));
+  nameless.names = "unterminated";
+  EXPECT_FALSE(ParseIndex(SerializeIndex(nameless)));
+}
+
 TEST(RecordIndex, IsKeptBesideTheDataOrInAFolderOfIndexes) {
   const TemporaryFolder folder;
   EXPECT_EQ(IndexPath("/data/a", "", "train", "recordio"), "/data/a/train.recordio.index");
@@ -60,7 +79,8 @@ TEST(RecordIndex, IsKeptBesideTheDataOrInAFolderOfIndexes) {
 
 // ImageNet's size, with names as long as its own. Processor time: the machine may be busy.
 TEST(RecordIndex, MillionsLoadInASecond) {
-  RecordIndex index = Example();
+  RecordIndex index = FolderExample();
+  index.class_names.resize(1000, "n01440764");
   for (int i = 0; i < 1'281'167; ++i) {
     index.records.push_back({index.names.size(), 110'000, 0, i / 1300});
     index.names += "n01440764_" + std::to_string(i) + ".JPEG" + '\0';

@@ -124,10 +124,11 @@ TEST(DecodeImage, PnmAndBmp) {
 TEST(DecodeImage, TellsWhyNot) {
   const auto jpeg = EncodeJpeg(TestPicture(64, 64));
   auto twelve_bits = jpeg;
-  auto huge = jpeg;
+  auto huge = jpeg, hollow = jpeg;
   for (size_t i = 0; i + 9 < jpeg.size(); ++i) {
     if (jpeg[i] == 0xFF && jpeg[i + 1] == 0xC0) {  // start of frame: length, precision, height, width
       twelve_bits[i + 4] = 12;
+      hollow[i + 5] = hollow[i + 7] = 0x30;                                                         // 12,352
       for (size_t j = 5; j < 9; ++j) huge[i + j] = static_cast<uint8_t>(j % 2 == 1 ? 0xFF : 0xDC);  // 65,500
       break;
     }
@@ -137,12 +138,13 @@ TEST(DecodeImage, TellsWhyNot) {
     std::vector<uint8_t> bytes;
     const char* reason;
   };
-  for (const Case& c : {Case{"empty", {}, "empty"}, Case{"text", BytesOf("hello, world"), "not an image"},
-                        Case{"one byte", {0xFF}, "not an image"}, Case{"GIF", BytesOf("GIF89a…"), "GIF"},
-                        Case{"12 bits", twelve_bits, "12"}, Case{"65,500²", huge, "too large"},
-                        Case{"JPEG start only", {0xFF, 0xD8, 0xFF}, "JPEG"},
-                        Case{"TIFF start only", BytesOf(std::string_view("II*\0", 4)), "TIFF"},
-                        Case{"WebP start only", BytesOf(std::string_view("RIFF\0\0\0\0WEBPVP8 ", 16)), "WebP"}}) {
+  for (const Case& c :
+       {Case{"empty", {}, "empty"}, Case{"text", BytesOf("hello, world"), "not an image"},
+        Case{"one byte", {0xFF}, "not an image"}, Case{"GIF", BytesOf("GIF89a…"), "GIF"},
+        Case{"12 bits", twelve_bits, "12"}, Case{"65,500²", huge, "too large"},
+        Case{"12,352²", hollow, "cannot hold 12352×12352"}, Case{"JPEG start only", {0xFF, 0xD8, 0xFF}, "JPEG"},
+        Case{"TIFF start only", BytesOf(std::string_view("II*\0", 4)), "TIFF"},
+        Case{"WebP start only", BytesOf(std::string_view("RIFF\0\0\0\0WEBPVP8 ", 16)), "WebP"}}) {
     EXPECT_THAT(ReasonOf(c.bytes), HasSubstr(c.reason)) << c.name;
     EXPECT_THROW(ReadImageSize(c.bytes), DataError) << c.name;
   }
@@ -157,6 +159,16 @@ TEST(DecodeImage, TruncatedJpegIsNoticedWhereverTheRegionLies) {
       EXPECT_THROW(DecodeRegion(cut, {0, 0, 50, 20}, {50, 20}), DataError) << length;
     }
   }
+}
+
+TEST(DecodeImage, PngThatCannotHoldItsPixelsIsRefusedBeforeTheyAreAllocated) {
+  const std::vector<uint8_t> row(48 * 3, 77);
+  auto png = EncodePng(48, 2, {row, row}, {});
+  png[18] = png[22] = 0x30;  // 12,336 × 12,290; the header's CRC below
+  const uint8_t crc[] = {0x11, 0xDB, 0x26, 0x38};
+  std::copy(std::begin(crc), std::end(crc), png.begin() + 29);
+  EXPECT_EQ(ReadImageSize(png), (ImageSize{12'336, 12'290}));
+  EXPECT_THAT(ReasonOf(png), HasSubstr("truncated"));
 }
 
 TEST(DecodeImage, FlippedBytesNeverDoHarm) {

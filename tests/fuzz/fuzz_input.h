@@ -1,0 +1,66 @@
+// What the fuzz targets share: cutting an input into pieces, a file that is only in memory, and how they complain.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace dtrain::fuzz {
+
+// A promise of the code under test that this input breaks. Nothing catches it: libFuzzer and the replay test report it.
+inline void Require(bool promise, const char* what) {
+  if (!promise) throw std::logic_error(what);
+}
+
+// Takes pieces off the front; beyond the end there are zeros and empty spans.
+class FuzzInput {
+ public:
+  FuzzInput(const uint8_t* data, size_t size) : rest_(data, size) {}
+
+  bool empty() const { return rest_.empty(); }
+  std::span<const uint8_t> rest() const { return rest_; }
+  std::string_view text() const { return {reinterpret_cast<const char*>(rest_.data()), rest_.size()}; }
+
+  std::span<const uint8_t> Take(size_t size) {
+    const auto taken = rest_.first(std::min(size, rest_.size()));
+    rest_ = rest_.subspan(taken.size());
+    return taken;
+  }
+  uint8_t TakeByte() {
+    const auto byte = Take(1);
+    return byte.empty() ? uint8_t{0} : byte[0];
+  }
+  // Two bytes, the low one first.
+  uint16_t TakeShort() {
+    const uint8_t low = TakeByte();
+    return static_cast<uint16_t>(low | TakeByte() << 8);
+  }
+
+ private:
+  std::span<const uint8_t> rest_;
+};
+
+// A file with these bytes, for readers that take a path.
+class MemoryFile {
+ public:
+  explicit MemoryFile(std::span<const uint8_t> bytes) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
+    const bool written = descriptor_ >= 0 && write(descriptor_, bytes.data(), bytes.size()) == ssize_t(bytes.size());
+    if (!written) throw std::runtime_error("memfd_create or write failed");
+  }
+  ~MemoryFile() { close(descriptor_); }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+
+  std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
+
+ private:
+  int descriptor_;
+};
+
+}  // namespace dtrain::fuzz

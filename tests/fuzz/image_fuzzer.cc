@@ -1,0 +1,19 @@
+// An image of any format, decoded as for validation.
+#include "data/error.h"
+#include "data/image/decode.h"
+#include "tests/fuzz/fuzz_input.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace dtrain;
+  constexpr int64_t kMostPixels = 1 << 22;  // larger ones are slow, and no different
+  try {
+    const data::ImageSize said = data::ReadImageSize({data, size});
+    if (int64_t{said.width} * said.height > kMostPixels) return 0;
+    const cv::Mat image = data::DecodeImage({data, size});
+    fuzz::Require(image.cols == said.width && image.rows == said.height && image.type() == CV_8UC3,
+                  "an image that is not what its header says");
+  } catch (const DataError&) {
+    return 0;
+  }
+  return 0;
+}

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Makes the seeds of the fuzz targets: tests/fuzz/corpus/TARGET/seed-NAME, small and of every kind that a parser knows.
+
+    .venv/bin/python tests/fuzz/make_corpus.py
+
+Needs Pillow (scripts/setup.sh installs it). Inputs under other names are findings; they are kept.
+"""
+
+import io
+import json
+import struct
+import tarfile
+from pathlib import Path
+
+from PIL import Image
+
+CORPUS = Path(__file__).resolve().parent / "corpus"
+RECORDIO_MAGIC = 0xCED7230A
+
+
+def write(target: str, name: str, content: bytes) -> None:
+    folder = CORPUS / target
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"seed-{name}").write_bytes(content)
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(crc: int) -> int:
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def picture(width: int, height: int, mode: str = "RGB") -> Image.Image:
+    image = Image.new("RGB", (width, height))
+    image.putdata([(x * 255 // width, y * 255 // height, (x * y) % 256) for y in range(height) for x in range(width)])
+    return image.convert(mode)
+
+
+def encoded(image: Image.Image, kind: str, **options) -> bytes:
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+# ---- Images ----
+
+def jpegs() -> dict[str, bytes]:
+    small = picture(40, 24)
+    return {
+        "420": encoded(small, "JPEG", quality=80),
+        "444": encoded(small, "JPEG", quality=80, subsampling=0),
+        "422": encoded(small, "JPEG", quality=30, subsampling=1),
+        "grey": encoded(picture(33, 17, "L"), "JPEG"),
+        "cmyk": encoded(picture(20, 20, "CMYK"), "JPEG"),
+        "progressive": encoded(small, "JPEG", progressive=True),
+        "optimized": encoded(small, "JPEG", optimize=True),
+        "restarts": encoded(picture(48, 48), "JPEG", restart_marker_blocks=1),
+        "one-pixel": encoded(picture(1, 1), "JPEG"),
+    }
+
+
+def images() -> dict[str, bytes]:
+    small = picture(20, 12)
+    kinds = {f"jpeg-{name}": content for name, content in jpegs().items() if name in ("420", "cmyk", "progressive")}
+    for mode in ("RGB", "RGBA", "L", "LA", "P", "1", "I;16"):
+        source = Image.frombytes("I;16", (2, 2), bytes(range(8))) if mode == "I;16" else small.convert(mode)
+        kinds[f"png-{mode.lower().replace(';', '')}"] = encoded(source, "PNG")
+    kinds["webp-lossy"] = encoded(small, "WEBP", quality=50)
+    kinds["webp-lossless"] = encoded(small.convert("RGBA"), "WEBP", lossless=True)
+    for compression in ("raw", "tiff_lzw", "tiff_deflate", "packbits", "jpeg"):
+        kinds[f"tiff-{compression.removeprefix('tiff_')}"] = encoded(small, "TIFF", compression=compression)
+    kinds["tiff-group4"] = encoded(small.convert("1"), "TIFF", compression="group4")
+    for mode in ("RGB", "L", "P", "1"):
+        kinds[f"bmp-{mode.lower()}"] = encoded(small.convert(mode), "BMP")
+    kinds["ppm"] = encoded(small, "PPM")
+    kinds["pgm"] = encoded(small.convert("L"), "PPM")
+    kinds["pgm-16"] = b"P5\n# a comment\n2 2\n65535\n" + bytes(range(8))
+    kinds["gif"] = encoded(small.convert("P"), "GIF")
+    return kinds
+
+
+# ---- Record files ----
+
+def varint(value: int) -> bytes:
+    out = b""
+    while value >= 0x80:
+        out += bytes([value & 0x7F | 0x80])
+        value >>= 7
+    return out + bytes([value])
+
+
+def field(number: int, content: bytes) -> bytes:
+    return varint(number << 3 | 2) + varint(len(content)) + content
+
+
+def feature(name: str, values: bytes) -> bytes:
+    return field(1, field(1, name.encode()) + field(2, values))
+
+
+def example(image: bytes, label: int, packed: bool = True) -> bytes:
+    integers = field(1, varint(label)) if packed else varint(1 << 3) + varint(label)
+    return field(1, feature("image/class/label", field(3, integers)) + feature("image/encoded", field(1, field(1, image)))
+                 + feature("image/height", field(3, field(1, varint(224)))) +
+                 feature("image/object/area", field(2, field(1, struct.pack("<2f", 1, 2)))))
+
+
+def tfrecord(data: bytes) -> bytes:
+    length = struct.pack("<Q", len(data))
+    return length + struct.pack("<I", masked(crc32c(length))) + data + struct.pack("<I", masked(crc32c(data)))
+
+
+def recordio_part(kind: int, data: bytes) -> bytes:
+    return struct.pack("<II", RECORDIO_MAGIC, kind << 29 | len(data)) + data + bytes(-len(data) % 4)
+
+
+def recordio(label: float, image: bytes, labels: tuple[float, ...] = ()) -> bytes:
+    data = struct.pack("<IfQQ", len(labels), label, 7, 0) + struct.pack(f"<{len(labels)}f", *labels) + image
+    parts = []
+    begin = 0
+    for at in range(0, len(data) - 3, 4):
+        if data[at:at + 4] == struct.pack("<I", RECORDIO_MAGIC):
+            parts.append(data[begin:at])
+            begin = at + 4
+    parts.append(data[begin:])
+    if len(parts) == 1:
+        return recordio_part(0, data)
+    kinds = [1] + [2] * (len(parts) - 2) + [3]
+    return b"".join(recordio_part(kind, part) for kind, part in zip(kinds, parts))
+
+
+def tar(members: dict[str, bytes], kind: int = tarfile.USTAR_FORMAT) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=kind) as archive:
+        for name, content in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return buffer.getvalue()[:sum(512 + -(-len(c) // 512) * 512 for c in members.values()) + 3072]
+
+
+def index(head: dict, entries: list[tuple[int, int, int, int]], names: bytes = b"") -> bytes:
+    text = json.dumps({"format": "recordio", "fingerprint": "00", "class_names": [], "files": [],
+                       "records": len(entries), "name_bytes": len(names)} | head).encode()
+    return (b"DTINDEX1" + struct.pack("<Q", len(text)) + text +
+            b"".join(struct.pack("<QQIi", *entry) for entry in entries) + names)
+
+
+def safetensors(header: dict, data: bytes) -> bytes:
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+def record_files() -> None:
+    magic = struct.pack("<I", RECORDIO_MAGIC)
+    two = tfrecord(example(b"first", 1)) + tfrecord(example(b"second", 2, packed=False))
+    write("tfrecord", "two", b"\0" + two)
+    write("tfrecord", "damaged-between", b"\0" + two[:5] + b"x" + two[6:])
+    write("tfrecord", "truncated", b"\0" + two[:-3])
+    write("tfrecord", "framed", b"\1" + b"".join(
+        struct.pack("<H", len(e)) + e for e in (example(b"first", 1), example(b"", 0), b"text")))
+    write("tf_example", "packed", example(b"image", 300))
+    write("tf_example", "unpacked", example(b"", 1, packed=False))
+    write("tf_example", "other-schema", field(1, feature("jpeg", field(1, field(1, b"image")))))
+
+    plain = recordio(3, b"image")
+    parts = recordio(0, b"abc" + bytes(1) + magic + b"more" + magic + b"end", labels=(2, 1))
+    write("recordio", "plain", struct.pack("<H", 0) + plain + parts)
+    offsets = f"0\t0\n1\t{len(plain)}\n".encode()
+    write("recordio", "with-idx", struct.pack("<H", len(offsets)) + offsets + plain + parts)
+    damaged = plain[:4] + b"\xff" + plain[5:]
+    write("recordio", "damaged-with-idx", struct.pack("<H", len(offsets)) + offsets + damaged + parts)
+    write("recordio", "text", struct.pack("<H", 0) + b"0\t1.0\timage.jpg\n" * 4)
+
+    samples = {"a/one.jpg": b"image", "a/one.cls": b"3", "a/two.png": b"image 2", "a/two.json": b'{"label": 4}'}
+    write("webdataset", "ustar", b"\0" + tar(samples))
+    write("webdataset", "ustar-fixed", b"\1" + tar(samples))
+    write("webdataset", "pax", b"\1" + tar({"x" * 120 + ".jpg": b"i", "x" * 120 + ".cls": b"0"}, tarfile.PAX_FORMAT))
+    write("webdataset", "gnu", b"\1" + tar({"y" * 120 + ".jpg": b"i", "y" * 120 + ".cls": b"0"}, tarfile.GNU_FORMAT))
+    write("webdataset", "no-label", b"\1" + tar({"one.jpg": b"image"}))
+
+    packed = index({"files": [["train-00000.rec", 100, 5], ["classes.txt", 0, 0]]}, [(0, 40, 0, 1), (40, 60, 0, 0)])
+    folder = index({"format": "imagefolder", "class_names": ["a", "b"], "files": [[".", 0, 1], ["a", 0, 2], ["b", 0, 3]]},
+                   [(0, 10, 1, 0), (6, 11, 2, 1)], b"1.jpg\x002.jpg\0")
+    nameless = index({"format": "imagefolder", "class_names": ["a"], "files": [["a", 1000, 2]]}, [(900, 10, 0, 5)])
+    for name, content in (("packed", packed), ("folder", folder), ("nameless-folder", nameless)):
+        write("record_index", name, b"\1" + content)
+        write("record_index", f"{name}-with-crc", b"\0" + content + struct.pack("<I", crc32c(content)))
+
+    labels = struct.pack("<2q", 0, 1)
+    write("safetensors", "uint8", safetensors(
+        {"labels": {"dtype": "I64", "shape": [2], "data_offsets": [0, 16]},
+         "images": {"dtype": "U8", "shape": [2, 2, 2, 3], "data_offsets": [16, 40]}}, labels + bytes(24)))
+    write("safetensors", "float32", safetensors(
+        {"__metadata__": {"format": "pt"}, "images": {"dtype": "F32", "shape": [1, 3, 2, 2], "data_offsets": [0, 48]},
+         "labels": {"dtype": "I32", "shape": [1], "data_offsets": [48, 52]}}, bytes(52)))
+    write("safetensors", "weights", safetensors(
+        {"fc.bias": {"dtype": "BF16", "shape": [3], "data_offsets": [0, 6]},
+         "scalar": {"dtype": "F64", "shape": [], "data_offsets": [6, 14]},
+         "empty": {"dtype": "I8", "shape": [0, 5], "data_offsets": [14, 14]}}, bytes(14)))
+
+
+# ---- Text ----
+
+def texts() -> None:
+    # As ManifestText writes it; the sum over the text does not fit, which is what most inputs meet.
+    manifest = {"format": 1, "step": 12, "files": {"model.safetensors": {"bytes": 100, "sha256": "00" * 32}},
+                "sha256": "11" * 32}
+    write("manifest", "text", b"\0" + json.dumps(manifest, indent=2).encode() + b"\n")
+    write("manifest", "made", b"\1\x0c\x80" + b"\x05state\x40" + b"0" * 64 + b"\x64\0")
+    write("command_line", "main", b"\0--data_dir=data\n--model=resnet50\n--batch-size\n64\n--nesterov\n--lr=0.1\n"
+          b"--epochs=90\n--mean=0.5,0.5,0.5\n\n# a recipe\n--lr_schedule poly\n--warmup_epochs=5\n")
+    write("command_line", "main-mistakes", b"\0--modle=resnet50\n--lr=fast\n--noepochs\nword\n--adam_betas=(0.9,0.98)\n")
+    write("command_line", "data", b"\1pack\n--data_dir=a\n--output=b\n--output_format=tfrecord\n--part=1/2\n"
+          b"--label_offset=auto\n--max_bad_records=0.5\n\n--quality 80\n--nostrict_data\n")
+    write("command_line", "help", b"\1--help\n")
+
+
+def main() -> None:
+    for name, content in jpegs().items():
+        write("jpeg", name, bytes([0, 64, 128, 255]) + content)
+    for name, content in images().items():
+        write("image", name, content)
+    record_files()
+    texts()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+// Every input of the corpus once through its target, in a build without libFuzzer: what was found and repaired stays
+// repaired. scripts/fuzz.sh looks for more.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+// FUZZ_TARGETS, from CMake: X(name) for each target.
+#define X(name) extern "C" int Fuzz_##name(const uint8_t* data, size_t size);
+FUZZ_TARGETS
+#undef X
+
+namespace dtrain::fuzz {
+namespace {
+
+struct Target {
+  const char* name;
+  int (*run)(const uint8_t* data, size_t size);
+};
+
+constexpr Target kTargets[] = {
+#define X(name) {#name, Fuzz_##name},
+    FUZZ_TARGETS
+#undef X
+};
+
+std::vector<std::filesystem::path> Inputs(const std::string& target) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(std::string(FUZZ_CORPUS) + "/" + target)) {
+    files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+class Replay : public testing::TestWithParam<Target> {};
+
+TEST_P(Replay, CorpusDoesNoHarm) {
+  const auto inputs = Inputs(GetParam().name);
+  ASSERT_GE(inputs.size(), 2U) << "a corpus of nothing";
+  for (const auto& path : inputs) {
+    SCOPED_TRACE(path.string());
+    std::ifstream file(path, std::ios::binary);
+    const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_NO_THROW(GetParam().run(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fuzz, Replay, testing::ValuesIn(kTargets),
+                         [](const auto& instance) { return std::string(instance.param.name); });
+
+}  // namespace
+}  // namespace dtrain::fuzz

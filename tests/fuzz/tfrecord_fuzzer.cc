@@ -1,0 +1,22 @@
+// A TFRecord file. First byte even: the bytes as they are. Odd: pieces of two bytes length each, put into valid frames,
+// because no mutation hits a CRC.
+#include "data/formats/tfrecord.h"
+
+#include "tests/fuzz/scan_everything.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace dtrain;
+  const data::TfRecordFormat format;
+  fuzz::FuzzInput input(data, size);
+  if (input.TakeByte() % 2 == 0) {
+    fuzz::ScanEverything(format, input.rest());
+    return 0;
+  }
+  std::string file;
+  while (!input.empty()) {
+    const auto piece = input.Take(input.TakeShort());
+    file += data::FrameTfRecord({reinterpret_cast<const char*>(piece.data()), piece.size()});
+  }
+  fuzz::ScanEverything(format, {reinterpret_cast<const uint8_t*>(file.data()), file.size()});
+  return 0;
+}
