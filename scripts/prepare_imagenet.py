@@ -2,20 +2,16 @@
 """Prepares ImageNet (ILSVRC2012) or Imagenette for training, from archives you have: DIR/{train,val}/CLASS/.
 
     scripts/prepare_imagenet.py --output=DIR imagenette2-320.tgz
-    scripts/prepare_imagenet.py --output=DIR ILSVRC2012_img_train.tar ILSVRC2012_img_val.tar --val_map=FILE
+    scripts/prepare_imagenet.py --output=DIR ILSVRC2012_img_train.tar ILSVRC2012_img_val.tar \\
+        ILSVRC2012_devkit_t12.tar.gz
 
 What an archive is, its contents say: Imagenette has train/ and val/ folders inside, ImageNet's training archive a tar
 per class, its validation archive plain JPEGs. One call may get any of them, in any order.
 
-ImageNet's validation archive has no classes. --val_map names them, one image per line in one of two forms:
+ImageNet's validation archive has no classes: the devkit has them, in a file of MATLAB's that SciPy reads (without SciPy
+the script says how to get it). Instead of the devkit, --val_map=FILE names them, one image per line in one of two forms:
     ILSVRC2012_val_00000001.JPEG n01751748                 file name and class (a comma may separate them)
     ILSVRC2012_val_00000001,n01751748 111 108 370 362      Kaggle's LOC_val_solution.csv, header and boxes ignored
-The devkit (ILSVRC2012_devkit_t12.tar.gz) keeps class numbers in a MATLAB file, which the Python standard library cannot
-read; where SciPy is at hand, these lines, run in its folder data/, print the map:
-    from scipy.io import loadmat
-    wnids = {int(s[0]): s[1] for s in loadmat("meta.mat", squeeze_me=True)["synsets"]}
-    for i, line in enumerate(open("ILSVRC2012_validation_ground_truth.txt"), start=1):
-        print(f"ILSVRC2012_val_{i:08d}.JPEG", wnids[int(line)])
 
 Run it again after an interruption: images that are there with their full size are skipped. Names inside archives are
 never used as paths: class and file must be plain names, everything else stops the script. At the end the counts are
@@ -23,6 +19,7 @@ compared with what the data set should have (1,000 classes, 1,281,167 and 50,000
 """
 
 import argparse
+import io
 import os
 import re
 import sys
@@ -34,6 +31,8 @@ from typing import BinaryIO
 
 CLASS_NAME = re.compile(r"n\d{8}")
 IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.(JPEG|jpeg|JPG|jpg)")
+
+MOST_DEVKIT_BYTES = 64 << 20  # of a file in the devkit; the real ones have less than one
 
 # name: (classes, training images, validation images)
 KNOWN_SETS = {"ImageNet": (1000, 1_281_167, 50_000), "Imagenette": (10, 9_469, 3_925)}
@@ -131,7 +130,7 @@ def extract_val(tar: tarfile.TarFile, archive: str, output: Path, progress: Prog
         name = plain(member.name.removeprefix("./"), IMAGE_NAME, archive)
         wnid = val_map.get(name.rsplit(".", 1)[0])
         if wnid is None:
-            raise PrepareError(f"{name} is not in the --val_map file; it names {len(val_map):,} others.")
+            raise PrepareError(f"{name} is not in the devkit or the --val_map file; {len(val_map):,} others are.")
         write_image(tar.extractfile(member), member.size, output / "val" / wnid / name, progress)
         progress.show()
 
@@ -153,8 +152,49 @@ def read_val_map(path: Path) -> dict[str, str]:
     return result
 
 
+def read_synsets(meta: bytes, where: str) -> dict[int, str]:
+    """Number → class, from the devkit's meta.mat."""
+    try:
+        from scipy.io import loadmat
+    except ImportError as error:
+        raise PrepareError(f"SciPy is needed to read {where}: {sys.executable} -m pip install scipy "
+                           "(or name the classes with --val_map=FILE, see --help).") from error
+    try:
+        synsets = loadmat(io.BytesIO(meta), squeeze_me=True, variable_names=["synsets"])["synsets"]
+        return {int(number): plain(str(wnid), CLASS_NAME, where)
+                for number, wnid in zip(synsets["ILSVRC2012_ID"], synsets["WNID"])}
+    except PrepareError:
+        raise
+    except Exception as error:  # SciPy raises whatever the bytes lead it to
+        raise PrepareError(f"{where} is not the devkit's list of classes ({error}).") from error
+
+
+def read_devkit(path: Path) -> dict[str, str]:
+    """Image name without suffix → class, from ILSVRC2012_devkit_t12.tar.gz."""
+    wanted: dict[str, bytes] = {"meta.mat": b"", "ILSVRC2012_validation_ground_truth.txt": b""}
+    try:
+        with tarfile.open(path) as tar:
+            for member in tar:
+                name = member.name.rsplit("/", 1)[-1]
+                if member.isfile() and name in wanted and member.size <= MOST_DEVKIT_BYTES:
+                    wanted[name] = tar.extractfile(member).read()
+    except (OSError, EOFError, tarfile.TarError) as error:
+        raise PrepareError(f"{path} is damaged or incomplete: {error}. Get it again.") from error
+    for name, content in wanted.items():
+        if not content:
+            raise PrepareError(f"{path} has no {name}: is it ILSVRC2012_devkit_t12.tar.gz?")
+    meta, truth = wanted.values()
+    synsets = read_synsets(meta, f"{path.name}, meta.mat")
+    result: dict[str, str] = {}
+    for number, line in enumerate(truth.decode("ascii", "replace").split(), start=1):
+        if not line.isdecimal() or int(line) not in synsets:
+            raise PrepareError(f"{path.name}, ground truth of image {number}: {line!r} is no class of meta.mat.")
+        result[f"ILSVRC2012_val_{number:08d}"] = synsets[int(line)]
+    return result
+
+
 def kind_of(path: Path) -> str:
-    """imagenette | train | val, from the first file inside; devkit for the archive that is not needed."""
+    """imagenette | train | val, from the first file inside; devkit for the archive of the classes."""
     try:
         with tarfile.open(path) as tar:
             for member in tar:
@@ -224,16 +264,17 @@ def prepare(archives: list[Path], output: Path, val_map_path: Path | None) -> bo
     for archive in archives:
         if not archive.is_file():
             raise PrepareError(f"there is no archive {archive}.")
-        kind = kind_of(archive)
-        if kind == "devkit":
-            print(f"    {archive.name} is the devkit: not needed, see --help for how to make --val_map from it")
-        else:
-            kinds[archive] = kind
+        kinds[archive] = kind_of(archive)
+    devkits = [path for path, kind in kinds.items() if kind == "devkit"]
+    kinds = {path: kind for path, kind in kinds.items() if kind != "devkit"}
     if not kinds:
         raise PrepareError("no archive of images was named.")
-    if "val" in kinds.values() and val_map_path is None:
-        raise PrepareError("the validation archive has no classes: name them with --val_map=FILE (see --help).")
-    val_map = read_val_map(val_map_path) if val_map_path else {}
+    val_map: dict[str, str] = {}
+    if "val" in kinds.values():
+        if not devkits and val_map_path is None:
+            raise PrepareError("the validation archive has no classes: name ILSVRC2012_devkit_t12.tar.gz, too, or give "
+                               "--val_map=FILE (see --help).")
+        val_map = read_val_map(val_map_path) if val_map_path else read_devkit(devkits[0])
     print(f"==> Writing to {output}: " + ", ".join(f"{path.name} ({kind})" for path, kind in kinds.items()), flush=True)
     for path, kind in kinds.items():
         extract(path, kind, output, val_map)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,8 +13,8 @@ namespace dtrain::data {
 std::optional<int64_t> LabelOffsetOf(std::vector<int64_t> labels);
 
 // What to subtract from every label: `said` where the user said it; else LabelOffsetOf. Throws DataError where that
-// is nothing. `labels` may hold −1 for records without one. `where` begins
-// messages.
-int64_t ResolveLabelOffset(std::vector<int64_t> labels, std::optional<int64_t> said, const std::string& where);
+// is nothing. `labels` may hold −1 for records without one. `where_is`: the first record with a label, for messages.
+int64_t ResolveLabelOffset(std::vector<int64_t> labels, std::optional<int64_t> said,
+                           const std::function<std::string(int64_t label)>& where_is);
 
 }  // namespace dtrain::data

@@ -69,6 +69,9 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
     std::vector<IndexEntry> starts = entries != known.end() ? entries->second : std::vector<IndexEntry>();
     if (starts.empty() && format.name() == "recordio") starts = ReadRecordIoIndex(path, file.size());
     scanned[i] = ScanRecords(format, file, path, starts);
+    if (!scanned[i].empty()) return;
+    throw DataError("no record in " + path + (file.size() == 0 ? ": it is empty" : ""),
+                    "was it written, or copied, to its end? A shard that is meant to be empty must not be there");
   };
   InParallel(files.names.size(), scan, /*items_per_thread=*/1);
 
@@ -111,23 +114,23 @@ PackedRecords::PackedRecords(const RecordFormat& format, const std::string& data
         for (const IndexedFile& file : index_.files) paths.push_back(data_dir + "/" + file.name);
         return paths;
       }()) {
-  if (index_.records.empty()) {
-    throw DataError("no record in " + files_.path(0) + (index_.files.size() > 2 ? " and the others of its split" : ""),
-                    "the split is empty: was it written to its end?");
-  }
+  if (index_.records.empty()) throw DataError("no record in " + files_.path(0));
   std::vector<int64_t> labels;
   labels.reserve(index_.records.size());
   for (const IndexEntry& entry : index_.records) labels.push_back(entry.label);
   const int64_t highest = *std::max_element(labels.begin(), labels.end());
-  label_offset_ = ResolveLabelOffset(std::move(labels), label_offset, files_.path(0));
+  const auto where_is = [this](int64_t label) {
+    const auto at = std::find_if(index_.records.begin(), index_.records.end(),
+                                 [label](const IndexEntry& entry) { return entry.label == label; });
+    return Location(at - index_.records.begin());
+  };
+  label_offset_ = ResolveLabelOffset(std::move(labels), label_offset, where_is);
   num_classes_ = highest + 1 - label_offset_;
   if (index_.class_names.empty()) return;
   const auto named = static_cast<int64_t>(index_.class_names.size());
   if (num_classes_ > named) {
-    const auto at = std::find_if(index_.records.begin(), index_.records.end(),
-                                 [&](const IndexEntry& entry) { return entry.label == highest; });
-    throw DataError(Location(at - index_.records.begin()) + ": label " + std::to_string(highest) + ", but " + data_dir +
-                        "/" + kClassFile + " names " + std::to_string(named) + " classes",
+    throw DataError(where_is(highest) + ": label " + std::to_string(highest) + ", but " + data_dir + "/" + kClassFile +
+                        " names " + std::to_string(named) + " classes",
                     "the file has one class name a line, in the order of the labels");
   }
   num_classes_ = named;

@@ -109,12 +109,15 @@ void TensorFile::ShiftLabels(std::optional<int64_t> label_offset) {
   const auto [lowest, highest] = std::minmax_element(labels_.begin(), labels_.end());
   constexpr int64_t kMostClasses = int64_t{1} << 31;
   if (*lowest < 0 || *highest >= kMostClasses) {
-    throw DataError(file_.path() + ": label " + std::to_string(*lowest < 0 ? *lowest : *highest) + " is not a class",
+    const auto& label = *lowest < 0 ? lowest : highest;
+    throw DataError(Location(label - labels_.begin()) + ": label " + std::to_string(*label) + " is not a class",
                     "labels count from 0 (or from 1 without gaps)");
   }
   // A file of tensors may hold a few samples of a larger set: that classes are missing is no mistake.
   if (!label_offset) label_offset = LabelOffsetOf(labels_).value_or(0);
-  label_offset_ = ResolveLabelOffset(labels_, label_offset, file_.path());
+  label_offset_ = ResolveLabelOffset(labels_, label_offset, [this](int64_t label) {
+    return Location(std::find(labels_.begin(), labels_.end(), label) - labels_.begin());
+  });
   num_classes_ = *highest + 1 - label_offset_;
   for (int64_t& label : labels_) label -= label_offset_;
 }

@@ -22,7 +22,7 @@ struct PrepareOptions {
   std::string output;           // pack, verify: a folder
   std::string output_format;    // pack: tfrecord | recordio | webdataset
   int64_t short_side = 0;       // pack: pixels; 0: bytes are kept as they are
-  int64_t quality = 95;         // pack: of JPEGs that were resized
+  int64_t quality = 0;          // pack: of the JPEGs that are written; 0: 95, and pixels become PNG
   bool seek_points = false;     // pack: JPEGs are rewritten so that crops decode fastest
   int64_t shards = 0;           // pack: of each split; 0: one for every 2,048 records
   int64_t part = 1, parts = 1;  // pack: this machine's share

@@ -10,9 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "data/error.h"
+#include "data/formats/image_folder.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/open_source.h"
+#include "data/formats/tensor_file.h"
 #include "data/prepare/commands.h"
+#include "data/prepare/encode_pixels.h"
 #include "data/prepare/make_seekable.h"
 #include "data/prepare/progress.h"
 #include "data/prepare/shard_writer.h"
@@ -26,6 +29,11 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int64_t kRecordsPerShard = 2048;
+constexpr int kDefaultQuality = 95;
+
+int QualityOf(const PrepareOptions& options) {
+  return options.quality > 0 ? static_cast<int>(options.quality) : kDefaultQuality;
+}
 
 int64_t ShardCount(const PrepareOptions& options, int64_t records) {
   const int64_t wanted = options.shards > 0 ? options.shards : (records + kRecordsPerShard - 1) / kRecordsPerShard;
@@ -35,7 +43,7 @@ int64_t ShardCount(const PrepareOptions& options, int64_t records) {
 // What decides the bytes of the output: kept beside it, so that shards of different calls are never mixed.
 nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<OpenSplit>& splits) {
   nlohmann::ordered_json recipe = {{"format", options.output_format}, {"short_side", options.short_side}};
-  if (options.short_side > 0) recipe["quality"] = options.quality;
+  if (options.short_side > 0 || options.quality > 0) recipe["quality"] = QualityOf(options);
   if (options.seek_points) recipe["seek_points"] = true;
   for (const OpenSplit& split : splits) {
     recipe["splits"][split.name] = {{"records", split.source->size()},
@@ -89,6 +97,7 @@ class SplitPacker {
   SplitPacker(const PrepareOptions& options, const OpenSplit& split)
       : options_(options),
         split_(split),
+        tensors_(dynamic_cast<const TensorFile*>(split.source.get())),
         shards_(ShardCount(options, split.source->size())),
         quarantine_(split.source->size(), {.split = split.name,
                                            .max_bad_records = options.max_bad_records,
@@ -149,9 +158,9 @@ class SplitPacker {
     try {
       image = split_.source->Read(index);
       if (image.empty()) throw DataError("the file is empty");
+      if (tensors_ != nullptr) image = EncodePixels(image, tensors_->rows(), static_cast<int>(options_.quality));
       if (options_.short_side > 0) {
-        image =
-            ShrinkImage(std::move(image), static_cast<int>(options_.short_side), static_cast<int>(options_.quality));
+        image = ShrinkImage(std::move(image), static_cast<int>(options_.short_side), QualityOf(options_));
       }
       if (options_.seek_points) image = MakeSeekable(std::move(image));
     } catch (const DataError& error) {
@@ -165,14 +174,14 @@ class SplitPacker {
     const int64_t label = split_.source->Label(index);
     const auto& names = split_.source->class_names();
     const bool is_named = label < static_cast<int64_t>(names.size());
-    const std::string location = split_.source->Location(index);
-    const bool is_file = location.find(" at byte ") == std::string::npos;
+    const bool has_file = dynamic_cast<const ImageFolder*>(split_.source.get()) != nullptr;
     return {image, label, index, is_named ? names[static_cast<size_t>(label)] : "",
-            is_file ? fs::path(location).filename().string() : ""};
+            has_file ? fs::path(split_.source->Location(index)).filename().string() : ""};
   }
 
   const PrepareOptions& options_;
   const OpenSplit& split_;
+  const TensorFile* const tensors_;  // null where records are encoded images
   const int64_t shards_;
   Quarantine quarantine_;
   std::vector<int64_t> missing_;  // this part's shards that are not there yet
@@ -191,11 +200,10 @@ void IndexPacked(const PrepareOptions& options, const std::string& split) {
 }  // namespace
 
 void Pack(const PrepareOptions& options) {
-  if (FormatOf(options) == "safetensors") {
-    throw Error(ExitCode::kUsage, "records of a safetensors file are pixels, not encoded images: they are not packed",
-                "it is one large file already");
-  }
   const std::vector<OpenSplit> splits = OpenSplits(options, false);
+  for (const OpenSplit& split : splits) {
+    if (const auto* tensors = dynamic_cast<const TensorFile*>(split.source.get())) RequirePixels(tensors->rows());
+  }
   TakeOutputFolder(options.output, Recipe(options, splits));
   const auto& names = splits.front().source->class_names();
   if (!names.empty()) WriteTextFile(options.output + "/classes.txt", JoinLines(names));

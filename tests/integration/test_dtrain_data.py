@@ -3,9 +3,12 @@
 import json
 import os
 import shutil
+import tarfile
 
+import numpy as np
 import pytest
 from PIL import Image
+from safetensors.numpy import save_file
 
 from command import DATA, TINY, load_json, losses, run, sha256
 
@@ -123,6 +126,50 @@ def test_pack_from_one_format_into_another(few_images, packs, tmp_path):
     pack(packs / "tfrecord", tmp_path / "a", "recordio")
     pack(tmp_path / "a", tmp_path / "b", "webdataset")
     assert inspect(tmp_path / "b") == inspect(few_images)
+
+
+@pytest.fixture
+def pixels(tmp_path):
+    """A safetensors set of uint8 images, planar; its folder and the images as N×H×W×3."""
+    images = np.random.default_rng(1).integers(0, 256, (7, 3, 20, 12), dtype=np.uint8)
+    (tmp_path / "pixels").mkdir()
+    save_file({"images": images, "labels": np.arange(7) % 3}, tmp_path / "pixels" / "train.safetensors")
+    return tmp_path / "pixels", images.transpose(0, 2, 3, 1)
+
+
+def packed_images(folder):
+    """Name and pixels of each image in the only shard."""
+    with tarfile.open(folder / "train-000000.tar") as tar:
+        return [(member.name, np.asarray(Image.open(tar.extractfile(member)))) for member in tar
+                if not member.name.endswith(".cls")]
+
+
+def test_pack_keeps_the_pixels_of_a_safetensors_file(pixels, tmp_path):
+    folder, images = pixels
+    for name in FORMATS:
+        pack(folder, tmp_path / name, name)
+    packed = packed_images(tmp_path / "webdataset")
+    assert [name for name, _ in packed] == [f"{i:09}.png" for i in range(7)]
+    assert all((image == original).all() for (_, image), original in zip(packed, images, strict=True))
+    lines = [inspect(tmp_path / name, "--decode") for name in FORMATS]
+    assert lines[0] == lines[1] == lines[2]
+    assert [line["label"] for line in lines[0]] == [i % 3 for i in range(7)]
+    assert "train: 7 records, 0 bad" in data("verify", f"--data_dir={tmp_path / 'recordio'}").stdout
+
+
+def test_pack_makes_jpegs_of_pixels_where_it_is_told(pixels, tmp_path):
+    folder, images = pixels
+    pack(folder, tmp_path / "jpeg", "webdataset", "--quality=100")
+    for (name, image), original in zip(packed_images(tmp_path / "jpeg"), images, strict=True):
+        assert name.endswith(".jpg") and image.shape == original.shape
+    pack(folder, tmp_path / "small", "webdataset", "--short_side=6", "--quality=90")
+    assert {(name[-3:], image.shape) for name, image in packed_images(tmp_path / "small")} == {("jpg", (10, 6, 3))}
+
+
+def test_float32_images_are_not_packed(tmp_path):
+    save_file({"images": np.zeros((2, 3, 4, 4), np.float32), "labels": np.arange(2)}, tmp_path / "train.safetensors")
+    failed = pack(tmp_path, tmp_path / "out", "tfrecord", check=2)
+    assert "float32" in failed.stderr and not (tmp_path / "out").exists()
 
 
 def test_pack_refuses_a_folder_with_another_pack(few_images, images, tmp_path):

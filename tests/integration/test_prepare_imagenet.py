@@ -87,6 +87,59 @@ def test_imagenet_makes_class_folders(imagenet, tmp_path, val_map):
     }
 
 
+def write_devkit(path, numbers, wnids=CLASSES, meta=None):
+    """As the official one: more synsets than classes, numbers from 1 in meta.mat, a number an image in the text."""
+    if meta is None:
+        np, io_ = pytest.importorskip("numpy"), pytest.importorskip("scipy.io", reason="writes meta.mat")
+        fields = [("ILSVRC2012_ID", "O"), ("WNID", "O"), ("words", "O"), ("num_children", "O"), ("children", "O")]
+        rows = [(float(i), wnid, f"class {i}, with a name", 0.0, np.zeros(0)) for i, wnid in enumerate(wnids, start=1)]
+        rows.append((1001.0, "n00001740", "entity", 2.0, np.array([1.0, 2.0])))
+        buffer = io.BytesIO()
+        io_.savemat(buffer, {"synsets": np.array(rows, dtype=fields).reshape(-1, 1)}, do_compression=True)
+        meta = buffer.getvalue()
+    top = "ILSVRC2012_devkit_t12"
+    return write_tar(path, [(f"{top}/readme.txt", b"text"), (f"{top}/data/meta.mat", meta),
+                            (f"{top}/data/ILSVRC2012_validation_ground_truth.txt", numbers)], "w:gz")
+
+
+def test_the_devkit_names_the_classes(imagenet, tmp_path):
+    devkit = write_devkit(tmp_path / "ILSVRC2012_devkit_t12.tar.gz", b"2\n1\n")
+    result = run("--output", tmp_path / "out", devkit, *imagenet)
+    assert "train 4 images in 2 classes, val 2 in 2" in result.stdout, result.stderr
+    assert [name for name in images(tmp_path / "out") if name.startswith("val")] == [
+        "val/n01440764/ILSVRC2012_val_00000002.JPEG", "val/n01443537/ILSVRC2012_val_00000001.JPEG"]
+
+
+@pytest.mark.parametrize("numbers, wnids, message", [
+    (b"2\n7\n", CLASSES, "ground truth of image 2: '7' is no class"),
+    (b"2\nx\n", CLASSES, "ground truth of image 2: 'x' is no class"),
+    (b"2\n", CLASSES, "ILSVRC2012_val_00000002.JPEG is not in the devkit"),
+    (b"2\n1\n", ("n01440764", "../../etc"), "holds the name '../../etc'"),
+])
+def test_mistakes_in_the_devkit_are_named(imagenet, tmp_path, numbers, wnids, message):
+    devkit = write_devkit(tmp_path / "devkit.tar.gz", numbers, wnids)
+    result = run("--output", tmp_path / "out", devkit, imagenet[1])
+    assert result.returncode == 3 and message in result.stderr
+    assert not (tmp_path / "etc").exists()
+
+
+def test_a_devkit_that_is_none(imagenet, tmp_path):
+    pytest.importorskip("scipy")
+    devkit = write_devkit(tmp_path / "devkit.tar.gz", b"1\n2\n", meta=b"no MATLAB file")
+    assert "not the devkit's list of classes" in run("--output", tmp_path / "out", devkit, imagenet[1]).stderr
+    devkit = write_devkit(tmp_path / "devkit.tar.gz", b"", meta=b"x")
+    assert "has no ILSVRC2012_validation_ground_truth.txt" in run("--output", tmp_path / "o", devkit, imagenet[1]).stderr
+
+
+def test_without_scipy_it_is_said_how_to_get_it(imagenet, tmp_path):
+    devkit = write_devkit(tmp_path / "devkit.tar.gz", b"1\n2\n", meta=b"x")
+    script = f"import sys; sys.modules['scipy'] = None; sys.argv[0] = '{SCRIPT}'; " \
+             f"import runpy; runpy.run_path('{SCRIPT}', run_name='__main__')"
+    result = subprocess.run([sys.executable, "-c", script, "--output", tmp_path / "out", devkit, imagenet[1]],
+                            capture_output=True, text=True)
+    assert result.returncode == 3 and "-m pip install scipy" in result.stderr and "--val_map" in result.stderr
+
+
 def test_goes_on_where_it_stopped(imagenette, tmp_path):
     out = tmp_path / "out"
     run("--output", out, imagenette)
@@ -149,7 +202,7 @@ def test_a_cut_archive_is_named(imagenette, tmp_path):
 @pytest.mark.parametrize("text, message", [
     ("ILSVRC2012_val_00000001.JPEG dog\n", "map.txt:1: expected"),
     ("ILSVRC2012_val_00000001 n01440764\nILSVRC2012_val_00000001 n01443537\n", "has two classes"),
-    ("ILSVRC2012_val_00000001 n01440764\n", "ILSVRC2012_val_00000002.JPEG is not in the --val_map"),
+    ("ILSVRC2012_val_00000001 n01440764\n", "ILSVRC2012_val_00000002.JPEG is not in the devkit or the --val_map"),
     ("", "names no image"),
 ])
 def test_mistakes_in_the_map_are_named(imagenet, tmp_path, text, message):

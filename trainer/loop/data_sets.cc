@@ -142,6 +142,15 @@ void RequireNoNewLabels(const DataSets& sets) {
                   "both splits need the same classes; --label_offset says what the first one is called");
 }
 
+// Tensors of different kinds are scaled differently: the model would be validated on other values than it learns from.
+void RequireSameRows(const DataSets& sets) {
+  const auto* train = dynamic_cast<const data::TensorFile*>(sets.train->source.get());
+  const auto* val = dynamic_cast<const data::TensorFile*>(sets.val->source.get());
+  if (train == nullptr || val == nullptr || train->rows().type == val->rows().type) return;
+  throw DataError("images of " + train->Location(0) + " and " + val->Location(0) + " differ: one is float32, one uint8",
+                  "float32 images are served as they are, uint8 ones are normalised: use one kind for both");
+}
+
 }  // namespace
 
 DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel) {
@@ -164,6 +173,7 @@ DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel) {
   if (sets.train && sets.val) {
     RequireSameClasses(sets);
     RequireNoNewLabels(sets);
+    RequireSameRows(sets);
   }
   for (const auto* split : {&sets.train, &sets.val}) {
     if (*split) sets.num_classes = std::max(sets.num_classes, (*split)->source->num_classes());

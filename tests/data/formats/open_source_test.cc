@@ -77,6 +77,31 @@ TEST(ImageFolderIndex, GivesTheSameSourceAsAListing) {
   EXPECT_EQ(IndexImageFolder(path, index_path, false, {}), listed) << "from the file";
 }
 
+TEST(ImageFolderIndex, OneThatCannotBeKeptIsHandedOn) {
+  const TemporaryFolder folder;
+  folder.Write("train/a/1.jpg", "x");
+  IndexParcel parcel;
+  const SourceOptions options{
+      .data_dir = folder.path(), .format = "imagefolder", .index_dir = "/proc/none", .parcel = &parcel};
+  EXPECT_EQ(OpenSource(options, "train")->size(), 1);
+  ASSERT_TRUE(parcel.contains("train"));
+  folder.Write("train/a/2.jpg", "x");
+  EXPECT_EQ(OpenSource(options, "train")->size(), 1) << "nothing is listed";
+  std::filesystem::rename(folder.path("train/a"), folder.path("train/b"));
+  EXPECT_EQ(OpenSource(options, "train")->size(), 2) << "an index of other folders";
+  EXPECT_EQ(OpenSource(options, "train")->class_names(), std::vector<std::string>{"b"}) << "replaced";
+  parcel["train"] = "damaged";
+  EXPECT_EQ(OpenSource(options, "train")->size(), 2);
+}
+
+TEST(ImageFolderIndex, OneThatIsKeptIsNotHandedOn) {
+  const TemporaryFolder folder;
+  folder.Write("train/a/1.jpg", "x");
+  IndexParcel parcel;
+  OpenSource({.data_dir = folder.path(), .format = "imagefolder", .parcel = &parcel}, "train");
+  EXPECT_TRUE(parcel.empty());
+}
+
 TEST(ImageFolderIndex, APlaceThatCannotBeWrittenIsNoError) {
   const TemporaryFolder folder;
   folder.Write("train/a/1.jpg", "x");
