@@ -44,7 +44,6 @@ std::optional<int> ForkRanks(loop::RunContext& context) {
     if (config.run.dir.empty()) {
       config.run.dir = report::DefaultRunDirectory(config.model.name, std::time(nullptr)).string();
     }
-    loop::CatchStopSignals();  // the ranks inherit that: no signal finds them unprepared
   }
   launch::NodeLauncherOptions options;
   options.max_restarts = static_cast<int>(config.ranks.max_restarts);
@@ -79,14 +78,16 @@ int Main(int argc, char** argv, loop::RunContext& context) {
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return std::puts(config::ToJson(context.config).dump(2).c_str()), 0;
   if (context.config.run.dry_run) return loop::DryRun(context), 0;
+  // As early as there is something to stop in an orderly way. Forked ranks inherit it.
+  if (context.config.run.mode != "predict") loop::CatchStopSignals();
   if (context.launch.launcher == "torchrun") launch::EndWithParent();
   if (context.launch.spawns > 0) {
     if (const auto exit_code = ForkRanks(context)) return *exit_code;
   }
   launch::Bulletin bulletin(launch::BulletinPath(context.config.run.dir, context.launch.bulletin_key));
   if (!context.launch.bulletin_key.empty()) {
-    launch::MeetThrough(bulletin, machine, context.config.ranks.init_timeout_seconds, &context.launch,
-                        &context.listen_fd);
+    launch::MeetThrough(bulletin, machine, context.config.ranks.init_timeout_seconds, &loop::StopRequested,
+                        &context.launch, &context.listen_fd);
   }
   if (context.config.data.workers == 0) context.config.data.workers = distributed::ShareOfCores(context.launch);
   RunMode(context);

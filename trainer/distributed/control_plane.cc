@@ -214,8 +214,7 @@ void ControlPlane::Watch(Clock::time_point now) {
 
   const auto silent = now - heard_;
   if (silent >= Milliseconds(options_.comm_timeout_seconds)) {
-    return End(Lost("rank 0 does not answer since " + Text(silent) + ", " + Describe(first_rank_) +
-                    " (the others wait; --comm_timeout)"),
+    return End(Lost("rank 0 does not answer since " + Text(silent) + ", " + Describe(first_rank_) + kPossibleCauses),
                0);
   }
   if (server_) return;  // it speaks for itself

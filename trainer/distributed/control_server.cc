@@ -30,13 +30,14 @@ constexpr auto kAnnouncementInterval = std::chrono::seconds(10);
 constexpr auto kStrangerPatience = std::chrono::seconds(5);
 constexpr auto kLostPatience = std::chrono::milliseconds(300);  // until the cause of a lost connection is known
 constexpr auto kOwnGap = std::chrono::seconds(1);               // between two ticks: this process stood still
+constexpr auto kSilence = std::chrono::seconds(2);              // before the start; ranks speak ten times a second
 constexpr size_t kMaxStrangers = 256;
 constexpr size_t kMaxStrangersLine = 1024;
 constexpr double kStopLeadSeconds = 0.2;  // how far ahead a stop is proposed
 
 struct Peer {
   LineSocket socket;
-  Clock::time_point since;
+  Clock::time_point since, heard;
   int rank = -1;
   bool is_launcher = false;
   bool left = false;
@@ -60,13 +61,16 @@ class ControlServer::Loop {
         stalls_(options_.world_size, options_.comm_timeout_seconds, Clock::now()),
         stop_(options_.world_size),
         started_(Clock::now()),
-        next_announcement_(started_ + kAnnouncementInterval),
-        thread_([this](const std::stop_token& stop) { Run(stop); }) {}
+        next_announcement_(started_ + kAnnouncementInterval) {
+    if (options_.own_descriptor >= 0) AddConnection(options_.own_descriptor);
+    thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+  }
 
  private:
   void Run(const std::stop_token& stop);
   void Wait();
   void AcceptConnection();
+  void AddConnection(int descriptor);
   void Read(Peer& peer);
   void Handle(Peer& peer, const json& message);
   void Admit(Peer& peer, const json& hello);
@@ -79,7 +83,7 @@ class ControlServer::Loop {
   void End(ExitCode code, const std::string& message, int rank);
   void Broadcast(const json& message, bool only_if_nothing_waits = false);
   Peer* Find(int rank);
-  std::string Missing();
+  std::string Missing(Clock::time_point now);
   int64_t StopMargin() const;
 
   const ControlServerOptions options_;
@@ -129,14 +133,19 @@ void ControlServer::Loop::Wait() {
 void ControlServer::Loop::AcceptConnection() {
   const int descriptor = accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
   if (descriptor < 0) return;
+  AddConnection(descriptor);
+  if (peers_.size() > static_cast<size_t>(options_.world_size) + kMaxStrangers) peers_.pop_back();
+}
+
+void ControlServer::Loop::AddConnection(int descriptor) {
   Peer& peer = peers_.emplace_back();
   peer.socket = LineSocket(descriptor);
-  peer.since = Clock::now();
-  if (peers_.size() > static_cast<size_t>(options_.world_size) + kMaxStrangers) peers_.pop_back();
+  peer.since = peer.heard = Clock::now();
 }
 
 void ControlServer::Loop::Read(Peer& peer) {
   const bool open = peer.socket.Receive();
+  peer.heard = Clock::now();
   while (const auto line = peer.socket.NextLine()) {
     const json message = json::parse(*line, nullptr, /*allow_exceptions=*/false);
     try {
@@ -199,7 +208,8 @@ void ControlServer::Loop::Admit(Peer& peer, const json& hello) {
     const std::string what = NameOf(hello) + " has a world size of " + std::to_string(world_size) + ", rank 0 one of " +
                              std::to_string(options_.world_size);
     Refuse(peer, what);
-    return End(ExitCode::kUsage, what, -1);
+    if (!going_) End(ExitCode::kUsage, what, -1);
+    return;
   }
   if (const Peer* other = Find(rank)) {
     options_.warn("refused: " + NameOf(hello) + ", because there is " + other->name + " already");
@@ -268,6 +278,7 @@ void ControlServer::Loop::Tick(Clock::time_point now) {
   if (now - last_tick_ >= kOwnGap) {
     const auto gap = now - last_tick_;
     stalls_.Skip(gap);
+    for (Peer& peer : peers_) peer.heard += gap;
     if (lost_) lost_->first += gap;
     options_.warn("rank 0 holds up the others: its process itself stood still for " +
                   std::to_string(duration<double>(gap).count()).substr(0, 3) + " s");
@@ -286,24 +297,28 @@ void ControlServer::Loop::AnnounceMissing(Clock::time_point now) {
   const bool too_late = now - started_ >= Milliseconds(options_.init_timeout_seconds);
   if (!too_late && now < next_announcement_) return;
   next_announcement_ = now + kAnnouncementInterval;
-  const std::string missing = Missing();
+  const std::string missing = Missing(now);
   if (too_late) return End(ExitCode::kPeerLost, missing + "; gave up after --init_timeout", -1);
   options_.warn(missing);
 }
 
-std::string ControlServer::Loop::Missing() {
-  std::string absent, unready;
+std::string ControlServer::Loop::Missing(Clock::time_point now) {
+  std::string absent, unready, silent;
   int count = 0;
   for (int rank = 0; rank < options_.world_size; ++rank) {
     const Peer* peer = Find(rank);
-    if (peer != nullptr && peer->config) continue;
-    std::string& list = peer == nullptr ? absent : unready;
+    const bool answers = peer != nullptr && now - peer->heard < kSilence;
+    if (answers && peer->config) continue;
+    std::string& list = peer == nullptr ? absent : answers ? unready : silent;
     list += (list.empty() ? "" : ", ") + std::to_string(rank);
     ++count;
   }
-  return "waiting for " + std::to_string(count) + " of " + std::to_string(options_.world_size) +
-         " ranks: " + (absent.empty() ? "" : absent + " not there") + (absent.empty() || unready.empty() ? "" : "; ") +
-         (unready.empty() ? "" : unready + " still preparing");
+  std::string text;
+  for (const auto& [list, what] : {std::pair(absent, " not there"), std::pair(unready, " still preparing"),
+                                   std::pair(silent, " does not answer")}) {
+    if (!list.empty()) text += (text.empty() ? "" : "; ") + list + what;
+  }
+  return "waiting for " + std::to_string(count) + " of " + std::to_string(options_.world_size) + " ranks: " + text;
 }
 
 void ControlServer::Loop::RemoveClosed(Clock::time_point now) {

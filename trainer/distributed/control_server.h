@@ -25,6 +25,7 @@ namespace dtrain::distributed {
 
 struct ControlServerOptions {
   int listening_descriptor = -1;  // taken over
+  int own_descriptor = -1;        // taken over: the server's end of rank 0's connection, which needs no network
   int store_port = 0;             // told to the ranks
   std::string token;
   int world_size = 1;

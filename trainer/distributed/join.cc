@@ -15,6 +15,7 @@ namespace {
 using nlohmann::json;
 
 constexpr auto kRetry = std::chrono::milliseconds(20);
+constexpr auto kRetryAfterRefusal = std::chrono::milliseconds(500);
 constexpr auto kSlice = std::chrono::milliseconds(200);
 constexpr auto kConnectPatience = std::chrono::seconds(5);
 constexpr auto kAnnouncementInterval = std::chrono::seconds(10);
@@ -43,32 +44,67 @@ void ThrowIfStopped(const JoinOptions& options) {
   if (options.stop_requested()) throw Preempted("stopped before the training began");
 }
 
-// Reads the answer to a hello. False: the connection was closed, as a server does that is just ending.
-bool IsWelcome(LineSocket& socket, const Endpoint& endpoint, const JoinOptions& options, Clock::time_point deadline,
-               int* store_port) {
+// How an attempt ended.
+struct Attempt {
+  Joined joined;       // its socket is open where rank 0 said welcome
+  std::string reason;  // why it is not
+  bool refused = false;
+};
+
+// Reads the answer to a hello into `attempt`, whose socket is left open only by a welcome.
+void ReadAnswer(Attempt& attempt, const JoinOptions& options, Clock::time_point deadline) {
+  LineSocket& socket = attempt.joined.socket;
+  const std::string name = Name(attempt.joined.endpoint);
   std::optional<std::string> line;
   while (!line && socket.is_open()) {
     ThrowIfStopped(options);
     line = WaitForLine(socket, std::min(deadline, Clock::now() + kSlice));
     if (!line && socket.is_open() && Clock::now() >= deadline) {
-      throw PeerLostError(Name(endpoint) + " accepts connections, but does not answer as rank 0 does",
+      throw PeerLostError(name + " accepts connections, but does not answer as rank 0 does",
                           "does another program listen there? choose another --master_port");
     }
   }
-  if (!line) return false;
+  if (!line) return;
   const json answer = json::parse(*line, nullptr, /*allow_exceptions=*/false);
   const std::string kind = answer.is_object() ? answer.value("kind", "") : "";
-  if (kind == "refused") {
-    throw UsageError("rank " + std::to_string(options.rank) + " was refused by rank 0 at " + Name(endpoint) + ": " +
-                         answer.value("message", ""),
-                     "give every process its own --rank, and every run its own --master_port");
+  if (kind == "welcome") {
+    attempt.joined.store_port = answer.value("store_port", 0);
+    return;
   }
-  if (kind != "welcome") {
-    throw UsageError("what answers at " + Name(endpoint) + " is no rank 0 of dtrain: '" + Shown(*line) + "'",
+  if (kind != "refused") {
+    throw UsageError("what answers at " + name + " is no rank 0 of dtrain: '" + Shown(*line) + "'",
                      "another program listens there: choose another --master_port");
   }
-  *store_port = answer.value("store_port", 0);
-  return true;
+  attempt.refused = true;
+  attempt.reason =
+      "rank " + std::to_string(options.rank) + " was refused by rank 0 at " + name + ": " + answer.value("message", "");
+  socket.Close();
+}
+
+void Greet(Attempt& attempt, const JoinOptions& options, Clock::time_point deadline) {
+  attempt.reason = "no rank 0 answers at " + Name(attempt.joined.endpoint) + ": it closed the connection";
+  attempt.joined.socket.Send(Hello(attempt.joined.endpoint.token, options.rank, options.world_size));
+  ReadAnswer(attempt, options, deadline);
+}
+
+Attempt TryToJoin(const JoinOptions& options, Clock::time_point deadline) {
+  Attempt attempt;
+  const auto endpoint = options.locate();
+  if (!endpoint) {
+    attempt.reason = "rank 0 has not posted its address on the launcher's store";
+    return attempt;
+  }
+  attempt.joined.endpoint = *endpoint;
+  std::string why;
+  attempt.joined.socket =
+      TryConnect(endpoint->host, endpoint->port, std::min(deadline, Clock::now() + kConnectPatience), &why);
+  attempt.reason = "no rank 0 answers at " + Name(*endpoint) + ": " + why;
+  if (attempt.joined.socket.is_open()) Greet(attempt, options, deadline);
+  return attempt;
+}
+
+[[noreturn]] void ThrowRefused(const Attempt& attempt) {
+  throw UsageError(attempt.reason, "give every process its own --rank, and every run its own --master_port");
 }
 
 }  // namespace
@@ -78,26 +114,30 @@ Joined Join(const JoinOptions& options) {
   auto next_announcement = start + kAnnouncementInterval;
   while (true) {
     ThrowIfStopped(options);
-    Joined joined;
-    joined.endpoint = options.locate();
-    std::string reason = "it closed the connection";
-    joined.socket = TryConnect(joined.endpoint.host, joined.endpoint.port,
-                               std::min(deadline, Clock::now() + kConnectPatience), &reason);
-    if (joined.socket.is_open()) {
-      joined.socket.Send(Hello(joined.endpoint.token, options.rank, options.world_size));
-      if (IsWelcome(joined.socket, joined.endpoint, options, deadline, &joined.store_port)) return joined;
-    }
+    Attempt attempt = TryToJoin(options, deadline);
+    if (attempt.joined.socket.is_open()) return std::move(attempt.joined);
     const auto now = Clock::now();
-    const std::string what = "no rank 0 answers at " + Name(joined.endpoint) + ": " + reason;
+    if (attempt.refused && (!options.location_may_be_old || now >= deadline)) ThrowRefused(attempt);
     if (now >= deadline) {
-      throw PeerLostError(what, "is rank 0 running, and is its port reachable from this machine? (--init_timeout)");
+      throw PeerLostError(attempt.reason,
+                          "is rank 0 running, and is its port reachable from this machine? (--init_timeout)");
     }
     if (now >= next_announcement) {
       next_announcement = now + kAnnouncementInterval;
-      options.warn("still waiting: " + what);
+      options.warn("still waiting: " + attempt.reason);
     }
-    std::this_thread::sleep_for(kRetry);
+    std::this_thread::sleep_for(attempt.refused ? kRetryAfterRefusal : kRetry);
   }
+}
+
+Joined JoinThrough(LineSocket connection, const Endpoint& endpoint, const JoinOptions& options) {
+  Attempt attempt;
+  attempt.joined.socket = std::move(connection);
+  attempt.joined.endpoint = endpoint;
+  Greet(attempt, options, Clock::now() + Milliseconds(options.timeout_seconds));
+  if (attempt.refused) ThrowRefused(attempt);
+  if (!attempt.joined.socket.is_open()) throw PeerLostError(attempt.reason);
+  return std::move(attempt.joined);
 }
 
 bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Clock::time_point deadline) {

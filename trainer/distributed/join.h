@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "trainer/distributed/line_socket.h"
@@ -15,8 +16,10 @@ struct Endpoint {
 };
 
 struct JoinOptions {
-  // Asked before every attempt: under torchrun the address is posted somewhere, and may change.
-  std::function<Endpoint()> locate;
+  // Asked before every attempt: under torchrun the address is posted somewhere, and may change. Nothing: not posted
+  // yet.
+  std::function<std::optional<Endpoint>()> locate;
+  bool location_may_be_old = false;  // of an earlier attempt, whose rank 0 may still be there: its refusal says nothing
   int rank = 0;
   int world_size = 1;
   double timeout_seconds = 300;
@@ -33,6 +36,9 @@ struct Joined {
 // Tries until the deadline: ranks start in any order. Throws PeerLostError where nobody answers in time, UsageError
 // where a refusal comes or something else answers, Preempted when a stop was asked for.
 Joined Join(const JoinOptions& options);
+
+// The same through a connection to the server at `endpoint` that there is already: rank 0's own.
+Joined JoinThrough(LineSocket connection, const Endpoint& endpoint, const JoinOptions& options);
 
 // For a launcher that has seen `rank` of its own die: tells the control server, which ends the run everywhere at once.
 // Needs no torch and no thread. False: it could not be told before `deadline`, perhaps because it is gone itself.

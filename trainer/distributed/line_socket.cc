@@ -49,6 +49,23 @@ bool WaitFor(int descriptor, short events, Clock::time_point deadline) {
   return ready > 0;
 }
 
+// Empty, with the system's reason, where no interface leads there. No packet is sent: connecting a datagram socket only
+// chooses the interface.
+std::string LocalAddressTowards(const addrinfo& there, std::string* reason) {
+  char name[NI_MAXHOST] = "";
+  const int descriptor = socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  if (descriptor >= 0 && connect(descriptor, there.ai_addr, there.ai_addrlen) == 0 &&
+      getsockname(descriptor, reinterpret_cast<sockaddr*>(&local), &length) == 0) {
+    getnameinfo(reinterpret_cast<sockaddr*>(&local), length, name, sizeof name, nullptr, 0, NI_NUMERICHOST);
+  } else {
+    *reason = std::strerror(errno);
+  }
+  if (descriptor >= 0) close(descriptor);
+  return name;
+}
+
 }  // namespace
 
 LineSocket::LineSocket(int descriptor) : descriptor_(descriptor) {
@@ -141,29 +158,29 @@ LineSocket TryConnect(const std::string& host, int port, Clock::time_point deadl
   return {};
 }
 
-std::string AddressTowards(const std::string& host, int port, Clock::time_point deadline) {
-  deadline = std::min(deadline, Clock::now() + kResolvePatience);
-  std::string reason;
-  Addresses found = Resolve(host, port, SOCK_DGRAM, &reason);
-  while (!found && Clock::now() < deadline) {
+std::string AddressTowards(const std::string& host, int port, Clock::time_point deadline,
+                           const std::function<bool()>& stop_requested) {
+  const auto resolved_by = std::min(deadline, Clock::now() + kResolvePatience);
+  while (true) {
+    if (stop_requested()) throw Preempted("stopped before the training began");
+    std::string reason;
+    const Addresses found = Resolve(host, port, SOCK_DGRAM, &reason);
+    if (found) {
+      std::string address = LocalAddressTowards(*found, &reason);
+      if (!address.empty()) return address;
+    }
+    const auto now = Clock::now();
+    if (!found && now >= resolved_by) {
+      throw UsageError("the master address '" + host + "' does not resolve: " + reason,
+                       "check --master_addr (or MASTER_ADDR of the launcher)");
+    }
+    if (found && now >= deadline) {
+      throw PeerLostError(
+          "no way leads from this machine to rank 0 at " + host + ": " + reason,
+          "is the network of this machine up? check --master_addr; --init_timeout says how long to try");
+    }
     std::this_thread::sleep_for(kResolveRetry);
-    found = Resolve(host, port, SOCK_DGRAM, &reason);
   }
-  if (!found) {
-    throw UsageError("the master address '" + host + "' does not resolve: " + reason,
-                     "check --master_addr (or MASTER_ADDR of the launcher)");
-  }
-  char name[NI_MAXHOST] = "";
-  const int descriptor = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_storage local{};
-  socklen_t length = sizeof local;
-  // No packet is sent: connecting a datagram socket only chooses the interface.
-  if (descriptor >= 0 && connect(descriptor, found->ai_addr, found->ai_addrlen) == 0 &&
-      getsockname(descriptor, reinterpret_cast<sockaddr*>(&local), &length) == 0) {
-    getnameinfo(reinterpret_cast<sockaddr*>(&local), length, name, sizeof name, nullptr, 0, NI_NUMERICHOST);
-  }
-  if (descriptor >= 0) close(descriptor);
-  return name[0] != '\0' ? name : "127.0.0.1";
 }
 
 int ListenOn(const std::string& address, int port) {

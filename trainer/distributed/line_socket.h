@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -54,9 +55,12 @@ std::optional<std::string> WaitForLine(LineSocket& socket, Clock::time_point dea
 // One attempt: connects to host:port before `deadline`. Not open on failure, with the reason in `*reason`.
 LineSocket TryConnect(const std::string& host, int port, Clock::time_point deadline, std::string* reason);
 
-// The address of this machine's interface that leads to host:port. Where the name does not resolve, tries for some
-// seconds (a cluster's name service may be behind), at most until `deadline`; then throws UsageError.
-std::string AddressTowards(const std::string& host, int port, Clock::time_point deadline);
+// The address of this machine's interface that leads to host:port. Where there is no such interface, tries until
+// `deadline` (the network may come up later), then throws PeerLostError; where the name does not resolve, tries for
+// some seconds (a cluster's name service may be behind), then throws UsageError. Throws Preempted when a stop is asked
+// for.
+std::string AddressTowards(const std::string& host, int port, Clock::time_point deadline,
+                           const std::function<bool()>& stop_requested);
 
 // A socket that listens on `address` only; port 0: any. Throws UsageError.
 int ListenOn(const std::string& address, int port);

@@ -38,6 +38,10 @@ struct Position {
   }
 };
 
+// Why nothing is heard of a rank, as far as another one can know.
+constexpr const char* kPossibleCauses =
+    " (its process is stopped, or its machine or the network to it is lost; --comm_timeout)";
+
 // "after step 6: forward pass".
 inline std::string Describe(const Position& position) {
   return "after step " + std::to_string(position.step) + ": " + NameOf(position.phase);

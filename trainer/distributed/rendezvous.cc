@@ -1,18 +1,17 @@
-// Under torchrun the agent's store is only where rank 0 posts its address: what an earlier attempt left there leads to
-// a server that is gone, or whose run has another token, and the next look finds the new one.
+// Rank 0's store needs the network even for rank 0 itself; its control server does not, so that rank 0 can say which
+// ranks a lost network has cost it.
 #include "trainer/distributed/rendezvous.h"
 
 #include <sys/socket.h>
 
-#include <future>
-#include <nlohmann/json.hpp>
+#include <cerrno>
+#include <cstring>
 #include <random>
-#include <thread>
+#include <utility>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "trainer/errors.h"
-#include "trainer/report/log.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -23,7 +22,7 @@ std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text
 std::string Text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
 // TCPStore by itself listens on all interfaces; given a socket it uses that.
-Store Serve(const std::string& address, double timeout_seconds) {
+Store ServeStore(const std::string& address, double timeout_seconds) {
   c10d::TCPStoreOptions options;
   options.isServer = true;
   options.masterListenFd = ListenOn(address, 0);
@@ -33,41 +32,9 @@ Store Serve(const std::string& address, double timeout_seconds) {
   return c10::make_intrusive<c10d::TCPStore>(address, options);
 }
 
-// A TCPStore client that meets a silent listener waits far longer than its timeout: it gets a thread of its own, which
-// is left behind then.
-Store Connect(const std::string& host, int port, double timeout_seconds) {
-  auto promise = std::make_shared<std::promise<Store>>();
-  std::future<Store> connected = promise->get_future();
-  std::thread([promise, host, port, timeout_seconds] {
-    c10d::TCPStoreOptions options;
-    options.port = static_cast<uint16_t>(port);
-    options.waitWorkers = false;
-    options.timeout = Milliseconds(timeout_seconds);
-    try {
-      promise->set_value(c10::make_intrusive<c10d::TCPStore>(host, options));
-    } catch (...) {
-      promise->set_exception(std::current_exception());
-    }
-  }).detach();
-  const std::string name = host + ":" + std::to_string(port);
-  const std::string hint = "is it running, and is its port reachable from this machine?";
-  if (connected.wait_for(Milliseconds(timeout_seconds)) != std::future_status::ready) {
-    throw PeerLostError("the store at " + name + " does not answer", hint);
-  }
-  try {
-    return connected.get();
-  } catch (const std::exception&) {
-    throw PeerLostError("no store answers at " + name, hint);
-  }
-}
-
 std::string RandomToken() {
   std::random_device random;
   return std::to_string(random()) + std::to_string(random());
-}
-
-std::string BoardKey(const launch::Launch& launch) {
-  return "dtrain/" + std::to_string(launch.restart_count) + "/rank 0";
 }
 
 // Rank 0's: the server's socket, and where the others (and rank 0 itself) find it.
@@ -88,60 +55,72 @@ Listening ListenForRanks(const RendezvousOptions& options, const std::string& lo
   return listening;
 }
 
-Endpoint ReadBoard(c10d::Store& board, const std::string& key) {
-  try {
-    const auto posted = nlohmann::json::parse(Text(board.get(key)));
-    return {posted.at("host"), posted.at("port"), posted.at("token")};
-  } catch (const std::exception&) {
-    throw PeerLostError("rank 0 did not post its address on the launcher's store in time",
-                        "look at rank 0's output; --init_timeout sets how long the others wait");
+// The two ends of rank 0's connection to its own server: no network can come between them.
+std::pair<LineSocket, int> OwnConnection() {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    throw UsageError(std::string("no pair of sockets: ") + std::strerror(errno), "raise the limit of open files");
   }
+  return {LineSocket(ends[0]), ends[1]};
 }
 
 }  // namespace
 
 Rendezvous::Rendezvous(const RendezvousOptions& options, ControlPlaneOptions control) : launch_(options.launch) {
   const double timeout = options.init_timeout_seconds;
-  local_address_ = AddressTowards(launch_.master_addr, launch_.master_port, Clock::now() + Milliseconds(timeout));
-  Store board;
-  if (launch_.agent_store) board = Connect(launch_.master_addr, launch_.master_port, timeout);
-  JoinOptions join{.locate =
-                       [&] {
-                         return Endpoint{launch_.master_addr, launch_.master_port, options.token};
-                       },
-                   .rank = launch_.rank,
-                   .world_size = launch_.world_size,
-                   .timeout_seconds = timeout,
-                   .stop_requested = control.stop_requested,
-                   .warn = control.warn};
-  std::unique_ptr<ControlServer> server;
-  if (launch_.rank == 0) {
-    const Listening listening = ListenForRanks(options, local_address_);
-    const Store served = Serve(listening.endpoint.host, timeout);
-    store_ = served;
-    server = std::make_unique<ControlServer>(ControlServerOptions{.listening_descriptor = listening.descriptor,
-                                                                  .store_port = served->getPort(),
-                                                                  .token = listening.endpoint.token,
-                                                                  .world_size = launch_.world_size,
-                                                                  .init_timeout_seconds = timeout,
-                                                                  .comm_timeout_seconds = control.comm_timeout_seconds,
-                                                                  .warn = control.warn});
-    const Endpoint& here = listening.endpoint;
-    if (board) {
-      const nlohmann::json posted = {{"host", here.host}, {"port", here.port}, {"token", here.token}};
-      board->set(BoardKey(launch_), Bytes(posted.dump()));
-    }
-    join.locate = [here] { return here; };
-  } else if (board) {
-    join.locate = [&] { return ReadBoard(*board, BoardKey(launch_)); };
+  const StoreWait store_wait{timeout, control.stop_requested};
+  local_address_ = AddressTowards(launch_.master_addr, launch_.master_port, Clock::now() + Milliseconds(timeout),
+                                  control.stop_requested);
+  if (launch_.agent_store) {
+    board_ = std::make_unique<AgentBoard>(launch_.master_addr, launch_.master_port, store_wait);
   }
-  Joined joined = Join(join);
+  const JoinOptions join{
+      .locate =
+          [&] {
+            return board_ ? board_->Read() : Endpoint{launch_.master_addr, launch_.master_port, options.token};
+          },
+      .location_may_be_old = board_ != nullptr,
+      .rank = launch_.rank,
+      .world_size = launch_.world_size,
+      .timeout_seconds = timeout,
+      .stop_requested = control.stop_requested,
+      .warn = control.warn};
+  std::unique_ptr<ControlServer> server;
+  Joined joined;
+  if (launch_.rank == 0) {
+    auto [own_end, servers_end] = OwnConnection();
+    const Endpoint here = Serve(options, servers_end, control, server);
+    joined = JoinThrough(std::move(own_end), here, join);
+    if (board_) {
+      was_started_before_ = board_->Read().has_value();
+      board_->Post(here);
+    }
+  } else {
+    joined = Join(join);
+  }
   const Endpoint endpoint = joined.endpoint;
   const int store_port = joined.store_port;
   control.rank = launch_.rank;
   control.world_size = launch_.world_size;
   control_ = std::make_shared<ControlPlane>(std::move(control), std::move(joined), std::move(server));
-  if (!store_) store_ = Connect(endpoint.host, store_port, timeout);
+  if (!store_) store_ = ConnectToStore(endpoint.host, store_port, store_wait);
+}
+
+// Rank 0's part: store and server. Returns where the others find the server.
+Endpoint Rendezvous::Serve(const RendezvousOptions& options, int own_descriptor, const ControlPlaneOptions& control,
+                           std::unique_ptr<ControlServer>& server) {
+  const Listening listening = ListenForRanks(options, local_address_);
+  const Store store = ServeStore(listening.endpoint.host, options.init_timeout_seconds);
+  store_ = store;
+  server = std::make_unique<ControlServer>(ControlServerOptions{.listening_descriptor = listening.descriptor,
+                                                                .own_descriptor = own_descriptor,
+                                                                .store_port = store->getPort(),
+                                                                .token = listening.endpoint.token,
+                                                                .world_size = launch_.world_size,
+                                                                .init_timeout_seconds = options.init_timeout_seconds,
+                                                                .comm_timeout_seconds = control.comm_timeout_seconds,
+                                                                .warn = control.warn});
+  return listening.endpoint;
 }
 
 Rendezvous::~Rendezvous() = default;

@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "trainer/distributed/agent_board.h"
 #include "trainer/distributed/control_plane.h"
 #include "trainer/launch/launch.h"
 
@@ -40,12 +41,19 @@ class Rendezvous {
   std::string ShareFromFirst(const std::string& key, const std::string& value);
 
   const launch::Launch& launch() const { return launch_; }
+  // On rank 0, and only as far as torchrun's store tells: this is not the run's first attempt.
+  bool was_started_before() const { return was_started_before_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
   // The address at which the other ranks can reach this one's sockets.
   const std::string& local_address() const { return local_address_; }
 
  private:
+  Endpoint Serve(const RendezvousOptions& options, int own_descriptor, const ControlPlaneOptions& control,
+                 std::unique_ptr<ControlServer>& server);
+
   launch::Launch launch_;
+  std::unique_ptr<AgentBoard> board_;  // null but under torchrun
+  bool was_started_before_ = false;
   std::string local_address_;
   c10::intrusive_ptr<c10d::Store> store_;
   std::shared_ptr<ControlPlane> control_;

@@ -92,15 +92,18 @@ std::string StallWatch::DescribeStall(Time now) const {
            " (--comm_timeout)";
   }
   std::string text;
+  bool any_silent = false;
   for (const size_t i : laggards) {
     const Rank& rank = ranks_[i];
-    const double silent = Seconds(now - rank.heard);
+    const double silence = Seconds(now - rank.heard);
+    const bool silent = silence >= timeout_seconds_ / 2;
+    any_silent = any_silent || silent;
     text += (text.empty() ? "rank " : "; rank ") + std::to_string(i);
-    text += silent >= timeout_seconds_ / 2 ? " does not answer since " + Text(silent)
-                                           : " stands still since " + Text(Seconds(now - rank.moved));
+    text +=
+        silent ? " does not answer since " + Text(silence) : " stands still since " + Text(Seconds(now - rank.moved));
     text += ", " + Describe(rank.position);
   }
-  return text + " (the others wait; --comm_timeout)";
+  return text + (any_silent ? kPossibleCauses : " (the others wait; --comm_timeout)");
 }
 
 void StallWatch::TellSilence(Time now, std::vector<std::string>& warnings) {

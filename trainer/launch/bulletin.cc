@@ -88,9 +88,11 @@ bool Bulletin::Read(std::string* address, int* port) const {
   return true;
 }
 
-void Bulletin::Await(double timeout_seconds, std::string* address, int* port) const {
+void Bulletin::Await(double timeout_seconds, const std::function<bool()>& stop_requested, std::string* address,
+                     int* port) const {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_seconds);
   while (!Read(address, port)) {
+    if (stop_requested()) throw Preempted("stopped before the training began");
     if (std::chrono::steady_clock::now() >= deadline) {
       throw PeerLostError("rank 0 did not post its address in " + path_.string() + " within --init_timeout",
                           "look at rank 0's output. All machines must share this --run_dir; where they do not, give "
@@ -101,8 +103,11 @@ void Bulletin::Await(double timeout_seconds, std::string* address, int* port) co
   }
 }
 
-void MeetThrough(Bulletin& bulletin, const Machine& machine, double timeout_seconds, Launch* launch, int* listen_fd) {
-  if (launch->rank != 0) return bulletin.Await(timeout_seconds, &launch->master_addr, &launch->master_port);
+void MeetThrough(Bulletin& bulletin, const Machine& machine, double timeout_seconds,
+                 const std::function<bool()>& stop_requested, Launch* launch, int* listen_fd) {
+  if (launch->rank != 0) {
+    return bulletin.Await(timeout_seconds, stop_requested, &launch->master_addr, &launch->master_port);
+  }
   launch->master_addr = launch->nnodes == 1 ? "127.0.0.1" : machine.address;
   *listen_fd = ListenAnywhereOn(launch->master_addr, &launch->master_port);
   bulletin.Post(launch->master_addr, launch->master_port);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -30,8 +31,9 @@ class Bulletin {
   void Post(const std::string& address, int port);
 
   // The others' part: sets `address` and `port` once they are posted. Throws PeerLostError naming the file after
-  // `timeout_seconds`.
-  void Await(double timeout_seconds, std::string* address, int* port) const;
+  // `timeout_seconds`, Preempted when a stop is asked for.
+  void Await(double timeout_seconds, const std::function<bool()>& stop_requested, std::string* address,
+             int* port) const;
 
  private:
   bool Read(std::string* address, int* port) const;
@@ -42,6 +44,7 @@ class Bulletin {
 
 // Completes a launch whose master is unknown: rank 0 opens its port (`listen_fd`) and posts it, the others wait for it.
 // Keep the bulletin until the ranks have met.
-void MeetThrough(Bulletin& bulletin, const Machine& machine, double timeout_seconds, Launch* launch, int* listen_fd);
+void MeetThrough(Bulletin& bulletin, const Machine& machine, double timeout_seconds,
+                 const std::function<bool()>& stop_requested, Launch* launch, int* listen_fd);
 
 }  // namespace dtrain::launch

@@ -11,7 +11,6 @@
 #include "trainer/loop/inference_weights.h"
 #include "trainer/loop/run.h"
 #include "trainer/loop/session.h"
-#include "trainer/loop/stop_signal.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 
@@ -20,7 +19,6 @@ namespace dtrain::loop {
 void EvaluateOnly(const RunContext& context) {
   const config::Config& config = context.config;
   const auto start = std::chrono::steady_clock::now();
-  CatchStopSignals();
   Session session(context);
   const DataSets data = session.OpenData();
   const checkpoint::NamedTensors weights = ReadInferenceWeights(config);

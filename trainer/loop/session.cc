@@ -73,7 +73,8 @@ Session::Session(const RunContext& run_context)
     : context(run_context),
       place(distributed::ChooseDevice(run_context.launch, run_context.config.ranks.backend)),
       device(place.device),
-      run_directory(run_context.config.run.dir) {
+      run_directory(run_context.config.run.dir),
+      restarted(run_context.launch.restart_count > 0) {
   const launch::Launch& launch = context.launch;
   distributed::UseShareOfCores(launch);
   const bool training = context.config.run.mode == "train";
@@ -85,6 +86,7 @@ Session::Session(const RunContext& run_context)
     context.status->meets_ranks = true;
     rendezvous = std::make_unique<distributed::Rendezvous>(RendezvousOptionsFor(context), ControlOptionsFor(context));
     control = rendezvous->control();
+    restarted = restarted || rendezvous->was_started_before();
   } else {
     control = std::make_shared<distributed::ControlPlane>(&StopRequested);
   }

@@ -37,6 +37,7 @@ struct Session {
   distributed::RankDevice place;
   at::Device device;
   std::string run_directory;                            // may be empty outside of training
+  bool restarted = false;                               // rank 0: by a launcher, after an earlier attempt
   std::optional<checkpoint::RunLock> lock;              // rank 0's, when training
   std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank, but for --backend=nccl
   std::shared_ptr<distributed::ControlPlane> control;

@@ -14,7 +14,6 @@
 #include "trainer/loop/initial_weights.h"
 #include "trainer/loop/run.h"
 #include "trainer/loop/session.h"
-#include "trainer/loop/stop_signal.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/report/log.h"
 
@@ -42,9 +41,9 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
 
 // Rank 0's part: the files of the run, which nobody else writes.
 struct FirstRank {
-  FirstRank(const RunContext& context, const report::RunDirectory& files) : store(files.root) {
+  FirstRank(const RunContext& context, const report::RunDirectory& files, bool restarted) : store(files.root) {
     store.RemoveLeftovers();
-    restored = FindCheckpoint(context.config.run.resume, context.launch.restart_count > 0, store);
+    restored = FindCheckpoint(context.config.run.resume, restarted, store);
     checkpoint::AsyncWriterOptions options;
     options.keep_checkpoints = context.config.run.keep_checkpoints;
     options.model_metadata = {{"format", "pt"}};
@@ -86,7 +85,6 @@ report::Banner MakeBanner(const RunContext& context, const Plan& plan, const Dat
 }  // namespace
 
 void Train(const RunContext& context) {
-  CatchStopSignals();
   Session session(context);
   const config::Config& config = context.config;
   const bool is_first = context.launch.rank == 0;
@@ -96,7 +94,7 @@ void Train(const RunContext& context) {
   const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size);
   const nlohmann::json identity = RunIdentity(config, plan, data);
   std::optional<FirstRank> first;
-  if (is_first) first.emplace(context, files);
+  if (is_first) first.emplace(context, files, session.restarted);
 
   session.Connect(identity);
   const auto model = MakeModel(config, data.num_classes, session.device);
@@ -116,7 +114,7 @@ void Train(const RunContext& context) {
   Reporter reporter(config.report, context.launch.rank, plan.total_steps,
                     is_first ? std::optional(files) : std::nullopt);
   reporter.Start(MakeBanner(context, plan, data, *model, files, session.device));
-  if (config.report.clear_log && context.launch.restart_count == 0) reporter.Clear();
+  if (config.report.clear_log && !session.restarted) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
   Trainer trainer(
       {config, plan, data, task, *session.communicator, *session.control, reporter, files, session.device, identity},

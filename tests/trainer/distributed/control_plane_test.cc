@@ -64,7 +64,7 @@ TEST(ControlPlane, RefusesDuplicatesOtherRunsAndOtherWorldSizes) {
   ControlPlane& first = ranks.Start(0);
   EXPECT_THAT(MessageOf([&] { Join(ranks.JoinOptionsOf(0)); }), HasSubstr("rank 0 is there twice"));
   JoinOptions foreign = ranks.JoinOptionsOf(1);
-  foreign.locate = [endpoint = foreign.locate()]() mutable { return Endpoint{endpoint.host, endpoint.port, "other"}; };
+  foreign.locate = [&] { return Endpoint{"127.0.0.1", ranks.port(), "other"}; };
   EXPECT_THAT(MessageOf([&] { Join(foreign); }), HasSubstr("belongs to another run"));
   JoinOptions larger = ranks.JoinOptionsOf(1);
   larger.world_size = 3;

@@ -73,7 +73,7 @@ TEST(LineSocket, SaysThatThePortIsTaken) {
 }
 
 TEST(LineSocket, SaysThatAnAddressDoesNotResolve) {
-  EXPECT_THAT(MessageOf([] { AddressTowards("no-such-host.invalid", 1234, Clock::now()); }),
+  EXPECT_THAT(MessageOf([] { AddressTowards("no-such-host.invalid", 1234, Clock::now(), [] { return false; }); }),
               HasSubstr("'no-such-host.invalid' does not resolve"));
 }
 

@@ -41,11 +41,6 @@ c10::intrusive_ptr<c10d::Store> ServeStore(const FreePort& port) {
   return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
 }
 
-void PostAddress(c10d::Store& store, const launch::Launch& launch, const std::string& address) {
-  store.set("dtrain/" + std::to_string(launch.restart_count) + "/rank 0",
-            std::vector<uint8_t>(address.begin(), address.end()));
-}
-
 void RunRanks(int world_size, const std::function<void(int rank)>& body) {
   // c10d's flight recorder is one per process and keeps a map without a lock: with ranks as threads it crashes. In the
   // programs a rank is a process.

@@ -20,9 +20,8 @@ struct FreePort {
 
 launch::Launch LaunchOf(int rank, int world_size, int port);
 
-// A launcher's store on that port, and what an attempt has left on it (see rendezvous.cc).
+// A launcher's store on that port.
 c10::intrusive_ptr<c10d::Store> ServeStore(const FreePort& port);
-void PostAddress(c10d::Store& store, const launch::Launch& launch, const std::string& address);
 
 // Calls `body(rank)` in a thread each and waits for all. What a body throws is thrown here, the lowest rank's first.
 void RunRanks(int world_size, const std::function<void(int rank)>& body);

@@ -3,11 +3,16 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <atomic>
+#include <future>
+#include <utility>
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "tests/trainer/distributed/ranks_in_threads.h"
+#include "trainer/errors.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -25,22 +30,77 @@ TEST(Rendezvous, AllMeetAndShare) {
 }
 
 // As under torchrun: the launcher's store is a bulletin board, on which an earlier attempt has left its address.
-TEST(Rendezvous, FindsRankZeroThroughTheLaunchersStore) {
-  const FreePort port;
-  const auto board = ServeStore(port);
-  launch::Launch launch = LaunchOf(0, 2, port.port);
-  launch.agent_store = true;
-  PostAddress(*board, launch, R"({"host":"127.0.0.1","port":1,"token":"old"})");
+class Board : public testing::Test {
+ protected:
+  Board() : store_(ServeStore(port_)), board_("127.0.0.1", port_.port, {}) {}
+
+  Rendezvous Meet(int rank) const {
+    launch::Launch launch = LaunchOf(rank, 2, port_.port);
+    launch.agent_store = true;
+    launch.restart_count = 1 - rank;  // of a node that was added later: it has seen fewer restarts
+    return Rendezvous({.launch = launch, .init_timeout_seconds = kTimeoutSeconds}, {});
+  }
+
+  const FreePort port_;
+  const c10::intrusive_ptr<c10d::Store> store_;
+  AgentBoard board_;
+};
+
+TEST_F(Board, TheNewestPostingLeadsToRankZero) {
+  EXPECT_FALSE(board_.Read().has_value());
+  board_.Post({"127.0.0.1", 1, "old"});
   std::atomic<int> met = 0;
   RunRanks(2, [&](int rank) {
-    launch::Launch own = launch;
-    own.rank = own.local_rank = rank;
-    Rendezvous rendezvous({.launch = own, .init_timeout_seconds = 20}, {});
+    Rendezvous rendezvous = Meet(rank);
+    rendezvous.WaitForAll("{}");
+    ++met;
+    EXPECT_EQ(rendezvous.was_started_before(), rank == 0);
+    rendezvous.control()->Leave();
+  });
+  EXPECT_EQ(met, 2);
+  EXPECT_GT(board_.Read()->port, 1);
+}
+
+// The rank 0 of an earlier attempt is still there, with all its ranks: it refuses a rank of the new one.
+TEST_F(Board, AnEarlierRankZeroThatIsStillThereDoesNotMatter) {
+  std::promise<void> refused;
+  const int listening = ListenOn("127.0.0.1", 0);
+  const Endpoint earlier{"127.0.0.1", PortOf(listening), "earlier"};
+  bool told = false;
+  const ControlServer server(
+      {.listening_descriptor = listening, .token = "earlier", .world_size = 2, .warn = [&](const std::string&) {
+         if (!std::exchange(told, true)) refused.set_value();
+       }});
+  const Joined twin = Join({.locate = [&] { return earlier; }, .rank = 1, .world_size = 2});
+  board_.Post(earlier);
+  std::atomic<int> met = 0;
+  RunRanks(2, [&](int rank) {
+    if (rank == 0) refused.get_future().wait();
+    Rendezvous rendezvous = Meet(rank);
     rendezvous.WaitForAll("{}");
     ++met;
     rendezvous.control()->Leave();
   });
   EXPECT_EQ(met, 2);
+}
+
+TEST_F(Board, ARankZeroThatPostsNothingIsMissed) {
+  try {
+    Join({.locate = [&] { return board_.Read(); }, .rank = 1, .world_size = 2, .timeout_seconds = 0.2});
+    FAIL();
+  } catch (const PeerLostError& error) {
+    EXPECT_STREQ(error.what(), "rank 0 has not posted its address on the launcher's store");
+  }
+}
+
+TEST(AgentBoard, DoesNotWaitForAListenerThatNeverAnswers) {
+  const int silent = ListenOn("127.0.0.1", 0);
+  const auto start = Clock::now();
+  EXPECT_THROW(AgentBoard("127.0.0.1", PortOf(silent), {.timeout_seconds = 0.3}), PeerLostError);
+  EXPECT_THROW(AgentBoard("127.0.0.1", PortOf(silent), {.timeout_seconds = 0.3, .stop_requested = [] { return true; }}),
+               Preempted);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+  close(silent);
 }
 
 }  // namespace

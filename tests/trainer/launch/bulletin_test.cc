@@ -18,6 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using testing::HasSubstr;
 
+bool NoStop() { return false; }
+
 class BulletinTest : public testing::Test {
  protected:
   BulletinTest() {
@@ -47,11 +49,11 @@ TEST_F(BulletinTest, RanksMeetAndNothingIsLeft) {
   int first_fd = -1, second_fd = -1;
   std::thread other([&] {
     Bulletin bulletin(path());
-    MeetThrough(bulletin, machine, 30, &second, &second_fd);
+    MeetThrough(bulletin, machine, 30, NoStop, &second, &second_fd);
   });
   {
     Bulletin bulletin(path());
-    MeetThrough(bulletin, machine, 30, &first, &first_fd);
+    MeetThrough(bulletin, machine, 30, NoStop, &first, &first_fd);
     other.join();
     EXPECT_TRUE(fs::exists(path()));
   }
@@ -72,7 +74,7 @@ TEST_F(BulletinTest, TheFirstRankReplacesWhatAnEarlierAttemptLeft) {
   bulletin.Post("10.0.0.1", 77);
   std::string address;
   int port = 0;
-  Bulletin(path()).Await(0, &address, &port);
+  Bulletin(path()).Await(0, NoStop, &address, &port);
   EXPECT_EQ(address, "10.0.0.1");
   EXPECT_EQ(port, 77);
 }
@@ -84,15 +86,23 @@ TEST_F(BulletinTest, WhatIsNoBulletinIsNotRead) {
     std::ofstream(path()) << text;
     std::string address;
     int port = 0;
-    EXPECT_THROW(Bulletin(path()).Await(0, &address, &port), PeerLostError) << text;
+    EXPECT_THROW(Bulletin(path()).Await(0, NoStop, &address, &port), PeerLostError) << text;
   }
+}
+
+TEST_F(BulletinTest, WaitingEndsWhenAStopIsAskedFor) {
+  std::string address;
+  int port = 0;
+  EXPECT_THROW(Bulletin(path()).Await(
+                   60, [] { return true; }, &address, &port),
+               Preempted);
 }
 
 TEST_F(BulletinTest, AFileThatDoesNotComeIsNamed) {
   std::string address;
   int port = 0;
   try {
-    Bulletin(path()).Await(0.05, &address, &port);
+    Bulletin(path()).Await(0.05, NoStop, &address, &port);
     FAIL();
   } catch (const PeerLostError& error) {
     EXPECT_THAT(error.what(), HasSubstr(path().string()));

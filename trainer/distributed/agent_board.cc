@@ -1,0 +1,84 @@
+#include "trainer/distributed/agent_board.h"
+
+#include <future>
+#include <nlohmann/json.hpp>
+#include <thread>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "trainer/errors.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using StorePointer = c10::intrusive_ptr<c10d::TCPStore>;
+
+constexpr const char* kBoardKey = "dtrain/rank 0";
+constexpr auto kStopPoll = std::chrono::milliseconds(100);
+constexpr const char* kHint = "is torchrun running on its first node, and is its port reachable from this machine?";
+
+// `work` in a thread of its own, which is left behind where it takes too long: c10d's client waits far beyond its
+// timeout, or forever, for a server that accepts and is silent.
+template <typename Work>
+auto WithDeadline(const StoreWait& wait, const std::string& too_late, Work work) {
+  auto promise = std::make_shared<std::promise<decltype(work())>>();
+  auto result = promise->get_future();
+  std::thread([promise, work = std::move(work)] {
+    try {
+      promise->set_value(work());
+    } catch (...) {
+      promise->set_exception(std::current_exception());
+    }
+  }).detach();
+  const auto deadline = Clock::now() + Milliseconds(wait.timeout_seconds);
+  while (result.wait_for(kStopPoll) != std::future_status::ready) {
+    if (wait.stop_requested()) throw Preempted("stopped before the training began");
+    if (Clock::now() >= deadline) throw PeerLostError(too_late, kHint);
+  }
+  return result.get();
+}
+
+std::string Name(const std::string& host, int port) { return "the store at " + host + ":" + std::to_string(port); }
+
+}  // namespace
+
+StorePointer ConnectToStore(const std::string& host, int port, const StoreWait& wait) {
+  const auto connect = [host, port, timeout = Milliseconds(wait.timeout_seconds)] {
+    c10d::TCPStoreOptions options;
+    options.port = static_cast<uint16_t>(port);
+    options.waitWorkers = false;
+    options.timeout = timeout;
+    try {
+      return c10::make_intrusive<c10d::TCPStore>(host, options);
+    } catch (const std::exception&) {
+      throw PeerLostError(Name(host, port) + " cannot be reached", kHint);
+    }
+  };
+  return WithDeadline(wait, Name(host, port) + " accepts connections, but does not answer", connect);
+}
+
+AgentBoard::AgentBoard(const std::string& host, int port, StoreWait wait)
+    : name_(Name(host, port)), wait_(std::move(wait)), store_(ConnectToStore(host, port, wait_)) {}
+AgentBoard::~AgentBoard() = default;
+
+void AgentBoard::Post(const Endpoint& endpoint) {
+  const std::string text =
+      nlohmann::json{{"host", endpoint.host}, {"port", endpoint.port}, {"token", endpoint.token}}.dump();
+  store_->set(kBoardKey, std::vector<uint8_t>(text.begin(), text.end()));
+}
+
+std::optional<Endpoint> AgentBoard::Read() const {
+  const auto read = [store = store_, name = name_]() -> std::optional<Endpoint> {
+    try {
+      if (!store->check({kBoardKey})) return std::nullopt;
+      const auto posted = nlohmann::json::parse(store->get(kBoardKey));
+      return Endpoint{posted.at("host"), posted.at("port"), posted.at("token")};
+    } catch (const std::exception&) {
+      throw PeerLostError(name + " is gone, on which rank 0 posts its address", kHint);
+    }
+  };
+  return WithDeadline(wait_, name_ + " does not answer any more", read);
+}
+
+}  // namespace dtrain::distributed
