@@ -81,7 +81,8 @@ int OnEveryRank(loop::RunContext& context, const launch::Machine& machine, const
   }
   launch::Bulletin bulletin(launch::BulletinPath(context.config.run.dir, context.launch.bulletin_key));
   if (!context.launch.bulletin_key.empty()) {
-    launch::MeetThrough(bulletin, machine, context.config.ranks.init_timeout_seconds, &context.launch,
+    const auto never = [] { return false; };  // a signal ends a bench at once
+    launch::MeetThrough(bulletin, machine, context.config.ranks.init_timeout_seconds, never, &context.launch,
                         &context.listen_fd);
   }
   measure();
