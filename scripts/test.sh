@@ -4,7 +4,8 @@
 #   scripts/test.sh            every test of the release build
 #   scripts/test.sh --long     also the long ones (DTRAIN_LONG_TESTS=1), the unit tests under AddressSanitizer and
 #                              UndefinedBehaviorSanitizer (preset dev), and libFuzzer for DTRAIN_FUZZ_SECONDS (60) a
-#                              parser (scripts/fuzz.sh)
+#                              parser (scripts/fuzz.sh). Longest are 1,000 kills of ranks at random moments, about an
+#                              hour; DTRAIN_KILLS=100 makes it fewer
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -1,8 +1,9 @@
-"""Two hosts on this machine: network namespaces with a cable between them, which a test can pull."""
+"""Two hosts on this machine: namespaces for network and host name, with a cable between them, which a test can pull."""
 
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -40,24 +41,37 @@ class TwoHosts:
     def _connect(self) -> None:
         own = os.readlink("/proc/self/ns/net")
         for _ in self.addresses:
-            holder = subprocess.Popen(["unshare", "--net", "sleep", "infinity"], stderr=subprocess.DEVNULL)
+            holder = subprocess.Popen(["unshare", "--net", "--uts", "sleep", "infinity"], stderr=subprocess.DEVNULL)
             self._holders.append(holder)
             wait_until(lambda: holder.poll() is not None or os.readlink(f"/proc/{holder.pid}/ns/net") != own,
                        "a network namespace", 10)
-            assert holder.poll() is None, "unshare --net failed."
+            assert holder.poll() is None, "unshare --net --uts failed."
         peer = str(self._holders[1].pid)
         self.ip(0, "link", "add", "cable", "type", "veth", "peer", "name", "cable", "netns", peer)
         for host, address in enumerate(self.addresses):
+            self.run(host, "hostname", f"host{host}")
             self.ip(host, "address", "add", f"{address}/24", "dev", "cable")
             self.ip(host, "link", "set", "lo", "up")
             self.ip(host, "link", "set", "cable", "up")
 
     def at(self, host: int) -> list[str]:
-        return ["nsenter", f"--net=/proc/{self._holders[host].pid}/ns/net"]
+        namespaces = f"/proc/{self._holders[host].pid}/ns"
+        return ["nsenter", f"--net={namespaces}/net", f"--uts={namespaces}/uts"]
+
+    def run(self, host: int, *command: str) -> None:
+        subprocess.run([*self.at(host), *command], check=True, capture_output=True, text=True,
+                       env={**os.environ, "PATH": PATH})
 
     def ip(self, host: int, *arguments: str) -> None:
-        subprocess.run([*self.at(host), "ip", *arguments], check=True, capture_output=True, text=True,
-                       env={**os.environ, "PATH": PATH})
+        self.run(host, "ip", *arguments)
+
+    def remote_shell(self, script: Path) -> Path:
+        """Writes what ssh is elsewhere: a script that is called with an address and a command."""
+        cases = "".join(f"{address}) exec {' '.join(self.at(host))} sh -c \"$*\" ;;\n"
+                        for host, address in enumerate(self.addresses))
+        script.write_text(f'#!/bin/sh\naddress=$1\nshift\ncase $address in\n{cases}esac\nexit 1\n', encoding="utf-8")
+        script.chmod(0o755)
+        return script
 
     def pull_cable(self, host: int) -> None:
         """At this host's end: that host loses its interface, the other one the signal."""

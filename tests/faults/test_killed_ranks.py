@@ -16,14 +16,15 @@ from ranks import FLAGS, Ranks
 
 SEED = int(os.environ.get("DTRAIN_KILL_SEED", "1"))
 KILLS = int(os.environ.get("DTRAIN_KILLS", "1000" if os.environ.get("DTRAIN_LONG_TESTS") == "1" else "3"))
-KILLS_A_RUN = 10
+KILLS_A_RUN = 5
 BOUND = 1  # seconds from a kill to the end of the others, once all ranks have met
 INIT_TIMEOUT = 3
 MARGIN = 5  # for a busy machine
 
 
 def flags_of(few_images, run_dir) -> tuple:
-    return f"--data_dir={few_images}", f"--max_steps={STEPS}", "--save_every_epochs=0.3", f"--init_timeout={INIT_TIMEOUT}", f"--run_dir={run_dir}"
+    return (f"--data_dir={few_images}", f"--max_steps={STEPS}", "--save_every_epochs=0.3",
+            f"--init_timeout={INIT_TIMEOUT}", f"--run_dir={run_dir}")
 
 
 @pytest.mark.parametrize("victim", [0, 1, 2])
@@ -42,12 +43,19 @@ def test_the_dead_rank_is_named_by_all_others(few_images, run_dir, victim):
 
 def kill_at_random(flags, run_dir, dice) -> str:
     """The moment: a random time after a random sign of life. Returns what came of it."""
-    signs = [lambda: True, (run_dir / "lock").exists, (run_dir / "config.json").exists,
-             lambda: list(run_dir.glob("checkpoints/tmp.*")), (run_dir / "metrics.jsonl").exists]
+    began = time.time()
+
+    def written(pattern: str) -> bool:  # by this attempt, not by one before
+        try:
+            return any(path.stat().st_mtime >= began for path in run_dir.glob(pattern))
+        except FileNotFoundError:  # removed meanwhile: ask again
+            return False
+
+    pattern = dice.choice(["lock", "config.json", "metrics.jsonl", "checkpoints", "checkpoints/step-*"])
     with Ranks(*flags) as ranks:
         first = ranks[0].process
-        sign, victim, delay = dice.choice(signs), dice.randrange(2), dice.uniform(0, 0.6)
-        wait_until(lambda: sign() or first.poll() is not None, "a sign of life")
+        victim, delay = dice.randrange(2), dice.uniform(0, 0.5)
+        wait_until(lambda: written(pattern) or first.poll() is not None, "a sign of life")
         try:
             ranks[victim].process.wait(timeout=delay)
         except subprocess.TimeoutExpired:  # still running, as it should be
@@ -62,7 +70,7 @@ def kill_at_random(flags, run_dir, dice) -> str:
     assert survivor.code == 4, survivor
     met = "is gone" in survivor.stderr
     assert seconds < (BOUND if met else INIT_TIMEOUT + 2) + MARGIN, (seconds, survivor)
-    return f"rank {victim} {'missed' if met else 'awaited'} for {seconds:.2f} s"
+    return f"rank {victim} after {pattern} {'missed' if met else 'awaited'} for {seconds:.2f} s"
 
 
 @pytest.mark.parametrize("first", range(0, KILLS, KILLS_A_RUN))

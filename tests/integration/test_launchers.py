@@ -12,6 +12,7 @@ import pytest
 
 from command import MAIN, TINY, Background, load_json, run, sha256, wait_until
 from slurm_machine import SlurmMachine
+from two_hosts import two_hosts  # noqa: F401, a fixture
 
 DRY = ("--dry_run", "--log_format=json", "--data_format=synthetic", "--model=resnet18", "--image_size=32")
 GENTLE = (*TINY, "--lr=0.0005", "--max_steps=3", "--batch_size=8", "--init_timeout=30")
@@ -130,6 +131,19 @@ def test_mpirun_where_rank_0_cannot_start(tmp_path, few_images):
                      "--init_timeout=2", check=None, timeout=30)
     assert outcome.code != 0
     assert "rank 0 cannot post its address" in outcome.stderr + outcome.stdout
+
+
+def test_mpirun_with_rank_0_on_another_host(two_hosts, few_images, run_dir, weights, tmp_path):
+    """Nobody says where rank 0 is: not on the host where mpirun was called. The hosts share a file system."""
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
+    local, remote = two_hosts.addresses
+    flags = (MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={run_dir}")
+    run(*two_hosts.at(0)[1:], "mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent",
+        two_hosts.remote_shell(tmp_path / "remote_shell"), "--mca", "oob_tcp_if_include", "cable",
+        "-n", 1, "--host", remote, *flags, ":", "-n", 1, "--host", local, *flags, program=two_hosts.at(0)[0])
+    assert_same_run(run_dir, weights)
+    assert " on host host1" in (run_dir / "lock").read_text(encoding="utf-8")  # who held it: rank 0
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <string>
+
 #include "data/prepare_images.h"
 #include "trainer/distributed/device_choice.h"
 
@@ -23,6 +25,8 @@ struct CudaPlugin {
   // NCCL between this rank's GPU and those of the others; `timeout_seconds` for each collective.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
                                                  at::Device device, double timeout_seconds);
+  // What c10d has recorded of the last collectives. Asks the GPU about those under way, and may hang with it.
+  std::string (*flight_record)();
   // The kernel that prepares images (data/kernels). `images` are on the current device.
   data::DeviceNormalisation normalise_images;
 };

@@ -79,6 +79,10 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
     .probe = &Probe,
     .set_device = [](int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); },
     .make_nccl = &MakeNccl,
+    .flight_record =
+        [] {
+          return c10d::dump_nccl_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false, /*onlyActive=*/false);
+        },
     .normalise_images = &NormaliseImages,
 };
 

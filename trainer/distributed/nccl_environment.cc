@@ -1,14 +1,24 @@
 #include "trainer/distributed/nccl_environment.h"
 
+#include <cmath>
 #include <cstdlib>
 
-namespace dtrain::distributed {
+#include "trainer/distributed/flight_record.h"
 
-EnvironmentSettings NcclEnvironment(const std::string& dump_folder) {
+namespace dtrain::distributed {
+namespace {
+
+constexpr long long kMonitorLagSeconds = 30;
+
+}  // namespace
+
+EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_timeout_seconds) {
   EnvironmentSettings settings = {
       // The watchdog throws when a collective is late or has failed; what it throws ends the process (failure.h).
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"},
       {"TORCH_NCCL_ENABLE_MONITORING", "1"},
+      // The monitor kills the process (by SIGABRT): only after all that ends it in an orderly way had its time.
+      {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", std::to_string(std::llround(comm_timeout_seconds) + kMonitorLagSeconds)},
       // The last collectives of each rank, to see afterwards which rank did not come.
       {"TORCH_FR_BUFFER_SIZE", "2000"},
       {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"},
@@ -18,7 +28,7 @@ EnvironmentSettings NcclEnvironment(const std::string& dump_folder) {
   };
   if (dump_folder.empty()) return settings;
   for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}) {
-    settings.emplace_back(name, dump_folder + "/nccl-flight-recorder-");  // c10d appends the rank
+    settings.emplace_back(name, dump_folder + "/" + kFlightRecordPrefix);  // c10d appends the rank
   }
   return settings;
 }

@@ -10,8 +10,9 @@ namespace dtrain::distributed {
 using EnvironmentSettings = std::vector<std::pair<std::string, std::string>>;
 
 // A collective that fails or times out ends this rank (exit code 4) within seconds, after writing what c10d's flight
-// recorder saw to files `nccl-flight-recorder-RANK` in `dump_folder` (empty: no files).
-EnvironmentSettings NcclEnvironment(const std::string& dump_folder);
+// recorder saw to files `nccl-flight-recorder-RANK` in `dump_folder` (empty: no files). The collectives' own timeout is
+// given to the process group; `comm_timeout_seconds` is for c10d's watchdog where that itself hangs, in the driver.
+EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_timeout_seconds);
 
 // Sets what the user has not set. Before the process group is made.
 void Apply(const EnvironmentSettings& settings);

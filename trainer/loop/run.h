@@ -15,7 +15,8 @@ namespace dtrain::loop {
 struct RunStatus {
   std::string run_directory;                    // empty: none (yet)
   std::atomic<bool> has_run_directory = false;  // set after it: another thread may read it then
-  bool meets_ranks = false;                     // what goes wrong now may be the launcher's doing
+  std::atomic<bool> uses_nccl = false;
+  bool meets_ranks = false;  // what goes wrong now may be the launcher's doing
   std::shared_ptr<distributed::ControlPlane> control;
   // Steps done; -1: not training (yet). The ranks of a node launcher keep it where their parent can read it.
   std::shared_ptr<int64_t> step = std::make_shared<int64_t>(-1);

@@ -3,11 +3,14 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 
 #include "trainer/config/config_json.h"
 #include "trainer/distributed/build_id.h"
+#include "trainer/distributed/cuda_plugin.h"
 #include "trainer/distributed/distinct_gpus.h"
+#include "trainer/distributed/flight_record.h"
 #include "trainer/distributed/nccl_environment.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/report/error_report.h"
@@ -16,6 +19,8 @@
 
 namespace dtrain::loop {
 namespace {
+
+constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // others wait for this process to end
 
 // What may differ between the ranks of one run.
 constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "node_rank", "run_dir",      "master_addr",
@@ -42,7 +47,13 @@ distributed::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
   options.stop_requested = &StopRequested;
   options.warn = &report::LogWarning;
   options.end_process = [status = context.status](const report::Failure& failure) {
-    report::ReportFailure(failure, status->has_run_directory ? status->run_directory : "");
+    const std::string run_directory = status->has_run_directory ? status->run_directory : "";
+    report::ReportFailure(failure, run_directory);
+    if (status->uses_nccl && !run_directory.empty()) {
+      const std::string name = distributed::kFlightRecordPrefix + std::to_string(failure.rank);
+      distributed::WriteFlightRecord(report::RunDirectory(run_directory).logs / name,
+                                     distributed::LoadCudaPlugin().flight_record, kFlightRecordPatience);
+    }
     _exit(static_cast<int>(failure.code));  // no destructor: the main thread may hang in anything
   };
   return options;
@@ -133,7 +144,8 @@ void Session::Connect(const nlohmann::json& identity) {
   if (device.is_cuda()) {
     distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());
     const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();
-    distributed::Apply(distributed::NcclEnvironment(dumps));
+    distributed::Apply(distributed::NcclEnvironment(dumps, context.config.ranks.comm_timeout_seconds));
+    context.status->uses_nccl = true;
   }
   communicator =
       std::make_unique<distributed::Communicator>(*rendezvous, device, context.config.ranks.comm_timeout_seconds);

@@ -1,0 +1,27 @@
+#include "trainer/distributed/flight_record.h"
+
+#include <fstream>
+#include <future>
+#include <memory>
+#include <thread>
+
+namespace dtrain::distributed {
+
+void WriteFlightRecord(const std::filesystem::path& file, std::function<std::string()> record,
+                       std::chrono::milliseconds patience) noexcept {
+  try {
+    auto written = std::make_shared<std::promise<void>>();
+    auto done = written->get_future();
+    std::thread([file, written, record = std::move(record)] {
+      try {
+        std::ofstream(file, std::ios::binary) << record();
+      } catch (...) {  // there is nobody left to tell
+      }
+      written->set_value();
+    }).detach();
+    done.wait_for(patience);
+  } catch (...) {
+  }
+}
+
+}  // namespace dtrain::distributed
