@@ -32,7 +32,8 @@ int64_t ResolveLabelOffset(std::vector<int64_t> labels, std::optional<int64_t> s
   if (said) {
     if (labels.front() >= *said) return *said;
     throw DataError(where_is(labels.front()) + ": label " + std::to_string(labels.front()) +
-                    " where --label_offset=" + std::to_string(*said) + " says that labels start there");
+                    " where --label_offset=" + std::to_string(*said) + " says that labels start there",
+                    "leave --label_offset out, or say what the first class is called");
   }
   if (const auto offset = LabelOffsetOf(labels)) return *offset;
   // The first label behind a gap, or the lowest where that one is too high.

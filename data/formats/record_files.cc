@@ -63,6 +63,16 @@ std::vector<std::string> ListFiles(const std::string& folder) {
   return names;
 }
 
+// `numbers` have leading zeros, all the same length.
+std::string FirstMissing(const std::set<std::string>& numbers) {
+  for (size_t i = 0;; ++i) {
+    std::string number = std::to_string(i);
+    const size_t digits = numbers.begin()->size();
+    if (number.size() < digits) number.insert(0, digits - number.size(), '0');
+    if (!numbers.contains(number)) return number;
+  }
+}
+
 // A numbered set must be whole: a shard that was not copied would otherwise be missed in silence.
 void RequireAllShards(const std::string& data_dir, const std::vector<std::string>& names) {
   std::set<std::string> counts, numbers;
@@ -78,7 +88,7 @@ void RequireAllShards(const std::string& data_dir, const std::vector<std::string
   }
   if (counts.begin()->size() > 9 || std::stoul(*counts.begin()) == numbers.size()) return;
   throw DataError(data_dir + " has " + std::to_string(numbers.size()) + " of " + *counts.begin() + " shards of " +
-                      names.front() + " …",
+                      names.front() + " …; the first one that is missing is number " + FirstMissing(numbers),
                   "copy the missing ones");
 }
 

@@ -84,7 +84,8 @@ int64_t ParseClass(const Sample& sample, const std::string& text) {
     const auto parsed = std::from_chars(text.data() + begin, text.data() + end, label);
     if (parsed.ec == std::errc() && parsed.ptr == text.data() + end) return label;
   }
-  throw DataError("sample " + sample.key + ": its .cls is '" + text.substr(0, 32) + "', not a number");
+  throw DataError("sample " + sample.key + ": its .cls is '" + text.substr(0, 32) + "', not a number",
+                  "labels are numbers from 0; names of classes belong into classes.txt");
 }
 
 int64_t ParseJson(const Sample& sample, const std::string& text) {

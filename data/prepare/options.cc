@@ -109,7 +109,8 @@ std::vector<Entry> Table(PrepareOptions& o) {
       {"short_side", "pack", false, "a whole number, 0 to 16384",
        "Images with a longer short side are resized to it (antialiased) and stored as JPEG; 0: bytes are kept as they "
        "are. [default: 0; pixels]", Integer(o.short_side, 0, 16384)},
-      {"quality", "pack", false, "a whole number, 1 to 100", "Of the JPEGs that are written. [default: 95, and pixels of a safetensors file become PNG]",
+      {"quality", "pack", false, "a whole number, 1 to 100",
+       "Of the JPEGs that are written. [default: 95, and pixels of a safetensors file become PNG]",
        Integer(o.quality, 1, 100)},
       {"seek_points", "pack", true, "true or false",
        "Rewrite JPEGs, pixel for pixel, so that crops decode faster: 2 % more bytes.", Boolean(o.seek_points)},

@@ -43,7 +43,8 @@ int64_t ShardCount(const PrepareOptions& options, int64_t records) {
 // What decides the bytes of the output: kept beside it, so that shards of different calls are never mixed.
 nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<OpenSplit>& splits) {
   nlohmann::ordered_json recipe = {{"format", options.output_format}, {"short_side", options.short_side}};
-  if (options.short_side > 0 || options.quality > 0) recipe["quality"] = QualityOf(options);
+  const bool encodes_pixels = FormatOf(options) == "safetensors" && options.quality > 0;
+  if (options.short_side > 0 || encodes_pixels) recipe["quality"] = QualityOf(options);
   if (options.seek_points) recipe["seek_points"] = true;
   for (const OpenSplit& split : splits) {
     recipe["splits"][split.name] = {{"records", split.source->size()},

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import struct
 import tarfile
 
 import numpy as np
@@ -269,7 +270,7 @@ def test_usage(few_images, tmp_path):
         assert data(*flags).stdout.startswith(("Usage: dtrain_data", "dtrain_data "))
 
 
-def test_bad_data_is_named(few_images, tmp_path):
+def test_bad_data_is_named(few_images, packs, tmp_path):
     def message(*flags):
         return data("inspect", f"--data_dir={tmp_path}", *flags, check=3).stderr
 
@@ -278,6 +279,15 @@ def test_bad_data_is_named(few_images, tmp_path):
     assert f"{tmp_path}/train.rec at byte 0: no RecordIO record begins here" in message()
     (tmp_path / "train.rec").write_bytes(b"")
     assert "no record in" in message()
+    for shard in ("train-00000.rec", "train-00001.rec"):
+        shutil.copy(packs / "recordio" / shard, tmp_path)
+    assert f"no record in {tmp_path}/train.rec: it is empty" in message()
+    (tmp_path / "train.rec").unlink()
+    (tmp_path / "train-00001.rec").unlink()
+    shard = bytearray((tmp_path / "train-00000.rec").read_bytes())
+    shard[12:16] = struct.pack("<f", 7)  # the first record's label
+    (tmp_path / "train-00000.rec").write_bytes(shard)
+    assert f"{tmp_path}/train-00000.rec at byte 0: label 7; the 3 different labels, from 0 to 7" in message()
     shutil.copytree(few_images / "train", tmp_path / "train")
     assert "as recordio and as imagefolder" in message()
 

@@ -37,7 +37,8 @@ TEST(RecordFiles, ANumberedSetMustBeWhole) {
   const TemporaryFolder folder;
   folder.Write("train-00000-of-00003", "x");
   folder.Write("train-00002-of-00003", "x");
-  EXPECT_THAT(MessageOf([&] { FindRecordFiles(folder.path(), "train", "tfrecord"); }), HasSubstr("has 2 of 00003"));
+  EXPECT_THAT(MessageOf([&] { FindRecordFiles(folder.path(), "train", "tfrecord"); }),
+              testing::AllOf(HasSubstr("has 2 of 00003"), HasSubstr("missing is number 00001")));
   folder.Write("train-00000-of-00002", "x");
   EXPECT_THAT(MessageOf([&] { FindRecordFiles(folder.path(), "train", "tfrecord"); }), HasSubstr("several sets"));
 }
