@@ -50,7 +50,7 @@ wanted_packages() {
     python3-pip libgflags-dev libgoogle-glog-dev libgloo-dev "$jpeg" libpng-dev libwebp-dev libtiff-dev libstb-dev \
     libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev libgtest-dev libgmock-dev
   if [ "$with_tests" = yes ]; then printf '%s\n' clang-format clang-tidy openmpi-bin slurm-wlm munge iproute2; fi
-  if [ "$with_long" = yes ]; then printf '%s\n' clang $fuzzer; fi
+  if [ "$with_long" = yes ]; then printf '%s\n' clang ${fuzzer:+"$fuzzer"}; fi
 }
 
 missing_packages() {

@@ -32,7 +32,7 @@ int64_t ResolveLabelOffset(std::vector<int64_t> labels, std::optional<int64_t> s
   if (said) {
     if (labels.front() >= *said) return *said;
     throw DataError(where_is(labels.front()) + ": label " + std::to_string(labels.front()) +
-                    " where --label_offset=" + std::to_string(*said) + " says that labels start there",
+                        " where --label_offset=" + std::to_string(*said) + " says that labels start there",
                     "leave --label_offset out, or say what the first class is called");
   }
   if (const auto offset = LabelOffsetOf(labels)) return *offset;
