@@ -4,6 +4,9 @@
 //   decode_dump full OUTPUT FILE                        the whole image
 //   decode_dump crop X Y WIDTH HEIGHT SIZE OUTPUT FILE  a region resized to SIZE, as in training
 //   decode_dump op NAME MAGNITUDE OUTPUT FILE           the whole image after an augmentation
+//   decode_dump mix MIXUP CUTMIX WIDTH HEIGHT SEED COUNT    no pixels: what the first COUNT batches of rank 0 draw, a
+//   line
+//                                                           each: own share, x, y, width and height of the box
 //   decode_dump centre SIZE RESIZE bilinear|bicubic OUTPUT FILE…    as in evaluation
 #include <cstdio>
 #include <exception>
@@ -16,6 +19,8 @@
 #include "data/image/decode.h"
 #include "data/image/image_decoder.h"
 #include "data/image/photometric.h"
+#include "data/mix.h"
+#include "data/random.h"
 
 namespace {
 
@@ -91,6 +96,17 @@ void DumpOperator(const std::vector<std::string>& arguments) {
   WriteImage(arguments.at(2), image);
 }
 
+void PrintMixes(const std::vector<std::string>& arguments) {
+  const dtrain::data::MixOptions options{std::stod(arguments.at(0)), std::stod(arguments.at(1))};
+  const dtrain::data::ImageSize size{std::stoi(arguments.at(2)), std::stoi(arguments.at(3))};
+  for (int64_t batch = 0; batch < std::stoll(arguments.at(5)); ++batch) {
+    dtrain::data::RandomGenerator random(
+        {.seed = std::stoll(arguments.at(4)), .sample = batch, .stream = dtrain::data::RandomStream::kMix});
+    const dtrain::data::Mix mix = DrawMix(options, size, random);
+    std::printf("%.17g %d %d %d %d\n", mix.own_share, mix.box.x, mix.box.y, mix.box.width, mix.box.height);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -103,10 +119,12 @@ int main(int argc, char** argv) {
       DumpCrop(arguments);
     } else if (kind == "centre") {
       DumpCentres(arguments);
+    } else if (kind == "mix") {
+      PrintMixes(arguments);
     } else if (kind == "op") {
       DumpOperator(arguments);
     } else {
-      std::fprintf(stderr, "decode_dump full|crop|op|centre …: see the head of decode_dump.cc\n");
+      std::fprintf(stderr, "decode_dump full|crop|op|mix|centre …: see the head of decode_dump.cc\n");
       return 2;
     }
   } catch (const std::exception& error) {

@@ -1,0 +1,113 @@
+"""Mixup and CutMix: what is drawn follows torchvision's law, and what is made of it gives torchvision's loss."""
+
+import subprocess
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+
+from torch.nn import functional as F
+from torchvision.models import resnet18
+from torchvision.transforms import v2
+
+from command import losses, run
+from safetensors.torch import save_file
+from test_image_preprocessing import DUMP
+
+CLASSES = 10
+
+
+def drawn(mixup: float, cutmix: float, size: tuple[int, int], count: int, seed: int = 0) -> np.ndarray:
+    """A row for each batch: share of the own image, x, y, width and height of the box."""
+    done = subprocess.run([DUMP, "mix", *map(str, (mixup, cutmix, *size, seed, count))], capture_output=True, text=True,
+                          check=True)
+    return np.array([line.split() for line in done.stdout.splitlines()], float)
+
+
+def distance(ours, theirs) -> float:
+    """Of Kolmogorov and Smirnov: between two samples, as a multiple of what chance exceeds once in a thousand times."""
+    ours, theirs = np.sort(ours), np.sort(theirs)
+    points = np.concatenate([ours, theirs])
+    apart = np.abs(np.searchsorted(ours, points, "right") / len(ours) -
+                   np.searchsorted(theirs, points, "right") / len(theirs)).max()
+    return apart / (1.95 * np.sqrt((len(ours) + len(theirs)) / (len(ours) * len(theirs))))
+
+
+def apart_from_0_and_1(shares) -> np.ndarray:
+    """Theirs are float32, which has its own idea of the greatest number below 1."""
+    return np.clip(shares, 1e-6, 1 - 1e-6)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.2, 1.0, 4.0])
+def test_mixup_shares_have_torchvisions_law(alpha):
+    torch.manual_seed(1)
+    transform = v2.MixUp(alpha=alpha, num_classes=CLASSES)
+    ours = drawn(alpha, 0, (224, 224), 4000)
+    assert (ours[:, 1:] == 0).all()
+    theirs = [transform.make_params([])["lam"] for _ in range(4000)]
+    assert distance(apart_from_0_and_1(ours[:, 0]), apart_from_0_and_1(theirs)) < 1
+    other = [v2.MixUp(alpha=2 * alpha, num_classes=CLASSES).make_params([])["lam"] for _ in range(4000)]
+    assert distance(apart_from_0_and_1(ours[:, 0]), apart_from_0_and_1(other)) > 1  # the test would notice
+
+
+@pytest.mark.parametrize("alpha, size", [(1.0, (224, 224)), (0.5, (160, 96))])
+def test_cutmix_boxes_have_torchvisions_law(alpha, size):
+    torch.manual_seed(2)
+    transform = v2.CutMix(alpha=alpha, num_classes=CLASSES)
+    ours = drawn(0, alpha, size, 4000)
+    image = torch.zeros(1, 3, size[1], size[0])
+    theirs = []
+    for _ in range(4000):
+        params = transform.make_params([image])
+        x1, y1, x2, y2 = (int(corner) for corner in params["box"])
+        theirs.append((params["lam_adjusted"], x1, y1, x2 - x1, y2 - y1))
+    theirs = np.array(theirs, float)
+    np.testing.assert_allclose(ours[:, 0], 1 - ours[:, 3] * ours[:, 4] / (size[0] * size[1]), atol=1e-12)
+    for column, name in enumerate(("share", "x", "y", "width", "height")):
+        # An empty box is at no place in particular.
+        cut, theirs_cut = ours[ours[:, 3] * ours[:, 4] > 0], theirs[theirs[:, 3] * theirs[:, 4] > 0]
+        assert distance(cut[:, column], theirs_cut[:, column]) < 1, name
+
+
+def test_with_both_each_batch_draws_one():
+    both = drawn(0.2, 1.0, (224, 224), 4000)
+    cut = (both[:, 3] * both[:, 4] > 0).mean()
+    assert 0.45 < cut < 0.55  # a box is empty in less than one of a hundred
+
+
+@pytest.mark.parametrize("mixup, cutmix", [(0.4, 0), (0, 1.0), (0.4, 1.0)])
+def test_the_loss_of_a_mixed_batch_is_torchvisions(tmp_path, mixup, cutmix):
+    """The weights stay as they are (--lr=0), so that each step's loss tells of its batch."""
+    steps, batch, side = 4, 8, 32
+    generator = torch.Generator().manual_seed(5)
+    images = torch.randn(steps * batch, 3, side, side, generator=generator)
+    labels = torch.randint(CLASSES, (steps * batch,), generator=generator)
+    torch.manual_seed(0)
+    model = resnet18(num_classes=CLASSES).train()
+    save_file({"images": images, "labels": labels}, tmp_path / "data.safetensors")
+    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, tmp_path / "model.safetensors")
+    run("--model=resnet18", f"--data_dir={tmp_path / 'data.safetensors'}", f"--num_classes={CLASSES}",
+        f"--image_size={side}", f"--batch_size={batch}", f"--max_steps={steps}", "--epochs=1", "--lr=0",
+        "--shuffle=none", "--log_interval=1", "--label_smoothing=0.1", f"--mixup={mixup}", f"--cutmix={cutmix}",
+        f"--init_weights={tmp_path / 'model.safetensors'}", f"--run_dir={tmp_path / 'run'}")
+    ours = [loss for _, loss in losses(tmp_path / "run")]
+
+    theirs, plain = [], []
+    for step, (share, x, y, width, height) in enumerate(drawn(mixup, cutmix, (side, side), steps)):
+        of_step = slice(step * batch, (step + 1) * batch)
+        # A batch that was to be cut and has an empty box stays as it is, as one that is blended with a share of 1 does.
+        if width * height > 0 or share == 1:
+            transform = v2.CutMix(num_classes=CLASSES)
+            params = {"box": (int(x), int(y), int(x + width), int(y + height)), "lam_adjusted": share}
+        else:
+            transform = v2.MixUp(num_classes=CLASSES)
+            params = {"lam": share}
+        params |= {"labels": labels[of_step], "batch_size": batch}
+        with torch.no_grad():
+            targets = transform.transform(params["labels"], params)
+            mixed = transform.transform(images[of_step], params)
+            theirs.append(F.cross_entropy(model(mixed), targets, label_smoothing=0.1).item())
+            plain.append(F.cross_entropy(model(images[of_step]), labels[of_step], label_smoothing=0.1).item())
+    assert ours == pytest.approx(theirs, rel=1e-4)
+    assert max(abs(a - b) for a, b in zip(ours, plain)) > 1e-2
