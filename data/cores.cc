@@ -10,6 +10,8 @@
 #include <sstream>
 #include <thread>
 
+#include "data/cgroups.h"
+
 namespace dtrain::data {
 namespace {
 
@@ -35,30 +37,13 @@ double QuotaOfVersion1(const std::filesystem::path& group) {
   return quota_file >> quota && period_file >> period ? Quota(quota, period) : 0;
 }
 
-// "cpu,cpuacct" has the controller cpu.
-bool HasCpu(const std::string& controllers) { return ("," + controllers + ",").find(",cpu,") != std::string::npos; }
-
 }  // namespace
 
 int64_t CgroupCores(const std::string& memberships, const std::filesystem::path& mount) {
   double least = 0;
-  const auto consider = [&](double cores) {
+  for (const Cgroup& group : Cgroups(memberships, mount, "cpu")) {
+    const double cores = group.version2 ? QuotaOfVersion2(group.folder) : QuotaOfVersion1(group.folder);
     if (cores > 0 && (least == 0 || cores < least)) least = cores;
-  };
-  std::istringstream lines(memberships);  // HIERARCHY:CONTROLLERS:/PATH
-  for (std::string line; std::getline(lines, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool version2 = controllers.empty();
-    if (!version2 && !HasCpu(controllers)) continue;
-    const std::filesystem::path root = version2 ? mount : mount / "cpu";
-    // Inside a container the path is the host's, and its own group is mounted as the root.
-    for (std::filesystem::path path = std::filesystem::path(line.substr(second + 1)).relative_path();;
-         path = path.parent_path()) {
-      consider(version2 ? QuotaOfVersion2(root / path) : QuotaOfVersion1(root / path));
-      if (path.empty()) break;
-    }
   }
   return static_cast<int64_t>(std::ceil(least));
 }

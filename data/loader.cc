@@ -1,8 +1,6 @@
 #include "data/loader.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
-#include <ATen/ops/tensor.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -12,56 +10,30 @@
 #include <deque>
 #include <exception>
 #include <mutex>
-#include <span>
 #include <string>
 #include <thread>
 #include <utility>
 
 #include "data/cores.h"
 #include "data/error.h"
-#include "data/random.h"
+#include "data/open_batch.h"
 
 namespace dtrain::data {
 namespace {
 
 constexpr int64_t kMostSamplesPerChunk = 16;
-constexpr int kReplacementTries = 16;
 
 // Reads in flight: few while they are answered at once, one more with each read that had to wait.
 constexpr int64_t kFirstReaders = 8;
 constexpr std::chrono::milliseconds kSlowRead{1};
 
-at::ScalarType TypeOf(ElementType type) {
-  switch (type) {
-    case ElementType::kUInt8:
-      return at::kByte;
-    case ElementType::kInt32:
-      return at::kInt;
-    case ElementType::kInt64:
-      return at::kLong;
-    case ElementType::kFloat32:
-      return at::kFloat;
-  }
-  throw std::logic_error("unknown element type");
-}
-
-// The bytes of one sample, or why there are none.
-struct Encoded {
-  std::vector<uint8_t> bytes;
-  std::string problem;
-};
-
-// A batch under way. Rows are written by several threads, each its own; `undone` tells the last of them.
+// What the threads know of a batch under way.
 struct Job {
-  Batch batch;
-  std::vector<SampleRef> samples;
-  std::vector<std::byte*> bases;  // of each decoder field
-  int64_t* labels = nullptr;
-  int64_t* index = nullptr;
-  std::vector<uint8_t> left_out;  // per row
-  std::atomic<int64_t> undone{0};
+  Job(int64_t number, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned)
+      : batch(number, std::move(samples), fields, pinned), done(batch.rows() == 0) {}
+  OpenBatch batch;
   int64_t next_unread = 0;  // under the pipeline's mutex, as are the two below
-  bool done = false;
+  bool done;
   std::exception_ptr error;
 };
 
@@ -69,24 +41,9 @@ struct Job {
 struct Chunk {
   std::shared_ptr<Job> job;
   int64_t begin = 0, end = 0;
-  std::vector<Encoded> encoded;
+  std::vector<EncodedSample> encoded;
   int64_t bytes = 0;
 };
-
-// A copy of the batch without the rows that were left out.
-void Compact(Job& job) {
-  std::vector<int64_t> kept;
-  for (size_t row = 0; row < job.left_out.size(); ++row) {
-    if (!job.left_out[row]) kept.push_back(static_cast<int64_t>(row));
-  }
-  if (kept.size() == job.left_out.size()) return;
-  const at::Tensor rows = at::tensor(kept, at::kLong);
-  for (auto& [name, tensor] : job.batch.tensors) {
-    const bool pinned = tensor.is_pinned();
-    tensor = tensor.index_select(0, rows);
-    if (pinned) tensor = tensor.pin_memory();
-  }
-}
 
 }  // namespace
 
@@ -94,22 +51,15 @@ class Loader::Pipeline {
  public:
   Pipeline(const RecordSource& source, const SampleDecoder& decoder, BatchProvider batches, LoaderOptions options,
            Quarantine* quarantine)
-      : source_(source),
-        decoder_(decoder),
-        fields_(decoder.fields()),
+      : decoder_(decoder),
+        rows_(source, decoder, quarantine, options.bad_records, options.seed),
         batches_(std::move(batches)),
-        options_(options),
-        quarantine_(quarantine) {
+        options_(options) {
     if (options_.decode_threads <= 0) options_.decode_threads = AvailableCores();
     options_.read_threads = std::max<int64_t>(1, options_.read_threads);
     allowed_readers_ = std::min(kFirstReaders, options_.read_threads);
     next_number_ = options_.first_batch;
     options_.prefetch_batches = std::max<int64_t>(1, options_.prefetch_batches);
-    for (const Field& field : fields_) {
-      int64_t bytes = static_cast<int64_t>(c10::elementSize(TypeOf(field.type)));
-      for (const int64_t dimension : field.row_shape) bytes *= dimension;
-      row_bytes_.push_back(bytes);
-    }
     Start();
   }
 
@@ -129,8 +79,7 @@ class Loader::Pipeline {
     }
     lock.unlock();
     work_to_read_.notify_one();
-    Compact(*job);
-    return std::move(job->batch);
+    return job->batch.Take();
   }
 
   bool waits_for_storage() {
@@ -188,7 +137,7 @@ class Loader::Pipeline {
     while (std::optional<Chunk> chunk = NextUnread()) {
       const auto start = std::chrono::steady_clock::now();
       for (int64_t row = chunk->begin; row < chunk->end && !stopping_; ++row) {
-        Encoded encoded = ReadOne(chunk->job->samples[static_cast<size_t>(row)].index, *chunk->job);
+        EncodedSample encoded = ReadOne(*chunk->job, row);
         chunk->bytes += static_cast<int64_t>(encoded.bytes.size());
         chunk->encoded.push_back(std::move(encoded));
       }
@@ -207,11 +156,9 @@ class Loader::Pipeline {
     }
   }
 
-  Encoded ReadOne(int64_t index, Job& job) {
+  EncodedSample ReadOne(Job& job, int64_t row) {
     try {
-      return {source_.Read(index), ""};
-    } catch (const DataError& error) {
-      return {{}, error.what()};
+      return rows_.Read(job.batch.sample(row).index);
     } catch (...) {
       Fail(job, std::current_exception());
       return {};
@@ -225,7 +172,7 @@ class Loader::Pipeline {
       if (stopping_) return std::nullopt;
       if (bytes_in_flight_ <= options_.max_bytes_in_flight && readers_ < allowed_readers_) {
         for (const std::shared_ptr<Job>& job : jobs_) {
-          const auto rows = static_cast<int64_t>(job->samples.size());
+          const int64_t rows = job->batch.rows();
           if (job->next_unread >= rows) continue;
           Chunk chunk{.job = job, .begin = job->next_unread, .end = 0, .encoded = {}, .bytes = 0};
           chunk.end = std::min(rows, chunk.begin + ChunkSize(rows));
@@ -256,12 +203,14 @@ class Loader::Pipeline {
     std::shared_ptr<Job> job;
     std::exception_ptr error;
     try {
-      if (auto samples = batches_(number)) job = MakeJob(number, std::move(*samples));
+      if (auto samples = batches_(number)) {
+        const std::vector<Field> fields = decoder_.fields(samples->empty() ? 0 : samples->front().size);
+        job = std::make_shared<Job>(number, std::move(*samples), fields, options_.pin_memory);
+      }
     } catch (...) {
       error = std::current_exception();
-      job = std::make_shared<Job>();
+      job = std::make_shared<Job>(number, std::vector<SampleRef>(), std::vector<Field>(), false);
       job->error = error;
-      job->done = true;
     }
     lock.lock();
     opening_ = false;
@@ -269,30 +218,6 @@ class Loader::Pipeline {
     if (job) jobs_.push_back(job);
     work_to_read_.notify_all();
     batch_done_.notify_all();
-  }
-
-  std::shared_ptr<Job> MakeJob(int64_t number, std::vector<SampleRef> samples) const {
-    auto job = std::make_shared<Job>();
-    const auto rows = static_cast<int64_t>(samples.size());
-    job->batch.number = number;
-    const auto options = at::TensorOptions().pinned_memory(options_.pin_memory);
-    for (const Field& field : fields_) {
-      std::vector<int64_t> shape = {rows};
-      shape.insert(shape.end(), field.row_shape.begin(), field.row_shape.end());
-      const at::Tensor tensor = at::empty(shape, options.dtype(TypeOf(field.type)));
-      job->bases.push_back(static_cast<std::byte*>(tensor.data_ptr()));
-      job->batch.tensors[field.name] = tensor;
-    }
-    for (auto& [name, values] : {std::pair{"labels", &job->labels}, std::pair{"index", &job->index}}) {
-      const at::Tensor tensor = at::empty({rows}, options.dtype(at::kLong));
-      *values = tensor.mutable_data_ptr<int64_t>();
-      job->batch.tensors[name] = tensor;
-    }
-    job->samples = std::move(samples);
-    job->left_out.assign(static_cast<size_t>(rows), 0);
-    job->undone = rows;
-    job->done = rows == 0;
-    return job;
   }
 
   // --- Decoding ---
@@ -303,13 +228,12 @@ class Loader::Pipeline {
       Job& job = *chunk->job;
       try {
         for (int64_t row = chunk->begin; row < chunk->end && !stopping_; ++row) {
-          DecodeOne(job, row, chunk->encoded.at(static_cast<size_t>(row - chunk->begin)));
+          rows_.Fill(job.batch, row, chunk->encoded.at(static_cast<size_t>(row - chunk->begin)));
         }
       } catch (...) {
         Fail(job, std::current_exception());
       }
-      const int64_t rows = chunk->end - chunk->begin;
-      const bool last = job.undone.fetch_sub(rows) == rows;
+      const bool last = job.batch.Finish(chunk->end - chunk->begin);
       const int64_t bytes = chunk->bytes;
       chunk.reset();
       {
@@ -331,63 +255,15 @@ class Loader::Pipeline {
     return chunk;
   }
 
-  void DecodeOne(Job& job, int64_t row, const Encoded& encoded) {
-    const SampleRef wanted = job.samples[static_cast<size_t>(row)];
-    if (Fill(job, row, wanted, encoded)) return;
-    if (options_.bad_records == BadRecordPolicy::kLeaveOut) {
-      job.left_out[static_cast<size_t>(row)] = 1;
-      return;
-    }
-    // Keyed by the sample alone: every rank, thread count and resumed run picks the same stand-in.
-    RandomGenerator random(
-        {.seed = options_.seed, .epoch = wanted.epoch, .sample = wanted.index, .stream = RandomStream::kReplacement});
-    for (int attempt = 0; attempt < kReplacementTries; ++attempt) {
-      const SampleRef other{.index = random.Below(source_.size()), .epoch = wanted.epoch, .repeat = wanted.repeat};
-      if (Fill(job, row, other, ReadOne(other.index, job))) return;
-    }
-    throw DataError("no readable sample to replace " + source_.Location(wanted.index) + " with in " +
-                        std::to_string(kReplacementTries) + " tries",
-                    "most of the data set seems unreadable: run dtrain_data verify");
-  }
-
-  // Writes one row; false where the record is bad, which is noted.
-  bool Fill(Job& job, int64_t row, const SampleRef& sample, const Encoded& encoded) {
-    std::string problem = encoded.problem;
-    if (problem.empty()) {
-      std::vector<std::span<std::byte>> rows;
-      rows.reserve(fields_.size());
-      for (size_t i = 0; i < fields_.size(); ++i) {
-        rows.emplace_back(job.bases[i] + row * row_bytes_[i], static_cast<size_t>(row_bytes_[i]));
-      }
-      try {
-        decoder_.Decode(encoded.bytes, sample, rows);
-      } catch (const DataError& error) {
-        problem = error.what();
-      }
-    }
-    if (problem.empty()) {
-      job.labels[row] = source_.Label(sample.index);
-      job.index[row] = sample.index;
-      return true;
-    }
-    const std::string location = source_.Location(sample.index);
-    if (quarantine_ == nullptr) throw DataError(location + ": " + problem);
-    quarantine_->Add(sample.index, location, problem);
-    return false;
-  }
-
   void Fail(Job& job, std::exception_ptr error) {
     const std::lock_guard lock(mutex_);
     if (!job.error) job.error = std::move(error);
   }
 
-  const RecordSource& source_;
   const SampleDecoder& decoder_;
-  const std::vector<Field> fields_;
-  std::vector<int64_t> row_bytes_;  // of each field
+  const RowReader rows_;
   const BatchProvider batches_;
   LoaderOptions options_;
-  Quarantine* const quarantine_;
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable work_to_read_, work_to_decode_, batch_done_;

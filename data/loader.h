@@ -13,14 +13,10 @@
 #include "data/batch.h"
 #include "data/quarantine.h"
 #include "data/record_source.h"
+#include "data/row_reader.h"
 #include "data/sample_decoder.h"
 
 namespace dtrain::data {
-
-enum class BadRecordPolicy {
-  kReplace,   // training: another sample stands in, chosen by (seed, epoch, index) alone
-  kLeaveOut,  // evaluation: the batch gets shorter, possibly empty
-};
 
 struct LoaderOptions {
   int64_t decode_threads = 0;    // 0: AvailableCores()
@@ -34,8 +30,8 @@ struct LoaderOptions {
   int64_t first_batch = 0;  // number of the first batch
 };
 
-// The samples of batch `number` (from first_batch), or nullopt after the last one. Called once per number, in order, by
-// one thread at a time (not the caller's).
+// The samples of batch `number` (from first_batch), all of one size, or nullopt after the last one. Called once per
+// number, in order, by one thread at a time (not the caller's).
 using BatchProvider = std::function<std::optional<std::vector<SampleRef>>(int64_t number)>;
 
 class Loader {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -22,6 +23,16 @@ int64_t Budget(int64_t dataset_size, const QuarantineOptions& options) {
 
 }  // namespace
 
+std::string JsonLine(const BadRecord& record) {
+  const nlohmann::ordered_json line = {{"split", record.split},
+                                       {"index", record.index},
+                                       {"file", record.place.file},
+                                       {"offset", record.place.offset.value_or(0)},
+                                       {"reason", record.reason}};
+  // File names need not be UTF-8; the line must be.
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
 Quarantine::Quarantine(int64_t dataset_size, QuarantineOptions options)
     : options_(std::move(options)), dataset_size_(dataset_size), budget_(Budget(dataset_size, options_)) {}
 
@@ -30,10 +41,10 @@ int64_t Quarantine::count() const {
   return static_cast<int64_t>(seen_.size());
 }
 
-void Quarantine::Add(int64_t index, const std::string& location, const std::string& reason) {
+void Quarantine::Add(int64_t index, const RecordPlace& place, const std::string& reason) {
   const std::lock_guard lock(mutex_);
   if (seen_.insert(index).second) {
-    const BadRecord record{options_.split, index, location, reason};
+    const BadRecord record{options_.split, index, place, reason};
     if (!options_.path.empty()) Append(record);
     if (options_.on_bad_record) options_.on_bad_record(record);
   }
@@ -41,17 +52,23 @@ void Quarantine::Add(int64_t index, const std::string& location, const std::stri
   if (count <= budget_) return;
   throw DataError(options_.split + ": " + std::to_string(count) + (count == 1 ? " bad record" : " bad records") +
                       " of " + std::to_string(dataset_size_) + ", and the budget is " + std::to_string(budget_) +
-                      "; the latest is " + location + ": " + reason,
+                      "; the latest is " + ToText(place) + ": " + reason,
                   options_.strict
                       ? "--strict_data allows none: repair or remove the file, or leave the flag out"
                       : "repair or remove the files, or raise --max_bad_records (a fraction of all records)");
 }
 
+void Quarantine::ReadEarlierLines() {
+  if (std::exchange(earlier_lines_read_, true)) return;
+  std::ifstream file(options_.path);
+  for (std::string line; std::getline(file, line);) earlier_lines_.insert(std::move(line));
+}
+
 void Quarantine::Append(const BadRecord& record) {
-  const nlohmann::json line = {
-      {"split", record.split}, {"index", record.index}, {"location", record.location}, {"reason", record.reason}};
-  // File names need not be UTF-8; the line must be.
-  const std::string text = line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string line = JsonLine(record);
+  ReadEarlierLines();
+  if (earlier_lines_.contains(line)) return;
+  const std::string text = line + "\n";
   const int descriptor = open(options_.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   const ssize_t written = descriptor < 0 ? -1 : write(descriptor, text.data(), text.size());
   const int error = errno;

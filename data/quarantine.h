@@ -8,12 +8,14 @@
 #include <string>
 #include <unordered_set>
 
+#include "data/record_source.h"
+
 namespace dtrain::data {
 
 struct BadRecord {
   std::string split;
-  int64_t index = 0;     // in the RecordSource
-  std::string location;  // file, with the offset where several records share one
+  int64_t index = 0;  // in the RecordSource
+  RecordPlace place;
   std::string reason;
 };
 
@@ -21,7 +23,9 @@ struct QuarantineOptions {
   std::string split = "train";    // for messages and the file
   double max_bad_records = 1e-4;  // fraction; the budget is ⌈max_bad_records · dataset_size⌉
   bool strict = false;            // budget 0: the first bad record is an error
-  std::string path = {};          // JSON lines are appended here, opened when first needed; empty: no file
+  // JSON lines are appended here, opened when first needed; empty: no file. A line that is there already, of an earlier
+  // attempt, is not written again.
+  std::string path = {};
   std::function<void(const BadRecord&)> on_bad_record =
       {};  // for logging; may be called from any thread, one at a time
 };
@@ -33,19 +37,26 @@ class Quarantine {
 
   // Notes a bad record; each index counts once. Throws DataError once the budget is exceeded (naming the file, the
   // counts and --max_bad_records), or when the file cannot be written.
-  void Add(int64_t index, const std::string& location, const std::string& reason);
+  void Add(int64_t index, const RecordPlace& place, const std::string& reason);
 
   int64_t count() const;
   int64_t budget() const { return budget_; }
 
  private:
   void Append(const BadRecord& record);
+  void ReadEarlierLines();
 
   const QuarantineOptions options_;
   const int64_t dataset_size_;
   const int64_t budget_;
   mutable std::mutex mutex_;
   std::unordered_set<int64_t> seen_;
+  std::unordered_set<std::string> earlier_lines_;  // of the file, read before the first is added
+  bool earlier_lines_read_ = false;
 };
+
+// The line of quarantine.jsonl for a record, without the newline: split, index, file, offset (bytes; 0 where the record
+// is the whole file) and reason.
+std::string JsonLine(const BadRecord& record);
 
 }  // namespace dtrain::data

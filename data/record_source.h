@@ -3,10 +3,23 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace dtrain::data {
+
+// Where a record begins.
+struct RecordPlace {
+  std::string file = {};               // its path
+  std::optional<int64_t> offset = {};  // bytes; nothing: the record is the whole file
+  bool operator==(const RecordPlace&) const = default;
+};
+
+// For people: "FILE" or "FILE at byte N".
+inline std::string ToText(const RecordPlace& place) {
+  return place.offset ? place.file + " at byte " + std::to_string(*place.offset) : place.file;
+}
 
 // A fixed, ordered set of records. All methods are const and safe to call from many threads at once.
 class RecordSource {
@@ -22,8 +35,8 @@ class RecordSource {
   // The encoded bytes of one record. Throws DataError when they cannot be read.
   virtual std::vector<uint8_t> Read(int64_t index) const = 0;
 
-  // Where the record is, for people: a path, with the offset where several records share a file.
-  virtual std::string Location(int64_t index) const = 0;
+  virtual RecordPlace Place(int64_t index) const = 0;
+  std::string Location(int64_t index) const { return ToText(Place(index)); }
 
   // Class names in label order; empty where the format has none.
   virtual const std::vector<std::string>& class_names() const = 0;

@@ -23,6 +23,7 @@ struct SampleRef {
   int64_t index = 0;   // position in the RecordSource
   int64_t epoch = 0;   // which pass over the data: keys the random draws
   int64_t repeat = 0;  // which of the copies that repeated augmentation makes of a sample: another draw each
+  int64_t size = 0;    // pixels a side that the row is to have; 0: the decoder's own
   bool operator==(const SampleRef&) const = default;
 };
 
@@ -32,11 +33,12 @@ class SampleDecoder {
  public:
   virtual ~SampleDecoder() = default;
 
-  // The tensors this decoder fills, besides `labels` and `index` (int64, one element a row), which the loader adds.
-  virtual std::vector<Field> fields() const = 0;
+  // The tensors this decoder fills for samples of this size (as SampleRef has it), besides `labels` and `index` (int64,
+  // one element a row), which the loader adds.
+  virtual std::vector<Field> fields(int64_t size) const = 0;
 
-  // Writes one row of each field (rows[i] belongs to fields()[i]). Throws DataError on bytes that cannot be decoded;
-  // rows may then be partly written. Safe to call from many threads at once.
+  // Writes one row of each field (rows[i] belongs to fields(sample.size)[i]). Throws DataError on bytes that cannot be
+  // decoded; rows may then be partly written. Safe to call from many threads at once.
   virtual void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
                       std::span<const std::span<std::byte>> rows) const = 0;
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 #include "data/error.h"
 #include "data/random.h"
@@ -23,13 +24,14 @@ LastBatch LastBatchFromName(std::string_view name) {
 }
 
 TrainSampler::TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle,
-                           LastBatch last_batch, int64_t repeats)
+                           LastBatch last_batch, int64_t repeats, SizeSchedule sizes)
     : dataset_size_(dataset_size),
       global_batch_(global_batch),
       seed_(seed),
       repeats_(repeats),
       shuffle_(shuffle),
-      last_batch_(last_batch) {
+      last_batch_(last_batch),
+      sizes_(std::move(sizes)) {
   if (dataset_size < 1) throw DataError("the training split has no samples");
   if (global_batch < 1) throw std::invalid_argument("a global batch has at least one sample");
   if (last_batch == LastBatch::kDrop && dataset_size < global_batch) {
@@ -44,6 +46,7 @@ std::vector<SampleRef> TrainSampler::GlobalBatch(int64_t step) const {
   const int64_t epoch_length =
       last_batch_ == LastBatch::kDrop ? dataset_size_ / global_batch_ * global_batch_ : dataset_size_;
   int64_t position = step * global_batch_;
+  const int64_t size = SizeAt(sizes_, position / epoch_length);
   std::vector<SampleRef> batch;
   batch.reserve(static_cast<size_t>(global_batch_));
   while (static_cast<int64_t>(batch.size()) < global_batch_) {
@@ -53,8 +56,10 @@ std::vector<SampleRef> TrainSampler::GlobalBatch(int64_t step) const {
     const Order order = EpochOrder(epoch);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t place = i / repeats_;
-      batch.push_back(
-          {.index = order ? (*order)[static_cast<size_t>(place)] : place, .epoch = epoch, .repeat = i % repeats_});
+      batch.push_back({.index = order ? (*order)[static_cast<size_t>(place)] : place,
+                       .epoch = epoch,
+                       .repeat = i % repeats_,
+                       .size = size});
     }
     position += end - begin;
   }

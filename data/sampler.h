@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "data/sample_decoder.h"
+#include "data/size_schedule.h"
 
 namespace dtrain::data {
 
@@ -32,9 +33,10 @@ class TrainSampler {
  public:
   // Throws DataError where no batch can be made: an empty data set, or kDrop with fewer samples than a global batch.
   // With `repeats` R > 1 each sample of an epoch's order comes R times in a row (repeated augmentation,
-  // arXiv:1901.09335), and an epoch still has dataset_size samples: it ends after a part of its order.
+  // arXiv:1901.09335), and an epoch still has dataset_size samples: it ends after a part of its order. All samples of a
+  // batch have the size that `sizes` says for the epoch of the first.
   TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle, LastBatch last_batch,
-               int64_t repeats = 1);
+               int64_t repeats = 1, SizeSchedule sizes = {});
 
   // The samples of global step `step` (from 0), `global_batch` of them. Sequential calls cost O(global_batch); a jump
   // into another epoch computes its permutation, O(dataset_size).
@@ -47,6 +49,7 @@ class TrainSampler {
   const int64_t dataset_size_, global_batch_, seed_, repeats_;
   const Shuffle shuffle_;
   const LastBatch last_batch_;
+  const SizeSchedule sizes_;
   mutable std::mutex mutex_;
   mutable std::map<int64_t, Order> orders_;  // of the latest epochs asked for
 };

@@ -34,6 +34,7 @@ const config::Program kProgram = {
     .commands = {"step", "loader", "collective"},
     .flags = {{"json", config::Kind::kBool, "false", "end with one JSON object"},
               {"steps", config::Kind::kInteger, "10", "steps (loader: batches) to time, 1 or more"},
+              {"seconds", config::Kind::kInteger, "0", "loader: how long to go on; 0: for --steps batches"},
               {"warmup", config::Kind::kInteger, "3", "steps or batches before them, 0 or more"},
               {"threads", config::Kind::kInteger, "0", "threads of an operator; 0: the cores of this machine"},
               {"pixels", config::Kind::kText, "uint8", "loader: uint8 or float32 (normalised, as a model takes them)"},
@@ -59,6 +60,7 @@ nlohmann::ordered_json BenchLoader(config::CommandLine& command_line) {
   if (pixels != "uint8" && pixels != "float32") throw UsageError("--pixels=" + pixels + " is not uint8 or float32");
   return loop::BenchLoader(command_line.config, {.warmup = Count(command_line, "warmup", 0),
                                                  .batches = Count(command_line, "steps", 1),
+                                                 .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
                                                  .as_float = pixels == "float32",
                                                  .dump = command_line.extra["dump"]});
 }

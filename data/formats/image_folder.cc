@@ -39,11 +39,11 @@ ImageFolder::ImageFolder(const std::string& split_dir) : ImageFolder(split_dir, 
 ImageFolder::ImageFolder(const std::string& split_dir, RecordIndex index)
     : split_dir_(split_dir), index_(std::move(index)) {}
 
-std::vector<uint8_t> ImageFolder::Read(int64_t index) const { return ReadWholeFile(Location(index)); }
+std::vector<uint8_t> ImageFolder::Read(int64_t index) const { return ReadWholeFile(Place(index).file); }
 
-std::string ImageFolder::Location(int64_t index) const {
+RecordPlace ImageFolder::Place(int64_t index) const {
   const IndexEntry& entry = index_.records[static_cast<size_t>(index)];
-  return split_dir_ + "/" + index_.files[entry.file].name + "/" + &index_.names[entry.offset];
+  return {split_dir_ + "/" + index_.files[entry.file].name + "/" + &index_.names[entry.offset]};
 }
 
 }  // namespace dtrain::data

@@ -32,7 +32,7 @@ class ImageFolder : public RecordSource {
   int64_t size() const override { return static_cast<int64_t>(index_.records.size()); }
   int64_t Label(int64_t index) const override { return index_.records[static_cast<size_t>(index)].label; }
   std::vector<uint8_t> Read(int64_t index) const override;
-  std::string Location(int64_t index) const override;  // the file's path
+  RecordPlace Place(int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return index_.class_names; }
   std::string fingerprint() const override { return index_.fingerprint; }
 

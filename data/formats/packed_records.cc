@@ -151,9 +151,9 @@ std::vector<uint8_t> PackedRecords::Read(int64_t index) const {
   return format_.Image(std::move(record));
 }
 
-std::string PackedRecords::Location(int64_t index) const {
+RecordPlace PackedRecords::Place(int64_t index) const {
   const IndexEntry& entry = index_.records[static_cast<size_t>(index)];
-  return files_.path(entry.file) + " at byte " + std::to_string(entry.offset);
+  return {files_.path(entry.file), static_cast<int64_t>(entry.offset)};
 }
 
 }  // namespace dtrain::data

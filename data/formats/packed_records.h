@@ -31,7 +31,7 @@ class PackedRecords : public RecordSource {
   int64_t size() const override { return static_cast<int64_t>(index_.records.size()); }
   int64_t Label(int64_t index) const override;
   std::vector<uint8_t> Read(int64_t index) const override;
-  std::string Location(int64_t index) const override;
+  RecordPlace Place(int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return index_.class_names; }
   int64_t num_classes() const override { return num_classes_; }  // highest label + 1, or the number of names
   std::string fingerprint() const override { return index_.fingerprint; }

@@ -13,7 +13,7 @@ RawRowDecoder::RawRowDecoder(const RawRows& rows) : rows_(rows) {
   }
 }
 
-std::vector<Field> RawRowDecoder::fields() const {
+std::vector<Field> RawRowDecoder::fields(int64_t /*size*/) const {
   if (rows_.type == ElementType::kFloat32) {
     return {{.name = "images", .type = ElementType::kFloat32, .row_shape = {3, rows_.height, rows_.width}}};
   }

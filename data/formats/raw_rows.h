@@ -19,13 +19,14 @@ struct RawRows {
   bool operator==(const RawRows&) const = default;
 };
 
-// Field `images`: uint8 H×W×3 (planar records are transposed), or float32 3×H×W untouched.
+// Of one size whatever is asked for. Field `images`: uint8 H×W×3 (planar records are transposed), or float32 3×H×W
+// untouched.
 class RawRowDecoder : public SampleDecoder {
  public:
   // Throws DataError for float32 rows that are not planar.
   explicit RawRowDecoder(const RawRows& rows);
 
-  std::vector<Field> fields() const override;
+  std::vector<Field> fields(int64_t size) const override;
   void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
               std::span<const std::span<std::byte>> rows) const override;
 

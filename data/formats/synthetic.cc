@@ -31,7 +31,7 @@ std::vector<uint8_t> Synthetic::Read(int64_t index) const {
   return {begin, begin + rows_.bytes()};
 }
 
-std::string Synthetic::Location(int64_t index) const { return "synthetic record " + std::to_string(index); }
+RecordPlace Synthetic::Place(int64_t index) const { return {"synthetic data", index * rows_.bytes()}; }
 
 std::string Synthetic::fingerprint() const {
   Sha256 hash;

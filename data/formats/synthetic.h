@@ -19,7 +19,7 @@ class Synthetic : public RecordSource {
   int64_t size() const override { return size_; }
   int64_t Label(int64_t index) const override;
   std::vector<uint8_t> Read(int64_t index) const override;
-  std::string Location(int64_t index) const override;
+  RecordPlace Place(int64_t index) const override;  // of a file that there is not
   const std::vector<std::string>& class_names() const override { return class_names_; }
   int64_t num_classes() const override { return num_classes_; }
   std::string fingerprint() const override;

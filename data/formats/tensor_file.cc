@@ -129,6 +129,8 @@ std::vector<uint8_t> TensorFile::Read(int64_t index) const {
   return bytes;
 }
 
-std::string TensorFile::Location(int64_t index) const { return file_.path() + " row " + std::to_string(index); }
+RecordPlace TensorFile::Place(int64_t index) const {
+  return {file_.path(), static_cast<int64_t>(file_.data_offset() + images_begin_) + index * rows_.bytes()};
+}
 
 }  // namespace dtrain::data

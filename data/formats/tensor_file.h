@@ -31,7 +31,7 @@ class TensorFile : public RecordSource {
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   int64_t Label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::vector<uint8_t> Read(int64_t index) const override;
-  std::string Location(int64_t index) const override;
+  RecordPlace Place(int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return class_names_; }
   int64_t num_classes() const override { return num_classes_; }  // highest label + 1
   std::string fingerprint() const override { return fingerprint_; }

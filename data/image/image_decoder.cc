@@ -69,8 +69,15 @@ ImageDecoder::ImageDecoder(const ImageDecoderOptions& options, const RawRows& ro
   raw_rows_ = rows;
 }
 
-std::vector<Field> ImageDecoder::fields() const {
-  return {{.name = "images", .type = ElementType::kUInt8, .row_shape = {options_.image_size, options_.image_size, 3}},
+// Evaluation has one size: eval_resize belongs to it.
+int ImageDecoder::SideOf(int64_t size) const {
+  const bool own = size == 0 || options_.augment == Augment::kNone;
+  return static_cast<int>(own ? options_.image_size : size);
+}
+
+std::vector<Field> ImageDecoder::fields(int64_t size) const {
+  const int64_t side = SideOf(size);
+  return {{.name = "images", .type = ElementType::kUInt8, .row_shape = {side, side, 3}},
           {.name = "crop", .type = ElementType::kInt32, .row_shape = {4}},
           {.name = "flip", .type = ElementType::kUInt8, .row_shape = {}}};
 }
@@ -87,7 +94,7 @@ void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sampl
 }
 
 void ImageDecoder::ChangePixels(const SampleRef& sample, uint8_t* row) const {
-  const PixelView image{row, static_cast<int>(options_.image_size), static_cast<int>(options_.image_size)};
+  const PixelView image{row, SideOf(sample.size), SideOf(sample.size)};
   RandomGenerator policy(KeyOf(sample, RandomStream::kPolicy));
   if (options_.augment == Augment::kRandAugment) RandAugment(image, policy);
   if (options_.augment == Augment::kTrivialAugment) TrivialAugment(image, policy);
@@ -103,7 +110,7 @@ RandomKey ImageDecoder::KeyOf(const SampleRef& sample, RandomStream stream) cons
 
 ImageDecoder::Geometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample,
                                                       uint8_t* row) const {
-  const auto side = static_cast<int>(options_.image_size);
+  const int side = SideOf(sample.size);
   const std::optional<BaselineHeader> baseline = raw_rows_ ? std::nullopt : ReadBaselineHeader(bytes);
   ImageSize size;
   if (raw_rows_) {

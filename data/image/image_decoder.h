@@ -28,7 +28,7 @@ enum class Augment {
 Augment AugmentFromName(std::string_view name);  // none | basic | randaugment | trivialaugment | autoaugment
 
 struct ImageDecoderOptions {
-  int64_t image_size = 224;  // S, pixels
+  int64_t image_size = 224;  // pixels; for samples that ask for no other
   int64_t eval_resize = 0;   // short side, pixels; 0: image_size / 0.875, rounded
   Interpolation interpolation = Interpolation::kBilinear;
   Augment augment = Augment::kNone;
@@ -36,8 +36,8 @@ struct ImageDecoderOptions {
   int64_t seed = 0;
 };
 
-// Fields: `images` uint8 S×S×3, RGB; `crop` int32 4: x, y, width, height in source pixels; `flip` uint8: mirrored or
-// not.
+// Fields: `images` uint8 S×S×3, RGB, where S is the size that a sample asks for, in random crops, and image_size else;
+// `crop` int32 4: x, y, width, height in source pixels; `flip` uint8: mirrored or not.
 class ImageDecoder : public SampleDecoder {
  public:
   // Records are image files (JPEG, PNG, BMP, PNM, TIFF, WebP: recognised by content).
@@ -45,7 +45,7 @@ class ImageDecoder : public SampleDecoder {
   // Records are raw uint8 pixels of one size. Throws DataError for float32 rows.
   ImageDecoder(const ImageDecoderOptions& options, const RawRows& rows);
 
-  std::vector<Field> fields() const override;
+  std::vector<Field> fields(int64_t size) const override;
   void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
               std::span<const std::span<std::byte>> rows) const override;
 
@@ -55,6 +55,7 @@ class ImageDecoder : public SampleDecoder {
     CropBox crop;
     bool flip = false;
   };
+  int SideOf(int64_t size) const;
   Geometry DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const;
   RandomKey KeyOf(const SampleRef& sample, RandomStream stream) const;
   void ChangePixels(const SampleRef& sample, uint8_t* row) const;

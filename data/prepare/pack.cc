@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "data/error.h"
-#include "data/formats/image_folder.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/open_source.h"
 #include "data/formats/tensor_file.h"
@@ -105,8 +104,8 @@ class SplitPacker {
                                            .strict = options.strict_data,
                                            .path = options.output + "/" + QuarantineName(options),
                                            .on_bad_record = [](const BadRecord& bad) {
-                                             std::fprintf(stderr, "bad record %s left out: %s\n", bad.location.c_str(),
-                                                          bad.reason.c_str());
+                                             std::fprintf(stderr, "bad record %s left out: %s\n",
+                                                          ToText(bad.place).c_str(), bad.reason.c_str());
                                            }}) {
     for (int64_t shard = options.part - 1; shard < shards_; shard += options.parts) {
       if (fs::exists(PathOf(shard))) continue;
@@ -165,7 +164,7 @@ class SplitPacker {
       }
       if (options_.seek_points) image = MakeSeekable(std::move(image));
     } catch (const DataError& error) {
-      quarantine_.Add(index, split_.source->Location(index), error.what());
+      quarantine_.Add(index, split_.source->Place(index), error.what());
       image.clear();
     }
     return image;
@@ -175,9 +174,9 @@ class SplitPacker {
     const int64_t label = split_.source->Label(index);
     const auto& names = split_.source->class_names();
     const bool is_named = label < static_cast<int64_t>(names.size());
-    const bool has_file = dynamic_cast<const ImageFolder*>(split_.source.get()) != nullptr;
+    const RecordPlace place = split_.source->Place(index);
     return {image, label, index, is_named ? names[static_cast<size_t>(label)] : "",
-            has_file ? fs::path(split_.source->Location(index)).filename().string() : ""};
+            place.offset ? "" : fs::path(place.file).filename().string()};
   }
 
   const PrepareOptions& options_;

@@ -26,7 +26,7 @@ int64_t VerifySplit(const OpenSplit& split, bool decode, size_t threads, const s
       bytes = record.size();
       if (decode) DecodeImage(record);
     } catch (const DataError& error) {
-      quarantine.Add(index, source.Location(index), error.what());
+      quarantine.Add(index, source.Place(index), error.what());
     }
     progress.Add(1, static_cast<int64_t>(bytes));
   };

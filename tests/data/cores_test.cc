@@ -4,7 +4,7 @@
 
 #include <fstream>
 
-#include "tests/data/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <set>
 
@@ -37,7 +38,7 @@ class NumberedSource : public RecordSource {
     std::memcpy(bytes.data(), &index, bytes.size());
     return bytes;
   }
-  std::string Location(int64_t index) const override { return "record-" + std::to_string(index); }
+  RecordPlace Place(int64_t index) const override { return {"record-" + std::to_string(index)}; }
   const std::vector<std::string>& class_names() const override { return class_names_; }
   std::string fingerprint() const override { return ""; }
 
@@ -50,7 +51,7 @@ class NumberedSource : public RecordSource {
 
 class NumberDecoder : public SampleDecoder {
  public:
-  std::vector<Field> fields() const override {
+  std::vector<Field> fields(int64_t /*size*/) const override {
     return {{.name = "value", .type = ElementType::kInt64, .row_shape = {}},
             {.name = "epoch", .type = ElementType::kInt32, .row_shape = {2}}};
   }
@@ -135,6 +136,43 @@ TEST(Loader, BadTrainingRecordsAreReplacedTheSameWayEverywhere) {
     const bool bad = wanted[i].index == 3 || wanted[i].index == 50 || wanted[i].index == 7;
     EXPECT_EQ(runs[0][i] == wanted[i].index, !bad);
   }
+}
+
+// The batches of all ranks of a world, put together again.
+std::vector<int64_t> IndicesAt(int64_t world, const NumberedSource& source, int64_t batch, int64_t steps) {
+  const NumberDecoder decoder;
+  const auto sampler = TrainSampler(source.size(), batch, 7, Shuffle::kGlobal, LastBatch::kStream);
+  std::vector<std::vector<int64_t>> by_step(static_cast<size_t>(steps));
+  for (int64_t rank = 0; rank < world; ++rank) {
+    const auto share = [&](int64_t step) {
+      return step < steps ? std::optional(RankShare(sampler.GlobalBatch(step), rank, world)) : std::nullopt;
+    };
+    Quarantine quarantine(source.size(), {.max_bad_records = 1});
+    Loader loader(source, decoder, share, {.decode_threads = rank + 1, .seed = 5}, &quarantine);
+    for (auto& step : by_step) {
+      for (const int64_t index : Values((*loader.Next())["value"])) step.push_back(index);
+    }
+  }
+  std::vector<int64_t> all;
+  for (const auto& step : by_step) all.insert(all.end(), step.begin(), step.end());
+  return all;
+}
+
+TEST(Loader, ReplacementsAreTheSameAtAnyWorldSize) {
+  NumberedSource source(60);
+  for (int64_t index = 0; index < 60; index += 3) source.unreadable.insert(index);  // stand-ins are often bad, too
+  const std::vector<int64_t> alone = IndicesAt(1, source, 12, 10);
+  EXPECT_EQ(alone.size(), 120U);
+  EXPECT_EQ(IndicesAt(2, source, 12, 10), alone);
+  EXPECT_EQ(IndicesAt(3, source, 12, 10), alone);
+  // Another epoch draws other stand-ins: of the 20 records that are bad in both, not all have the same twice.
+  const auto wanted = TrainSampler(60, 12, 7, Shuffle::kGlobal, LastBatch::kStream);
+  std::map<int64_t, std::set<int64_t>> stand_ins;
+  for (size_t i = 0; i < alone.size(); ++i) {
+    const int64_t index = wanted.GlobalBatch(static_cast<int64_t>(i) / 12)[i % 12].index;
+    if (index % 3 == 0) stand_ins[index].insert(alone[i]);
+  }
+  EXPECT_TRUE(std::any_of(stand_ins.begin(), stand_ins.end(), [](const auto& each) { return each.second.size() > 1; }));
 }
 
 TEST(Loader, BadEvaluationRecordsAreLeftOut) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "data/error.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {
@@ -37,36 +37,53 @@ TEST(Quarantine, NotesEachRecordOnce) {
                               .max_bad_records = 0.02,
                               .path = folder.path("bad.jsonl"),
                               .on_bad_record = [&](const BadRecord& record) { heard.push_back(record.index); }});
-  quarantine.Add(7, "a.jpg", "truncated");
-  quarantine.Add(7, "a.jpg", "truncated");
-  quarantine.Add(9, "b\xFF.jpg", "not an \"image\"");
+  quarantine.Add(7, {"a.jpg"}, "truncated");
+  quarantine.Add(7, {"a.jpg"}, "truncated");
+  quarantine.Add(9, {"b\xFF.tar", 1024}, "not an \"image\"");
   EXPECT_EQ(quarantine.count(), 2);
   EXPECT_EQ(heard, (std::vector<int64_t>{7, 9}));
   std::ifstream file(folder.path("bad.jsonl"));
   std::string line;
   ASSERT_TRUE(std::getline(file, line));
-  EXPECT_EQ(nlohmann::json::parse(line),
-            (nlohmann::json{{"split", "val"}, {"index", 7}, {"location", "a.jpg"}, {"reason", "truncated"}}));
+  EXPECT_EQ(
+      nlohmann::json::parse(line),
+      (nlohmann::json{{"split", "val"}, {"index", 7}, {"file", "a.jpg"}, {"offset", 0}, {"reason", "truncated"}}));
   ASSERT_TRUE(std::getline(file, line));
+  EXPECT_EQ(nlohmann::json::parse(line)["offset"], 1024);
   EXPECT_EQ(nlohmann::json::parse(line)["reason"], "not an \"image\"");
   EXPECT_FALSE(std::getline(file, line));
 }
 
+TEST(Quarantine, ALineOfAnEarlierAttemptIsNotWrittenAgainButCounted) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("bad.jsonl");
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    Quarantine quarantine(100, {.max_bad_records = 0.02, .path = path});
+    quarantine.Add(7, {"a.jpg"}, "truncated");
+    EXPECT_EQ(quarantine.count(), 1);
+  }
+  Quarantine(100, {.path = path}).Add(7, {"a.jpg"}, "gone");
+  std::ifstream file(path);
+  std::vector<std::string> reasons;
+  for (std::string line; std::getline(file, line);) reasons.push_back(nlohmann::json::parse(line)["reason"]);
+  EXPECT_EQ(reasons, (std::vector<std::string>{"truncated", "gone"}));
+}
+
 TEST(Quarantine, OverBudgetNamesTheFileAndTheFlag) {
   Quarantine quarantine(10, {.max_bad_records = 0.1});
-  quarantine.Add(1, "a.jpg", "truncated");
+  quarantine.Add(1, {"a.jpg"}, "truncated");
   try {
-    quarantine.Add(2, "b.jpg", "empty");
+    quarantine.Add(2, {"b.tar", 512}, "empty");
     FAIL() << "no exception";
   } catch (const DataError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("b.jpg: empty"));
+    EXPECT_THAT(error.what(), HasSubstr("b.tar at byte 512: empty"));
     EXPECT_THAT(error.hint(), HasSubstr("--max_bad_records"));
   }
 }
 
 TEST(Quarantine, AnUnwritableFileIsAnError) {
   Quarantine quarantine(10, {.max_bad_records = 1, .path = "/nonexistent/bad.jsonl"});
-  EXPECT_THROW(quarantine.Add(1, "a.jpg", "truncated"), DataError);
+  EXPECT_THROW(quarantine.Add(1, {"a.jpg"}, "truncated"), DataError);
 }
 
 }  // namespace

@@ -72,6 +72,39 @@ TEST(TrainSampler, RepeatsFollowEachOtherInAnEpochOfTheSameLength) {
   EXPECT_THAT(sampler.GlobalBatch(1)[0], (SampleRef{0, 1, 0}));
 }
 
+TEST(TrainSampler, ABatchHasTheSizeOfTheEpochThatItBeginsIn) {
+  const TrainSampler sampler(5, 2, 0, Shuffle::kNone, LastBatch::kStream, 1, {{0, 160}, {1, 192}});
+  const auto sizes = [&](int64_t step) {
+    std::vector<int64_t> all;
+    for (const SampleRef& sample : sampler.GlobalBatch(step)) all.push_back(sample.size);
+    return all;
+  };
+  EXPECT_THAT(sizes(0), ElementsAre(160, 160));
+  EXPECT_THAT(sizes(2), ElementsAre(160, 160));  // its second sample is the next epoch's
+  EXPECT_THAT(sizes(3), ElementsAre(192, 192));
+  EXPECT_THAT(sizes(30), ElementsAre(192, 192));
+  EXPECT_THAT(RankShare(sampler.GlobalBatch(3), 1, 2)[0].size, 192);
+}
+
+TEST(ParseSizeSchedule, TakesAscendingEpochsFromZero) {
+  EXPECT_EQ(ParseSizeSchedule(""), SizeSchedule());
+  EXPECT_EQ(ParseSizeSchedule("0:160"), (SizeSchedule{{0, 160}}));
+  EXPECT_EQ(ParseSizeSchedule("0:160,6:1,12:8192"), (SizeSchedule{{0, 160}, {6, 1}, {12, 8192}}));
+  for (const char* text :
+       {"160", "1:160", "0:160,0:192", "0:160,6:192,3:176", "0:0", "0:8193", "0:-1", "-1:160", "0:160,", ",0:160",
+        "0:160 ,6:192", "0:160;6:192", "0:160:192", ":", "0:", ":160", "0x0:160", "0:1.5", "0:99999999999999999999"}) {
+    EXPECT_FALSE(ParseSizeSchedule(text)) << text;
+  }
+}
+
+TEST(SizeAt, IsTheLastThatHasBegun) {
+  const SizeSchedule schedule = {{0, 160}, {6, 176}};
+  for (const auto& [epoch, size] : {std::pair{0, 160}, {5, 160}, {6, 176}, {100, 176}}) {
+    EXPECT_EQ(SizeAt(schedule, epoch), size) << epoch;
+  }
+  EXPECT_EQ(SizeAt({}, 3), 0);
+}
+
 TEST(ShardPermutation, IsOneOfNeighboursThatDependsOnSeedAndEpoch) {
   for (const int64_t n : {1, 64, 65, 5000, 10000}) {
     std::vector<int64_t> order = ShardPermutation(n, 3, 1);

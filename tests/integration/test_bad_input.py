@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from command import TINY, load_json, losses, run, sha256
+from command import TINY, load_json, losses, metrics, run, sha256
 
 NOISE = ("Traceback", "Aborted", "core dumped", "terminate called", "Exception raised from", "frame #", "what():")
 
@@ -119,6 +119,20 @@ def test_tensors_of_different_kinds_and_bad_labels(tmp_path, run_dir):
     assert "train.safetensors row 2: label -1 is not a class" in refused_training(3, run_dir, f"--data_dir={tmp_path}")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_tensors_are_not_cropped_unless_asked(tmp_path, run_dir, dtype):
+    """A flag that only random crops heed is an error, not ignored."""
+    path = tmp_path / "data.safetensors"
+    save_file({"images": np.zeros((4, 3, 32, 32), dtype), "labels": np.arange(4)}, path)
+    message = refused_training(2, run_dir, f"--data_dir={path}", "--color_jitter=0.4", "--image_size_schedule=0:24")
+    assert "--color_jitter, --image_size_schedule" in message and "--augment=basic" in message
+    if dtype is np.uint8:
+        run(*TINY, f"--data_dir={path}", "--color_jitter=0.4", "--augment=basic", "--batch_size=4", "--max_steps=1",
+            f"--run_dir={run_dir}")
+    else:
+        refused_training(3, run_dir, f"--data_dir={path}", "--color_jitter=0.4", "--augment=basic")
+
+
 # ---- Bad images ------------------------------------------------------------------------------------------------------
 
 
@@ -144,13 +158,36 @@ def test_bad_images_within_the_budget_are_replaced(own_images, tmp_path):
         outcome = run(*TINY, f"--data_dir={own_images}", "--epochs=1.5", "--max_bad_records=0.1",
                       f"--workers={workers}", f"--run_dir={folder}")
         lines = [json.loads(line) for line in (folder / "quarantine.jsonl").read_text(encoding="utf-8").splitlines()]
-        assert sorted(line["location"] for line in lines) == sorted(map(str, bad))  # each once
-        assert all(line["split"] == "train" and line["reason"] for line in lines)
+        assert sorted(line["file"] for line in lines) == sorted(map(str, bad))  # each once
+        assert all(line["split"] == "train" and line["offset"] == 0 and line["reason"] for line in lines)
         for path in bad:
             assert str(path) in outcome.stderr
         weights.append((sha256(folder / "model.safetensors"), losses(folder)))
         shutil.rmtree(folder)
     assert weights[0] == weights[1] == weights[2]
+
+
+@pytest.mark.parametrize("world", [2, 3])
+def test_the_budget_is_that_of_all_ranks(own_images, run_dir, world):
+    """Three bad files among 40, of which no rank meets more than two: within a budget of three, over one of two."""
+    bad = spoil(own_images)
+    flags = (*TINY, f"--data_dir={own_images}", "--epochs=1", "--batch_size=5", "--shuffle=none", "--log_interval=2",
+             f"--nproc_per_node={world}", f"--run_dir={run_dir}")
+    run(*flags, "--max_bad_records=0.075")
+    listed = {path.name: [json.loads(line)["file"] for line in path.read_text(encoding="utf-8").splitlines()]
+              for path in run_dir.glob("quarantine*.jsonl")}
+    assert sorted(sum(listed.values(), [])) == sorted(map(str, bad)) and len(listed) > 1, listed
+    assert metrics(run_dir, "train")[-1]["bad_records"] == 3
+    shutil.rmtree(run_dir)
+
+    message = run(*flags, "--max_bad_records=0.05", check=3).stderr
+    assert "train: 3 bad records of 40, and the budget is 2" in message and "--max_bad_records" in message
+    reports = {path.name: load_json(path) for path in run_dir.glob("error*.json")}
+    assert len(reports) == world and "error.json" in reports, reports
+    for report in reports.values():
+        assert report["exit_code"] == 3 and "3 bad records of 40" in report["message"], reports
+        assert "--max_bad_records" in report["hint"], reports
+    assert not (run_dir / "result.json").exists()
 
 
 def test_over_the_budget(own_images, run_dir):
@@ -172,6 +209,7 @@ def test_bad_validation_images_are_left_out(own_images, run_dir):
     run(*TINY, f"--data_dir={own_images}", "--max_steps=1", "--max_bad_records=0.2", f"--run_dir={run_dir}")
     top1 = load_json(run_dir / "result.json")["val_top1"]
     assert top1 * 7 / 100 == pytest.approx(round(top1 * 7 / 100))  # 7 of 8 count
+    assert metrics(run_dir, "val")[-1]["bad_records"] == 1
     assert str(path) in (run_dir / "quarantine.jsonl").read_text(encoding="utf-8")
 
 

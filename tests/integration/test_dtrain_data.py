@@ -187,7 +187,7 @@ def test_pack_leaves_bad_records_out_within_the_budget(own_images, tmp_path):
     packed = pack(own_images, tmp_path / "b", "recordio", "--max_bad_records=0.1")
     assert "train: 40 records, 1 left out" in packed.stdout
     (line,) = (tmp_path / "b" / "quarantine.jsonl").read_text().splitlines()
-    assert json.loads(line)["location"].endswith("red/003.jpg")
+    assert json.loads(line)["file"].endswith("red/003.jpg")
     assert len(inspect(tmp_path / "b", "--split=train")) == 39
 
 
@@ -239,14 +239,14 @@ def test_damage_is_listed_and_training_goes_on(own_pack, run_dir, name):
     assert "train: 40 records, 1 bad" in outcome.lines and "exit code 3" in outcome.stderr
     (line,) = map(json.loads, (folder / "quarantine.jsonl").read_text().splitlines())
     assert (line["split"], line["index"]) == ("train", 0)
-    assert line["location"] == f"{bad} at byte 0" and line["reason"]
+    assert (line["file"], line["offset"]) == (str(bad), 0) and line["reason"]
     lines = inspect(folder, "--split=train")
     assert "error" in lines[0] and all("sha256" in good for good in lines[1:])
 
     flags = (*TINY, f"--data_dir={folder}", f"--run_dir={run_dir}", "--max_steps=2", "--shuffle=none")
     run(*flags, "--max_bad_records=0.1")
     (line,) = map(json.loads, (run_dir / "quarantine.jsonl").read_text().splitlines())
-    assert line["location"] == f"{bad} at byte 0"
+    assert (line["file"], line["offset"]) == (str(bad), 0)
     failed = run(*flags, "--strict_data", "--resume=none", check=3)
     assert str(bad) in failed.stderr
 

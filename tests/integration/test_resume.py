@@ -1,5 +1,6 @@
 """A run that was interrupted goes on as if it had not been: the same weights and losses, bit for bit."""
 
+import json
 import os
 import re
 import shutil
@@ -259,3 +260,29 @@ def test_a_second_job_on_the_run_directory_is_refused(few_images, run_dir):
     assert ended.code == 75, ended
     steps = [step for step, _ in losses(run_dir)]
     assert steps == list(range(1, len(steps) + 1))
+
+
+# ---- What changes from epoch to epoch ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_growing_images_go_on_bit_for_bit(few_images, tmp_path, run_dir, world):
+    """Sizes change with steps 4 and 6: stopped before, between and after them."""
+    flags = (*flags_of(few_images, world), "--image_size_schedule=0:24,1:32,2:48", "--image_size=40")
+    run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
+    for _ in range(4):
+        run(*flags, f"--run_dir={run_dir}", "--limit_train_steps=2")
+    assert result_of(run_dir) == result_of(tmp_path / "undisturbed")
+
+
+def test_the_plan_shows_growing_images(few_images):
+    outcome = run(*flags_of(few_images), "--image_size_schedule=0:24,1:32,2:48", "--dry_run", "--log_format=json")
+    assert json.loads(outcome.last_line)["image_sizes"] == [
+        {"epoch": 0, "size": 24, "first_step": 1}, {"epoch": 1, "size": 32, "first_step": 4},
+        {"epoch": 2, "size": 48, "first_step": 6}]
+
+
+@pytest.mark.parametrize("flag", ["--repeated_augmentation=2", "--image_size_schedule=0:32"])
+def test_another_order_or_size_is_another_run(few_images, own_stopped, flag):
+    outcome = run(*flags_of(few_images), flag, f"--run_dir={own_stopped}", check=2)
+    assert f"{flag.split('=')[0].strip('-')} = " in outcome.stderr

@@ -18,6 +18,7 @@ struct DataConfig {
   int64_t workers = 0;  // decode threads of this rank; 0: the cores it may use
   int64_t prefetch_batches = 4;
   std::string shuffle = "global";     // global | shard | none
+  std::string cache = "none";         // none | ram
   std::string last_batch = "stream";  // stream | drop
   double max_bad_records = 1e-4;      // fraction of the records
   bool strict = false;
@@ -28,6 +29,7 @@ struct DataConfig {
 
 struct ImageConfig {
   int64_t size = 224;
+  std::string size_schedule;               // EPOCH:SIZE,…; empty: `size` throughout
   int64_t eval_resize = 0;                 // pixels of the short side; 0: size / 0.875
   std::string interpolation = "bilinear";  // bilinear | bicubic
   std::vector<double> mean = {0.485, 0.456, 0.406};

@@ -130,6 +130,8 @@ DTRAIN_FLAG(int64, prefetch_batches, data.prefetch_batches, Between(1, 1024), "b
             "Batches kept ready ahead of the step.")
 DTRAIN_FLAG(string, shuffle, data.shuffle, OneOf("global | shard | none"), "",
             "Order of the training samples; shard: neighbours are read together; none: file order.")
+DTRAIN_FLAG(string, cache, data.cache, OneOf("none | ram"), "",
+            "ram: what was read from storage stays in memory, once for all ranks of a machine, as far as it fits.")
 DTRAIN_FLAG(string, last_batch, data.last_batch, OneOf("stream | drop"), "",
             "stream: batches run on across the end of an epoch; drop: each epoch is cut to whole batches.")
 DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fraction of the records",
@@ -143,6 +145,9 @@ DTRAIN_FLAG(string, index_dir, data.index_dir, Anything(), "",
             "Folder for the indexes of the data; empty: beside the data.")
 
 DTRAIN_FLAG(int64, image_size, image.size, Between(1, 8192), "pixels", "Side of the square images that the model sees.")
+DTRAIN_FLAG(string, image_size_schedule, image.size_schedule, Anything(), "",
+            "EPOCH:SIZE,... : sizes of training images, each from the start of that epoch on, as in 0:160,6:176,12:192; "
+            "empty: image_size throughout. Evaluation has image_size.")
 DTRAIN_FLAG(int64, eval_resize, image.eval_resize, Between(0, 16384), "pixels",
             "Short side before the central crop in evaluation; 0: image_size / 0.875.")
 DTRAIN_FLAG(string, interpolation, image.interpolation, OneOf("bilinear | bicubic"), "",

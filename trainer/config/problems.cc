@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "data/command_line/nearest_name.h"
+#include "data/size_schedule.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/step_range.h"
@@ -63,17 +64,27 @@ void CheckImage(const ImageConfig& image, List& problems) {
     problems.push_back({"color_jitter", ToText(jitter), "one, three or four numbers, the fourth 0.5 or less",
                         "brightness, contrast, saturation and hue"});
   }
-  const bool pixels_change = jitter != std::vector<double>(jitter.size(), 0) || image.pca_lighting > 0 ||
-                             image.blur > 0 || image.random_erasing > 0;
-  if (image.augment == "none" && pixels_change) {
-    problems.push_back({"augment", "none",
-                        "basic or more with --color_jitter, --pca_lighting, --blur, --random_erasing",
-                        "these are applied to randomly cropped images"});
+  const std::string needing_crops = FlagsThatNeedCrops(image);
+  if (image.augment == "none" && !needing_crops.empty()) {
+    problems.push_back(
+        {"augment", "none", "basic or more with " + needing_crops, "random crops are where it is applied"});
   }
   if (image.eval_resize > 0 && image.eval_resize < image.size) {
     problems.push_back({"eval_resize", std::to_string(image.eval_resize),
                         "--image_size (" + std::to_string(image.size) + ") or more, or 0",
                         "the central crop cannot be larger than the image"});
+  }
+}
+
+void CheckSizeSchedule(const Config& config, List& problems) {
+  const std::string& text = config.image.size_schedule;
+  const auto schedule = data::ParseSizeSchedule(text);
+  if (!schedule) {
+    problems.push_back({"image_size_schedule", text, "EPOCH:SIZE,..., epochs ascending from 0, sizes 1 to 8192",
+                        "as in 0:160,6:176,12:192"});
+  } else if (!schedule->empty() && static_cast<double>(schedule->back().epoch) >= config.batch.epochs) {
+    problems.push_back({"image_size_schedule", text, "epochs below --epochs (" + NumberText(config.batch.epochs) + ")",
+                        "epoch " + std::to_string(schedule->back().epoch) + " would not come"});
   }
 }
 
@@ -154,12 +165,27 @@ void CheckReport(const ReportConfig& report, List& problems) {
 
 }  // namespace
 
+std::string FlagsThatNeedCrops(const ImageConfig& image) {
+  std::string flags;
+  const auto add = [&flags](bool used, const char* name) {
+    if (used) flags += (flags.empty() ? "--" : ", --") + std::string(name);
+  };
+  const std::vector<double>& jitter = image.color_jitter;
+  add(jitter != std::vector<double>(jitter.size(), 0), "color_jitter");
+  add(image.pca_lighting > 0, "pca_lighting");
+  add(image.blur > 0, "blur");
+  add(image.random_erasing > 0, "random_erasing");
+  add(!image.size_schedule.empty(), "image_size_schedule");
+  return flags;
+}
+
 std::vector<Problem> Problems(const Config& config, int world_size, const std::vector<std::string>& model_names) {
   List problems;
   CheckRanges(config, problems);
   CheckRun(config, problems);
   CheckData(config.data, problems);
   CheckImage(config.image, problems);
+  CheckSizeSchedule(config, problems);
   CheckModel(config.model, model_names, problems);
   CheckBatch(config, world_size, problems);
   CheckOptimizer(config.optimizer, problems);

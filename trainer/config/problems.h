@@ -15,6 +15,9 @@ namespace dtrain::config {
 // that the launcher announced; `model_names` are the models that exist (empty: the model is not checked).
 std::vector<Problem> Problems(const Config& config, int world_size, const std::vector<std::string>& model_names);
 
+// The flags in use that change the pixels of randomly cropped images, and those alone: "--blur, --random_erasing".
+std::string FlagsThatNeedCrops(const ImageConfig& image);
+
 // Throws one UsageError that describes all problems, if there are any.
 void RequireValid(const Config& config, int world_size, const std::vector<std::string>& model_names);
 

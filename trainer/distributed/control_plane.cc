@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "trainer/distributed/bad_record_count.h"
 #include "trainer/errors.h"
 
 namespace dtrain::distributed {
@@ -105,6 +106,18 @@ bool ControlPlane::StopsHere(int64_t steps_done) {
   return stop_point_ <= point;
 }
 
+void ControlPlane::NoteBadRecord(const data::BadRecord& record, int64_t dataset_size,
+                                 const data::QuarantineOptions& options) {
+  if (thread_.joinable()) return Post(Line(BadRecordMessage(record, dataset_size, options)));
+  const std::lock_guard lock(mutex_);
+  ++bad_records_[record.split];
+}
+
+int64_t ControlPlane::bad_records(const std::string& split) {
+  const std::lock_guard lock(mutex_);
+  return bad_records_[split];
+}
+
 void ControlPlane::Leave() {
   if (!thread_.joinable()) return;
   Enter(Phase::kLeaving);
@@ -129,7 +142,8 @@ report::Failure ControlPlane::LastWords(report::Failure failure) {
   if (failure.code == ExitCode::kPeerLost) return end_.value_or(failure);
   posted_ += Line({{"kind", "failed"}, {"code", static_cast<int>(failure.code)}, {"message", failure.message}}) + "\n";
   eventfd_write(wake_descriptor_, 1);
-  changed_.wait_for(lock, kFarewellPatience, [this] { return posted_.empty(); });
+  // Rank 0 takes the server with it: not before that has told the others.
+  changed_.wait_for(lock, kFarewellPatience, [this] { return all_know_; });
   return failure;
 }
 
@@ -177,8 +191,18 @@ void ControlPlane::Handle(const std::string& line) {
   } else if (kind == "propose") {
     HandleProposal(message.at("point"));
   } else if (kind == "end") {
-    End({.code = static_cast<ExitCode>(message.at("code").get<int>()), .message = message.at("message"), .hint = ""},
+    {
+      const std::lock_guard lock(mutex_);
+      all_know_ = true;
+      changed_.notify_all();
+    }
+    End({.code = static_cast<ExitCode>(message.at("code").get<int>()),
+         .message = message.at("message"),
+         .hint = message.at("hint")},
         message.at("rank"));
+  } else if (kind == "bad_records") {
+    const std::lock_guard lock(mutex_);
+    bad_records_[message.at("split")] = message.at("count");
   } else {
     const std::lock_guard lock(mutex_);
     going_ = going_ || kind == "go";
@@ -227,7 +251,7 @@ void ControlPlane::Watch(Clock::time_point now) {
 }
 
 void ControlPlane::End(report::Failure failure, int root_rank) {
-  failure.hint = kHint;
+  if (failure.hint.empty()) failure.hint = kHint;
   failure.rank = options_.rank;
   failure.world_size = options_.world_size;
   if (const int64_t step = step_; step > 0) failure.step = step;

@@ -8,12 +8,14 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "data/quarantine.h"
 #include "trainer/distributed/control_server.h"
 #include "trainer/distributed/join.h"
 #include "trainer/distributed/position.h"
@@ -32,7 +34,7 @@ struct ControlPlaneOptions {
   std::function<void(const report::Failure&)> end_process;
 };
 
-// Methods are for the main thread. A run of one rank has no thread and no connection.
+// Methods are for the main thread, but where they say otherwise. A run of one rank has no thread and no connection.
 class ControlPlane {
  public:
   // One rank.
@@ -52,6 +54,12 @@ class ControlPlane {
   // To be called at the same points by all ranks: the end of a step, of an evaluation batch. True: a stop was asked for
   // somewhere, and all ranks stop at this very point. Costs an atomic load, unless a stop is being agreed on.
   bool StopsHere(int64_t steps_done);
+
+  // A bad record that this rank has not met before. Where all ranks together are over the budget they all end with exit
+  // code 3. Any thread.
+  void NoteBadRecord(const data::BadRecord& record, int64_t dataset_size, const data::QuarantineOptions& options);
+  // Of all ranks, as last heard.
+  int64_t bad_records(const std::string& split);
 
   // The orderly end: returns when all ranks have come to it.
   void Leave();
@@ -96,10 +104,12 @@ class ControlPlane {
   bool going_ = false;      // all ranks are here
   bool committed_ = false;  // stop_point_ is
   bool all_left_ = false;
-  std::optional<report::Failure> end_;  // why the run is over
-  bool main_ends_ = false;              // the main thread ends the process with a failure of its own
-  bool main_is_victim_ = false;         // it has only lost a peer: the thread may know why
-  bool thread_ends_ = false;            // the thread ends the process
+  bool all_know_ = false;                       // that the run is over
+  std::map<std::string, int64_t> bad_records_;  // by split
+  std::optional<report::Failure> end_;          // why the run is over
+  bool main_ends_ = false;                      // the main thread ends the process with a failure of its own
+  bool main_is_victim_ = false;                 // it has only lost a peer: the thread may know why
+  bool thread_ends_ = false;                    // the thread ends the process
   bool ended_ = false;
   std::jthread thread_;  // last: starts when everything above is ready
 };

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/error.h"
+#include "trainer/distributed/bad_record_count.h"
 #include "trainer/distributed/line_socket.h"
 #include "trainer/distributed/stall_watch.h"
 #include "trainer/distributed/stop_agreement.h"
@@ -76,11 +77,12 @@ class ControlServer::Loop {
   void Admit(Peer& peer, const json& hello);
   void Refuse(Peer& peer, const std::string& message);
   void CompareConfigs();
+  void CountBadRecord(const json& message);
   void HandleStop(Peer& peer, const std::string& kind, const json& message);
   void Tick(Clock::time_point now);
   void AnnounceMissing(Clock::time_point now);
   void RemoveClosed(Clock::time_point now);
-  void End(ExitCode code, const std::string& message, int rank);
+  void End(ExitCode code, const std::string& message, int rank, const std::string& hint = "");
   void Broadcast(const json& message, bool only_if_nothing_waits = false);
   Peer* Find(int rank);
   std::string Missing(Clock::time_point now);
@@ -91,6 +93,7 @@ class ControlServer::Loop {
   std::list<Peer> peers_;
   StallWatch stalls_;
   StopAgreement stop_;
+  BadRecordCount bad_records_;
   const Clock::time_point started_;
   Clock::time_point next_announcement_, last_tick_, go_time_;
   bool going_ = false, ended_ = false;
@@ -184,6 +187,8 @@ void ControlServer::Loop::Handle(Peer& peer, const json& message) {
         peer.rank);
   } else if (kind == "lost") {
     if (!lost_) lost_.emplace(Clock::now(), peer.name + " lost a peer: " + message.at("message").get<std::string>());
+  } else if (kind == "bad_record") {
+    CountBadRecord(message);
   } else if (kind == "leave") {
     peer.left = true;
     stalls_.Left(peer.rank);
@@ -247,6 +252,15 @@ void ControlServer::Loop::CompareConfigs() {
   go_time_ = Clock::now();
   stalls_ = StallWatch(options_.world_size, options_.comm_timeout_seconds, go_time_);
   Broadcast({{"kind", "go"}});
+}
+
+void ControlServer::Loop::CountBadRecord(const json& message) {
+  try {
+    const int64_t count = bad_records_.Add(message);
+    Broadcast({{"kind", "bad_records"}, {"split", message.at("split")}, {"count", count}});
+  } catch (const DataError& over_budget) {
+    End(over_budget.code(), over_budget.what(), -1, over_budget.hint());
+  }
 }
 
 void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const json& message) {
@@ -333,10 +347,11 @@ void ControlServer::Loop::RemoveClosed(Clock::time_point now) {
   std::erase_if(peers_, [](const Peer& peer) { return !peer.socket.is_open(); });
 }
 
-void ControlServer::Loop::End(ExitCode code, const std::string& message, int rank) {
+void ControlServer::Loop::End(ExitCode code, const std::string& message, int rank, const std::string& hint) {
   if (ended_) return;
   ended_ = true;
-  const json end = {{"kind", "end"}, {"code", static_cast<int>(code)}, {"message", message}, {"rank", rank}};
+  const json end = {
+      {"kind", "end"}, {"code", static_cast<int>(code)}, {"message", message}, {"hint", hint}, {"rank", rank}};
   end_line_ = end.dump(-1, ' ', false, json::error_handler_t::replace);
   Broadcast(end);
 }

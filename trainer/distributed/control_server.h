@@ -9,11 +9,13 @@
 //                   stop                              this rank was asked to stop
 //                   accept point | reject point passed   answers to propose
 //                   failed code message | lost message   this rank ends: by itself, or because it lost a peer
+//                   bad_record …                      see bad_record_count.h
 //                   leave                             the orderly end
 //   launcher → server  hello with rank -1, then  death rank reason
 //   server → all    tick at                           several times a second: rank 0's position
 //                   go | propose point | commit point | bye
-//                   end    code message rank          everybody ends with this code; `rank` is the root cause or -1
+//                   bad_records split count           how many are known of all ranks
+//                   end    code message hint rank     everybody ends with this code; `rank` is the root cause or -1
 //   server → one    welcome store_port | refused message | noted (to a launcher)
 #pragma once
 

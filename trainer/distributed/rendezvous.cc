@@ -130,4 +130,8 @@ std::string Rendezvous::ShareFromFirst(const std::string& key, const std::string
   return Text(store_->get("shared/" + key));
 }
 
+std::string Rendezvous::ShareFromEarliest(const std::string& key, const std::string& value) {
+  return Text(store_->compareSet("shared/" + key, {}, Bytes(value)));
+}
+
 }  // namespace dtrain::distributed

@@ -40,6 +40,9 @@ class Rendezvous {
   // Rank 0's value, on every rank.
   std::string ShareFromFirst(const std::string& key, const std::string& value);
 
+  // The value of the rank that came first, on every rank.
+  std::string ShareFromEarliest(const std::string& key, const std::string& value);
+
   const launch::Launch& launch() const { return launch_; }
   // On rank 0, and only as far as torchrun's store tells: this is not the run's first attempt.
   bool was_started_before() const { return was_started_before_; }

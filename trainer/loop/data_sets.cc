@@ -6,11 +6,12 @@
 #include <filesystem>
 #include <vector>
 
-#include "data/error.h"
 #include "data/formats/open_source.h"
 #include "data/formats/synthetic.h"
 #include "data/formats/tensor_file.h"
 #include "data/image/image_decoder.h"
+#include "trainer/config/problems.h"
+#include "trainer/errors.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::loop {
@@ -57,6 +58,11 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, R
                                                  const data::RecordSource& source) {
   const auto* tensors = dynamic_cast<const data::TensorFile*>(&source);
   const auto augment = AugmentOf(config, role, tensors ? data::Augment::kNone : data::Augment::kBasic);
+  const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
+  if (tensors && role == Role::kTrain && augment == data::Augment::kNone && !needing_crops.empty()) {
+    throw UsageError(needing_crops + ": the images of a safetensors file are served as they are",
+                     "--augment=basic makes random crops of them, where it is applied");
+  }
   if (!tensors) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, augment));
   if (augment == data::Augment::kNone) return std::make_unique<data::RawRowDecoder>(tensors->rows());
   return std::make_unique<data::ImageDecoder>(DecoderOptions(config, augment), tensors->rows());
@@ -86,6 +92,8 @@ DataSplit OpenSynthetic(const config::Config& config) {
   auto source = std::make_unique<data::Synthetic>(kImageNetTrainSamples, classes, config.image.size, config.image.size,
                                                   config.batch.seed);
   auto decoder = std::make_unique<data::RawRowDecoder>(source->rows());
+  const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
+  if (!needing_crops.empty()) report::LogWarning("synthetic images are served as they are: no " + needing_crops);
   return {"synthetic", std::move(source), std::move(decoder)};
 }
 

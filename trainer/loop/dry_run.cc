@@ -1,7 +1,9 @@
 // --dry_run: everything that a run works out before it starts, on one machine, in seconds.
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "data/size_schedule.h"
 #include "trainer/distributed/device.h"
 #include "trainer/loop/data_sets.h"
 #include "trainer/loop/image_task.h"
@@ -27,7 +29,10 @@ double MemoryEstimate(const config::Config& config, const models::ImageModel& mo
   const double state = copies * sizeof(float) * static_cast<double>(CountParameters(model));
   const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";
   const double element = half ? 2 : 4;
-  return state + element * static_cast<double>(model.Cost(config.image.size).activation_elements) *
+  const data::SizeSchedule sizes = *data::ParseSizeSchedule(config.image.size_schedule);
+  int64_t largest = config.image.size;
+  for (const data::SizeChange& change : sizes) largest = std::max(largest, change.size);
+  return state + element * static_cast<double>(model.Cost(largest).activation_elements) *
                      static_cast<double>(plan.batch.batch_size);
 }
 
@@ -92,6 +97,11 @@ void DryRun(const RunContext& context) {
     json["total_steps"] = plan.total_steps;
     json["warmup_steps"] = plan.schedule.warmup_steps;
     json["lr_peak"] = plan.schedule.peak;
+    const data::SizeSchedule sizes = *data::ParseSizeSchedule(config.image.size_schedule);
+    for (const data::SizeChange& change : sizes) {
+      json["image_sizes"].push_back(
+          {{"epoch", change.epoch}, {"size", change.size}, {"first_step", plan.FirstStepOf(change.epoch)}});
+    }
     json["memory_gib"] = std::round(MemoryEstimate(config, *model, plan) / kGiB * 100) / 100;
   }
   if (config.report.log_format == "json") {

@@ -10,8 +10,8 @@
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/inference_weights.h"
 #include "trainer/loop/run.h"
+#include "trainer/loop/run_quarantine.h"
 #include "trainer/loop/session.h"
-#include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 
 namespace dtrain::loop {
@@ -26,18 +26,11 @@ void EvaluateOnly(const RunContext& context) {
   const auto model = MakeInferenceModel(config, weights, session.device);
   ImageTask task(model, config, session.device);
 
-  data::Quarantine quarantine(data.val->source->size(),
-                              {.split = data.val->name,
-                               .max_bad_records = config.data.max_bad_records,
-                               .strict = config.data.strict,
-                               .path = "",
-                               .on_bad_record = [](const data::BadRecord& bad) {
-                                 report::LogWarning("bad record " + bad.location + " left out: " + bad.reason);
-                               }});
+  const auto quarantine = MakeRunQuarantine(*data.val, config.data, /*path=*/"", "left out", *session.control);
   const auto batch = config::ResolveBatch(config.batch, context.launch.world_size);
   report::RunResult result;
   result.validation = Evaluate(task, *data.val, config, batch.batch_size, *session.communicator, *session.control,
-                               /*steps_done=*/0, quarantine);
+                               /*steps_done=*/0, *quarantine);
   if (!result.validation) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
   session.Leave();
   if (context.launch.rank != 0) return;

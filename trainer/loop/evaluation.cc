@@ -52,20 +52,29 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
                        .seed = config.batch.seed},
                       &quarantine);
   data::DeviceFeed feed(loader, data::MakeTransport(task.device()));
-  at::Tensor sums = at::zeros({task.num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(task.device()));
+  // The task's sums, and behind them the records that were left out.
+  at::Tensor all_sums =
+      at::zeros({task.num_evaluation_sums() + 1}, at::TensorOptions(at::kDouble).device(task.device()));
+  at::Tensor sums = all_sums.slice(0, 0, task.num_evaluation_sums());
+  int64_t left_out = 0;
   for (int64_t round = 0; round < rounds; ++round) {
     const auto batch = feed.Next();
+    if (batch) left_out += static_cast<int64_t>(batches[static_cast<size_t>(batch->number)].size()) - batch->size();
     if (batch && batch->size() > 0) sums += task.EvaluationSums(*batch);
     if (control.StopsHere(steps_done)) return std::nullopt;
     control.Enter(distributed::Phase::kEvaluation);
   }
   control.Enter(distributed::Phase::kExchange);
-  communicator.Sum(sums);
-  sums = sums.cpu();  // the one place that waits for the device
+  all_sums[task.num_evaluation_sums()] = static_cast<double>(left_out);
+  communicator.Sum(all_sums);
+  all_sums = all_sums.cpu();  // the one place that waits for the device
+  sums = all_sums.slice(0, 0, task.num_evaluation_sums());
   if (sums.eq(0).all().item<bool>()) {
     throw DataError("no record of split " + split.name + " could be read", "see quarantine.jsonl for the reasons");
   }
-  return task.MetricsOf(sums);
+  report::ValPoint point = task.MetricsOf(sums);
+  point.bad_records = all_sums[task.num_evaluation_sums()].item<int64_t>();
+  return point;
 }
 
 }  // namespace dtrain::loop

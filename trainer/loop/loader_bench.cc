@@ -3,8 +3,15 @@
 
 #include <ATen/ATen.h>
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <ctime>
+#include <fstream>
+#include <limits>
+#include <vector>
 
 #include "data/cores.h"
 #include "data/device_feed.h"
@@ -13,6 +20,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
+#include "trainer/loop/data_cache.h"
 #include "trainer/loop/data_sets.h"
 #include "trainer/loop/machine.h"
 
@@ -35,6 +43,26 @@ void AddWholeCrop(data::Batch& batch) {
 // Of all threads of this process.
 double ProcessorSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
+// How much memory is resident, at the start and after each tenth of the way.
+class MemoryCurve {
+ public:
+  // `done`: from 0 to 1.
+  void Sample(double done) {
+    for (; mib_.size() <= static_cast<size_t>(10 * done); mib_.push_back(ResidentMib())) {
+    }
+  }
+  const std::vector<double>& mib() const { return mib_; }
+
+ private:
+  static double ResidentMib() {
+    std::ifstream file("/proc/self/statm");
+    int64_t all = 0, resident = 0;  // pages
+    file >> all >> resident;
+    return std::round(static_cast<double>(resident * sysconf(_SC_PAGESIZE)) / (1 << 20) * 10) / 10;
+  }
+  std::vector<double> mib_;
+};
+
 void Dump(const std::string& path, data::Batch batch) {
   AddWholeCrop(batch);
   checkpoint::NamedTensors tensors;
@@ -42,15 +70,54 @@ void Dump(const std::string& path, data::Batch batch) {
   checkpoint::WriteSafetensors(path, tensors);
 }
 
+struct Measured {
+  int64_t images = 0, batches = 0;
+  double seconds = 0, processor_seconds = 0;
+  std::vector<double> resident_mib;
+};
+
+Measured Measure(data::Loader& loader, const config::Config& config, const LoaderBenchOptions& options) {
+  auto start = std::chrono::steady_clock::now();
+  double processor_start = ProcessorSeconds();
+  MemoryCurve memory;
+  Measured measured;
+  for (int64_t number = 0; auto batch = loader.Next(); ++number) {
+    if (!batch->tensors.contains("images")) throw UsageError("this data has no images", "use a data set of images");
+    if (number == 0 && !options.dump.empty()) Dump(options.dump, *batch);
+    if (options.as_float) {
+      data::PrepareImages((*batch)["images"],
+                          {config.image.mean, config.image.std, config.model.channels_last, at::kFloat}, at::kCPU);
+    }
+    if (number < options.warmup) {
+      start = std::chrono::steady_clock::now();
+      processor_start = ProcessorSeconds();
+      continue;
+    }
+    measured.images += batch->size();
+    ++measured.batches;
+    measured.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double done = options.seconds > 0
+                            ? measured.seconds / options.seconds
+                            : static_cast<double>(measured.batches) / static_cast<double>(options.batches);
+    memory.Sample(std::min(1.0, done));
+    if (done >= 1) break;
+  }
+  measured.processor_seconds = ProcessorSeconds() - processor_start;
+  measured.resident_mib = memory.mib();
+  return measured;
+}
+
 }  // namespace
 
 nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options) {
-  const DataSets data = OpenDataSets(config);
+  DataSets data = OpenDataSets(config);
+  if (config.data.cache == "ram") KeepInMemory(data, nullptr);
   const DataSplit& train = *data.train;
   const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
   const data::TrainSampler sampler(train.source->size(), batch_size, config.batch.seed,
                                    data::ShuffleFromName(config.data.shuffle),
-                                   data::LastBatchFromName(config.data.last_batch), config.image.repeated_augmentation);
+                                   data::LastBatchFromName(config.data.last_batch), config.image.repeated_augmentation,
+                                   *data::ParseSizeSchedule(config.image.size_schedule));
   data::Quarantine quarantine(
       train.source->size(),
       {.split = train.name, .max_bad_records = config.data.max_bad_records, .strict = config.data.strict});
@@ -58,41 +125,27 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
                                      .prefetch_batches = config.data.prefetch_batches,
                                      .seed = config.batch.seed};
   if (loader_options.decode_threads == 0) loader_options.decode_threads = data::AvailableCores();
-  const int64_t total = options.warmup + options.batches;
+  const int64_t total = options.seconds > 0 ? std::numeric_limits<int64_t>::max() : options.warmup + options.batches;
   data::Loader loader(
       *train.source, *train.decoder,
       [&](int64_t number) { return number < total ? std::optional(sampler.GlobalBatch(number)) : std::nullopt; },
       loader_options, &quarantine);
 
-  auto start = std::chrono::steady_clock::now();
-  double processor_start = ProcessorSeconds();
-  int64_t number = 0, images = 0;
-  while (auto batch = loader.Next()) {
-    if (!batch->tensors.contains("images")) throw UsageError("this data has no images", "use a data set of images");
-    if (number == 0 && !options.dump.empty()) Dump(options.dump, *batch);
-    if (options.as_float) {
-      data::PrepareImages((*batch)["images"],
-                          {config.image.mean, config.image.std, config.model.channels_last, at::kFloat}, at::kCPU);
-    }
-    if (++number <= options.warmup) {
-      start = std::chrono::steady_clock::now();
-      processor_start = ProcessorSeconds();
-    } else {
-      images += batch->size();
-    }
-  }
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const double processor_seconds = ProcessorSeconds() - processor_start;
-  nlohmann::ordered_json result = {{"images_per_second", static_cast<double>(images) / seconds},
-                                   {"images_per_processor_second", static_cast<double>(images) / processor_seconds},
-                                   {"batch_milliseconds", 1000 * seconds / static_cast<double>(options.batches)},
-                                   {"image_size", config.image.size},
-                                   {"batch_size", batch_size},
-                                   {"batches", options.batches},
-                                   {"pixels", options.as_float ? "float32" : "uint8"},
-                                   {"workers", loader_options.decode_threads},
-                                   {"samples", train.source->size()},
-                                   {"bad_records", quarantine.count()}};
+  const Measured measured = Measure(loader, config, options);
+  const auto images = static_cast<double>(measured.images);
+  nlohmann::ordered_json result = {
+      {"images_per_second", images / measured.seconds},
+      {"images_per_processor_second", images / measured.processor_seconds},
+      {"batch_milliseconds", 1000 * measured.seconds / static_cast<double>(measured.batches)},
+      {"image_size", config.image.size},
+      {"batch_size", batch_size},
+      {"batches", measured.batches},
+      {"seconds", measured.seconds},
+      {"resident_mib", measured.resident_mib},
+      {"pixels", options.as_float ? "float32" : "uint8"},
+      {"workers", loader_options.decode_threads},
+      {"samples", train.source->size()},
+      {"bad_records", quarantine.count()}};
   result.update(DescribeMachine());
   return result;
 }

@@ -37,6 +37,11 @@ void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan)
 
 int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
 
+int64_t Plan::FirstStepOf(int64_t epoch) const {
+  const double steps_before = static_cast<double>(epoch) * steps_per_epoch;
+  return 1 + static_cast<int64_t>(std::ceil(steps_before * (1 - 1e-12) - 1e-9));
+}
+
 bool Plan::Crossed(int64_t step, double every_epochs) const {
   if (step == total_steps) return true;
   if (every_epochs <= 0 || step == 0) return false;

@@ -29,6 +29,9 @@ struct Plan {
   int64_t EpochsDone(int64_t step) const;
   double LearningRate(int64_t step) const { return optim::LearningRate(schedule, step); }
 
+  // The first step, counted from 1, whose batch begins in this epoch (counted from 0).
+  int64_t FirstStepOf(int64_t epoch) const;
+
   // Whether something is due now that `step` steps are done; everything is at the end of the run.
   bool EndsEpoch(int64_t step) const;
   bool ShouldEvaluate(int64_t step) const;

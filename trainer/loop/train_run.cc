@@ -10,6 +10,7 @@
 #include "trainer/distributed/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
+#include "trainer/loop/data_cache.h"
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/initial_weights.h"
 #include "trainer/loop/run.h"
@@ -90,13 +91,14 @@ void Train(const RunContext& context) {
   const bool is_first = context.launch.rank == 0;
   const report::RunDirectory files(session.run_directory);
 
-  const DataSets data = session.OpenData();
+  DataSets data = session.OpenData();
   const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size);
   const nlohmann::json identity = RunIdentity(config, plan, data);
   std::optional<FirstRank> first;
   if (is_first) first.emplace(context, files, session.restarted);
 
   session.Connect(identity);
+  if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
   const auto model = MakeModel(config, data.num_classes, session.device);
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(*model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });

@@ -10,6 +10,7 @@
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/make_parameter_update.h"
+#include "trainer/loop/run_quarantine.h"
 #include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
 
@@ -29,15 +30,11 @@ double SecondsSince(Clock::time_point start) { return std::chrono::duration<doub
 
 double UnixTime() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-data::QuarantineOptions QuarantineFor(const std::string& split, const TrainerParts& parts) {
-  return {.split = split,
-          .max_bad_records = parts.config.data.max_bad_records,
-          .strict = parts.config.data.strict,
-          .path = parts.files.quarantine(parts.communicator.rank()),
-          .on_bad_record = [](const data::BadRecord& bad) {
-            report::LogWarning("bad record " + std::to_string(bad.index) + " of " + bad.split + " (" + bad.location +
-                               "): " + bad.reason);
-          }};
+std::unique_ptr<data::Quarantine> QuarantineOf(const std::optional<DataSplit>& split, const char* fate,
+                                               const TrainerParts& parts) {
+  if (!split) return nullptr;
+  return MakeRunQuarantine(*split, parts.config.data, parts.files.quarantine(parts.communicator.rank()), fate,
+                           parts.control);
 }
 
 }  // namespace
@@ -45,10 +42,11 @@ data::QuarantineOptions QuarantineFor(const std::string& split, const TrainerPar
 Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
     : parts_(parts),
       writer_(writer),
-      train_quarantine_(parts.plan.train_samples, QuarantineFor(parts.data.train->name, parts)),
+      train_quarantine_(QuarantineOf(parts.data.train, "replaced", parts)),
+      val_quarantine_(QuarantineOf(parts.data.val, "left out", parts)),
       sampler_(parts.plan.train_samples, parts.plan.batch.global_batch_size, parts.config.batch.seed,
                data::ShuffleFromName(parts.config.data.shuffle), data::LastBatchFromName(parts.config.data.last_batch),
-               parts.config.image.repeated_augmentation),
+               parts.config.image.repeated_augmentation, *data::ParseSizeSchedule(parts.config.image.size_schedule)),
       update_(MakeParameterUpdate(parts.config, parts.task.module(), parts.device)),
       profiler_(config::ParseStepRange(parts.config.report.profile_steps),
                 parts.files.root / "profile" / ("rank-" + std::to_string(parts.communicator.rank()) + ".json"),
@@ -120,7 +118,7 @@ void Trainer::StartLoader() {
                                                                .pin_memory = !parts_.device.is_cpu(),
                                                                .seed = parts_.config.batch.seed,
                                                                .first_batch = FirstBatch()},
-                                           &train_quarantine_);
+                                           train_quarantine_.get());
   feed_.emplace(*loader_, data::MakeTransport(parts_.device));
 }
 
@@ -194,6 +192,7 @@ void Trainer::LogStep() {
   point.step_seconds = seconds / steps;
   point.grad_norm = update_.gradient_norm();
   point.loss_scale = update_.loss_scale();
+  point.bad_records = parts_.control.bad_records(parts_.data.train->name);
   point.time = UnixTime();
   if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + update_.L2Term();
   parts_.reporter.Train(point);
@@ -232,7 +231,9 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   const auto percent = std::lround(100 * point.data_seconds / point.step_seconds);
   const std::string advice =
       loader_->waits_for_storage()
-          ? "storage is slower than decoding: warm or copy the data first, pack it into shards, or use --shuffle=shard"
+          ? "storage is slower than decoding: keep what was read with --cache=ram, warm or copy the data first, pack "
+            "it "
+            "into shards, or use --shuffle=shard"
           : "decoding needs more cores: give this rank more, raise --workers if there are more than " +
                 std::to_string(parts_.config.data.workers) + ", or pack the images resized (dtrain_data pack)";
   report::LogWarning("training waits for data " + std::to_string(percent) + " % of the time; " + advice);
@@ -252,9 +253,8 @@ void Trainer::FinishEpoch() {
 void Trainer::EvaluateNow() {
   if (!parts_.data.val) return;
   const auto start = Clock::now();
-  data::Quarantine quarantine(parts_.data.val->source->size(), QuarantineFor(parts_.data.val->name, parts_));
   const auto evaluated = Evaluate(parts_.task, *parts_.data.val, parts_.config, parts_.plan.batch.batch_size,
-                                  parts_.communicator, parts_.control, progress_.step, quarantine);
+                                  parts_.communicator, parts_.control, progress_.step, *val_quarantine_);
   if (!evaluated) SaveAndStop();  // evaluated anew when the run goes on: see EvaluationWasMissed
   report::ValPoint point = *evaluated;
   point.step = progress_.step;

@@ -80,7 +80,7 @@ class Trainer {
   const TrainerParts parts_;
   checkpoint::AsyncWriter* writer_;
   int64_t* reported_step_ = nullptr;
-  data::Quarantine train_quarantine_;
+  std::unique_ptr<data::Quarantine> train_quarantine_, val_quarantine_;  // the latter null without validation
   data::TrainSampler sampler_;
   optim::ParameterUpdate update_;
   Progress progress_;

@@ -66,6 +66,8 @@ nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const
           {"global_batch_size", plan.batch.global_batch_size},
           {"shuffle", config.data.shuffle},
           {"last_batch", config.data.last_batch},
+          {"repeated_augmentation", config.image.repeated_augmentation},
+          {"image_size_schedule", config.image.size_schedule},
           {"data_samples", plan.train_samples},
           {"data_fingerprint", data.train->source->fingerprint()}};
 }

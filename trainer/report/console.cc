@@ -44,6 +44,10 @@ std::string SpeedText(double speed, SpeedUnit unit) {
          (unit == SpeedUnit::kImages ? " img/s" : " tok/s");
 }
 
+std::string BadRecordsText(int64_t count) {
+  return count > 0 ? Format(" bad records %lld", static_cast<long long>(count)) : "";
+}
+
 std::string ValidationLine(const ValPoint& point) {
   std::string line = Format("validation step %lld epoch %.2f", static_cast<long long>(point.step), point.epoch);
   if (point.top1) line += Format(" top1 %.2f", *point.top1);
@@ -51,7 +55,7 @@ std::string ValidationLine(const ValPoint& point) {
   line += Format(" loss %.4f", point.loss);
   if (point.perplexity) line += Format(" perplexity %.2f", *point.perplexity);
   if (point.accuracy) line += Format(" accuracy %.2f", *point.accuracy);
-  return line;
+  return line + BadRecordsText(point.bad_records);
 }
 
 // The layouts of the table are those of the AWS ImageNet script, which people's plots parse.
@@ -143,7 +147,8 @@ void Console::Train(const TrainPoint& point) {
     case LogFormat::kPlain:
       return Line(Format("step %lld/%lld epoch %.2f loss %.4f lr %.4g ", static_cast<long long>(point.step),
                          static_cast<long long>(options_.total_steps), point.epoch, point.loss, point.lr) +
-                  SpeedText(point.speed, point.speed_unit) + " eta " + FormatDuration(RemainingSeconds(point)));
+                  SpeedText(point.speed, point.speed_unit) + " eta " + FormatDuration(RemainingSeconds(point)) +
+                  BadRecordsText(point.bad_records));
   }
 }
 

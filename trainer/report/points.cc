@@ -13,6 +13,10 @@ void SetIfKnown(Json& json, const char* key, const std::optional<double>& value)
   if (value) json[key] = *value;
 }
 
+void SetIfAny(Json& json, const char* key, int64_t count) {
+  if (count > 0) json[key] = count;
+}
+
 std::string Fixed(const char* key, double value, int decimals) {
   char text[64];
   std::snprintf(text, sizeof(text), "%s=%.*f", key, decimals, value);
@@ -30,6 +34,7 @@ std::string JsonLine(const TrainPoint& point) {
   json["step_seconds"] = point.step_seconds;
   SetIfKnown(json, "grad_norm", point.grad_norm);
   SetIfKnown(json, "loss_scale", point.loss_scale);
+  SetIfAny(json, "bad_records", point.bad_records);
   json["time"] = point.time;
   return json.dump();
 }
@@ -41,6 +46,7 @@ std::string JsonLine(const ValPoint& point) {
   json["loss"] = point.loss;
   SetIfKnown(json, "perplexity", point.perplexity);
   SetIfKnown(json, "accuracy", point.accuracy);
+  SetIfAny(json, "bad_records", point.bad_records);
   return json.dump();
 }
 

@@ -25,7 +25,8 @@ struct TrainPoint {
   double step_seconds = 0;  // of a step: all of it
   std::optional<double> grad_norm = std::nullopt;
   std::optional<double> loss_scale = std::nullopt;
-  double time = 0;  // seconds since 1970
+  int64_t bad_records = 0;  // different ones that this run of the program has met and replaced, all ranks
+  double time = 0;          // seconds since 1970
 };
 
 // Images have top1 and top5, text has perplexity and accuracy.
@@ -37,6 +38,7 @@ struct ValPoint {
   std::optional<double> top5 = std::nullopt;  // percent
   std::optional<double> perplexity = std::nullopt;
   std::optional<double> accuracy = std::nullopt;  // percent
+  int64_t bad_records = 0;                        // left out of this evaluation, all ranks
 };
 
 struct EpochPoint {
@@ -58,6 +60,7 @@ struct RunResult {
 };
 
 // One line of metrics.jsonl, without the newline. Numbers keep their full precision; NaN and infinities become null.
+// bad_records is there where it is not 0.
 std::string JsonLine(const TrainPoint& point);
 std::string JsonLine(const ValPoint& point);
 std::string JsonLine(const EpochPoint& point);

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "data/error.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {

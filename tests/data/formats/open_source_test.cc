@@ -8,7 +8,7 @@
 
 #include "data/formats/image_folder_index.h"
 #include "tests/data/formats/record_bytes.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {

@@ -12,7 +12,7 @@
 #include "data/formats/tfrecord.h"
 #include "data/formats/webdataset.h"
 #include "tests/data/formats/record_bytes.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {

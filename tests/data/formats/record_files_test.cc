@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/data/formats/record_bytes.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {

@@ -6,7 +6,7 @@
 #include <ctime>
 #include <filesystem>
 
-#include "tests/data/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {

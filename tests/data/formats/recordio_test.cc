@@ -6,7 +6,7 @@
 #include "data/formats/little_endian.h"
 #include "data/formats/recordio_index.h"
 #include "tests/data/formats/record_bytes.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "data/error.h"
 #include "tests/data/safetensors_bytes.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {

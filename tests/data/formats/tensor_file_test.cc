@@ -8,7 +8,7 @@
 
 #include "data/error.h"
 #include "tests/data/safetensors_bytes.h"
-#include "tests/data/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {
@@ -47,7 +47,7 @@ TEST(TensorFile, PlanarAndInterleavedBytesBecomeInterleavedRows) {
   EXPECT_THAT(Decoded(planar, 1), ElementsAre(6, 8, 10, 7, 9, 11));
   const TensorFile interleaved(folder.Write("i", FileBytes("U8", "[2,1,2,3]", Counting(12), {0, 1})));
   EXPECT_THAT(Decoded(interleaved, 1), ElementsAre(6, 7, 8, 9, 10, 11));
-  EXPECT_EQ(RawRowDecoder(planar.rows()).fields()[0].row_shape, (std::vector<int64_t>{1, 2, 3}));
+  EXPECT_EQ(RawRowDecoder(planar.rows()).fields(0)[0].row_shape, (std::vector<int64_t>{1, 2, 3}));
 }
 
 TEST(TensorFile, FloatsAreUntouched) {

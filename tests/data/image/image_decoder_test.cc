@@ -14,7 +14,7 @@ namespace {
 
 std::vector<uint8_t> Decoded(const ImageDecoder& decoder, std::span<const uint8_t> bytes,
                              const SampleRef& sample = {}) {
-  const auto shape = decoder.fields()[0].row_shape;
+  const auto shape = decoder.fields(sample.size)[0].row_shape;
   std::vector<uint8_t> row(static_cast<size_t>(shape[0] * shape[1] * shape[2]), 0xEE);
   int32_t crop[4];
   uint8_t flip = 0;
@@ -27,6 +27,17 @@ std::vector<uint8_t> Decoded(const ImageDecoder& decoder, std::span<const uint8_
 cv::Vec3b Pixel(const std::vector<uint8_t>& row, int side, int y, int x) {
   const uint8_t* at = row.data() + 3 * (static_cast<ptrdiff_t>(y) * side + x);
   return {at[0], at[1], at[2]};
+}
+
+TEST(ImageDecoder, TrainingTakesTheSizeOfTheSampleAndEvaluationItsOwn) {
+  const auto bytes = EncodeJpeg(TestPicture(300, 200));
+  const ImageDecoder training({.image_size = 64, .augment = Augment::kTrivialAugment});
+  for (const int64_t size : {48, 64, 96}) {
+    const ImageDecoder of_this_size({.image_size = size, .augment = Augment::kTrivialAugment});
+    EXPECT_EQ(Decoded(training, bytes, {.index = 5, .size = size}), Decoded(of_this_size, bytes, {.index = 5})) << size;
+  }
+  const ImageDecoder evaluation({.image_size = 64});
+  EXPECT_EQ(Decoded(evaluation, bytes, {.size = 96}), Decoded(evaluation, bytes));
 }
 
 TEST(ImageDecoder, EvaluationIsResizeThenCentreCrop) {

@@ -6,8 +6,8 @@
 
 #include <vector>
 
+#include "tests/temporary_folder.h"
 #include "tests/trainer/checkpoint/snapshots.h"
-#include "tests/trainer/checkpoint/temporary_directory.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
@@ -26,7 +26,7 @@ AsyncWriterOptions Quick(std::vector<std::string>* warnings = nullptr) {
 }
 
 TEST(AsyncWriterTest, SavesInOrderPrunesAndKeepsTheWeightsCurrent) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   AsyncWriter writer(Store(run.path()), Quick());
   for (const int64_t step : {1, 2, 3, 4}) writer.Save(MakeSnapshot(step));
   writer.Wait();
@@ -38,14 +38,14 @@ TEST(AsyncWriterTest, SavesInOrderPrunesAndKeepsTheWeightsCurrent) {
 }
 
 TEST(AsyncWriterTest, TheDestructorFinishesThePendingSave) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   { AsyncWriter(Store(run.path()), Quick()).Save(MakeSnapshot(7)); }
   EXPECT_EQ(Store(run.path()).FindNewestValid(nullptr)->step, 7);
 }
 
 // A file where the folder of checkpoints should be: nothing can be saved until it is gone.
 TEST(AsyncWriterTest, AFailureComesOutAtTheNextCallAndTheWriterGoesOn) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   WriteAll(run / "checkpoints", "in the way");
   std::vector<std::string> warnings;
   AsyncWriter writer(Store(run.path()), Quick(&warnings));
@@ -62,7 +62,7 @@ TEST(AsyncWriterTest, AFailureComesOutAtTheNextCallAndTheWriterGoesOn) {
 }
 
 TEST(AsyncWriterTest, AFailureThatNobodyAskedAboutIsAWarning) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   WriteAll(run / "checkpoints", "in the way");
   std::vector<std::string> warnings;
   { AsyncWriter(Store(run.path()), Quick(&warnings)).Save(MakeSnapshot(1)); }
@@ -71,7 +71,7 @@ TEST(AsyncWriterTest, AFailureThatNobodyAskedAboutIsAWarning) {
 }
 
 TEST(AsyncWriterTest, ATransientFailureIsRetried) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   std::vector<std::string> warnings;
   ::setenv("DTRAIN_FAIL_AT", "5", 1);  // no other operation has been counted in this process
   AsyncWriter writer(Store(run.path()), Quick(&warnings));

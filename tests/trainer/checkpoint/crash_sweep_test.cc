@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/temporary_folder.h"
 #include "tests/trainer/checkpoint/snapshots.h"
-#include "tests/trainer/checkpoint/temporary_directory.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
@@ -71,7 +71,7 @@ TEST_P(Sweep, KilledAtAnyOperation) {
   int operation = 0;
   for (bool completed = false; !completed;) {
     ASSERT_LT(++operation, kMaxOperations);
-    TemporaryDirectory run;
+    TemporaryFolder run;
     Prepare(run.path(), GetParam());
     const pid_t child = ::fork();
     if (child == 0) SaveInChild("DTRAIN_CRASH_AT", operation, run.path());
@@ -88,7 +88,7 @@ TEST_P(Sweep, AnyOperationFails) {
   int operation = 0;
   for (bool completed = false; !completed;) {
     ASSERT_LT(++operation, kMaxOperations);
-    TemporaryDirectory run;
+    TemporaryFolder run;
     Prepare(run.path(), GetParam());
     const pid_t child = ::fork();
     if (child == 0) SaveInChild("DTRAIN_FAIL_AT", operation, run.path());

@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
@@ -22,7 +22,7 @@ TEST(Sha256Test, MatchesTheStandardsExamples) {  // FIPS 180-4, as published by 
 }
 
 TEST(DurableFileTest, DigestsWhatItWrote) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   DurableFile file(directory / "file");
   file.Append("ab");
   file.Append("c");
@@ -47,7 +47,7 @@ TEST(DurableFileTest, SaysThatTheDiskIsFull) {
 }
 
 TEST(DurableFileTest, RefusesAMissingFolderAndPipes) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   EXPECT_THROW(DurableFile(directory / "none/file"), StorageError);
   ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
   EXPECT_THROW(DigestOfFile(directory / "pipe"), StorageError);
@@ -55,7 +55,7 @@ TEST(DurableFileTest, RefusesAMissingFolderAndPipes) {
 }
 
 TEST(DurableFileTest, ReadsNoMoreTextThanAllowed) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   WriteAll(directory / "file", "12345");
   EXPECT_EQ(ReadTextFile(directory / "file", 5), "12345");
   EXPECT_THROW(ReadTextFile(directory / "file", 4), StorageError);
@@ -73,7 +73,7 @@ void FailAt(int operation, const std::filesystem::path& path) {
 }
 
 TEST(DurableFileTest, AtomicWriteFailsWithoutATrace) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   constexpr int kOperations = 5;  // write, sync, close, rename, sync folder
   for (int operation = 1; operation <= kOperations + 1; ++operation) {
     WriteAll(directory / "file", "old");

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
@@ -15,7 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(RunLockTest, TheSecondJobIsRefusedWithTheNameOfTheFirst) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   RunLock first(run.path());
   EXPECT_EQ(first.warning(), "");
   try {
@@ -28,7 +28,7 @@ TEST(RunLockTest, TheSecondJobIsRefusedWithTheNameOfTheFirst) {
 }
 
 TEST(RunLockTest, TheLockGoesWithItsHolder) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   { RunLock first(run.path()); }
   { RunLock second(run.path(), 0); }
 

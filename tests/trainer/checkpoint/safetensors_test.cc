@@ -7,7 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
@@ -29,7 +29,7 @@ std::string HeaderOf(const std::string& bytes) {
 }
 
 TEST(SafetensorsTest, BytesFollowTheReferenceImplementation) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   const NamedTensors tensors = {{"b", at::arange(2, at::kByte)},
                                 {"z", at::ones({1, 2}, at::kFloat)},
                                 {"a", at::zeros({}, at::kFloat)},
@@ -48,7 +48,7 @@ TEST(SafetensorsTest, BytesFollowTheReferenceImplementation) {
 }
 
 TEST(SafetensorsTest, EveryDtypeComesBackBitForBit) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   NamedTensors tensors;
   for (const auto type : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar,
                           at::kByte, at::kBool}) {
@@ -67,7 +67,7 @@ TEST(SafetensorsTest, EveryDtypeComesBackBitForBit) {
 }
 
 TEST(SafetensorsTest, StridesDoNotShow) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   const at::Tensor plain = at::arange(2 * 3 * 4 * 5, at::kFloat).reshape({2, 3, 4, 5});
   const at::Tensor transposed = at::arange(6, at::kFloat).reshape({2, 3}).t();
   WriteSafetensors(directory / "a", {{"x", plain}, {"t", transposed.contiguous()}});
@@ -76,7 +76,7 @@ TEST(SafetensorsTest, StridesDoNotShow) {
 }
 
 TEST(SafetensorsTest, RefusesWhatAFileCannotHold) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   const at::Tensor one = at::ones({1});
   EXPECT_THROW(WriteSafetensors(directory / "f", {{"x", one}, {"x", one}}), StorageError);
   EXPECT_THROW(WriteSafetensors(directory / "f", {{"__metadata__", one}}), StorageError);
@@ -101,7 +101,7 @@ TEST(SafetensorsTest, TheFuzzCorpusDoesNoHarm) {
 }
 
 TEST(SafetensorsTest, AHostileFileIsAnErrorAndNoAllocation) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   const std::vector<std::string> headers = {
       R"({"x":{"dtype":"F32","shape":[1000000000000],"data_offsets":[0,4000000000000]}})",
       R"({"x":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})",

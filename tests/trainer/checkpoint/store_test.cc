@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/temporary_folder.h"
 #include "tests/trainer/checkpoint/snapshots.h"
-#include "tests/trainer/checkpoint/temporary_directory.h"
 #include "trainer/checkpoint/manifest.h"
 #include "trainer/errors.h"
 
@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 const std::vector<std::string> kFiles = {"model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"};
 
 TEST(StoreTest, PublishesWhatItLoads) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   Store store(run.path());
   EXPECT_EQ(store.FindNewestValid(nullptr), std::nullopt);
   const Checkpoint saved = store.Publish(MakeSnapshot(1234));
@@ -34,7 +34,7 @@ TEST(StoreTest, PublishesWhatItLoads) {
 }
 
 TEST(StoreTest, EqualSnapshotsAreEqualBytes) {
-  TemporaryDirectory a, b;
+  TemporaryFolder a, b;
   Store(a.path()).Publish(MakeSnapshot(5));
   Store(b.path()).Publish(MakeSnapshot(5));
   for (const std::string& file : kFiles) {
@@ -43,7 +43,7 @@ TEST(StoreTest, EqualSnapshotsAreEqualBytes) {
 }
 
 TEST(StoreTest, AnyFlippedBitIsNoticed) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   const fs::path directory = Store(run.path()).Publish(MakeSnapshot(5)).directory;
   for (const std::string& file : kFiles) {
     const std::string content = ReadAll(directory / file);
@@ -66,7 +66,7 @@ TEST(StoreTest, AnyFlippedBitIsNoticed) {
 }
 
 TEST(StoreTest, AnyTruncationOrAdditionIsNoticed) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   const fs::path directory = Store(run.path()).Publish(MakeSnapshot(5)).directory;
   for (const std::string& file : kFiles) {
     const std::string content = ReadAll(directory / file);
@@ -85,14 +85,14 @@ TEST(StoreTest, AnyTruncationOrAdditionIsNoticed) {
 }
 
 TEST(StoreTest, ACheckpointUnderAnotherNameIsNotBelieved) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   Store store(run.path());
   fs::rename(store.Publish(MakeSnapshot(5)).directory, store.DirectoryOf(6));
   EXPECT_THAT(ProblemOf(store.DirectoryOf(6)).value_or(""), HasSubstr("step 5"));
 }
 
 TEST(StoreTest, FallsBackLoudlyAndRefusesWhenNothingIsWhole) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   Store store(run.path());
   for (const int64_t step : {10, 20, 30}) store.Publish(MakeSnapshot(step));
   fs::resize_file(store.DirectoryOf(30) / "model.safetensors", 100);
@@ -117,7 +117,7 @@ TEST(StoreTest, FallsBackLoudlyAndRefusesWhenNothingIsWhole) {
 }
 
 TEST(StoreTest, KeepsAValidCheckpointOfTheSameStepAndReplacesADamagedOne) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   Store store(run.path());
   const fs::path directory = store.Publish(MakeSnapshot(5)).directory;
   Snapshot other = MakeSnapshot(5);
@@ -132,7 +132,7 @@ TEST(StoreTest, KeepsAValidCheckpointOfTheSameStepAndReplacesADamagedOne) {
 }
 
 TEST(StoreTest, PrunesDownwardsFromTheNewestValid) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   Store store(run.path());
   for (const int64_t step : {10, 20, 30, 40}) store.Publish(MakeSnapshot(step));
   fs::resize_file(store.DirectoryOf(40) / "model.safetensors", 3);
@@ -143,7 +143,7 @@ TEST(StoreTest, PrunesDownwardsFromTheNewestValid) {
 }
 
 TEST(StoreTest, RemovesLeftoversOnly) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   Store store(run.path());
   store.RemoveLeftovers();  // of an empty run directory
   store.Publish(MakeSnapshot(5));
@@ -157,7 +157,7 @@ TEST(StoreTest, RemovesLeftoversOnly) {
 }
 
 TEST(StoreTest, SetsAsideWhatAnOlderStateHasLeftBehind) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   Store store(run.path());
   for (const int64_t step : {10, 20, 30}) store.Publish(MakeSnapshot(step));
   EXPECT_EQ(store.SetAsideNewerThan(10), 2);
@@ -169,7 +169,7 @@ TEST(StoreTest, SetsAsideWhatAnOlderStateHasLeftBehind) {
 }
 
 TEST(StoreTest, OpensACheckpointOrARunDirectory) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   Store store(run.path());
   store.Publish(MakeSnapshot(5));
   store.Publish(MakeSnapshot(6));
@@ -182,7 +182,7 @@ TEST(StoreTest, OpensACheckpointOrARunDirectory) {
 }
 
 TEST(StoreTest, AHostileManifestOrStateIsAnError) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   const fs::path directory = Store(run.path()).Publish(MakeSnapshot(5)).directory;
   for (const std::string& text : {std::string(60000, '['), std::string(100000, ' '), std::string(R"({"format":1})"),
                                   std::string(R"({"format":2,"step":5,"files":{}})"), std::string("null")}) {

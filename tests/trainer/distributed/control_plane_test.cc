@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <thread>
 
 #include "tests/trainer/distributed/loopback_ranks.h"
 #include "trainer/errors.h"
@@ -46,6 +47,38 @@ TEST(ControlPlane, TellsAllRanksTheDifferingKeyAndBothValues) {
         MessageOf([&] { control.WaitForAll(rank == 0 ? R"({"lr":0.1})" : R"({"lr":0.2})"); });
   });
   EXPECT_THAT(said, testing::Each("rank 1 disagrees with rank 0: lr is 0.2, not 0.1"));
+}
+
+// ---- Bad records
+// ------------------------------------------------------------------------------------------------------
+
+// Ranks 0 and 1 meet record 7 both, rank 1 another one: two of all, one more than the budget.
+TEST(ControlPlane, BadRecordsOfAllRanksTogetherEndThemAll) {
+  LoopbackRanks ranks(3);
+  const data::QuarantineOptions options{.split = "train", .max_bad_records = 0.01};
+  const auto bad = [](int64_t index) {
+    return data::BadRecord{"train", index, {"data.tar", 512 * index}, "truncated"};
+  };
+  std::barrier all(3);
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    control.WaitForAll("{}");
+    if (rank < 2) control.NoteBadRecord(bad(7), 100, options);
+    while (control.bad_records("train") < 1) std::this_thread::yield();
+    EXPECT_EQ(control.bad_records("train"), 1);
+    all.arrive_and_wait();
+    if (rank == 1) control.NoteBadRecord(bad(9), 100, options);
+    ranks.WaitForEnd(rank);
+  });
+  EXPECT_THAT(ranks.ends(), testing::Each("train: 2 bad records of 100, and the budget is 1; the latest is data.tar at "
+                                          "byte 4608: truncated"));
+}
+
+TEST(ControlPlane, ALoneRankCountsForItself) {
+  ControlPlane control([] { return false; });
+  control.NoteBadRecord({"val", 1, {"a.jpg"}, "empty"}, 10, {.split = "val"});
+  EXPECT_EQ(control.bad_records("val"), 1);
+  EXPECT_EQ(control.bad_records("train"), 0);
 }
 
 TEST(ControlPlane, NamesMissingRanks) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "data/sampler.h"
 #include "trainer/errors.h"
 
 namespace dtrain::loop {
@@ -37,6 +38,17 @@ TEST(Plan, AnEpochEndsAtTheFirstStepThatCoversIt) {
     if (plan.EndsEpoch(step)) ends.push_back(step);
   }
   EXPECT_EQ(ends, (std::vector<int64_t>{4, 7, 10}));
+}
+
+TEST(Plan, AnEpochBeginsAtTheFirstStepThatBeginsInIt) {
+  const Plan plan = MakePlan(Basic(30, 30), 100, 1);  // step 4 begins at sample 90, step 5 at sample 120 of the stream
+  EXPECT_EQ(plan.FirstStepOf(0), 1);
+  EXPECT_EQ(plan.FirstStepOf(1), 5);
+  EXPECT_EQ(plan.FirstStepOf(3), 11);  // at sample 300 exactly
+  EXPECT_EQ(plan.FirstStepOf(3'000'000), 10'000'001);
+  const data::TrainSampler sampler(100, 30, 0, data::Shuffle::kNone, data::LastBatch::kStream, 1, {{0, 8}, {1, 16}});
+  EXPECT_EQ(sampler.GlobalBatch(3).front().size, 8);
+  EXPECT_EQ(sampler.GlobalBatch(4).front().size, 16);
 }
 
 TEST(Plan, DropCutsEachEpoch) {

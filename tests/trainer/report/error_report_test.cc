@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::report {
 namespace {
@@ -25,7 +25,7 @@ class ErrorReportTest : public ::testing::Test {
     ReportFailure({code, message, "do this", rank, 4, 120}, run_.path());
   }
 
-  TemporaryDirectory run_;
+  TemporaryFolder run_;
 };
 
 TEST_F(ErrorReportTest, SaysWhatWhereAndWhatToDo) {

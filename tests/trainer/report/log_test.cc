@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::report {
 namespace {
@@ -39,7 +39,7 @@ TEST(LogTest, ASingleRankHasNoPrefix) {
 TEST(LogTest, RanksArePrefixed) { EXPECT_THAT(StderrOf(3, 4, ""), HasSubstr(" [rank 3] an info\n")); }
 
 TEST(LogTest, TheFileHasEverythingAndOtherRanksAreQuiet) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   const std::string text = StderrOf(3, 4, directory / "logs");
   EXPECT_THAT(text, Not(HasSubstr("an info")));
   EXPECT_THAT(text, HasSubstr("[rank 3] a warning"));

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 
 namespace dtrain::report {
@@ -11,7 +11,7 @@ namespace {
 TrainPoint TrainAt(int64_t step) { return TrainPoint{.step = step}; }
 
 TEST(MetricsLogTest, AppendsAcrossRestarts) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   MetricsLog(run / "metrics.jsonl").Train(TrainAt(1));
   MetricsLog(run / "metrics.jsonl").Epoch({1, 2.5});
   EXPECT_EQ(ReadAll(run / "metrics.jsonl"), JsonLine(TrainAt(1)) + "\n" + JsonLine(EpochPoint{1, 2.5}) + "\n");
@@ -40,7 +40,7 @@ TEST(MetricsLogTest, IsCutBackToTheRestoredStep) {
       {1000, 9.5, all},
   };
   for (const Case& c : cases) {
-    TemporaryDirectory run;
+    TemporaryFolder run;
     WriteAll(run / "metrics.jsonl", all);
     MetricsLog log(run / "metrics.jsonl");
     log.TruncateTo(c.step, c.epochs_done);
@@ -54,7 +54,7 @@ TEST(MetricsLogTest, TornAndForeignLinesGo) {
   const std::string whole = JsonLine(TrainAt(1)) + "\n";
   for (const std::string torn : {R"({"kind":"train","ste)", "{\"kind\":\"train\",\"step\":1}", "\n\n", "12\n",
                                  "{\"kind\":\"train\",\"step\":\"x\"}\n", "\xff\xfe\n"}) {
-    TemporaryDirectory run;
+    TemporaryFolder run;
     WriteAll(run / "metrics.jsonl", whole + torn);
     MetricsLog(run / "metrics.jsonl").TruncateTo(10, 1);
     EXPECT_EQ(ReadAll(run / "metrics.jsonl"), whole) << torn;
@@ -62,7 +62,7 @@ TEST(MetricsLogTest, TornAndForeignLinesGo) {
 }
 
 TEST(MetricsLogTest, ClearEmptiesIt) {
-  TemporaryDirectory run;
+  TemporaryFolder run;
   MetricsLog log(run / "metrics.jsonl");
   log.Train(TrainAt(1));
   log.Clear();

@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 
 namespace dtrain::report {
@@ -24,7 +24,7 @@ TEST(RunDirectoryTest, NamesItsFiles) {
 }
 
 TEST(RunDirectoryTest, IsCreatedWithItsParentsAndLeftEmpty) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   const RunDirectory run(directory / "a/b/c");
   PrepareRunDirectory(run);
   PrepareRunDirectory(run);
@@ -34,7 +34,7 @@ TEST(RunDirectoryTest, IsCreatedWithItsParentsAndLeftEmpty) {
 }
 
 TEST(RunDirectoryTest, WhatCannotBeWrittenIsRefused) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   WriteAll(directory / "file", "");
   EXPECT_THROW(PrepareRunDirectory(RunDirectory(directory / "file/run")), StorageError);
   EXPECT_THROW(PrepareRunDirectory(RunDirectory(directory / "file")), StorageError);
@@ -42,7 +42,7 @@ TEST(RunDirectoryTest, WhatCannotBeWrittenIsRefused) {
 }
 
 TEST(RunDirectoryTest, AReadOnlyFolderIsRefused) {
-  TemporaryDirectory directory;
+  TemporaryFolder directory;
   ASSERT_EQ(::chmod(directory.path().c_str(), 0555), 0);
   const pid_t child = ::fork();
   if (child == 0) {

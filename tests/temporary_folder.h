@@ -1,23 +1,33 @@
-// A folder that is gone after the test, and files in it.
+// A folder that is gone after the test with all that is in it, and files in it.
 #pragma once
 
 #include <stdlib.h>
 
-#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <system_error>
 
-namespace dtrain::data {
+namespace dtrain {
+
+inline std::string ReadAll(const std::filesystem::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+inline void WriteAll(const std::filesystem::path& path, std::string_view content) {
+  std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+}
 
 class TemporaryFolder {
  public:
-  TemporaryFolder() : path_(std::filesystem::temp_directory_path() / "dtrain-test-XXXXXX") {
-    std::string name = path_.string();
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "dtrain-test-XXXXXX").string();
     if (mkdtemp(name.data()) == nullptr) throw std::runtime_error("mkdtemp failed");
     path_ = name;
   }
@@ -28,13 +38,14 @@ class TemporaryFolder {
   TemporaryFolder(const TemporaryFolder&) = delete;
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
-  std::string path() const { return path_.string(); }
+  const std::filesystem::path& path() const { return path_; }
   std::string path(const std::string& name) const { return (path_ / name).string(); }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
   // Writes a file, making the folders above it. Returns its path.
   std::string Write(const std::string& name, std::string_view content) const {
     std::filesystem::create_directories((path_ / name).parent_path());
-    std::ofstream(path_ / name, std::ios::binary) << content;
+    WriteAll(path_ / name, content);
     return path(name);
   }
   std::string Write(const std::string& name, std::span<const uint8_t> content) const {
@@ -45,4 +56,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace dtrain::data
+}  // namespace dtrain

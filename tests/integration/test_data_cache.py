@@ -1,0 +1,47 @@
+"""--cache=ram: after the first epoch nothing is read, by no rank of the machine, however the ranks were started."""
+
+import os
+import shutil
+from contextlib import ExitStack
+
+import pytest
+
+from command import TINY, Background, run
+from test_ranks import free_port
+
+FLAGS = (*TINY, "--batch_size=8", "--epochs=8", "--max_bad_records=0")
+
+
+def commands(started: str) -> list[tuple]:
+    """The flags of each process that is to be started. Two ranks change places between epochs: each needs what the
+    other has read."""
+    if started == "one by one":
+        port = free_port()
+        return [(f"--rank={rank}", "--world_size=2", "--master_addr=127.0.0.1", f"--master_port={port}")
+                for rank in range(2)]
+    return [("--nproc_per_node=2",)] if started == "by the launcher" else [()]
+
+
+@pytest.mark.parametrize("cache", ["ram", "none"])
+@pytest.mark.parametrize("started", ["alone", "by the launcher", "one by one"])
+def test_the_images_are_not_needed_after_the_first_epoch(own_images, run_dir, started, cache):
+    if cache == "none" and started != "alone":
+        pytest.skip("that it fails without a cache is shown by one rank")
+    shared_memory = set(os.listdir("/dev/shm"))
+    with ExitStack() as stack:
+        ranks = [stack.enter_context(Background(*FLAGS, f"--data_dir={own_images}", f"--cache={cache}",
+                                                f"--run_dir={run_dir}", *flags)) for flags in commands(started)]
+        ranks[0].wait_for_line("epoch 1 took")
+        shutil.rmtree(own_images / "train")
+        for rank in ranks:
+            outcome = rank.wait()
+            assert outcome.code == (0 if cache == "ram" else 3), outcome
+            assert "--cache" not in outcome.stderr, outcome
+    assert (run_dir / "quarantine.jsonl").exists() == (cache == "none")
+    assert set(os.listdir("/dev/shm")) <= shared_memory
+
+
+def test_the_same_training_with_and_without_cache(few_images, tmp_path):
+    outcomes = [run(*FLAGS, f"--data_dir={few_images}", f"--cache={cache}", f"--run_dir={tmp_path / cache}")
+                for cache in ("none", "ram")]
+    assert outcomes[0].last_line == outcomes[1].last_line
