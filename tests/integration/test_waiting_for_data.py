@@ -1,0 +1,77 @@
+"""Storage that takes 20 ms to answer and serves a thousand files a second, as a network file system does: it neither
+slows the decoders nor goes unnoticed where it is slower than the training."""
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from command import BENCH, TINY, metrics, run
+
+SOURCE = Path(__file__).with_name("slow_files.c")
+WARNING = "training waits for data"
+
+
+@pytest.fixture(scope="module")
+def preload(tmp_path_factory) -> Path:
+    library = tmp_path_factory.mktemp("preload") / "slow_files.so"
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library, SOURCE, "-ldl"], check=True)
+    return library
+
+
+def slow(preload: Path, data: Path, milliseconds: int, per_second: int) -> dict:
+    return {"LD_PRELOAD": str(preload), "SLOW_FILES_BELOW": f"{data}/train/",
+            "SLOW_FILES_MILLISECONDS": str(milliseconds), "SLOW_FILES_PER_SECOND": str(per_second)}
+
+
+def share_of_waiting(run_dir: Path) -> float:
+    """Without the first step, which waits for the loader to start."""
+    points = metrics(run_dir, "train")[1:]
+    return sum(point["data_seconds"] for point in points) / sum(point["step_seconds"] for point in points)
+
+
+def test_waiting_for_storage_is_measured_and_named(few_images, preload, run_dir):
+    outcome = run(*TINY, f"--data_dir={few_images}", "--epochs=4", f"--run_dir={run_dir}",
+                  env=slow(preload, few_images, 100, 25))
+    assert outcome.stderr.count(WARNING) == 1, outcome
+    warning = next(line for line in outcome.stderr.splitlines() if WARNING in line)
+    assert "storage is slower than decoding" in warning and "--cache=ram" in warning
+    assert share_of_waiting(run_dir) > 0.3
+
+
+def test_storage_that_is_fast_enough_is_not_mentioned(few_images, preload, run_dir):
+    outcome = run(*TINY, f"--data_dir={few_images}", "--epochs=6", "--prefetch_batches=8", f"--run_dir={run_dir}",
+                  env=slow(preload, few_images, 20, 1000))
+    assert WARNING not in outcome.stderr
+    assert share_of_waiting(run_dir) < 0.1
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory) -> Path:
+    """300 photographs, as JPEG: 640 × 480, smooth with some noise."""
+    folder = tmp_path_factory.mktemp("photos")
+    random = np.random.default_rng(5)
+    (folder / "train" / "all").mkdir(parents=True)
+    for number in range(300):
+        coarse = Image.fromarray(random.integers(0, 256, (12, 16, 3), np.uint8)).resize((640, 480), Image.BICUBIC)
+        pixels = np.asarray(coarse, int) + random.integers(-12, 13, (480, 640, 3))
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / "train" / "all" / f"{number:03}.jpg")
+    return folder
+
+
+def test_slow_storage_does_not_slow_the_decoders(photos, preload):
+    """One decode thread on 640 × 480, blurred: below a thousand a second, which is what the storage can do."""
+    def speed(**environment) -> float:
+        outcome = run("loader", f"--data_dir={photos}", "--batch_size=64", "--steps=12", "--warmup=2", "--workers=1",
+                      "--prefetch_batches=8", "--blur=1", "--json", program=BENCH, env=environment)
+        return json.loads(outcome.last_line)["images_per_second"]
+
+    rounds = [(speed(), speed(**slow(preload, photos, 20, 1000))) for _ in range(3)]  # taken in turns: a busy machine
+    fast, slowed = map(max, zip(*rounds))
+    print(f"\nmeasured: {fast:.0f} images/s, {slowed:.0f} from slow storage")
+    assert fast < 900, "faster than the storage may be: give the decoder more to do"
+    assert slowed > 0.8 * fast
