@@ -28,6 +28,7 @@ using std::chrono::duration;
 
 constexpr auto kTick = std::chrono::milliseconds(100);
 constexpr auto kAnnouncementInterval = std::chrono::seconds(10);
+constexpr auto kGatheringPatience = std::chrono::seconds(1);  // ranks that come later find nobody who tells of a stop
 constexpr auto kStrangerPatience = std::chrono::seconds(5);
 constexpr auto kLostPatience = std::chrono::milliseconds(300);  // until the cause of a lost connection is known
 constexpr auto kOwnGap = std::chrono::seconds(1);               // between two ticks: this process stood still
@@ -85,6 +86,7 @@ class ControlServer::Loop {
   void End(ExitCode code, const std::string& message, int rank, const std::string& hint = "");
   void Broadcast(const json& message, bool only_if_nothing_waits = false);
   Peer* Find(int rank);
+  bool AllAreHere();
   std::string Missing(Clock::time_point now);
   int64_t StopMargin() const;
 
@@ -98,6 +100,7 @@ class ControlServer::Loop {
   Clock::time_point next_announcement_, last_tick_, go_time_;
   bool going_ = false, ended_ = false;
   int left_ = 0;
+  std::optional<Clock::time_point> stop_before_start_;             // when it was asked for
   std::string end_line_;                                           // what was said at the end
   std::optional<std::pair<Clock::time_point, std::string>> lost_;  // when and what a rank said of a lost peer
   std::jthread thread_;                                            // last: starts when everything above is ready
@@ -248,6 +251,7 @@ void ControlServer::Loop::CompareConfigs() {
     }
   }
   if (ready < options_.world_size) return;
+  if (stop_before_start_) return;  // ends with the next tick
   going_ = true;
   go_time_ = Clock::now();
   stalls_ = StallWatch(options_.world_size, options_.comm_timeout_seconds, go_time_);
@@ -266,7 +270,10 @@ void ControlServer::Loop::CountBadRecord(const json& message) {
 void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const json& message) {
   const auto propose = [this](int64_t point) { Broadcast({{"kind", "propose"}, {"point", point}}); };
   if (kind == "stop") {
-    if (!going_) return End(ExitCode::kPreempted, "stopped before the training began", -1);
+    if (!going_) {
+      if (!stop_before_start_) stop_before_start_ = Clock::now();
+      return;
+    }
     if (stop_.under_way()) return;
     int64_t furthest = 0;
     for (const Peer& other : peers_) furthest = std::max(furthest, other.position.point);
@@ -299,6 +306,9 @@ void ControlServer::Loop::Tick(Clock::time_point now) {
   }
   last_tick_ = now;
   if (lost_ && now - lost_->first >= kLostPatience) return End(ExitCode::kPeerLost, lost_->second, -1);
+  if (stop_before_start_ && !going_ && (AllAreHere() || now - *stop_before_start_ >= kGatheringPatience)) {
+    return End(ExitCode::kPreempted, "stopped before the training began", -1);
+  }
   if (!going_) return AnnounceMissing(now);
   if (const Peer* first = Find(0)) Broadcast({{"kind", "tick"}, {"at", ToJson(first->position)}}, true);
   const StallWatch::Finding finding = stalls_.Check(now);
@@ -373,6 +383,13 @@ Peer* ControlServer::Loop::Find(int rank) {
     if (peer.rank == rank && !peer.is_launcher) return rank < 0 ? nullptr : &peer;
   }
   return nullptr;
+}
+
+bool ControlServer::Loop::AllAreHere() {
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    if (Find(rank) == nullptr) return false;
+  }
+  return true;
 }
 
 }  // namespace dtrain::distributed

@@ -17,7 +17,8 @@ using nlohmann::json;
 constexpr auto kRetry = std::chrono::milliseconds(20);
 constexpr auto kRetryAfterRefusal = std::chrono::milliseconds(500);
 constexpr auto kSlice = std::chrono::milliseconds(200);
-constexpr auto kConnectPatience = std::chrono::seconds(5);
+constexpr auto kStopPatience = std::chrono::seconds(1);
+constexpr auto kConnectPatience = std::chrono::seconds(3);
 constexpr auto kAnnouncementInterval = std::chrono::seconds(10);
 constexpr size_t kShownBytes = 60;
 
@@ -40,9 +41,32 @@ std::string Shown(std::string line) {
   return line;
 }
 
-void ThrowIfStopped(const JoinOptions& options) {
-  if (options.stop_requested()) throw Preempted("stopped before the training began");
-}
+// Until when to try. A stop that is asked for on the way does not end it at once: rank 0 is to hear of it if it can be
+// found soon, or the other ranks would wait for this one.
+class Patience {
+ public:
+  explicit Patience(const JoinOptions& options)
+      : options_(options), deadline_(Clock::now() + Milliseconds(options.timeout_seconds)) {}
+
+  Clock::time_point Deadline() {
+    if (!stopped_ && options_.stop_requested()) {
+      stopped_ = true;
+      deadline_ = std::min(deadline_, Clock::now() + kStopPatience);
+    }
+    return deadline_;
+  }
+  // Where the reason is a stop, throws Preempted; else returns whether the time is over.
+  bool IsOver() {
+    const bool over = Clock::now() >= Deadline();
+    if (over && stopped_) throw Preempted("stopped before the training began");
+    return over;
+  }
+
+ private:
+  const JoinOptions& options_;
+  Clock::time_point deadline_;
+  bool stopped_ = false;
+};
 
 // How an attempt ended.
 struct Attempt {
@@ -52,14 +76,13 @@ struct Attempt {
 };
 
 // Reads the answer to a hello into `attempt`, whose socket is left open only by a welcome.
-void ReadAnswer(Attempt& attempt, const JoinOptions& options, Clock::time_point deadline) {
+void ReadAnswer(Attempt& attempt, const JoinOptions& options, Patience& patience) {
   LineSocket& socket = attempt.joined.socket;
   const std::string name = Name(attempt.joined.endpoint);
   std::optional<std::string> line;
   while (!line && socket.is_open()) {
-    ThrowIfStopped(options);
-    line = WaitForLine(socket, std::min(deadline, Clock::now() + kSlice));
-    if (!line && socket.is_open() && Clock::now() >= deadline) {
+    line = WaitForLine(socket, std::min(patience.Deadline(), Clock::now() + kSlice));
+    if (!line && socket.is_open() && patience.IsOver()) {
       throw PeerLostError(name + " accepts connections, but does not answer as rank 0 does",
                           "does another program listen there? choose another --master_port");
     }
@@ -81,13 +104,13 @@ void ReadAnswer(Attempt& attempt, const JoinOptions& options, Clock::time_point 
   socket.Close();
 }
 
-void Greet(Attempt& attempt, const JoinOptions& options, Clock::time_point deadline) {
+void Greet(Attempt& attempt, const JoinOptions& options, Patience& patience) {
   attempt.reason = "no rank 0 answers at " + Name(attempt.joined.endpoint) + ": it closed the connection";
   attempt.joined.socket.Send(Hello(attempt.joined.endpoint.token, options.rank, options.world_size));
-  ReadAnswer(attempt, options, deadline);
+  ReadAnswer(attempt, options, patience);
 }
 
-Attempt TryToJoin(const JoinOptions& options, Clock::time_point deadline) {
+Attempt TryToJoin(const JoinOptions& options, Patience& patience) {
   Attempt attempt;
   const auto endpoint = options.locate();
   if (!endpoint) {
@@ -97,9 +120,9 @@ Attempt TryToJoin(const JoinOptions& options, Clock::time_point deadline) {
   attempt.joined.endpoint = *endpoint;
   std::string why;
   attempt.joined.socket =
-      TryConnect(endpoint->host, endpoint->port, std::min(deadline, Clock::now() + kConnectPatience), &why);
+      TryConnect(endpoint->host, endpoint->port, std::min(patience.Deadline(), Clock::now() + kConnectPatience), &why);
   attempt.reason = "no rank 0 answers at " + Name(*endpoint) + ": " + why;
-  if (attempt.joined.socket.is_open()) Greet(attempt, options, deadline);
+  if (attempt.joined.socket.is_open()) Greet(attempt, options, patience);
   return attempt;
 }
 
@@ -110,19 +133,18 @@ Attempt TryToJoin(const JoinOptions& options, Clock::time_point deadline) {
 }  // namespace
 
 Joined Join(const JoinOptions& options) {
-  const auto start = Clock::now(), deadline = start + Milliseconds(options.timeout_seconds);
-  auto next_announcement = start + kAnnouncementInterval;
+  Patience patience(options);
+  auto next_announcement = Clock::now() + kAnnouncementInterval;
   while (true) {
-    ThrowIfStopped(options);
-    Attempt attempt = TryToJoin(options, deadline);
+    Attempt attempt = TryToJoin(options, patience);
     if (attempt.joined.socket.is_open()) return std::move(attempt.joined);
-    const auto now = Clock::now();
-    if (attempt.refused && (!options.location_may_be_old || now >= deadline)) ThrowRefused(attempt);
-    if (now >= deadline) {
+    const bool over = patience.IsOver();
+    if (attempt.refused && (!options.location_may_be_old || over)) ThrowRefused(attempt);
+    if (over) {
       throw PeerLostError(attempt.reason,
                           "is rank 0 running, and is its port reachable from this machine? (--init_timeout)");
     }
-    if (now >= next_announcement) {
+    if (const auto now = Clock::now(); now >= next_announcement) {
       next_announcement = now + kAnnouncementInterval;
       options.warn("still waiting: " + attempt.reason);
     }
@@ -134,7 +156,8 @@ Joined JoinThrough(LineSocket connection, const Endpoint& endpoint, const JoinOp
   Attempt attempt;
   attempt.joined.socket = std::move(connection);
   attempt.joined.endpoint = endpoint;
-  Greet(attempt, options, Clock::now() + Milliseconds(options.timeout_seconds));
+  Patience patience(options);
+  Greet(attempt, options, patience);
   if (attempt.refused) ThrowRefused(attempt);
   if (!attempt.joined.socket.is_open()) throw PeerLostError(attempt.reason);
   return std::move(attempt.joined);

@@ -34,7 +34,8 @@ struct Joined {
 };
 
 // Tries until the deadline: ranks start in any order. Throws PeerLostError where nobody answers in time, UsageError
-// where a refusal comes or something else answers, Preempted when a stop was asked for.
+// where a refusal comes or something else answers, Preempted when a stop was asked for
+// and rank 0 cannot be told of it.
 Joined Join(const JoinOptions& options);
 
 // The same through a connection to the server at `endpoint` that there is already: rank 0's own.

@@ -103,7 +103,8 @@ Rendezvous::Rendezvous(const RendezvousOptions& options, ControlPlaneOptions con
   control.rank = launch_.rank;
   control.world_size = launch_.world_size;
   control_ = std::make_shared<ControlPlane>(std::move(control), std::move(joined), std::move(server));
-  if (!store_) store_ = ConnectToStore(endpoint.host, store_port, store_wait);
+  // A stop is the control plane's business from here on.
+  if (!store_) store_ = ConnectToStore(endpoint.host, store_port, {.timeout_seconds = timeout});
 }
 
 // Rank 0's part: store and server. Returns where the others find the server.

@@ -172,6 +172,19 @@ TEST(ControlPlane, AStopBeforeTheStartEndsAll) {
   EXPECT_EQ(said, "stopped before the training began");
 }
 
+// Whoever comes soon after the stop hears of it, and one that was asked itself still tells the others.
+TEST(ControlPlane, AStopBeforeTheStartReachesThoseWhoComeSoon) {
+  LoopbackRanks ranks(3);
+  ranks.RequestStop(0);
+  ranks.RequestStop(1);
+  std::vector<std::string> said(3);
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    said[static_cast<size_t>(rank)] = MessageOf([&] { control.WaitForAll("{}"); });
+  });
+  EXPECT_THAT(said, testing::Each("stopped before the training began"));
+}
+
 TEST(ControlPlane, AloneStopsWhenAsked) {
   bool asked = false;
   ControlPlane alone([&asked] { return asked; });

@@ -39,7 +39,8 @@ class LoopbackRanks {
     return {.locate = [this] { return endpoint(); },
             .rank = rank,
             .world_size = static_cast<int>(controls_.size()),
-            .timeout_seconds = timeouts_.init_timeout_seconds};
+            .timeout_seconds = timeouts_.init_timeout_seconds,
+            .stop_requested = [this, rank] { return stop_requested_[static_cast<size_t>(rank)].load(); }};
   }
 
   ControlPlane& Start(int rank) {
