@@ -83,8 +83,9 @@ def test_a_rank_of_another_run_is_refused_and_the_run_goes_on(flags):
             refused = foreign[1].wait()
         assert refused.code == 2 and "belongs to another run" in refused.stderr, refused
         with Ranks(*flags, "--run_token=ours", "--init_timeout=30", port=port, only=[1]) as rest:
-            codes = ours[0].wait().code, rest[1].wait().code
-    assert codes == (0, 0)
+            outcomes = ours[0].wait(), rest[1].wait()
+    assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
+    assert "refused: rank 1 (host " in outcomes[0].stderr and "belongs to another run" in outcomes[0].stderr, outcomes
 
 
 def test_a_rank_that_is_there_twice_is_refused_by_name(flags):

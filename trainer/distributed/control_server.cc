@@ -76,7 +76,7 @@ class ControlServer::Loop {
   void Read(Peer& peer);
   void Handle(Peer& peer, const json& message);
   void Admit(Peer& peer, const json& hello);
-  void Refuse(Peer& peer, const std::string& message);
+  void Refuse(Peer& peer, const json& hello, const std::string& message);
   void CompareConfigs();
   void CountBadRecord(const json& message);
   void HandleStop(Peer& peer, const std::string& kind, const json& message);
@@ -203,9 +203,9 @@ void ControlServer::Loop::Handle(Peer& peer, const json& message) {
 
 void ControlServer::Loop::Admit(Peer& peer, const json& hello) {
   if (hello.at("kind") != "hello" || hello.at("magic") != kControlMagic) return peer.socket.Close();
-  if (hello.at("version") != kControlVersion) return Refuse(peer, "it is of another version of dtrain");
+  if (hello.at("version") != kControlVersion) return Refuse(peer, hello, "it is of another version of dtrain");
   if (hello.at("token") != options_.token) {
-    return Refuse(peer, "its --run_token is not that of the run at this address: it belongs to another run");
+    return Refuse(peer, hello, "its --run_token is not that of the run at this address: it belongs to another run");
   }
   const int rank = hello.at("rank"), world_size = hello.at("world_size");
   if (rank < 0) {
@@ -215,13 +215,12 @@ void ControlServer::Loop::Admit(Peer& peer, const json& hello) {
   if (world_size != options_.world_size || rank >= world_size) {
     const std::string what = NameOf(hello) + " has a world size of " + std::to_string(world_size) + ", rank 0 one of " +
                              std::to_string(options_.world_size);
-    Refuse(peer, what);
+    Refuse(peer, hello, what);
     if (!going_) End(ExitCode::kUsage, what, -1);
     return;
   }
   if (const Peer* other = Find(rank)) {
-    options_.warn("refused: " + NameOf(hello) + ", because there is " + other->name + " already");
-    return Refuse(peer, "rank " + std::to_string(rank) + " is there twice: " + other->name + " came first");
+    return Refuse(peer, hello, "rank " + std::to_string(rank) + " is there twice: " + other->name + " came first");
   }
   peer.rank = rank;
   peer.name = NameOf(hello);
@@ -229,7 +228,8 @@ void ControlServer::Loop::Admit(Peer& peer, const json& hello) {
   if (ended_) peer.socket.Send(end_line_);  // it came too late to hear of it
 }
 
-void ControlServer::Loop::Refuse(Peer& peer, const std::string& message) {
+void ControlServer::Loop::Refuse(Peer& peer, const json& hello, const std::string& message) {
+  options_.warn("refused: " + NameOf(hello) + ": " + message);
   peer.socket.Send(json{{"kind", "refused"}, {"message", message}}.dump());
   peer.socket.Close();
 }
