@@ -31,9 +31,8 @@ class Nodes:
     """torchrun agents of one job, each a node with one rank. torchrun orders them by address: the first has rank 0."""
 
     def __init__(self, *command, agent_store: bool):
-        self._command, self._port = command, free_port()
+        self._command, self._port, self._count = command, free_port(), 0
         # torchrun cannot add nodes while its agents share a store with the ranks; see the README.
-        self._count = 0
         self._environment = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "0" if agent_store else "1"}
 
     def add(self, keeps_store: bool = False) -> Background:
@@ -41,8 +40,8 @@ class Nodes:
         return Background("--no-python", "--nnodes=1:2", "--nproc-per-node=1", "--max-restarts=3",
                           "--monitor-interval=0.1", "--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{self._port}",
                           "--rdzv-id=job", f"--rdzv-conf=is_host={int(keeps_store)},{RENDEZVOUS}",
-                          f"--local-addr=127.0.0.{self._count}", *self._command, program=TORCHRUN, env=self._environment,
-                          threads=None)
+                          f"--local-addr=127.0.0.{self._count}", *self._command, program=TORCHRUN,
+                          env=self._environment, threads=None)
 
 
 def step_of(run_dir) -> int:
