@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """Checks the scaling model on this machine: ranks in network namespaces, behind links of limited bandwidth.
 
-    sudo scripts/scaling_check.py [--megabits=200 --ranks=2,3,4] [--model=resnet18 --batch_size=8] [--json]
+    sudo scripts/scaling_check.py [--megabits=200 --ranks=1,2,3,4] [--model=resnet18 --batch_size=8] [--json]
 
-What the model is told: how fast all-reduces of two ranks are over these links (dtrain_bench collective), and what a step
-takes that does not communicate, on as many ranks (dtrain_bench step; the ranks share this machine's cores, so one rank alone
-would be faster than it is among others). What it predicts, and what is measured: a step with gradients reduced while the
-backward pass runs, and one with gradients reduced after it. Choose a bandwidth at which a step takes longer for its
-communication than for its computation, and the latter is not slowed by what the network costs in CPU time.
+What the model is told: how fast all-reduces of two ranks are over these links (dtrain_bench collective), and what a
+step without communication takes, on as many ranks (dtrain_bench step; the ranks share this machine's cores, so that
+each is slower than one alone). What it predicts, and what is measured: a step whose gradients are reduced while the
+backward pass runs, and one whose gradients are reduced after it. Choose a bandwidth so low that a step communicates for
+longer than it computes: at a high one, what the network costs in CPU time slows computation.
 """
 
 import argparse
@@ -29,7 +29,7 @@ SMALLEST_BYTES, LARGEST_BYTES = 2**16, 2**22
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--megabits", type=float, default=200.0, help="of a link, in each direction")
-    parser.add_argument("--ranks", default="2,3,4", help="how many, separated by commas; 2 or more")
+    parser.add_argument("--ranks", default="1,2,3,4", help="how many, separated by commas")
     parser.add_argument("--model", default="resnet18")
     parser.add_argument("--image_size", type=int, default=32, help="pixels")
     parser.add_argument("--batch_size", type=int, default=8, help="of a rank")
@@ -65,25 +65,28 @@ def check(links: LimitedNetwork, between: network.Network, ranks: int, arguments
                   f"--image_size={arguments.image_size}", f"--batch_size={arguments.batch_size}",
                   f"--bucket_cap_mb={arguments.bucket_cap_mb}", f"--steps={arguments.steps}", "--warmup=1")
     alone = step.from_bench(found)
-    row = {"ranks": ranks, "compute_milliseconds": found["compute_milliseconds"]}
+    one = found["step_milliseconds"]  # all that there is to a step of one rank
+    row = {"ranks": ranks, "compute_milliseconds": found.get("compute_milliseconds", one)}
     for kind, key, overlap in (("overlapped", "step_milliseconds", True),
                                ("afterwards", "reduced_after_milliseconds", False)):
         predicted = step.predict(alone, ranks, between, step.Plan(arguments.bucket_cap_mb * 2**20, overlap=overlap))
-        row[kind] = {"measured": found[key], "predicted": 1e3 * predicted.seconds,
-                     "error_percent": 100 * (1e3 * predicted.seconds / found[key] - 1)}
+        measured = found.get(key, one)
+        row[kind] = {"measured": measured, "predicted": 1e3 * predicted.seconds,
+                     "error_percent": 100 * (1e3 * predicted.seconds / measured - 1)}
     return row
 
 
 def measure(arguments: argparse.Namespace) -> dict:
     counts = [int(text) for text in arguments.ranks.split(",")]
-    with LimitedNetwork(max(counts), arguments.megabits) as links:
+    with LimitedNetwork(max(2, *counts), arguments.megabits) as links:
         table = bench(links, 2, arguments.bench, "collective", "--operation=all_reduce", "--steps=2", "--warmup=1",
                       f"--min_bytes={SMALLEST_BYTES}", f"--max_bytes={LARGEST_BYTES}")
         between = network.fit_table(table)
-        print(f"links of {arguments.megabits:g} Mbit/s; all-reduces of two ranks: {between.bandwidth * 8 / 1e6:.0f} Mbit/s, "
-              f"{between.latency * 1e6:.0f} µs a hop")
+        print(f"links of {arguments.megabits:g} Mbit/s; all-reduces of two ranks: "
+              f"{between.bandwidth * 8 / 1e6:.0f} Mbit/s, {between.latency * 1e6:.0f} µs a hop")
         print(f"{'':5} {'ms without':>13} | {'reduced during backward':>27} | {'reduced after it':>27}")
-        print(f"{'ranks':5} {'communication':>13}" + f" | {'measured':>9} {'predicted':>9} {'error':>7}" * 2, flush=True)
+        print(f"{'ranks':5} {'communication':>13}" + f" | {'measured':>9} {'predicted':>9} {'error':>7}" * 2,
+              flush=True)
         rows = []
         for ranks in counts:
             row = check(links, between, ranks, arguments)

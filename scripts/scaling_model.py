@@ -5,10 +5,10 @@
     dtrain_bench step … --json | tail -n 1 >step.json      your model, on one GPU
     dtrain_bench collective --operation=all_reduce … --json | tail -n 1 >collective.json       your network
     scripts/scaling_model.py --step=step.json --collective=collective.json --ranks=8,16,64 --local_ranks=8
-    scripts/scaling_model.py --step=step.json --bandwidth_gbyte=5.9 --latency_us=25 …          or a network by its figures
+    scripts/scaling_model.py --step=step.json --bandwidth_gbyte=5.9 --latency_us=25 …      or a network by its figures
 
-Bandwidths are bus bandwidths, as nccl-tests print them. Without --step, ResNet-50 is measured here (half a minute). What the
-model leaves out is said in scripts/scaling/step.py. Needs nothing but Python.
+Bandwidths are bus bandwidths, as nccl-tests print them. Without --step, ResNet-50 is measured here (half a minute).
+What the model leaves out is said in scripts/scaling/step.py. Needs nothing but Python.
 """
 
 import argparse
@@ -24,6 +24,13 @@ BENCH = Path(__file__).resolve().parents[1] / "build" / "release" / "bin" / "dtr
 FP32_BYTES = 4
 
 
+def rank_counts(text: str) -> list[int]:
+    counts = sorted({int(part) for part in text.split(",")})
+    if counts[0] < 1:
+        raise ValueError
+    return counts
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--step", type=Path, help="what dtrain_bench step --json ends with")
@@ -33,7 +40,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--local_ranks", type=int, default=1, help="ranks of a node")
     parser.add_argument("--local_bandwidth_gbyte", type=float, default=float("inf"), help="GB/s between them")
     parser.add_argument("--local_latency_us", type=float, default=0.0, help="a hop between them")
-    parser.add_argument("--ranks", default="1,2,4,8,16,32,64,128,256", help="how many, separated by commas")
+    parser.add_argument("--ranks", type=rank_counts, default="1,2,4,8,16,32,64,128,256",
+                        help="how many, separated by commas")
     parser.add_argument("--bucket_cap_mb", type=float, default=25.0, help="MiB, as dtrain_main's flag")
     parser.add_argument("--algorithm", choices=[*network.ALGORITHMS, "best"], default="ring",
                         help="best: the faster of ring and tree for each size")
@@ -43,7 +51,7 @@ def parse_arguments() -> argparse.Namespace:
                         help="standard deviation of a rank's time for a step, as a fraction of it")
     parser.add_argument("--gradient_bytes", type=int, choices=[2, 4], default=FP32_BYTES, help="of a number, as sent")
     parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="the curve of efficiency over ranks")
-    parser.add_argument("--bench", type=Path, default=BENCH, help="dtrain_bench that measures where --step is not given")
+    parser.add_argument("--bench", type=Path, default=BENCH, help="dtrain_bench, which measures if --step is not given")
     parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
     return parser.parse_args()
 
@@ -94,37 +102,42 @@ def given_network(arguments: argparse.Namespace) -> network.Network | None:
 def predict(arguments: argparse.Namespace, alone: step.Step, between: network.Network) -> dict:
     alone = alone.narrowed(arguments.gradient_bytes / FP32_BYTES)
     plan = step.Plan(arguments.bucket_cap_mb * 2**20, arguments.algorithm, arguments.overlap, arguments.jitter)
-    rows = []
-    for ranks in sorted({int(text) for text in arguments.ranks.split(",")}):
-        found = step.predict(alone, ranks, between, plan)
-        rows.append({"ranks": ranks, "step_milliseconds": 1e3 * found.seconds, "images_per_second": found.images_per_second,
-                     "efficiency_percent": 100 * step.efficiency(alone, ranks, between, plan),
-                     "communication_milliseconds": 1e3 * found.communication, "hidden_percent": 100 * found.hidden})
+    made = step.buckets(alone.gradients, plan.bucket_cap_bytes)
     print(f"a step alone: {1e3 * alone.seconds:.1f} ms for {alone.images:g} images; gradients "
-          f"{sum(size for size, _ in alone.gradients) / 1e6:.1f} MB in {len(step.buckets(alone.gradients, plan.bucket_cap_bytes))} buckets")
-    print(f"network: {between.bandwidth / 1e9:.3f} GB/s, {between.latency * 1e6:.0f} µs a hop; {between.local_ranks} ranks a "
-          f"node; {plan.algorithm}, {'with' if plan.overlap else 'without'} overlap, jitter {100 * plan.jitter:.1f} %")
+          f"{sum(size for size, _ in made) / 1e6:.1f} MB in {len(made)} buckets")
+    print(f"network: {between.bandwidth / 1e9:.3f} GB/s, {between.latency * 1e6:.0f} µs a hop; {between.local_ranks} ranks "
+          f"a node; {plan.algorithm}, {'with' if plan.overlap else 'without'} overlap, jitter {100 * plan.jitter:.1f} %")
     print(f"{'ranks':>6} {'ms/step':>10} {'images/s':>12} {'efficiency':>10} {'all-reduce ms':>14} {'hidden':>7}")
-    for row in rows:
-        print(f"{row['ranks']:6d} {row['step_milliseconds']:10.1f} {row['images_per_second']:12.1f} "
-              f"{row['efficiency_percent']:9.1f}% {row['communication_milliseconds']:14.1f} {row['hidden_percent']:6.0f}%")
+    rows = []
+    for ranks in arguments.ranks:
+        found = step.predict(alone, ranks, between, plan)
+        efficiency = step.efficiency(alone, ranks, between, plan)
+        rows.append({"ranks": ranks,
+                     "step_milliseconds": 1e3 * found.seconds,
+                     "images_per_second": found.images_per_second,
+                     "efficiency_percent": 100 * efficiency,
+                     "communication_milliseconds": 1e3 * found.communication,
+                     "hidden_percent": 100 * found.hidden})
+        print(f"{ranks:6d} {1e3 * found.seconds:10.1f} {found.images_per_second:12.1f} {100 * efficiency:9.1f}% "
+              f"{1e3 * found.communication:14.1f} {100 * found.hidden:6.0f}%")
     if arguments.draw:
         curve.draw(arguments.draw, "Efficiency",
                    {plan.algorithm: [(row["ranks"], row["efficiency_percent"] / 100) for row in rows]})
-    return {"predictions": rows, "network": dataclasses.asdict(dataclasses.replace(between, local_bandwidth=min(
-        between.local_bandwidth, sys.float_info.max))), "plan": dataclasses.asdict(plan)}
+    return {"predictions": rows, "bandwidth": between.bandwidth, "latency": between.latency}
 
 
 def compare_published(arguments: argparse.Namespace, measured: step.Step) -> dict:
     found = published.compare(measured)
-    print(f"{'ResNet-50: efficiency in %':27} {'published':>9}" + "".join(f" | {name:>23}" for name in found["networks"]))
-    print(f"{'':27} {'':9}" + f" | {'network':>10} {'and jitter':>12}" * len(found["networks"]))
+    networks = found["networks"]
+    print(f"{'ResNet-50: efficiency in %':27} {'published':>9}" + "".join(f" | {name:>23}" for name in networks))
+    print(f"{'':27} {'':9}" + f" | {'network':>10} {'and jitter':>12}" * len(networks))
     for number, run in enumerate(found["runs"]):
         print(f"{run:27} {found['published_percent'][number]:9.1f}" + "".join(
             f" | {one['communication_only_percent'][number]:10.1f} {one['with_jitter_percent'][number]:12.1f}"
-            for one in found["networks"].values()))
-    print("jitter: how much a rank's step varies (one deviation), fitted to the first run; the others are predicted with it: "
-          + ", ".join(f"{100 * one['jitter']:.1f} % at {name}" for name, one in found["networks"].items()))
+            for one in networks.values()))
+    jitters = ", ".join(f"{100 * one['jitter']:.1f} % at {name}" for name, one in networks.items())
+    print(f"jitter: how much a rank's step varies (one deviation), fitted to the first run: {jitters}; the others are "
+          "predicted with it")
     print("assumed, since it was not published:")
     for assumption in found["assumptions"]:
         print(f"  {assumption}")

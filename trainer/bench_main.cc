@@ -1,5 +1,6 @@
 // dtrain_bench: measures, prints the machine it ran on, and with --json ends with one JSON object.
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 
 #include <ATen/Parallel.h>
@@ -39,8 +40,8 @@ const config::Program kProgram = {
               {"threads", config::Kind::kInteger, "0", "threads of an operator; 0: the cores of this machine"},
               {"pixels", config::Kind::kText, "uint8", "loader: uint8 or float32 (normalised, as a model takes them)"},
               {"dump", config::Kind::kText, "", "loader: safetensors file for the first batch with its crops"},
-              {"min_bytes", config::Kind::kInteger, "8", "collective: the smallest size, 1 or more"},
-              {"max_bytes", config::Kind::kInteger, "33554432", "collective: the largest; sizes double"},
+              {"min_bytes", config::Kind::kText, "8", "collective: the smallest size (64K, 8M and 1G are sizes, too)"},
+              {"max_bytes", config::Kind::kText, "32M", "collective: the largest; sizes double"},
               {"operation", config::Kind::kText, "all",
                "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all of them"}}};
 
@@ -53,6 +54,22 @@ void PrintTable(const nlohmann::ordered_json& result) {
 
 int64_t Count(config::CommandLine& command_line, const char* flag, int64_t least) {
   return std::max<int64_t>(least, std::stoll(command_line.extra[flag]));
+}
+
+// "8", "64K", "32M", "1G".
+int64_t Bytes(config::CommandLine& command_line, const char* flag) {
+  const std::string& text = command_line.extra[flag];
+  static const std::string kUnits = "KMG";
+  size_t digits = 0;
+  while (digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits]))) ++digits;
+  const size_t unit =
+      digits + 1 == text.size() ? kUnits.find(static_cast<char>(std::toupper(text[digits]))) : std::string::npos;
+  constexpr size_t kMostDigits = 9;  // of any unit that fits into 64 bits
+  const bool is_size = digits > 0 && digits <= kMostDigits && (digits == text.size() || unit != std::string::npos);
+  const int64_t bytes = is_size ? std::stoll(text) << (digits == text.size() ? 0 : 10 * (unit + 1)) : 0;
+  if (bytes < 1)
+    throw UsageError("--" + std::string(flag) + "=" + text + " is no size", "1 or more bytes, 64K, 32M, 1G");
+  return bytes;
 }
 
 nlohmann::ordered_json BenchLoader(config::CommandLine& command_line) {
@@ -119,12 +136,15 @@ int Loader(config::CommandLine& command_line) {
 int Collective(config::CommandLine& command_line, loop::RunContext& context, const launch::Machine& machine) {
   auto& extra = command_line.extra;
   const distributed::CollectiveBenchOptions options{
-      .min_bytes = Count(command_line, "min_bytes", 1),
-      .max_bytes = std::stoll(extra["max_bytes"]),
+      .min_bytes = Bytes(command_line, "min_bytes"),
+      .max_bytes = Bytes(command_line, "max_bytes"),
       .warmup = Count(command_line, "warmup", 0),
       .iterations = Count(command_line, "steps", 1),
       .operation = extra["operation"],
   };
+  if (options.min_bytes > options.max_bytes) {
+    throw UsageError("--min_bytes=" + extra["min_bytes"] + " is more than --max_bytes=" + extra["max_bytes"]);
+  }
   const auto& names = distributed::CollectiveNames();
   if (options.operation != "all" && std::find(names.begin(), names.end(), options.operation) == names.end()) {
     throw UsageError("--operation=" + options.operation + " is none that is measured", "see dtrain_bench --help");

@@ -26,7 +26,8 @@ def _axes(most: int) -> list[str]:
     parts = []
     for percent in range(LOWEST, 101, 10):
         y = _y(percent)
-        parts += [f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>', _text(LEFT - 8, y + 4, f"{percent} %", "end")]
+        parts += [f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#ddd"/>',
+                  _text(LEFT - 8, y + 4, f"{percent} %", "end")]
     for power in range(most.bit_length()):
         parts.append(_text(_x(2**power, most), HEIGHT - BOTTOM + 20, str(2**power)))
     return parts + [_text(WIDTH / 2, HEIGHT - 10, "ranks")]

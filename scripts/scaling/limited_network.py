@@ -1,7 +1,7 @@
 """Hosts that are network namespaces of this machine, on one switch, behind links as slow as one asks for.
 
-A veth pair leads from each host to a bridge; a token bucket (tc tbf) at both of its ends limits what goes in and what comes
-out. It needs root, and leaves nothing behind.
+A veth pair leads from each host to a bridge; a token bucket (tc tbf) at both of its ends limits what goes in and what
+comes out. It needs root, and leaves nothing behind.
 """
 
 import os

@@ -21,8 +21,8 @@ class Network:
 
 
 def ring(size: float, ranks: int, network: Network) -> float:
-    """One ring through all ranks, node by node. Each rank sends 2(N-1)/N of the data, and a chunk passes 2(N-1) hops, of
-    which those that leave a node are as many as there are nodes."""
+    """One ring through all ranks, node by node. Each rank sends 2(N-1)/N of the data, and a chunk passes 2(N-1) hops;
+    once around the ring, as many leave a node as there are nodes."""
     if ranks == 1:
         return 0.0
     nodes = network.nodes(ranks)
@@ -34,8 +34,8 @@ def ring(size: float, ranks: int, network: Network) -> float:
 
 
 def tree(size: float, ranks: int, network: Network) -> float:
-    """NCCL's double binary tree: each tree carries half of the data up and down, and inner nodes of one are leaves of the
-    other, so that links are used as evenly as in a ring. In a node, ranks are a chain."""
+    """NCCL's double binary tree: each tree carries half of the data up and down, and inner nodes of one are leaves of
+    the other, so that links are used as evenly as in a ring. In a node, ranks are a chain."""
     if ranks == 1:
         return 0.0
     nodes = network.nodes(ranks)
@@ -48,8 +48,8 @@ def tree(size: float, ranks: int, network: Network) -> float:
 
 
 def hierarchical(size: float, ranks: int, network: Network) -> float:
-    """Reduce-scatter in each node, a ring between nodes for each rank's share (all at once, through the node's card), and
-    all-gather in each node."""
+    """Reduce-scatter in each node, a ring between nodes for each rank's share (all at once, through the node's card),
+    and all-gather in each node."""
     if ranks == 1:
         return 0.0
     nodes = network.nodes(ranks)
@@ -69,15 +69,16 @@ def all_reduce(size: float, ranks: int, network: Network, algorithm: str) -> flo
 
 
 def fit(measured: list[tuple[float, float]], ranks: int) -> Network:
-    """The latency and bandwidth of a ring of one rank a node that explain (bytes, seconds) best. Errors count relative to
-    the time, so that small sizes weigh as much as large ones."""
+    """The latency and bandwidth of a ring of one rank a node that explain (bytes, seconds) best. Errors count relative
+    to the time, so that small sizes weigh as much as large ones."""
     # seconds ≈ intercept + slope · bytes, weighted with 1 / seconds².
     weights = [1 / seconds**2 for _, seconds in measured]
     total = sum(weights)
     mean_size = sum(w * size for w, (size, _) in zip(weights, measured)) / total
     mean_time = sum(w * seconds for w, (_, seconds) in zip(weights, measured)) / total
     spread = sum(w * (size - mean_size) ** 2 for w, (size, _) in zip(weights, measured))
-    slope = sum(w * (size - mean_size) * (seconds - mean_time) for w, (size, seconds) in zip(weights, measured)) / spread
+    both = sum(w * (size - mean_size) * (seconds - mean_time) for w, (size, seconds) in zip(weights, measured))
+    slope = both / spread
     intercept = max(0.0, mean_time - slope * mean_size)
     turns = 2 * (ranks - 1) / ranks
     return Network(bandwidth=turns / slope, latency=intercept / (2 * (ranks - 1)))

@@ -1,8 +1,8 @@
 """Published runs of ResNet-50 on AWS, and what the model says of them.
 
-What is known of each: GPUs, images/s and scaling efficiency. What is assumed, because nobody wrote it down, is in this file
-and printed with the table. A GPU's own speed follows from the figures (images/s ÷ GPUs ÷ efficiency); how its step is
-shared out between forward, backward and the arrival of gradients is measured by dtrain_bench.
+What is known of each: GPUs, images/s and scaling efficiency. What is assumed, because nobody wrote it down, is in this
+file and printed with the table. A GPU's own speed follows from the figures (images/s ÷ GPUs ÷ efficiency); how its step
+is shared out between forward, backward and the arrival of gradients is measured by dtrain_bench.
 """
 
 from dataclasses import dataclass, replace

@@ -1,7 +1,7 @@
-"""How long a training step takes on N ranks: what one rank computes, and all-reduces that run beside its backward pass.
+"""How long a training step takes on N ranks: what one computes, and all-reduces that run beside its backward pass.
 
-Buckets are filled as c10d's reducer fills them, and reduced one after the other as they become full. Not in the model: what
-communication takes from computation (cores, memory, a GPU's multiprocessors), other users of the network, and data.
+Buckets are filled as c10d's reducer fills them, and reduced one after the other as they become full. Not in the model:
+what communication takes from computation (cores, memory, a GPU's multiprocessors), other users of the network, data.
 """
 
 import statistics
@@ -29,7 +29,8 @@ class Step:
         return self.forward + self.backward + self.update
 
     def scaled(self, factor: float) -> "Step":
-        return replace(self, forward=self.forward * factor, backward=self.backward * factor, update=self.update * factor,
+        return replace(self, forward=self.forward * factor, backward=self.backward * factor,
+                       update=self.update * factor,
                        gradients=tuple((size, ready * factor) for size, ready in self.gradients))
 
     def narrowed(self, factor: float) -> "Step":
@@ -38,8 +39,8 @@ class Step:
 
 
 def from_bench(found: dict) -> Step:
-    """From the object that `dtrain_bench step --json` ends with. The parts were watched, which slows them on a GPU: they
-    are scaled to the step that was not."""
+    """From the object that `dtrain_bench step --json` ends with. The parts were watched, which slows them on a GPU:
+    they are scaled to the step that was not."""
     step = Step(found["forward_milliseconds"] / 1e3, found["backward_milliseconds"] / 1e3,
                 found["update_milliseconds"] / 1e3,
                 tuple((size, milliseconds / 1e3) for size, milliseconds in found["gradients"]),

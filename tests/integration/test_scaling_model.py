@@ -1,5 +1,5 @@
-"""The scaling model's arithmetic by closed forms and by hand, its program from outside, and its predictions beside steps that
-are measured behind slow links."""
+"""The scaling model's arithmetic by closed forms and by hand, its program from outside, and its predictions beside steps
+that are measured behind slow links."""
 
 import json
 import math
@@ -118,7 +118,8 @@ def test_a_step_by_hand():
     assert step.efficiency(STEP, 2, links, Plan(2**20)) == pytest.approx(3.5 / overlapped.seconds)
 
 
-@pytest.mark.parametrize("ranks,mean", [(1, 0), (2, 1 / math.sqrt(math.pi)), (3, 1.5 / math.sqrt(math.pi)), (100, 2.5076)])
+@pytest.mark.parametrize("ranks,mean", [(1, 0), (2, 1 / math.sqrt(math.pi)), (3, 1.5 / math.sqrt(math.pi)),
+                                        (100, 2.5076)])
 def test_the_slowest_of_several(ranks, mean):
     """Known means of the largest of N normal draws."""
     assert step.slowest_of(ranks) == pytest.approx(mean, abs=2e-3)

@@ -100,6 +100,7 @@ Measured Measure(const std::string& operation, int64_t elements, bool in_place, 
 
   Case checked = MakeCase(operation, elements, in_place, communicator, device);  // repeated sums would grow
   RunOnce(*communicator.group(), checked);
+  if (options.before_check) options.before_check(checked.receive);
   at::Tensor sums = at::empty({2}, at::kDouble);
   sums[0] = seconds / static_cast<double>(options.iterations) / communicator.world_size();
   sums[1] = CountWrong(checked.receive, checked.expected);
@@ -141,6 +142,12 @@ void PrintLine(const nlohmann::ordered_json& line) {
                 measured["busbw"].get<double>(), measured["wrong"].get<long long>());
   }
   std::printf("\n");
+  std::fflush(stdout);
+}
+
+void PrintEnd(int64_t wrong, double average_bus_bandwidth) {
+  std::printf("# Out of bounds values : %lld %s\n", static_cast<long long>(wrong), wrong == 0 ? "OK" : "FAILED");
+  std::printf("# Avg bus bandwidth    : %g\n#\n", average_bus_bandwidth);
   std::fflush(stdout);
 }
 
@@ -192,10 +199,11 @@ nlohmann::ordered_json BenchCollectives(Communicator& communicator, at::Device d
       results.push_back(std::move(line));
     }
   }
-  const auto measurements = static_cast<double>(2 * results.size());
+  const double average_bus_bandwidth = bus_bandwidths / static_cast<double>(2 * results.size());
+  if (communicator.rank() == 0) PrintEnd(wrong, average_bus_bandwidth);
   return {{"results", results},
           {"out_of_bounds", wrong},
-          {"average_bus_bandwidth", measurements > 0 ? bus_bandwidths / measurements : 0},
+          {"average_bus_bandwidth", average_bus_bandwidth},
           {"world_size", communicator.world_size()},
           {"device", device.str()}};
 }

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct CollectiveBenchOptions {
   int64_t warmup = 3;
   int64_t iterations = 10;
   std::string operation = "all";  // all_reduce, broadcast, all_gather, reduce_scatter or all of them
+  std::function<void(at::Tensor&)> before_check = {};  // for tests: sees each result before it is checked
 };
 
 // all_reduce, broadcast, all_gather, reduce_scatter.
@@ -30,7 +32,8 @@ int64_t CountWrong(const at::Tensor& result, const at::Tensor& expected);
 // the figure comparable with the speed of the hardware, whatever the number of ranks.
 double BusFactor(const std::string& operation, int world_size);
 
-// A collective. Rank 0 prints a line per size while it goes on. Returns, on every rank,
+// A collective; `min_bytes` ≤ `max_bytes`. Rank 0 prints a line per size while it goes on, and nccl-tests' last lines.
+// Returns, on every rank,
 //   {"results": [{"operation", "bytes", "count", "type", "redop", "root", "out_of_place": {"microseconds", "algbw",
 //   "busbw", "wrong"}, "in_place": {…}}, …], "out_of_bounds", "average_bus_bandwidth", "world_size", "device"}
 // with bandwidths in GB/s and times averaged over ranks. c10d's all_reduce and broadcast are in place: the copy that

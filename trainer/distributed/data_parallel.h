@@ -21,8 +21,8 @@ using BucketLayout = std::vector<std::vector<size_t>>;
 // Per step: ZeroGradients, then for each micro-step BeforeForward, the forward pass, BeforeBackward, the backward pass;
 // then AfterBackward. A run of one rank has no reducer.
 //
-// The reducer's static graph is left alone. It is for parameters that some steps do without, which are refused here, and
-// for those that get their gradient in several pieces, which none does. A step with it took as long as without (400
+// The reducer's static graph is left alone. It is for parameters that some steps do without, which are refused here,
+// and for those that get their gradient in several pieces, which none does. A step with it took as long as without (400
 // parameters, two ranks), and the first step's buckets would be reduced after the backward pass, not during it.
 class DataParallel {
  public:
@@ -43,8 +43,8 @@ class DataParallel {
   // UsageError naming the parameters that got no gradient: the others' last bucket waits for them, on every rank.
   void AfterBackward();
 
-  // Averages over ranks, in the same buckets, what a backward pass without `reduce` has left: how long a step takes whose
-  // communication is not hidden. After the first step's AfterBackward, when gradients lie in the buckets.
+  // Averages over ranks, in the same buckets, what a backward pass without `reduce` has left: how long a step takes
+  // whose communication is not hidden. After the first step's AfterBackward, when gradients lie in the buckets.
   void ReduceNow();
 
   std::vector<at::Tensor> gradients() const;

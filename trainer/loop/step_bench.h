@@ -15,8 +15,8 @@ struct StepBenchOptions {
 };
 
 // A collective when there are several ranks. Returns images_per_second (of all ranks) and step_milliseconds (mean),
-// achieved_tflops (a rank's: forward cost × 3), loss of the last step, what was measured, the machine, and the parts of a
-// step (step_timeline.h). With several ranks also what communication costs:
+// achieved_tflops (a rank's: forward cost × 3), loss of the last step, what was measured, the machine, and the parts of
+// a step (step_timeline.h). With several ranks also what communication costs:
 //   compute_milliseconds         a step without any
 //   reduced_after_milliseconds   a step whose gradients are reduced when the backward pass is over
 //   hidden_fraction              how much of that communication the backward pass hides in step_milliseconds

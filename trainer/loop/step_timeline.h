@@ -19,6 +19,7 @@ struct StepParts {
 //    "gradients": [[bytes, milliseconds since the backward pass began], …] in the order of their arrival}
 // The host waits for the device after each part and at each gradient, so that a clock of the host's can be used: on a
 // GPU the sum is longer than a step that is not watched, and only shares are to be trusted.
-nlohmann::ordered_json MeasureTimeline(const StepParts& parts, const std::vector<at::Tensor>& parameters, int64_t steps);
+nlohmann::ordered_json MeasureTimeline(const StepParts& parts, const std::vector<at::Tensor>& parameters,
+                                       int64_t steps);
 
 }  // namespace dtrain::loop

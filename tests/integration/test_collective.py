@@ -1,0 +1,72 @@
+"""dtrain_bench collective as somebody runs it who knows nccl-tests."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from command import BENCH, run
+
+SMALL = ("collective", "--steps=2", "--warmup=1", "--max_bytes=1K")
+NAMES = ["all_reduce", "broadcast", "all_gather", "reduce_scatter"]
+# size count type redop root, then time algbw busbw #wrong twice.
+ROW = re.compile(r"\s+\d+\s+\d+\s+float\s+(sum|none)\s+(-1|0)(\s+\d+\.\d+\s+\d+\.\d+\s+\d+\.\d+\s+0){2}")
+
+
+def check_table(stdout: str, ranks: int) -> None:
+    lines = stdout.splitlines()
+    comments = [line for line in lines if line.startswith("#")]
+    rows = [line for line in lines if line and not line.startswith("#")]
+    assert [line.split()[2] for line in comments if " Rank " in line] == [str(rank) for rank in range(ranks)]
+    assert sum(line.split() == "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong".split()
+               for line in comments) == len(NAMES)
+    assert len(rows) == len(NAMES) * 8 and all(ROW.fullmatch(row) for row in rows), stdout  # 8 B to 1 KiB
+    assert comments[-3] == "# Out of bounds values : 0 OK"
+    assert re.fullmatch(r"# Avg bus bandwidth    : \S+", comments[-2])
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_the_table(ranks):
+    check_table(run(*SMALL, f"--nproc_per_node={ranks}", program=BENCH).stdout, ranks)
+
+
+def test_torchrun():
+    torchrun = Path(sys.executable).parent / "torchrun"
+    if not torchrun.exists():
+        pytest.skip(f"{torchrun} is not installed")
+    outcome = run("--no-python", "--standalone", "--nproc-per-node", "2", BENCH, *SMALL, program=torchrun, threads=None)
+    check_table(outcome.stdout, 2)
+
+
+def test_mpirun(tmp_path):
+    """Nobody has said where rank 0 is: it is asked in the run directory."""
+    if not shutil.which("mpirun"):
+        pytest.skip("mpirun is not installed")
+    outcome = run("--allow-run-as-root", "--oversubscribe", "-n", "2", BENCH, *SMALL, program="mpirun", cwd=tmp_path)
+    check_table(outcome.stdout, 2)
+
+
+def test_json_has_the_same_figures():
+    outcome = run(*SMALL, "--operation=all_reduce", "--nproc_per_node=2", "--json", program=BENCH)
+    found = json.loads(outcome.last_line)
+    assert (found["world_size"], found["out_of_bounds"], len(found["ranks"])) == (2, 0, 2) and found["cpu"]
+    assert [row["bytes"] for row in found["results"]] == [8 * 2**power for power in range(8)]
+    both = [row[place] for row in found["results"] for place in ("out_of_place", "in_place")]
+    for row, measured in zip((row for row in found["results"] for _ in range(2)), both):
+        assert measured["algbw"] == pytest.approx(row["bytes"] / measured["microseconds"] / 1e3)
+        assert measured["busbw"] == pytest.approx(measured["algbw"])  # of two ranks: 2 (N-1) / N = 1
+    assert found["average_bus_bandwidth"] == pytest.approx(sum(one["busbw"] for one in both) / len(both))
+
+
+@pytest.mark.parametrize("flags,said", [
+    (("--operation=all_reduce",), "two ranks"),
+    (("--nproc_per_node=2", "--operation=reduce"), "--operation=reduce"),
+    (("--nproc_per_node=2", "--max_bytes=32X"), "--max_bytes=32X is no size"),
+    (("--nproc_per_node=2", "--min_bytes=0"), "--min_bytes=0 is no size"),
+    (("--nproc_per_node=2", "--min_bytes=1G", "--max_bytes=1M"), "more than"),
+])
+def test_bad_input(flags, said):
+    assert said in run("collective", *flags, program=BENCH, check=2).stderr
