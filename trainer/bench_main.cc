@@ -1,7 +1,7 @@
 // dtrain_bench: measures, prints the machine it ran on, and with --json ends with one JSON object.
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
+#include <map>
 
 #include <ATen/Parallel.h>
 
@@ -59,17 +59,17 @@ int64_t Count(config::CommandLine& command_line, const char* flag, int64_t least
 // "8", "64K", "32M", "1G".
 int64_t Bytes(config::CommandLine& command_line, const char* flag) {
   const std::string& text = command_line.extra[flag];
-  static const std::string kUnits = "KMG";
-  size_t digits = 0;
-  while (digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits]))) ++digits;
-  const size_t unit =
-      digits + 1 == text.size() ? kUnits.find(static_cast<char>(std::toupper(text[digits]))) : std::string::npos;
-  constexpr size_t kMostDigits = 9;  // of any unit that fits into 64 bits
-  const bool is_size = digits > 0 && digits <= kMostDigits && (digits == text.size() || unit != std::string::npos);
-  const int64_t bytes = is_size ? std::stoll(text) << (digits == text.size() ? 0 : 10 * (unit + 1)) : 0;
-  if (bytes < 1)
+  static const std::map<std::string, int> kShifts = {{"", 0}, {"K", 10}, {"M", 20}, {"G", 30}};
+  constexpr int64_t kMostBytes = int64_t{1} << 50;
+  constexpr size_t kMostDigits = 18;  // fit into 64 bits
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto shift = kShifts.find(text.substr(digits));
+  const bool is_size = digits > 0 && digits <= kMostDigits && shift != kShifts.end();
+  const int64_t number = is_size ? std::stoll(text) : 0;
+  if (number < 1 || number > kMostBytes >> shift->second) {
     throw UsageError("--" + std::string(flag) + "=" + text + " is no size", "1 or more bytes, 64K, 32M, 1G");
-  return bytes;
+  }
+  return number << shift->second;
 }
 
 nlohmann::ordered_json BenchLoader(config::CommandLine& command_line) {
