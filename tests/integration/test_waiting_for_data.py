@@ -64,14 +64,17 @@ def photos(tmp_path_factory) -> Path:
 
 
 def test_slow_storage_does_not_slow_the_decoders(photos, preload):
-    """One decode thread on 640 × 480, blurred: below a thousand a second, which is what the storage can do."""
-    def speed(**environment) -> float:
-        outcome = run("loader", f"--data_dir={photos}", "--batch_size=64", "--steps=12", "--warmup=2", "--workers=1",
-                      "--prefetch_batches=8", "--blur=1", "--json", program=BENCH, env=environment)
-        return json.loads(outcome.last_line)["images_per_second"]
+    """One decode thread, with enough to do for some hundred images a second: the storage could serve a thousand. What
+    is compared is how busy it keeps its core, which says more than images per second on a machine with other work."""
+    def measured(**environment) -> tuple[float, float]:
+        outcome = run("loader", f"--data_dir={photos}", "--batch_size=64", "--steps=8", "--warmup=1", "--workers=1",
+                      "--image_size=128", "--blur=1", "--json", program=BENCH, env=environment)
+        result = json.loads(outcome.last_line)
+        speed = result["images_per_second"]
+        return speed / result["images_per_processor_second"], speed
 
-    rounds = [(speed(), speed(**slow(preload, photos, 20, 1000))) for _ in range(3)]  # taken in turns: a busy machine
+    rounds = [(measured(), measured(**slow(preload, photos, 20, 1000))) for _ in range(2)]  # in turns
     fast, slowed = map(max, zip(*rounds))
-    print(f"\nmeasured: {fast:.0f} images/s, {slowed:.0f} from slow storage")
-    assert fast < 900, "faster than the storage may be: give the decoder more to do"
-    assert slowed > 0.8 * fast
+    print(f"\nmeasured: core {fast[0]:.0%} busy, {fast[1]:.0f} images/s; slow storage: {slowed[0]:.0%}, {slowed[1]:.0f}")
+    assert max(speed for _, (_, speed) in rounds) < 900, "as fast as the storage: give the decoder more to do"
+    assert slowed[0] > 0.8 * fast[0]
