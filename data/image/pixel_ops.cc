@@ -223,28 +223,30 @@ void GaussianBlur(PixelView image, int size, double sigma) {
   const float sum = std::accumulate(kernel.begin(), kernel.end(), 0.0F);
   for (float& weight : kernel) weight /= sum;
 
-  // Down first, into floats, then across.
-  std::vector<float> row(3 * static_cast<size_t>(image.width)), blurred(Bytes(image));
-  const auto row_length = static_cast<ptrdiff_t>(row.size());
+  // Row by row: down, into a row of floats with its edges reflected, then across. Weights are added in their order, so
+  // that whole rows can be worked on at once.
+  const std::vector<uint8_t> original(image.pixels, image.pixels + Bytes(image));
+  const auto row_length = static_cast<size_t>(3) * static_cast<size_t>(image.width);
+  std::vector<float> padded(row_length + 6 * static_cast<size_t>(half)), row(row_length);
+  float* const inner = padded.data() + 3 * half;
   for (int y = 0; y < image.height; ++y) {
+    std::fill(padded.begin(), padded.end(), 0.0F);
+    for (int t = 0; t < size; ++t) {
+      const uint8_t* from = original.data() + static_cast<size_t>(Reflected(y + t - half, image.height)) * row_length;
+      for (size_t i = 0; i < row_length; ++i) inner[i] += kernel[static_cast<size_t>(t)] * static_cast<float>(from[i]);
+    }
+    for (int x = 1; x <= half; ++x) {
+      std::copy_n(inner + 3 * Reflected(-x, image.width), 3, inner - 3 * x);
+      std::copy_n(inner + 3 * Reflected(image.width - 1 + x, image.width), 3, inner + 3 * (image.width - 1 + x));
+    }
     std::fill(row.begin(), row.end(), 0.0F);
     for (int t = 0; t < size; ++t) {
-      const uint8_t* from = image.pixels + Reflected(y + t - half, image.height) * row_length;
-      for (size_t i = 0; i < row.size(); ++i) row[i] += kernel[static_cast<size_t>(t)] * static_cast<float>(from[i]);
+      const float* from = padded.data() + 3 * t;
+      for (size_t i = 0; i < row_length; ++i) row[i] += kernel[static_cast<size_t>(t)] * from[i];
     }
-    std::copy(row.begin(), row.end(), blurred.begin() + y * row_length);
-  }
-  for (int y = 0; y < image.height; ++y) {
-    const float* from = blurred.data() + y * row_length;
-    for (int x = 0; x < image.width; ++x) {
-      for (int c = 0; c < 3; ++c) {
-        float value = 0;
-        for (int t = 0; t < size; ++t) {
-          value += kernel[static_cast<size_t>(t)] * from[3 * Reflected(x + t - half, image.width) + c];
-        }
-        image.pixels[y * row_length + ptrdiff_t{3} * x + c] =
-            static_cast<uint8_t>(std::clamp(std::nearbyint(value), 0.0F, 255.0F));
-      }
+    uint8_t* const to = image.pixels + static_cast<size_t>(y) * row_length;
+    for (size_t i = 0; i < row_length; ++i) {
+      to[i] = static_cast<uint8_t>(std::clamp(std::lrint(row[i]), 0L, 255L));
     }
   }
 }
