@@ -1,11 +1,13 @@
 // A JPEG, decoded as for training: a crop of it, by the own decoder and by libjpeg-turbo. The first four bytes place
-// the crop.
+// the crop. Fifth byte odd: the file is first rewritten with seek points, as `dtrain_data pack` does, and then the byte
+// that the next two point at is changed by the one after them.
 #include <algorithm>
 #include <vector>
 
 #include "data/error.h"
 #include "data/image/decode.h"
 #include "data/image/jpeg_crop.h"
+#include "data/prepare/make_seekable.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {
@@ -28,15 +30,18 @@ data::CropBox BoxIn(data::ImageSize size, std::span<const uint8_t> place) {
 
 bool IsSmall(data::ImageSize size) { return int64_t{size.width} * size.height <= kMostPixels; }
 
-void OwnDecoder(std::span<const uint8_t> bytes, std::span<const uint8_t> place) {
+// The crop, by the own decoder; empty where it leaves the file to the library.
+std::vector<uint8_t> OwnDecoder(std::span<const uint8_t> bytes, std::span<const uint8_t> place) {
   const auto header = data::ReadBaselineHeader(bytes);
-  if (!header) return;
+  if (!header) return {};
   data::RequireSaneSize(header->size);
   data::RequireJpegHolds(header->size, bytes.size());
-  if (!IsSmall(header->size)) return;
+  if (!IsSmall(header->size)) return {};
   std::vector<uint8_t> row(3 * kSide * kSide);
   const bool flip = !place.empty() && place[0] % 2 == 1;
-  data::CropBaselineJpeg(*header, BoxIn(header->size, place), flip, data::Interpolation::kBilinear, kSide, row.data());
+  const data::CropBox box = BoxIn(header->size, place);
+  const bool good = data::CropBaselineJpeg(*header, box, flip, data::Interpolation::kBilinear, kSide, row.data());
+  return good ? row : std::vector<uint8_t>();
 }
 
 void Library(std::span<const uint8_t> bytes, std::span<const uint8_t> place) {
@@ -48,17 +53,40 @@ void Library(std::span<const uint8_t> bytes, std::span<const uint8_t> place) {
                 "a region that is not the box");
 }
 
+void Decode(std::span<const uint8_t> bytes, std::span<const uint8_t> place) {
+  try {
+    OwnDecoder(bytes, place);
+  } catch (const DataError&) {
+    // What the library says of the same file is of interest all the same.
+  }
+  Library(bytes, place);
+}
+
+// The file with seek points; the pixels that they lead to are those that decoding from the front leads to.
+std::vector<uint8_t> Seekable(std::span<const uint8_t> bytes, std::span<const uint8_t> place) {
+  if (!IsSmall(data::ReadImageSize(bytes))) return {};
+  const std::vector<uint8_t> original(bytes.begin(), bytes.end());
+  std::vector<uint8_t> seekable = data::MakeSeekable(original);
+  const auto before = OwnDecoder(original, place), after = OwnDecoder(seekable, place);
+  fuzz::Require(before.empty() || before == after, "seek points change the pixels");
+  return seekable;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::FuzzInput input(data, size);
   const auto place = input.Take(4);
-  for (const auto decode : {OwnDecoder, Library}) {
-    try {
-      decode(input.rest(), place);
-    } catch (const DataError&) {
-      continue;
-    }
+  const bool rewrite = input.TakeByte() % 2 == 1;
+  const size_t at = input.TakeShort();
+  const uint8_t change = input.TakeByte();
+  try {
+    std::vector<uint8_t> bytes(input.rest().begin(), input.rest().end());
+    if (rewrite) bytes = Seekable(bytes, place);
+    if (rewrite && !bytes.empty()) bytes[at % bytes.size()] ^= change;
+    Decode(bytes, place);
+  } catch (const DataError&) {
+    return 0;
   }
   return 0;
 }

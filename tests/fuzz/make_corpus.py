@@ -61,6 +61,8 @@ def jpegs() -> dict[str, bytes]:
         "cmyk": encoded(picture(20, 20, "CMYK"), "JPEG"),
         "progressive": encoded(small, "JPEG", progressive=True),
         "optimized": encoded(small, "JPEG", optimize=True),
+        "larger": encoded(picture(160, 96), "JPEG", quality=20),
+        "larger-progressive": encoded(picture(160, 96), "JPEG", quality=20, progressive=True),
         "restarts": encoded(picture(48, 48), "JPEG", restart_marker_blocks=1),
         "one-pixel": encoded(picture(1, 1), "JPEG"),
     }
@@ -224,7 +226,10 @@ def texts() -> None:
 
 def main() -> None:
     for name, content in jpegs().items():
-        write("jpeg", name, bytes([0, 64, 128, 255]) + content)
+        write("jpeg", name, bytes([0, 64, 128, 255, 0, 0, 0, 0]) + content)
+        if "larger" in name or name in ("444", "grey"):
+            write("jpeg", f"{name}-seekable", bytes([100, 150, 64, 64, 1, 0, 0, 0]) + content)
+            write("jpeg", f"{name}-seekable-damaged", bytes([100, 150, 64, 64, 1, 40, 0, 1]) + content)
     for name, content in images().items():
         write("image", name, content)
     record_files()
