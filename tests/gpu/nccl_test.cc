@@ -21,7 +21,7 @@ TEST(Nccl, OneRankReducesItsOwnGradients) {
   Rendezvous rendezvous({.launch = launch, .init_timeout_seconds = kTimeoutSeconds}, {});
   rendezvous.WaitForAll("{}");
   RequireDistinctGpus(rendezvous, place.pci_id, MachineId());
-  Apply(NcclEnvironment(""));
+  Apply(NcclEnvironment("", kTimeoutSeconds));
   Communicator communicator(rendezvous, place.device, kTimeoutSeconds);
   ASSERT_FALSE(communicator.is_alone());
 
