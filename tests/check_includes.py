@@ -148,7 +148,7 @@ def self_test() -> int:
     failures = []
     for cases, expected in ((PLANTED, 1), (INNOCENT, 0)):
         for file, line in cases:
-            with tempfile.TemporaryFolder() as folder:
+            with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / file
                 path.parent.mkdir(parents=True)
                 path.write_text(f"// a comment\n{line}\n", encoding="utf-8")

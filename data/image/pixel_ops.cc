@@ -228,7 +228,7 @@ void GaussianBlur(PixelView image, int size, double sigma) {
   const std::vector<uint8_t> original(image.pixels, image.pixels + Bytes(image));
   const auto row_length = static_cast<size_t>(3) * static_cast<size_t>(image.width);
   std::vector<float> padded(row_length + 6 * static_cast<size_t>(half)), row(row_length);
-  float* const inner = padded.data() + 3 * half;
+  float* const inner = padded.data() + ptrdiff_t{3} * half;
   for (int y = 0; y < image.height; ++y) {
     std::fill(padded.begin(), padded.end(), 0.0F);
     for (int t = 0; t < size; ++t) {
@@ -236,12 +236,13 @@ void GaussianBlur(PixelView image, int size, double sigma) {
       for (size_t i = 0; i < row_length; ++i) inner[i] += kernel[static_cast<size_t>(t)] * static_cast<float>(from[i]);
     }
     for (int x = 1; x <= half; ++x) {
-      std::copy_n(inner + 3 * Reflected(-x, image.width), 3, inner - 3 * x);
-      std::copy_n(inner + 3 * Reflected(image.width - 1 + x, image.width), 3, inner + 3 * (image.width - 1 + x));
+      const ptrdiff_t last = image.width - 1;
+      std::copy_n(inner + ptrdiff_t{3} * Reflected(-x, image.width), 3, inner - ptrdiff_t{3} * x);
+      std::copy_n(inner + ptrdiff_t{3} * Reflected(image.width - 1 + x, image.width), 3, inner + 3 * (last + x));
     }
     std::fill(row.begin(), row.end(), 0.0F);
     for (int t = 0; t < size; ++t) {
-      const float* from = padded.data() + 3 * t;
+      const float* from = padded.data() + ptrdiff_t{3} * t;
       for (size_t i = 0; i < row_length; ++i) row[i] += kernel[static_cast<size_t>(t)] * from[i];
     }
     uint8_t* const to = image.pixels + static_cast<size_t>(y) * row_length;
