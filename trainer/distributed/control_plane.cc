@@ -70,6 +70,8 @@ ControlPlane::~ControlPlane() {
 
 void ControlPlane::WaitForAll(const std::string& config) {
   if (!thread_.joinable()) return;
+  // The thread asks, too, but later: the training would begin first.
+  if (options_.stop_requested()) Post(Line({{"kind", "stop"}}));
   Post(Line({{"kind", "config"}, {"config", json::parse(config)}}));
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return going_ || end_; });
