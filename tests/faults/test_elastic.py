@@ -11,7 +11,8 @@ from command import MAIN, TINY, Background, losses, metrics, run, wait_until
 from ranks import free_port
 
 TORCHRUN = Path(sys.executable).parent / "torchrun"
-RENDEZVOUS = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=2,join_timeout=60"
+# A node that was heard of 5 s ago is alive: with less, a busy one would be given up.
+RENDEZVOUS = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,join_timeout=60"
 
 
 @pytest.fixture(scope="module", autouse=True)
