@@ -46,6 +46,7 @@ class LimitedNetwork:
             _run("ip", "-n", self._switch, "link", "set", "bridge0", "up")
             for number in range(len(self.hosts)):
                 self._connect(number)
+            _run(*self.command_on(0, ["true"]))
         except BaseException:
             self.__exit__()
             raise
