@@ -15,7 +15,7 @@ BATCH_OF_A_GPU = 256
 # Gradients in fp16, half of what dtrain_bench measures in fp32.
 FP16 = 0.5
 
-# NVLink between the V100s of a node, as nccl-tests find it, and hops over it.
+# NVLink between the V100s of a node: not measured by us, and hardly matters beside the links between nodes.
 LOCAL_BANDWIDTH, LOCAL_LATENCY = 130e9, 5e-6
 # The largest bus bandwidths of all-reduce in AWS's EKS post: sockets, and one EFA card of 100 Gbit/s.
 SOCKETS = Network(2.38e9, 50e-6, V100S_OF_A_NODE, LOCAL_BANDWIDTH, LOCAL_LATENCY)
