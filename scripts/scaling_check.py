@@ -23,7 +23,7 @@ from scaling.limited_network import LimitedNetwork, Unavailable
 BENCH = Path(__file__).resolve().parents[1] / "build" / "release" / "bin" / "dtrain_bench"
 PORT = 29500  # in a namespace of its own: never taken
 PATIENCE_SECONDS = 600
-SMALLEST_BYTES, LARGEST_BYTES = 2**16, 2**22
+SMALLEST_BYTES, LARGEST_BYTES = 2**20, 2**22  # several times what a link lets pass at once
 
 
 def parse_arguments() -> argparse.Namespace:

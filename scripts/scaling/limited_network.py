@@ -8,8 +8,8 @@ import os
 import shutil
 import subprocess
 
-# What may pass at once: a hundredth of a second, but no less than the segments that the kernel hands over in one piece.
-BURST_SECONDS, LEAST_BURST = 0.01, 2**17
+# What may pass at once: a moment's worth, but no less than the segments that the kernel hands over in one piece.
+BURST_SECONDS, LEAST_BURST = 0.004, 2**17
 QUEUE = "200ms"  # longer than TCP needs, so that the rate is what limits
 
 
