@@ -1,10 +1,14 @@
 // A JPEG, decoded as for training: a crop of it, by the own decoder and by libjpeg-turbo. The first four bytes place
 // the crop. Fifth byte odd: the file is first rewritten with seek points, as `dtrain_data pack` does, and then the byte
-// that the next two point at is changed by the one after them.
+// that the next two point at is changed by the one after them. Its second bit: the checksum of the seek points is put
+// right after that.
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 #include "data/error.h"
+#include "data/formats/crc32c.h"
+#include "data/formats/little_endian.h"
 #include "data/image/decode.h"
 #include "data/image/jpeg_crop.h"
 #include "data/prepare/make_seekable.h"
@@ -72,18 +76,34 @@ std::vector<uint8_t> Seekable(std::span<const uint8_t> bytes, std::span<const ui
   return seekable;
 }
 
+// The segment ends with a CRC (data/FORMAT.md).
+void FixSeekPoints(std::vector<uint8_t>& bytes) {
+  constexpr std::string_view kName = "dtrain seek 1";
+  const auto found = std::search(bytes.begin(), bytes.end(), kName.begin(), kName.end());
+  const auto begin = static_cast<size_t>(found - bytes.begin());
+  if (found == bytes.end() || begin < 2) return;
+  const size_t length = bytes[begin - 2] << 8 | bytes[begin - 1];  // its own two bytes, too
+  if (length < 2 + sizeof(uint32_t) || length - 2 > bytes.size() - begin) return;
+  const size_t checked = length - 2 - sizeof(uint32_t);
+  std::string crc;
+  data::AppendLittleEndian(data::Crc32c(&bytes[begin], checked), crc);
+  std::copy(crc.begin(), crc.end(), found + static_cast<ptrdiff_t>(checked));
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::FuzzInput input(data, size);
   const auto place = input.Take(4);
-  const bool rewrite = input.TakeByte() % 2 == 1;
+  const uint8_t mode = input.TakeByte();
+  const bool rewrite = mode % 2 == 1;
   const size_t at = input.TakeShort();
   const uint8_t change = input.TakeByte();
   try {
     std::vector<uint8_t> bytes(input.rest().begin(), input.rest().end());
     if (rewrite) bytes = Seekable(bytes, place);
     if (rewrite && !bytes.empty()) bytes[at % bytes.size()] ^= change;
+    if ((mode & 2) != 0) FixSeekPoints(bytes);
     Decode(bytes, place);
   } catch (const DataError&) {
     return 0;

@@ -229,7 +229,8 @@ def main() -> None:
         write("jpeg", name, bytes([0, 64, 128, 255, 0, 0, 0, 0]) + content)
         if "larger" in name or name in ("444", "grey"):
             write("jpeg", f"{name}-seekable", bytes([100, 150, 64, 64, 1, 0, 0, 0]) + content)
-            write("jpeg", f"{name}-seekable-damaged", bytes([100, 150, 64, 64, 1, 40, 0, 1]) + content)
+            for mode, what in ((1, "damaged"), (3, "wrong")):
+                write("jpeg", f"{name}-seekable-{what}", bytes([100, 150, 64, 64, mode, 0, 1, 1]) + content)
     for name, content in images().items():
         write("image", name, content)
     record_files()
