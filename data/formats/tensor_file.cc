@@ -107,17 +107,17 @@ void TensorFile::ReadLabels() {
 
 void TensorFile::ShiftLabels(std::optional<int64_t> label_offset) {
   const auto [lowest, highest] = std::minmax_element(labels_.begin(), labels_.end());
+  const auto row_of = [this](auto label) { return file_.path() + " row " + std::to_string(label - labels_.begin()); };
   constexpr int64_t kMostClasses = int64_t{1} << 31;
   if (*lowest < 0 || *highest >= kMostClasses) {
     const auto& label = *lowest < 0 ? lowest : highest;
-    throw DataError(Location(label - labels_.begin()) + ": label " + std::to_string(*label) + " is not a class",
+    throw DataError(row_of(label) + ": label " + std::to_string(*label) + " is not a class",
                     "labels count from 0 (or from 1 without gaps)");
   }
   // A file of tensors may hold a few samples of a larger set: that classes are missing is no mistake.
   if (!label_offset) label_offset = LabelOffsetOf(labels_).value_or(0);
-  label_offset_ = ResolveLabelOffset(labels_, label_offset, [this](int64_t label) {
-    return Location(std::find(labels_.begin(), labels_.end(), label) - labels_.begin());
-  });
+  label_offset_ = ResolveLabelOffset(
+      labels_, label_offset, [&](int64_t label) { return row_of(std::find(labels_.begin(), labels_.end(), label)); });
   num_classes_ = *highest + 1 - label_offset_;
   for (int64_t& label : labels_) label -= label_offset_;
 }
