@@ -40,20 +40,24 @@ target_link_libraries(LibTorch::cpu INTERFACE "${torch_dir}/lib/libtorch_cpu.so"
 # libtorch_cpu finds libcudart and libcupti by its own RPATH at run time; the linker need not.
 target_link_options(LibTorch::cpu INTERFACE -Wl,--allow-shlib-undefined -Wl,-rpath,${torch_dir}/lib)
 
-# `dtrain_uses_torch(TARGET)` is what a target says that includes torch. Reading torch's headers takes longer than the
-# rest of a file, precompiled too: several files are compiled as one (DTRAIN_UNITY=OFF: each alone, which finds includes
-# that are missing).
-option(DTRAIN_UNITY "Compile several files that include torch at once" ON)
+# Reading the headers of torch, precompiled too, and of GoogleTest takes longer than the rest of a file: several files of
+# a target are compiled as one (DTRAIN_UNITY=OFF: each alone, which finds includes that are missing).
+option(DTRAIN_UNITY "Compile several files that include torch or GoogleTest at once" ON)
+function(dtrain_compile_together target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${DTRAIN_UNITY} UNITY_BUILD_BATCH_SIZE 6)
+  if(DTRAIN_UNITY)  # a type of one file's own looks as if it came from a header
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  endif()
+endfunction()
+
+# What a target says that includes torch.
 add_library(torch_pch STATIC ${CMAKE_SOURCE_DIR}/cmake/torch_pch.cc)
 target_link_libraries(torch_pch PUBLIC LibTorch::cpu)
 target_precompile_headers(torch_pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/torch_pch.h)
 function(dtrain_uses_torch target)
   target_link_libraries(${target} PUBLIC torch_pch)
   target_precompile_headers(${target} REUSE_FROM torch_pch)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${DTRAIN_UNITY} UNITY_BUILD_BATCH_SIZE 6)
-  if(DTRAIN_UNITY)  # a type of one file's own looks as if it came from a header
-    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
-  endif()
+  dtrain_compile_together(${target})
 endfunction()
 
 include(Cuda)  # DTRAIN_WITH_CUDA, and LibTorch::cuda where it is on

@@ -26,7 +26,7 @@ run_tests() {
   local preset=$1 status=0
   shift
   say "Testing ($preset)"
-  "$(cmake_tool ctest)" --test-dir "build/$preset" --output-on-failure --no-tests=error "$@" 2>&1 |
+  "$(cmake_tool ctest)" --test-dir "build/$preset" --parallel 2 --output-on-failure --no-tests=error "$@" 2>&1 |
     tee "build/$preset-tests.log" || status=$?
   summary=$(grep -E '^[0-9]+% tests passed' "build/$preset-tests.log" | tail -n 1) || summary="CTest gave no count"
   return "$status"

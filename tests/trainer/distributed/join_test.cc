@@ -8,6 +8,7 @@
 
 #include <thread>
 
+#include "tests/message_of.h"
 #include "trainer/errors.h"
 
 namespace dtrain::distributed {
@@ -23,15 +24,6 @@ JoinOptions Towards(const std::string& host, int port, double timeout_seconds) {
           .rank = 1,
           .world_size = 2,
           .timeout_seconds = timeout_seconds};
-}
-
-std::string MessageOf(const std::function<void()>& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 TEST(Join, SaysThatNobodyAnswers) {

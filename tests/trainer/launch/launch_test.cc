@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "tests/trainer/launch/launches.h"
 #include "trainer/errors.h"
 
 namespace dtrain::launch {
@@ -26,11 +27,6 @@ Environment Torchrun() {
           {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
 }
 
-Environment With(Environment environment, const Environment& changes) {
-  for (const auto& [name, value] : changes) environment[name] = value;
-  return environment;
-}
-
 config::RanksConfig Ranks(std::optional<int64_t> rank, std::optional<int64_t> world_size,
                           std::optional<int64_t> local_rank = {}, const std::string& addr = "",
                           std::optional<int64_t> port = {}, const std::string& nproc = "") {
@@ -42,16 +38,6 @@ config::RanksConfig Ranks(std::optional<int64_t> rank, std::optional<int64_t> wo
   ranks.master_port = port;
   ranks.nproc_per_node = nproc;
   return ranks;
-}
-
-config::RanksConfig Nproc(const std::string& nproc) { return Ranks({}, {}, {}, "", {}, nproc); }
-
-// launcher rank/world local_rank/local_world node/nnodes addr:port spawns
-std::string Text(const Launch& launch) {
-  const auto slash = [](int a, int b) { return std::to_string(a) + "/" + std::to_string(b) + " "; };
-  return launch.launcher + " " + slash(launch.rank, launch.world_size) +
-         slash(launch.local_rank, launch.local_world_size) + slash(launch.node_rank, launch.nnodes) +
-         launch.master_addr + ":" + std::to_string(launch.master_port) + " " + std::to_string(launch.spawns);
 }
 
 Machine Gpus(int gpus) {

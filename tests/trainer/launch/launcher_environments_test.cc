@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/trainer/launch/launches.h"
 #include "trainer/errors.h"
 #include "trainer/launch/launch.h"
 
@@ -9,17 +10,6 @@ namespace dtrain::launch {
 namespace {
 
 using testing::HasSubstr;
-
-Environment With(Environment environment, const Environment& changes) {
-  for (const auto& [name, value] : changes) environment[name] = value;
-  return environment;
-}
-
-config::RanksConfig Nproc(const std::string& nproc) {
-  config::RanksConfig ranks;
-  ranks.nproc_per_node = nproc;
-  return ranks;
-}
 
 config::RanksConfig Master(const std::string& address, std::optional<int64_t> port = {}) {
   config::RanksConfig ranks;
@@ -45,14 +35,6 @@ Machine WithGpus(int gpus) {
   return machine;
 }
 
-// launcher rank/world local_rank/local_world node/nnodes addr:port spawns
-std::string Text(const Launch& launch) {
-  const auto slash = [](int a, int b) { return std::to_string(a) + "/" + std::to_string(b) + " "; };
-  return launch.launcher + " " + slash(launch.rank, launch.world_size) +
-         slash(launch.local_rank, launch.local_world_size) + slash(launch.node_rank, launch.nnodes) +
-         launch.master_addr + ":" + std::to_string(launch.master_port) + " " + std::to_string(launch.spawns);
-}
-
 std::string TextOf(const config::RanksConfig& ranks, const Environment& environment, int gpus = 0) {
   try {
     return Text(DetectLaunch(ranks, environment, WithGpus(gpus)));
@@ -61,8 +43,7 @@ std::string TextOf(const config::RanksConfig& ranks, const Environment& environm
   }
 }
 
-// ---- Open MPI
-// --------------------------------------------------------------------------------------------------------
+// ---- Open MPI --------------------
 
 // mpirun 4.1 of Debian 12, the second of two ranks on each of two hosts.
 Environment OpenMpi() {
@@ -130,8 +111,7 @@ TEST(OpenMpi, Refused) {
   EXPECT_THAT(TextOf(Nodes("3"), OpenMpi()), HasSubstr("--nnodes=3 contradicts the 2 machine(s) of openmpi"));
 }
 
-// ---- Slurm
-// -----------------------------------------------------------------------------------------------------------
+// ---- Slurm --------------------
 
 // srun -N2 -n5 of Slurm 22.05: the second task of the second node.
 Environment Slurm() {
@@ -214,8 +194,7 @@ TEST(Slurm, Refused) {
   EXPECT_THAT(TextOf(Nproc("8"), Slurm()), HasSubstr("contradicts the 2 local ranks that srun has started"));
 }
 
-// ---- One process per machine
-// -----------------------------------------------------------------------------------------
+// ---- One process per machine --------------------
 
 Environment Kubeflow() {
   return {{"PET_NNODES", "4"},

@@ -1,0 +1,21 @@
+// What an error says that is expected.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "data/error.h"
+
+namespace dtrain {
+
+// Empty where nothing is thrown.
+inline std::string MessageOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace dtrain
