@@ -1,5 +1,6 @@
 // dtrain_bench: measures, prints the machine it ran on, and with --json ends with one JSON object.
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <map>
 
@@ -168,6 +169,7 @@ int Main(int argc, char** argv, loop::RunContext& context) {
 
 int main(int argc, char** argv) {
   KeepFreedMemory();
+  std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to sockets whose other end may have died; the error says so
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;

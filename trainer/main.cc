@@ -1,5 +1,6 @@
 // dtrain_main: wiring. Command line → launcher → this process's rank → mode; every failure → one report, one exit code.
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <optional>
@@ -98,6 +99,7 @@ int Main(int argc, char** argv, loop::RunContext& context) {
 
 int main(int argc, char** argv) {
   KeepFreedMemory();
+  std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to sockets whose other end may have died; the error says so
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;

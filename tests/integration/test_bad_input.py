@@ -183,7 +183,7 @@ def test_the_budget_is_that_of_all_ranks(own_images, run_dir, world):
     message = run(*flags, "--max_bad_records=0.05", check=3).stderr
     assert "train: 3 bad records of 40, and the budget is 2" in message and "--max_bad_records" in message
     reports = {path.name: load_json(path) for path in run_dir.glob("error*.json")}
-    assert len(reports) == world and "error.json" in reports, reports
+    assert "error.json" in reports, reports  # the others' too, unless the launcher has ended them first
     for report in reports.values():
         assert report["exit_code"] == 3 and "3 bad records of 40" in report["message"], reports
         assert "--max_bad_records" in report["hint"], reports

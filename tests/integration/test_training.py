@@ -3,13 +3,14 @@
 import json
 import math
 import re
+import subprocess
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from command import TINY, final_numbers, load_json, losses, metrics, run
+from command import MAIN, TINY, final_numbers, load_json, losses, metrics, run
 
 TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "images_per_second", "data_seconds", "step_seconds", "grad_norm",
               "time"]
@@ -275,3 +276,12 @@ def test_learning_rates_are_the_documented_formulas(tensors, run_dir, name):
     expected = [START + (PEAK - START) * step / WARMUP if step < WARMUP else formula(step - WARMUP)
                 for step in range(TOTAL)]
     assert [point["lr"] for point in metrics(run_dir, "train")] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_reader_that_goes_away_ends_no_training(few_images, run_dir):
+    """As in `dtrain_main … | head`; and a peer's death must not kill by SIGPIPE either."""
+    with subprocess.Popen([MAIN, *TINY, f"--data_dir={few_images}", "--max_steps=3", f"--run_dir={run_dir}"],
+                          stdout=subprocess.PIPE) as process:
+        process.stdout.close()
+        assert process.wait(timeout=60) == 0
+    assert load_json(run_dir / "result.json")["step"] == 3
