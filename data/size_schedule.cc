@@ -1,19 +1,13 @@
 #include "data/size_schedule.h"
 
-#include <charconv>
 #include <string_view>
+
+#include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
 
 constexpr int64_t kLargestSize = 8192;  // pixels
-
-std::optional<int64_t> WholeNumber(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 }  // namespace
 

@@ -1,7 +1,6 @@
 #include "data/prepare/options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
@@ -11,6 +10,7 @@
 #include "data/command_line/nearest_name.h"
 #include "data/command_line/parser.h"
 #include "data/error.h"
+#include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
@@ -51,8 +51,9 @@ Take Boolean(bool& field) {
 }
 
 bool ParseInteger(const std::string& text, int64_t lowest, int64_t highest, int64_t& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size() && number >= lowest && number <= highest;
+  const std::optional<int64_t> parsed = WholeNumber(text);
+  number = parsed.value_or(0);
+  return parsed && number >= lowest && number <= highest;
 }
 
 Take Integer(int64_t& field, int64_t lowest, int64_t highest) {

@@ -19,7 +19,7 @@ def nobody() -> list:
         return [MAIN]
     prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
     if not shutil.which("setpriv") or subprocess.run([*prefix, "test", "-x", MAIN], check=False).returncode != 0:
-        pytest.skip("run as root, in a place where others may not run the program")
+        pytest.skip("another user must be able to run the program: run the tests as root, from a clone that others may enter")
     return [*prefix, MAIN]
 
 

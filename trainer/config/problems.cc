@@ -3,11 +3,12 @@
 #include "trainer/config/problems.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
+#include <optional>
 
 #include "data/command_line/nearest_name.h"
 #include "data/size_schedule.h"
+#include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/step_range.h"
@@ -44,12 +45,10 @@ void CheckRun(const Config& config, List& problems) {
   }
 }
 
-void CheckData(const DataConfig& data, List& problems) {
-  const std::string& text = data.label_offset;
-  int64_t offset = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), offset);
-  const bool is_number = error == std::errc() && end == text.data() + text.size();
-  if (text == "auto" || (is_number && offset >= 0 && offset <= 1'000'000'000)) return;
+void CheckData(const DataConfig& config, List& problems) {
+  const std::string& text = config.label_offset;
+  const std::optional<int64_t> offset = data::WholeNumber(text);
+  if (text == "auto" || (offset && *offset >= 0 && *offset <= 1'000'000'000)) return;
   problems.push_back({"label_offset", text.empty() ? "\"\"" : text, "auto, or a whole number, 0 to 1000000000", ""});
 }
 
@@ -145,9 +144,8 @@ void CheckPrecision(const PrecisionConfig& precision, List& problems) {
 void CheckRanks(const RanksConfig& ranks, List& problems) {
   const std::string& text = ranks.nproc_per_node;
   if (!text.empty() && text != "auto") {
-    int64_t count = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-    if (error != std::errc() || end != text.data() + text.size() || count < 1 || count > 1024) {
+    const std::optional<int64_t> count = data::WholeNumber(text);
+    if (!count || *count < 1 || *count > 1024) {
       problems.push_back({"nproc_per_node", text, "auto, or a whole number, 1 to 1024", ""});
     }
   }

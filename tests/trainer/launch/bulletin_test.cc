@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"
 
@@ -22,12 +23,6 @@ bool NoStop() { return false; }
 
 class BulletinTest : public testing::Test {
  protected:
-  BulletinTest() {
-    std::string name = (fs::temp_directory_path() / "dtrain-bulletin-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-  }
-  ~BulletinTest() override { fs::remove_all(folder_); }
-
   Launch Rank(int rank) const {
     Launch launch;
     launch.rank = rank;
@@ -39,7 +34,7 @@ class BulletinTest : public testing::Test {
   }
   fs::path path() const { return BulletinPath((folder_ / "run").string(), "abc"); }
 
-  fs::path folder_;
+  const TemporaryFolder folder_;
 };
 
 TEST_F(BulletinTest, RanksMeetAndNothingIsLeft) {

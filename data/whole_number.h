@@ -1,0 +1,19 @@
+// A whole number from text that holds nothing else.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace dtrain::data {
+
+// nullopt for anything else, and for what int64 does not hold.
+inline std::optional<int64_t> WholeNumber(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+}  // namespace dtrain::data
