@@ -35,10 +35,9 @@ TEST(Nccl, OneRankReducesItsOwnGradients) {
       at::full({300, 300}, 0.01, at::TensorOptions(at::kFloat).device(place.device)).requires_grad_();
   const at::Tensor input = at::ones({5, 300}, weight.options().requires_grad(false));
   const at::Tensor wanted = at::full({300, 300}, 5.0);
-  DataParallel data_parallel({{"weight", weight}}, communicator, 25, {});
+  DataParallel data_parallel({{"weight", weight}}, communicator, {}, {});
   for (int step = 0; step < 3; ++step) {
     data_parallel.ZeroGradients();
-    data_parallel.BeforeForward();
     data_parallel.BeforeBackward(/*reduce=*/true);
     input.matmul(weight).sum().backward();
     data_parallel.AfterBackward();

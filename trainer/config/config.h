@@ -109,6 +109,7 @@ struct RanksConfig {
   std::string backend = "auto";  // auto | nccl | gloo
   double bucket_cap_mb = 25;
   std::string grad_compression = "none";  // none | fp16 | bf16
+  bool static_graph = false;
   bool sync_bn = false;
   std::string run_token;
   double init_timeout_seconds = 300;

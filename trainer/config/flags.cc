@@ -254,6 +254,9 @@ DTRAIN_FLAG(double, bucket_cap_mb, ranks.bucket_cap_mb, MoreThan(0), "MiB",
             "Size of the gradient buckets that are reduced while backward runs.")
 DTRAIN_FLAG(string, grad_compression, ranks.grad_compression, OneOf("none | fp16 | bf16"), "",
             "What gradients travel as between ranks: half the bytes, and fewer digits.")
+DTRAIN_FLAG(bool, static_graph, ranks.static_graph, Anything(), "",
+            "Every step uses the same parameters; those that the first does not use stay as they are, rather than being "
+            "an error.")
 DTRAIN_FLAG(bool, sync_bn, ranks.sync_bn, Anything(), "", "Batch normalisation over the batches of all ranks.")
 DTRAIN_FLAG(string, run_token, ranks.run_token, Anything(), "",
             "Any word, the same on all ranks: a rank with another one belongs to another run, and is refused.")

@@ -34,6 +34,15 @@ class ObservedReducer : public c10d::Reducer {
     }
     return indices;
   }
+
+  // A static graph is what came before its first reduction, that of passes without one included: a step would be taken
+  // for one pass of as many pieces.
+  void ForgetGraph() {
+    for (auto& [index, arrivals] : numGradHooksTriggeredMap_) arrivals = 0;
+  }
+
+  // Of a static graph, once its first step was reduced.
+  const std::vector<size_t>& unused() const { return unused_parameters_; }
 };
 
 namespace {
@@ -76,25 +85,33 @@ class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr
   at::ScalarType type_;
 };
 
-[[noreturn]] void ThrowUnused(const std::vector<std::string>& names, const std::string& on_whom) {
+[[noreturn]] void ThrowUnused(const std::vector<std::string>& names, const std::string& when_and_where,
+                              bool is_static) {
   constexpr size_t kShown = 5;
   std::string list;
   for (size_t i = 0; i < std::min(names.size(), kShown); ++i) list += (i > 0 ? ", " : "") + names[i];
   if (names.size() > kShown) list += " and " + std::to_string(names.size() - kShown) + " more";
   throw UsageError(
-      (names.size() == 1 ? "parameter " : "parameters ") + list + " got no gradient in this step" + on_whom,
-      "every parameter must take part in the loss of every step, on every rank: use it in forward, remove it from the "
-      "model, or add its sum times 0 to the loss of the steps that do without it");
+      (names.size() == 1 ? "parameter " : "parameters ") + list + " got no gradient in this step" + when_and_where,
+      is_static
+          ? "with --static_graph every step must use the same parameters, on every rank: do without the flag, and "
+            "add their sum times 0 to the loss of the steps that do not use them"
+          : "every parameter must take part in the loss of every step, on every rank: use it in forward, remove it "
+            "from the model, or add its sum times 0 to the loss of the steps that do without it; if no step uses "
+            "it, --static_graph leaves it as it is");
 }
 
 }  // namespace
 
 DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
-                           double bucket_cap_mb, const BucketLayout& restored, const std::string& compression)
-    : parameters_(std::move(parameters)), rank_(communicator.rank()), world_size_(communicator.world_size()) {
+                           const DataParallelOptions& options, const BucketLayout& restored)
+    : parameters_(std::move(parameters)),
+      rank_(communicator.rank()),
+      world_size_(communicator.world_size()),
+      options_(options) {
   if (communicator.is_alone()) return;
   const std::vector<at::Tensor> tensors = Tensors(parameters_);
-  const auto cap_bytes = static_cast<int64_t>(bucket_cap_mb * 1024 * 1024);
+  const auto cap_bytes = static_cast<int64_t>(options.bucket_cap_mb * 1024 * 1024);
   std::unordered_map<size_t, std::string> names;
   for (size_t i = 0; i < parameters_.size(); ++i) names[i] = parameters_[i].first;
   reducer_ = std::make_unique<ObservedReducer>(
@@ -102,9 +119,9 @@ DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> param
       std::vector<bool>(tensors.size(), false), cap_bytes, /*find_unused_parameters=*/false,
       /*gradient_as_bucket_view=*/true, names, c10d::kDefaultFirstBucketBytes,
       /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
-  is_compressed_ = compression != "none";
-  if (!is_compressed_) return;
-  const at::ScalarType type = compression == "fp16" ? at::kHalf : at::kBFloat16;
+  if (options.static_graph) reducer_->set_static_graph();
+  if (options.compression == "none") return;
+  const at::ScalarType type = options.compression == "fp16" ? at::kHalf : at::kBFloat16;
   reducer_->register_comm_hook(std::make_unique<CompressedAllReduce>(communicator.group(), type));
 }
 
@@ -117,39 +134,45 @@ void DataParallel::ZeroGradients() {
     for (auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
     return;
   }
-  std::vector<at::Tensor> defined;
-  for (auto& gradient : gradients()) {
-    if (gradient.defined()) defined.push_back(gradient);
-  }
-  if (!defined.empty()) at::_foreach_zero_(defined);
-}
-
-void DataParallel::BeforeForward() {
-  if (reducer_) reducer_->prepare_for_forward();
+  if (const auto defined = gradients(); !defined.empty()) at::_foreach_zero_(defined);
 }
 
 void DataParallel::BeforeBackward(bool reduce) {
   if (!reducer_ || !reduce) return;
   reducer_->ForgetArrivals();
+  if (!knows_graph_) reducer_->ForgetGraph();
+  reducer_->prepare_for_forward();
   reducer_->prepare_for_backward({});
 }
 
 void DataParallel::AfterBackward() {
-  RequireAllGradients();
+  if (options_.static_graph && !knows_graph_) {
+    if (reducer_) reducer_->delay_all_reduce();  // the first step's
+    unused_ = reducer_ ? reducer_->unused() : MissingGradients();
+    knows_graph_ = true;
+  }
+  RequireGradients();
   if (reducer_) reducer_->rebuild_buckets();
 }
 
-void DataParallel::RequireAllGradients() const {
+std::vector<size_t> DataParallel::MissingGradients() const {
+  if (reducer_) return reducer_->IsUnfinished() ? reducer_->NotArrived() : std::vector<size_t>{};
+  std::vector<size_t> missing;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    if (!parameters_[i].second.grad().defined()) missing.push_back(i);
+  }
+  return missing;
+}
+
+void DataParallel::RequireGradients() const {
   std::vector<std::string> names;
-  if (reducer_) {
-    if (!reducer_->IsUnfinished()) return;
-    for (const size_t index : reducer_->NotArrived()) names.push_back(parameters_[index].first);
-    ThrowUnused(names, " on rank " + std::to_string(rank_));
+  for (const size_t index : MissingGradients()) {
+    if (std::find(unused_.begin(), unused_.end(), index) == unused_.end()) names.push_back(parameters_[index].first);
   }
-  for (const auto& [name, parameter] : parameters_) {
-    if (!parameter.grad().defined()) names.push_back(name);
+  const std::string in_static_graph = options_.static_graph ? ", but in the first" : "";
+  if (!names.empty()) {
+    ThrowUnused(names, in_static_graph + (reducer_ ? " on rank " + std::to_string(rank_) : ""), options_.static_graph);
   }
-  if (!names.empty()) ThrowUnused(names, "");
 }
 
 void DataParallel::ReduceNow() {
@@ -157,7 +180,8 @@ void DataParallel::ReduceNow() {
   at::NoGradGuard no_grad;
   std::vector<c10::intrusive_ptr<c10::ivalue::Future>> futures;
   for (auto& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/false)) {
-    if (!is_compressed_) bucket.getBufferRef().div_(world_size_);  // what the reducer does as gradients arrive
+    if (options_.compression == "none")
+      bucket.getBufferRef().div_(world_size_);  // what the reducer does as gradients arrive
     futures.push_back(reducer_->run_comm_hook(bucket));
   }
   for (const auto& future : futures) future->wait();
@@ -165,7 +189,9 @@ void DataParallel::ReduceNow() {
 
 std::vector<at::Tensor> DataParallel::gradients() const {
   std::vector<at::Tensor> gradients;
-  for (const auto& [name, parameter] : parameters_) gradients.push_back(parameter.grad());
+  for (const auto& [name, parameter] : parameters_) {
+    if (parameter.grad().defined()) gradients.push_back(parameter.grad());
+  }
   return gradients;
 }
 

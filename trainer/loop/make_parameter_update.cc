@@ -38,4 +38,9 @@ optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const t
                                 config.optimizer.clip_norm, device);
 }
 
+distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks) {
+  return {
+      .bucket_cap_mb = ranks.bucket_cap_mb, .compression = ranks.grad_compression, .static_graph = ranks.static_graph};
+}
+
 }  // namespace dtrain::loop

@@ -1,9 +1,10 @@
-// What the flags on optimizer and precision mean.
+// What the flags on optimizer, precision and the averaging of gradients mean.
 #pragma once
 
 #include <torch/nn/module.h>
 
 #include "trainer/config/config.h"
+#include "trainer/distributed/data_parallel.h"
 #include "trainer/optim/parameter_update.h"
 
 namespace dtrain::loop {
@@ -12,5 +13,7 @@ namespace dtrain::loop {
 // --loss_scale is a number.
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device);
+
+distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks);
 
 }  // namespace dtrain::loop

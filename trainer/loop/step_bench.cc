@@ -50,8 +50,7 @@ class BenchedStep {
         model_(MakeModel(config, num_classes_, device)),
         task_(model_, config, device),
         update_(MakeParameterUpdate(config, *model_, device)),
-        data_parallel_(ParametersOf(*model_), communicator, config.ranks.bucket_cap_mb, {},
-                       config.ranks.grad_compression),
+        data_parallel_(ParametersOf(*model_), communicator, DataParallelOptionsOf(config.ranks), {}),
         exchange_(RunningStatistics(*model_), kExchangedSums, communicator),
         sums_(at::zeros({kExchangedSums}, at::TensorOptions(at::kFloat).device(device))),
         batch_(RandomBatch(config, batch_size_, num_classes_, device)) {}
@@ -98,7 +97,6 @@ class BenchedStep {
  private:
   void Forward() {
     data_parallel_.ZeroGradients();
-    data_parallel_.BeforeForward();
     loss_ = task_.Loss(batch_).loss_sum / static_cast<double>(batch_size_);
   }
 
@@ -146,6 +144,7 @@ nlohmann::ordered_json Describe(const config::Config& config, const StepBenchOpt
           {"world_size", communicator.world_size()},
           {"bucket_cap_mb", config.ranks.bucket_cap_mb},
           {"grad_compression", config.ranks.grad_compression},
+          {"static_graph", config.ranks.static_graph},
           {"steps", options.steps},
           {"device", device.str()}};
 }

@@ -70,8 +70,7 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   interval_sums_[kIntervalLoss] = progress_.interval_loss_sum;
   interval_sums_[kIntervalWeight] = progress_.interval_weight;
   data_parallel_ = std::make_unique<distributed::DataParallel>(
-      ParametersOf(module), parts_.communicator, parts_.config.ranks.bucket_cap_mb, progress_.bucket_layout,
-      parts_.config.ranks.grad_compression);
+      ParametersOf(module), parts_.communicator, DataParallelOptionsOf(parts_.config.ranks), progress_.bucket_layout);
   exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.communicator);
 }
 
@@ -161,7 +160,6 @@ void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
   data_seconds_ += SecondsSince(wait_start);
 
   parts_.control.Enter(Phase::kForward);
-  data_parallel_->BeforeForward();
   const LossSums loss = parts_.task.Loss(*batch);
   const bool reduce = micro_step + 1 == parts_.plan.batch.grad_accum_steps;
   data_parallel_->BeforeBackward(reduce);

@@ -25,10 +25,13 @@ void Adam::Step(double learning_rate, const std::optional<at::Tensor>& found_inf
   if (found_inf) step_.sub_(*found_inf);  // a skipped step does not count
   for (size_t i = 0; i < groups_.size(); ++i) {
     const ParameterGroup& group = groups_[i];
-    const std::vector<at::Tensor> steps(group.parameters.size(), step_);
+    const std::vector<at::Tensor> gradients = group.Gradients();
+    if (gradients.empty()) continue;
+    const std::vector<at::Tensor> steps(gradients.size(), step_);
     const auto update = [&](auto kernel) {
-      kernel(group.parameters, group.Gradients(), moments_[i].average, moments_[i].average_of_squares, {}, steps,
-             learning_rate, options_.beta1, options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false,
+      kernel(group.WithGradient(group.parameters), gradients, group.WithGradient(moments_[i].average),
+             group.WithGradient(moments_[i].average_of_squares), {}, steps, learning_rate, options_.beta1,
+             options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false,
              /*maximize=*/false, /*grad_scale=*/{}, found_inf);
     };
     using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,

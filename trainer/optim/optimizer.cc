@@ -5,10 +5,18 @@
 
 namespace dtrain::optim {
 
+std::vector<at::Tensor> ParameterGroup::WithGradient(const std::vector<at::Tensor>& tensors) const {
+  std::vector<at::Tensor> chosen;
+  chosen.reserve(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (parameters[i].grad().defined()) chosen.push_back(tensors[i]);
+  }
+  return chosen;
+}
+
 std::vector<at::Tensor> ParameterGroup::Gradients() const {
-  std::vector<at::Tensor> gradients;
-  gradients.reserve(parameters.size());
-  for (const at::Tensor& parameter : parameters) gradients.push_back(parameter.grad());
+  std::vector<at::Tensor> gradients = WithGradient(parameters);
+  for (at::Tensor& tensor : gradients) tensor = tensor.grad();
   return gradients;
 }
 

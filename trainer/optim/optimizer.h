@@ -20,7 +20,10 @@ struct ParameterGroup {
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters;
 
+  // Those that are defined.
   std::vector<at::Tensor> Gradients() const;
+  // Of tensors in the order of the parameters, those whose parameter has a gradient.
+  std::vector<at::Tensor> WithGradient(const std::vector<at::Tensor>& tensors) const;
 };
 
 // One group, or two where parameters of one dimension (biases, BatchNorm's γ and β) do not decay.
@@ -29,7 +32,7 @@ std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& paramet
 
 class Optimizer {
  public:
-  // Keeps references to the groups' parameters, whose gradients must be defined at every Step().
+  // Keeps references to the groups' parameters. Those that have no gradient are passed by at a Step().
   explicit Optimizer(std::vector<ParameterGroup> groups) : groups_(std::move(groups)) {}
   virtual ~Optimizer() = default;
 

@@ -23,7 +23,7 @@ class ParameterUpdate {
   // What backward is to be called on.
   at::Tensor Scale(const at::Tensor& loss) const { return scaler_ ? scaler_->Scale(loss) : loss; }
 
-  // `gradients` are those of all the optimizer's parameters; they are unscaled and clipped in place.
+  // `gradients` are all of the optimizer's parameters that have one; they are unscaled and clipped in place.
   void Apply(std::vector<at::Tensor> gradients, double learning_rate);
 
   // Of the last Apply: float scalar on the device, 1 where it was skipped, else 0.

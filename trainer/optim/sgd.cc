@@ -17,8 +17,12 @@ Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
 void Sgd::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < groups_.size(); ++i) {
-    at::_fused_sgd_(groups_[i].parameters, groups_[i].Gradients(), momentum_[i], groups_[i].weight_decay,
-                    options_.momentum, learning_rate, /*dampening=*/0, options_.nesterov, /*maximize=*/false,
+    const ParameterGroup& group = groups_[i];
+    const std::vector<at::Tensor> gradients = group.Gradients();
+    if (gradients.empty()) continue;
+    at::_fused_sgd_(group.WithGradient(group.parameters), gradients, group.WithGradient(momentum_[i]),
+                    group.weight_decay, options_.momentum, learning_rate, /*dampening=*/0, options_.nesterov,
+                    /*maximize=*/false,
                     /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
   }
 }

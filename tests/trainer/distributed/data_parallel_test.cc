@@ -11,7 +11,7 @@
 namespace dtrain::distributed {
 namespace {
 
-constexpr double kSmallBucketMb = 0.01;
+const DataParallelOptions kSmallBuckets{.bucket_cap_mb = 0.01};
 constexpr int64_t kWidth = 300;  // 350 KB a parameter: the first bucket (1 MiB) does not hold them all
 
 using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
@@ -58,11 +58,10 @@ TEST(DataParallel, AveragesOverRanksAndAddsMicroSteps) {
   }
   RunConnected(kWorld, [&](int rank, Communicator& communicator) {
     const Parameters parameters = MakeParameters();
-    DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {});
+    DataParallel data_parallel(parameters, communicator, kSmallBuckets, {});
     for (int step = 0; step < 3; ++step) {  // the buckets are laid anew after the first
       data_parallel.ZeroGradients();
       for (int micro_step = 0; micro_step < 2; ++micro_step) {
-        data_parallel.BeforeForward();
         data_parallel.BeforeBackward(/*reduce=*/micro_step == 1);
         Backward(parameters, InputOf(rank, micro_step));
       }
@@ -80,8 +79,8 @@ TEST(DataParallel, CompressedGradientsAreTheSameToFewerDigits) {
   for (const auto& [compression, digits] : {std::pair{"fp16", 2e-3}, std::pair{"bf16", 2e-2}}) {
     RunConnected(2, [&](int rank, Communicator& communicator) {
       const Parameters parameters = MakeParameters();
-      DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {}, compression);
-      data_parallel.BeforeForward();
+      DataParallel data_parallel(parameters, communicator,
+                                 {.bucket_cap_mb = kSmallBuckets.bucket_cap_mb, .compression = compression}, {});
       data_parallel.BeforeBackward(true);
       Backward(parameters, InputOf(rank, 0));
       data_parallel.AfterBackward();
@@ -98,17 +97,16 @@ TEST(DataParallel, RestoredLayoutIsKept) {
   RunConnected(2, [](int rank, Communicator& communicator) {
     const Parameters parameters = MakeParameters();
     const auto step = [&](DataParallel& data_parallel) {
-      data_parallel.BeforeForward();
       data_parallel.BeforeBackward(true);
       Backward(parameters, InputOf(rank, 0));
       data_parallel.AfterBackward();
     };
-    DataParallel first(parameters, communicator, kSmallBucketMb, {});
+    DataParallel first(parameters, communicator, kSmallBuckets, {});
     step(first);
     const BucketLayout settled = first.bucket_layout();
     for (const auto& [name, parameter] : parameters) at::Tensor(parameter).mutable_grad().reset();
 
-    DataParallel second(parameters, communicator, kSmallBucketMb, settled);
+    DataParallel second(parameters, communicator, kSmallBuckets, settled);
     EXPECT_EQ(second.bucket_layout(), settled);
     step(second);
     EXPECT_EQ(second.bucket_layout(), settled);
@@ -135,10 +133,9 @@ TEST(DataParallel, ParametersWithoutGradientAreNamed) {
     const auto body = [&, faulty_step = step_of_fault, last_faulty = last_rank](int rank, Communicator& communicator) {
       const Parameters parameters = MakeParameters();
       const Parameters used = {parameters[0], parameters[1], parameters[3], parameters[5]};
-      DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {});
+      DataParallel data_parallel(parameters, communicator, kSmallBuckets, {});
       const auto step = [&](const Parameters& taking_part) {
         data_parallel.ZeroGradients();
-        data_parallel.BeforeForward();
         data_parallel.BeforeBackward(true);
         Backward(taking_part, InputOf(rank, 0));
         data_parallel.AfterBackward();
@@ -157,7 +154,7 @@ TEST(DataParallel, ParametersWithoutGradientAreNamed) {
 TEST(DataParallel, ParametersWithoutGradientAreNamedInARunOfOneRank) {
   Communicator alone;
   const Parameters parameters = MakeParameters();
-  DataParallel data_parallel(parameters, alone, kSmallBucketMb, {});
+  DataParallel data_parallel(parameters, alone, kSmallBuckets, {});
   for (int step = 0; step < 2; ++step) {
     data_parallel.ZeroGradients();
     Backward(parameters, InputOf(0, 0));
@@ -169,15 +166,82 @@ TEST(DataParallel, ParametersWithoutGradientAreNamedInARunOfOneRank) {
             "parameters w1, w2, w3, w4, w5 got no gradient in this step");
 }
 
+const DataParallelOptions kStaticGraph{.bucket_cap_mb = kSmallBuckets.bucket_cap_mb, .static_graph = true};
+
+// Ranks that use other parameters than each other are averaged over all; what none uses has no gradient.
+TEST(DataParallel, AStaticGraphMayDoWithoutParameters) {
+  constexpr int kWorld = 2;
+  const auto used = [](const Parameters& all, int rank) {
+    return rank == 0 ? Parameters{all[0], all[1], all[3], all[5]} : Parameters{all[0], all[1], all[2], all[5]};
+  };
+  Parameters reference = MakeParameters();
+  for (int rank = 0; rank < kWorld; ++rank) {
+    for (int micro_step = 0; micro_step < 2; ++micro_step) Backward(used(reference, rank), InputOf(rank, micro_step));
+  }
+  RunConnected(kWorld, [&](int rank, Communicator& communicator) {
+    const Parameters parameters = MakeParameters();
+    BucketLayout layout;
+    for (int run = 0; run < 2; ++run) {  // the second with the layout that the first has settled on
+      DataParallel data_parallel(parameters, communicator, kStaticGraph, layout);
+      for (int step = 0; step < 3; ++step) {
+        data_parallel.ZeroGradients();
+        for (int micro_step = 0; micro_step < 2; ++micro_step) {
+          data_parallel.BeforeBackward(/*reduce=*/micro_step == 1);
+          Backward(used(parameters, rank), InputOf(rank, micro_step));
+        }
+        data_parallel.AfterBackward();
+        EXPECT_EQ(data_parallel.gradients().size(), 5U);
+        for (size_t i = 0; i < parameters.size(); ++i) {
+          if (i == 4) continue;
+          ASSERT_TRUE(at::allclose(parameters[i].second.grad() * kWorld, reference[i].second.grad(), 1e-4, 1e-6)) << i;
+        }
+        EXPECT_FALSE(parameters[4].second.grad().defined());
+      }
+      if (run == 1) {
+        EXPECT_EQ(data_parallel.bucket_layout(), layout);
+      }
+      layout = data_parallel.bucket_layout();
+      EXPECT_GT(layout.size(), 1U);
+      for (const auto& [name, parameter] : parameters) at::Tensor(parameter).mutable_grad().reset();
+    }
+  });
+}
+
+TEST(DataParallel, AStaticGraphThatChangesIsNamed) {
+  const std::string expected = "parameter w3 got no gradient in this step, but in the first";
+  Communicator alone;
+  const auto error_on = [](int rank, Communicator& communicator) {
+    const Parameters parameters = MakeParameters();
+    DataParallel data_parallel(parameters, communicator, kStaticGraph, {});
+    const auto step = [&](const Parameters& taking_part) {
+      data_parallel.ZeroGradients();
+      data_parallel.BeforeBackward(true);
+      Backward(taking_part, InputOf(rank, 0));
+      data_parallel.AfterBackward();
+    };
+    for (int i = 0; i < 2; ++i) step({parameters[0], parameters[3], parameters[5]});
+    return ErrorOf([&] { step({parameters[0], parameters[5]}); });
+  };
+  EXPECT_EQ(error_on(0, alone), expected);
+  std::vector<std::string> errors(2);
+  const auto body = [&](int rank, Communicator& communicator) {
+    errors[static_cast<size_t>(rank)] = error_on(rank, communicator);
+    throw std::runtime_error("this rank leaves without a word, and with it its connections");
+  };
+  EXPECT_THROW(RunConnected(2, body), std::runtime_error);
+  EXPECT_EQ(errors[0], expected + " on rank 0");
+  EXPECT_EQ(errors[1], expected + " on rank 1");
+}
+
 TEST(DataParallel, ReducingAfterwardsGivesTheSameBits) {
   for (const char* compression : {"none", "bf16"}) {
     RunConnected(3, [&](int rank, Communicator& communicator) {
       const Parameters parameters = MakeParameters();
-      DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {}, compression);
+      DataParallel data_parallel(parameters, communicator,
+                                 {.bucket_cap_mb = kSmallBuckets.bucket_cap_mb, .compression = compression}, {});
       std::vector<at::Tensor> overlapped;
       for (const bool reduce : {true, true, false}) {
         data_parallel.ZeroGradients();
-        data_parallel.BeforeForward();
         data_parallel.BeforeBackward(reduce);
         Backward(parameters, InputOf(rank, 0));
         data_parallel.AfterBackward();
@@ -213,11 +277,10 @@ TEST(DataParallel, OneRankWithAGroupDoesAsSeveral) {
   RunConnected(1, [](int, Communicator& communicator) {
     ASSERT_FALSE(communicator.is_alone());
     const Parameters parameters = MakeParameters(), reference = MakeParameters();
-    DataParallel data_parallel(parameters, communicator, kSmallBucketMb, {});
+    DataParallel data_parallel(parameters, communicator, kSmallBuckets, {});
     Backward(reference, InputOf(0, 0));
     for (int step = 0; step < 2; ++step) {
       data_parallel.ZeroGradients();
-      data_parallel.BeforeForward();
       data_parallel.BeforeBackward(/*reduce=*/true);
       Backward(parameters, InputOf(0, 0));
       data_parallel.AfterBackward();

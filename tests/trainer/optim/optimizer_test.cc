@@ -129,6 +129,23 @@ TEST(Optimizer, ASkippedStepLeavesParametersAndStateAsTheyAre) {
   }
 }
 
+// With weight decay and momentum, which would move them: one of a group, and a whole group.
+TEST(Optimizer, ParametersWithoutGradientStayAsTheyAre) {
+  Pair pair = EqualParameters();
+  auto optimizers = OneOfEach(pair.ours);
+  optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(pair.ours, 0.1, false), SgdOptions{}));
+  for (auto& optimizer : optimizers) {
+    SetEqualGradients(pair);
+    optimizer->Step(0.1);
+    for (const size_t i : {1, 3}) pair.ours[i].second.mutable_grad().reset();
+    const auto before = Copies(pair.ours);
+    optimizer->Step(0.1);
+    for (size_t i = 0; i < before.size(); ++i) {
+      EXPECT_EQ(at::equal(pair.ours[i].second, before[i]), i == 1 || i == 3) << pair.ours[i].first;
+    }
+  }
+}
+
 TEST(Optimizer, L2TermCountsWhatDecays) {
   const std::vector<NamedTensor> parameters = {{"w", at::full({2, 2}, 3.0)}, {"b", at::full({4}, 5.0)}};
   EXPECT_DOUBLE_EQ(Sgd(GroupByDecay(parameters, 0.1, true), {}).L2Term(), 0.05 * (36 + 100));
