@@ -19,7 +19,7 @@
 namespace dtrain::data {
 namespace {
 
-constexpr uint64_t kMagic = 0x4548434143525444;  // "DTRCACHE"
+constexpr uint64_t kCacheMagic = 0x4548434143525444;  // "DTRCACHE"
 constexpr uint64_t kAbsent = 0, kBeingWritten = 1;
 static_assert(std::atomic<uint64_t>::is_always_lock_free);  // else it would not work between processes
 
@@ -85,7 +85,7 @@ std::unique_ptr<NodeCache> NodeCache::Create(int64_t records, int64_t capacity) 
   std::random_device draw;
   const uint64_t token = uint64_t{draw()} << 32 | draw();
   // All else in the file is 0: no record is here.
-  new (cache->begin_) Header{.magic = kMagic,
+  new (cache->begin_) Header{.magic = kCacheMagic,
                              .token = token,
                              .records = records,
                              .capacity = capacity,
@@ -112,7 +112,7 @@ std::unique_ptr<NodeCache> NodeCache::Open(const std::string& offer) {
   if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
   auto cache = descriptor >= 0 ? Map(descriptor) : nullptr;
-  if (!cache || cache->header().magic != kMagic || cache->header().token != token) return nullptr;
+  if (!cache || cache->header().magic != kCacheMagic || cache->header().token != token) return nullptr;
   return cache;
 }
 

@@ -20,7 +20,7 @@
 namespace dtrain::data {
 namespace {
 
-constexpr std::string_view kMagic = "DTINDEX1";
+constexpr std::string_view kIndexMagic = "DTINDEX1";
 constexpr size_t kFixedBytes = 16;  // magic and length of the JSON
 constexpr size_t kCrcBytes = 4;
 
@@ -108,7 +108,7 @@ std::string SerializeIndex(const RecordIndex& index) {
   json["name_bytes"] = index.names.size();
   const std::string text = json.dump();
 
-  std::string bytes(kMagic);
+  std::string bytes(kIndexMagic);
   bytes.reserve(kFixedBytes + text.size() + index.records.size() * sizeof(IndexEntry) + index.names.size() + kCrcBytes);
   AppendLittleEndian<uint64_t>(text.size(), bytes);
   bytes += text;
@@ -119,10 +119,10 @@ std::string SerializeIndex(const RecordIndex& index) {
 }
 
 std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
-  if (bytes.size() < kFixedBytes + kCrcBytes || !bytes.starts_with(kMagic)) return std::nullopt;
+  if (bytes.size() < kFixedBytes + kCrcBytes || !bytes.starts_with(kIndexMagic)) return std::nullopt;
   const std::string_view body = bytes.substr(0, bytes.size() - kCrcBytes);
   if (Crc32c(body.data(), body.size()) != LoadLittleEndian<uint32_t>(body.data() + body.size())) return std::nullopt;
-  const auto head_bytes = LoadLittleEndian<uint64_t>(bytes.data() + kMagic.size());
+  const auto head_bytes = LoadLittleEndian<uint64_t>(bytes.data() + kIndexMagic.size());
   if (head_bytes > body.size() - kFixedBytes) return std::nullopt;
 
   RecordIndex index;

@@ -10,7 +10,7 @@
 namespace dtrain::data {
 namespace {
 
-constexpr uint32_t kMagic = 0xCED7230A;
+constexpr uint32_t kRecordMagic = 0xCED7230A;
 constexpr uint64_t kFrameBytes = 8;  // magic, then continuation and length
 constexpr uint64_t kHeaderBytes = 24;
 constexpr uint64_t kSearchBytes = uint64_t{1} << 20;  // a multiple of 4
@@ -31,7 +31,7 @@ Part ReadPart(const ReadableBytes& file, uint64_t offset) {
   if (file.size() - offset < kFrameBytes) throw DamagedRecord("truncated: a record's frame is cut off");
   std::array<uint8_t, kFrameBytes> frame{};
   file.Read(offset, kFrameBytes, frame.data());
-  if (LoadLittleEndian<uint32_t>(frame.data()) != kMagic) {
+  if (LoadLittleEndian<uint32_t>(frame.data()) != kRecordMagic) {
     throw DamagedRecord("no RecordIO record begins here (the magic number is missing)");
   }
   const auto word = LoadLittleEndian<uint32_t>(&frame[4]);
@@ -66,7 +66,7 @@ std::vector<uint8_t> Join(const ReadableBytes& file, const std::vector<Part>& pa
   for (const Part& part : parts) {
     if (data.size() >= most) break;
     if (&part != &parts.front()) {
-      const auto* magic = reinterpret_cast<const uint8_t*>(&kMagic);
+      const auto* magic = reinterpret_cast<const uint8_t*>(&kRecordMagic);
       data.insert(data.end(), magic, magic + 4);
     }
     const uint64_t bytes = std::min(part.bytes, most > data.size() ? most - data.size() : 0);
@@ -132,7 +132,7 @@ uint64_t RecordIoFormat::FindRecord(const ReadableBytes& file, uint64_t from) co
     window.resize(std::min(kSearchBytes, (file.size() - from) / 4 * 4));
     file.Read(from, window.size(), window.data());
     for (uint64_t i = 0; i < window.size(); i += 4) {
-      if (LoadLittleEndian<uint32_t>(&window[i]) == kMagic && IsRecord(*this, file, from + i)) return from + i;
+      if (LoadLittleEndian<uint32_t>(&window[i]) == kRecordMagic && IsRecord(*this, file, from + i)) return from + i;
     }
   }
   return file.size();
@@ -165,13 +165,13 @@ std::string FrameRecordIo(std::span<const uint8_t> image, int64_t label, uint64_
 
   std::string out;
   const auto append = [&](Continuation continuation, size_t begin, size_t end) {
-    AppendLittleEndian(kMagic, out);
+    AppendLittleEndian(kRecordMagic, out);
     AppendLittleEndian(static_cast<uint32_t>(continuation << 29 | (end - begin)), out);
     out.append(data, begin, end - begin);
   };
   size_t begin = 0;
   for (size_t i = 0; i + 4 <= data.size(); i += 4) {
-    if (LoadLittleEndian<uint32_t>(&data[i]) != kMagic) continue;
+    if (LoadLittleEndian<uint32_t>(&data[i]) != kRecordMagic) continue;
     append(begin == 0 ? kFirst : kMiddle, begin, i);
     begin = i + 4;
   }

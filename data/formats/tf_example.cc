@@ -119,7 +119,7 @@ void AppendVarint(uint64_t value, std::string& out) {
 }
 
 // A length-delimited field.
-std::string Field(uint32_t number, std::string_view content) {
+std::string Encoded(uint32_t number, std::string_view content) {
   std::string out;
   out.reserve(content.size() + 12);
   AppendVarint(number << 3 | kLengthDelimited, out);
@@ -128,13 +128,13 @@ std::string Field(uint32_t number, std::string_view content) {
 }
 
 std::string BytesFeature(std::string_view name, std::string_view value) {
-  return Field(1, Field(1, name) + Field(2, Field(1, Field(1, value))));
+  return Encoded(1, Encoded(1, name) + Encoded(2, Encoded(1, Encoded(1, value))));
 }
 
 std::string IntegerFeature(std::string_view name, int64_t value) {
   std::string packed;
   AppendVarint(static_cast<uint64_t>(value), packed);
-  return Field(1, Field(1, name) + Field(2, Field(3, Field(1, packed))));
+  return Encoded(1, Encoded(1, name) + Encoded(2, Encoded(3, Encoded(1, packed))));
 }
 
 }  // namespace
@@ -155,7 +155,7 @@ std::string MakeImageExample(std::string_view image, int64_t label, const std::s
   std::string features = IntegerFeature("image/class/label", label);
   if (!class_name.empty()) features += BytesFeature("image/class/text", class_name);
   if (!file_name.empty()) features += BytesFeature("image/filename", file_name);
-  return Field(1, features += BytesFeature("image/encoded", image));
+  return Encoded(1, features += BytesFeature("image/encoded", image));
 }
 
 }  // namespace dtrain::data

@@ -12,6 +12,8 @@ namespace dtrain::data {
 
 using Bytes = std::span<const uint8_t>;
 
+constexpr int kLongestSide = 65'500;  // pixels; no format may announce more
+
 // All return CV_8UC3 in RGB order and throw DataError.
 ImageSize JpegSize(Bytes bytes);
 cv::Mat DecodeJpeg(Bytes bytes);

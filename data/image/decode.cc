@@ -10,7 +10,6 @@ namespace dtrain::data {
 namespace {
 
 constexpr int64_t kMostPixels = 178'956'970;
-constexpr int kLongestSide = 65'500;
 constexpr int64_t kMostJpegPixelsPerByte = 1024;  // 64 for each bit of a first scan, and as much again for what is odd
 
 struct Codec {

@@ -14,7 +14,6 @@
 namespace dtrain::data {
 namespace {
 
-constexpr png_uint_32 kLongestSide = 65'500;
 constexpr png_alloc_size_t kLargestChunk = 16 << 20;  // of the chunks libpng keeps (profiles, texts)
 constexpr uint64_t kMostInflation = 1032;             // bytes that deflate makes of one
 

@@ -17,8 +17,6 @@ namespace {
 using nlohmann::json;
 using std::chrono::duration;
 
-constexpr auto kTick = std::chrono::milliseconds(100);
-constexpr auto kOwnGap = std::chrono::seconds(1);  // between two ticks: this process stood still
 constexpr auto kSilenceWarning = std::chrono::seconds(2);
 // For the main thread of a rank that another rank's failure is about to end: it may have the same failure.
 constexpr auto kOwnFailurePatience = std::chrono::milliseconds(300);

@@ -26,12 +26,9 @@ namespace {
 using nlohmann::json;
 using std::chrono::duration;
 
-constexpr auto kTick = std::chrono::milliseconds(100);
-constexpr auto kAnnouncementInterval = std::chrono::seconds(10);
 constexpr auto kGatheringPatience = std::chrono::seconds(1);  // ranks that come later find nobody who tells of a stop
 constexpr auto kStrangerPatience = std::chrono::seconds(5);
 constexpr auto kLostPatience = std::chrono::milliseconds(300);  // until the cause of a lost connection is known
-constexpr auto kOwnGap = std::chrono::seconds(1);               // between two ticks: this process stood still
 constexpr auto kSilence = std::chrono::seconds(2);              // before the start; ranks speak ten times a second
 constexpr size_t kMaxStrangers = 256;
 constexpr size_t kMaxStrangersLine = 1024;

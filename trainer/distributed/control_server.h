@@ -19,11 +19,15 @@
 //   server → one    welcome store_port | refused message | noted (to a launcher)
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
 
 namespace dtrain::distributed {
+
+// Ranks that are missing are named this often, here and by those that wait for rank 0.
+constexpr auto kAnnouncementInterval = std::chrono::seconds(10);
 
 struct ControlServerOptions {
   int listening_descriptor = -1;  // taken over

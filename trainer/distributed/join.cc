@@ -19,7 +19,6 @@ constexpr auto kRetryAfterRefusal = std::chrono::milliseconds(500);
 constexpr auto kSlice = std::chrono::milliseconds(200);
 constexpr auto kStopPatience = std::chrono::seconds(1);
 constexpr auto kConnectPatience = std::chrono::seconds(3);
-constexpr auto kAnnouncementInterval = std::chrono::seconds(10);
 constexpr size_t kShownBytes = 60;
 
 std::string Hello(const std::string& token, int rank, int world_size) {

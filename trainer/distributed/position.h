@@ -1,11 +1,15 @@
 // Where a rank stands in the run: what it tells rank 0 several times a second.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <string>
 
 namespace dtrain::distributed {
+
+constexpr auto kTick = std::chrono::milliseconds(100);  // between two things told
+constexpr auto kOwnGap = std::chrono::seconds(1);       // between two ticks: this process itself stood still
 
 enum class Phase { kStarting, kData, kForward, kBackward, kExchange, kUpdate, kEvaluation, kSaving, kLeaving };
 
