@@ -1,22 +1,14 @@
-// One thread, one poll(). A connection is a stranger's until its hello was checked, and a stranger gets little: a
-// kilobyte, some seconds, and no influence on the run.
+// What the ranks tell rank 0, and what all are told. One thread.
 #include "trainer/distributed/control_server.h"
 
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <list>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
-#include <vector>
 
 #include "data/error.h"
 #include "trainer/distributed/bad_record_count.h"
-#include "trainer/distributed/line_socket.h"
+#include "trainer/distributed/control_connections.h"
 #include "trainer/distributed/stall_watch.h"
 #include "trainer/distributed/stop_agreement.h"
 
@@ -26,24 +18,10 @@ namespace {
 using nlohmann::json;
 using std::chrono::duration;
 
-constexpr auto kGatheringPatience = std::chrono::seconds(1);  // ranks that come later find nobody who tells of a stop
-constexpr auto kStrangerPatience = std::chrono::seconds(5);
+constexpr auto kGatheringPatience = std::chrono::seconds(1);    // ranks that come later find nobody who tells of a stop
 constexpr auto kLostPatience = std::chrono::milliseconds(300);  // until the cause of a lost connection is known
 constexpr auto kSilence = std::chrono::seconds(2);              // before the start; ranks speak ten times a second
-constexpr size_t kMaxStrangers = 256;
-constexpr size_t kMaxStrangersLine = 1024;
-constexpr double kStopLeadSeconds = 0.2;  // how far ahead a stop is proposed
-
-struct Peer {
-  LineSocket socket;
-  Clock::time_point since, heard;
-  int rank = -1;
-  bool is_launcher = false;
-  bool left = false;
-  std::optional<json> config;
-  std::string name;  // "rank 1 (host h, process 123)"
-  Position position;
-};
+constexpr double kStopLeadSeconds = 0.2;                        // how far ahead a stop is proposed
 
 std::string NameOf(const json& hello) {
   return "rank " + std::to_string(hello.value("rank", -1)) + " (host " + hello.value("host", "?") + ", process " +
@@ -56,21 +34,16 @@ class ControlServer::Loop {
  public:
   explicit Loop(ControlServerOptions options)
       : options_(std::move(options)),
-        listener_(options_.listening_descriptor),
+        peers_(options_.listening_descriptor, options_.own_descriptor, options_.world_size),
         stalls_(options_.world_size, options_.comm_timeout_seconds, Clock::now()),
         stop_(options_.world_size),
         started_(Clock::now()),
         next_announcement_(started_ + kAnnouncementInterval) {
-    if (options_.own_descriptor >= 0) AddConnection(options_.own_descriptor);
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
   }
 
  private:
   void Run(const std::stop_token& stop);
-  void Wait();
-  void AcceptConnection();
-  void AddConnection(int descriptor);
-  void Read(Peer& peer);
   void Handle(Peer& peer, const json& message);
   void Admit(Peer& peer, const json& hello);
   void Refuse(Peer& peer, const json& hello, const std::string& message);
@@ -79,17 +52,13 @@ class ControlServer::Loop {
   void HandleStop(Peer& peer, const std::string& kind, const json& message);
   void Tick(Clock::time_point now);
   void AnnounceMissing(Clock::time_point now);
-  void RemoveClosed(Clock::time_point now);
+  void HandleEnd(const Peer& peer);
   void End(ExitCode code, const std::string& message, int rank, const std::string& hint = "");
-  void Broadcast(const json& message, bool only_if_nothing_waits = false);
-  Peer* Find(int rank);
-  bool AllAreHere();
   std::string Missing(Clock::time_point now);
   int64_t StopMargin() const;
 
   const ControlServerOptions options_;
-  LineSocket listener_;
-  std::list<Peer> peers_;
+  ControlConnections peers_;
   StallWatch stalls_;
   StopAgreement stop_;
   BadRecordCount bad_records_;
@@ -98,7 +67,7 @@ class ControlServer::Loop {
   bool going_ = false, ended_ = false;
   int left_ = 0;
   std::optional<Clock::time_point> stop_before_start_;             // when it was asked for
-  std::string end_line_;                                           // what was said at the end
+  json end_;                                                       // what was said at the end
   std::optional<std::pair<Clock::time_point, std::string>> lost_;  // when and what a rank said of a lost peer
   std::jthread thread_;                                            // last: starts when everything above is ready
 };
@@ -109,67 +78,23 @@ ControlServer::~ControlServer() = default;
 void ControlServer::Loop::Run(const std::stop_token& stop) {
   last_tick_ = Clock::now();
   while (!stop.stop_requested()) {
-    Wait();
+    peers_.Serve(
+        kTick / 2, [this](Peer& peer, const json& message) { Handle(peer, message); },
+        [this](const Peer& peer) { HandleEnd(peer); });
     if (ended_) continue;
     const auto now = Clock::now();
     if (now - last_tick_ >= kTick) Tick(now);
   }
 }
 
-void ControlServer::Loop::Wait() {
-  std::vector<pollfd> watched = {{listener_.descriptor(), POLLIN, 0}};
-  std::vector<Peer*> peers;
-  for (Peer& peer : peers_) {
-    const short sending = peer.socket.has_unsent() ? POLLOUT : 0;
-    watched.push_back({peer.socket.descriptor(), static_cast<short>(POLLIN | sending), 0});
-    peers.push_back(&peer);
-  }
-  if (poll(watched.data(), watched.size(), static_cast<int>(kTick.count() / 2)) < 0) return;
-  if (watched[0].revents != 0) AcceptConnection();
-  for (size_t i = 0; i < peers.size(); ++i) {
-    if ((watched[i + 1].revents & POLLOUT) != 0) peers[i]->socket.Flush();
-    if ((watched[i + 1].revents & (POLLIN | POLLHUP | POLLERR)) != 0) Read(*peers[i]);
-  }
-  RemoveClosed(Clock::now());
-}
-
-void ControlServer::Loop::AcceptConnection() {
-  const int descriptor = accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
-  if (descriptor < 0) return;
-  AddConnection(descriptor);
-  if (peers_.size() > static_cast<size_t>(options_.world_size) + kMaxStrangers) peers_.pop_back();
-}
-
-void ControlServer::Loop::AddConnection(int descriptor) {
-  Peer& peer = peers_.emplace_back();
-  peer.socket = LineSocket(descriptor);
-  peer.since = peer.heard = Clock::now();
-}
-
-void ControlServer::Loop::Read(Peer& peer) {
-  const bool open = peer.socket.Receive();
-  peer.heard = Clock::now();
-  while (const auto line = peer.socket.NextLine()) {
-    const json message = json::parse(*line, nullptr, /*allow_exceptions=*/false);
-    try {
-      Handle(peer, message);
-    } catch (const json::exception&) {  // a line that is none of ours: the end of the conversation
-      peer.socket.Close();
-    }
-    if (!peer.socket.is_open()) return;
-  }
-  const bool too_much = peer.rank < 0 && peer.socket.unfinished_line().size() > kMaxStrangersLine;
-  if (!open || too_much) peer.socket.Close();
-}
-
 void ControlServer::Loop::Handle(Peer& peer, const json& message) {
   const std::string kind = message.at("kind");
-  if (peer.rank < 0 && !peer.is_launcher) return Admit(peer, message);
+  if (peer.is_stranger()) return Admit(peer, message);
   if (ended_) return;
   if (peer.is_launcher) {
     const int rank = message.at("rank");
-    const Peer* dead = Find(rank);
-    peer.socket.Send(json{{"kind", "noted"}}.dump());
+    const Peer* dead = peers_.Find(rank);
+    peer.Send({{"kind", "noted"}});
     if (kind == "death" && (dead == nullptr || !dead->left)) {
       End(ExitCode::kPeerLost, "rank " + std::to_string(rank) + " has died: " + message.at("reason").get<std::string>(),
           rank);
@@ -192,7 +117,7 @@ void ControlServer::Loop::Handle(Peer& peer, const json& message) {
   } else if (kind == "leave") {
     peer.left = true;
     stalls_.Left(peer.rank);
-    if (++left_ == options_.world_size) Broadcast({{"kind", "bye"}});
+    if (++left_ == options_.world_size) peers_.Broadcast({{"kind", "bye"}});
   } else {
     HandleStop(peer, kind, message);
   }
@@ -216,26 +141,26 @@ void ControlServer::Loop::Admit(Peer& peer, const json& hello) {
     if (!going_) End(ExitCode::kUsage, what, -1);
     return;
   }
-  if (const Peer* other = Find(rank)) {
+  if (const Peer* other = peers_.Find(rank)) {
     return Refuse(peer, hello, "rank " + std::to_string(rank) + " is there twice: " + other->name + " came first");
   }
   peer.rank = rank;
   peer.name = NameOf(hello);
-  peer.socket.Send(json{{"kind", "welcome"}, {"store_port", options_.store_port}}.dump());
-  if (ended_) peer.socket.Send(end_line_);  // it came too late to hear of it
+  peer.Send({{"kind", "welcome"}, {"store_port", options_.store_port}});
+  if (ended_) peer.Send(end_);  // it came too late to hear of it
 }
 
 void ControlServer::Loop::Refuse(Peer& peer, const json& hello, const std::string& message) {
   options_.warn("refused: " + NameOf(hello) + ": " + message);
-  peer.socket.Send(json{{"kind", "refused"}, {"message", message}}.dump());
+  peer.Send({{"kind", "refused"}, {"message", message}});
   peer.socket.Close();
 }
 
 void ControlServer::Loop::CompareConfigs() {
-  const Peer* first = Find(0);
+  const Peer* first = peers_.Find(0);
   if (first == nullptr || !first->config) return;
   int ready = 0;
-  for (const Peer& peer : peers_) {
+  for (const Peer& peer : peers_.all()) {
     if (!peer.config) continue;
     ++ready;
     for (const auto& [key, value] : first->config->items()) {
@@ -252,20 +177,20 @@ void ControlServer::Loop::CompareConfigs() {
   going_ = true;
   go_time_ = Clock::now();
   stalls_ = StallWatch(options_.world_size, options_.comm_timeout_seconds, go_time_);
-  Broadcast({{"kind", "go"}});
+  peers_.Broadcast({{"kind", "go"}});
 }
 
 void ControlServer::Loop::CountBadRecord(const json& message) {
   try {
     const int64_t count = bad_records_.Add(message);
-    Broadcast({{"kind", "bad_records"}, {"split", message.at("split")}, {"count", count}});
+    peers_.Broadcast({{"kind", "bad_records"}, {"split", message.at("split")}, {"count", count}});
   } catch (const DataError& over_budget) {
     End(over_budget.code(), over_budget.what(), -1, over_budget.hint());
   }
 }
 
 void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const json& message) {
-  const auto propose = [this](int64_t point) { Broadcast({{"kind", "propose"}, {"point", point}}); };
+  const auto propose = [this](int64_t point) { peers_.Broadcast({{"kind", "propose"}, {"point", point}}); };
   if (kind == "stop") {
     if (!going_) {
       if (!stop_before_start_) stop_before_start_ = Clock::now();
@@ -273,11 +198,11 @@ void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const 
     }
     if (stop_.under_way()) return;
     int64_t furthest = 0;
-    for (const Peer& other : peers_) furthest = std::max(furthest, other.position.point);
+    for (const Peer& other : peers_.all()) furthest = std::max(furthest, other.position.point);
     propose(stop_.Propose(furthest, StopMargin()));
   } else if (kind == "accept") {
     if (stop_.Accept(peer.rank, message.at("point"))) {
-      Broadcast({{"kind", "commit"}, {"point", message.at("point")}});
+      peers_.Broadcast({{"kind", "commit"}, {"point", message.at("point")}});
     }
   } else if (kind == "reject") {
     if (const auto next = stop_.Reject(message.at("point"), message.at("passed"), StopMargin())) propose(*next);
@@ -287,7 +212,7 @@ void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const 
 // Points that the furthest rank passes in the time that a proposal needs to reach everybody.
 int64_t ControlServer::Loop::StopMargin() const {
   int64_t furthest = 0;
-  for (const Peer& peer : peers_) furthest = std::max(furthest, peer.position.point);
+  for (const Peer& peer : peers_.all()) furthest = std::max(furthest, peer.position.point);
   const double seconds = duration<double>(Clock::now() - go_time_).count();
   return 1 + static_cast<int64_t>(static_cast<double>(furthest) / std::max(seconds, 1e-3) * kStopLeadSeconds);
 }
@@ -296,25 +221,25 @@ void ControlServer::Loop::Tick(Clock::time_point now) {
   if (now - last_tick_ >= kOwnGap) {
     const auto gap = now - last_tick_;
     stalls_.Skip(gap);
-    for (Peer& peer : peers_) peer.heard += gap;
+    for (Peer& peer : peers_.all()) peer.heard += gap;
     if (lost_) lost_->first += gap;
     options_.warn("rank 0 holds up the others: its process itself stood still for " +
                   std::to_string(duration<double>(gap).count()).substr(0, 3) + " s");
   }
   last_tick_ = now;
   if (lost_ && now - lost_->first >= kLostPatience) return End(ExitCode::kPeerLost, lost_->second, -1);
-  if (stop_before_start_ && !going_ && (AllAreHere() || now - *stop_before_start_ >= kGatheringPatience)) {
+  if (stop_before_start_ && !going_ && (peers_.AllAreHere() || now - *stop_before_start_ >= kGatheringPatience)) {
     return End(ExitCode::kPreempted, "stopped before the training began", -1);
   }
   if (!going_) return AnnounceMissing(now);
-  if (const Peer* first = Find(0)) Broadcast({{"kind", "tick"}, {"at", ToJson(first->position)}}, true);
+  if (const Peer* first = peers_.Find(0)) peers_.Broadcast({{"kind", "tick"}, {"at", ToJson(first->position)}}, true);
   const StallWatch::Finding finding = stalls_.Check(now);
   for (const std::string& warning : finding.warnings) options_.warn(warning);
   if (!finding.stall.empty()) End(ExitCode::kPeerLost, finding.stall, -1);
 }
 
 void ControlServer::Loop::AnnounceMissing(Clock::time_point now) {
-  Broadcast({{"kind", "tick"}, {"at", ToJson(Position())}}, true);
+  peers_.Broadcast({{"kind", "tick"}, {"at", ToJson(Position())}}, true);
   const bool too_late = now - started_ >= Milliseconds(options_.init_timeout_seconds);
   if (!too_late && now < next_announcement_) return;
   next_announcement_ = now + kAnnouncementInterval;
@@ -327,7 +252,7 @@ std::string ControlServer::Loop::Missing(Clock::time_point now) {
   std::string absent, unready, silent;
   int count = 0;
   for (int rank = 0; rank < options_.world_size; ++rank) {
-    const Peer* peer = Find(rank);
+    const Peer* peer = peers_.Find(rank);
     const bool answers = peer != nullptr && now - peer->heard < kSilence;
     if (answers && peer->config) continue;
     std::string& list = peer == nullptr ? absent : answers ? unready : silent;
@@ -342,51 +267,18 @@ std::string ControlServer::Loop::Missing(Clock::time_point now) {
   return "waiting for " + std::to_string(count) + " of " + std::to_string(options_.world_size) + " ranks: " + text;
 }
 
-void ControlServer::Loop::RemoveClosed(Clock::time_point now) {
-  for (Peer& peer : peers_) {
-    const bool stranger = peer.rank < 0 && !peer.is_launcher;
-    if (stranger && now - peer.since >= kStrangerPatience) peer.socket.Close();
-    if (peer.socket.is_open() || peer.rank < 0 || peer.left || ended_) continue;
-    End(ExitCode::kPeerLost,
-        peer.name + " is gone: its process ended without a word, killed perhaps (" + Describe(peer.position) + ")",
-        peer.rank);
-  }
-  std::erase_if(peers_, [](const Peer& peer) { return !peer.socket.is_open(); });
+void ControlServer::Loop::HandleEnd(const Peer& peer) {
+  if (peer.left || ended_) return;
+  End(ExitCode::kPeerLost,
+      peer.name + " is gone: its process ended without a word, killed perhaps (" + Describe(peer.position) + ")",
+      peer.rank);
 }
 
 void ControlServer::Loop::End(ExitCode code, const std::string& message, int rank, const std::string& hint) {
   if (ended_) return;
   ended_ = true;
-  const json end = {
-      {"kind", "end"}, {"code", static_cast<int>(code)}, {"message", message}, {"hint", hint}, {"rank", rank}};
-  end_line_ = end.dump(-1, ' ', false, json::error_handler_t::replace);
-  Broadcast(end);
-}
-
-// To rank 0 last: its process may end at once, and this thread with it.
-void ControlServer::Loop::Broadcast(const json& message, bool only_if_nothing_waits) {
-  const std::string line = message.dump(-1, ' ', false, json::error_handler_t::replace);
-  const auto send = [&](Peer& peer) {
-    if (peer.socket.is_open() && !(only_if_nothing_waits && peer.socket.has_unsent())) peer.socket.Send(line);
-  };
-  for (Peer& peer : peers_) {
-    if (peer.rank > 0) send(peer);
-  }
-  if (Peer* first = Find(0)) send(*first);
-}
-
-Peer* ControlServer::Loop::Find(int rank) {
-  for (Peer& peer : peers_) {
-    if (peer.rank == rank && !peer.is_launcher) return rank < 0 ? nullptr : &peer;
-  }
-  return nullptr;
-}
-
-bool ControlServer::Loop::AllAreHere() {
-  for (int rank = 0; rank < options_.world_size; ++rank) {
-    if (Find(rank) == nullptr) return false;
-  }
-  return true;
+  end_ = {{"kind", "end"}, {"code", static_cast<int>(code)}, {"message", message}, {"hint", hint}, {"rank", rank}};
+  peers_.Broadcast(end_);
 }
 
 }  // namespace dtrain::distributed
