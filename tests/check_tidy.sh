@@ -22,11 +22,24 @@ trap 'rm -rf "$database"' EXIT
 python3 - "$build/compile_commands.json" "$database/compile_commands.json" "${DTRAIN_LONG_TESTS:-0}" <<'PYTHON'
 import json, re, sys
 source, target, everything = sys.argv[1:]
+
+
+def one_by_one(entries):
+    """Files that are compiled several at once, each as if it were alone."""
+    for entry in entries:
+        if "/Unity/" not in entry["file"]:
+            yield entry
+            continue
+        with open(entry["file"]) as file:
+            for part in re.findall(r'#include "(.*)"', file.read()):
+                yield {**entry, "file": part, "command": entry["command"].replace(entry["file"], part)}
+
+
 kept = []
-for entry in json.load(open(source)):
+for entry in one_by_one(json.load(open(source))):
     if "/tests/" in entry["file"] or entry["file"].endswith("torch_pch.cc") or "cmake_pch" in entry["file"]:
         continue
-    if entry["file"].endswith(".cu") or "unity" in entry["file"].lower():  # nvcc's; several in one: see -DDTRAIN_UNITY=OFF
+    if entry["file"].endswith(".cu"):  # nvcc's
         continue
     with open(entry["file"]) as file:
         includes_torch = re.search(r"#include <(torch|ATen|c10)/", file.read())
