@@ -40,9 +40,9 @@ target_link_libraries(LibTorch::cpu INTERFACE "${torch_dir}/lib/libtorch_cpu.so"
 # libtorch_cpu finds libcudart and libcupti by its own RPATH at run time; the linker need not.
 target_link_options(LibTorch::cpu INTERFACE -Wl,--allow-shlib-undefined -Wl,-rpath,${torch_dir}/lib)
 
-# Reading the headers of torch, precompiled too, and of GoogleTest takes longer than the rest of a file: several files of
+# Reading the headers of torch (precompiled too), JSON and GoogleTest takes longer than the rest of a file: several files of
 # a target are compiled as one (DTRAIN_UNITY=OFF: each alone, which finds includes that are missing).
-option(DTRAIN_UNITY "Compile several files that include torch or GoogleTest at once" ON)
+option(DTRAIN_UNITY "Compile several files of a target at once" ON)
 function(dtrain_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${DTRAIN_UNITY} UNITY_BUILD_BATCH_SIZE 6)
   if(DTRAIN_UNITY)  # a type of one file's own looks as if it came from a header
