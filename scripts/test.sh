@@ -3,9 +3,9 @@
 #
 #   scripts/test.sh            every test of the release build
 #   scripts/test.sh --long     also the long ones (DTRAIN_LONG_TESTS=1), the unit tests under AddressSanitizer and
-#                              UndefinedBehaviorSanitizer (preset dev), and libFuzzer for DTRAIN_FUZZ_SECONDS (60) a
-#                              parser (scripts/fuzz.sh). Longest are 1,000 kills of ranks at random moments, about an
-#                              hour; DTRAIN_KILLS=100 makes it fewer
+#                              UndefinedBehaviorSanitizer (preset dev) and under ThreadSanitizer (tsan), and libFuzzer
+#                              for DTRAIN_FUZZ_SECONDS (60) a parser (scripts/fuzz.sh). Longest are 1,000 kills of ranks
+#                              at random moments, about an hour; DTRAIN_KILLS=100 makes it fewer
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -37,13 +37,17 @@ scripts/build.sh --preset=release
 status=0
 if [ "$long" = yes ]; then
   export DTRAIN_LONG_TESTS=1
-  scripts/build.sh --preset=dev
-  UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 run_tests dev -L unit || status=$?
-  dev_summary=$summary
+  export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+  sanitized=
+  for preset in dev tsan; do
+    scripts/build.sh --preset=$preset
+    run_tests $preset -L unit || status=$?
+    sanitized+="$preset (sanitizers): $summary"$'\n'
+  done
   scripts/fuzz.sh || status=$?
 fi
 run_tests release || status=$?
 say "All done in $(elapsed $SECONDS)"
-if [ "$long" = yes ]; then say "dev (sanitizers): $dev_summary"; fi
+if [ "$long" = yes ]; then printf '%s' "$sanitized"; fi
 printf '%s\n' "$summary"
 exit "$status"
