@@ -2,7 +2,6 @@
 // is loaded: nothing here is linked with CUDA.
 #include "data/device_feed.h"
 
-#include <ATen/ops/empty_like.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -16,32 +15,31 @@ namespace {
 // when the step that reads it is done, and no earlier. The pinned host memory likewise, when the copy is done.
 class SideStreamTransport : public BatchTransport {
  public:
-  explicit SideStreamTransport(at::Device device)
-      : device_(device), guard_(device.type()), side_(guard_.getStreamFromGlobalPool(device)), copied_(device.type()) {}
+  SideStreamTransport(at::Device device, DeviceImageDecoder* decoder)
+      : device_(device),
+        decoder_(decoder),
+        guard_(device.type()),
+        side_(guard_.getStreamFromGlobalPool(device)),
+        copied_(device.type()) {}
 
-  Batch Start(const Batch& host) override {
-    const c10::Stream computing = guard_.getStream(device_);
+  Batch Start(Batch host) override {
     const c10::StreamGuard on_side_stream(side_);
-    Batch batch;
-    batch.number = host.number;
-    for (const auto& [name, tensor] : host.tensors) {
-      if (name == "index") {  // for people and files, not for the network
-        batch.tensors[name] = tensor;
-        continue;
-      }
-      at::Tensor copy = at::empty_like(tensor, tensor.options().device(device_).pinned_memory(false));
-      copy.copy_(tensor, /*non_blocking=*/true);
-      copy.record_stream(computing);
-      batch.tensors[name] = std::move(copy);
-    }
+    Batch batch = CopyToDevice(std::move(host), device_, decoder_);
     copied_.record(side_);
     return batch;
   }
 
-  void Arrive(const Batch&) override { copied_.block(guard_.getStream(device_)); }
+  void Arrive(const Batch& batch) override {
+    const c10::Stream computing = guard_.getStream(device_);
+    for (const auto& [name, tensor] : batch.tensors) {
+      if (!tensor.is_cpu()) tensor.record_stream(computing);
+    }
+    copied_.block(computing);
+  }
 
  private:
   at::Device device_;
+  DeviceImageDecoder* const decoder_;
   c10::impl::VirtualGuardImpl guard_;
   c10::Stream side_;
   c10::Event copied_;
@@ -49,8 +47,8 @@ class SideStreamTransport : public BatchTransport {
 
 }  // namespace
 
-std::unique_ptr<BatchTransport> MakeTransport(at::Device device) {
-  return device.is_cpu() ? nullptr : std::make_unique<SideStreamTransport>(device);
+std::unique_ptr<BatchTransport> MakeTransport(at::Device device, DeviceImageDecoder* decoder) {
+  return device.is_cpu() ? nullptr : std::make_unique<SideStreamTransport>(device, decoder);
 }
 
 DeviceFeed::DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport)
@@ -58,15 +56,25 @@ DeviceFeed::DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport
 
 std::optional<Batch> DeviceFeed::Next() {
   if (!transport_) return loader_.Next();
-  if (!ahead_) {
-    const auto host = loader_.Next();
+  if (!ahead_.valid()) {
+    auto host = loader_.Next();
     if (!host) return std::nullopt;
-    ahead_ = transport_->Start(*host);
+    ahead_ = Start(std::move(*host));
   }
-  std::optional<Batch> batch = std::exchange(ahead_, std::nullopt);
-  transport_->Arrive(*batch);
-  if (loader_.IsReady()) ahead_ = transport_->Start(*loader_.Next());
+  Batch batch = std::exchange(ahead_, {}).get();
+  transport_->Arrive(batch);
+  if (loader_.IsReady()) ahead_ = Start(std::move(*loader_.Next()));
   return batch;
+}
+
+std::future<Batch> DeviceFeed::Start(Batch host) {
+  if (!host.pending.empty()) {
+    return std::async(std::launch::async,
+                      [this, host = std::move(host)]() mutable { return transport_->Start(std::move(host)); });
+  }
+  std::promise<Batch> started;
+  started.set_value(transport_->Start(std::move(host)));
+  return started.get_future();
 }
 
 }  // namespace dtrain::data

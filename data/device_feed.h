@@ -3,10 +3,12 @@
 
 #include <c10/core/Device.h>
 
+#include <future>
 #include <memory>
 #include <optional>
 
 #include "data/batch.h"
+#include "data/device_batch.h"
 #include "data/loader.h"
 
 namespace dtrain::data {
@@ -16,16 +18,17 @@ class BatchTransport {
  public:
   virtual ~BatchTransport() = default;
 
-  // Starts the copy of a host batch, and returns the one that is being filled.
-  virtual Batch Start(const Batch& host) = 0;
+  // Starts the copy of a host batch, and returns the one that is being filled. One call at a time, from any thread.
+  virtual Batch Start(Batch host) = 0;
 
   // Makes what the caller computes from now on wait for the copy that was started last. Does not wait itself.
   virtual void Arrive(const Batch& batch) = 0;
 };
 
 // For a GPU: copies on a stream of their own, beside the one that computes. Null for the CPU. The copies overlap only
-// where the host batches are pinned (LoaderOptions::pin_memory).
-std::unique_ptr<BatchTransport> MakeTransport(at::Device device);
+// where the host batches are pinned (LoaderOptions::pin_memory). `decoder`: for batches with pending images; outlives
+// the transport.
+std::unique_ptr<BatchTransport> MakeTransport(at::Device device, DeviceImageDecoder* decoder = nullptr);
 
 class DeviceFeed {
  public:
@@ -33,13 +36,16 @@ class DeviceFeed {
   DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport);
 
   // As Loader::Next. Before it returns a batch, the copy of the one after it is started if that is ready: a batch that
-  // is late, or cannot be made, is the next call's affair.
+  // is late, or cannot be made, is the next call's affair. Pending images take a while: a thread of their own sees to
+  // them while the caller computes.
   std::optional<Batch> Next();
 
  private:
+  std::future<Batch> Start(Batch host);
+
   Loader& loader_;
   std::unique_ptr<BatchTransport> transport_;
-  std::optional<Batch> ahead_;  // its copy is under way
+  std::future<Batch> ahead_;  // its copy is under way; the thread, if there is one, is joined with it
 };
 
 }  // namespace dtrain::data

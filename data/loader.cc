@@ -79,7 +79,14 @@ class Loader::Pipeline {
     }
     lock.unlock();
     work_to_read_.notify_one();
-    return job->batch.Take();
+    Batch batch = job->batch.Take();
+    if (!batch.pending.empty()) {
+      batch.decode_here = [this, job](PendingImage image) {
+        const c10::InferenceMode inference;
+        rows_.FillNow(job->batch, image.row, {std::move(image.bytes), ""});
+      };
+    }
+    return batch;
   }
 
   bool waits_for_storage() {
@@ -181,13 +188,21 @@ class Loader::Pipeline {
           return chunk;
         }
         if (provider_ended_) return std::nullopt;
-        if (!opening_ && static_cast<int64_t>(jobs_.size()) < options_.prefetch_batches) {
+        if (!opening_ && MayOpen()) {
           OpenBatch(lock);
           continue;
         }
       }
       work_to_read_.wait(lock);
     }
+  }
+
+  // What waits for a device, too, must not fill the memory; the batch that is taken next is always made.
+  bool MayOpen() const {
+    int64_t pending_bytes = 0;
+    for (const std::shared_ptr<Job>& job : jobs_) pending_bytes += job->batch.pending_bytes();
+    const auto open = static_cast<int64_t>(jobs_.size());
+    return open == 0 || (open < options_.prefetch_batches && pending_bytes <= options_.max_bytes_in_flight);
   }
 
   int64_t ChunkSize(int64_t rows) const {
@@ -228,7 +243,7 @@ class Loader::Pipeline {
       Job& job = *chunk->job;
       try {
         for (int64_t row = chunk->begin; row < chunk->end && !stopping_; ++row) {
-          rows_.Fill(job.batch, row, chunk->encoded.at(static_cast<size_t>(row - chunk->begin)));
+          rows_.Fill(job.batch, row, std::move(chunk->encoded.at(static_cast<size_t>(row - chunk->begin))));
         }
       } catch (...) {
         Fail(job, std::current_exception());

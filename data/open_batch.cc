@@ -26,7 +26,7 @@ at::ScalarType TypeOf(ElementType type) {
 }  // namespace
 
 OpenBatch::OpenBatch(int64_t number, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned)
-    : samples_(std::move(samples)), left_out_(samples_.size(), 0), unfinished_(rows()) {
+    : samples_(std::move(samples)), left_out_(samples_.size(), 0), pending_(samples_.size()), unfinished_(rows()) {
   batch_.number = number;
   const auto options = at::TensorOptions().pinned_memory(pinned);
   for (const Field& field : fields) {
@@ -60,20 +60,29 @@ void OpenBatch::SetLabel(int64_t row, int64_t index, int64_t label) {
   labels_[row] = label;
 }
 
+void OpenBatch::LeavePending(int64_t row, std::vector<uint8_t> bytes, const ImageGeometry& geometry) {
+  pending_bytes_ += static_cast<int64_t>(bytes.size());
+  pending_[static_cast<size_t>(row)] = {row, std::move(bytes), geometry};
+}
+
 Batch OpenBatch::Take() {
+  Batch batch = batch_;  // the tensors stay in reach
+  for (PendingImage& image : pending_) {
+    if (!image.bytes.empty()) batch.pending.push_back(std::move(image));
+  }
   std::vector<int64_t> kept;
   for (size_t row = 0; row < left_out_.size(); ++row) {
     if (!left_out_[row]) kept.push_back(static_cast<int64_t>(row));
   }
   if (kept.size() < left_out_.size()) {
     const at::Tensor rows = at::tensor(kept, at::kLong);
-    for (auto& [name, tensor] : batch_.tensors) {
+    for (auto& [name, tensor] : batch.tensors) {
       const bool pinned = tensor.is_pinned();
       tensor = tensor.index_select(0, rows);
       if (pinned) tensor = tensor.pin_memory();
     }
   }
-  return std::move(batch_);
+  return batch;
 }
 
 }  // namespace dtrain::data

@@ -1,5 +1,8 @@
 #include "data/row_reader.h"
 
+#include <optional>
+#include <utility>
+
 #include "data/error.h"
 #include "data/random.h"
 
@@ -18,7 +21,27 @@ EncodedSample RowReader::Read(int64_t index) const {
   }
 }
 
-void RowReader::Fill(OpenBatch& batch, int64_t row, const EncodedSample& encoded) const {
+void RowReader::Fill(OpenBatch& batch, int64_t row, EncodedSample encoded) const {
+  if (!Defer(batch, row, encoded)) FillNow(batch, row, encoded);
+}
+
+// False, too, where the record is bad: decoding it will tell why. A batch that gets shorter has no pending rows, which
+// could not be left out any more; a stand-in is not pending, so that what is knows its sample by its row.
+bool RowReader::Defer(OpenBatch& batch, int64_t row, EncodedSample& encoded) const {
+  if (policy_ != BadRecordPolicy::kReplace || !encoded.problem.empty()) return false;
+  const SampleRef& sample = batch.sample(row);
+  try {
+    const std::optional<ImageGeometry> geometry = decoder_.Defer(encoded.bytes, sample, batch.RowOf(row));
+    if (!geometry) return false;
+    batch.SetLabel(row, sample.index, source_.Label(sample.index));
+    batch.LeavePending(row, std::move(encoded.bytes), *geometry);
+    return true;
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
+void RowReader::FillNow(OpenBatch& batch, int64_t row, const EncodedSample& encoded) const {
   const SampleRef& wanted = batch.sample(row);
   if (Decode(batch, row, wanted, encoded)) return;
   if (policy_ == BadRecordPolicy::kLeaveOut) return batch.LeaveOut(row);

@@ -34,11 +34,15 @@ class RowReader {
 
   EncodedSample Read(int64_t index) const;
 
-  // Decodes what was read for it into a row of the batch. Throws DataError where the quarantine does, or where no
-  // sample can be found that would stand in.
-  void Fill(OpenBatch& batch, int64_t row, const EncodedSample& encoded) const;
+  // Decodes what was read for it into a row of the batch, or leaves it pending there. Throws DataError where the
+  // quarantine does, or where no sample can be found that would stand in.
+  void Fill(OpenBatch& batch, int64_t row, EncodedSample encoded) const;
+
+  // The same, and nothing is left pending.
+  void FillNow(OpenBatch& batch, int64_t row, const EncodedSample& encoded) const;
 
  private:
+  bool Defer(OpenBatch& batch, int64_t row, EncodedSample& encoded) const;
   bool Decode(OpenBatch& batch, int64_t row, const SampleRef& sample, const EncodedSample& encoded) const;
 
   const RecordSource& source_;

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
+
+#include "data/image/crop.h"
 
 namespace dtrain::data {
 
@@ -41,6 +44,14 @@ class SampleDecoder {
   // decoded; rows may then be partly written. Safe to call from many threads at once.
   virtual void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
                       std::span<const std::span<std::byte>> rows) const = 0;
+
+  // For a record whose image a device is to decode (Batch::pending): writes the row of each field but `images`, as
+  // Decode would, and says which part of the image belongs into that one. Nothing: it is for Decode. Throws what Decode
+  // would.
+  virtual std::optional<ImageGeometry> Defer(std::span<const uint8_t> /*bytes*/, const SampleRef& /*sample*/,
+                                             std::span<const std::span<std::byte>> /*rows*/) const {
+    return std::nullopt;
+  }
 };
 
 }  // namespace dtrain::data

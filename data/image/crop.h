@@ -15,6 +15,12 @@ struct CropBox {
   bool operator==(const CropBox&) const = default;
 };
 
+// What becomes of an image: which part of it is used, in its own pixels, and whether that is mirrored.
+struct ImageGeometry {
+  CropBox crop;
+  bool flip = false;
+};
+
 // torchvision's RandomResizedCrop.get_params with scale (0.08, 1) and ratio (3/4, 4/3): up to ten tries at an area and
 // an aspect ratio, then the largest central box whose ratio is allowed. Always inside the image, never empty.
 CropBox RandomResizedCrop(ImageSize image, RandomGenerator& random);

@@ -11,6 +11,7 @@
 #include "data/image/augment_policy.h"
 #include "data/image/baseline_header.h"
 #include "data/image/decode.h"
+#include "data/image/entropy_tables.h"
 #include "data/image/jpeg_crop.h"
 #include "data/random.h"
 
@@ -39,6 +40,12 @@ cv::Mat RawImage(std::span<const uint8_t> bytes, const RawRows& rows) {
     std::memcpy(image.data, bytes.data(), bytes.size());
   }
   return image;
+}
+
+void WriteGeometry(const ImageGeometry& geometry, std::span<const std::span<std::byte>> rows) {
+  const int32_t crop[] = {geometry.crop.x, geometry.crop.y, geometry.crop.width, geometry.crop.height};
+  std::memcpy(rows[1].data(), crop, sizeof crop);
+  rows[2][0] = static_cast<std::byte>(geometry.flip);
 }
 
 }  // namespace
@@ -86,11 +93,23 @@ void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sampl
                           std::span<const std::span<std::byte>> rows) const {
   auto* pixels = reinterpret_cast<uint8_t*>(rows[0].data());
   const bool augmented = options_.augment != Augment::kNone;
-  const Geometry geometry = augmented ? DecodeRandomCrop(bytes, sample, pixels) : DecodeCentre(bytes, pixels);
+  const ImageGeometry geometry = augmented ? DecodeRandomCrop(bytes, sample, pixels) : DecodeCentre(bytes, pixels);
   if (augmented) ChangePixels(sample, pixels);
-  const int32_t crop[] = {geometry.crop.x, geometry.crop.y, geometry.crop.width, geometry.crop.height};
-  std::memcpy(rows[1].data(), crop, sizeof crop);
-  rows[2][0] = static_cast<std::byte>(geometry.flip);
+  WriteGeometry(geometry, rows);
+}
+
+// Only what is certain to be decoded somewhere: whatever the CPU's decoders would refuse, they are to see.
+std::optional<ImageGeometry> ImageDecoder::Defer(std::span<const uint8_t> bytes, const SampleRef& sample,
+                                                 std::span<const std::span<std::byte>> rows) const {
+  static thread_local EntropyTables tables;
+  if (!options_.defer || raw_rows_ || options_.augment != Augment::kBasic) return std::nullopt;
+  const std::optional<BaselineHeader> header = ReadBaselineHeader(bytes);
+  if (!header || !tables.Use(*header)) return std::nullopt;
+  RequireSaneSize(header->size);
+  RequireJpegHolds(header->size, bytes.size());
+  const ImageGeometry geometry = DrawGeometry(header->size, sample);
+  WriteGeometry(geometry, rows);
+  return geometry;
 }
 
 void ImageDecoder::ChangePixels(const SampleRef& sample, uint8_t* row) const {
@@ -108,8 +127,14 @@ RandomKey ImageDecoder::KeyOf(const SampleRef& sample, RandomStream stream) cons
       .seed = options_.seed, .epoch = sample.epoch, .sample = sample.index, .repeat = sample.repeat, .stream = stream};
 }
 
-ImageDecoder::Geometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample,
-                                                      uint8_t* row) const {
+ImageGeometry ImageDecoder::DrawGeometry(ImageSize image, const SampleRef& sample) const {
+  RandomGenerator random(KeyOf(sample, RandomStream::kAugment));
+  const CropBox crop = RandomResizedCrop(image, random);
+  return {crop, RandomFlip(random)};
+}
+
+ImageGeometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample,
+                                             uint8_t* row) const {
   const int side = SideOf(sample.size);
   const std::optional<BaselineHeader> baseline = raw_rows_ ? std::nullopt : ReadBaselineHeader(bytes);
   ImageSize size;
@@ -121,9 +146,7 @@ ImageDecoder::Geometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> b
   } else {
     size = ReadImageSize(bytes);
   }
-  RandomGenerator random(KeyOf(sample, RandomStream::kAugment));
-  const CropBox box = RandomResizedCrop(size, random);
-  const bool flip = RandomFlip(random);
+  const auto [box, flip] = DrawGeometry(size, sample);
   if (baseline && CropBaselineJpeg(*baseline, box, flip, options_.interpolation, side, row)) return {box, flip};
 
   const cv::Mat region = raw_rows_ ? RawImage(bytes, *raw_rows_)(cv::Rect(box.x, box.y, box.width, box.height))
@@ -135,7 +158,7 @@ ImageDecoder::Geometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> b
   return {box, flip};
 }
 
-ImageDecoder::Geometry ImageDecoder::DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const {
+ImageGeometry ImageDecoder::DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const {
   // Always a full decode: evaluation reproduces published figures.
   const cv::Mat image = raw_rows_ ? RawImage(bytes, *raw_rows_) : DecodeImage(bytes);
   const auto side = static_cast<int>(options_.image_size);

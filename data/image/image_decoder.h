@@ -34,6 +34,7 @@ struct ImageDecoderOptions {
   Augment augment = Augment::kNone;
   PhotometricOptions photometric = {};  // not with kNone
   int64_t seed = 0;
+  bool defer = false;  // leaves plain baseline JPEGs to a device; with kBasic and nothing photometric
 };
 
 // Fields: `images` uint8 S×S×3, RGB, where S is the size that a sample asks for, in random crops, and image_size else;
@@ -48,18 +49,16 @@ class ImageDecoder : public SampleDecoder {
   std::vector<Field> fields(int64_t size) const override;
   void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
               std::span<const std::span<std::byte>> rows) const override;
+  std::optional<ImageGeometry> Defer(std::span<const uint8_t> bytes, const SampleRef& sample,
+                                     std::span<const std::span<std::byte>> rows) const override;
 
  private:
-  // What became of the image: which part of it was used (source pixels), and whether it was mirrored.
-  struct Geometry {
-    CropBox crop;
-    bool flip = false;
-  };
   int SideOf(int64_t size) const;
-  Geometry DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const;
+  ImageGeometry DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const;
   RandomKey KeyOf(const SampleRef& sample, RandomStream stream) const;
   void ChangePixels(const SampleRef& sample, uint8_t* row) const;
-  Geometry DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const;
+  ImageGeometry DrawGeometry(ImageSize image, const SampleRef& sample) const;
+  ImageGeometry DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const;
 
   ImageDecoderOptions options_;
   std::optional<RawRows> raw_rows_;

@@ -45,7 +45,7 @@ struct RecordingTransport : BatchTransport {
   using Log = std::vector<std::string>;
   RecordingTransport(Log& log, std::function<void(int64_t)> while_arriving)
       : log_(log), while_arriving_(std::move(while_arriving)) {}
-  Batch Start(const Batch& host) override {
+  Batch Start(Batch host) override {
     log_.push_back("start " + std::to_string(host.number));
     return host;
   }
