@@ -19,6 +19,7 @@ struct DataConfig {
   int64_t prefetch_batches = 4;
   std::string shuffle = "global";     // global | shard | none
   std::string cache = "none";         // none | ram
+  std::string decode = "cpu";         // cpu | gpu: images of training
   std::string last_batch = "stream";  // stream | drop
   double max_bad_records = 1e-4;      // fraction of the records
   bool strict = false;

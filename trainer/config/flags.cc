@@ -132,6 +132,8 @@ DTRAIN_FLAG(string, shuffle, data.shuffle, OneOf("global | shard | none"), "",
             "Order of the training samples; shard: neighbours are read together; none: file order.")
 DTRAIN_FLAG(string, cache, data.cache, OneOf("none | ram"), "",
             "ram: what was read from storage stays in memory, once for all ranks of a machine, as far as it fits.")
+DTRAIN_FLAG(string, decode, data.decode, OneOf("cpu | gpu"), "",
+            "Where training images are decoded, cropped and resized; gpu: JPEGs by nvJPEG, what it cannot by the CPU.")
 DTRAIN_FLAG(string, last_batch, data.last_batch, OneOf("stream | drop"), "",
             "stream: batches run on across the end of an epoch; drop: each epoch is cut to whole batches.")
 DTRAIN_FLAG(double, max_bad_records, data.max_bad_records, Between(0, 1), "fraction of the records",

@@ -22,6 +22,20 @@ using List = std::vector<Problem>;
 
 std::string NumberText(double number) { return ToText(Value(number)); }
 
+// Of images that are decoded, cropped and mirrored.
+std::string FlagsThatChangePixels(const ImageConfig& image) {
+  std::string flags;
+  const auto add = [&flags](bool used, const char* name) {
+    if (used) flags += (flags.empty() ? "--" : ", --") + std::string(name);
+  };
+  const std::vector<double>& jitter = image.color_jitter;
+  add(jitter != std::vector<double>(jitter.size(), 0), "color_jitter");
+  add(image.pca_lighting > 0, "pca_lighting");
+  add(image.blur > 0, "blur");
+  add(image.random_erasing > 0, "random_erasing");
+  return flags;
+}
+
 void CheckRanges(const Config& config, List& problems) {
   for (const Flag& flag : Flags()) {
     const Value value = flag.get(config);
@@ -73,6 +87,25 @@ void CheckImage(const ImageConfig& image, List& problems) {
                         "--image_size (" + std::to_string(image.size) + ") or more, or 0",
                         "the central crop cannot be larger than the image"});
   }
+}
+
+// What a GPU has decoded is on the GPU, and what changes pixels is done by the CPU.
+void CheckDecode(const Config& config, List& problems) {
+  if (config.data.decode != "gpu" || config.run.mode != "train") return;
+  const auto refuse = [&problems](const std::string& with, const std::string& why) {
+    problems.push_back({"decode", "gpu", "cpu with " + with, why});
+  };
+  for (const char* format : {"synthetic", "safetensors"}) {
+    if (config.data.format == format) refuse("--data_format=" + config.data.format, "there is nothing to decode");
+  }
+  for (const char* augment : {"none", "randaugment", "trivialaugment", "autoaugment"}) {
+    if (config.image.augment == augment) {
+      refuse("--augment=" + config.image.augment, "a GPU makes random crops and mirrors them, no more");
+    }
+  }
+  const std::string pixels = FlagsThatChangePixels(config.image);
+  if (!pixels.empty()) refuse(pixels, "the CPU changes these pixels; --mixup and --cutmix work with both");
+  if (config.ranks.backend == "gloo") refuse("--backend=gloo", "all is computed on the CPU then");
 }
 
 void CheckSizeSchedule(const Config& config, List& problems) {
@@ -164,16 +197,8 @@ void CheckReport(const ReportConfig& report, List& problems) {
 }  // namespace
 
 std::string FlagsThatNeedCrops(const ImageConfig& image) {
-  std::string flags;
-  const auto add = [&flags](bool used, const char* name) {
-    if (used) flags += (flags.empty() ? "--" : ", --") + std::string(name);
-  };
-  const std::vector<double>& jitter = image.color_jitter;
-  add(jitter != std::vector<double>(jitter.size(), 0), "color_jitter");
-  add(image.pca_lighting > 0, "pca_lighting");
-  add(image.blur > 0, "blur");
-  add(image.random_erasing > 0, "random_erasing");
-  add(!image.size_schedule.empty(), "image_size_schedule");
+  std::string flags = FlagsThatChangePixels(image);
+  if (!image.size_schedule.empty()) flags += std::string(flags.empty() ? "" : ", ") + "--image_size_schedule";
   return flags;
 }
 
@@ -183,6 +208,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckRun(config, problems);
   CheckData(config.data, problems);
   CheckImage(config.image, problems);
+  CheckDecode(config, problems);
   CheckSizeSchedule(config, problems);
   CheckModel(config.model, model_names, problems);
   CheckBatch(config, world_size, problems);

@@ -70,4 +70,14 @@ data::DeviceNormalisation NormalisationOn(at::Device device) {
   return device.is_cuda() ? LoadCudaPlugin().normalise_images : nullptr;
 }
 
+std::unique_ptr<data::DeviceImageDecoder> ImageDecoderOn(at::Device device, data::Interpolation interpolation) {
+  if (!device.is_cuda()) {
+    throw UsageError("--decode=gpu, and this rank computes on the CPU",
+                     "use --decode=cpu, or a machine with a GPU (and --backend other than gloo)");
+  }
+  GpuImageDecoder made = LoadCudaPlugin().make_image_decoder(device, interpolation);
+  if (!made.decoder) throw UsageError("--decode=gpu: " + made.problem, made.hint);
+  return std::move(made.decoder);
+}
+
 }  // namespace dtrain::distributed

@@ -5,8 +5,11 @@
 
 #include <c10/util/intrusive_ptr.h>
 
+#include <memory>
 #include <string>
 
+#include "data/device_batch.h"
+#include "data/image/interpolation.h"
 #include "data/prepare_images.h"
 #include "trainer/distributed/device_choice.h"
 
@@ -16,6 +19,12 @@ class Store;
 }  // namespace c10d
 
 namespace dtrain::distributed {
+
+// A decoder for JPEGs on a GPU, or why there is none, and what to do.
+struct GpuImageDecoder {
+  std::unique_ptr<data::DeviceImageDecoder> decoder;
+  std::string problem, hint;
+};
 
 struct CudaPlugin {
   // What CUDA says about this machine. Does not throw: what CUDA refuses is in the facts.
@@ -29,6 +38,8 @@ struct CudaPlugin {
   std::string (*flight_record)();
   // The kernel that prepares images (data/kernels). `images` are on the current device.
   data::DeviceNormalisation normalise_images;
+  // nvJPEG (data/nvjpeg), for the current device.
+  GpuImageDecoder (*make_image_decoder)(at::Device device, data::Interpolation interpolation);
 };
 
 // Loads the library, once per process; not before a fork. Throws UsageError where it is there and cannot be loaded (a
@@ -41,5 +52,8 @@ int CountGpus();
 
 // The kernel for `device`; null on the CPU.
 data::DeviceNormalisation NormalisationOn(at::Device device);
+
+// What decodes JPEGs on `device`, the current one. Throws UsageError on the CPU, and where nvJPEG is missing.
+std::unique_ptr<data::DeviceImageDecoder> ImageDecoderOn(at::Device device, data::Interpolation interpolation);
 
 }  // namespace dtrain::distributed

@@ -11,6 +11,11 @@
 #include "data/kernels/normalise_images.h"
 #include "trainer/distributed/cuda_plugin.h"
 
+#ifdef DTRAIN_WITH_NVJPEG
+#include "data/nvjpeg/image_decoder.h"
+#include "data/nvjpeg/library.h"
+#endif
+
 namespace dtrain::distributed {
 namespace {
 
@@ -73,6 +78,21 @@ at::Tensor NormaliseImages(const at::Tensor& images, const data::ImagePreparatio
   return to;
 }
 
+GpuImageDecoder MakeImageDecoder([[maybe_unused]] at::Device device,
+                                 [[maybe_unused]] data::Interpolation interpolation) {
+  constexpr const char* kGetIt = "pip install nvidia-nvjpeg (for CUDA 12: nvidia-nvjpeg-cu12) into LibTorch's Python";
+#ifdef DTRAIN_WITH_NVJPEG
+  try {
+    return {data::nvjpeg::MakeImageDecoder(device, interpolation), "", ""};
+  } catch (const data::nvjpeg::Unavailable& why) {
+    return {nullptr, why.what(), std::string(kGetIt) + ", or use --decode=cpu"};
+  }
+#else
+  return {nullptr, "this build knows nothing of nvJPEG, whose header was not there",
+          std::string(kGetIt) + " and build again, or use --decode=cpu"};
+#endif
+}
+
 }  // namespace
 
 extern "C" const CudaPlugin dtrain_cuda_plugin = {
@@ -84,6 +104,7 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
           return c10d::dump_nccl_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false, /*onlyActive=*/false);
         },
     .normalise_images = &NormaliseImages,
+    .make_image_decoder = &MakeImageDecoder,
 };
 
 }  // namespace dtrain::distributed

@@ -34,13 +34,15 @@ data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
   return options;
 }
 
-data::ImageDecoderOptions DecoderOptions(const config::Config& config, data::Augment augment) {
+// Validation is the CPU's alone: its figures do not depend on where training images are decoded.
+data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role, data::Augment augment) {
   return {.image_size = config.image.size,
           .eval_resize = config.image.eval_resize,
           .interpolation = data::InterpolationFromName(config.image.interpolation),
           .augment = augment,
           .photometric = PhotometricOf(config.image),
-          .seed = config.batch.seed};
+          .seed = config.batch.seed,
+          .defer = role == Role::kTrain && config.data.decode == "gpu"};
 }
 
 // --augment, for training only; `by_default` is what `auto` means for this format.
@@ -63,9 +65,12 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, R
     throw UsageError(needing_crops + ": the images of a safetensors file are served as they are",
                      "--augment=basic makes random crops of them, where it is applied");
   }
-  if (!tensors) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, augment));
+  if (!tensors) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment));
+  if (role == Role::kTrain && config.data.decode == "gpu") {
+    throw UsageError("--decode=gpu: the images of a safetensors file are not encoded", "use --decode=cpu");
+  }
   if (augment == data::Augment::kNone) return std::make_unique<data::RawRowDecoder>(tensors->rows());
-  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, augment), tensors->rows());
+  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment), tensors->rows());
 }
 
 // Whether labels count from 0 or from 1 is recognised in the training split: a small validation split may lack classes.

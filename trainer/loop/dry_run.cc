@@ -6,6 +6,7 @@
 #include "data/size_schedule.h"
 #include "trainer/distributed/device.h"
 #include "trainer/loop/data_sets.h"
+#include "trainer/loop/image_decoding.h"
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/initial_weights.h"
 #include "trainer/loop/plan.h"
@@ -69,6 +70,8 @@ void DryRun(const RunContext& context) {
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   json["device"] = device.str();
+  MakeDeviceImageDecoder(config, device);  // or say why not
+  json["decode"] = config.data.decode;
   json["model"] = config.model.name;
 
   int64_t num_classes = config.model.num_classes;

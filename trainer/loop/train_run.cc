@@ -11,6 +11,7 @@
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
 #include "trainer/loop/data_cache.h"
+#include "trainer/loop/image_decoding.h"
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/initial_weights.h"
 #include "trainer/loop/run.h"
@@ -91,6 +92,7 @@ void Train(const RunContext& context) {
   const bool is_first = context.launch.rank == 0;
   const report::RunDirectory files(session.run_directory);
 
+  const auto image_decoder = MakeDeviceImageDecoder(config, session.device);
   DataSets data = session.OpenData();
   const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size);
   const nlohmann::json identity = RunIdentity(config, plan, data);
@@ -118,9 +120,9 @@ void Train(const RunContext& context) {
   reporter.Start(MakeBanner(context, plan, data, *model, files, session.device));
   if (config.report.clear_log && !session.restarted) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
-  Trainer trainer(
-      {config, plan, data, task, *session.communicator, *session.control, reporter, files, session.device, identity},
-      first ? first->writer.get() : nullptr);
+  Trainer trainer({config, plan, data, task, *session.communicator, *session.control, reporter, files, session.device,
+                   image_decoder.get(), identity},
+                  first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
   if (first) first->restored.reset();
   *context.status->step = progress.step;

@@ -118,7 +118,7 @@ void Trainer::StartLoader() {
                                                                .seed = parts_.config.batch.seed,
                                                                .first_batch = FirstBatch()},
                                            train_quarantine_.get());
-  feed_.emplace(*loader_, data::MakeTransport(parts_.device));
+  feed_.emplace(*loader_, data::MakeTransport(parts_.device, parts_.image_decoder));
 }
 
 void Trainer::SaveAndStop() {
@@ -158,6 +158,7 @@ void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
   parts_.control.Enter(Phase::kData);
   const auto batch = feed_->Next();
   data_seconds_ += SecondsSince(wait_start);
+  decoded_on_cpu_ += batch->size() - batch->decoded_on_device;
 
   parts_.control.Enter(Phase::kForward);
   const LossSums loss = parts_.task.Loss(*batch);
@@ -191,6 +192,7 @@ void Trainer::LogStep() {
   point.grad_norm = update_.gradient_norm();
   point.loss_scale = update_.loss_scale();
   point.bad_records = parts_.control.bad_records(parts_.data.train->name);
+  if (parts_.image_decoder != nullptr) point.decoded_on_cpu = decoded_on_cpu_;
   point.time = UnixTime();
   if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + update_.L2Term();
   parts_.reporter.Train(point);
@@ -200,6 +202,7 @@ void Trainer::LogStep() {
   interval_sums_.zero_();
   data_seconds_ = 0;
   interval_steps_ = 0;
+  decoded_on_cpu_ = 0;
   interval_start_ = Clock::now();
   WarnOfSkippedSteps(skipped);
   if (weight > 0) RequireFinite(point.loss);

@@ -37,7 +37,8 @@ struct TrainerParts {
   Reporter& reporter;
   const report::RunDirectory& files;
   at::Device device;
-  nlohmann::json identity;  // goes into every checkpoint (RunIdentity)
+  data::DeviceImageDecoder* image_decoder;  // null: images are decoded on the CPU
+  nlohmann::json identity;                  // goes into every checkpoint (RunIdentity)
 };
 
 class Trainer {
@@ -94,6 +95,7 @@ class Trainer {
   double data_seconds_ = 0;        // waited for data since the last logged line
   double evaluation_seconds_ = 0;  // in this run of the program
   int64_t interval_steps_ = 0;
+  int64_t decoded_on_cpu_ = 0;  // images of this rank since the last logged line
   bool warned_of_waiting_ = false;
   std::chrono::steady_clock::time_point interval_start_, epoch_start_, last_save_;
 };

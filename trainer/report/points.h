@@ -26,7 +26,9 @@ struct TrainPoint {
   std::optional<double> grad_norm = std::nullopt;
   std::optional<double> loss_scale = std::nullopt;
   int64_t bad_records = 0;  // different ones that this run of the program has met and replaced, all ranks
-  double time = 0;          // seconds since 1970
+  // With --decode=gpu: images of rank 0 since the last point that the GPU did not decode.
+  std::optional<int64_t> decoded_on_cpu = std::nullopt;
+  double time = 0;  // seconds since 1970
 };
 
 // Images have top1 and top5, text has perplexity and accuracy.

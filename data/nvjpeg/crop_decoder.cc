@@ -1,0 +1,228 @@
+#include "data/nvjpeg/crop_decoder.h"
+
+#include <array>
+#include <string>
+#include <type_traits>
+
+namespace dtrain::data::nvjpeg {
+namespace {
+
+// What nvJPEG made, with the function that ends it.
+template <typename T>
+using Owned = std::unique_ptr<std::remove_pointer_t<T>, nvjpegStatus_t (*)(T)>;
+
+template <typename T, typename Create, typename... Arguments>
+Owned<T> Make(nvjpegStatus_t (*destroy)(T), Create create, Arguments... arguments) {
+  T made = nullptr;
+  const nvjpegStatus_t status = create(arguments..., &made);
+  if (status == NVJPEG_STATUS_SUCCESS) return {made, destroy};
+  throw Unavailable("nvJPEG does not start (status " + std::to_string(status) + ")");
+}
+
+// Colour at the resolution of brightness as libjpeg has it, where this nvJPEG knows how; some backends do not.
+Owned<nvjpegHandle_t> MakeHandle(const Library& nvjpeg, nvjpegBackend_t backend) {
+#ifdef NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION
+  try {
+    constexpr unsigned kFlags = NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION;
+    return Make<nvjpegHandle_t>(nvjpeg.Destroy, nvjpeg.CreateEx, backend, nullptr, nullptr, kFlags);
+  } catch (const Unavailable&) {  // the next attempt says why
+  }
+#endif
+  return Make<nvjpegHandle_t>(nvjpeg.Destroy, nvjpeg.CreateEx, backend, nullptr, nullptr, NVJPEG_FLAGS_DEFAULT);
+}
+
+Owned<nvjpegDecodeParams_t> MakeParams(const Library& nvjpeg, nvjpegHandle_t handle) {
+  auto params = Make<nvjpegDecodeParams_t>(nvjpeg.DecodeParamsDestroy, nvjpeg.DecodeParamsCreate, handle);
+  nvjpeg.DecodeParamsSetOutputFormat(params.get(), NVJPEG_OUTPUT_RGBI);
+  return params;
+}
+
+bool IsDone(nvjpegStatus_t status) { return status == NVJPEG_STATUS_SUCCESS; }
+
+bool SetBox(const Library& nvjpeg, nvjpegDecodeParams_t params, const CropBox& box) {
+  return IsDone(nvjpeg.DecodeParamsSetROI(params, box.x, box.y, box.width, box.height));
+}
+
+nvjpegImage_t PlaceOf(const EncodedCrop& crop) {
+  nvjpegImage_t image{};
+  image.channel[0] = crop.to;
+  image.pitch[0] = 3 * static_cast<size_t>(crop.box.width);
+  return image;
+}
+
+}  // namespace
+
+// The GPU's JPEG engine.
+class CropDecoder::Engine {
+ public:
+  explicit Engine(const Library& nvjpeg)
+      : nvjpeg_(nvjpeg),
+        handle_(MakeHandle(nvjpeg, NVJPEG_BACKEND_HARDWARE)),
+        state_(Make<nvjpegJpegState_t>(nvjpeg.JpegStateDestroy, nvjpeg.JpegStateCreate, handle_.get())),
+        header_(Make<nvjpegJpegStream_t>(nvjpeg.JpegStreamDestroy, nvjpeg.JpegStreamCreate, handle_.get())) {}
+
+  // Sets `done` for the crops that it took: all that it supports, or none.
+  void Decode(std::span<const EncodedCrop> crops, cudaStream_t stream, std::vector<bool>& done) {
+    std::vector<size_t> taken;
+    std::vector<const unsigned char*> bytes;
+    std::vector<size_t> lengths;
+    std::vector<nvjpegImage_t> places;
+    std::vector<nvjpegDecodeParams_t> params;
+    while (params_.size() < crops.size()) params_.push_back(MakeParams(nvjpeg_, handle_.get()));
+    for (size_t i = 0; i < crops.size(); ++i) {
+      if (!Supports(crops[i], params_[i].get())) continue;
+      taken.push_back(i);
+      bytes.push_back(crops[i].bytes.data());
+      lengths.push_back(crops[i].bytes.size());
+      places.push_back(PlaceOf(crops[i]));
+      params.push_back(params_[i].get());
+    }
+    if (taken.empty()) return;
+    const auto count = static_cast<int>(taken.size());
+    constexpr int kHostThreads = 1;
+    if (!IsDone(
+            nvjpeg_.DecodeBatchedInitialize(handle_.get(), state_.get(), count, kHostThreads, NVJPEG_OUTPUT_RGBI)) ||
+        !IsDone(nvjpeg_.DecodeBatchedEx(handle_.get(), state_.get(), bytes.data(), lengths.data(), places.data(),
+                                        params.data(), stream))) {
+      return;
+    }
+    for (const size_t i : taken) done[i] = true;
+  }
+
+ private:
+  bool Supports(const EncodedCrop& crop, nvjpegDecodeParams_t params) {
+    int is_unsupported = 1;  // nvJPEG says 0 for yes
+    return SetBox(nvjpeg_, params, crop.box) &&
+           IsDone(nvjpeg_.JpegStreamParseHeader(handle_.get(), crop.bytes.data(), crop.bytes.size(), header_.get())) &&
+           IsDone(nvjpeg_.DecodeBatchedSupportedEx(handle_.get(), header_.get(), params, &is_unsupported)) &&
+           is_unsupported == 0;
+  }
+
+  const Library& nvjpeg_;
+  Owned<nvjpegHandle_t> handle_;
+  Owned<nvjpegJpegState_t> state_;
+  Owned<nvjpegJpegStream_t> header_;
+  std::vector<Owned<nvjpegDecodeParams_t>> params_;  // one an image of the largest batch so far
+};
+
+// CUDA's cores. While the GPU works on an image, the CPU prepares the next one in the other of two slots.
+class CropDecoder::OneByOne {
+ public:
+  explicit OneByOne(const Library& nvjpeg)
+      : nvjpeg_(nvjpeg),
+        handle_(MakeHandle(nvjpeg, NVJPEG_BACKEND_DEFAULT)),
+        params_(MakeParams(nvjpeg, handle_.get())),
+        device_(
+            Make<nvjpegBufferDevice_t>(nvjpeg.BufferDeviceDestroy, nvjpeg.BufferDeviceCreate, handle_.get(), nullptr)),
+        ways_{Way(*this, NVJPEG_BACKEND_GPU_HYBRID), Way(*this, NVJPEG_BACKEND_HYBRID)},
+        slots_{Slot(*this), Slot(*this)} {}
+
+  bool Decode(const EncodedCrop& crop, cudaStream_t stream) {
+    Slot& slot = slots_[next_slot_];
+    next_slot_ = 1 - next_slot_;
+    nvjpeg_.EventSynchronize(slot.free.get());
+    if (!SetBox(nvjpeg_, params_.get(), crop.box) ||
+        !IsDone(nvjpeg_.JpegStreamParse(handle_.get(), crop.bytes.data(), crop.bytes.size(), /*save_metadata=*/0,
+                                        /*save_stream=*/0, slot.jpeg.get()))) {
+      return false;
+    }
+    for (Way& way : ways_) {
+      int is_unsupported = 1;  // nvJPEG says 0 for yes
+      if (!IsDone(nvjpeg_.DecoderJpegSupported(way.decoder.get(), slot.jpeg.get(), params_.get(), &is_unsupported)) ||
+          is_unsupported != 0) {
+        continue;
+      }
+      const bool done = Decode(crop, way, slot, stream);
+      nvjpeg_.EventRecord(slot.free.get(), stream);
+      return done;
+    }
+    return false;
+  }
+
+ private:
+  // Where Huffman codes are decoded: on the GPU, or (progressive files, and what the GPU's way does not support) on the
+  // CPU.
+  struct Way {
+    Way(const OneByOne& owner, nvjpegBackend_t backend)
+        : decoder(Make<nvjpegJpegDecoder_t>(owner.nvjpeg_.DecoderDestroy, owner.nvjpeg_.DecoderCreate,
+                                            owner.handle_.get(), backend)),
+          state(Make<nvjpegJpegState_t>(owner.nvjpeg_.JpegStateDestroy, owner.nvjpeg_.DecoderStateCreate,
+                                        owner.handle_.get(), decoder.get())) {}
+    Owned<nvjpegJpegDecoder_t> decoder;
+    Owned<nvjpegJpegState_t> state;
+  };
+
+  struct Slot {
+    explicit Slot(const OneByOne& owner)
+        : jpeg(Make<nvjpegJpegStream_t>(owner.nvjpeg_.JpegStreamDestroy, owner.nvjpeg_.JpegStreamCreate,
+                                        owner.handle_.get())),
+          pinned(Make<nvjpegBufferPinned_t>(owner.nvjpeg_.BufferPinnedDestroy, owner.nvjpeg_.BufferPinnedCreate,
+                                            owner.handle_.get(), nullptr)),
+          free(nullptr, owner.nvjpeg_.EventDestroy) {
+      cudaEvent_t event = nullptr;
+      if (owner.nvjpeg_.EventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) {
+        throw Unavailable("CUDA makes no events");
+      }
+      free.reset(event);
+    }
+    Owned<nvjpegJpegStream_t> jpeg;
+    Owned<nvjpegBufferPinned_t> pinned;
+    std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cudaError_t (*)(cudaEvent_t)>
+        free;  // when it may be used again
+  };
+
+  bool Decode(const EncodedCrop& crop, Way& way, Slot& slot, cudaStream_t stream) {
+    nvjpegImage_t place = PlaceOf(crop);
+    nvjpegHandle_t handle = handle_.get();
+    nvjpegJpegDecoder_t decoder = way.decoder.get();
+    nvjpegJpegState_t state = way.state.get();
+    nvjpegJpegStream_t jpeg = slot.jpeg.get();
+    return IsDone(nvjpeg_.StateAttachPinnedBuffer(state, slot.pinned.get())) &&
+           IsDone(nvjpeg_.StateAttachDeviceBuffer(state, device_.get())) &&
+           IsDone(nvjpeg_.DecodeJpegHost(handle, decoder, state, params_.get(), jpeg)) &&
+           IsDone(nvjpeg_.DecodeJpegTransferToDevice(handle, decoder, state, jpeg, stream)) &&
+           IsDone(nvjpeg_.DecodeJpegDevice(handle, decoder, state, &place, stream));
+  }
+
+  const Library& nvjpeg_;
+  Owned<nvjpegHandle_t> handle_;
+  Owned<nvjpegDecodeParams_t> params_;
+  Owned<nvjpegBufferDevice_t> device_;  // of one image after the other, in the order of the stream
+  std::array<Way, 2> ways_;
+  std::array<Slot, 2> slots_;
+  size_t next_slot_ = 0;
+};
+
+CropDecoder::CropDecoder(const Library& library) {
+  one_by_one_ = std::make_unique<OneByOne>(library);
+  try {
+    engine_ = std::make_unique<Engine>(library);
+  } catch (const Unavailable&) {  // most GPUs have none
+  }
+}
+
+CropDecoder::~CropDecoder() = default;
+
+std::vector<bool> CropDecoder::Decode(std::span<const EncodedCrop> crops, cudaStream_t stream) {
+  std::vector<bool> done(crops.size(), false);
+  if (engine_) engine_->Decode(crops, stream, done);
+  for (size_t i = 0; i < crops.size(); ++i) {
+    if (!done[i]) done[i] = one_by_one_->Decode(crops[i], stream);
+  }
+  return done;
+}
+
+ScratchLayout LayOutCrops(std::span<const CropBox> boxes, int64_t most_bytes) {
+  constexpr int64_t kAlignment = 256;
+  ScratchLayout layout;
+  for (const CropBox& box : boxes) {
+    const int64_t bytes = int64_t{3} * box.width * box.height;
+    const int64_t end = layout.bytes + (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    if (!layout.offsets.empty() && end > most_bytes) break;
+    layout.offsets.push_back(layout.bytes);
+    layout.bytes = end;
+  }
+  return layout;
+}
+
+}  // namespace dtrain::data::nvjpeg

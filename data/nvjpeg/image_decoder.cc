@@ -1,0 +1,103 @@
+#include "data/nvjpeg/image_decoder.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/kernels/resize_crops.h"
+#include "data/nvjpeg/crop_decoder.h"
+
+namespace dtrain::data::nvjpeg {
+namespace {
+
+constexpr int64_t kMostScratchBytes = int64_t{1} << 29;
+
+class ImageDecoder : public DeviceImageDecoder {
+ public:
+  ImageDecoder(at::Device device, Interpolation interpolation, Library library)
+      : device_(device), cubic_(interpolation == Interpolation::kBicubic), library_(library), decoder_(library_) {}
+
+  std::vector<size_t> Decode(std::span<const PendingImage> pending, const at::Tensor& images) override {
+    std::vector<CropBox> boxes;
+    for (const PendingImage& image : pending) boxes.push_back(image.geometry.crop);
+    std::vector<bool> done;
+    while (done.size() < pending.size()) {
+      const ScratchLayout layout = LayOutCrops(std::span(boxes).subspan(done.size()), kMostScratchBytes);
+      const std::vector<bool> these = DecodeSome(pending.subspan(done.size(), layout.offsets.size()), layout, images);
+      done.insert(done.end(), these.begin(), these.end());
+    }
+    std::vector<size_t> failed;
+    for (size_t i = 0; i < done.size(); ++i) {
+      if (!done[i]) failed.push_back(i);
+    }
+    return failed;
+  }
+
+ private:
+  std::vector<bool> DecodeSome(std::span<const PendingImage> pending, const ScratchLayout& layout,
+                               const at::Tensor& images) {
+    const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device_.index()).stream();
+    const at::Tensor scratch = at::empty({layout.bytes}, at::TensorOptions(at::kByte).device(device_));
+    auto* begin = scratch.mutable_data_ptr<uint8_t>();
+    C10_CUDA_CHECK(cudaMemsetAsync(begin, kernels::kUntouched, static_cast<size_t>(layout.bytes), stream));
+
+    std::vector<EncodedCrop> encoded;
+    std::vector<kernels::Crop> crops;
+    for (size_t i = 0; i < pending.size(); ++i) {
+      const auto& [box, flip] = pending[i].geometry;
+      uint8_t* pixels = begin + layout.offsets[i];
+      encoded.push_back({pending[i].bytes, box, pixels});
+      crops.push_back(
+          {pixels, box.width, box.height, flip ? 1 : 0, images.select(0, pending[i].row).mutable_data_ptr<uint8_t>()});
+    }
+    std::vector<bool> done = decoder_.Decode(encoded, stream);
+    const std::vector<bool> untouched = Resize(crops, static_cast<int32_t>(images.size(1)), stream);
+    for (size_t i = 0; i < done.size(); ++i) done[i] = done[i] && !untouched[i];
+    return done;
+  }
+
+  // All of them: what was not decoded makes a row that is written again. Returns which were never written to.
+  std::vector<bool> Resize(std::vector<kernels::Crop>& crops, int32_t side, cudaStream_t stream) const {
+    const auto count = static_cast<int64_t>(crops.size());
+    const auto bytes = static_cast<int64_t>(sizeof(kernels::Crop)) * count;
+    const at::Tensor table = at::from_blob(crops.data(), {bytes}, at::kByte).to(device_);
+    const auto* on_device = reinterpret_cast<const kernels::Crop*>(table.const_data_ptr<uint8_t>());
+    const at::Tensor untouched = at::empty({count}, at::TensorOptions(at::kBool).device(device_));
+    C10_CUDA_CHECK(static_cast<cudaError_t>(
+        kernels::LaunchFindUntouched(on_device, count, untouched.mutable_data_ptr<bool>(), stream)));
+    C10_CUDA_CHECK(static_cast<cudaError_t>(kernels::LaunchResize({on_device, count, side, cubic_}, stream)));
+    const at::Tensor answer = untouched.cpu();
+    const bool* first = answer.const_data_ptr<bool>();
+    return std::vector<bool>(first, first + count);
+  }
+
+  const at::Device device_;
+  const bool cubic_;
+  const Library library_;
+  CropDecoder decoder_;
+};
+
+// The folder of the library that a function of LibTorch is in.
+std::string TorchLibraries() {
+  Dl_info where{};
+  if (dladdr(reinterpret_cast<void*>(&c10::cuda::current_device), &where) == 0 || where.dli_fname == nullptr) return "";
+  return std::filesystem::path(where.dli_fname).parent_path().string();
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceImageDecoder> MakeImageDecoder(at::Device device, Interpolation interpolation) {
+  constexpr int kCudaMajor = CUDART_VERSION / 1000;
+  return std::make_unique<ImageDecoder>(device, interpolation,
+                                        LoadLibrary(LibraryPlaces(TorchLibraries(), kCudaMajor)));
+}
+
+}  // namespace dtrain::data::nvjpeg

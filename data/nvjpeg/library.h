@@ -1,0 +1,52 @@
+// nvJPEG's functions, looked up in the library when it is asked for: nothing is linked with it, and a machine without
+// it (or without a GPU) misses nothing. A test fills the table with functions of its own.
+#pragma once
+
+#include <nvjpeg.h>
+
+#include <string>
+#include <vector>
+
+#include "data/error.h"
+
+namespace dtrain::data::nvjpeg {
+
+// clang-format off
+#define DTRAIN_NVJPEG_FUNCTIONS(F)                                                                     \
+  F(CreateEx) F(Destroy) F(JpegStateCreate) F(JpegStateDestroy)                                        \
+  F(JpegStreamCreate) F(JpegStreamDestroy) F(JpegStreamParse) F(JpegStreamParseHeader)                 \
+  F(DecodeParamsCreate) F(DecodeParamsDestroy) F(DecodeParamsSetOutputFormat) F(DecodeParamsSetROI)    \
+  F(DecodeBatchedInitialize) F(DecodeBatchedSupportedEx) F(DecodeBatchedEx)                            \
+  F(DecoderCreate) F(DecoderDestroy) F(DecoderStateCreate) F(DecoderJpegSupported)                     \
+  F(BufferPinnedCreate) F(BufferPinnedDestroy) F(BufferDeviceCreate) F(BufferDeviceDestroy)            \
+  F(StateAttachPinnedBuffer) F(StateAttachDeviceBuffer)                                                \
+  F(DecodeJpegHost) F(DecodeJpegTransferToDevice) F(DecodeJpegDevice)
+// clang-format on
+
+struct Library {
+#define DTRAIN_DECLARE(name) decltype(&nvjpeg##name) name = nullptr;
+  DTRAIN_NVJPEG_FUNCTIONS(DTRAIN_DECLARE)
+#undef DTRAIN_DECLARE
+  // CUDA's, which stand beside them.
+  decltype(&cudaEventCreateWithFlags) EventCreateWithFlags = &cudaEventCreateWithFlags;
+  decltype(&cudaEventRecord) EventRecord = &cudaEventRecord;
+  decltype(&cudaEventSynchronize) EventSynchronize = &cudaEventSynchronize;
+  decltype(&cudaEventDestroy) EventDestroy = &cudaEventDestroy;
+};
+
+// What keeps nvJPEG from being used, in a sentence.
+class Unavailable : public Error {
+ public:
+  explicit Unavailable(const std::string& why) : Error(ExitCode::kUsage, why, "") {}
+};
+
+// Where the library may be, best first, for CUDA of this major version: by its name, which the loader looks for (in
+// LD_LIBRARY_PATH, which a bundle sets, and in the system's folders), then in PyPI's packages beside the one that holds
+// `torch_libraries`, LibTorch's own folder.
+std::vector<std::string> LibraryPlaces(const std::string& torch_libraries, int cuda_major);
+
+// The first of `places` that can be loaded; it is never unloaded. Throws Unavailable where none can, or where a
+// function is missing.
+Library LoadLibrary(const std::vector<std::string>& places);
+
+}  // namespace dtrain::data::nvjpeg
