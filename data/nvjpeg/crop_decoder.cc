@@ -16,7 +16,7 @@ Owned<T> Make(nvjpegStatus_t (*destroy)(T), Create create, Arguments... argument
   T made = nullptr;
   const nvjpegStatus_t status = create(arguments..., &made);
   if (status == NVJPEG_STATUS_SUCCESS) return {made, destroy};
-  throw Unavailable("nvJPEG does not start (status " + std::to_string(status) + ")");
+  throw Unavailable("nvJPEG does not start (its status is " + std::to_string(status) + ")", "use --decode=cpu");
 }
 
 // Colour at the resolution of brightness as libjpeg has it, where this nvJPEG knows how; some backends do not.
@@ -161,7 +161,7 @@ class CropDecoder::OneByOne {
           free(nullptr, owner.nvjpeg_.EventDestroy) {
       cudaEvent_t event = nullptr;
       if (owner.nvjpeg_.EventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) {
-        throw Unavailable("CUDA makes no events");
+        throw Unavailable("nvJPEG does not start: CUDA makes no events", "use --decode=cpu");
       }
       free.reset(event);
     }

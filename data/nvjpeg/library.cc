@@ -18,11 +18,11 @@ Library LoadLibrary(const std::vector<std::string>& places) {
     if (handle != nullptr) break;
     why += (why.empty() ? "" : "; ") + std::string(dlerror());
   }
-  if (handle == nullptr) throw Unavailable("nvJPEG's library cannot be loaded: " + why);
+  if (handle == nullptr) throw Unavailable("nvJPEG's library cannot be loaded: " + why, kInstall);
   Library library;
   const auto find = [handle](const char* name) {
     void* function = dlsym(handle, name);
-    if (function == nullptr) throw Unavailable(std::string("nvJPEG's library is too old: it has no ") + name);
+    if (function == nullptr) throw Unavailable(std::string("nvJPEG's library is too old: it has no ") + name, kInstall);
     return function;
   };
 #define DTRAIN_FIND(name) library.name = reinterpret_cast<decltype(library.name)>(find("nvjpeg" #name));

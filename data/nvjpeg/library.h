@@ -34,11 +34,15 @@ struct Library {
   decltype(&cudaEventDestroy) EventDestroy = &cudaEventDestroy;
 };
 
-// What keeps nvJPEG from being used, in a sentence.
+// What keeps nvJPEG from being used, and what to do.
 class Unavailable : public Error {
  public:
-  explicit Unavailable(const std::string& why) : Error(ExitCode::kUsage, why, "") {}
+  Unavailable(const std::string& why, const std::string& hint) : Error(ExitCode::kUsage, why, hint) {}
 };
+
+// Whose two packages there are: nvidia-nvjpeg for CUDA 13, nvidia-nvjpeg-cu12 for CUDA 12.
+constexpr const char* kInstall =
+    "pip install nvidia-nvjpeg (for CUDA 12: nvidia-nvjpeg-cu12) beside PyTorch, or use --decode=cpu";
 
 // Where the library may be, best first, for CUDA of this major version: by its name, which the loader looks for (in
 // LD_LIBRARY_PATH, which a bundle sets, and in the system's folders), then in PyPI's packages beside the one that holds

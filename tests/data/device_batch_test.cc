@@ -18,6 +18,7 @@
 #include "data/image/decode.h"
 #include "data/image/image_decoder.h"
 #include "data/kernels/resize_crops.h"
+#include "tests/data/files_in_memory.h"
 #include "tests/data/image/encode.h"
 
 namespace dtrain::data {
@@ -28,21 +29,6 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 constexpr int64_t kImageSide = 48, kRowsOfBatch = 8, kAllBatches = 6;
-
-class FilesInMemory : public RecordSource {
- public:
-  explicit FilesInMemory(std::vector<std::vector<uint8_t>> files) : files_(std::move(files)) {}
-  int64_t size() const override { return static_cast<int64_t>(files_.size()); }
-  int64_t Label(int64_t index) const override { return 100 + index; }
-  std::vector<uint8_t> Read(int64_t index) const override { return files_[static_cast<size_t>(index)]; }
-  RecordPlace Place(int64_t index) const override { return {"file-" + std::to_string(index)}; }
-  const std::vector<std::string>& class_names() const override { return class_names_; }
-  std::string fingerprint() const override { return ""; }
-
- private:
-  std::vector<std::vector<uint8_t>> files_;
-  std::vector<std::string> class_names_;
-};
 
 // Photographs; every fifth is of a kind that is not for the device.
 FilesInMemory Photographs() {

@@ -50,6 +50,7 @@ USAGE = {
     "no value": (["--epochs"], ["--epochs: a value is missing"]),
     "not a flag": (["resnet50"], ["'resnet50' is no flag"]),
     "predict without files": (["--mode=predict"], ["--input", "--output"]),
+    "a GPU's decoding with what the CPU does": (["--decode=gpu", "--blur=0.5"], ["--decode=gpu", "--blur"]),
     "half of the ranks' flags": (["--rank=0"], ["--world_size"]),
 }
 

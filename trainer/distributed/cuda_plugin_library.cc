@@ -80,16 +80,15 @@ at::Tensor NormaliseImages(const at::Tensor& images, const data::ImagePreparatio
 
 GpuImageDecoder MakeImageDecoder([[maybe_unused]] at::Device device,
                                  [[maybe_unused]] data::Interpolation interpolation) {
-  constexpr const char* kGetIt = "pip install nvidia-nvjpeg (for CUDA 12: nvidia-nvjpeg-cu12) into LibTorch's Python";
 #ifdef DTRAIN_WITH_NVJPEG
   try {
     return {data::nvjpeg::MakeImageDecoder(device, interpolation), "", ""};
   } catch (const data::nvjpeg::Unavailable& why) {
-    return {nullptr, why.what(), std::string(kGetIt) + ", or use --decode=cpu"};
+    return {nullptr, why.what(), why.hint()};
   }
 #else
-  return {nullptr, "this build knows nothing of nvJPEG, whose header was not there",
-          std::string(kGetIt) + " and build again, or use --decode=cpu"};
+  return {nullptr, "this build has no nvJPEG, whose header was not there",
+          "use --decode=cpu, or build again after pip install nvidia-nvjpeg (for CUDA 12: nvidia-nvjpeg-cu12)"};
 #endif
 }
 

@@ -258,7 +258,7 @@ TEST_F(CropDecoderTest, AGpuWithoutAnEngineDecodesOneByOne) {
 
 TEST_F(CropDecoderTest, WhereNothingStartsItSaysSo) {
   fake.starts = false;
-  EXPECT_THAT(MessageOf([this] { CropDecoder decoder(library_); }), HasSubstr("status 7"));
+  EXPECT_THAT(MessageOf([this] { CropDecoder decoder(library_); }), HasSubstr("status is 7"));
 }
 
 TEST(LayOutCrops, AsManyAsFitAndAtLeastOne) {

@@ -27,6 +27,7 @@ TEST(JsonLineTest, HasExactlyTheDocumentedKeys) {
   train.loss_scale.reset();
   EXPECT_EQ(JsonLine(train), R"({"kind":"train","step":120,"epoch":1.5,"loss":0.1,"lr":0.25,"tokens_per_second":812.5,)"
                              R"("data_seconds":0.5,"step_seconds":2.0,"time":1700000000.5})");
+  EXPECT_NE(JsonLine(TrainPoint{.decoded_on_cpu = 0}).find(R"("decoded_on_cpu":0,"time":)"), std::string::npos);
   EXPECT_EQ(JsonLine(ValPoint{.step = 3, .epoch = 1, .loss = 0.5, .top1 = 75.5, .top5 = 92.25}),
             R"({"kind":"val","step":3,"epoch":1.0,"top1":75.5,"top5":92.25,"loss":0.5})");
   EXPECT_EQ(JsonLine(ValPoint{.step = 3, .epoch = 1, .loss = 0.5, .perplexity = 1.5, .accuracy = 60.0}),
