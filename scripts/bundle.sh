@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a folder that runs on other machines: the programs, and the libraries that they need beside LibTorch, CUDA and
-# libc. It may be moved and renamed. The other machine needs glibc and libstdc++ of this machine's age or newer, and
+# Makes a folder that runs on other machines: the programs, and the libraries that they need beside LibTorch, CUDA (but
+# for nvJPEG, which comes along) and libc. It may be moved and renamed. The other machine needs glibc and libstdc++ of this machine's age or newer, and
 # PyTorch of the version that this was built with (its wheel; a CPU one is enough without a GPU).
 #
 #   scripts/bundle.sh [--preset=release] [DIR]     default: build/PRESET/bundle
@@ -67,6 +67,17 @@ copy_libraries() {
   done < <(for program in "$@"; do ldd "$program"; done)
 }
 
+# nvJPEG is loaded by its name when it is asked for, and no PyTorch brings it along.
+copy_nvjpeg() {
+  local library licence
+  library=$(sed -n 's/^NVJPEG_LIBRARY:FILEPATH=//p' "$build/CMakeCache.txt")
+  if [ ! -f "$build/bin/libdtrain_cuda.so" ] || [ ! -f "$library" ]; then return; fi
+  cp -L "$library" "$staging/lib/"
+  for licence in "$(dirname "$library")"/../../../nvidia_nvjpeg*.dist-info/{licenses/,}License.txt; do
+    if [ -f "$licence" ]; then cp "$licence" "$staging/licenses/nvjpeg"; fi
+  done
+}
+
 # The licences of what was copied, where the distribution keeps them.
 copy_licences() {
   local package
@@ -96,6 +107,7 @@ for program in "$build"/bin/dtrain_main "$build"/bin/dtrain_data "$build"/bin/dt
   if [ -f "$program" ]; then programs+=("$program"); fi
 done
 copy_libraries "${programs[@]}"
+copy_nvjpeg
 : >>"$staging/sources"
 copy_licences
 rm "$staging/sources"

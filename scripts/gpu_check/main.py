@@ -16,7 +16,7 @@ import torch
 
 import programs
 
-PARTS = ("tests", "parity", "speed", "start", "profile")
+PARTS = ("tests", "parity", "decode", "speed", "start", "profile")
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -76,11 +76,12 @@ def main() -> int:
     if arguments.device == "cuda" and not torch.cuda.is_available():
         print("error: PyTorch finds no GPU here. --device=cpu --smoke tries the script without one.", file=sys.stderr)
         return 2
+    import decode
     import parity  # these load torchvision, too
     import speed
     import trace_report
 
-    steps = {"tests": run_tests, "parity": parity.check, "speed": speed.check, "start": speed.check_start,
+    steps = {"tests": run_tests, "parity": parity.check, "decode": decode.check, "speed": speed.check, "start": speed.check_start,
              "profile": trace_report.check}
     report = {"machine": machine(arguments.device), "command": " ".join(sys.argv), "smoke": arguments.smoke}
     with tempfile.TemporaryDirectory(prefix="gpu_check.") as folder:

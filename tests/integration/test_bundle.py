@@ -55,6 +55,16 @@ def test_it_is_small_and_says_what_it_needs(bundle):
         assert "RUNPATH" not in dynamic and "RPATH" not in dynamic, program
 
 
+def test_nvjpeg_comes_along(bundle):
+    """Where it is built with: the loader finds it by its name in a folder that the launcher names."""
+    cache = (BUILD / "CMakeCache.txt").read_text(encoding="utf-8")
+    found = re.search(r"^NVJPEG_LIBRARY:FILEPATH=(.*/(libnvjpeg\.so\.\d+))$", cache, re.MULTILINE)
+    if not found or not (BUILD / "bin" / "libdtrain_cuda.so").exists():
+        pytest.skip("built without nvJPEG")
+    assert (bundle / "lib" / found[2]).read_bytes() == Path(found[1]).read_bytes()
+    assert (bundle / "licenses" / "nvjpeg").exists()
+
+
 def test_it_trains_on_its_own_libraries(bundle, few_images, tmp_path):
     torch = torch_folder()
     done = run(bundle / "bin" / "dtrain_main", f"--data_dir={few_images}", "--model=resnet18", "--image_size=32",

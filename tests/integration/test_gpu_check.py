@@ -72,7 +72,7 @@ def test_smoke(tmp_path):
     out = tmp_path / "report.json"
     environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
     done = subprocess.run([ROOT / "scripts" / "gpu_check.sh", "--device=cpu", "--smoke", f"--bin={MAIN.parent}",
-                           f"--out={out}", "--precisions=fp32", "--parts=parity,speed,start,profile"],
+                           f"--out={out}", "--precisions=fp32", "--parts=parity,decode,speed,start,profile"],
                           capture_output=True, text=True, env=environment, timeout=300, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(out.read_text(encoding="utf-8"))
@@ -81,6 +81,8 @@ def test_smoke(tmp_path):
     assert len(set(parity["dtrain_losses"])) == 10
     assert parity["difference"] <= parity["allowed"] < 1e-3
     assert parity["movement_difference"] < 0.05
+    (loaded,) = report["decode"]["rounds"]["cpu"]
+    assert loaded["images_per_second"] > 0 and "decoded_on_gpu" not in loaded
     assert [row["data"] for row in report["speed"]["rows"]] == ["synthetic", "decoded"]
     for row in report["speed"]["rows"]:
         assert row["images_per_second"].keys() == {"dtrain", "eager"} and row["ratio_to_best_peer"] > 0

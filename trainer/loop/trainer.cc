@@ -37,6 +37,16 @@ std::unique_ptr<data::Quarantine> QuarantineOf(const std::optional<DataSplit>& s
                            parts.control);
 }
 
+std::string AdviceAgainstWaiting(bool for_storage, bool for_gpu, int64_t workers) {
+  if (for_storage) {
+    return "storage is slower than decoding: keep what was read with --cache=ram, warm or copy the data first, pack it "
+           "into shards, or use --shuffle=shard";
+  }
+  if (for_gpu) return "the GPU has no time to decode: use --decode=cpu, or pack the images resized (dtrain_data pack)";
+  return "decoding needs more cores: give this rank more, raise --workers if there are more than " +
+         std::to_string(workers) + ", or pack the images resized (dtrain_data pack)";
+}
+
 }  // namespace
 
 Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
@@ -230,13 +240,8 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
   warned_of_waiting_ = true;
   const auto percent = std::lround(100 * point.data_seconds / point.step_seconds);
-  const std::string advice =
-      loader_->waits_for_storage()
-          ? "storage is slower than decoding: keep what was read with --cache=ram, warm or copy the data first, pack "
-            "it "
-            "into shards, or use --shuffle=shard"
-          : "decoding needs more cores: give this rank more, raise --workers if there are more than " +
-                std::to_string(parts_.config.data.workers) + ", or pack the images resized (dtrain_data pack)";
+  const std::string advice = AdviceAgainstWaiting(loader_->waits_for_storage(), parts_.image_decoder != nullptr,
+                                                  parts_.config.data.workers);
   report::LogWarning("training waits for data " + std::to_string(percent) + " % of the time; " + advice);
 }
 
