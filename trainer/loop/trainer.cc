@@ -240,8 +240,8 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
   warned_of_waiting_ = true;
   const auto percent = std::lround(100 * point.data_seconds / point.step_seconds);
-  const std::string advice = AdviceAgainstWaiting(loader_->waits_for_storage(), parts_.image_decoder != nullptr,
-                                                  parts_.config.data.workers);
+  const std::string advice =
+      AdviceAgainstWaiting(loader_->waits_for_storage(), parts_.image_decoder != nullptr, parts_.config.data.workers);
   report::LogWarning("training waits for data " + std::to_string(percent) + " % of the time; " + advice);
 }
 
