@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <future>
 #include <map>
 #include <opencv2/core.hpp>
 #include <string>
@@ -69,8 +70,9 @@ struct StandIn : DeviceImageDecoder {
 struct ToStandIn : BatchTransport {
   explicit ToStandIn(StandIn& stand_in) : device(stand_in) {}
   Batch Start(Batch host) override { return CopyToDevice(std::move(host), at::kCPU, &device); }
-  void Arrive(const Batch& /*batch*/) override {}
+  void Arrive(const Batch& /*batch*/) override { while_arriving(); }
   StandIn& device;
+  std::function<void()> while_arriving = [] {};
 };
 
 BatchProvider SamplesInOrder(const RecordSource& source, int64_t first = 0) {
@@ -246,6 +248,30 @@ TEST(DeviceBatch, EvaluationLeavesNothingToTheDevice) {
       AllBatches(source, ImageDecoder(DecoderOptions(true)), &device, {.bad_records = BadRecordPolicy::kLeaveOut});
   EXPECT_EQ(run.decoded_on_device, 0);
   EXPECT_EQ(device.calls, 0);
+}
+
+TEST(DeviceBatch, TheNextOneIsDecodedWhileTheCallerComputes) {
+  const FilesInMemory source = Photographs();
+  const ImageDecoder decoder(DecoderOptions(true));
+  Loader loader(source, decoder, SamplesInOrder(source), {}, nullptr);
+  std::promise<void> begun, computed;
+  StandIn device;
+  device.refuses = [&](const PendingImage& image) {
+    if (device.calls == 2 && image.row == 0) {
+      begun.set_value();
+      computed.get_future().wait();
+    }
+    return false;
+  };
+  auto transport = std::make_unique<ToStandIn>(device);
+  transport->while_arriving = [&] {
+    while (device.calls == 1 && !loader.IsReady()) std::this_thread::yield();
+  };
+  DeviceFeed feed(loader, std::move(transport));
+  EXPECT_EQ(feed.Next()->number, 0);
+  begun.get_future().wait();
+  computed.set_value();
+  EXPECT_EQ(feed.Next()->number, 1);
 }
 
 // What waits for a device counts: beyond the limit no other batch is begun.

@@ -1,0 +1,21 @@
+# nvJPEG's header, and its library only for others to find again: it is loaded when it is asked for (data/nvjpeg).
+file(GLOB nvjpeg_folders "${torch_dir}/../nvidia/cu${torch_cuda}" "${torch_dir}/../nvidia/nvjpeg"
+     "${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu${torch_cuda}"
+     "${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/nvjpeg")
+find_path(NVJPEG_INCLUDE_DIR nvjpeg.h HINTS ${nvjpeg_folders} ${CUDAToolkit_INCLUDE_DIRS} PATH_SUFFIXES include)
+find_library(NVJPEG_LIBRARY NAMES libnvjpeg.so.${torch_cuda} HINTS ${nvjpeg_folders} ${CUDAToolkit_LIBRARY_DIR}
+             PATH_SUFFIXES lib)
+if(NVJPEG_INCLUDE_DIR)
+  set(DTRAIN_WITH_NVJPEG ON)
+  message(STATUS "nvJPEG: ${NVJPEG_INCLUDE_DIR}")
+  add_library(nvjpeg_header INTERFACE IMPORTED GLOBAL)
+  # After the toolkit's: the folder may hold headers of CUDA as well.
+  target_compile_options(nvjpeg_header INTERFACE "SHELL:-idirafter ${NVJPEG_INCLUDE_DIR}")
+  target_compile_definitions(nvjpeg_header INTERFACE DTRAIN_WITH_NVJPEG)
+  if(NVJPEG_LIBRARY)
+    get_filename_component(nvjpeg_libraries "${NVJPEG_LIBRARY}" DIRECTORY)
+    target_link_options(nvjpeg_header INTERFACE "-Wl,-rpath,${nvjpeg_libraries}")
+  endif()
+else()
+  message(STATUS "nvJPEG: OFF (no --decode=gpu): nvjpeg.h was not found (PyPI's nvidia-nvjpeg, nvidia-nvjpeg-cu12).")
+endif()
