@@ -24,7 +24,7 @@ namespace dtrain::data::nvjpeg {
 // clang-format on
 
 struct Library {
-#define DTRAIN_DECLARE(name) decltype(&nvjpeg##name) name{};
+#define DTRAIN_DECLARE(name) decltype(&nvjpeg##name) name{};  // NOLINT(bugprone-macro-parentheses): a declaration
   DTRAIN_NVJPEG_FUNCTIONS(DTRAIN_DECLARE)
 #undef DTRAIN_DECLARE
   // CUDA's, which stand beside them.

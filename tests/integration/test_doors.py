@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from command import BENCH, run
+from command import BENCH, MAIN, run
 
 PLAN_KEYS = {"launcher", "rank", "world_size", "local_rank", "local_world_size", "nnodes", "node_rank", "master_addr",
              "master_port", "spawns", "device", "model", "parameters", "train_samples", "val_samples", "batch_size",
@@ -64,6 +64,15 @@ def test_a_plan_that_cannot_work(images, tmp_path):
     run("--dry_run", f"--data_dir={images}", "--batch_size=0", check=2)
     run("--dry_run", f"--data_dir={tmp_path / 'none'}", check=3)
     run("--dry_run", f"--data_dir={images}", f"--init_weights={tmp_path / 'none'}", check=2)
+
+
+def test_decoding_on_a_gpu_needs_one(images):
+    assert plan(f"--data_dir={images}", "--decode=cpu")["decode"] == "cpu"
+    for program, flags in ((MAIN, ["--dry_run"]), (BENCH, ["loader"])):
+        outcome = run(*flags, f"--data_dir={images}", "--decode=gpu", program=program, check=2,
+                      env={"CUDA_VISIBLE_DEVICES": ""})
+        assert "--decode=gpu, and this rank computes on the CPU" in outcome.stderr
+        assert "what to do: use --decode=cpu" in outcome.stderr
 
 
 def test_the_plan_as_text(flags):
