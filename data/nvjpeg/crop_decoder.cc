@@ -140,8 +140,7 @@ class CropDecoder::OneByOne {
   }
 
  private:
-  // Where Huffman codes are decoded: on the GPU, or (progressive files, and what the GPU's way does not support) on the
-  // CPU.
+  // Where Huffman codes are decoded: on the GPU, or (what that does not support) on the CPU.
   struct Way {
     Way(const OneByOne& owner, nvjpegBackend_t backend)
         : decoder(Make<nvjpegJpegDecoder_t>(owner.nvjpeg_.DecoderDestroy, owner.nvjpeg_.DecoderCreate,
