@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <limits>
 
 #include "trainer/checkpoint/safetensors.h"
@@ -11,8 +10,8 @@
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/run_quarantine.h"
+#include "trainer/loop/training_health.h"
 #include "trainer/optim/precision.h"
-#include "trainer/report/log.h"
 
 namespace dtrain::loop {
 namespace {
@@ -35,16 +34,6 @@ std::unique_ptr<data::Quarantine> QuarantineOf(const std::optional<DataSplit>& s
   if (!split) return nullptr;
   return MakeRunQuarantine(*split, parts.config.data, parts.files.quarantine(parts.communicator.rank()), fate,
                            parts.control);
-}
-
-std::string AdviceAgainstWaiting(bool for_storage, bool for_gpu, int64_t workers) {
-  if (for_storage) {
-    return "storage is slower than decoding: keep what was read with --cache=ram, warm or copy the data first, pack it "
-           "into shards, or use --shuffle=shard";
-  }
-  if (for_gpu) return "the GPU has no time to decode: use --decode=cpu, or pack the images resized (dtrain_data pack)";
-  return "decoding needs more cores: give this rank more, raise --workers if there are more than " +
-         std::to_string(workers) + ", or pack the images resized (dtrain_data pack)";
 }
 
 }  // namespace
@@ -160,7 +149,9 @@ void Trainer::TrainStep() {
   interval_sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) += counted;
   interval_sums_[kIntervalSkipped] += update_.skipped();
   // On a GPU reading these waits for the device, which only a step that is logged does anyway.
-  if (parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step)) RequireProgress();
+  if (parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step)) {
+    RequireUpdates(update_.skipped_in_a_row(), parts_.config.optimizer.max_skipped_steps, progress_.step);
+  }
 }
 
 void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
@@ -214,24 +205,8 @@ void Trainer::LogStep() {
   interval_steps_ = 0;
   decoded_on_cpu_ = 0;
   interval_start_ = Clock::now();
-  WarnOfSkippedSteps(skipped);
-  if (weight > 0) RequireFinite(point.loss);
-}
-
-void Trainer::WarnOfSkippedSteps(int64_t skipped) const {
-  if (skipped == 0 || parts_.communicator.rank() != 0) return;
-  std::string scale;
-  if (const auto now = update_.loss_scale()) scale = "; the loss scale is now " + std::to_string(*now);
-  report::LogWarning("by step " + std::to_string(progress_.step) + " " + std::to_string(skipped) +
-                     " steps were skipped because their gradients were not finite" + scale);
-}
-
-void Trainer::RequireProgress() const {
-  const int64_t skipped = update_.skipped_in_a_row();
-  if (skipped < parts_.config.optimizer.max_skipped_steps) return;
-  throw DivergedError("the gradients of " + std::to_string(skipped) + " steps in a row were not finite, up to step " +
-                          std::to_string(progress_.step),
-                      "lower --lr, lengthen the warmup, or set --clip_norm; the last checkpoint is intact");
+  if (skipped > 0 && parts_.communicator.rank() == 0) WarnOfSkippedSteps(skipped, update_.loss_scale(), progress_.step);
+  if (weight > 0) RequireFinite(point.loss, progress_.step);
 }
 
 // Once a run, and not for the first line, whose wait is the loader's start.
@@ -239,16 +214,8 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   constexpr double kTolerated = 0.1;
   if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
   warned_of_waiting_ = true;
-  const auto percent = std::lround(100 * point.data_seconds / point.step_seconds);
-  const std::string advice =
-      AdviceAgainstWaiting(loader_->waits_for_storage(), parts_.image_decoder != nullptr, parts_.config.data.workers);
-  report::LogWarning("training waits for data " + std::to_string(percent) + " % of the time; " + advice);
-}
-
-void Trainer::RequireFinite(double loss) const {
-  if (std::isfinite(loss)) return;
-  throw DivergedError("the loss is not finite by step " + std::to_string(progress_.step),
-                      "lower --lr, lengthen the warmup, or set --clip_norm; the last checkpoint is intact");
+  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, loader_->waits_for_storage(),
+                      parts_.image_decoder != nullptr, parts_.config.data.workers);
 }
 
 void Trainer::FinishEpoch() {
@@ -288,7 +255,7 @@ void Trainer::Save() {
   const at::Tensor sums = interval_sums_.cpu();
   progress_.interval_loss_sum = sums[kIntervalLoss].item<double>();
   progress_.interval_weight = sums[kIntervalWeight].item<double>();
-  RequireFinite(progress_.interval_loss_sum);
+  RequireFinite(progress_.interval_loss_sum, progress_.step);
   progress_.bucket_layout = data_parallel_->bucket_layout();
   if (writer_ == nullptr) return;
   writer_->Save({.step = progress_.step,

@@ -66,10 +66,7 @@ class Trainer {
   void TrainStep();
   void RunMicroStep(int64_t micro_step, at::Tensor& sums);
   void LogStep();
-  void WarnOfSkippedSteps(int64_t skipped) const;
   void WarnOfWaiting(const report::TrainPoint& point);
-  void RequireFinite(double loss) const;
-  void RequireProgress() const;
   void FinishEpoch();
   void EvaluateNow();
   void Save();
