@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <opencv2/core.hpp>
 #include <string>
@@ -169,6 +171,18 @@ TEST(DecodeImage, PngThatCannotHoldItsPixelsIsRefusedBeforeTheyAreAllocated) {
   std::copy(std::begin(crc), std::end(crc), png.begin() + 29);
   EXPECT_EQ(ReadImageSize(png), (ImageSize{12'336, 12'290}));
   EXPECT_THAT(ReasonOf(png), HasSubstr("truncated"));
+}
+
+// A small file may hold as many as it likes, each over all pixels.
+TEST(DecodeImage, AJpegOfThousandsOfScansIsRefused) {
+  std::vector<uint8_t> bytes = EncodeJpeg(TestPicture(64, 48), {.progressive = true});
+  constexpr std::array<uint8_t, 2> kStartOfScan = {0xFF, 0xDA};
+  const auto last = std::find_end(bytes.begin(), bytes.end(), kStartOfScan.begin(), kStartOfScan.end());
+  const std::vector<uint8_t> scan(last, bytes.end() - 2);  // up to the end marker
+  for (int i = 0; i < 100; ++i) bytes.insert(bytes.end() - 2, scan.begin(), scan.end());
+  EXPECT_EQ(ReasonOf(bytes), "no error");  // another scan of the same bits does no harm
+  for (int i = 0; i < 500; ++i) bytes.insert(bytes.end() - 2, scan.begin(), scan.end());
+  EXPECT_THAT(ReasonOf(bytes), HasSubstr("more than 500 scans"));
 }
 
 TEST(DecodeImage, FlippedBytesNeverDoHarm) {
