@@ -8,9 +8,10 @@
 
 namespace dtrain::data {
 
-// nullopt for anything else, and for what int64 does not hold.
-inline std::optional<int64_t> WholeNumber(std::string_view text) {
-  int64_t number = 0;
+// nullopt for anything else, and for what the type does not hold.
+template <typename Number = int64_t>
+std::optional<Number> WholeNumber(std::string_view text) {
+  Number number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return number;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "data/whole_number.h"
 #include "trainer/errors.h"
 
 namespace dtrain::launch {
@@ -9,7 +10,7 @@ namespace dtrain::launch {
 std::optional<int> GivenProcesses(const config::RanksConfig& ranks) {
   const std::string& text = ranks.nproc_per_node;
   if (text.empty() || text == "auto") return std::nullopt;
-  const auto number = ParseNumber(text);
+  const auto number = data::WholeNumber<int>(text);
   if (!number || *number < 1 || *number > 1024) {
     throw UsageError("--nproc_per_node=" + text + ": expected auto, or a whole number, 1 to 1024");
   }
@@ -27,7 +28,7 @@ int ProcessesPerNode(const Facts& facts, const std::string& otherwise, const std
     throw UsageError(name + "=gpu, but this machine has no GPU that can be used",
                      "set " + name + " or --nproc_per_node to auto or to a number");
   }
-  const auto number = ParseNumber(otherwise);
+  const auto number = data::WholeNumber<int>(otherwise);
   if (number && *number >= 1 && *number <= 1024) return *number;
   throw UsageError(name + "=" + otherwise + ": expected auto, gpu, cpu, or a whole number, 1 to 1024");
 }
@@ -39,8 +40,8 @@ int AssumedLocalWorldSize(const Facts& facts, int world_size) {
 
 NodeCount ParseNodeCount(const std::string& text, const std::string& name, const std::string& seen) {
   const size_t colon = text.find(':');
-  const auto minimum = ParseNumber(text.substr(0, colon));
-  const auto maximum = colon == std::string::npos ? minimum : ParseNumber(text.substr(colon + 1));
+  const auto minimum = data::WholeNumber<int>(text.substr(0, colon));
+  const auto maximum = colon == std::string::npos ? minimum : data::WholeNumber<int>(text.substr(colon + 1));
   if (minimum && maximum && *minimum >= 1 && *minimum <= *maximum && *maximum <= kMaxRanks) {
     return {*minimum, *maximum};
   }

@@ -1,5 +1,6 @@
 // Environments that start one process per machine (or pod) and leave its local ranks to it: Kubeflow Trainer,
 // PyTorchJob and Volcano, AWS Batch.
+#include "data/whole_number.h"
 #include "trainer/errors.h"
 #include "trainer/launch/detectors.h"
 
@@ -64,7 +65,7 @@ std::optional<Launch> FromPods(const Facts& facts) {
   const int world = *variables.Number("WORLD_SIZE", 1, kMaxRanks);
   const int processes = ProcessesPerNode(facts, variables.Text("PET_NPROC_PER_NODE"), "PET_NPROC_PER_NODE");
   const int nodes = variables.Has("PET_NNODES") ? FixedNodeCount(variables, "PET_NNODES") : world;
-  const auto per_pod = ParseNumber(variables.Text("PET_NPROC_PER_NODE"));
+  const auto per_pod = data::WholeNumber<int>(variables.Text("PET_NPROC_PER_NODE"));
   if (world != nodes && world != nodes * per_pod.value_or(processes)) {
     throw UsageError("WORLD_SIZE=" + std::to_string(world) + " is neither the number of pods, PET_NNODES=" +
                          std::to_string(nodes) + ", nor that of their ranks",

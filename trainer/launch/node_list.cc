@@ -1,6 +1,7 @@
 // A list is cut at the commas outside of brackets; a name is a prefix, a bracket, and the rest, which is a name again.
 #include "trainer/launch/node_list.h"
 
+#include "data/whole_number.h"
 #include "trainer/errors.h"
 #include "trainer/launch/variables.h"
 
@@ -35,8 +36,8 @@ std::vector<std::string> CutOutsideBrackets(const std::string& text) {
 void AppendRange(const std::string& range, const std::string& whole, std::vector<std::string>& numbers) {
   const size_t dash = range.find('-');
   const std::string first = range.substr(0, dash);
-  const auto from = ParseNumber(first);
-  const auto to = dash == std::string::npos ? from : ParseNumber(range.substr(dash + 1));
+  const auto from = data::WholeNumber<int>(first);
+  const auto to = dash == std::string::npos ? from : data::WholeNumber<int>(range.substr(dash + 1));
   if (!from || !to || *from < 0 || *to < *from) Refuse(whole, "'" + range + "' is no range");
   if (static_cast<size_t>(*to - *from) >= kMostNodes - numbers.size()) Refuse(whole, "it is too long");
   for (int number = *from; number <= *to; ++number) {
@@ -78,9 +79,10 @@ std::vector<int> ExpandCounts(const std::string& text) {
   std::vector<int> counts;
   for (const std::string& part : CutOutsideBrackets(text)) {
     const size_t times = part.find("(x");
-    const auto count = ParseNumber(part.substr(0, times));
+    const auto count = data::WholeNumber<int>(part.substr(0, times));
     const bool repeated = times != std::string::npos && part.back() == ')';
-    const auto repeat = repeated ? ParseNumber(part.substr(times + 2, part.size() - times - 3)) : std::optional<int>(1);
+    const auto repeat =
+        repeated ? data::WholeNumber<int>(part.substr(times + 2, part.size() - times - 3)) : std::optional<int>(1);
     const bool plain = times == std::string::npos;
     if (!count || *count < 1 || !repeat || *repeat < 1 || !(plain || repeated))
       Refuse(text, "'" + part + "' is no count");

@@ -1,17 +1,9 @@
 #include "trainer/launch/variables.h"
 
-#include <charconv>
-
+#include "data/whole_number.h"
 #include "trainer/errors.h"
 
 namespace dtrain::launch {
-
-std::optional<int> ParseNumber(const std::string& text) {
-  int number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return number;
-}
 
 std::string Joined(const std::vector<std::string>& words) {
   std::string text;
@@ -41,7 +33,7 @@ std::string Variables::FirstSet(const std::vector<std::string>& names) const {
 
 std::optional<int> Variables::Number(const std::string& name, int minimum, int maximum) const {
   if (!Has(name)) return std::nullopt;
-  const auto number = ParseNumber(Text(name));
+  const auto number = data::WholeNumber<int>(Text(name));
   if (number && *number >= minimum && *number <= maximum) return number;
   throw UsageError(name + "=" + Text(name) + ": expected a whole number, " + std::to_string(minimum) + " to " +
                        std::to_string(maximum),

@@ -11,8 +11,6 @@ namespace dtrain::launch {
 
 constexpr int kMaxRanks = 1'000'000;
 
-std::optional<int> ParseNumber(const std::string& text);
-
 // "a, b, c"
 std::string Joined(const std::vector<std::string>& words);
 
