@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes a folder that runs on other machines: the programs, and the libraries that they need beside LibTorch, CUDA (but
-# for nvJPEG, which comes along) and libc. It may be moved and renamed. The other machine needs glibc and libstdc++ of this machine's age or newer, and
-# PyTorch of the version that this was built with (its wheel; a CPU one is enough without a GPU).
+# Makes a folder that runs on other machines: the programs, nvJPEG, and the libraries that they need beside LibTorch,
+# CUDA and libc. It may be moved and renamed. The other machine needs glibc and libstdc++ of this machine's age or newer,
+# and PyTorch of the version that this was built with (its wheel; a CPU one is enough without a GPU).
 #
 #   scripts/bundle.sh [--preset=release] [DIR]     default: build/PRESET/bundle
 #

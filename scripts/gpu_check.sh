@@ -1,7 +1,7 @@
 #!/bin/sh
 # Shows on a machine with a GPU what no other machine can: the GPU's tests, ten training steps beside PyTorch's, how fast
-# images are decoded, speed, memory and time to the first step beside PyTorch's, and what a step's time goes into. Needs a bundle (or a build) and
-# python3 with torch and torchvision; no compiler, no network.
+# images are decoded, speed, memory and time to the first step beside PyTorch's, and what a step's time goes into. Needs
+# a bundle (or a build) and python3 with torch and torchvision; no compiler, no network.
 #
 #   scripts/gpu_check.sh [--out=gpu_check.json] [--parts=tests,parity,decode,speed,start,profile] [--device=cpu --smoke]
 #

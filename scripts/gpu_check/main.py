@@ -81,8 +81,8 @@ def main() -> int:
     import speed
     import trace_report
 
-    steps = {"tests": run_tests, "parity": parity.check, "decode": decode.check, "speed": speed.check, "start": speed.check_start,
-             "profile": trace_report.check}
+    steps = {"tests": run_tests, "parity": parity.check, "decode": decode.check, "speed": speed.check,
+             "start": speed.check_start, "profile": trace_report.check}
     report = {"machine": machine(arguments.device), "command": " ".join(sys.argv), "smoke": arguments.smoke}
     with tempfile.TemporaryDirectory(prefix="gpu_check.") as folder:
         for name in arguments.parts:
