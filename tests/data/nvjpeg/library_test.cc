@@ -28,7 +28,9 @@ TEST(NvjpegLibrary, WhatIsMissingIsNamed) {
 }
 
 TEST(NvjpegLibrary, TheRealOneHasAllThatIsAskedFor) {
-  if (!std::filesystem::exists(NVJPEG_LIBRARY)) GTEST_SKIP() << "no nvJPEG here, only its header";
+  if (!std::filesystem::exists(NVJPEG_LIBRARY))
+    GTEST_SKIP()
+        << "only nvJPEG's header is here: pip install nvidia-nvjpeg, which scripts/setup.sh does where nvcc is";
   const Library library = LoadLibrary({NVJPEG_LIBRARY});
   nvjpegJpegStream_t stream = nullptr;
   EXPECT_EQ(library.JpegStreamCreate(nullptr, &stream), NVJPEG_STATUS_INVALID_PARAMETER);  // it is the function

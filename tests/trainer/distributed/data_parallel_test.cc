@@ -35,6 +35,14 @@ at::Tensor InputOf(int rank, int micro_step) {
   return at::randn({5, kWidth}, generator);
 }
 
+// A whole step, reduced, in which these parameters take part.
+void StepOf(DataParallel& data_parallel, const Parameters& taking_part, int rank) {
+  data_parallel.ZeroGradients();
+  data_parallel.BeforeBackward(/*reduce=*/true);
+  Backward(taking_part, InputOf(rank, 0));
+  data_parallel.AfterBackward();
+}
+
 // Runs `body(rank, communicator)` on connected ranks. A rank whose peer leaves lives on, and sees what Gloo says of it.
 void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
   const FreePort port;
@@ -134,14 +142,9 @@ TEST(DataParallel, ParametersWithoutGradientAreNamed) {
       const Parameters parameters = MakeParameters();
       const Parameters used = {parameters[0], parameters[1], parameters[3], parameters[5]};
       DataParallel data_parallel(parameters, communicator, kSmallBuckets, {});
-      const auto step = [&](const Parameters& taking_part) {
-        data_parallel.ZeroGradients();
-        data_parallel.BeforeBackward(true);
-        Backward(taking_part, InputOf(rank, 0));
-        data_parallel.AfterBackward();
-      };
-      for (int i = 0; i < faulty_step; ++i) step(parameters);
-      errors[static_cast<size_t>(rank)] = ErrorOf([&] { step(rank <= last_faulty ? used : parameters); });
+      for (int i = 0; i < faulty_step; ++i) StepOf(data_parallel, parameters, rank);
+      errors[static_cast<size_t>(rank)] =
+          ErrorOf([&] { StepOf(data_parallel, rank <= last_faulty ? used : parameters, rank); });
       throw std::runtime_error("this rank leaves without a word, and with it its connections");
     };
     EXPECT_THROW(RunConnected(kWorld, body), std::runtime_error);
@@ -213,14 +216,8 @@ TEST(DataParallel, AStaticGraphThatChangesIsNamed) {
   const auto error_on = [](int rank, Communicator& communicator) {
     const Parameters parameters = MakeParameters();
     DataParallel data_parallel(parameters, communicator, kStaticGraph, {});
-    const auto step = [&](const Parameters& taking_part) {
-      data_parallel.ZeroGradients();
-      data_parallel.BeforeBackward(true);
-      Backward(taking_part, InputOf(rank, 0));
-      data_parallel.AfterBackward();
-    };
-    for (int i = 0; i < 2; ++i) step({parameters[0], parameters[3], parameters[5]});
-    return ErrorOf([&] { step({parameters[0], parameters[5]}); });
+    for (int i = 0; i < 2; ++i) StepOf(data_parallel, {parameters[0], parameters[3], parameters[5]}, rank);
+    return ErrorOf([&] { StepOf(data_parallel, {parameters[0], parameters[5]}, rank); });
   };
   EXPECT_EQ(error_on(0, alone), expected);
   std::vector<std::string> errors(2);
