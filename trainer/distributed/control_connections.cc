@@ -1,9 +1,12 @@
 #include "trainer/distributed/control_connections.h"
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <vector>
+
+#include "trainer/errors.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -13,9 +16,25 @@ using nlohmann::json;
 constexpr auto kStrangerPatience = std::chrono::seconds(5);
 constexpr size_t kMaxStrangers = 256;
 constexpr size_t kMaxStrangersLine = 1024;
+constexpr rlim_t kOtherFiles = 256;  // what else rank 0 has open
+constexpr size_t kMaxAccepted = 64;  // at once, while the ranks that are there wait to be read
 
 // Names of hosts and messages of other ranks may be no UTF-8.
 std::string LineOf(const json& message) { return message.dump(-1, ' ', false, json::error_handler_t::replace); }
+
+// A connection is an open file, and many systems let a process have 1,024 unless it asks for more.
+void AllowConnections(int world_size) {
+  const rlim_t needed = static_cast<rlim_t>(world_size) + kMaxStrangers + kOtherFiles;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= needed) return;
+  if (files.rlim_max < needed) {
+    throw UsageError(std::to_string(world_size) + " ranks need " + std::to_string(needed) +
+                         " open files on rank 0's machine, which allows " + std::to_string(files.rlim_max),
+                     "raise its hard limit (ulimit -Hn, LimitNOFILE of the service, ulimits of the container)");
+  }
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+}
 
 }  // namespace
 
@@ -23,6 +42,7 @@ void Peer::Send(const json& message) { socket.Send(LineOf(message)); }
 
 ControlConnections::ControlConnections(int listening_descriptor, int own_descriptor, int world_size)
     : world_size_(world_size), listener_(listening_descriptor) {
+  AllowConnections(world_size);
   if (own_descriptor >= 0) Add(own_descriptor);
 }
 
@@ -46,10 +66,12 @@ void ControlConnections::Serve(std::chrono::milliseconds patience,
 }
 
 void ControlConnections::Accept() {
-  const int descriptor = accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
-  if (descriptor < 0) return;
-  Add(descriptor);
-  if (peers_.size() > static_cast<size_t>(world_size_) + kMaxStrangers) peers_.pop_back();
+  for (size_t i = 0; i < kMaxAccepted; ++i) {
+    const int descriptor = accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
+    if (descriptor < 0) return;
+    Add(descriptor);
+    if (peers_.size() > static_cast<size_t>(world_size_) + kMaxStrangers) peers_.pop_back();
+  }
 }
 
 void ControlConnections::Add(int descriptor) {

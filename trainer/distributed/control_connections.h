@@ -30,7 +30,8 @@ struct Peer {
 
 class ControlConnections {
  public:
-  // Takes both descriptors over; `own_descriptor` as ControlServerOptions has it.
+  // Takes both descriptors over; `own_descriptor` as ControlServerOptions has it. Throws UsageError where this process
+  // may not have as many open files as there are ranks.
   ControlConnections(int listening_descriptor, int own_descriptor, int world_size);
 
   // Waits for up to `patience`, then calls `handle` with each message that has come. What is no JSON, or throws a JSON

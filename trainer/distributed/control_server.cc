@@ -47,7 +47,7 @@ class ControlServer::Loop {
   void Handle(Peer& peer, const json& message);
   void Admit(Peer& peer, const json& hello);
   void Refuse(Peer& peer, const json& hello, const std::string& message);
-  void CompareConfigs();
+  void CompareConfigs(const Peer& arrived);
   void CountBadRecord(const json& message);
   void HandleStop(Peer& peer, const std::string& kind, const json& message);
   void Tick(Clock::time_point now);
@@ -104,7 +104,7 @@ void ControlServer::Loop::Handle(Peer& peer, const json& message) {
     stalls_.Heard(peer.rank, peer.position, Clock::now());
   } else if (kind == "config") {
     peer.config = message.at("config");
-    CompareConfigs();
+    CompareConfigs(peer);
   } else if (kind == "failed") {
     const int code = message.at("code");
     End(ExitCode::kPeerLost,
@@ -156,13 +156,15 @@ void ControlServer::Loop::Refuse(Peer& peer, const json& hello, const std::strin
   peer.socket.Close();
 }
 
-void ControlServer::Loop::CompareConfigs() {
+// Compares what has arrived with rank 0's, and all that came before rank 0's once that is there: each is compared once.
+void ControlServer::Loop::CompareConfigs(const Peer& arrived) {
   const Peer* first = peers_.Find(0);
   if (first == nullptr || !first->config) return;
   int ready = 0;
   for (const Peer& peer : peers_.all()) {
     if (!peer.config) continue;
     ++ready;
+    if (&arrived != first && &peer != &arrived) continue;
     for (const auto& [key, value] : first->config->items()) {
       const json other = peer.config->value(key, json());
       if (other == value) continue;
