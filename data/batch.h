@@ -23,6 +23,7 @@ struct PendingImage {
 // Host tensors (pinned where asked), contiguous, one row a sample:
 //   images  as the decoder's field says: uint8 N×H×W×3, or float32 N×3×H×W that is already normalised
 //   labels  int64 N, 0-based; -1 where the format has none
+//           (text has other fields: data/text/token_rows.h)
 //   index   int64 N, position in the RecordSource (of the replacement, where a bad record was replaced)
 struct Batch {
   std::map<std::string, at::Tensor> tensors;

@@ -37,9 +37,11 @@ OpenBatch::OpenBatch(int64_t number, std::vector<SampleRef> samples, const std::
     for (const int64_t dimension : field.row_shape) row_bytes *= dimension;
     bases_.push_back(static_cast<std::byte*>(tensor.data_ptr()));
     row_bytes_.push_back(row_bytes);
+    if (field.name == "index") throw std::logic_error("a decoder's field is called index, as the loader's own");
     batch_.tensors[field.name] = tensor;
   }
   for (auto& [name, values] : {std::pair{"labels", &labels_}, std::pair{"index", &index_}}) {
+    if (batch_.tensors.contains(name)) continue;
     const at::Tensor tensor = at::empty({rows()}, options.dtype(at::kLong));
     *values = tensor.mutable_data_ptr<int64_t>();
     batch_.tensors[name] = tensor;
@@ -57,7 +59,7 @@ std::vector<std::span<std::byte>> OpenBatch::RowOf(int64_t row) {
 
 void OpenBatch::SetLabel(int64_t row, int64_t index, int64_t label) {
   index_[row] = index;
-  labels_[row] = label;
+  if (labels_ != nullptr) labels_[row] = label;
 }
 
 void OpenBatch::LeavePending(int64_t row, std::vector<uint8_t> bytes, const ImageGeometry& geometry) {

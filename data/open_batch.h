@@ -15,8 +15,8 @@ namespace dtrain::data {
 
 class OpenBatch {
  public:
-  // Tensors for the fields and for labels and index, with a row for each sample; `pinned`: in memory that a GPU copies
-  // from without a detour.
+  // Tensors for the fields and for index, with a row for each sample, and for labels unless they are a field; `pinned`:
+  // in memory that a GPU copies from without a detour.
   OpenBatch(int64_t number, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned);
 
   int64_t rows() const { return static_cast<int64_t>(samples_.size()); }
@@ -43,7 +43,7 @@ class OpenBatch {
   std::vector<SampleRef> samples_;
   std::vector<std::byte*> bases_;   // of each field's tensor
   std::vector<int64_t> row_bytes_;  // of each field
-  int64_t* labels_ = nullptr;
+  int64_t* labels_ = nullptr;       // null: the decoder writes them
   int64_t* index_ = nullptr;
   std::vector<uint8_t> left_out_;      // per row; bytes, for threads to write beside each other
   std::vector<PendingImage> pending_;  // per row; without bytes: not pending

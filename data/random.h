@@ -21,6 +21,7 @@ enum class RandomStream : uint8_t {
   kPolicy = 4,       // operators of RandAugment and its like
   kPhotometric = 5,  // jitter, lighting, blur, erasing
   kMix = 6,          // mixup and CutMix: sample is the micro-step, repeat the shard
+  kMask = 7,         // which tokens a masked language model is to guess
 };
 
 // What one generator is keyed by. Taken modulo: epoch 2^24, sample 2^48, repeat 2^16.

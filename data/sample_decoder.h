@@ -26,7 +26,7 @@ struct SampleRef {
   int64_t index = 0;   // position in the RecordSource
   int64_t epoch = 0;   // which pass over the data: keys the random draws
   int64_t repeat = 0;  // which of the copies that repeated augmentation makes of a sample: another draw each
-  int64_t size = 0;    // pixels a side that the row is to have; 0: the decoder's own
+  int64_t size = 0;    // pixels a side, or tokens, that the row is to have; 0: the decoder's own
   bool operator==(const SampleRef&) const = default;
 };
 
@@ -36,8 +36,9 @@ class SampleDecoder {
  public:
   virtual ~SampleDecoder() = default;
 
-  // The tensors this decoder fills for samples of this size (as SampleRef has it), besides `labels` and `index` (int64,
-  // one element a row), which the loader adds.
+  // The tensors this decoder fills for samples of this size (as SampleRef has it), besides `index` (int64, one element
+  // a row), which the loader adds, as it does `labels` (likewise, from RecordSource::Label) where they are none of
+  // these.
   virtual std::vector<Field> fields(int64_t size) const = 0;
 
   // Writes one row of each field (rows[i] belongs to fields(sample.size)[i]). Throws DataError on bytes that cannot be

@@ -1,0 +1,224 @@
+#include "data/formats/token_dataset.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "data/error.h"
+#include "data/formats/little_endian.h"
+#include "data/formats/split_names.h"
+#include "data/sha256.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr std::string_view kMagic{"MMIDIDX\0\0", 9};
+constexpr std::string_view kOldMagic{"TNTIDX\0\0", 8};
+constexpr uint64_t kVersion = 1;
+constexpr int64_t kItemsAtOnce = 1 << 16;
+
+constexpr char kMakeAnew[] = "make the token files anew with dtrain_data tokenize (or fairseq-preprocess)";
+
+template <typename Stored>
+void Widen(std::span<const uint8_t> bytes, int64_t* tokens) {
+  for (size_t i = 0; i < bytes.size() / sizeof(Stored); ++i) {
+    tokens[i] = static_cast<int64_t>(LoadLittleEndian<Stored>(bytes.data() + i * sizeof(Stored)));
+  }
+}
+
+bool IsFile(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+}  // namespace
+
+int64_t TokenBytes(TokenType type) {
+  switch (type) {
+    case TokenType::kUInt8:
+    case TokenType::kInt8:
+      return 1;
+    case TokenType::kInt16:
+    case TokenType::kUInt16:
+      return 2;
+    case TokenType::kInt32:
+    case TokenType::kUInt32:
+      return 4;
+    case TokenType::kInt64:
+    case TokenType::kUInt64:
+      return 8;
+  }
+  return 0;
+}
+
+TokenType TokenTypeFor(int64_t vocabulary) {
+  constexpr int64_t kShortBelow = 65500;
+  return vocabulary < kShortBelow ? TokenType::kUInt16 : TokenType::kUInt32;
+}
+
+void WidenTokens(TokenType type, std::span<const uint8_t> bytes, int64_t* tokens) {
+  switch (type) {
+    case TokenType::kUInt8:
+      return Widen<uint8_t>(bytes, tokens);
+    case TokenType::kInt8:
+      return Widen<int8_t>(bytes, tokens);
+    case TokenType::kInt16:
+      return Widen<int16_t>(bytes, tokens);
+    case TokenType::kUInt16:
+      return Widen<uint16_t>(bytes, tokens);
+    case TokenType::kInt32:
+      return Widen<int32_t>(bytes, tokens);
+    case TokenType::kUInt32:
+      return Widen<uint32_t>(bytes, tokens);
+    case TokenType::kInt64:
+      return Widen<int64_t>(bytes, tokens);
+    case TokenType::kUInt64:
+      return Widen<uint64_t>(bytes, tokens);
+  }
+}
+
+TokenIndexHeader ParseTokenIndexHeader(std::span<const uint8_t> bytes, uint64_t file_bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with(kOldMagic)) {
+    throw DataError("this is an index of fairseq's older format (TNTIDX: --dataset-impl=cached or lazy)",
+                    "write it again with fairseq-preprocess --dataset-impl=mmap, or with dtrain_data tokenize");
+  }
+  if (!text.starts_with(kMagic) || bytes.size() < TokenIndexHeader::kBytes) {
+    throw DataError("this is no index of tokens: it does not begin with MMIDIDX", kMakeAnew);
+  }
+  const auto version = LoadLittleEndian<uint64_t>(bytes.data() + kMagic.size());
+  if (version != kVersion) {
+    throw DataError("the index has version " + std::to_string(version) + "; version 1 is read here", kMakeAnew);
+  }
+  const uint8_t code = bytes[17];
+  if (code == 6 || code == 7) throw DataError("the index is one of floating-point numbers, not of tokens", kMakeAnew);
+  const auto type = static_cast<TokenType>(code);
+  if (TokenBytes(type) == 0) throw DataError("the index has the unknown type code " + std::to_string(code), kMakeAnew);
+  const auto items = LoadLittleEndian<uint64_t>(bytes.data() + 18);
+  constexpr uint64_t kItemBytes = sizeof(int32_t) + sizeof(int64_t);
+  const uint64_t rest = file_bytes - TokenIndexHeader::kBytes;
+  if (rest % kItemBytes != 0 || rest / kItemBytes != items) {
+    throw DataError("the index says " + std::to_string(items) + " items, but has " + std::to_string(rest) +
+                        " bytes for them instead of 12 each",
+                    "it was cut short or damaged; " + std::string(kMakeAnew));
+  }
+  return {.type = type, .items = static_cast<int64_t>(items)};
+}
+
+std::string MakeTokenIndexHeader(const TokenIndexHeader& header) {
+  std::string bytes(kMagic);
+  AppendLittleEndian(kVersion, bytes);
+  AppendLittleEndian(static_cast<uint8_t>(header.type), bytes);
+  AppendLittleEndian(static_cast<uint64_t>(header.items), bytes);
+  return bytes;
+}
+
+std::optional<std::string> FindTokenFiles(const std::string& data_dir, const std::string& split) {
+  for (const std::string& name : SplitNames(split)) {
+    const std::string prefix = data_dir + "/" + name;
+    if (IsFile(prefix + ".idx") && IsFile(prefix + ".bin")) return prefix;
+  }
+  return std::nullopt;
+}
+
+std::string RequireTokenFiles(const std::string& data_dir, const std::string& split) {
+  if (auto found = FindTokenFiles(data_dir, split)) return *found;
+  std::string tried;
+  for (const std::string& name : SplitNames(split)) {
+    const std::string prefix = data_dir + "/" + name;
+    tried += (tried.empty() ? "" : ", ") + prefix + ".bin and .idx";
+  }
+  throw DataError("there is no '" + split + "' split: looked for " + tried,
+                  "--data_dir names a folder as dtrain_data tokenize or fairseq-preprocess leaves it");
+}
+
+TokenDataset::TokenDataset(const std::string& prefix) : index_(prefix + ".idx"), bin_(prefix + ".bin") {
+  std::vector<uint8_t> head(std::min<uint64_t>(index_.size(), TokenIndexHeader::kBytes));
+  index_.Read(0, head.size(), head.data());
+  try {
+    header_ = ParseTokenIndexHeader(head, index_.size());
+  } catch (const DataError& error) {
+    throw DataError(index_.path() + ": " + error.what(), error.hint());
+  }
+  if (header_.items == 0) throw DataError(index_.path() + " has no items: the text was empty");
+  CheckIndex();
+  Sha256 hash;
+  for (const RandomAccessFile* file : {&index_, &bin_}) {
+    hash.UpdateText(std::filesystem::path(file->path()).filename().string());
+    hash.UpdateInteger(static_cast<int64_t>(file->size()));
+  }
+  hash.UpdateInteger(static_cast<int64_t>(header_.type));
+  fingerprint_ = hash.Hex();
+}
+
+void TokenDataset::CheckIndex() {
+  const int64_t token_bytes = TokenBytes(header_.type);
+  const auto most_tokens = static_cast<int64_t>(bin_.size()) / token_bytes;
+  const uint64_t pointers = TokenIndexHeader::kBytes + sizeof(int32_t) * static_cast<uint64_t>(header_.items);
+  std::vector<int64_t> places;
+  ForEachSize([&](int64_t item, int64_t size) {
+    const int64_t at = item % kItemsAtOnce;
+    if (at == 0) {
+      places.resize(static_cast<size_t>(std::min(kItemsAtOnce, header_.items - item)));
+      index_.Read(pointers + static_cast<uint64_t>(item) * sizeof(int64_t), places.size() * sizeof(int64_t),
+                  places.data());
+    }
+    const std::string where = index_.path() + ": item " + std::to_string(item);
+    if (size < 0) throw DataError(where + " has the size " + std::to_string(size), kMakeAnew);
+    if (places[static_cast<size_t>(at)] != tokens_ * token_bytes) {
+      throw DataError(where + " is not stored behind the one before it", kMakeAnew);
+    }
+    if (size > most_tokens - tokens_) {
+      throw DataError(bin_.path() + " is shorter than its index says: it has " + std::to_string(bin_.size()) +
+                          " bytes and ends within item " + std::to_string(item) + " of " +
+                          std::to_string(header_.items),
+                      "the file was cut short, or belongs to another index; " + std::string(kMakeAnew));
+    }
+    tokens_ += size;
+  });
+  if (tokens_ * token_bytes != static_cast<int64_t>(bin_.size())) {
+    throw DataError(bin_.path() + " is longer than its index says: " + std::to_string(bin_.size()) +
+                        " bytes instead of " + std::to_string(tokens_ * token_bytes),
+                    "it belongs to another index; " + std::string(kMakeAnew));
+  }
+}
+
+void TokenDataset::ForEachSize(const std::function<void(int64_t item, int64_t size)>& visit) const {
+  std::vector<int32_t> sizes;
+  for (int64_t begin = 0; begin < header_.items; begin += kItemsAtOnce) {
+    sizes.resize(static_cast<size_t>(std::min(kItemsAtOnce, header_.items - begin)));
+    index_.Read(TokenIndexHeader::kBytes + static_cast<uint64_t>(begin) * sizeof(int32_t),
+                sizes.size() * sizeof(int32_t), sizes.data());
+    for (size_t i = 0; i < sizes.size(); ++i) visit(begin + static_cast<int64_t>(i), sizes[i]);
+  }
+}
+
+std::vector<uint8_t> TokenDataset::Read(int64_t index) const {
+  const auto item = static_cast<uint64_t>(index), items = static_cast<uint64_t>(header_.items);
+  int32_t size = 0;
+  index_.Read(TokenIndexHeader::kBytes + item * sizeof size, sizeof size, &size);
+  int64_t place = 0;
+  index_.Read(TokenIndexHeader::kBytes + items * sizeof size + item * sizeof place, sizeof place, &place);
+  const int64_t token_bytes = TokenBytes(header_.type);
+  if (size < 0 || place < 0) throw DataError(index_.path() + " has changed since it was opened");
+  return ReadTokens(place / token_bytes, size);
+}
+
+std::vector<uint8_t> TokenDataset::ReadTokens(int64_t begin, int64_t count) const {
+  const int64_t token_bytes = TokenBytes(header_.type);
+  std::vector<uint8_t> bytes(static_cast<size_t>(count * token_bytes));
+  bin_.Read(static_cast<uint64_t>(begin * token_bytes), bytes.size(), bytes.data());
+  return bytes;
+}
+
+RecordPlace TokenDataset::Place(int64_t index) const {
+  int64_t place = 0;
+  index_.Read(TokenIndexHeader::kBytes + sizeof(int32_t) * static_cast<uint64_t>(header_.items) +
+                  static_cast<uint64_t>(index) * sizeof place,
+              sizeof place, &place);
+  return {bin_.path(), place};
+}
+
+RecordPlace TokenDataset::PlaceOfToken(int64_t token) const { return {bin_.path(), token * TokenBytes(header_.type)}; }
+
+}  // namespace dtrain::data

@@ -1,0 +1,89 @@
+// Token files as fairseq's MMapIndexedDataset has them: PREFIX.bin holds the tokens of all items (lines of text) one
+// after another, PREFIX.idx their type, sizes and places (FORMAT.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/formats/random_access_file.h"
+#include "data/record_source.h"
+
+namespace dtrain::data {
+
+// How a token is stored. The values are the codes in the index.
+enum class TokenType : uint8_t {
+  kUInt8 = 1,
+  kInt8 = 2,
+  kInt16 = 3,
+  kInt32 = 4,
+  kInt64 = 5,
+  kUInt16 = 8,
+  kUInt32 = 9,
+  kUInt64 = 10,
+};
+
+int64_t TokenBytes(TokenType type);
+
+// The type that fairseq-preprocess writes for a dictionary of so many symbols.
+TokenType TokenTypeFor(int64_t vocabulary);
+
+// Stored tokens as integers; `tokens` has room for bytes.size() / TokenBytes(type) of them.
+void WidenTokens(TokenType type, std::span<const uint8_t> bytes, int64_t* tokens);
+
+// What stands before the sizes in PREFIX.idx.
+struct TokenIndexHeader {
+  static constexpr uint64_t kBytes = 26;
+  TokenType type = TokenType::kUInt16;
+  int64_t items = 0;
+};
+
+// `file_bytes`: of the whole index. Throws DataError without the file's name.
+TokenIndexHeader ParseTokenIndexHeader(std::span<const uint8_t> bytes, uint64_t file_bytes);
+std::string MakeTokenIndexHeader(const TokenIndexHeader& header);
+
+// The files of a split without .bin and .idx: DIR/train, for "val" also DIR/validation and DIR/valid. nullopt: none.
+std::optional<std::string> FindTokenFiles(const std::string& data_dir, const std::string& split);
+
+// The same, but throws DataError saying what was looked for.
+std::string RequireTokenFiles(const std::string& data_dir, const std::string& split);
+
+// A record is an item: its tokens as they are stored. Neither sizes nor tokens are held in memory.
+class TokenDataset : public RecordSource {
+ public:
+  // Opens PREFIX.bin and PREFIX.idx and checks the whole index. Throws DataError naming the file where it is no such
+  // index, holds no item, does not fit the tokens' file, or where items are not stored one after another.
+  explicit TokenDataset(const std::string& prefix);
+
+  int64_t size() const override { return header_.items; }
+  int64_t Label(int64_t /*index*/) const override { return -1; }
+  std::vector<uint8_t> Read(int64_t index) const override;
+  RecordPlace Place(int64_t index) const override;
+  const std::vector<std::string>& class_names() const override { return class_names_; }
+  std::string fingerprint() const override { return fingerprint_; }
+
+  TokenType type() const { return header_.type; }
+  int64_t tokens() const { return tokens_; }  // of all items
+
+  // Calls visit(item, size) for every item in order; `size` in tokens.
+  void ForEachSize(const std::function<void(int64_t item, int64_t size)>& visit) const;
+
+  // `count` tokens from the `begin`-th of the file, as they are stored.
+  std::vector<uint8_t> ReadTokens(int64_t begin, int64_t count) const;
+  RecordPlace PlaceOfToken(int64_t token) const;
+
+ private:
+  void CheckIndex();
+
+  RandomAccessFile index_, bin_;
+  TokenIndexHeader header_;
+  int64_t tokens_ = 0;
+  std::vector<std::string> class_names_;  // empty
+  std::string fingerprint_;
+};
+
+}  // namespace dtrain::data

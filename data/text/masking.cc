@@ -1,0 +1,60 @@
+#include "data/text/masking.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "data/text/dictionary.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr double kKept = 0.1, kRandom = 0.1;  // of what is drawn
+
+// Neighbouring tokens that share their fate.
+struct Unit {
+  size_t begin = 0, end = 0;
+};
+
+std::vector<Unit> UnitsOf(std::span<const int64_t> tokens, const std::vector<bool>* begins_word) {
+  std::vector<Unit> units;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const bool joins = begins_word != nullptr && i > 0 && tokens[i] >= kSpecialTokens &&
+                       tokens[i - 1] >= kSpecialTokens && !(*begins_word)[static_cast<size_t>(tokens[i])];
+    if (joins) {
+      ++units.back().end;
+    } else {
+      units.push_back({i, i + 1});
+    }
+  }
+  return units;
+}
+
+}  // namespace
+
+void Masking::Mask(int64_t epoch, int64_t sample, int64_t repeat, std::span<int64_t> tokens,
+                   std::span<int64_t> labels) const {
+  std::fill(labels.begin(), labels.end(), kNoLoss);
+  std::vector<Unit> units = UnitsOf(tokens, options_.begins_word.get());
+  const auto count = static_cast<double>(units.size());
+  if (!options_.special_tokens) {
+    std::erase_if(units, [&](const Unit& unit) { return tokens[unit.begin] < kSpecialTokens; });
+  }
+  RandomGenerator random(
+      {.seed = options_.seed, .epoch = epoch, .sample = sample, .repeat = repeat, .stream = RandomStream::kMask});
+  const auto wanted = static_cast<size_t>(options_.mask_prob * count + random.Uniform(0, 1));
+  for (size_t i = 0; i < std::min(wanted, units.size()); ++i) {
+    std::swap(units[i], units[i + static_cast<size_t>(random.Below(static_cast<int64_t>(units.size() - i)))]);
+    const double fate = random.Uniform(0, 1);
+    for (size_t at = units[i].begin; at < units[i].end; ++at) {
+      labels[at] = tokens[at];
+      if (fate < kRandom) {
+        tokens[at] = kSpecialTokens + random.Below(options_.vocabulary - kSpecialTokens);
+      } else if (fate >= kRandom + kKept) {
+        tokens[at] = options_.mask_token;
+      }
+    }
+  }
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,106 @@
+#include "data/text/token_batches.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <utility>
+
+#include "data/random.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr int64_t kRowMultiple = 8;  // a GPU's matrix units take rows of such lengths best
+
+TokenBatchOptions Checked(const TokenBatchOptions& options) {
+  const bool bounded = options.batch_size > 0 || options.max_tokens > 0;
+  if (!bounded || options.tokens_per_sample < 2 || options.micro_batches < 1) {
+    throw std::invalid_argument("batches of tokens need a size or a budget");
+  }
+  return options;
+}
+
+int64_t BlockAt(const std::vector<int64_t>& order, int64_t place) {
+  return order.empty() ? place : order[static_cast<size_t>(place)];
+}
+
+}  // namespace
+
+TokenBatches::TokenBatches(int64_t blocks, std::function<int64_t(int64_t)> length, const TokenBatchOptions& options)
+    : options_(Checked(options)),
+      blocks_(blocks),
+      length_(std::move(length)),
+      order_(OrderToCut()),
+      batches_(HasBudget() ? Cut({0, blocks}, order_) : std::vector<Range>()),
+      sampler_(units(), units_per_step(), options.seed, options.shuffle, options.last_batch) {}
+
+// By length, and blocks of one length in random order.
+std::vector<int64_t> TokenBatches::OrderToCut() const {
+  if (!HasBudget() || options_.shuffle == Shuffle::kNone) return {};
+  constexpr int64_t kNoEpoch = -1;  // this order is that of no epoch
+  std::vector<int64_t> order = Permutation(blocks_, options_.seed, kNoEpoch);
+  std::stable_sort(order.begin(), order.end(), [this](int64_t a, int64_t b) { return length_(a) < length_(b); });
+  return order;
+}
+
+std::vector<TokenBatches::Range> TokenBatches::Cut(Range range, const std::vector<int64_t>& order) const {
+  std::vector<Range> batches;
+  int64_t longest = 0;
+  for (int64_t place = range.begin; place < range.end; ++place) {
+    const int64_t length = length_(BlockAt(order, place));
+    longest = std::max(longest, length);
+    const int64_t blocks = batches.empty() ? 0 : batches.back().end - batches.back().begin + 1;
+    const bool too_many = (options_.batch_size > 0 && blocks > options_.batch_size) ||
+                          (HasBudget() && blocks * RowLength(longest) > options_.max_tokens);
+    if (batches.empty() || too_many) {
+      batches.push_back({place, place + 1});
+      longest = length;
+    } else {
+      batches.back().end = place + 1;
+    }
+  }
+  return batches;
+}
+
+int64_t TokenBatches::RowLength(int64_t longest) const {
+  const int64_t rounded = (longest + kRowMultiple - 1) / kRowMultiple * kRowMultiple;
+  return std::min(rounded, options_.tokens_per_sample);
+}
+
+void TokenBatches::SetRowLength(std::vector<SampleRef>& samples) const {
+  int64_t longest = 0;
+  for (const SampleRef& sample : samples) longest = std::max(longest, length_(sample.index));
+  for (SampleRef& sample : samples) sample.size = RowLength(longest);
+}
+
+void TokenBatches::Append(Range range, const std::vector<int64_t>& order, int64_t epoch,
+                          std::vector<SampleRef>& samples) const {
+  for (int64_t place = range.begin; place < range.end; ++place) {
+    samples.push_back({.index = BlockAt(order, place), .epoch = epoch});
+  }
+}
+
+std::vector<SampleRef> TokenBatches::Share(int64_t step, int64_t rank, int64_t world, int64_t micro_step,
+                                           int64_t accumulation) const {
+  std::vector<SampleRef> samples = RankShare(sampler_.GlobalBatch(step), rank, world, micro_step, accumulation);
+  if (HasBudget()) {
+    const std::vector<SampleRef> batches = std::exchange(samples, {});
+    for (const SampleRef& batch : batches) {
+      Append(batches_[static_cast<size_t>(batch.index)], order_, batch.epoch, samples);
+    }
+  }
+  SetRowLength(samples);
+  return samples;
+}
+
+std::vector<std::vector<SampleRef>> TokenBatches::EvaluationBatches(int64_t rank, int64_t world) const {
+  static const std::vector<int64_t> kFileOrder;
+  std::vector<std::vector<SampleRef>> batches;
+  for (const Range range : Cut({rank * blocks_ / world, (rank + 1) * blocks_ / world}, kFileOrder)) {
+    Append(range, kFileOrder, 0, batches.emplace_back());
+    SetRowLength(batches.back());
+  }
+  return batches;
+}
+
+}  // namespace dtrain::data
