@@ -47,15 +47,31 @@ at::Tensor BatchNorm2dImpl::forward(const at::Tensor& x_NCHW) {
   return result.output;
 }
 
-LinearImpl::LinearImpl(int64_t in_features, int64_t out_features) {
+LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial) {
   weight = register_parameter("weight", at::empty({out_features, in_features}));
-  bias = register_parameter("bias", at::empty(out_features));
+  bias = register_parameter("bias", at::zeros(out_features));
+  if (initial == InitialWeights::kNotYet) return;
   const double bound = 1 / std::sqrt(static_cast<double>(in_features));
   torch::nn::init::uniform_(weight, -bound, bound);
   torch::nn::init::uniform_(bias, -bound, bound);
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) { return at::linear(x, weight, bias); }
+
+LayerNormImpl::LayerNormImpl(int64_t features, double epsilon) : epsilon_(epsilon) {
+  weight = register_parameter("weight", at::ones(features));
+  bias = register_parameter("bias", at::zeros(features));
+}
+
+at::Tensor LayerNormImpl::forward(const at::Tensor& x) {
+  return at::layer_norm(x, weight.sizes(), weight, bias, epsilon_);
+}
+
+EmbeddingImpl::EmbeddingImpl(int64_t rows, int64_t features, int64_t padding_row) : padding_row_(padding_row) {
+  weight = register_parameter("weight", at::empty({rows, features}));
+}
+
+at::Tensor EmbeddingImpl::forward(const at::Tensor& ids) { return at::embedding(weight, ids, padding_row_); }
 
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum) {
   model.apply([&sum](torch::nn::Module& module) {

@@ -50,15 +50,46 @@ class BatchNorm2dImpl : public torch::nn::Module {
 };
 TORCH_MODULE(BatchNorm2d);
 
+enum class InitialWeights {
+  kDrawn,   // as torch.nn draws them
+  kNotYet,  // `weight` uninitialised, `bias` 0: the model draws all of its weights
+};
+
 // Fully connected layer with torch.nn.Linear's initial weights. `weight`: (out, in); `bias`: (out).
 class LinearImpl : public torch::nn::Module {
  public:
-  LinearImpl(int64_t in_features, int64_t out_features);
+  LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial = InitialWeights::kDrawn);
   at::Tensor forward(const at::Tensor& x);
 
   at::Tensor weight, bias;
 };
 TORCH_MODULE(Linear);
+
+// Layer normalisation over the last dimension. `weight` 1, `bias` 0 at first.
+class LayerNormImpl : public torch::nn::Module {
+ public:
+  LayerNormImpl(int64_t features, double epsilon);
+  at::Tensor forward(const at::Tensor& x);
+
+  at::Tensor weight, bias;
+
+ private:
+  double epsilon_;
+};
+TORCH_MODULE(LayerNorm);
+
+// Rows by number. `weight`: (rows, features), uninitialised. The padding row (-1: none) gets no gradient from here.
+class EmbeddingImpl : public torch::nn::Module {
+ public:
+  EmbeddingImpl(int64_t rows, int64_t features, int64_t padding_row = -1);
+  at::Tensor forward(const at::Tensor& ids);
+
+  at::Tensor weight;
+
+ private:
+  int64_t padding_row_;
+};
+TORCH_MODULE(Embedding);
 
 // Every BatchNorm2d inside `model` shares its statistics (see BatchNorm2dImpl::Synchronize).
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);

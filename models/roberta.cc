@@ -1,0 +1,123 @@
+// Tokens are rows of one S×H matrix throughout: only attention knows of sequences.
+#include "models/roberta.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/init.h>
+
+#include <memory>
+#include <utility>
+
+#include "models/activation_checkpoint.h"
+
+namespace dtrain::models {
+namespace {
+
+// A module that only gives its children's names a part.
+class Named : public torch::nn::Module {
+ public:
+  Named(std::initializer_list<std::pair<const char*, std::shared_ptr<Module>>> children) {
+    for (const auto& [name, child] : children) register_module(name, child);
+  }
+};
+
+std::shared_ptr<torch::nn::Module> Group(
+    std::initializer_list<std::pair<const char*, std::shared_ptr<torch::nn::Module>>> children) {
+  return std::make_shared<Named>(children);
+}
+
+Linear Dense(int64_t in, int64_t out) { return Linear(in, out, InitialWeights::kNotYet); }
+
+}  // namespace
+
+RobertaEmbeddingsImpl::RobertaEmbeddingsImpl(const RobertaOptions& options) : dropout_(options.dropout) {
+  const int64_t hidden = options.hidden_size;
+  word_embeddings = register_module("word_embeddings", Embedding(options.vocab_size, hidden, options.padding_id));
+  position_embeddings =
+      register_module("position_embeddings", Embedding(options.max_positions, hidden, options.padding_id));
+  token_type_embeddings = register_module("token_type_embeddings", Embedding(options.token_types, hidden));
+  norm_ = register_module("LayerNorm", LayerNorm(hidden, options.layer_norm_epsilon));
+}
+
+at::Tensor RobertaEmbeddingsImpl::forward(const Sequences& sequences) {
+  const at::Tensor x =
+      word_embeddings(sequences.ids) + token_type_embeddings->weight[0] + position_embeddings(sequences.positions);
+  return at::dropout(norm_(x), dropout_, is_training());
+}
+
+RobertaLayerImpl::RobertaLayerImpl(const RobertaOptions& options)
+    : heads_(options.heads), dropout_(options.dropout), attention_dropout_(options.attention_dropout) {
+  const int64_t hidden = options.hidden_size, inner = options.intermediate_size;
+  query_ = Dense(hidden, hidden);
+  key_ = Dense(hidden, hidden);
+  value_ = Dense(hidden, hidden);
+  attention_output_ = Dense(hidden, hidden);
+  attention_norm_ = LayerNorm(hidden, options.layer_norm_epsilon);
+  intermediate_ = Dense(hidden, inner);
+  output_ = Dense(inner, hidden);
+  output_norm_ = LayerNorm(hidden, options.layer_norm_epsilon);
+  register_module(
+      "attention",
+      Group({{"self", Group({{"query", query_.ptr()}, {"key", key_.ptr()}, {"value", value_.ptr()}})},
+             {"output", Group({{"dense", attention_output_.ptr()}, {"LayerNorm", attention_norm_.ptr()}})}}));
+  register_module("intermediate", Group({{"dense", intermediate_.ptr()}}));
+  register_module("output", Group({{"dense", output_.ptr()}, {"LayerNorm", output_norm_.ptr()}}));
+}
+
+at::Tensor RobertaLayerImpl::Dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
+
+at::Tensor RobertaLayerImpl::forward(const at::Tensor& x_SH, const Sequences& sequences) {
+  const at::Tensor context =
+      Attend(query_(x_SH), key_(x_SH), value_(x_SH), heads_, sequences, is_training() ? attention_dropout_ : 0.0);
+  const at::Tensor y_SH = attention_norm_(Dropped(attention_output_(context)) + x_SH);
+  return output_norm_(Dropped(output_(at::gelu(intermediate_(y_SH)))) + y_SH);
+}
+
+RobertaForMaskedLM::RobertaForMaskedLM(const RobertaOptions& options) : options_(options) {
+  embeddings_ = RobertaEmbeddings(options);
+  const auto layers = Group({});
+  for (int64_t i = 0; i < options.layers; ++i) {
+    layers_.emplace_back(options);
+    layers->register_module(std::to_string(i), layers_.back());
+  }
+  register_module("roberta", Group({{"embeddings", embeddings_.ptr()}, {"encoder", Group({{"layer", layers}})}}));
+  head_dense_ = Dense(options.hidden_size, options.hidden_size);
+  head_norm_ = LayerNorm(options.hidden_size, options.layer_norm_epsilon);
+  const auto head = register_module("lm_head", Group({{"dense", head_dense_.ptr()}, {"layer_norm", head_norm_.ptr()}}));
+  head_bias_ = head->register_parameter("bias", at::zeros(options.vocab_size));
+  DrawWeights();
+}
+
+void RobertaForMaskedLM::DrawWeights() {
+  at::NoGradGuard no_grad;
+  for (auto& item : named_parameters()) {
+    if (item.value().dim() > 1) torch::nn::init::normal_(item.value(), 0, options_.initializer_range);
+  }
+  for (auto* embedding : {&embeddings_->word_embeddings, &embeddings_->position_embeddings}) {
+    (*embedding)->weight[options_.padding_id].zero_();
+  }
+}
+
+at::Tensor RobertaForMaskedLM::Encode(const Sequences& sequences) {
+  at::Tensor x_SH = embeddings_(sequences);
+  for (RobertaLayer& layer : layers_) {
+    const Part run = [layer, sequences](const at::Tensor& x) mutable { return layer(x, sequences); };
+    const bool twice = options_.checkpoint_activations && is_training();
+    x_SH = twice ? Checkpointed(run, x_SH, layer->parameters()) : run(x_SH);
+  }
+  return x_SH;
+}
+
+at::Tensor RobertaForMaskedLM::Scores(const at::Tensor& hidden_RH) {
+  const at::Tensor x_RH = head_norm_(at::gelu(head_dense_(hidden_RH)));
+  return at::linear(x_RH, embeddings_->word_embeddings->weight, head_bias_);
+}
+
+int64_t RobertaForMaskedLM::MultiplyAdds(int64_t tokens, int64_t length, int64_t scored) const {
+  const int64_t hidden = options_.hidden_size;
+  const int64_t dense = 4 * hidden * hidden + 2 * hidden * options_.intermediate_size;
+  const int64_t attention = 2 * length * hidden;
+  const int64_t head = hidden * hidden + hidden * options_.vocab_size;
+  return tokens * options_.layers * (dense + attention) + scored * head;
+}
+
+}  // namespace dtrain::models

@@ -1,0 +1,122 @@
+// Keys that are missing have the values that transformers' RobertaConfig gives them.
+#include "models/roberta_options.h"
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+
+namespace dtrain::models {
+namespace {
+
+const std::vector<std::pair<std::string, RobertaOptions>>& Table() {
+  static const std::vector<std::pair<std::string, RobertaOptions>> table = {
+      {"roberta_tiny", {.hidden_size = 128, .layers = 2, .heads = 2, .intermediate_size = 512}},
+      {"roberta_base", {}},
+      {"roberta_large", {.hidden_size = 1024, .layers = 24, .heads = 16, .intermediate_size = 4096}},
+  };
+  return table;
+}
+
+[[noreturn]] void Refuse(const std::string& key, const nlohmann::json& value, const std::string& expected) {
+  constexpr size_t kShown = 60;
+  throw std::invalid_argument(key + " is " +
+                              value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, kShown) +
+                              ", expected " + expected);
+}
+
+void Whole(const nlohmann::json& config, const char* key, int64_t minimum, int64_t maximum, int64_t& value) {
+  const auto found = config.find(key);
+  if (found == config.end()) return;
+  const std::string expected = "a whole number, " + std::to_string(minimum) + " to " + std::to_string(maximum);
+  if (!found->is_number_integer()) Refuse(key, *found, expected);
+  value = found->get<int64_t>();
+  if (value < minimum || value > maximum) Refuse(key, *found, expected);
+}
+
+void Number(const nlohmann::json& config, const char* key, double maximum, double& value) {
+  const auto found = config.find(key);
+  if (found == config.end()) return;
+  if (found->is_number()) value = found->get<double>();
+  if (!found->is_number() || !(value >= 0 && value <= maximum)) {
+    Refuse(key, *found, "a number, 0 to " + nlohmann::json(maximum).dump());
+  }
+}
+
+// What has one value here.
+void Only(const nlohmann::json& config, const char* key, const nlohmann::json& value) {
+  const auto found = config.find(key);
+  if (found != config.end() && !found->is_null() && *found != value) Refuse(key, *found, value.dump());
+}
+
+}  // namespace
+
+const std::vector<std::string>& RobertaNames() {
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> all;
+    for (const auto& [name, options] : Table()) all.push_back(name);
+    return all;
+  }();
+  return names;
+}
+
+std::optional<RobertaOptions> RobertaNamed(const std::string& name) {
+  for (const auto& [known, options] : Table()) {
+    if (known == name) return options;
+  }
+  return std::nullopt;
+}
+
+RobertaOptions RobertaFromJson(const nlohmann::json& config) {
+  if (!config.is_object()) throw std::invalid_argument("it is no JSON object");
+  Only(config, "model_type", "roberta");
+  Only(config, "hidden_act", "gelu");
+  Only(config, "position_embedding_type", "absolute");
+  Only(config, "tie_word_embeddings", true);
+  Only(config, "is_decoder", false);
+  Only(config, "add_cross_attention", false);
+  constexpr int64_t kMost = 1 << 24;
+  RobertaOptions options;
+  options.max_positions = 512;  // RobertaConfig's own default; published models say 514
+  options.token_types = 2;
+  Whole(config, "vocab_size", 5, kMost, options.vocab_size);
+  Whole(config, "hidden_size", 1, kMost, options.hidden_size);
+  Whole(config, "num_hidden_layers", 1, 10'000, options.layers);
+  Whole(config, "num_attention_heads", 1, kMost, options.heads);
+  Whole(config, "intermediate_size", 1, kMost, options.intermediate_size);
+  Whole(config, "pad_token_id", 0, options.vocab_size - 1, options.padding_id);
+  Whole(config, "max_position_embeddings", options.padding_id + 2, kMost, options.max_positions);
+  Whole(config, "type_vocab_size", 1, kMost, options.token_types);
+  Number(config, "layer_norm_eps", 1, options.layer_norm_epsilon);
+  Number(config, "initializer_range", 10, options.initializer_range);
+  Number(config, "hidden_dropout_prob", 1, options.dropout);
+  Number(config, "attention_probs_dropout_prob", 1, options.attention_dropout);
+  if (options.hidden_size % options.heads != 0) {
+    Refuse("num_attention_heads", options.heads, "a divisor of hidden_size, " + std::to_string(options.hidden_size));
+  }
+  return options;
+}
+
+nlohmann::ordered_json ToJson(const RobertaOptions& options) {
+  return {{"architectures", {"RobertaForMaskedLM"}},
+          {"model_type", "roberta"},
+          {"vocab_size", options.vocab_size},
+          {"hidden_size", options.hidden_size},
+          {"num_hidden_layers", options.layers},
+          {"num_attention_heads", options.heads},
+          {"intermediate_size", options.intermediate_size},
+          {"hidden_act", "gelu"},
+          {"hidden_dropout_prob", options.dropout},
+          {"attention_probs_dropout_prob", options.attention_dropout},
+          {"max_position_embeddings", options.max_positions},
+          {"position_embedding_type", "absolute"},
+          {"type_vocab_size", options.token_types},
+          {"initializer_range", options.initializer_range},
+          {"layer_norm_eps", options.layer_norm_epsilon},
+          {"bos_token_id", 0},
+          {"pad_token_id", options.padding_id},
+          {"eos_token_id", 2},
+          {"tie_word_embeddings", true},
+          {"torch_dtype", "float32"}};
+}
+
+}  // namespace dtrain::models

@@ -1,0 +1,110 @@
+// Padded sequences go through scaled_dot_product_attention, which picks a fused kernel. Packed ones: one by one on the
+// CPU, whose kernel has cores enough to do within one; all in one call on a GPU, whose kernels take offsets.
+#include "models/sequences.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+
+namespace dtrain::models {
+namespace {
+
+// S×H → N×heads×T×d.
+at::Tensor ByHead(const at::Tensor& x_SH, int64_t heads, int64_t length) {
+  return x_SH.view({-1, length, heads, x_SH.size(1) / heads}).transpose(1, 2);
+}
+
+// N×heads×T×d → S×H.
+at::Tensor Flat(const at::Tensor& y) { return y.transpose(1, 2).reshape({-1, y.size(1) * y.size(3)}); }
+
+at::Tensor AttendPadded(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
+                        const Sequences& sequences, double dropout) {
+  const int64_t length = sequences.padded_length;
+  std::optional<at::Tensor> mask;
+  if (sequences.attended.defined()) mask = sequences.attended.view({-1, 1, 1, length});
+  return Flat(at::scaled_dot_product_attention(ByHead(q_SH, heads, length), ByHead(k_SH, heads, length),
+                                               ByHead(v_SH, heads, length), mask, dropout));
+}
+
+at::Tensor AttendOneByOne(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
+                          const std::vector<int64_t>& lengths, double dropout) {
+  const auto q = q_SH.split_with_sizes(lengths), k = k_SH.split_with_sizes(lengths), v = v_SH.split_with_sizes(lengths);
+  std::vector<at::Tensor> outputs;
+  outputs.reserve(lengths.size());
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    outputs.push_back(
+        Flat(at::scaled_dot_product_attention(ByHead(q[i], heads, lengths[i]), ByHead(k[i], heads, lengths[i]),
+                                              ByHead(v[i], heads, lengths[i]), {}, dropout)));
+  }
+  return at::cat(outputs);
+}
+
+// Flash attention knows half types and heads of 8·n features, the memory-efficient one the others.
+at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
+                             const Sequences& sequences, double dropout) {
+  const int64_t features = q_SH.size(1) / heads;
+  const int64_t longest = *std::max_element(sequences.lengths.begin(), sequences.lengths.end());
+  const auto by_head = [&](const at::Tensor& x_SH) { return x_SH.view({-1, heads, features}); };
+  const at::Tensor q = by_head(q_SH), k = by_head(k_SH), v = by_head(v_SH);
+  const bool is_half = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
+  constexpr int64_t kMostFeatures = 256;
+  if (is_half && features % 8 == 0 && features <= kMostFeatures) {
+    return std::get<0>(at::_flash_attention_forward(q, k, v, sequences.offsets, sequences.offsets, longest, longest,
+                                                    dropout, /*is_causal=*/false, /*return_debug_mask=*/false))
+        .flatten(1);
+  }
+  constexpr int64_t kNoMask = 0;
+  return std::get<0>(at::_efficient_attention_forward(q.unsqueeze(0), k.unsqueeze(0), v.unsqueeze(0), /*bias=*/{},
+                                                      sequences.offsets, sequences.offsets, longest, longest, dropout,
+                                                      kNoMask, /*compute_log_sumexp=*/true))
+      .squeeze(0)
+      .flatten(1);
+}
+
+}  // namespace
+
+Sequences Sequences::To(at::Device device) const {
+  Sequences moved = *this;
+  for (at::Tensor* tensor : {&moved.ids, &moved.positions, &moved.attended, &moved.offsets}) {
+    if (tensor->defined()) *tensor = tensor->to(device, /*non_blocking=*/true);
+  }
+  return moved;
+}
+
+at::Tensor PositionsOf(const at::Tensor& ids_NT, int64_t padding_id) {
+  const at::Tensor is_token = ids_NT.ne(padding_id);
+  return is_token.cumsum(1) * is_token + padding_id;
+}
+
+Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id) {
+  Sequences sequences;
+  sequences.ids = ids_NT.flatten();
+  sequences.positions = PositionsOf(ids_NT, padding_id).flatten();
+  sequences.padded_length = ids_NT.size(1);
+  sequences.attended = attended_NT;
+  return sequences;
+}
+
+Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id, at::Tensor* kept) {
+  const at::Tensor attended = attended_NT.defined() ? attended_NT : at::ones_like(ids_NT, at::kBool);
+  const at::Tensor places = attended.flatten().nonzero().squeeze(1);
+  Sequences sequences;
+  sequences.ids = ids_NT.flatten().index_select(0, places);
+  sequences.positions = PositionsOf(ids_NT, padding_id).flatten().index_select(0, places);
+  const at::Tensor all_lengths = attended.sum(1);
+  const at::Tensor lengths = all_lengths.index_select(0, all_lengths.nonzero().squeeze(1));
+  sequences.lengths.assign(lengths.const_data_ptr<int64_t>(), lengths.const_data_ptr<int64_t>() + lengths.numel());
+  sequences.offsets = at::cat({at::zeros({1}, at::kLong), lengths.cumsum(0)}).to(at::kInt);
+  if (kept != nullptr) *kept = places;
+  return sequences;
+}
+
+at::Tensor Attend(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
+                  const Sequences& sequences, double dropout) {
+  if (!sequences.packed()) return AttendPadded(q_SH, k_SH, v_SH, heads, sequences, dropout);
+  if (q_SH.is_cpu()) return AttendOneByOne(q_SH, k_SH, v_SH, heads, sequences.lengths, dropout);
+  return AttendPackedOnGpu(q_SH, k_SH, v_SH, heads, sequences, dropout);
+}
+
+}  // namespace dtrain::models

@@ -1,0 +1,210 @@
+// One table of pairs serves both directions; what is more than a name is done apart.
+#include "models/weight_names.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+#include <string_view>
+
+namespace dtrain::models {
+namespace {
+
+constexpr const char* kWords = "roberta.embeddings.word_embeddings.weight";
+constexpr const char* kPositions = "roberta.embeddings.position_embeddings.weight";
+constexpr const char* kTokenTypes = "roberta.embeddings.token_type_embeddings.weight";
+constexpr const char* kHeadBias = "lm_head.bias";
+constexpr const char* kDecoderWeight = "lm_head.decoder.weight";
+constexpr const char* kDecoderBias = "lm_head.decoder.bias";
+constexpr std::string_view kLayer = "roberta.encoder.layer.";
+constexpr std::string_view kFairseqEncoder = "encoder.sentence_encoder.";
+constexpr std::string_view kFairseqLayer = "encoder.sentence_encoder.layers.";
+
+struct Pair {
+  std::string_view hugging_face, fairseq;
+};
+
+// Beginnings of names outside the layers. The longer of two that begin alike comes first.
+constexpr std::array kOutside = {
+    Pair{"roberta.embeddings.word_embeddings.", "encoder.sentence_encoder.embed_tokens."},
+    Pair{"roberta.embeddings.position_embeddings.", "encoder.sentence_encoder.embed_positions."},
+    Pair{"roberta.embeddings.LayerNorm.", "encoder.sentence_encoder.layernorm_embedding."},
+    Pair{"lm_head.dense.", "encoder.lm_head.dense."},
+    Pair{"lm_head.layer_norm.", "encoder.lm_head.layer_norm."},
+    Pair{"lm_head.decoder.weight", "encoder.lm_head.weight"},
+    Pair{"lm_head.bias", "encoder.lm_head.bias"},
+};
+
+// Of names inside a layer.
+constexpr std::array kInside = {
+    Pair{"attention.self.query.", "self_attn.q_proj."},
+    Pair{"attention.self.key.", "self_attn.k_proj."},
+    Pair{"attention.self.value.", "self_attn.v_proj."},
+    Pair{"attention.output.dense.", "self_attn.out_proj."},
+    Pair{"attention.output.LayerNorm.", "self_attn_layer_norm."},
+    Pair{"intermediate.dense.", "fc1."},
+    Pair{"output.dense.", "fc2."},
+    Pair{"output.LayerNorm.", "final_layer_norm."},
+};
+
+bool BeginsWith(std::string_view text, std::string_view start) { return text.substr(0, start.size()) == start; }
+
+bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
+
+// `name` with what it begins with exchanged by the table; empty where no row fits.
+template <typename Table>
+std::string Exchanged(std::string_view name, const Table& table, std::string_view Pair::*from,
+                      std::string_view Pair::*to) {
+  for (const Pair& pair : table) {
+    if (BeginsWith(name, pair.*from)) return std::string(pair.*to) + std::string(name.substr((pair.*from).size()));
+  }
+  return "";
+}
+
+// "PREFIX7.REST" → "7." and "REST".
+std::pair<std::string, std::string_view> SplitLayer(std::string_view name, std::string_view prefix) {
+  const std::string_view rest = name.substr(prefix.size());
+  const size_t dot = std::min(rest.find('.'), rest.size() - 1);
+  return {std::string(rest.substr(0, dot + 1)), rest.substr(dot + 1)};
+}
+
+// Older versions of fairseq called some things otherwise.
+std::string Newer(std::string name) {
+  if (BeginsWith(name, "decoder.sentence_encoder.") || BeginsWith(name, "decoder.lm_head.")) {
+    name.replace(0, std::string_view("decoder").size(), "encoder");
+  }
+  constexpr std::string_view kOldNorm = "encoder.sentence_encoder.emb_layer_norm.";
+  if (BeginsWith(name, kOldNorm)) {
+    name.replace(0, kOldNorm.size(), "encoder.sentence_encoder.layernorm_embedding.");
+  }
+  return name;
+}
+
+std::string FromFairseqName(const std::string& name) {
+  if (!BeginsWith(name, kFairseqLayer)) return Exchanged(name, kOutside, &Pair::fairseq, &Pair::hugging_face);
+  const auto [layer, rest] = SplitLayer(name, kFairseqLayer);
+  const std::string inside = Exchanged(rest, kInside, &Pair::fairseq, &Pair::hugging_face);
+  return inside.empty() ? "" : std::string(kLayer) + layer + inside;
+}
+
+std::string ToFairseqName(const std::string& name) {
+  if (!BeginsWith(name, kLayer)) return Exchanged(name, kOutside, &Pair::hugging_face, &Pair::fairseq);
+  const auto [layer, rest] = SplitLayer(name, kLayer);
+  const std::string inside = Exchanged(rest, kInside, &Pair::hugging_face, &Pair::fairseq);
+  return inside.empty() ? "" : std::string(kFairseqLayer) + layer + inside;
+}
+
+// `self_attn.in_proj_weight` and `in_proj_bias`: query, key and value in one.
+NamedWeights SplitProjections(const NamedWeights& weights) {
+  NamedWeights split;
+  for (const auto& [name, tensor] : weights) {
+    const size_t at = name.find("self_attn.in_proj_");
+    if (at == std::string::npos || tensor.dim() == 0 || tensor.size(0) % 3 != 0) {
+      split.emplace_back(name, tensor);
+      continue;
+    }
+    const std::string front = name.substr(0, at) + "self_attn.";
+    const std::string end = name.substr(at + std::string_view("self_attn.in_proj_").size());
+    const std::vector<at::Tensor> parts = tensor.chunk(3);
+    const std::array<const char*, 3> names = {"q_proj.", "k_proj.", "v_proj."};
+    for (size_t i = 0; i < 3; ++i) split.emplace_back(front + names[i] + end, parts[i].contiguous());
+  }
+  return split;
+}
+
+bool IsOfAnotherTask(std::string_view name) {
+  for (const std::string_view part :
+       {"pooler.", "classification_heads.", "classifier.", "position_ids", "token_type_ids"})
+    if (Contains(name, part)) return true;
+  return BeginsWith(name, kFairseqEncoder) && (Contains(name, ".version") || Contains(name, "_float_tensor"));
+}
+
+at::Tensor* Find(NamedWeights& weights, std::string_view name) {
+  const auto found =
+      std::find_if(weights.begin(), weights.end(), [name](const auto& item) { return item.first == name; });
+  return found == weights.end() ? nullptr : &found->second;
+}
+
+void Erase(NamedWeights& weights, std::string_view name) {
+  std::erase_if(weights, [name](const auto& item) { return item.first == name; });
+}
+
+// The decoder's own names go: it is the word embedding, and the head's bias.
+void Untie(NamedWeights& weights) {
+  const at::Tensor *words = Find(weights, kWords), *decoder = Find(weights, kDecoderWeight);
+  if (words != nullptr && decoder != nullptr && !words->equal(*decoder)) {
+    throw std::invalid_argument("its decoder is not the word embedding, as it is in every RoBERTa");
+  }
+  if (Find(weights, kHeadBias) == nullptr) {
+    if (const at::Tensor* bias = Find(weights, kDecoderBias)) weights.emplace_back(kHeadBias, *bias);
+  }
+  Erase(weights, kDecoderWeight);
+  Erase(weights, kDecoderBias);
+}
+
+}  // namespace
+
+WeightNaming NamingOf(const NamedWeights& weights) {
+  for (const auto& [name, tensor] : weights) {
+    if (Contains(name, "sentence_encoder.")) return WeightNaming::kFairseq;
+    if (Contains(name, "embeddings.word_embeddings.")) return WeightNaming::kHuggingFace;
+  }
+  return WeightNaming::kUnknown;
+}
+
+NamedWeights RobertaWeightsFrom(const NamedWeights& weights, std::vector<std::string>* left_out) {
+  const bool fairseq = NamingOf(weights) == WeightNaming::kFairseq;
+  NamedWeights renamed;
+  for (const auto& [original, tensor] : fairseq ? SplitProjections(weights) : weights) {
+    std::string name = fairseq ? Newer(original) : original;
+    if (IsOfAnotherTask(name)) {
+      left_out->push_back(original);
+      continue;
+    }
+    if (fairseq) {
+      if (const std::string ours = FromFairseqName(name); !ours.empty()) name = ours;
+    } else if (BeginsWith(name, "embeddings.") || BeginsWith(name, "encoder.layer.")) {
+      name = "roberta." + name;
+    }
+    renamed.emplace_back(name, tensor);
+  }
+  const at::Tensor* positions = Find(renamed, kPositions);
+  if (fairseq && positions != nullptr) {
+    renamed.emplace_back(kTokenTypes, at::zeros({1, positions->size(-1)}, positions->options()));
+  }
+  Untie(renamed);
+  return renamed;
+}
+
+NamedWeights WithTiedDecoder(NamedWeights weights) {
+  const at::Tensor *words = Find(weights, kWords), *bias = Find(weights, kHeadBias);
+  const NamedWeights tied = {{kDecoderWeight, words ? *words : at::Tensor()},
+                             {kDecoderBias, bias ? *bias : at::Tensor()}};
+  for (const auto& item : tied) {
+    if (item.second.defined()) weights.push_back(item);
+  }
+  return weights;
+}
+
+NamedWeights ToFairseq(const NamedWeights& weights, int64_t padding_id) {
+  NamedWeights all = weights;
+  const at::Tensor* types = Find(all, kTokenTypes);
+  at::Tensor* positions = Find(all, kPositions);
+  if (types != nullptr && positions != nullptr) {
+    at::Tensor folded = *positions + types->slice(0, 0, 1);
+    folded[padding_id].copy_((*positions)[padding_id]);
+    *positions = folded;
+    Erase(all, kTokenTypes);
+  }
+  Erase(all, kDecoderBias);
+  if (const at::Tensor* words = Find(all, kWords); words != nullptr && Find(all, kDecoderWeight) == nullptr) {
+    all.emplace_back(kDecoderWeight, *words);
+  }
+  for (auto& [name, tensor] : all) {
+    if (const std::string theirs = ToFairseqName(name); !theirs.empty()) name = theirs;
+  }
+  return all;
+}
+
+}  // namespace dtrain::models

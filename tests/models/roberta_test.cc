@@ -1,0 +1,157 @@
+// Sizes and names against transformers' RobertaForMaskedLM; its logits are compared in tests/interop.
+#include "models/roberta.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace dtrain::models {
+namespace {
+
+constexpr int64_t kPadding = 1;
+
+RobertaOptions Small() {
+  return {.vocab_size = 50, .hidden_size = 16, .layers = 2, .heads = 2, .intermediate_size = 24, .max_positions = 14};
+}
+
+// Three sequences of 9, 4 and 1 tokens.
+at::Tensor Ids() {
+  at::manual_seed(3);
+  at::Tensor ids = at::randint(4, 50, {3, 9}, at::kLong);
+  ids[1].slice(0, 4).fill_(kPadding);
+  ids[2].slice(0, 1).fill_(kPadding);
+  return ids;
+}
+
+std::vector<at::Tensor> TakeGradients(RobertaForMaskedLM& model) {
+  std::vector<at::Tensor> gradients;
+  for (auto& parameter : model.parameters()) {
+    gradients.push_back(parameter.grad().defined() ? parameter.grad().clone() : at::zeros_like(parameter));
+    parameter.mutable_grad().reset();
+  }
+  return gradients;
+}
+
+TEST(Roberta, SizesAreHuggingFaces) {
+  for (const auto& [name, expected] : {std::pair{"roberta_base", 124'697'433L}, {"roberta_large", 355'412'057L}}) {
+    const RobertaForMaskedLM model(*RobertaNamed(name));
+    int64_t count = 0;
+    for (const auto& parameter : model.parameters()) count += parameter.numel();
+    EXPECT_EQ(count, expected) << name;
+  }
+  EXPECT_FALSE(RobertaNamed("roberta_huge"));
+}
+
+TEST(Roberta, InitialWeights) {
+  const RobertaForMaskedLM model({.layers = 1});
+  const auto parameters = model.named_parameters();
+  const at::Tensor words = parameters["roberta.embeddings.word_embeddings.weight"];
+  EXPECT_NEAR(words.std().item<double>(), 0.02, 1e-4);
+  EXPECT_EQ(words[kPadding].abs().sum().item<double>(), 0);
+  EXPECT_EQ(parameters["roberta.embeddings.position_embeddings.weight"][kPadding].abs().sum().item<double>(), 0);
+  EXPECT_EQ(parameters["roberta.encoder.layer.0.attention.self.query.bias"].abs().sum().item<double>(), 0);
+  EXPECT_EQ(parameters["roberta.encoder.layer.0.output.LayerNorm.weight"].mean().item<double>(), 1);
+  EXPECT_EQ(parameters["lm_head.layer_norm.bias"].abs().sum().item<double>(), 0);
+}
+
+TEST(Sequences, PositionsSkipPadding) {
+  const at::Tensor ids = at::tensor({5, 6, 1, 7, 1}, at::kLong).unsqueeze(0);
+  EXPECT_TRUE(PositionsOf(ids, kPadding).equal(at::tensor({2, 3, 1, 4, 1}, at::kLong).unsqueeze(0)));
+}
+
+TEST(Sequences, PackedOnesAreThePaddedOnesWithoutPadding) {
+  const at::Tensor ids = Ids();
+  at::Tensor kept;
+  const Sequences packed = Packed(ids, ids.ne(kPadding), kPadding, &kept);
+  EXPECT_TRUE(packed.packed());
+  EXPECT_EQ(packed.lengths, (std::vector<int64_t>{9, 4, 1}));
+  EXPECT_TRUE(packed.offsets.equal(at::tensor({0, 9, 13, 14}, at::kInt)));
+  EXPECT_TRUE(packed.ids.equal(ids.flatten().index_select(0, kept)));
+}
+
+// Nothing of another sequence, and nothing of the padding, is in a sequence's output; gradients agree, too.
+TEST(Roberta, PackedSequencesComputeWhatPaddedOnesDo) {
+  RobertaForMaskedLM model(Small());
+  model.eval();
+  const at::Tensor ids = Ids(), attended = ids.ne(kPadding);
+  at::Tensor kept;
+  const Sequences packed = Packed(ids, attended, kPadding, &kept);
+  const at::Tensor expected = model.Encode(Padded(ids, attended, kPadding)).index_select(0, kept);
+  const at::Tensor found = model.Encode(packed);
+  EXPECT_TRUE(found.allclose(expected, 1e-4, 1e-5));
+  for (int64_t row = 0; row < 3; ++row) {
+    const at::Tensor one = ids.slice(0, row, row + 1).slice(1, 0, packed.lengths[row]);
+    const int64_t begin = packed.offsets[row].item<int>();
+    EXPECT_TRUE(model.Encode(Padded(one, {}, kPadding))
+                    .allclose(found.slice(0, begin, begin + packed.lengths[row]), 1e-4, 1e-5));
+  }
+  const at::Tensor weights = at::randn_like(expected);
+  (expected * weights).sum().backward();
+  const auto expected_gradients = TakeGradients(model);
+  (found * weights).sum().backward();
+  const auto found_gradients = TakeGradients(model);
+  for (size_t i = 0; i < found_gradients.size(); ++i) {
+    EXPECT_TRUE(found_gradients[i].allclose(expected_gradients[i], 1e-3, 1e-4)) << i;
+  }
+}
+
+TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
+  const at::Tensor ids = Ids();
+  std::vector<std::vector<at::Tensor>> gradients;
+  std::vector<at::Tensor> drawn_afterwards;
+  for (const bool checkpointed : {false, true}) {
+    RobertaOptions options = Small();
+    options.checkpoint_activations = checkpointed;
+    at::manual_seed(1);
+    RobertaForMaskedLM model(options);  // in training mode, with dropout
+    const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kPadding));
+    drawn_afterwards.push_back(at::rand({4}));
+    at::manual_seed(99);  // what is drawn between must not matter
+    model.Scores(hidden).log_softmax(1).slice(1, 0, 1).sum().backward();
+    drawn_afterwards.push_back(at::rand({4}));
+    gradients.push_back(TakeGradients(model));
+  }
+  EXPECT_TRUE(drawn_afterwards[0].equal(drawn_afterwards[2]));
+  EXPECT_TRUE(drawn_afterwards[1].equal(drawn_afterwards[3]));  // a backward pass leaves the generator where it was
+  for (size_t i = 0; i < gradients[0].size(); ++i) {
+    EXPECT_TRUE(gradients[1][i].allclose(gradients[0][i], 1e-5, 1e-7)) << i;
+  }
+}
+
+TEST(Roberta, ABatchWithoutAScoredRowHasGradientsOfZero) {
+  RobertaForMaskedLM model(Small());
+  const at::Tensor ids = Ids();
+  const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kPadding));
+  const at::Tensor scores = model.Scores(hidden.index_select(0, at::empty({0}, at::kLong)));
+  const at::Tensor loss = at::cross_entropy_loss(scores, at::empty({0}, at::kLong), {}, at::Reduction::Sum);
+  EXPECT_EQ(loss.item<double>(), 0);
+  loss.backward();
+  for (const auto& item : model.named_parameters()) {
+    ASSERT_TRUE(item.value().grad().defined()) << item.key();
+    EXPECT_EQ(item.value().grad().abs().sum().item<double>(), 0) << item.key();
+  }
+}
+
+TEST(RobertaOptions, JsonIsReadBack) {
+  RobertaOptions options = Small();
+  options.dropout = 0.25;
+  options.layer_norm_epsilon = 1e-12;
+  const RobertaOptions back = RobertaFromJson(ToJson(options));
+  EXPECT_EQ(ToJson(back).dump(), ToJson(options).dump());
+  EXPECT_EQ(back.longest_sequence(), 12);
+}
+
+TEST(RobertaOptions, WhatIsNotSupportedIsRefused) {
+  for (const char* text :
+       {R"({"model_type": "bert"})", R"({"hidden_act": "relu"})", R"({"hidden_size": 10, "num_attention_heads": 3})",
+        R"({"vocab_size": "many"})", R"({"num_hidden_layers": 0})", R"({"hidden_dropout_prob": 2})", "[]",
+        R"({"tie_word_embeddings": false})", R"({"position_embedding_type": "relative_key"})",
+        R"({"pad_token_id": 60000})", R"({"max_position_embeddings": 2})", R"({"layer_norm_eps": null})"}) {
+    EXPECT_THROW(RobertaFromJson(nlohmann::json::parse(text)), std::invalid_argument) << text;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::models
