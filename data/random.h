@@ -22,6 +22,7 @@ enum class RandomStream : uint8_t {
   kPhotometric = 5,  // jitter, lighting, blur, erasing
   kMix = 6,          // mixup and CutMix: sample is the micro-step, repeat the shard
   kMask = 7,         // which tokens a masked language model is to guess
+  kTask = 8,         // seeds of what a task draws: epoch is the micro-step, sample the step, repeat the shard
 };
 
 // What one generator is keyed by. Taken modulo: epoch 2^24, sample 2^48, repeat 2^16.

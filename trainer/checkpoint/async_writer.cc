@@ -1,5 +1,6 @@
 #include "trainer/checkpoint/async_writer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "trainer/errors.h"
@@ -20,37 +21,54 @@ AsyncWriter::~AsyncWriter() {
   try {
     std::rethrow_exception(failure_);
   } catch (const std::exception& error) {
-    options_.warn(std::string("the last checkpoint could not be saved: ") + error.what());
+    options_.warn(std::string("the last files of the run could not be saved: ") + error.what());
   }
 }
 
-void AsyncWriter::WaitUntilIdle(std::unique_lock<std::mutex>& lock) {
-  changed_.wait(lock, [this] { return !pending_; });
+bool AsyncWriter::IsWaiting(Kind kind) const {
+  return std::any_of(jobs_.begin(), jobs_.end(), [kind](const Job& job) { return job.kind == kind; });
+}
+
+void AsyncWriter::RethrowFailure() {
   if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void AsyncWriter::Save(Snapshot snapshot) {
+  const std::filesystem::path path = store_.DirectoryOf(snapshot.step);
+  Start({Kind::kCheckpoint, path, [this, snapshot = std::move(snapshot)] { SaveOnce(snapshot); }});
+}
+
+void AsyncWriter::SaveBest(NamedTensors model) {
+  const std::filesystem::path path = store_.run_directory() / "model_best.safetensors";
+  Start({Kind::kBest, path,
+         [this, path, model = std::move(model)] { WriteSafetensors(path, model, options_.model_metadata); }});
+}
+
+void AsyncWriter::Start(Job job) {
   std::unique_lock lock(mutex_);
-  WaitUntilIdle(lock);
-  pending_ = std::move(snapshot);
-  started_ = Clock::now();
+  changed_.wait(lock, [&] { return !IsWaiting(job.kind); });
+  RethrowFailure();
+  if (jobs_.empty()) started_ = Clock::now();
+  jobs_.push_back(std::move(job));
   changed_.notify_all();
 }
 
 void AsyncWriter::Wait() {
   std::unique_lock lock(mutex_);
-  WaitUntilIdle(lock);
+  changed_.wait(lock, [this] { return jobs_.empty(); });
+  RethrowFailure();
 }
 
 void AsyncWriter::Run() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return pending_ || stopping_; });
-    if (!pending_) return;
+    changed_.wait(lock, [this] { return !jobs_.empty() || stopping_; });
+    if (jobs_.empty()) return;
+    const Job& job = jobs_.front();  // the loop's thread only adds behind it
     lock.unlock();
-    std::exception_ptr failure;  // nobody else writes pending_ while it is set
+    std::exception_ptr failure;
     try {
-      SaveWithRetries(*pending_);
+      RunWithRetries(job);
     } catch (const Error&) {
       failure = std::current_exception();
     } catch (const std::bad_alloc&) {
@@ -59,22 +77,23 @@ void AsyncWriter::Run() {
       failure = std::make_exception_ptr(StorageError(error.what()));
     }
     lock.lock();
-    failure_ = failure;
-    if (!failure) last_success_ = Clock::now();
-    pending_.reset();
+    if (failure) failure_ = failure;
+    if (!failure && job.kind == Kind::kCheckpoint) last_success_ = Clock::now();
+    jobs_.pop_front();
+    started_ = Clock::now();
     changed_.notify_all();
   }
 }
 
-void AsyncWriter::SaveWithRetries(const Snapshot& snapshot) {
+void AsyncWriter::RunWithRetries(const Job& job) {
   for (int attempt = 1;; ++attempt) {
     try {
-      SaveOnce(snapshot);
+      job.write();
       return;
     } catch (const StorageError& error) {
       if (attempt >= options_.attempts) throw;
-      options_.warn("saving step " + std::to_string(snapshot.step) + " failed (attempt " + std::to_string(attempt) +
-                    " of " + std::to_string(options_.attempts) + "): " + error.what());
+      options_.warn("saving " + job.path.filename().string() + " failed (attempt " + std::to_string(attempt) + " of " +
+                    std::to_string(options_.attempts) + "): " + error.what());
     }
     std::this_thread::sleep_for(std::chrono::duration<double>(options_.retry_pause_seconds));
   }
@@ -93,8 +112,8 @@ double AsyncWriter::seconds_since_last_success() const {
 
 std::optional<AsyncWriter::Activity> AsyncWriter::current() const {
   std::lock_guard lock(mutex_);
-  if (!pending_) return std::nullopt;
-  return Activity{store_.DirectoryOf(pending_->step), std::chrono::duration<double>(Clock::now() - started_).count()};
+  if (jobs_.empty()) return std::nullopt;
+  return Activity{jobs_.front().path, std::chrono::duration<double>(Clock::now() - started_).count()};
 }
 
 }  // namespace dtrain::checkpoint

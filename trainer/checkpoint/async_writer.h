@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <exception>
 #include <functional>
 #include <mutex>
@@ -34,11 +35,14 @@ class AsyncWriter {
   AsyncWriter& operator=(const AsyncWriter&) = delete;
 
   // Takes the snapshot and returns, after waiting for the previous save. The thread publishes it, reads it back, prunes
-  // old checkpoints and replaces <run_dir>/model.safetensors with its model tensors. Throws what the previous save
+  // old checkpoints and replaces <run_dir>/model.safetensors with its model tensors. Throws what an earlier save
   // failed with (StorageError), before taking the new one.
   void Save(Snapshot snapshot);
 
-  // Returns when everything is on the disk. Throws what the pending save failed with (StorageError).
+  // The same for <run_dir>/model_best.safetensors alone: waits for the previous SaveBest, not for a Save.
+  void SaveBest(NamedTensors model);
+
+  // Returns when everything is on the disk. Throws what a pending save failed with (StorageError).
   void Wait();
 
   // Since the last save that succeeded, or since construction (monotonic clock).
@@ -54,22 +58,32 @@ class AsyncWriter {
  private:
   using Clock = std::chrono::steady_clock;
 
+  enum class Kind { kCheckpoint, kBest };
+  // One thing to write. `path` is for people: what is being written.
+  struct Job {
+    Kind kind;
+    std::filesystem::path path;
+    std::function<void()> write;
+  };
+
+  void Start(Job job);
   void Run();
-  void SaveWithRetries(const Snapshot& snapshot);
+  void RunWithRetries(const Job& job);
   void SaveOnce(const Snapshot& snapshot);
-  void WaitUntilIdle(std::unique_lock<std::mutex>& lock);
+  bool IsWaiting(Kind kind) const;
+  void RethrowFailure();
 
   Store store_;
   const AsyncWriterOptions options_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Snapshot> pending_;  // set from Save until the thread is done with it
+  std::deque<Job> jobs_;  // one of each kind at most; the first until the thread is done with it
   bool stopping_ = false;
   std::exception_ptr failure_;
   Clock::time_point last_success_ = Clock::now();
-  Clock::time_point started_;
-  std::thread thread_;  // last: starts when everything above is ready
+  Clock::time_point started_;  // of the first job
+  std::thread thread_;         // last: starts when everything above is ready
 };
 
 }  // namespace dtrain::checkpoint

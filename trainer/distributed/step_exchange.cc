@@ -5,12 +5,12 @@
 
 namespace dtrain::distributed {
 
-StepExchange::StepExchange(std::vector<at::Tensor> running_statistics, int64_t num_sums, Communicator& communicator)
+StepExchange::StepExchange(std::vector<at::Tensor> running_statistics, int64_t num_sums, at::Device device,
+                           Communicator& communicator)
     : communicator_(communicator) {
   at::NoGradGuard no_grad;
   int64_t elements = 0;
   for (const at::Tensor& statistic : running_statistics) elements += statistic.numel();
-  const auto device = running_statistics.empty() ? at::Device(at::kCPU) : running_statistics.front().device();
   flat_ = at::zeros({elements + num_sums}, at::TensorOptions(at::kFloat).device(device));
   statistics_ = flat_.slice(0, 0, elements);
   sums_ = flat_.slice(0, elements);

@@ -16,7 +16,9 @@ class StepExchange {
  public:
   // `running_statistics`: float32, on their final device, equal shapes on all ranks. They are moved into one flat
   // tensor, of which they become views: the latency of a collective is paid once, and nothing is copied for it.
-  StepExchange(std::vector<at::Tensor> running_statistics, int64_t num_sums, Communicator& communicator);
+  // `device` is theirs and that of the sums.
+  StepExchange(std::vector<at::Tensor> running_statistics, int64_t num_sums, at::Device device,
+               Communicator& communicator);
 
   // Adds `sums` (num_sums, float32) over ranks, in place, and averages the running statistics.
   void Run(at::Tensor& sums);

@@ -72,9 +72,8 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   if (sums.eq(0).all().item<bool>()) {
     throw DataError("no record of split " + split.name + " could be read", "see quarantine.jsonl for the reasons");
   }
-  report::ValPoint point = task.MetricsOf(sums);
-  point.bad_records = all_sums[task.num_evaluation_sums()].item<int64_t>();
-  return point;
+  return report::ValPoint{.metrics = task.MetricsOf(sums),
+                          .bad_records = all_sums[task.num_evaluation_sums()].item<int64_t>()};
 }
 
 }  // namespace dtrain::loop

@@ -93,7 +93,12 @@ at::Tensor ImageTask::LogitsOfPrepared(const at::Tensor& prepared) {
 LossSums ImageTask::Loss(const data::Batch& batch) {
   const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
   if (mix_.enabled()) return MixedLoss(batch, labels);
-  return {CrossEntropySum(Logits(batch["images"]), labels, label_smoothing_), static_cast<double>(batch.size())};
+  return SumsOf(CrossEntropySum(Logits(batch["images"]), labels, label_smoothing_), batch.size());
+}
+
+LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
+  const at::Tensor count = at::full({}, images, at::TensorOptions(at::kFloat).device(device_));
+  return {loss_sum, count, count};
 }
 
 // Cross entropy is linear in the target: two sums are the loss of the mixed labels.
@@ -106,7 +111,7 @@ LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels
   const at::Tensor logits = LogitsOfPrepared(Mixed(images, mix));
   const at::Tensor own = CrossEntropySum(logits, labels, label_smoothing_);
   const at::Tensor other = CrossEntropySum(logits, labels.roll(1), label_smoothing_);
-  return {own * mix.own_share + other * (1 - mix.own_share), static_cast<double>(batch.size())};
+  return SumsOf(own * mix.own_share + other * (1 - mix.own_share), batch.size());
 }
 
 at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
@@ -123,13 +128,14 @@ at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
   return sums;
 }
 
-report::ValPoint ImageTask::MetricsOf(const at::Tensor& sums) const {
+// The headings are those of the AWS ImageNet script, whose tables people's plots parse.
+report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
   const auto* sum = sums.const_data_ptr<double>();
-  report::ValPoint point;
-  point.loss = sum[kLossSum] / sum[kSamples];
-  point.top1 = 100 * sum[kTop1] / sum[kSamples];
-  point.top5 = 100 * sum[kTop5] / sum[kSamples];
-  return point;
+  const auto percent = [sum](EvaluationSum hits) { return 100 * sum[hits] / sum[kSamples]; };
+  return {{"top1", percent(kTop1), /*decimals=*/2, /*higher_is_better=*/true, "  top1", /*table_decimals=*/3},
+          {"top5", percent(kTop5), /*decimals=*/2, /*higher_is_better=*/true, "    top5", /*table_decimals=*/2},
+          {"loss", sum[kLossSum] / sum[kSamples], /*decimals=*/4, /*higher_is_better=*/false, "     loss",
+           /*table_decimals=*/2}};
 }
 
 }  // namespace dtrain::loop

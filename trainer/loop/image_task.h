@@ -25,9 +25,12 @@ class ImageTask : public Task {
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
   LossSums Loss(const data::Batch& batch) override;
+  double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
+  bool weight_varies() const override { return false; }
+  report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kImages; }
   at::Tensor EvaluationSums(const data::Batch& batch) override;
   int64_t num_evaluation_sums() const override { return 4; }
-  report::ValPoint MetricsOf(const at::Tensor& sums) const override;
+  report::Metrics MetricsOf(const at::Tensor& sums) const override;
 
   // `images`: uint8 N×H×W×3 or normalised float32 N×3×H×W → logits, float32 N×classes.
   at::Tensor Logits(const at::Tensor& images);
@@ -35,6 +38,7 @@ class ImageTask : public Task {
  private:
   at::Tensor Prepared(const at::Tensor& images) const;
   at::Tensor LogitsOfPrepared(const at::Tensor& prepared);
+  LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
   LossSums MixedLoss(const data::Batch& batch, const at::Tensor& labels);
 
   std::shared_ptr<models::ImageModel> model_;

@@ -2,6 +2,7 @@
 #include "trainer/loop/make_parameter_update.h"
 
 #include "trainer/config/flags.h"
+#include "trainer/errors.h"
 #include "trainer/loop/training_state.h"
 
 namespace dtrain::loop {
@@ -14,6 +15,9 @@ std::unique_ptr<optim::Optimizer> MakeOptimizer(const config::OptimizerConfig& c
   if (config.name == "sgd") {
     return std::make_unique<optim::Sgd>(std::move(groups),
                                         optim::SgdOptions{.momentum = config.momentum, .nesterov = config.nesterov});
+  }
+  if (config.name != "adam" && config.name != "adamw") {
+    throw UsageError("--optimizer=" + config.name + " is unknown", "one of sgd, adam, adamw");
   }
   return std::make_unique<optim::Adam>(std::move(groups),
                                        optim::AdamOptions{.beta1 = config.adam_betas.at(0),

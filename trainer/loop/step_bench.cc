@@ -22,7 +22,7 @@ namespace dtrain::loop {
 namespace {
 
 constexpr int64_t kDefaultClasses = 1000;
-constexpr int64_t kExchangedSums = 2;  // as many as the trainer's
+constexpr int64_t kExchangedSums = 3;  // as many as the trainer's
 constexpr int64_t kTimelineSteps = 3;
 constexpr double kMiB = 1024.0 * 1024.0;
 // Multiply and add are two operations, and the backward pass does twice the work of the forward pass.
@@ -51,7 +51,7 @@ class BenchedStep {
         task_(model_, config, device),
         update_(MakeParameterUpdate(config, *model_, device)),
         data_parallel_(ParametersOf(*model_), communicator, DataParallelOptionsOf(config.ranks), {}),
-        exchange_(RunningStatistics(*model_), kExchangedSums, communicator),
+        exchange_(RunningStatistics(*model_), kExchangedSums, device, communicator),
         sums_(at::zeros({kExchangedSums}, at::TensorOptions(at::kFloat).device(device))),
         batch_(RandomBatch(config, batch_size_, num_classes_, device)) {}
 

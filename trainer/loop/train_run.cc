@@ -12,8 +12,8 @@
 #include "trainer/errors.h"
 #include "trainer/loop/data_cache.h"
 #include "trainer/loop/image_decoding.h"
-#include "trainer/loop/image_task.h"
 #include "trainer/loop/initial_weights.h"
+#include "trainer/loop/make_task.h"
 #include "trainer/loop/run.h"
 #include "trainer/loop/session.h"
 #include "trainer/loop/trainer.h"
@@ -101,9 +101,10 @@ void Train(const RunContext& context) {
 
   session.Connect(identity);
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
-  const auto model = MakeModel(config, data.num_classes, session.device);
+  const auto task = MakeTask(config, data.num_classes, session.device, context.launch.rank);
+  torch::nn::Module& model = task->module();
   if (config.ranks.sync_bn) {
-    models::SynchronizeBatchNorm(*model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
+    models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
   }
   const Progress progress =
       SharedProgress(session, first ? &*first : nullptr, identity, config.data.allow_dataset_change);
@@ -111,16 +112,15 @@ void Train(const RunContext& context) {
   if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
   if (is_first) report::WriteTextFile(files.config_json, config::ToJson(config).dump(2) + "\n");
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
-    ApplyInitialWeights(ReadInitialWeights(config.model), config.model, *model);
+    ApplyInitialWeights(ReadInitialWeights(config.model), config.model, model);
   }
 
-  ImageTask task(model, config, session.device, context.launch.rank);
   Reporter reporter(config.report, context.launch.rank, plan.total_steps,
                     is_first ? std::optional(files) : std::nullopt);
-  reporter.Start(MakeBanner(context, plan, data, *model, files, session.device));
+  reporter.Start(MakeBanner(context, plan, data, model, files, session.device));
   if (config.report.clear_log && !session.restarted) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
-  Trainer trainer({config, plan, data, task, *session.communicator, *session.control, reporter, files, session.device,
+  Trainer trainer({config, plan, data, *task, *session.communicator, *session.control, reporter, files, session.device,
                    image_decoder.get(), identity},
                   first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);

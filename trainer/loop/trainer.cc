@@ -5,11 +5,11 @@
 
 #include <limits>
 
-#include "trainer/checkpoint/safetensors.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/run_quarantine.h"
+#include "trainer/loop/task_seed.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/optim/precision.h"
 
@@ -20,10 +20,10 @@ using Clock = std::chrono::steady_clock;
 using distributed::Phase;
 
 // What travels in the step's exchange.
-enum StepSum { kLossSum, kWeight, kNumStepSums };
+enum StepSum { kLossSum, kWeight, kUnits, kNumStepSums };
 
-// What is added up between two logged lines, of steps whose loss is finite.
-enum IntervalSum { kIntervalLoss, kIntervalWeight, kIntervalSkipped, kNumIntervalSums };
+// What is added up between two logged lines; loss and weight of the steps whose loss is finite.
+enum IntervalSum { kIntervalLoss, kIntervalWeight, kIntervalUnits, kIntervalSkipped, kNumIntervalSums };
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -41,6 +41,7 @@ std::unique_ptr<data::Quarantine> QuarantineOf(const std::optional<DataSplit>& s
 Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
     : parts_(parts),
       writer_(writer),
+      nominal_weight_(parts.task.NominalWeight(parts.plan.batch.global_batch_size)),
       train_quarantine_(QuarantineOf(parts.data.train, "replaced", parts)),
       val_quarantine_(QuarantineOf(parts.data.val, "left out", parts)),
       sampler_(parts.plan.train_samples, parts.plan.batch.global_batch_size, parts.config.batch.seed,
@@ -50,7 +51,8 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
       profiler_(config::ParseStepRange(parts.config.report.profile_steps),
                 parts.files.root / "profile" / ("rank-" + std::to_string(parts.communicator.rank()) + ".json"),
                 parts.device),
-      interval_sums_(at::zeros({kNumIntervalSums}, at::TensorOptions(at::kDouble).device(parts.device))) {}
+      interval_sums_(at::zeros({kNumIntervalSums}, at::TensorOptions(at::kDouble).device(parts.device))),
+      units_(at::zeros({}, at::TensorOptions(at::kDouble).device(parts.device))) {}
 
 Trainer::~Trainer() = default;
 
@@ -70,12 +72,13 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   interval_sums_[kIntervalWeight] = progress_.interval_weight;
   data_parallel_ = std::make_unique<distributed::DataParallel>(
       ParametersOf(module), parts_.communicator, DataParallelOptionsOf(parts_.config.ranks), progress_.bucket_layout);
-  exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.communicator);
+  exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.device,
+                                                          parts_.communicator);
 }
 
 report::RunResult Trainer::Run() {
   const Plan& plan = parts_.plan;
-  const int64_t first_step = progress_.step, last_step = LastStep();
+  const int64_t last_step = LastStep();
   const auto start = interval_start_ = epoch_start_ = last_save_ = Clock::now();
   if (EvaluationWasMissed()) EvaluateNow();
   if (progress_.step < last_step) StartLoader();
@@ -94,7 +97,7 @@ report::RunResult Trainer::Run() {
   feed_.reset();
   loader_.reset();
   if (writer_ != nullptr) writer_->Wait();
-  return Result(start, first_step);
+  return Result(start);
 }
 
 int64_t Trainer::LastStep() const {
@@ -140,14 +143,21 @@ void Trainer::TrainStep() {
   parts_.control.Enter(Phase::kExchange);
   exchange_->Run(sums);
   parts_.control.Enter(Phase::kUpdate);
-  update_.Apply(data_parallel_->gradients(), parts_.plan.LearningRate(progress_.step));
+  // Backward has divided by the nominal weight.
+  std::optional<at::Tensor> remaining;
+  if (parts_.task.weight_varies()) {
+    remaining = at::where(sums[kWeight] > 0, nominal_weight_ / sums[kWeight], at::zeros_like(sums[kWeight]));
+  }
+  update_.Apply(data_parallel_->gradients(), parts_.plan.LearningRate(progress_.step), remaining);
 
   ++progress_.step;
   ++interval_steps_;
   if (reported_step_ != nullptr) *reported_step_ = progress_.step;
   const at::Tensor counted = at::where(sums[kLossSum].isfinite(), sums.slice(0, kLossSum, kWeight + 1), 0);
   interval_sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) += counted;
+  interval_sums_[kIntervalUnits] += sums[kUnits];
   interval_sums_[kIntervalSkipped] += update_.skipped();
+  units_ += sums[kUnits];
   // On a GPU reading these waits for the device, which only a step that is logged does anyway.
   if (parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step)) {
     RequireUpdates(update_.skipped_in_a_row(), parts_.config.optimizer.max_skipped_steps, progress_.step);
@@ -162,18 +172,23 @@ void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
   decoded_on_cpu_ += batch->size() - batch->decoded_on_device;
 
   parts_.control.Enter(Phase::kForward);
+  SeedTask({.seed = parts_.config.batch.seed,
+            .step = progress_.step,
+            .micro_step = micro_step,
+            .shard = parts_.communicator.rank()},
+           parts_.device);
   const LossSums loss = parts_.task.Loss(*batch);
   const bool reduce = micro_step + 1 == parts_.plan.batch.grad_accum_steps;
   data_parallel_->BeforeBackward(reduce);
   // The reducer averages over ranks what is to be the mean over the global batch.
-  const double scale =
-      static_cast<double>(parts_.communicator.world_size()) / static_cast<double>(parts_.plan.batch.global_batch_size);
+  const double scale = static_cast<double>(parts_.communicator.world_size()) / nominal_weight_;
   parts_.control.Enter(Phase::kBackward);
   update_.Scale(loss.loss_sum * scale).backward();
 
   at::NoGradGuard no_grad;
   sums[kLossSum] += loss.loss_sum;
   sums[kWeight] += loss.weight;
+  sums[kUnits] += loss.units;
 }
 
 void Trainer::LogStep() {
@@ -187,7 +202,8 @@ void Trainer::LogStep() {
   point.epoch = parts_.plan.EpochAt(progress_.step);
   point.loss = weight > 0 ? sums[kIntervalLoss].item<double>() / weight : std::numeric_limits<double>::quiet_NaN();
   point.lr = parts_.plan.LearningRate(progress_.step - 1);
-  point.speed = steps * static_cast<double>(parts_.plan.batch.global_batch_size) / seconds;
+  point.speed = sums[kIntervalUnits].item<double>() / seconds;
+  point.speed_unit = parts_.task.speed_unit();
   point.data_seconds = data_seconds_ / steps;
   point.step_seconds = seconds / steps;
   point.grad_norm = update_.gradient_norm();
@@ -234,14 +250,16 @@ void Trainer::EvaluateNow() {
   point.epoch = parts_.plan.EpochAt(progress_.step);
   progress_.validation = point;
   parts_.reporter.Validation(point);
-  if (point.top1.value_or(0) > progress_.best_top1) {
-    progress_.best_top1 = point.top1.value_or(0);
-    if (writer_ != nullptr)
-      checkpoint::WriteSafetensors(parts_.files.model_best, StateOf(parts_.task.module()), {{"format", "pt"}});
-  }
+  NoteBest(point);
   // Speeds are of training.
   interval_start_ += Clock::now() - start;
   evaluation_seconds_ += SecondsSince(start);
+}
+
+void Trainer::NoteBest(const report::ValPoint& point) {
+  if (progress_.best && !report::IsBetter(point.metrics.front(), progress_.best->metrics.front())) return;
+  progress_.best = point;
+  if (writer_ != nullptr) writer_->SaveBest(HostCopies(StateOf(parts_.task.module())));
 }
 
 bool Trainer::SaveIsDueByTime() const {
@@ -277,17 +295,18 @@ data::BatchProvider Trainer::TrainBatches() {
   };
 }
 
-report::RunResult Trainer::Result(Clock::time_point start, int64_t first_step) const {
+report::RunResult Trainer::Result(Clock::time_point start) const {
   report::RunResult result;
   result.validation = progress_.validation;
+  result.best = progress_.best;
   result.train_loss = progress_.last_train_loss;
   result.step = progress_.step;
   result.epoch = parts_.plan.EpochAt(progress_.step);
   result.seconds = SecondsSince(start);
   result.samples_seen = progress_.step * parts_.plan.batch.global_batch_size;
   result.world_size = parts_.communicator.world_size();
-  const int64_t samples = (progress_.step - first_step) * parts_.plan.batch.global_batch_size;
-  result.speed = samples > 0 ? static_cast<double>(samples) / (result.seconds - evaluation_seconds_) : 0;
+  result.speed_unit = parts_.task.speed_unit();
+  result.speed = units_.item<double>() / (result.seconds - evaluation_seconds_);
   return result;
 }
 

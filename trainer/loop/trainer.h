@@ -73,11 +73,13 @@ class Trainer {
   bool SaveIsDueByTime() const;
   int64_t FirstBatch() const;
   data::BatchProvider TrainBatches();
-  report::RunResult Result(std::chrono::steady_clock::time_point start, int64_t first_step) const;
+  void NoteBest(const report::ValPoint& point);
+  report::RunResult Result(std::chrono::steady_clock::time_point start) const;
 
   const TrainerParts parts_;
   checkpoint::AsyncWriter* writer_;
   int64_t* reported_step_ = nullptr;
+  const double nominal_weight_;                                          // of a global batch: see Task
   std::unique_ptr<data::Quarantine> train_quarantine_, val_quarantine_;  // the latter null without validation
   data::TrainSampler sampler_;
   optim::ParameterUpdate update_;
@@ -89,6 +91,7 @@ class Trainer {
   StepProfiler profiler_;
 
   at::Tensor interval_sums_;       // since the last logged line, on the device: see IntervalSum
+  at::Tensor units_;               // of this run of the program, float64 on the device: what its speed counts
   double data_seconds_ = 0;        // waited for data since the last logged line
   double evaluation_seconds_ = 0;  // in this run of the program
   int64_t interval_steps_ = 0;

@@ -12,11 +12,20 @@ namespace dtrain::loop {
 namespace {
 
 nlohmann::json ToJson(const report::ValPoint& point) {
-  return {{"step", point.step},
-          {"epoch", point.epoch},
-          {"loss", point.loss},
-          {"top1", point.top1.value_or(0)},
-          {"top5", point.top5.value_or(0)}};
+  nlohmann::json metrics = nlohmann::json::array();
+  for (const report::Metric& metric : point.metrics) {
+    metrics.push_back({{"name", metric.name},
+                       {"value", metric.value},
+                       {"decimals", metric.decimals},
+                       {"higher_is_better", metric.higher_is_better},
+                       {"table_heading", metric.table_heading},
+                       {"table_decimals", metric.table_decimals}});
+  }
+  return {{"step", point.step}, {"epoch", point.epoch}, {"metrics", metrics}};
+}
+
+nlohmann::json ToJson(const std::optional<report::ValPoint>& point) {
+  return point ? ToJson(*point) : nlohmann::json();
 }
 
 // A loss that was not finite was written as null.
@@ -24,13 +33,17 @@ double NumberOrNaN(const nlohmann::json& json) {
   return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
 }
 
-report::ValPoint ValPointFromJson(const nlohmann::json& json) {
-  report::ValPoint point;
-  point.step = json.at("step");
-  point.epoch = json.at("epoch");
-  point.loss = NumberOrNaN(json.at("loss"));
-  point.top1 = json.at("top1").get<double>();
-  point.top5 = json.at("top5").get<double>();
+std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json) {
+  if (json.is_null()) return std::nullopt;
+  report::ValPoint point{.step = json.at("step"), .epoch = json.at("epoch")};
+  for (const nlohmann::json& metric : json.at("metrics")) {
+    point.metrics.push_back({.name = metric.at("name"),
+                             .value = NumberOrNaN(metric.at("value")),
+                             .decimals = metric.at("decimals"),
+                             .higher_is_better = metric.at("higher_is_better"),
+                             .table_heading = metric.at("table_heading"),
+                             .table_decimals = metric.at("table_decimals")});
+  }
   return point;
 }
 
@@ -41,8 +54,8 @@ nlohmann::json ToJson(const Progress& progress) {
           {"interval_loss_sum", progress.interval_loss_sum},
           {"interval_weight", progress.interval_weight},
           {"last_train_loss", progress.last_train_loss},
-          {"validation", progress.validation ? ToJson(*progress.validation) : nlohmann::json()},
-          {"best_top1", progress.best_top1},
+          {"validation", ToJson(progress.validation)},
+          {"best", ToJson(progress.best)},
           {"bucket_layout", progress.bucket_layout}};
 }
 
@@ -52,8 +65,8 @@ Progress ProgressFromJson(const nlohmann::json& json) {
   progress.interval_loss_sum = json.at("interval_loss_sum");
   progress.interval_weight = json.at("interval_weight");
   progress.last_train_loss = NumberOrNaN(json.at("last_train_loss"));
-  if (!json.at("validation").is_null()) progress.validation = ValPointFromJson(json.at("validation"));
-  progress.best_top1 = json.at("best_top1");
+  progress.validation = ValPointFromJson(json.at("validation"));
+  progress.best = ValPointFromJson(json.at("best"));
   progress.bucket_layout = json.at("bucket_layout").get<distributed::BucketLayout>();
   return progress;
 }

@@ -19,14 +19,14 @@
 namespace dtrain::loop {
 
 // The part of a run that changes while it runs. Random numbers need no place here: they are functions of the seed and
-// of the sample.
+// of the sample, or of the step (task_seed.h).
 struct Progress {
   int64_t step = 0;              // steps done
   double interval_loss_sum = 0;  // since the last logged line
   double interval_weight = 0;
   double last_train_loss = 0;                  // of the last logged line; NaN: none of its steps had a finite one
   std::optional<report::ValPoint> validation;  // the last one
-  double best_top1 = -1;
+  std::optional<report::ValPoint> best;        // by its first metric
   distributed::BucketLayout bucket_layout;
 };
 

@@ -10,9 +10,9 @@ at::Tensor GradientNorm(const std::vector<at::Tensor>& gradients) {
   return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)));
 }
 
-void ClipToNorm(std::vector<at::Tensor>& gradients, const at::Tensor& norm, double max_norm) {
+at::Tensor ClipFactor(const at::Tensor& norm, double max_norm) {
   at::NoGradGuard no_grad;
-  at::_foreach_mul_(gradients, at::clamp_max(max_norm / (norm + 1e-6), 1.0));
+  return at::clamp_max(max_norm / (norm + 1e-6), 1.0);
 }
 
 }  // namespace dtrain::optim

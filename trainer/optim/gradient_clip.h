@@ -10,7 +10,7 @@ namespace dtrain::optim {
 // ‖g‖₂ over all gradients together, as a scalar on their device.
 at::Tensor GradientNorm(const std::vector<at::Tensor>& gradients);
 
-// Multiplies the gradients by min(1, max_norm / (norm + 1e-6)), without waiting for the device.
-void ClipToNorm(std::vector<at::Tensor>& gradients, const at::Tensor& norm, double max_norm);
+// What gradients of this norm are to be multiplied by: min(1, max_norm / (norm + 1e-6)), a scalar on their device.
+at::Tensor ClipFactor(const at::Tensor& norm, double max_norm);
 
 }  // namespace dtrain::optim

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,9 @@ class LossScaler {
 
   at::Tensor Scale(const at::Tensor& loss) const { return loss * scale_; }
 
-  // Divides the gradients by the scale, and finds out whether any of them is infinite or NaN, in one pass. Returns a
-  // float scalar on the device: 1 where one is, else 0.
-  at::Tensor Unscale(std::vector<at::Tensor>& gradients);
+  // Divides the gradients by the scale, multiplies them by `factor` (a float scalar on the device), and finds out
+  // whether any of them is infinite or NaN, in one pass. Returns a float scalar on the device: 1 where one is, else 0.
+  at::Tensor Unscale(std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor = std::nullopt);
 
   // After the optimizer's step, with what Unscale returned.
   void Update(const at::Tensor& found_inf);

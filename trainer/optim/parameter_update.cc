@@ -16,15 +16,33 @@ ParameterUpdate::ParameterUpdate(std::unique_ptr<Optimizer> optimizer, std::opti
   skipped_in_a_row_ = at::zeros({}, on_device.dtype(at::kLong));
 }
 
-void ParameterUpdate::Apply(std::vector<at::Tensor> gradients, double learning_rate) {
+void ParameterUpdate::Apply(std::vector<at::Tensor> gradients, double learning_rate,
+                            const std::optional<at::Tensor>& factor) {
   at::NoGradGuard no_grad;
-  if (scaler_) skipped_ = scaler_->Unscale(gradients);
-  gradient_norm_ = GradientNorm(gradients);
-  if (!scaler_) skipped_ = gradient_norm_.isfinite().logical_not().to(at::kFloat);
-  if (clip_norm_ > 0) ClipToNorm(gradients, gradient_norm_, clip_norm_);
+  const at::Tensor not_finite = Unscale(gradients, factor);
+  skipped_ = factor ? at::maximum(not_finite, factor->eq(0).to(at::kFloat)) : not_finite;
   optimizer_->Step(learning_rate, skipped_);
-  if (scaler_) scaler_->Update(skipped_);
+  if (scaler_) scaler_->Update(not_finite);
   skipped_in_a_row_.add_(1).mul_(skipped_.to(at::kLong));
+}
+
+// Unscaling takes the factor along, and so does clipping: it costs a pass of its own only where neither is wanted.
+at::Tensor ParameterUpdate::Unscale(std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor) {
+  std::optional<at::Tensor> remaining = factor;
+  at::Tensor not_finite;
+  if (scaler_) {
+    not_finite = scaler_->Unscale(gradients, factor);
+    remaining.reset();
+  }
+  gradient_norm_ = GradientNorm(gradients);
+  if (remaining) gradient_norm_ *= *remaining;
+  if (!scaler_) not_finite = gradient_norm_.isfinite().logical_not().to(at::kFloat);
+  if (clip_norm_ > 0) {
+    const at::Tensor clip = ClipFactor(gradient_norm_, clip_norm_);
+    remaining = remaining ? clip * *remaining : clip;
+  }
+  if (remaining) at::_foreach_mul_(gradients, *remaining);
+  return not_finite;
 }
 
 std::optional<double> ParameterUpdate::loss_scale() const {

@@ -23,15 +23,18 @@ class ParameterUpdate {
   // What backward is to be called on.
   at::Tensor Scale(const at::Tensor& loss) const { return scaler_ ? scaler_->Scale(loss) : loss; }
 
-  // `gradients` are all of the optimizer's parameters that have one; they are unscaled and clipped in place.
-  void Apply(std::vector<at::Tensor> gradients, double learning_rate);
+  // `gradients` are all of the optimizer's parameters that have one; they are unscaled and clipped in place. `factor`,
+  // a float scalar on their device, is what they are still to be multiplied by; where it is 0 the step is skipped.
+  void Apply(std::vector<at::Tensor> gradients, double learning_rate,
+             const std::optional<at::Tensor>& factor = std::nullopt);
 
   // Of the last Apply: float scalar on the device, 1 where it was skipped, else 0.
   const at::Tensor& skipped() const { return skipped_; }
 
   // These wait for the device.
   int64_t skipped_in_a_row() const { return skipped_in_a_row_.item<int64_t>(); }
-  double gradient_norm() const { return gradient_norm_.item<double>(); }  // of the last Apply, before clipping
+  // Of the last Apply: as the optimizer would see the gradients without clipping.
+  double gradient_norm() const { return gradient_norm_.item<double>(); }
   std::optional<double> loss_scale() const;
   double L2Term() const { return optimizer_->L2Term(); }
 
@@ -39,6 +42,9 @@ class ParameterUpdate {
   std::vector<NamedTensor> State() const;
 
  private:
+  // Leaves the gradients as the optimizer is to see them, and their norm. Returns 1 where they are not finite, else 0.
+  at::Tensor Unscale(std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor);
+
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LossScaler> scaler_;
   double clip_norm_;

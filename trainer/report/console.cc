@@ -50,12 +50,16 @@ std::string BadRecordsText(int64_t count) {
 
 std::string ValidationLine(const ValPoint& point) {
   std::string line = Format("validation step %lld epoch %.2f", static_cast<long long>(point.step), point.epoch);
-  if (point.top1) line += Format(" top1 %.2f", *point.top1);
-  if (point.top5) line += Format(" top5 %.2f", *point.top5);
-  line += Format(" loss %.4f", point.loss);
-  if (point.perplexity) line += Format(" perplexity %.2f", *point.perplexity);
-  if (point.accuracy) line += Format(" accuracy %.2f", *point.accuracy);
+  for (const Metric& metric : point.metrics) {
+    line += Format(" %s %.*f", metric.name.c_str(), metric.decimals, metric.value);
+  }
   return line + BadRecordsText(point.bad_records);
+}
+
+std::string BestLine(const ValPoint& best) {
+  const Metric& metric = best.metrics.front();
+  return Format("best %s %.*f at step %lld (model_best.safetensors)", metric.name.c_str(), metric.decimals,
+                metric.value, static_cast<long long>(best.step));
 }
 
 // The layouts of the table are those of the AWS ImageNet script, which people's plots parse.
@@ -65,14 +69,16 @@ std::string TableRow(const TrainPoint& point) {
 }
 
 std::string TableValidation(const ValPoint& point) {
-  const auto step = static_cast<long long>(point.step);
-  if (!point.top1) {
-    return "  step  epoch  perplexity  accuracy   loss\n" + Format("%6lld  %5.1f  %10.3f  %8.2f  %5.2f", step,
-                                                                   point.epoch, point.perplexity.value_or(NAN),
-                                                                   point.accuracy.value_or(NAN), point.loss);
+  constexpr int kMinWidth = 6;
+  std::string headings = "  step  epoch";
+  std::string row = Format("%6lld  %5.1f", static_cast<long long>(point.step), point.epoch);
+  for (const Metric& metric : point.metrics) {
+    const bool has_heading = !metric.table_heading.empty();
+    const int width = has_heading ? kMinWidth : std::max(kMinWidth, static_cast<int>(metric.name.size()));
+    headings += has_heading ? metric.table_heading : Format("  %*s", width, metric.name.c_str());
+    row += Format("  %*.*f", width, has_heading ? metric.table_decimals : metric.decimals, metric.value);
   }
-  return "  step  epoch  top1    top5     loss\n" + Format("%6lld  %5.1f  %6.3f  %6.2f  %6.2f", step, point.epoch,
-                                                           *point.top1, point.top5.value_or(NAN), point.loss);
+  return headings + "\n" + row;
 }
 
 }  // namespace
@@ -193,6 +199,7 @@ void Console::Finish(const RunResult& result) {
     if (result.validation) Line(TableValidation(*result.validation));
     Line(Format("Finished in %.3f", result.seconds));
   }
+  if (result.best && options_.format != LogFormat::kJson) Line(BestLine(*result.best));
   Line(FinalLine(result));
 }
 

@@ -42,11 +42,7 @@ std::string JsonLine(const TrainPoint& point) {
 
 std::string JsonLine(const ValPoint& point) {
   Json json = {{"kind", "val"}, {"step", point.step}, {"epoch", point.epoch}};
-  SetIfKnown(json, "top1", point.top1);
-  SetIfKnown(json, "top5", point.top5);
-  json["loss"] = point.loss;
-  SetIfKnown(json, "perplexity", point.perplexity);
-  SetIfKnown(json, "accuracy", point.accuracy);
+  for (const Metric& metric : point.metrics) json[metric.name] = metric.value;
   SetIfAny(json, "bad_records", point.bad_records);
   return json.dump();
 }
@@ -58,13 +54,13 @@ std::string JsonLine(const EpochPoint& point) {
 std::string ResultJson(const RunResult& result) {
   Json json = Json::object();
   if (result.validation) {
-    SetIfKnown(json, "val_top1", result.validation->top1);
-    SetIfKnown(json, "val_top5", result.validation->top5);
-    json["val_loss"] = result.validation->loss;
-    SetIfKnown(json, "val_perplexity", result.validation->perplexity);
-    SetIfKnown(json, "val_accuracy", result.validation->accuracy);
+    for (const Metric& metric : result.validation->metrics) json["val_" + metric.name] = metric.value;
   } else {
     json["train_loss"] = result.train_loss;
+  }
+  if (result.best) {
+    json["best_" + result.best->metrics.front().name] = result.best->metrics.front().value;
+    json["best_step"] = result.best->step;
   }
   json["step"] = result.step;
   json["epoch"] = result.epoch;
@@ -77,13 +73,10 @@ std::string ResultJson(const RunResult& result) {
 
 std::string FinalLine(const RunResult& result) {
   if (!result.validation) return Fixed("train_loss", result.train_loss, 4);
-  const ValPoint& point = *result.validation;
   std::string line;
-  if (point.top1) line += Fixed("val_top1", *point.top1, 2) + " ";
-  if (point.top5) line += Fixed("val_top5", *point.top5, 2) + " ";
-  line += Fixed("val_loss", point.loss, 4);
-  if (point.perplexity) line += " " + Fixed("val_perplexity", *point.perplexity, 2);
-  if (point.accuracy) line += " " + Fixed("val_accuracy", *point.accuracy, 2);
+  for (const Metric& metric : result.validation->metrics) {
+    line += (line.empty() ? "val_" : " val_") + Fixed(metric.name.c_str(), metric.value, metric.decimals);
+  }
   return line;
 }
 

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "trainer/report/metric.h"
+
 namespace dtrain::report {
 
 enum class SpeedUnit { kImages, kTokens };
@@ -31,16 +33,11 @@ struct TrainPoint {
   double time = 0;  // seconds since 1970
 };
 
-// Images have top1 and top5, text has perplexity and accuracy.
 struct ValPoint {
   int64_t step = 0;
   double epoch = 0;
-  double loss = 0;
-  std::optional<double> top1 = std::nullopt;  // percent
-  std::optional<double> top5 = std::nullopt;  // percent
-  std::optional<double> perplexity = std::nullopt;
-  std::optional<double> accuracy = std::nullopt;  // percent
-  int64_t bad_records = 0;                        // left out of this evaluation, all ranks
+  Metrics metrics = {};     // of the task; never empty where there was an evaluation
+  int64_t bad_records = 0;  // left out of this evaluation, all ranks
 };
 
 struct EpochPoint {
@@ -51,6 +48,7 @@ struct EpochPoint {
 // result.json: a finished run. Its keys are val_* (or train_loss without a validation) and the fields below.
 struct RunResult {
   std::optional<ValPoint> validation = std::nullopt;  // the last one
+  std::optional<ValPoint> best = std::nullopt;        // by its first metric; there where `validation` is
   double train_loss = 0;                              // of the last train point
   int64_t step = 0;
   double epoch = 0;
@@ -70,8 +68,8 @@ std::string JsonLine(const EpochPoint& point);
 // The content of result.json.
 std::string ResultJson(const RunResult& result);
 
-// The last line of stdout: "val_top1=75.93 val_top5=92.91 val_loss=0.9912" (text: "val_loss= val_perplexity=
-// val_accuracy="; without validation "train_loss="). Percentages and perplexity have two decimals, losses four.
+// The last line of stdout: val_<metric>=… for each metric, "val_top1=75.93 val_top5=92.91 val_loss=0.9912"; without a
+// validation "train_loss=".
 std::string FinalLine(const RunResult& result);
 
 }  // namespace dtrain::report

@@ -258,7 +258,7 @@ TEST(DataParallel, ReducingAfterwardsGivesTheSameBits) {
 TEST(StepExchange, AveragesStatisticsAndAddsSums) {
   RunConnected(3, [](int rank, Communicator& communicator) {
     at::Tensor mean = at::full({4}, rank), variance = at::full({2, 2}, 10.0 * rank);
-    StepExchange exchange({mean, variance}, 2, communicator);
+    StepExchange exchange({mean, variance}, 2, at::kCPU, communicator);
     for (int step = 0; step < 2; ++step) {
       at::Tensor sums = at::full({2}, 1.0 + rank);
       exchange.Run(sums);

@@ -18,24 +18,27 @@ TEST(Progress, SurvivesJson) {
   progress.interval_loss_sum = 0.1 + 0.2;
   progress.interval_weight = 640;
   progress.last_train_loss = 1.0 / 3;
-  progress.validation = report::ValPoint{.step = 1200, .epoch = 2.5, .loss = 0.75, .top1 = 76.1, .top5 = 92.9};
-  progress.best_top1 = 76.2;
+  progress.validation =
+      report::ValPoint{.step = 1200, .epoch = 2.5, .metrics = {{"top1", 76.1, 2, true, "  top1", 3}, {"loss", 0.75}}};
+  progress.best = report::ValPoint{.step = 600, .epoch = 1.25, .metrics = {{"top1", 76.2, 2, true}}};
   progress.bucket_layout = {{2, 1}, {0}};
   const Progress back = ProgressFromJson(nlohmann::json::parse(ToJson(progress).dump()));
   EXPECT_EQ(back.step, 1234);
   EXPECT_EQ(back.interval_loss_sum, progress.interval_loss_sum);
   EXPECT_EQ(back.last_train_loss, progress.last_train_loss);
   EXPECT_EQ(back.validation->step, 1200);
-  EXPECT_EQ(back.validation->top1, 76.1);
-  EXPECT_EQ(back.best_top1, 76.2);
+  EXPECT_EQ(back.validation->metrics, progress.validation->metrics);
+  EXPECT_EQ(back.best->step, 600);
+  EXPECT_EQ(back.best->metrics, progress.best->metrics);
   EXPECT_EQ(back.bucket_layout, progress.bucket_layout);
 }
 
 TEST(Progress, WithoutValidationOrWithADivergedOne) {
   EXPECT_FALSE(ProgressFromJson(nlohmann::json::parse(ToJson(Progress{}).dump())).validation);
   Progress diverged;
-  diverged.validation = report::ValPoint{.loss = std::numeric_limits<double>::quiet_NaN()};
-  EXPECT_TRUE(std::isnan(ProgressFromJson(nlohmann::json::parse(ToJson(diverged).dump())).validation->loss));
+  diverged.validation = report::ValPoint{.metrics = {{"loss", std::numeric_limits<double>::quiet_NaN()}}};
+  const Progress back = ProgressFromJson(nlohmann::json::parse(ToJson(diverged).dump()));
+  EXPECT_TRUE(std::isnan(back.validation->metrics.front().value));
 }
 
 TEST(RequireSameRun, NamesWhatDiffers) {

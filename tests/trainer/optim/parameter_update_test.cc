@@ -71,6 +71,35 @@ TEST(ParameterUpdate, ClipsTheUnscaledGradients) {
   EXPECT_NEAR(one.value(), 1 - 1 / std::sqrt(6), 1e-5);
 }
 
+// What is left to multiply by goes with unscaling, with clipping, with both, or by itself: the same step, and 0 skips
+// it.
+TEST(ParameterUpdate, MultipliesByTheRemainingFactor) {
+  for (const bool scales : {false, true}) {
+    for (const double clip : {0.0, 1.0, 100.0}) {
+      const auto scaler =
+          scales ? std::optional(LossScaler({.dynamic = false, .initial = 512}, at::kCPU)) : std::nullopt;
+      OneWeight one(scaler, clip);
+      one.weight.mutable_grad().reset();
+      one.update.Scale((one.weight * 3).sum()).backward();
+      one.update.Apply({one.weight.grad()}, 1, at::full({}, 0.5f));
+      EXPECT_NEAR(one.update.gradient_norm(), 1.5 * std::sqrt(6), 1e-5);
+      EXPECT_NEAR(one.value(), clip == 1 ? 1 - 1 / std::sqrt(6) : 1 - 1.5, 1e-5) << scales << " " << clip;
+      const double before = one.value();
+      one.update.Apply({one.weight.grad()}, 1, at::zeros({}));
+      EXPECT_EQ(one.value(), before);
+      EXPECT_EQ(one.update.skipped_in_a_row(), 1);
+    }
+  }
+}
+
+// A batch without weight says nothing about the scale.
+TEST(ParameterUpdate, AStepWithoutWeightLeavesTheScale) {
+  OneWeight one(LossScaler({.initial = 8, .growth_interval = 2}, at::kCPU));
+  one.update.Scale((one.weight * 3).sum()).backward();
+  one.update.Apply({one.weight.grad()}, 1, at::zeros({}));
+  EXPECT_EQ(one.update.loss_scale(), 8);
+}
+
 TEST(ParameterUpdate, StateHoldsTheScalerAndTheCount) {
   OneWeight one(LossScaler({.initial = 8, .growth_interval = 2}, at::kCPU));
   one.Step(kInfinity);

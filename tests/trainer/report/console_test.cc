@@ -25,11 +25,17 @@ struct Screen {
 
 const TrainPoint kPoint{.step = 120, .epoch = 1.94, .loss = 0.4321, .lr = 0.0911, .speed = 812, .step_seconds = 1.0105};
 
+Metrics ImageMetrics(double top1, double top5, double loss) {
+  return {{"top1", top1, 2, true, "  top1", 3},
+          {"top5", top5, 2, true, "    top5", 2},
+          {"loss", loss, 4, false, "     loss", 2}};
+}
+
 TEST(ConsoleTest, PlainLines) {
   Screen screen({.format = LogFormat::kPlain, .total_steps = 310});
   screen.console.Train(kPoint);
   EXPECT_EQ(screen.Take(), "step 120/310 epoch 1.94 loss 0.4321 lr 0.0911 812 img/s eta 0:03:12\n");
-  screen.console.Validation({.step = 310, .epoch = 5, .loss = 0.99124, .top1 = 75.926, .top5 = 92.9});
+  screen.console.Validation({.step = 310, .epoch = 5, .metrics = ImageMetrics(75.926, 92.9, 0.99124)});
   EXPECT_EQ(screen.Take(), "validation step 310 epoch 5.00 top1 75.93 top5 92.90 loss 0.9912\n");
   screen.console.Epoch({5, 12.34});
   EXPECT_EQ(screen.Take(), "epoch 5 took 12.3 s\n");
@@ -46,7 +52,7 @@ TEST(ConsoleTest, TableIsThatOfTheAwsScript) {
   screen.console.Train(
       {.step = 14050, .epoch = 89.8, .loss = 0.803, .final_loss = 1.209, .lr = 0.00002, .speed = 20902.4});
   RunResult result;
-  result.validation = ValPoint{.step = 14075, .epoch = 90, .loss = 0.97, .top1 = 75.716, .top5 = 92.91};
+  result.validation = ValPoint{.step = 14075, .epoch = 90, .metrics = ImageMetrics(75.716, 92.91, 0.97)};
   result.seconds = 6004.354426383972;
   screen.console.Finish(result);
   EXPECT_EQ(screen.Take(),
@@ -57,6 +63,20 @@ TEST(ConsoleTest, TableIsThatOfTheAwsScript) {
             " 14075   90.0  75.716   92.91    0.97\n"
             "Finished in 6004.354\n"
             "val_top1=75.72 val_top5=92.91 val_loss=0.9700\n");
+}
+
+TEST(ConsoleTest, AMetricWithoutAHeadingMakesItsOwnColumn) {
+  Screen screen({.format = LogFormat::kTable, .total_steps = 20});
+  RunResult result;
+  result.validation = ValPoint{.step = 20, .epoch = 2, .metrics = {{"loss", 1.5}, {"perplexity", 4.4817, 2}}};
+  result.best = ValPoint{.step = 10, .epoch = 1, .metrics = {{"loss", 1.25}}};
+  screen.console.Finish(result);
+  EXPECT_EQ(screen.Take(),
+            "  step  epoch    loss  perplexity\n"
+            "    20    2.0  1.5000        4.48\n"
+            "Finished in 0.000\n"
+            "best loss 1.2500 at step 10 (model_best.safetensors)\n"
+            "val_loss=1.5000 val_perplexity=4.48\n");
 }
 
 TEST(ConsoleTest, JsonIsTheMetricsLines) {

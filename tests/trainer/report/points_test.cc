@@ -28,10 +28,11 @@ TEST(JsonLineTest, HasExactlyTheDocumentedKeys) {
   EXPECT_EQ(JsonLine(train), R"({"kind":"train","step":120,"epoch":1.5,"loss":0.1,"lr":0.25,"tokens_per_second":812.5,)"
                              R"("data_seconds":0.5,"step_seconds":2.0,"time":1700000000.5})");
   EXPECT_NE(JsonLine(TrainPoint{.decoded_on_cpu = 0}).find(R"("decoded_on_cpu":0,"time":)"), std::string::npos);
-  EXPECT_EQ(JsonLine(ValPoint{.step = 3, .epoch = 1, .loss = 0.5, .top1 = 75.5, .top5 = 92.25}),
+  EXPECT_EQ(JsonLine(ValPoint{.step = 3, .epoch = 1, .metrics = {{"top1", 75.5}, {"top5", 92.25}, {"loss", 0.5}}}),
             R"({"kind":"val","step":3,"epoch":1.0,"top1":75.5,"top5":92.25,"loss":0.5})");
-  EXPECT_EQ(JsonLine(ValPoint{.step = 3, .epoch = 1, .loss = 0.5, .perplexity = 1.5, .accuracy = 60.0}),
-            R"({"kind":"val","step":3,"epoch":1.0,"loss":0.5,"perplexity":1.5,"accuracy":60.0})");
+  EXPECT_EQ(
+      JsonLine(ValPoint{.step = 3, .epoch = 1, .metrics = {{"loss", 0.5}, {"perplexity", 1.5}, {"accuracy", 60}}}),
+      R"({"kind":"val","step":3,"epoch":1.0,"loss":0.5,"perplexity":1.5,"accuracy":60.0})");
   EXPECT_EQ(JsonLine(EpochPoint{2, 12.5}), R"({"kind":"epoch","epoch":2,"epoch_seconds":12.5})");
 }
 
@@ -49,16 +50,17 @@ TEST(FinalLineTest, HasFixedDecimals) {
   RunResult result;
   result.train_loss = 2.00004;
   EXPECT_EQ(FinalLine(result), "train_loss=2.0000");
-  result.validation = ValPoint{.loss = 0.99, .top1 = 75.926, .top5 = 92.9};
+  result.validation = ValPoint{.metrics = {{"top1", 75.926, 2}, {"top5", 92.9, 2}, {"loss", 0.99}}};
   EXPECT_EQ(FinalLine(result), "val_top1=75.93 val_top5=92.90 val_loss=0.9900");
-  result.validation = ValPoint{.loss = 1.25, .perplexity = 3.4903, .accuracy = 70.0};
+  result.validation = ValPoint{.metrics = {{"loss", 1.25}, {"perplexity", 3.4903, 2}, {"accuracy", 70, 2}}};
   EXPECT_EQ(FinalLine(result), "val_loss=1.2500 val_perplexity=3.49 val_accuracy=70.00");
-  result.validation = ValPoint{.loss = std::nan(""), .top1 = 0.0, .top5 = 100.0};
-  EXPECT_EQ(FinalLine(result), "val_top1=0.00 val_top5=100.00 val_loss=nan");
+  result.validation = ValPoint{.metrics = {{"top1", 0, 2}, {"loss", std::nan("")}}};
+  EXPECT_EQ(FinalLine(result), "val_top1=0.00 val_loss=nan");
 }
 
 TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
-  RunResult result{.validation = ValPoint{.loss = 0.5, .top1 = 75.5, .top5 = 92.25},
+  RunResult result{.validation = ValPoint{.step = 310, .metrics = {{"top1", 75.5}, {"top5", 92.25}, {"loss", 0.5}}},
+                   .best = ValPoint{.step = 300, .metrics = {{"top1", 76}}},
                    .step = 310,
                    .epoch = 5,
                    .seconds = 12.5,
@@ -69,6 +71,8 @@ TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
   "val_top1": 75.5,
   "val_top5": 92.25,
   "val_loss": 0.5,
+  "best_top1": 76.0,
+  "best_step": 300,
   "step": 310,
   "epoch": 5.0,
   "seconds": 12.5,
@@ -78,6 +82,7 @@ TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
 }
 )");
   result.validation.reset();
+  result.best.reset();
   EXPECT_EQ(ResultJson(result).rfind("{\n  \"train_loss\": 0.0,\n  \"step\": 310", 0), 0u);
 }
 

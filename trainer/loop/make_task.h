@@ -1,0 +1,15 @@
+// The one place that knows which task a configuration means: programs and modes name no task class.
+#pragma once
+
+#include <memory>
+
+#include "trainer/config/config.h"
+#include "trainer/loop/task.h"
+
+namespace dtrain::loop {
+
+// With a model whose weights are drawn from --seed, on `device`. `num_classes` of the data; `shard` is the rank, when
+// training.
+std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes, at::Device device, int64_t shard = 0);
+
+}  // namespace dtrain::loop
