@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,13 @@ class CachedSource : public RecordSource {
   std::vector<uint8_t> Read(int64_t index) const override;
 
   int64_t size() const override { return source_->size(); }
+  RecordKind kind() const override { return source_->kind(); }
+  RawRows rows() const override { return source_->rows(); }
   int64_t Label(int64_t index) const override { return source_->Label(index); }
   RecordPlace Place(int64_t index) const override { return source_->Place(index); }
   const std::vector<std::string>& class_names() const override { return source_->class_names(); }
   int64_t num_classes() const override { return source_->num_classes(); }
+  std::optional<int64_t> label_offset() const override { return source_->label_offset(); }
   std::string fingerprint() const override { return source_->fingerprint(); }
 
  private:

@@ -7,6 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "data/classes.h"
+#include "data/record_kind.h"
+
 namespace dtrain::data {
 
 // Where a record begins.
@@ -29,20 +32,34 @@ class RecordSource {
   // Number of records, ≥ 1: an empty set is refused when it is opened.
   virtual int64_t size() const = 0;
 
-  // Class of record `index` in [0, size()), 0-based; -1 where the format has none.
-  virtual int64_t Label(int64_t index) const = 0;
+  // What the bytes of every record are.
+  virtual RecordKind kind() const { return RecordKind::kEncodedImage; }
+  // How they are laid out where they are pixels (kPixels); meaningless elsewhere.
+  virtual RawRows rows() const { return {}; }
 
-  // The encoded bytes of one record. Throws DataError when they cannot be read.
+  // Class of record `index` in [0, size()), 0-based; -1 where the format, or a damaged record, has none.
+  virtual int64_t Label(int64_t /*index*/) const { return -1; }
+
+  // The bytes of one record. Throws DataError when they cannot be read.
   virtual std::vector<uint8_t> Read(int64_t index) const = 0;
 
   virtual RecordPlace Place(int64_t index) const = 0;
   std::string Location(int64_t index) const { return ToText(Place(index)); }
 
   // Class names in label order; empty where the format has none.
-  virtual const std::vector<std::string>& class_names() const = 0;
+  virtual const std::vector<std::string>& class_names() const {
+    static const std::vector<std::string> none;
+    return none;
+  }
 
   // Number of classes: labels are below it. 0 where the format has no labels.
   virtual int64_t num_classes() const { return static_cast<int64_t>(class_names().size()); }
+
+  // What was subtracted from the labels that the files hold; nullopt where they hold none, as in class folders.
+  virtual std::optional<int64_t> label_offset() const { return std::nullopt; }
+
+  // For other splits of the same set (SourceOptions::classes), and for those who use the model later.
+  Classes classes() const { return {class_names(), num_classes(), label_offset()}; }
 
   // Hex digest over the names and sizes of the files (not their times): equal data, equal fingerprint.
   virtual std::string fingerprint() const = 0;

@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "data/image/crop.h"
+#include "data/record_kind.h"
 
 namespace dtrain::data {
-
-enum class ElementType { kUInt8, kInt32, kInt64, kFloat32 };
 
 // One named tensor of a batch: its rows have this type and shape.
 struct Field {

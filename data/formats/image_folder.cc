@@ -2,6 +2,8 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "data/error.h"
@@ -15,6 +17,13 @@ namespace {
 bool IsFolder(const std::string& path) {
   struct stat status {};
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+std::string Listed(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 5;
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  return names.size() > kShown ? text + ", …" : text;
 }
 
 }  // namespace
@@ -36,8 +45,37 @@ std::string RequireSplit(const std::string& data_dir, const std::string& split) 
 
 ImageFolder::ImageFolder(const std::string& split_dir) : ImageFolder(split_dir, ListImageFolder(split_dir)) {}
 
-ImageFolder::ImageFolder(const std::string& split_dir, RecordIndex index)
-    : split_dir_(split_dir), index_(std::move(index)) {}
+ImageFolder::ImageFolder(const std::string& split_dir, RecordIndex index, const Classes& classes)
+    : split_dir_(split_dir), index_(std::move(index)) {
+  TakeClasses(classes);
+}
+
+void ImageFolder::TakeClasses(const Classes& classes) {
+  const std::vector<std::string>& folders = index_.class_names;
+  if (classes.names.empty()) {
+    const auto count = static_cast<int64_t>(folders.size());
+    if (classes.count == 0 || classes.count == count) return;
+    throw DataError(split_dir_ + " has " + std::to_string(count) + " class folders, but there are " +
+                        std::to_string(classes.count) + " classes, whose names are unknown",
+                    "labels are the folders' places in their sorted list: every class needs its folder");
+  }
+  std::map<std::string, int32_t> labels;
+  for (const std::string& name : classes.names) labels.emplace(name, static_cast<int32_t>(labels.size()));
+  std::vector<int32_t> label_of;  // of each folder
+  std::vector<std::string> unknown;
+  for (const std::string& folder : folders) {
+    const auto found = labels.find(folder);
+    if (found == labels.end()) unknown.push_back(folder);
+    label_of.push_back(found == labels.end() ? -1 : found->second);
+  }
+  if (!unknown.empty()) {
+    throw DataError(split_dir_ + " has class folders that are none of the training split's " +
+                        std::to_string(classes.names.size()) + " classes: " + Listed(unknown),
+                    "remove them, or train with their images as well; a split may lack classes, but not add any");
+  }
+  for (IndexEntry& entry : index_.records) entry.label = label_of[static_cast<size_t>(entry.label)];
+  index_.class_names = classes.names;
+}
 
 std::vector<uint8_t> ImageFolder::Read(int64_t index) const { return ReadWholeFile(Place(index).file); }
 

@@ -26,8 +26,10 @@ class ImageFolder : public RecordSource {
   // Lists the folder. Throws DataError where it is missing or has no class, or a class has no image (as torchvision
   // does).
   explicit ImageFolder(const std::string& split_dir);
-  // With what was listed before: IndexImageFolder (image_folder_index.h).
-  ImageFolder(const std::string& split_dir, RecordIndex index);
+  // With what was listed before: IndexImageFolder (image_folder_index.h). Where `classes` of the set are known, their
+  // names say which folder has which label, and a folder that is none of them is a DataError; where only their number
+  // is, there must be as many folders.
+  ImageFolder(const std::string& split_dir, RecordIndex index, const Classes& classes = {});
 
   int64_t size() const override { return static_cast<int64_t>(index_.records.size()); }
   int64_t Label(int64_t index) const override { return index_.records[static_cast<size_t>(index)].label; }
@@ -37,6 +39,8 @@ class ImageFolder : public RecordSource {
   std::string fingerprint() const override { return index_.fingerprint; }
 
  private:
+  void TakeClasses(const Classes& classes);
+
   std::string split_dir_;
   RecordIndex index_;
 };

@@ -25,16 +25,14 @@ std::optional<int64_t> LabelOffsetOf(std::vector<int64_t> labels) {
   return labels.front();
 }
 
-int64_t ResolveLabelOffset(std::vector<int64_t> labels, std::optional<int64_t> said,
-                           const std::function<std::string(int64_t label)>& where_is) {
-  labels = Distinct(std::move(labels));
-  if (labels.empty()) return said.value_or(0);
-  if (said) {
-    if (labels.front() >= *said) return *said;
-    throw DataError(where_is(labels.front()) + ": label " + std::to_string(labels.front()) +
-                        " where --label_offset=" + std::to_string(*said) + " says that labels start there",
-                    "leave --label_offset out, or say what the first class is called");
-  }
+namespace {
+
+using WhereIs = std::function<std::string(int64_t label)>;
+
+constexpr char kSayOffset[] = "say what the first class is called: --label_offset=0 or --label_offset=1";
+
+// `labels` are distinct and sorted here and below.
+int64_t GuessFromLabels(const std::vector<int64_t>& labels, const WhereIs& where_is) {
   if (const auto offset = LabelOffsetOf(labels)) return *offset;
   // The first label behind a gap, or the lowest where that one is too high.
   auto odd = std::adjacent_find(labels.begin(), labels.end(), [](int64_t a, int64_t b) { return b != a + 1; });
@@ -42,7 +40,72 @@ int64_t ResolveLabelOffset(std::vector<int64_t> labels, std::optional<int64_t> s
   throw DataError(where_is(*odd) + ": label " + std::to_string(*odd) + "; the " + std::to_string(labels.size()) +
                       " different labels, from " + std::to_string(labels.front()) + " to " +
                       std::to_string(labels.back()) + ", are neither 0 to C-1 nor 1 to C without gaps",
-                  "say what the first class is called: --label_offset=0 or --label_offset=1");
+                  kSayOffset);
+}
+
+// A part of a set need not have the first or the last class: only what excludes the other offset decides.
+int64_t GuessFromCount(const std::vector<int64_t>& labels, int64_t count, const WhereIs& where_is) {
+  const bool from_0 = labels.back() < count;
+  const bool from_1 = labels.front() >= 1 && labels.back() <= count;
+  if (from_0 != from_1) return from_0 ? 0 : 1;
+  if (!from_0) return 0;  // refused below
+  throw DataError(where_is(labels.front()) + ": labels from " + std::to_string(labels.front()) + " to " +
+                      std::to_string(labels.back()) + " for " + std::to_string(count) +
+                      " classes may count from 0 or from 1",
+                  kSayOffset);
+}
+
+void RequireLabelsIn(const Classes& classes, bool said, const std::vector<int64_t>& labels, const WhereIs& where_is) {
+  const int64_t offset = *classes.label_offset;
+  if (labels.front() < offset) {
+    const std::string text = std::to_string(offset);
+    throw DataError(where_is(labels.front()) + ": label " + std::to_string(labels.front()) +
+                        (said ? " where --label_offset=" + text + " says that labels start there"
+                              : " where the labels of the training split start at " + text),
+                    said ? "leave --label_offset out, or say what the first class is called"
+                         : "both splits need the same classes; --label_offset says what the first one is called");
+  }
+  if (classes.count == 0 || labels.back() - offset < classes.count) return;
+  const int64_t beyond = *std::lower_bound(labels.begin(), labels.end(), classes.count + offset);
+  throw DataError(where_is(beyond) + ": label " + std::to_string(beyond) + " is outside the " +
+                      std::to_string(classes.count) + " classes, whose labels are " + std::to_string(offset) + " to " +
+                      std::to_string(classes.count + offset - 1),
+                  "all splits have the training split's classes; --label_offset says what the first one is called, and "
+                  "classes.txt, where there is one, names each on a line");
+}
+
+}  // namespace
+
+Classes ResolveLabels(std::vector<int64_t> labels, std::optional<int64_t> said, Classes known,
+                      const WhereIs& where_is) {
+  labels = Distinct(std::move(labels));
+  if (said) known.label_offset = said;
+  if (labels.empty()) {
+    known.label_offset = known.label_offset.value_or(0);
+    return known;
+  }
+  if (!known.label_offset) {
+    known.label_offset =
+        known.count > 0 ? GuessFromCount(labels, known.count, where_is) : GuessFromLabels(labels, where_is);
+  }
+  RequireLabelsIn(known, said.has_value(), labels, where_is);
+  if (known.count == 0) known.count = labels.back() + 1 - *known.label_offset;
+  return known;
+}
+
+Classes WithNames(Classes known, const std::vector<std::string>& names, const std::string& path) {
+  if (names.empty()) return known;
+  const auto count = static_cast<int64_t>(names.size());
+  const bool differ = !known.names.empty() && known.names != names;
+  if (differ || (known.count > 0 && known.count != count)) {
+    throw DataError(path + " names " + std::to_string(count) + " classes" +
+                        (differ ? ", which are not those that the training split has"
+                                : ", where the training split has " + std::to_string(known.count)),
+                    "all splits have the training split's classes, in the same order");
+  }
+  known.names = names;
+  known.count = count;
+  return known;
 }
 
 }  // namespace dtrain::data

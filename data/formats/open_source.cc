@@ -7,6 +7,7 @@
 #include "data/error.h"
 #include "data/formats/image_folder.h"
 #include "data/formats/image_folder_index.h"
+#include "data/formats/pack_recipe.h"
 #include "data/formats/packed_records.h"
 #include "data/formats/record_files.h"
 #include "data/formats/tensor_file.h"
@@ -84,15 +85,17 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
 
 std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split) {
   if (options.format == "safetensors") {
-    return std::make_unique<TensorFile>(RequireTensorFile(options.data_dir, split), options.label_offset);
+    return std::make_unique<TensorFile>(RequireTensorFile(options.data_dir, split), options.label_offset,
+                                        options.classes);
   }
   if (options.format == "imagefolder") {
     const std::string split_dir = RequireSplit(options.data_dir, split);
     const std::string name = std::filesystem::path(split_dir).filename().string();
     const std::string index_path = IndexPath(options.data_dir, options.index_dir, name, options.format);
-    return std::make_unique<ImageFolder>(split_dir, SentOrMade(options, split, split_dir, [&](const Note& note) {
-                                           return IndexImageFolder(split_dir, index_path, options.rebuild_index, note);
-                                         }));
+    RecordIndex index = SentOrMade(options, split, split_dir, [&](const Note& note) {
+      return IndexImageFolder(split_dir, index_path, options.rebuild_index, note);
+    });
+    return std::make_unique<ImageFolder>(split_dir, std::move(index), options.classes);
   }
   const RecordFormat* format = FindRecordFormat(options.format);
   if (format == nullptr) throw DataError("data of the format " + options.format + " cannot be read here");
@@ -101,13 +104,10 @@ std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std
   RecordIndex index = SentOrMade(options, split, options.data_dir, [&](const Note& note) {
     return IndexRecordFiles(*format, options.data_dir, files, index_path, options.rebuild_index, note);
   });
-  return std::make_unique<PackedRecords>(*format, options.data_dir, std::move(index), options.label_offset);
-}
-
-int64_t LabelOffsetOf(const RecordSource& source) {
-  if (const auto* packed = dynamic_cast<const PackedRecords*>(&source)) return packed->label_offset();
-  if (const auto* tensors = dynamic_cast<const TensorFile*>(&source)) return tensors->label_offset();
-  return 0;
+  Classes classes = options.classes;  // whose offset may be that of other files
+  if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split)) classes.label_offset = first;
+  return std::make_unique<PackedRecords>(*format, options.data_dir, std::move(index), options.label_offset,
+                                         std::move(classes));
 }
 
 }  // namespace dtrain::data

@@ -21,7 +21,11 @@ struct SourceOptions {
   std::string data_dir;
   std::string format;                        // imagefolder | tfrecord | recordio | webdataset | safetensors
   std::string index_dir = {};                // where indexes are kept; empty: beside the data
-  std::optional<int64_t> label_offset = {};  // nullopt: auto
+  std::optional<int64_t> label_offset = {};  // as the user says; nullopt: auto
+  // What is known of the classes: those of the training split (RecordSource::classes) for another split, those of the
+  // checkpoint for an evaluation. Labels are theirs, and what lies outside is refused. Nothing known: the split says
+  // it.
+  Classes classes = {};
   bool rebuild_index = false;
   std::function<void(std::string)> note = {};  // hears what went wrong without being an error; may be empty
   // An index in here is used where all that it was made from is here, too, with the same sizes. One that was made but
@@ -37,9 +41,5 @@ bool HasSplit(const std::string& format, const std::string& data_dir, const std:
 
 // Opens a split, making or loading its index. Throws DataError naming what is missing or does not fit.
 std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split);
-
-// What was subtracted from the labels: for the other splits of the same set, which need not have every class. 0 for
-// formats without such a thing.
-int64_t LabelOffsetOf(const RecordSource& source);
 
 }  // namespace dtrain::data

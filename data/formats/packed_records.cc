@@ -14,19 +14,6 @@
 namespace dtrain::data {
 namespace {
 
-constexpr char kClassFile[] = "classes.txt";
-
-// One class name a line, in label order; empty where there is no such file. Names of folders are lost in packed files.
-std::vector<std::string> ReadClassNames(const std::string& data_dir) {
-  std::vector<std::string> names;
-  std::ifstream file(data_dir + "/" + kClassFile);
-  for (std::string line; std::getline(file, line);) {
-    if (!line.empty() && line.back() == '\r') line.pop_back();
-    if (!line.empty()) names.push_back(line);
-  }
-  return names;
-}
-
 // The names to stat: the shards, and the file of class names.
 std::vector<std::string> WatchedNames(const RecordFiles& files) {
   std::vector<std::string> names = files.names;
@@ -93,6 +80,16 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
 
 }  // namespace
 
+std::vector<std::string> ReadClassNames(const std::string& data_dir) {
+  std::vector<std::string> names;
+  std::ifstream file(data_dir + "/" + kClassFile);
+  for (std::string line; std::getline(file, line);) {
+    if (!line.empty() && line.back() == '\r') line.pop_back();
+    if (!line.empty()) names.push_back(line);
+  }
+  return names;
+}
+
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
                              const std::string& index_path, bool rebuild,
                              const std::function<void(std::string)>& note) {
@@ -108,7 +105,7 @@ RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data
 }
 
 PackedRecords::PackedRecords(const RecordFormat& format, const std::string& data_dir, RecordIndex index,
-                             std::optional<int64_t> label_offset)
+                             std::optional<int64_t> said, Classes classes)
     : format_(format), data_dir_(data_dir), index_(std::move(index)), files_([&] {
         std::vector<std::string> paths;
         for (const IndexedFile& file : index_.files) paths.push_back(data_dir + "/" + file.name);
@@ -118,27 +115,18 @@ PackedRecords::PackedRecords(const RecordFormat& format, const std::string& data
   std::vector<int64_t> labels;
   labels.reserve(index_.records.size());
   for (const IndexEntry& entry : index_.records) labels.push_back(entry.label);
-  const int64_t highest = *std::max_element(labels.begin(), labels.end());
   const auto where_is = [this](int64_t label) {
     const auto at = std::find_if(index_.records.begin(), index_.records.end(),
                                  [label](const IndexEntry& entry) { return entry.label == label; });
     return Location(at - index_.records.begin());
   };
-  label_offset_ = ResolveLabelOffset(std::move(labels), label_offset, where_is);
-  num_classes_ = highest + 1 - label_offset_;
-  if (index_.class_names.empty()) return;
-  const auto named = static_cast<int64_t>(index_.class_names.size());
-  if (num_classes_ > named) {
-    throw DataError(where_is(highest) + ": label " + std::to_string(highest) + ", but " + data_dir + "/" + kClassFile +
-                        " names " + std::to_string(named) + " classes",
-                    "the file has one class name a line, in the order of the labels");
-  }
-  num_classes_ = named;
+  classes = WithNames(std::move(classes), index_.class_names, data_dir + "/" + kClassFile);
+  classes_ = ResolveLabels(std::move(labels), said, std::move(classes), where_is);
 }
 
 int64_t PackedRecords::Label(int64_t index) const {
   const int32_t label = index_.records[static_cast<size_t>(index)].label;
-  return label < 0 ? -1 : label - label_offset_;
+  return label < 0 ? -1 : label - *classes_.label_offset;
 }
 
 std::vector<uint8_t> PackedRecords::Read(int64_t index) const {

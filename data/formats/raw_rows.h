@@ -5,19 +5,10 @@
 #include <span>
 #include <vector>
 
+#include "data/record_kind.h"
 #include "data/sample_decoder.h"
 
 namespace dtrain::data {
-
-// How the bytes of one record are laid out.
-struct RawRows {
-  ElementType type = ElementType::kUInt8;  // kUInt8 or kFloat32
-  int64_t height = 0, width = 0;           // pixels; three channels, RGB
-  bool planar = false;                     // 3×H×W rather than H×W×3
-
-  int64_t bytes() const { return 3 * height * width * (type == ElementType::kFloat32 ? 4 : 1); }
-  bool operator==(const RawRows&) const = default;
-};
 
 // Of one size whatever is asked for. Field `images`: uint8 H×W×3 (planar records are transposed), or float32 3×H×W
 // untouched.

@@ -76,7 +76,8 @@ bool IsConsistent(const RecordIndex& index) {
   return std::all_of(index.records.begin(), index.records.end(), [&](const IndexEntry& entry) {
     if (entry.file >= index.files.size() || entry.label < -1) return false;
     if (is_folder) {
-      return entry.offset < index.names.size() && entry.label < static_cast<int64_t>(index.class_names.size());
+      return entry.label >= 0 && entry.offset < index.names.size() &&
+             entry.label < static_cast<int64_t>(index.class_names.size());
     }
     const int64_t bytes = index.files[entry.file].bytes;
     return bytes >= 0 && entry.offset <= uint64_t(bytes) && entry.bytes <= uint64_t(bytes) - entry.offset;

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/raw_rows.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
@@ -17,20 +16,18 @@ class Synthetic : public RecordSource {
   Synthetic(int64_t size, int64_t num_classes, int64_t height, int64_t width, int64_t seed = 0);
 
   int64_t size() const override { return size_; }
+  RecordKind kind() const override { return RecordKind::kPixels; }
+  RawRows rows() const override { return rows_; }
   int64_t Label(int64_t index) const override;
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override;  // of a file that there is not
-  const std::vector<std::string>& class_names() const override { return class_names_; }
   int64_t num_classes() const override { return num_classes_; }
   std::string fingerprint() const override;
-
-  const RawRows& rows() const { return rows_; }
 
  private:
   int64_t size_, num_classes_, seed_;
   RawRows rows_;
   std::vector<uint8_t> pool_;
-  std::vector<std::string> class_names_;  // empty
 };
 
 }  // namespace dtrain::data

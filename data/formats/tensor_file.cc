@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "data/error.h"
 #include "data/formats/label_offset.h"
@@ -59,7 +60,8 @@ std::string RequireTensorFile(const std::string& data_dir, const std::string& sp
                   "--data_dir names a safetensors file, or a folder with train.safetensors and val.safetensors");
 }
 
-TensorFile::TensorFile(const std::string& path, std::optional<int64_t> label_offset) : file_(path) {
+TensorFile::TensorFile(const std::string& path, std::optional<int64_t> said, Classes classes)
+    : file_(path), classes_(std::move(classes)) {
   CheckImages();
   ReadLabels();
   Sha256 hash;
@@ -67,7 +69,7 @@ TensorFile::TensorFile(const std::string& path, std::optional<int64_t> label_off
   hash.UpdateText(Describe(Entry(file_, "images")));
   hash.Update(labels_.data(), labels_.size() * sizeof(int64_t));
   fingerprint_ = hash.Hex();
-  ShiftLabels(label_offset);
+  ShiftLabels(said);
 }
 
 void TensorFile::CheckImages() {
@@ -105,7 +107,7 @@ void TensorFile::ReadLabels() {
   }
 }
 
-void TensorFile::ShiftLabels(std::optional<int64_t> label_offset) {
+void TensorFile::ShiftLabels(std::optional<int64_t> said) {
   const auto [lowest, highest] = std::minmax_element(labels_.begin(), labels_.end());
   const auto row_of = [this](auto label) { return file_.path() + " row " + std::to_string(label - labels_.begin()); };
   constexpr int64_t kMostClasses = int64_t{1} << 31;
@@ -115,11 +117,11 @@ void TensorFile::ShiftLabels(std::optional<int64_t> label_offset) {
                     "labels count from 0 (or from 1 without gaps)");
   }
   // A file of tensors may hold a few samples of a larger set: that classes are missing is no mistake.
-  if (!label_offset) label_offset = LabelOffsetOf(labels_).value_or(0);
-  label_offset_ = ResolveLabelOffset(
-      labels_, label_offset, [&](int64_t label) { return row_of(std::find(labels_.begin(), labels_.end(), label)); });
-  num_classes_ = *highest + 1 - label_offset_;
-  for (int64_t& label : labels_) label -= label_offset_;
+  const bool known = said || classes_.label_offset || classes_.count > 0;
+  if (!known) said = LabelOffsetOf(labels_).value_or(0);
+  classes_ = ResolveLabels(labels_, said, std::move(classes_),
+                           [&](int64_t label) { return row_of(std::find(labels_.begin(), labels_.end(), label)); });
+  for (int64_t& label : labels_) label -= *classes_.label_offset;
 }
 
 std::vector<uint8_t> TensorFile::Read(int64_t index) const {

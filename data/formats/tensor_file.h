@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "data/formats/raw_rows.h"
 #include "data/formats/safetensors_file.h"
 #include "data/record_source.h"
 
@@ -23,36 +22,32 @@ std::string RequireTensorFile(const std::string& data_dir, const std::string& sp
 // that are exactly 1…C become 0…C−1. Images are read row by row when asked for, labels are held in memory.
 class TensorFile : public RecordSource {
  public:
-  // `label_offset` is subtracted from every label; nullopt: LabelOffsetOf, or 0. Give the validation split what
-  // label_offset() of the training split says: a small split need not have every class. Throws DataError on missing
-  // tensors, other dtypes or shapes, labels that do not fit, or no rows.
-  explicit TensorFile(const std::string& path, std::optional<int64_t> label_offset = std::nullopt);
+  // `said` is subtracted from every label; nullopt: what `classes`, which is known of the set, says, else 1 for labels
+  // that are exactly 1…C, and 0 for any others. Throws DataError on missing tensors, other dtypes or shapes, labels
+  // that do not fit, or no rows.
+  explicit TensorFile(const std::string& path, std::optional<int64_t> said = std::nullopt, Classes classes = {});
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
+  RecordKind kind() const override { return RecordKind::kPixels; }
+  RawRows rows() const override { return rows_; }
   int64_t Label(int64_t index) const override { return labels_[static_cast<size_t>(index)]; }
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override;
-  const std::vector<std::string>& class_names() const override { return class_names_; }
-  int64_t num_classes() const override { return num_classes_; }  // highest label + 1
+  const std::vector<std::string>& class_names() const override { return classes_.names; }
+  int64_t num_classes() const override { return classes_.count; }  // where it is not given: highest label + 1
+  std::optional<int64_t> label_offset() const override { return classes_.label_offset; }
   std::string fingerprint() const override { return fingerprint_; }
-
-  int64_t label_offset() const { return label_offset_; }
-
-  // How a record is laid out: what RawRowDecoder and ImageDecoder want to know.
-  const RawRows& rows() const { return rows_; }
 
  private:
   void CheckImages();
   void ReadLabels();
-  void ShiftLabels(std::optional<int64_t> label_offset);
+  void ShiftLabels(std::optional<int64_t> said);
 
   SafetensorsFile file_;
   RawRows rows_;
   uint64_t images_begin_ = 0;
   std::vector<int64_t> labels_;
-  int64_t label_offset_ = 0;
-  int64_t num_classes_ = 0;
-  std::vector<std::string> class_names_;  // empty
+  Classes classes_;
   std::string fingerprint_;
 };
 

@@ -39,7 +39,7 @@ void Erase(PixelView image, const CropBox& box, const std::array<uint8_t, 3>& co
   }
 }
 
-int Round(double value) { return static_cast<int>(std::nearbyint(value)); }
+int ToNearest(double value) { return static_cast<int>(std::nearbyint(value)); }
 
 }  // namespace
 
@@ -48,7 +48,7 @@ CropBox RandomErasingBox(ImageSize image, RandomGenerator& random) {
   for (int attempt = 0; attempt < 10; ++attempt) {
     const double erased = area * random.Uniform(kLeastErased, kMostErased);
     const double ratio = std::exp(random.Uniform(std::log(kLeastRatio), std::log(kGreatestRatio)));
-    const int height = Round(std::sqrt(erased * ratio)), width = Round(std::sqrt(erased / ratio));
+    const int height = ToNearest(std::sqrt(erased * ratio)), width = ToNearest(std::sqrt(erased / ratio));
     if (height >= image.height || width >= image.width) continue;
     const auto y = static_cast<int>(random.Below(image.height - height + 1));
     const auto x = static_cast<int>(random.Below(image.width - width + 1));

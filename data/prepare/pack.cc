@@ -11,8 +11,10 @@
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
+#include "data/formats/label_offset.h"
 #include "data/formats/open_source.h"
-#include "data/formats/tensor_file.h"
+#include "data/formats/pack_recipe.h"
+#include "data/formats/packed_records.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/encode_pixels.h"
 #include "data/prepare/make_seekable.h"
@@ -21,6 +23,7 @@
 #include "data/prepare/shrink_image.h"
 #include "data/prepare/splits.h"
 #include "data/quarantine.h"
+#include "data/sha256.h"
 
 namespace dtrain::data {
 namespace {
@@ -39,16 +42,28 @@ int64_t ShardCount(const PrepareOptions& options, int64_t records) {
   return std::clamp<int64_t>(wanted, 1, std::min<int64_t>(records, 99'999));
 }
 
+std::string JoinLines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
 // What decides the bytes of the output: kept beside it, so that shards of different calls are never mixed.
 nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<OpenSplit>& splits) {
-  nlohmann::ordered_json recipe = {{"format", options.output_format}, {"short_side", options.short_side}};
+  nlohmann::ordered_json recipe = {{"format", options.output_format},
+                                   {"first_label", FirstLabel(options.output_format)},
+                                   {"short_side", options.short_side}};
   const bool encodes_pixels = FormatOf(options) == "safetensors" && options.quality > 0;
   if (options.short_side > 0 || encodes_pixels) recipe["quality"] = QualityOf(options);
   if (options.seek_points) recipe["seek_points"] = true;
   for (const OpenSplit& split : splits) {
-    recipe["splits"][split.name] = {{"records", split.source->size()},
-                                    {"shards", ShardCount(options, split.source->size())},
-                                    {"fingerprint", split.source->fingerprint()}};
+    auto& said = recipe["splits"][split.name];
+    said = {{"records", split.source->size()},
+            {"shards", ShardCount(options, split.source->size())},
+            {"fingerprint", split.source->fingerprint()}};
+    if (const auto offset = split.source->label_offset()) said["label_offset"] = *offset;
+    const auto& names = split.source->class_names();
+    if (!names.empty()) said["classes"] = Sha256Of(JoinLines(names));
   }
   return recipe;
 }
@@ -70,7 +85,7 @@ void TakeOutputFolder(const std::string& folder, nlohmann::ordered_json recipe) 
     throw Error(ExitCode::kStorage, "cannot make the folder " + folder + ": " + error.message(),
                 "choose another --output");
   }
-  const std::string path = folder + "/pack.json";
+  const std::string path = folder + "/" + kPackRecipe;
   if (std::ifstream file(path); file) {
     const auto there = nlohmann::ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
     nlohmann::ordered_json merged = there.is_object() ? there : nlohmann::ordered_json();
@@ -86,18 +101,12 @@ void TakeOutputFolder(const std::string& folder, nlohmann::ordered_json recipe) 
   WriteTextFile(path, recipe.dump(2) + "\n");
 }
 
-std::string JoinLines(const std::vector<std::string>& lines) {
-  std::string text;
-  for (const std::string& line : lines) text += line + "\n";
-  return text;
-}
-
 class SplitPacker {
  public:
   SplitPacker(const PrepareOptions& options, const OpenSplit& split)
       : options_(options),
         split_(split),
-        tensors_(dynamic_cast<const TensorFile*>(split.source.get())),
+        has_pixels_(split.source->kind() == RecordKind::kPixels),
         shards_(ShardCount(options, split.source->size())),
         quarantine_(split.source->size(), {.split = split.name,
                                            .max_bad_records = options.max_bad_records,
@@ -158,7 +167,7 @@ class SplitPacker {
     try {
       image = split_.source->Read(index);
       if (image.empty()) throw DataError("the file is empty");
-      if (tensors_ != nullptr) image = EncodePixels(image, tensors_->rows(), static_cast<int>(options_.quality));
+      if (has_pixels_) image = EncodePixels(image, split_.source->rows(), static_cast<int>(options_.quality));
       if (options_.short_side > 0) {
         image = ShrinkImage(std::move(image), static_cast<int>(options_.short_side), QualityOf(options_));
       }
@@ -181,32 +190,54 @@ class SplitPacker {
 
   const PrepareOptions& options_;
   const OpenSplit& split_;
-  const TensorFile* const tensors_;  // null where records are encoded images
+  const bool has_pixels_;
   const int64_t shards_;
   Quarantine quarantine_;
   std::vector<int64_t> missing_;  // this part's shards that are not there yet
   int64_t records_ = 0;           // in them
 };
 
+// The names of classes, one for all splits of the output: a split that was packed before has left them there.
+Classes ClassesOf(const std::string& output) {
+  return WithNames({}, ReadClassNames(output), output + "/" + kClassFile);
+}
+
+void KeepClassNames(const std::string& output, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  for (const std::string& name : names) {
+    if (name.find_first_of("\r\n") == std::string::npos) continue;
+    throw DataError("the name of a class has a line break: '" + name + "'", "rename its folder");
+  }
+  const std::vector<std::string> there = ReadClassNames(output);
+  if (there == names) return;
+  const std::string path = output + "/" + kClassFile;
+  if (there.empty()) return WriteTextFile(path, JoinLines(names));
+  throw Error(ExitCode::kUsage,
+              path + " names " + std::to_string(there.size()) + " classes, which are not the " +
+                  std::to_string(names.size()) + " of this data: a label would mean something else in each split",
+              "pack the training split first or together with the others, or give another --output");
+}
+
 // Makes the index of a split that is complete.
-void IndexPacked(const PrepareOptions& options, const std::string& split) {
+void IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
+  Classes classes = split.source->classes();
+  classes.label_offset = FirstLabel(options.output_format);
   OpenSource({.data_dir = options.output,
               .format = options.output_format,
-              .label_offset = FirstLabel(options.output_format),
+              .classes = std::move(classes),
               .rebuild_index = true},
-             split);
+             split.name);
 }
 
 }  // namespace
 
 void Pack(const PrepareOptions& options) {
-  const std::vector<OpenSplit> splits = OpenSplits(options, false);
+  const std::vector<OpenSplit> splits = OpenSplits(options, false, ClassesOf(options.output));
   for (const OpenSplit& split : splits) {
-    if (const auto* tensors = dynamic_cast<const TensorFile*>(split.source.get())) RequirePixels(tensors->rows());
+    if (split.source->kind() == RecordKind::kPixels) RequirePixels(split.source->rows());
   }
   TakeOutputFolder(options.output, Recipe(options, splits));
-  const auto& names = splits.front().source->class_names();
-  if (!names.empty()) WriteTextFile(options.output + "/classes.txt", JoinLines(names));
+  KeepClassNames(options.output, splits.front().source->class_names());
   for (const OpenSplit& split : splits) {
     SplitPacker packer(options, split);
     packer.Run();
@@ -215,7 +246,7 @@ void Pack(const PrepareOptions& options) {
                 static_cast<long long>(packer.written()), static_cast<long long>(packer.shards()));
     const int64_t missing = packer.missing();
     if (missing == 0) {
-      IndexPacked(options, split.name);
+      IndexPacked(options, split);
       std::printf(", indexed\n");
     } else {
       std::printf("; %lld are for other parts, the last of which makes the index\n", static_cast<long long>(missing));

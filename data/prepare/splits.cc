@@ -1,10 +1,9 @@
 #include "data/prepare/splits.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstdio>
 
+#include "data/cores.h"
 #include "data/error.h"
 #include "data/formats/open_source.h"
 
@@ -16,7 +15,16 @@ std::string FormatOf(const PrepareOptions& options) {
   return DetectFormat(options.data_dir, {"train", "val"});
 }
 
-std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index) {
+namespace {
+
+Classes TrainingClasses(SourceOptions options) {
+  options.rebuild_index = false;
+  return OpenSource(options, "train")->classes();
+}
+
+}  // namespace
+
+std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index, const Classes& classes) {
   SourceOptions source{.data_dir = options.data_dir,
                        .format = FormatOf(options),
                        .index_dir = options.index_dir,
@@ -31,19 +39,20 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
     std::erase_if(names, [&](const std::string& name) { return !HasSplit(source.format, options.data_dir, name); });
     if (names.empty()) names = {"train"};  // its message says what is missing
   }
+  const bool has_train = HasSplit(source.format, options.data_dir, "train");
+  if (!has_train) source.classes = classes;
   std::vector<OpenSplit> splits;
   for (const std::string& name : names) {
+    if (splits.empty() && name != "train" && has_train) source.classes = TrainingClasses(source);
     splits.push_back({name, OpenSource(source, name)});
-    if (!source.label_offset) source.label_offset = LabelOffsetOf(*splits.back().source);
+    source.classes = splits.front().source->classes();
   }
   return splits;
 }
 
 size_t Threads(const PrepareOptions& options) {
   if (options.workers > 0) return static_cast<size_t>(options.workers);
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? static_cast<size_t>(std::max(1, CPU_COUNT(&cores))) : 1;
+  return static_cast<size_t>(AvailableCores());
 }
 
 }  // namespace dtrain::data

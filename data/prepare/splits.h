@@ -18,9 +18,9 @@ struct OpenSplit {
 // The format that --data_format names or that is recognised.
 std::string FormatOf(const PrepareOptions& options);
 
-// --split, or train and val as far as they are there (one at least). The others take the training split's label offset.
-// Throws DataError.
-std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index);
+// --split, or train and val as far as they are there (one at least). Labels mean what the training split says, be it
+// among them or not; without one what `classes` says, then what the first split says. Throws DataError.
+std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index, const Classes& classes = {});
 
 // --workers, or the cores that this process may use.
 size_t Threads(const PrepareOptions& options);

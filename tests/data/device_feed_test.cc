@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "data/error.h"
+#include "data/formats/raw_rows.h"
 #include "data/formats/synthetic.h"
 
 namespace dtrain::data {

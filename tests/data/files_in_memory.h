@@ -17,12 +17,10 @@ class FilesInMemory : public RecordSource {
   int64_t Label(int64_t index) const override { return 100 + index; }
   std::vector<uint8_t> Read(int64_t index) const override { return files_[static_cast<size_t>(index)]; }
   RecordPlace Place(int64_t index) const override { return {"file-" + std::to_string(index)}; }
-  const std::vector<std::string>& class_names() const override { return class_names_; }
   std::string fingerprint() const override { return ""; }
 
  private:
   std::vector<std::vector<uint8_t>> files_;
-  std::vector<std::string> class_names_;
 };
 
 }  // namespace dtrain::data

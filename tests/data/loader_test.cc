@@ -14,6 +14,7 @@
 #include <set>
 
 #include "data/error.h"
+#include "data/formats/raw_rows.h"
 #include "data/formats/synthetic.h"
 #include "data/sampler.h"
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "data/device_feed.h"
+#include "data/formats/raw_rows.h"
 #include "data/formats/synthetic.h"
 #include "data/prepare_images.h"
 #include "trainer/distributed/cuda_plugin.h"

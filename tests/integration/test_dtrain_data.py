@@ -301,8 +301,52 @@ def test_labels_only_in_val_are_refused(few_images, packs, tmp_path, run_dir):
     pack(folder, tmp_path, "recordio", "--split=train")
     (tmp_path / "classes.txt").unlink()
     failed = run(*TINY, f"--data_dir={tmp_path}", f"--run_dir={run_dir}", "--max_steps=1", check=3)
-    assert "val has classes that are not in train" in failed.stderr and "val-00001.rec at byte" in failed.stderr
+    assert "label 2 is outside the 2 classes" in failed.stderr and "val-00001.rec at byte" in failed.stderr
     assert load_json(run_dir / "error.json")["exit_code"] == 3
+
+
+@pytest.fixture
+def without_blue(own_images):
+    """Validation images lack the first class: places in the sorted list of folders are one too low."""
+    shutil.rmtree(own_images / "val" / "blue")
+    return own_images
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_class_that_val_lacks_shifts_no_label(without_blue, tmp_path, name):
+    together, apart = tmp_path / "together", tmp_path / "apart"
+    pack(without_blue, together, name, "--seek_points")
+    pack(without_blue, apart, name, "--split=val", "--part=1/2", "--shards=2")
+    pack(without_blue, apart, name, "--split=val", "--part=2/2", "--shards=2")
+    for folder in (without_blue, together, apart):
+        lines = inspect(folder, "--split=val")
+        assert {(line["label"], line["class"]) for line in lines} == {(1, "green"), (2, "red"), (3, "stripes")}
+    assert (apart / "classes.txt").read_text() == "blue\ngreen\nred\nstripes\n"
+    for folder in (without_blue, together):
+        assert "val: 6 records, 0 bad" in data("verify", f"--data_dir={folder}").stdout
+        assert "4 classes" in data("index", f"--data_dir={folder}", "--split=val").stdout
+
+
+def test_one_list_of_classes_in_an_output(without_blue, tmp_path):
+    """Splits of several folders, packed into one: the list that was written first counts."""
+    train, val, output = tmp_path / "one", tmp_path / "two", tmp_path / "output"
+    shutil.copytree(without_blue / "train", train / "train")
+    shutil.copytree(without_blue / "val", val / "val")
+    pack(train, output, "webdataset")
+    pack(val, output, "webdataset")
+    assert {line["label"] for line in inspect(output, "--split=val")} == {1, 2, 3}
+    pack(val, tmp_path / "wrong order", "webdataset")
+    failed = pack(train, tmp_path / "wrong order", "webdataset", check=2)
+    assert "names 3 classes, which are not the 4 of this data" in failed.stderr
+
+
+@pytest.mark.parametrize("command", ["pack", "verify", "inspect", "index"])
+def test_a_class_that_train_lacks_is_refused(own_images, tmp_path, command):
+    shutil.rmtree(own_images / "train" / "red")
+    flags = [f"--output={tmp_path / 'output'}", "--output_format=recordio"] if command == "pack" else []
+    for split in ([], ["--split=val"]):
+        failed = data(command, f"--data_dir={own_images}", *split, *flags, check=3)
+        assert "none of the training split's 3 classes: red" in failed.stderr
 
 
 def test_a_changed_set_is_not_resumed(own_pack, few_images, run_dir, tmp_path):

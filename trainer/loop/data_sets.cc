@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "data/formats/open_source.h"
+#include "data/formats/raw_rows.h"
 #include "data/formats/synthetic.h"
-#include "data/formats/tensor_file.h"
 #include "data/image/image_decoder.h"
 #include "trainer/config/problems.h"
 #include "trainer/errors.h"
@@ -58,22 +58,22 @@ std::optional<int64_t> LabelOffset(const config::DataConfig& data) {
 
 std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, Role role,
                                                  const data::RecordSource& source) {
-  const auto* tensors = dynamic_cast<const data::TensorFile*>(&source);
-  const auto augment = AugmentOf(config, role, tensors ? data::Augment::kNone : data::Augment::kBasic);
+  const bool has_pixels = source.kind() == data::RecordKind::kPixels;
+  const auto augment = AugmentOf(config, role, has_pixels ? data::Augment::kNone : data::Augment::kBasic);
   const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
-  if (tensors && role == Role::kTrain && augment == data::Augment::kNone && !needing_crops.empty()) {
+  if (has_pixels && role == Role::kTrain && augment == data::Augment::kNone && !needing_crops.empty()) {
     throw UsageError(needing_crops + ": the images of a safetensors file are served as they are",
                      "--augment=basic makes random crops of them, where it is applied");
   }
-  if (!tensors) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment));
+  if (!has_pixels) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment));
   if (role == Role::kTrain && config.data.decode == "gpu") {
     throw UsageError("--decode=gpu: the images of a safetensors file are not encoded", "use --decode=cpu");
   }
-  if (augment == data::Augment::kNone) return std::make_unique<data::RawRowDecoder>(tensors->rows());
-  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment), tensors->rows());
+  if (augment == data::Augment::kNone) return std::make_unique<data::RawRowDecoder>(source.rows());
+  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment), source.rows());
 }
 
-// Whether labels count from 0 or from 1 is recognised in the training split: a small validation split may lack classes.
+// What labels mean is the training split's to say: a small validation split may lack classes.
 DataSplit Open(const std::string& format, const config::Config& config, data::IndexParcel* parcel, Role role,
                const std::string& split, const std::optional<DataSplit>& train = std::nullopt) {
   data::SourceOptions options{
@@ -86,7 +86,7 @@ DataSplit Open(const std::string& format, const config::Config& config, data::In
             report::LogWarning(problem + "; give --index_dir=DIR, or every start indexes again");
           },
       .parcel = parcel};
-  if (train) options.label_offset = data::LabelOffsetOf(*train->source);
+  if (train) options.classes = train->source->classes();
   auto source = data::OpenSource(options, split);
   auto decoder = MakeDecoder(config, role, *source);
   return {split, std::move(source), std::move(decoder)};
@@ -104,27 +104,6 @@ DataSplit OpenSynthetic(const config::Config& config) {
 
 std::string FormatOf(const config::DataConfig& data) {
   return data.format == "auto" ? data::DetectFormat(data.dir, {data.train_split, data.val_split}) : data.format;
-}
-
-std::string Listed(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 5;
-  std::string text;
-  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
-  return names.size() > kShown ? text + ", … (" + std::to_string(names.size()) + ")" : text;
-}
-
-// A class is a label by its place in the sorted list: with different lists the same label would mean different things.
-void RequireSameClasses(const DataSets& sets) {
-  const auto &train = sets.train->source->class_names(), &val = sets.val->source->class_names();
-  std::vector<std::string> only_train, only_val;
-  std::set_difference(train.begin(), train.end(), val.begin(), val.end(), std::back_inserter(only_train));
-  std::set_difference(val.begin(), val.end(), train.begin(), train.end(), std::back_inserter(only_val));
-  if (only_train.empty() && only_val.empty()) return;
-  std::string what = "the classes of " + sets.train->name + " (" + std::to_string(train.size()) + ") and " +
-                     sets.val->name + " (" + std::to_string(val.size()) + ") differ";
-  if (!only_train.empty()) what += "; only in " + sets.train->name + ": " + Listed(only_train);
-  if (!only_val.empty()) what += "; only in " + sets.val->name + ": " + Listed(only_val);
-  throw DataError(what, "both splits need the same class folders");
 }
 
 // Where the first record with a label of `num_classes` or more is; empty where classes are known by name alone.
@@ -146,21 +125,11 @@ void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
   }
 }
 
-// The same where classes have numbers only: what is only in val would never be learned.
-void RequireNoNewLabels(const DataSets& sets) {
-  const int64_t known = sets.train->source->num_classes();
-  if (sets.val->source->num_classes() <= known) return;
-  throw DataError(sets.val->name + " has classes that are not in " + sets.train->name + ", which has " +
-                      std::to_string(known) + "; the first record of one is " + FirstBeyond(*sets.val->source, known),
-                  "both splits need the same classes; --label_offset says what the first one is called");
-}
-
 // Tensors of different kinds are scaled differently: the model would be validated on other values than it learns from.
 void RequireSameRows(const DataSets& sets) {
-  const auto* train = dynamic_cast<const data::TensorFile*>(sets.train->source.get());
-  const auto* val = dynamic_cast<const data::TensorFile*>(sets.val->source.get());
-  if (train == nullptr || val == nullptr || train->rows().type == val->rows().type) return;
-  throw DataError("images of " + train->Location(0) + " and " + val->Location(0) + " differ: one is float32, one uint8",
+  const data::RecordSource &train = *sets.train->source, &val = *sets.val->source;
+  if (train.kind() != val.kind() || train.rows().type == val.rows().type) return;
+  throw DataError("images of " + train.Location(0) + " and " + val.Location(0) + " differ: one is float32, one uint8",
                   "float32 images are served as they are, uint8 ones are normalised: use one kind for both");
 }
 
@@ -183,11 +152,7 @@ DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel) {
       sets.val = Open(format, config, parcel, Role::kVal, val_split, sets.train);
     }
   }
-  if (sets.train && sets.val) {
-    RequireSameClasses(sets);
-    RequireNoNewLabels(sets);
-    RequireSameRows(sets);
-  }
+  if (sets.train && sets.val) RequireSameRows(sets);
   for (const auto* split : {&sets.train, &sets.val}) {
     if (*split) sets.num_classes = std::max(sets.num_classes, (*split)->source->num_classes());
   }

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "data/error.h"
+#include "data/formats/image_folder_index.h"
 #include "tests/temporary_folder.h"
 
 namespace dtrain::data {
@@ -87,6 +88,24 @@ TEST(ImageFolder, FingerprintIsOfNamesAndSizes) {
   two.Write("a/1.jpg", "xx");
   two.Write("a/2.jpg", "");
   EXPECT_NE(ImageFolder(one.path()).fingerprint(), ImageFolder(two.path()).fingerprint());
+}
+
+TEST(ImageFolder, LabelsAreThoseOfTheClassesThatAreKnown) {
+  const TemporaryFolder folder;
+  for (const char* name : {"c1/1.jpg", "c3/2.jpg"}) folder.Write(name, "x");
+  const RecordIndex index = ListImageFolder(folder.path());
+  const std::vector<std::string> names = {"c0", "c1", "c2", "c3"};
+  const ImageFolder source(folder.path(), index, {.names = names, .count = 4});
+  EXPECT_EQ(source.Label(0), 1);
+  EXPECT_EQ(source.Label(1), 3);
+  EXPECT_EQ(source.classes(), (Classes{.names = names, .count = 4}));
+  EXPECT_THAT(MessageOf([&] {
+                ImageFolder(folder.path(), index, {.names = {"c0", "c1"}, .count = 2});
+              }),
+              HasSubstr("none of the training split's 2 classes: c3 | "));
+  EXPECT_THAT(MessageOf([&] { ImageFolder(folder.path(), index, {.count = 4}); }),
+              HasSubstr("has 2 class folders, but there are 4 classes"));
+  EXPECT_EQ(ImageFolder(folder.path(), index, {.count = 2}).Label(1), 1);
 }
 
 TEST(FindSplit, KnowsTheNamesOfValidation) {

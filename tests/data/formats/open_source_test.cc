@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "data/formats/image_folder_index.h"
+#include "data/formats/recordio.h"
 #include "tests/data/formats/record_bytes.h"
 #include "tests/temporary_folder.h"
 
@@ -36,6 +37,30 @@ TEST(DetectFormat, RefusesToChoose) {
   folder.Write("train.rec", "x");
   EXPECT_THAT(MessageOf([&] { DetectFormat(folder.path(), {"train"}); }),
               HasSubstr("as recordio and as imagefolder | say which one: --data_format=recordio"));
+}
+
+// Labels of a part with neither the first nor the last class could count from 0 or from 1.
+TEST(OpenSource, APackSaysWhatItsFirstLabelIs) {
+  const TemporaryFolder folder;
+  folder.Write("val.rec", FrameRecordIo(AsBytes("x"), 1, 0) + FrameRecordIo(AsBytes("x"), 2, 1));
+  folder.Write("classes.txt", "a\nb\nc\n");
+  const auto label = [&](const Classes& classes = {}, std::optional<int64_t> said = {}) {
+    const SourceOptions options{
+        .data_dir = folder.path(), .format = "recordio", .label_offset = said, .classes = classes};
+    return OpenSource(options, "val")->Label(0);
+  };
+  EXPECT_THAT(MessageOf([&] { label(); }), HasSubstr("may count from 0 or from 1"));
+  EXPECT_EQ(label({.label_offset = 1}), 0);
+  for (const char* other : {R"({"format": "tfrecord", "splits": {"val": {}}, "first_label": 1})",
+                            R"({"format": "recordio", "splits": {"train": {}}, "first_label": 1})",
+                            R"({"format": "recordio", "splits": {"val": {}}, "first_label": -5})", "[", "[]"}) {
+    folder.Write("pack.json", other);
+    EXPECT_THAT(MessageOf([&] { label(); }), HasSubstr("may count from 0 or from 1")) << other;
+  }
+  folder.Write("pack.json", R"({"format": "recordio", "splits": {"val": {}}, "first_label": 1})");
+  EXPECT_EQ(label(), 0);
+  EXPECT_EQ(label({.label_offset = 0}), 0) << "an offset of other files";
+  EXPECT_EQ(label({}, 0), 1) << "the user's word";
 }
 
 int64_t SizeOf(const TemporaryFolder& folder, bool rebuild = false) {

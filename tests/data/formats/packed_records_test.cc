@@ -176,7 +176,7 @@ TEST(PackedRecords, ClassesThatAreNotNamedAreFound) {
   Shards shards("recordio");
   shards.folder.Write("classes.txt", "a\nb\n");
   EXPECT_THAT(MessageOf([&] { shards.Open(); }),
-              testing::AllOf(HasSubstr("label 9, but"), HasSubstr("names 2 classes"), HasSubstr(" at byte ")));
+              testing::AllOf(HasSubstr("at byte"), HasSubstr("label 2 is outside the 2 classes")));
 }
 
 }  // namespace

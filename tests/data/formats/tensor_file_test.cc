@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "data/error.h"
+#include "data/formats/raw_rows.h"
 #include "tests/data/safetensors_bytes.h"
 #include "tests/temporary_folder.h"
 
@@ -76,6 +77,15 @@ TEST(TensorFile, LabelsFromOneAreShifted) {
     for (int64_t i = 0; i < file.size(); ++i) labels.push_back(file.Label(i));
     EXPECT_EQ(labels, c.wanted);
   }
+}
+
+TEST(TensorFile, TakesTheClassesThatAreKnown) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("f", FileBytes("U8", "[3,3,1,1]", Counting(9), {1, 2, 3}));
+  const TensorFile file(path, std::nullopt, {.names = {"a", "b", "c", "d", "e"}, .count = 5, .label_offset = 0});
+  EXPECT_EQ(file.Label(0), 1);
+  EXPECT_EQ(file.classes(), (Classes{.names = {"a", "b", "c", "d", "e"}, .count = 5, .label_offset = 0}));
+  EXPECT_THROW(TensorFile(path, std::nullopt, {.count = 3, .label_offset = 0}), DataError);
 }
 
 TEST(TensorFile, RefusesWhatItCannotServe) {
