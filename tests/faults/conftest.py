@@ -1,5 +1,6 @@
 """What the faults are tried on."""
 
+import functools
 import shutil
 
 import pytest
@@ -12,12 +13,18 @@ STEPS = 8
 
 @pytest.fixture(scope="session")
 def undisturbed(few_images, tmp_path_factory):
-    """Weights and losses of a run of 2 ranks and 8 steps that nothing happened to."""
-    folder = tmp_path_factory.mktemp("undisturbed") / "run"
-    run(*FLAGS, f"--data_dir={few_images}", f"--max_steps={STEPS}", "--nproc_per_node=2", f"--run_dir={folder}")
-    result = sha256(folder / "model.safetensors"), losses(folder)
-    shutil.rmtree(folder)
-    return result
+    """world → weights and losses of a run of as many ranks and 8 steps that nothing happened to."""
+
+    @functools.cache
+    def get(world: int = 2) -> tuple:
+        folder = tmp_path_factory.mktemp("undisturbed") / "run"
+        run(*FLAGS, f"--data_dir={few_images}", f"--max_steps={STEPS}", f"--nproc_per_node={world}",
+            f"--run_dir={folder}")
+        result = sha256(folder / "model.safetensors"), losses(folder)
+        shutil.rmtree(folder)
+        return result
+
+    return get
 
 
 @pytest.fixture(scope="session")

@@ -41,7 +41,7 @@ def test_the_dead_rank_is_named_by_all_others(few_images, run_dir, victim):
     assert f"rank {victim} " in load_json(run_dir / "error.json")["message"]
 
 
-def kill_at_random(flags, run_dir, dice) -> str:
+def kill_at_random(flags, run_dir, world: int, dice) -> str:
     """The moment: a random time after a random sign of life. Returns what came of it."""
     began = time.time()
 
@@ -52,9 +52,9 @@ def kill_at_random(flags, run_dir, dice) -> str:
             return False
 
     pattern = dice.choice(["lock", "config.json", "metrics.jsonl", "checkpoints", "checkpoints/step-*"])
-    with Ranks(*flags) as ranks:
+    with Ranks(*flags, world=world) as ranks:
         first = ranks[0].process
-        victim, delay = dice.randrange(2), dice.uniform(0, 0.5)
+        victim, delay = dice.randrange(world), dice.uniform(0, 0.5)
         wait_until(lambda: written(pattern) or first.poll() is not None, "a sign of life")
         try:
             ranks[victim].process.wait(timeout=delay)
@@ -63,7 +63,7 @@ def kill_at_random(flags, run_dir, dice) -> str:
         if ranks[victim].process.poll() is not None:
             return "had ended"
         since = ranks.signal(victim, signal.SIGKILL)
-        survivor = ranks[1 - victim].wait()
+        survivor = ranks[(victim + 1) % world].wait()
         seconds = time.monotonic() - since
     if survivor.code == 0:  # it had left the run already
         return "came too late"
@@ -75,11 +75,12 @@ def kill_at_random(flags, run_dir, dice) -> str:
 
 @pytest.mark.parametrize("first", range(0, KILLS, KILLS_A_RUN))
 def test_seeded_kills(few_images, undisturbed, run_dir, first):
+    world = (3, 2)[first // KILLS_A_RUN % 2]
     flags = flags_of(few_images, run_dir)
     for kill in range(first, min(first + KILLS_A_RUN, KILLS)):
-        print(f"kill {SEED}/{kill}:", kill_at_random(flags, run_dir, random.Random(f"{SEED} {kill}")), flush=True)
-    run(*FLAGS, *flags, "--nproc_per_node=2", "--init_timeout=30")
-    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed
+        print(f"kill {SEED}/{kill}:", kill_at_random(flags, run_dir, world, random.Random(f"{SEED} {kill}")), flush=True)
+    run(*FLAGS, *flags, f"--nproc_per_node={world}", "--init_timeout=30")
+    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed(world)
 
 
 def test_a_root_cause_keeps_error_json(few_images, run_dir):

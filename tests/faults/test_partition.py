@@ -84,7 +84,7 @@ def test_a_partition_during_training(hosts, few_images, undisturbed, run_dir, pu
         again = pair.outcomes()
     assert [outcome.code for outcome in again] == [0, 0], again
     assert "resuming from" in again[0].stderr
-    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed
+    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
 
 
 def test_a_partition_while_the_ranks_meet(hosts, few_images, run_dir):

@@ -33,7 +33,7 @@ def test_during_training(few_images, undisturbed, run_dir, asked, number):
     assert (run_dir / "latest").read_text(encoding="utf-8") == f"checkpoints/step-{step:09}\n"
     assert not list(run_dir.glob("error*"))  # it is no failure
     run(*FLAGS, *flags, "--nproc_per_node=2")
-    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed
+    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
 
 
 def test_during_evaluation(slow_to_evaluate, run_dir):
@@ -55,7 +55,7 @@ def test_while_saving(few_images, undisturbed, run_dir):
         wait_until(lambda: list(run_dir.glob("checkpoints/tmp.*")), "a save under way")
         stopped_at(ranks.outcomes(ranks.signal(1, signal.SIGTERM), BOUND))
     run(*FLAGS, *flags, "--nproc_per_node=2")
-    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed
+    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
 
 
 def test_while_waiting_for_a_rank_that_does_not_come(few_images, run_dir):

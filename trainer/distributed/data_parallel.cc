@@ -1,6 +1,11 @@
 // The reducer settles on its bucket layout after the first backward pass, in the order in which gradients arrived. Here
 // that happens at the end of the first step, not at the start of the second, so that every checkpoint holds the layout
 // that the next step uses.
+//
+// A run that is interrupted after any step must go on with the same bits, though its first step then is one of a new
+// reducer. Hence buckets are divided by the number of ranks in a hook of ours: the reducer itself multiplies gradients
+// by the reciprocal on their way into a bucket, and divides those that lie there already. And hence gradients are added
+// to zeros from the first step on, as they are in later ones: -0 becomes 0 by that.
 #include "trainer/distributed/data_parallel.h"
 
 #include <ATen/ATen.h>
@@ -10,6 +15,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/csrc/distributed/c10d/default_comm_hooks.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "trainer/errors.h"
@@ -105,11 +111,9 @@ class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr
 
 DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
                            const DataParallelOptions& options, const BucketLayout& restored)
-    : parameters_(std::move(parameters)),
-      rank_(communicator.rank()),
-      world_size_(communicator.world_size()),
-      options_(options) {
+    : parameters_(std::move(parameters)), rank_(communicator.rank()), options_(options) {
   if (communicator.is_alone()) return;
+  if (!options.static_graph) DefineGradients();
   const std::vector<at::Tensor> tensors = Tensors(parameters_);
   const auto cap_bytes = static_cast<int64_t>(options.bucket_cap_mb * 1024 * 1024);
   std::unordered_map<size_t, std::string> names;
@@ -120,12 +124,21 @@ DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> param
       /*gradient_as_bucket_view=*/true, names, c10d::kDefaultFirstBucketBytes,
       /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
   if (options.static_graph) reducer_->set_static_graph();
-  if (options.compression == "none") return;
+  if (options.compression == "none") {
+    reducer_->register_builtin_comm_hook(c10d::BuiltinCommHookType::ALLREDUCE);  // divides the bucket first
+    return;
+  }
   const at::ScalarType type = options.compression == "fp16" ? at::kHalf : at::kBFloat16;
   reducer_->register_comm_hook(std::make_unique<CompressedAllReduce>(communicator.group(), type));
 }
 
 DataParallel::~DataParallel() = default;
+
+void DataParallel::DefineGradients() {
+  for (auto& [name, parameter] : parameters_) {
+    if (!parameter.grad().defined()) parameter.mutable_grad() = at::zeros_like(parameter.detach());
+  }
+}
 
 void DataParallel::ZeroGradients() {
   at::NoGradGuard no_grad;
@@ -147,12 +160,19 @@ void DataParallel::BeforeBackward(bool reduce) {
 
 void DataParallel::AfterBackward() {
   if (options_.static_graph && !knows_graph_) {
-    if (reducer_) reducer_->delay_all_reduce();  // the first step's
+    if (reducer_) FinishFirstStaticStep();
     unused_ = reducer_ ? reducer_->unused() : MissingGradients();
     knows_graph_ = true;
   }
   RequireGradients();
   if (reducer_) reducer_->rebuild_buckets();
+}
+
+// What is to stay without a gradient must not start with zeros.
+void DataParallel::FinishFirstStaticStep() {
+  reducer_->delay_all_reduce();
+  at::NoGradGuard no_grad;
+  at::_foreach_add_(gradients(), 0.0);  // -0 becomes 0
 }
 
 std::vector<size_t> DataParallel::MissingGradients() const {
@@ -180,8 +200,6 @@ void DataParallel::ReduceNow() {
   at::NoGradGuard no_grad;
   std::vector<c10::intrusive_ptr<c10::ivalue::Future>> futures;
   for (auto& bucket : reducer_->get_grad_buckets(/*return_zero_tensors=*/false)) {
-    if (options_.compression == "none")
-      bucket.getBufferRef().div_(world_size_);  // what the reducer does as gradients arrive
     futures.push_back(reducer_->run_comm_hook(bucket));
   }
   for (const auto& future : futures) future->wait();

@@ -56,12 +56,13 @@ class DataParallel {
   BucketLayout bucket_layout() const;
 
  private:
+  void DefineGradients();
+  void FinishFirstStaticStep();
   std::vector<size_t> MissingGradients() const;
   void RequireGradients() const;
 
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
   int rank_;
-  int world_size_;
   DataParallelOptions options_;
   bool knows_graph_ = false;    // static, and seen
   std::vector<size_t> unused_;  // in it, by this rank

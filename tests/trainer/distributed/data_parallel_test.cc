@@ -122,6 +122,47 @@ TEST(DataParallel, RestoredLayoutIsKept) {
   });
 }
 
+// What an interrupted run does: its first step is one of a new reducer, with the layout that the last one settled on.
+// Signs of zeros count, and numbers of ranks that are no powers of two, by which one cannot divide without rounding.
+TEST(DataParallel, ANewReducerGivesTheBitsOfTheOldOne) {
+  for (const auto& [world, static_graph, compression] :
+       {std::tuple{2, false, "none"}, {3, false, "none"}, {5, false, "none"}, {3, true, "none"}, {3, false, "bf16"}}) {
+    RunConnected(world, [&, is_static = static_graph, type = compression](int rank, Communicator& communicator) {
+      Parameters parameters = MakeParameters();
+      const at::Tensor minus_zero = at::ones({3}).requires_grad_();
+      parameters.emplace_back("minus_zero", minus_zero);
+      const Parameters layers(parameters.begin(), parameters.end() - 1);
+      const auto gradients_of_step = [&](DataParallel& data_parallel) {
+        data_parallel.ZeroGradients();
+        data_parallel.BeforeBackward(/*reduce=*/true);
+        at::Tensor x = InputOf(rank, 0);
+        for (const auto& [name, weight] : layers) x = at::tanh(x.matmul(weight) * 0.1);
+        (x.sum() + (minus_zero * -0.0).sum()).backward();
+        data_parallel.AfterBackward();
+        std::vector<at::Tensor> bits;
+        for (const at::Tensor& gradient : data_parallel.gradients()) bits.push_back(gradient.view(at::kInt).clone());
+        return bits;
+      };
+      const DataParallelOptions options{
+          .bucket_cap_mb = kSmallBuckets.bucket_cap_mb, .compression = type, .static_graph = is_static};
+      BucketLayout layout;
+      std::vector<at::Tensor> of_second_step;
+      {
+        DataParallel first(parameters, communicator, options, {});
+        gradients_of_step(first);
+        layout = first.bucket_layout();
+        of_second_step = gradients_of_step(first);
+      }
+      for (auto& [name, parameter] : parameters) parameter.mutable_grad().reset();
+      DataParallel second(parameters, communicator, options, layout);
+      const std::vector<at::Tensor> of_first_step = gradients_of_step(second);
+      for (size_t i = 0; i < parameters.size(); ++i) {
+        EXPECT_TRUE(at::equal(of_first_step[i], of_second_step[i])) << communicator.world_size() << type << i;
+      }
+    });
+  }
+}
+
 std::string ErrorOf(const std::function<void()>& call) {
   try {
     call();
