@@ -1,4 +1,4 @@
-// Steps are counted in floating point with a hair's breadth added, so that 0.3 epochs of 1,000 samples are 300.
+// Steps are counted in floating point: see whole_part.h.
 #include "trainer/loop/plan.h"
 
 #include <algorithm>
@@ -6,11 +6,12 @@
 #include <string>
 
 #include "trainer/errors.h"
+#include "trainer/optim/whole_part.h"
 
 namespace dtrain::loop {
 namespace {
 
-int64_t Floor(double value) { return static_cast<int64_t>(std::floor(value * (1 + 1e-12) + 1e-9)); }
+int64_t Floor(double value) { return static_cast<int64_t>(optim::WholePart(value)); }
 
 int64_t WarmupSteps(const config::ScheduleConfig& schedule, const Plan& plan) {
   return schedule.warmup_steps.value_or(Floor(schedule.warmup_epochs * plan.steps_per_epoch));
@@ -39,7 +40,7 @@ int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
 
 int64_t Plan::FirstStepOf(int64_t epoch) const {
   const double steps_before = static_cast<double>(epoch) * steps_per_epoch;
-  return 1 + static_cast<int64_t>(std::ceil(steps_before * (1 - 1e-12) - 1e-9));
+  return 1 + static_cast<int64_t>(optim::NextWhole(steps_before));
 }
 
 bool Plan::Crossed(int64_t step, double every_epochs) const {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "trainer/optim/whole_part.h"
+
 namespace dtrain::optim {
 
 double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
@@ -17,7 +19,7 @@ double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
   const double progress = length > 0 ? std::min(1.0, after / length) : 1.0;
   if (o.name == "poly") return o.end + (o.peak - o.end) * std::pow(1 - progress, o.poly_power);
   if (o.name == "cosine") return o.end + (o.peak - o.end) * (1 + std::cos(std::numbers::pi * progress)) / 2;
-  if (o.name == "step") return o.peak * std::pow(o.decay_factor, std::floor(after / o.decay_steps));
+  if (o.name == "step") return o.peak * std::pow(o.decay_factor, WholePart(after / o.decay_steps));
   if (o.name == "exponential") return o.peak * std::pow(o.decay_factor, after / o.decay_steps);
   return o.peak;
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "data/sampler.h"
 #include "trainer/errors.h"
 
@@ -79,6 +81,27 @@ TEST(Plan, ScheduleStepsOutliveTheRun) {
 TEST(Plan, FractionsOfEpochsAreExact) {
   EXPECT_EQ(MakePlan(Basic(1, 0.3), 1000, 1).total_steps, 300);
   EXPECT_EQ(MakePlan(Basic(10, 0.7), 100, 1).total_steps, 7);
+}
+
+TEST(Plan, StepsAreExactInAnyRun) {
+  using Wide = __int128;
+  for (const int64_t samples : std::vector<int64_t>{100, 977, 50'000, kImageNet, 300'000'000, 12'000'000'001}) {
+    for (const int64_t global_batch : {1LL, 3LL, 4LL, 96LL, 8192LL}) {
+      if (samples < global_batch) continue;
+      for (const int64_t hundredths : {110LL, 230LL, 240LL, 3000LL, 9000LL}) {
+        const Plan plan = MakePlan(Basic(global_batch, static_cast<double>(hundredths) / 100), samples, 1);
+        const auto expected = static_cast<int64_t>(Wide{hundredths} * samples / (100 * Wide{global_batch}));
+        ASSERT_EQ(plan.total_steps, expected) << samples << " / " << global_batch << ", " << hundredths;
+        for (int64_t step = std::max<int64_t>(expected - 3, 0); step <= expected; ++step) {
+          ASSERT_EQ(plan.EpochsDone(step), static_cast<int64_t>(Wide{step} * global_batch / samples)) << step;
+        }
+        for (const int64_t epoch : {1LL, 2LL, 3LL, 30LL, 89LL}) {
+          const Wide before = Wide{epoch} * samples;
+          ASSERT_EQ(plan.FirstStepOf(epoch), 1 + static_cast<int64_t>((before + global_batch - 1) / global_batch));
+        }
+      }
+    }
+  }
 }
 
 TEST(Plan, EverythingIsDueAtTheEnd) {

@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 namespace dtrain::optim {
 namespace {
 
@@ -46,6 +49,34 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(LearningRate, WarmupAsLongAsTheRunEndsBelowThePeak) {
   const LrScheduleOptions options = {.peak = 1, .warmup_steps = 4, .total_steps = 4};
   EXPECT_DOUBLE_EQ(LearningRate(options, 3), 0.75);
+}
+
+// Against whole numbers: k·d·N samples are seen after k·d·N/G steps, d being decay_epochs. The steps around each decay,
+// of every mixture of these.
+TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
+  using Wide = __int128;
+  int64_t tried = 0;
+  for (const int64_t samples : {100LL, 977LL, 50'000LL, 1'281'167LL, 300'000'000LL, 12'000'000'001LL}) {
+    for (const int64_t global_batch : {1LL, 3LL, 4LL, 96LL, 256LL, 8192LL}) {
+      for (const int64_t hundredths : {1LL, 7LL, 30LL, 110LL, 230LL, 240LL, 700LL, 3000LL, 3333LL}) {
+        LrScheduleOptions options{.name = "step", .peak = 1, .warmup_steps = 5, .decay_factor = 0.5};
+        const double steps_per_epoch = static_cast<double>(samples) / static_cast<double>(global_batch);
+        options.decay_steps = static_cast<double>(hundredths) / 100 * steps_per_epoch;
+        for (const int64_t decays : {1, 2, 3, 10, 29, 30, 90, 1000}) {
+          const Wide seen = Wide{decays} * hundredths * samples;  // hundredths of samples
+          const auto at = static_cast<int64_t>(seen / (Wide{100} * global_batch));
+          for (int64_t after = std::max<int64_t>(at - 1, 0); after <= at + 1; ++after) {
+            const auto done = static_cast<int64_t>(Wide{after} * global_batch * 100 / (Wide{hundredths} * samples));
+            const double expected = std::pow(0.5, static_cast<double>(done));
+            ASSERT_EQ(LearningRate(options, after + 5), expected)
+                << samples << " / " << global_batch << ", " << hundredths << ", step " << after;
+            ++tried;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(tried, 7000);
 }
 
 }  // namespace
