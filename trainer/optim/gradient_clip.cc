@@ -12,7 +12,8 @@ at::Tensor GradientNorm(const std::vector<at::Tensor>& gradients) {
 
 at::Tensor ClipFactor(const at::Tensor& norm, double max_norm) {
   at::NoGradGuard no_grad;
-  return at::clamp_max(max_norm / (norm + 1e-6), 1.0);
+  const at::Tensor quotient = (norm + 1e-6).reciprocal() * max_norm;  // a number by a tensor, as Python's torch has it
+  return at::clamp_max(quotient, 1.0);
 }
 
 }  // namespace dtrain::optim

@@ -10,7 +10,8 @@ namespace dtrain::optim {
 // ‖g‖₂ over all gradients together, as a scalar on their device.
 at::Tensor GradientNorm(const std::vector<at::Tensor>& gradients);
 
-// What gradients of this norm are to be multiplied by: min(1, max_norm / (norm + 1e-6)), a scalar on their device.
+// What gradients of this norm are to be multiplied by: min(1, max_norm / (norm + 1e-6)), a scalar on their device; the
+// same bits as in Python, where the quotient is a product with the reciprocal.
 at::Tensor ClipFactor(const at::Tensor& norm, double max_norm);
 
 }  // namespace dtrain::optim
