@@ -1,0 +1,59 @@
+// A task small enough to be done by hand: a linear fit whose samples weigh unequally.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <torch/nn/module.h>
+
+#include "trainer/loop/task.h"
+
+namespace dtrain::loop {
+
+// Of the sample at this place in the data: features (…, kFeatures), target and weight, float64, for any tensor of
+// places.
+struct FakeSamples {
+  static constexpr int64_t kFeatures = 4;
+
+  explicit FakeSamples(const at::Tensor& index)
+      : features(at::stack({at::ones_like(index), index.remainder(3), index.remainder(5), index.remainder(7)}, -1)
+                     .to(at::kDouble)
+                     .div(4)),
+        target(index.remainder(2).to(at::kDouble)),
+        weight(index.remainder(4).to(at::kDouble)) {}  // every fourth sample says nothing
+
+  at::Tensor features, target, weight;
+};
+
+class FakeTask : public Task {
+ public:
+  struct Model : torch::nn::Module {
+    Model() : weight(register_parameter("weight", at::zeros({FakeSamples::kFeatures}))) {}
+    at::Tensor weight;
+  };
+
+  torch::nn::Module& module() override { return model_; }
+  at::Device device() const override { return at::kCPU; }
+
+  LossSums Loss(const data::Batch& batch) override {
+    const FakeSamples samples(batch["index"]);
+    draws.push_back(at::rand({1}).item<float>());
+    const at::Tensor error = samples.features.to(at::kFloat).mv(model_.weight) - samples.target.to(at::kFloat);
+    const at::Tensor weight = samples.weight.to(at::kFloat);
+    return {(weight * error.square()).sum(), weight.sum(), at::full({}, batch.size(), at::kFloat)};
+  }
+  double NominalWeight(int64_t samples) const override { return 3.5 * static_cast<double>(samples); }
+  bool weight_varies() const override { return true; }
+  report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
+
+  at::Tensor EvaluationSums(const data::Batch& batch) override {
+    return at::full({1}, static_cast<double>(batch.size()), at::kDouble);
+  }
+  int64_t num_evaluation_sums() const override { return 1; }
+  report::Metrics MetricsOf(const at::Tensor& sums) const override { return {{"samples", sums[0].item<double>()}}; }
+
+  std::vector<float> draws;  // one a micro-step: what dropout would have drawn
+
+ private:
+  Model model_;
+};
+
+}  // namespace dtrain::loop

@@ -1,0 +1,124 @@
+// The loop with a task that can be done by hand: what the optimizer sees is the gradient of the sum over the global
+// batch, divided by its weight, however the batch is cut.
+#include "trainer/loop/trainer.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "data/formats/raw_rows.h"
+#include "data/formats/synthetic.h"
+#include "tests/temporary_folder.h"
+#include "tests/trainer/distributed/ranks_in_threads.h"
+#include "tests/trainer/loop/fake_task.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr int64_t kSamples = 28;
+constexpr int64_t kGlobalBatch = 12;
+constexpr int64_t kSteps = 5;
+
+config::Config ConfigOf(int64_t accumulation, double clip_norm) {
+  config::Config config;
+  config.data.shuffle = "none";
+  config.batch.global_batch_size = kGlobalBatch;
+  config.batch.grad_accum_steps = accumulation;
+  config.batch.max_steps = kSteps;
+  config.optimizer = {.lr = 0.3, .momentum = 0, .weight_decay = 0, .clip_norm = clip_norm};
+  config.schedule.name = "constant";
+  config.report.log_format = "json";
+  return config;
+}
+
+DataSets SyntheticData() {
+  auto source = std::make_unique<data::Synthetic>(kSamples, 2, 4, 4);
+  auto decoder = std::make_unique<data::RawRowDecoder>(source->rows());
+  DataSets data;
+  data.train.emplace();
+  data.train->name = "train";
+  data.train->source = std::move(source);
+  data.train->decoder = std::move(decoder);
+  return data;
+}
+
+// What a rank ends with.
+struct Trained {
+  at::Tensor weight;
+  std::vector<float> draws;
+};
+
+Trained TrainOneRank(const config::Config& config, distributed::Communicator& communicator,
+                     distributed::ControlPlane& control, const std::filesystem::path& folder) {
+  const DataSets data = SyntheticData();
+  const Plan plan = MakePlan(config, kSamples, communicator.world_size());
+  FakeTask task;
+  Reporter reporter(config.report, /*rank=*/1, plan.total_steps, std::nullopt);
+  Trainer trainer({config, plan, data, task, communicator, control, reporter, report::RunDirectory(folder), at::kCPU,
+                   /*image_decoder=*/nullptr, nlohmann::json::object()},
+                  /*writer=*/nullptr);
+  trainer.Restore({}, nullptr);
+  trainer.Run();
+  return {task.module().parameters()[0].detach().clone(), task.draws};
+}
+
+// By rank.
+std::vector<Trained> TrainRanks(const config::Config& config, int world_size) {
+  const TemporaryFolder folder;
+  std::vector<Trained> trained(static_cast<size_t>(world_size));
+  if (world_size == 1) {
+    distributed::Communicator alone;
+    distributed::ControlPlane control([] { return false; });
+    trained[0] = TrainOneRank(config, alone, control, folder.path());
+    return trained;
+  }
+  const distributed::FreePort port;
+  distributed::ControlPlaneOptions options;
+  options.end_process = [](const report::Failure&) {};
+  distributed::RunRanks(world_size, [&](int rank) {
+    distributed::Rendezvous rendezvous(
+        {.launch = distributed::LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1}, options);
+    rendezvous.WaitForAll("{}");
+    distributed::Communicator communicator(rendezvous, at::kCPU, distributed::kTimeoutSeconds);
+    trained[static_cast<size_t>(rank)] = TrainOneRank(config, communicator, *rendezvous.control(), folder.path());
+    rendezvous.control()->Leave();
+  });
+  return trained;
+}
+
+at::Tensor FittedByHand(double learning_rate, double clip_norm) {
+  at::Tensor weight = at::zeros({FakeSamples::kFeatures}, at::kDouble);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    const FakeSamples samples(at::arange(step * kGlobalBatch, (step + 1) * kGlobalBatch).remainder(kSamples));
+    const at::Tensor error = samples.features.mv(weight) - samples.target;
+    at::Tensor gradient = samples.features.t().mv(2 * samples.weight * error) / samples.weight.sum();
+    const double norm = gradient.norm().item<double>();
+    if (clip_norm > 0 && norm > clip_norm) gradient = gradient * (clip_norm / norm);
+    weight = weight - learning_rate * gradient;
+  }
+  return weight;
+}
+
+TEST(Trainer, NormalisesByTheWeightOfTheGlobalBatch) {
+  for (const double clip_norm : {0.0, 0.05}) {
+    const at::Tensor expected = FittedByHand(0.3, clip_norm);
+    for (const auto& [world_size, accumulation] : {std::pair{1, 1}, {1, 4}, {2, 2}, {3, 2}}) {
+      for (const Trained& rank : TrainRanks(ConfigOf(accumulation, clip_norm), world_size)) {
+        EXPECT_TRUE(at::allclose(rank.weight.to(at::kDouble), expected, 1e-5, 1e-6))
+            << world_size << " ranks, " << accumulation << " micro-steps, clip " << clip_norm << "\n"
+            << rank.weight << expected;
+      }
+    }
+  }
+}
+
+// One rank: threads would share torch's generators, as processes do not.
+TEST(Trainer, EveryMicroStepHasDrawsOfItsOwn) {
+  const std::vector<float> draws = TrainRanks(ConfigOf(2, 0), 1).front().draws;
+  EXPECT_EQ(draws, TrainRanks(ConfigOf(2, 0), 1).front().draws);
+  EXPECT_EQ(std::set<float>(draws.begin(), draws.end()).size(), static_cast<size_t>(2 * kSteps));
+}
+
+}  // namespace
+}  // namespace dtrain::loop
