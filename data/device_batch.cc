@@ -8,6 +8,10 @@
 namespace dtrain::data {
 namespace {
 
+// What networks eat; the rest (the index, and where images were cropped) is for people and files, and stays where it
+// is.
+bool IsForNetworks(const std::string& name) { return name != "index" && name != "crop" && name != "flip"; }
+
 at::Tensor SpaceFor(const at::Tensor& tensor, at::Device device) {
   return at::empty_like(tensor, tensor.options().device(device).pinned_memory(false));
 }
@@ -43,8 +47,7 @@ Batch CopyToDevice(Batch host, at::Device device, DeviceImageDecoder* decoder) {
   batch.decoded_on_device = host.decoded_on_device;
   for (const auto& [name, tensor] : host.tensors) {
     if (batch.tensors.contains(name)) continue;
-    // The index is for people and files, not for the network.
-    batch.tensors[name] = name == "index" ? tensor : Copied(tensor, device);
+    batch.tensors[name] = IsForNetworks(name) ? Copied(tensor, device) : tensor;
   }
   return batch;
 }

@@ -34,6 +34,18 @@ bool IsOutOfMemory(const std::exception& error, const std::string& message) {
                             "CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED"});
 }
 
+// What NCCL itself complains of, in its own words: "unhandled system error …; ncclSystemError: …; Last error: …". Empty
+// where it does not, or where it says that the other side has gone.
+std::string NcclComplaint(const std::string& message) {
+  const size_t begin = message.find("NCCL error in: ");
+  if (begin == std::string::npos || message.find("ncclRemoteError") != std::string::npos) return "";
+  const size_t place = message.find(", ", begin);  // behind the file and line of LibTorch's
+  std::string words = place == std::string::npos ? message.substr(begin) : message.substr(place + 2);
+  while (!words.empty() && words.back() == '\n') words.pop_back();
+  for (size_t at = 0; (at = words.find('\n', at)) != std::string::npos; at += 2) words.replace(at, 1, "; ");
+  return words;
+}
+
 std::function<int(const std::exception&)>& TerminateReport() {
   static std::function<int(const std::exception&)> report;  // std::terminate takes no arguments
   return report;
@@ -71,6 +83,12 @@ report::Failure FailureOf(const std::exception& error) {
       failure.hint +=
           "; --precision=bf16 or fp16 halves what the forward pass keeps; nvidia-smi shows who else uses the GPU";
     }
+  } else if (const std::string complaint = NcclComplaint(failure.message); !complaint.empty()) {
+    failure.code = ExitCode::kPeerLost;
+    failure.message = "NCCL failed: " + complaint;
+    failure.hint =
+        "NCCL_DEBUG=INFO says more; NCCL_SOCKET_IFNAME names the network interface to use (lo between the ranks of one "
+        "machine)";
   } else if (IsLostPeer(error, failure.message)) {
     failure.code = ExitCode::kPeerLost;
     failure.message = "another rank was lost: " + failure.message;

@@ -20,15 +20,17 @@ Owned<T> Make(nvjpegStatus_t (*destroy)(T), Create create, Arguments... argument
 }
 
 // Colour at the resolution of brightness as libjpeg has it, where this nvJPEG knows how; some backends do not.
-Owned<nvjpegHandle_t> MakeHandle(const Library& nvjpeg, nvjpegBackend_t backend) {
+Owned<nvjpegHandle_t> MakeHandle(const Library& nvjpeg, nvjpegBackend_t backend, const Allocators& memory) {
+  const auto make = [&](unsigned flags) {
+    return Make<nvjpegHandle_t>(nvjpeg.Destroy, nvjpeg.CreateExV2, backend, memory.device, memory.pinned, flags);
+  };
 #ifdef NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION
   try {
-    constexpr unsigned kFlags = NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION;
-    return Make<nvjpegHandle_t>(nvjpeg.Destroy, nvjpeg.CreateEx, backend, nullptr, nullptr, kFlags);
+    return make(NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION);
   } catch (const Unavailable&) {  // the next attempt says why
   }
 #endif
-  return Make<nvjpegHandle_t>(nvjpeg.Destroy, nvjpeg.CreateEx, backend, nullptr, nullptr, NVJPEG_FLAGS_DEFAULT);
+  return make(NVJPEG_FLAGS_DEFAULT);
 }
 
 Owned<nvjpegDecodeParams_t> MakeParams(const Library& nvjpeg, nvjpegHandle_t handle) {
@@ -52,44 +54,70 @@ nvjpegImage_t PlaceOf(const EncodedCrop& crop) {
 
 }  // namespace
 
-// The GPU's JPEG engine.
+// The GPU's JPEG engine. It does not honour the stream that it is given (seen on H100s by others): it writes while what
+// was queued before is still to run. So the host waits for the stream first.
 class CropDecoder::Engine {
  public:
-  explicit Engine(const Library& nvjpeg)
+  Engine(const Library& nvjpeg, const Allocators& memory)
       : nvjpeg_(nvjpeg),
-        handle_(MakeHandle(nvjpeg, NVJPEG_BACKEND_HARDWARE)),
+        handle_(MakeHandle(nvjpeg, NVJPEG_BACKEND_HARDWARE, memory)),
         state_(Make<nvjpegJpegState_t>(nvjpeg.JpegStateDestroy, nvjpeg.JpegStateCreate, handle_.get())),
         header_(Make<nvjpegJpegStream_t>(nvjpeg.JpegStreamDestroy, nvjpeg.JpegStreamCreate, handle_.get())) {}
 
-  // Sets `done` for the crops that it took: all that it supports, or none.
+  // Sets `done` for the crops that it decoded.
   void Decode(std::span<const EncodedCrop> crops, cudaStream_t stream, std::vector<bool>& done) {
-    std::vector<size_t> taken;
+    std::vector<Item> items;
+    while (params_.size() < crops.size()) params_.push_back(MakeParams(nvjpeg_, handle_.get()));
+    for (size_t i = 0; i < crops.size(); ++i) {
+      if (Supports(crops[i], params_[i].get())) items.push_back({i, &crops[i], params_[i].get()});
+    }
+    if (items.empty()) return;
+    if (nvjpeg_.StreamSynchronize(stream) != cudaSuccess) return;
+    int failures_left = kMostFailures;
+    DecodeOrHalve(items, stream, failures_left, done);
+  }
+
+ private:
+  struct Item {
+    size_t index;
+    const EncodedCrop* crop;
+    nvjpegDecodeParams_t params;
+  };
+  // Calls a batch, after which an engine that fails for other reasons than an image is left alone. A damaged image in
+  // 256 takes nine.
+  static constexpr int kMostFailures = 40;
+
+  void DecodeOrHalve(std::span<const Item> items, cudaStream_t stream, int& failures_left, std::vector<bool>& done) {
+    if (failures_left == 0) return;
+    if (DecodeTogether(items, stream)) {
+      for (const Item& item : items) done[item.index] = true;
+      return;
+    }
+    --failures_left;
+    nvjpeg_.DeviceSynchronize();  // what was begun may still write to the same places
+    if (items.size() == 1) return;
+    DecodeOrHalve(items.first(items.size() / 2), stream, failures_left, done);
+    DecodeOrHalve(items.subspan(items.size() / 2), stream, failures_left, done);
+  }
+
+  bool DecodeTogether(std::span<const Item> items, cudaStream_t stream) {
     std::vector<const unsigned char*> bytes;
     std::vector<size_t> lengths;
     std::vector<nvjpegImage_t> places;
     std::vector<nvjpegDecodeParams_t> params;
-    while (params_.size() < crops.size()) params_.push_back(MakeParams(nvjpeg_, handle_.get()));
-    for (size_t i = 0; i < crops.size(); ++i) {
-      if (!Supports(crops[i], params_[i].get())) continue;
-      taken.push_back(i);
-      bytes.push_back(crops[i].bytes.data());
-      lengths.push_back(crops[i].bytes.size());
-      places.push_back(PlaceOf(crops[i]));
-      params.push_back(params_[i].get());
+    for (const Item& item : items) {
+      bytes.push_back(item.crop->bytes.data());
+      lengths.push_back(item.crop->bytes.size());
+      places.push_back(PlaceOf(*item.crop));
+      params.push_back(item.params);
     }
-    if (taken.empty()) return;
-    const auto count = static_cast<int>(taken.size());
     constexpr int kHostThreads = 1;
-    if (!IsDone(
-            nvjpeg_.DecodeBatchedInitialize(handle_.get(), state_.get(), count, kHostThreads, NVJPEG_OUTPUT_RGBI)) ||
-        !IsDone(nvjpeg_.DecodeBatchedEx(handle_.get(), state_.get(), bytes.data(), lengths.data(), places.data(),
-                                        params.data(), stream))) {
-      return;
-    }
-    for (const size_t i : taken) done[i] = true;
+    return IsDone(nvjpeg_.DecodeBatchedInitialize(handle_.get(), state_.get(), static_cast<int>(items.size()),
+                                                  kHostThreads, NVJPEG_OUTPUT_RGBI)) &&
+           IsDone(nvjpeg_.DecodeBatchedEx(handle_.get(), state_.get(), bytes.data(), lengths.data(), places.data(),
+                                          params.data(), stream));
   }
 
- private:
   bool Supports(const EncodedCrop& crop, nvjpegDecodeParams_t params) {
     int is_unsupported = 1;  // nvJPEG says 0 for yes
     return SetBox(nvjpeg_, params, crop.box) &&
@@ -108,14 +136,14 @@ class CropDecoder::Engine {
 // CUDA's cores. While the GPU works on an image, the CPU prepares the next one in the other of two slots.
 class CropDecoder::OneByOne {
  public:
-  explicit OneByOne(const Library& nvjpeg)
+  OneByOne(const Library& nvjpeg, const Allocators& memory)
       : nvjpeg_(nvjpeg),
-        handle_(MakeHandle(nvjpeg, NVJPEG_BACKEND_DEFAULT)),
+        handle_(MakeHandle(nvjpeg, NVJPEG_BACKEND_DEFAULT, memory)),
         params_(MakeParams(nvjpeg, handle_.get())),
-        device_(
-            Make<nvjpegBufferDevice_t>(nvjpeg.BufferDeviceDestroy, nvjpeg.BufferDeviceCreate, handle_.get(), nullptr)),
+        device_(Make<nvjpegBufferDevice_t>(nvjpeg.BufferDeviceDestroy, nvjpeg.BufferDeviceCreateV2, handle_.get(),
+                                           memory.device)),
         ways_{Way(*this, NVJPEG_BACKEND_GPU_HYBRID), Way(*this, NVJPEG_BACKEND_HYBRID)},
-        slots_{Slot(*this), Slot(*this)} {}
+        slots_{Slot(*this, memory), Slot(*this, memory)} {}
 
   bool Decode(const EncodedCrop& crop, cudaStream_t stream) {
     Slot& slot = slots_[next_slot_];
@@ -152,11 +180,11 @@ class CropDecoder::OneByOne {
   };
 
   struct Slot {
-    explicit Slot(const OneByOne& owner)
+    Slot(const OneByOne& owner, const Allocators& memory)
         : jpeg(Make<nvjpegJpegStream_t>(owner.nvjpeg_.JpegStreamDestroy, owner.nvjpeg_.JpegStreamCreate,
                                         owner.handle_.get())),
-          pinned(Make<nvjpegBufferPinned_t>(owner.nvjpeg_.BufferPinnedDestroy, owner.nvjpeg_.BufferPinnedCreate,
-                                            owner.handle_.get(), nullptr)),
+          pinned(Make<nvjpegBufferPinned_t>(owner.nvjpeg_.BufferPinnedDestroy, owner.nvjpeg_.BufferPinnedCreateV2,
+                                            owner.handle_.get(), memory.pinned)),
           free(nullptr, owner.nvjpeg_.EventDestroy) {
       cudaEvent_t event = nullptr;
       if (owner.nvjpeg_.EventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) {
@@ -192,10 +220,10 @@ class CropDecoder::OneByOne {
   size_t next_slot_ = 0;
 };
 
-CropDecoder::CropDecoder(const Library& library) {
-  one_by_one_ = std::make_unique<OneByOne>(library);
+CropDecoder::CropDecoder(const Library& library, const Allocators& allocators) {
+  one_by_one_ = std::make_unique<OneByOne>(library, allocators);
   try {
-    engine_ = std::make_unique<Engine>(library);
+    engine_ = std::make_unique<Engine>(library, allocators);
   } catch (const Unavailable&) {  // most GPUs have none
   }
 }

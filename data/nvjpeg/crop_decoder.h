@@ -1,7 +1,7 @@
 // Crops of JPEGs → pixels in a GPU's memory. Two ways: GPUs with a JPEG engine (A100, H100 and newer) decode a batch in
 // one call; what that engine does not take, and everything on other GPUs, is decoded on CUDA's cores one after the
-// other, Huffman codes there or on the CPU. The second way also says which images it was, where the first fails as a
-// whole.
+// other, Huffman codes there or on the CPU. Where the engine fails, it fails as a whole: halves of the batch, halves of
+// those and so on find the images that it stumbled over, which then go the second way.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +20,22 @@ struct EncodedCrop {
   uint8_t* to;  // box.height × box.width × 3, dense, the GPU's memory
 };
 
+// Where nvJPEG gets its memory. Null: from CUDA itself, whose cudaFree makes all of the GPU's streams wait.
+struct Allocators {
+  nvjpegDevAllocatorV2_t* device = nullptr;
+  nvjpegPinnedAllocatorV2_t* pinned = nullptr;
+};
+
 class CropDecoder {
  public:
-  // For the current device. `library` outlives it. Throws Unavailable where nvJPEG does not start.
-  explicit CropDecoder(const Library& library);
+  // For the current device. `library` and what `allocators` point to outlive it. Throws Unavailable where nvJPEG does
+  // not start.
+  explicit CropDecoder(const Library& library, const Allocators& allocators = {});
   ~CropDecoder();
 
-  // Starts decoding on `stream`, all of it RGB. The bytes must stay until that is done. True for each crop that nvJPEG
-  // took without a complaint; what goes wrong later only shows in the pixels.
+  // Decodes after what is queued on `stream`, all of it RGB. Where there is an engine, waits for the stream before it
+  // decodes. The bytes must stay until that is done. True for each crop that nvJPEG took without a complaint; what goes
+  // wrong later only shows in the pixels.
   std::vector<bool> Decode(std::span<const EncodedCrop> crops, cudaStream_t stream);
 
  private:

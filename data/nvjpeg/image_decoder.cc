@@ -1,7 +1,9 @@
 #include "data/nvjpeg/image_decoder.h"
 
+#include <ATen/core/CachingHostAllocator.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
+#include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
@@ -14,6 +16,7 @@
 
 #include "data/kernels/resize_crops.h"
 #include "data/nvjpeg/crop_decoder.h"
+#include "data/nvjpeg/memory.h"
 
 namespace dtrain::data::nvjpeg {
 namespace {
@@ -23,7 +26,10 @@ constexpr int64_t kMostScratchBytes = int64_t{1} << 29;
 class ImageDecoder : public DeviceImageDecoder {
  public:
   ImageDecoder(at::Device device, Interpolation interpolation, Library library)
-      : device_(device), cubic_(interpolation == Interpolation::kBicubic), library_(library), decoder_(library_) {}
+      : device_(device),
+        cubic_(interpolation == Interpolation::kBicubic),
+        library_(library),
+        decoder_(library_, {&device_allocator_, &pinned_allocator_}) {}
 
   std::vector<size_t> Decode(std::span<const PendingImage> pending, const at::Tensor& images) override {
     std::vector<CropBox> boxes;
@@ -82,6 +88,17 @@ class ImageDecoder : public DeviceImageDecoder {
   const at::Device device_;
   const bool cubic_;
   const Library library_;
+  // What is given back is used again when the decoding stream's work, which is the current one's, is done with it.
+  Memory on_device_{*c10::cuda::CUDACachingAllocator::get(), [this](const c10::DataPtr& freed) {
+                      const auto stream = c10::cuda::getCurrentCUDAStream(device_.index());
+                      c10::cuda::CUDACachingAllocator::recordStream(freed, stream);
+                    }};
+  Memory pinned_{*at::getHostAllocator(at::kCUDA), [this](const c10::DataPtr& freed) {
+                   const auto stream = c10::cuda::getCurrentCUDAStream(device_.index());
+                   at::getHostAllocator(at::kCUDA)->record_event(freed.get(), freed.get_context(), stream.unwrap());
+                 }};
+  nvjpegDevAllocatorV2_t device_allocator_ = DeviceAllocatorOf(on_device_);
+  nvjpegPinnedAllocatorV2_t pinned_allocator_ = PinnedAllocatorOf(pinned_);
   CropDecoder decoder_;
 };
 

@@ -11,8 +11,9 @@
 namespace dtrain::data::nvjpeg {
 
 // For `device`, which is the current one. Crops are decoded into memory of the caching allocator, at most so many at
-// once as fit into half a GiB, and then resized by one kernel. Decode waits for the stream: it reads back which crops
-// were written. Throws Unavailable (library.h) where nvJPEG is not on this machine or does not start.
+// once as fit into half a GiB, and then resized by one kernel; nvJPEG's own buffers are of that allocator, too. Decode
+// waits for the stream: it reads back which crops were written. Throws Unavailable (library.h) where nvJPEG is not on
+// this machine or does not start.
 std::unique_ptr<DeviceImageDecoder> MakeImageDecoder(at::Device device, Interpolation interpolation);
 
 }  // namespace dtrain::data::nvjpeg

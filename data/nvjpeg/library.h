@@ -13,12 +13,12 @@ namespace dtrain::data::nvjpeg {
 
 // clang-format off
 #define DTRAIN_NVJPEG_FUNCTIONS(F)                                                                     \
-  F(CreateEx) F(Destroy) F(JpegStateCreate) F(JpegStateDestroy)                                        \
+  F(CreateExV2) F(Destroy) F(JpegStateCreate) F(JpegStateDestroy)                                      \
   F(JpegStreamCreate) F(JpegStreamDestroy) F(JpegStreamParse) F(JpegStreamParseHeader)                 \
   F(DecodeParamsCreate) F(DecodeParamsDestroy) F(DecodeParamsSetOutputFormat) F(DecodeParamsSetROI)    \
   F(DecodeBatchedInitialize) F(DecodeBatchedSupportedEx) F(DecodeBatchedEx)                            \
   F(DecoderCreate) F(DecoderDestroy) F(DecoderStateCreate) F(DecoderJpegSupported)                     \
-  F(BufferPinnedCreate) F(BufferPinnedDestroy) F(BufferDeviceCreate) F(BufferDeviceDestroy)            \
+  F(BufferPinnedCreateV2) F(BufferPinnedDestroy) F(BufferDeviceCreateV2) F(BufferDeviceDestroy)        \
   F(StateAttachPinnedBuffer) F(StateAttachDeviceBuffer)                                                \
   F(DecodeJpegHost) F(DecodeJpegTransferToDevice) F(DecodeJpegDevice)
 // clang-format on
@@ -32,6 +32,8 @@ struct Library {
   decltype(&cudaEventRecord) EventRecord = &cudaEventRecord;
   decltype(&cudaEventSynchronize) EventSynchronize = &cudaEventSynchronize;
   decltype(&cudaEventDestroy) EventDestroy = &cudaEventDestroy;
+  decltype(&cudaStreamSynchronize) StreamSynchronize = &cudaStreamSynchronize;
+  decltype(&cudaDeviceSynchronize) DeviceSynchronize = &cudaDeviceSynchronize;
 };
 
 // What keeps nvJPEG from being used, and what to do.

@@ -241,6 +241,18 @@ TEST(DeviceBatch, ARunThatGoesOnInTheMiddleSeesTheSame) {
   }
 }
 
+// A copy has memory of its own; what nobody computes with travels nowhere.
+TEST(DeviceBatch, OnlyWhatNetworksEatTravels) {
+  Batch host;
+  for (const char* name : {"images", "labels", "index", "crop", "flip"}) host.tensors[name] = at::ones({2});
+  const Batch batch = CopyToDevice(host, at::kCPU, nullptr);
+  EXPECT_EQ(batch.tensors.size(), host.tensors.size());
+  for (const auto& [name, tensor] : batch.tensors) {
+    const bool travels = name == "images" || name == "labels";
+    EXPECT_EQ(tensor.const_data_ptr() != host[name].const_data_ptr(), travels) << name;
+  }
+}
+
 TEST(DeviceBatch, EvaluationLeavesNothingToTheDevice) {
   const FilesInMemory source = Photographs();
   StandIn device;

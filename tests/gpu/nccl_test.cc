@@ -21,7 +21,7 @@ TEST(Nccl, OneRankReducesItsOwnGradients) {
   Rendezvous rendezvous({.launch = launch, .init_timeout_seconds = kTimeoutSeconds}, {});
   rendezvous.WaitForAll("{}");
   RequireDistinctGpus(rendezvous, place.pci_id, MachineId());
-  Apply(NcclEnvironment("", kTimeoutSeconds));
+  Apply(NcclEnvironment("", kTimeoutSeconds, /*on_one_machine=*/true));
   Communicator communicator(rendezvous, place.device, kTimeoutSeconds);
   ASSERT_FALSE(communicator.is_alone());
 

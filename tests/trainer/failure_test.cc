@@ -42,6 +42,27 @@ TEST(FailureOf, AFullHostIsNotToldOfTheGpu) {
   EXPECT_THAT(failure.hint, AllOf(HasSubstr("lower --batch_size"), testing::Not(HasSubstr("GPU"))));
 }
 
+TEST(FailureOf, WhatNcclSaysIsNoLostRank) {
+  const std::string prefix =
+      "NCCL error in: /pytorch/torch/csrc/distributed/c10d/NCCLUtils.cpp:94, unhandled system error (run with "
+      "NCCL_DEBUG=INFO for details), NCCL version 2.28.9\n";
+  const report::Failure failure =
+      FailureOf(Torch<c10::DistBackendError>(
+          prefix + "ncclSystemError: System call (e.g. socket, malloc) or external library call "
+                   "failed or device error. \nLast error:\nBootstrap : no socket interface found\n"));
+  EXPECT_EQ(failure.code, ExitCode::kPeerLost);
+  EXPECT_THAT(failure.message, testing::StartsWith("NCCL failed: unhandled system error"));
+  EXPECT_THAT(failure.message, testing::EndsWith("Last error:; Bootstrap : no socket interface found"));
+  EXPECT_THAT(failure.message, testing::Not(HasSubstr("another rank was lost")));
+  EXPECT_THAT(failure.hint, HasSubstr("NCCL_SOCKET_IFNAME"));
+
+  const report::Failure lost = FailureOf(Torch<c10::DistBackendError>(
+      prefix +
+      "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely."));
+  EXPECT_EQ(lost.code, ExitCode::kPeerLost);
+  EXPECT_THAT(lost.message, HasSubstr("another rank was lost"));
+}
+
 TEST(FailureOf, OthersByTheirKind) {
   EXPECT_EQ(FailureOf(Torch<c10::DistBackendError>("Watchdog caught collective operation timeout")).code,
             ExitCode::kPeerLost);

@@ -38,10 +38,12 @@ void AsyncWriter::Save(Snapshot snapshot) {
   Start({Kind::kCheckpoint, path, [this, snapshot = std::move(snapshot)] { SaveOnce(snapshot); }});
 }
 
-void AsyncWriter::SaveBest(NamedTensors model) {
+void AsyncWriter::SaveBest(NamedTensors model, std::function<void()> wait) {
   const std::filesystem::path path = store_.run_directory() / "model_best.safetensors";
-  Start({Kind::kBest, path,
-         [this, path, model = std::move(model)] { WriteSafetensors(path, model, options_.model_metadata); }});
+  Start({Kind::kBest, path, [this, path, model = std::move(model), wait = std::move(wait)] {
+           wait();
+           WriteSafetensors(path, model, options_.model_metadata);
+         }});
 }
 
 void AsyncWriter::Start(Job job) {
@@ -100,6 +102,7 @@ void AsyncWriter::RunWithRetries(const Job& job) {
 }
 
 void AsyncWriter::SaveOnce(const Snapshot& snapshot) {
+  snapshot.wait();
   const Checkpoint saved = store_.Publish(snapshot);
   WriteSafetensors(store_.run_directory() / "model.safetensors", snapshot.model, options_.model_metadata);
   store_.Prune(saved, options_.keep_checkpoints);

@@ -1,5 +1,6 @@
 // Saves while training goes on: one background thread publishes snapshots, so that the loop waits only for the copy to
-// host memory and, if saves come faster than the disk, for the previous save.
+// host memory (not even for that where it comes from a GPU) and, if saves come faster than the disk, for the previous
+// save.
 #pragma once
 
 #include <chrono>
@@ -40,7 +41,8 @@ class AsyncWriter {
   void Save(Snapshot snapshot);
 
   // The same for <run_dir>/model_best.safetensors alone: waits for the previous SaveBest, not for a Save.
-  void SaveBest(NamedTensors model);
+  // `wait` as in Snapshot.
+  void SaveBest(NamedTensors model, std::function<void()> wait = [] {});
 
   // Returns when everything is on the disk. Throws what a pending save failed with (StorageError).
   void Wait();

@@ -23,12 +23,14 @@
 
 namespace dtrain::checkpoint {
 
-// All that a run needs to go on. The tensors are copies on the host that nobody else writes to.
+// All that a run needs to go on. The tensors are copies on the host that nobody else writes to, once `wait` has
+// returned.
 struct Snapshot {
   int64_t step = 0;
   NamedTensors model;
   NamedTensors optimizer;
   nlohmann::json state;
+  std::function<void()> wait = [] {};  // of host_copies.h; AsyncWriter calls it before it writes
 };
 
 // A published checkpoint whose every byte has been verified.

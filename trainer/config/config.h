@@ -112,6 +112,8 @@ struct RanksConfig {
   std::string grad_compression = "none";  // none | fp16 | bf16
   bool static_graph = false;
   bool sync_bn = false;
+  std::string deterministic = "off";  // off | run
+  int64_t cudnn_benchmark_limit = 10;
   std::string run_token;
   double init_timeout_seconds = 300;
   double comm_timeout_seconds = 600;

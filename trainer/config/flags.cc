@@ -260,6 +260,10 @@ DTRAIN_FLAG(bool, static_graph, ranks.static_graph, Anything(), "",
             "Every step uses the same parameters; those that the first does not use stay as they are, rather than being "
             "an error.")
 DTRAIN_FLAG(bool, sync_bn, ranks.sync_bn, Anything(), "", "Batch normalisation over the batches of all ranks.")
+DTRAIN_FLAG(string, deterministic, ranks.deterministic, OneOf("off | run"), "",
+            "run: on GPUs, too, the same run gives the same bits, resumed or not; slower: no algorithm is chosen by time.")
+DTRAIN_FLAG(int64, cudnn_benchmark_limit, ranks.cudnn_benchmark_limit, Between(0, 1000), "algorithms",
+            "How many cuDNN times for each convolution to find the fastest; 0: all.")
 DTRAIN_FLAG(string, run_token, ranks.run_token, Anything(), "",
             "Any word, the same on all ranks: a rank with another one belongs to another run, and is refused.")
 DTRAIN_FLAG(double, init_timeout, ranks.init_timeout_seconds, MoreThan(0), "seconds",

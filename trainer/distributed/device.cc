@@ -1,7 +1,6 @@
 // CUDA enters through cuda_plugin.h and nowhere else.
 #include "trainer/distributed/device.h"
 
-#include <ATen/Context.h>
 #include <ATen/DeviceAccelerator.h>
 #include <ATen/Parallel.h>
 #include <sys/resource.h>
@@ -31,8 +30,6 @@ RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend
       ChooseGpu(facts, {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly()}, backend);
   if (!index) return {at::kCPU, "", ""};
   LoadCudaPlugin().set_device(*index);
-  at::globalContext().setBenchmarkCuDNN(
-      true);  // shapes do not change from step to step: the fastest convolution is found once
   const Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
   return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(*index)), gpu.name, gpu.pci_id};
 }

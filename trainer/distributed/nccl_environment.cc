@@ -12,7 +12,7 @@ constexpr long long kMonitorLagSeconds = 30;
 
 }  // namespace
 
-EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_timeout_seconds) {
+EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_timeout_seconds, bool on_one_machine) {
   EnvironmentSettings settings = {
       // The watchdog throws when a collective is late or has failed; what it throws ends the process (failure.h).
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"},
@@ -26,6 +26,7 @@ EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_
       // How long the end waits for that file. By default it is a minute.
       {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "5000"},
   };
+  if (on_one_machine) settings.emplace_back("NCCL_SOCKET_IFNAME", "lo");
   if (dump_folder.empty()) return settings;
   for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}) {
     settings.emplace_back(name, dump_folder + "/" + kFlightRecordPrefix);  // c10d appends the rank

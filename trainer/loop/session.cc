@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "trainer/config/config_json.h"
+#include "trainer/distributed/algorithms.h"
 #include "trainer/distributed/build_id.h"
 #include "trainer/distributed/cuda_plugin.h"
 #include "trainer/distributed/distinct_gpus.h"
@@ -88,6 +89,8 @@ Session::Session(const RunContext& run_context)
       restarted(run_context.launch.restart_count > 0) {
   const launch::Launch& launch = context.launch;
   distributed::UseShareOfCores(launch);
+  distributed::ChooseAlgorithms({.deterministic = context.config.ranks.deterministic == "run",
+                                 .cudnn_benchmark_limit = context.config.ranks.cudnn_benchmark_limit});
   const bool training = context.config.run.mode == "train";
   if (training && run_directory.empty()) {
     run_directory = report::DefaultRunDirectory(context.config.model.name, std::time(nullptr)).string();
@@ -144,7 +147,8 @@ void Session::Connect(const nlohmann::json& identity) {
   if (device.is_cuda()) {
     distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());
     const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();
-    distributed::Apply(distributed::NcclEnvironment(dumps, context.config.ranks.comm_timeout_seconds));
+    const bool on_one_machine = context.launch.local_world_size == context.launch.world_size;
+    distributed::Apply(distributed::NcclEnvironment(dumps, context.config.ranks.comm_timeout_seconds, on_one_machine));
     context.status->uses_nccl = true;
   }
   communicator =

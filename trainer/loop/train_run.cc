@@ -75,6 +75,7 @@ report::Banner MakeBanner(const RunContext& context, const Plan& plan, const Dat
   for (const auto& parameter : model.parameters()) banner.parameters += parameter.numel();
   banner.device = distributed::Describe(device);
   banner.world_size = context.launch.world_size;
+  banner.deterministic = context.config.ranks.deterministic == "run";
   banner.train_samples = plan.train_samples;
   banner.val_samples = data.val ? data.val->source->size() : 0;
   banner.global_batch_size = plan.batch.global_batch_size;

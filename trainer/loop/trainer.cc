@@ -5,6 +5,7 @@
 
 #include <limits>
 
+#include "trainer/checkpoint/host_copies.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/make_parameter_update.h"
@@ -259,7 +260,9 @@ void Trainer::EvaluateNow() {
 void Trainer::NoteBest(const report::ValPoint& point) {
   if (progress_.best && !report::IsBetter(point.metrics.front(), progress_.best->metrics.front())) return;
   progress_.best = point;
-  if (writer_ != nullptr) writer_->SaveBest(HostCopies(StateOf(parts_.task.module())));
+  if (writer_ == nullptr) return;
+  auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module())});
+  writer_->SaveBest(std::move(copies.sets[0]), std::move(copies.wait));
 }
 
 bool Trainer::SaveIsDueByTime() const {
@@ -276,10 +279,12 @@ void Trainer::Save() {
   RequireFinite(progress_.interval_loss_sum, progress_.step);
   progress_.bucket_layout = data_parallel_->bucket_layout();
   if (writer_ == nullptr) return;
+  auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module()), update_.State()});
   writer_->Save({.step = progress_.step,
-                 .model = HostCopies(StateOf(parts_.task.module())),
-                 .optimizer = HostCopies(update_.State()),
-                 .state = {{"progress", ToJson(progress_)}, {"run", parts_.identity}}});
+                 .model = std::move(copies.sets[0]),
+                 .optimizer = std::move(copies.sets[1]),
+                 .state = {{"progress", ToJson(progress_)}, {"run", parts_.identity}},
+                 .wait = std::move(copies.wait)});
 }
 
 // Batches are numbered from the start of the training, not of this run of the program: draws are keyed by it.

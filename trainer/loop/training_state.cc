@@ -122,15 +122,6 @@ checkpoint::NamedTensors StateOf(const torch::nn::Module& module) {
   return state;
 }
 
-checkpoint::NamedTensors HostCopies(const checkpoint::NamedTensors& tensors) {
-  at::NoGradGuard no_grad;
-  checkpoint::NamedTensors copies;
-  for (const auto& [name, tensor] : tensors) {
-    copies.emplace_back(name, tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
-  }
-  return copies;
-}
-
 void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::NamedTensors& saved) {
   at::NoGradGuard no_grad;
   const std::map<std::string, at::Tensor> by_name(saved.begin(), saved.end());

@@ -47,9 +47,6 @@ std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module);
 // Parameters and buffers by torchvision's names; shared, not copied.
 checkpoint::NamedTensors StateOf(const torch::nn::Module& module);
 
-// Copies to the host, for a writer that works while training goes on.
-checkpoint::NamedTensors HostCopies(const checkpoint::NamedTensors& tensors);
-
 // Copies `saved` into the tensors of the same names. Throws StorageError naming what is missing or has another shape.
 void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::NamedTensors& saved);
 

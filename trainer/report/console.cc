@@ -133,6 +133,7 @@ void Console::Start(const Banner& banner) {
   Line("dtrain: " + banner.model + ", " + Grouped(banner.parameters) + " parameters");
   Line(Format("  device         %s, %d rank%s", banner.device.c_str(), banner.world_size,
               banner.world_size == 1 ? "" : "s"));
+  if (banner.deterministic) Line("  deterministic  run: the same bits in every run on such a machine");
   Line("  samples        " + Grouped(banner.train_samples) + " training, " + Grouped(banner.val_samples) +
        " validation");
   Line("  global batch   " + Grouped(banner.global_batch_size));

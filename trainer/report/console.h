@@ -28,6 +28,7 @@ struct Banner {
   int64_t parameters = 0;
   std::string device;  // e.g. "cpu" or "NVIDIA H100"
   int world_size = 1;
+  bool deterministic = false;  // --deterministic=run
   int64_t train_samples = 0;
   int64_t val_samples = 0;
   int64_t global_batch_size = 0;

@@ -29,9 +29,10 @@ struct Thing {
 };
 
 struct Fake {
-  bool has_engine = true, starts = true;
+  bool has_engine = true, starts = true, engine_breaks = false;
   std::set<unsigned char> not_for_engine, not_for_gpu_huffman, broken_header, broken_scan;
-  std::vector<std::string> calls;  // that decode
+  std::vector<std::string> calls;    // that decode, or wait
+  std::set<const void*> allocators;  // that things were made with
   std::set<Thing*> alive;
   Thing* parsed = nullptr;  // by the host's phase, for the device's
   CropBox box;
@@ -71,6 +72,10 @@ nvjpegStatus_t Parse(const unsigned char* bytes, nvjpegJpegStream_t stream) {
 
 nvjpegStatus_t DecodeBatch(nvjpegHandle_t, nvjpegJpegState_t, const unsigned char* const* data, const size_t* lengths,
                            nvjpegImage_t* places, nvjpegDecodeParams_t* params, cudaStream_t) {
+  if (fake.engine_breaks) {
+    fake.calls.push_back("engine broke");
+    return NVJPEG_STATUS_INTERNAL_ERROR;
+  }
   std::string call = "engine ";
   for (size_t i = 0; i < fake.batch_size; ++i) {
     EXPECT_EQ(lengths[i], 2U);
@@ -96,8 +101,9 @@ nvjpegStatus_t DecodeOnHost(nvjpegHandle_t, nvjpegJpegDecoder_t decoder, nvjpegJ
 
 Library FakeLibrary() {
   Library f;
-  f.CreateEx = [](nvjpegBackend_t backend, nvjpegDevAllocator_t*, nvjpegPinnedAllocator_t*, unsigned flags,
-                  nvjpegHandle_t* made) {
+  f.CreateExV2 = [](nvjpegBackend_t backend, nvjpegDevAllocatorV2_t* device, nvjpegPinnedAllocatorV2_t* pinned,
+                    unsigned flags, nvjpegHandle_t* made) {
+    fake.allocators.insert({device, pinned});
     if (backend == NVJPEG_BACKEND_HARDWARE ? !fake.has_engine : !fake.starts) return NVJPEG_STATUS_ARCH_MISMATCH;
     if (flags != NVJPEG_FLAGS_DEFAULT && backend == NVJPEG_BACKEND_HARDWARE) return NVJPEG_STATUS_INVALID_PARAMETER;
     return New("handle", made);
@@ -146,11 +152,13 @@ Library FakeLibrary() {
         Of(decoder)->backend == NVJPEG_BACKEND_GPU_HYBRID && fake.not_for_gpu_huffman.contains(Of(stream)->bytes[0]);
     return NVJPEG_STATUS_SUCCESS;
   };
-  f.BufferPinnedCreate = [](nvjpegHandle_t, nvjpegPinnedAllocator_t*, nvjpegBufferPinned_t* made) {
+  f.BufferPinnedCreateV2 = [](nvjpegHandle_t, nvjpegPinnedAllocatorV2_t* pinned, nvjpegBufferPinned_t* made) {
+    fake.allocators.insert(pinned);
     return New("pinned", made);
   };
   f.BufferPinnedDestroy = &Delete<nvjpegBufferPinned_t>;
-  f.BufferDeviceCreate = [](nvjpegHandle_t, nvjpegDevAllocator_t*, nvjpegBufferDevice_t* made) {
+  f.BufferDeviceCreateV2 = [](nvjpegHandle_t, nvjpegDevAllocatorV2_t* device, nvjpegBufferDevice_t* made) {
+    fake.allocators.insert(device);
     return New("device", made);
   };
   f.BufferDeviceDestroy = &Delete<nvjpegBufferDevice_t>;
@@ -173,6 +181,14 @@ Library FakeLibrary() {
   };
   f.EventRecord = [](cudaEvent_t, cudaStream_t) { return cudaSuccess; };
   f.EventSynchronize = [](cudaEvent_t) { return cudaSuccess; };
+  f.StreamSynchronize = [](cudaStream_t) {
+    fake.calls.push_back("stream");
+    return cudaSuccess;
+  };
+  f.DeviceSynchronize = [] {
+    fake.calls.push_back("device");
+    return cudaSuccess;
+  };
   return f;
 }
 
@@ -210,7 +226,7 @@ TEST_F(CropDecoderTest, AnEngineDecodesABatchInOneCall) {
     Letters batch(letters);
     EXPECT_EQ(decoder.Decode(batch.crops, nullptr), std::vector<bool>(letters.size(), true));
     EXPECT_EQ(batch.Seen(), letters);
-    EXPECT_THAT(fake.calls, ElementsAre("engine " + letters));
+    EXPECT_THAT(fake.calls, ElementsAre("stream", "engine " + letters));
   }
   EXPECT_THAT(decoder.Decode({}, nullptr), IsEmpty());
 }
@@ -222,19 +238,51 @@ TEST_F(CropDecoderTest, WhatTheEngineDoesNotTakeIsDecodedOneByOne) {
   Letters batch("abcd");
   EXPECT_THAT(decoder.Decode(batch.crops, nullptr), ElementsAre(true, true, true, true));
   EXPECT_EQ(batch.Seen(), "abcd");
-  EXPECT_THAT(fake.calls, ElementsAre("engine ac", "gpu b", "cpu d"));
+  EXPECT_THAT(fake.calls, ElementsAre("stream", "engine ac", "gpu b", "cpu d"));
 }
 
+// Halves of the batch go to the engine again, each after what the failed call had begun; only the culprits are left.
 TEST_F(CropDecoderTest, WhereABatchFailsTheCulpritsAreFound) {
   fake.broken_scan = {'b', 'e'};
   CropDecoder decoder(library_);
-  Letters batch("abcde");
-  EXPECT_THAT(decoder.Decode(batch.crops, nullptr), ElementsAre(true, false, true, true, false));
-  EXPECT_EQ(batch.Seen(), "a cd ");
-  EXPECT_EQ(fake.calls.front(), "engine ab failed");
+  Letters batch("abcdefgh");
+  EXPECT_THAT(decoder.Decode(batch.crops, nullptr), ElementsAre(true, false, true, true, false, true, true, true));
+  EXPECT_EQ(batch.Seen(), "a cd fgh");
+  EXPECT_THAT(fake.calls, ElementsAre("stream", "engine ab failed", "device", "engine ab failed", "device",
+                                      "engine ab failed", "device", "engine a", "engine b failed", "device",
+                                      "engine cd", "engine e failed", "device", "engine e failed", "device",
+                                      "engine e failed", "device", "engine f", "engine gh", "gpu b", "gpu e"));
   fake.broken_scan.clear();
-  EXPECT_THAT(decoder.Decode(batch.crops, nullptr), ElementsAre(true, true, true, true, true));  // and it goes on
-  EXPECT_EQ(fake.calls.back(), "engine abcde");
+  EXPECT_THAT(decoder.Decode(batch.crops, nullptr), testing::Each(true));  // and it goes on
+  EXPECT_EQ(fake.calls.back(), "engine abcdefgh");
+}
+
+TEST_F(CropDecoderTest, OneBadFileIn256SendsNoOtherOneByOne) {
+  fake.broken_scan = {'!'};
+  CropDecoder decoder(library_);
+  std::string letters(256, 'a');
+  letters[77] = '!';
+  Letters batch(letters);
+  const std::vector<bool> done = decoder.Decode(batch.crops, nullptr);
+  EXPECT_EQ(std::count(done.begin(), done.end(), true), 255);
+  EXPECT_FALSE(done[77]);
+  EXPECT_THAT(fake.calls, testing::Contains(testing::StartsWith("gpu")).Times(1));
+}
+
+TEST_F(CropDecoderTest, AnEngineThatAlwaysFailsIsLeftAlone) {
+  fake.engine_breaks = true;
+  CropDecoder decoder(library_);
+  Letters batch(std::string(256, 'a'));
+  EXPECT_THAT(decoder.Decode(batch.crops, nullptr), testing::Each(true));
+  EXPECT_THAT(fake.calls, testing::Contains("engine broke").Times(40));
+  EXPECT_THAT(fake.calls, testing::Contains("gpu a").Times(256));
+}
+
+TEST_F(CropDecoderTest, AllOfItsMemoryComesFromTheAllocators) {
+  nvjpegDevAllocatorV2_t device{};
+  nvjpegPinnedAllocatorV2_t pinned{};
+  CropDecoder decoder(library_, {&device, &pinned});
+  EXPECT_THAT(fake.allocators, testing::UnorderedElementsAre(&device, &pinned));
 }
 
 TEST_F(CropDecoderTest, ABrokenHeaderIsNobodysElse) {
@@ -243,7 +291,7 @@ TEST_F(CropDecoderTest, ABrokenHeaderIsNobodysElse) {
   Letters batch("abc");
   EXPECT_THAT(decoder.Decode(batch.crops, nullptr), ElementsAre(true, false, true));
   EXPECT_EQ(batch.Seen(), "a c");
-  EXPECT_THAT(fake.calls, ElementsAre("engine ac"));
+  EXPECT_THAT(fake.calls, ElementsAre("stream", "engine ac"));
 }
 
 TEST_F(CropDecoderTest, AGpuWithoutAnEngineDecodesOneByOne) {

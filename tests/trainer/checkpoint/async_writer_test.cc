@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <future>
 #include <vector>
 
 #include "tests/temporary_folder.h"
@@ -35,6 +36,25 @@ TEST(AsyncWriterTest, SavesInOrderPrunesAndKeepsTheWeightsCurrent) {
   const SafetensorsContent weights = ReadSafetensors(run / "model.safetensors");
   EXPECT_TRUE(at::equal(weights.tensors[0].second, at::full({3}, 4.0)));
   EXPECT_LT(writer.seconds_since_last_success(), 60);
+}
+
+// The copies from a GPU are still under way when Save returns.
+TEST(AsyncWriterTest, NothingIsWrittenBeforeTheCopiesAreThere) {
+  TemporaryFolder run;
+  AsyncWriter writer(Store(run.path()), Quick());
+  Snapshot snapshot = MakeSnapshot(3);
+  const at::Tensor copy = snapshot.model[0].second;
+  const at::Tensor final_values = copy.clone();
+  copy.zero_();
+  std::promise<void> arrive;
+  snapshot.wait = [&, arrived = arrive.get_future().share()] {
+    arrived.wait();
+    at::Tensor(copy).copy_(final_values);
+  };
+  writer.Save(std::move(snapshot));
+  arrive.set_value();
+  writer.Wait();
+  EXPECT_TRUE(HoldsItsSnapshot(*Store(run.path()).FindNewestValid(nullptr)));
 }
 
 TEST(AsyncWriterTest, TheDestructorFinishesThePendingSave) {

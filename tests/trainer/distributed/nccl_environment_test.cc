@@ -12,12 +12,17 @@ using testing::Contains;
 using testing::Pair;
 
 TEST(NcclEnvironment, ALateCollectiveEndsTheRankAndLeavesARecord) {
-  const EnvironmentSettings settings = NcclEnvironment("/runs/a/logs", 600);
+  const EnvironmentSettings settings = NcclEnvironment("/runs/a/logs", 600, false);
   EXPECT_THAT(settings, Contains(Pair("TORCH_NCCL_ASYNC_ERROR_HANDLING", "3")));
   EXPECT_THAT(settings, Contains(Pair("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "630")));
   EXPECT_THAT(settings, Contains(Pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")));
   EXPECT_THAT(settings, Contains(Pair("TORCH_FR_DUMP_TEMP_FILE", "/runs/a/logs/nccl-flight-recorder-")));
-  EXPECT_THAT(NcclEnvironment("", 600), Contains(Pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")));
+  EXPECT_THAT(NcclEnvironment("", 600, false), Contains(Pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")));
+}
+
+TEST(NcclEnvironment, RanksOfOneMachineNeedNoNetworkButLoopback) {
+  EXPECT_THAT(NcclEnvironment("", 600, true), Contains(Pair("NCCL_SOCKET_IFNAME", "lo")));
+  EXPECT_THAT(NcclEnvironment("", 600, false), testing::Not(Contains(testing::Key("NCCL_SOCKET_IFNAME"))));
 }
 
 TEST(NcclEnvironment, WhatTheUserHasSetStays) {

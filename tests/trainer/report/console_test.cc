@@ -128,6 +128,14 @@ TEST(ConsoleTest, TheBannerSaysWhatRuns) {
             "  run directory  runs/x\n");
 }
 
+TEST(ConsoleTest, TheBannerSaysThatRunsAreRepeatable) {
+  for (const bool deterministic : {false, true}) {
+    Screen screen({.format = LogFormat::kPlain});
+    screen.console.Start({.deterministic = deterministic});
+    EXPECT_EQ(screen.Take().find("  deterministic  run: the same bits") != std::string::npos, deterministic);
+  }
+}
+
 TEST(ConsoleTest, OnlyRankZeroSpeaks) {
   for (const LogFormat format : {LogFormat::kBar, LogFormat::kTable, LogFormat::kJson, LogFormat::kPlain}) {
     Screen screen({.format = format, .rank = 1, .total_steps = 310});
