@@ -131,7 +131,9 @@ TEST(ConsoleTest, TheBannerSaysWhatRuns) {
 TEST(ConsoleTest, TheBannerSaysThatRunsAreRepeatable) {
   for (const bool deterministic : {false, true}) {
     Screen screen({.format = LogFormat::kPlain});
-    screen.console.Start({.deterministic = deterministic});
+    Banner banner;
+    banner.deterministic = deterministic;
+    screen.console.Start(banner);
     EXPECT_EQ(screen.Take().find("  deterministic  run: the same bits") != std::string::npos, deterministic);
   }
 }
