@@ -189,7 +189,7 @@ class Loader::Pipeline {
         }
         if (provider_ended_) return std::nullopt;
         if (!opening_ && MayOpen()) {
-          OpenBatch(lock);
+          BeginBatch(lock);
           continue;
         }
       }
@@ -211,7 +211,7 @@ class Loader::Pipeline {
   }
 
   // Asks for a batch and allocates it, both outside of the lock: a new epoch's permutation takes a while.
-  void OpenBatch(std::unique_lock<std::mutex>& lock) {
+  void BeginBatch(std::unique_lock<std::mutex>& lock) {
     opening_ = true;
     const int64_t number = next_number_++;
     lock.unlock();

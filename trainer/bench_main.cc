@@ -54,7 +54,12 @@ void PrintTable(const nlohmann::ordered_json& result) {
 }
 
 int64_t Count(config::CommandLine& command_line, const char* flag, int64_t least) {
-  return std::max<int64_t>(least, std::stoll(command_line.extra[flag]));
+  const std::string& text = command_line.extra[flag];
+  const int64_t count = std::stoll(text);
+  if (count < least) {
+    throw UsageError("--" + std::string(flag) + "=" + text + " is too few: " + std::to_string(least) + " or more");
+  }
+  return count;
 }
 
 // "8", "64K", "32M", "1G".

@@ -126,3 +126,4 @@ def test_bench_step():
     assert found["achieved_tflops"] * 1e12 * seconds / 4 == pytest.approx(6 * 37e6, rel=0.05)
     assert found["cpu"] and found["torch"] and found["cores"] >= 1
     assert "did you mean step?" in run("stpe", program=BENCH, check=2).stderr
+    assert "--steps=-5 is too few" in run("step", "--steps=-5", program=BENCH, check=2).stderr

@@ -272,9 +272,9 @@ DTRAIN_FLAG(double, comm_timeout, ranks.comm_timeout_seconds, MoreThan(0), "seco
             "How long a rank may hold up the others before it counts as lost.")
 
 DTRAIN_FLAG(string, log_format, report.log_format, OneOf("auto | bar | table | json"), "",
-            "Console output; auto: bar on a terminal, table otherwise.")
+            "Console output; auto and bar: a bar on a terminal, plain lines elsewhere.")
 DTRAIN_FLAG(int64, log_interval, report.log_interval, AtLeast(1), "steps", "Between two lines.")
-DTRAIN_FLAG(bool, clear_log, report.clear_log, Anything(), "", "Empty --run_dir on a first attempt.")
+DTRAIN_FLAG(bool, clear_log, report.clear_log, Anything(), "", "Start metrics.jsonl anew on a first attempt.")
 DTRAIN_FLAG(string, profile_steps, report.profile_steps, Anything(), "",
             "FIRST:LAST, counted from 1: write a Chrome trace of these steps to RUN_DIR/profile; empty: none.")
 // clang-format on

@@ -34,7 +34,7 @@ void RequireExpectedNodes(const Facts& facts, const Launch& launch) {
       "seen: " + launch.seen);
 }
 
-void RequireDistinctGpus(const Environment& environment) {
+void RequireNoGpuTwice(const Environment& environment) {
   const auto visible = environment.find("CUDA_VISIBLE_DEVICES");
   if (visible == environment.end()) return;
   std::istringstream list(visible->second);
@@ -50,7 +50,7 @@ void RequireDistinctGpus(const Environment& environment) {
 // Where the numbers say it already. Which physical GPU a rank got is not known here.
 void RequireAGpuEach(const Facts& facts, const Launch& launch) {
   if (facts.ranks.backend == "gloo" || facts.machine.gpus == 0) return;
-  RequireDistinctGpus(facts.environment);
+  RequireNoGpuTwice(facts.environment);
   const int first = launch.gpu >= 0 ? launch.gpu : launch.local_rank;
   const int needed = std::max(launch.spawns, first + 1);
   if (needed <= facts.machine.gpus) return;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <stdexcept>
 
 #include "trainer/optim/whole_part.h"
 
@@ -21,7 +22,8 @@ double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
   if (o.name == "cosine") return o.end + (o.peak - o.end) * (1 + std::cos(std::numbers::pi * progress)) / 2;
   if (o.name == "step") return o.peak * std::pow(o.decay_factor, WholePart(after / o.decay_steps));
   if (o.name == "exponential") return o.peak * std::pow(o.decay_factor, after / o.decay_steps);
-  return o.peak;
+  if (o.name == "constant") return o.peak;
+  throw std::invalid_argument("no learning rate schedule is called '" + o.name + "'");
 }
 
 }  // namespace dtrain::optim

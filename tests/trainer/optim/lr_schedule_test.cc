@@ -79,5 +79,9 @@ TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
   EXPECT_GT(tried, 7000);
 }
 
+TEST(LearningRate, AnUnknownScheduleIsNoConstantOne) {
+  EXPECT_THROW(LearningRate({.name = "pol", .peak = 1}, 1), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace dtrain::optim
