@@ -168,7 +168,7 @@ TEST(GradientClip, IsTorchs) {
 
 // From Python's torch 2.11: clip_grad_norm_ of a gradient of these two numbers.
 TEST(GradientClip, HasTheBitsOfPythonsTorch) {
-  struct Case {
+  struct ClipCase {
     float before[2];
     double max_norm;
     float after[2];
