@@ -78,6 +78,17 @@ class JpegReader {
 
   ImageSize size() const { return {static_cast<int>(jpeg_.image_width), static_cast<int>(jpeg_.image_height)}; }
 
+  // Whether parts and scaled images can be trusted: of components that are sampled otherwise (4×2, 1×1, 1×1, as
+  // `cjpeg -sample 4x2` writes), libjpeg-turbo gives other pixels for some crops, without a word.
+  bool IsUsuallySampled() const {
+    for (int i = 0; i < jpeg_.num_components; ++i) {
+      const jpeg_component_info& component = jpeg_.comp_info[i];
+      const int most = i == 0 ? 2 : 1;
+      if (component.h_samp_factor > most || component.v_samp_factor > most) return false;
+    }
+    return true;
+  }
+
   cv::Mat Decode(const CropBox& box, int divisor) {
     Start(divisor);
     const int out_width = static_cast<int>(jpeg_.output_width), out_height = static_cast<int>(jpeg_.output_height);
@@ -200,12 +211,17 @@ cv::Mat DecodeJpeg(Bytes bytes) {
 }
 
 cv::Mat DecodeJpegRegion(Bytes bytes, const CropBox& box, ImageSize target) {
+  JpegReader reader(bytes);
+  if (!reader.IsUsuallySampled()) {
+    const cv::Mat whole = reader.Decode({0, 0, reader.size().width, reader.size().height}, 1);
+    return whole(cv::Rect(box.x, box.y, box.width, box.height));
+  }
   int divisor = 8;
   while (divisor > 1 &&
          !(MayScale(box.x, box.width, target.width, divisor) && MayScale(box.y, box.height, target.height, divisor))) {
     divisor /= 2;
   }
-  return JpegReader(bytes).Decode(box, divisor);
+  return reader.Decode(box, divisor);
 }
 
 }  // namespace dtrain::data

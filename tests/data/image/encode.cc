@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <stdexcept>
 
 // clang-format off: jpeglib.h needs size_t and FILE from <cstdio>
 #include <jpeglib.h>
@@ -51,6 +52,49 @@ std::vector<uint8_t> EncodeJpeg(const cv::Mat& image, const JpegOptions& options
   jpeg_finish_compress(&jpeg);
   jpeg_destroy_compress(&jpeg);
   std::vector<uint8_t> bytes(buffer, buffer + size);
+  std::free(buffer);
+  return bytes;
+}
+
+std::vector<uint8_t> EncodeJpegVariant(const cv::Mat& image, const JpegVariant& variant) {
+  jpeg_compress_struct jpeg{};
+  jpeg_error_mgr errors{};
+  jpeg.err = jpeg_std_error(&errors);
+  errors.error_exit = [](j_common_ptr) { throw std::runtime_error("not written"); };
+  errors.emit_message = [](j_common_ptr, int) {};
+  jpeg_create_compress(&jpeg);
+  unsigned char* buffer = nullptr;
+  unsigned long size = 0;
+  std::vector<uint8_t> bytes;
+  try {
+    jpeg_mem_dest(&jpeg, &buffer, &size);
+    jpeg.image_width = static_cast<JDIMENSION>(image.cols);
+    jpeg.image_height = static_cast<JDIMENSION>(image.rows);
+    jpeg.input_components = image.channels();
+    jpeg.in_color_space = image.channels() == 1 ? JCS_GRAYSCALE : image.channels() == 3 ? JCS_RGB : JCS_CMYK;
+    jpeg_set_defaults(&jpeg);
+    if (variant.colours == "rgb") jpeg_set_colorspace(&jpeg, JCS_RGB);
+    if (variant.colours == "ycck") jpeg_set_colorspace(&jpeg, JCS_YCCK);
+    jpeg_set_quality(&jpeg, variant.quality, FALSE);
+    for (int c = 0; c < jpeg.num_components; ++c) {
+      jpeg.comp_info[c].h_samp_factor = variant.across[static_cast<size_t>(c)];
+      jpeg.comp_info[c].v_samp_factor = variant.down[static_cast<size_t>(c)];
+    }
+    jpeg.optimize_coding = static_cast<boolean>(variant.optimised);
+    jpeg.arith_code = static_cast<boolean>(variant.arithmetic);
+    if (variant.progressive) jpeg_simple_progression(&jpeg);
+    jpeg.restart_interval = static_cast<unsigned>(variant.restart_units);
+    jpeg_start_compress(&jpeg, TRUE);
+    while (jpeg.next_scanline < jpeg.image_height) {
+      auto* row = const_cast<JSAMPROW>(image.ptr<uint8_t>(static_cast<int>(jpeg.next_scanline)));
+      jpeg_write_scanlines(&jpeg, &row, 1);
+    }
+    jpeg_finish_compress(&jpeg);
+    bytes.assign(buffer, buffer + size);
+  } catch (const std::runtime_error&) {
+    bytes.clear();
+  }
+  jpeg_destroy_compress(&jpeg);
   std::free(buffer);
   return bytes;
 }

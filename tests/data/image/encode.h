@@ -1,8 +1,10 @@
 // Encoders for tests: images of every kind that the decoder must know, made on the spot.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <opencv2/core/mat.hpp>
+#include <string>
 #include <vector>
 
 namespace dtrain::data {
@@ -20,6 +22,18 @@ struct JpegOptions {
 
 // From CV_8UC1 (grey), CV_8UC3 (RGB) or CV_8UC4 (CMYK, stored as it is).
 std::vector<uint8_t> EncodeJpeg(const cv::Mat& image, const JpegOptions& options = {});
+
+// What a JPEG may be besides: how its components are sampled, coded and named.
+struct JpegVariant {
+  std::string colours = "ycc";  // ycc, rgb (stored as it is), grey, cmyk, ycck
+  std::array<int, 4> across = {1, 1, 1, 1}, down = {1, 1, 1, 1};
+  int quality = 90;
+  bool progressive = false, optimised = false, arithmetic = false;
+  int restart_units = 0;
+};
+
+// From CV_8UC1 (grey), CV_8UC3 (RGB) or CV_8UC4 (CMYK). Empty where libjpeg does not write such files.
+std::vector<uint8_t> EncodeJpegVariant(const cv::Mat& image, const JpegVariant& variant);
 
 struct PngOptions {
   int bit_depth = 8;
