@@ -9,6 +9,7 @@
 #include "data/error.h"
 #include "data/formats/image_folder_index.h"
 #include "data/formats/random_access_file.h"
+#include "data/formats/record_format.h"
 #include "data/formats/split_names.h"
 
 namespace dtrain::data {
@@ -77,7 +78,9 @@ void ImageFolder::TakeClasses(const Classes& classes) {
   index_.class_names = classes.names;
 }
 
-std::vector<uint8_t> ImageFolder::Read(int64_t index) const { return ReadWholeFile(Place(index).file); }
+std::vector<uint8_t> ImageFolder::Read(int64_t index) const {
+  return ReadWholeFile(Place(index).file, kMostRecordBytes);
+}
 
 RecordPlace ImageFolder::Place(int64_t index) const {
   const IndexEntry& entry = index_.records[static_cast<size_t>(index)];

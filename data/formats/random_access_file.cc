@@ -55,8 +55,12 @@ void RandomAccessFile::Read(uint64_t offset, uint64_t size, void* destination) c
   }
 }
 
-std::vector<uint8_t> ReadWholeFile(const std::string& path) {
+std::vector<uint8_t> ReadWholeFile(const std::string& path, uint64_t most) {
   const RandomAccessFile file(path);
+  if (file.size() > most) {
+    throw DataError(path + " has " + std::to_string(file.size()) + " bytes, where at most " + std::to_string(most) +
+                    " are read");
+  }
   std::vector<uint8_t> bytes(file.size());
   file.Read(0, bytes.size(), bytes.data());
   return bytes;

@@ -31,7 +31,7 @@ class RandomAccessFile : public ReadableBytes {
   uint64_t size_;
 };
 
-// The whole file. Throws DataError.
-std::vector<uint8_t> ReadWholeFile(const std::string& path);
+// The whole file. Throws DataError, also, before anything is read, where it has more than `most` bytes.
+std::vector<uint8_t> ReadWholeFile(const std::string& path, uint64_t most = UINT64_MAX);
 
 }  // namespace dtrain::data

@@ -157,6 +157,9 @@ std::optional<RecordIndex> LoadIndex(const std::string& path) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return std::nullopt;
   try {
+    std::string magic(kIndexMagic.size(), '\0');
+    RandomAccessFile(path).Read(0, magic.size(), magic.data());
+    if (magic != kIndexMagic) return std::nullopt;  // whatever its size
     const std::vector<uint8_t> bytes = ReadWholeFile(path);
     return ParseIndex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const DataError&) {

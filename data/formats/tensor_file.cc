@@ -17,6 +17,8 @@ namespace {
 constexpr char kWanted[] =
     "wanted are `images` (float32 N×3×H×W, or uint8 N×3×H×W or N×H×W×3) and `labels` (int64 or int32, N)";
 
+constexpr int64_t kMostRowBytes = int64_t{1} << 30;
+
 bool IsKind(const std::string& path, mode_t kind) {
   struct stat status {};
   return stat(path.c_str(), &status) == 0 && (status.st_mode & S_IFMT) == kind;
@@ -87,6 +89,9 @@ void TensorFile::CheckImages() {
            .height = planar ? shape[2] : shape[1],
            .width = planar ? shape[3] : shape[2],
            .planar = planar};
+  if (rows_.bytes() > kMostRowBytes) {
+    throw DataError(file_.path() + ": `images` is " + Describe(images) + ", a gigabyte or more for each", kWanted);
+  }
   images_begin_ = images.begin;
 }
 

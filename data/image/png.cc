@@ -17,9 +17,21 @@ namespace {
 constexpr png_alloc_size_t kLargestChunk = 16 << 20;  // of the chunks libpng keeps (profiles, texts)
 constexpr uint64_t kMostInflation = 1032;             // bytes that deflate makes of one
 
+// Chunks before the pixels must be there: libpng asks for the memory of one, up to 2 GiB, before it reads it.
+void RequireWholeChunks(Bytes bytes) {
+  constexpr size_t kAround = 12;  // length, type and checksum
+  for (size_t at = 8; at + 8 <= bytes.size();) {
+    if (std::memcmp(bytes.data() + at + 4, "IDAT", 4) == 0) return;
+    const size_t length = size_t{bytes[at]} << 24 | bytes[at + 1] << 16 | bytes[at + 2] << 8 | bytes[at + 3];
+    if (length + kAround > bytes.size() - at) throw DataError("PNG: the file is truncated");
+    at += length + kAround;
+  }
+}
+
 class PngReader {
  public:
   explicit PngReader(Bytes bytes) : unread_(bytes), bytes_(bytes.size()) {
+    RequireWholeChunks(bytes);
     png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, OnError, OnWarning);
     if (png_ != nullptr) info_ = png_create_info_struct(png_);
     if (info_ == nullptr) {

@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kBlockBytes = uint64_t{4} << 20;
 constexpr size_t kWarmThreads = 64;
 
-// A piece of a file that is read at once.
+// A piece of a file that is one thread's, or the whole of it.
 struct Block {
   std::string path;
   uint64_t offset = 0;
@@ -56,9 +56,12 @@ std::vector<Block> BlocksOf(const PrepareOptions& options, const std::string& fo
 // Reads a block; returns its bytes.
 uint64_t Touch(const Block& block) {
   const RandomAccessFile file(block.path);
-  std::vector<uint8_t> bytes(std::min(block.most_bytes, file.size() - std::min(file.size(), block.offset)));
-  file.Read(block.offset, bytes.size(), bytes.data());
-  return bytes.size();
+  const uint64_t end = block.offset + std::min(block.most_bytes, file.size() - std::min(file.size(), block.offset));
+  std::vector<uint8_t> bytes(std::min(kBlockBytes, end - block.offset));
+  for (uint64_t at = block.offset; at < end; at += bytes.size()) {
+    file.Read(at, std::min<uint64_t>(bytes.size(), end - at), bytes.data());
+  }
+  return end - block.offset;
 }
 
 }  // namespace

@@ -78,6 +78,16 @@ TEST(ImageFolder, DeletedAndShortenedFilesAreErrorsOrShort) {
   EXPECT_THROW(source.Read(0), DataError);
 }
 
+// A sparse one takes no room on disk, and would all the memory.
+TEST(ImageFolder, AFileThatIsTooLargeForAnImageIsOneBadRecord) {
+  const TemporaryFolder folder;
+  std::filesystem::resize_file(folder.Write("s/a/1.jpg", ""), uintmax_t{20} << 30);
+  folder.Write("s/a/2.jpg", "x");
+  const ImageFolder source(folder.path("s"));
+  EXPECT_THAT(MessageOf([&] { source.Read(0); }), HasSubstr("has 21474836480 bytes, where at most 268435456 are read"));
+  EXPECT_EQ(source.Read(1).size(), 1U);
+}
+
 TEST(ImageFolder, FingerprintIsOfNamesAndSizes) {
   const TemporaryFolder one, two;
   one.Write("a/1.jpg", "xx");

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <array>
@@ -171,6 +172,25 @@ TEST(DecodeImage, PngThatCannotHoldItsPixelsIsRefusedBeforeTheyAreAllocated) {
   std::copy(std::begin(crc), std::end(crc), png.begin() + 29);
   EXPECT_EQ(ReadImageSize(png), (ImageSize{12'336, 12'290}));
   EXPECT_THAT(ReasonOf(png), HasSubstr("truncated"));
+}
+
+// libpng would ask for the memory of the chunk, and clear it, before it reads what is there.
+TEST(DecodeImage, APngChunkThatIsNotThereCostsNoMemory) {
+  const std::vector<uint8_t> row(48 * 3, 77);
+  const auto png = EncodePng(48, 2, {row, row}, {});
+  const auto most_kilobytes = [] {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_maxrss;
+  };
+  const auto before = most_kilobytes();
+  for (const char* type : {"tEXt", "zTXt", "iTXt", "sPLT", "pCAL", "iCCP", "abCd"}) {
+    auto claims = png;
+    const std::string chunk = std::string("\x7F\xFF\xFF\xF0", 4) + type + std::string("key\0\0some", 9);
+    claims.insert(claims.begin() + 33, chunk.begin(), chunk.end());  // behind the header
+    EXPECT_THAT(ReasonOf(claims), HasSubstr("truncated")) << type;
+  }
+  EXPECT_LT(most_kilobytes() - before, 500'000);
 }
 
 // A small file may hold as many as it likes, each over all pixels.
