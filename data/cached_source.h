@@ -32,6 +32,7 @@ class CachedSource : public RecordSource {
   const std::vector<std::string>& class_names() const override { return source_->class_names(); }
   int64_t num_classes() const override { return source_->num_classes(); }
   std::optional<int64_t> label_offset() const override { return source_->label_offset(); }
+  IgnoredFiles ignored() const override { return source_->ignored(); }
   std::string fingerprint() const override { return source_->fingerprint(); }
 
  private:

@@ -13,15 +13,12 @@
 #include "data/error.h"
 
 namespace dtrain::data {
-namespace {
 
-int64_t Budget(int64_t dataset_size, const QuarantineOptions& options) {
+int64_t BadRecordBudget(int64_t dataset_size, const QuarantineOptions& options) {
   if (options.strict) return 0;
   // The small amount keeps a product that is a whole number from being rounded up by its last bit.
   return static_cast<int64_t>(std::ceil(options.max_bad_records * static_cast<double>(dataset_size) - 1e-9));
 }
-
-}  // namespace
 
 std::string JsonLine(const BadRecord& record) {
   const nlohmann::ordered_json line = {{"split", record.split},
@@ -34,7 +31,7 @@ std::string JsonLine(const BadRecord& record) {
 }
 
 Quarantine::Quarantine(int64_t dataset_size, QuarantineOptions options)
-    : options_(std::move(options)), dataset_size_(dataset_size), budget_(Budget(dataset_size, options_)) {}
+    : options_(std::move(options)), dataset_size_(dataset_size), budget_(BadRecordBudget(dataset_size, options_)) {}
 
 int64_t Quarantine::count() const {
   const std::lock_guard lock(mutex_);

@@ -30,6 +30,9 @@ struct QuarantineOptions {
       {};  // for logging; may be called from any thread, one at a time
 };
 
+// How many bad records a set of this size may have.
+int64_t BadRecordBudget(int64_t dataset_size, const QuarantineOptions& options);
+
 // One per split and process. Safe to call from many threads.
 class Quarantine {
  public:

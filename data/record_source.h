@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/classes.h"
+#include "data/formats/ignored_files.h"
 #include "data/record_kind.h"
 
 namespace dtrain::data {
@@ -60,6 +61,9 @@ class RecordSource {
 
   // For other splits of the same set (SourceOptions::classes), and for those who use the model later.
   Classes classes() const { return {class_names(), num_classes(), label_offset()}; }
+
+  // What lay beside the records and is none of them.
+  virtual IgnoredFiles ignored() const { return {}; }
 
   // Hex digest over the names and sizes of the files (not their times): equal data, equal fingerprint.
   virtual std::string fingerprint() const = 0;

@@ -1,7 +1,5 @@
 #include "data/formats/image_folder.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -14,11 +12,6 @@
 
 namespace dtrain::data {
 namespace {
-
-bool IsFolder(const std::string& path) {
-  struct stat status {};
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
 
 std::string Listed(const std::vector<std::string>& names) {
   constexpr size_t kShown = 5;

@@ -18,7 +18,7 @@ std::optional<std::string> FindSplit(const std::string& data_dir, const std::str
 // The same, but throws DataError saying what was looked for and what the layout should be.
 std::string RequireSplit(const std::string& data_dir, const std::string& split);
 
-// Files of SPLIT_DIR/CLASS/**/ with a known extension (.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp, any case).
+// Files of SPLIT_DIR/CLASS/**/ with a known extension (ignored_files.h); other programs' files and folders are none.
 // Classes are the sorted folder names; within a class, folders and then files in them are sorted by name. Links are
 // followed, loops are not. Files are listed once and opened at each Read.
 class ImageFolder : public RecordSource {
@@ -36,6 +36,7 @@ class ImageFolder : public RecordSource {
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return index_.class_names; }
+  IgnoredFiles ignored() const override { return index_.ignored; }
   std::string fingerprint() const override { return index_.fingerprint; }
 
  private:

@@ -4,12 +4,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,26 +17,11 @@
 namespace dtrain::data {
 namespace {
 
-bool HasImageExtension(std::string_view name) {
-  static constexpr std::array<std::string_view, 9> kExtensions = {".jpg", ".jpeg", ".png",  ".ppm", ".bmp",
-                                                                  ".pgm", ".tif",  ".tiff", ".webp"};
-  const size_t dot = name.rfind('.');
-  if (dot == std::string_view::npos) return false;
-  std::string extension(name.substr(dot));
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return std::find(kExtensions.begin(), kExtensions.end(), extension) != kExtensions.end();
-}
-
 struct Listing {
   std::vector<std::string> folders, files;  // names, sorted by byte value (which is code point order in UTF-8)
 };
 
-bool IsFolder(const std::string& path) {
-  struct stat status {};
-  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
-}
-
-Listing List(const std::string& path) {
+Listing List(const std::string& path, IgnoredFiles& ignored) {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(path.c_str()), closedir);
   if (!folder) throw DataError("cannot list " + path + ": " + std::strerror(errno), kImageFolderLayout);
   Listing listing;
@@ -47,6 +29,11 @@ Listing List(const std::string& path) {
   while (const dirent* entry = readdir(folder.get())) {
     const std::string name = entry->d_name;
     if (name == "." || name == "..") continue;
+    errno = 0;
+    if (IsForeignName(name)) {
+      CountIgnored(name, ignored);
+      continue;
+    }
     const bool unsure = entry->d_type == DT_UNKNOWN || entry->d_type == DT_LNK;
     const bool is_folder = unsure ? IsFolder(path + "/" + name) : entry->d_type == DT_DIR;
     (is_folder ? listing.folders : listing.files).push_back(name);
@@ -71,7 +58,8 @@ struct ListedFolder {
 // inside of is not entered again.
 class ClassWalk {
  public:
-  explicit ClassWalk(std::string split_dir) : split_dir_(std::move(split_dir)) {}
+  // `ignored` counts what is no image.
+  ClassWalk(std::string split_dir, IgnoredFiles& ignored) : split_dir_(std::move(split_dir)), ignored_(ignored) {}
 
   // In torchvision's order: folders sorted by their whole path.
   std::vector<ListedFolder> Folders(const std::string& class_name) {
@@ -90,14 +78,19 @@ class ClassWalk {
     const std::pair<dev_t, ino_t> identity{status.st_dev, status.st_ino};
     if (std::find(inside_.begin(), inside_.end(), identity) != inside_.end()) return;
     inside_.push_back(identity);
-    Listing listing = List(path);
-    std::erase_if(listing.files, [](const std::string& name) { return !HasImageExtension(name); });
+    Listing listing = List(path, ignored_);
+    std::erase_if(listing.files, [this](const std::string& name) {
+      if (HasImageExtension(name)) return false;
+      CountIgnored(name, ignored_);
+      return true;
+    });
     found_.push_back({{folder, 0, ModifiedNs(status)}, std::move(listing.files)});
     for (const std::string& child : listing.folders) Visit(folder + "/" + child);
     inside_.pop_back();
   }
 
   std::string split_dir_;
+  IgnoredFiles& ignored_;
   std::vector<std::pair<dev_t, ino_t>> inside_;
   std::vector<ListedFolder> found_;
 };
@@ -140,13 +133,25 @@ bool IsFresh(const std::string& split_dir, const RecordIndex& index) {
 
 }  // namespace
 
+bool IsFolder(const std::string& path) {
+  struct stat status {};
+  return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
 RecordIndex ListImageFolder(const std::string& split_dir) {
-  RecordIndex index{
-      .format = "imagefolder", .fingerprint = {}, .class_names = {}, .files = {}, .records = {}, .names = {}};
+  RecordIndex index{.format = "imagefolder",
+                    .fingerprint = {},
+                    .class_names = {},
+                    .files = {},
+                    .records = {},
+                    .names = {},
+                    .ignored = {}};
   index.files = StatFiles(split_dir, {"."});
-  index.class_names = List(split_dir).folders;
+  Listing split = List(split_dir, index.ignored);
+  for (const std::string& file : split.files) CountIgnored(file, index.ignored);
+  index.class_names = std::move(split.folders);
   if (index.class_names.empty()) throw DataError("no class folder in " + split_dir, kImageFolderLayout);
-  ClassWalk walk(split_dir);
+  ClassWalk walk(split_dir, index.ignored);
   std::string empty_classes;
   for (size_t label = 0; label < index.class_names.size(); ++label) {
     const size_t before = index.records.size();
@@ -157,7 +162,9 @@ RecordIndex ListImageFolder(const std::string& split_dir) {
     empty_classes += (empty_classes.empty() ? "" : ", ") + index.class_names[label];
   }
   if (!empty_classes.empty()) {
-    throw DataError("no image in these class folders of " + split_dir + ": " + empty_classes,
+    const std::string ignored = ToText(index.ignored);
+    throw DataError("no image in these class folders of " + split_dir + ": " + empty_classes +
+                        (ignored.empty() ? "" : "; " + ignored),
                     "remove the empty folders or add images to them; every folder is a class");
   }
   AddSizes(split_dir, index);

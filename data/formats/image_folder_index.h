@@ -9,6 +9,8 @@
 
 namespace dtrain::data {
 
+bool IsFolder(const std::string& path);
+
 // Lists the folder of a split. Throws DataError where it has no class, or a class has no image.
 RecordIndex ListImageFolder(const std::string& split_dir);
 

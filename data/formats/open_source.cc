@@ -23,7 +23,7 @@ bool HasClassFolders(const std::string& split_dir) {
   for (std::filesystem::directory_iterator entry(split_dir, error);
        !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
     std::error_code ignored;
-    if (entry->is_directory(ignored)) return true;
+    if (entry->is_directory(ignored) && !IsForeignName(entry->path().filename().string())) return true;
   }
   return false;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "data/error.h"
+#include "data/formats/ignored_files.h"
 #include "data/formats/split_names.h"
 
 namespace dtrain::data {
@@ -55,7 +56,8 @@ std::vector<std::string> ListFiles(const std::string& folder) {
   for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
     std::error_code ignored;
-    if (entry->is_regular_file(ignored)) names.push_back(entry->path().filename().string());
+    std::string name = entry->path().filename().string();
+    if (entry->is_regular_file(ignored) && !IsForeignName(name)) names.push_back(std::move(name));
   }
   std::sort(names.begin(), names.end());
   return names;

@@ -29,8 +29,9 @@ static_assert(sizeof(IndexEntry) == 24, "entries are stored as they are in memor
 nlohmann::json HeadOf(const RecordIndex& index) {
   nlohmann::json files = nlohmann::json::array();
   for (const IndexedFile& file : index.files) files.push_back({file.name, file.bytes, file.modified_ns});
-  return {{"format", index.format},    {"fingerprint", index.fingerprint}, {"class_names", index.class_names},
-          {"files", std::move(files)}, {"records", index.records.size()},  {"name_bytes", index.names.size()}};
+  return {{"format", index.format},          {"fingerprint", index.fingerprint}, {"class_names", index.class_names},
+          {"files", std::move(files)},       {"ignored", index.ignored},         {"records", index.records.size()},
+          {"name_bytes", index.names.size()}};
 }
 
 // Names on disk need not be UTF-8, which JSON is: bytes are kept as the code points of the same number.
@@ -102,7 +103,8 @@ std::string SerializeIndex(const RecordIndex& index) {
                       .class_names = index.class_names,
                       .files = index.files,
                       .records = {},
-                      .names = {}};
+                      .names = {},
+                      .ignored = index.ignored};
   ConvertNames(head, Latin1ToUtf8);
   nlohmann::json json = HeadOf(head);
   json["records"] = index.records.size();
@@ -136,6 +138,8 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
     for (const auto& file : json.at("files")) {
       index.files.push_back({file.at(0), file.at(1).get<int64_t>(), file.at(2).get<int64_t>()});
     }
+    // An index of a folder from before files were ignored may hold what is no data.
+    if (index.format == "imagefolder") json.at("ignored").get_to(index.ignored);
     records = json.at("records").get<uint64_t>();
     name_bytes = json.at("name_bytes").get<uint64_t>();
   } catch (const nlohmann::json::exception&) {

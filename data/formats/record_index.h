@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "data/formats/ignored_files.h"
+
 namespace dtrain::data {
 
 // A file (or, for ImageFolder, a folder) that the index was made from. The index is stale when one has changed.
@@ -33,7 +35,8 @@ struct RecordIndex {
   std::vector<std::string> class_names;  // in label order; empty where the format has none
   std::vector<IndexedFile> files;
   std::vector<IndexEntry> records;
-  std::string names;  // ImageFolder: file names without their folder, each with a zero after it
+  std::string names;          // ImageFolder: file names without their folder, each with a zero after it
+  IgnoredFiles ignored = {};  // ImageFolder: what was left out
   bool operator==(const RecordIndex&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "data/check_headers.h"
 #include "data/formats/open_source.h"
 #include "data/formats/raw_rows.h"
 #include "data/formats/synthetic.h"
@@ -161,6 +162,17 @@ DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel) {
     sets.num_classes = config.model.num_classes;
   }
   return sets;
+}
+
+void LookThrough(const DataSets& sets, const config::DataConfig& config) {
+  for (const auto* split : {&sets.train, &sets.val}) {
+    if (!*split) continue;
+    const data::RecordSource& source = *(*split)->source;
+    const std::string ignored = data::ToText(source.ignored());
+    if (!ignored.empty()) report::LogWarning((*split)->name + ": " + ignored);
+    data::RequireGoodHeaders(
+        source, {.split = (*split)->name, .max_bad_records = config.max_bad_records, .strict = config.strict});
+  }
 }
 
 }  // namespace dtrain::loop

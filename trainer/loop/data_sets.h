@@ -30,4 +30,8 @@ struct DataSets {
 // has made, or to be sent to other ranks (SourceOptions::parcel).
 DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel = nullptr);
 
+// Says what lies beside the images and is none; of a small set, reads all headers. Throws DataError that names every
+// bad file where they are too many. For one rank: the others would find the same.
+void LookThrough(const DataSets& sets, const config::DataConfig& config);
+
 }  // namespace dtrain::loop

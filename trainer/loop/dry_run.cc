@@ -78,6 +78,7 @@ void DryRun(const RunContext& context) {
   DataSets sets;
   if (config.run.mode != "predict") {
     sets = OpenDataSets(config);
+    LookThrough(sets, config.data);
     num_classes = sets.num_classes;
   }
   checkpoint::NamedTensors weights;

@@ -124,11 +124,14 @@ Session::Session(const RunContext& run_context)
 }
 
 DataSets Session::OpenData() const {
-  if (!rendezvous) return OpenDataSets(context.config);
   data::IndexParcel parcel;
   DataSets data;
   const bool waits = context.launch.rank != 0;
-  if (!waits) data = OpenDataSets(context.config, &parcel);
+  if (!waits) {
+    data = OpenDataSets(context.config, &parcel);
+    LookThrough(data, context.config.data);
+  }
+  if (!rendezvous) return data;
   parcel = ShareParcel(parcel, *rendezvous);
   if (waits) data = OpenDataSets(context.config, &parcel);
   return data;

@@ -44,6 +44,35 @@ TEST(ImageFolder, OrderIsTorchvisions) {
   EXPECT_THAT(names, ElementsAre("a/z.tif", "b/10.png", "b/2.JPG", "b/x-y/1.webp", "b/x/w/1.jpeg"));
 }
 
+// What notebooks, Macs, Windows and file servers leave beside photos is no class and no image.
+TEST(ImageFolder, OtherProgramsFilesAreSkippedAndCounted) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a/1.jpg", "a/._1.jpg", "a/.DS_Store", "a/Thumbs.db", "a/2.GIF", "a/3.heic", "a/notes.txt",
+                           ".ipynb_checkpoints/1.jpg", "__MACOSX/a/1.jpg", "a/.git/1.jpg", "a/sub/2.jpg", "LICENSE"}) {
+    folder.Write(name, "x");
+  }
+  const ImageFolder source(folder.path());
+  EXPECT_THAT(source.class_names(), ElementsAre("a"));
+  EXPECT_EQ(source.size(), 2);
+  EXPECT_EQ(ToText(source.ignored()),
+            "ignored: 1 *.gif, 1 *.heic (images of kinds that are not read: convert them to JPEG or PNG), 1 *.txt, "
+            "1 Thumbs.db, 1 __MACOSX, 4 names with a leading dot, 1 other files");
+  const auto kept = ParseIndex(SerializeIndex(ListImageFolder(folder.path())));
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->ignored, source.ignored());
+  folder.Write("b/1.gif", "x");
+  EXPECT_THAT(MessageOf([&] { ImageFolder(folder.path()); }), HasSubstr(": b; ignored: 2 *.gif"));
+}
+
+TEST(IgnoredFiles, KindsDoNotGrowWithoutEnd) {
+  IgnoredFiles ignored;
+  EXPECT_EQ(ToText(ignored), "");
+  for (int i = 0; i < 1000; ++i) CountIgnored("x." + std::to_string(i), ignored);
+  CountIgnored("x.an extension with spaces", ignored);
+  EXPECT_LE(ignored.size(), 41U);
+  EXPECT_GT(ignored["other files"], 900);
+}
+
 TEST(ImageFolder, LinksAreFollowedAndLoopsAreNot) {
   const TemporaryFolder folder;
   folder.Write("split/a/1.jpg", "x");
