@@ -14,11 +14,9 @@ namespace {
 using namespace dtrain;
 
 void Run(const data::PrepareOptions& options) {
-  static const std::map<std::string, void (*)(const data::PrepareOptions&)> commands = {{"pack", data::Pack},
-                                                                                        {"index", data::MakeIndexes},
-                                                                                        {"inspect", data::Inspect},
-                                                                                        {"verify", data::Verify},
-                                                                                        {"warm", data::Warm}};
+  static const std::map<std::string, void (*)(const data::PrepareOptions&)> commands = {
+      {"pack", data::Pack},       {"index", data::MakeIndexes}, {"tokenize", data::Tokenize}, {"encode", data::Encode},
+      {"inspect", data::Inspect}, {"verify", data::Verify},     {"warm", data::Warm}};
   commands.at(options.command)(options);
 }
 

@@ -20,7 +20,10 @@ class Parser {
       const Argument argument = arguments_[next_++];
       const size_t dashes = argument.text.find_first_not_of('-');
       if (dashes == 1 || dashes == 2) {
+        last_list_ = nullptr;
         TakeFlag(argument, dashes);
+      } else if (last_list_ != nullptr) {
+        Set(*last_list_, argument.text, argument.place);
       } else {
         Stray(argument);
       }
@@ -69,6 +72,7 @@ class Parser {
     } else if (const Flag* flag = Find(name)) {
       if (!value) value = flag->is_boolean ? std::optional<std::string>("true") : NextValue();
       if (flag->is_boolean && equals == std::string::npos) last_boolean_ = name;
+      if (flag->takes_many) last_list_ = flag;
       Set(*flag, value, argument.place);
     } else if (const Flag* negated = FindNegated(name)) {
       Negate(*negated, written, value, argument.place);
@@ -133,7 +137,8 @@ class Parser {
   std::vector<std::string>& mistakes_;
   Parsed result_;
   size_t next_ = 0;
-  std::string last_boolean_;  // the flag just taken, where it was a boolean without "="
+  const Flag* last_list_ = nullptr;  // the flag just taken, where it takes many values
+  std::string last_boolean_;         // the flag just taken, where it was a boolean without "="
 };
 
 }  // namespace

@@ -16,6 +16,7 @@ struct Flag {
   bool is_boolean = false;
   std::string expected;                          // "a whole number, 1 or more": what a bad value is held against
   std::function<bool(const std::string&)> take;  // stores a value; false where it is malformed
+  bool takes_many = false;  // words behind its value are values, too: --input A B; `take` is called for each
 };
 
 struct Parsed {

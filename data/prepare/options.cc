@@ -20,6 +20,8 @@ using Take = std::function<bool(const std::string&)>;
 const std::map<std::string, const char*> kCommands = {
     {"pack", "one pass over any readable source into indexed shards; resumable, each record read back"},
     {"index", "makes the indexes anew"},
+    {"tokenize", "raw text into token files and a dictionary as fairseq-preprocess leaves them"},
+    {"encode", "stdin: a JSON string a line; stdout: its token ids, a JSON array a line"},
     {"inspect", "one JSON object a line: index, label, class, bytes, sha256"},
     {"verify", "reads and decodes everything; writes quarantine.jsonl; exit code 3 if anything is bad"},
     {"warm", "reads all data once with many threads"}};
@@ -29,10 +31,17 @@ struct Entry {
   bool is_boolean = false;
   std::string expected, help;
   Take take;
+  bool takes_many = false;
 };
+
+constexpr char kReading[] = "pack index inspect verify warm";  // commands that read a data set
 
 Take Text(std::string& field) {
   return [&field](const std::string& value) { return field = value, true; };
+}
+
+Take Texts(std::vector<std::string>& field) {
+  return [&field](const std::string& value) { return field.push_back(value), true; };
 }
 
 Take Word(std::string& field, std::vector<std::string> words) {
@@ -90,21 +99,30 @@ Take Part(PrepareOptions& options) {
 std::vector<Entry> Table(PrepareOptions& o) {
   // clang-format off
   return {
-      {"data_dir", "", false, "a folder", "Folder with the data.", Text(o.data_dir)},
-      {"data_format", "", false, "one of auto | imagefolder | tfrecord | recordio | webdataset | safetensors",
+      {"data_dir", kReading, false, "a folder", "Folder with the data.", Text(o.data_dir)},
+      {"data_format", kReading, false, "one of auto | imagefolder | tfrecord | recordio | webdataset | tokens | safetensors",
        "Format of the data; auto looks at --data_dir. [default: auto]",
-       Word(o.data_format, {"auto", "imagefolder", "tfrecord", "recordio", "webdataset", "safetensors"})},
-      {"split", "", false, "a text", "Folder or file prefix of one split. [default: train and val, as far as there]",
+       Word(o.data_format, {"auto", "imagefolder", "tfrecord", "recordio", "webdataset", "tokens", "safetensors"})},
+      {"split", kReading, false, "a text", "Folder or file prefix of one split. [default: train and val, as far as there]",
        Text(o.split)},
-      {"index_dir", "", false, "a folder", "Where indexes are kept. [default: beside the data]", Text(o.index_dir)},
-      {"label_offset", "", false, "auto, or a whole number, 0 to 1000000000",
+      {"index_dir", kReading, false, "a folder", "Where indexes are kept. [default: beside the data]", Text(o.index_dir)},
+      {"label_offset", kReading, false, "auto, or a whole number, 0 to 1000000000",
        "What the first class is called in the data: auto (0, or 1 where labels are exactly 1 to C), or a number. "
        "[default: auto]", LabelOffset(o.label_offset)},
       {"workers", "", false, "a whole number, 0 to 1024",
        "Threads. [default: 0: the cores of this machine; for warm 64]", Integer(o.workers, 0, 1024)},
-      {"output", "pack verify", false, "a folder",
-       "pack: folder to write to. verify: folder of quarantine.jsonl [default: --index_dir, or --data_dir].",
+      {"output", "pack verify tokenize", false, "a folder, or with tokenize the name of files",
+       "pack: folder to write to. verify: folder of quarantine.jsonl [default: --index_dir, or --data_dir]. tokenize: "
+       "PREFIX of PREFIX.bin and PREFIX.idx; dict.txt and the tokenizer's files are left beside them.",
        Text(o.output)},
+      {"input", "tokenize", false, "a text file", "Text files, one or more; a blank line ends a document.",
+       Texts(o.inputs), true},
+      {"encoder_json", "tokenize encode", false, "a file", "GPT-2's vocabulary, encoder.json.", Text(o.encoder_json)},
+      {"vocab_bpe", "tokenize encode", false, "a file", "GPT-2's merges, vocab.bpe.", Text(o.vocab_bpe)},
+      {"tokenizer", "tokenize encode", false, "a folder",
+       "Folder of a RoBERTa model with vocab.json and merges.txt, whose ids are then kept; instead of --encoder_json and "
+       "--vocab_bpe.", Text(o.tokenizer)},
+      {"dict", "tokenize", false, "a file", "The dictionary to use, dict.txt. [default: one is counted]", Text(o.dict)},
       {"output_format", "pack", false, "one of tfrecord | recordio | webdataset", "tfrecord | recordio | webdataset.",
        Word(o.output_format, {"tfrecord", "recordio", "webdataset"})},
       {"short_side", "pack", false, "a whole number, 0 to 16384",
@@ -150,8 +168,25 @@ std::string Help(const std::vector<Entry>& table) {
   return text;
 }
 
+void CheckTokenizer(const PrepareOptions& options, std::vector<std::string>& mistakes) {
+  const bool has_files = !options.encoder_json.empty() || !options.vocab_bpe.empty();
+  if (has_files && !options.tokenizer.empty()) {
+    mistakes.push_back("--tokenizer is given beside --encoder_json and --vocab_bpe: expected the one or the others");
+  } else if (options.tokenizer.empty() && (options.encoder_json.empty() || options.vocab_bpe.empty())) {
+    mistakes.push_back("no tokenizer: expected --encoder_json and --vocab_bpe, or --tokenizer");
+  }
+  if (options.command != "tokenize") return;
+  if (options.inputs.empty()) mistakes.push_back("--input is not set: expected one or more text files");
+  if (options.output.empty() || options.output.ends_with('/')) {
+    mistakes.push_back("--output=" + options.output +
+                       ": expected the name of token files without .bin and .idx, such as "
+                       "data/train");
+  }
+}
+
 void CheckTogether(const PrepareOptions& options, std::vector<std::string>& mistakes) {
   if (options.command.empty()) return;
+  if (options.command == "tokenize" || options.command == "encode") return CheckTokenizer(options, mistakes);
   if (options.data_dir.empty()) mistakes.push_back("--data_dir is not set: expected a folder with data");
   if (options.command != "pack") return;
   if (options.output.empty()) mistakes.push_back("--output is not set: expected a folder to write to");
@@ -168,10 +203,11 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
   std::set<std::string> given;
   std::vector<command_line::Flag> flags;
   for (const Entry& entry : table) {
-    flags.push_back({entry.name, entry.is_boolean, entry.expected, [&given, &entry](const std::string& value) {
-                       given.insert(entry.name);
-                       return entry.take(value);
-                     }});
+    const auto take = [&given, &entry](const std::string& value) {
+      given.insert(entry.name);
+      return entry.take(value);
+    };
+    flags.push_back({entry.name, entry.is_boolean, entry.expected, take, entry.takes_many});
   }
   std::vector<std::string> commands, mistakes;
   for (const auto& [name, purpose] : kCommands) commands.push_back(name);

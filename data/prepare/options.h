@@ -9,7 +9,7 @@
 namespace dtrain::data {
 
 struct PrepareOptions {
-  std::string command;  // pack | index | inspect | verify | warm
+  std::string command;  // pack | index | tokenize | encode | inspect | verify | warm
   std::string data_dir;
   std::string data_format = "auto";
   std::string split;      // empty: all that are there
@@ -19,7 +19,13 @@ struct PrepareOptions {
   double max_bad_records = 1e-4;
   bool strict_data = false;
 
-  std::string output;           // pack, verify: a folder
+  std::vector<std::string> inputs;  // tokenize: text files
+  std::string encoder_json;         // tokenize, encode: GPT-2's encoder.json
+  std::string vocab_bpe;            // tokenize, encode: GPT-2's vocab.bpe
+  std::string tokenizer;            // tokenize, encode: a folder with vocab.json and merges.txt, instead of the two
+  std::string dict;                 // tokenize: a dict.txt; empty: one is counted
+
+  std::string output;           // pack, verify: a folder; tokenize: the token files without .bin and .idx
   std::string output_format;    // pack: tfrecord | recordio | webdataset
   int64_t short_side = 0;       // pack: pixels; 0: bytes are kept as they are
   int64_t quality = 0;          // pack: of the JPEGs that are written; 0: 95, and pixels become PNG

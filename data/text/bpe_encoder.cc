@@ -1,0 +1,166 @@
+// The half of byte_level_bpe.h that has to be fast. Most of a text are words that came before: their ids are kept in a
+// table that forgets. Of the others short ones are merged by looking at all pairs again after each merge, long ones
+// with a heap, so that no text takes quadratic time.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <queue>
+
+#include "data/text/byte_level_bpe.h"
+#include "data/text/pre_tokenizer.h"
+#include "data/text/utf8.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr size_t kMostKnownBytes = 30, kMostKnownIds = 8;
+constexpr size_t kKnownWords = 1 << 15;  // 2 MiB
+constexpr size_t kShortBytes = 64;
+
+using Key = std::array<uint64_t, 4>;
+
+// The bytes of a piece of at most 30, zeros behind them, and their number in the last.
+Key KeyOf(std::string_view piece) {
+  Key key{};
+  char* const bytes = reinterpret_cast<char*>(key.data());
+  const char* const from = piece.data();
+  const size_t size = piece.size();
+  // Two copies of fixed sizes, which overlap: a call of memcpy takes longer than the rest.
+  const auto copy = [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
+    std::memcpy(bytes, from, kBytes);
+    std::memcpy(bytes + size - kBytes, from + size - kBytes, kBytes);
+  };
+  if (size >= 16) {
+    copy(std::integral_constant<size_t, 16>());
+  } else if (size >= 8) {
+    copy(std::integral_constant<size_t, 8>());
+  } else if (size >= 4) {
+    copy(std::integral_constant<size_t, 4>());
+  } else {
+    bytes[0] = from[0];
+    bytes[size / 2] = from[size / 2];
+    bytes[size - 1] = from[size - 1];
+  }
+  bytes[31] = static_cast<char>(size);
+  return key;
+}
+
+size_t PlaceOf(const Key& key) {
+  constexpr std::array<uint64_t, 4> kFactors = {0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9,
+                                                0xD6E8FEB86659FD93};
+  uint64_t hash = 0;
+  for (size_t i = 0; i < key.size(); ++i) hash += (key[i] ^ key[i] >> 29) * kFactors[i];
+  return (hash ^ hash >> 32) * kFactors[0] >> 49;
+}
+static_assert(uint64_t{1} << (64 - 49) == kKnownWords);
+
+}  // namespace
+
+// A word that was met: one line of the cache.
+struct alignas(64) BpeEncoder::Known {
+  Key key{};  // zeros: none
+  // Of ids that are below 2^24 the highest byte of the first is free: how many there are.
+  std::array<int32_t, kMostKnownIds> ids{};
+};
+
+BpeEncoder::BpeEncoder(const ByteLevelBpe& bpe) : bpe_(bpe), known_(std::make_unique<Known[]>(kKnownWords)) {}
+BpeEncoder::~BpeEncoder() = default;
+BpeEncoder::BpeEncoder(BpeEncoder&&) noexcept = default;
+
+void BpeEncoder::Encode(std::string_view text, std::vector<int32_t>& ids) {
+  if (!IsUtf8(text)) {
+    const std::string valid = ReplaceInvalidUtf8(text, replaced_);
+    return Encode(valid, ids);
+  }
+  while (!text.empty()) EncodePiece(TakePiece(text), ids);
+}
+
+void BpeEncoder::EncodePiece(std::string_view piece, std::vector<int32_t>& ids) {
+  if (piece.size() > kMostKnownBytes)
+    return piece.size() > kShortBytes ? MergeLong(piece, ids) : MergeShort(piece, ids);
+  constexpr int kCountShift = 24;
+  constexpr int32_t kIdBits = (1 << kCountShift) - 1;
+  const Key key = KeyOf(piece);
+  Known& known = known_[PlaceOf(key)];
+  if (known.key == key) {
+    const int32_t first = known.ids[0];
+    ids.push_back(first & kIdBits);
+    const int32_t count = first >> kCountShift;
+    if (count > 1) ids.insert(ids.end(), known.ids.begin() + 1, known.ids.begin() + count);
+    return;
+  }
+  const size_t before = ids.size();
+  MergeShort(piece, ids);
+  const size_t count = ids.size() - before;
+  if (count > kMostKnownIds) return;
+  known.key = key;
+  std::copy(ids.begin() + static_cast<std::ptrdiff_t>(before), ids.end(), known.ids.begin());
+  known.ids[0] |= static_cast<int32_t>(count) << kCountShift;
+}
+
+void BpeEncoder::MergeShort(std::string_view piece, std::vector<int32_t>& ids) const {
+  std::array<int32_t, kShortBytes> tokens;
+  std::array<const ByteLevelBpe::Merge*, kShortBytes> merges;  // of a token and the next
+  size_t count = piece.size();
+  for (size_t i = 0; i < count; ++i) tokens[i] = bpe_.byte_tokens_[static_cast<uint8_t>(piece[i])];
+  for (size_t i = 0; i + 1 < count; ++i) merges[i] = &bpe_.Find(tokens[i], tokens[i + 1]);
+  while (count > 1) {
+    const auto pairs_end = merges.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    const auto best =
+        std::min_element(merges.begin(), pairs_end, [](const auto* a, const auto* b) { return a->rank < b->rank; });
+    if ((*best)->rank == ByteLevelBpe::kNoMerge) break;
+    const auto at = static_cast<size_t>(best - merges.begin());
+    tokens[at] = (*best)->merged;
+    std::copy(tokens.begin() + at + 2, tokens.begin() + count, tokens.begin() + at + 1);
+    if (at + 2 < count) std::copy(best + 2, pairs_end, best + 1);
+    --count;
+    if (at > 0) merges[at - 1] = &bpe_.Find(tokens[at - 1], tokens[at]);
+    if (at + 1 < count) merges[at] = &bpe_.Find(tokens[at], tokens[at + 1]);
+  }
+  ids.insert(ids.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+void BpeEncoder::MergeLong(std::string_view piece, std::vector<int32_t>& ids) const {
+  // A list of tokens, linked both ways; the second of two that are merged is taken out.
+  struct Token {
+    int32_t id;
+    size_t previous, next;
+  };
+  struct Candidate {
+    uint32_t rank;
+    size_t at;  // the first of the pair
+    int32_t left, right, merged;
+    bool operator>(const Candidate& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
+  };
+  constexpr size_t kNone = SIZE_MAX;
+  constexpr int32_t kTakenOut = -1;
+  std::vector<Token> tokens(piece.size());
+  for (size_t i = 0; i < piece.size(); ++i) {
+    tokens[i] = {bpe_.byte_tokens_[static_cast<uint8_t>(piece[i])], i > 0 ? i - 1 : kNone,
+                 i + 1 < piece.size() ? i + 1 : kNone};
+  }
+  std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> candidates;
+  const auto add = [&](size_t at) {
+    if (at == kNone || tokens[at].next == kNone) return;
+    const int32_t left = tokens[at].id, right = tokens[tokens[at].next].id;
+    const ByteLevelBpe::Merge& merge = bpe_.Find(left, right);
+    if (merge.rank != ByteLevelBpe::kNoMerge) candidates.push({merge.rank, at, left, right, merge.merged});
+  };
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) add(i);
+  while (!candidates.empty()) {
+    const Candidate best = candidates.top();
+    candidates.pop();
+    Token& first = tokens[best.at];
+    if (first.id != best.left || first.next == kNone || tokens[first.next].id != best.right) continue;
+    first.id = best.merged;
+    tokens[first.next].id = kTakenOut;
+    first.next = tokens[first.next].next;
+    if (first.next != kNone) tokens[first.next].previous = best.at;
+    add(first.previous);
+    add(best.at);
+  }
+  for (size_t at = 0; at != kNone; at = tokens[at].next) ids.push_back(tokens[at].id);
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,86 @@
+#include "data/text/text_lines.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "data/text/unicode_classes.h"
+#include "data/text/utf8.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr uint64_t kFirstStep = 1 << 16;
+
+// The byte behind the first \n at or after `from`; the file's end where there is none. Looks no further than `limit`.
+uint64_t BehindLineEnd(const ReadableBytes& file, uint64_t from, uint64_t limit) {
+  uint64_t step = kFirstStep;
+  std::string bytes;
+  while (from < limit) {
+    bytes.resize(std::min(step, limit - from));
+    file.Read(from, bytes.size(), bytes.data());
+    if (const size_t end = bytes.find('\n'); end != std::string::npos) return from + end + 1;
+    from += bytes.size();
+    step = std::min<uint64_t>(2 * step, uint64_t{1} << 24);
+  }
+  return limit;
+}
+
+bool IsPythonSpace(uint32_t code_point) {
+  return (code_point >= 0x1C && code_point <= 0x1F) || CharacterClasses()[code_point] == CharacterClass::kSpace;
+}
+
+// The character that begins, or ends, the text; nothing where it is no UTF-8.
+std::optional<std::string_view> Character(std::string_view bytes) {
+  return IsUtf8(bytes) ? std::optional(bytes) : std::nullopt;
+}
+
+std::optional<std::string_view> FirstCharacter(std::string_view text) {
+  return Character(text.substr(0, CharacterBytes(text.front())));
+}
+
+std::optional<std::string_view> LastCharacter(std::string_view text) {
+  size_t bytes = 1;
+  while (bytes < std::min<size_t>(4, text.size()) && (static_cast<uint8_t>(text[text.size() - bytes]) & 0xC0) == 0x80) {
+    ++bytes;
+  }
+  return Character(text.substr(text.size() - bytes));
+}
+
+}  // namespace
+
+std::string LinesBeginningIn(const ReadableBytes& file, uint64_t begin, uint64_t bytes) {
+  const uint64_t limit = std::min(file.size(), begin + bytes);
+  // A line begins at the start of the file and behind each \n.
+  const uint64_t first = begin == 0 ? 0 : BehindLineEnd(file, begin - 1, limit);
+  if (first >= limit) return "";
+  const uint64_t end = BehindLineEnd(file, limit - 1, file.size());
+  std::string lines(end - first, '\0');
+  file.Read(first, lines.size(), lines.data());
+  return lines;
+}
+
+std::string_view TakeLine(std::string_view& text) {
+  // Not a search for each of the two: the one that does not come would be looked for to the end, line after line.
+  const auto end = std::find_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; });
+  const std::string_view line(text.begin(), end);
+  size_t taken = line.size();
+  if (taken < text.size()) taken += text.substr(taken, 2) == "\r\n" ? 2 : 1;
+  text.remove_prefix(taken);
+  return line;
+}
+
+std::string_view Stripped(std::string_view line) {
+  while (!line.empty()) {
+    const auto first = FirstCharacter(line);
+    if (!first || !IsPythonSpace(CodePointAt(first->data()))) break;
+    line.remove_prefix(first->size());
+  }
+  while (!line.empty()) {
+    const auto last = LastCharacter(line);
+    if (!last || !IsPythonSpace(CodePointAt(last->data()))) break;
+    line.remove_suffix(last->size());
+  }
+  return line;
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,110 @@
+#include "data/text/tokenizer.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "data/error.h"
+#include "data/whole_number.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr char kMask[] = "<mask>";
+
+bool IsFile(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+std::string HoleName(int64_t id) {
+  char text[32];
+  std::snprintf(text, sizeof text, "madeuphole%08lld", static_cast<long long>(id));
+  return text;
+}
+
+}  // namespace
+
+std::optional<TokenizerFiles> FindTokenizer(const std::string& folder) {
+  const TokenizerFiles gpt2{.vocabulary = folder + "/encoder.json", .merges = folder + "/vocab.bpe"};
+  const TokenizerFiles roberta{
+      .vocabulary = folder + "/vocab.json", .merges = folder + "/merges.txt", .keeps_ids = true};
+  for (const TokenizerFiles& files : {gpt2, roberta}) {
+    if (IsFile(files.vocabulary) && IsFile(files.merges)) return files;
+  }
+  return std::nullopt;
+}
+
+Tokenizer::Tokenizer(const TokenizerFiles& files)
+    : bpe_(ByteLevelBpe::Load(files.vocabulary, files.merges)), keeps_ids_(files.keeps_ids) {
+  if (!keeps_ids_) return;
+  try {
+    RequireKeepableIds();
+  } catch (const DataError& error) {
+    throw DataError(files.vocabulary + ": " + error.what(), error.hint());
+  }
+}
+
+void Tokenizer::RequireKeepableIds() const {
+  const std::map<std::string, int64_t> wanted = {{"<s>", kBeginToken},
+                                                 {"<pad>", kPadToken},
+                                                 {"</s>", kEndToken},
+                                                 {"<unk>", kUnknownToken},
+                                                 {kMask, bpe_.vocabulary() - 1}};
+  for (const auto& [token, id] : wanted) {
+    if (bpe_.IdOf(token) == id) continue;
+    throw DataError("the token " + token + " has the id " + std::to_string(bpe_.IdOf(token)) + " instead of " +
+                        std::to_string(id) + " (-1: there is none)",
+                    "a RoBERTa model's vocab.json has <s> 0, <pad> 1, </s> 2, <unk> 3 and <mask> last; GPT-2's goes by "
+                    "--encoder_json and --vocab_bpe");
+  }
+}
+
+std::string Tokenizer::Symbol(int64_t id) const {
+  if (!keeps_ids_) return std::to_string(id);
+  const std::string& token = bpe_.tokens()[static_cast<size_t>(id)];
+  return token.empty() ? HoleName(id) : token;
+}
+
+Dictionary Tokenizer::CountedDictionary(const std::vector<int64_t>& counts) const {
+  if (keeps_ids_) {
+    std::vector<Dictionary::Entry> entries;
+    for (int64_t id = kSpecialTokens; id < bpe_.vocabulary() - 1; ++id) {
+      entries.push_back({Symbol(id), counts[static_cast<size_t>(id)]});
+    }
+    return Dictionary(std::move(entries));
+  }
+  std::map<std::string, int64_t> by_symbol;
+  for (int64_t id = 0; id < bpe_.vocabulary(); ++id) {
+    if (counts[static_cast<size_t>(id)] > 0) by_symbol[Symbol(id)] = counts[static_cast<size_t>(id)];
+  }
+  return Dictionary::Count(by_symbol);
+}
+
+std::vector<uint32_t> Tokenizer::IdsIn(const Dictionary& dictionary) const {
+  std::vector<uint32_t> ids;
+  for (int64_t id = 0; id < bpe_.vocabulary(); ++id) {
+    const bool is_special = keeps_ids_ && (id < kSpecialTokens || id == bpe_.vocabulary() - 1);
+    const int64_t known_as = is_special ? id : dictionary.IdOf(Symbol(id));
+    if (keeps_ids_ && known_as != id) {
+      throw DataError("the dictionary has the token " + Symbol(id) + " at " + std::to_string(known_as) +
+                          ", the tokenizer's vocab.json at " + std::to_string(id),
+                      "leave --dict out, or use the dict.txt that was made with this tokenizer");
+    }
+    ids.push_back(static_cast<uint32_t>(known_as));
+  }
+  return ids;
+}
+
+std::vector<bool> Tokenizer::BeginsWord(const Dictionary& dictionary) const {
+  std::vector<bool> begins(static_cast<size_t>(dictionary.vocabulary()), true);
+  for (size_t i = 0; i < dictionary.entries().size(); ++i) {
+    const std::string& symbol = dictionary.entries()[i].symbol;
+    const int64_t id = keeps_ids_ ? bpe_.IdOf(symbol) : WholeNumber(symbol).value_or(-1);
+    if (id < 0 || id >= bpe_.vocabulary()) continue;
+    begins[kSpecialTokens + i] = ByteLevelBpe::BeginsWord(bpe_.tokens()[static_cast<size_t>(id)]);
+  }
+  return begins;
+}
+
+}  // namespace dtrain::data

