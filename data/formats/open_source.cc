@@ -11,11 +11,14 @@
 #include "data/formats/packed_records.h"
 #include "data/formats/record_files.h"
 #include "data/formats/tensor_file.h"
+#include "data/formats/token_dataset.h"
+#include "data/formats/token_tensor_file.h"
 
 namespace dtrain::data {
 namespace {
 
-constexpr std::array<const char*, 5> kFormats = {"safetensors", "tfrecord", "recordio", "webdataset", "imagefolder"};
+constexpr std::array<const char*, 6> kFormats = {"safetensors", "tfrecord", "recordio",
+                                                 "webdataset",  "tokens",   "imagefolder"};
 
 // A folder of the split's name counts where it holds folders, which are classes; one of shards does not.
 bool HasClassFolders(const std::string& split_dir) {
@@ -63,6 +66,7 @@ RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, c
 bool HasSplit(const std::string& format, const std::string& data_dir, const std::string& split) {
   if (format == "safetensors") return FindTensorFile(data_dir, split).has_value();
   if (format == "imagefolder") return FindSplit(data_dir, split).has_value();
+  if (format == "tokens") return FindTokenFiles(data_dir, split).has_value();
   return !FindRecordFiles(data_dir, split, format).names.empty();
 }
 
@@ -84,9 +88,13 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
 }
 
 std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split) {
+  if (options.format == "tokens") {
+    return std::make_unique<TokenDataset>(RequireTokenFiles(options.data_dir, split));
+  }
   if (options.format == "safetensors") {
-    return std::make_unique<TensorFile>(RequireTensorFile(options.data_dir, split), options.label_offset,
-                                        options.classes);
+    const std::string path = RequireTensorFile(options.data_dir, split);
+    if (HoldsTokenRows(path)) return std::make_unique<TokenTensorFile>(path);
+    return std::make_unique<TensorFile>(path, options.label_offset, options.classes);
   }
   if (options.format == "imagefolder") {
     const std::string split_dir = RequireSplit(options.data_dir, split);

@@ -19,7 +19,7 @@ using IndexParcel = std::map<std::string, std::string>;
 
 struct SourceOptions {
   std::string data_dir;
-  std::string format;                        // imagefolder | tfrecord | recordio | webdataset | safetensors
+  std::string format;                        // imagefolder | tfrecord | recordio | webdataset | tokens | safetensors
   std::string index_dir = {};                // where indexes are kept; empty: beside the data
   std::optional<int64_t> label_offset = {};  // as the user says; nullopt: auto
   // What is known of the classes: those of the training split (RecordSource::classes) for another split, those of the
@@ -39,7 +39,8 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
 
 bool HasSplit(const std::string& format, const std::string& data_dir, const std::string& split);
 
-// Opens a split, making or loading its index. Throws DataError naming what is missing or does not fit.
+// Opens a split, making or loading its index. Records of tokens are lines (the blocks that a model sees:
+// data/text/text_split.h). Throws DataError naming what is missing or does not fit.
 std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split);
 
 }  // namespace dtrain::data

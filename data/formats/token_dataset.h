@@ -60,10 +60,9 @@ class TokenDataset : public RecordSource {
   explicit TokenDataset(const std::string& prefix);
 
   int64_t size() const override { return header_.items; }
-  int64_t Label(int64_t /*index*/) const override { return -1; }
+  RecordKind kind() const override { return RecordKind::kTokens; }
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override;
-  const std::vector<std::string>& class_names() const override { return class_names_; }
   std::string fingerprint() const override { return fingerprint_; }
 
   TokenType type() const { return header_.type; }
@@ -82,7 +81,6 @@ class TokenDataset : public RecordSource {
   RandomAccessFile index_, bin_;
   TokenIndexHeader header_;
   int64_t tokens_ = 0;
-  std::vector<std::string> class_names_;  // empty
   std::string fingerprint_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
+#include "data/formats/token_dataset.h"
 #include "data/image/decode.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/splits.h"
@@ -25,12 +26,26 @@ void AddImage(const std::vector<uint8_t>& bytes, Json& line) {
   line["mean_rgb"] = {mean[0], mean[1], mean[2]};
 }
 
+// A line of text: its tokens, whatever type they are stored as.
+void AddTokens(const TokenDataset& tokens, const std::vector<uint8_t>& bytes, Json& line) {
+  std::vector<int64_t> ids(bytes.size() / static_cast<size_t>(TokenBytes(tokens.type())));
+  WidenTokens(tokens.type(), bytes, ids.data());
+  line["length"] = ids.size();
+  line["sha256"] = Sha256Of({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int64_t)});
+}
+
+std::string Dump(const Json& line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
 std::string Line(const OpenSplit& split, bool with_split, int64_t index, bool decode) {
   const int64_t label = split.source->Label(index);
   const auto& names = split.source->class_names();
   Json line;
   if (with_split) line["split"] = split.name;
   line["index"] = index;
+  if (const auto* tokens = dynamic_cast<const TokenDataset*>(split.source.get())) {
+    AddTokens(*tokens, tokens->Read(index), line);
+    return Dump(line);
+  }
   line["label"] = label >= 0 ? Json(label) : Json();
   line["class"] =
       label >= 0 && label < static_cast<int64_t>(names.size()) ? Json(names[static_cast<size_t>(label)]) : Json();
@@ -42,14 +57,15 @@ std::string Line(const OpenSplit& split, bool with_split, int64_t index, bool de
   } catch (const DataError& error) {
     line["error"] = error.what();
   }
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Dump(line);
 }
 
 }  // namespace
 
 void Inspect(const PrepareOptions& options) {
-  if (options.decode && FormatOf(options) == "safetensors") {
-    throw Error(ExitCode::kUsage, "--decode: records of a safetensors file are pixels, there is nothing to decode",
+  const std::string format = FormatOf(options);
+  if (options.decode && (format == "safetensors" || format == "tokens")) {
+    throw Error(ExitCode::kUsage, "--decode: records of the format " + format + " are no encoded images",
                 "leave --decode out");
   }
   const std::vector<OpenSplit> splits = OpenSplits(options, false);

@@ -9,8 +9,9 @@ namespace dtrain::data {
 
 void MakeIndexes(const PrepareOptions& options) {
   const std::string format = FormatOf(options);
-  if (format == "safetensors") {
-    throw Error(ExitCode::kUsage, "a safetensors file needs no index", "it is read where it is");
+  if (format == "safetensors" || format == "tokens") {
+    throw Error(ExitCode::kUsage, "data of the format " + format + " need no index: they have their own",
+                "they are read where they are");
   }
   for (const OpenSplit& split : OpenSplits(options, true)) {
     std::printf("%s: %s, %lld records, %lld classes, fingerprint %s\n", split.name.c_str(), format.c_str(),

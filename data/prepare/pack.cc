@@ -235,6 +235,10 @@ void Pack(const PrepareOptions& options) {
   const std::vector<OpenSplit> splits = OpenSplits(options, false, ClassesOf(options.output));
   for (const OpenSplit& split : splits) {
     if (split.source->kind() == RecordKind::kPixels) RequirePixels(split.source->rows());
+    if (split.source->kind() == RecordKind::kTokens) {
+      throw Error(ExitCode::kUsage, "pack packs images; " + options.data_dir + " holds tokens",
+                  "they are packed already");
+    }
   }
   TakeOutputFolder(options.output, Recipe(options, splits));
   KeepClassNames(options.output, splits.front().source->class_names());

@@ -1,20 +1,47 @@
 // dtrain_data verify: reads and decodes every record, so that a bad one is found before a run meets it.
 #include <cstdio>
 #include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
+#include "data/formats/token_dataset.h"
 #include "data/image/decode.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/progress.h"
 #include "data/prepare/splits.h"
 #include "data/quarantine.h"
+#include "data/text/dictionary.h"
 
 namespace dtrain::data {
 namespace {
 
+// What is wrong with the bytes of a record shows here: throws DataError.
+using Check = std::function<void(const std::vector<uint8_t>& record)>;
+
+// Tokens are looked up in the folder's dictionary.
+Check TokenCheck(const TokenDataset& tokens, const std::string& data_dir) {
+  const int64_t size = Dictionary::Load(data_dir + "/dict.txt").size();
+  return [size, type = tokens.type()](const std::vector<uint8_t>& record) {
+    std::vector<int64_t> ids(record.size() / static_cast<size_t>(TokenBytes(type)));
+    WidenTokens(type, record, ids.data());
+    for (const int64_t id : ids) {
+      if (id >= 0 && id < size) continue;
+      throw DataError("token " + std::to_string(id) + ", but the dictionary ends at " + std::to_string(size - 1));
+    }
+  };
+}
+
+Check CheckOf(const RecordSource& source, const std::string& data_dir) {
+  if (const auto* tokens = dynamic_cast<const TokenDataset*>(&source)) return TokenCheck(*tokens, data_dir);
+  if (source.kind() == RecordKind::kEncodedImage) return [](const auto& record) { DecodeImage(record); };
+  return [](const auto& /*record*/) {};  // numbers already
+}
+
 // The number of bad records, which are appended to `list`.
-int64_t VerifySplit(const OpenSplit& split, bool decode, size_t threads, const std::string& list) {
+int64_t VerifySplit(const OpenSplit& split, const Check& check_record, size_t threads, const std::string& list) {
   const RecordSource& source = *split.source;
   Quarantine quarantine(source.size(), {.split = split.name, .max_bad_records = 1, .path = list});
   Progress progress("verify " + split.name, "records", source.size());
@@ -24,7 +51,7 @@ int64_t VerifySplit(const OpenSplit& split, bool decode, size_t threads, const s
     try {
       const std::vector<uint8_t> record = source.Read(index);
       bytes = record.size();
-      if (decode) DecodeImage(record);
+      check_record(record);
     } catch (const DataError& error) {
       quarantine.Add(index, source.Place(index), error.what());
     }
@@ -40,7 +67,6 @@ void Verify(const PrepareOptions& options) {
   const std::string folder = !options.output.empty()      ? options.output
                              : !options.index_dir.empty() ? options.index_dir
                                                           : options.data_dir;
-  const bool decode = FormatOf(options) != "safetensors";  // whose records are pixels already
   const std::vector<OpenSplit> splits = OpenSplits(options, false);
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
@@ -51,7 +77,7 @@ void Verify(const PrepareOptions& options) {
 
   int64_t bad = 0;
   for (const OpenSplit& split : splits) {
-    const int64_t count = VerifySplit(split, decode, Threads(options), list);
+    const int64_t count = VerifySplit(split, CheckOf(*split.source, options.data_dir), Threads(options), list);
     std::printf("%s: %lld records, %lld bad\n", split.name.c_str(), static_cast<long long>(split.source->size()),
                 static_cast<long long>(count));
     bad += count;

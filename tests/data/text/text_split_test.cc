@@ -1,0 +1,151 @@
+#include "data/text/text_split.h"
+
+#include <gmock/gmock.h>
+
+#include "data/error.h"
+#include "data/text/dictionary.h"
+#include "data/text/masking.h"
+#include "tests/data/safetensors_bytes.h"
+#include "tests/data/text/small_tokenizer.h"
+#include "tests/data/text/write_tokens.h"
+#include "tests/message_of.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// A row as the loader would have it made.
+struct Row {
+  std::vector<int64_t> ids, labels;
+  std::vector<uint8_t> mask;
+};
+
+Row Decode(const TextSplit& text, const SampleRef& sample) {
+  const std::vector<Field> fields = text.decoder->fields(sample.size);
+  const auto length = static_cast<size_t>(fields[0].row_shape[0]);
+  Row row{std::vector<int64_t>(length, -7), std::vector<int64_t>(length, -7), std::vector<uint8_t>(length, 9)};
+  const std::vector<std::span<std::byte>> spans = {std::as_writable_bytes(std::span(row.ids)),
+                                                   std::as_writable_bytes(std::span(row.labels)),
+                                                   std::as_writable_bytes(std::span(row.mask))};
+  text.decoder->Decode(text.source->Read(sample.index), sample, spans);
+  return row;
+}
+
+class TextSplits : public testing::Test {
+ protected:
+  TextSplits() {
+    WriteTokens(folder_, "train", {{4, 5, 6, 2}, {7, 2}, {2}, {9, 9, 2}});
+    folder_.Write("dict.txt", "97 4\n98 3\n256 2\n257 1\n120 1\n121 1\n");  // ids 4 to 9, <mask> 10
+  }
+  TextOptions Options() const {
+    return {.data_dir = folder_.path().string(), .format = "tokens", .tokens_per_sample = 8};
+  }
+  const TemporaryFolder folder_;
+};
+
+TEST_F(TextSplits, RowsHaveABeginningAndPadding) {
+  TextOptions options = Options();
+  options.mask_prob = 1e-9;
+  const TextSplit text = OpenText(options, "train");
+  ASSERT_EQ(text.source->size(), 2);
+  EXPECT_EQ(text.vocabulary, 11);
+  EXPECT_EQ(text.mask_token, 10);
+  EXPECT_EQ(text.length(0), 8);
+  EXPECT_EQ(text.length(1), 4);
+  const Row row = Decode(text, {.index = 1, .size = 6});
+  EXPECT_THAT(row.ids, ElementsAre(0, 9, 9, 2, 1, 1));
+  EXPECT_THAT(row.mask, ElementsAre(1, 1, 1, 1, 0, 0));
+  EXPECT_THAT(row.labels, Each(kNoLoss));
+  EXPECT_THAT(Decode(text, {.index = 0}).ids, ElementsAre(0, 4, 5, 6, 2, 7, 2, 2));
+  EXPECT_THAT(Decode(text, {.index = 0, .size = 3}).ids, ElementsAre(0, 4, 5));  // a stand-in that is too long
+}
+
+TEST_F(TextSplits, MasksAreDrawnAnewInEachEpoch) {
+  TextOptions options = Options();
+  options.mask_prob = 0.25;  // two of eight tokens, of which four are no specials
+  const TextSplit text = OpenText(options, "train");
+  const Row row = Decode(text, {.index = 0, .epoch = 1});
+  EXPECT_EQ(row.ids, Decode(text, {.index = 0, .epoch = 1}).ids);
+  int other = 0;
+  for (int64_t epoch = 2; epoch < 12; ++epoch) other += Decode(text, {.index = 0, .epoch = epoch}).labels != row.labels;
+  EXPECT_GE(other, 5);
+}
+
+TEST_F(TextSplits, WholeWordsNeedATokenizer) {
+  TextOptions options = Options();
+  options.mask_whole_words = true;
+  EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("where words begin"));
+  const SmallTokenizer small({{"\xC4\xA0", "a"}, {"a", "b"}});
+  folder_.Write("encoder.json", small.Json());
+  folder_.Write("vocab.bpe", small.merges);
+  options.mask_prob = 0.9999;
+  // 4 and 5 are letters, 6 begins a word, 7 and what comes behind </s> as well: words 4 5, 6 and 7.
+  for (int64_t epoch = 0; epoch < 20; ++epoch) {
+    const Row row = Decode(OpenText(options, "train"), {.index = 0, .epoch = epoch});
+    EXPECT_EQ(row.labels[1] == kNoLoss, row.labels[2] == kNoLoss);
+  }
+}
+
+TEST_F(TextSplits, WhatDoesNotFitIsNamed) {
+  TextOptions options = Options();
+  options.vocab_size = 10;
+  EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("--vocab_size=10 is less"));
+  options.vocab_size = 16;
+  EXPECT_EQ(OpenText(options, "train").vocabulary, 16);
+  EXPECT_THAT(MessageOf([&] { OpenText(options, "val"); }), HasSubstr("no 'val' split"));
+  folder_.Write("dict.txt", "97 4\n98 3\n256 2\n257 1\n120 1\n");
+  const TextSplit text = OpenText(Options(), "train");
+  EXPECT_THAT(MessageOf([&] { Decode(text, {.index = 1}); }), HasSubstr("is 9, but the dictionary ends at 8"));
+  std::filesystem::remove(folder_ / "dict.txt");
+  EXPECT_THAT(MessageOf([&] { OpenText(Options(), "train"); }), HasSubstr("dict.txt"));
+}
+
+std::string TextTensors(bool with_labels) {
+  std::string header = R"({"input_ids":{"dtype":"I64","shape":[2,3],"data_offsets":[0,48]},)";
+  header += R"("attention_mask":{"dtype":"U8","shape":[2,3],"data_offsets":[48,54]})";
+  std::string data = RawBytes<int64_t>(std::vector<int64_t>{0, 50, 2, 0, 60, 1});
+  data += RawBytes<uint8_t>(std::vector<uint8_t>{1, 1, 1, 1, 1, 0});
+  if (with_labels) {
+    header += R"(,"labels":{"dtype":"I32","shape":[2,3],"data_offsets":[54,78]})";
+    data += RawBytes<int32_t>(std::vector<int32_t>{-100, 51, -100, 7, -100, -100});
+  }
+  return SafetensorsBytes(header + "}", data);
+}
+
+TEST(TextTensors, AreServedAsTheyAre) {
+  const TemporaryFolder folder;
+  folder.Write("train.safetensors", TextTensors(true));
+  TextOptions options{.data_dir = folder.path().string(), .format = "safetensors", .vocab_size = 100};
+  const TextSplit text = OpenText(options, "train");
+  ASSERT_EQ(text.source->size(), 2);
+  EXPECT_EQ(text.source->kind(), RecordKind::kTokens);
+  EXPECT_EQ(text.length(1), 3);
+  const Row row = Decode(text, {.index = 1});
+  EXPECT_THAT(row.ids, ElementsAre(0, 60, 1));
+  EXPECT_THAT(row.labels, ElementsAre(7, -100, -100));
+  EXPECT_THAT(row.mask, ElementsAre(1, 1, 0));
+  EXPECT_THAT(Decode(text, {.index = 0}).labels, ElementsAre(-100, 51, -100));
+
+  options.vocab_size = 60;
+  EXPECT_THAT(MessageOf([&] { Decode(OpenText(options, "train"), {.index = 1}); }), HasSubstr("token 1 is 60"));
+  options.vocab_size = 0;
+  EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("dict.txt"));
+  options = {.data_dir = options.data_dir, .format = "safetensors", .tokens_per_sample = 2, .vocab_size = 100};
+  EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("rows of 3 tokens"));
+}
+
+TEST(TextTensors, AreMaskedWhereTheyHaveNoLabels) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("one.safetensors", TextTensors(false));
+  const TextOptions options{.data_dir = path, .format = "safetensors", .mask_prob = 0.9999, .vocab_size = 100};
+  const TextSplit text = OpenText(options, "train");
+  for (int64_t epoch = 0; epoch < 10; ++epoch) {
+    EXPECT_THAT(Decode(text, {.index = 1, .epoch = epoch}).labels, ElementsAre(-100, 60, -100));
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::data

@@ -1,0 +1,136 @@
+#include "data/text/token_batches.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <stdexcept>
+
+namespace dtrain::data {
+namespace {
+
+constexpr int64_t kBlocks = 103;
+int64_t Length(int64_t block) { return 2 + block * 37 % 63; }  // 2 to 64
+
+TokenBatchOptions Options(int64_t batch_size, int64_t max_tokens, int64_t micro_batches) {
+  return {.batch_size = batch_size,
+          .max_tokens = max_tokens,
+          .tokens_per_sample = 64,
+          .micro_batches = micro_batches,
+          .seed = 9};
+}
+
+void ExpectRowsFit(const std::vector<SampleRef>& batch) {
+  int64_t longest = 0;
+  for (const SampleRef& sample : batch) longest = std::max(longest, Length(sample.index));
+  for (const SampleRef& sample : batch) {
+    EXPECT_EQ(sample.size, batch.front().size);
+    EXPECT_GE(sample.size, longest);
+    EXPECT_LT(sample.size, longest + 8);
+    EXPECT_LE(sample.size, 64);
+  }
+}
+
+TEST(TokenBatches, WithoutABudgetAStepTakesBlocks) {
+  const TokenBatches batches(kBlocks, Length, Options(4, 0, 6));
+  EXPECT_EQ(batches.units(), kBlocks);
+  EXPECT_EQ(batches.units_per_step(), 24);
+  const TrainSampler sampler(kBlocks, 24, 9, Shuffle::kGlobal, LastBatch::kStream);
+  for (int64_t step = 0; step < 9; ++step) {
+    std::vector<int64_t> blocks, expected;
+    for (int64_t rank = 0; rank < 3; ++rank) {
+      for (int64_t micro_step = 0; micro_step < 2; ++micro_step) {
+        const auto batch = batches.Share(step, rank, 3, micro_step, 2);
+        EXPECT_EQ(batch.size(), 4U);
+        ExpectRowsFit(batch);
+        for (const SampleRef& sample : batch) blocks.push_back(sample.index);
+      }
+    }
+    for (const SampleRef& sample : sampler.GlobalBatch(step)) expected.push_back(sample.index);
+    EXPECT_EQ(blocks, expected);
+  }
+}
+
+TEST(TokenBatches, ABudgetHoldsAndAnEpochHasEveryBlockOnce) {
+  for (const int64_t batch_size : {0, 5}) {
+    const TokenBatches batches(kBlocks, Length, Options(batch_size, 256, 1));
+    std::multiset<int64_t> seen;
+    for (int64_t step = 0; step < batches.units(); ++step) {
+      const auto batch = batches.Share(step, 0, 1, 0, 1);
+      ASSERT_FALSE(batch.empty());
+      ExpectRowsFit(batch);
+      EXPECT_LE(static_cast<int64_t>(batch.size()) * batch.front().size, 256);
+      EXPECT_LE(batch.size(), batch_size > 0 ? 5U : 999U);
+      for (const SampleRef& sample : batch) {
+        seen.insert(sample.index);
+        EXPECT_EQ(sample.epoch, 0);
+      }
+    }
+    EXPECT_EQ(seen.size(), static_cast<size_t>(kBlocks));
+    EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), seen.size());
+    EXPECT_EQ(batches.Share(batches.units(), 0, 1, 0, 1).front().epoch, 1);
+  }
+}
+
+// What a global step takes depends on ranks × accumulation alone, and epochs shuffle whole batches.
+TEST(TokenBatches, StepsAreTheSameOnAnyNumberOfRanks) {
+  const TokenBatches batches(kBlocks, Length, Options(0, 256, 6));
+  EXPECT_EQ(batches.units_per_step(), 6);
+  std::set<std::vector<int64_t>> first_epoch, later;
+  for (int64_t step = 0; step < 20; ++step) {
+    std::vector<std::vector<int64_t>> expected;
+    for (const auto& [world, accumulation] : std::map<int64_t, int64_t>{{1, 6}, {2, 3}, {3, 2}, {6, 1}}) {
+      std::vector<std::vector<int64_t>> parts;
+      for (int64_t rank = 0; rank < world; ++rank) {
+        for (int64_t micro_step = 0; micro_step < accumulation; ++micro_step) {
+          auto& part = parts.emplace_back();
+          for (const auto& sample : batches.Share(step, rank, world, micro_step, accumulation)) {
+            part.push_back(sample.index);
+          }
+        }
+      }
+      if (expected.empty()) expected = parts;
+      EXPECT_EQ(parts, expected);
+    }
+    for (auto& part : expected) (step * 6 < batches.units() ? first_epoch : later).insert(part);
+  }
+  for (const auto& batch : later) EXPECT_TRUE(first_epoch.contains(batch));
+}
+
+TEST(TokenBatches, BlocksOfABatchAreAlikeUnlessFileOrderIsAskedFor) {
+  TokenBatchOptions options = Options(0, 256, 1);
+  const TokenBatches sorted(kBlocks, Length, options);
+  options.shuffle = Shuffle::kNone;
+  const TokenBatches in_order(kBlocks, Length, options);
+  EXPECT_LT(sorted.units(), in_order.units());  // less padding
+  int64_t next = 0;
+  for (int64_t step = 0; step < in_order.units(); ++step) {
+    for (const SampleRef& sample : in_order.Share(step, 0, 1, 0, 1)) EXPECT_EQ(sample.index, next++);
+  }
+  EXPECT_EQ(next, kBlocks);
+}
+
+TEST(TokenBatches, EvaluationHasEveryBlockOnceInFileOrder) {
+  for (const auto& options : {Options(4, 0, 1), Options(0, 256, 1), Options(3, 100, 1)}) {
+    const TokenBatches batches(kBlocks, Length, options);
+    int64_t next = 0;
+    for (int64_t rank = 0; rank < 3; ++rank) {
+      for (const auto& batch : batches.EvaluationBatches(rank, 3)) {
+        ExpectRowsFit(batch);
+        for (const SampleRef& sample : batch) {
+          EXPECT_EQ(sample.index, next++);
+          EXPECT_EQ(sample.epoch, 0);
+        }
+      }
+    }
+    EXPECT_EQ(next, kBlocks);
+  }
+}
+
+TEST(TokenBatches, WantASizeOrABudget) {
+  EXPECT_THROW(TokenBatches(kBlocks, Length, Options(0, 0, 1)), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace dtrain::data

