@@ -6,26 +6,34 @@
 
 #include <cmath>
 
+#include "models/forward_cost.h"
 #include "models/sync_batch_norm.h"
 
 namespace dtrain::models {
 namespace {
 
-constexpr double kEpsilon = 1e-5;
-constexpr double kMomentum = 0.1;
+at::Tensor ShapeOf(at::IntArrayRef sizes) { return at::empty(sizes, at::TensorOptions(at::kMeta)); }
 
 }  // namespace
 
 Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options) {
-  weight = register_parameter(
-      "weight", at::empty({options.out_channels, options.in_channels, options.kernel_size, options.kernel_size}));
+  weight = register_parameter("weight", at::empty({options.out_channels, options.in_channels / options.groups,
+                                                   options.kernel_size, options.kernel_size}));
+  if (options.bias) bias = register_parameter("bias", at::empty(options.out_channels));
 }
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
-  return at::conv2d(x_NCHW, weight, {}, options.stride, options.kernel_size / 2);
+  const int64_t padding = options.kernel_size / 2;
+  if (x_NCHW.is_meta()) {
+    const auto out = [&](int64_t size) { return (size + 2 * padding - options.kernel_size) / options.stride + 1; };
+    const at::Tensor y_NCHW = ShapeOf({x_NCHW.size(0), options.out_channels, out(x_NCHW.size(2)), out(x_NCHW.size(3))});
+    CountForward({.multiply_adds = y_NCHW.numel() * weight[0].numel(), .activation_elements = y_NCHW.numel()});
+    return y_NCHW;
+  }
+  return at::conv2d(x_NCHW, weight, bias, options.stride, padding, /*dilation=*/1, options.groups);
 }
 
-BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels) {
+BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {
   weight = register_parameter("weight", at::ones(channels));
   bias = register_parameter("bias", at::zeros(channels));
   running_mean = register_buffer("running_mean", at::zeros(channels));
@@ -34,17 +42,27 @@ BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels) {
 }
 
 at::Tensor BatchNorm2dImpl::forward(const at::Tensor& x_NCHW) {
+  if (x_NCHW.is_meta()) {
+    CountForward({.activation_elements = x_NCHW.numel()});
+    return x_NCHW;
+  }
   if (is_training()) num_batches_tracked.add_(1);
   if (!is_training() || !sum_over_ranks_) {
-    return at::batch_norm(x_NCHW, weight, bias, running_mean, running_var, is_training(), kMomentum, kEpsilon,
+    return at::batch_norm(x_NCHW, weight, bias, running_mean, running_var, is_training(), options_.momentum,
+                          options_.epsilon,
                           /*cudnn_enabled=*/true);
   }
-  const auto result = SyncBatchNorm(x_NCHW, weight, bias, kEpsilon, sum_over_ranks_);
+  const auto result = SyncBatchNorm(x_NCHW, weight, bias, options_.epsilon, sum_over_ranks_);
   at::NoGradGuard no_grad;
   const at::Tensor unbiased = result.variance * (result.count / (result.count - 1)).to(at::kFloat);
-  running_mean.lerp_(result.mean, kMomentum);
-  running_var.lerp_(unbiased, kMomentum);
+  running_mean.lerp_(result.mean, options_.momentum);
+  running_var.lerp_(unbiased, options_.momentum);
   return result.output;
+}
+
+at::Tensor Silu(const at::Tensor& x) {
+  if (x.is_meta()) CountForward({.activation_elements = x.numel()});
+  return at::silu(x);
 }
 
 LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial) {
@@ -56,7 +74,13 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights
   torch::nn::init::uniform_(bias, -bound, bound);
 }
 
-at::Tensor LinearImpl::forward(const at::Tensor& x) { return at::linear(x, weight, bias); }
+at::Tensor LinearImpl::forward(const at::Tensor& x) {
+  if (!x.is_meta()) return at::linear(x, weight, bias);
+  CountForward({.multiply_adds = x.numel() / x.size(-1) * weight.numel()});
+  std::vector<int64_t> sizes = x.sizes().vec();
+  sizes.back() = weight.size(0);
+  return ShapeOf(sizes);
+}
 
 LayerNormImpl::LayerNormImpl(int64_t features, double epsilon) : epsilon_(epsilon) {
   weight = register_parameter("weight", at::ones(features));

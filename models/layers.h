@@ -1,6 +1,8 @@
 // The layers that torch::nn has too, but draws initial weights for that every model here draws again (25 M numbers of a
 // ResNet-50, a tenth of a second at start), or cannot share statistics between ranks.
 // Parameter names are torchvision's state_dict keys.
+// A tensor of the meta device, which has a shape and no data, passes through each of them; what the layer would cost is
+// counted then (forward_cost.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,23 +22,31 @@ struct Conv2dOptions {
   int64_t out_channels;
   int64_t kernel_size;
   int64_t stride = 1;
+  int64_t groups = 1;
+  bool bias = false;
 };
 
-// Convolution without bias, square kernel, padded by ⌊k/2⌋. `weight`: (out, in, k, k), uninitialised.
+// Convolution, square kernel, padded by ⌊k/2⌋. `weight`: (out, in / groups, k, k), and `bias`: (out), where wanted;
+// both uninitialised.
 class Conv2dImpl : public torch::nn::Module {
  public:
   explicit Conv2dImpl(const Conv2dOptions& options);
   at::Tensor forward(const at::Tensor& x_NCHW);
 
   const Conv2dOptions options;
-  at::Tensor weight;
+  at::Tensor weight, bias;
 };
 TORCH_MODULE(Conv2d);
 
-// Batch normalisation over (N, H, W): ε 1e-5, momentum 0.1, as in torchvision. `weight` 1, `bias` 0 at first.
+struct BatchNormOptions {
+  double epsilon = 1e-5;
+  double momentum = 0.1;
+};
+
+// Batch normalisation over (N, H, W). `weight` 1, `bias` 0 at first.
 class BatchNorm2dImpl : public torch::nn::Module {
  public:
-  explicit BatchNorm2dImpl(int64_t channels);
+  explicit BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options = {});
   at::Tensor forward(const at::Tensor& x_NCHW);
 
   // From now on the statistics of a training step are those of the batches of all ranks together. `sum` must be called
@@ -46,9 +56,13 @@ class BatchNorm2dImpl : public torch::nn::Module {
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  private:
+  BatchNormOptions options_;
   SumOverRanks sum_over_ranks_;
 };
 TORCH_MODULE(BatchNorm2d);
+
+// x · σ(x), elementwise (Elfwing et al. 2017, arXiv:1702.03118).
+at::Tensor Silu(const at::Tensor& x);
 
 enum class InitialWeights {
   kDrawn,   // as torch.nn draws them

@@ -3,6 +3,7 @@
 
 #include <map>
 
+#include "models/efficientnet.h"
 #include "models/resnet.h"
 
 namespace dtrain::models {
@@ -19,17 +20,58 @@ const std::map<std::string, ResNetOptions>& ResNets() {
   return table;
 }
 
+struct ScaledNet {
+  EfficientNetOptions options;
+  int64_t image_size;
+};
+
+// Of the paper's table; ε and momentum as torchvision has them.
+const std::map<std::string, ScaledNet>& EfficientNets() {
+  constexpr BatchNormOptions kSlow = {.epsilon = 1e-3, .momentum = 0.01};
+  static const std::map<std::string, ScaledNet> table = {
+      {"efficientnet_b0", {{.width = 1.0, .depth = 1.0, .dropout = 0.2}, 224}},
+      {"efficientnet_b1", {{.width = 1.0, .depth = 1.1, .dropout = 0.2}, 240}},
+      {"efficientnet_b2", {{.width = 1.1, .depth = 1.2, .dropout = 0.3}, 260}},
+      {"efficientnet_b3", {{.width = 1.2, .depth = 1.4, .dropout = 0.3}, 300}},
+      {"efficientnet_b4", {{.width = 1.4, .depth = 1.8, .dropout = 0.4}, 380}},
+      {"efficientnet_b5", {{.width = 1.6, .depth = 2.2, .dropout = 0.4, .norm = kSlow}, 456}},
+      {"efficientnet_b6", {{.width = 1.8, .depth = 2.6, .dropout = 0.5, .norm = kSlow}, 528}},
+      {"efficientnet_b7", {{.width = 2.0, .depth = 3.1, .dropout = 0.5, .norm = kSlow}, 600}},
+  };
+  return table;
+}
+
 }  // namespace
 
 std::vector<std::string> ModelNames() {
   std::vector<std::string> names;
+  for (const auto& [name, options] : EfficientNets()) names.push_back(name);
   for (const auto& [name, options] : ResNets()) names.push_back(name);
   return names;
 }
 
-std::string ClassifierWeightName(const std::string& /*model: all are ResNets*/) { return "fc.weight"; }
+bool TakesZeroInitResidual(const std::string& model) { return ResNets().count(model) > 0; }
+
+bool TakesDropout(const std::string& model) { return EfficientNets().count(model) > 0; }
+
+std::string ClassifierWeightName(const std::string& model) {
+  return ResNets().count(model) > 0 ? "fc.weight" : "classifier.1.weight";
+}
+
+int64_t NativeImageSize(const std::string& model) {
+  constexpr int64_t kImageNetSize = 224;
+  const auto found = EfficientNets().find(model);
+  return found == EfficientNets().end() ? kImageNetSize : found->second.image_size;
+}
 
 std::shared_ptr<ImageModel> MakeImageModel(const std::string& name, const ImageModelOptions& options) {
+  if (const auto found = EfficientNets().find(name); found != EfficientNets().end()) {
+    EfficientNetOptions scaled = found->second.options;
+    scaled.num_classes = options.num_classes;
+    scaled.dropout = options.dropout.value_or(scaled.dropout);
+    scaled.drop_path = options.drop_path.value_or(scaled.drop_path);
+    return std::make_shared<EfficientNet>(scaled);
+  }
   ResNetOptions resnet = ResNets().at(name);
   resnet.num_classes = options.num_classes;
   resnet.zero_init_residual = options.zero_init_residual;

@@ -10,17 +10,7 @@ namespace {
 constexpr int64_t kStemChannels = 64;
 constexpr int64_t kBottleneckExpansion = 4;
 
-int64_t Halved(int64_t size) { return (size + 1) / 2; }
-
 void DrawWeights(Conv2d& conv) { torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU); }
-
-// One convolution with its BatchNorm (and ReLU in place of it): both outputs are kept for the backward pass.
-void Add(ForwardCost& cost, const Conv2d& conv, int64_t output_size) {
-  const auto& [in, out, kernel, stride] = conv->options;
-  const int64_t pixels = output_size * output_size;
-  cost.multiply_adds += in * out * kernel * kernel * pixels;
-  cost.activation_elements += 2 * out * pixels;
-}
 
 }  // namespace
 
@@ -99,28 +89,6 @@ at::Tensor ResNet::forward(const at::Tensor& images_NCHW) {
     for (auto& block : stage) x = block(x);
   }
   return fc_(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
-}
-
-ForwardCost ResNet::Cost(int64_t image_size) const {
-  ForwardCost cost;
-  int64_t size = Halved(image_size);
-  Add(cost, conv1_, size);
-  size = Halved(size);
-  for (const auto& stage : stages_) {
-    for (const auto& block : stage) {
-      const int64_t in_size = size;
-      int64_t stride = 1;
-      for (const auto& conv : block->convolutions()) stride = std::max(stride, conv->options.stride);
-      size = stride == 2 ? Halved(size) : size;
-      bool strided = false;
-      for (const auto& conv : block->convolutions()) {
-        strided = strided || conv->options.stride == 2;
-        Add(cost, conv, strided ? size : in_size);
-      }
-    }
-  }
-  cost.multiply_adds += fc_->weight.numel();
-  return cost;
 }
 
 }  // namespace dtrain::models

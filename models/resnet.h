@@ -44,7 +44,6 @@ class ResNet : public ImageModel {
  public:
   explicit ResNet(const ResNetOptions& options);
   at::Tensor forward(const at::Tensor& images_NCHW) override;
-  ForwardCost Cost(int64_t image_size) const override;
 
  private:
   void Initialize(bool zero_init_residual);

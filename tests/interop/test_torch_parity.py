@@ -82,14 +82,16 @@ def predict(model_name, weights, images, folder):
 # ---- Models ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152"])
+@pytest.mark.parametrize("name", ["resnet18", "resnet34", "resnet50", "resnet101", "resnet152",
+                                  *(f"efficientnet_b{number}" for number in range(8))])
 def test_logits_are_torchvisions(tmp_path, name):
     model = new_model(name).eval()
     images = torch.randn(4, 3, 64, 80, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         expected = model(images)
     if not 1e-2 < expected.std() < 1e3:  # deep ones grow: to a scale where 1e-4 means something
-        model.fc.weight.data /= expected.std()
+        classifier = model.fc if name.startswith("resnet") else model.classifier[1]
+        classifier.weight.data /= expected.std()
         with torch.no_grad():
             expected = model(images)
     logits = predict(name, saved(model, tmp_path / "weights.safetensors"), images, tmp_path)

@@ -25,7 +25,7 @@ int64_t CountParameters(const torch::nn::Module& module) {
 
 // Weights, gradients and the optimizer's state, and what the forward pass keeps for the backward pass; per rank, in
 // bytes.
-double MemoryEstimate(const config::Config& config, const models::ImageModel& model, const Plan& plan) {
+double MemoryEstimate(const config::Config& config, models::ImageModel& model, const Plan& plan) {
   const double copies = config.optimizer.name == "sgd" ? 3 : 4;
   const double state = copies * sizeof(float) * static_cast<double>(CountParameters(model));
   const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";

@@ -1,0 +1,147 @@
+// B0 is a table; the others are that table, scaled.
+#include "models/efficientnet.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/init.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace dtrain::models {
+namespace {
+
+struct Stage {
+  int64_t expansion, kernel_size, stride, in_channels, out_channels, blocks;
+};
+
+constexpr Stage kStages[] = {{1, 3, 1, 32, 16, 1},  {6, 3, 2, 16, 24, 2},   {6, 5, 2, 24, 40, 2},  {6, 3, 2, 40, 80, 3},
+                             {6, 5, 1, 80, 112, 3}, {6, 5, 2, 112, 192, 4}, {6, 3, 1, 192, 320, 1}};
+constexpr int64_t kHeadExpansion = 4;
+constexpr int64_t kSqueeze = 4;  // of a block's own input, not of its expansion
+
+// The nearest multiple of 8 that is not more than a tenth smaller.
+int64_t Channels(int64_t base, double width) {
+  constexpr int64_t kMultiple = 8;
+  const double wanted = static_cast<double>(base) * width;
+  const int64_t nearest = std::max(kMultiple, static_cast<int64_t>(wanted + kMultiple / 2.0) / kMultiple * kMultiple);
+  return static_cast<double>(nearest) < 0.9 * wanted ? nearest + kMultiple : nearest;
+}
+
+int64_t Blocks(int64_t base, double depth) {
+  return static_cast<int64_t>(std::ceil(static_cast<double>(base) * depth));
+}
+
+// Samples pass by with this probability; the others are scaled up, so that the mean stays.
+at::Tensor DropRows(const at::Tensor& x_NCHW, double probability) {
+  const double kept = 1 - probability;
+  const at::Tensor mask_N111 = at::empty({x_NCHW.size(0), 1, 1, 1}, x_NCHW.options()).bernoulli_(kept);
+  return x_NCHW * (kept > 0 ? mask_N111.div_(kept) : mask_N111);
+}
+
+}  // namespace
+
+ConvNormImpl::ConvNormImpl(const Conv2dOptions& conv, const BatchNormOptions& norm, Activation activation)
+    : activation_(activation) {
+  conv_ = register_module("0", Conv2d(conv));
+  norm_ = register_module("1", BatchNorm2d(conv.out_channels, norm));
+}
+
+at::Tensor ConvNormImpl::forward(const at::Tensor& x_NCHW) {
+  const at::Tensor y = norm_(conv_(x_NCHW));
+  return activation_ == Activation::kSilu ? Silu(y) : y;
+}
+
+SqueezeExcitationImpl::SqueezeExcitationImpl(int64_t channels, int64_t squeezed_channels) {
+  fc1_ = register_module("fc1", Conv2d(Conv2dOptions{channels, squeezed_channels, 1, 1, 1, /*bias=*/true}));
+  fc2_ = register_module("fc2", Conv2d(Conv2dOptions{squeezed_channels, channels, 1, 1, 1, /*bias=*/true}));
+}
+
+at::Tensor SqueezeExcitationImpl::forward(const at::Tensor& x_NCHW) {
+  const at::Tensor means = at::adaptive_avg_pool2d(x_NCHW, {1, 1});
+  return x_NCHW * fc2_(Silu(fc1_(means))).sigmoid();
+}
+
+MbConvImpl::MbConvImpl(const Options& options) : options_(options) {
+  const int64_t expanded = Channels(options.in_channels * options.expansion, 1);
+  const auto silu = ConvNormImpl::Activation::kSilu;
+  torch::nn::ModuleList block;
+  if (expanded != options.in_channels) {
+    expand_ = ConvNorm(Conv2dOptions{options.in_channels, expanded, 1}, options.norm, silu);
+    block->push_back(expand_);
+  }
+  filter_ = ConvNorm(Conv2dOptions{expanded, expanded, options.kernel_size, options.stride, /*groups=*/expanded},
+                     options.norm, silu);
+  weigh_ = SqueezeExcitation(expanded, std::max<int64_t>(1, options.in_channels / kSqueeze));
+  project_ = ConvNorm(Conv2dOptions{expanded, options.out_channels, 1}, options.norm, ConvNormImpl::Activation::kNone);
+  block->push_back(filter_);
+  block->push_back(weigh_);
+  block->push_back(project_);
+  register_module("block", block);
+}
+
+at::Tensor MbConvImpl::forward(const at::Tensor& x_NCHW) {
+  const at::Tensor expanded = expand_ ? expand_(x_NCHW) : x_NCHW;
+  at::Tensor y = project_(weigh_(filter_(expanded)));
+  if (options_.stride != 1 || options_.in_channels != options_.out_channels) return y;
+  if (is_training() && options_.drop_path > 0 && !y.is_meta()) y = DropRows(y, options_.drop_path);
+  return y + x_NCHW;
+}
+
+EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(options.dropout) {
+  const auto silu = ConvNormImpl::Activation::kSilu;
+  torch::nn::ModuleList features;
+  int64_t channels = Channels(kStages[0].in_channels, options.width);
+  stem_ = ConvNorm(Conv2dOptions{3, channels, 3, 2}, options.norm, silu);
+  features->push_back(stem_);
+
+  int64_t total_blocks = 0;
+  for (const Stage& stage : kStages) total_blocks += Blocks(stage.blocks, options.depth);
+  for (const Stage& stage : kStages) {
+    torch::nn::ModuleList blocks;
+    for (int64_t i = 0; i < Blocks(stage.blocks, options.depth); ++i) {
+      const double depth = static_cast<double>(blocks_.size()) / static_cast<double>(total_blocks);
+      const MbConv block(MbConvImpl::Options{.expansion = stage.expansion,
+                                             .kernel_size = stage.kernel_size,
+                                             .stride = i == 0 ? stage.stride : 1,
+                                             .in_channels = channels,
+                                             .out_channels = Channels(stage.out_channels, options.width),
+                                             .drop_path = options.drop_path * depth,
+                                             .norm = options.norm});
+      channels = Channels(stage.out_channels, options.width);
+      blocks->push_back(block);
+      blocks_.push_back(block);
+    }
+    features->push_back(blocks);
+  }
+  head_ = ConvNorm(Conv2dOptions{channels, kHeadExpansion * channels, 1}, options.norm, silu);
+  features->push_back(head_);
+  register_module("features", features);
+
+  classifier_ = Linear(kHeadExpansion * channels, options.num_classes, InitialWeights::kNotYet);
+  const auto classifier = std::make_shared<torch::nn::Module>();
+  classifier->register_module("1", classifier_);  // 0 is the dropout, which has no weights
+  register_module("classifier", classifier);
+  Initialize();
+}
+
+// As torchvision: convolutions normal with variance 2 / fan-out, the classifier uniform in ±1/√classes, biases 0.
+void EfficientNet::Initialize() {
+  apply([](torch::nn::Module& module) {
+    if (auto* conv = dynamic_cast<Conv2dImpl*>(&module)) {
+      torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut);
+      if (conv->bias.defined()) torch::nn::init::zeros_(conv->bias);
+    }
+  });
+  const double bound = 1 / std::sqrt(static_cast<double>(classifier_->weight.size(0)));
+  torch::nn::init::uniform_(classifier_->weight, -bound, bound);
+}
+
+at::Tensor EfficientNet::forward(const at::Tensor& images_NCHW) {
+  at::Tensor x = stem_(images_NCHW);
+  for (MbConv& block : blocks_) x = block(x);
+  x = at::adaptive_avg_pool2d(head_(x), {1, 1}).flatten(1);
+  return classifier_(at::dropout(x, dropout_, is_training() && !x.is_meta()));
+}
+
+}  // namespace dtrain::models

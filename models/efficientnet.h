@@ -1,0 +1,82 @@
+// EfficientNet-B0…B7: Tan and Le 2019 (arXiv:1905.11946). Parameter names, logits, BatchNorm's ε and momentum, and the
+// distribution of initial weights are torchvision's.
+#pragma once
+
+#include <torch/nn/modules/container/modulelist.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "models/image_model.h"
+#include "models/layers.h"
+
+namespace dtrain::models {
+
+struct EfficientNetOptions {
+  double width = 1;        // of B0's channels
+  double depth = 1;        // of B0's blocks per stage
+  double dropout = 0.2;    // before the classifier
+  double drop_path = 0.2;  // of the last block, rising linearly from 0 (stochastic depth, arXiv:1603.09382, by row)
+  BatchNormOptions norm = {};
+  int64_t num_classes = 1000;
+};
+
+// Convolution, BatchNorm and, where wanted, SiLU.
+class ConvNormImpl : public torch::nn::Module {
+ public:
+  enum class Activation { kNone, kSilu };
+  ConvNormImpl(const Conv2dOptions& conv, const BatchNormOptions& norm, Activation activation);
+  at::Tensor forward(const at::Tensor& x_NCHW);
+
+ private:
+  Conv2d conv_{nullptr};
+  BatchNorm2d norm_{nullptr};
+  Activation activation_;
+};
+TORCH_MODULE(ConvNorm);
+
+// Channels weighed by what their means say (Hu et al. 2017, arXiv:1709.01507).
+class SqueezeExcitationImpl : public torch::nn::Module {
+ public:
+  SqueezeExcitationImpl(int64_t channels, int64_t squeezed_channels);
+  at::Tensor forward(const at::Tensor& x_NCHW);
+
+ private:
+  Conv2d fc1_{nullptr}, fc2_{nullptr};
+};
+TORCH_MODULE(SqueezeExcitation);
+
+// Mobile inverted bottleneck: expand, filter each channel, weigh the channels, project; around a shortcut where the
+// shapes allow it.
+class MbConvImpl : public torch::nn::Module {
+ public:
+  struct Options {
+    int64_t expansion, kernel_size, stride, in_channels, out_channels;
+    double drop_path;  // probability that a sample of a training batch passes by the block
+    BatchNormOptions norm;
+  };
+  explicit MbConvImpl(const Options& options);
+  at::Tensor forward(const at::Tensor& x_NCHW);
+
+ private:
+  Options options_;
+  ConvNorm expand_{nullptr}, filter_{nullptr}, project_{nullptr};  // the first is null without expansion
+  SqueezeExcitation weigh_{nullptr};
+};
+TORCH_MODULE(MbConv);
+
+class EfficientNet : public ImageModel {
+ public:
+  explicit EfficientNet(const EfficientNetOptions& options);
+  at::Tensor forward(const at::Tensor& images_NCHW) override;
+
+ private:
+  void Initialize();
+
+  double dropout_;
+  ConvNorm stem_{nullptr}, head_{nullptr};
+  std::vector<MbConv> blocks_;
+  Linear classifier_{nullptr};
+};
+
+}  // namespace dtrain::models
