@@ -12,9 +12,9 @@
 namespace dtrain::data {
 namespace {
 
-constexpr std::string_view kMagic{"MMIDIDX\0\0", 9};
+constexpr std::string_view kTokenMagic{"MMIDIDX\0\0", 9};
 constexpr std::string_view kOldMagic{"TNTIDX\0\0", 8};
-constexpr uint64_t kVersion = 1;
+constexpr uint64_t kTokenVersion = 1;
 constexpr int64_t kItemsAtOnce = 1 << 16;
 
 constexpr char kMakeAnew[] = "make the token files anew with dtrain_data tokenize (or fairseq-preprocess)";
@@ -26,7 +26,7 @@ void Widen(std::span<const uint8_t> bytes, int64_t* tokens) {
   }
 }
 
-bool IsFile(const std::string& path) {
+bool IsTokenFile(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);
 }
@@ -83,11 +83,11 @@ TokenIndexHeader ParseTokenIndexHeader(std::span<const uint8_t> bytes, uint64_t 
     throw DataError("this is an index of fairseq's older format (TNTIDX: --dataset-impl=cached or lazy)",
                     "write it again with fairseq-preprocess --dataset-impl=mmap, or with dtrain_data tokenize");
   }
-  if (!text.starts_with(kMagic) || bytes.size() < TokenIndexHeader::kBytes) {
+  if (!text.starts_with(kTokenMagic) || bytes.size() < TokenIndexHeader::kBytes) {
     throw DataError("this is no index of tokens: it does not begin with MMIDIDX", kMakeAnew);
   }
-  const auto version = LoadLittleEndian<uint64_t>(bytes.data() + kMagic.size());
-  if (version != kVersion) {
+  const auto version = LoadLittleEndian<uint64_t>(bytes.data() + kTokenMagic.size());
+  if (version != kTokenVersion) {
     throw DataError("the index has version " + std::to_string(version) + "; version 1 is read here", kMakeAnew);
   }
   const uint8_t code = bytes[17];
@@ -106,8 +106,8 @@ TokenIndexHeader ParseTokenIndexHeader(std::span<const uint8_t> bytes, uint64_t 
 }
 
 std::string MakeTokenIndexHeader(const TokenIndexHeader& header) {
-  std::string bytes(kMagic);
-  AppendLittleEndian(kVersion, bytes);
+  std::string bytes(kTokenMagic);
+  AppendLittleEndian(kTokenVersion, bytes);
   AppendLittleEndian(static_cast<uint8_t>(header.type), bytes);
   AppendLittleEndian(static_cast<uint64_t>(header.items), bytes);
   return bytes;
@@ -116,7 +116,7 @@ std::string MakeTokenIndexHeader(const TokenIndexHeader& header) {
 std::optional<std::string> FindTokenFiles(const std::string& data_dir, const std::string& split) {
   for (const std::string& name : SplitNames(split)) {
     const std::string prefix = data_dir + "/" + name;
-    if (IsFile(prefix + ".idx") && IsFile(prefix + ".bin")) return prefix;
+    if (IsTokenFile(prefix + ".idx") && IsTokenFile(prefix + ".bin")) return prefix;
   }
   return std::nullopt;
 }

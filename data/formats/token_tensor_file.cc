@@ -10,7 +10,7 @@
 namespace dtrain::data {
 namespace {
 
-constexpr char kWanted[] =
+constexpr char kWantedRows[] =
     "wanted are `input_ids` N×T, and if you like `attention_mask` and `labels` N×T (integers, int64 as a rule)";
 
 std::optional<TokenType> TypeOf(const std::string& dtype) {
@@ -28,9 +28,9 @@ bool HoldsTokenRows(const std::string& path) { return SafetensorsFile(path).tens
 
 TokenTensorFile::TokenTensorFile(const std::string& path) : file_(path) {
   const auto ids = file_.tensors().find("input_ids");
-  if (ids == file_.tensors().end()) throw DataError(path + " has no tensor `input_ids`", kWanted);
+  if (ids == file_.tensors().end()) throw DataError(path + " has no tensor `input_ids`", kWantedRows);
   if (ids->second.shape.size() != 2 || ids->second.bytes() == 0) {
-    throw DataError(path + ": `input_ids` is no table of rows and tokens", kWanted);
+    throw DataError(path + ": `input_ids` is no table of rows and tokens", kWantedRows);
   }
   rows_ = ids->second.shape[0];
   layout_ = {.tokens = ids->second.shape[1],
@@ -52,7 +52,7 @@ void TokenTensorFile::Add(const std::string& name, std::string& description) {
   if (!type || entry.shape != std::vector<int64_t>{rows_, layout_.tokens}) {
     throw DataError(
         file_.path() + ": `" + name + "` has the dtype " + entry.dtype + ", or another shape than `input_ids`",
-        kWanted);
+        kWantedRows);
   }
   tensors_.push_back({entry.dtype, entry.begin, TokenBytes(*type)});
   description += " " + name + " " + entry.dtype;

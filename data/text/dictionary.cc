@@ -13,7 +13,6 @@ namespace dtrain::data {
 namespace {
 
 constexpr std::array<std::string_view, 4> kSpecials = {"<s>", "<pad>", "</s>", "<unk>"};
-constexpr char kMask[] = "<mask>";
 constexpr int64_t kSizeMultiple = 8;
 
 std::string_view WithoutTrailingSpace(std::string_view line) {
@@ -103,7 +102,7 @@ int64_t Dictionary::IdOf(const std::string& symbol) const {
 }
 
 int64_t Dictionary::mask_token() const {
-  const auto found = ids_.find(kMask);
+  const auto found = ids_.find(kMaskSymbol);
   return found == ids_.end() ? size() : found->second;
 }
 

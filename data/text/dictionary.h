@@ -19,6 +19,9 @@ inline constexpr int64_t kEndToken = 2;      // </s>
 inline constexpr int64_t kUnknownToken = 3;  // <unk>
 inline constexpr int64_t kSpecialTokens = 4;
 
+// The symbol whose id is last.
+inline constexpr char kMaskSymbol[] = "<mask>";
+
 class Dictionary {
  public:
   struct Entry {

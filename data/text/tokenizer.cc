@@ -10,8 +10,6 @@
 namespace dtrain::data {
 namespace {
 
-constexpr char kMask[] = "<mask>";
-
 bool IsFile(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);
@@ -50,7 +48,7 @@ void Tokenizer::RequireKeepableIds() const {
                                                  {"<pad>", kPadToken},
                                                  {"</s>", kEndToken},
                                                  {"<unk>", kUnknownToken},
-                                                 {kMask, bpe_.vocabulary() - 1}};
+                                                 {kMaskSymbol, bpe_.vocabulary() - 1}};
   for (const auto& [token, id] : wanted) {
     if (bpe_.IdOf(token) == id) continue;
     throw DataError("the token " + token + " has the id " + std::to_string(bpe_.IdOf(token)) + " instead of " +
