@@ -38,6 +38,7 @@ OpenBatch::OpenBatch(int64_t number, std::vector<SampleRef> samples, const std::
     bases_.push_back(static_cast<std::byte*>(tensor.data_ptr()));
     row_bytes_.push_back(row_bytes);
     if (field.name == "index") throw std::logic_error("a decoder's field is called index, as the loader's own");
+    if (batch_.tensors.contains(field.name)) throw std::logic_error("two fields are called " + field.name);
     batch_.tensors[field.name] = tensor;
   }
   for (auto& [name, values] : {std::pair{"labels", &labels_}, std::pair{"index", &index_}}) {

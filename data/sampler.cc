@@ -63,6 +63,10 @@ std::vector<SampleRef> TrainSampler::GlobalBatch(int64_t step) const {
     }
     position += end - begin;
   }
+  if (repeats_ > 1) {
+    std::stable_sort(batch.begin(), batch.end(),
+                     [](const SampleRef& a, const SampleRef& b) { return a.repeat < b.repeat; });
+  }
   return batch;
 }
 

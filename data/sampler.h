@@ -32,9 +32,11 @@ LastBatch LastBatchFromName(std::string_view name);  // stream | drop
 class TrainSampler {
  public:
   // Throws DataError where no batch can be made: an empty data set, or kDrop with fewer samples than a global batch.
-  // With `repeats` R > 1 each sample of an epoch's order comes R times in a row (repeated augmentation,
-  // arXiv:1901.09335), and an epoch still has dataset_size samples: it ends after a part of its order. All samples of a
-  // batch have the size that `sizes` says for the epoch of the first.
+  // With `repeats` R > 1 each sample of an epoch's order comes R times (repeated augmentation, arXiv:1901.09335), and
+  // an epoch still has dataset_size samples: it ends after a part of its order. A global batch holds the first copies
+  // of its samples, then the second ones, and so on: cut into R parts or more, among ranks and micro-steps, no part has
+  // two of the same sample, as torchvision's RASampler has it among ranks; and neighbours, which mixup mixes, differ.
+  // All samples of a batch have the size that `sizes` says for the epoch of the first.
   TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle, LastBatch last_batch,
                int64_t repeats = 1, SizeSchedule sizes = {});
 

@@ -2,6 +2,7 @@
 #include "data/image/augment_policy.h"
 
 #include <cmath>
+#include <numbers>
 #include <stdexcept>
 
 namespace dtrain::data {
@@ -24,31 +25,45 @@ constexpr Space kWide = {0.99, 32, 32, 135, 0.99, 6};
 
 bool HasSign(Operator operation) { return operation >= Operator::kShearX && operation <= Operator::kSharpness; }
 
+// torch.linspace(from, to, bins)[bin] in float32, as its CPU kernel rounds: from both ends to the middle. Whether a
+// translation by 16 pixels is one by 15.999999, which is cut to 15, hangs on it.
+double Linspace(double from, double to, int bin, int bins) {
+  const auto begin = static_cast<float>(from), end = static_cast<float>(to);
+  const float step = (end - begin) / static_cast<float>(bins - 1);
+  if (bin < bins / 2) return std::fma(step, static_cast<float>(bin), begin);
+  return std::fma(-step, static_cast<float>(bins - 1 - bin), end);
+}
+
 // The magnitude of bin `bin` of `bins`, without a sign.
 double Magnitude(const Space& space, Operator operation, int bin, int bins) {
-  const double share = static_cast<double>(bin) / (bins - 1);
   switch (operation) {
     case Operator::kShearX:
     case Operator::kShearY:
-      return space.shear * share;
+      return Linspace(0, space.shear, bin, bins);
     case Operator::kTranslateX:
-      return space.translate_x * share;
+      return Linspace(0, space.translate_x, bin, bins);
     case Operator::kTranslateY:
-      return space.translate_y * share;
+      return Linspace(0, space.translate_y, bin, bins);
     case Operator::kRotate:
-      return space.degrees * share;
+      return Linspace(0, space.degrees, bin, bins);
     case Operator::kBrightness:
     case Operator::kColor:
     case Operator::kContrast:
     case Operator::kSharpness:
-      return space.factor * share;
+      return Linspace(0, space.factor, bin, bins);
     case Operator::kPosterize:
-      return 8 - std::nearbyint(space.posterized_bits * share);
+      return 8 - std::nearbyint(space.posterized_bits * static_cast<double>(bin) / (bins - 1));
     case Operator::kSolarize:
-      return 255 - 255 * share;
+      return Linspace(255, 0, bin, bins);
     default:
       return 0;
   }
+}
+
+// torchvision hands a shear on as an angle in degrees.
+double ThroughDegrees(double tangent) {
+  constexpr double kDegree = std::numbers::pi / 180;
+  return std::tan(std::atan(tangent) * (180 / std::numbers::pi) * kDegree);
 }
 
 double Signed(double magnitude, Operator operation, bool negative) {
@@ -99,20 +114,20 @@ Operator OperatorFromName(const std::string& name) {
   throw std::invalid_argument("there is no augmentation '" + name + "'");
 }
 
-void ApplyOperator(PixelView image, Operator operation, double magnitude) {
+void ApplyOperator(PixelView image, Operator operation, double magnitude, Between between) {
   switch (operation) {
     case Operator::kIdentity:
       return;
     case Operator::kShearX:
-      return Transform(image, {.b = magnitude});
+      return Transform(image, {.b = ThroughDegrees(magnitude)}, between);
     case Operator::kShearY:
-      return Transform(image, {.d = magnitude});
+      return Transform(image, {.d = ThroughDegrees(magnitude)}, between);
     case Operator::kTranslateX:
-      return Transform(image, {.c = -std::trunc(magnitude)});
+      return Transform(image, {.c = -std::trunc(magnitude)}, between);
     case Operator::kTranslateY:
-      return Transform(image, {.f = -std::trunc(magnitude)});
+      return Transform(image, {.f = -std::trunc(magnitude)}, between);
     case Operator::kRotate:
-      return Rotate(image, magnitude);
+      return Rotate(image, magnitude, between);
     case Operator::kBrightness:
       return AdjustBrightness(image, 1 + magnitude);
     case Operator::kColor:
@@ -134,27 +149,35 @@ void ApplyOperator(PixelView image, Operator operation, double magnitude) {
   }
 }
 
-void RandAugment(PixelView image, RandomGenerator& random) {
+Between BetweenFromName(const std::string& name) {
+  if (name == "nearest") return Between::kNearest;
+  if (name == "bilinear") return Between::kBilinear;
+  throw std::invalid_argument("augment_interpolation is nearest or bilinear, not '" + name + "'");
+}
+
+double TrivialMagnitude(Operator operation, int bin) { return Magnitude(kWide, operation, bin, kBins); }
+
+void RandAugment(PixelView image, Between between, RandomGenerator& random) {
   constexpr int kOperators = 2, kMagnitude = 9;
   for (int i = 0; i < kOperators; ++i) {
     const auto operation = static_cast<Operator>(random.Below(kOperatorsToDraw));
     const double magnitude = Magnitude(Usual(image), operation, kMagnitude, kBins);
-    ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1));
+    ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1), between);
   }
 }
 
-void TrivialAugment(PixelView image, RandomGenerator& random) {
+void TrivialAugment(PixelView image, Between between, RandomGenerator& random) {
   const auto operation = static_cast<Operator>(random.Below(kOperatorsToDraw));
-  const double magnitude = Magnitude(kWide, operation, static_cast<int>(random.Below(kBins)), kBins);
-  ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1));
+  const double magnitude = TrivialMagnitude(operation, static_cast<int>(random.Below(kBins)));
+  ApplyOperator(image, operation, Signed(magnitude, operation, random.Below(2) == 1), between);
 }
 
-void AutoAugment(PixelView image, RandomGenerator& random) {
+void AutoAugment(PixelView image, Between between, RandomGenerator& random) {
   for (const Step& step : kImageNetPolicy[random.Below(25)]) {
     const bool applies = random.UniformFloat() < step.probability, negative = random.Below(2) == 1;
     if (!applies) continue;
     const double magnitude = Magnitude(Usual(image), step.operation, step.magnitude, 10);
-    ApplyOperator(image, step.operation, Signed(magnitude, step.operation, negative));
+    ApplyOperator(image, step.operation, Signed(magnitude, step.operation, negative), between);
   }
 }
 

@@ -115,9 +115,9 @@ std::optional<ImageGeometry> ImageDecoder::Defer(std::span<const uint8_t> bytes,
 void ImageDecoder::ChangePixels(const SampleRef& sample, uint8_t* row) const {
   const PixelView image{row, SideOf(sample.size), SideOf(sample.size)};
   RandomGenerator policy(KeyOf(sample, RandomStream::kPolicy));
-  if (options_.augment == Augment::kRandAugment) RandAugment(image, policy);
-  if (options_.augment == Augment::kTrivialAugment) TrivialAugment(image, policy);
-  if (options_.augment == Augment::kAutoAugment) AutoAugment(image, policy);
+  if (options_.augment == Augment::kRandAugment) RandAugment(image, options_.augment_between, policy);
+  if (options_.augment == Augment::kTrivialAugment) TrivialAugment(image, options_.augment_between, policy);
+  if (options_.augment == Augment::kAutoAugment) AutoAugment(image, options_.augment_between, policy);
   RandomGenerator photometric(KeyOf(sample, RandomStream::kPhotometric));
   ApplyPhotometric(image, options_.photometric, photometric);
 }

@@ -11,6 +11,7 @@
 #include "data/formats/raw_rows.h"
 #include "data/image/crop.h"
 #include "data/image/photometric.h"
+#include "data/image/pixel_ops.h"
 #include "data/image/resize.h"
 #include "data/sample_decoder.h"
 
@@ -32,7 +33,8 @@ struct ImageDecoderOptions {
   int64_t eval_resize = 0;   // short side, pixels; 0: image_size / 0.875, rounded
   Interpolation interpolation = Interpolation::kBilinear;
   Augment augment = Augment::kNone;
-  PhotometricOptions photometric = {};  // not with kNone
+  Between augment_between = Between::kNearest;  // of the last three
+  PhotometricOptions photometric = {};          // not with kNone
   int64_t seed = 0;
   bool defer = false;  // leaves plain baseline JPEGs to a device; with kBasic and nothing photometric
 };

@@ -96,6 +96,56 @@ int Reflected(int i, int length) {
   return i < length ? i : period - i;
 }
 
+void TransformNearest(PixelView image, const AffineMap& map) {
+  // Sixteen bits behind the point, as Pillow counts.
+  const auto fixed = [](double value) { return static_cast<int64_t>(std::floor(value * 65536.0 + 0.5)); };
+  const std::vector<uint8_t> source(image.pixels, image.pixels + Bytes(image));
+  const int64_t a = fixed(map.a), b = fixed(map.b), d = fixed(map.d), e = fixed(map.e);
+  int64_t line_x = fixed(map.c + map.a * 0.5 + map.b * 0.5), line_y = fixed(map.f + map.d * 0.5 + map.e * 0.5);
+  uint8_t* to = image.pixels;
+  for (int y = 0; y < image.height; ++y, line_x += b, line_y += e) {
+    int64_t fixed_x = line_x, fixed_y = line_y;
+    for (int x = 0; x < image.width; ++x, fixed_x += a, fixed_y += d, to += 3) {
+      const int64_t from_x = fixed_x >> 16, from_y = fixed_y >> 16;
+      if (from_x < 0 || from_x >= image.width || from_y < 0 || from_y >= image.height) {
+        std::fill_n(to, 3, uint8_t{0});
+      } else {
+        std::copy_n(source.data() + 3 * (from_y * image.width + from_x), 3, to);
+      }
+    }
+  }
+}
+
+// At the edge, half a pixel wide, the neighbours outside are those inside.
+void TransformBilinear(PixelView image, const AffineMap& map) {
+  const std::vector<uint8_t> source(image.pixels, image.pixels + Bytes(image));
+  const auto at = [&](int x, int y) {
+    x = std::clamp(x, 0, image.width - 1);
+    y = std::clamp(y, 0, image.height - 1);
+    return source.data() + 3 * (ptrdiff_t{y} * image.width + x);
+  };
+  uint8_t* to = image.pixels;
+  for (int row = 0; row < image.height; ++row) {
+    for (int column = 0; column < image.width; ++column, to += 3) {
+      const double from_x = map.a * (column + 0.5) + map.b * (row + 0.5) + map.c;
+      const double from_y = map.d * (column + 0.5) + map.e * (row + 0.5) + map.f;
+      if (from_x < 0 || from_x >= image.width || from_y < 0 || from_y >= image.height) {
+        std::fill_n(to, 3, uint8_t{0});
+        continue;
+      }
+      const int x = static_cast<int>(std::floor(from_x - 0.5)), y = static_cast<int>(std::floor(from_y - 0.5));
+      const double right = from_x - 0.5 - x, below = from_y - 0.5 - y;
+      const uint8_t *upper = at(x, y), *lower = at(x, y + 1);
+      const uint8_t *upper_next = at(x + 1, y), *lower_next = at(x + 1, y + 1);
+      for (int c = 0; c < 3; ++c) {
+        const double above = upper[c] + (upper_next[c] - upper[c]) * right;
+        const double under = lower[c] + (lower_next[c] - lower[c]) * right;
+        to[c] = static_cast<uint8_t>(above + (under - above) * below);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void AdjustBrightness(PixelView image, double factor) {
@@ -182,36 +232,19 @@ void Invert(PixelView image) {
   ApplyToValues(image, [](int value) { return static_cast<uint8_t>(255 - value); });
 }
 
-void Transform(PixelView image, const AffineMap& map) {
-  // Sixteen bits behind the point, as Pillow counts.
-  const auto fixed = [](double value) { return static_cast<int64_t>(std::floor(value * 65536.0 + 0.5)); };
-  const std::vector<uint8_t> source(image.pixels, image.pixels + Bytes(image));
-  const int64_t a = fixed(map.a), b = fixed(map.b), d = fixed(map.d), e = fixed(map.e);
-  int64_t line_x = fixed(map.c + map.a * 0.5 + map.b * 0.5), line_y = fixed(map.f + map.d * 0.5 + map.e * 0.5);
-  uint8_t* to = image.pixels;
-  for (int y = 0; y < image.height; ++y, line_x += b, line_y += e) {
-    int64_t fixed_x = line_x, fixed_y = line_y;
-    for (int x = 0; x < image.width; ++x, fixed_x += a, fixed_y += d, to += 3) {
-      const int64_t from_x = fixed_x >> 16, from_y = fixed_y >> 16;
-      if (from_x < 0 || from_x >= image.width || from_y < 0 || from_y >= image.height) {
-        std::fill_n(to, 3, uint8_t{0});
-      } else {
-        std::copy_n(source.data() + 3 * (from_y * image.width + from_x), 3, to);
-      }
-    }
-  }
+void Transform(PixelView image, const AffineMap& map, Between between) {
+  (between == Between::kNearest ? TransformNearest : TransformBilinear)(image, map);
 }
 
-void Rotate(PixelView image, double degrees) {
+void Rotate(PixelView image, double degrees, Between between) {
+  // Pillow rounds the matrix: whole quarters of a turn move whole pixels.
+  const auto rounded = [](double value) { return std::nearbyint(value * 1e15) / 1e15; };
   const double angle = -degrees * std::numbers::pi / 180;
-  const double cosine = std::cos(angle), sine = std::sin(angle);
+  const double cosine = rounded(std::cos(angle)), sine = rounded(std::sin(angle));
   const double x = image.width / 2.0, y = image.height / 2.0;
-  Transform(image, {.a = cosine,
-                    .b = sine,
-                    .c = x - cosine * x - sine * y,
-                    .d = -sine,
-                    .e = cosine,
-                    .f = y + sine * x - cosine * y});
+  const AffineMap map{
+      .a = cosine, .b = sine, .c = x - cosine * x - sine * y, .d = -sine, .e = cosine, .f = y + sine * x - cosine * y};
+  Transform(image, map, between);
 }
 
 void GaussianBlur(PixelView image, int size, double sigma) {

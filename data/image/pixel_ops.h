@@ -28,13 +28,15 @@ void AutoContrast(PixelView image);                // each channel stretched to 
 void Equalize(PixelView image);                    // each channel's histogram flattened
 void Invert(PixelView image);
 
-// The target's pixel (x, y) is the source's at (a·x + b·y + c, d·x + e·y + f), measured between pixel centres, nearest
-// neighbour; black outside.
+// What a pixel between pixels is: the nearest one, or the mean of its four neighbours, weighted and cut to a byte.
+enum class Between { kNearest, kBilinear };
+
+// The target's pixel (x, y) is the source's at (a·x + b·y + c, d·x + e·y + f), measured from the corner; black outside.
 struct AffineMap {
   double a = 1, b = 0, c = 0, d = 0, e = 1, f = 0;
 };
-void Transform(PixelView image, const AffineMap& map);
-void Rotate(PixelView image, double degrees);  // counter-clockwise, about the centre
+void Transform(PixelView image, const AffineMap& map, Between between);
+void Rotate(PixelView image, double degrees, Between between);  // counter-clockwise, about the centre
 
 // torchvision's gaussian_blur: a kernel of `size` (odd) by `size`, edges reflected; rounded to whole values.
 void GaussianBlur(PixelView image, int size, double sigma);

@@ -91,7 +91,8 @@ void DumpOperator(const std::vector<std::string>& arguments) {
   } else if (name == "Lighting") {
     dtrain::data::AddLighting(view, {magnitude, 0, 0});
   } else {
-    dtrain::data::ApplyOperator(view, dtrain::data::OperatorFromName(name), magnitude);
+    dtrain::data::ApplyOperator(view, dtrain::data::OperatorFromName(name), magnitude,
+                                dtrain::data::BetweenFromName(arguments.size() > 4 ? arguments[4] : "nearest"));
   }
   WriteImage(arguments.at(2), image);
 }

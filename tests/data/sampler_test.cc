@@ -65,11 +65,36 @@ TEST(TrainSampler, AnyStepCanBeAskedForDirectly) {
   }
 }
 
-TEST(TrainSampler, RepeatsFollowEachOtherInAnEpochOfTheSameLength) {
+TEST(TrainSampler, RepeatsComeInAnEpochOfTheSameLength) {
   const TrainSampler sampler(4, 4, 0, Shuffle::kNone, LastBatch::kStream, 3);
   EXPECT_THAT(sampler.GlobalBatch(0),
-              ElementsAre(SampleRef{0, 0, 0}, SampleRef{0, 0, 1}, SampleRef{0, 0, 2}, SampleRef{1, 0, 0}));
+              ElementsAre(SampleRef{0, 0, 0}, SampleRef{1, 0, 0}, SampleRef{0, 0, 1}, SampleRef{0, 0, 2}));
   EXPECT_THAT(sampler.GlobalBatch(1)[0], (SampleRef{0, 1, 0}));
+}
+
+// As torchvision's RASampler gives them to different ranks; micro-steps are parts as well.
+TEST(TrainSampler, CopiesOfASampleGoToDifferentParts) {
+  for (const int64_t repeats : {2, 3, 4}) {
+    for (const int64_t parts : {repeats, 2 * repeats}) {
+      const int64_t global_batch = 12 * repeats;
+      const TrainSampler sampler(101, global_batch, 7, Shuffle::kGlobal, LastBatch::kStream, repeats);
+      for (int64_t step = 0; step < 30; ++step) {
+        const auto batch = sampler.GlobalBatch(step);
+        // Where an epoch ends inside of a sample's copies, two of another one may be a place closer.
+        if (parts == repeats && batch.front().epoch != batch.back().epoch) continue;
+        for (int64_t part = 0; part < parts; ++part) {
+          std::set<std::pair<int64_t, int64_t>> samples;
+          const auto share = RankShare(batch, part, parts);
+          for (const SampleRef& sample : share) samples.emplace(sample.epoch, sample.index);
+          EXPECT_EQ(samples.size(), share.size()) << repeats << " copies, step " << step << " part " << part;
+        }
+        for (size_t i = 0; i < batch.size(); ++i) {
+          const SampleRef &one = batch[i], &next = batch[(i + 1) % batch.size()];
+          EXPECT_FALSE(one.index == next.index && one.epoch == next.epoch) << "mixed with itself at " << i;
+        }
+      }
+    }
+  }
 }
 
 TEST(TrainSampler, ABatchHasTheSizeOfTheEpochThatItBeginsIn) {

@@ -102,9 +102,9 @@ OPERATORS = [
     ("Equalize", 0), ("Invert", 0)]
 
 
-def operate(image: Image.Image, name: str, magnitude: float, folder: Path) -> np.ndarray:
+def operate(image: Image.Image, name: str, magnitude: float, folder: Path, *between: str) -> np.ndarray:
     image.save(folder / "in.png")
-    subprocess.run([DUMP, "op", name, str(magnitude), folder / "out", folder / "in.png"], check=True)
+    subprocess.run([DUMP, "op", name, str(magnitude), folder / "out", folder / "in.png", *between], check=True)
     return load_file(folder / "out")["images"][0].astype(int)
 
 
@@ -120,6 +120,17 @@ def test_operators_are_torchvisions(tmp_path, name, magnitude):
     else:
         assert wrong.max() <= (1 if name in ("AutoContrast", "Sharpness") else 0)
         assert wrong.mean() <= 0.01
+
+
+@pytest.mark.parametrize("name, magnitude", [operator for operator in OPERATORS if operator[0][:5] in
+                                             ("Shear", "Trans", "Rotat")] + [("Rotate", 0), ("Rotate", -90), ("ShearX", 0)])
+@pytest.mark.parametrize("size", [(224, 224), (97, 60)])
+def test_bilinear_geometry_is_torchvisions(tmp_path, name, magnitude, size):
+    image = photo(*size, seed=63)
+    ours = operate(image, name, magnitude, tmp_path, "bilinear")
+    theirs = np.asarray(_apply_op(image, name, magnitude, InterpolationMode.BILINEAR, None), int)
+    wrong = np.abs(ours - theirs)
+    assert (wrong.max(axis=-1) > 1).mean() <= 0.001 and (wrong > 0).mean() <= 0.001
 
 
 @pytest.mark.parametrize("turns", [-0.5, -0.1, 0.03, 0.5])

@@ -37,6 +37,7 @@ struct ImageConfig {
   std::vector<double> std = {0.229, 0.224, 0.225};
   // auto | none | basic | randaugment | trivialaugment | autoaugment; auto: basic for image files, none for tensors
   std::string augment = "auto";
+  std::string augment_interpolation = "nearest";  // nearest | bilinear; of shears, translations and rotations
   int64_t repeated_augmentation = 1;       // copies of each sample
   std::vector<double> color_jitter = {0};  // one number, or brightness, contrast, saturation and hue
   double pca_lighting = 0;                 // standard deviation

@@ -158,8 +158,12 @@ DTRAIN_FLAG(string, mean, image.mean, Anything(), "", "Red, green, blue: subtrac
 DTRAIN_FLAG(string, std, image.std, MoreThan(0), "", "Red, green, blue: what images are divided by then.")
 DTRAIN_FLAG(string, augment, image.augment, OneOf("auto | none | basic | randaugment | trivialaugment | autoaugment"), "",
             "basic: random crop and flip, which the last three go on from; auto: basic for image files, none for tensors.")
+DTRAIN_FLAG(string, augment_interpolation, image.augment_interpolation, OneOf("nearest | bilinear"), "",
+            "What shears, translations and rotations of the last three take between pixels; torchvision's classes nearest, "
+            "its training recipes bilinear.")
 DTRAIN_FLAG(int64, repeated_augmentation, image.repeated_augmentation, Between(1, 64), "copies",
-            "How often a sample comes in a row, augmented differently; an epoch stays as long.")
+            "How often a sample comes in a global batch, augmented differently, on as many ranks as there are; an epoch stays "
+            "as long.")
 DTRAIN_FLAG(string, color_jitter, image.color_jitter, AtLeast(0), "",
             "Strength for brightness, contrast and saturation, or three numbers, or four with hue (up to 0.5).")
 DTRAIN_FLAG(double, pca_lighting, image.pca_lighting, AtLeast(0), "standard deviation",

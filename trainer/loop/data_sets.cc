@@ -10,6 +10,7 @@
 #include "data/formats/open_source.h"
 #include "data/formats/raw_rows.h"
 #include "data/formats/synthetic.h"
+#include "data/image/augment_policy.h"
 #include "data/image/image_decoder.h"
 #include "trainer/config/problems.h"
 #include "trainer/errors.h"
@@ -41,6 +42,7 @@ data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role
           .eval_resize = config.image.eval_resize,
           .interpolation = data::InterpolationFromName(config.image.interpolation),
           .augment = augment,
+          .augment_between = data::BetweenFromName(config.image.augment_interpolation),
           .photometric = PhotometricOf(config.image),
           .seed = config.batch.seed,
           .defer = role == Role::kTrain && config.data.decode == "gpu"};

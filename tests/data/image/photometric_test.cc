@@ -47,19 +47,27 @@ TEST(Photometric, ErasesWithTheMeanAsOftenAsAsked) {
 }
 
 TEST(Policies, DrawManyDifferentOperators) {
-  using Policy = void (*)(PixelView, RandomGenerator&);
+  using Policy = void (*)(PixelView, Between, RandomGenerator&);
   for (const Policy policy : {Policy{RandAugment}, Policy{TrivialAugment}, Policy{AutoAugment}}) {
     std::set<std::vector<uint8_t>> results;
     for (int64_t i = 0; i < 200; ++i) {
       std::vector<uint8_t> pixels(3 * 16 * 16);
       for (size_t p = 0; p < pixels.size(); ++p) pixels[p] = static_cast<uint8_t>(p * 53);
       RandomGenerator random(RandomKey{.sample = i});
-      policy({pixels.data(), 16, 16}, random);
+      policy({pixels.data(), 16, 16}, Between::kBilinear, random);
       results.insert(pixels);
     }
     EXPECT_GT(results.size(), 20U);
   }
   EXPECT_THROW(OperatorFromName("Shear"), std::invalid_argument);
+}
+
+// torch.linspace(0, 32, 31)[15] is 15.999999, and int() of it 15.
+TEST(Policies, MagnitudesAreRoundedAsTorchRoundsThem) {
+  EXPECT_EQ(std::trunc(TrivialMagnitude(Operator::kTranslateX, 15)), 15);
+  EXPECT_EQ(std::trunc(TrivialMagnitude(Operator::kTranslateY, 30)), 32);
+  EXPECT_FLOAT_EQ(static_cast<float>(TrivialMagnitude(Operator::kRotate, 20)), 90);
+  EXPECT_EQ(TrivialMagnitude(Operator::kSolarize, 0), 255);
 }
 
 TEST(Mix, BetaHasItsMeanAndVariance) {
