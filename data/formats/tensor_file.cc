@@ -14,7 +14,7 @@
 namespace dtrain::data {
 namespace {
 
-constexpr char kWanted[] =
+constexpr char kWantedImages[] =
     "wanted are `images` (float32 N×3×H×W, or uint8 N×3×H×W or N×H×W×3) and `labels` (int64 or int32, N)";
 
 constexpr int64_t kMostRowBytes = int64_t{1} << 30;
@@ -26,7 +26,7 @@ bool IsKind(const std::string& path, mode_t kind) {
 
 const SafetensorsEntry& Entry(const SafetensorsFile& file, const std::string& name) {
   const auto found = file.tensors().find(name);
-  if (found == file.tensors().end()) throw DataError(file.path() + " has no tensor `" + name + "`", kWanted);
+  if (found == file.tensors().end()) throw DataError(file.path() + " has no tensor `" + name + "`", kWantedImages);
   return found->second;
 }
 
@@ -82,7 +82,7 @@ void TensorFile::CheckImages() {
   const bool planar = shape.size() == 4 && shape[1] == 3;
   const bool interleaved = shape.size() == 4 && shape[3] == 3 && !is_float;
   if (!known_type || !(planar || interleaved) || images.bytes() == 0) {
-    throw DataError(file_.path() + ": `images` is " + Describe(images), kWanted);
+    throw DataError(file_.path() + ": `images` is " + Describe(images), kWantedImages);
   }
   // A uint8 N×3×W×3 is taken as N×3×H×W: no image is three rows high.
   rows_ = {.type = is_float ? ElementType::kFloat32 : ElementType::kUInt8,
@@ -90,7 +90,8 @@ void TensorFile::CheckImages() {
            .width = planar ? shape[3] : shape[2],
            .planar = planar};
   if (rows_.bytes() > kMostRowBytes) {
-    throw DataError(file_.path() + ": `images` is " + Describe(images) + ", a gigabyte or more for each", kWanted);
+    throw DataError(file_.path() + ": `images` is " + Describe(images) + ", a gigabyte or more for each",
+                    kWantedImages);
   }
   images_begin_ = images.begin;
 }
@@ -100,7 +101,7 @@ void TensorFile::ReadLabels() {
   const int64_t count = Entry(file_, "images").shape[0];
   if ((labels.dtype != "I64" && labels.dtype != "I32") || labels.shape != std::vector<int64_t>{count}) {
     throw DataError(file_.path() + ": `labels` is " + Describe(labels) + " beside " + std::to_string(count) + " images",
-                    kWanted);
+                    kWantedImages);
   }
   labels_.resize(static_cast<size_t>(count));
   if (labels.dtype == "I64") {
