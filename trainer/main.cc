@@ -51,7 +51,7 @@ std::optional<int> ForkRanks(loop::RunContext& context) {
   // The other machines' ranks would wait for one that died before it had met them.
   options.on_death = [&](const launch::RankDeath& death) {
     if (context.launch.nnodes == 1) return;
-    distributed::PostDeath({context.launch.master_addr, context.launch.master_port, config.ranks.run_token}, death.rank,
+    distributed::PostDeath({context.launch.master_addr, context.launch.master_port, context.launch.token}, death.rank,
                            death.signal != 0 ? "killed by signal " + std::to_string(death.signal)
                                              : "exit code " + std::to_string(death.exit_code),
                            distributed::Clock::now() + kPostPatience);

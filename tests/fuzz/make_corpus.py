@@ -208,6 +208,48 @@ def record_files() -> None:
          "empty": {"dtype": "I8", "shape": [0, 5], "data_offsets": [14, 14]}}, bytes(14)))
 
 
+# ---- What ranks tell each other ----
+
+def control_lines() -> None:
+    """By who speaks: newcomer, launcher, rank, the server at its door, the server."""
+    position = [3, 7, 2, 4, 0.25]
+    spoken = {
+        "newcomer": (0, [{"kind": "hello", "magic": "dtrain control", "version": 2, "nonce": "00ff", "rank": 1,
+                          "world_size": 2, "host": "h", "pid": 7}, {"kind": "proof", "proof": "ab" * 32}]),
+        "launcher": (1, [{"kind": "death", "rank": 1, "reason": "killed by signal 9"}]),
+        "rank": (2, [{"kind": "config", "config": {"lr": 0.1, "mean": [0, 0.5], "data": {"train": "aa"}}},
+                     {"kind": "at", "at": position}, {"kind": "stop"}, {"kind": "accept", "point": 9},
+                     {"kind": "reject", "point": 9, "passed": 11},
+                     {"kind": "bad_record", "split": "train", "index": 5, "file": "a.tar", "offset": 512,
+                      "reason": "truncated", "dataset_size": 100, "max_bad_records": 0.01, "strict": False},
+                     {"kind": "lost", "message": "broken pipe"},
+                     {"kind": "failed", "code": 3, "message": "\x1b[2J"}, {"kind": "leave"}]),
+        "door": (3, [{"kind": "challenge", "nonce": "00"}, {"kind": "welcome", "store_port": 4000, "proof": "00"},
+                     {"kind": "refused", "message": "it belongs to another run"}]),
+        "server": (4, [{"kind": "tick", "at": position}, {"kind": "go"}, {"kind": "propose", "point": 12},
+                       {"kind": "commit", "point": 12}, {"kind": "bad_records", "split": "val", "count": 1},
+                       {"kind": "bye"}, {"kind": "noted"},
+                       {"kind": "end", "code": 4, "message": "rank 1 is gone", "hint": "", "rank": 1}]),
+    }
+    for name, (speaker, messages) in spoken.items():
+        lines = b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+        write("control", name, bytes([speaker]) + lines)
+        write("control", f"{name}-in-pieces", bytes([speaker + 130]) + lines)
+    hostile = {
+        "deep": (2, b'{"kind":"config","config":' + b'{"a":' * 1200 + b"0" + b"}" * 1200 + b"}"),
+        "deep-brackets": (4, b"[" * 7000),
+        "phase": (2, b'{"kind":"at","at":[1,2,3,100000000,0.5]}'),
+        "large-integer": (2, b'{"kind":"accept","point":9223372036854775808}'),
+        "large-real": (2, b'{"kind":"at","at":[1,2,3,4,1e300]}'),
+        "larger-real": (2, b'{"kind":"at","at":[1,2,3,4,1e999]}'),
+        "end-with-0": (4, b'{"kind":"end","code":0,"message":"","hint":"","rank":0}'),
+        "end-with-99999": (4, b'{"kind":"end","code":99999,"message":"","hint":"","rank":0}'),
+        "types": (0, b'{"kind":["hello"],"rank":{}}'),
+    }
+    for name, (speaker, line) in hostile.items():
+        write("control", name, bytes([speaker]) + line + b"\n")
+
+
 # ---- Text ----
 
 def texts() -> None:
@@ -234,6 +276,7 @@ def main() -> None:
     for name, content in images().items():
         write("image", name, content)
     record_files()
+    control_lines()
     texts()
 
 

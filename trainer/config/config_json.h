@@ -9,7 +9,8 @@
 namespace dtrain::config {
 
 // A flat object in the order of the help; null for what was not said and is derived later. Nothing of the environment
-// gets in. For the sizes in use, put ResolveBatch's result into the config first.
+// gets in, nor does the run's token: config.json is for all to read. For the sizes in use, put ResolveBatch's result
+// into the config first.
 nlohmann::ordered_json ToJson(const Config& config);
 
 }  // namespace dtrain::config

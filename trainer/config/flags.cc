@@ -269,7 +269,8 @@ DTRAIN_FLAG(string, deterministic, ranks.deterministic, OneOf("off | run"), "",
 DTRAIN_FLAG(int64, cudnn_benchmark_limit, ranks.cudnn_benchmark_limit, Between(0, 1000), "algorithms",
             "How many cuDNN times for each convolution to find the fastest; 0: all.")
 DTRAIN_FLAG(string, run_token, ranks.run_token, Anything(), "",
-            "Any word, the same on all ranks: a rank with another one belongs to another run, and is refused.")
+            "The run's secret, the same on all ranks: without it nobody joins. Others see command lines: DTRAIN_RUN_TOKEN "
+            "in the environment says it, too.")
 DTRAIN_FLAG(double, init_timeout, ranks.init_timeout_seconds, MoreThan(0), "seconds",
             "How long ranks wait for each other at the start.")
 DTRAIN_FLAG(double, comm_timeout, ranks.comm_timeout_seconds, MoreThan(0), "seconds",

@@ -58,6 +58,22 @@ StorePointer ConnectToStore(const std::string& host, int port, const StoreWait& 
   return WithDeadline(wait, Name(host, port) + " accepts connections, but does not answer", connect);
 }
 
+Endpoint ParseEndpoint(const std::string& posting) {
+  constexpr size_t kLongestPosting = 4096;
+  const auto json =
+      posting.size() <= kLongestPosting ? nlohmann::json::parse(posting, nullptr, false) : nlohmann::json();
+  const auto text = [&](const char* key) {
+    const bool there = json.is_object() && json.contains(key) && json.at(key).is_string();
+    return there ? json.at(key).get<std::string>() : std::string();
+  };
+  const bool has_port = json.is_object() && json.contains("port") && json.at("port").is_number_unsigned();
+  const uint64_t port = has_port ? json.at("port").get<uint64_t>() : 0;
+  if (text("host").empty() || port < 1 || port > 65535) {
+    throw PeerLostError("what is posted on the launcher's store as rank 0's address is none", kHint);
+  }
+  return {text("host"), static_cast<int>(port), text("token")};
+}
+
 AgentBoard::AgentBoard(const std::string& host, int port, StoreWait wait)
     : name_(Name(host, port)), wait_(std::move(wait)), store_(ConnectToStore(host, port, wait_)) {}
 AgentBoard::~AgentBoard() = default;
@@ -72,8 +88,9 @@ std::optional<Endpoint> AgentBoard::Read() const {
   const auto read = [store = store_, name = name_]() -> std::optional<Endpoint> {
     try {
       if (!store->check({kBoardKey})) return std::nullopt;
-      const auto posted = nlohmann::json::parse(store->get(kBoardKey));
-      return Endpoint{posted.at("host"), posted.at("port"), posted.at("token")};
+      return ParseEndpoint(store->get_to_str(kBoardKey));
+    } catch (const PeerLostError&) {
+      throw;
     } catch (const std::exception&) {
       throw PeerLostError(name + " is gone, on which rank 0 posts its address", kHint);
     }

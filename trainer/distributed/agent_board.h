@@ -26,6 +26,9 @@ struct StoreWait {
 // A client of the store at host:port. Throws PeerLostError where none answers in time, Preempted.
 c10::intrusive_ptr<c10d::TCPStore> ConnectToStore(const std::string& host, int port, const StoreWait& wait);
 
+// What AgentBoard::Post has written. Throws PeerLostError for anything else.
+Endpoint ParseEndpoint(const std::string& posting);
+
 class AgentBoard {
  public:
   // Throws what ConnectToStore throws.

@@ -4,6 +4,10 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
 #include <vector>
 
 #include "trainer/errors.h"
@@ -14,13 +18,10 @@ namespace {
 using nlohmann::json;
 
 constexpr auto kStrangerPatience = std::chrono::seconds(5);
+constexpr auto kDescriptorPatience = std::chrono::milliseconds(200);
 constexpr size_t kMaxStrangers = 256;
-constexpr size_t kMaxStrangersLine = 1024;
 constexpr rlim_t kOtherFiles = 256;  // what else rank 0 has open
-constexpr size_t kMaxAccepted = 64;  // at once, while the ranks that are there wait to be read
-
-// Names of hosts and messages of other ranks may be no UTF-8.
-std::string LineOf(const json& message) { return message.dump(-1, ' ', false, json::error_handler_t::replace); }
+constexpr int kMaxAccepted = 64;     // at once, while the ranks that are there wait to be read
 
 // A connection is an open file, and many systems let a process have 1,024 unless it asks for more.
 void AllowConnections(int world_size) {
@@ -38,10 +39,11 @@ void AllowConnections(int world_size) {
 
 }  // namespace
 
-void Peer::Send(const json& message) { socket.Send(LineOf(message)); }
+void Peer::Send(const json& message) { socket.Send(ControlLine(message)); }
 
-ControlConnections::ControlConnections(int listening_descriptor, int own_descriptor, int world_size)
-    : world_size_(world_size), listener_(listening_descriptor) {
+ControlConnections::ControlConnections(int listening_descriptor, int own_descriptor, int world_size,
+                                       std::function<void(const std::string&)> warn)
+    : world_size_(world_size), warn_(std::move(warn)), listener_(listening_descriptor) {
   AllowConnections(world_size);
   if (own_descriptor >= 0) Add(own_descriptor);
 }
@@ -49,7 +51,8 @@ ControlConnections::ControlConnections(int listening_descriptor, int own_descrip
 void ControlConnections::Serve(std::chrono::milliseconds patience,
                                const std::function<void(Peer&, const json&)>& handle,
                                const std::function<void(const Peer&)>& gone) {
-  std::vector<pollfd> watched = {{listener_.descriptor(), POLLIN, 0}};
+  const bool accepts = Clock::now() >= accepts_after_;
+  std::vector<pollfd> watched = {{accepts ? listener_.descriptor() : -1, POLLIN, 0}};
   std::vector<Peer*> peers;
   for (Peer& peer : peers_) {
     const short sending = peer.socket.has_unsent() ? POLLOUT : 0;
@@ -66,47 +69,69 @@ void ControlConnections::Serve(std::chrono::milliseconds patience,
 }
 
 void ControlConnections::Accept() {
-  for (size_t i = 0; i < kMaxAccepted; ++i) {
+  for (int i = 0; i < kMaxAccepted; ++i) {
     const int descriptor = accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
-    if (descriptor < 0) return;
+    if (descriptor < 0) return RestFromAccepting(errno);
     Add(descriptor);
-    if (peers_.size() > static_cast<size_t>(world_size_) + kMaxStrangers) peers_.pop_back();
+    DropOldestStranger();
   }
+}
+
+// Where no descriptor is left the connection stays, and would wake poll() at once, again and again.
+void ControlConnections::RestFromAccepting(int error) {
+  if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM) return;
+  accepts_after_ = Clock::now() + kDescriptorPatience;
+  if (std::exchange(told_of_descriptors_, true)) return;
+  warn_(std::string("rank 0 cannot take connections: ") + std::strerror(error) +
+        "; raise the limit of open files (ulimit -n)");
 }
 
 void ControlConnections::Add(int descriptor) {
   Peer& peer = peers_.emplace_back();
   peer.socket = LineSocket(descriptor);
+  peer.socket.set_max_line(kLongestToStrangers);
   peer.since = peer.heard = Clock::now();
+}
+
+// Strangers come in any number; the one that has had the most time to prove who it is makes room.
+void ControlConnections::DropOldestStranger() {
+  if (peers_.size() <= ranks_.size() + kMaxStrangers) return;
+  const auto oldest = std::find_if(peers_.begin(), peers_.end(),
+                                   [](const Peer& peer) { return peer.rank < 0 && peer.socket.is_open(); });
+  if (oldest != peers_.end()) oldest->socket.Close();
 }
 
 void ControlConnections::Read(Peer& peer, const std::function<void(Peer&, const json&)>& handle) {
   const bool open = peer.socket.Receive();
   peer.heard = Clock::now();
-  while (const auto line = peer.socket.NextLine()) {
+  while (peer.socket.is_open()) {
+    const auto line = peer.socket.NextLine();
+    if (!line) break;
     try {
-      handle(peer, json::parse(*line, nullptr, /*allow_exceptions=*/false));
-    } catch (const json::exception&) {  // a line that is none of ours: the end of the conversation
+      handle(peer, ParseControlLine(*line, peer.speaker()));
+    } catch (const BadControlLine& bad) {
+      peer.fault = bad.what();
       peer.socket.Close();
     }
-    if (!peer.socket.is_open()) return;
   }
-  const bool too_much = peer.rank < 0 && peer.socket.unfinished_line().size() > kMaxStrangersLine;
-  if (!open || too_much) peer.socket.Close();
+  if (!open) peer.socket.Close();
 }
 
 void ControlConnections::RemoveClosed(const std::function<void(const Peer&)>& gone) {
   const auto now = Clock::now();
   for (Peer& peer : peers_) {
-    if (peer.is_stranger() && now - peer.since >= kStrangerPatience) peer.socket.Close();
-    if (!peer.socket.is_open() && peer.rank >= 0) gone(peer);
+    if (peer.rank < 0 && now - peer.since >= kStrangerPatience) peer.socket.Close();
+    if (peer.socket.is_open() || peer.rank < 0) continue;
+    ranks_.erase(peer.rank);
+    gone(peer);
   }
-  std::erase_if(peers_, [](const Peer& peer) { return !peer.socket.is_open(); });
+  // A rank whose connection breaks while the others are told is not gone before the next round.
+  std::erase_if(peers_, [this](const Peer& peer) { return !peer.socket.is_open() && !ranks_.contains(peer.rank); });
 }
 
 // To rank 0 last: its process may end at once, and this thread with it.
 void ControlConnections::Broadcast(const json& message, bool only_if_nothing_waits) {
-  const std::string line = LineOf(message);
+  const std::string line = ControlLine(message);
   const auto send = [&](Peer& peer) {
     if (peer.socket.is_open() && !(only_if_nothing_waits && peer.socket.has_unsent())) peer.socket.Send(line);
   };
@@ -116,18 +141,15 @@ void ControlConnections::Broadcast(const json& message, bool only_if_nothing_wai
   if (Peer* first = Find(0)) send(*first);
 }
 
-Peer* ControlConnections::Find(int rank) {
-  for (Peer& peer : peers_) {
-    if (peer.rank == rank && !peer.is_launcher) return rank < 0 ? nullptr : &peer;
-  }
-  return nullptr;
+void ControlConnections::Admit(Peer& peer, int rank) {
+  peer.rank = rank;
+  peer.socket.set_max_line(LineSocket::kMaxLine);
+  ranks_[rank] = &peer;
 }
 
-bool ControlConnections::AllAreHere() {
-  for (int rank = 0; rank < world_size_; ++rank) {
-    if (Find(rank) == nullptr) return false;
-  }
-  return true;
+Peer* ControlConnections::Find(int rank) {
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? nullptr : found->second;
 }
 
 }  // namespace dtrain::distributed

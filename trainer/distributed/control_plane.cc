@@ -5,10 +5,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
+#include <new>
 #include <utility>
 
 #include "trainer/distributed/bad_record_count.h"
+#include "trainer/distributed/control_message.h"
 #include "trainer/errors.h"
 
 namespace dtrain::distributed {
@@ -25,8 +26,6 @@ constexpr auto kFarewellPatience = std::chrono::milliseconds(200);
 constexpr const char* kHint =
     "look for the first error in the other ranks' output; the run goes on from its last checkpoint";
 
-std::string Line(const json& message) { return message.dump(-1, ' ', false, json::error_handler_t::replace); }
-
 std::string Text(Clock::duration time) { return std::to_string(duration<double>(time).count()).substr(0, 4) + " s"; }
 
 bool IsOwnWork(Phase phase) {
@@ -37,10 +36,13 @@ report::Failure Lost(const std::string& message) {
   return {.code = ExitCode::kPeerLost, .message = message, .hint = ""};
 }
 
+constexpr int kNobody = -1;  // who is the root cause, where it is not known or this rank is to say it
+
 [[noreturn]] void Throw(const report::Failure& failure) {
   if (failure.code == ExitCode::kUsage) throw UsageError(failure.message, "start all ranks with the same command");
   if (failure.code == ExitCode::kPreempted) throw Preempted(failure.message, "run the same command again");
-  throw PeerLostError(failure.message, failure.hint);
+  if (failure.code == ExitCode::kPeerLost) throw PeerLostError(failure.message, failure.hint);
+  throw Error(failure.code, failure.message, failure.hint);
 }
 
 }  // namespace
@@ -69,8 +71,8 @@ ControlPlane::~ControlPlane() {
 void ControlPlane::WaitForAll(const std::string& config) {
   if (!thread_.joinable()) return;
   // The thread asks, too, but later: the training would begin first.
-  if (options_.stop_requested()) Post(Line({{"kind", "stop"}}));
-  Post(Line({{"kind", "config"}, {"config", json::parse(config)}}));
+  if (options_.stop_requested()) Post(ControlLine({{"kind", "stop"}}));
+  Post(ControlLine({{"kind", "config"}, {"config", json::parse(config)}}));
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return going_ || end_; });
   if (!end_) return;
@@ -108,7 +110,7 @@ bool ControlPlane::StopsHere(int64_t steps_done) {
 
 void ControlPlane::NoteBadRecord(const data::BadRecord& record, int64_t dataset_size,
                                  const data::QuarantineOptions& options) {
-  if (thread_.joinable()) return Post(Line(BadRecordMessage(record, dataset_size, options)));
+  if (thread_.joinable()) return Post(ControlLine(BadRecordMessage(record, dataset_size, options)));
   const std::lock_guard lock(mutex_);
   ++bad_records_[record.split];
 }
@@ -121,7 +123,7 @@ int64_t ControlPlane::bad_records(const std::string& split) {
 void ControlPlane::Leave() {
   if (!thread_.joinable()) return;
   Enter(Phase::kLeaving);
-  Post(Line({{"kind", "leave"}}));
+  Post(ControlLine({{"kind", "leave"}}));
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return all_left_ || ended_; });
 }
@@ -132,7 +134,7 @@ report::Failure ControlPlane::LastWords(report::Failure failure) {
   std::unique_lock lock(mutex_);
   if (main_ends_) return failure;
   if (failure.code == ExitCode::kPeerLost) {
-    posted_ += Line({{"kind", "lost"}, {"message", failure.message}}) + "\n";
+    posted_ += ControlLine({{"kind", "lost"}, {"message", failure.message}}) + "\n";
     eventfd_write(wake_descriptor_, 1);
     main_is_victim_ = true;
     changed_.notify_all();
@@ -140,25 +142,52 @@ report::Failure ControlPlane::LastWords(report::Failure failure) {
   }
   TakeTheEnd(lock);
   if (failure.code == ExitCode::kPeerLost) return end_.value_or(failure);
-  posted_ += Line({{"kind", "failed"}, {"code", static_cast<int>(failure.code)}, {"message", failure.message}}) + "\n";
+  posted_ +=
+      ControlLine({{"kind", "failed"}, {"code", static_cast<int>(failure.code)}, {"message", failure.message}}) + "\n";
   eventfd_write(wake_descriptor_, 1);
   // Rank 0 takes the server with it: not before that has told the others.
   changed_.wait_for(lock, kFarewellPatience, [this] { return all_know_; });
   return failure;
 }
 
+// This thread ends only when it was asked to, or with the process: a rank without it would wait for ever.
 void ControlPlane::Run(const std::stop_token& stop) {
+  try {
+    if (const auto failure = Converse(stop)) End(*failure, kNobody);
+  } catch (const std::bad_alloc&) {
+    End({.code = ExitCode::kOutOfMemory,
+         .message = "no memory left to talk to rank 0",
+         .hint = "lower --batch_size or --workers"},
+        kNobody);
+  } catch (const std::exception& error) {
+    End({.code = ExitCode::kInternal,
+         .message = std::string("the thread that talks to rank 0 has failed: ") + error.what(),
+         .hint = "this is a bug of dtrain: please report it with the command line"},
+        kNobody);
+  }
+}
+
+// Why the conversation with rank 0 is over; nothing where this thread was asked to stop, or all has been said.
+std::optional<report::Failure> ControlPlane::Converse(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     Wait();
     SendPosted();
     const bool open = socket_.Receive();
-    while (const auto line = socket_.NextLine()) Handle(*line);
+    while (const auto line = socket_.NextLine()) {
+      try {
+        Handle(ParseControlLine(*line, Speaker::kServer));
+      } catch (const BadControlLine& bad) {
+        return Lost(std::string("rank 0 has sent what no rank 0 sends (") + bad.what() + ")");
+      }
+    }
     const auto now = Clock::now();
-    if (!open)
-      return End(
-          Lost("rank 0 is gone: its process ended without a word, killed perhaps (" + Describe(first_rank_) + ")"), 0);
-    if (now - last_tick_ >= kTick) Watch(now);
+    if (!open) {
+      return Lost("rank 0 is gone: its process ended without a word, killed perhaps (" + Describe(first_rank_) + ")");
+    }
+    if (now - last_tick_ < kTick) continue;
+    if (auto failure = Watch(now)) return failure;
   }
+  return std::nullopt;
 }
 
 void ControlPlane::Wait() {
@@ -182,8 +211,7 @@ void ControlPlane::SendPosted() {
   socket_.Flush();
 }
 
-void ControlPlane::Handle(const std::string& line) {
-  const json message = json::parse(line);
+void ControlPlane::Handle(const json& message) {
   const std::string kind = message.at("kind");
   heard_ = Clock::now();
   if (kind == "tick") {
@@ -217,37 +245,37 @@ void ControlPlane::HandleProposal(int64_t point) {
   stop_point_ = point;
   const int64_t passed = point_;
   if (passed < point) {
-    socket_.Send(Line({{"kind", "accept"}, {"point", point}}));
+    socket_.Send(ControlLine({{"kind", "accept"}, {"point", point}}));
   } else {
     stop_point_ = kNever;
-    socket_.Send(Line({{"kind", "reject"}, {"point", point}, {"passed", passed}}));
+    socket_.Send(ControlLine({{"kind", "reject"}, {"point", point}, {"passed", passed}}));
   }
   const std::lock_guard lock(mutex_);
   changed_.notify_all();  // a main thread that waits at an earlier proposal
 }
 
-void ControlPlane::Watch(Clock::time_point now) {
+std::optional<report::Failure> ControlPlane::Watch(Clock::time_point now) {
   if (now - last_tick_ >= kOwnGap) heard_ += now - last_tick_;
   last_tick_ = now;
   if (!stop_sent_ && options_.stop_requested()) {
     stop_sent_ = true;
-    socket_.Send(Line({{"kind", "stop"}}));
+    socket_.Send(ControlLine({{"kind", "stop"}}));
   }
   // A server that does not read gets no more than it has.
-  if (!socket_.has_unsent()) socket_.Send(Line({{"kind", "at"}, {"at", ToJson(Here())}}));
+  if (!socket_.has_unsent()) socket_.Send(ControlLine({{"kind", "at"}, {"at", ToJson(Here())}}));
 
   const auto silent = now - heard_;
   if (silent >= Milliseconds(options_.comm_timeout_seconds)) {
-    return End(Lost("rank 0 does not answer since " + Text(silent) + ", " + Describe(first_rank_) + kPossibleCauses),
-               0);
+    return Lost("rank 0 does not answer since " + Text(silent) + ", " + Describe(first_rank_) + kPossibleCauses);
   }
-  if (server_) return;  // it speaks for itself
+  if (server_) return std::nullopt;  // it speaks for itself
   const bool told = std::exchange(silence_told_, silent >= kSilenceWarning);
   if (silence_told_ && !told) {
     options_.warn("rank 0 holds up the others: nothing was heard of it for " + Text(silent) + " (" +
                   Describe(first_rank_) + ")");
   }
   if (told && !silence_told_) options_.warn("rank 0 is back");
+  return std::nullopt;
 }
 
 void ControlPlane::End(report::Failure failure, int root_rank) {
@@ -257,7 +285,8 @@ void ControlPlane::End(report::Failure failure, int root_rank) {
   if (const int64_t step = step_; step > 0) failure.step = step;
   {
     std::unique_lock lock(mutex_);
-    if (end_ || all_left_ || root_rank == options_.rank) return;
+    // What the others call this rank's failure its main thread has told them, and reports itself.
+    if (end_ || all_left_ || (root_rank == options_.rank && main_ends_)) return;
     end_ = failure;
     changed_.notify_all();
     changed_.wait_for(lock, kOwnFailurePatience, [this] { return main_ends_ || main_is_victim_; });

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
@@ -72,10 +73,11 @@ class ControlPlane {
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   void Run(const std::stop_token& stop);
+  std::optional<report::Failure> Converse(const std::stop_token& stop);
   void Wait();
-  void Handle(const std::string& line);
+  void Handle(const nlohmann::json& message);
   void HandleProposal(int64_t point);
-  void Watch(Clock::time_point now);
+  std::optional<report::Failure> Watch(Clock::time_point now);
   void End(report::Failure failure, int root_rank);
   void TakeTheEnd(std::unique_lock<std::mutex>& lock);
   void Post(const std::string& line);

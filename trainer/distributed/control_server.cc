@@ -2,15 +2,22 @@
 #include "trainer/distributed/control_server.h"
 
 #include <algorithm>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "data/error.h"
+#include "data/shown.h"
 #include "trainer/distributed/bad_record_count.h"
 #include "trainer/distributed/control_connections.h"
+#include "trainer/distributed/control_handshake.h"
+#include "trainer/distributed/rank_list.h"
 #include "trainer/distributed/stall_watch.h"
 #include "trainer/distributed/stop_agreement.h"
+#include "trainer/launch/run_token.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -23,9 +30,11 @@ constexpr auto kLostPatience = std::chrono::milliseconds(300);  // until the cau
 constexpr auto kSilence = std::chrono::seconds(2);              // before the start; ranks speak ten times a second
 constexpr double kStopLeadSeconds = 0.2;                        // how far ahead a stop is proposed
 
-std::string NameOf(const json& hello) {
-  return "rank " + std::to_string(hello.value("rank", -1)) + " (host " + hello.value("host", "?") + ", process " +
-         std::to_string(hello.value("pid", 0)) + ")";
+constexpr size_t kShownValue = 200;  // bytes of a value of the configuration
+constexpr int kToldRefusals = 100;   // strangers do not fill the log
+
+std::string ShownValue(const json& value) {
+  return Shown(value.dump(-1, ' ', false, json::error_handler_t::replace), kShownValue);
 }
 
 }  // namespace
@@ -34,9 +43,7 @@ class ControlServer::Loop {
  public:
   explicit Loop(ControlServerOptions options)
       : options_(std::move(options)),
-        peers_(options_.listening_descriptor, options_.own_descriptor, options_.world_size),
-        stalls_(options_.world_size, options_.comm_timeout_seconds, Clock::now()),
-        stop_(options_.world_size),
+        peers_(options_.listening_descriptor, options_.own_descriptor, options_.world_size, options_.warn),
         started_(Clock::now()),
         next_announcement_(started_ + kAnnouncementInterval) {
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
@@ -44,10 +51,15 @@ class ControlServer::Loop {
 
  private:
   void Run(const std::stop_token& stop);
+  void Serve(const std::stop_token& stop);
   void Handle(Peer& peer, const json& message);
-  void Admit(Peer& peer, const json& hello);
-  void Refuse(Peer& peer, const json& hello, const std::string& message);
-  void CompareConfigs(const Peer& arrived);
+  void HandleNewcomer(Peer& peer, const json& message);
+  void HandleDeath(Peer& launcher, const json& message);
+  void Admit(Peer& peer);
+  void Refuse(Peer& peer, const std::string& message);
+  void HandleConfig(Peer& peer, const json& config);
+  bool IsLike(const Peer& first, const Peer& other);
+  void Start();
   void CountBadRecord(const json& message);
   void HandleStop(Peer& peer, const std::string& kind, const json& message);
   void Tick(Clock::time_point now);
@@ -59,13 +71,13 @@ class ControlServer::Loop {
 
   const ControlServerOptions options_;
   ControlConnections peers_;
-  StallWatch stalls_;
-  StopAgreement stop_;
+  StallWatch stalls_{0, 0, {}};  // from the start of the training on
+  StopAgreement stop_{0};        // so, too
   BadRecordCount bad_records_;
   const Clock::time_point started_;
   Clock::time_point next_announcement_, last_tick_, go_time_;
   bool going_ = false, ended_ = false;
-  int left_ = 0;
+  int ready_ = 0, left_ = 0, refusals_ = 0;
   std::optional<Clock::time_point> stop_before_start_;             // when it was asked for
   json end_;                                                       // what was said at the end
   std::optional<std::pair<Clock::time_point, std::string>> lost_;  // when and what a rank said of a lost peer
@@ -75,7 +87,18 @@ class ControlServer::Loop {
 ControlServer::ControlServer(ControlServerOptions options) : loop_(std::make_unique<Loop>(std::move(options))) {}
 ControlServer::~ControlServer() = default;
 
+// Whatever happens here, all ranks hear how the run ends: rank 0's own, too, by its connection to this thread.
 void ControlServer::Loop::Run(const std::stop_token& stop) {
+  try {
+    Serve(stop);
+  } catch (const std::bad_alloc&) {
+    End(ExitCode::kOutOfMemory, "rank 0 has no memory left to serve the other ranks", -1);
+  } catch (const std::exception& error) {
+    End(ExitCode::kInternal, std::string("rank 0 cannot serve the other ranks any more: ") + error.what(), -1);
+  }
+}
+
+void ControlServer::Loop::Serve(const std::stop_token& stop) {
   last_tick_ = Clock::now();
   while (!stop.stop_requested()) {
     peers_.Serve(
@@ -89,22 +112,15 @@ void ControlServer::Loop::Run(const std::stop_token& stop) {
 
 void ControlServer::Loop::Handle(Peer& peer, const json& message) {
   const std::string kind = message.at("kind");
-  if (peer.is_stranger()) return Admit(peer, message);
+  if (peer.is_stranger()) return HandleNewcomer(peer, message);
   if (ended_) return;
   if (peer.is_launcher) {
-    const int rank = message.at("rank");
-    const Peer* dead = peers_.Find(rank);
-    peer.Send({{"kind", "noted"}});
-    if (kind == "death" && (dead == nullptr || !dead->left)) {
-      End(ExitCode::kPeerLost, "rank " + std::to_string(rank) + " has died: " + message.at("reason").get<std::string>(),
-          rank);
-    }
+    HandleDeath(peer, message);
   } else if (kind == "at") {
     peer.position = PositionFromJson(message.at("at"));
-    stalls_.Heard(peer.rank, peer.position, Clock::now());
+    if (going_) stalls_.Heard(peer.rank, peer.position, Clock::now());
   } else if (kind == "config") {
-    peer.config = message.at("config");
-    CompareConfigs(peer);
+    HandleConfig(peer, message.at("config"));
   } else if (kind == "failed") {
     const int code = message.at("code");
     End(ExitCode::kPeerLost,
@@ -115,7 +131,7 @@ void ControlServer::Loop::Handle(Peer& peer, const json& message) {
   } else if (kind == "bad_record") {
     CountBadRecord(message);
   } else if (kind == "leave") {
-    peer.left = true;
+    if (!going_ || std::exchange(peer.left, true)) return;
     stalls_.Left(peer.rank);
     if (++left_ == options_.world_size) peers_.Broadcast({{"kind", "bye"}});
   } else {
@@ -123,62 +139,99 @@ void ControlServer::Loop::Handle(Peer& peer, const json& message) {
   }
 }
 
-void ControlServer::Loop::Admit(Peer& peer, const json& hello) {
-  if (hello.at("kind") != "hello" || hello.at("magic") != kControlMagic) return peer.socket.Close();
-  if (hello.at("version") != kControlVersion) return Refuse(peer, hello, "it is of another version of dtrain");
-  if (hello.at("token") != options_.token) {
-    return Refuse(peer, hello, "its --run_token is not that of the run at this address: it belongs to another run");
+void ControlServer::Loop::HandleNewcomer(Peer& peer, const json& message) {
+  if (message.at("kind") == "hello") {
+    if (message.at("magic") != kControlMagic || !peer.hello.is_null()) return peer.socket.Close();
+    peer.hello = message;
+    if (message.at("version") != kControlVersion || !message.contains("nonce")) {
+      return Refuse(peer, "it is of another version of dtrain");
+    }
+    peer.nonce = launch::RandomToken();
+    return peer.Send({{"kind", "challenge"}, {"nonce", peer.nonce}});
   }
-  const int rank = hello.at("rank"), world_size = hello.at("world_size");
-  if (rank < 0) {
-    peer.is_launcher = true;
-    return;
-  }
-  if (world_size != options_.world_size || rank >= world_size) {
-    const std::string what = NameOf(hello) + " has a world size of " + std::to_string(world_size) + ", rank 0 one of " +
-                             std::to_string(options_.world_size);
-    Refuse(peer, hello, what);
+  if (peer.nonce.empty()) return peer.socket.Close();
+  const std::string proof = ProofOfNewcomer(options_.token, peer.nonce, peer.hello);
+  if (launch::SameProof(message.at("proof").get_ref<const std::string&>(), proof)) return Admit(peer);
+  Refuse(peer, "its --run_token is not that of the run at this address: it belongs to another run");
+}
+
+void ControlServer::Loop::HandleDeath(Peer& launcher, const json& message) {
+  const int rank = message.at("rank");
+  const Peer* dead = peers_.Find(rank);
+  launcher.Send({{"kind", "noted"}});
+  if (dead != nullptr && dead->left) return;
+  End(ExitCode::kPeerLost,
+      "rank " + std::to_string(rank) + " has died: " + Shown(message.at("reason").get_ref<const std::string&>()), rank);
+}
+
+// It knows the token: what its hello has said is true.
+void ControlServer::Loop::Admit(Peer& peer) {
+  const int rank = peer.hello.at("rank"), world_size = peer.hello.at("world_size");
+  if (rank >= 0 && (world_size != options_.world_size || rank >= world_size)) {
+    const std::string what = NameOf(peer.hello) + " has a world size of " + std::to_string(world_size) +
+                             ", rank 0 one of " + std::to_string(options_.world_size);
+    Refuse(peer, what);
     if (!going_) End(ExitCode::kUsage, what, -1);
     return;
   }
   if (const Peer* other = peers_.Find(rank)) {
-    return Refuse(peer, hello, "rank " + std::to_string(rank) + " is there twice: " + other->name + " came first");
+    return Refuse(peer, "rank " + std::to_string(rank) + " is there twice: " + other->name + " came first");
   }
-  peer.rank = rank;
-  peer.name = NameOf(hello);
-  peer.Send({{"kind", "welcome"}, {"store_port", options_.store_port}});
-  if (ended_) peer.Send(end_);  // it came too late to hear of it
+  if (rank < 0) {
+    peer.is_launcher = true;
+  } else {
+    peers_.Admit(peer, rank);
+    peer.name = NameOf(peer.hello);
+  }
+  peer.Send({{"kind", "welcome"},
+             {"store_port", options_.store_port},
+             {"proof", ProofOfServer(options_.token, peer.nonce, peer.hello)}});
+  if (ended_ && rank >= 0) peer.Send(end_);  // it came too late to hear of it
 }
 
-void ControlServer::Loop::Refuse(Peer& peer, const json& hello, const std::string& message) {
-  options_.warn("refused: " + NameOf(hello) + ": " + message);
+void ControlServer::Loop::Refuse(Peer& peer, const std::string& message) {
+  if (++refusals_ <= kToldRefusals) options_.warn("refused: " + NameOf(peer.hello) + ": " + message);
   peer.Send({{"kind", "refused"}, {"message", message}});
   peer.socket.Close();
 }
 
-// Compares what has arrived with rank 0's, and all that came before rank 0's once that is there: each is compared once.
-void ControlServer::Loop::CompareConfigs(const Peer& arrived) {
+// Each is compared with rank 0's alone, when the later one of the two comes.
+void ControlServer::Loop::HandleConfig(Peer& peer, const json& config) {
+  if (peer.config) return;
+  peer.config = config;
+  ++ready_;
   const Peer* first = peers_.Find(0);
   if (first == nullptr || !first->config) return;
-  int ready = 0;
-  for (const Peer& peer : peers_.all()) {
-    if (!peer.config) continue;
-    ++ready;
-    if (&arrived != first && &peer != &arrived) continue;
-    for (const auto& [key, value] : first->config->items()) {
-      const json other = peer.config->value(key, json());
-      if (other == value) continue;
-      return End(ExitCode::kUsage,
-                 "rank " + std::to_string(peer.rank) + " disagrees with rank 0: " + key + " is " + other.dump() +
-                     ", not " + value.dump(),
-                 -1);
+  if (peer.rank != 0) {
+    if (!IsLike(*first, peer)) return;
+  } else {
+    for (const Peer& other : peers_.all()) {
+      if (other.config && !IsLike(*first, other)) return;
     }
   }
-  if (ready < options_.world_size) return;
-  if (stop_before_start_) return;  // ends with the next tick
+  if (ready_ == options_.world_size && !stop_before_start_) Start();  // a stop ends it with the next tick
+}
+
+// Ends the run where it is not.
+bool ControlServer::Loop::IsLike(const Peer& first, const Peer& other) {
+  for (const auto& [key, expected] : first.config->items()) {
+    const auto found = other.config->find(key);
+    const json value = found == other.config->end() ? json() : *found;
+    if (value == expected) continue;
+    End(ExitCode::kUsage,
+        "rank " + std::to_string(other.rank) + " disagrees with rank 0: " + Shown(key) + " is " + ShownValue(value) +
+            ", not " + ShownValue(expected),
+        -1);
+    return false;
+  }
+  return true;
+}
+
+void ControlServer::Loop::Start() {
   going_ = true;
   go_time_ = Clock::now();
   stalls_ = StallWatch(options_.world_size, options_.comm_timeout_seconds, go_time_);
+  stop_ = StopAgreement(options_.world_size);
   peers_.Broadcast({{"kind", "go"}});
 }
 
@@ -193,11 +246,9 @@ void ControlServer::Loop::CountBadRecord(const json& message) {
 
 void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const json& message) {
   const auto propose = [this](int64_t point) { peers_.Broadcast({{"kind", "propose"}, {"point", point}}); };
-  if (kind == "stop") {
-    if (!going_) {
-      if (!stop_before_start_) stop_before_start_ = Clock::now();
-      return;
-    }
+  if (!going_) {
+    if (kind == "stop" && !stop_before_start_) stop_before_start_ = Clock::now();
+  } else if (kind == "stop") {
     if (stop_.under_way()) return;
     int64_t furthest = 0;
     for (const Peer& other : peers_.all()) furthest = std::max(furthest, other.position.point);
@@ -251,29 +302,28 @@ void ControlServer::Loop::AnnounceMissing(Clock::time_point now) {
 }
 
 std::string ControlServer::Loop::Missing(Clock::time_point now) {
-  std::string absent, unready, silent;
-  int count = 0;
+  RankList absent, unready, silent;
   for (int rank = 0; rank < options_.world_size; ++rank) {
     const Peer* peer = peers_.Find(rank);
     const bool answers = peer != nullptr && now - peer->heard < kSilence;
     if (answers && peer->config) continue;
-    std::string& list = peer == nullptr ? absent : answers ? unready : silent;
-    list += (list.empty() ? "" : ", ") + std::to_string(rank);
-    ++count;
+    (peer == nullptr ? absent : answers ? unready : silent).Add(rank);
   }
   std::string text;
-  for (const auto& [list, what] : {std::pair(absent, " not there"), std::pair(unready, " still preparing"),
-                                   std::pair(silent, " does not answer")}) {
-    if (!list.empty()) text += (text.empty() ? "" : "; ") + list + what;
+  for (const auto& [list, what] : {std::pair(&absent, " not there"), std::pair(&unready, " still preparing"),
+                                   std::pair(&silent, " does not answer")}) {
+    if (list->count() > 0) text += (text.empty() ? "" : "; ") + list->Text() + what;
   }
-  return "waiting for " + std::to_string(count) + " of " + std::to_string(options_.world_size) + " ranks: " + text;
+  return "waiting for " + std::to_string(absent.count() + unready.count() + silent.count()) + " of " +
+         std::to_string(options_.world_size) + " ranks: " + text;
 }
 
 void ControlServer::Loop::HandleEnd(const Peer& peer) {
   if (peer.left || ended_) return;
-  End(ExitCode::kPeerLost,
-      peer.name + " is gone: its process ended without a word, killed perhaps (" + Describe(peer.position) + ")",
-      peer.rank);
+  const std::string how = peer.fault.empty()
+                              ? " is gone: its process ended without a word, killed perhaps"
+                              : " has sent what no rank sends (" + peer.fault + "), and its connection was closed";
+  End(ExitCode::kPeerLost, peer.name + how + " (" + Describe(peer.position) + ")", peer.rank);
 }
 
 void ControlServer::Loop::End(ExitCode code, const std::string& message, int rank, const std::string& hint) {

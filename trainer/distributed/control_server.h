@@ -2,21 +2,25 @@
 // ranks meet, and a connection of each rank stays open for the whole run. So the end of a process is known, and known
 // to be that rank's, as soon as the kernel closes its sockets: a key-value store would not tell.
 //
-// Lines of JSON, {"kind": …} and:
-//   rank → server   hello  magic version token rank world_size host pid   first, within seconds; refused otherwise
-//                   config config                     ready to start; an object, compared key by key with rank 0's
+// Lines of JSON, {"kind": …} and (control_message.h has one parser for all of them):
+//   newcomer → server  hello  magic version nonce rank world_size host pid    within seconds; closed otherwise
+//                      proof  proof                   by the run's token, of both nonces and what the hello has said
+//   server → newcomer  challenge nonce | welcome store_port proof | refused message
+//   rank → server   config config                     ready to start; an object, compared key by key with rank 0's
 //                   at     at                         several times a second: a Position
 //                   stop                              this rank was asked to stop
 //                   accept point | reject point passed   answers to propose
 //                   failed code message | lost message   this rank ends: by itself, or because it lost a peer
 //                   bad_record …                      see bad_record_count.h
 //                   leave                             the orderly end
-//   launcher → server  hello with rank -1, then  death rank reason
+//   launcher → server  as a newcomer of rank -1, then  death rank reason
 //   server → all    tick at                           several times a second: rank 0's position
 //                   go | propose point | commit point | bye
 //                   bad_records split count           how many are known of all ranks
 //                   end    code message hint rank     everybody ends with this code; `rank` is the root cause or -1
-//   server → one    welcome store_port | refused message | noted (to a launcher)
+//   server → launcher  noted
+//
+// Both sides prove that they know the token, the newcomer first; the token itself is never sent.
 #pragma once
 
 #include <chrono>
@@ -50,8 +54,5 @@ class ControlServer {
   class Loop;
   std::unique_ptr<Loop> loop_;
 };
-
-constexpr const char* kControlMagic = "dtrain control";
-constexpr int kControlVersion = 1;
 
 }  // namespace dtrain::distributed

@@ -1,13 +1,15 @@
 #include "trainer/distributed/join.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "data/shown.h"
+#include "trainer/distributed/control_handshake.h"
+#include "trainer/distributed/control_message.h"
 #include "trainer/distributed/control_server.h"
 #include "trainer/errors.h"
+#include "trainer/launch/run_token.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -21,24 +23,7 @@ constexpr auto kStopPatience = std::chrono::seconds(1);
 constexpr auto kConnectPatience = std::chrono::seconds(3);
 constexpr size_t kShownBytes = 60;
 
-std::string Hello(const std::string& token, int rank, int world_size) {
-  char host[256] = "";
-  gethostname(host, sizeof(host) - 1);
-  return json{{"kind", "hello"}, {"magic", kControlMagic}, {"version", kControlVersion},
-              {"token", token},  {"rank", rank},           {"world_size", world_size},
-              {"host", host},    {"pid", getpid()}}
-      .dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
-std::string Name(const Endpoint& endpoint) { return endpoint.host + ":" + std::to_string(endpoint.port); }
-
-// What came, for a message: printable, and not too much of it.
-std::string Shown(std::string line) {
-  line.resize(std::min(line.size(), kShownBytes));
-  std::replace_if(
-      line.begin(), line.end(), [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
-  return line;
-}
+std::string Name(const Endpoint& endpoint) { return Shown(endpoint.host) + ":" + std::to_string(endpoint.port); }
 
 // Until when to try. A stop that is asked for on the way does not end it at once: rank 0 is to hear of it if it can be
 // found soon, or the other ranks would wait for this one.
@@ -74,9 +59,9 @@ struct Attempt {
   bool refused = false;
 };
 
-// Reads the answer to a hello into `attempt`, whose socket is left open only by a welcome.
-void ReadAnswer(Attempt& attempt, const JoinOptions& options, Patience& patience) {
-  LineSocket& socket = attempt.joined.socket;
+// The next thing that the server says, of one of two kinds; nothing where it closes the connection.
+std::optional<json> ReadAnswer(const Attempt& attempt, LineSocket& socket, const std::string& expected,
+                               Patience& patience) {
   const std::string name = Name(attempt.joined.endpoint);
   std::optional<std::string> line;
   while (!line && socket.is_open()) {
@@ -86,27 +71,47 @@ void ReadAnswer(Attempt& attempt, const JoinOptions& options, Patience& patience
                           "does another program listen there? choose another --master_port");
     }
   }
-  if (!line) return;
-  const json answer = json::parse(*line, nullptr, /*allow_exceptions=*/false);
-  const std::string kind = answer.is_object() ? answer.value("kind", "") : "";
-  if (kind == "welcome") {
-    attempt.joined.store_port = answer.value("store_port", 0);
-    return;
+  if (!line) return std::nullopt;
+  try {
+    json answer = ParseControlLine(*line, Speaker::kDoor);
+    if (answer.at("kind") == expected || answer.at("kind") == "refused") return answer;
+  } catch (const BadControlLine&) {  // as every other program's
   }
-  if (kind != "refused") {
-    throw UsageError("what answers at " + name + " is no rank 0 of dtrain: '" + Shown(*line) + "'",
-                     "another program listens there: choose another --master_port");
-  }
-  attempt.refused = true;
-  attempt.reason =
-      "rank " + std::to_string(options.rank) + " was refused by rank 0 at " + name + ": " + answer.value("message", "");
-  socket.Close();
+  throw UsageError("what answers at " + name + " is no rank 0 of dtrain: '" + Shown(*line, kShownBytes) + "'",
+                   "another program listens there: choose another --master_port");
 }
 
+// Leaves the socket open only where it was let in, by one who knows the token.
 void Greet(Attempt& attempt, const JoinOptions& options, Patience& patience) {
-  attempt.reason = "no rank 0 answers at " + Name(attempt.joined.endpoint) + ": it closed the connection";
-  attempt.joined.socket.Send(Hello(attempt.joined.endpoint.token, options.rank, options.world_size));
-  ReadAnswer(attempt, options, patience);
+  LineSocket& socket = attempt.joined.socket;
+  const std::string& token = attempt.joined.endpoint.token;
+  const std::string name = Name(attempt.joined.endpoint);
+  attempt.reason = "no rank 0 answers at " + name + ": it closed the connection";
+  socket.set_max_line(kLongestToStrangers);
+  const json hello = MakeHello(options.rank, options.world_size);
+  socket.Send(ControlLine(hello));
+  std::optional<json> answer = ReadAnswer(attempt, socket, "challenge", patience);
+  std::string challenge;
+  if (answer && answer->at("kind") == "challenge") {
+    challenge = answer->at("nonce");
+    socket.Send(ControlLine({{"kind", "proof"}, {"proof", ProofOfNewcomer(token, challenge, hello)}}));
+    answer = ReadAnswer(attempt, socket, "welcome", patience);
+  }
+  if (!answer) return;
+  if (answer->at("kind") == "refused") {
+    attempt.refused = true;
+    attempt.reason = "rank " + std::to_string(options.rank) + " was refused by rank 0 at " + name + ": " +
+                     Shown(answer->at("message").get_ref<const std::string&>());
+    return socket.Close();
+  }
+  const std::string proof = ProofOfServer(token, challenge, hello);
+  if (!launch::SameProof(answer->at("proof").get_ref<const std::string&>(), proof)) {
+    attempt.refused = true;
+    attempt.reason = "what answers at " + name + " does not know this run's token: it belongs to another run";
+    return socket.Close();
+  }
+  attempt.joined.store_port = answer->at("store_port");
+  socket.set_max_line(LineSocket::kMaxLine);
 }
 
 Attempt TryToJoin(const JoinOptions& options, Patience& patience) {
@@ -166,11 +171,24 @@ bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Cl
   std::string unused;
   LineSocket socket = TryConnect(endpoint.host, endpoint.port, deadline, &unused);
   if (!socket.is_open()) return false;
-  socket.Send(Hello(endpoint.token, -1, 0));
-  socket.Send(
-      json{{"kind", "death"}, {"rank", rank}, {"reason", reason}}.dump(-1, ' ', false, json::error_handler_t::replace));
-  const auto answer = WaitForLine(socket, deadline);
-  return answer && json::parse(*answer, nullptr, false).value("kind", "") == "noted";
+  socket.set_max_line(kLongestToStrangers);
+  const json hello = MakeHello(-1, 0);
+  socket.Send(ControlLine(hello));
+  try {
+    const auto hear = [&](Speaker speaker) {
+      const auto line = WaitForLine(socket, deadline);
+      return line ? ParseControlLine(*line, speaker) : json{{"kind", "nothing"}};
+    };
+    const json answer = hear(Speaker::kDoor);
+    if (answer.at("kind") != "challenge") return false;
+    const std::string proof = ProofOfNewcomer(endpoint.token, answer.at("nonce"), hello);
+    socket.Send(ControlLine({{"kind", "proof"}, {"proof", proof}}));
+    if (hear(Speaker::kDoor).at("kind") != "welcome") return false;
+    socket.Send(ControlLine({{"kind", "death"}, {"rank", rank}, {"reason", reason}}));
+    return hear(Speaker::kServer).at("kind") == "noted";
+  } catch (const BadControlLine&) {
+    return false;
+  }
 }
 
 }  // namespace dtrain::distributed

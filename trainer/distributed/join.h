@@ -12,7 +12,7 @@ namespace dtrain::distributed {
 struct Endpoint {
   std::string host;
   int port = 0;
-  std::string token;  // of the run: a server of another run refuses it
+  std::string token;  // of the run: both sides prove that they know it
 };
 
 struct JoinOptions {

@@ -74,14 +74,14 @@ LineSocket::LineSocket(int descriptor) : descriptor_(descriptor) {
   setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
 }
 
-LineSocket::LineSocket(LineSocket&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)),
-      received_(std::move(other.received_)),
-      unsent_(std::move(other.unsent_)) {}
+LineSocket::LineSocket(LineSocket&& other) noexcept { *this = std::move(other); }
 
 LineSocket& LineSocket::operator=(LineSocket&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
+  std::swap(max_line_, other.max_line_);
   std::swap(received_, other.received_);
+  std::swap(taken_, other.taken_);
+  std::swap(scanned_, other.scanned_);
   std::swap(unsent_, other.unsent_);
   return *this;
 }
@@ -94,47 +94,61 @@ void LineSocket::Close() {
 }
 
 bool LineSocket::Receive() {
-  char block[16384];
-  while (is_open()) {
-    const ssize_t got = recv(descriptor_, block, sizeof block, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return true;
-    if (got <= 0) break;
-    received_.append(block, static_cast<size_t>(got));
-    if (received_.size() > kMaxLine && received_.find('\n') == std::string::npos) break;
-  }
-  return false;
+  if (!is_open()) return false;
+  received_.erase(0, taken_);
+  scanned_ -= taken_;
+  taken_ = 0;
+  char block[65536];
+  ssize_t got = 0;
+  do {
+    got = recv(descriptor_, block, sizeof block, 0);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+  received_.append(block, static_cast<size_t>(got));
+  const size_t end = received_.find('\n', scanned_);
+  return got > 0 && (end == std::string::npos ? received_.size() : end) <= max_line_;
 }
 
-std::optional<std::string> LineSocket::NextLine() {
-  const size_t end = received_.find('\n');
-  if (end == std::string::npos) return std::nullopt;
-  std::string line = received_.substr(0, end);
-  received_.erase(0, end + 1);
+std::optional<std::string_view> LineSocket::NextLine() {
+  const size_t end = received_.find('\n', scanned_);
+  if (end == std::string::npos || end - taken_ > max_line_) {
+    scanned_ = end == std::string::npos ? received_.size() : end;
+    return std::nullopt;
+  }
+  const std::string_view line = std::string_view(received_).substr(taken_, end - taken_);
+  taken_ = scanned_ = end + 1;
   return line;
 }
 
 bool LineSocket::Send(const std::string& line) {
-  unsent_ += line + "\n";
-  return Flush();
+  unsent_.append(line).append("\n");
+  const bool works = Flush();
+  if (unsent_.size() > kMaxUnsent) Close();
+  return works && is_open();
 }
 
 bool LineSocket::Flush() {
-  while (is_open() && !unsent_.empty()) {
-    const ssize_t sent = send(descriptor_, unsent_.data(), unsent_.size(), MSG_NOSIGNAL);
+  size_t sent_bytes = 0;
+  bool works = is_open();
+  while (works && sent_bytes < unsent_.size()) {
+    const ssize_t sent = send(descriptor_, unsent_.data() + sent_bytes, unsent_.size() - sent_bytes, MSG_NOSIGNAL);
     if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
-    unsent_.erase(0, static_cast<size_t>(sent));
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    works = sent >= 0;
+    if (works) sent_bytes += static_cast<size_t>(sent);
   }
-  return is_open();
+  unsent_.erase(0, sent_bytes);
+  return works;
 }
 
 std::optional<std::string> WaitForLine(LineSocket& socket, Clock::time_point deadline) {
   while (true) {
-    if (auto line = socket.NextLine()) return line;
+    if (const auto line = socket.NextLine()) return std::string(*line);
     if (!WaitFor(socket.descriptor(), POLLIN, deadline)) return std::nullopt;
     if (socket.Receive()) continue;
-    auto last = socket.NextLine();
+    const auto line = socket.NextLine();
+    std::optional<std::string> last;
+    if (line) last = *line;
     socket.Close();
     return last;
   }

@@ -2,18 +2,24 @@
 // (tensors travel over Gloo and NCCL). Nothing here waits longer than it was told to, whatever the other side does.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace dtrain::distributed {
 
 using Clock = std::chrono::steady_clock;
 
+// Of more than thirty years thirty years: what is added to a clock, or handed to c10d and Gloo, must not overflow
+// there.
 inline std::chrono::milliseconds Milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000));
+  constexpr double kMostSeconds = 1e9;
+  return std::chrono::milliseconds(static_cast<int64_t>(std::clamp(seconds, 0.0, kMostSeconds) * 1000));
 }
 
 // A connected TCP socket that never blocks. Movable; closes what it holds.
@@ -28,24 +34,32 @@ class LineSocket {
   int descriptor() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
 
-  // Reads what has arrived. False: the other side has closed, or the connection broke; lines read before are there.
+  // Reads some of what has arrived, and returns: whoever sends without a pause must not keep its reader from all else.
+  // False: the other side has closed, the connection broke, or what waits for NextLine is longer than a line may be;
+  // lines that were read before are there.
   bool Receive();
-  // The next complete line, without its end. A line longer than kMaxLine closes the socket.
-  std::optional<std::string> NextLine();
-  // What has arrived of a line that is not complete.
-  const std::string& unfinished_line() const { return received_; }
+  // The next complete line, without its end; valid until the next call of Receive.
+  std::optional<std::string_view> NextLine();
 
-  // Adds a line to what is to be sent, and sends as much as the system takes. False: the connection broke.
+  // Adds a line to what is to be sent, and sends as much as the system takes. False: the connection broke. Where the
+  // other side leaves more than kMaxUnsent unread the socket is closed.
   bool Send(const std::string& line);
   bool Flush();
   bool has_unsent() const { return !unsent_.empty(); }
   void Close();
 
+  // Of a line. Little for strangers; kMaxLine from the start.
+  void set_max_line(size_t bytes) { max_line_ = bytes; }
+
   static constexpr size_t kMaxLine = size_t{4} << 20;
+  static constexpr size_t kMaxUnsent = size_t{16} << 20;
 
  private:
   int descriptor_ = -1;
+  size_t max_line_ = kMaxLine;
   std::string received_;
+  size_t taken_ = 0;    // bytes of received_ that NextLine has returned
+  size_t scanned_ = 0;  // bytes of received_ known to be without a line's end, or taken
   std::string unsent_;
 };
 

@@ -6,12 +6,14 @@
 
 #include <cerrno>
 #include <cstring>
-#include <random>
 #include <utility>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "trainer/distributed/sealed_store.h"
 #include "trainer/errors.h"
+#include "trainer/launch/local_address.h"
+#include "trainer/launch/run_token.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -32,11 +34,6 @@ Store ServeStore(const std::string& address, double timeout_seconds) {
   return c10::make_intrusive<c10d::TCPStore>(address, options);
 }
 
-std::string RandomToken() {
-  std::random_device random;
-  return std::to_string(random()) + std::to_string(random());
-}
-
 // Rank 0's: the server's socket, and where the others (and rank 0 itself) find it.
 struct Listening {
   int descriptor = -1;
@@ -46,8 +43,8 @@ struct Listening {
 Listening ListenForRanks(const RendezvousOptions& options, const std::string& local_address) {
   const launch::Launch& launch = options.launch;
   Listening listening;
-  listening.endpoint = {launch.agent_store ? local_address : launch.master_addr, 0, options.token};
-  if (launch.agent_store && options.token.empty()) listening.endpoint.token = RandomToken();
+  listening.endpoint = {launch.agent_store ? local_address : launch.master_addr, 0, launch.token};
+  if (launch.agent_store && launch.token.empty()) listening.endpoint.token = launch::RandomToken();
   listening.descriptor = options.listen_fd >= 0
                              ? options.listen_fd
                              : ListenOn(listening.endpoint.host, launch.agent_store ? 0 : launch.master_port);
@@ -77,7 +74,7 @@ Rendezvous::Rendezvous(const RendezvousOptions& options, ControlPlaneOptions con
   const JoinOptions join{
       .locate =
           [&] {
-            return board_ ? board_->Read() : Endpoint{launch_.master_addr, launch_.master_port, options.token};
+            return board_ ? board_->Read() : Endpoint{launch_.master_addr, launch_.master_port, launch_.token};
           },
       .location_may_be_old = board_ != nullptr,
       .rank = launch_.rank,
@@ -105,12 +102,18 @@ Rendezvous::Rendezvous(const RendezvousOptions& options, ControlPlaneOptions con
   control_ = std::make_shared<ControlPlane>(std::move(control), std::move(joined), std::move(server));
   // A stop is the control plane's business from here on.
   if (!store_) store_ = ConnectToStore(endpoint.host, store_port, {.timeout_seconds = timeout});
+  store_ = c10::make_intrusive<SealedStore>(store_, endpoint.token);
 }
 
 // Rank 0's part: store and server. Returns where the others find the server.
 Endpoint Rendezvous::Serve(const RendezvousOptions& options, int own_descriptor, const ControlPlaneOptions& control,
                            std::unique_ptr<ControlServer>& server) {
   const Listening listening = ListenForRanks(options, local_address_);
+  if (listening.endpoint.token.empty() && launch_.world_size > 1 && !launch::IsLoopback(local_address_)) {
+    control.warn("whoever can reach " + listening.endpoint.host + ":" + std::to_string(listening.endpoint.port) +
+                 " can join and end this run: give all ranks the same secret in " + launch::kTokenVariable +
+                 " (docs/trust.md)");
+  }
   const Store store = ServeStore(listening.endpoint.host, options.init_timeout_seconds);
   store_ = store;
   server = std::make_unique<ControlServer>(ControlServerOptions{.listening_descriptor = listening.descriptor,

@@ -19,8 +19,7 @@ namespace dtrain::distributed {
 
 struct RendezvousOptions {
   launch::Launch launch;
-  int listen_fd = -1;   // ≥ 0: a socket that already listens for rank 0 (the node launcher's)
-  std::string token{};  // of the run; empty under torchrun: rank 0 makes one
+  int listen_fd = -1;  // ≥ 0: a socket that already listens for rank 0 (the node launcher's)
   double init_timeout_seconds = 300;
 };
 
@@ -37,7 +36,7 @@ class Rendezvous {
   // Waits for all ranks, and connects to rank 0's store. See ControlPlane::WaitForAll.
   void WaitForAll(const std::string& config) { control_->WaitForAll(config); }
 
-  // Rank 0's value, on every rank.
+  // Rank 0's value, on every rank. Both throw PeerLostError where somebody who does not know the token has written it.
   std::string ShareFromFirst(const std::string& key, const std::string& value);
 
   // The value of the rank that came first, on every rank.

@@ -19,16 +19,15 @@ class StopAgreement {
   int64_t Propose(int64_t furthest, int64_t margin) {
     proposal_ = furthest + margin;
     accepted_.assign(accepted_.size(), false);
+    missing_ = accepted_.size();
     return proposal_;
   }
   // True: all have accepted, commit it. Answers to an earlier proposal do not count.
   bool Accept(int rank, int64_t point) {
     if (point != proposal_) return false;
+    if (!accepted_[static_cast<size_t>(rank)]) --missing_;
     accepted_[static_cast<size_t>(rank)] = true;
-    for (const bool accepted : accepted_) {
-      if (!accepted) return false;
-    }
-    return true;
+    return missing_ == 0;
   }
   // `passed`: where the rank that could not accept stands. The next proposal, unless it answers an earlier one.
   std::optional<int64_t> Reject(int64_t point, int64_t passed, int64_t margin) {
@@ -39,6 +38,7 @@ class StopAgreement {
  private:
   int64_t proposal_ = 0;
   std::vector<bool> accepted_;
+  size_t missing_ = 0;  // that have not accepted
 };
 
 }  // namespace dtrain::distributed

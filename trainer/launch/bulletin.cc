@@ -1,24 +1,30 @@
 // Network file systems remember for seconds that a file was not there. Listing the folder makes them look again.
 #include "trainer/launch/bulletin.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <fstream>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"
+#include "trainer/launch/run_token.h"
 
 namespace dtrain::launch {
 namespace fs = std::filesystem;
 namespace {
 
 constexpr auto kPollInterval = std::chrono::milliseconds(20);
+constexpr const char* kStart = "dtrain rank 0 at ";
+constexpr const char* kNoToken = "-";
+constexpr size_t kLongest = 1024;
 
 void Relist(const fs::path& folder) {
   std::error_code ignored;
@@ -56,16 +62,20 @@ Bulletin::~Bulletin() {
   if (posted_) fs::remove(path_, ignored);
 }
 
-void Bulletin::Post(const std::string& address, int port) {
+void Bulletin::Post(const Posting& posting) {
   std::error_code error;
   fs::create_directories(path_.parent_path(), error);
   if (error) FailToPost(path_, error.message());
   const fs::path beside = path_.string() + "." + std::to_string(getpid());
+  fs::remove(beside, error);  // of an earlier process of that number
+  const int descriptor = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (descriptor < 0) FailToPost(path_, std::strerror(errno));
+  const std::string token = posting.token.empty() ? kNoToken : posting.token;
+  const std::string line = kStart + posting.address + ' ' + std::to_string(posting.port) + ' ' + token + '\n';
   errno = 0;
-  std::ofstream file(beside);
-  file << "dtrain rank 0 at " << address << ' ' << port << '\n';
-  file.close();
-  if (!file) {
+  bool written = write(descriptor, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+  written = close(descriptor) == 0 && written;
+  if (!written) {
     const std::string reason = std::strerror(errno);
     fs::remove(beside, error);
     FailToPost(path_, reason);
@@ -75,28 +85,32 @@ void Bulletin::Post(const std::string& address, int port) {
   posted_ = true;
 }
 
-bool Bulletin::Read(std::string* address, int* port) const {
-  std::ifstream file(path_);
-  std::string line, host;
-  int number = 0;
-  constexpr const char* kStart = "dtrain rank 0 at ";
-  if (!std::getline(file, line) || line.rfind(kStart, 0) != 0) return false;
-  std::istringstream rest(line.substr(std::strlen(kStart)));
-  if (!(rest >> host >> number) || number < 1 || number > 65535) return false;
-  *address = host;
-  *port = number;
-  return true;
+std::optional<Posting> Bulletin::Read() const {
+  const int descriptor = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
+  if (descriptor < 0) return std::nullopt;
+  char text[kLongest];
+  const ssize_t bytes = read(descriptor, text, sizeof text);
+  close(descriptor);
+  const std::string_view content(text, static_cast<size_t>(std::max<ssize_t>(bytes, 0)));
+  if (!content.starts_with(kStart) || !content.ends_with('\n')) return std::nullopt;
+  std::istringstream rest(std::string(content.substr(std::strlen(kStart))));
+  Posting posting;
+  if (!(rest >> posting.address >> posting.port >> posting.token)) return std::nullopt;
+  if (posting.port < 1 || posting.port > 65535) return std::nullopt;
+  if (posting.token == kNoToken) posting.token.clear();
+  return posting;
 }
 
-void Bulletin::Await(double timeout_seconds, const std::function<bool()>& stop_requested, std::string* address,
-                     int* port) const {
+Posting Bulletin::Await(double timeout_seconds, const std::function<bool()>& stop_requested) const {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_seconds);
-  while (!Read(address, port)) {
+  while (true) {
+    if (const auto posting = Read()) return *posting;
     if (stop_requested()) throw Preempted("stopped before the training began");
     if (std::chrono::steady_clock::now() >= deadline) {
-      throw PeerLostError("rank 0 did not post its address in " + path_.string() + " within --init_timeout",
-                          "look at rank 0's output. All machines must share this --run_dir; where they do not, give "
-                          "--master_addr and --master_port, or set MASTER_ADDR and MASTER_PORT");
+      throw PeerLostError(
+          "rank 0 did not post its address in " + path_.string() + " within --init_timeout",
+          "look at rank 0's output. All ranks must share this --run_dir, and be of one user; where they "
+          "do not, give --master_addr and --master_port, or set MASTER_ADDR and MASTER_PORT");
     }
     Relist(path_.parent_path());
     std::this_thread::sleep_for(kPollInterval);
@@ -105,12 +119,18 @@ void Bulletin::Await(double timeout_seconds, const std::function<bool()>& stop_r
 
 void MeetThrough(Bulletin& bulletin, const Machine& machine, double timeout_seconds,
                  const std::function<bool()>& stop_requested, Launch* launch, int* listen_fd) {
+  const bool has_token = !launch->token.empty();
   if (launch->rank != 0) {
-    return bulletin.Await(timeout_seconds, stop_requested, &launch->master_addr, &launch->master_port);
+    const Posting posting = bulletin.Await(timeout_seconds, stop_requested);
+    launch->master_addr = posting.address;
+    launch->master_port = posting.port;
+    if (!has_token) launch->token = posting.token;
+    return;
   }
+  if (!has_token) launch->token = RandomToken();
   launch->master_addr = launch->nnodes == 1 ? "127.0.0.1" : machine.address;
   *listen_fd = ListenAnywhereOn(launch->master_addr, &launch->master_port);
-  bulletin.Post(launch->master_addr, launch->master_port);
+  bulletin.Post({launch->master_addr, launch->master_port, has_token ? "" : launch->token});
 }
 
 }  // namespace dtrain::launch

@@ -3,6 +3,7 @@
 #include "data/whole_number.h"
 #include "trainer/errors.h"
 #include "trainer/launch/detectors.h"
+#include "trainer/launch/local_address.h"
 
 namespace dtrain::launch {
 namespace {
@@ -18,10 +19,6 @@ int FixedNodeCount(const Variables& variables, const std::string& name) {
 
 int PortOr(const Variables& variables, const std::string& name, int otherwise) {
   return variables.Number(name, 1, 65535).value_or(otherwise);
-}
-
-bool IsLoopback(const std::string& address) {
-  return address == "localhost" || address == "::1" || address.rfind("127.", 0) == 0;
 }
 
 }  // namespace

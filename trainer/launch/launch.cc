@@ -11,6 +11,7 @@
 
 #include "trainer/errors.h"
 #include "trainer/launch/detectors.h"
+#include "trainer/launch/run_token.h"
 
 namespace dtrain::launch {
 namespace {
@@ -96,6 +97,7 @@ Launch DetectLaunch(const config::RanksConfig& ranks, const Environment& environ
   RequireExpectedNodes(facts, *launch);
   RequireAGpuEach(facts, *launch);
   launch->restart_count += RequeueCount(environment);
+  launch->token = GivenToken(ranks, environment);
   return *launch;
 }
 

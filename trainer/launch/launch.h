@@ -29,6 +29,9 @@ struct Launch {
   std::string master_addr = "127.0.0.1";  // empty: rank 0 publishes its own (bulletin_key)
   int master_port = 0;                    // 0: rank 0 chooses
   std::string bulletin_key;  // not empty: rank 0's address is to be found in the file BulletinPath(run_dir, key)
+  // The run's token (run_token.h): given, made for ranks that are forked here, or read with the address. Empty: none
+  // (yet).
+  std::string token;
   std::string seen;          // the variables or flags that said all this, for error messages
   int gpu = -1;              // which of the visible GPUs is this rank's; -1: the one numbered local_rank
   int spawns = 0;            // > 0: this process forks that many local ranks and is none itself

@@ -65,6 +65,10 @@ std::string OwnAddress() {
   return address.empty() ? "127.0.0.1" : address;
 }
 
+bool IsLoopback(const std::string& address) {
+  return address == "localhost" || address == "::1" || address.rfind("127.", 0) == 0;
+}
+
 int ListenAnywhereOn(const std::string& address, int* port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

@@ -9,6 +9,9 @@ namespace dtrain::launch {
 // first interface that is up, or else 127.0.0.1. No packet is sent.
 std::string OwnAddress();
 
+// Whether only processes of this machine reach it.
+bool IsLoopback(const std::string& address);
+
 // A socket that listens at a numeric address only, at a port that the system chooses. Throws PeerLostError.
 int ListenAnywhereOn(const std::string& address, int* port);
 

@@ -18,6 +18,7 @@
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/restart_policy.h"
+#include "trainer/launch/run_token.h"
 
 namespace dtrain::launch {
 namespace {
@@ -209,6 +210,8 @@ Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) 
   while (true) {
     std::fill_n(steps.get(), launch.spawns, int64_t{-1});
     Forked forked;
+    // Ranks that meet here are told a secret by being forked. A new one for each attempt.
+    if (attempt.nnodes == 1) attempt.token = RandomToken();
     auto ranks = Fork(attempt, steps, previous_mask, &forked);
     if (forked.is_rank) return forked;
     const auto cause = Watch(std::move(ranks), options, stops).UntilAllEnded();

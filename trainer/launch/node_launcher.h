@@ -41,10 +41,11 @@ struct Forked {
 };
 
 // Forks launch.spawns ranks. On a single machine they meet at a loopback port that is already open (no other process
-// can take it), on several ones at the master address. Must be called before any thread is started. Returns in every
-// child at once, and in the parent when all is over: SIGTERM, SIGINT and SIGUSR1 are passed on to the ranks (the second
-// of a kind ends all at once, the parent by that signal, too), the first failure ends all within a second, and no rank
-// outlives the parent. launch.restart_count counts the attempts that came to train.
+// can take it) and share a random token that nobody else knows, on several ones at the master address. Must be called
+// before any thread is started. Returns in every child at once, and in the parent when all is over: SIGTERM, SIGINT and
+// SIGUSR1 are passed on to the ranks (the second of a kind ends all at once, the parent by that signal, too), the first
+// failure ends all within a second, and no rank outlives the parent. launch.restart_count counts the attempts that came
+// to train.
 Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options = {});
 
 // From now on this process is killed when its parent is. For torchrun's ranks: a killed agent would leave them running.

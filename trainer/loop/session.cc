@@ -38,7 +38,6 @@ void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoin
 distributed::RendezvousOptions RendezvousOptionsFor(const RunContext& context) {
   return {.launch = context.launch,
           .listen_fd = context.listen_fd,
-          .token = context.config.ranks.run_token,
           .init_timeout_seconds = context.config.ranks.init_timeout_seconds};
 }
 

@@ -15,6 +15,7 @@
 #include <fstream>
 #include <functional>
 
+#include "trainer/distributed/control_handshake.h"
 #include "trainer/distributed/control_server.h"
 #include "trainer/distributed/line_socket.h"
 #include "trainer/distributed/position.h"
@@ -177,19 +178,20 @@ void Measure(int ranks, double seconds, Figures* figures) {
     wall = Now();
     processor = server.processor_seconds();
   };
+  std::vector<json> hellos;
   for (int rank = 0; rank < ranks; ++rank) {
     if (rank > 0) {
       ASSERT_NO_FATAL_FAILURE(played.Connect(rank));
     }
-    played.Send(rank, {{"kind", "hello"},
-                       {"magic", kControlMagic},
-                       {"version", kControlVersion},
-                       {"token", "token"},
-                       {"rank", rank},
-                       {"world_size", ranks},
-                       {"host", "host"},
-                       {"pid", rank}});
+    played.Send(rank, hellos.emplace_back(MakeHello(rank, ranks)));
   }
+  ASSERT_EQ(played.Await("challenge", ranks, kPatience,
+                         [&](int rank, const json& challenge) {
+                           const json& hello = hellos[static_cast<size_t>(rank)];
+                           const std::string proof = ProofOfNewcomer("token", challenge.at("nonce"), hello);
+                           played.Send(rank, {{"kind", "proof"}, {"proof", proof}});
+                         }),
+            ranks);
   ASSERT_EQ(played.Await("welcome", ranks, kPatience), ranks);
   lap(&figures->join, &figures->join_processor);
 

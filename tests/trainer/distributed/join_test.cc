@@ -47,7 +47,7 @@ TEST(Join, SaysWhatAForeignServerSaid) {
     connection.Send("HTTP/1.1 400 Bad Request\r");
   });
   EXPECT_THAT(MessageOf([&] { Join(Towards("127.0.0.1", PortOf(listening), 5)); }),
-              HasSubstr("is no rank 0 of dtrain: 'HTTP/1.1 400 Bad Request?'"));
+              HasSubstr("is no rank 0 of dtrain: 'HTTP/1.1 400 Bad Request\\r'"));
   close(listening);
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -59,6 +60,8 @@ TEST_F(BulletinTest, RanksMeetAndNothingIsLeft) {
   EXPECT_EQ(second.master_addr, "127.0.0.1");
   EXPECT_GT(second.master_port, 0);
   EXPECT_EQ(second.master_port, first.master_port);
+  EXPECT_EQ(second.token, first.token);
+  EXPECT_EQ(first.token.size(), 32U);
   close(first_fd);
 }
 
@@ -66,38 +69,65 @@ TEST_F(BulletinTest, TheFirstRankReplacesWhatAnEarlierAttemptLeft) {
   fs::create_directories(path().parent_path());
   std::ofstream(path()) << "dtrain rank 0 at 10.9.9.9 1\n";
   Bulletin bulletin(path());
-  bulletin.Post("10.0.0.1", 77);
-  std::string address;
-  int port = 0;
-  Bulletin(path()).Await(0, NoStop, &address, &port);
-  EXPECT_EQ(address, "10.0.0.1");
-  EXPECT_EQ(port, 77);
+  bulletin.Post({"10.0.0.1", 77, "secret"});
+  const Posting read = Bulletin(path()).Await(0, NoStop);
+  EXPECT_EQ(read.address, "10.0.0.1");
+  EXPECT_EQ(read.port, 77);
+  EXPECT_EQ(read.token, "secret");
+}
+
+TEST_F(BulletinTest, NobodyElseMayReadTheToken) {
+  const mode_t previous = umask(0);
+  Bulletin bulletin(path());
+  bulletin.Post({"10.0.0.1", 77, "secret"});
+  umask(previous);
+  EXPECT_EQ(fs::status(path()).permissions(), fs::perms::owner_read | fs::perms::owner_write);
+}
+
+TEST_F(BulletinTest, ATokenThatWasGivenIsNotPosted) {
+  Launch first = Rank(0);
+  first.token = "given";
+  Machine machine;
+  machine.address = "127.0.0.1";
+  int fd = -1;
+  Bulletin bulletin(path());
+  MeetThrough(bulletin, machine, 30, NoStop, &first, &fd);
+  EXPECT_EQ(first.token, "given");
+  EXPECT_EQ(Bulletin(path()).Await(0, NoStop).token, "");
+  close(fd);
+}
+
+// Somebody who may write the directory is trusted; a link that an accident has left is not followed all the same.
+TEST_F(BulletinTest, FollowsNoLinks) {
+  fs::create_directories(path().parent_path());
+  std::ofstream(folder_ / "victim") << "dtrain rank 0 at h 1 t\n";
+  fs::create_symlink(folder_ / "victim", path());
+  fs::create_symlink(folder_ / "victim", path().string() + "." + std::to_string(getpid()));
+  EXPECT_THROW(Bulletin(path()).Await(0, NoStop), PeerLostError);
+  Bulletin bulletin(path());
+  bulletin.Post({"10.0.0.1", 77, "secret"});
+  std::ifstream victim(folder_ / "victim");
+  std::string text;
+  std::getline(victim, text);
+  EXPECT_EQ(text, "dtrain rank 0 at h 1 t");
 }
 
 TEST_F(BulletinTest, WhatIsNoBulletinIsNotRead) {
   fs::create_directories(path().parent_path());
   for (const char* text : {"", "garbage\n", "dtrain rank 0 at ", "dtrain rank 0 at h", "dtrain rank 0 at h 0\n",
-                           "dtrain rank 0 at h 70000\n"}) {
+                           "dtrain rank 0 at h 70000 t\n", "dtrain rank 0 at h 1\n", "dtrain rank 0 at h 1 t"}) {
     std::ofstream(path()) << text;
-    std::string address;
-    int port = 0;
-    EXPECT_THROW(Bulletin(path()).Await(0, NoStop, &address, &port), PeerLostError) << text;
+    EXPECT_THROW(Bulletin(path()).Await(0, NoStop), PeerLostError) << text;
   }
 }
 
 TEST_F(BulletinTest, WaitingEndsWhenAStopIsAskedFor) {
-  std::string address;
-  int port = 0;
-  EXPECT_THROW(Bulletin(path()).Await(
-                   60, [] { return true; }, &address, &port),
-               Preempted);
+  EXPECT_THROW(Bulletin(path()).Await(60, [] { return true; }), Preempted);
 }
 
 TEST_F(BulletinTest, AFileThatDoesNotComeIsNamed) {
-  std::string address;
-  int port = 0;
   try {
-    Bulletin(path()).Await(0.05, NoStop, &address, &port);
+    Bulletin(path()).Await(0.05, NoStop);
     FAIL();
   } catch (const PeerLostError& error) {
     EXPECT_THAT(error.what(), HasSubstr(path().string()));
@@ -107,7 +137,7 @@ TEST_F(BulletinTest, AFileThatDoesNotComeIsNamed) {
 
 TEST_F(BulletinTest, AFolderThatCannotBeWrittenIsNamed) {
   std::ofstream(folder_ / "run") << "a file\n";
-  EXPECT_THROW(Bulletin(path()).Post("h", 1), StorageError);
+  EXPECT_THROW(Bulletin(path()).Post({"h", 1, "t"}), StorageError);
 }
 
 TEST(KeyOfRun, DependsOnEachValue) {

@@ -58,6 +58,7 @@ TEST(NodeLauncher, RanksKnowWhoTheyAre) {
   EXPECT_EQ(RunRanks(launch, check).exit_code, 0);
   const auto alone = [](const Forked& forked) {
     const bool right = forked.launch.master_addr == "127.0.0.1" && forked.launch.master_port > 0 &&
+                       forked.launch.token.size() == 32 &&  // that nobody else knows
                        (forked.listen_fd >= 0) == (forked.launch.rank == 0);
     _exit(right ? 0 : 70);
   };
