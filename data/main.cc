@@ -8,6 +8,7 @@
 
 #include "data/error.h"
 #include "data/prepare/commands.h"
+#include "data/shown.h"
 
 namespace {
 
@@ -22,8 +23,10 @@ void Run(const data::PrepareOptions& options) {
 
 int Fail(ExitCode code, const char* kind, const std::string& what, const std::string& hint) {
   std::fflush(stdout);
-  std::fprintf(stderr, "\ndtrain failed (%s, exit code %d): %s\n", kind, static_cast<int>(code), what.c_str());
-  if (!hint.empty()) std::fprintf(stderr, "  what to do: %s\n", hint.c_str());
+  std::fprintf(
+      stderr, "\ndtrain failed (%s, exit code %d): %s\n", kind, static_cast<int>(code),
+      Shown(what, std::string::npos, code == ExitCode::kUsage ? LineFeeds::kKept : LineFeeds::kEscaped).c_str());
+  if (!hint.empty()) std::fprintf(stderr, "  what to do: %s\n", Shown(hint).c_str());
   return static_cast<int>(code);
 }
 

@@ -20,6 +20,7 @@
 #include "trainer/loop/collective_run.h"
 #include "trainer/loop/loader_bench.h"
 #include "trainer/loop/step_bench.h"
+#include "trainer/open_files.h"
 #include "trainer/process_memory.h"
 
 namespace {
@@ -175,6 +176,7 @@ int Main(int argc, char** argv, loop::RunContext& context) {
 
 int main(int argc, char** argv) {
   KeepFreedMemory();
+  AllowManyOpenFiles();
   std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to sockets whose other end may have died; the error says so
   loop::RunStatus status;
   loop::RunContext context;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "data/shown.h"
 #include "trainer/report/error_report.h"
 #include "trainer/report/run_directory.h"
 
@@ -23,8 +24,8 @@ void ShowEndOfLog(int rank, const std::filesystem::path& run_directory) {
   file.seekg(size > kShownBytes ? size - kShownBytes : 0);
   std::string line;
   if (size > kShownBytes) std::getline(file, line);  // the rest of a line that is cut
-  std::fprintf(stderr, "rank %d failed first; the end of %s:\n", rank, path.c_str());
-  while (std::getline(file, line)) std::fprintf(stderr, "  %s\n", line.c_str());
+  std::fprintf(stderr, "rank %d failed first; the end of %s:\n", rank, Shown(path.string()).c_str());
+  while (std::getline(file, line)) std::fprintf(stderr, "  %s\n", Shown(line).c_str());
 }
 
 report::Failure KilledRank(const launch::AttemptEnd& end, int world_size) {

@@ -21,6 +21,7 @@
 #include "trainer/launcher_report.h"
 #include "trainer/loop/run.h"
 #include "trainer/loop/stop_signal.h"
+#include "trainer/open_files.h"
 #include "trainer/process_memory.h"
 #include "trainer/report/run_directory.h"
 
@@ -99,6 +100,7 @@ int Main(int argc, char** argv, loop::RunContext& context) {
 
 int main(int argc, char** argv) {
   KeepFreedMemory();
+  AllowManyOpenFiles();
   std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to sockets whose other end may have died; the error says so
   loop::RunStatus status;
   loop::RunContext context;

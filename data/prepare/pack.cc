@@ -24,6 +24,7 @@
 #include "data/prepare/splits.h"
 #include "data/quarantine.h"
 #include "data/sha256.h"
+#include "data/shown.h"
 
 namespace dtrain::data {
 namespace {
@@ -114,7 +115,7 @@ class SplitPacker {
                                            .path = options.output + "/" + QuarantineName(options),
                                            .on_bad_record = [](const BadRecord& bad) {
                                              std::fprintf(stderr, "bad record %s left out: %s\n",
-                                                          ToText(bad.place).c_str(), bad.reason.c_str());
+                                                          Shown(ToText(bad.place)).c_str(), Shown(bad.reason).c_str());
                                            }}) {
     for (int64_t shard = options.part - 1; shard < shards_; shard += options.parts) {
       if (fs::exists(PathOf(shard))) continue;

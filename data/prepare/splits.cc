@@ -6,6 +6,7 @@
 #include "data/cores.h"
 #include "data/error.h"
 #include "data/formats/open_source.h"
+#include "data/shown.h"
 
 namespace dtrain::data {
 
@@ -31,7 +32,8 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
                        .label_offset = options.label_offset,
                        .rebuild_index = rebuild_index,
                        .note = [](const std::string& problem) {
-                         std::fprintf(stderr, "warning: %s; --index_dir=DIR names another place\n", problem.c_str());
+                         std::fprintf(stderr, "warning: %s; --index_dir=DIR names another place\n",
+                                      Shown(problem).c_str());
                        }};
   std::vector<std::string> names = {options.split};
   if (options.split.empty()) {

@@ -14,6 +14,7 @@
 #include "data/prepare/commands.h"
 #include "data/prepare/progress.h"
 #include "data/prepare/splits.h"
+#include "data/shown.h"
 
 namespace dtrain::data {
 namespace {
@@ -89,7 +90,7 @@ void Warm(const PrepareOptions& options) {
     try {
       bytes = Touch(blocks[i]);
     } catch (const DataError& error) {
-      if (failed++ == 0) std::fprintf(stderr, "%s\n", error.what());
+      if (failed++ == 0) std::fprintf(stderr, "%s\n", Shown(error.what()).c_str());
     }
     progress.Add(1, static_cast<int64_t>(bytes));
   };

@@ -1,5 +1,6 @@
 """Rows 8, 9 and 10 of the faults: what can go wrong while ranks look for each other."""
 
+import json
 import socket
 import threading
 
@@ -86,6 +87,32 @@ def test_a_rank_of_another_run_is_refused_and_the_run_goes_on(flags):
             outcomes = ours[0].wait(), rest[1].wait()
     assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
     assert "refused: rank 1 (host " in outcomes[0].stderr and "belongs to another run" in outcomes[0].stderr, outcomes
+
+
+def test_the_token_is_in_no_file_and_strangers_without_it_do_nothing(flags, run_dir):
+    """A hello of their own lets nobody in, whatever follows it."""
+    port, secret = free_port(), "a-secret-of-this-test"
+    hello = {"kind": "hello", "magic": "dtrain control", "version": 2, "nonce": "00", "world_size": 2, "host": "h\x1b[2J",
+             "pid": 7}
+    lies = [{"kind": "death", "rank": 1, "reason": "killed"}, {"kind": "stop"}, {"kind": "proof", "proof": "0" * 64},
+            {"kind": "config", "config": {"lr": 7}}]
+    with Ranks(*flags, f"--run_token={secret}", "--init_timeout=30", port=port) as ranks:
+        told = 0
+        while told < 8 and ranks[0].process.poll() is None:
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
+                    lines = [hello | {"rank": told % 3 - 1}, lies[told % len(lies)]]
+                    stranger.sendall("".join(json.dumps(line) + "\n" for line in lines).encode())
+                    while stranger.recv(4096):  # until it is sent away
+                        pass
+                    told += 1
+            except OSError:  # not there yet, or has hung up
+                continue
+        outcomes = ranks.outcomes(ranks.began, 60)
+    assert [outcome.code for outcome in outcomes.values()] == [0, 0], outcomes
+    assert told > 0 and "\x1b" not in outcomes[0].stderr, outcomes
+    for file in run_dir.rglob("*"):
+        assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
 
 def test_a_rank_that_is_there_twice_is_refused_by_name(flags):

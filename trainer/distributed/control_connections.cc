@@ -95,7 +95,7 @@ void ControlConnections::Add(int descriptor) {
 
 // Strangers come in any number; the one that has had the most time to prove who it is makes room.
 void ControlConnections::DropOldestStranger() {
-  if (peers_.size() <= ranks_.size() + kMaxStrangers) return;
+  if (peers_.size() <= static_cast<size_t>(world_size_) + kMaxStrangers) return;
   const auto oldest = std::find_if(peers_.begin(), peers_.end(),
                                    [](const Peer& peer) { return peer.rank < 0 && peer.socket.is_open(); });
   if (oldest != peers_.end()) oldest->socket.Close();

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "data/shown.h"
 #include "trainer/errors.h"
 #include "trainer/loop/machine.h"
 #include "trainer/loop/session.h"
@@ -49,7 +50,7 @@ void PrintHead(const distributed::CollectiveBenchOptions& options, const std::ve
       device.is_cuda() ? "nccl" : "gloo", static_cast<long long>(options.min_bytes),
       static_cast<long long>(options.max_bytes), static_cast<long long>(options.warmup),
       static_cast<long long>(options.iterations));
-  for (size_t rank = 0; rank < ranks.size(); ++rank) std::printf("#  Rank %2zu %s\n", rank, ranks[rank].c_str());
+  for (size_t rank = 0; rank < ranks.size(); ++rank) std::printf("#  Rank %2zu %s\n", rank, Shown(ranks[rank]).c_str());
   std::printf("#\n");
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "data/shown.h"
 #include "data/size_schedule.h"
 #include "trainer/distributed/device.h"
 #include "trainer/loop/data_sets.h"
@@ -59,7 +60,7 @@ nlohmann::ordered_json LaunchAsJson(const launch::Launch& launch) {
 void PrintAsText(const nlohmann::ordered_json& plan) {
   for (const auto& [key, value] : plan.items()) {
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
-    std::printf("%-18s %s\n", key.c_str(), text.c_str());
+    std::printf("%-18s %s\n", key.c_str(), Shown(text).c_str());
   }
 }
 

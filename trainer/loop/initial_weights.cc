@@ -7,6 +7,7 @@
 #include <map>
 #include <sstream>
 
+#include "data/shown.h"
 #include "models/registry.h"
 #include "trainer/errors.h"
 #include "trainer/loop/training_state.h"
@@ -15,7 +16,8 @@
 namespace dtrain::loop {
 namespace {
 
-constexpr size_t kShown = 3;
+constexpr size_t kShownNames = 3;
+constexpr size_t kShownBytes = 200;  // of each
 
 bool EndsWith(const std::string& text, const std::string& end) {
   return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
@@ -30,8 +32,9 @@ std::string ShapeOf(const at::Tensor& tensor) {
 void Append(std::string& text, const std::string& title, const std::vector<std::string>& names) {
   if (names.empty()) return;
   text += (text.empty() ? "" : "; ") + title + ": ";
-  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
-  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+  for (size_t i = 0; i < std::min(kShownNames, names.size()); ++i)
+    text += (i > 0 ? ", " : "") + Shown(names[i], kShownBytes);
+  if (names.size() > kShownNames) text += " and " + std::to_string(names.size() - kShownNames) + " more";
 }
 
 }  // namespace

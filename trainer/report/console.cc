@@ -10,6 +10,7 @@
 #include <limits>
 #include <utility>
 
+#include "data/shown.h"
 #include "trainer/errors.h"
 
 namespace dtrain::report {
@@ -131,14 +132,14 @@ double Console::RemainingSeconds(const TrainPoint& point) const {
 void Console::Start(const Banner& banner) {
   if (options_.format == LogFormat::kJson) return;
   Line("dtrain: " + banner.model + ", " + Grouped(banner.parameters) + " parameters");
-  Line(Format("  device         %s, %d rank%s", banner.device.c_str(), banner.world_size,
+  Line(Format("  device         %s, %d rank%s", Shown(banner.device).c_str(), banner.world_size,
               banner.world_size == 1 ? "" : "s"));
   if (banner.deterministic) Line("  deterministic  run: the same bits in every run on such a machine");
   Line("  samples        " + Grouped(banner.train_samples) + " training, " + Grouped(banner.val_samples) +
        " validation");
   Line("  global batch   " + Grouped(banner.global_batch_size));
   Line("  steps          " + Grouped(banner.total_steps) + Format(" (%g epochs)", banner.epochs));
-  Line("  run directory  " + banner.run_directory);
+  Line("  run directory  " + Shown(banner.run_directory));
 }
 
 void Console::Train(const TrainPoint& point) {
@@ -190,7 +191,7 @@ void Console::Epoch(const EpochPoint& point) {
 }
 
 void Console::Note(const std::string& text) {
-  if (options_.format != LogFormat::kJson) Line(text);
+  if (options_.format != LogFormat::kJson) Line(Shown(text));
 }
 
 void Console::Finish(const RunResult& result) {

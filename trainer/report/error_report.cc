@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "data/shown.h"
 #include "trainer/checkpoint/durable_file.h"
 
 namespace dtrain::report {
@@ -38,6 +39,13 @@ bool CreateExclusively(const fs::path& path, const std::string& content) {
   return true;
 }
 
+// Several lines are this program's own: a mistake of the command line each, or what a library says of itself. Elsewhere
+// a line feed is somebody else's.
+LineFeeds LineFeedsOf(ExitCode code) {
+  const bool own = code == ExitCode::kUsage || code == ExitCode::kInternal || code == ExitCode::kOutOfMemory;
+  return own ? LineFeeds::kKept : LineFeeds::kEscaped;
+}
+
 std::string TextFor(const Failure& failure) {
   const int code = static_cast<int>(failure.code);
   std::string text = failure.code == ExitCode::kPreempted ? "dtrain stopped" : "dtrain failed";
@@ -46,8 +54,8 @@ std::string TextFor(const Failure& failure) {
     text += " on rank " + std::to_string(failure.rank) + " of " + std::to_string(failure.world_size);
   }
   if (failure.step) text += " after step " + std::to_string(*failure.step);
-  text += ": " + failure.message + "\n";
-  if (!failure.hint.empty()) text += "  what to do: " + failure.hint + "\n";
+  text += ": " + Shown(failure.message, std::string::npos, LineFeedsOf(failure.code)) + "\n";
+  if (!failure.hint.empty()) text += "  what to do: " + Shown(failure.hint) + "\n";
   return text;
 }
 

@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <iomanip>
 
+#include "data/shown.h"
+
 namespace dtrain::report {
 namespace {
 
@@ -66,8 +68,8 @@ bool SendOutputTo(const std::filesystem::path& file) {
   return true;
 }
 
-void LogInfo(const std::string& message) { LOG(INFO) << message; }
-void LogWarning(const std::string& message) { LOG(WARNING) << message; }
-void LogError(const std::string& message) { LOG(ERROR) << message; }
+void LogInfo(const std::string& message) { LOG(INFO) << Shown(message); }
+void LogWarning(const std::string& message) { LOG(WARNING) << Shown(message); }
+void LogError(const std::string& message) { LOG(ERROR) << Shown(message); }
 
 }  // namespace dtrain::report

@@ -16,6 +16,7 @@ void InitializeLogging(int rank, int world_size, const std::string& log_director
 // changed, where it cannot be opened.
 bool SendOutputTo(const std::filesystem::path& file);
 
+// Each message is one line: what a terminal would act on is shown escaped.
 void LogInfo(const std::string& message);
 void LogWarning(const std::string& message);
 void LogError(const std::string& message);

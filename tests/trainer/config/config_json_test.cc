@@ -21,6 +21,12 @@ TEST(ConfigJson, IsFlatWithOneKeyPerFlagInTheirOrder) {
   EXPECT_EQ(item, json.end());
 }
 
+TEST(ConfigJson, SaysNothingOfTheToken) {
+  Config config;
+  config.ranks.run_token = "a secret";
+  EXPECT_EQ(ToJson(config)["run_token"], "");
+}
+
 TEST(ConfigJson, KeepsTypesAndNulls) {
   Config config;
   config.batch.max_steps = 7;

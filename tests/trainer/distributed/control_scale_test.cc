@@ -185,13 +185,15 @@ void Measure(int ranks, double seconds, Figures* figures) {
     }
     played.Send(rank, hellos.emplace_back(MakeHello(rank, ranks)));
   }
-  ASSERT_EQ(played.Await("challenge", ranks, kPatience,
-                         [&](int rank, const json& challenge) {
-                           const json& hello = hellos[static_cast<size_t>(rank)];
-                           const std::string proof = ProofOfNewcomer("token", challenge.at("nonce"), hello);
-                           played.Send(rank, {{"kind", "proof"}, {"proof", proof}});
-                         }),
-            ranks);
+  std::vector<std::string> challenges(hellos.size());
+  ASSERT_EQ(
+      played.Await("challenge", ranks, kPatience,
+                   [&](int rank, const json& message) { challenges[static_cast<size_t>(rank)] = message.at("nonce"); }),
+      ranks);
+  played.SendAll([&](int rank) {
+    const auto i = static_cast<size_t>(rank);
+    return json{{"kind", "proof"}, {"proof", ProofOfNewcomer("token", challenges[i], hellos[i])}};
+  });
   ASSERT_EQ(played.Await("welcome", ranks, kPatience), ranks);
   lap(&figures->join, &figures->join_processor);
 

@@ -13,6 +13,7 @@
 
 #include "tests/trainer/distributed/ranks_in_threads.h"
 #include "trainer/errors.h"
+#include "trainer/launch/local_address.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -27,6 +28,29 @@ TEST(Rendezvous, AllMeetAndShare) {
     rendezvous.control()->Leave();
   });
   EXPECT_EQ(agreed, 3);
+}
+
+// What warns where nobody has given a token, and rank 0 does not listen on loopback.
+std::vector<std::string> WarningsAt(const std::string& address, const std::string& token) {
+  const FreePort port;
+  launch::Launch launch = LaunchOf(0, 2, port.port);
+  launch.master_addr = address;
+  launch.token = token;
+  std::vector<std::string> warnings;
+  ControlPlaneOptions control;
+  control.warn = [&](const std::string& text) { warnings.push_back(text); };
+  const Rendezvous rendezvous({.launch = launch}, control);
+  return warnings;
+}
+
+TEST(Rendezvous, WithoutATokenOneWarningUnlessOnLoopback) {
+  EXPECT_TRUE(WarningsAt("127.0.0.1", "").empty());
+  const std::string address = launch::OwnAddress();
+  if (launch::IsLoopback(address)) GTEST_SKIP() << "needs an address that is not loopback's";
+  const auto warnings = WarningsAt(address, "");
+  ASSERT_EQ(warnings.size(), 1U);
+  EXPECT_NE(warnings[0].find("DTRAIN_RUN_TOKEN"), std::string::npos) << warnings[0];
+  EXPECT_TRUE(WarningsAt(address, "secret").empty());
 }
 
 // As under torchrun: the launcher's store is a bulletin board, on which an earlier attempt has left its address.

@@ -52,6 +52,17 @@ TEST_F(ErrorReportTest, SaysWhatWhereAndWhatToDo) {
   EXPECT_THAT(torchrun.at("message").at("extraInfo").at("py_callstack").get<std::string>(), HasSubstr("rank 3"));
 }
 
+TEST_F(ErrorReportTest, ShowsWordsOfOthersEscaped) {
+  ::testing::internal::CaptureStderr();
+  Report(ExitCode::kData, 3, "a\x1b[2J.jpg\ndtrain: all is well: not an image");
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("a\\x1b[2J.jpg\\ndtrain: all is well: not an image\n"));
+  // Mistakes of the command line: one a line.
+  ::testing::internal::CaptureStderr();
+  Report(ExitCode::kUsage, 3, "--lr: expected a number\n--model=\x9b: unknown");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("a number\n--model=\\x9b: unknown\n"));
+}
+
 TEST_F(ErrorReportTest, TheFirstRootCauseKeepsTheFile) {
   Report(ExitCode::kDiverged, 2);
   Report(ExitCode::kPeerLost, 0);

@@ -24,6 +24,7 @@ std::string StderrOf(int rank, int world_size, const std::string& log_directory)
     LogInfo("an info");
     LogWarning("a warning");
     LogError("an error");
+    LogWarning("a name with \x1b[2J\nINFO a forged line");
     ::_exit(0);
   }
   ::waitpid(child, nullptr, 0);
@@ -34,6 +35,10 @@ TEST(LogTest, ASingleRankHasNoPrefix) {
   const std::string text = StderrOf(0, 1, "");
   EXPECT_THAT(text, ContainsRegex("^INFO 20[0-9-]+ [0-9]+:[0-9]+:[0-9]+.* an info\nWARNING .* a warning\nERROR "));
   EXPECT_THAT(text, Not(HasSubstr("rank")));
+}
+
+TEST(LogTest, WordsOfOthersAreShownEscaped) {
+  EXPECT_THAT(StderrOf(0, 1, ""), HasSubstr("a name with \\x1b[2J\\nINFO a forged line\n"));
 }
 
 TEST(LogTest, RanksArePrefixed) { EXPECT_THAT(StderrOf(3, 4, ""), HasSubstr(" [rank 3] an info\n")); }

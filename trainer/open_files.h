@@ -1,0 +1,20 @@
+// How many files and connections this process may have open.
+#pragma once
+
+#include <sys/resource.h>
+
+#include <algorithm>
+
+namespace dtrain {
+
+// Many systems allow 1,024 unless a process asks for more. Data files, the other ranks and the ports of Gloo and of the
+// store take theirs from the same number, and a stranger who holds connections open is to find none missing.
+inline void AllowManyOpenFiles() {
+  constexpr rlim_t kWanted = 65536;
+  rlimit files{};
+  if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= kWanted) return;
+  files.rlim_cur = std::min(kWanted, files.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &files);
+}
+
+}  // namespace dtrain
