@@ -99,9 +99,10 @@ def explicit(rank: int, port: int, *flags) -> Background:
 
 
 def test_explicit_ranks(few_images, two_ranks, run_dir):
-    flags = (*GENTLE, f"--data_dir={few_images}", "--batch_size=8", f"--run_dir={run_dir}")
+    """And timeouts that no clock can hold mean for ever."""
+    flags = (*GENTLE, f"--data_dir={few_images}", "--batch_size=8", f"--run_dir={run_dir}", "--comm_timeout=1e10")
     port = free_port()
-    with explicit(1, port, *flags) as second, explicit(0, port, *flags) as first:
+    with explicit(1, port, *flags, "--init_timeout=1e300") as second, explicit(0, port, *flags, "--init_timeout=1e300") as first:
         outcomes = first.wait(), second.wait()
     assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
     assert outcomes[0].last_line.startswith("val_top1=") and outcomes[1].stdout == ""  # one speaks

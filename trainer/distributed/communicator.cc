@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
+#include "trainer/distributed/clock.h"
 #include "trainer/distributed/cuda_plugin.h"
 #include "trainer/distributed/rendezvous.h"
 
@@ -24,8 +25,8 @@ Communicator::Communicator() = default;
 
 Communicator::Communicator(Rendezvous& rendezvous, at::Device device, double timeout_seconds)
     : rank_(rendezvous.launch().rank), world_size_(rendezvous.launch().world_size) {
-  const double backend_timeout_seconds = timeout_seconds + kControlLeadSeconds;
-  const auto timeout = std::chrono::milliseconds(static_cast<int64_t>(backend_timeout_seconds * 1000));
+  const double backend_timeout_seconds = ClampedSeconds(timeout_seconds) + kControlLeadSeconds;
+  const auto timeout = Milliseconds(backend_timeout_seconds);
   auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", rendezvous.store());
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(rendezvous.local_address()));

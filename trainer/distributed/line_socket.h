@@ -2,25 +2,15 @@
 // (tensors travel over Gloo and NCCL). Nothing here waits longer than it was told to, whatever the other side does.
 #pragma once
 
-#include <algorithm>
-#include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "trainer/distributed/clock.h"
+
 namespace dtrain::distributed {
-
-using Clock = std::chrono::steady_clock;
-
-// Of more than thirty years thirty years: what is added to a clock, or handed to c10d and Gloo, must not overflow
-// there.
-inline std::chrono::milliseconds Milliseconds(double seconds) {
-  constexpr double kMostSeconds = 1e9;
-  return std::chrono::milliseconds(static_cast<int64_t>(std::clamp(seconds, 0.0, kMostSeconds) * 1000));
-}
 
 // A connected TCP socket that never blocks. Movable; closes what it holds.
 class LineSocket {

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "trainer/distributed/clock.h"
 #include "trainer/distributed/flight_record.h"
 
 namespace dtrain::distributed {
@@ -18,7 +19,8 @@ EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"},
       {"TORCH_NCCL_ENABLE_MONITORING", "1"},
       // The monitor kills the process (by SIGABRT): only after all that ends it in an orderly way had its time.
-      {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", std::to_string(std::llround(comm_timeout_seconds) + kMonitorLagSeconds)},
+      {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
+       std::to_string(std::llround(ClampedSeconds(comm_timeout_seconds)) + kMonitorLagSeconds)},
       // The last collectives of each rank, to see afterwards which rank did not come.
       {"TORCH_FR_BUFFER_SIZE", "2000"},
       {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"},

@@ -95,7 +95,7 @@ TEST(Milliseconds, OfAnyNumberCanBeAddedToAClock) {
   EXPECT_EQ(Milliseconds(0.25), std::chrono::milliseconds(250));
   EXPECT_EQ(Milliseconds(-1), std::chrono::milliseconds(0));
   for (const double many : {1e9, 1e10, 1e300, std::numeric_limits<double>::infinity()}) {
-    EXPECT_GT(Clock::now() + Milliseconds(many), Clock::now() + std::chrono::hours(24 * 365)) << many;
+    EXPECT_GT(Clock::now() + Milliseconds(many), Clock::now() + std::chrono::hours(24 * 10)) << many;
   }
 }
 

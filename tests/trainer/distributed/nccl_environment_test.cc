@@ -18,6 +18,7 @@ TEST(NcclEnvironment, ALateCollectiveEndsTheRankAndLeavesARecord) {
   EXPECT_THAT(settings, Contains(Pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "1")));
   EXPECT_THAT(settings, Contains(Pair("TORCH_FR_DUMP_TEMP_FILE", "/runs/a/logs/nccl-flight-recorder-")));
   EXPECT_THAT(NcclEnvironment("", 600, false), Contains(Pair("TORCH_NCCL_DUMP_ON_TIMEOUT", "0")));
+  EXPECT_THAT(NcclEnvironment("", 1e300, false), Contains(Pair("TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "1000030")));
 }
 
 TEST(NcclEnvironment, RanksOfOneMachineNeedNoNetworkButLoopback) {
