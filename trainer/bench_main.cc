@@ -37,7 +37,8 @@ const config::Program kProgram = {
     .commands = {"step", "loader", "collective"},
     .flags = {{"json", config::Kind::kBool, "false", "end with one JSON object"},
               {"steps", config::Kind::kInteger, "10", "steps (loader: batches) to time, 1 or more"},
-              {"seconds", config::Kind::kInteger, "0", "loader: how long to go on; 0: for --steps batches"},
+              {"seconds", config::Kind::kInteger, "0",
+               "loader: how long to go on; 0: for --steps batches; step: how long at least"},
               {"warmup", config::Kind::kInteger, "3", "steps or batches before them, 0 or more"},
               {"threads", config::Kind::kInteger, "0", "threads of an operator; 0: the cores of this machine"},
               {"pixels", config::Kind::kText, "uint8", "loader: uint8 or float32 (normalised, as a model takes them)"},
@@ -124,6 +125,7 @@ int Step(config::CommandLine& command_line, loop::RunContext& context, const lau
   config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
   const loop::StepBenchOptions options{.warmup = Count(command_line, "warmup", 0),
                                        .steps = Count(command_line, "steps", 1),
+                                       .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
                                        .threads = Count(command_line, "threads", 0)};
   return OnEveryRank(context, machine, [&] {
     const auto result = loop::BenchStep(context, options);

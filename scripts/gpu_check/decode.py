@@ -1,36 +1,57 @@
-"""Loading alone, images decoded by the CPU and by the GPU: images/s, and how many the GPU left to the CPU."""
+"""Loading alone, images decoded by the CPU and by the GPU: images/s, how many the GPU left to the CPU, and what more
+threads and more heaps give."""
 
-from pathlib import Path
+import os
 
-import programs
 import speed
+from programs import Machine, last_json
+from rows import Row
 
 
-def measure(arguments, where: str, folder: Path) -> dict:
-    warmup, timed = (1, 2) if arguments.smoke else (5, 30)
+def measure(arguments, machine: Machine, where: str, *flags: str, env: dict | None = None) -> dict:
+    timed = ["--warmup=1", "--steps=2"] if arguments.smoke else ["--warmup=5", f"--seconds={speed.TIMED_SECONDS}"]
     size = speed.sizes(arguments.smoke)["image_size"]
-    stdout, _ = programs.run(arguments.bin / "dtrain_bench", "loader", f"--data_dir={folder / 'images'}",
-                             f"--decode={where}", f"--image_size={size}", f"--batch_size={arguments.batch_sizes[-1]}",
-                             f"--warmup={warmup}", f"--steps={timed}", "--json")
-    return programs.last_json(stdout)
+    # With --decode=cpu nothing of it is a GPU's.
+    result = machine.run(machine.bin / "dtrain_bench", "loader",
+                         f"--data_dir={speed.make_images(machine, arguments.smoke)}", f"--decode={where}",
+                         f"--image_size={size}", f"--batch_size={arguments.batch_sizes[0]}", *timed, *flags, "--json", env=env)
+    found = last_json(result.stdout)
+    if where == "gpu":
+        machine.require_device(found.get("device", "nothing"))
+    return found
 
 
-def text_of(where: str, results: list[dict]) -> str:
-    speeds = " to ".join(f"{one['images_per_second']:.0f}" for one in
-                         (min(results, key=lambda one: one["images_per_second"]),
-                          max(results, key=lambda one: one["images_per_second"])))
-    left = "".join(f", {one['decoded_on_cpu']} of {one['batches'] * one['batch_size']} left to the CPU"
-                   for one in results[:1] if "decoded_on_cpu" in one)
-    return f"decoded by the {where}: {speeds} images/s{left}"
+def by_the_gpu(arguments, machine: Machine) -> dict:
+    """Files as these are what the GPU is for: it must have decoded nearly all."""
+    one = measure(arguments, machine, "gpu")
+    all_images = one["batches"] * one["batch_size"]
+    return {"ok": one["decoded_on_gpu"] >= 0.99 * all_images, "result": one,
+            "text": f"{one['images_per_second']:.0f} images/s, {one['decoded_on_cpu']} of {all_images} left to the CPU"}
 
 
-def check(arguments, folder: Path) -> dict:
-    speed.make_images(folder, arguments.smoke)
-    places = ("cpu", "gpu") if arguments.device == "cuda" else ("cpu",)
-    rounds: dict[str, list] = {where: [] for where in places}
-    for _ in range(arguments.rounds):
-        for where in places:
-            rounds[where].append(measure(arguments, where, folder))
-    # Files as these are what the GPU is for: it must have decoded nearly all.
-    ok = all(one["decoded_on_gpu"] >= 0.99 * one["batches"] * one["batch_size"] for one in rounds.get("gpu", ()))
-    return {"ok": ok, "rounds": rounds, "summary": [text_of(where, results) for where, results in rounds.items()]}
+def by_the_cpu(arguments, machine: Machine, workers: int, heaps: int = 0) -> dict:
+    env = {"MALLOC_ARENA_MAX": str(heaps)} if heaps else None
+    one = measure(arguments, machine, "cpu", f"--workers={workers}", env=env)
+    return {"result": one, "text": f"{one['images_per_second']:.0f} images/s, {one['resident_mib'][-1]:.0f} MiB"}
+
+
+def worker_counts(cores: int) -> list[int]:
+    """1, 2, 4 … up to the cores, and twice as many."""
+    counts = [1]
+    while counts[-1] * 2 < cores:
+        counts.append(counts[-1] * 2)
+    return sorted({*counts, cores, 2 * cores}, reverse=True)
+
+
+def rows(arguments, machine: Machine):
+    seconds = 0 if arguments.smoke else 12
+    if machine.on_gpu:
+        for number in range(arguments.rounds):
+            yield Row(f"by the GPU, round {number + 1}", seconds, lambda: by_the_gpu(arguments, machine))
+    cores = len(os.sched_getaffinity(0))
+    for workers in worker_counts(cores):
+        yield Row(f"by the CPU, {workers} threads", seconds,
+                  lambda workers=workers: by_the_cpu(arguments, machine, workers))
+    for heaps in (2, cores):
+        yield Row(f"by the CPU, {cores} threads, {heaps} heaps", seconds,
+                  lambda heaps=heaps: by_the_cpu(arguments, machine, cores, heaps))

@@ -1,15 +1,17 @@
 """Ten training steps of ResNet-50 in each precision beside PyTorch's: the same weights, the same batches, the same GPU.
 
 Two runs of the same mathematics differ by rounding, which training amplifies. How much is not guessed but measured:
-PyTorch is run in two memory formats, and the difference between these two is the scale for ours.
+PyTorch is run with its algorithms chosen in several ways, and the largest difference between these is the scale for ours.
 """
 
-from pathlib import Path
+import contextlib
 
 import torch
 import torchvision
 
 import programs
+from programs import Failed, Machine
+from rows import Row
 
 STEPS = 10
 LR = 0.0005  # gentle: what is compared is the arithmetic
@@ -42,7 +44,23 @@ def exact_float32(precision: str) -> None:
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = allowed
 
 
-def torch_training(weights: dict, data: dict, size: dict, precision: str, device: str, memory_format) -> tuple:
+@contextlib.contextmanager
+def algorithms(way: str):
+    """Which of several algorithms cuDNN takes."""
+    kept = torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = way == "fastest", way == "deterministic"
+    yield
+    torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = kept
+
+
+def torch_training(weights: dict, data: dict, size: dict, precision: str, device: str, way: str) -> tuple:
+    """`way`: fastest, deterministic, or planes (another memory format)."""
+    with algorithms(way):
+        memory_format = torch.contiguous_format if way == "planes" else torch.channels_last
+        return trained(weights, data, size, precision, device, memory_format)
+
+
+def trained(weights: dict, data: dict, size: dict, precision: str, device: str, memory_format) -> tuple:
     exact_float32(precision)
     model = getattr(torchvision.models, size["model"])(num_classes=size["num_classes"])
     model.load_state_dict(weights)
@@ -68,16 +86,16 @@ def torch_training(weights: dict, data: dict, size: dict, precision: str, device
                                                          model.state_dict().items() if t.is_floating_point()}
 
 
-def dtrain_training(arguments, folder: Path, size: dict, precision: str) -> tuple:
+def dtrain_training(machine: Machine, size: dict, precision: str) -> tuple:
+    folder = machine.folder
     run_dir = folder / f"parity-{precision}"
     flags = [f"--{name}={value}" for name, value in size.items()]
     if precision == "fp16":
         flags.append(f"--loss_scale={LOSS_SCALE}")
-    programs.run(arguments.bin / "dtrain_main", *flags, f"--data_dir={folder / 'parity.safetensors'}",
-                 f"--init_weights={folder / 'weights.safetensors'}", "--data_format=safetensors", "--shuffle=none",
-                 f"--max_steps={STEPS}", f"--lr={LR}", "--lr_schedule=constant", f"--momentum={MOMENTUM}",
-                 f"--weight_decay={DECAY}", "--log_interval=1", f"--precision={precision}", f"--run_dir={run_dir}",
-                 "--save_every_epochs=0", programs.backend(arguments.device))
+    machine.train(run_dir, *flags, f"--data_dir={folder / 'parity.safetensors'}",
+                  f"--init_weights={folder / 'weights.safetensors'}", "--data_format=safetensors", "--shuffle=none",
+                  f"--max_steps={STEPS}", f"--lr={LR}", "--lr_schedule=constant", f"--momentum={MOMENTUM}",
+                  f"--weight_decay={DECAY}", "--log_interval=1", f"--precision={precision}")
     weights = programs.read_safetensors(run_dir / "model.safetensors")
     return ([point["loss"] for point in programs.metrics(run_dir, "train")],
             {name: t.float() for name, t in weights.items() if t.is_floating_point()})
@@ -94,36 +112,42 @@ def movement_difference(ours: dict, theirs: dict, start: dict) -> float:
     return (apart / moved) ** 0.5
 
 
-def check(arguments, folder: Path) -> dict:
-    size = sizes(arguments.smoke)
+def prepare(machine: Machine, size: dict) -> tuple[dict, dict]:
+    """The weights that all begin with, and the batches."""
     generator = torch.Generator().manual_seed(1)
-    rows = STEPS * size["batch_size"]
-    data = {"images": torch.randn(rows, 3, size["image_size"], size["image_size"], generator=generator),
-            "labels": torch.randint(size["num_classes"], (rows,), generator=generator)}
-    data["labels"][:size["num_classes"]] = torch.arange(size["num_classes"])[:rows]
+    rows_of_data = STEPS * size["batch_size"]
+    data = {"images": torch.randn(rows_of_data, 3, size["image_size"], size["image_size"], generator=generator),
+            "labels": torch.randint(size["num_classes"], (rows_of_data,), generator=generator)}
+    data["labels"][:size["num_classes"]] = torch.arange(size["num_classes"])[:rows_of_data]
     start = {name: tensor.clone() for name, tensor in initial_model(size).state_dict().items()}
-    programs.write_safetensors(folder / "parity.safetensors", data)
-    programs.write_safetensors(folder / "weights.safetensors", start)
-    result = {"ok": True, "sizes": size, "precisions": {}, "summary": []}
+    programs.write_safetensors(machine.folder / "parity.safetensors", data)
+    programs.write_safetensors(machine.folder / "weights.safetensors", start)
+    return start, data
+
+
+def check(machine: Machine, size: dict, precision: str) -> dict:
+    start, data = prepare(machine, size)
+    theirs, their_weights = torch_training(start, data, size, precision, machine.device, "deterministic")
+    one = {"torch_losses": theirs, "torch_difference": 0.0, "torch_movement_difference": 0.0}
+    for way in ("fastest", "planes") if machine.on_gpu else ("planes",):
+        others, other_weights = torch_training(start, data, size, precision, machine.device, way)
+        one["torch_difference"] = max(one["torch_difference"], largest_difference(others, theirs))
+        one["torch_movement_difference"] = max(one["torch_movement_difference"],
+                                               movement_difference(other_weights, their_weights, start))
+    ours, our_weights = dtrain_training(machine, size, precision)
+    if len(ours) != STEPS:
+        raise Failed(f"dtrain_main logged {len(ours)} steps of {STEPS}")
+    one |= {"dtrain_losses": ours, "difference": largest_difference(ours, theirs),
+            "movement_difference": movement_difference(our_weights, their_weights, start)}
+    one["allowed"] = max(FACTOR * one["torch_difference"], ALWAYS[precision])
+    one["ok"] = one["difference"] <= one["allowed"]
+    one["text"] = (f"loss differs by {one['difference']:.1e} at most (allowed {one['allowed']:.1e}; PyTorch's algorithms "
+                   f"among themselves: {one['torch_difference']:.1e}), weights by {one['movement_difference']:.1e} of "
+                   f"their movement ({one['torch_movement_difference']:.1e})")
+    return one
+
+
+def rows(arguments, machine: Machine):
+    size = sizes(arguments.smoke)
     for precision in arguments.precisions:
-        theirs, their_weights = torch_training(start, data, size, precision, arguments.device, torch.channels_last)
-        others, other_weights = torch_training(start, data, size, precision, arguments.device, torch.contiguous_format)
-        one = {"torch_losses": theirs,
-               "torch_difference": largest_difference(others, theirs),
-               "torch_movement_difference": movement_difference(other_weights, their_weights, start)}
-        try:
-            ours, our_weights = dtrain_training(arguments, folder, size, precision)
-            one |= {"dtrain_losses": ours, "difference": largest_difference(ours, theirs),
-                    "movement_difference": movement_difference(our_weights, their_weights, start)}
-            one["allowed"] = max(FACTOR * one["torch_difference"], ALWAYS[precision])
-            one["ok"] = one["difference"] <= one["allowed"]
-            text = (f"{precision}: loss differs by {one['difference']:.1e} at most (allowed {one['allowed']:.1e}; PyTorch's "
-                    f"two memory formats: {one['torch_difference']:.1e}), weights by {one['movement_difference']:.1e} of "
-                    f"their movement ({one['torch_movement_difference']:.1e})")
-        except (RuntimeError, ValueError, KeyError) as error:
-            one |= {"ok": False, "error": str(error)}
-            text = f"{precision}: {error}"
-        result["precisions"][precision] = one
-        result["ok"] &= one["ok"]
-        result["summary"].append(("" if one["ok"] else "NOT OK ") + text)
-    return result
+        yield Row(precision, 0 if arguments.smoke else 40, lambda precision=precision: check(machine, size, precision))

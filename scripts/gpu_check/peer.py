@@ -1,7 +1,7 @@
 """PyTorch's side of a measurement, in a process of its own: trains, and prints one JSON object.
 
 What a careful user writes: channels_last, autocast, the fused optimizer, cuDNN's benchmark mode, normalisation on the
-device, and torch.compile where asked for.
+device, and torch.compile in the mode that is asked for.
 """
 
 import argparse
@@ -24,10 +24,12 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--image_size", type=int, default=224)
     parser.add_argument("--num_classes", type=int, default=1000)
     parser.add_argument("--warmup", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--steps", type=int, default=30, help="timed at least")
+    parser.add_argument("--seconds", type=float, default=0, help="timed at least; 0: --steps decides")
+    parser.add_argument("--benchmark_limit", type=int, default=10, help="algorithms that cuDNN times; 0: all")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--data_dir", default="", help="a folder of images; none: one synthetic batch on the device")
-    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--compile", default="", help="a mode of torch.compile; none: eager")
     return parser.parse_args()
 
 
@@ -37,8 +39,8 @@ def decoded_batches(arguments):
     transform = v2.Compose([v2.RandomResizedCrop(arguments.image_size, antialias=True), v2.RandomHorizontalFlip(),
                             v2.PILToTensor()])
     dataset = torchvision.datasets.ImageFolder(arguments.data_dir, transform)
-    rows = arguments.batch_size * (arguments.warmup + arguments.steps)
-    sampler = torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=rows)
+    endless = 10**9  # the caller stops
+    sampler = torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=endless)
     cuda = arguments.device == "cuda"
     loader = torch.utils.data.DataLoader(dataset, arguments.batch_size, sampler=sampler, num_workers=arguments.workers,
                                          pin_memory=cuda)
@@ -63,11 +65,16 @@ def synchronize(device: str) -> None:
         torch.cuda.synchronize()
 
 
+def steps_to_time(arguments, seconds_of_one: float) -> int:
+    return max(arguments.steps, int(arguments.seconds / seconds_of_one) + 1)
+
+
 def main() -> None:
     arguments = parse_arguments()
     cuda = arguments.device == "cuda"
     torch.manual_seed(0)
     torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark_limit = arguments.benchmark_limit
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = arguments.precision == "tf32"
     model = getattr(torchvision.models, arguments.model)(num_classes=arguments.num_classes)
     model = model.to(device=arguments.device, memory_format=torch.channels_last).train()
@@ -75,7 +82,7 @@ def main() -> None:
                                 fused=True if cuda else None)
     low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(arguments.precision)
     scaler = torch.amp.GradScaler(arguments.device, enabled=arguments.precision == "fp16")
-    forward = torch.compile(model) if arguments.compile else model
+    forward = torch.compile(model, mode=arguments.compile) if arguments.compile else model
 
     def step(images, labels) -> None:
         optimizer.zero_grad(set_to_none=True)
@@ -86,11 +93,17 @@ def main() -> None:
         scaler.update()
 
     batches = decoded_batches(arguments) if arguments.data_dir else synthetic_batches(arguments)
-    first_step = began = 0.0
-    for number, batch in zip(range(arguments.warmup + arguments.steps), batches):
-        if number == arguments.warmup:
+    first_step, steps, probes = 0.0, arguments.steps, 3
+    # The last steps of the warm-up tell how many fill the time.
+    for number, batch in enumerate(batches):
+        if number in (arguments.warmup - probes, arguments.warmup):
             synchronize(arguments.device)
-            began = time.perf_counter()
+            now = time.perf_counter()
+            if number == arguments.warmup and number >= probes:
+                steps = steps_to_time(arguments, (now - began) / probes)
+            began = now
+        if number == arguments.warmup + steps:
+            break
         step(*batch)
         if number == 0:
             synchronize(arguments.device)
@@ -98,8 +111,10 @@ def main() -> None:
     synchronize(arguments.device)
     seconds = time.perf_counter() - began
     peak = torch.cuda.max_memory_allocated() if cuda else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(json.dumps({"images_per_second": arguments.batch_size * arguments.steps / seconds,
-                      "peak_memory_mib": peak / 2**20, "first_step_time": first_step}))
+    device = next(model.parameters()).device
+    print(json.dumps({"images_per_second": arguments.batch_size * steps / seconds, "steps": steps, "seconds": seconds,
+                      "peak_memory_mib": peak / 2**20, "first_step_time": first_step, "device": str(device),
+                      "device_name": torch.cuda.get_device_name(device) if cuda else "cpu"}))
 
 
 if __name__ == "__main__":

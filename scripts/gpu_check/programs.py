@@ -2,8 +2,12 @@
 
 import json
 import os
+import re
+import signal
 import struct
 import subprocess
+import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -11,6 +15,27 @@ import torch
 
 HERE = Path(__file__).resolve()
 TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64", torch.uint8: "U8"}
+# What a program may take where nothing shorter is said: it is killed then, and that is its row's failure.
+TIMEOUT_SECONDS = 240
+LAST_WORDS = 1500
+
+
+class Failed(Exception):
+    """What was checked is not as it should be, or could not be found out."""
+
+
+class LeftOut(Exception):
+    """This machine lacks what the check needs; the text says what."""
+
+
+class Ended:
+    """A program that has ended by itself."""
+
+    def __init__(self, code: int, stdout: str, stderr: str, began: float):
+        self.code, self.stdout, self.stderr, self.began = code, stdout, stderr, began
+
+    def words(self) -> str:
+        return (self.stderr.strip() or self.stdout.strip())[-LAST_WORDS:]
 
 
 def default_folder() -> Path:
@@ -23,22 +48,117 @@ def find_test(folder: Path) -> Path:
     for candidate in (folder / "gpu_test", folder.parent / "tests" / "gpu_test"):
         if candidate.exists():
             return candidate
-    raise FileNotFoundError(f"no gpu_test beside {folder}: the build was one without CUDA")
+    raise Failed(f"no gpu_test beside {folder}: the build was one without CUDA")
 
 
-def run(program: Path, *flags: str, env: dict | None = None) -> tuple[str, float]:
-    """stdout, and when it was started. An exit code other than 0 is an error with the program's own words."""
-    began = time.time()
-    done = subprocess.run([str(program), *flags], capture_output=True, text=True, check=False,
-                          env={**os.environ, **(env or {})})
-    if done.returncode != 0:
-        words = (done.stderr.strip() or done.stdout.strip())[-2000:]
-        raise RuntimeError(f"{program.name} {' '.join(flags)} ended with {done.returncode}: {words}")
-    return done.stdout, began
+class Machine:
+    """Runs programs on the device that was asked for, until the time is up. What they print of the device is checked:
+    a program that fell back to the CPU has measured nothing."""
+
+    def __init__(self, arguments, folder: Path):
+        self.bin, self.device, self.folder = arguments.bin, arguments.device, folder
+        self.deadline = time.monotonic() + 60 * arguments.minutes
+
+    @property
+    def on_gpu(self) -> bool:
+        return self.device == "cuda"
+
+    def seconds_left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def start(self, program: Path, *flags: str, env: dict | None = None, output=subprocess.PIPE) -> subprocess.Popen:
+        """In a session of its own, so that all its processes can be ended."""
+        return subprocess.Popen([str(program), *flags], stdout=output, stderr=output, text=True, start_new_session=True,
+                                env={**os.environ, **(env or {})})
+
+    def run(self, program: Path, *flags: str, env: dict | None = None, timeout: float = TIMEOUT_SECONDS,
+            code: int | None = 0) -> Ended:
+        """An exit code other than `code` (None: any) is an error with the program's own words, and so is a program that
+        does not end."""
+        began = time.time()
+        limit = max(1.0, min(timeout, self.seconds_left()))
+        process = self.start(program, *flags, env=env)
+        try:
+            stdout, stderr = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            end(process)
+            stdout, stderr = process.communicate()
+            words = (stderr.strip() or stdout.strip())[-LAST_WORDS:]
+            raise Failed(f"{program.name} {' '.join(flags)} did not end in {limit:.0f} s: {words}") from None
+        ended = Ended(process.returncode, stdout, stderr, began)
+        if code is not None and ended.code != code:
+            raise Failed(f"{program.name} {' '.join(flags)} ended with {ended.code}: {ended.words()}")
+        return ended
+
+    def bench(self, *flags: str, **options) -> dict:
+        """dtrain_bench's JSON object."""
+        result = last_json(self.run(self.bin / "dtrain_bench", *flags, "--json", **options).stdout)
+        self.require_device(result.get("device", "nothing"))
+        return result
+
+    def peer(self, *flags: str, **options) -> dict:
+        ended = self.run(Path(sys.executable), str(HERE.parent / "peer.py"), f"--device={self.device}", *flags, **options)
+        result = last_json(ended.stdout) | {"began": ended.began}
+        self.require_device(result["device"])
+        return result
+
+    def train(self, run_dir: Path, *flags: str, **options) -> Ended:
+        """dtrain_main, whose banner names the device."""
+        ended = self.run(self.bin / "dtrain_main", *self.training_flags(run_dir, flags), **options)
+        self.require_device(device_of(ended.stdout))
+        return ended
+
+    def training_flags(self, run_dir: Path, flags: tuple[str, ...]) -> list[str]:
+        own = [f"--run_dir={run_dir}", "--save_every_epochs=0", "--log_format=table"]
+        if not any(flag.startswith("--backend") for flag in flags):
+            own.append(backend(self.device))
+        return [*own, *flags]
+
+    def train_until(self, run_dir: Path, enough, *flags: str, timeout: float = TIMEOUT_SECONDS) -> list[dict]:
+        """Trains until `enough` says so of the lines of metrics.jsonl, then kills it. Returns the lines."""
+        limit = time.monotonic() + max(1.0, min(timeout, self.seconds_left()))
+        # A file: nobody reads a pipe meanwhile.
+        with tempfile.TemporaryFile("w+") as output:
+            process = self.start(self.bin / "dtrain_main", *self.training_flags(run_dir, flags), output=output)
+            try:
+                points: list[dict] = []
+                while not enough(points):
+                    if process.poll() is not None or time.monotonic() > limit:
+                        output.seek(0)
+                        how = "ended too early" if process.poll() is not None else "was too slow"
+                        raise Failed(f"dtrain_main {' '.join(flags)} {how}: {output.read()[-LAST_WORDS:]}")
+                    time.sleep(0.05)
+                    points = metrics(run_dir, "train")
+            finally:
+                end(process)
+            output.seek(0)
+            self.require_device(device_of(output.read()))
+        return points
+
+    def require_device(self, device: str) -> None:
+        if self.on_gpu and not device.startswith("cuda"):
+            raise Failed(f"it ran on {device}, which is no GPU")
+
+
+def end(process: subprocess.Popen) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
 
 
 def last_json(stdout: str) -> dict:
-    return json.loads(stdout.strip().splitlines()[-1])
+    lines = stdout.strip().splitlines()
+    if not lines:
+        raise Failed("it printed nothing where a JSON object should be")
+    try:
+        return json.loads(lines[-1])
+    except ValueError:
+        raise Failed(f"its last line is no JSON object: {lines[-1][:200]}") from None
+
+
+def device_of(banner: str) -> str:
+    found = re.search(r"^ +device +(\S+)", banner, re.MULTILINE)
+    return found.group(1).rstrip(",") if found else "nothing"
 
 
 def backend(device: str) -> str:
@@ -46,7 +166,8 @@ def backend(device: str) -> str:
 
 
 def metrics(run_dir: Path, kind: str) -> list[dict]:
-    lines = (run_dir / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
+    path = run_dir / "metrics.jsonl"
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []  # the last may be half written
     return [point for point in map(json.loads, lines) if point["kind"] == kind]
 
 
@@ -72,7 +193,7 @@ def read_safetensors(path: Path) -> dict:
     for name, entry in json.loads(content[8:8 + length]).items():
         if name == "__metadata__":
             continue
-        begin, end = (8 + length + offset for offset in entry["data_offsets"])
-        values = torch.frombuffer(bytearray(content[begin:end]), dtype=types[entry["dtype"]])
+        begin, end_ = (8 + length + offset for offset in entry["data_offsets"])
+        values = torch.frombuffer(bytearray(content[begin:end_]), dtype=types[entry["dtype"]])
         tensors[name] = values.reshape(entry["shape"])
     return tensors

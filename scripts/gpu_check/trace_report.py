@@ -1,12 +1,14 @@
 """What a training step's time goes into, and every place where the host waits for the GPU in it: from the trace that
 --profile_steps writes (all kernels, and all calls into CUDA, as CUPTI saw them)."""
 
+import gzip
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
-import programs
 import speed
+from programs import Failed, Machine
 
 # Calls that return only when the device is done. A copy between pinned memory and the device is not among them, one that
 # says so in its name is.
@@ -73,31 +75,30 @@ def summarize(events: list[dict]) -> dict:
             "gpu_busy_microseconds": busy / max(1, len(steps)), "host_waits": host_waits(events)}
 
 
-def check(arguments, folder: Path) -> dict:
-    """A step with decoded data, of the precision that is asked for last."""
-    if not (folder / "images").exists():
-        speed.make_images(folder, arguments.smoke)
-    precision = arguments.precisions[-1]
-    run_dir = folder / "profile"
+def check(arguments, machine: Machine) -> dict:
+    """A step with decoded data, of the precision that is asked for first. The trace itself is kept, compressed, beside
+    the report."""
+    precision, batch_size = arguments.precisions[0], arguments.batch_sizes[0]
+    run_dir = machine.folder / "profile"
     size = speed.sizes(arguments.smoke)
-    programs.run(arguments.bin / "dtrain_main", f"--model={size['model']}", f"--image_size={size['image_size']}",
-                 f"--data_dir={folder / 'images'}", f"--batch_size={arguments.batch_sizes[0]}", "--lr=0.01",
-                 f"--precision={precision}", f"--max_steps={LAST + 2}", "--epochs=1000000",
-                 f"--log_interval={LAST + 1}", "--save_every_epochs=0", f"--profile_steps={FIRST}:{LAST}",
-                 f"--run_dir={run_dir}", programs.backend(arguments.device))
-    result = summarize(read_trace(run_dir / "profile" / "rank-0.json"))
-    on_gpu = arguments.device == "cuda"
-    complete = result["steps"] == LAST - FIRST + 1 and (not on_gpu or result["kernels_from"] == "kernel")
-    result |= {"precision": precision, "ok": complete and not result["host_waits"]}
-    if not complete:
-        result["error"] = "the trace lacks steps or kernels"
+    machine.train(run_dir, f"--model={size['model']}", f"--image_size={size['image_size']}",
+                  f"--data_dir={speed.make_images(machine, arguments.smoke)}", f"--batch_size={batch_size}", "--lr=0.01",
+                  f"--precision={precision}", f"--max_steps={LAST + 2}", "--epochs=1000000", f"--log_interval={LAST + 1}",
+                  f"--profile_steps={FIRST}:{LAST}")
+    trace = run_dir / "profile" / "rank-0.json"
+    if not trace.exists():
+        raise Failed("--profile_steps has left no trace")
+    kept = arguments.out.with_suffix(".trace.json.gz")
+    with trace.open("rb") as plain, gzip.open(kept, "wb") as packed:
+        shutil.copyfileobj(plain, packed)
+    result = summarize(read_trace(trace)) | {"trace": str(kept)}
+    if result["steps"] != LAST - FIRST + 1 or (machine.on_gpu and result["kernels_from"] != "kernel"):
+        raise Failed("the trace lacks steps or kernels")
     waits = Counter((wait["call"], wait["in"]) for wait in result["host_waits"])
-    result["summary"] = [
-        f"{precision}, batch {arguments.batch_sizes[0]}: {result['step_microseconds']:.0f} us a step on the host, "
-        f"{result['gpu_busy_microseconds']:.0f} us of work on the GPU",
-        *[f"NOT OK the host waits: {call} in {where}, {count} times in {result['steps']} steps"
-          for (call, where), count in waits.items()],
-        *([] if waits or not on_gpu else ["the host waits for the GPU nowhere in a step"]),
-        *[f"{100 * entry['share']:5.1f} % {entry['microseconds']:9.0f} us {entry['calls']:6.1f} x {entry['name'][:90]}"
-          for entry in result["top"]]]
-    return result
+    lines = [f"{result['step_microseconds']:.0f} us a step on the host, {result['gpu_busy_microseconds']:.0f} us of work on "
+             "the GPU",
+             *[f"NOT OK the host waits: {call} in {where}, {count} times in {result['steps']} steps"
+               for (call, where), count in waits.items()],
+             *[f"{100 * entry['share']:5.1f} % {entry['microseconds']:9.0f} us {entry['calls']:6.1f} x {entry['name'][:90]}"
+               for entry in result["top"]]]
+    return result | {"ok": not waits, "text": "\n    ".join(lines)}

@@ -159,6 +159,7 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
       {"samples", train.source->size()},
       {"bad_records", quarantine.count()}};
   if (on_gpu) {
+    result["device"] = device.str();
     result["decoded_on_gpu"] = measured.on_device;
     result["decoded_on_cpu"] = measured.images - measured.on_device;
   }

@@ -24,6 +24,7 @@ namespace {
 constexpr int64_t kDefaultClasses = 1000;
 constexpr int64_t kExchangedSums = 3;  // as many as the trainer's
 constexpr int64_t kTimelineSteps = 3;
+constexpr int64_t kProbedSteps = 3;
 constexpr double kMiB = 1024.0 * 1024.0;
 // Multiply and add are two operations, and the backward pass does twice the work of the forward pass.
 constexpr double kFlopsPerMultiplyAdd = 2.0 * 3.0;
@@ -135,7 +136,14 @@ nlohmann::ordered_json CommunicationCosts(BenchedStep& step, double overlapped_s
           {"bucket_bytes", step.BucketBytes()}};
 }
 
-nlohmann::ordered_json Describe(const config::Config& config, const StepBenchOptions& options,
+// The same on all ranks, since they agree on how long a step takes.
+int64_t StepsToTime(BenchedStep& step, const StepBenchOptions& options) {
+  if (options.seconds <= 0) return options.steps;
+  const double one = step.Time(std::min(options.steps, kProbedSteps), Reduction::kOverlapped);
+  return std::max(options.steps, static_cast<int64_t>(options.seconds / one) + 1);
+}
+
+nlohmann::ordered_json Describe(const config::Config& config, int64_t timed,
                                 const distributed::Communicator& communicator, at::Device device) {
   return {{"model", config.model.name},
           {"image_size", config.image.size},
@@ -145,7 +153,7 @@ nlohmann::ordered_json Describe(const config::Config& config, const StepBenchOpt
           {"bucket_cap_mb", config.ranks.bucket_cap_mb},
           {"grad_compression", config.ranks.grad_compression},
           {"static_graph", config.ranks.static_graph},
-          {"steps", options.steps},
+          {"steps", timed},
           {"device", device.str()}};
 }
 
@@ -160,12 +168,13 @@ nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptio
   // The first lays the buckets: without it none could be timed.
   for (int64_t i = 0; i < std::max<int64_t>(1, options.warmup); ++i) step.Run(Reduction::kOverlapped);
   step.last_loss();  // waits for the device
-  const double seconds = step.Time(options.steps, Reduction::kOverlapped);
+  const int64_t timed = StepsToTime(step, options);
+  const double seconds = step.Time(timed, Reduction::kOverlapped);
 
   const auto images = static_cast<double>(step.batch_size());
   const double flops =
       kFlopsPerMultiplyAdd * static_cast<double>(step.model().Cost(context.config.image.size).multiply_adds) * images;
-  nlohmann::ordered_json result = Describe(context.config, options, *session.communicator, session.device);
+  nlohmann::ordered_json result = Describe(context.config, timed, *session.communicator, session.device);
   result.update({{"batch_size", step.batch_size()},
                  {"images_per_second", world_size * images / seconds},
                  {"step_milliseconds", seconds * 1000},

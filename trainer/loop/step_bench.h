@@ -10,7 +10,8 @@ namespace dtrain::loop {
 
 struct StepBenchOptions {
   int64_t warmup = 3;   // steps before the clock starts
-  int64_t steps = 10;   // steps timed
+  int64_t steps = 10;   // steps timed, at least
+  double seconds = 0;   // timed, at least; 0: `steps` decides
   int64_t threads = 0;  // of an operator; 0: this rank's share of the cores
 };
 

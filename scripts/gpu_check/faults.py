@@ -1,0 +1,164 @@
+"""What must go right when things are used together, or go wrong: each option of several ranks with the one rank that a GPU
+has, decoding under load, a kill, a full GPU, a step that is not finite, a recipe to its accuracy."""
+
+import contextlib
+import hashlib
+import math
+import shutil
+import sys
+
+import speed
+from programs import Failed, LeftOut, Machine, end, find_test, metrics
+from rows import Row
+
+STEPS = 10
+# Of the loss at each step; a step of training amplifies what rounding and compression change.
+TOLERANCE = 0.05
+KEEPS_BUSY = """
+import time, torch
+device = "{device}"
+x = torch.randn({size}, {size}, device=device)
+end = time.time() + {seconds}
+print("busy", flush=True)
+while time.time() < end:
+    x = torch.tanh(x @ x * 1e-3)
+    torch.cuda.synchronize() if device == "cuda" else None
+"""
+VARIANTS = {
+    "compression": ("--grad_compression=bf16",),
+    "sync BN": ("--sync_bn",),
+    "accumulation": ("--grad_accum_steps=2",),
+    "static graph": ("--static_graph",),
+    "clipping": ("--clip_norm=0.5",),
+}
+# What changes the sums of one rank, with NCCL or without it.
+CHANGES_THE_RUN = {"--grad_accum_steps=2", "--clip_norm=0.5"}
+
+
+def common_flags(arguments) -> list[str]:
+    batch_size = 4 if arguments.smoke else 64
+    return [*speed.size_flags(arguments.smoke), "--data_format=synthetic", f"--batch_size={batch_size}", "--lr=0.01",
+            f"--precision={'fp32' if arguments.smoke else arguments.precisions[0]}", "--log_interval=1"]
+
+
+def losses_of(machine: Machine, name: str, flags: list[str]) -> list[float]:
+    run_dir = machine.folder / name.replace(" ", "-")
+    machine.train(run_dir, *flags, f"--max_steps={STEPS}")
+    losses = [point["loss"] for point in metrics(run_dir, "train")]
+    if len(losses) != STEPS or not all(map(math.isfinite, losses)):
+        raise Failed(f"{name}: the losses are {losses}")
+    return losses
+
+
+def agreement(ours: list[float], wanted: list[float], tolerance: float) -> dict:
+    apart = max(abs(a - b) / abs(b) for a, b in zip(ours, wanted, strict=True))
+    return {"ok": apart <= tolerance, "losses": ours, "wanted": wanted, "difference": apart,
+            "text": f"losses of {STEPS} steps differ by {apart:.1e} at most (allowed {tolerance:.0e})"}
+
+
+def with_ranks_options(arguments, machine: Machine, name: str) -> dict:
+    """Over NCCL (Gloo has no use with one rank) against the plain step."""
+    if not machine.on_gpu:
+        raise LeftOut("NCCL is for GPUs")
+    flags = common_flags(arguments)
+    plain = losses_of(machine, f"plain {name}", [*flags, *(flag for flag in VARIANTS[name] if flag in CHANGES_THE_RUN)])
+    return agreement(losses_of(machine, name, [*flags, "--backend=nccl", *VARIANTS[name]]), plain, TOLERANCE)
+
+
+@contextlib.contextmanager
+def load(machine: Machine, seconds: float):
+    """Another program that keeps the device busy meanwhile."""
+    size = 8192 if machine.on_gpu else 64
+    code = KEEPS_BUSY.format(device=machine.device, size=size, seconds=seconds)
+    process = machine.start(sys.executable, "-c", code)
+    try:
+        process.stdout.readline()  # it has begun
+        yield
+    finally:
+        end(process)
+
+
+def decoding_under_load(arguments, machine: Machine) -> dict:
+    if not machine.on_gpu:
+        raise LeftOut("no GPU")
+    with load(machine, 120):
+        ended = machine.run(find_test(machine.bin), "--gtest_filter=GpuDecode.*", "--gtest_repeat=5", code=None)
+        ok = ended.code == 0
+        images = speed.make_images(machine, arguments.smoke)
+        size = speed.sizes(arguments.smoke)
+        flags = [f"--model={size['model']}", f"--image_size={size['image_size']}", f"--data_dir={images}", "--lr=0.01",
+                 "--batch_size=64", "--precision=bf16", "--epochs=1000", "--log_interval=1"]
+        by_gpu = losses_of(machine, "decoded by the GPU", [*flags, "--decode=gpu"])
+    result = agreement(by_gpu, losses_of(machine, "decoded by the CPU", flags), TOLERANCE)
+    return result | {"ok": ok and result["ok"], "text": result["text"] + f"; tests under load ended with {ended.code}",
+                     "output": "" if ok else (ended.stdout + ended.stderr)[-6000:]}
+
+
+def weights_of(run_dir) -> str:
+    return hashlib.sha256((run_dir / "model.safetensors").read_bytes()).hexdigest()
+
+
+def killed_and_resumed(arguments, machine: Machine) -> dict:
+    """Bit for bit with --deterministic=run."""
+    flags = [*common_flags(arguments), "--deterministic=run", f"--max_steps={STEPS}"]
+    whole, broken = machine.folder / "whole", machine.folder / "broken"
+    machine.train(whole, *flags)
+    saved = broken / "latest"
+    machine.train_until(broken, lambda points: len(points) >= 6 and saved.exists(), *flags[:-1], "--max_steps=10",
+                        "--save_every_seconds=0.01")
+    ended = machine.train(broken, *flags, "--save_every_seconds=1000")
+    resumed = "resuming from" in ended.stdout + ended.stderr
+    same = weights_of(whole) == weights_of(broken)
+    return {"ok": same and resumed, "resumed": resumed,
+            "text": "the same bits" if same and resumed else "went on, with other bits" if resumed else "did not resume"}
+
+
+def full_gpu(arguments, machine: Machine) -> dict:
+    if not machine.on_gpu:
+        raise LeftOut("no GPU")
+    ended = machine.train(machine.folder / "full", *speed.size_flags(arguments.smoke), "--data_format=synthetic",
+                          "--batch_size=8192", "--precision=fp32", "--prefetch_batches=1", "--max_steps=2", code=7)
+    said = "--batch_size" in ended.stdout + ended.stderr
+    return {"ok": said, "text": "exit code 7, with what to lower" if said else ended.words()}
+
+
+def not_finite(arguments, machine: Machine) -> dict:
+    """A scale that no gradient survives: each step is skipped, until three were."""
+    flags = [flag for flag in common_flags(arguments) if not flag.startswith("--precision")]
+    ended = machine.train(machine.folder / "nan", *flags, "--precision=fp32", "--loss_scale=3e38", "--max_skipped_steps=3",
+                          f"--max_steps={STEPS}", code=6)
+    return {"text": "exit code 6 after three skipped steps", "words": ended.words()[-500:]}
+
+
+def digits(arguments, machine: Machine) -> dict:
+    recipe = next((folder / "scripts" / "recipes" / "resnet50_digits.flags" for folder in
+                   (arguments.bin.parent, arguments.bin.parents[2]) if (folder / "scripts" / "recipes").exists()), None)
+    if arguments.smoke or recipe is None or not (arguments.digits / "train").exists():
+        raise LeftOut(f"no digits in {arguments.digits} (scripts/prepare_digits.py; --digits), or --smoke")
+    run_dir = machine.folder / "digits"
+    machine.train(run_dir, f"--flagfile={recipe}", f"--data_dir={arguments.digits}", "--workers=8")
+    top1 = metrics(run_dir, "val")[-1]["top1"]
+    return {"ok": top1 >= 95.5, "top1": top1, "text": f"{top1:.2f} % of 1,000 digits (96.4 to 97.3 on CPUs)"}
+
+
+def sanitized(machine: Machine) -> dict:
+    tool = shutil.which("compute-sanitizer")
+    if tool is None or not machine.on_gpu:
+        raise LeftOut("no compute-sanitizer on the PATH" if tool is None else "no GPU")
+    machine.run(tool, "--error-exitcode=9", "--launch-timeout=120", str(find_test(machine.bin)),
+                "--gtest_filter=NormaliseImages.*:FusedNorm.*:ResizeCrops.*")
+    return {"text": "no bad memory accesses in the kernels of data/ and models/"}
+
+
+def rows(arguments, machine: Machine):
+    def seconds(needed: float) -> float:
+        return 0 if arguments.smoke else needed
+
+    yield Row("killed and resumed", seconds(60), lambda: killed_and_resumed(arguments, machine))
+    yield Row("decoding under load", seconds(90), lambda: decoding_under_load(arguments, machine))
+    for name in VARIANTS:
+        yield Row(f"NCCL, {name}", seconds(30), lambda name=name: with_ranks_options(arguments, machine, name))
+    yield Row("out of memory", seconds(45), lambda: full_gpu(arguments, machine))
+    yield Row("steps that are not finite", seconds(15), lambda: not_finite(arguments, machine))
+    yield Row("compute-sanitizer", seconds(60), lambda: sanitized(machine))
+    yield Row("digits recipe", seconds(90), lambda: digits(arguments, machine))
