@@ -116,6 +116,7 @@ def test_losses_that_differ_are_no_parity(scripts, tmp_path, monkeypatch, flaw, 
 
     programs = scripts[0]
     monkeypatch.setattr(parity, "dtrain_training", training)
+    torch.set_num_threads(1)  # several wait for each other by spinning, where the cores are shared
     result = parity.check(machine_in(programs, tmp_path, "cpu"), parity.sizes(True), "fp32")
     assert result["ok"] is ok
     assert result["difference"] == pytest.approx(flaw, abs=1e-9)
