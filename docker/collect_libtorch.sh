@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Copies what runs of the LibTorch in use (and of CUDA's libraries beside it) to DIR: shared libraries, and the file that
+# says the version. No headers, no static libraries, no Python.
+#
+#   docker/collect_libtorch.sh DIR      then DTRAIN_TORCH_DIR=DIR/torch
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../scripts/environment.sh"
+
+target=${1:?usage: docker/collect_libtorch.sh DIR}
+torch=$(named_torch_dir)
+if [ -z "$torch" ]; then torch=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch; fi
+[ -e "$torch/lib/libtorch_cpu.so" ] || fail "there is no LibTorch in $torch. Run scripts/setup.sh first."
+
+copy_libraries() {  # copy_libraries FROM TO: the shared libraries below FROM, with their folders
+  (cd "$1" && find . \( -name '*.so' -o -name '*.so.*' \) -print0) | (cd "$1" && xargs -0 -r cp -P --parents -t "$2")
+}
+
+mkdir -p "$target/torch/lib"
+copy_libraries "$torch/lib" "$target/torch/lib"
+for file in version.py build-version; do
+  if [ -f "$torch/$file" ]; then cp "$torch/$file" "$target/torch/"; fi
+done
+# The wheel's LibTorch finds CUDA's libraries in ../../nvidia.
+if [ -d "$torch/../nvidia" ]; then
+  mkdir -p "$target/nvidia"
+  copy_libraries "$torch/../nvidia" "$target/nvidia"
+fi
+say "LibTorch's libraries are in $target ($(du -sm "$target" | cut -f1) MB)"

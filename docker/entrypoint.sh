@@ -1,0 +1,189 @@
+#!/usr/bin/env bash
+# The one entry of the containers: under AWS Batch, Kubernetes, Slurm with Pyxis, and plain docker. It looks at what a
+# cluster most often gets wrong before a GPU is used, says what is running, and becomes the program: signals and exit
+# codes are the program's own, also as process 1.
+#
+#   entrypoint.sh [dtrain_main | dtrain_data | dtrain_bench | COMMAND] ARGUMENTS…     --flags alone: dtrain_main
+#
+# Environment, all optional; a flag in the arguments wins over what a variable says:
+#   DATA_DIR or JOB_DIR    the data: --data_dir (JOB_DIR is its name in AWS's multi-node template for Batch)
+#   RUN_DIR                --run_dir
+#   SCRATCH_DIR            where results go when RUN_DIR is not set: --run_dir=SCRATCH_DIR/dtrain-JOB; on storage that
+#                          outlives the machine, or a retried job begins anew
+#   BATCH_SIZE             --batch_size, for each GPU
+#   GPUS or MPI_GPUS       ranks of the whole job: --nproc_per_node is this divided by the nodes
+#   MOUNT, MOUNT_TIMEOUT   a mount point to wait for before anything else (300 seconds), such as /fsx
+#   EFA_DEVICES            how many EFA devices this container must see; without it none is asked for
+#   STOP_GRACE_SECONDS     how long the cluster waits after SIGTERM; is printed, to be compared with the time of a save
+# Exit codes are dtrain_main's: 2 settings, 3 data, 5 storage. 5 may be tried again on other machines.
+set -euo pipefail
+
+fail() {  # fail CODE WHAT HAPPENED, WHAT TO DO
+  printf 'dtrain failed (before the start, exit code %s): %s\n  what to do: %s\n' "$1" "$2" "$3" >&2
+  exit "$1"
+}
+
+note() { printf 'dtrain: %s\n' "$*" >&2; }
+
+whole_number() {  # whole_number VARIABLE
+  [[ ${!1} =~ ^[1-9][0-9]{0,6}$ ]] || fail 2 "$1 is '${!1}', not a whole number above 0" "correct it in the job's environment"
+}
+
+# ---- What to run -----------------------------------------------------------------------------------------------------
+
+case ${1:-} in
+  '') fail 2 "nothing to run" "name a program and its flags: dtrain_main --data_dir=…, or dtrain_main --help" ;;
+  -*) set -- dtrain_main "$@" ;;
+esac
+program=$1
+shift
+command -v "$program" >/dev/null || fail 2 "there is no program '$program' in this container" \
+  "dtrain_main, dtrain_data and dtrain_bench are; arguments that begin with -- go to dtrain_main"
+
+given() {  # given FLAG ARGUMENTS…: whether the arguments have this flag
+  local flag=$1 argument
+  shift
+  for argument in "$@"; do
+    argument=${argument//-/_}
+    if [[ $argument = "__$flag" || $argument = "__$flag="* ]]; then return 0; fi
+  done
+  return 1
+}
+
+value_of() {  # value_of FLAG ARGUMENTS…: the last value given, or nothing
+  local flag=$1 found='' name
+  shift
+  while [ $# -gt 0 ]; do
+    name=${1%%=*}
+    if [ "${name//-/_}" = "__$flag" ]; then
+      if [ "$name" != "$1" ]; then found=${1#*=}; else found=${2:-}; fi
+    fi
+    shift
+  done
+  printf '%s\n' "$found"
+}
+
+# ---- What the variables of the walk-throughs mean ----------------------------------------------------------------------
+
+flags=()
+from_variables() {
+  local data=${DATA_DIR:-${JOB_DIR:-}} run=${RUN_DIR:-} gpus=${GPUS:-${MPI_GPUS:-}} nodes=${AWS_BATCH_JOB_NUM_NODES:-1}
+  local job=${AWS_BATCH_JOB_ID:-}
+  if [ -z "$run" ] && [ -n "${SCRATCH_DIR:-}" ]; then run=$SCRATCH_DIR/dtrain-${job%%#*}; run=${run%-}; fi
+  if [ -n "$data" ]; then flags+=("--data_dir=$data"); fi
+  if [ "$program" = dtrain_data ]; then return; fi
+  if [ -n "$run" ] && [ "$program" = dtrain_main ]; then flags+=("--run_dir=$run"); fi
+  if [ -n "${BATCH_SIZE:-}" ]; then
+    whole_number BATCH_SIZE
+    flags+=("--batch_size=$BATCH_SIZE")
+  fi
+  if [ -n "$gpus" ]; then
+    [[ $gpus =~ ^[1-9][0-9]{0,6}$ ]] || fail 2 "GPUS is '$gpus', not a whole number above 0" "correct it in the job's environment"
+    if [ $((gpus % nodes)) != 0 ]; then
+      fail 2 "GPUS=$gpus cannot be shared evenly by $nodes nodes" "give the number of GPUs of all nodes together"
+    fi
+    flags+=("--nproc_per_node=$((gpus / nodes))")
+  elif [ -n "${AWS_BATCH_JOB_NODE_INDEX:-}" ]; then
+    flags+=("--nproc_per_node=auto")
+  fi
+}
+case $program in dtrain_main | dtrain_data | dtrain_bench) from_variables ;; esac
+subcommand=()
+if [ "$program" = dtrain_data ] && [[ ${1:-} != -* ]] && [ $# -gt 0 ]; then
+  subcommand=("$1")
+  shift
+fi
+
+# ---- What a cluster gets wrong -----------------------------------------------------------------------------------------
+
+await_mount() {
+  local mount=$1 seconds=${MOUNT_TIMEOUT:-300} waited=0
+  while ! mountpoint -q "$mount"; do
+    if [ "$waited" = 0 ]; then note "waiting up to $seconds s for $mount to be mounted"; fi
+    if [ "$waited" -ge "$seconds" ]; then
+      fail 5 "$mount is not mounted after $seconds s" \
+        "does the machine have a Lustre client for its kernel, and does the file system's security group let it in (ports 988 and 1018-1023)? see the machine's log of its first start; MOUNT_TIMEOUT says how long to wait"
+    fi
+    sleep 1
+    waited=$((waited + 1))
+  done
+}
+
+check_data() {
+  local data=$1
+  [ -e "$data" ] || fail 3 "the data folder $data does not exist" \
+    "is the file system mounted at this path in the container, and linked to the bucket? DATA_DIR or --data_dir names it"
+  if [ -d "$data" ] && [ -z "$(ls -A "$data")" ]; then
+    fail 3 "the data folder $data is empty" \
+      "was the import from the bucket finished (BatchImportMetaDataOnCreate), or the preparation job run?"
+  fi
+}
+
+# The run directory is locked, and Lustre has no locks unless its mount options say flock.
+check_run_directory() {
+  local run=$1 probe
+  mkdir -p "$run" 2>/dev/null || fail 5 "the run directory $run cannot be made by user $(id -u)" \
+    "let the preparation job chown the folder above it to this user, and see that it is not mounted read-only"
+  probe=$run/.lock-probe.$(hostname 2>/dev/null || printf '%s' "$$").$$
+  { : >"$probe"; } 2>/dev/null || fail 5 "nothing can be written to the run directory $run by user $(id -u)" \
+    "chown it to this user, and see that it is not mounted read-only or full"
+  if ! flock --nonblock "$probe" true 2>/dev/null; then
+    rm -f "$probe"
+    fail 5 "files in $run cannot be locked" "mount Lustre with the option flock"
+  fi
+  rm -f "$probe"
+}
+
+# A limited memlock makes EFA fail late, with a message that does not name it.
+check_efa() {
+  local present=(/dev/infiniband/uverbs*) memlock
+  if [ ! -e "${present[0]}" ]; then present=(); fi
+  memlock=$(ulimit -l)
+  if [ ${#present[@]} -gt 0 ] && [ "$memlock" != unlimited ]; then
+    fail 2 "there are EFA devices, but memory may be locked up to $memlock KiB only" \
+      "set the container's ulimit memlock to -1, soft and hard (--ulimit memlock=-1:-1)"
+  fi
+  if [ -z "${EFA_DEVICES:-}" ]; then return; fi
+  whole_number EFA_DEVICES
+  if [ ${#present[@]} -lt "$EFA_DEVICES" ]; then
+    fail 2 "${#present[@]} EFA devices are there, EFA_DEVICES asks for $EFA_DEVICES" \
+      "AWS Batch: one linuxParameters device for each /dev/infiniband/uverbsN; Kubernetes: the limit vpc.amazonaws.com/efa, with a device plugin that tolerates the nodes' taints; never a hostPath"
+  fi
+  if command -v fi_info >/dev/null && ! fi_info -p efa >/dev/null 2>&1; then
+    fail 2 "libfabric finds no EFA provider ('fi_info -p efa' fails)" \
+      "the security group must allow all traffic to and from itself, by its own id, in both directions"
+  fi
+}
+
+say_versions() {
+  local gpu system
+  # shellcheck source=/dev/null
+  system=$(. /etc/os-release && printf '%s' "${PRETTY_NAME:-Linux}")
+  note "$(dtrain_main --version 2>/dev/null | head -n 1 || true), $system, Linux $(uname -r), user $(id -u)," \
+    "memlock $(ulimit -l), open files $(ulimit -n)"
+  if command -v nvidia-smi >/dev/null; then
+    gpu=$(nvidia-smi --query-gpu=driver_version,name --format=csv,noheader 2>/dev/null | sort | uniq -c | tr -s ' ') || gpu=
+    note "GPUs:${gpu:- nvidia-smi sees none}"
+  fi
+  if [ -n "${AWS_BATCH_JOB_ID:-}" ]; then
+    note "Batch job $AWS_BATCH_JOB_ID, attempt ${AWS_BATCH_JOB_ATTEMPT:-1}, node ${AWS_BATCH_JOB_NODE_INDEX:-0} of ${AWS_BATCH_JOB_NUM_NODES:-1}"
+  fi
+  if [ -n "${STOP_GRACE_SECONDS:-}" ]; then
+    note "after SIGTERM the cluster waits $STOP_GRACE_SECONDS s: a save must take less"
+  fi
+}
+
+say_versions
+if [ -n "${MOUNT:-}" ]; then await_mount "$MOUNT"; fi
+check_efa
+data=$(value_of data_dir "${flags[@]}" "$@")
+run=$(value_of run_dir "${flags[@]}" "$@")
+if [ -n "$data" ]; then check_data "$data"; fi
+if [ -n "$run" ] && [ "$program" = dtrain_main ] && ! given dry_run "$@"; then check_run_directory "$run"; fi
+
+# Docker's and Batch's own interfaces lead nowhere: NCCL must not choose them.
+export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-^lo,docker,ecs,veth}
+# An index that cannot be kept beside the data is kept beside the results.
+if [ -n "$run" ] && [ -d "$data" ] && [ ! -w "$data" ] && ! given index_dir "$@"; then flags+=("--index_dir=$run/index"); fi
+if [ ${#flags[@]} -gt 0 ]; then note "from the environment: ${flags[*]}"; fi
+exec "$program" "${subcommand[@]}" "${flags[@]}" "$@"
