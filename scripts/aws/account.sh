@@ -1,0 +1,129 @@
+# shellcheck shell=bash
+# Sourced by the scripts beside it: the account, its stacks, and everything that is checked before money is spent.
+#
+# Environment of all of them: AWS_REGION (required), and the usual ones of the AWS CLI; NAME (default: dtrain) is the prefix
+# of all names and the value of the tag dtrain:name, by which clean-up finds what a failed set-up has left.
+
+aws_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+NAME=${NAME:-dtrain}
+export AWS_PAGER=""
+
+say() { printf '==> %s\n' "$*"; }
+note() { printf '    %s\n' "$*"; }
+fail() {  # fail WHAT HAPPENED, WHAT TO DO
+  printf 'error: %s\n  what to do: %s\n' "$1" "$2" >&2
+  exit 2
+}
+
+# usage SCRIPT: prints its opening comment.
+usage() { sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$1"; }
+
+need() {  # need VARIABLE MEANING
+  [ -n "${!1:-}" ] || fail "$1 is not set" "export $1=… ($2)"
+}
+
+# The CLI is there, the region is one of this account's, and the credentials work. Costs nothing.
+check_account() {
+  command -v aws >/dev/null || fail "the AWS CLI is not installed" "pip install awscli, or AWS's installer"
+  [[ $NAME =~ ^[a-z][a-z0-9-]{1,30}$ ]] || fail "NAME is '$NAME'" "use 2 to 31 lower-case letters, digits and hyphens"
+  need AWS_REGION "such as us-east-1, the region of your quota and of your bucket"
+  export AWS_DEFAULT_REGION=$AWS_REGION
+  local regions
+  [[ $AWS_REGION =~ ^[a-z]{2}(-[a-z]+)+-[0-9]$ ]] || fail "AWS_REGION is '$AWS_REGION', which is no region" "us-east-1, for one"
+  account=$(aws sts get-caller-identity --query Account --output text 2>&1) ||
+    fail "AWS does not know who you are: ${account##*$'\n'}" "aws configure, or aws sso login; and is AWS_REGION right?"
+  regions=$(aws ec2 describe-regions --query 'Regions[].RegionName' --output text) ||
+    fail "AWS does not answer in the region '$AWS_REGION'" "see the message above: is AWS_REGION right? ec2:DescribeRegions is needed, too"
+  [[ $'\t'${regions//$'\n'/$'\t'}$'\t' = *$'\t'$AWS_REGION$'\t'* ]] ||
+    fail "this account has no region '$AWS_REGION'" "choose one of: ${regions//$'\t'/ }"
+}
+
+# instance_value TYPE COLUMN: of instance_types.tsv
+instance_value() { awk -F'\t' -v type="$1" -v column="$2" '$1 == type {print $column}' "$aws_folder/instance_types.tsv"; }
+
+check_instance_type() {  # check_instance_type TYPE
+  [ -n "$(instance_value "$1" 2)" ] || fail "$1 is not among the instance types that these scripts know" \
+    "choose one of $(awk -F'\t' '!/^#/ {printf "%s ", $1}' "$aws_folder/instance_types.tsv")or add a line to scripts/aws/instance_types.tsv"
+}
+
+check_offered() {  # check_offered TYPE ZONE
+  local found
+  found=$(aws ec2 describe-instance-type-offerings --location-type availability-zone --output text \
+    --filters "Name=instance-type,Values=$1" "Name=location,Values=$2" --query 'InstanceTypeOfferings[].InstanceType')
+  [ -n "$found" ] || fail "$1 is not offered in $2" \
+    "aws ec2 describe-instance-type-offerings --location-type availability-zone --filters Name=instance-type,Values=$1"
+}
+
+check_quota() {  # check_quota TYPE NODES: vCPUs that this account may run at once
+  local wanted have
+  wanted=$(($2 * $(instance_value "$1" 2)))
+  have=$(aws service-quotas get-service-quota --service-code ec2 --quota-code "$(instance_value "$1" 6)" \
+    --query Quota.Value --output text 2>&1) ||
+    fail "the quota for $1 cannot be read: ${have##*$'\n'}" "servicequotas:GetServiceQuota is needed"
+  [ "${have%.*}" -ge "$wanted" ] || fail "$2 × $1 need $wanted vCPUs, and this account's quota is ${have%.*}" \
+    "aws service-quotas request-service-quota-increase --service-code ec2 --quota-code $(instance_value "$1" 6) --desired-value $wanted"
+}
+
+# ---- Stacks ------------------------------------------------------------------------------------------------------------
+
+stack_status() { aws cloudformation describe-stacks --stack-name "$1" --query 'Stacks[0].StackStatus' --output text 2>/dev/null || true; }
+
+stack_output() {  # stack_output STACK KEY
+  aws cloudformation describe-stacks --stack-name "$1" --output text \
+    --query "Stacks[0].Outputs[?OutputKey=='$2'].OutputValue | [0]" 2>/dev/null || true
+}
+
+need_stack() {  # need_stack STACK SCRIPT
+  case $(stack_status "$1") in
+    CREATE_COMPLETE | UPDATE_COMPLETE | UPDATE_ROLLBACK_COMPLETE) ;;
+    '') fail "there is no stack $1" "run $2 first, with the same NAME and AWS_REGION" ;;
+    *) fail "the stack $1 is $(stack_status "$1")" "wait for it, or clean up and run $2 again" ;;
+  esac
+}
+
+# deploy STACK TEMPLATE NAME=VALUE…: makes it, brings it up to date, or leaves it as it is. A stack of this name that is
+# somebody else's is not touched.
+deploy() {
+  local stack=$1 template=$2 status owner answer
+  shift 2
+  status=$(stack_status "$stack")
+  if [ -n "$status" ] && [ "$status" != REVIEW_IN_PROGRESS ]; then  # this one is a change set that was never carried out
+    owner=$(aws cloudformation describe-stacks --stack-name "$stack" --output text \
+      --query "Stacks[0].Tags[?Key=='dtrain:name'].Value | [0]")
+    [ "$owner" = "$NAME" ] || fail "there is a stack $stack that these scripts have not made" "choose another NAME"
+    case $status in
+      ROLLBACK_COMPLETE | *_FAILED) fail "the stack $stack is $status: an earlier set-up failed" \
+        "see aws cloudformation describe-stack-events --stack-name $stack, run the clean_up.sh, then this again" ;;
+    esac
+  fi
+  say "Stack $stack ($(basename "$template"))"
+  if answer=$(aws cloudformation deploy --stack-name "$stack" --template-file "$template" --no-fail-on-empty-changeset \
+    --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM --tags "dtrain:name=$NAME" --parameter-overrides "$@" 2>&1); then
+    if [[ $answer = *"No changes to deploy"* ]]; then note "it is as it should be"; fi
+  else
+    case $answer in
+      *"No updates are to be performed"*) note "it is as it should be" ;;
+      *) fail "$stack could not be deployed: $answer" \
+        "see aws cloudformation describe-stack-events --stack-name $stack; the clean_up.sh removes what was made" ;;
+    esac
+  fi
+}
+
+delete_stack() {  # delete_stack STACK: and waits; nothing where there is none
+  if [ -z "$(stack_status "$1")" ]; then return; fi
+  say "Deleting the stack $1"
+  aws cloudformation delete-stack --stack-name "$1"
+  aws cloudformation wait stack-delete-complete --stack-name "$1" ||
+    fail "$1 could not be deleted" "see aws cloudformation describe-stack-events --stack-name $1, remove what holds it, run this again"
+}
+
+# wait_until SECONDS WHAT COMMAND…: asks every few seconds, for at most so long.
+wait_until() {
+  local seconds=$1 what=$2 waited=0 pause=${POLL_SECONDS:-5}
+  shift 2
+  until "$@"; do
+    [ "$waited" -lt "$seconds" ] || fail "waited $seconds s in vain for $what" "look at it in the console, then run this again"
+    sleep "$pause"
+    waited=$((waited + pause))
+  done
+}

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Prints the job definition for an instance type: job_definition.json and what depends on the type, the image, the role.
+
+    job_definition.py --name=dtrain --instance_type=p4d.24xlarge --nodes=20 --image=URI --role=ARN [--retries=3] [--hours=24]
+
+Its tag dtrain:sha256 says whether the one that is registered is this one.
+"""
+
+import argparse
+import csv
+import hashlib
+import json
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+MAX_RULES = 5  # of evaluateOnExit; cfn-lint does not look
+
+
+def instance(name: str) -> dict:
+    with (HERE.parent / "instance_types.tsv").open(encoding="utf-8") as table:
+        rows = [row for row in csv.reader(table, delimiter="\t") if row and not row[0].startswith("#")]
+    for row in rows:
+        if row[0] == name:
+            return dict(zip(("vcpus", "memory", "gpus", "efa"), row[1:5]))
+    sys.exit(f"error: {name} is not in instance_types.tsv")
+
+
+def definition(name: str, instance_type: str, nodes: int, image: str, role: str, retries: int, hours: float) -> dict:
+    job = json.loads((HERE / "job_definition.json").read_text(encoding="utf-8"))
+    machine = instance(instance_type)
+    job["jobDefinitionName"] = name
+    job["nodeProperties"]["numNodes"] = nodes
+    job["retryStrategy"]["attempts"] = retries
+    job["timeout"]["attemptDurationSeconds"] = int(hours * 3600)
+    container = job["nodeProperties"]["nodeRangeProperties"][0]["container"]
+    container |= {"image": image, "jobRoleArn": role, "instanceType": instance_type}
+    container["resourceRequirements"] = [{"type": "VCPU", "value": machine["vcpus"]},
+                                         {"type": "MEMORY", "value": machine["memory"]},
+                                         {"type": "GPU", "value": machine["gpus"]}]
+    linux = container["linuxParameters"]
+    linux["sharedMemorySize"] = int(machine["memory"]) // 8  # MiB; NCCL and --cache=ram
+    linux["devices"] = [{"hostPath": f"/dev/infiniband/uverbs{i}", "containerPath": f"/dev/infiniband/uverbs{i}",
+                         "permissions": ["READ", "WRITE", "MKNOD"]} for i in range(int(machine["efa"]))]
+    container["environment"].append({"name": "EFA_DEVICES", "value": machine["efa"]})
+    assert len(job["retryStrategy"]["evaluateOnExit"]) <= MAX_RULES
+    whole = json.dumps(job, sort_keys=True).encode()
+    # What submit.sh asks for, besides.
+    job["tags"] = {"dtrain:name": name, "dtrain:nodes": str(nodes), "dtrain:instance-type": instance_type,
+                   "dtrain:sha256": hashlib.sha256(whole).hexdigest()[:32]}
+    return job
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for flag in ("--name", "--instance_type", "--image", "--role"):
+        parser.add_argument(flag, required=True)
+    parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--retries", type=int, default=3)
+    parser.add_argument("--hours", type=float, default=24)
+    flags = parser.parse_args()
+    if flags.nodes < 1 or not 1 <= flags.retries <= 10 or flags.hours < 1 / 60:
+        sys.exit("error: --nodes is at least 1, --retries 1 to 10, --hours at least a minute")
+    print(json.dumps(definition(**vars(flags)), indent=2))
+
+
+if __name__ == "__main__":
+    main()

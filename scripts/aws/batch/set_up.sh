@@ -1,0 +1,60 @@
+#!/usr/bin/env bash
+# Makes the Batch environment and queue, and registers the job definition. Checks first what would fail after an hour: the
+# file system, the image, the quota, the zone. Costs nothing while no job is in the queue. Run it again to bring it up to
+# date: what is as it should be is not touched.
+#
+#   AWS_REGION=us-east-1 NODES=20 scripts/aws/batch/set_up.sh
+#
+# Environment: INSTANCE_TYPE (p4d.24xlarge), NODES (2): the most that a job may have; IMAGE (default: the newest one of the
+# base stack's repository); RETRIES (3), HOURS (24): the most that an attempt may take, our guard against bills.
+# WITHOUT_FILE_SYSTEM=1 where the workflow (workflow.yaml) makes one for each training.
+set -euo pipefail
+# shellcheck source=scripts/aws/account.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
+
+case ${1:-} in
+  '') ;;
+  -h | --help) usage "$0"; exit 0 ;;
+  *) fail "set_up.sh does not know '$1'" "its settings are environment variables: --help" ;;
+esac
+type=${INSTANCE_TYPE:-p4d.24xlarge}
+nodes=${NODES:-2}
+case $type in
+  p3* | p2* | g3*) fail "Batch's images do not support $type any more" \
+    "take p4d.24xlarge or newer; for V100s ParallelCluster with an image of your own (scripts/aws/README.md)" ;;
+esac
+[[ $nodes =~ ^[1-9][0-9]{0,2}$ ]] || fail "NODES is '$nodes'" "give a number from 1 to 999"
+check_account
+check_instance_type "$type"
+need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
+if [ -z "${WITHOUT_FILE_SYSTEM:-}" ]; then need_stack "$NAME-files" "scripts/aws/cloudformation/set_up.sh --file-system"; fi
+
+subnet=$(stack_output "$NAME-base" PrivateSubnetId)
+zone=$(aws ec2 describe-subnets --subnet-ids "$subnet" --query 'Subnets[0].AvailabilityZone' --output text)
+check_offered "$type" "$zone"
+check_quota "$type" "$nodes"
+
+image=${IMAGE:-}
+if [ -z "$image" ]; then
+  image=$(stack_output "$NAME-base" RepositoryUri):latest
+  aws ecr describe-images --repository-name "$NAME" --image-ids imageTag=latest >/dev/null 2>&1 ||
+    fail "there is no image $image" "scripts/aws/push_image.sh builds and pushes it, or set IMAGE"
+fi
+
+deploy "$NAME-batch" "$aws_folder/batch/environment.yaml" "Name=$NAME" "SubnetId=$subnet" "InstanceType=$type" \
+  "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "MaxVcpus=$((nodes * $(instance_value "$type" 2)))" \
+  "InstanceProfileArn=$(stack_output "$NAME-base" InstanceProfileArn)"
+
+say "Job definition $NAME"
+file=$(mktemp)
+trap 'rm -f "$file"' EXIT
+python3 "$aws_folder/batch/job_definition.py" --name="$NAME" --instance_type="$type" --nodes="$nodes" --image="$image" \
+  --role="$(stack_output "$NAME-base" JobRoleArn)" --retries="${RETRIES:-3}" --hours="${HOURS:-24}" >"$file"
+registered=$(aws batch describe-job-definitions --job-definition-name "$NAME" --status ACTIVE --output text \
+  --query 'reverse(sort_by(jobDefinitions, &revision))[0].tags."dtrain:sha256"')
+if [ "$registered" != None ] && grep -qF "\"$registered\"" "$file"; then
+  note "it is as it should be"
+else
+  note "$(aws batch register-job-definition --cli-input-json "file://$file" --query jobDefinitionArn --output text)"
+fi
+say "Ready: scripts/aws/batch/submit.sh"

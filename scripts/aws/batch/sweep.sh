@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Submits a sweep: one multi-node job for each line of a file, for Batch refuses arrays of them. A line is PARAMETER=VALUE …;
+# # begins a comment. Trial 7 of the sweep `lr` is the job lr-0007. Run it again to submit those that are missing.
+#
+#   AWS_REGION=us-east-1 scripts/aws/batch/sweep.sh SWEEP-NAME FILE [--nodes=N]
+set -euo pipefail
+# shellcheck source=scripts/aws/account.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
+
+case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
+[ $# -ge 2 ] || fail "a name and a file are needed" "scripts/aws/batch/sweep.sh lr trials.txt"
+sweep=$1
+file=$2
+shift 2
+[ -r "$file" ] || fail "$file cannot be read" "a line for each trial: lr=0.05 seed=1"
+most=${MOST_TRIALS:-100}
+mapfile -t trials < <(sed 's/#.*//; /^[[:space:]]*$/d' "$file")
+[ ${#trials[@]} -gt 0 ] || fail "$file has no trial" "a line for each trial: lr=0.05 seed=1"
+[ ${#trials[@]} -le "$most" ] || fail "$file has ${#trials[@]} trials, more than $most" "MOST_TRIALS=${#trials[@]} if that is meant: each is a whole training"
+check_account
+
+known=
+for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING SUCCEEDED; do
+  known+=" $(aws batch list-jobs --job-queue "$NAME" --job-status "$state" --query 'jobSummaryList[].jobName' --output text | tr '\t\n' '  ')"
+done
+for number in "${!trials[@]}"; do
+  job=$(printf '%s-%04d' "$sweep" "$number")
+  if [[ " $known " = *" $job "* ]]; then
+    note "$job is there"
+    continue
+  fi
+  read -ra parameters <<<"${trials[$number]}"
+  "$aws_folder/batch/submit.sh" "$job" "$@" "${parameters[@]}"
+done

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# The workflow: a file system for one training, made before it and taken down after it, whatever becomes of it.
+#
+#   AWS_REGION=us-east-1 scripts/aws/batch/workflow.sh set-up
+#   AWS_REGION=us-east-1 scripts/aws/batch/workflow.sh start JOB-NAME [PARAMETER=VALUE]…     prints the execution's ARN
+#   AWS_REGION=us-east-1 scripts/aws/batch/workflow.sh wait EXECUTION-ARN                    exit code 0, or 4 and the cause
+#
+# scripts/aws/batch/clean_up.sh removes it; scripts/aws/cloudformation/clean_up.sh the file system of an aborted execution.
+set -euo pipefail
+# shellcheck source=scripts/aws/account.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
+
+command=${1:-}
+case $command in
+  set-up | start | wait) shift ;;
+  -h | --help) usage "$0"; exit 0 ;;
+  *) fail "workflow.sh does not know '$command'" "set-up, start or wait" ;;
+esac
+check_account
+
+if [ "$command" = set-up ]; then
+  need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
+  need_stack "$NAME-batch" "WITHOUT_FILE_SYSTEM=1 scripts/aws/batch/set_up.sh"
+  deploy "$NAME-workflow" "$aws_folder/batch/workflow.yaml" "Name=$NAME" "CapacityGib=${CAPACITY_GIB:-2400}" \
+    "SubnetId=$(stack_output "$NAME-base" PrivateSubnetId)" "BucketName=$(stack_output "$NAME-base" BucketName)" \
+    "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)"
+  say "Ready: POST $(stack_output "$NAME-workflow" Url), signed; or workflow.sh start JOB-NAME"
+elif [ "$command" = start ]; then
+  need_stack "$NAME-workflow" "scripts/aws/batch/workflow.sh set-up"
+  job=${1:-}
+  [[ $job =~ ^[A-Za-z0-9][A-Za-z0-9_-]{0,79}$ ]] || fail "'$job' is no name for a job" "begin with a letter or digit; up to 80 of letters, digits, - and _"
+  shift
+  parameters=
+  for argument in "$@"; do
+    [[ $argument =~ ^[a-z_]+=[A-Za-z0-9._-]+$ ]] || fail "'$argument' is no parameter" "PARAMETER=VALUE of letters, digits, . _ and -"
+    parameters+=${parameters:+, }"\"${argument%%=*}\": \"${argument#*=}\""
+  done
+  # The name of an execution is taken for 90 days: a second call with the same one starts nothing.
+  aws stepfunctions start-execution --state-machine-arn "$(stack_output "$NAME-workflow" StateMachineArn)" --name "$job" \
+    --input "{\"job\": \"$job\", \"parameters\": {$parameters}}" --query executionArn --output text
+else
+  execution=${1:?the ARN of an execution}
+  is_over() { [ "$(aws stepfunctions describe-execution --execution-arn "$execution" --query status --output text)" != RUNNING ]; }
+  wait_until "${WAIT_SECONDS:-259200}" "the end of $execution" is_over
+  read -r status cause < <(aws stepfunctions describe-execution --execution-arn "$execution" --query '[status, cause]' --output text)
+  say "$status ${cause#None}"
+  [ "$status" = SUCCEEDED ] || exit 4
+fi

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Makes what all the ways of training share: network, bucket, image repository, roles; with --file-system also FSx for
+# Lustre. Run it again to bring both up to date; what is as it should be is not touched.
+#
+#   AWS_REGION=us-east-1 ZONE=us-east-1a scripts/aws/cloudformation/set_up.sh [--file-system]
+#
+# Environment: ZONE (required) is the availability zone of everything; INSTANCE_TYPE (p4d.24xlarge) must be offered there;
+# BUCKET names an existing bucket; DEPLOYMENT (SCRATCH_2, PERSISTENT_2) and CAPACITY_GIB (2400) are the file system's.
+# Costs: the NAT gateway by the hour, the bucket by what is in it; the file system by the hour, for as long as it exists.
+set -euo pipefail
+# shellcheck source=scripts/aws/account.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
+
+with_file_system=no
+for argument in "$@"; do
+  case $argument in
+    --file-system) with_file_system=yes ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    *) fail "set_up.sh does not know '$argument'" "it takes --file-system" ;;
+  esac
+done
+
+capacity=${CAPACITY_GIB:-2400}
+[[ $capacity =~ ^[0-9]+$ ]] && { [ "$capacity" = 1200 ] || [ $((capacity % 2400)) = 0 ]; } && [ "$capacity" -ge 1200 ] ||
+  fail "CAPACITY_GIB is '$capacity'" "FSx for Lustre takes 1200, 2400 and multiples of 2400"
+need ZONE "an availability zone that has your instance type"
+check_account
+type=${INSTANCE_TYPE:-p4d.24xlarge}
+check_instance_type "$type"
+[[ $ZONE = "$AWS_REGION"[a-z] ]] || fail "the zone $ZONE is not in the region $AWS_REGION" "set ZONE to ${AWS_REGION}a, for one"
+check_offered "$type" "$ZONE"
+if [ -n "${BUCKET:-}" ]; then
+  aws s3api head-bucket --bucket "$BUCKET" >/dev/null 2>&1 ||
+    fail "the bucket $BUCKET is not there, not in $AWS_REGION, or not yours" "create it, or leave BUCKET unset to have one made"
+fi
+
+deploy "$NAME-base" "$aws_folder/cloudformation/base.yaml" "Name=$NAME" "Zone=$ZONE" "BucketName=${BUCKET:-}"
+if [ "$with_file_system" = yes ]; then
+  deploy "$NAME-files" "$aws_folder/cloudformation/file_system.yaml" "Name=$NAME" "CapacityGib=$capacity" \
+    "Deployment=${DEPLOYMENT:-SCRATCH_2}" "SubnetId=$(stack_output "$NAME-base" PrivateSubnetId)" \
+    "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" \
+    "BucketName=$(stack_output "$NAME-base" BucketName)"
+fi
+say "Ready: bucket $(stack_output "$NAME-base" BucketName), image repository $(stack_output "$NAME-base" RepositoryUri)"

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# What the sbatch files have in common: checks, starts one task a GPU, and ends as dtrain_main ended. Slurm's --signal has
+# SIGUSR1 sent to the tasks before the time is over: they save, and end with 75, with which the job goes back into the queue
+# (RequeueExit; without it this script asks for that itself).
+#
+#   train.sh FLAGS-FOR-dtrain_main…      within a job
+#
+# Environment: DTRAIN, a folder with bin/dtrain_main on all nodes (a bundle: scripts/bundle.sh; default /fsx/dtrain), or IMAGE,
+# an image for Pyxis (/fsx/dtrain.sqsh); RUN_DIR, DATA_DIR (/fsx/data/resized).
+set -euo pipefail
+
+fail() {
+  printf 'error: %s\n  what to do: %s\n' "$1" "$2" >&2
+  exit 2
+}
+
+[ -n "${SLURM_JOB_ID:-}" ] || fail "this is no Slurm job" "sbatch scripts/aws/parallelcluster/resnet50.sbatch"
+dtrain=${DTRAIN:-/fsx/dtrain}
+data=${DATA_DIR:-/fsx/data/resized}
+run=${RUN_DIR:-}
+[ -n "$run" ] || fail "RUN_DIR is not set" "sbatch --export=ALL,RUN_DIR=/fsx/results/NAME …"
+[ -d "$data" ] && [ -n "$(ls -A "$data")" ] || { printf 'error: there is no data in %s\n  what to do: pack it there, or set DATA_DIR\n' "$data" >&2; exit 3; }
+
+if [ -n "${IMAGE:-}" ]; then
+  launch=(srun --container-image="$IMAGE" --container-mounts=/fsx:/fsx --no-container-mount-home --no-container-entrypoint
+    --container-env=NCCL_SOCKET_IFNAME /opt/dtrain/bin/dtrain_main)
+else
+  [ -x "$dtrain/bin/dtrain_main" ] || fail "there is no $dtrain/bin/dtrain_main" "copy a bundle there, or set DTRAIN, or IMAGE"
+  launch=(srun "$dtrain/bin/dtrain_main")
+fi
+export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-^lo,docker,veth}
+
+# scancel, and the end of the job's time, send SIGTERM to this shell, too. The tasks hear of it by themselves; srun must not
+# be told: it would kill them before they have saved.
+trap 'printf "train.sh: told to stop, waiting for the tasks to save\n" >&2' TERM USR1
+"${launch[@]}" --data_dir="$data" --run_dir="$run" "$@" &
+step=$!
+code=0
+while true; do
+  code=0
+  wait "$step" || code=$?
+  # A trapped signal ends `wait` while the step goes on.
+  kill -0 "$step" 2>/dev/null || break
+done
+
+# srun returns the highest code of all tasks; the root cause's is in error.json, which the victims (4) do not write.
+if [ "$code" != 0 ] && [ "$code" != 75 ] && [ -r "$run/error.json" ]; then
+  cause=$(sed -n 's/.*"exit_code": *\([0-9]*\).*/\1/p' "$run/error.json" | head -n 1)
+  code=${cause:-$code}
+fi
+if [ "$code" = 75 ] && ! scontrol show config | grep -Eq '^RequeueExit +=.*\b75\b'; then
+  scontrol requeue "$SLURM_JOB_ID" || printf 'train.sh: submit it again: it goes on where it was\n' >&2
+fi
+exit "$code"
