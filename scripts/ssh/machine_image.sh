@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Turns a running instance of Ubuntu 22.04 or Amazon Linux 2023 with NVIDIA's driver (the Deep Learning Base AMI) into what an AMI
+# for dtrain is made of: EFA's software, a Lustre client for this kernel, Open MPI, limits, the programs. Run it there as root,
+# then: aws ec2 create-image --instance-id … --name dtrain-$(date +%F). Run again it changes nothing.
+#
+#   machine_image.sh BUNDLE [EFA-VERSION]      BUNDLE: a folder that scripts/bundle.sh has made
+set -euo pipefail
+
+fail() {
+  printf 'error: %s\n  what to do: %s\n' "$1" "$2" >&2
+  exit 2
+}
+
+case ${1:-} in -h | --help) sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;; esac
+bundle=${1:-}
+efa=${2:-1.48.0}
+[ -x "$bundle/bin/dtrain_main" ] || fail "'$bundle' is no bundle" "scripts/bundle.sh makes one; copy it here first"
+[ "$(id -u)" = 0 ] || fail "this needs root" "sudo $0 $*"
+# shellcheck source=/dev/null
+system=$(. /etc/os-release && printf '%s-%s' "$ID" "$VERSION_ID")
+case $system in
+  ubuntu-22.04)
+    export DEBIAN_FRONTEND=noninteractive
+    if ! modinfo lustre >/dev/null 2>&1; then
+      curl -fsSL https://fsx-lustre-client-repo-public-keys.s3.amazonaws.com/fsx-ubuntu-public-key.asc |
+        gpg --dearmor --yes -o /usr/share/keyrings/fsx-ubuntu-public-key.gpg
+      printf 'deb [signed-by=/usr/share/keyrings/fsx-ubuntu-public-key.gpg] https://fsx-lustre-client-repo.s3.amazonaws.com/ubuntu jammy main\n' \
+        >/etc/apt/sources.list.d/fsxlustreclientrepo.list
+    fi
+    apt-get update -q
+    apt-get install -y -q "lustre-client-modules-$(uname -r)" libgomp1 openmpi-bin
+    ;;
+  amzn-2023) dnf install -y lustre-client libgomp ;;
+  *) fail "this is $system" "ubuntu 22.04 or Amazon Linux 2023" ;;
+esac
+modinfo lustre >/dev/null || fail "there is no Lustre client for the kernel $(uname -r)" "boot a kernel that AWS has a client for, then run this again"
+if ! /opt/amazon/efa/bin/fi_info --version >/dev/null 2>&1; then
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  curl -fsSL "https://efa-installer.amazonaws.com/aws-efa-installer-$efa.tar.gz" | tar -xz -C "$folder"
+  (cd "$folder/aws-efa-installer" && ./efa_installer.sh -y -g)
+fi
+printf '* soft memlock unlimited\n* hard memlock unlimited\n* soft nofile 65536\n* hard nofile 65536\n' >/etc/security/limits.d/90-dtrain.conf
+if [ ! /opt/dtrain -ef "$bundle" ]; then
+  rm -rf /opt/dtrain.new
+  cp -r "$bundle" /opt/dtrain.new
+  rm -rf /opt/dtrain
+  mv /opt/dtrain.new /opt/dtrain
+fi
+printf 'Ready: create the image from this instance\n'

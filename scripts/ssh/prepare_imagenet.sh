@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# Packs ImageNet on all machines of the hosts file at once, a part on each: what is in the pictures is decoded and resized where
+# there are cores. Interrupted or failed, it is called again and goes on. Both folders are on storage that all share.
+#
+#   HOSTS=hosts scripts/ssh/prepare_imagenet.sh /fsx/data/imagenet /fsx/data/resized [FLAGS-FOR-dtrain_data-pack…]
+set -euo pipefail
+# shellcheck source=scripts/ssh/hosts.sh
+source "$(dirname "${BASH_SOURCE[0]}")/hosts.sh"
+
+case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
+[ $# -ge 2 ] || fail "two folders are needed" "scripts/ssh/prepare_imagenet.sh IMAGES OUTPUT"
+images=$1
+output=$2
+shift 2
+if [ $# = 0 ]; then set -- --output_format=webdataset --short_side=256 --seek_points; fi
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+program=${DTRAIN:-$root/build/release}/bin/dtrain_data
+read_hosts
+on_all "test -x '$program' && test -d '$images'" || fail "$program or $images is not on all machines" "copyclust; and mount the shared storage"
+
+# Each machine computes its own part's number from its place in the file.
+code=0
+processes=()
+for i in "${!hosts[@]}"; do
+  printf -v arguments ' %q' "$@"
+  # shellcheck disable=SC2086  # the remote shell may have options
+  ($remote_shell "${hosts[$i]}" "'$program' pack --data_dir='$images' --output='$output' --part=$((i + 1))/${#hosts[@]}$arguments" \
+    </dev/null 2>&1 | sed -u "s/^/${hosts[$i]}: /"; exit "${PIPESTATUS[0]}") &
+  processes+=($!)
+done
+for process in "${processes[@]}"; do
+  one=0
+  wait "$process" || one=$?
+  if [ "$code" = 0 ]; then code=$one; fi
+done
+[ "$code" = 0 ] || printf 'error: at least one part is not whole\n  what to do: see above, then call this again: it goes on\n' >&2
+exit "$code"
