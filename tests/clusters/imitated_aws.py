@@ -1,0 +1,198 @@
+"""An imitation of AWS (moto) as a server for the AWS CLI; run with .venv/clusters/bin/python: imitated_aws.py PORT.
+
+What moto leaves out and the scripts ask for is added here, as the services' own models describe it: file systems of FSx
+become available and can be made by CloudFormation (which also deletes route tables, and tells outputs), data repository associations and tasks, EC2's quotas, and the names of
+parameters and results that Step Functions translates for Batch and FSx.
+"""
+
+import copy
+import json
+import sys
+
+import boto3
+from moto.batch import models as batch
+from moto.cloudformation import models as cloudformation
+from moto.core.common_models import CloudFormationModel
+from moto.ec2.models import ec2_backends
+from moto.ec2.models.route_tables import RouteTable
+from moto.fsx import models as fsx
+from moto.fsx.responses import FSxResponse
+from moto.iam.models import iam_backends
+from moto.servicequotas import models as quotas
+from moto.servicequotas.responses import ServiceQuotasResponse
+from moto.stepfunctions.parser.asl.component.state.exec.state_task.service import (
+    state_task_service_aws_sdk, state_task_service_batch)
+
+P_INSTANCES, G_INSTANCES = "L-417A185B", "L-DB2E81BA"
+QUOTAS = {P_INSTANCES: 768.0, G_INSTANCES: 0.0}  # vCPUs: eight p4d, and nothing else
+
+
+def add_quotas() -> None:
+    plain = quotas.ServiceQuotasBackend.get_service_quota
+
+    def get_service_quota(self, service_code, quota_code):
+        if service_code == "ec2" and quota_code in QUOTAS:
+            return {"ServiceCode": "ec2", "QuotaCode": quota_code, "Value": QUOTAS[quota_code]}
+        return plain(self, service_code, quota_code)
+
+    def respond(self):
+        request = json.loads(self.body)
+        quota = self.backend.get_service_quota(request["ServiceCode"], request["QuotaCode"])
+        return json.dumps({"Quota": quota if isinstance(quota, dict) else quota.to_dict()})
+
+    quotas.ServiceQuotasBackend.get_service_quota = get_service_quota
+    ServiceQuotasResponse.get_service_quota = respond
+
+
+def add_file_systems() -> None:
+    plain = fsx.FileSystem.to_dict
+
+    def to_dict(self):
+        found = {**plain(self), "Lifecycle": "AVAILABLE", "DNSName": f"{self.file_system_id}.fsx.us-east-1.amazonaws.com"}
+        found["LustreConfiguration"] = {**(found.get("LustreConfiguration") or {}), "MountName": "abcdefgh"}
+        return found
+
+    fsx.FileSystem.to_dict = to_dict
+
+    class FileSystemStack(CloudFormationModel):
+        """AWS::FSx::FileSystem."""
+
+        __module__ = fsx.__name__  # by which moto knows the service
+
+        def __init__(self, file_system, backend):
+            self.file_system, self.backend = file_system, backend
+            self.type = "AWS::FSx::FileSystem"
+
+        @property
+        def physical_resource_id(self):
+            return self.file_system.file_system_id
+
+        @staticmethod
+        def cloudformation_name_type():
+            return ""
+
+        @staticmethod
+        def cloudformation_type():
+            return "AWS::FSx::FileSystem"
+
+        @classmethod
+        def has_cfn_attr(cls, attr):
+            return attr in ("DNSName", "LustreMountName", "ResourceARN")
+
+        def get_cfn_attribute(self, attribute_name):
+            found = self.file_system.to_dict()
+            return {"DNSName": found["DNSName"], "LustreMountName": "abcdefgh",
+                    "ResourceARN": found["ResourceARN"]}[attribute_name]
+
+        @classmethod
+        def create_from_cloudformation_json(cls, resource_name, cloudformation_json, account_id, region_name, **kwargs):
+            wanted = copy.deepcopy(cloudformation_json["Properties"])
+            backend = fsx.fsx_backends[account_id][region_name]
+            made = backend.create_file_system(
+                client_request_token=resource_name, file_system_type=wanted["FileSystemType"],
+                storage_capacity=int(wanted["StorageCapacity"]), storage_type="SSD", subnet_ids=wanted["SubnetIds"],
+                security_group_ids=wanted["SecurityGroupIds"], tags=wanted.get("Tags", []), kms_key_id=None,
+                windows_configuration=None, lustre_configuration=wanted["LustreConfiguration"], ontap_configuration=None,
+                file_system_type_version=wanted["FileSystemTypeVersion"], open_zfs_configuration=None)
+            return cls(made, backend)
+
+        @classmethod
+        def delete_from_cloudformation_json(cls, resource_name, cloudformation_json, account_id, region_name):
+            fsx.fsx_backends[account_id][region_name].file_systems.pop(resource_name, None)
+
+        def delete(self, account_id, region_name):
+            self.backend.file_systems.pop(self.file_system.file_system_id, None)
+
+
+def delete_route_tables() -> None:
+    def delete(self, account_id, region_name):
+        ec2_backends[account_id][region_name].route_tables.pop(self.id, None)
+
+    RouteTable.delete = delete
+
+
+def give_outputs_after_a_change_set() -> None:
+    plain = cloudformation.CloudFormationBackend.execute_change_set
+
+    def execute(self, change_set_name, stack_name=None):
+        plain(self, change_set_name, stack_name)
+        for stack in self.stacks.values():
+            if not isinstance(stack.template, dict) and stack.status in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
+                stack._parse_template()
+                stack.output_map = stack._create_output_map()
+
+    cloudformation.CloudFormationBackend.execute_change_set = execute
+
+
+def allow_environments_of_the_service_linked_role() -> None:
+    plain = batch.ComputeEnvironment.create_from_cloudformation_json.__func__
+
+    def create(cls, resource_name, cloudformation_json, account_id, region_name, **kwargs):
+        role = iam_backends[account_id]["aws"].create_role(
+            role_name=f"batch-{resource_name}", assume_role_policy_document="{}", path="/", permissions_boundary=None,
+            description="", tags=[], max_session_duration="3600")
+        wanted = {**cloudformation_json, "Properties": {"ServiceRole": role.arn, **cloudformation_json["Properties"]}}
+        return plain(cls, resource_name, wanted, account_id, region_name, **kwargs)
+
+    batch.ComputeEnvironment.create_from_cloudformation_json = classmethod(create)
+
+
+def add_data_repositories() -> None:
+    associations, tasks = [], []
+
+    def create_association(self):
+        made = {**json.loads(self.body), "AssociationId": f"dra-{len(associations):017x}", "Lifecycle": "AVAILABLE"}
+        associations.append(made)
+        return json.dumps({"Association": made})
+
+    def describe_associations(self):
+        wanted = [value for one in json.loads(self.body).get("Filters", []) for value in one["Values"]]
+        return json.dumps({"Associations": [one for one in associations if one["FileSystemId"] in wanted]})
+
+    def create_task(self):
+        made = {**json.loads(self.body), "TaskId": f"task-{len(tasks):017x}", "Lifecycle": "SUCCEEDED"}
+        tasks.append(made)
+        return json.dumps({"DataRepositoryTask": made})
+
+    def describe_tasks(self):
+        wanted = json.loads(self.body)["TaskIds"]
+        return json.dumps({"DataRepositoryTasks": [one for one in tasks if one["TaskId"] in wanted]})
+
+    FSxResponse.create_data_repository_association = create_association
+    FSxResponse.describe_data_repository_associations = describe_associations
+    FSxResponse.create_data_repository_task = create_task
+    FSxResponse.describe_data_repository_tasks = describe_tasks
+
+
+def translate_step_functions() -> None:
+    def operation(self, service, action):
+        name = service or self._get_boto_service_name()
+        model = boto3.client(name, region_name="us-east-1").meta.service_model
+        wanted = (action or self.resource.api_action).replace("_", "").lower()
+        return model.operation_model(next(one for one in model.operation_names if one.lower() == wanted))
+
+    def request(self, parameters, boto_service_name=None, service_action_name=None):
+        self._to_boto_request(parameters, operation(self, boto_service_name, service_action_name).input_shape)
+
+    def response(self, response, boto_service_name=None, service_action_name=None):
+        self._from_boto_response(response, operation(self, boto_service_name, service_action_name).output_shape)
+
+    for service in (state_task_service_batch.StateTaskServiceBatch, state_task_service_aws_sdk.StateTaskServiceAwsSdk):
+        service._normalise_parameters, service._normalise_response = request, response
+
+
+def main() -> None:
+    add_quotas()
+    add_file_systems()
+    delete_route_tables()
+    give_outputs_after_a_change_set()
+    allow_environments_of_the_service_linked_role()
+    add_data_repositories()
+    translate_step_functions()
+    from moto.server import main as serve  # after all changes
+
+    serve(["-H", "127.0.0.1", "-p", sys.argv[1]])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""The scripts of scripts/aws, unchanged, with the real AWS CLI against an imitation of AWS (imitated_aws.py)."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import urllib.request
+
+import pytest
+
+from command import ROOT, wait_until
+from slurm_machine import free_ports
+from test_aws_templates import as_json
+from tools import BIN, call, tool
+
+AWS = ROOT / "scripts" / "aws"
+
+
+class Account:
+    """An empty account at a server of its own."""
+
+    def __init__(self, port: int, folder):
+        self.port = port
+        self.environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder), "AWS_REGION": "us-east-1",
+                            "AWS_DEFAULT_REGION": "us-east-1", "AWS_MAX_ATTEMPTS": "1",
+                            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "test",
+                            "AWS_SECRET_ACCESS_KEY": "test", "ZONE": "us-east-1a", "POLL_SECONDS": "1",
+                            "AWS_EC2_METADATA_DISABLED": "true"}
+
+    def post(self, path: str, body: dict | None = None) -> None:
+        data = json.dumps(body or {}).encode()
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data), timeout=10).read()
+
+    def reset(self) -> None:
+        self.post("/moto-api/reset")
+        self.post("/moto-api/config", {"batch": {"use_docker": False}, "stepfunctions": {"execute_state_machine": True},
+                                       "iam": {"load_aws_managed_policies": True}})
+
+    def script(self, name: str, *arguments, check: int = 0, **environment):
+        variables = {**self.environment, "AWS_DEFAULT_REGION": "", **environment}  # the scripts take AWS_REGION alone
+        done = subprocess.run([str(AWS / name), *arguments], env=variables, capture_output=True,
+                              text=True, check=False, timeout=120, stdin=subprocess.DEVNULL)
+        assert done.returncode == check, f"{name} {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def aws(self, *arguments):
+        text = call("aws", *arguments, "--output", "json", env=self.environment).stdout
+        return json.loads(text) if text.strip() else None
+
+    def resources(self, stack: str) -> list[str]:
+        found = self.aws("cloudformation", "describe-stack-resources", "--stack-name", stack)
+        return sorted(one.get("ResourceType", "") for one in found["StackResources"])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    port, = free_ports(1)
+    folder = tmp_path_factory.mktemp("aws")
+    with open(folder / "log", "w", encoding="utf-8") as log:
+        process = subprocess.Popen([tool("python"), ROOT / "tests" / "clusters" / "imitated_aws.py", str(port)],
+                                   stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                   env=os.environ | {"MOTO_SIMPLE_BATCH_FAIL_AFTER": ""})
+    account = Account(port, folder)
+
+    def answers():
+        assert process.poll() is None, (folder / "log").read_text()
+        try:
+            account.post("/moto-api/reset")
+            return True
+        except OSError:
+            return False
+
+    try:
+        wait_until(answers, "the imitation of AWS", 60)
+        yield account
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture
+def account(server):
+    server.reset()
+    return server
+
+
+@pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
+def test_from_nothing_to_a_job_and_back(account):
+    account.script("cloudformation/set_up.sh", "--file-system")
+    types = account.resources("dtrain-base")
+    for kind in ("AWS::EC2::VPC", "AWS::EC2::NatGateway", "AWS::EC2::SecurityGroupIngress", "AWS::S3::Bucket",
+                 "AWS::ECR::Repository", "AWS::IAM::Role", "AWS::IAM::InstanceProfile", "AWS::EC2::VPCEndpoint"):
+        assert kind in types
+    assert "AWS::FSx::FileSystem" in account.resources("dtrain-files")
+
+    refused = account.script("batch/set_up.sh", check=2)
+    assert "there is no image" in refused.stderr and "push_image.sh" in refused.stderr
+    account.script("batch/set_up.sh", IMAGE="repository/dtrain:1", NODES="4")
+    assert {"AWS::Batch::ComputeEnvironment", "AWS::Batch::JobQueue", "AWS::EC2::LaunchTemplate"} <= set(
+        account.resources("dtrain-batch"))
+
+    # Run twice they change nothing. (moto takes a second change set for a change in some stacks, so
+    # what is compared are the base stack and the job definition.)
+    assert "it is as it should be" in account.script("cloudformation/set_up.sh").stdout
+    again = account.script("batch/set_up.sh", IMAGE="repository/dtrain:1", NODES="4")
+    assert "Job definition dtrain\n    it is as it should be" in again.stdout
+    definitions = account.aws("batch", "describe-job-definitions", "--job-definition-name", "dtrain")["jobDefinitions"]
+    assert [one["revision"] for one in definitions] == [1]
+
+    job = account.script("batch/submit.sh", "baseline", "recipe=resnet50_160gpu", "epochs=3").stdout.splitlines()[-1]
+    described = account.aws("batch", "describe-jobs", "--jobs", job)["jobs"][0]
+    assert described["parameters"]["epochs"] == "3"
+    account.script("batch/monitor.sh", job)
+
+    for script in ("cloudformation/clean_up.sh",):
+        assert "batch/clean_up.sh first" in account.script(script, check=2).stderr
+    account.script("batch/clean_up.sh")
+    account.script("cloudformation/clean_up.sh")
+    assert account.aws("cloudformation", "describe-stacks")["Stacks"] == []
+    assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
+    assert not account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]
+    account.script("cloudformation/clean_up.sh")  # and again
+
+
+REFUSED = {
+    "no region": ({"AWS_REGION": ""}, "AWS_REGION is not set"),
+    "no such region": ({"AWS_REGION": "us-east-9", "ZONE": "us-east-9a"}, "in the region 'us-east-9'"),
+    "no region at all": ({"AWS_REGION": "Virginia"}, "which is no region"),
+    "no zone": ({"ZONE": ""}, "ZONE is not set"),
+    "another region's zone": ({"ZONE": "eu-west-1a"}, "not in the region"),
+    "a capacity that FSx does not sell": ({"CAPACITY_GIB": "3600"}, "multiples of 2400"),
+    "a name with capitals": ({"NAME": "Mine"}, "NAME is 'Mine'"),
+    "an unknown instance type": ({"INSTANCE_TYPE": "p3dn.24xlarge"}, "not among the instance types"),
+    "a bucket that is not there": ({"BUCKET": "no-such-bucket-of-ours"}, "the bucket no-such-bucket-of-ours"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_before_anything_is_made(account, name):
+    environment, text = REFUSED[name]
+    refused = account.script("cloudformation/set_up.sh", "--file-system", check=2, **environment)
+    assert text in refused.stderr and "what to do:" in refused.stderr
+    assert account.aws("cloudformation", "describe-stacks")["Stacks"] == []
+
+
+def test_a_name_that_is_taken(account, tmp_path):
+    template = tmp_path / "other.json"
+    template.write_text('{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}', encoding="utf-8")
+    account.aws("cloudformation", "create-stack", "--stack-name", "dtrain-base", "--template-body", f"file://{template}")
+    assert "these scripts have not made" in account.script("cloudformation/set_up.sh", check=2).stderr
+    assert account.resources("dtrain-base") == ["AWS::SNS::Topic"]
+
+
+def test_batch_without_what_it_needs(account):
+    assert "there is no stack dtrain-base" in account.script("batch/set_up.sh", check=2).stderr
+    account.script("cloudformation/set_up.sh")
+    assert "--file-system" in account.script("batch/set_up.sh", check=2).stderr
+    more = {"WITHOUT_FILE_SYSTEM": "1", "IMAGE": "i"}
+    quota = account.script("batch/set_up.sh", check=2, NODES="20", **more).stderr
+    assert "20 × p4d.24xlarge need 1920 vCPUs, and this account's quota is 768" in quota
+    assert "request-service-quota-increase" in quota
+    assert "do not support p3" in account.script("batch/set_up.sh", check=2, INSTANCE_TYPE="p3.16xlarge", **more).stderr
+    assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
+
+
+@pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
+def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
+    account.script("cloudformation/set_up.sh")
+    account.script("batch/set_up.sh", WITHOUT_FILE_SYSTEM="1", IMAGE="repository/dtrain:1", NODES="4")
+
+    def refused(*arguments):
+        return account.script("batch/submit.sh", *arguments, check=2).stderr
+
+    # What could only wait or fail.
+    assert "needs 480 vCPUs, and the environment may have 384" in refused("large", "--nodes=5")
+    assert "no parameter 'epoch'" in refused("typo", "epoch=3")
+    assert "refuses arrays" in refused("many", "--array=10")
+    assert "no name for a job" in refused("two words")
+
+    # A sweep is a job for each line; the second time only those that are missing.
+    trials = tmp_path / "trials.txt"
+    trials.write_text("# rates\nlr=0.05 seed=1   # the usual one\n\n", encoding="utf-8")
+    first = account.script("batch/sweep.sh", "lr", str(trials)).stdout.splitlines()
+    job, = [line for line in first if re.fullmatch(r"[0-9a-f-]{36}", line)]
+    job = account.aws("batch", "describe-jobs", "--jobs", job)["jobs"][0]
+    assert (job["jobName"], job["parameters"]["lr"], job["parameters"]["seed"]) == ("lr-0000", "0.05", "1")
+    wait_until(lambda: account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "SUCCEEDED")
+               ["jobSummaryList"], "the job's end", 60)
+    with trials.open("a", encoding="utf-8") as file:
+        file.write("lr=0.2\n")
+    again = account.script("batch/sweep.sh", "lr", str(trials)).stdout
+    assert again.count("is there") == 1 and again.count("is submitted") == 1
+
+    # The stack is gone, queue and environment are not; and a file system belongs to no stack.
+    account.aws("cloudformation", "delete-stack", "--stack-name", "dtrain-batch")
+    account.aws("fsx", "create-file-system", "--file-system-type", "LUSTRE", "--storage-capacity", "1200", "--subnet-ids",
+                "subnet-0123456789abcdef0", "--tags", "Key=dtrain:name,Value=dtrain")
+    account.script("batch/clean_up.sh")
+    assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
+    assert account.aws("batch", "describe-compute-environments")["computeEnvironments"] == []
+    account.script("cloudformation/clean_up.sh", "--file-system-only")
+    assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
+    assert account.aws("cloudformation", "describe-stacks")["Stacks"][0]["StackName"] == "dtrain-base"
+
+
+@pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="half a minute: DTRAIN_LONG_TESTS=1")
+def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):
+    account.script("cloudformation/set_up.sh")
+    account.script("batch/set_up.sh", WITHOUT_FILE_SYSTEM="1", IMAGE="repository/dtrain:1")
+    account.script("batch/workflow.sh", "set-up")
+    assert {"AWS::StepFunctions::StateMachine", "AWS::ApiGateway::RestApi", "AWS::ApiGateway::Method"} <= set(
+        account.resources("dtrain-workflow"))
+    # moto executes only machines that CloudFormation has not made: the same one again, under the same name.
+    template = as_json(AWS / "batch" / "workflow.yaml")["Resources"]["Training"]["Properties"]
+    definition = json.dumps(template["Definition"]).replace('"Seconds": 30', '"Seconds": 1')
+    values = {one["ParameterKey"]: one["ParameterValue"] for one in account.aws(
+        "cloudformation", "describe-stacks", "--stack-name", "dtrain-workflow")["Stacks"][0]["Parameters"]}
+    for name in template["DefinitionSubstitutions"]:
+        definition = definition.replace(f"${{{name}}}", values[name])
+    role = "arn:aws:iam::123456789012:role/workflow"
+    account.aws("stepfunctions", "create-state-machine", "--name", "dtrain-training", "--definition", definition,
+                "--role-arn", role)
+    execution = account.script("batch/workflow.sh", "start", "one", "epochs=2").stdout.strip()
+    account.script("batch/workflow.sh", "wait", execution, WAIT_SECONDS="110")
+    assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
+    jobs = account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "SUCCEEDED")["jobSummaryList"]
+    assert [one["jobName"] for one in jobs] == ["one"]

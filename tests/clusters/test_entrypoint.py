@@ -1,0 +1,155 @@
+"""docker/entrypoint.sh with the real programs: what it makes of variables, what it refuses, and whole Batch jobs."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+from command import BUILD, MAIN, ROOT, TINY, Background, load_json, run, sha256
+from two_hosts import TwoHosts
+
+ENTRY = ROOT / "docker" / "entrypoint.sh"
+PROGRAMS = {"PATH": f"{BUILD.resolve() / 'bin'}:{os.environ['PATH']}"}
+PLAN = ("--dry_run", "--log_format=json", "--model=resnet18", "--image_size=32")
+
+
+def enter(*arguments, env=None, check=0, **options):
+    return run(*arguments, program=ENTRY, env=PROGRAMS | (env or {}), check=check, **options)
+
+
+def plan(*arguments, env=None) -> dict:
+    return json.loads(enter(*PLAN, *arguments, env=env).stdout)
+
+
+def test_variables_of_the_walk_throughs(few_images, tmp_path):
+    env = {"JOB_DIR": few_images, "SCRATCH_DIR": tmp_path, "BATCH_SIZE": "5", "MPI_GPUS": "6",
+           "AWS_BATCH_JOB_ID": "6d2f#1", "AWS_BATCH_JOB_NODE_INDEX": "1", "AWS_BATCH_JOB_NUM_NODES": "3",
+           "AWS_BATCH_JOB_MAIN_NODE_INDEX": "0", "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": "10.0.0.1"}
+    env = {name: str(value) for name, value in env.items()}
+    seen = plan(env=env)
+    assert (seen["launcher"], seen["world_size"], seen["spawns"]) == ("aws_batch", 6, 2)
+    assert (seen["batch_size"], seen["train_samples"]) == (5, 40)
+    # What is given wins over what is in the environment.
+    assert plan("--batch_size=3", env=env)["batch_size"] == 3
+    outcome = enter(*PLAN, env=env)
+    assert f"--run_dir={tmp_path}/dtrain-6d2f " in outcome.stderr
+
+
+def test_data_programs_get_the_data_only(few_images, tmp_path):
+    env = {"DATA_DIR": str(few_images), "RUN_DIR": str(tmp_path / "run"), "BATCH_SIZE": "4"}
+    line = enter("dtrain_data", "inspect", "--limit=1", f"--index_dir={tmp_path}", env=env).lines[0]
+    assert json.loads(line)["index"] == 0
+    assert not (tmp_path / "run").exists()
+
+
+def test_other_commands_are_run_as_they_are():
+    assert enter("echo", "--batch_size", env={"BATCH_SIZE": "nonsense"}).lines == ["--batch_size"]
+
+
+REFUSED = {
+    "nothing": ((), {}, 2, "nothing to run"),
+    "an unknown program": (("dtrain_mian",), {}, 2, "no program 'dtrain_mian'"),
+    "a batch size that is none": (("--dry_run",), {"BATCH_SIZE": "12x"}, 2, "BATCH_SIZE is '12x'"),
+    "GPUs that are none": (("--dry_run",), {"GPUS": "all"}, 2, "GPUS is 'all'"),
+    "GPUs that nodes cannot share": (("--dry_run",), {"GPUS": "5", "AWS_BATCH_JOB_NUM_NODES": "2"}, 2, "shared evenly"),
+    "no mount": (("--dry_run",), {"MOUNT": "/nowhere", "MOUNT_TIMEOUT": "1"}, 5, "not mounted after 1 s"),
+    "no data": (("--dry_run",), {"DATA_DIR": "/nowhere"}, 3, "does not exist"),
+    "no data by flag": (("--dry_run", "--data-dir", "/nowhere"), {"DATA_DIR": "/"}, 3, "/nowhere does not exist"),
+    "a run directory that cannot be": (("--max_steps=1",), {"RUN_DIR": "/proc/run"}, 5, "cannot be made"),
+    "no EFA devices": (("--dry_run",), {"EFA_DEVICES": "64"}, 2, "EFA_DEVICES asks for 64"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_before_anything_is_started(name):
+    arguments, env, code, text = REFUSED[name]
+    outcome = enter(*arguments, env=env, check=code, timeout=20)
+    assert text in outcome.stderr and "what to do:" in outcome.stderr
+
+
+def test_an_empty_data_folder_is_refused(tmp_path):
+    assert "is empty" in enter("--dry_run", env={"DATA_DIR": str(tmp_path)}, check=3).stderr
+
+
+def test_a_stop_reaches_process_1(few_images, run_dir):
+    """In a container nobody stands before the entry point: it is process 1, which ignores what it does not handle."""
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.skip("process namespaces need root and unshare")
+    with Background("--pid", "--fork", "--mount-proc", "--kill-child", ENTRY, *TINY, "--epochs=1000",
+                    program="unshare", env=PROGRAMS | {"DATA_DIR": str(few_images), "RUN_DIR": str(run_dir)}) as container:
+        container.wait_for_line("step 1/")
+        os.kill(container.children()[0], signal.SIGTERM)
+        assert container.wait(30).code == 75
+    assert (run_dir / "latest").exists()
+
+
+def test_health(tmp_path):
+    health = ROOT / "docker" / "health.sh"
+    with Background("--data_format=synthetic", *TINY, "--epochs=1000", f"--run_dir={tmp_path / 'run'}") as training:
+        training.wait_for_line("step 1/")
+        metrics = tmp_path / "run" / "metrics.jsonl"
+        env = {"RUN_DIR": str(tmp_path / "run"), "HEALTH_SECONDS": "60"}
+        run(program=health, env=env)
+        old = tmp_path / "old"
+        old.mkdir()
+        shutil.copy(metrics, old)
+        os.utime(old / "metrics.jsonl", (time.time() - 100,) * 2)
+        assert "no line in" in run(program=health, env=env | {"RUN_DIR": str(old)}, check=1).stdout
+
+
+# ---- A multi-node job of AWS Batch, on two hosts of this machine -----------------------------------------------------
+
+STEPS = 9
+
+
+class BatchJob:
+    """One attempt: the main node, which is not told its own address, and a child, each at the entry point."""
+
+    def __init__(self, hosts, attempt, *flags, env):
+        self._nodes = []
+        for node in (0, 1):
+            batch = {"AWS_BATCH_JOB_ID": f"6d2f1c7e#{node}", "AWS_BATCH_JOB_ATTEMPT": str(attempt), "AWS_BATCH_JQ_NAME": "queue",
+                     "AWS_BATCH_CE_NAME": "environment", "AWS_BATCH_JOB_NODE_INDEX": str(node),
+                     "AWS_BATCH_JOB_NUM_NODES": "2", "AWS_BATCH_JOB_MAIN_NODE_INDEX": "0"}
+            if node != 0:
+                batch["AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS"] = hosts.addresses[0]
+            enter_at = hosts.at(node)
+            self._nodes.append(Background(*enter_at[1:], ENTRY, *flags, program=enter_at[0], env=PROGRAMS | env | batch))
+
+    def __enter__(self):
+        return self._nodes
+
+    def __exit__(self, *_):
+        for node in self._nodes:
+            node.__exit__()
+
+
+def test_a_batch_job_on_two_nodes(few_images, tmp_path):
+    """Loses its child, is tried again, is stopped, goes on: the end is that of a job that nothing happened to."""
+    flags = (*TINY, "--lr=0.0005", "--batch_size=8", f"--max_steps={STEPS}", "--save_every_epochs=0.3", "--comm_timeout=30")
+    run(*flags, "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
+    env = {"DATA_DIR": str(few_images), "SCRATCH_DIR": str(tmp_path), "GPUS": "2"}
+    run_dir = tmp_path / "dtrain-6d2f1c7e"
+    with TwoHosts() as hosts:
+        with BatchJob(hosts, 1, *flags, env=env) as (main, child):
+            main.wait_for_line("step 3/")
+            for pid in child.family():
+                os.kill(pid, signal.SIGKILL)
+            assert main.wait().code == 4  # the retry strategy's to try again
+        with BatchJob(hosts, 2, *flags, env=env) as (main, child):
+            main.wait_for_line("step 5/")
+            main.process.send_signal(signal.SIGTERM)  # what Batch sends to the container's first process
+            stopped = main.wait(), child.wait()
+        assert [outcome.code for outcome in stopped] == [75, 75], stopped
+        assert "Batch job 6d2f1c7e#0, attempt 2, node 0 of 2" in stopped[0].stderr
+        with BatchJob(hosts, 3, *flags, env=env) as (main, child):
+            done = main.wait(), child.wait()
+        assert [outcome.code for outcome in done] == [0, 0], done
+    assert "resuming from" in done[0].stderr
+    assert load_json(run_dir / "result.json")["world_size"] == 2
+    assert sha256(run_dir / "model.safetensors") == sha256(tmp_path / "undisturbed" / "model.safetensors")
+    assert not list(run_dir.glob(".lock-probe*"))

@@ -1,0 +1,176 @@
+"""The manifests of scripts/aws/eks against the published schemas, custom resources included, and what schemas do not say."""
+
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+from command import ROOT
+from tools import call, tool
+
+EKS = ROOT / "scripts" / "aws" / "eks"
+VARIABLES = {"NAME": "dtrain", "AWS_REGION": "us-east-1", "ZONE": "us-east-1a", "OTHER_ZONE": "us-east-1b",
+             "IMAGE": "repository/dtrain:1", "TORCHRUN_IMAGE": "repository/dtrain-torchrun:1", "FILE_SYSTEM_ID": "fs-0123",
+             "FILE_SYSTEM_DNS": "fs-0123.fsx.us-east-1.amazonaws.com", "FILE_SYSTEM_MOUNT": "abcdefgh"}
+MANIFESTS = sorted(set(EKS.glob("*.yaml")) - {EKS / "cluster.yaml"})
+CUSTOM = ("TrainJob", "ClusterTrainingRuntime", "PyTorchJob")
+
+
+def rendered(*paths) -> list[dict]:
+    code = ("import json, subprocess, sys, yaml; "
+            "print(json.dumps(list(yaml.safe_load_all(subprocess.check_output(sys.argv[1:], text=True)))))")
+    return json.loads(call("python", "-c", code, EKS / "render.py", *paths, env=os.environ | VARIABLES).stdout)
+
+
+@pytest.fixture(scope="module")
+def documents() -> list[dict]:
+    return rendered(*MANIFESTS)
+
+
+def of_kind(documents, kind: str) -> list[dict]:
+    return [one for one in documents if one["kind"] == kind]
+
+
+def pods(documents) -> list[dict]:
+    """The specifications of all pods, wherever a kind has them."""
+    found = []
+
+    def look(node):
+        if isinstance(node, dict):
+            if "containers" in node:
+                found.append(node)
+            for value in node.values():
+                look(value)
+        elif isinstance(node, list):
+            for value in node:
+                look(value)
+
+    look(documents)
+    return found
+
+
+def test_kinds_of_kubernetes_itself(documents, tmp_path):
+    own = [one for one in documents if one["kind"] not in CUSTOM]
+    # The pods of custom resources as a Job's, for their own schemas hardly look into them.
+    for number, custom in enumerate(one for one in documents if one["kind"] == "PyTorchJob"):
+        pod = json.loads(json.dumps(custom["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]))
+        pod["spec"]["restartPolicy"] = "OnFailure"
+        own.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": f"pods-{number}"},
+                    "spec": {"template": pod}})
+    for custom in of_kind(documents, "ClusterTrainingRuntime"):
+        for job in custom["spec"]["template"]["spec"]["replicatedJobs"]:
+            own.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "pods"}, "spec": job["template"]["spec"]})
+    (tmp_path / "all.yaml").write_text("\n---\n".join(map(json.dumps, own)), encoding="utf-8")
+    for version in ("1.31", "1.33"):
+        done = call("kubernetes-validate", "--strict", "-k", version, tmp_path / "all.yaml")
+        assert "WARN" not in done.stdout + done.stderr
+
+
+def custom_problems(documents, folder) -> subprocess.CompletedProcess:
+    files = []
+    for number, document in enumerate(documents):
+        files.append(folder / f"{number}.json")
+        files[-1].write_text(json.dumps(document), encoding="utf-8")
+    return call("python", ROOT / "tests" / "clusters" / "check_manifests.py", *files, check=False)
+
+
+def test_custom_resources(documents, tmp_path):
+    custom = [one for one in documents if one["kind"] in CUSTOM]
+    assert sorted(one["kind"] for one in custom) == sorted(CUSTOM)
+    done = custom_problems(custom, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_wrong_custom_resource_is_seen(documents, tmp_path):
+    """The checks themselves: a field too many, deep inside, and one of an older version."""
+    custom = json.loads(json.dumps([one for one in documents if one["kind"] in CUSTOM]))
+    for one in custom:
+        if one["kind"] == "PyTorchJob":
+            one["spec"]["elasticPolicy"]["minReplica"] = 1
+        elif one["kind"] == "ClusterTrainingRuntime":
+            one["spec"]["template"]["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["container"] = []
+        else:
+            one["spec"]["podTemplateOverrides"] = []
+    found = custom_problems(custom, tmp_path).stdout
+    for name in ("minReplica", "'container' was unexpected", "podTemplateOverrides"):
+        assert name in found
+
+
+def test_every_variable_is_named_when_it_is_missing():
+    done = subprocess.run([EKS / "render.py", EKS / "volume.yaml"], env={"PATH": os.environ["PATH"]}, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 2
+    assert "not set: FILE_SYSTEM_DNS, FILE_SYSTEM_ID, FILE_SYSTEM_MOUNT" in done.stderr
+
+
+def test_pods_have_what_efa_needs(documents):
+    gpu = [(pod, one) for pod in pods(documents) for one in pod["containers"]
+           if "nvidia.com/gpu" in one.get("resources", {}).get("limits", {})]
+    assert len(gpu) == 4
+    for pod, container in gpu:
+        limits, requests = container["resources"]["limits"], container["resources"]["requests"]
+        assert limits["vpc.amazonaws.com/efa"] == 4 and limits["hugepages-2Mi"] == "5120Mi"
+        assert {name: requests[name] for name in limits} == limits
+        assert any(volume.get("emptyDir", {}).get("medium") == "Memory" for volume in pod["volumes"])
+        # The EFA plugin hands the devices out; a path of the host gives NCCL an empty list, and it takes TCP.
+        assert not any("hostPath" in volume for volume in pod["volumes"])
+        assert any(one["key"] == "nvidia.com/gpu" for one in pod["tolerations"])
+        assert pod["securityContext"]["runAsUser"] != 0
+
+
+def test_exit_codes_are_what_dtrain_main_means(documents):
+    for job in of_kind(documents, "Job"):
+        rules = job["spec"].get("podFailurePolicy", {}).get("rules", [])
+        for rule in rules:
+            if "onExitCodes" in rule:
+                expected = {"FailJob": {2, 3, 6, 7}, "Ignore": {75}}[rule["action"]]
+                assert set(rule["onExitCodes"]["values"]) <= expected and rule["onExitCodes"]["containerName"] in {
+                    one["name"] for one in job["spec"]["template"]["spec"]["containers"]}
+    runtime, = of_kind(documents, "ClusterTrainingRuntime")
+    rules = {rule["action"]: rule["onJobFailureMessagePatterns"][0]
+             for rule in runtime["spec"]["template"]["spec"]["failurePolicy"]["rules"]}
+    said = "Container node for pod default/x failed with exit code {} matching FailJob rule at index 0"
+    assert [code for code in (2, 3, 4, 5, 6, 7, 70, 75, 137) if re.search(rules["FailJobSet"], said.format(code))] == [2, 3, 6, 7]
+    assert [code for code in (2, 5, 75, 175) if re.search(rules["RestartJobSetAndIgnoreMaxRestarts"], said.format(code))] == [75]
+
+
+def test_pods_of_an_indexed_job_find_each_other(documents):
+    for job in of_kind(documents, "Job"):
+        pod = job["spec"]["template"]["spec"]
+        environment = {one["name"]: one for one in pod["containers"][0].get("env", [])}
+        if "PET_MASTER_ADDR" not in environment:
+            continue
+        service = next(one for one in of_kind(documents, "Service") if one["metadata"]["name"] == pod["subdomain"])
+        assert service["spec"]["clusterIP"] == "None" and service["spec"]["publishNotReadyAddresses"]
+        assert service["spec"]["selector"] == {"job-name": job["metadata"]["name"]}
+        assert environment["PET_MASTER_ADDR"]["value"] == f"{job['metadata']['name']}-0.{pod['subdomain']}"
+        assert int(environment["PET_NNODES"]["value"]) == job["spec"]["completions"] == job["spec"]["parallelism"]
+
+
+# What eksctl reads of a group of nodes, as its schema (v1alpha5, eksctl 0.230) has it: of the fields that we use.
+NODE_GROUP = {"name", "instanceType", "desiredCapacity", "minSize", "maxSize", "privateNetworking", "amiFamily", "efaEnabled",
+              "availabilityZones", "volumeSize", "labels", "taints", "iam"}
+
+
+def test_cluster():
+    cluster, = rendered(EKS / "cluster.yaml")
+    assert set(cluster) <= {"apiVersion", "kind", "metadata", "availabilityZones", "iam", "addons", "managedNodeGroups"}
+    for group in cluster["managedNodeGroups"]:
+        assert set(group) <= NODE_GROUP
+        if group.get("efaEnabled"):
+            assert len(group["availabilityZones"]) == 1 and group["privateNetworking"]
+            assert group["desiredCapacity"] == 0  # nothing is billed before a training
+
+
+def test_metrics_that_are_kept_are_those_that_are_served(documents):
+    """Names as the endpoint has them; both halves of the configuration are readable."""
+    config = next(one for one in of_kind(documents, "ConfigMap") if one["metadata"]["name"] == "dtrain-metrics")["data"]
+    agent = json.loads(config["cwagentconfig.json"])
+    declared = agent["logs"]["metrics_collected"]["prometheus"]["emf_processor"]["metric_declaration"]
+    assert re.search(declared[0]["metric_selectors"][0], "dtrain_images_per_second")
+    assert re.search(declared[1]["metric_selectors"][0], "dtrain_gpu_utilization_ratio")
+    code = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))"
+    done = subprocess.run([tool("python"), "-c", code], input=config["prometheus.yaml"], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["scrape_configs"][0]["job_name"] == "dtrain"

@@ -1,0 +1,102 @@
+"""scripts/ssh on two hosts of this machine, with a remote shell that enters their namespaces in place of ssh."""
+
+import json
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from command import BUILD, DATA, ROOT, TINY, Background, load_json, metrics, run, sha256, wait_until
+from two_hosts import two_hosts  # noqa: F401, a fixture
+
+SSH = ROOT / "scripts" / "ssh"
+FLAGS = (*TINY, "--lr=0.0005", "--batch_size=8", "--init_timeout=30", "--save_every_epochs=0.3")
+
+
+@pytest.fixture
+def cluster(two_hosts, tmp_path):  # noqa: F811
+    """The environment in which the scripts find two hosts, and what a command on the first one begins with."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("# two machines\n" + "".join(f"{address} slots=1\n" for address in two_hosts.addresses), encoding="utf-8")
+    variables = {"HOSTS": str(hosts), "REMOTE_SHELL": str(two_hosts.remote_shell(tmp_path / "remote_shell")),
+                 "DTRAIN": str(BUILD.resolve()), "MPI_INTERFACE": "cable", "SAVE_SECONDS": "10"}
+    return variables, two_hosts.at(0)
+
+
+def at_first(cluster, script: str, *arguments, check: int = 0):
+    variables, (program, *enter) = cluster
+    return run(*enter, SSH / script, *arguments, program=program, env=variables, check=check)
+
+
+def test_mpirun_trains_saves_when_it_is_told_to_stop_and_goes_on(cluster, few_images, tmp_path):
+    if shutil.which("mpirun") is None:
+        pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
+    run(*FLAGS, "--max_steps=6", "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
+    flags = (*FLAGS, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}", "--max_steps=6")
+    variables, (program, *enter) = cluster
+    with Background(*enter, SSH / "train.sh", *flags, program=program, env=variables) as training:
+        log = tmp_path / "run" / "metrics.jsonl"
+        wait_until(lambda: log.exists() and len(metrics(tmp_path / "run", "train")) >= 2, "two steps")
+        training.process.send_signal(signal.SIGTERM)
+        stopped = training.wait()
+    assert stopped.code == 75, stopped
+    at_first(cluster, "train.sh", *flags)
+    assert load_json(tmp_path / "run" / "result.json")["world_size"] == 2
+    assert sha256(tmp_path / "run" / "model.safetensors") == sha256(tmp_path / "undisturbed" / "model.safetensors")
+
+
+def test_a_command_and_a_folder_on_all_hosts(cluster, tmp_path):
+    assert sorted(at_first(cluster, "runclust", "hostname").lines) == ["10.31.7.1: host0", "10.31.7.2: host1"]
+    assert at_first(cluster, "runclust", "test $(hostname) = host0 || exit 7", check=7)
+    source, target = tmp_path / "bundle", tmp_path / "there"
+    (source / "bin").mkdir(parents=True)
+    (source / "bin" / "program").write_text("new", encoding="utf-8")
+    (target / "bundle").mkdir(parents=True)
+    (target / "bundle" / "old").write_text("old", encoding="utf-8")
+    at_first(cluster, "copyclust", source, target)
+    assert sorted(path.name for path in target.rglob("*")) == ["bin", "bundle", "program"]
+
+
+def test_images_are_packed_in_parts(cluster, few_images, tmp_path):
+    at_first(cluster, "prepare_imagenet.sh", few_images, tmp_path / "packed", "--output_format=tfrecord", "--shards=2")
+    listed = {folder: sorted(json.loads(line)["sha256"] for line in
+                             run("inspect", f"--data_dir={folder}", f"--index_dir={tmp_path / 'index'}", program=DATA).lines)
+              for folder in (few_images, tmp_path / "packed")}
+    assert len(listed[few_images]) == 48 and listed[few_images] == listed[tmp_path / "packed"]
+
+
+BAD_HOSTS = {
+    "no file": (None, "cannot be read"),
+    "nobody": ("# none\n", "names no host"),
+    "no number": ("a slots=many\n", "line 1"),
+    "a command for a name": ("a slots=1\n$(reboot) slots=1\n", "line 2"),
+    "an option for a name": ("-oProxyCommand=x slots=1\n", "line 1"),
+    "a host twice": ("a slots=1\nb slots=1\na slots=2\n", "a is there twice"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_HOSTS)
+def test_bad_hosts_files_start_nothing(name, tmp_path):
+    content, text = BAD_HOSTS[name]
+    if content is not None:
+        (tmp_path / "hosts").write_text(content, encoding="utf-8")
+    outcome = run("true", program=SSH / "runclust", env={"HOSTS": str(tmp_path / "hosts"), "REMOTE_SHELL": "false"}, check=2)
+    assert text in outcome.stderr and "what to do:" in outcome.stderr
+
+
+def test_what_a_machine_lacks_is_named(tmp_path):
+    done = subprocess.run([SSH / "check_machine.sh", "--gpus=8", "--efa", f"--lustre={tmp_path}"], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 2 and done.stdout.count("what to do:") >= 4
+    assert "ok      Lustre: files can be locked" in done.stdout and not list(tmp_path.iterdir())
+
+
+def test_training_without_what_it_needs(tmp_path):
+    def refused(*flags, **variables):
+        return run(*flags, program=SSH / "train.sh", env={"HOSTS": str(tmp_path / "hosts"), **variables}, check=2).stderr
+
+    assert "no --run_dir" in refused("--data_dir=x")
+    assert "cannot be read" in refused("--run_dir=x")
+    (tmp_path / "hosts").write_text("a slots=1\n", encoding="utf-8")
+    assert "not on all machines" in refused("--run_dir=x", REMOTE_SHELL="false")
