@@ -23,7 +23,8 @@ struct FileDigest {
 // One file being written from its beginning. All failures are StorageError with the path and the system's reason.
 class DurableFile {
  public:
-  // Creates the file, or empties an existing one. The folder must exist.
+  // Creates the file. What has its name already is removed, and a link not followed (data/careful_open.h). The folder
+  // must exist.
   explicit DurableFile(std::filesystem::path path);
   // A file that was not finished is closed and left behind: whoever chose its name removes it.
   ~DurableFile();

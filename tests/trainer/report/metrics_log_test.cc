@@ -77,5 +77,16 @@ TEST(MetricsLogTest, AFullDiskIsAStorageError) {
   EXPECT_THROW(MetricsLog("/proc/none/metrics.jsonl"), StorageError);
 }
 
+TEST(MetricsLogTest, FollowsNoLinkAndWaitsForNoPipe) {
+  TemporaryFolder directory;
+  WriteAll(directory / "victim", "precious");
+  std::filesystem::create_symlink(directory / "victim", directory / "metrics.jsonl");
+  EXPECT_THROW(MetricsLog(directory / "metrics.jsonl"), StorageError);
+  EXPECT_EQ(ReadAll(directory / "victim"), "precious");
+  std::filesystem::remove(directory / "metrics.jsonl");
+  ASSERT_EQ(::mkfifo((directory / "metrics.jsonl").c_str(), 0600), 0);
+  EXPECT_THROW(MetricsLog(directory / "metrics.jsonl"), StorageError);
+}
+
 }  // namespace
 }  // namespace dtrain::report
