@@ -162,6 +162,8 @@ void WriteAtomically(const fs::path& path, std::string_view content) {
   WriteAtomically(path, [content](DurableFile& file) { file.Append(content); });
 }
 
+uint64_t SizeOfFile(const fs::path& path) { return InputFile(path).bytes(); }
+
 FileDigest DigestOfFile(const fs::path& path) {
   InputFile file(path);
   data::Sha256 sha256;

@@ -61,6 +61,9 @@ void RenameDurably(const std::filesystem::path& from, const std::filesystem::pat
 void WriteAtomically(const std::filesystem::path& path, const std::function<void(DurableFile&)>& write);
 void WriteAtomically(const std::filesystem::path& path, std::string_view content);
 
+// The size of a regular file, without reading it. Throws StorageError.
+uint64_t SizeOfFile(const std::filesystem::path& path);
+
 // The size and checksum of a file as it is on the disk now. Throws StorageError.
 FileDigest DigestOfFile(const std::filesystem::path& path);
 
