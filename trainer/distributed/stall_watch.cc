@@ -8,7 +8,6 @@ namespace {
 
 constexpr double kSilenceWarningSeconds = 2;  // ranks speak ten times a second
 constexpr double kStillnessWarningSeconds = 30;
-constexpr double kSavingSeconds = 600;
 constexpr double kWindowSeconds = 2;  // of a comparison of speeds
 constexpr int64_t kWindowPoints = 5;
 constexpr double kSlow = 2;                 // times the median
@@ -51,8 +50,7 @@ StallWatch::Finding StallWatch::Check(Time now) {
   TellSlowness(now, finding.warnings);
   for (const Rank& rank : ranks_) {
     if (rank.left) continue;
-    const double patience =
-        rank.position.phase == Phase::kSaving ? std::max(timeout_seconds_, kSavingSeconds) : timeout_seconds_;
+    const double patience = WaitsForASave(rank) ? std::max(timeout_seconds_, kSavingSeconds) : timeout_seconds_;
     const bool silent = Seconds(now - rank.heard) >= timeout_seconds_;
     if (silent || Seconds(now - rank.moved) >= patience) {
       finding.stall = DescribeStall(now);
@@ -60,6 +58,13 @@ StallWatch::Finding StallWatch::Check(Time now) {
     }
   }
   return finding;
+}
+
+// It saves, or a rank that saves is not ahead of it.
+bool StallWatch::WaitsForASave(const Rank& rank) const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [&rank](const Rank& other) {
+    return !other.left && other.position.phase == Phase::kSaving && !rank.position.IsBehind(other.position);
+  });
 }
 
 // Those who do not speak; else those who are behind the others.
