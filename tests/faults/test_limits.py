@@ -25,7 +25,6 @@ def test_no_memory(run_dir, limits, flags):
 
 
 @pytest.mark.parametrize("stack_gib, flags", [
-    (3, ()),  # none but the first
     (1, ("--workers=9",)),  # not enough for the loader
     (3, ("--nproc_per_node=2",)),
 ])

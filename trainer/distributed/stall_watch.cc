@@ -48,11 +48,14 @@ StallWatch::Finding StallWatch::Check(Time now) {
   TellSilence(now, finding.warnings);
   TellStillness(now, finding.warnings);
   TellSlowness(now, finding.warnings);
-  for (const Rank& rank : ranks_) {
+  for (Rank& rank : ranks_) {
     if (rank.left) continue;
-    const double patience = WaitsForASave(rank) ? std::max(timeout_seconds_, kSavingSeconds) : timeout_seconds_;
+    const bool waits = WaitsForASave(rank);
+    if (waits) rank.waited = now;  // when the save is over, it has its time to go on
+    const double patience = waits ? std::max(timeout_seconds_, kSavingSeconds) : timeout_seconds_;
+    const double still = Seconds(now - (waits ? rank.moved : std::max(rank.moved, rank.waited)));
     const bool silent = Seconds(now - rank.heard) >= timeout_seconds_;
-    if (silent || Seconds(now - rank.moved) >= patience) {
+    if (silent || still >= patience) {
       finding.stall = DescribeStall(now);
       break;
     }

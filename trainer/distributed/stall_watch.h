@@ -35,6 +35,7 @@ class StallWatch {
     Position position;
     Time heard;
     Time moved;
+    Time waited;  // for a save, last
     bool left = false;
     bool silence_told = false;
     bool stillness_told = false;

@@ -47,7 +47,7 @@ class SavedObject {
   int SmallInteger(const char* key) const {
     constexpr int64_t kMost = 100;  // digits after a point, columns
     const nlohmann::json& value = At(key);
-    const bool fits = value.is_number_integer() && value.get<int64_t>() >= -kMost && value.get<int64_t>() <= kMost;
+    const bool fits = value.is_number_integer() && value >= -kMost && value <= kMost;  // of either sign's type
     if (!fits) Refuse(Named(key), "a small whole number");
     return value.get<int>();
   }

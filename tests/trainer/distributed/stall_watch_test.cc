@@ -102,6 +102,14 @@ TEST_F(StallWatchTest, ThoseWhoWaitForASlowDiskHaveItsTenMinutes) {
   EXPECT_THAT(stall_, HasSubstr("rank 0 stands still since 600.0 s, after step 9: saving"));
 }
 
+TEST_F(StallWatchTest, AfterASaveAllHaveTheirTimeToGoOn) {
+  Until(300, {{0, At(9, 0, Phase::kSaving)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
+  Until(306, {{0, At(9, 1, Phase::kForward)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
+  EXPECT_EQ(stall_, "");
+  Until(310, {{0, At(9, 1, Phase::kForward)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
+  EXPECT_THAT(stall_, HasSubstr("rank 0 stands still since 8.0 s"));
+}
+
 TEST_F(StallWatchTest, OneThatIsBehindASaveIsNoBetterForIt) {
   Until(300, {{0, At(9, 0, Phase::kSaving)}, {1, At(8, 2, Phase::kForward)}, {2, At(9, 2, Phase::kBackward)}});
   EXPECT_THAT(stall_, HasSubstr("rank 1 stands still since 8.0 s, after step 8: forward pass")) << stall_;
