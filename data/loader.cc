@@ -119,7 +119,9 @@ class Loader::Pipeline {
     } catch (const std::system_error& error) {
       Stop();
       at::set_num_threads(intra_op_threads);
-      throw DataError(std::string("cannot start the loader's threads: ") + error.what(), "use fewer --workers");
+      throw Error(ExitCode::kOutOfMemory, std::string("cannot start the loader's threads: ") + error.what(),
+                  "use fewer --workers, or raise the limits on processes and memory (ulimit -u and -v, those of the "
+                  "container)");
     }
     std::unique_lock lock(mutex_);
     batch_done_.wait(lock, [this] { return decoders_ready_ == options_.decode_threads; });

@@ -1,4 +1,5 @@
 // dtrain_data: prepares and checks data. Command line → command; every failure → one message, one exit code.
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <map>
@@ -33,15 +34,21 @@ int Fail(ExitCode code, const char* kind, const std::string& what, const std::st
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error of its write
   try {
     const auto line = data::ParsePrepareCommandLine(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
-    if (!line.answer.empty()) return std::puts(line.answer.c_str()), 0;
-    Run(line.options);
+    if (line.answer.empty()) {
+      Run(line.options);
+    } else {
+      std::puts(line.answer.c_str());
+    }
     if (std::fflush(stdout) != 0) return Fail(ExitCode::kStorage, "storage", "cannot write to stdout", "");
     return 0;
   } catch (const Error& error) {
-    static const std::map<ExitCode, const char*> kinds = {
-        {ExitCode::kUsage, "usage"}, {ExitCode::kData, "data"}, {ExitCode::kStorage, "storage"}};
+    static const std::map<ExitCode, const char*> kinds = {{ExitCode::kUsage, "usage"},
+                                                          {ExitCode::kData, "data"},
+                                                          {ExitCode::kStorage, "storage"},
+                                                          {ExitCode::kOutOfMemory, "out_of_memory"}};
     const auto kind = kinds.find(error.code());
     return Fail(error.code(), kind == kinds.end() ? "internal" : kind->second, error.what(), error.hint());
   } catch (const std::bad_alloc&) {

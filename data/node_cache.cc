@@ -79,8 +79,9 @@ std::unique_ptr<NodeCache> NodeCache::Create(int64_t records, int64_t capacity) 
     close(descriptor);
   }
   if (!cache) {
-    throw DataError("cannot make a cache of " + std::to_string(bytes) + " bytes: " + std::strerror(errno),
-                    "leave out --cache=ram");
+    const ExitCode code = errno == ENOMEM ? ExitCode::kOutOfMemory : ExitCode::kData;
+    throw Error(code, "cannot make a cache of " + std::to_string(bytes) + " bytes: " + std::strerror(errno),
+                "leave out --cache=ram");
   }
   std::random_device draw;
   const uint64_t token = uint64_t{draw()} << 32 | draw();

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "data/careful_open.h"
 #include "data/error.h"
 
 namespace dtrain::data {
@@ -66,7 +67,7 @@ void Quarantine::Append(const BadRecord& record) {
   ReadEarlierLines();
   if (earlier_lines_.contains(line)) return;
   const std::string text = line + "\n";
-  const int descriptor = open(options_.path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int descriptor = OpenOrCreate(options_.path, O_WRONLY | O_APPEND);
   const ssize_t written = descriptor < 0 ? -1 : write(descriptor, text.data(), text.size());
   const int error = errno;
   if (descriptor >= 0) close(descriptor);

@@ -22,6 +22,7 @@
 #include "trainer/loop/step_bench.h"
 #include "trainer/open_files.h"
 #include "trainer/process_memory.h"
+#include "trainer/report/answer.h"
 
 namespace {
 
@@ -164,7 +165,7 @@ int Collective(config::CommandLine& command_line, loop::RunContext& context, con
 
 int Main(int argc, char** argv, loop::RunContext& context) {
   config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram);
-  if (!command_line.answer.empty()) return std::puts(command_line.answer.c_str()), 0;
+  if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
   if (command_line.command == "loader") return Loader(command_line);
   context.config = command_line.config;
   const launch::Machine machine{distributed::CountGpus(), static_cast<int>(data::AvailableCores()),
@@ -180,11 +181,14 @@ int main(int argc, char** argv) {
   KeepFreedMemory();
   AllowManyOpenFiles();
   std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to sockets whose other end may have died; the error says so
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error of its write
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;
   try {
-    return Main(argc, argv, context);
+    const int exit_code = Main(argc, argv, context);
+    report::PrintAnswer("");
+    return exit_code;
   } catch (const std::exception& error) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;

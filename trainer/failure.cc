@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <filesystem>
 #include <initializer_list>
 #include <new>
+#include <system_error>
 
 namespace dtrain {
 namespace {
@@ -27,10 +29,20 @@ bool Contains(const std::string& text, std::initializer_list<const char*> parts)
   return false;
 }
 
+bool Is(const std::exception& error, std::errc code) {
+  const auto* system_error = dynamic_cast<const std::system_error*>(&error);
+  return system_error != nullptr && system_error->code() == code;
+}
+
+// std::thread and its relatives say no more than "Resource temporarily unavailable".
+bool IsMissingThread(const std::exception& error) { return Is(error, std::errc::resource_unavailable_try_again); }
+
+// By type, by number, or in the words of LibTorch's allocators and mappings, of OpenCV, and of CUDA's libraries.
 bool IsOutOfMemory(const std::exception& error, const std::string& message) {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
-         dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-         Contains(message, {"not enough memory", "CUDA error: out of memory", "CUDA out of memory", "Cuda failure 2 ",
+         dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || Is(error, std::errc::not_enough_memory) ||
+         Contains(message, {"not enough memory", "can't allocate memory", "Cannot allocate memory",
+                            "Insufficient memory", "CUDA error: out of memory", "CUDA out of memory", "Cuda failure 2 ",
                             "CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED"});
 }
 
@@ -76,6 +88,12 @@ report::Failure FailureOf(const std::exception& error) {
   if (const auto* known = dynamic_cast<const Error*>(&error)) {
     failure.code = known->code();
     failure.hint = known->hint();
+  } else if (IsMissingThread(error)) {
+    failure.code = ExitCode::kOutOfMemory;
+    failure.message = "a thread could not be started: " + failure.message;
+    failure.hint =
+        "lower --workers or --nproc_per_node, or raise the limits on processes and memory (ulimit -u and -v, those of "
+        "the container)";
   } else if (IsOutOfMemory(error, failure.message)) {
     failure.code = ExitCode::kOutOfMemory;
     failure.hint = "lower --batch_size (--grad_accum_steps keeps the global batch), or --image_size";
@@ -93,6 +111,9 @@ report::Failure FailureOf(const std::exception& error) {
     failure.code = ExitCode::kPeerLost;
     failure.message = "another rank was lost: " + failure.message;
     failure.hint = "look for the first error in the other ranks' output";
+  } else if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) {
+    failure.code = ExitCode::kStorage;
+    failure.hint = "look at that file or folder: is it there, may this user read and write it, does a link lead away?";
   } else if (Contains(failure.message, {"no kernel image is available"})) {
     failure.code = ExitCode::kUsage;
     failure.hint =

@@ -23,6 +23,7 @@
 #include "trainer/loop/stop_signal.h"
 #include "trainer/open_files.h"
 #include "trainer/process_memory.h"
+#include "trainer/report/answer.h"
 #include "trainer/report/run_directory.h"
 
 namespace {
@@ -71,15 +72,15 @@ std::optional<int> ForkRanks(loop::RunContext& context) {
 // Everything until the exit code, in the parent and in every rank.
 int Main(int argc, char** argv, loop::RunContext& context) {
   const config::CommandLine command_line = config::ParseCommandLine(argc, argv);
-  if (!command_line.answer.empty()) return std::puts(command_line.answer.c_str()), 0;
+  if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
   context.config = command_line.config;
   const launch::Machine machine{distributed::CountGpus(), static_cast<int>(data::AvailableCores()),
                                 launch::OwnAddress()};
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
   config::Resolve(context.config, context.launch.world_size);
-  if (context.config.run.print_config) return std::puts(config::ToJson(context.config).dump(2).c_str()), 0;
-  if (context.config.run.dry_run) return loop::DryRun(context), 0;
+  if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
+  if (context.config.run.dry_run) return loop::DryRun(context), report::PrintAnswer(""), 0;
   // As early as there is something to stop in an orderly way. Forked ranks inherit it.
   if (context.config.run.mode != "predict") loop::CatchStopSignals();
   if (context.launch.launcher == "torchrun") launch::EndWithParent();
@@ -102,6 +103,7 @@ int main(int argc, char** argv) {
   KeepFreedMemory();
   AllowManyOpenFiles();
   std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to sockets whose other end may have died; the error says so
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error of its write
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <sstream>
 
 namespace dtrain::command_line {
@@ -75,12 +76,29 @@ class Expander {
       mistakes_.push_back(flag + ": cannot be read (" + std::strerror(errno) + ")");
       return;
     }
+    const std::optional<std::string> content = Content(stream, flag);
+    if (!content) return;
     open_.push_back(identity);
-    Add(Lines(stream, file), file.parent_path());
+    Add(Lines(*content, file), file.parent_path());
     open_.pop_back();
   }
 
-  std::vector<Argument> Lines(std::istream& stream, const fs::path& file) {
+  // No more than is left of the limits; they are said once.
+  std::optional<std::string> Content(std::istream& stream, const std::string& flag) {
+    if (is_too_much_) return std::nullopt;
+    std::string content(kMostFlagfileBytes - bytes_ + 1, '\0');
+    stream.read(content.data(), static_cast<std::streamsize>(content.size()));
+    content.resize(static_cast<size_t>(stream.gcount()));
+    bytes_ += content.size();
+    is_too_much_ = bytes_ > kMostFlagfileBytes || ++files_ > kMostFlagfiles;
+    if (!is_too_much_) return content;
+    mistakes_.push_back(flag + ": flagfiles have more than " + std::to_string(kMostFlagfileBytes) + " bytes, or are " +
+                        "more than " + std::to_string(kMostFlagfiles));
+    return std::nullopt;
+  }
+
+  std::vector<Argument> Lines(const std::string& content, const fs::path& file) {
+    std::istringstream stream(content);
     std::vector<Argument> arguments;
     int number = 0;
     for (std::string line; std::getline(stream, line);) {
@@ -105,6 +123,9 @@ class Expander {
   std::vector<std::string>& mistakes_;
   std::vector<Argument> expanded_;
   std::vector<fs::path> open_;
+  size_t bytes_ = 0;  // of the flagfiles read so far
+  int files_ = 0;
+  bool is_too_much_ = false;
 };
 
 }  // namespace

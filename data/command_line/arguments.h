@@ -12,8 +12,13 @@ struct Argument {
   std::string place;  // "FILE:LINE: " for what comes from a flagfile, else empty
 };
 
+// What flagfiles may come to, all together: one that never ends, or includes others without end, is a mistake.
+inline constexpr size_t kMostFlagfileBytes = size_t{1} << 20;
+inline constexpr int kMostFlagfiles = 100;
+
 // Appends a sentence to `mistakes` for each flagfile that cannot be read, includes itself, or holds something else than
-// flags. A nested relative name is looked up beside the file that says it, then in the working directory.
+// flags; and one where they are more than the above. A nested relative name is looked up beside the file that says it,
+// then in the working directory.
 std::vector<Argument> ExpandFlagfiles(const std::vector<std::string>& arguments, std::vector<std::string>& mistakes);
 
 }  // namespace dtrain::command_line

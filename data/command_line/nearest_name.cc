@@ -24,6 +24,8 @@ int EditDistance(const std::string& a, const std::string& b) {
 }
 
 std::string NearestName(const std::string& name, const std::vector<std::string>& candidates) {
+  constexpr size_t kLongest = 64;  // nobody means a flag by more
+  if (name.size() > kLongest) return "";
   // A third of the letters may be wrong; beyond that it is another word.
   int best = std::max(1, static_cast<int>(name.size()) / 3) + 1;
   std::string nearest;

@@ -107,6 +107,11 @@ class Parser {
       mistakes_.push_back(place + "--" + flag.name + ": a value is missing; expected " + flag.expected);
       return;
     }
+    if (value->size() > kMostValueBytes) {
+      mistakes_.push_back(place + "--" + flag.name + ": its value has " + std::to_string(value->size()) +
+                          " bytes; expected " + std::to_string(kMostValueBytes) + " at most");
+      return;
+    }
     if (!flag.take(*value))
       mistakes_.push_back(place + "--" + flag.name + "=" + *value + ": expected " + flag.expected);
   }
@@ -146,6 +151,20 @@ class Parser {
 Parsed Parse(std::vector<Argument> arguments, const std::vector<std::string>& commands, const std::vector<Flag>& flags,
              std::vector<std::string>& mistakes) {
   return Parser(std::move(arguments), commands, flags, mistakes).Run();
+}
+
+std::string TextOf(const std::vector<std::string>& mistakes) {
+  constexpr size_t kMost = 50, kEnd = 200, kWhole = 1000;
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, mistakes.size()); ++i) {
+    const std::string& mistake = mistakes[i];
+    text += i > 0 ? "\n" : "";
+    text += mistake.size() <= kWhole ? mistake
+                                     : mistake.substr(0, kEnd) + " … (" + std::to_string(mistake.size() - 2 * kEnd) +
+                                           " bytes) … " + mistake.substr(mistake.size() - kEnd);
+  }
+  if (mistakes.size() > kMost) text += "\nand " + std::to_string(mistakes.size() - kMost) + " more mistakes";
+  return text;
 }
 
 std::string BooleanWord(const std::string& value) {

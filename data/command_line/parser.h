@@ -30,6 +30,12 @@ struct Parsed {
 Parsed Parse(std::vector<Argument> arguments, const std::vector<std::string>& commands, const std::vector<Flag>& flags,
              std::vector<std::string>& mistakes);
 
+// A flag with a longer value is a mistake: no name of a file is longer, and nobody reads a message with more.
+inline constexpr size_t kMostValueBytes = 4096;
+
+// The mistakes as the text of an error, one a line. Of a long one the middle is left out, and of many the rest.
+std::string TextOf(const std::vector<std::string>& mistakes);
+
 // The value of a boolean: true, t, yes, y, 1 → "true"; false, f, no, n, 0 → "false"; else empty.
 std::string BooleanWord(const std::string& value);
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -31,7 +32,10 @@ void InParallel(size_t count, const Work& work, size_t items_per_thread = 512, s
   };
   {
     std::vector<std::jthread> threads;
-    for (size_t i = 1; i < std::min(most_threads, count / items_per_thread); ++i) threads.emplace_back(run);
+    try {
+      for (size_t i = 1; i < std::min(most_threads, count / items_per_thread); ++i) threads.emplace_back(run);
+    } catch (const std::system_error&) {  // no more threads to be had: those that run do it, too
+    }
     run();
   }
   if (error) std::rethrow_exception(error);

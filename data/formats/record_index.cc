@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "data/careful_open.h"
 #include "data/error.h"
 #include "data/formats/crc32c.h"
 #include "data/formats/in_parallel.h"
@@ -175,7 +176,7 @@ std::string SaveIndex(const std::string& path, const RecordIndex& index) {
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   const std::string temporary = path + ".tmp." + std::to_string(getpid());
-  const int descriptor = open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int descriptor = CreateAnew(temporary);
   if (descriptor < 0) return "cannot write " + path + ": " + std::strerror(errno);
   bool good = WriteAll(descriptor, SerializeIndex(index)) && fsync(descriptor) == 0;
   good = close(descriptor) == 0 && good;

@@ -224,9 +224,7 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
   }
   CheckTogether(result.options, mistakes);
   if (mistakes.empty()) return result;
-  std::string text;
-  for (const std::string& mistake : mistakes) text += (text.empty() ? "" : "\n") + mistake;
-  throw Error(ExitCode::kUsage, text, "dtrain_data --help lists all commands and flags");
+  throw Error(ExitCode::kUsage, command_line::TextOf(mistakes), "dtrain_data --help lists all commands and flags");
 }
 
 }  // namespace dtrain::data

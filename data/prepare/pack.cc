@@ -9,6 +9,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "data/careful_open.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/label_offset.h"
@@ -72,6 +73,7 @@ nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<O
 void WriteTextFile(const std::string& path, const std::string& text) {
   const std::string partial = path + ".partial." + std::to_string(getpid());  // other parts write the same file
   std::error_code error;
+  if (const int descriptor = CreateAnew(partial); descriptor >= 0) close(descriptor);  // no link is followed
   if (std::ofstream file(partial); !(file << text).flush()) error = std::make_error_code(std::errc::io_error);
   if (!error) fs::rename(partial, path, error);
   if (error)

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <utility>
 
+#include "data/careful_open.h"
 #include "data/formats/crc32c.h"
 #include "data/formats/random_access_file.h"
 #include "data/formats/recordio.h"
@@ -69,7 +70,7 @@ ShardWriter::ShardWriter(const RecordFormat& format, std::string path)
     : format_(format),
       path_(std::move(path)),
       partial_path_(path_ + ".partial"),
-      descriptor_(open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+      descriptor_(CreateAnew(partial_path_)) {
   if (descriptor_ < 0) FailToWrite(partial_path_, std::strerror(errno));
 }
 
@@ -118,7 +119,8 @@ void ShardWriter::ReadBack() const {
 // MXNet's index beside a .rec: "KEY<tab>OFFSET" a line.
 void ShardWriter::WriteOffsets() const {
   const std::string path = path_.substr(0, path_.size() - 4) + ".idx";
-  std::FILE* const file = std::fopen(path.c_str(), "w");
+  const int descriptor = CreateAnew(path);
+  std::FILE* const file = descriptor < 0 ? nullptr : fdopen(descriptor, "w");
   if (file == nullptr) FailToWrite(path, std::strerror(errno));
   bool good = true;
   for (const Written& written : written_) {

@@ -1,10 +1,13 @@
 // dtrain_data verify: reads and decodes every record, so that a bad one is found before a run meets it.
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "data/careful_open.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/token_dataset.h"
@@ -71,9 +74,9 @@ void Verify(const PrepareOptions& options) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   const std::string list = folder + "/quarantine.jsonl";
-  std::FILE* const file = std::fopen(list.c_str(), "w");  // of this pass alone
-  if (file == nullptr) throw Error(ExitCode::kStorage, "cannot write " + list, "--output=DIR names another folder");
-  std::fclose(file);
+  const int descriptor = CreateAnew(list);  // of this pass alone
+  if (descriptor < 0) throw Error(ExitCode::kStorage, "cannot write " + list, "--output=DIR names another folder");
+  close(descriptor);
 
   int64_t bad = 0;
   for (const OpenSplit& split : splits) {

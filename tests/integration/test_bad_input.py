@@ -33,6 +33,13 @@ def refused_training(code: int, run_dir, *flags):
     return message
 
 
+def test_weights_that_are_a_link_to_themselves(few_images, tmp_path):
+    (tmp_path / "weights.safetensors").symlink_to(tmp_path / "weights.safetensors")
+    message = failure(2, *TINY, f"--data_dir={few_images}", f"--init_weights={tmp_path / 'weights.safetensors'}",
+                      "--max_steps=1", f"--run_dir={tmp_path / 'run'}")
+    assert "--init_weights" in message and "is no file" in message
+
+
 # ---- The command line (before a run directory exists) ----------------------------------------------------------------
 
 USAGE = {

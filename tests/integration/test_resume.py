@@ -1,5 +1,6 @@
 """A run that was interrupted goes on as if it had not been: the same weights and losses, bit for bit."""
 
+import hashlib
 import json
 import os
 import re
@@ -213,6 +214,31 @@ def test_nothing_is_trained_when_every_checkpoint_is_damaged(few_images, own_sto
     assert result_of(own_stopped) == before
     outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}", "--resume=none", "--max_steps=1")
     assert [step for step, _ in losses(own_stopped)] == [1]
+
+
+def change_state(checkpoint: Path, change) -> None:
+    """As a hand would that knows the format: all sums are right."""
+    state = load_json(checkpoint / "state.json")
+    change(state)
+    content = json.dumps(state).encode()
+    (checkpoint / "state.json").write_bytes(content)
+    manifest = load_json(checkpoint / "manifest.json")
+    manifest["files"]["state.json"] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    del manifest["sha256"]
+    manifest["sha256"] = hashlib.sha256(json.dumps(manifest, indent=2).encode()).hexdigest()
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest, indent=2) + "\n", encoding="ascii")
+
+
+@pytest.mark.parametrize("change, word", [
+    (lambda state: state["progress"].update(step=-2**63), "progress.step"),
+    (lambda state: state["progress"].update(step=3), "step 3"),
+    (lambda state: state["progress"].update(bucket_layout="x"), "bucket_layout"),
+    (lambda state: state.update(run=[]), "run is not an object"),
+])
+def test_a_state_that_says_something_else_is_refused(few_images, own_stopped, change, word):
+    change_state(own_stopped / "checkpoints" / "step-000000004", change)
+    outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}", check=5)
+    assert word in outcome.stderr and "what to do: " in outcome.stderr
 
 
 # ---- Another run -----------------------------------------------------------------------------------------------------

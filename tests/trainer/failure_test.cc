@@ -4,7 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+#include <filesystem>
 #include <new>
+#include <system_error>
 #include <thread>
 
 #include "trainer/errors.h"
@@ -61,6 +64,30 @@ TEST(FailureOf, WhatNcclSaysIsNoLostRank) {
       "ncclRemoteError: A call failed possibly due to a network error or a remote process exiting prematurely."));
   EXPECT_EQ(lost.code, ExitCode::kPeerLost);
   EXPECT_THAT(lost.message, HasSubstr("another rank was lost"));
+}
+
+TEST(FailureOf, AFullHostInTheWordsOfEachLibrary) {
+  const std::string of_torch =
+      "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory";
+  const std::string of_mapping = "unable to mmap 4096 bytes from file <model>: Cannot allocate memory (12)";
+  EXPECT_EQ(FailureOf(Torch<c10::Error>(of_torch)).code, ExitCode::kOutOfMemory);
+  EXPECT_EQ(FailureOf(Torch<c10::Error>(of_mapping)).code, ExitCode::kOutOfMemory);
+  EXPECT_EQ(FailureOf(std::runtime_error("(-4:Insufficient memory) Failed to allocate 99 bytes")).code,
+            ExitCode::kOutOfMemory);
+  EXPECT_EQ(FailureOf(std::system_error(ENOMEM, std::generic_category())).code, ExitCode::kOutOfMemory);
+}
+
+TEST(FailureOf, AThreadThatDoesNotStart) {
+  const report::Failure failure = FailureOf(std::system_error(EAGAIN, std::generic_category()));
+  EXPECT_EQ(failure.code, ExitCode::kOutOfMemory);
+  EXPECT_THAT(failure.message, HasSubstr("a thread could not be started"));
+  EXPECT_THAT(failure.hint, AllOf(HasSubstr("--workers"), HasSubstr("ulimit -u")));
+}
+
+TEST(FailureOf, FilesOfTheSystem) {
+  const auto link =
+      std::filesystem::filesystem_error("status", "a", std::make_error_code(std::errc::filename_too_long));
+  EXPECT_EQ(FailureOf(link).code, ExitCode::kStorage);
 }
 
 TEST(FailureOf, OthersByTheirKind) {

@@ -71,12 +71,8 @@ void AsyncWriter::Run() {
     std::exception_ptr failure;
     try {
       RunWithRetries(job);
-    } catch (const Error&) {
+    } catch (...) {  // whoever is told decides what it was: the memory for a copy may be missing as well as the disk
       failure = std::current_exception();
-    } catch (const std::bad_alloc&) {
-      failure = std::current_exception();
-    } catch (const std::exception& error) {
-      failure = std::make_exception_ptr(StorageError(error.what()));
     }
     lock.lock();
     if (failure) failure_ = failure;

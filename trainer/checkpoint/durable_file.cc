@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/careful_open.h"
 #include "trainer/checkpoint/fault_points.h"
 #include "trainer/errors.h"
 
@@ -32,6 +33,12 @@ std::string HintFor(int error_number) {
       return "choose a --run_dir that this user can write to";
     case EIO:
       return "the disk or its file system is failing: see dmesg; choose another --run_dir";
+    case EFBIG:
+      return "the limit on the size of a file (ulimit -f), or that of the file system, is too low for it: raise it, or "
+             "choose another --run_dir";
+    case ELOOP:
+    case ENXIO:
+      return "a symbolic link, a pipe or a device has this name: remove it, or choose another --run_dir";
     default:
       return "";
   }
@@ -82,7 +89,7 @@ void ThrowSystemError(const std::string& action, const fs::path& path, int error
 }
 
 DurableFile::DurableFile(fs::path path) : path_(std::move(path)) {
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  descriptor_ = data::CreateAnew(path_);
   if (descriptor_ < 0) ThrowSystemError("create", path_, errno);
 }
 
@@ -154,6 +161,8 @@ void WriteAtomically(const fs::path& path, const std::function<void(DurableFile&
 void WriteAtomically(const fs::path& path, std::string_view content) {
   WriteAtomically(path, [content](DurableFile& file) { file.Append(content); });
 }
+
+uint64_t SizeOfFile(const fs::path& path) { return InputFile(path).bytes(); }
 
 FileDigest DigestOfFile(const fs::path& path) {
   InputFile file(path);

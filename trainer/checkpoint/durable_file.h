@@ -23,7 +23,8 @@ struct FileDigest {
 // One file being written from its beginning. All failures are StorageError with the path and the system's reason.
 class DurableFile {
  public:
-  // Creates the file, or empties an existing one. The folder must exist.
+  // Creates the file. What has its name already is removed, and a link not followed (data/careful_open.h). The folder
+  // must exist.
   explicit DurableFile(std::filesystem::path path);
   // A file that was not finished is closed and left behind: whoever chose its name removes it.
   ~DurableFile();
@@ -59,6 +60,9 @@ void RenameDurably(const std::filesystem::path& from, const std::filesystem::pat
 // temporary file (".NAME.tmp" in the same folder), which is removed if anything fails. Not for two writers of one path.
 void WriteAtomically(const std::filesystem::path& path, const std::function<void(DurableFile&)>& write);
 void WriteAtomically(const std::filesystem::path& path, std::string_view content);
+
+// The size of a regular file, without reading it. Throws StorageError.
+uint64_t SizeOfFile(const std::filesystem::path& path);
 
 // The size and checksum of a file as it is on the disk now. Throws StorageError.
 FileDigest DigestOfFile(const std::filesystem::path& path);

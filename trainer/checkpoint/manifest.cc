@@ -19,6 +19,7 @@ Manifest FromJson(const Json& json) {
                        std::to_string(kFormat));
   }
   manifest.step = json.at("step").get<int64_t>();
+  if (manifest.step < 0) throw StorageError("manifest.json has step " + std::to_string(manifest.step));
   for (const auto& [name, file] : json.at("files").items()) {
     manifest.files[name] = {file.at("bytes").get<uint64_t>(), file.at("sha256").get<std::string>()};
   }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <thread>
 
+#include "data/careful_open.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 
@@ -38,8 +39,8 @@ bool LocksAreUnknown(int error_number) {
 
 RunLock::RunLock(const std::filesystem::path& run_directory, double patience_seconds) : RunLock() {
   const std::filesystem::path path = run_directory / "lock";
-  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (descriptor_ < 0) ThrowSystemError("create", path, errno);
+  descriptor_ = data::OpenOrCreate(path, O_RDWR);
+  if (descriptor_ < 0) ThrowSystemError("open", path, errno);
 
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience_seconds);
   while (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {

@@ -69,9 +69,7 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Pr
   if (parsed.wants_version) result.answer = program.name + " " DTRAIN_VERSION "\n";
   if (parsed.wants_help) result.answer = Help(program);
   if (mistakes.empty() || !result.answer.empty()) return result;
-  std::string text;
-  for (const std::string& mistake : mistakes) text += (text.empty() ? "" : "\n") + mistake;
-  throw UsageError(text, program.name + " --help lists all flags");
+  throw UsageError(command_line::TextOf(mistakes), program.name + " --help lists all flags");
 }
 
 CommandLine ParseCommandLine(int argc, const char* const* argv, const Program& program) {

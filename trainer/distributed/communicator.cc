@@ -1,6 +1,7 @@
 // Gloo listens on the interface that leads to rank 0, not on what this machine's host name happens to resolve to.
 #include "trainer/distributed/communicator.h"
 
+#include <algorithm>
 #include <chrono>
 
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
@@ -10,13 +11,15 @@
 
 #include "trainer/distributed/clock.h"
 #include "trainer/distributed/cuda_plugin.h"
+#include "trainer/distributed/position.h"
 #include "trainer/distributed/rendezvous.h"
 
 namespace dtrain::distributed {
 namespace {
 
 constexpr size_t kBroadcastBytes = 64 << 20;
-// The control plane names the rank that is late; a backend's own timeout is for the case that even that fails.
+// The control plane names the rank that is late, and knows who may be; a backend's own timeout is for the case that
+// even that fails.
 constexpr double kControlLeadSeconds = 1;
 
 }  // namespace
@@ -25,7 +28,8 @@ Communicator::Communicator() = default;
 
 Communicator::Communicator(Rendezvous& rendezvous, at::Device device, double timeout_seconds)
     : rank_(rendezvous.launch().rank), world_size_(rendezvous.launch().world_size) {
-  const double backend_timeout_seconds = ClampedSeconds(timeout_seconds) + kControlLeadSeconds;
+  const double backend_timeout_seconds =
+      std::max(ClampedSeconds(timeout_seconds), kSavingSeconds) + kControlLeadSeconds;
   const auto timeout = Milliseconds(backend_timeout_seconds);
   auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", rendezvous.store());
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);

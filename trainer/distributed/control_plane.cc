@@ -92,8 +92,8 @@ void ControlPlane::Enter(Phase phase) {
   const auto now = Clock::now();
   if (IsOwnWork(phase_)) work_nanoseconds_ += std::chrono::nanoseconds(now - phase_start_).count();
   phase_start_ = now;
-  // Only rank 0 may save: that does not put it ahead.
-  if (phase != Phase::kSaving) ++moves_;
+  // Only rank 0 may save, and goes back to the start where that was before the first step: it is not ahead by that.
+  if (phase != Phase::kSaving && phase != Phase::kStarting) ++moves_;
   phase_ = phase;
 }
 

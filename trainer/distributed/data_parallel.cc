@@ -107,12 +107,32 @@ class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr
             "it, --static_graph leaves it as it is");
 }
 
+// Each parameter once, as in a layout that the reducer has settled on.
+void RequireLayoutFits(const BucketLayout& layout, size_t num_parameters) {
+  std::vector<bool> seen(num_parameters, false);
+  size_t count = 0;
+  bool fits = true;
+  for (const auto& bucket : layout) {
+    fits = fits && !bucket.empty();
+    for (const size_t index : bucket) {
+      fits = fits && index < num_parameters && !seen[index];
+      if (fits) seen[index] = true;
+      ++count;
+    }
+  }
+  if (fits && count == num_parameters) return;
+  throw StorageError(
+      "the checkpoint's bucket_layout does not fit the model's " + std::to_string(num_parameters) + " parameters",
+      "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
+}
+
 }  // namespace
 
 DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
                            const DataParallelOptions& options, const BucketLayout& restored)
     : parameters_(std::move(parameters)), rank_(communicator.rank()), options_(options) {
   if (communicator.is_alone()) return;
+  if (!restored.empty()) RequireLayoutFits(restored, parameters_.size());
   if (!options.static_graph) DefineGradients();
   const std::vector<at::Tensor> tensors = Tensors(parameters_);
   const auto cap_bytes = static_cast<int64_t>(options.bucket_cap_mb * 1024 * 1024);

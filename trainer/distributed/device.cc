@@ -7,6 +7,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <latch>
+#include <thread>
+#include <vector>
 
 #include "data/cores.h"
 #include "trainer/distributed/cuda_plugin.h"
@@ -57,9 +60,32 @@ int64_t PeakMemoryBytes(at::Device device) {
   return statistics.allocated_bytes[static_cast<size_t>(at::CachingAllocator::StatType::AGGREGATE)].peak;
 }
 
+namespace {
+
+// OpenMP ends the process with 1 where it cannot start its threads: found out before it tries. Throws
+// std::system_error.
+void RequireThreads(int count) {
+  std::latch all_started(count);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < count; ++i) {
+    try {
+      threads.emplace_back([&all_started] { all_started.wait(); });
+    } catch (...) {
+      all_started.count_down(count);
+      throw;
+    }
+  }
+  all_started.count_down(count);
+}
+
+}  // namespace
+
 void UseShareOfCores(const launch::Launch& launch) {
-  if (launch.launcher != "torchrun" && std::getenv("OMP_NUM_THREADS") != nullptr) return;
-  at::set_num_threads(static_cast<int>(ShareOfCores(launch)));
+  const bool is_told = launch.launcher != "torchrun" && std::getenv("OMP_NUM_THREADS") != nullptr;
+  if (!is_told) at::set_num_threads(static_cast<int>(ShareOfCores(launch)));
+  const int threads = at::get_num_threads();
+  RequireThreads(threads - 1);
+  at::parallel_for(0, threads, 1, [](int64_t, int64_t) {});  // OpenMP takes them now, before others do
 }
 
 }  // namespace dtrain::distributed

@@ -1,9 +1,13 @@
 #include "trainer/distributed/flight_record.h"
 
+#include <unistd.h>
+
 #include <fstream>
 #include <future>
 #include <memory>
 #include <thread>
+
+#include "data/careful_open.h"
 
 namespace dtrain::distributed {
 
@@ -14,7 +18,9 @@ void WriteFlightRecord(const std::filesystem::path& file, std::function<std::str
     auto done = written->get_future();
     std::thread([file, written, record = std::move(record)] {
       try {
-        std::ofstream(file, std::ios::binary) << record();
+        const std::string text = record();
+        if (const int descriptor = data::CreateAnew(file); descriptor >= 0) close(descriptor);  // no link is followed
+        std::ofstream(file, std::ios::binary) << text;
       } catch (...) {  // there is nobody left to tell
       }
       written->set_value();

@@ -9,6 +9,7 @@
 namespace dtrain::distributed {
 
 constexpr auto kTick = std::chrono::milliseconds(100);  // between two things told
+constexpr double kSavingSeconds = 600;                  // that a rank may stand still for while it saves
 constexpr auto kOwnGap = std::chrono::seconds(1);       // between two ticks: this process itself stood still
 
 enum class Phase { kStarting, kData, kForward, kBackward, kExchange, kUpdate, kEvaluation, kSaving, kLeaving };

@@ -8,7 +8,6 @@ namespace {
 
 constexpr double kSilenceWarningSeconds = 2;  // ranks speak ten times a second
 constexpr double kStillnessWarningSeconds = 30;
-constexpr double kSavingSeconds = 600;
 constexpr double kWindowSeconds = 2;  // of a comparison of speeds
 constexpr int64_t kWindowPoints = 5;
 constexpr double kSlow = 2;                 // times the median
@@ -49,17 +48,26 @@ StallWatch::Finding StallWatch::Check(Time now) {
   TellSilence(now, finding.warnings);
   TellStillness(now, finding.warnings);
   TellSlowness(now, finding.warnings);
-  for (const Rank& rank : ranks_) {
+  for (Rank& rank : ranks_) {
     if (rank.left) continue;
-    const double patience =
-        rank.position.phase == Phase::kSaving ? std::max(timeout_seconds_, kSavingSeconds) : timeout_seconds_;
+    const bool waits = WaitsForASave(rank);
+    if (waits) rank.waited = now;  // when the save is over, it has its time to go on
+    const double patience = waits ? std::max(timeout_seconds_, kSavingSeconds) : timeout_seconds_;
+    const double still = Seconds(now - (waits ? rank.moved : std::max(rank.moved, rank.waited)));
     const bool silent = Seconds(now - rank.heard) >= timeout_seconds_;
-    if (silent || Seconds(now - rank.moved) >= patience) {
+    if (silent || still >= patience) {
       finding.stall = DescribeStall(now);
       break;
     }
   }
   return finding;
+}
+
+// It saves, or a rank that saves is not ahead of it.
+bool StallWatch::WaitsForASave(const Rank& rank) const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [&rank](const Rank& other) {
+    return !other.left && other.position.phase == Phase::kSaving && !rank.position.IsBehind(other.position);
+  });
 }
 
 // Those who do not speak; else those who are behind the others.

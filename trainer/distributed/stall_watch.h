@@ -16,7 +16,7 @@ class StallWatch {
   using Duration = std::chrono::steady_clock::duration;
 
   // A rank that is silent, or stands still, for `timeout_seconds` ends the run. While it saves it has ten minutes at
-  // least: the others are not waiting for it then, or stand still themselves.
+  // least, and so have those who wait for it.
   StallWatch(int world_size, double timeout_seconds, Time now);
 
   void Heard(int rank, const Position& position, Time now);
@@ -35,6 +35,7 @@ class StallWatch {
     Position position;
     Time heard;
     Time moved;
+    Time waited;  // for a save, last
     bool left = false;
     bool silence_told = false;
     bool stillness_told = false;
@@ -47,6 +48,7 @@ class StallWatch {
   void TellSilence(Time now, std::vector<std::string>& warnings);
   void TellStillness(Time now, std::vector<std::string>& warnings);
   void TellSlowness(Time now, std::vector<std::string>& warnings);
+  bool WaitsForASave(const Rank& rank) const;
   bool OthersWaitFor(const Rank& rank) const;
 
   double timeout_seconds_;

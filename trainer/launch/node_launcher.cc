@@ -49,6 +49,24 @@ std::shared_ptr<int64_t> SharedSteps(int count) {
   return {static_cast<int64_t*>(memory), [bytes](int64_t* steps) { munmap(steps, bytes); }};
 }
 
+// The watched signals wait until they are asked for. Also after a failure they must not be deaf to: whatever the
+// process hangs in then, a signal ends it.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    const sigset_t watched = WatchedSignals();
+    sigprocmask(SIG_BLOCK, &watched, &previous_);
+  }
+  ~SignalsBlocked() { sigprocmask(SIG_SETMASK, &previous_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+  const sigset_t& previous() const { return previous_; }
+
+ private:
+  sigset_t previous_{};
+};
+
 // What the launcher was asked so far.
 struct StopRequests {
   std::map<int, int> counts;  // by signal
@@ -200,9 +218,7 @@ bool DiedOfRequest(const RankDeath& cause, const StopRequests& stops) {
 void EndWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) {
-  const sigset_t watched = WatchedSignals();
-  sigset_t previous_mask;
-  sigprocmask(SIG_BLOCK, &watched, &previous_mask);
+  const SignalsBlocked blocked;
   const auto steps = SharedSteps(launch.spawns);
   RestartPolicy policy(options.max_restarts);
   StopRequests stops;
@@ -212,7 +228,7 @@ Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) 
     Forked forked;
     // Ranks that meet here are told a secret by being forked. A new one for each attempt.
     if (attempt.nnodes == 1) attempt.token = RandomToken();
-    auto ranks = Fork(attempt, steps, previous_mask, &forked);
+    auto ranks = Fork(attempt, steps, blocked.previous(), &forked);
     if (forked.is_rank) return forked;
     const auto cause = Watch(std::move(ranks), options, stops).UntilAllEnded();
     if (stops.at_once || (cause && DiedOfRequest(*cause, stops))) DieOf(stops.last);

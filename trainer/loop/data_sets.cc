@@ -148,7 +148,8 @@ DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel) {
     const std::string format = FormatOf(config.data);
     const std::string& val_split = config.data.val_split;
     if (training) sets.train = Open(format, config, parcel, Role::kTrain, config.data.train_split);
-    const bool whole_file = !training && std::filesystem::is_regular_file(config.data.dir);
+    std::error_code unreadable;
+    const bool whole_file = !training && std::filesystem::is_regular_file(config.data.dir, unreadable);
     if (whole_file) {
       sets.val = Open(format, config, parcel, Role::kVal, config.data.train_split);  // the file is the split
     } else if (!training || data::HasSplit(format, config.data.dir, val_split)) {

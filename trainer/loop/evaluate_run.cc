@@ -39,9 +39,10 @@ void EvaluateOnly(const RunContext& context) {
   result.samples_seen = data.val->source->size();
   result.world_size = context.launch.world_size;
   result.speed = static_cast<double>(result.samples_seen) / result.seconds;
+  std::error_code unreadable;
   // A training run keeps its own result.
   const report::RunDirectory files(session.run_directory);
-  if (!session.run_directory.empty() && !std::filesystem::exists(files.root / "checkpoints")) {
+  if (!session.run_directory.empty() && !std::filesystem::exists(files.root / "checkpoints", unreadable)) {
     report::PrepareRunDirectory(files);
     report::WriteTextFile(files.result_json, report::ResultJson(result));
   }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <sstream>
+#include <system_error>
 
 #include "data/shown.h"
 #include "models/registry.h"
@@ -40,7 +41,8 @@ void Append(std::string& text, const std::string& title, const std::vector<std::
 }  // namespace
 
 checkpoint::NamedTensors ReadInitialWeights(const config::ModelConfig& config) {
-  if (!std::filesystem::is_regular_file(config.init_weights)) {
+  std::error_code unreadable;  // a link to itself, say
+  if (!std::filesystem::is_regular_file(config.init_weights, unreadable)) {
     throw UsageError("--init_weights=" + config.init_weights + " is no file", "name a safetensors file");
   }
   return checkpoint::ReadSafetensors(config.init_weights).tensors;

@@ -16,7 +16,8 @@ namespace {
 
 // `images` of the input file: float32 N×3×H×W.
 at::Tensor ReadImages(const std::string& path) {
-  if (!std::filesystem::is_regular_file(path)) {
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(path, unreadable)) {
     throw UsageError("--input=" + path + " is no file", "name a safetensors file with a tensor images");
   }
   for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {

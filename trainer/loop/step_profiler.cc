@@ -4,9 +4,11 @@
 #include <ATen/record_function.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
+#include <unistd.h>
 
 #include <set>
 
+#include "data/careful_open.h"
 #include "trainer/errors.h"
 
 namespace dtrain::loop {
@@ -60,6 +62,7 @@ void StepProfiler::After(int64_t number) {
   const auto result = torch::autograd::profiler::disableProfiler();
   std::error_code error;
   std::filesystem::create_directories(trace_.parent_path(), error);
+  if (const int descriptor = data::CreateAnew(trace_); descriptor >= 0) close(descriptor);  // no link is followed
   result->save(trace_.string());
   if (!std::filesystem::exists(trace_, error)) {
     throw StorageError("the profile could not be written to " + trace_.string(),

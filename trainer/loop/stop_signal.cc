@@ -1,21 +1,47 @@
-// The handler only sets a flag, and is gone after its first use: whoever sends a second signal means it.
+// The handler only sets a flag, and is gone after its first use: whoever sends a second signal means it. An alarm needs
+// neither a thread nor a descriptor, which may be what the process waits for.
 #include "trainer/loop/stop_signal.h"
 
+#include <unistd.h>
+
 #include <csignal>
+#include <string_view>
+
+#include "data/error.h"
 
 namespace dtrain::loop {
 namespace {
 
 volatile std::sig_atomic_t stop_requested = 0;
+volatile std::sig_atomic_t is_orderly = 0;
+unsigned patience = 0;
+
+void OnStop(int /*signal*/) {
+  stop_requested = 1;
+  if (!is_orderly) alarm(patience);
+}
+
+void OnAlarm(int /*signal*/) {
+  if (is_orderly) return;
+  constexpr std::string_view kText = "dtrain stopped (preempted, exit code 75) before the first step was done\n";
+  [[maybe_unused]] const ssize_t best_effort = write(STDERR_FILENO, kText.data(), kText.size());
+  _exit(static_cast<int>(ExitCode::kPreempted));
+}
 
 }  // namespace
 
-void CatchStopSignals() {
+void CatchStopSignals(unsigned patience_seconds) {
+  patience = patience_seconds;
   struct sigaction action {};
-  action.sa_handler = [](int) { stop_requested = 1; };
+  action.sa_handler = &OnAlarm;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGALRM, &action, nullptr);
+  action.sa_handler = &OnStop;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
 }
+
+void StopsAreOrderly() { is_orderly = 1; }
 
 bool StopRequested() { return stop_requested != 0; }
 

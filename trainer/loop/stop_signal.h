@@ -3,8 +3,13 @@
 
 namespace dtrain::loop {
 
-// From now on the first such signal is remembered; the second one of a kind ends the process at once.
-void CatchStopSignals();
+// From now on the first such signal is remembered; the second one of a kind ends the process at once. Until
+// StopsAreOrderly nothing has been done that could be saved: a process that hangs then, in whatever, ends with 75
+// `patience_seconds` after the signal.
+void CatchStopSignals(unsigned patience_seconds = 20);
+
+// From the end of the first step on. May be called again.
+void StopsAreOrderly();
 
 bool StopRequested();
 

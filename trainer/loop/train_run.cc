@@ -64,8 +64,17 @@ Progress SharedProgress(Session& session, const FirstRank* first, const nlohmann
   if (first != nullptr && first->restored) state = first->restored->state;
   if (session.rendezvous) state = nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", state.dump()));
   if (state.is_null()) return {};
-  RequireSameRun(state.at("run"), identity, allow_dataset_change);
-  return ProgressFromJson(state.at("progress"));
+  const auto part = [&state](const char* key) {
+    return state.is_object() ? state.value(key, nlohmann::json()) : state;
+  };
+  RequireSameRun(part("run"), identity, allow_dataset_change);
+  Progress progress = ProgressFromJson(part("progress"));
+  if (first != nullptr && progress.step != first->restored->step) {
+    throw StorageError("the checkpoint's state.json is of step " + std::to_string(progress.step) +
+                           ", its manifest of step " + std::to_string(first->restored->step),
+                       "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
+  }
+  return progress;
 }
 
 report::Banner MakeBanner(const RunContext& context, const Plan& plan, const DataSets& data,
@@ -111,7 +120,11 @@ void Train(const RunContext& context) {
       SharedProgress(session, first ? &*first : nullptr, identity, config.data.allow_dataset_change);
   // Not before the checkpoint was found to belong to this run: a refused one leaves the directory as it was.
   if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
-  if (is_first) report::WriteTextFile(files.config_json, config::ToJson(config).dump(2) + "\n");
+  if (is_first) {
+    session.control->Enter(distributed::Phase::kSaving);
+    report::WriteTextFile(files.config_json, config::ToJson(config).dump(2) + "\n");
+    session.control->Enter(distributed::Phase::kStarting);
+  }
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
     ApplyInitialWeights(ReadInitialWeights(config.model), config.model, model);
   }

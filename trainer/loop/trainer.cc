@@ -10,6 +10,7 @@
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/run_quarantine.h"
+#include "trainer/loop/stop_signal.h"
 #include "trainer/loop/task_seed.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/optim/precision.h"
@@ -87,6 +88,7 @@ report::RunResult Trainer::Run() {
     profiler_.Before(progress_.step + 1);
     TrainStep();
     profiler_.After(progress_.step);
+    StopsAreOrderly();
     const bool stop = parts_.control.StopsHere(progress_.step);
     const bool last = progress_.step == last_step;
     if (plan.ShouldLog(progress_.step)) LogStep();
@@ -261,6 +263,7 @@ void Trainer::NoteBest(const report::ValPoint& point) {
   if (progress_.best && !report::IsBetter(point.metrics.front(), progress_.best->metrics.front())) return;
   progress_.best = point;
   if (writer_ == nullptr) return;
+  parts_.control.Enter(Phase::kSaving);  // the previous one may still be written
   auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module())});
   writer_->SaveBest(std::move(copies.sets[0]), std::move(copies.wait));
 }

@@ -3,8 +3,10 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "trainer/errors.h"
 
@@ -28,23 +30,92 @@ nlohmann::json ToJson(const std::optional<report::ValPoint>& point) {
   return point ? ToJson(*point) : nlohmann::json();
 }
 
-// A loss that was not finite was written as null.
-double NumberOrNaN(const nlohmann::json& json) {
-  return json.is_null() ? std::numeric_limits<double>::quiet_NaN() : json.get<double>();
+// What a checkpoint says, one value at a time: the number of files with right sums and wrong kinds of values is small,
+// but a cast of such a value may do anything.
+class SavedObject {
+ public:
+  SavedObject(const nlohmann::json& json, std::string name) : json_(json), name_(std::move(name)) {
+    if (!json.is_object()) Refuse(name_, "an object");
+  }
+
+  const nlohmann::json& At(const char* key) const {
+    const auto found = json_.find(key);
+    if (found == json_.end()) Refuse(Named(key), "there");
+    return *found;
+  }
+  int64_t Count(const char* key) const { return CountIn(At(key), Named(key)); }
+  int SmallInteger(const char* key) const {
+    constexpr int64_t kMost = 100;  // digits after a point, columns
+    const nlohmann::json& value = At(key);
+    const bool fits = value.is_number_integer() && value >= -kMost && value <= kMost;  // of either sign's type
+    if (!fits) Refuse(Named(key), "a small whole number");
+    return value.get<int>();
+  }
+  double Number(const char* key) const {
+    if (!At(key).is_number()) Refuse(Named(key), "a number");
+    return At(key).get<double>();
+  }
+  // A number that was not finite was written as null.
+  double NumberOrNaN(const char* key) const {
+    return At(key).is_null() ? std::numeric_limits<double>::quiet_NaN() : Number(key);
+  }
+  bool Boolean(const char* key) const {
+    if (!At(key).is_boolean()) Refuse(Named(key), "true or false");
+    return At(key).get<bool>();
+  }
+  std::string Text(const char* key) const {
+    if (!At(key).is_string()) Refuse(Named(key), "a text");
+    return At(key).get<std::string>();
+  }
+  const nlohmann::json& Array(const char* key) const {
+    if (!At(key).is_array()) Refuse(Named(key), "a list");
+    return At(key);
+  }
+  std::string Named(const char* key) const { return name_ + "." + key; }
+
+  static int64_t CountIn(const nlohmann::json& value, const std::string& name) {
+    const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= static_cast<uint64_t>(INT64_MAX)
+                                                 : value.is_number_integer() && value.get<int64_t>() >= 0;
+    if (!fits) Refuse(name, "a whole number, 0 or more");
+    return value.get<int64_t>();
+  }
+  [[noreturn]] static void Refuse(const std::string& name, const std::string& expected) {
+    throw StorageError("the checkpoint's state.json is damaged: " + name + " is not " + expected,
+                       "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
+  }
+
+ private:
+  const nlohmann::json& json_;
+  std::string name_;
+};
+
+std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json, const std::string& name) {
+  if (json.is_null()) return std::nullopt;
+  const SavedObject saved(json, name);
+  report::ValPoint point{.step = saved.Count("step"), .epoch = saved.Number("epoch")};
+  for (const nlohmann::json& item : saved.Array("metrics")) {
+    const SavedObject metric(item, saved.Named("metrics"));
+    point.metrics.push_back({.name = metric.Text("name"),
+                             .value = metric.NumberOrNaN("value"),
+                             .decimals = metric.SmallInteger("decimals"),
+                             .higher_is_better = metric.Boolean("higher_is_better"),
+                             .table_heading = metric.Text("table_heading"),
+                             .table_decimals = metric.SmallInteger("table_decimals")});
+  }
+  if (point.metrics.empty()) SavedObject::Refuse(saved.Named("metrics"), "a list with something in it");
+  return point;
 }
 
-std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json) {
-  if (json.is_null()) return std::nullopt;
-  report::ValPoint point{.step = json.at("step"), .epoch = json.at("epoch")};
-  for (const nlohmann::json& metric : json.at("metrics")) {
-    point.metrics.push_back({.name = metric.at("name"),
-                             .value = NumberOrNaN(metric.at("value")),
-                             .decimals = metric.at("decimals"),
-                             .higher_is_better = metric.at("higher_is_better"),
-                             .table_heading = metric.at("table_heading"),
-                             .table_decimals = metric.at("table_decimals")});
+distributed::BucketLayout BucketLayoutFromJson(const nlohmann::json& buckets, const std::string& name) {
+  distributed::BucketLayout layout;
+  for (const nlohmann::json& bucket : buckets) {
+    if (!bucket.is_array()) SavedObject::Refuse(name, "a list of lists");
+    layout.emplace_back();
+    for (const nlohmann::json& index : bucket) {
+      layout.back().push_back(static_cast<size_t>(SavedObject::CountIn(index, name)));
+    }
   }
-  return point;
+  return layout;
 }
 
 }  // namespace
@@ -60,14 +131,15 @@ nlohmann::json ToJson(const Progress& progress) {
 }
 
 Progress ProgressFromJson(const nlohmann::json& json) {
+  const SavedObject saved(json, "progress");
   Progress progress;
-  progress.step = json.at("step");
-  progress.interval_loss_sum = json.at("interval_loss_sum");
-  progress.interval_weight = json.at("interval_weight");
-  progress.last_train_loss = NumberOrNaN(json.at("last_train_loss"));
-  progress.validation = ValPointFromJson(json.at("validation"));
-  progress.best = ValPointFromJson(json.at("best"));
-  progress.bucket_layout = json.at("bucket_layout").get<distributed::BucketLayout>();
+  progress.step = saved.Count("step");
+  progress.interval_loss_sum = saved.Number("interval_loss_sum");
+  progress.interval_weight = saved.Number("interval_weight");
+  progress.last_train_loss = saved.NumberOrNaN("last_train_loss");
+  progress.validation = ValPointFromJson(saved.At("validation"), saved.Named("validation"));
+  progress.best = ValPointFromJson(saved.At("best"), saved.Named("best"));
+  progress.bucket_layout = BucketLayoutFromJson(saved.Array("bucket_layout"), saved.Named("bucket_layout"));
   return progress;
 }
 
@@ -86,6 +158,7 @@ nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const
 }
 
 void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool allow_dataset_change) {
+  const SavedObject must_be_one(saved, "run");
   for (const auto& [key, value] : now.items()) {
     const nlohmann::json before = saved.value(key, nlohmann::json());
     if (before == value) continue;
@@ -127,9 +200,10 @@ void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::Nam
   const std::map<std::string, at::Tensor> by_name(saved.begin(), saved.end());
   for (const auto& [name, tensor] : destination) {
     const auto found = by_name.find(name);
-    if (found == by_name.end() || found->second.sizes() != tensor.sizes()) {
+    const bool is_there = found != by_name.end();
+    if (!is_there || found->second.sizes() != tensor.sizes() || found->second.dtype() != tensor.dtype()) {
       throw StorageError(
-          "the checkpoint's tensor " + name + (found == by_name.end() ? " is missing" : " has another shape"),
+          "the checkpoint's tensor " + name + (is_there ? " has another shape or type" : " is missing"),
           "it belongs to another model: check --model and --num_classes, or start anew with --resume=none");
     }
     at::Tensor target = tensor;

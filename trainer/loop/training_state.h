@@ -31,12 +31,14 @@ struct Progress {
 };
 
 nlohmann::json ToJson(const Progress& progress);
+// Throws StorageError naming what is missing or of a wrong kind: a checkpoint may have right sums and a wrong content.
 Progress ProgressFromJson(const nlohmann::json& json);
 
 // What must be the same for a run to go on from a checkpoint: a flat object, keys named for people.
 nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data);
 
-// Throws UsageError naming the first key that differs (DataError if it is the data).
+// Throws UsageError naming the first key that differs (DataError if it is the data, StorageError where `saved` is
+// none).
 void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool allow_dataset_change);
 
 std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module);

@@ -7,10 +7,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <iomanip>
 
+#include "data/careful_open.h"
 #include "data/shown.h"
 
 namespace dtrain::report {
@@ -29,6 +31,13 @@ void WritePrefix(std::ostream& out, const google::LogMessageInfo& info, void* ra
   if (rank >= 0) out << " [rank " << rank << "]";
 }
 
+// To append to. What is no regular file is replaced: nobody needs a log so much that a link should be followed for it.
+int OpenLog(const std::string& file) {
+  const int descriptor = data::OpenOrCreate(file, O_WRONLY | O_APPEND);
+  const bool replace = descriptor < 0 && (errno == ELOOP || errno == ENXIO);
+  return replace ? data::CreateAnew(file) : descriptor;
+}
+
 }  // namespace
 
 void InitializeLogging(int rank, int world_size, const std::string& log_directory) {
@@ -44,7 +53,8 @@ void InitializeLogging(int rank, int world_size, const std::string& log_director
     FLAGS_logfile_mode = 0644;
     const std::string file =
         (std::filesystem::path(log_directory) / ("rank-" + std::to_string(rank) + ".log")).string();
-    google::SetLogDestination(google::GLOG_INFO, file.c_str());  // holds the higher severities too
+    if (const int descriptor = OpenLog(file); descriptor >= 0) ::close(descriptor);  // glog would follow a link
+    google::SetLogDestination(google::GLOG_INFO, file.c_str());                      // holds the higher severities too
     for (const auto severity : {google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
       google::SetLogDestination(severity, "");
     }
@@ -59,7 +69,7 @@ void InitializeLogging(int rank, int world_size, const std::string& log_director
 bool SendOutputTo(const std::filesystem::path& file) {
   std::error_code ignored;  // opening the file says it, too
   std::filesystem::create_directories(file.parent_path(), ignored);
-  const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  const int descriptor = OpenLog(file);
   if (descriptor < 0) return false;
   std::fflush(nullptr);
   ::dup2(descriptor, STDOUT_FILENO);

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "data/careful_open.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 
@@ -38,7 +39,7 @@ MetricsLog::~MetricsLog() {
 
 void MetricsLog::Open() {
   if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  descriptor_ = data::OpenOrCreate(path_, O_WRONLY | O_APPEND);
   if (descriptor_ < 0) checkpoint::ThrowSystemError("open", path_, errno);
 }
 

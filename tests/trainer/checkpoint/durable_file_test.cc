@@ -3,7 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,16 +36,52 @@ TEST(DurableFileTest, DigestsWhatItWrote) {
 }
 
 TEST(DurableFileTest, SaysThatTheDiskIsFull) {
-  DurableFile file("/dev/full");
   try {
-    file.Append("something");
-    file.Finish();
-    FAIL() << "nothing was thrown";
+    ThrowSystemError("write", "run/file", ENOSPC);
   } catch (const StorageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("/dev/full"));
-    EXPECT_THAT(error.what(), HasSubstr("No space left"));
+    EXPECT_STREQ(error.what(), "cannot write run/file: No space left on device");
     EXPECT_THAT(error.hint(), HasSubstr("--keep_checkpoints"));
   }
+}
+
+// As both executables do, which ignore the signal.
+void WriteBeyondTheLimit(const std::filesystem::path& path) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{1000, 1000};
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  try {
+    WriteAtomically(path, std::string(2000, 'x'));
+    ::_exit(0);
+  } catch (const StorageError& error) {
+    ::_exit(error.hint().find("ulimit -f") != std::string::npos ? 5 : 1);
+  }
+}
+
+TEST(DurableFileTest, SaysThatTheFileIsTooLarge) {
+  TemporaryFolder directory;
+  const pid_t child = ::fork();
+  if (child == 0) WriteBeyondTheLimit(directory / "file");
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 5) << status;
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+TEST(DurableFileTest, FollowsNoLinkAndWaitsForNoPipe) {
+  TemporaryFolder directory;
+  WriteAll(directory / "victim", "precious");
+  std::filesystem::create_symlink(directory / "victim", directory / ".file.tmp");
+  WriteAtomically(directory / "file", "new");
+  std::filesystem::create_hard_link(directory / "victim", directory / ".file.tmp");
+  WriteAtomically(directory / "file", "newer");
+  ASSERT_EQ(::mkfifo((directory / ".file.tmp").c_str(), 0600), 0);
+  WriteAtomically(directory / "file", "newest");
+  EXPECT_EQ(ReadAll(directory / "file"), "newest");
+  EXPECT_EQ(ReadAll(directory / "victim"), "precious");
+  std::filesystem::create_directory(directory / ".file.tmp");  // nobody's to remove
+  EXPECT_THROW(WriteAtomically(directory / "file", "never"), StorageError);
+  EXPECT_THROW(DurableFile("/dev/full"), StorageError);
+  EXPECT_TRUE(std::filesystem::exists("/dev/full"));
 }
 
 TEST(DurableFileTest, RefusesAMissingFolderAndPipes) {

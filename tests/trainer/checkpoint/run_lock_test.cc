@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +49,17 @@ TEST(RunLockTest, TheLockGoesWithItsHolder) {
   ::waitpid(child, nullptr, 0);
   ::close(ready[0]);
   ::close(ready[1]);
+}
+
+TEST(RunLockTest, FollowsNoLinkAndTakesNoPipe) {
+  TemporaryFolder run;
+  WriteAll(run / "victim", "precious");
+  std::filesystem::create_symlink(run / "victim", run / "lock");
+  EXPECT_THROW(RunLock(run.path(), 0), StorageError);
+  EXPECT_EQ(ReadAll(run / "victim"), "precious");
+  std::filesystem::remove(run / "lock");
+  ASSERT_EQ(::mkfifo((run / "lock").c_str(), 0600), 0);
+  EXPECT_THROW(RunLock(run.path(), 0), StorageError);
 }
 
 TEST(RunLockTest, AMissingFolderIsAnError) { EXPECT_THROW(RunLock("/proc/none", 0), StorageError); }

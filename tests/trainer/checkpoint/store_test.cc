@@ -181,6 +181,23 @@ TEST(StoreTest, OpensACheckpointOrARunDirectory) {
   EXPECT_THROW(OpenCheckpoint(store.DirectoryOf(6), nullptr), StorageError);
 }
 
+TEST(StoreTest, SizesAreComparedBeforeAnythingIsRead) {
+  TemporaryFolder run;
+  Store store(run.path());
+  store.Publish(MakeSnapshot(5));
+  for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
+    const fs::path path = store.DirectoryOf(5) / name;
+    const auto size = fs::file_size(path);
+    fs::resize_file(path, uintmax_t{1} << 40);  // holes; reading them would take an hour
+    EXPECT_EQ(ProblemOf(store.DirectoryOf(5)),
+              std::string(name) + " has 1099511627776 bytes instead of " + std::to_string(size));
+    fs::resize_file(path, size);
+  }
+  EXPECT_EQ(ProblemOf(store.DirectoryOf(5)), std::nullopt);
+  WriteAll(store.DirectoryOf(5) / "manifest.json", ManifestText({.step = INT64_MIN, .files = {}}));
+  EXPECT_EQ(ProblemOf(store.DirectoryOf(5)), "manifest.json has step -9223372036854775808");
+}
+
 TEST(StoreTest, AHostileManifestOrStateIsAnError) {
   TemporaryFolder run;
   const fs::path directory = Store(run.path()).Publish(MakeSnapshot(5)).directory;

@@ -108,6 +108,15 @@ TEST(CommandLine, AllMistakesAtOnce) {
   }
 }
 
+TEST(CommandLine, LongValuesAreNotEchoedWhole) {
+  const std::string huge(100'000, 'x');
+  for (const std::string& argument : {"--lr=" + huge, "--" + huge + "=1", huge, "--data_dir=" + huge, "--no" + huge,
+                                      "--augment=" + huge, "--nolr=" + huge, "--flagfile=" + huge}) {
+    EXPECT_LT(Mistakes({argument}).size(), 1000U) << argument.substr(0, 20);
+  }
+  EXPECT_LT(Mistakes(std::vector<std::string>(10'000, "stray")).size(), 5000U);
+}
+
 TEST(CommandLine, HelpAndVersionAnswer) {
   for (const char* flag : {"--help", "-h", "-help"}) {
     EXPECT_THAT(ParseCommandLine({flag}).answer, HasSubstr("--batch_size=INT")) << flag;
@@ -164,6 +173,19 @@ TEST_F(Flagfile, LaterFlagsWin) {
   EXPECT_TRUE(Parsed({"--flagfile", file}).optimizer.nesterov);
   EXPECT_EQ(Parsed({"--flagfile=" + file, "--lr=2"}).optimizer.lr, 2);
   EXPECT_EQ(Parsed({"--lr=2", "--flagfile=" + file}).optimizer.lr, 0.5);
+}
+
+TEST_F(Flagfile, OneThatNeverEndsIsAMistake) {
+  EXPECT_THAT(Mistakes({"--flagfile=/dev/zero"}), HasSubstr("more than 1048576 bytes"));
+  for (int depth = 0; depth < 8; ++depth) {
+    std::string deeper;
+    for (int i = 0; i < 50; ++i) deeper += "--flagfile=" + std::to_string(depth + 1) + ".flags\n";
+    Write(std::to_string(depth) + ".flags", deeper);
+  }
+  Write("8.flags", "--lr=1\n");
+  const std::string text = Mistakes({"--flagfile=" + (folder_ / "0.flags").string()});
+  EXPECT_THAT(text, HasSubstr("more than 100"));
+  EXPECT_EQ(text.find('\n'), std::string::npos);  // said once
 }
 
 TEST_F(Flagfile, NestedAndSeveral) {

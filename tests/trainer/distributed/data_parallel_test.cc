@@ -163,6 +163,15 @@ TEST(DataParallel, ANewReducerGivesTheBitsOfTheOldOne) {
   }
 }
 
+TEST(DataParallel, ALayoutThatDoesNotFitIsRefused) {
+  RunConnected(1, [](int, Communicator& communicator) {
+    for (const BucketLayout& layout : {BucketLayout{{0, 1, 2}}, BucketLayout{{0, 1, 2, 3, 4, 4}},
+                                       BucketLayout{{0, 1, 2, 3, 4, 6}}, BucketLayout{{0, 1, 2, 3, 4, 5}, {}}}) {
+      EXPECT_THROW(DataParallel(MakeParameters(), communicator, kSmallBuckets, layout), StorageError);
+    }
+  });
+}
+
 std::string ErrorOf(const std::function<void()>& call) {
   try {
     call();

@@ -94,6 +94,27 @@ TEST_F(StallWatchTest, ASlowDiskIsGivenTenMinutes) {
   EXPECT_THAT(stall_, HasSubstr("saving"));
 }
 
+// A save that waits for the one before, whose disk is slow: the others are in the next step already, and cannot go on.
+TEST_F(StallWatchTest, ThoseWhoWaitForASlowDiskHaveItsTenMinutes) {
+  Until(300, {{0, At(9, 0, Phase::kSaving)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
+  EXPECT_EQ(stall_, "");
+  Until(700, {{0, At(9, 0, Phase::kSaving)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
+  EXPECT_THAT(stall_, HasSubstr("rank 0 stands still since 600.0 s, after step 9: saving"));
+}
+
+TEST_F(StallWatchTest, AfterASaveAllHaveTheirTimeToGoOn) {
+  Until(300, {{0, At(9, 0, Phase::kSaving)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
+  Until(306, {{0, At(9, 1, Phase::kForward)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
+  EXPECT_EQ(stall_, "");
+  Until(310, {{0, At(9, 1, Phase::kForward)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
+  EXPECT_THAT(stall_, HasSubstr("rank 0 stands still since 8.0 s"));
+}
+
+TEST_F(StallWatchTest, OneThatIsBehindASaveIsNoBetterForIt) {
+  Until(300, {{0, At(9, 0, Phase::kSaving)}, {1, At(8, 2, Phase::kForward)}, {2, At(9, 2, Phase::kBackward)}});
+  EXPECT_THAT(stall_, HasSubstr("rank 1 stands still since 8.0 s, after step 8: forward pass")) << stall_;
+}
+
 TEST_F(StallWatchTest, NamesASlowRankOnce) {
   for (int step = 1; step < 60; ++step) {
     const double seconds = 0.2 * step;

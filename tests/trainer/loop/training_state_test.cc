@@ -41,6 +41,38 @@ TEST(Progress, WithoutValidationOrWithADivergedOne) {
   EXPECT_TRUE(std::isnan(back.validation->metrics.front().value));
 }
 
+// Each value replaced by ones of other kinds: refused, never cast.
+TEST(Progress, RefusesOtherKindsOfValues) {
+  Progress progress;
+  progress.validation = progress.best = report::ValPoint{.step = 3, .epoch = 1, .metrics = {{"top1", 76.1, 2, true}}};
+  progress.bucket_layout = {{1}, {0}};
+  const nlohmann::json whole = ToJson(progress);
+  EXPECT_NO_THROW(ProgressFromJson(whole));
+  const nlohmann::json kinds[] = {
+      -1, INT64_MIN, UINT64_MAX, 0.5, 1e300, true, "text", nlohmann::json::array(), nlohmann::json::object()};
+  int refused = 0;
+  const nlohmann::json leaves = whole.flatten();
+  for (const auto& [pointer, value] : leaves.items()) {
+    for (const nlohmann::json& kind : kinds) {
+      const bool number = value.is_number_float() && kind.is_number();
+      const bool small = pointer.ends_with("decimals") && kind == -1;
+      if (number || small || kind.type() == value.type()) continue;
+      nlohmann::json other = whole;
+      other[nlohmann::json::json_pointer(pointer)] = kind;
+      EXPECT_THROW(ProgressFromJson(other), StorageError) << pointer << " " << kind;
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 100);
+  for (const auto& [key, value] : whole.items()) {
+    nlohmann::json other = whole;
+    other.erase(key);
+    EXPECT_THROW(ProgressFromJson(other), StorageError) << key;
+  }
+  EXPECT_THROW(ProgressFromJson(nlohmann::json()), StorageError);
+  EXPECT_THROW(RequireSameRun(nlohmann::json(3), {{"seed", 1}}, false), StorageError);
+}
+
 TEST(RequireSameRun, NamesWhatDiffers) {
   const nlohmann::json saved = {{"seed", 1}, {"model", "resnet50"}, {"data_fingerprint", "aa"}};
   EXPECT_NO_THROW(RequireSameRun(saved, saved, false));
@@ -67,6 +99,7 @@ TEST(CopyInto, FillsChannelsLastTensorsAndRefusesOthers) {
   EXPECT_TRUE(at::equal(target, source));
   EXPECT_THROW(CopyInto({{"w", target}}, {{"v", source}}), StorageError);
   EXPECT_THROW(CopyInto({{"w", target}}, {{"w", at::zeros({4})}}), StorageError);
+  EXPECT_THROW(CopyInto({{"w", target}}, {{"w", source.to(at::kLong)}}), StorageError);
 }
 
 }  // namespace

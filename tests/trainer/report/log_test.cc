@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,6 +53,26 @@ TEST(LogTest, TheFileHasEverythingAndOtherRanksAreQuiet) {
   EXPECT_THAT(file, HasSubstr("[rank 3] an info\n"));
   EXPECT_THAT(file, HasSubstr("[rank 3] an error\n"));
   EXPECT_THAT(StderrOf(0, 4, directory / "logs"), HasSubstr("[rank 0] an info\n"));
+}
+
+TEST(LogTest, FollowsNoLinkAndWaitsForNoPipe) {
+  TemporaryFolder directory;
+  std::filesystem::create_directory(directory / "logs");
+  WriteAll(directory / "victim", "precious\n");
+  std::filesystem::create_symlink(directory / "victim", directory / "logs/rank-0.log");
+  StderrOf(0, 2, directory / "logs");
+  EXPECT_EQ(ReadAll(directory / "victim"), "precious\n");
+  EXPECT_THAT(ReadAll(directory / "logs/rank-0.log"), HasSubstr("an info"));
+  ASSERT_EQ(::mkfifo((directory / "logs/rank-1.log").c_str(), 0600), 0);
+  StderrOf(1, 2, directory / "logs");
+  EXPECT_THAT(ReadAll(directory / "logs/rank-1.log"), HasSubstr("an info"));
+  // What a forked rank does, in a process whose output nobody reads.
+  ASSERT_EQ(::mkfifo((directory / "logs/rank-2.log").c_str(), 0600), 0);
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(SendOutputTo(directory / "logs/rank-2.log") ? 0 : 1);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

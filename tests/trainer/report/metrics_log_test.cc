@@ -1,6 +1,11 @@
 #include "trainer/report/metrics_log.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <csignal>
 
 #include "tests/temporary_folder.h"
 #include "trainer/errors.h"
@@ -72,9 +77,34 @@ TEST(MetricsLogTest, ClearEmptiesIt) {
 }
 
 TEST(MetricsLogTest, AFullDiskIsAStorageError) {
-  MetricsLog log("/dev/full");
-  EXPECT_THROW(log.Train(TrainAt(1)), StorageError);
+  EXPECT_THROW(MetricsLog("/dev/full"), StorageError);  // no regular file
+  TemporaryFolder run;
+  const auto write_beyond_the_limit = [&] {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{10, 10};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    MetricsLog log(run / "metrics.jsonl");
+    try {
+      log.Train(TrainAt(1));
+    } catch (const StorageError&) {
+      _exit(5);
+    }
+    _exit(0);
+  };
+  EXPECT_EXIT(write_beyond_the_limit(), testing::ExitedWithCode(5), "");
+  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), "");  // no half a line
   EXPECT_THROW(MetricsLog("/proc/none/metrics.jsonl"), StorageError);
+}
+
+TEST(MetricsLogTest, FollowsNoLinkAndWaitsForNoPipe) {
+  TemporaryFolder directory;
+  WriteAll(directory / "victim", "precious");
+  std::filesystem::create_symlink(directory / "victim", directory / "metrics.jsonl");
+  EXPECT_THROW(MetricsLog(directory / "metrics.jsonl"), StorageError);
+  EXPECT_EQ(ReadAll(directory / "victim"), "precious");
+  std::filesystem::remove(directory / "metrics.jsonl");
+  ASSERT_EQ(::mkfifo((directory / "metrics.jsonl").c_str(), 0600), 0);
+  EXPECT_THROW(MetricsLog(directory / "metrics.jsonl"), StorageError);
 }
 
 }  // namespace

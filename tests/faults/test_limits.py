@@ -1,0 +1,49 @@
+"""Memory, threads and files that cannot be had: the exit code says which, the message what to do, and nothing hangs."""
+
+import pytest
+
+from command import DATA, MAIN, TINY, load_json, run
+
+SYNTHETIC = ("--data_format=synthetic", "--num_classes=4", "--max_steps=2")
+
+
+def limited(limits: str, *command, check: int, **options):
+    """With limits of `ulimit`: -v (address space) in KiB, -s (stack, so of each thread) in KiB, -f (file) in KiB."""
+    script = "".join(f"ulimit {limit.strip()}; " for limit in limits.split(",")) + 'exec "$@"'
+    return run("-c", script, "bash", *command, program="/bin/bash", check=check, **options)
+
+
+@pytest.mark.parametrize("limits, flags", [
+    ("-v 3000000", ("--batch_size=4096", "--image_size=64")),  # the model's, in LibTorch's allocator
+    ("-v 3000000", ("--batch_size=200000", "--image_size=96")),  # the loader's, in its threads
+    ("-v 1000000", ("--model=resnet152", "--optimizer=adam")),  # from the start
+])
+def test_no_memory(run_dir, limits, flags):
+    outcome = limited(limits, MAIN, *TINY, *SYNTHETIC, *flags, f"--run_dir={run_dir}", check=7)
+    assert "lower --batch_size" in outcome.stderr or "ulimit" in outcome.stderr, outcome
+    assert load_json(run_dir / "error.json")["kind"] == "out_of_memory"
+
+
+@pytest.mark.parametrize("stack_gib, flags", [
+    (1, ("--workers=9",)),  # not enough for the loader
+    (3, ("--nproc_per_node=2",)),
+])
+def test_no_threads(run_dir, stack_gib, flags):
+    limits = f"-s {stack_gib << 20}, -v {6 << 20}"
+    outcome = limited(limits, MAIN, *TINY, *SYNTHETIC, *flags, f"--run_dir={run_dir}", check=7, threads=3)
+    assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr and "workers" in outcome.stderr, outcome
+
+
+@pytest.mark.parametrize("kib", [0, 20, 20000])  # nothing, logs, no checkpoint
+def test_files_that_may_not_be_so_large(run_dir, kib):
+    outcome = limited(f"-f {kib}", MAIN, *TINY, *SYNTHETIC, f"--run_dir={run_dir}", check=5)
+    assert "File too large" in outcome.stderr and "ulimit -f" in outcome.stderr, outcome
+
+
+@pytest.mark.parametrize("command", [
+    (MAIN, "--help"), (MAIN, "--version"), (MAIN, *SYNTHETIC, "--print_config"), (MAIN, *SYNTHETIC, "--dry_run"),
+    (DATA, "--help"), (DATA, "--version"),
+])
+def test_an_answer_that_does_not_arrive(command):
+    outcome = run("-c", '"$@" > /dev/full', "bash", *command, program="/bin/bash", check=5)
+    assert "stdout" in outcome.stderr

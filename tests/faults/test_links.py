@@ -1,0 +1,45 @@
+"""A run directory that others can write to: what they put under the names of our files is not followed."""
+
+import os
+
+import pytest
+
+from command import TINY, run
+
+FLAGS = (*TINY, "--data_format=synthetic", "--num_classes=4", "--max_steps=1", "--nproc_per_node=2", "--batch_size=8")
+REPLACED = (".latest.tmp", ".config.json.tmp", ".result.json.tmp", ".model.safetensors.tmp",
+            ".model_best.safetensors.tmp", "logs/rank-0.log", "logs/rank-1.log")
+FINAL = ("latest", "config.json", "result.json", "model.safetensors")
+REFUSED = ("lock", "metrics.jsonl")
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_what_others_put_there(run_dir, tmp_path, kind):
+    (run_dir / "logs").mkdir(parents=True)
+    victims = {}
+    for name in (*REPLACED, *FINAL):
+        victims[name] = tmp_path / f"victim-{len(victims)}"
+        victims[name].write_text("precious", encoding="ascii")
+        if kind == "link":
+            (run_dir / name).symlink_to(victims[name])
+        elif name not in FINAL:
+            os.mkfifo(run_dir / name)
+    run(*FLAGS, f"--run_dir={run_dir}")
+    assert {path.read_text(encoding="ascii") for path in victims.values()} == {"precious"}
+    for name in (*FINAL, "logs/rank-0.log"):
+        assert (run_dir / name).is_file() and not (run_dir / name).is_symlink(), name
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_file_is_refused(run_dir, tmp_path, name, kind):
+    run_dir.mkdir()
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="ascii")
+    if kind == "link":
+        (run_dir / name).symlink_to(victim)
+    else:
+        os.mkfifo(run_dir / name)
+    outcome = run(*FLAGS[:-2], f"--run_dir={run_dir}", check=5)
+    assert name in outcome.stderr and "remove it" in outcome.stderr, outcome
+    assert victim.read_text(encoding="ascii") == "precious"

@@ -1,0 +1,49 @@
+// Each case in a process of its own: signals are the process's.
+#include "trainer/loop/stop_signal.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace dtrain::loop {
+namespace {
+
+[[noreturn]] void Hang() {
+  while (true) pause();
+}
+
+TEST(StopSignals, AHangBeforeTheFirstStepEnds) {
+  const auto hang = [] {
+    CatchStopSignals(/*patience_seconds=*/1);
+    raise(SIGTERM);
+    Hang();
+  };
+  EXPECT_EXIT(hang(), testing::ExitedWithCode(75), "before the first step");
+}
+
+TEST(StopSignals, AfterTheFirstStepThereIsTimeToSave) {
+  const auto save = [] {
+    CatchStopSignals(/*patience_seconds=*/1);
+    raise(SIGTERM);  // during the first step
+    StopsAreOrderly();
+    pause();  // the alarm ends the pause, and nothing else
+    _exit(StopRequested() ? 3 : 4);
+  };
+  EXPECT_EXIT(save(), testing::ExitedWithCode(3), "");
+}
+
+TEST(StopSignals, TheSecondOfAKindEndsAtOnce) {
+  const auto end = [](int second) {
+    CatchStopSignals();
+    StopsAreOrderly();
+    raise(SIGTERM);
+    raise(second);
+    _exit(StopRequested() ? 3 : 4);
+  };
+  EXPECT_EXIT(end(SIGTERM), testing::KilledBySignal(SIGTERM), "");
+  EXPECT_EXIT(end(SIGUSR1), testing::ExitedWithCode(3), "");
+}
+
+}  // namespace
+}  // namespace dtrain::loop
