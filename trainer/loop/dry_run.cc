@@ -84,7 +84,7 @@ void DryRun(const RunContext& context) {
   }
   checkpoint::NamedTensors weights;
   if (!config.model.init_weights.empty()) {
-    weights = ReadInitialWeights(config.model);
+    weights = ReadInitialWeights(config.model).tensors;
     if (config.run.mode != "train" && config.model.num_classes == 0)
       num_classes = NumClassesOf(weights, config.model.name);
   }

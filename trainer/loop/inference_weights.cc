@@ -11,7 +11,7 @@
 namespace dtrain::loop {
 
 checkpoint::NamedTensors ReadInferenceWeights(const config::Config& config) {
-  if (!config.model.init_weights.empty()) return ReadInitialWeights(config.model);
+  if (!config.model.init_weights.empty()) return ReadInitialWeights(config.model).tensors;
   const bool path_given = config.run.resume != "auto" && config.run.resume != "none";
   const std::string path = path_given ? config.run.resume : config.run.dir;
   if (path.empty()) {

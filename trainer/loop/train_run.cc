@@ -113,7 +113,7 @@ void Train(const RunContext& context) {
   if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
   if (is_first) report::WriteTextFile(files.config_json, config::ToJson(config).dump(2) + "\n");
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
-    ApplyInitialWeights(ReadInitialWeights(config.model), config.model, model);
+    ApplyInitialWeights(ReadInitialWeights(config.model).tensors, config.model, model);
   }
 
   Reporter reporter(config.report, context.launch.rank, plan.total_steps,
