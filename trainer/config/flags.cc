@@ -5,6 +5,7 @@
 
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <sstream>
@@ -298,6 +299,15 @@ DTRAIN_FLAG(string, profile_steps, report.profile_steps, Anything(), "",
 namespace dtrain::config {
 
 const std::vector<Flag>& Flags() { return MutableFlags(); }
+
+bool WasGiven(const Config& config, const std::string& name) {
+  return std::find(config.given.begin(), config.given.end(), name) != config.given.end();
+}
+
+bool Set(const Flag& flag, const std::string& text, Config& config) {
+  const gflags::FlagSaver saver;
+  return !gflags::SetCommandLineOption(flag.name.c_str(), text.c_str()).empty() && flag.store(config);
+}
 
 const Flag* FindFlag(const std::string& name) {
   for (const Flag& flag : Flags()) {

@@ -19,15 +19,17 @@ double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batc
   return optimizer.lr_base_batch > 0 ? kSgdRate : kSgdRate * static_cast<double>(global_batch_size) / kSgdBatch;
 }
 
+int64_t DefaultEvalResize(int64_t image_size) {
+  return std::lround(static_cast<double>(image_size) / kCentreCropFraction);
+}
+
 void Resolve(Config& config, int world_size) {
   const BatchSizes sizes = ResolveBatch(config.batch, world_size);
   config.batch.batch_size = sizes.batch_size;
   config.batch.grad_accum_steps = sizes.grad_accum_steps;
   config.batch.global_batch_size = sizes.global_batch_size;
   if (!config.optimizer.lr) config.optimizer.lr = DefaultLearningRate(config.optimizer, sizes.global_batch_size);
-  if (config.image.eval_resize == 0) {
-    config.image.eval_resize = std::lround(static_cast<double>(config.image.size) / kCentreCropFraction);
-  }
+  if (config.image.eval_resize == 0) config.image.eval_resize = DefaultEvalResize(config.image.size);
 }
 
 }  // namespace dtrain::config

@@ -12,6 +12,9 @@ namespace dtrain::config {
 // anyway, it is 0.1 at that size. Adam's does not grow with the batch.
 double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size);
 
+// The short side that --eval_resize has where it was not said.
+int64_t DefaultEvalResize(int64_t image_size);
+
 // Fills the three batch sizes, --lr and --eval_resize. Call it once, on a configuration without problems.
 void Resolve(Config& config, int world_size);
 
