@@ -20,6 +20,7 @@
 #include "trainer/launch/node_launcher.h"
 #include "trainer/launcher_report.h"
 #include "trainer/loop/run.h"
+#include "trainer/loop/run_settings.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/open_files.h"
 #include "trainer/process_memory.h"
@@ -42,11 +43,10 @@ void RunMode(const loop::RunContext& context) {
 // code when they have ended.
 std::optional<int> ForkRanks(loop::RunContext& context) {
   config::Config& config = context.config;
-  if (config.run.mode == "train") {
-    // Chosen before there are ranks: all attempts share it, and the parent knows where they report.
-    if (config.run.dir.empty()) {
-      config.run.dir = report::DefaultRunDirectory(config.model.name, std::time(nullptr)).string();
-    }
+  // Chosen before there are ranks: all attempts share it, and the parent knows where they report. Other machines are
+  // told.
+  if (config.run.mode == "train" && config.run.dir.empty() && context.launch.node_rank == 0) {
+    config.run.dir = report::MakeDefaultRunDirectory("runs", config.model.name, std::time(nullptr)).string();
   }
   launch::NodeLauncherOptions options;
   options.max_restarts = static_cast<int>(config.ranks.max_restarts);
@@ -77,6 +77,8 @@ int Main(int argc, char** argv, loop::RunContext& context) {
   const launch::Machine machine{distributed::CountGpus(), static_cast<int>(data::AvailableCores()),
                                 launch::OwnAddress()};
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
+  loop::FindLastRun(context.config, context.launch.rank);
+  if (context.config.run.mode != "train") context.notes = loop::TakeSettingsOfRun(context.config);
   config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;

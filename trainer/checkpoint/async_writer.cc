@@ -38,11 +38,11 @@ void AsyncWriter::Save(Snapshot snapshot) {
   Start({Kind::kCheckpoint, path, [this, snapshot = std::move(snapshot)] { SaveOnce(snapshot); }});
 }
 
-void AsyncWriter::SaveBest(NamedTensors model, std::function<void()> wait) {
+void AsyncWriter::SaveBest(int64_t step, NamedTensors model, std::function<void()> wait) {
   const std::filesystem::path path = store_.run_directory() / "model_best.safetensors";
-  Start({Kind::kBest, path, [this, path, model = std::move(model), wait = std::move(wait)] {
+  Start({Kind::kBest, path, [this, path, step, model = std::move(model), wait = std::move(wait)] {
            wait();
-           WriteSafetensors(path, model, options_.model_metadata);
+           WriteSafetensors(path, model, MetadataAt(step));
          }});
 }
 
@@ -97,10 +97,16 @@ void AsyncWriter::RunWithRetries(const Job& job) {
   }
 }
 
+Metadata AsyncWriter::MetadataAt(int64_t step) const {
+  Metadata metadata = options_.model_metadata;
+  metadata["step"] = std::to_string(step);
+  return metadata;
+}
+
 void AsyncWriter::SaveOnce(const Snapshot& snapshot) {
   snapshot.wait();
   const Checkpoint saved = store_.Publish(snapshot);
-  WriteSafetensors(store_.run_directory() / "model.safetensors", snapshot.model, options_.model_metadata);
+  WriteSafetensors(store_.run_directory() / "model.safetensors", snapshot.model, MetadataAt(snapshot.step));
   store_.Prune(saved, options_.keep_checkpoints);
 }
 

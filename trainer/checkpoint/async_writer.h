@@ -22,7 +22,8 @@ struct AsyncWriterOptions {
   int64_t keep_checkpoints = 3;
   int attempts = 3;                // per save, each from the beginning
   double retry_pause_seconds = 1;  // between attempts
-  Metadata model_metadata;         // of <run_dir>/model.safetensors; no time stamps: equal runs, equal bytes
+  Metadata model_metadata;         // of model.safetensors and model_best.safetensors, with the step; no time stamps:
+                                   // equal runs, equal bytes
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // called on the background thread
 };
 
@@ -42,7 +43,8 @@ class AsyncWriter {
 
   // The same for <run_dir>/model_best.safetensors alone: waits for the previous SaveBest, not for a Save.
   // `wait` as in Snapshot.
-  void SaveBest(NamedTensors model, std::function<void()> wait = [] {});
+  void SaveBest(
+      int64_t step, NamedTensors model, std::function<void()> wait = [] {});
 
   // Returns when everything is on the disk. Throws what a pending save failed with (StorageError).
   void Wait();
@@ -72,6 +74,7 @@ class AsyncWriter {
   void Run();
   void RunWithRetries(const Job& job);
   void SaveOnce(const Snapshot& snapshot);
+  Metadata MetadataAt(int64_t step) const;
   bool IsWaiting(Kind kind) const;
   void RethrowFailure();
 

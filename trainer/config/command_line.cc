@@ -49,6 +49,7 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
   for (const Flag& flag : Flags()) {
     flags.push_back({flag.name, flag.kind == Kind::kBool, Expected(flag.kind, flag.limits),
                      [&flag, &result](const std::string& value) {
+                       result.config.given.push_back(flag.name);
                        return !gflags::SetCommandLineOption(flag.name.c_str(), value.c_str()).empty() &&
                               flag.store(result.config);
                      }});

@@ -67,7 +67,7 @@ struct BatchConfig {
 
 struct OptimizerConfig {
   std::string name = "sgd";  // sgd | adam | adamw
-  double lr = 0.1;           // peak
+  std::optional<double> lr;  // peak; not said: DefaultLearningRate (resolve.h)
   double lr_base_batch = 0;  // > 0: the peak is lr × global batch / lr_base_batch
   double momentum = 0.9;
   bool nesterov = false;
@@ -127,7 +127,8 @@ struct RunConfig {
   bool dry_run = false;
   bool print_config = false;
   std::string dir;
-  std::string resume = "auto";  // auto | none | a checkpoint's folder
+  std::string resume = "auto";   // auto | none | last | a checkpoint's folder
+  std::string weights = "last";  // last | best | ema: of a run that is evaluated or predicts
   double save_every_epochs = 1;
   double save_every_seconds = 0;  // 0: by epochs only
   int64_t keep_checkpoints = 3;
@@ -154,6 +155,8 @@ struct Config {
   PrecisionConfig precision;
   RanksConfig ranks;
   ReportConfig report;
+
+  std::vector<std::string> given;  // names of the flags that were on the command line
 };
 
 }  // namespace dtrain::config

@@ -1,9 +1,13 @@
 // A walk over the table of flags: a flag that exists is in the JSON.
 #include "trainer/config/config_json.h"
 
+#include <algorithm>
+#include <array>
+#include <optional>
 #include <string_view>
 
 #include "trainer/config/flags.h"
+#include "trainer/errors.h"
 
 namespace dtrain::config {
 namespace {
@@ -18,6 +22,30 @@ struct JsonOf {
   }
 };
 
+// As one would write it after --flag=; nothing for null and whatever no flag can have.
+std::optional<std::string> TextOf(const nlohmann::json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number_float()) return ToText(Value(value.get<double>()));
+  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (!value.is_array()) return std::nullopt;
+  std::string text;
+  for (const nlohmann::json& item : value) {
+    if (!item.is_number()) return std::nullopt;
+    text += (text.empty() ? "" : ",") + ToText(Value(item.get<double>()));
+  }
+  return text;
+}
+
+// Where the data lies, and how it is read.
+constexpr std::array<std::string_view, 8> kNotOfTraining = {
+    "data_dir", "index_dir",       "workers",     "prefetch_batches",
+    "cache",    "max_bad_records", "strict_data", "allow_dataset_change"};
+
+bool IsOfTraining(const Flag& flag) {
+  if (flag.section == "run" || flag.section == "ranks" || flag.section == "report") return false;
+  return std::find(kNotOfTraining.begin(), kNotOfTraining.end(), flag.name) == kNotOfTraining.end();
+}
+
 }  // namespace
 
 nlohmann::ordered_json ToJson(const Config& config) {
@@ -26,6 +54,51 @@ nlohmann::ordered_json ToJson(const Config& config) {
     json[flag.name] = flag.name == kSecretFlag ? "" : std::visit(JsonOf(), flag.get(config));
   }
   return json;
+}
+
+std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector<std::string>& names, Config& config) {
+  std::vector<std::string> different;
+  for (const std::string& name : names) {
+    const Flag& flag = *FindFlag(name);
+    const auto found = saved.find(name);
+    if (found == saved.end() || found->is_null()) continue;
+    const std::optional<std::string> text = TextOf(*found);
+    Config taken = config;
+    if (!text || !Set(flag, *text, taken)) {
+      throw UsageError(
+          name + " of the run's configuration is " + found->dump() + "; expected " + Expected(flag.kind, flag.limits),
+          "give --" + name);
+    }
+    if (!WasGiven(config, name)) {
+      config = std::move(taken);
+    } else if (flag.get(taken) != flag.get(config)) {
+      different.push_back("--" + name + "=" + ToText(flag.get(config)) + " instead of " + *text);
+    }
+  }
+  return different;
+}
+
+nlohmann::json TrainingPart(const Config& config) {
+  nlohmann::json part = ToJson(config);
+  for (const Flag& flag : Flags()) {
+    if (!IsOfTraining(flag)) part.erase(flag.name);
+  }
+  return part;
+}
+
+std::string Changes(const nlohmann::json& before, const nlohmann::json& now) {
+  const auto shown = [](const nlohmann::json& value) {
+    const std::string text = TextOf(value).value_or("");
+    return text.empty() ? "none" : text;
+  };
+  std::string changes;
+  for (const Flag& flag : Flags()) {
+    if (!before.contains(flag.name) || !now.contains(flag.name)) continue;
+    const nlohmann::json &old_value = before[flag.name], &new_value = now[flag.name];
+    if (old_value == new_value) continue;
+    changes += (changes.empty() ? "" : ", ") + flag.name + " " + shown(old_value) + " → " + shown(new_value);
+  }
+  return changes;
 }
 
 }  // namespace dtrain::config

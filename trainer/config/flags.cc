@@ -5,6 +5,7 @@
 
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <sstream>
@@ -42,7 +43,7 @@ template <typename T>
 constexpr Kind KindOf() {
   if constexpr (std::is_same_v<T, bool>) return Kind::kBool;
   if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, std::optional<int64_t>>) return Kind::kInteger;
-  if constexpr (std::is_same_v<T, double>) return Kind::kNumber;
+  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::optional<double>>) return Kind::kNumber;
   if constexpr (std::is_same_v<T, std::vector<double>>) return Kind::kNumbers;
   return Kind::kText;
 }
@@ -51,14 +52,20 @@ template <typename T>
 Value ToValue(const T& field) {
   return field;
 }
-Value ToValue(const std::optional<int64_t>& field) { return field ? Value(*field) : Value(); }
+template <typename T>
+Value ToValue(const std::optional<T>& field) {
+  return field ? Value(*field) : Value();
+}
 
 // What gflags holds for a field: optionals are 0 until given, lists are texts.
 template <typename T>
 T GflagsDefault(const T& field) {
   return field;
 }
-int64_t GflagsDefault(const std::optional<int64_t>&) { return 0; }
+template <typename T>
+T GflagsDefault(const std::optional<T>&) {
+  return 0;
+}
 std::string GflagsDefault(const std::vector<double>& field) { return ToText(field); }
 
 template <typename T, typename FlagType>
@@ -96,7 +103,8 @@ bool Store(std::vector<double>& field, const std::string& flag) {
 // type, name, field, limits, unit, help
 DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict"), "", "What to do.")
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
-            "With --mode=predict: safetensors file with the tensor images, normalised, N x 3 x H x W.")
+            "With --mode=predict: safetensors file with the tensor images, normalised, N x 3 x H x W. With --mode=eval: "
+            "the run's folder, as --run_dir.")
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "With --mode=predict: safetensors file to write the tensor logits to.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "", "Resolve and check everything, print the plan, run nothing.")
@@ -104,7 +112,10 @@ DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the res
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
             "Folder of this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.")
 DTRAIN_FLAG(string, resume, run.resume, Anything(), "",
-            "auto (the newest valid checkpoint of --run_dir, if any), none, or a checkpoint's folder.")
+            "auto (the newest valid checkpoint of --run_dir, if any), none (what is in --run_dir moves aside), last (the "
+            "newest run of runs/), or a checkpoint's folder.")
+DTRAIN_FLAG(string, weights, run.weights, OneOf("last | best | ema"), "",
+            "With --mode=eval and predict: which of the run's weights.")
 DTRAIN_FLAG(double, save_every_epochs, run.save_every_epochs, AtLeast(0), "epochs",
             "Checkpoint this often; 0: at the end only.")
 DTRAIN_FLAG(double, save_every_seconds, run.save_every_seconds, AtLeast(0), "seconds",
@@ -201,7 +212,8 @@ DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "", "Of weights, order and augm
 
 DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf("sgd | adam | adamw"), "",
             "adam adds the weight decay to the gradient, adamw takes it from the weight.")
-DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "", "Peak learning rate.")
+DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "",
+            "Peak learning rate; not given: sgd 0.1 per 256 samples of the global batch, adam and adamw 0.001.")
 DTRAIN_FLAG(double, lr_base_batch, optimizer.lr_base_batch, AtLeast(0), "samples",
             "The peak becomes lr x global batch / this; 0: no scaling.")
 DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "", "Of SGD.")
@@ -287,6 +299,15 @@ DTRAIN_FLAG(string, profile_steps, report.profile_steps, Anything(), "",
 namespace dtrain::config {
 
 const std::vector<Flag>& Flags() { return MutableFlags(); }
+
+bool WasGiven(const Config& config, const std::string& name) {
+  return std::find(config.given.begin(), config.given.end(), name) != config.given.end();
+}
+
+bool Set(const Flag& flag, const std::string& text, Config& config) {
+  const gflags::FlagSaver saver;
+  return !gflags::SetCommandLineOption(flag.name.c_str(), text.c_str()).empty() && flag.store(config);
+}
 
 const Flag* FindFlag(const std::string& name) {
   for (const Flag& flag : Flags()) {

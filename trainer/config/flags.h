@@ -51,6 +51,12 @@ const std::vector<Flag>& Flags();
 // The flag of this name (underscores), or null.
 const Flag* FindFlag(const std::string& name);
 
+// Whether the flag of this name was on the command line.
+bool WasGiven(const Config& config, const std::string& name);
+
+// Gives a flag the value that `text` says, as the command line does; false where it says none.
+bool Set(const Flag& flag, const std::string& text, Config& config);
+
 // "a whole number, 1 or more": what a mistake in such a flag's value is held against.
 std::string Expected(Kind kind, const Limits& limits);
 

@@ -47,7 +47,21 @@ void CheckRanges(const Config& config, List& problems) {
   }
 }
 
+void CheckWeights(const Config& config, List& problems) {
+  const std::string& weights = config.run.weights;
+  if (weights == "last") return;
+  if (config.run.mode == "train") {
+    problems.push_back({"weights", weights, "--mode=eval or predict with it", "training goes on from the last state"});
+  } else if (!config.model.init_weights.empty()) {
+    problems.push_back({"weights", weights, "no --init_weights with it", "a file is what it is; a run has several"});
+  }
+}
+
 void CheckRun(const Config& config, List& problems) {
+  CheckWeights(config, problems);
+  if (config.run.resume == "last" && !config.run.dir.empty()) {
+    problems.push_back({"resume", "last", "no --run_dir with it", "last is the newest run of runs/; auto is this one"});
+  }
   if (config.run.mode == "predict") {
     const std::string why = "--mode=predict reads one file and writes another";
     if (config.run.input.empty()) problems.push_back({"input", "", "a safetensors file to read", why});

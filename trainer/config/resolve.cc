@@ -10,16 +10,26 @@ namespace {
 
 constexpr double kCentreCropFraction = 0.875;  // 224 of 256, as ImageNet is evaluated
 
+constexpr double kSgdRate = 0.1, kSgdBatch = 256, kAdamRate = 1e-3;
+
 }  // namespace
+
+double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size) {
+  if (optimizer.name != "sgd") return kAdamRate;
+  return optimizer.lr_base_batch > 0 ? kSgdRate : kSgdRate * static_cast<double>(global_batch_size) / kSgdBatch;
+}
+
+int64_t DefaultEvalResize(int64_t image_size) {
+  return std::lround(static_cast<double>(image_size) / kCentreCropFraction);
+}
 
 void Resolve(Config& config, int world_size) {
   const BatchSizes sizes = ResolveBatch(config.batch, world_size);
   config.batch.batch_size = sizes.batch_size;
   config.batch.grad_accum_steps = sizes.grad_accum_steps;
   config.batch.global_batch_size = sizes.global_batch_size;
-  if (config.image.eval_resize == 0) {
-    config.image.eval_resize = std::lround(static_cast<double>(config.image.size) / kCentreCropFraction);
-  }
+  if (!config.optimizer.lr) config.optimizer.lr = DefaultLearningRate(config.optimizer, sizes.global_batch_size);
+  if (config.image.eval_resize == 0) config.image.eval_resize = DefaultEvalResize(config.image.size);
 }
 
 }  // namespace dtrain::config

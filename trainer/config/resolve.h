@@ -2,11 +2,20 @@
 // config.json show what a run really uses.
 #pragma once
 
+#include <cstdint>
+
 #include "trainer/config/config.h"
 
 namespace dtrain::config {
 
-// Fills the three batch sizes and --eval_resize. Call it once, on a configuration without problems.
+// The peak learning rate that was not said. SGD learns with 0.1 for 256 samples; where --lr_base_batch scales the rate
+// anyway, it is 0.1 at that size. Adam's does not grow with the batch.
+double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size);
+
+// The short side that --eval_resize has where it was not said.
+int64_t DefaultEvalResize(int64_t image_size);
+
+// Fills the three batch sizes, --lr and --eval_resize. Call it once, on a configuration without problems.
 void Resolve(Config& config, int world_size);
 
 }  // namespace dtrain::config

@@ -12,6 +12,7 @@
 #include "data/formats/synthetic.h"
 #include "data/image/augment_policy.h"
 #include "data/image/image_decoder.h"
+#include "trainer/config/flags.h"
 #include "trainer/config/problems.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
@@ -76,23 +77,87 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, R
   return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment), source.rows());
 }
 
-// What labels mean is the training split's to say: a small validation split may lack classes.
-DataSplit Open(const std::string& format, const config::Config& config, data::IndexParcel* parcel, Role role,
-               const std::string& split, const std::optional<DataSplit>& train = std::nullopt) {
-  data::SourceOptions options{
-      .data_dir = config.data.dir,
-      .format = format,
-      .index_dir = config.data.index_dir,
-      .label_offset = LabelOffset(config.data),
-      .note =
-          [](const std::string& problem) {
-            report::LogWarning(problem + "; give --index_dir=DIR, or every start indexes again");
-          },
-      .parcel = parcel};
-  if (train) options.classes = train->source->classes();
-  auto source = data::OpenSource(options, split);
-  auto decoder = MakeDecoder(config, role, *source);
-  return {split, std::move(source), std::move(decoder)};
+// Opens the splits of one data set.
+class Opener {
+ public:
+  Opener(const config::Config& config, data::IndexParcel* parcel)
+      : config_(config),
+        format_(config.data.format == "auto"
+                    ? data::DetectFormat(config.data.dir, {config.data.train_split, config.data.val_split})
+                    : config.data.format),
+        parcel_(parcel) {}
+
+  bool Has(const std::string& split) const { return data::HasSplit(format_, config_.data.dir, split); }
+
+  // `classes`: what is known of them.
+  DataSplit Open(Role role, const std::string& split, const data::Classes& classes = {}) const {
+    auto source = OpenSource(split, classes);
+    auto decoder = MakeDecoder(config_, role, *source);
+    return {split, std::move(source), std::move(decoder)};
+  }
+
+  // For an evaluation, where the weights may know nothing but how many classes there are. Class folders of that number
+  // say it by their places; otherwise the training split does, if it is there.
+  data::Classes ClassesFor(const std::string& val_split, const data::Classes& known) const {
+    if (!known.names.empty() || known.label_offset || !Has(config_.data.train_split)) return known;
+    if (format_ == "imagefolder" && OpenSource(val_split, {})->num_classes() == known.count) return known;
+    return OpenSource(config_.data.train_split, {})->classes();
+  }
+
+ private:
+  std::unique_ptr<data::RecordSource> OpenSource(const std::string& split, const data::Classes& classes) const {
+    const data::SourceOptions options{
+        .data_dir = config_.data.dir,
+        .format = format_,
+        .index_dir = config_.data.index_dir,
+        .label_offset = LabelOffset(config_.data),
+        .classes = classes,
+        .note =
+            [](const std::string& problem) {
+              report::LogWarning(problem + "; give --index_dir=DIR, or every start indexes again");
+            },
+        .parcel = parcel_};
+    return data::OpenSource(options, split);
+  }
+
+  const config::Config& config_;
+  const std::string format_;
+  data::IndexParcel* parcel_;
+};
+
+// What lies in a folder, for people who look for a split: folders have a slash behind them.
+std::string FoundIn(const std::string& folder) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (!name.starts_with(".") && !name.ends_with(".index"))
+      names.push_back(name + (entry->is_directory(ignored) ? "/" : ""));
+  }
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.empty()) return "nothing";
+  return names.size() > kShown ? text + ", … (" + std::to_string(names.size()) + ")" : text;
+}
+
+// A split that was named must be there, and so must that of an evaluation; a run goes on without the one of the default
+// name, but not silently.
+bool HasValidation(const Opener& data_set, const config::Config& config) {
+  const std::string& split = config.data.val_split;
+  if (data_set.Has(split)) return true;
+  const std::string what =
+      "there is no '" + split + "' split in " + config.data.dir + ", which holds " + FoundIn(config.data.dir);
+  if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
+    throw DataError(what, "name one that is there with --val_split");
+  }
+  if (!std::filesystem::is_regular_file(config.data.dir)) {
+    report::LogWarning(what + ": the run goes on without validation; --val_split names another one");
+  }
+  return false;
 }
 
 DataSplit OpenSynthetic(const config::Config& config) {
@@ -103,10 +168,6 @@ DataSplit OpenSynthetic(const config::Config& config) {
   const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
   if (!needing_crops.empty()) report::LogWarning("synthetic images are served as they are: no " + needing_crops);
   return {"synthetic", std::move(source), std::move(decoder)};
-}
-
-std::string FormatOf(const config::DataConfig& data) {
-  return data.format == "auto" ? data::DetectFormat(data.dir, {data.train_split, data.val_split}) : data.format;
 }
 
 // Where the first record with a label of `num_classes` or more is; empty where classes are known by name alone.
@@ -138,24 +199,26 @@ void RequireSameRows(const DataSets& sets) {
 
 }  // namespace
 
-DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel) {
+DataSets OpenDataSets(const config::Config& config, const data::Classes& known, data::IndexParcel* parcel) {
   DataSets sets;
   const bool training = config.run.mode == "train";
+  const std::string& val_split = config.data.val_split;
   if (config.data.format == "synthetic") {
     sets.train = OpenSynthetic(config);
     if (!training) sets.val = OpenSynthetic(config);
+  } else if (training) {
+    const Opener data_set(config, parcel);
+    sets.train = data_set.Open(Role::kTrain, config.data.train_split);
+    if (HasValidation(data_set, config)) sets.val = data_set.Open(Role::kVal, val_split, sets.train->source->classes());
   } else {
-    const std::string format = FormatOf(config.data);
-    const std::string& val_split = config.data.val_split;
-    if (training) sets.train = Open(format, config, parcel, Role::kTrain, config.data.train_split);
+    const Opener data_set(config, parcel);
     std::error_code unreadable;
-    const bool whole_file = !training && std::filesystem::is_regular_file(config.data.dir, unreadable);
-    if (whole_file) {
-      sets.val = Open(format, config, parcel, Role::kVal, config.data.train_split);  // the file is the split
-    } else if (!training || data::HasSplit(format, config.data.dir, val_split)) {
-      sets.val = Open(format, config, parcel, Role::kVal, val_split, sets.train);
-    }
+    const bool is_file = std::filesystem::is_regular_file(config.data.dir, unreadable);  // it is the split
+    if (!is_file) HasValidation(data_set, config);
+    const std::string& split = is_file ? config.data.train_split : val_split;
+    sets.val = data_set.Open(Role::kVal, split, is_file ? known : data_set.ClassesFor(split, known));
   }
+  sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   if (sets.train && sets.val) RequireSameRows(sets);
   for (const auto* split : {&sets.train, &sets.val}) {
     if (*split) sets.num_classes = std::max(sets.num_classes, (*split)->source->num_classes());

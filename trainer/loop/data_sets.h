@@ -22,13 +22,17 @@ struct DataSplit {
 struct DataSets {
   std::optional<DataSplit> train;
   std::optional<DataSplit> val;  // none: the run ends with its training loss
-  int64_t num_classes = 0;       // of both; labels are below it
+  data::Classes classes;         // the training split's; in an evaluation, those that val was opened with
+  int64_t num_classes = 0;       // outputs of the model; labels are below it
 };
 
 // Training needs a training split; evaluation needs a validation split and opens no other. Throws DataError naming what
 // is missing, empty, unreadable, or where train and val disagree about the classes. `parcel`: indexes that another rank
 // has made, or to be sent to other ranks (SourceOptions::parcel).
-DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel = nullptr);
+// `known` is what the weights say of their classes in an evaluation; where they know no more than how many there are,
+// the training split is asked, if it is there.
+DataSets OpenDataSets(const config::Config& config, const data::Classes& known = {},
+                      data::IndexParcel* parcel = nullptr);
 
 // Says what lies beside the images and is none; of a small set, reads all headers. Throws DataError that names every
 // bad file where they are too many. For one rank: the others would find the same.

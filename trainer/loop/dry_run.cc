@@ -9,9 +9,12 @@
 #include "trainer/loop/data_sets.h"
 #include "trainer/loop/image_decoding.h"
 #include "trainer/loop/image_task.h"
+#include "trainer/loop/inference_weights.h"
 #include "trainer/loop/initial_weights.h"
+#include "trainer/loop/known_classes.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/run.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::loop {
 namespace {
@@ -68,6 +71,8 @@ void PrintAsText(const nlohmann::ordered_json& plan) {
 
 void DryRun(const RunContext& context) {
   const config::Config& config = context.config;
+  report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
+  for (const std::string& note : context.notes) report::LogInfo(note);
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   json["device"] = device.str();
@@ -75,22 +80,24 @@ void DryRun(const RunContext& context) {
   json["decode"] = config.data.decode;
   json["model"] = config.model.name;
 
-  int64_t num_classes = config.model.num_classes;
   DataSets sets;
-  if (config.run.mode != "predict") {
+  std::shared_ptr<models::ImageModel> model;
+  if (config.run.mode == "train") {
     sets = OpenDataSets(config);
-    LookThrough(sets, config.data);
-    num_classes = sets.num_classes;
+    model = MakeModel(config, sets.num_classes, at::kCPU);
+    if (!config.model.init_weights.empty()) {
+      ApplyInitialWeights(ReadInitialWeights(config.model).tensors, config.model, *model);
+    }
+  } else {
+    const TrainedWeights weights = ReadInferenceWeights(config);
+    json["weights"] = weights.origin;
+    model = MakeInferenceModel(config, weights, at::kCPU);
+    sets.classes = ClassesOf(config, weights);
+    if (config.run.mode == "eval") sets = OpenDataSets(config, sets.classes);
   }
-  checkpoint::NamedTensors weights;
-  if (!config.model.init_weights.empty()) {
-    weights = ReadInitialWeights(config.model);
-    if (config.run.mode != "train" && config.model.num_classes == 0)
-      num_classes = NumClassesOf(weights, config.model.name);
-  }
-  const auto model = MakeModel(config, std::max<int64_t>(1, num_classes), at::kCPU);
-  if (!weights.empty()) ApplyInitialWeights(weights, config.model, *model);
+  LookThrough(sets, config.data);
   json["parameters"] = CountParameters(*model);
+  json["classes"] = Describe(sets.classes);
   json["train_samples"] = sets.train ? sets.train->source->size() : 0;
   json["val_samples"] = sets.val ? sets.val->source->size() : 0;
   if (sets.train) {

@@ -12,6 +12,7 @@
 #include "trainer/loop/run.h"
 #include "trainer/loop/run_quarantine.h"
 #include "trainer/loop/session.h"
+#include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 
 namespace dtrain::loop {
@@ -20,8 +21,9 @@ void EvaluateOnly(const RunContext& context) {
   const config::Config& config = context.config;
   const auto start = std::chrono::steady_clock::now();
   Session session(context);
-  const DataSets data = session.OpenData();
-  const checkpoint::NamedTensors weights = ReadInferenceWeights(config);
+  const TrainedWeights weights = ReadInferenceWeights(config);
+  if (context.launch.rank == 0) report::LogInfo("evaluating " + weights.origin);
+  const DataSets data = session.OpenData(ClassesOf(config, weights));
   session.Connect({{"data_fingerprint", data.val->source->fingerprint()}});
   const auto model = MakeInferenceModel(config, weights, session.device);
   ImageTask task(model, config, session.device);

@@ -1,39 +1,83 @@
-// Any of the three places may be named; the most explicit one wins.
 #include "trainer/loop/inference_weights.h"
+
+#include <filesystem>
 
 #include "models/registry.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/errors.h"
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/initial_weights.h"
+#include "trainer/loop/run_settings.h"
 #include "trainer/report/log.h"
+#include "trainer/report/run_directory.h"
 
 namespace dtrain::loop {
+namespace {
+namespace fs = std::filesystem;
 
-checkpoint::NamedTensors ReadInferenceWeights(const config::Config& config) {
-  if (!config.model.init_weights.empty()) return ReadInitialWeights(config.model);
-  const bool path_given = config.run.resume != "auto" && config.run.resume != "none";
-  const std::string path = path_given ? config.run.resume : config.run.dir;
-  if (path.empty()) {
-    throw UsageError("--mode=" + config.run.mode + " has no weights",
-                     "name a file with --init_weights, or a run with --run_dir");
-  }
+TrainedWeights FromFile(const std::string& path, checkpoint::SafetensorsContent content) {
+  const auto step = content.metadata.find("step");
+  const std::string at = step == content.metadata.end() ? "" : " of step " + step->second;
+  return {std::move(content.tensors), ClassesFrom(content.metadata, path), path + at};
+}
+
+TrainedWeights FromCheckpoint(const fs::path& path) {
   const auto opened = checkpoint::OpenCheckpoint(path, [](const auto& directory, const std::string& reason) {
     report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason);
   });
-  return checkpoint::Load(opened).model;
+  checkpoint::Snapshot snapshot = checkpoint::Load(opened);
+  const std::string where = opened.directory.string();
+  nlohmann::json classes;
+  if (snapshot.state.is_object()) classes = snapshot.state.value("classes", nlohmann::json());
+  return {std::move(snapshot.model), ClassesFromJson(classes, where), where};
 }
 
-std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config,
-                                                       const checkpoint::NamedTensors& weights, at::Device device) {
-  const std::string& name = config.model.name;
-  const int64_t num_classes = config.model.num_classes > 0 ? config.model.num_classes : NumClassesOf(weights, name);
-  if (num_classes == 0) {
-    throw UsageError("the weights have no classifier " + models::ClassifierWeightName(name),
-                     "give --num_classes, or weights of a whole model");
+}  // namespace
+
+TrainedWeights ReadInferenceWeights(const config::Config& config) {
+  if (!config.model.init_weights.empty()) {
+    return FromFile(config.model.init_weights, ReadInitialWeights(config.model));
   }
-  auto model = MakeModel(config, num_classes, device);
-  ApplyInitialWeights(weights, config.model, *model);
+  const fs::path run = NamedRun(config);
+  if (run.empty()) {
+    throw UsageError("--mode=" + config.run.mode + " has no weights",
+                     "name a file with --init_weights, or a run with --run_dir");
+  }
+  const std::string& which = config.run.weights;
+  const report::RunDirectory files(run);
+  const auto exists = [](const fs::path& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+  };
+  // A run that was copied without its checkpoints has its last weights all the same.
+  const bool is_copy = exists(files.model) && !exists(run / "checkpoints") && !exists(run / "manifest.json");
+  if (which == "last" && !is_copy) return FromCheckpoint(run);
+  const fs::path file = which == "best" ? files.model_best : which == "ema" ? files.model_ema : files.model;
+  if (exists(file)) return FromFile(file.string(), checkpoint::ReadSafetensors(file));
+  const std::string why = which == "best" ? "no validation has made one, or it was not kept"
+                                          : "this run keeps no moving average of its weights";
+  throw UsageError("--weights=" + which + ": there is no " + file.string() + ": " + why,
+                   "--weights=last takes the newest checkpoint");
+}
+
+int64_t NumClassesFor(const config::Config& config, const TrainedWeights& weights) {
+  const std::string& name = config.model.name;
+  if (config.model.num_classes > 0) return config.model.num_classes;
+  if (const int64_t rows = NumClassesOf(weights.tensors, name)) return rows;
+  throw UsageError(weights.origin + " has no classifier " + models::ClassifierWeightName(name) + " of --model=" + name,
+                   "check --model; or give --num_classes, or weights of a whole model");
+}
+
+data::Classes ClassesOf(const config::Config& config, const TrainedWeights& weights) {
+  data::Classes classes = weights.classes;
+  if (classes.count == 0) classes.count = NumClassesFor(config, weights);
+  return classes;
+}
+
+std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,
+                                                       at::Device device) {
+  auto model = MakeModel(config, NumClassesFor(config, weights), device);
+  ApplyInitialWeights(weights.tensors, config.model, *model);
   return model;
 }
 

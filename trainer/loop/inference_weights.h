@@ -2,19 +2,33 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "models/image_model.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
+#include "trainer/loop/known_classes.h"
 
 namespace dtrain::loop {
 
-// Of --init_weights, else of the checkpoint that --resume=PATH or --run_dir names. Throws UsageError where neither is
-// given.
-checkpoint::NamedTensors ReadInferenceWeights(const config::Config& config);
+struct TrainedWeights {
+  checkpoint::NamedTensors tensors;
+  data::Classes classes;  // what the checkpoint or the file knows of them
+  std::string origin;     // for people
+};
 
-// The model with these weights. Its number of classes is --num_classes, or the weights' own.
-std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config,
-                                                       const checkpoint::NamedTensors& weights, at::Device device);
+// Of --init_weights, else those that --weights says of the run that NamedRun (run_settings.h) finds. Throws UsageError
+// where nothing is named, or the run has no such weights.
+TrainedWeights ReadInferenceWeights(const config::Config& config);
+
+// --num_classes, or the rows of the classifier.
+int64_t NumClassesFor(const config::Config& config, const TrainedWeights& weights);
+
+// What they know of their classes: how many, at least.
+data::Classes ClassesOf(const config::Config& config, const TrainedWeights& weights);
+
+// The model with these weights.
+std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,
+                                                       at::Device device);
 
 }  // namespace dtrain::loop

@@ -3,9 +3,13 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 
 #include "data/shown.h"
@@ -20,8 +24,28 @@ namespace {
 constexpr size_t kShownNames = 3;
 constexpr size_t kShownBytes = 200;  // of each
 
-bool EndsWith(const std::string& text, const std::string& end) {
-  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+// What DataParallel, torch.compile and Lightning put in front of every name.
+constexpr std::array<std::string_view, 3> kWrappers = {"module.", "_orig_mod.", "model."};
+
+// A name without a dot is a counter of the wrapper's own (n_averaged).
+bool AllBeginWith(std::string_view wrapper, const checkpoint::NamedTensors& weights) {
+  bool any = false;
+  for (const auto& [name, tensor] : weights) {
+    if (name.find('.') == std::string::npos) continue;
+    if (!name.starts_with(wrapper)) return false;
+    any = true;
+  }
+  return any;
+}
+
+// The pickle inside of what torch.save writes can run code: it is named, not read. A safetensors file may begin with
+// the same two bytes, but its ninth opens a brace.
+bool IsPyTorchFile(const std::string& path) {
+  std::array<char, 9> start{};
+  std::ifstream(path, std::ios::binary).read(start.data(), start.size());
+  const std::string_view bytes(start.data(), start.size());
+  const bool is_pickle = bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
+  return bytes[8] != '{' && (is_pickle || bytes.starts_with("PK\x03\x04"));
 }
 
 std::string ShapeOf(const at::Tensor& tensor) {
@@ -40,12 +64,35 @@ void Append(std::string& text, const std::string& title, const std::vector<std::
 
 }  // namespace
 
-checkpoint::NamedTensors ReadInitialWeights(const config::ModelConfig& config) {
-  std::error_code unreadable;  // a link to itself, say
-  if (!std::filesystem::is_regular_file(config.init_weights, unreadable)) {
-    throw UsageError("--init_weights=" + config.init_weights + " is no file", "name a safetensors file");
+std::string TakeOffWrappers(checkpoint::NamedTensors& weights) {
+  std::string taken;
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view wrapper : kWrappers) {
+      if (!AllBeginWith(wrapper, weights)) continue;
+      for (auto& [name, tensor] : weights) name.erase(0, name.find('.') == std::string::npos ? 0 : wrapper.size());
+      taken += wrapper;
+      found = true;
+    }
   }
-  return checkpoint::ReadSafetensors(config.init_weights).tensors;
+  return taken;
+}
+
+checkpoint::SafetensorsContent ReadInitialWeights(const config::ModelConfig& config) {
+  const std::string& path = config.init_weights;
+  std::error_code unreadable;  // a link to itself, say
+  if (!std::filesystem::is_regular_file(path, unreadable)) {
+    throw UsageError("--init_weights=" + path + " is no file", "name a safetensors file");
+  }
+  if (IsPyTorchFile(path)) {
+    throw UsageError(
+        "--init_weights=" + path + " is a PyTorch file (as torch.save writes .pth), not a safetensors file",
+        "convert it in Python: safetensors.torch.save_file(torch.load(FILE), 'FILE.safetensors')");
+  }
+  checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(path);
+  const std::string taken = TakeOffWrappers(content.tensors);
+  if (!taken.empty()) report::LogInfo("the names in " + path + " begin with " + taken + ", which is left out");
+  return content;
 }
 
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model) {
@@ -61,15 +108,19 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::
   at::NoGradGuard no_grad;
   std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
   std::vector<std::string> missing, other_shape, superfluous;
+  int64_t fitting = 0;
   for (const auto& [name, tensor] : StateOf(module)) {
+    const bool is_counter = name.ends_with("num_batches_tracked");
     const auto found = unused.find(name);
     if (found == unused.end()) {
-      if (!EndsWith(name, "num_batches_tracked")) missing.push_back(name);
+      if (!is_counter) missing.push_back(name);
       continue;
     }
-    if (found->second.sizes() == tensor.sizes()) {
+    const bool is_same_scalar = tensor.dim() == 0 && found->second.numel() == 1;  // some write scalars as vectors
+    if (found->second.sizes() == tensor.sizes() || is_same_scalar) {
       at::Tensor target = tensor;
-      target.copy_(found->second);
+      target.copy_(found->second.reshape(tensor.sizes()));
+      if (!is_counter) ++fitting;
     } else {
       other_shape.push_back(name + " " + ShapeOf(found->second) + " for " + ShapeOf(tensor));
     }
@@ -82,7 +133,12 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::
   Append(differences, "of another shape", other_shape);
   Append(differences, "not in the model", superfluous);
   if (differences.empty()) return;
-  const std::string what = config.init_weights + " does not fit --model=" + config.name + ": " + differences;
+  const std::string file = config.init_weights.empty() ? "the checkpoint" : config.init_weights;
+  if (fitting == 0) {
+    throw UsageError("nothing in " + file + " fits --model=" + config.name + ": " + differences,
+                     "check --model, and that the file has torchvision's names");
+  }
+  const std::string what = file + " does not fit --model=" + config.name + ": " + differences;
   if (config.strict_weights) {
     throw UsageError(what, "check --model and --num_classes, or take what fits with --strict_weights=false");
   }

@@ -26,6 +26,7 @@
 #include "trainer/loop/data_sets.h"
 #include "trainer/loop/image_decoding.h"
 #include "trainer/loop/machine.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::loop {
 namespace {
@@ -116,6 +117,7 @@ Measured Measure(data::DeviceFeed& feed, at::Device device, const config::Config
 }  // namespace
 
 nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options) {
+  report::InitializeLogging(/*rank=*/0, /*world_size=*/1, /*log_directory=*/"");
   // Only where it decodes is there anything for a GPU to do.
   const bool on_gpu = config.data.decode == "gpu";
   const at::Device device = on_gpu ? distributed::DeviceOf(launch::Launch{}, config.ranks.backend) : at::kCPU;

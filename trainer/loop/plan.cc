@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/optim/whole_part.h"
 
@@ -29,9 +30,12 @@ void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan)
   const int64_t warmup = plan.schedule.warmup_steps;
   if (warmup <= plan.schedule.total_steps) return;
   const std::string flag = schedule.warmup_steps ? "--warmup_steps" : "--warmup_epochs";
-  throw UsageError(flag + " is a warmup of " + std::to_string(warmup) + " steps, longer than the run of " +
-                       std::to_string(plan.schedule.total_steps),
-                   "shorten it, or raise --epochs");
+  const std::string longer = flag + " is a warmup of " + std::to_string(warmup) + " steps, longer than ";
+  const std::string steps = std::to_string(plan.schedule.total_steps);
+  if (schedule.schedule_steps) {
+    throw UsageError(longer + "the schedule of --schedule_steps=" + steps, "shorten it, or raise --schedule_steps");
+  }
+  throw UsageError(longer + "the run of " + steps, "shorten it, or raise --epochs");
 }
 
 }  // namespace
@@ -65,15 +69,16 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
   RequireSteps(plan);
   if (config.batch.max_steps) plan.total_steps = std::min(plan.total_steps, *config.batch.max_steps);
 
-  plan.schedule = {.name = config.schedule.name,
-                   .peak = config.optimizer.lr,
-                   .warmup_start = config.schedule.warmup_start_lr,
-                   .end = config.schedule.end_lr,
-                   .warmup_steps = WarmupSteps(config.schedule, plan),
-                   .total_steps = config.schedule.schedule_steps.value_or(plan.total_steps),
-                   .poly_power = config.schedule.poly_power,
-                   .decay_factor = config.schedule.decay_factor,
-                   .decay_steps = config.schedule.decay_epochs * plan.steps_per_epoch};
+  plan.schedule = {
+      .name = config.schedule.name,
+      .peak = config.optimizer.lr.value_or(config::DefaultLearningRate(config.optimizer, plan.batch.global_batch_size)),
+      .warmup_start = config.schedule.warmup_start_lr,
+      .end = config.schedule.end_lr,
+      .warmup_steps = WarmupSteps(config.schedule, plan),
+      .total_steps = config.schedule.schedule_steps.value_or(plan.total_steps),
+      .poly_power = config.schedule.poly_power,
+      .decay_factor = config.schedule.decay_factor,
+      .decay_steps = config.schedule.decay_epochs * plan.steps_per_epoch};
   if (config.optimizer.lr_base_batch > 0) plan.schedule.peak *= global_batch / config.optimizer.lr_base_batch;
   RequireWarmupFits(config.schedule, plan);
 

@@ -9,7 +9,9 @@
 #include "trainer/errors.h"
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/inference_weights.h"
+#include "trainer/loop/known_classes.h"
 #include "trainer/loop/run.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::loop {
 namespace {
@@ -38,8 +40,12 @@ void Predict(const RunContext& context) {
   }
   distributed::UseShareOfCores(context.launch);
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
+  report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
+  for (const std::string& note : context.notes) report::LogInfo(note);
   const at::Tensor images = ReadImages(config.run.input);
-  const auto model = MakeInferenceModel(config, ReadInferenceWeights(config), device);
+  const TrainedWeights weights = ReadInferenceWeights(config);
+  report::LogInfo("predicting with " + weights.origin);
+  const auto model = MakeInferenceModel(config, weights, device);
   model->eval();
   ImageTask task(model, config, device);
 
@@ -48,7 +54,9 @@ void Predict(const RunContext& context) {
   for (const at::Tensor& chunk : images.split(config::ResolveBatch(config.batch, 1).batch_size)) {
     logits.push_back(task.Logits(chunk).cpu());
   }
-  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, {{"format", "pt"}});
+  checkpoint::Metadata metadata = {{"format", "pt"}};
+  AddTo(metadata, weights.classes);
+  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, metadata);
 }
 
 }  // namespace dtrain::loop

@@ -36,8 +36,9 @@ void Reporter::Epoch(const report::EpochPoint& point) {
   console_->Epoch(point);
 }
 
-void Reporter::Finish(const report::RunResult& result) {
-  if (files_) report::WriteTextFile(files_->result_json, report::ResultJson(result));
+void Reporter::Finish(const report::RunResult& result, bool keeps_result) {
+  const bool has_result = files_ && keeps_result && std::filesystem::exists(files_->result_json);
+  if (files_ && !has_result) report::WriteTextFile(files_->result_json, report::ResultJson(result));
   console_->Finish(result);
 }
 

@@ -26,8 +26,8 @@ class Reporter {
   void Train(const report::TrainPoint& point);
   void Validation(const report::ValPoint& point);
   void Epoch(const report::EpochPoint& point);
-  // result.json and the final line.
-  void Finish(const report::RunResult& result);
+  // result.json and the final line. A finished run that was only started again keeps the result.json that it has.
+  void Finish(const report::RunResult& result, bool keeps_result = false);
 
   // The table shows the loss with its L2 term, which costs a pass over the weights.
   bool wants_final_loss() const { return format_ == report::LogFormat::kTable; }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "trainer/config/config.h"
 #include "trainer/distributed/control_plane.h"
@@ -27,6 +28,7 @@ struct RunContext {
   launch::Launch launch;
   int listen_fd = -1;  // rank 0's store, where the node launcher opened its socket
   RunStatus* status = nullptr;
+  std::vector<std::string> notes;  // to be said by rank 0, once there is a log
 };
 
 // Prints the plan and checks what can be checked without the other ranks.

@@ -91,9 +91,6 @@ Session::Session(const RunContext& run_context)
   distributed::ChooseAlgorithms({.deterministic = context.config.ranks.deterministic == "run",
                                  .cudnn_benchmark_limit = context.config.ranks.cudnn_benchmark_limit});
   const bool training = context.config.run.mode == "train";
-  if (training && run_directory.empty()) {
-    run_directory = report::DefaultRunDirectory(context.config.model.name, std::time(nullptr)).string();
-  }
   // Asked for by name, NCCL is used by one rank, too: what several do can then be tried on one GPU.
   if (launch.world_size > 1 || context.config.ranks.backend == "nccl") {
     context.status->meets_ranks = true;
@@ -105,16 +102,26 @@ Session::Session(const RunContext& run_context)
   }
   context.status->meets_ranks = false;
   context.status->control = control;
+  if (training && launch.rank == 0 && run_directory.empty()) {
+    run_directory = report::MakeDefaultRunDirectory("runs", context.config.model.name, std::time(nullptr)).string();
+  }
   if (training && launch.rank == 0) TakeRunDirectory(report::RunDirectory(run_directory), lock);
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
-  context.status->run_directory = run_directory;
-  context.status->has_run_directory = true;
   const report::RunDirectory files(run_directory);
+  // The failure of an evaluation is none of the run that it evaluates.
+  std::error_code ignored;
+  if (training || !std::filesystem::exists(files.root / "checkpoints", ignored)) {
+    context.status->run_directory = run_directory;
+    context.status->has_run_directory = true;
+  }
   const bool logs_to_files = launch.world_size > 1 && training;
   const bool silent =
       logs_to_files && launch.forked && launch.rank != 0 && report::SendOutputTo(files.log(launch.rank));
   report::InitializeLogging(launch.rank, launch.world_size, logs_to_files && !silent ? files.logs.string() : "");
   if (lock && !lock->warning().empty()) report::LogWarning(lock->warning());
+  if (launch.rank == 0) {
+    for (const std::string& note : context.notes) report::LogInfo(note);
+  }
   const std::string& precision = context.config.precision.name;
   if (device.is_cpu() && precision != "fp32" && launch.rank == 0) {
     report::LogWarning(precision == "tf32" ? "--precision=tf32 is fp32 on a CPU"
@@ -122,17 +129,17 @@ Session::Session(const RunContext& run_context)
   }
 }
 
-DataSets Session::OpenData() const {
+DataSets Session::OpenData(const data::Classes& known) const {
   data::IndexParcel parcel;
   DataSets data;
   const bool waits = context.launch.rank != 0;
   if (!waits) {
-    data = OpenDataSets(context.config, &parcel);
+    data = OpenDataSets(context.config, known, &parcel);
     LookThrough(data, context.config.data);
   }
   if (!rendezvous) return data;
   parcel = ShareParcel(parcel, *rendezvous);
-  if (waits) data = OpenDataSets(context.config, &parcel);
+  if (waits) data = OpenDataSets(context.config, known, &parcel);
   return data;
 }
 

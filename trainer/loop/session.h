@@ -24,8 +24,8 @@ struct Session {
   explicit Session(const RunContext& context);
 
   // Opens the data: rank 0 first, so that it makes the indexes, if they are not there. The others find them made, or
-  // are sent those that could not be kept.
-  DataSets OpenData() const;
+  // are sent those that could not be kept. `known`: as OpenDataSets has it.
+  DataSets OpenData(const data::Classes& known = {}) const;
 
   // Shakes hands with all ranks and connects them. `identity` and the configuration must be the same on all.
   void Connect(const nlohmann::json& identity);

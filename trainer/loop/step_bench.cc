@@ -9,6 +9,7 @@
 
 #include "data/batch.h"
 #include "trainer/config/batch_sizes.h"
+#include "trainer/config/resolve.h"
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/image_task.h"
@@ -45,7 +46,8 @@ class BenchedStep {
  public:
   BenchedStep(const config::Config& config, at::Device device, distributed::Communicator& communicator)
       : communicator_(communicator),
-        learning_rate_(config.optimizer.lr),
+        learning_rate_(config.optimizer.lr.value_or(config::DefaultLearningRate(
+            config.optimizer, config::ResolveBatch(config.batch, communicator.world_size()).global_batch_size))),
         batch_size_(config::ResolveBatch(config.batch, communicator.world_size()).batch_size),
         num_classes_(config.model.num_classes > 0 ? config.model.num_classes : kDefaultClasses),
         model_(MakeModel(config, num_classes_, device)),

@@ -130,7 +130,8 @@ void Trainer::SaveAndStop() {
   Save();
   if (writer_ != nullptr) writer_->Wait();
   throw Preempted("stopped at step " + std::to_string(progress_.step) + " after a clean save",
-                  "run the same command again to go on");
+                  "run it again with --run_dir=" + parts_.files.root.string() +
+                      (parts_.config.run.resume == "none" ? " --resume=auto" : "") + " to go on");
 }
 
 void Trainer::TrainStep() {
@@ -265,7 +266,7 @@ void Trainer::NoteBest(const report::ValPoint& point) {
   if (writer_ == nullptr) return;
   parts_.control.Enter(Phase::kSaving);  // the previous one may still be written
   auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module())});
-  writer_->SaveBest(std::move(copies.sets[0]), std::move(copies.wait));
+  writer_->SaveBest(progress_.step, std::move(copies.sets[0]), std::move(copies.wait));
 }
 
 bool Trainer::SaveIsDueByTime() const {
@@ -282,11 +283,13 @@ void Trainer::Save() {
   RequireFinite(progress_.interval_loss_sum, progress_.step);
   progress_.bucket_layout = data_parallel_->bucket_layout();
   if (writer_ == nullptr) return;
+  nlohmann::json state = parts_.kept;
+  state["progress"] = ToJson(progress_);
   auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module()), update_.State()});
   writer_->Save({.step = progress_.step,
                  .model = std::move(copies.sets[0]),
                  .optimizer = std::move(copies.sets[1]),
-                 .state = {{"progress", ToJson(progress_)}, {"run", parts_.identity}},
+                 .state = std::move(state),
                  .wait = std::move(copies.wait)});
 }
 

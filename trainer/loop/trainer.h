@@ -38,7 +38,7 @@ struct TrainerParts {
   const report::RunDirectory& files;
   at::Device device;
   data::DeviceImageDecoder* image_decoder;  // null: images are decoded on the CPU
-  nlohmann::json identity;                  // goes into every checkpoint (RunIdentity)
+  nlohmann::json kept;                      // goes into every checkpoint beside the progress
 };
 
 class Trainer {

@@ -31,6 +31,7 @@ struct Banner {
   bool deterministic = false;  // --deterministic=run
   int64_t train_samples = 0;
   int64_t val_samples = 0;
+  std::string classes = {};  // how many, and the first few names; empty: not shown
   int64_t global_batch_size = 0;
   int64_t total_steps = 0;
   double epochs = 0;

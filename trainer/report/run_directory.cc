@@ -1,19 +1,49 @@
 #include "trainer/report/run_directory.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
+#include <iterator>
+#include <string_view>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "trainer/checkpoint/durable_file.h"
 
 namespace dtrain::report {
 namespace fs = std::filesystem;
+namespace {
+
+// Not the lock, which is held; nor what was moved aside before, or is a stranger's.
+bool IsOfARun(const std::string& name) {
+  constexpr std::array<std::string_view, 11> kNames = {"config.json",
+                                                       "attempts",
+                                                       "classes.txt",
+                                                       "metrics.jsonl",
+                                                       "result.json",
+                                                       "checkpoints",
+                                                       "model.safetensors",
+                                                       "model_best.safetensors",
+                                                       "model_ema.safetensors",
+                                                       "latest",
+                                                       "profile"};
+  constexpr std::array<std::string_view, 3> kBeginnings = {"quarantine.", "error.", "events.out.tfevents."};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+         std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](auto start) { return name.starts_with(start); });
+}
+
+}  // namespace
 
 RunDirectory::RunDirectory(fs::path run_directory)
     : root(std::move(run_directory)),
       config_json(root / "config.json"),
+      attempts(root / "attempts"),
+      classes(root / "classes.txt"),
       metrics_jsonl(root / "metrics.jsonl"),
       result_json(root / "result.json"),
       error_json(root / "error.json"),
@@ -28,12 +58,63 @@ fs::path RunDirectory::quarantine(int rank) const {
   return root / (rank == 0 ? "quarantine.jsonl" : "quarantine.rank" + std::to_string(rank) + ".jsonl");
 }
 
-fs::path DefaultRunDirectory(const std::string& model, std::time_t now) {
+fs::path MakeDefaultRunDirectory(const fs::path& runs, const std::string& model, std::time_t now) {
+  std::error_code error;
+  fs::create_directories(runs, error);
+  if (error) checkpoint::ThrowSystemError("create the folder", runs, error.value());
   std::tm local{};
   ::localtime_r(&now, &local);
   char when[32];
   std::strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &local);
-  return fs::path("runs") / (model + "-" + when);
+  for (int number = 1;; ++number) {
+    const fs::path directory = runs / (model + "-" + when + (number > 1 ? "-" + std::to_string(number) : ""));
+    if (::mkdir(directory.c_str(), 0777) == 0) return directory;
+    if (errno != EEXIST) checkpoint::ThrowSystemError("create the run directory", directory, errno);
+  }
+}
+
+std::optional<fs::path> NewestRun(const fs::path& runs) {
+  std::optional<std::pair<fs::file_time_type, fs::path>> newest;
+  std::error_code error;
+  for (fs::directory_iterator entry(runs, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    std::error_code no_run;
+    const auto started = fs::last_write_time(RunDirectory(entry->path()).config_json, no_run);
+    if (no_run) continue;
+    if (!newest || std::pair(started, entry->path()) > *newest) newest = {started, entry->path()};
+  }
+  if (!newest) return std::nullopt;
+  return newest->second;
+}
+
+std::optional<fs::path> MoveRunAside(const RunDirectory& run_directory) {
+  std::error_code error;
+  std::vector<fs::path> found;
+  fs::directory_iterator entry(run_directory.root, error);
+  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (IsOfARun(entry->path().filename().string())) found.push_back(entry->path());
+  }
+  if (error) checkpoint::ThrowSystemError("list", run_directory.root, error.value());
+  if (found.empty()) return std::nullopt;
+  fs::path aside;
+  for (int number = 1; aside.empty() || fs::exists(aside); ++number) {
+    aside = run_directory.root / ("aside-" + std::to_string(number));
+  }
+  fs::create_directory(aside, error);
+  if (error) checkpoint::ThrowSystemError("create the folder", aside, error.value());
+  for (const fs::path& path : found) checkpoint::RenameDurably(path, aside / path.filename());
+  return aside;
+}
+
+void WriteConfig(const RunDirectory& run_directory, const std::string& content, int64_t first_step) {
+  std::error_code error;
+  fs::create_directories(run_directory.attempts, error);
+  if (error) checkpoint::ThrowSystemError("create the folder", run_directory.attempts, error.value());
+  const auto before = std::distance(fs::directory_iterator(run_directory.attempts, error), fs::directory_iterator());
+  char name[64];
+  std::snprintf(name, sizeof(name), "%03lld-from-step-%09lld.json", static_cast<long long>(before + 1),
+                static_cast<long long>(first_step));
+  WriteTextFile(run_directory.attempts / name, content);
+  WriteTextFile(run_directory.config_json, content);
 }
 
 void PrepareRunDirectory(const RunDirectory& run_directory) {

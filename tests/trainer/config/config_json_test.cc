@@ -1,8 +1,9 @@
 // The JSON form of a configuration.
 #include "trainer/config/config_json.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
+#include "tests/message_of.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/flags.h"
 
@@ -53,6 +54,53 @@ TEST(ConfigJson, RoundTripsThroughTheCommandLine) {
     if (!std::holds_alternative<std::monostate>(value)) arguments.push_back("--" + flag.name + "=" + ToText(value));
   }
   EXPECT_EQ(ToJson(ParseCommandLine(arguments).config), ToJson(config));
+}
+
+std::string Joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) all += text + "; ";
+  return all;
+}
+
+TEST(TakeFrom, WhatWasGivenWinsAndIsNamed) {
+  const nlohmann::json saved = {
+      {"image_size", 64}, {"model", "resnet18"}, {"mean", {0.5, 0, 1}}, {"std", nullptr}, {"lr", 7.5}};
+  Config config = ParseCommandLine(std::vector<std::string>{"--image_size=32", "--mean=0.5,0,1"}).config;
+  const auto different = TakeFrom(saved, {"image_size", "model", "mean", "std", "interpolation"}, config);
+  EXPECT_EQ(Joined(different), "--image_size=32 instead of 64; ");
+  EXPECT_EQ(config.image.size, 32);
+  EXPECT_EQ(config.model.name, "resnet18");
+  EXPECT_EQ(config.image.std, Config().image.std);
+  EXPECT_EQ(config.optimizer.lr, std::nullopt);  // not among the names
+}
+
+TEST(TakeFrom, RefusesWhatAFlagCannotHave) {
+  for (const nlohmann::json& value : std::vector<nlohmann::json>{"x", {{"a", 1}}, {1, "y"}}) {
+    Config config;
+    EXPECT_THAT(MessageOf([&] {
+                  TakeFrom({{"image_size", value}}, {"image_size"}, config);
+                }),
+                testing::HasSubstr("image_size of the run's configuration is " + value.dump()));
+  }
+}
+
+TEST(Changes, NamesWhatMattersWithBothValues) {
+  Config before, now;
+  before.optimizer.lr = 0.02;
+  now.optimizer.lr = 0.005;
+  before.batch.epochs = 2;
+  now.batch.epochs = 3;
+  now.model.init_weights = "a.safetensors";
+  now.data.workers = 7;
+  now.data.dir = "elsewhere";
+  now.run.resume = "none";
+  now.report.log_interval = 3;
+  now.ranks.run_token = "secret";
+  EXPECT_EQ(Changes(TrainingPart(before), TrainingPart(now)),
+            "init_weights none → a.safetensors, epochs 2 → 3, lr 0.02 → 0.005");
+  EXPECT_EQ(Changes(TrainingPart(now), TrainingPart(now)), "");
+  EXPECT_EQ(Changes(nlohmann::json(), TrainingPart(now)), "");  // an old checkpoint
+  EXPECT_FALSE(TrainingPart(now).contains("run_token"));
 }
 
 }  // namespace

@@ -119,7 +119,9 @@ TEST(Problems, EveryRangeOnBothEdges) {
 TEST(Problems, EveryChoice) {
   for (const Flag& flag : Flags()) {
     for (const std::string& choice : flag.limits.choices) {
-      EXPECT_FALSE(Blames(ProblemsOf({"--" + flag.name + "=" + choice}), flag.name)) << flag.name << "=" << choice;
+      const std::string mode = flag.name == "weights" ? "eval" : "train";
+      EXPECT_FALSE(Blames(ProblemsOf({"--mode=" + mode, "--" + flag.name + "=" + choice}), flag.name))
+          << flag.name << "=" << choice;
     }
     if (!flag.limits.choices.empty()) {
       EXPECT_TRUE(Blames(ProblemsOf({"--" + flag.name + "=nonsense"}), flag.name)) << flag.name;
@@ -144,6 +146,11 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--data_dir=", "--mode=predict", "--input=a", "--output=b"}, 1, ""},
       {{"--mode=predict", "--input=a"}, 1, "--output is not set"},
       {{"--mode=predict", "--output=a"}, 1, "--input is not set"},
+      {{"--weights=best"}, 1, "--weights=best: expected --mode=eval or predict with it"},
+      {{"--weights=ema", "--mode=eval"}, 1, ""},
+      {{"--weights=best", "--mode=eval", "--init_weights=a"}, 1, "expected no --init_weights with it"},
+      {{"--resume=last"}, 1, ""},
+      {{"--resume=last", "--run_dir=a"}, 1, "--resume=last: expected no --run_dir with it"},
       {{"--mean=0.5,0.5"}, 1, "--mean=0.5,0.5: expected three numbers"},
       {{"--std=1,1,1,1"}, 1, "--std=1,1,1,1: expected three numbers"},
       {{"--augment=none", "--blur=0.5", "--image_size_schedule=0:160"},

@@ -23,5 +23,26 @@ TEST(Resolve, LeavesWhatWasSaid) {
   EXPECT_EQ(config.image.eval_resize, 32);
 }
 
+TEST(Resolve, ALearningRateThatWasNotSaidGoesWithOptimizerAndBatch) {
+  const auto resolved = [](Config config) {
+    Resolve(config, 1);
+    return *config.optimizer.lr;
+  };
+  Config config;
+  config.batch.batch_size = 64;
+  EXPECT_DOUBLE_EQ(resolved(config), 0.1 * 64 / 256);
+  config.batch.grad_accum_steps = 8;
+  EXPECT_DOUBLE_EQ(resolved(config), 0.1 * 512 / 256);
+  config.optimizer.lr_base_batch = 128;  // which scales it by itself
+  EXPECT_DOUBLE_EQ(resolved(config), 0.1);
+  config.optimizer.lr = 0;
+  EXPECT_EQ(resolved(config), 0);
+  for (const char* adam : {"adam", "adamw"}) {
+    config.optimizer = {};
+    config.optimizer.name = adam;
+    EXPECT_DOUBLE_EQ(resolved(config), 1e-3);
+  }
+}
+
 }  // namespace
 }  // namespace dtrain::config

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "data/sampler.h"
+#include "tests/message_of.h"
 #include "trainer/errors.h"
 
 namespace dtrain::loop {
@@ -72,6 +73,7 @@ TEST(Plan, EpochsOrMaxStepsWhicheverComesFirst) {
 
 TEST(Plan, ScheduleStepsOutliveTheRun) {
   config::Config config = Basic(10, 2);
+  config.optimizer.lr = 0.1;
   config.schedule.schedule_steps = 40;
   const Plan plan = MakePlan(config, 100, 1);
   EXPECT_EQ(plan.total_steps, 20);
@@ -134,6 +136,19 @@ TEST(Plan, RefusesAWarmupLongerThanTheRun) {
   EXPECT_NO_THROW(MakePlan(config, 100, 1));
   config.schedule.warmup_epochs = 2.1;
   EXPECT_THROW(MakePlan(config, 100, 1), UsageError);
+}
+
+TEST(Plan, AWarmupBeyondTheScheduleNamesTheSchedule) {
+  config::Config config = Basic(10, 10);
+  config.schedule.warmup_epochs = 5;
+  config.schedule.schedule_steps = 20;
+  const auto plan = [&] { MakePlan(config, 100, 1); };
+  EXPECT_EQ(MessageOf(plan),
+            "--warmup_epochs is a warmup of 50 steps, longer than the schedule of --schedule_steps=20");
+}
+
+TEST(Plan, ALearningRateThatWasNotSaidIsTheDefault) {
+  EXPECT_DOUBLE_EQ(MakePlan(Basic(64, 1), 1000, 2).schedule.peak, 0.1 * 128 / 256);
 }
 
 }  // namespace

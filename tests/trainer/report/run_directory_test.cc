@@ -6,6 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+
 #include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 
@@ -20,7 +22,71 @@ TEST(RunDirectoryTest, NamesItsFiles) {
   EXPECT_EQ(run.model_best, fs::path("runs/x/model_best.safetensors"));
   EXPECT_EQ(run.quarantine(0), fs::path("runs/x/quarantine.jsonl"));
   EXPECT_EQ(run.quarantine(3), fs::path("runs/x/quarantine.rank3.jsonl"));
-  EXPECT_THAT(DefaultRunDirectory("resnet50", 1700000000).string(), MatchesRegex("runs/resnet50-202311[0-9]+-[0-9]+"));
+}
+
+TEST(RunDirectoryTest, TwoRunsOfOneSecondHaveAFolderEach) {
+  TemporaryFolder directory;
+  const auto make = [&] { return MakeDefaultRunDirectory(directory / "runs", "resnet50", 1700000000); };
+  const fs::path first = make();
+  EXPECT_THAT(first.string(), MatchesRegex(".*/runs/resnet50-202311[0-9]+-[0-9]+"));
+  EXPECT_TRUE(fs::is_empty(first));
+  EXPECT_EQ(make(), first.string() + "-2");
+  EXPECT_EQ(make(), first.string() + "-3");
+  directory.Write("file", "");
+  EXPECT_THROW(MakeDefaultRunDirectory(directory / "file", "resnet50", 0), StorageError);
+}
+
+TEST(RunDirectoryTest, TheNewestRunIsTheOneStartedLast) {
+  TemporaryFolder directory;
+  EXPECT_EQ(NewestRun(directory / "none"), std::nullopt);
+  const auto start = [&](const std::string& name, int seconds) {
+    const fs::path config = directory.Write(name + "/config.json", "{}");
+    fs::last_write_time(config, fs::file_time_type() + std::chrono::seconds(seconds));
+  };
+  start("b", 2);
+  start("a", 3);
+  start("c", 1);
+  fs::create_directory(directory / "d");  // newer, but never got as far as a configuration
+  EXPECT_EQ(NewestRun(directory.path()), directory / "a");
+}
+
+TEST(RunDirectoryTest, AllOfARunMovesAsideTogether) {
+  TemporaryFolder directory;
+  const RunDirectory run(directory.path());
+  EXPECT_EQ(MoveRunAside(run), std::nullopt);
+  const std::vector<std::string> of_the_run = {"config.json",
+                                               "result.json",
+                                               "metrics.jsonl",
+                                               "model_best.safetensors",
+                                               "checkpoints/step-000000001/state.json",
+                                               "latest",
+                                               "quarantine.rank1.jsonl",
+                                               "attempts/001-from-step-000000000.json",
+                                               "classes.txt",
+                                               "error.rank2.json"};
+  const std::vector<std::string> others = {"notes.txt", "lock", "logs/rank-0.log", "profile_of_mine.txt"};
+  for (const auto* names : {&of_the_run, &others}) {
+    for (const std::string& name : *names) directory.Write(name, name);
+  }
+  EXPECT_EQ(MoveRunAside(run), directory / "aside-1");
+  for (const std::string& name : of_the_run) {
+    EXPECT_FALSE(fs::exists(directory / name)) << name;
+    EXPECT_EQ(ReadAll(directory / ("aside-1/" + name)), name);
+  }
+  for (const std::string& name : others) EXPECT_EQ(ReadAll(directory / name), name);
+  EXPECT_EQ(MoveRunAside(run), std::nullopt);
+  directory.Write("result.json", "again");
+  EXPECT_EQ(MoveRunAside(run), directory / "aside-2");
+}
+
+TEST(RunDirectoryTest, EachAttemptKeepsItsConfiguration) {
+  TemporaryFolder directory;
+  const RunDirectory run(directory.path());
+  WriteConfig(run, "first", 0);
+  WriteConfig(run, "second", 120);
+  EXPECT_EQ(ReadAll(run.config_json), "second");
+  EXPECT_EQ(ReadAll(run.attempts / "001-from-step-000000000.json"), "first");
+  EXPECT_EQ(ReadAll(run.attempts / "002-from-step-000000120.json"), "second");
 }
 
 TEST(RunDirectoryTest, IsCreatedWithItsParentsAndLeftEmpty) {

@@ -1,0 +1,149 @@
+"""What a run directory says of its run: nobody has to say it again, and what does not fit it is refused."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+from command import TINY, load_json, metrics, run
+
+
+@pytest.fixture(scope="module")
+def trained(images, module_dir):
+    """One epoch at 32 pixels, where the defaults are resnet50 at 224: (run directory, last line)."""
+    folder = module_dir / "trained"
+    return folder, run(*TINY, f"--data_dir={images}", "--epochs=1", f"--run_dir={folder}").last_line
+
+
+@pytest.fixture
+def own(trained, run_dir):
+    """A copy of it for a test that changes it."""
+    return shutil.copytree(trained[0], run_dir)
+
+
+def evaluate(data, *flags, **options):
+    return run("--mode=eval", f"--data_dir={data}", *flags, **options)
+
+
+def test_an_evaluation_needs_no_more_than_the_run(images, trained):
+    folder, last_line = trained
+    for flags in ([f"--run_dir={folder}"], [f"--input={folder}"], [f"--resume={folder / 'checkpoints' / 'step-000000010'}"],
+                  [f"--init_weights={folder / 'model.safetensors'}"], [f"--run_dir={folder}", "--weights=best"]):
+        outcome = evaluate(images, *flags)
+        assert outcome.last_line == last_line, (flags, outcome)
+        assert "--model=resnet18 --image_size=32" in outcome.stderr
+        assert "step 10" in outcome.stderr or "step-000000010" in outcome.stderr  # which weights
+
+
+def test_what_is_given_wins_aloud(images, trained):
+    outcome = evaluate(images, f"--run_dir={trained[0]}", "--image_size=48")
+    assert "--image_size=48 instead of 32" in outcome.stderr
+    outcome = evaluate(images, f"--run_dir={trained[0]}", "--model=resnet34", check=2)
+    assert "--model=resnet34 instead of resnet18" in outcome.stderr
+    assert "model_ema.safetensors" in evaluate(images, f"--run_dir={trained[0]}", "--weights=ema", check=2).stderr
+    assert not (trained[0] / "error.json").exists()  # these failures are none of the run
+
+
+@pytest.mark.parametrize(("train_labels", "val_labels"), [((0, 1, 2, 3), (1, 2, 3)), ((1, 2, 3, 4), (2, 3))])
+def test_an_evaluation_has_the_labels_of_the_training(tmp_path, run_dir, train_labels, val_labels):
+    """By the run's last line: what the run's own validation found."""
+    random = np.random.default_rng(1)
+
+    def write(folder, split, labels):
+        (tmp_path / folder).mkdir(exist_ok=True)
+        labels = np.resize(np.array(labels, dtype=np.int64), 12)
+        noise = random.standard_normal((12, 3, 32, 32)) * 0.1 + labels[:, None, None, None]
+        save_file({"images": noise.astype(np.float32), "labels": labels}, tmp_path / folder / f"{split}.safetensors")
+
+    write("data", "train", train_labels)
+    write("data", "val", val_labels)
+    last_line = run(*TINY, f"--data_dir={tmp_path / 'data'}", "--batch_size=6", "--epochs=2",
+                    f"--run_dir={run_dir}").last_line
+    (tmp_path / "val_alone").mkdir()
+    shutil.copy(tmp_path / "data" / "val.safetensors", tmp_path / "val_alone")
+    for data in ("data", "val_alone"):
+        assert evaluate(tmp_path / data, f"--run_dir={run_dir}").last_line == last_line
+    # Weights that know nothing of their classes: the training split says it.
+    with safe_open(run_dir / "model.safetensors", "np") as file:
+        save_file({name: file.get_tensor(name) for name in file.keys()}, tmp_path / "foreign.safetensors")
+    outcome = evaluate(tmp_path / "data", f"--init_weights={tmp_path / 'foreign.safetensors'}", "--model=resnet18")
+    assert outcome.last_line == last_line
+
+
+def test_class_names_are_with_the_run_and_its_weights(trained, own_images, own, tmp_path):
+    names = ["blue", "green", "red", "stripes"]
+    assert (own / "classes.txt").read_text(encoding="utf-8").split() == names
+    for file in ("model.safetensors", "model_best.safetensors"):
+        with safe_open(own / file, "np") as weights:
+            assert json.loads(weights.metadata()["class_names"]) == names
+    save_file({"images": np.zeros((2, 3, 32, 32), np.float32)}, tmp_path / "in.safetensors")
+    outcome = run("--mode=predict", f"--run_dir={own}", f"--input={tmp_path / 'in.safetensors'}",
+                  f"--output={tmp_path / 'out.safetensors'}")
+    assert "InitGoogleLogging" not in outcome.stderr
+    with safe_open(tmp_path / "out.safetensors", "np") as logits:
+        assert json.loads(logits.metadata()["class_names"]) == names
+    # The same number of classes with other names.
+    for split in ("train", "val"):
+        (own_images / split / "red").rename(own_images / split / "amber")
+    assert "amber" in evaluate(own_images, f"--run_dir={own}", check=3).stderr
+    outcome = run(*TINY, f"--data_dir={own_images}", "--epochs=3", f"--run_dir={own}", "--allow_dataset_change", check=3)
+    assert "label 0: 'blue' then, 'amber' now" in outcome.stderr
+
+
+def test_a_validation_part_may_lack_classes(own_images, trained):
+    shutil.rmtree(own_images / "val" / "blue")
+    shutil.rmtree(own_images / "val" / "red")
+    with_train = evaluate(own_images, f"--run_dir={trained[0]}").last_line
+    shutil.rmtree(own_images / "train")
+    assert evaluate(own_images, f"--run_dir={trained[0]}").last_line == with_train
+    # By place they would be two other classes.
+    weights = trained[0] / "model.safetensors"
+    with safe_open(weights, "np") as file:
+        save_file({name: file.get_tensor(name) for name in file.keys()}, own_images / "foreign.safetensors")
+    flags = (f"--init_weights={own_images / 'foreign.safetensors'}", "--model=resnet18", "--image_size=32")
+    assert "2 class folders" in evaluate(own_images, *flags, check=3).stderr
+
+
+def test_a_finished_run_started_again_says_so_and_loses_nothing(images, own):
+    flags = (*TINY, f"--data_dir={images}", f"--run_dir={own}")
+    result, points = load_json(own / "result.json"), metrics(own)
+    outcome = run(*flags, "--epochs=1", "--clear_log")
+    assert "this run is finished" in outcome.stderr and "--epochs" in outcome.stderr
+    assert (load_json(own / "result.json"), metrics(own)) == (result, points)
+    outcome = run(*flags, "--epochs=1.2", "--lr=0.001")
+    assert "changed since the checkpoint: epochs 1 → 1.2, lr 0.005 → 0.001" in outcome.stderr
+    attempts = sorted(path.name for path in (own / "attempts").iterdir())
+    assert attempts == ["001-from-step-000000000.json", "002-from-step-000000010.json", "003-from-step-000000010.json"]
+    assert [load_json(own / "attempts" / name)["lr"] for name in attempts] == [0.005, 0.005, 0.001]
+
+
+def test_resume_none_leaves_nothing_of_the_old_run(images, own):
+    old = {path.name for path in own.iterdir()} - {"lock"}
+    outcome = run(*TINY, f"--data_dir={images}", "--max_steps=2", f"--run_dir={own}", "--resume=none",
+                  "--limit_train_steps=1", "--eval_every_epochs=1")
+    assert "aside-1" in outcome.stderr
+    assert {path.name for path in (own / "aside-1").iterdir()} == old
+    assert load_json(own / "result.json")["step"] == 1
+    assert load_json(own / "aside-1" / "result.json")["step"] == 10
+
+
+def test_the_newest_run_is_found(images, tmp_path):
+    flags = (*TINY, f"--data_dir={images}", "--max_steps=2", "--limit_val_steps=1")
+    assert "--resume=last" in run(*flags, "--resume=last", cwd=tmp_path, check=2).stderr
+    run(*flags, "--limit_train_steps=1", cwd=tmp_path)
+    run(*flags, "--resume=last", cwd=tmp_path)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert load_json(folder / "result.json")["step"] == 2
+
+
+def test_a_missing_validation_split_is_said(own_images):
+    (own_images / "val").rename(own_images / "Val")
+    flags = ("--dry_run", f"--data_dir={own_images}", "--model=resnet18")
+    outcome = run(*flags)
+    assert "Val/" in outcome.stderr and "without validation" in outcome.stderr
+    assert "InitGoogleLogging" not in outcome.stderr
+    assert "Val/" in run(*flags, "--val_split=val", check=3).stderr
+    assert " Val/" not in run(*flags, "--val_split=Val").stderr
