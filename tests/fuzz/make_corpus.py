@@ -266,6 +266,37 @@ def texts() -> None:
     write("command_line", "help", b"\1--help\n")
 
 
+def token_files() -> None:
+    def index(code: int, width: int, sizes: list[int]) -> bytes:
+        places = [width * sum(sizes[:i]) for i in range(len(sizes))]
+        return (b"MMIDIDX\0\0" + struct.pack("<QBQ", 1, code, len(sizes)) + struct.pack(f"<{len(sizes)}i", *sizes)
+                + struct.pack(f"<{len(sizes)}q", *places))
+
+    def case(name: str, head: bytes, tokens: bytes) -> None:
+        write("tokens", name, struct.pack("<H", len(head)) + head + tokens)
+
+    sizes = [3, 1, 8, 2, 1, 1, 12, 0, 2]
+    tokens = range(5, 5 + sum(sizes))
+    for name, code, letter, width in (("u16", 8, "H", 2), ("u32", 9, "I", 4), ("i64", 5, "q", 8), ("u8", 1, "B", 1)):
+        case(name, index(code, width, sizes), struct.pack(f"<{len(tokens)}{letter}", *tokens))
+    case("cut", index(8, 2, sizes), struct.pack("<9H", *tokens[:9]))
+    case("old", b"TNTIDX\0\0" + bytes(40), b"")
+    case("huge", b"MMIDIDX\0\0" + struct.pack("<QBQ", 1, 8, 2**63) + bytes(24), b"")
+
+
+def tokenizers() -> None:
+    write("text", "dictionary", b"\x00" + b"13 185\n262 180\na b 3\nmadeupword0000 0\n")
+    write("text", "dictionary-wrong", b"\x00" + b"13 185\n13 1\n<s> x\n")
+    printable = [*range(33, 127), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    written = [chr(b) for b in printable] + [chr(0x100 + k) for k in range(256 - len(printable))]
+    vocabulary = {token: id for id, token in enumerate([*written, "ab", "abc", "\u0120a"])}
+    merges = "#version: 0.2\na b\nab c\n\u0120 a\n"
+    write("text", "tokenizer", b"\x01" + json.dumps(vocabulary).encode() + b"\0" + merges.encode())
+    write("text", "tokenizer-no-byte", b"\x01" + json.dumps(dict(list(vocabulary.items())[1:])).encode() + b"\0" + merges.encode())
+    write("text", "lines", b"\x02" + " it's 2024 abab\r\n\n na\u00efve \u65e5\u672c \U0001f917\u3000\rx".encode() + b"\xff\xe2\x82 \xf0\x9f")
+    write("text", "long", b"\x02" + b"abcab" * 40 + b"  " * 9)
+
+
 def main() -> None:
     for name, content in jpegs().items():
         write("jpeg", name, bytes([0, 64, 128, 255, 0, 0, 0, 0]) + content)
@@ -278,6 +309,8 @@ def main() -> None:
     record_files()
     control_lines()
     texts()
+    token_files()
+    tokenizers()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ namespace dtrain::config {
 
 struct DataConfig {
   std::string dir;
-  std::string format = "auto";  // auto | imagefolder | tfrecord | recordio | webdataset | safetensors | synthetic
+  std::string format =
+      "auto";  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | safetensors | synthetic
   std::string train_split = "train";
   std::string val_split = "val";
   int64_t workers = 0;  // decode threads of this rank; 0: the cores it may use
@@ -44,6 +45,16 @@ struct ImageConfig {
   double blur = 0;                         // probability
   double random_erasing = 0;               // probability
   double mixup = 0, cutmix = 0;            // alpha; 0: off
+};
+
+struct TextConfig {
+  int64_t tokens_per_sample = 512;        // of a block at most, <s> in front included
+  int64_t max_tokens = 0;                 // blocks × longest of a micro-batch; 0: no budget
+  std::string sample_break = "complete";  // complete | complete_doc | eos | none
+  double mask_prob = 0.15;
+  bool mask_whole_words = false;
+  bool mask_special_tokens = false;
+  int64_t vocab_size = 0;  // 0: the dictionary says it
 };
 
 struct ModelConfig {
@@ -148,6 +159,7 @@ struct Config {
   RunConfig run;
   DataConfig data;
   ImageConfig image;
+  TextConfig text;
   ModelConfig model;
   BatchConfig batch;
   OptimizerConfig optimizer;

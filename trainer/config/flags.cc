@@ -29,6 +29,9 @@ Limits Anything() { return {}; }
 Limits AtLeast(double minimum) { return {.minimum = minimum}; }
 Limits MoreThan(double minimum) { return {.minimum = minimum, .minimum_excluded = true}; }
 Limits Between(double minimum, double maximum) { return {.minimum = minimum, .maximum = maximum}; }
+Limits Inside(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum, .minimum_excluded = true, .maximum_excluded = true};
+}
 Limits Below(double maximum) { return {.minimum = 0, .maximum = maximum, .maximum_excluded = true}; }
 Limits OneOf(const std::string& words) {
   Limits limits;
@@ -131,7 +134,7 @@ DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
 
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder (or, for safetensors, file) with the data.")
 DTRAIN_FLAG(string, data_format, data.format,
-            OneOf("auto | imagefolder | tfrecord | recordio | webdataset | safetensors | synthetic"), "",
+            OneOf("auto | imagefolder | tfrecord | recordio | webdataset | tokens | safetensors | synthetic"), "",
             "Format of the data; auto looks at --data_dir.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "", "Folder or file prefix of the validation split.")
@@ -185,6 +188,22 @@ DTRAIN_FLAG(double, random_erasing, image.random_erasing, Between(0, 1), "probab
 DTRAIN_FLAG(double, mixup, image.mixup, AtLeast(0), "alpha", "Blend each image with another; 0: off.")
 DTRAIN_FLAG(double, cutmix, image.cutmix, AtLeast(0), "alpha",
             "Paste a part of another image; with --mixup each batch draws one of them; 0: off.")
+
+DTRAIN_FLAG(int64, tokens_per_sample, text.tokens_per_sample, Between(2, 1 << 20), "tokens",
+            "Of a block at most, the <s> in front included; longer ones are left out.")
+DTRAIN_FLAG(int64, max_tokens, text.max_tokens, AtLeast(0), "tokens",
+            "Blocks x longest of them that a device takes at once; with --batch_size, too: whichever comes first; 0: as many "
+            "blocks as --batch_size says.")
+DTRAIN_FLAG(string, sample_break, text.sample_break, OneOf("complete | complete_doc | eos | none"), "",
+            "Blocks of text: whole lines while they fit; the same within a document; a line each; pieces of the stream.")
+DTRAIN_FLAG(double, mask_prob, text.mask_prob, Inside(0, 1), "fraction of the tokens",
+            "How many tokens of a block the model is to guess.")
+DTRAIN_FLAG(bool, mask_whole_words, text.mask_whole_words, Anything(), "",
+            "Mask whole words; the tokenizer's files are beside the data.")
+DTRAIN_FLAG(bool, mask_special_tokens, text.mask_special_tokens, Anything(), "",
+            "<s> and </s> may be masked, too, as fairseq does.")
+DTRAIN_FLAG(int64, vocab_size, text.vocab_size, Between(0, 1 << 24), "tokens",
+            "Vocabulary of the model; 0: as large as the dictionary of the data, with <mask>.")
 
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Architecture.")
 DTRAIN_FLAG(int64, num_classes, model.num_classes, Between(0, 10'000'000), "classes",

@@ -13,9 +13,10 @@ constexpr size_t kColumns = 100;
 constexpr size_t kTextColumn = 28;
 
 // Sections in the table's order, with what they are called for the reader.
-constexpr std::array<std::pair<const char*, const char*>, 10> kTitles = {{{"run", "What to run, and where"},
+constexpr std::array<std::pair<const char*, const char*>, 11> kTitles = {{{"run", "What to run, and where"},
                                                                           {"data", "Data"},
                                                                           {"image", "Images"},
+                                                                          {"text", "Text"},
                                                                           {"model", "Model"},
                                                                           {"batch", "Batches and length"},
                                                                           {"optimizer", "Optimizer"},

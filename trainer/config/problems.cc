@@ -109,7 +109,7 @@ void CheckDecode(const Config& config, List& problems) {
   const auto refuse = [&problems](const std::string& with, const std::string& why) {
     problems.push_back({"decode", "gpu", "cpu with " + with, why});
   };
-  for (const char* format : {"synthetic", "safetensors"}) {
+  for (const char* format : {"synthetic", "safetensors", "tokens"}) {
     if (config.data.format == format) refuse("--data_format=" + config.data.format, "there is nothing to decode");
   }
   for (const char* augment : {"none", "randaugment", "trivialaugment", "autoaugment"}) {
@@ -131,6 +131,20 @@ void CheckSizeSchedule(const Config& config, List& problems) {
   } else if (!schedule->empty() && static_cast<double>(schedule->back().epoch) >= config.batch.epochs) {
     problems.push_back({"image_size_schedule", text, "epochs below --epochs (" + NumberText(config.batch.epochs) + ")",
                         "epoch " + std::to_string(schedule->back().epoch) + " would not come"});
+  }
+}
+
+void CheckText(const Config& config, List& problems) {
+  const TextConfig& text = config.text;
+  if (text.max_tokens > 0 && text.max_tokens < text.tokens_per_sample) {
+    problems.push_back({"max_tokens", std::to_string(text.max_tokens),
+                        "--tokens_per_sample (" + std::to_string(text.tokens_per_sample) + ") or more, or 0",
+                        "a batch has room for one block at least"});
+  }
+  if (text.max_tokens > 0 && config.batch.global_batch_size) {
+    problems.push_back({"global_batch_size", std::to_string(*config.batch.global_batch_size),
+                        "--grad_accum_steps instead, with --max_tokens",
+                        "how many blocks a budget of tokens holds differs from batch to batch"});
   }
 }
 
@@ -224,6 +238,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckImage(config.image, problems);
   CheckDecode(config, problems);
   CheckSizeSchedule(config, problems);
+  CheckText(config, problems);
   CheckModel(config.model, model_names, problems);
   CheckBatch(config, world_size, problems);
   CheckOptimizer(config.optimizer, problems);

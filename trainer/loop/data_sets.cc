@@ -62,6 +62,10 @@ std::optional<int64_t> LabelOffset(const config::DataConfig& data) {
 
 std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, Role role,
                                                  const data::RecordSource& source) {
+  if (source.kind() == data::RecordKind::kTokens) {
+    throw UsageError(source.Place(0).file + " holds tokens, and --model=" + config.model.name + " takes images",
+                     "choose a model of text, or other data");
+  }
   const bool has_pixels = source.kind() == data::RecordKind::kPixels;
   const auto augment = AugmentOf(config, role, has_pixels ? data::Augment::kNone : data::Augment::kBasic);
   const std::string needing_crops = config::FlagsThatNeedCrops(config.image);

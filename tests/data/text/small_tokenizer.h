@@ -18,8 +18,9 @@ struct SmallTokenizer {
     for (int byte = 0; byte < 256; ++byte) {
       const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
       const int point = printable ? byte : other++;
-      std::string written(1, static_cast<char>(point));
-      if (point >= 0x80) written = {static_cast<char>(0xC0 | point >> 6), static_cast<char>(0x80 | (point & 0x3F))};
+      std::string written;
+      if (point >= 0x80) written += static_cast<char>(0xC0 | point >> 6);
+      written += static_cast<char>(point < 0x80 ? point : 0x80 | (point & 0x3F));
       vocabulary[written] = byte;
     }
     for (const auto& [left, right] : pairs) {

@@ -36,6 +36,12 @@ TEST(Problems, NoneInTheDefaultsWithData) {
   EXPECT_THAT(Problems(ParseCommandLine({"--data_format=synthetic"}).config, 8, {}), IsEmpty());
 }
 
+TEST(Problems, ABudgetOfTokensHasRoomForABlockAndSetsNoGlobalBatch) {
+  EXPECT_TRUE(Blames(ProblemsOf({"--max_tokens=255", "--tokens_per_sample=256"}), "max_tokens"));
+  EXPECT_EQ(Describe(ProblemsOf({"--max_tokens=256", "--tokens_per_sample=256", "--grad_accum_steps=2"})), "");
+  EXPECT_TRUE(Blames(ProblemsOf({"--max_tokens=4096", "--global_batch_size=64"}), "global_batch_size"));
+}
+
 TEST(Problems, EveryRangeOnBothEdges) {
   struct Range {
     std::string flag;
@@ -57,6 +63,10 @@ TEST(Problems, EveryRangeOnBothEdges) {
       {"mean", {"-1,0,2"}, {"nan,0,0", "0,0,inf"}},
       {"std", {"0.1,1,2"}, {"0,1,1", "1,1,-1", "1,nan,1", "1,1,inf"}},
       {"repeated_augmentation", {"1", "64"}, {"0", "65"}},
+      {"tokens_per_sample", {"2", "1048576"}, {"1", "1048577"}},
+      {"max_tokens", {"0", "512"}, {"-1", "511"}},
+      {"mask_prob", {"0.001", "0.999"}, {"0", "1", "nan"}},
+      {"vocab_size", {"0", "16777216"}, {"-1", "16777217"}},
       {"color_jitter", {"0", "0.4", "0.4,0.4,0.4", "1,1,1,0.5"}, {"-0.1", "nan", "0.4,0.4", "0,0,0,0.51", "0,0,0,0,0"}},
       {"pca_lighting", {"0", "0.1"}, {"-0.1", "inf"}},
       {"blur", {"0", "1"}, {"-0.1", "1.1", "nan"}},

@@ -1,0 +1,64 @@
+// What reads text: by the first byte a dictionary, a tokenizer's two files (a zero between them), or text that is
+// encoded.
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/error.h"
+#include "data/text/byte_level_bpe.h"
+#include "data/text/dictionary.h"
+#include "data/text/pre_tokenizer.h"
+#include "data/text/text_lines.h"
+#include "data/text/utf8.h"
+#include "tests/data/text/small_tokenizer.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace {
+
+using namespace dtrain;
+
+void UseDictionary(std::string_view text) {
+  const auto dictionary = data::Dictionary::Parse(text);
+  fuzz::Require(data::Dictionary::Parse(dictionary.ToText()).entries() == dictionary.entries(),
+                "what is written is not what is read");
+}
+
+void UseTokenizer(std::string_view text) {
+  const size_t cut = std::min(text.find('\0'), text.size());
+  const data::ByteLevelBpe bpe(text.substr(0, cut), text.substr(std::min(cut + 1, text.size())));
+  data::BpeEncoder encoder(bpe);
+  std::vector<int32_t> ids;
+  encoder.Encode("some words, and some more", ids);
+}
+
+// With byte b as token b, what is encoded is the bytes, but for pairs of a and b.
+void UseText(std::string_view text) {
+  static const data::SmallTokenizer files(std::vector<std::pair<std::string, std::string>>{{"a", "b"}});
+  static const data::ByteLevelBpe bpe(files.Json(), files.merges);
+  data::BpeEncoder encoder(bpe);
+  while (!text.empty()) {
+    const std::string_view line = data::Stripped(data::TakeLine(text));
+    int64_t replaced = 0;
+    const std::string valid = data::ReplaceInvalidUtf8(line, replaced);
+    fuzz::Require(data::IsUtf8(valid) && (replaced == 0) == data::IsUtf8(line), "replaced what was valid, or not all");
+    std::vector<int32_t> ids;
+    encoder.Encode(line, ids);
+    std::string bytes;
+    for (const int32_t id : ids) bytes += id == 256 ? "ab" : std::string(1, static_cast<char>(id));
+    fuzz::Require(bytes == valid && encoder.replaced() >= replaced, "tokens are not the text");
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  fuzz::FuzzInput input(data, size);
+  const uint8_t kind = input.TakeByte() % 3;
+  try {
+    if (kind == 0) UseDictionary(input.text());
+    if (kind == 1) UseTokenizer(input.text());
+    if (kind == 2) UseText(input.text());
+  } catch (const DataError&) {
+  }
+  return 0;
+}
