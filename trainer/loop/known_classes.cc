@@ -8,7 +8,7 @@
 namespace dtrain::loop {
 namespace {
 
-constexpr size_t kShownNames = 5;
+constexpr size_t kListedClasses = 5;
 constexpr std::array<const char*, 3> kKeys = {"class_names", "num_classes", "label_offset"};
 
 std::string Dump(const nlohmann::json& json) {
@@ -86,8 +86,8 @@ std::string Describe(const data::Classes& classes) {
   std::string text = std::to_string(classes.count);
   const std::vector<std::string>& names = classes.names;
   if (names.empty()) return text + ", without names";
-  for (size_t i = 0; i < std::min(kShownNames, names.size()); ++i) text += (i == 0 ? ": " : ", ") + names[i];
-  return names.size() > kShownNames ? text + ", …" : text;
+  for (size_t i = 0; i < std::min(kListedClasses, names.size()); ++i) text += (i == 0 ? ": " : ", ") + names[i];
+  return names.size() > kListedClasses ? text + ", …" : text;
 }
 
 std::string ClassesText(const std::vector<std::string>& names) {
