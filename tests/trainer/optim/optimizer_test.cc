@@ -173,10 +173,11 @@ TEST(GradientClip, HasTheBitsOfPythonsTorch) {
     double max_norm;
     float after[2];
   };
-  for (const Case& tested : {Case{{7.583847999572754F, 2.527949333190918F}, 0.86, {0x1.a1b966p-1F, 0x1.167b9ap-2F}},
-                             {{38.424957275390625F, 12.808319091796875F}, 0.33, {0x1.40944p-2F, 0x1.ab7056p-4F}},
-                             {{32.92805480957031F, 10.976018905639648F}, 0.81, {0x1.89701ep-1F, 0x1.064acp-2F}},
-                             {{12.209348678588867F, 4.069782733917236F}, 0.95, {0x1.cd7086p-1F, 0x1.33a058p-2F}}}) {
+  for (const ClipCase& tested :
+       {ClipCase{{7.583847999572754F, 2.527949333190918F}, 0.86, {0x1.a1b966p-1F, 0x1.167b9ap-2F}},
+        {{38.424957275390625F, 12.808319091796875F}, 0.33, {0x1.40944p-2F, 0x1.ab7056p-4F}},
+        {{32.92805480957031F, 10.976018905639648F}, 0.81, {0x1.89701ep-1F, 0x1.064acp-2F}},
+        {{12.209348678588867F, 4.069782733917236F}, 0.95, {0x1.cd7086p-1F, 0x1.33a058p-2F}}}) {
     std::vector<at::Tensor> gradients = {at::tensor({tested.before[0], tested.before[1]})};
     at::_foreach_mul_(gradients, ClipFactor(GradientNorm(gradients), tested.max_norm));
     EXPECT_EQ(gradients[0][0].item<float>(), tested.after[0]) << tested.max_norm;
