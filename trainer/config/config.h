@@ -12,7 +12,8 @@ namespace dtrain::config {
 
 struct DataConfig {
   std::string dir;
-  std::string format = "auto";  // auto | imagefolder | tfrecord | recordio | webdataset | safetensors | synthetic
+  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | safetensors | synthetic
+  std::string format = "auto";
   std::string train_split = "train";
   std::string val_split = "val";
   int64_t workers = 0;  // decode threads of this rank; 0: the cores it may use
@@ -46,14 +47,28 @@ struct ImageConfig {
   double mixup = 0, cutmix = 0;            // alpha; 0: off
 };
 
+struct TextConfig {
+  int64_t tokens_per_sample = 512;        // of a block at most, <s> in front included
+  int64_t max_tokens = 0;                 // blocks × tokens of the longest of a micro-batch; 0: by --batch_size alone
+  std::string sample_break = "complete";  // complete | complete_doc | eos | none
+  double mask_prob = 0.15;
+  bool mask_whole_words = false;
+  bool mask_special_tokens = false;
+  int64_t vocab_size = 0;  // 0: as the dictionary or the model's configuration says
+  bool unpad = false;
+};
+
 struct ModelConfig {
   std::string name = "resnet50";
+  std::string config_file;  // a Hugging Face config.json, for `roberta`
   int64_t num_classes = 0;  // 0: as many as the data has
   std::string init_weights;
-  std::string weights_naming = "auto";  // auto | torchvision
+  std::string weights_naming = "auto";  // auto | torchvision | hf | fairseq
   bool strict_weights = true;
   bool zero_init_residual = false;
   bool channels_last = true;
+  std::optional<double> dropout, attention_dropout;  // not said: the model's own
+  bool activation_checkpointing = false;
 };
 
 struct BatchConfig {
@@ -121,7 +136,7 @@ struct RanksConfig {
 };
 
 struct RunConfig {
-  std::string mode = "train";  // train | eval | predict
+  std::string mode = "train";  // train | eval | predict | export
   std::string input;
   std::string output;
   bool dry_run = false;
@@ -147,6 +162,7 @@ struct Config {
   RunConfig run;
   DataConfig data;
   ImageConfig image;
+  TextConfig text;
   ModelConfig model;
   BatchConfig batch;
   OptimizerConfig optimizer;

@@ -42,7 +42,7 @@ template <typename T>
 constexpr Kind KindOf() {
   if constexpr (std::is_same_v<T, bool>) return Kind::kBool;
   if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, std::optional<int64_t>>) return Kind::kInteger;
-  if constexpr (std::is_same_v<T, double>) return Kind::kNumber;
+  if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::optional<double>>) return Kind::kNumber;
   if constexpr (std::is_same_v<T, std::vector<double>>) return Kind::kNumbers;
   return Kind::kText;
 }
@@ -51,14 +51,20 @@ template <typename T>
 Value ToValue(const T& field) {
   return field;
 }
-Value ToValue(const std::optional<int64_t>& field) { return field ? Value(*field) : Value(); }
+template <typename T>
+Value ToValue(const std::optional<T>& field) {
+  return field ? Value(*field) : Value();
+}
 
 // What gflags holds for a field: optionals are 0 until given, lists are texts.
 template <typename T>
 T GflagsDefault(const T& field) {
   return field;
 }
-int64_t GflagsDefault(const std::optional<int64_t>&) { return 0; }
+template <typename T>
+T GflagsDefault(const std::optional<T>&) {
+  return 0;
+}
 std::string GflagsDefault(const std::vector<double>& field) { return ToText(field); }
 
 template <typename T, typename FlagType>
@@ -94,11 +100,13 @@ bool Store(std::vector<double>& field, const std::string& flag) {
 
 // clang-format off
 // type, name, field, limits, unit, help
-DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict"), "", "What to do.")
+DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict | export"), "", "What to do.")
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
-            "With --mode=predict: safetensors file with the tensor images, normalised, N x 3 x H x W.")
+            "With --mode=predict: safetensors file with the tensor images, normalised, N x 3 x H x W, or input_ids, N x T. "
+            "With --mode=export: a run's folder, a checkpoint or a file of weights.")
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
-            "With --mode=predict: safetensors file to write the tensor logits to.")
+            "With --mode=predict: safetensors file to write the tensor logits to. With --mode=export: FILE.safetensors, "
+            "FILE.pt, or a folder as Hugging Face's from_pretrained takes it.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "", "Resolve and check everything, print the plan, run nothing.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
@@ -120,7 +128,8 @@ DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
 
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder (or, for safetensors, file) with the data.")
 DTRAIN_FLAG(string, data_format, data.format,
-            OneOf("auto | imagefolder | tfrecord | recordio | webdataset | safetensors | synthetic"), "",
+            OneOf("auto | imagefolder | tfrecord | recordio | webdataset | tokens | safetensors | synthetic"),
+            "",
             "Format of the data; auto looks at --data_dir.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "", "Folder or file prefix of the validation split.")
@@ -175,18 +184,42 @@ DTRAIN_FLAG(double, mixup, image.mixup, AtLeast(0), "alpha", "Blend each image w
 DTRAIN_FLAG(double, cutmix, image.cutmix, AtLeast(0), "alpha",
             "Paste a part of another image; with --mixup each batch draws one of them; 0: off.")
 
+DTRAIN_FLAG(int64, tokens_per_sample, text.tokens_per_sample, Between(2, 1'000'000), "tokens",
+            "Of a block of text at most, the <s> in front included.")
+DTRAIN_FLAG(int64, max_tokens, text.max_tokens, Between(0, 1'000'000'000), "tokens",
+            "Blocks x tokens of the longest, per device and micro-step; 0: --batch_size blocks. With --batch_size: "
+            "whichever comes first.")
+DTRAIN_FLAG(string, sample_break, text.sample_break, OneOf("complete | complete_doc | eos | none"), "",
+            "Where blocks end: complete lines, lines of one document, each line, or anywhere.")
+DTRAIN_FLAG(double, mask_prob, text.mask_prob, Between(0, 1), "fraction of the tokens", "How many are to be guessed.")
+DTRAIN_FLAG(bool, mask_whole_words, text.mask_whole_words, Anything(), "", "Mask all tokens of a word, or none.")
+DTRAIN_FLAG(bool, mask_special_tokens, text.mask_special_tokens, Anything(), "",
+            "Mask <s> and </s> like other tokens, as fairseq does.")
+DTRAIN_FLAG(int64, vocab_size, text.vocab_size, Between(0, 16'777'216), "tokens",
+            "With --data_format=safetensors: token ids are below it; 0: as --model_config or --init_weights says.")
+DTRAIN_FLAG(bool, unpad, text.unpad, Anything(), "",
+            "Compute on tokens alone, not on padding: the same loss, faster where texts are of unequal length.")
+
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Architecture.")
+DTRAIN_FLAG(string, model_config, model.config_file, Anything(), "",
+            "With --model=roberta: a Hugging Face config.json that says its shape.")
 DTRAIN_FLAG(int64, num_classes, model.num_classes, Between(0, 10'000'000), "classes",
             "Outputs of the classifier; 0: as many as the data has.")
 DTRAIN_FLAG(string, init_weights, model.init_weights, Anything(), "", "safetensors file to start from.")
-DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvision"), "",
-            "Whose names the tensors of --init_weights have.")
+DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvision | hf | fairseq"), "",
+            "Whose names an exported file has; those of --init_weights are recognised.")
 DTRAIN_FLAG(bool, strict_weights, model.strict_weights, Anything(), "",
             "Refuse --init_weights with missing, extra or misshapen tensors.")
 DTRAIN_FLAG(bool, zero_init_residual, model.zero_init_residual, Anything(), "",
             "Start each residual block as the identity.")
 DTRAIN_FLAG(bool, channels_last, model.channels_last, Anything(), "",
             "NHWC memory format: the same numbers, faster convolutions.")
+
+DTRAIN_FLAG(double, dropout, model.dropout, Below(1), "probability", "Not given: as the model has it.")
+DTRAIN_FLAG(double, attention_dropout, model.attention_dropout, Below(1), "probability",
+            "Of attention's weights; not given: as the model has it.")
+DTRAIN_FLAG(bool, activation_checkpointing, model.activation_checkpointing, Anything(), "",
+            "Text: compute each layer again in the backward pass rather than keep what it computed.")
 
 DTRAIN_FLAG(int64, batch_size, batch.batch_size, Between(1, 1'000'000), "samples",
             "Per device and micro-step; not given: derived from --global_batch_size, or 32.")

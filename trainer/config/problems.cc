@@ -54,6 +54,14 @@ void CheckRun(const Config& config, List& problems) {
     if (config.run.output.empty()) problems.push_back({"output", "", "a safetensors file to write", why});
     return;
   }
+  if (config.run.mode == "export") {
+    const std::string why = "--mode=export reads weights and writes them for other programs";
+    if (config.run.input.empty()) problems.push_back({"input", "", "a run's folder or a file of weights", why});
+    if (config.run.output.empty()) {
+      problems.push_back({"output", "", "FILE.safetensors, FILE.pt or a folder", why});
+    }
+    return;
+  }
   if (config.data.dir.empty() && config.data.format != "synthetic") {
     problems.push_back({"data_dir", "", "a folder with data", "--data_format=synthetic needs none"});
   }
@@ -117,6 +125,22 @@ void CheckSizeSchedule(const Config& config, List& problems) {
   } else if (!schedule->empty() && static_cast<double>(schedule->back().epoch) >= config.batch.epochs) {
     problems.push_back({"image_size_schedule", text, "epochs below --epochs (" + NumberText(config.batch.epochs) + ")",
                         "epoch " + std::to_string(schedule->back().epoch) + " would not come"});
+  }
+}
+
+void CheckText(const Config& config, List& problems) {
+  const TextConfig& text = config.text;
+  if (text.mask_prob == 0 || text.mask_prob == 1) {
+    problems.push_back({"mask_prob", NumberText(text.mask_prob), "more than 0 and less than 1", "0.15 is usual"});
+  }
+  if (text.max_tokens > 0 && text.max_tokens < text.tokens_per_sample) {
+    problems.push_back({"max_tokens", std::to_string(text.max_tokens),
+                        "--tokens_per_sample (" + std::to_string(text.tokens_per_sample) + ") or more, or 0",
+                        "a block must fit into a batch"});
+  }
+  if (!config.model.config_file.empty() && config.model.name != "roberta") {
+    problems.push_back({"model_config", config.model.config_file, "--model=roberta with it",
+                        "--model=" + config.model.name + " has a shape of its own"});
   }
 }
 
@@ -210,6 +234,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckImage(config.image, problems);
   CheckDecode(config, problems);
   CheckSizeSchedule(config, problems);
+  CheckText(config, problems);
   CheckModel(config.model, model_names, problems);
   CheckBatch(config, world_size, problems);
   CheckOptimizer(config.optimizer, problems);

@@ -12,8 +12,10 @@
 #include "data/formats/synthetic.h"
 #include "data/image/augment_policy.h"
 #include "data/image/image_decoder.h"
+#include "models/registry.h"
 #include "trainer/config/problems.h"
 #include "trainer/errors.h"
+#include "trainer/loop/text_data.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::loop {
@@ -61,6 +63,10 @@ std::optional<int64_t> LabelOffset(const config::DataConfig& data) {
 
 std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, Role role,
                                                  const data::RecordSource& source) {
+  if (source.kind() == data::RecordKind::kTokens) {
+    throw UsageError(config.data.dir + " holds text, and --model=" + config.model.name + " learns from images",
+                     "name a model that learns from text with --model");
+  }
   const bool has_pixels = source.kind() == data::RecordKind::kPixels;
   const auto augment = AugmentOf(config, role, has_pixels ? data::Augment::kNone : data::Augment::kBasic);
   const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
@@ -139,6 +145,7 @@ void RequireSameRows(const DataSets& sets) {
 }  // namespace
 
 DataSets OpenDataSets(const config::Config& config, data::IndexParcel* parcel) {
+  if (models::IsRoberta(config.model.name)) return OpenTextSets(config);
   DataSets sets;
   const bool training = config.run.mode == "train";
   if (config.data.format == "synthetic") {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,12 +18,15 @@ struct DataSplit {
   std::string name;
   std::unique_ptr<data::RecordSource> source;
   std::unique_ptr<data::SampleDecoder> decoder;
+  // Text: tokens of a block, which its row must have room for. Null where rows are of one size.
+  std::function<int64_t(int64_t index)> length = nullptr;
+  int64_t tokens_per_sample = 0;  // at most
 };
 
 struct DataSets {
   std::optional<DataSplit> train;
   std::optional<DataSplit> val;  // none: the run ends with its training loss
-  int64_t num_classes = 0;       // of both; labels are below it
+  int64_t num_classes = 0;       // of both; labels are below it. Text: different tokens; ids are below it
 };
 
 // Training needs a training split; evaluation needs a validation split and opens no other. Throws DataError naming what

@@ -6,11 +6,13 @@
 #include "trainer/errors.h"
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/initial_weights.h"
+#include "trainer/loop/roberta_model.h"
+#include "trainer/loop/training_state.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::loop {
 
-checkpoint::NamedTensors ReadInferenceWeights(const config::Config& config) {
+checkpoint::SafetensorsContent ReadInferenceWeights(const config::Config& config) {
   if (!config.model.init_weights.empty()) return ReadInitialWeights(config.model);
   const bool path_given = config.run.resume != "auto" && config.run.resume != "none";
   const std::string path = path_given ? config.run.resume : config.run.dir;
@@ -18,10 +20,19 @@ checkpoint::NamedTensors ReadInferenceWeights(const config::Config& config) {
     throw UsageError("--mode=" + config.run.mode + " has no weights",
                      "name a file with --init_weights, or a run with --run_dir");
   }
+  return ReadCheckpointWeights(path);
+}
+
+checkpoint::SafetensorsContent ReadCheckpointWeights(const std::string& path) {
   const auto opened = checkpoint::OpenCheckpoint(path, [](const auto& directory, const std::string& reason) {
     report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason);
   });
-  return checkpoint::Load(opened).model;
+  checkpoint::Snapshot snapshot = checkpoint::Load(opened);
+  checkpoint::SafetensorsContent content{.tensors = std::move(snapshot.model), .metadata = {}};
+  const nlohmann::json run =
+      snapshot.state.is_object() ? snapshot.state.value("run", nlohmann::json()) : nlohmann::json();
+  if (run.is_object() && run.contains(kModelShapeKey)) content.metadata[kModelConfigKey] = run[kModelShapeKey].dump();
+  return content;
 }
 
 std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config,

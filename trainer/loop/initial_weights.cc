@@ -5,11 +5,16 @@
 
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 
 #include "data/shown.h"
 #include "models/registry.h"
+#include "models/weight_names.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
+#include "trainer/loop/roberta_model.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/report/log.h"
 
@@ -39,11 +44,45 @@ void Append(std::string& text, const std::string& title, const std::vector<std::
 
 }  // namespace
 
-checkpoint::NamedTensors ReadInitialWeights(const config::ModelConfig& config) {
-  if (!std::filesystem::is_regular_file(config.init_weights)) {
-    throw UsageError("--init_weights=" + config.init_weights + " is no file", "name a safetensors file");
+WeightsPlace FindWeights(const std::string& path) {
+  namespace fs = std::filesystem;
+  if (fs::is_regular_file(path)) return {.file = path};
+  const fs::path file = fs::path(path) / "model.safetensors", config = fs::path(path) / "config.json";
+  if (!fs::is_regular_file(file)) {
+    throw UsageError("--init_weights=" + path + " is no file, and no folder with model.safetensors",
+                     "name a safetensors file, or a folder as save_pretrained leaves it");
   }
-  return checkpoint::ReadSafetensors(config.init_weights).tensors;
+  WeightsPlace place{.file = file.string()};
+  constexpr uint64_t kMostBytes = 1 << 20;
+  if (!fs::is_regular_file(config)) return place;
+  const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
+  // A run directory's config.json is another: the flags.
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object() && json.contains("model_type")) place.model_config = text;
+  return place;
+}
+
+checkpoint::SafetensorsContent ReadInitialWeights(const config::ModelConfig& config) {
+  const WeightsPlace place = FindWeights(config.init_weights);
+  checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(place.file);
+  content.tensors = WithOwnNames(content.tensors, config, place.file);
+  if (!place.model_config.empty()) content.metadata[kModelConfigKey] = place.model_config;
+  return content;
+}
+
+checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
+                                      const std::string& origin) {
+  if (!models::IsRoberta(config.name)) return weights;
+  try {
+    std::vector<std::string> left_out;
+    checkpoint::NamedTensors own = models::RobertaWeightsFrom(weights, &left_out);
+    std::string names;
+    Append(names, "left out of " + origin, left_out);
+    if (!names.empty()) report::LogInfo(names);
+    return own;
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(origin + ": " + error.what(), "only models with a tied decoder can be used");
+  }
 }
 
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model) {

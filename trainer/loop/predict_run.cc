@@ -3,12 +3,14 @@
 
 #include <filesystem>
 
+#include "models/registry.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/distributed/device.h"
 #include "trainer/errors.h"
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/inference_weights.h"
+#include "trainer/loop/predict_text.h"
 #include "trainer/loop/run.h"
 
 namespace dtrain::loop {
@@ -37,8 +39,9 @@ void Predict(const RunContext& context) {
   }
   distributed::UseShareOfCores(context.launch);
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
+  if (models::IsRoberta(config.model.name)) return PredictText(config, device);
   const at::Tensor images = ReadImages(config.run.input);
-  const auto model = MakeInferenceModel(config, ReadInferenceWeights(config), device);
+  const auto model = MakeInferenceModel(config, ReadInferenceWeights(config).tensors, device);
   model->eval();
   ImageTask task(model, config, device);
 

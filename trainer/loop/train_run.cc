@@ -5,15 +5,18 @@
 #include <nlohmann/json.hpp>
 
 #include "models/layers.h"
+#include "models/registry.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
 #include "trainer/distributed/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
 #include "trainer/loop/data_cache.h"
+#include "trainer/loop/export_tokenizer.h"
 #include "trainer/loop/image_decoding.h"
 #include "trainer/loop/initial_weights.h"
 #include "trainer/loop/make_task.h"
+#include "trainer/loop/roberta_model.h"
 #include "trainer/loop/run.h"
 #include "trainer/loop/session.h"
 #include "trainer/loop/trainer.h"
@@ -43,12 +46,16 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
 
 // Rank 0's part: the files of the run, which nobody else writes.
 struct FirstRank {
-  FirstRank(const RunContext& context, const report::RunDirectory& files, bool restarted) : store(files.root) {
+  FirstRank(const RunContext& context, const report::RunDirectory& files, bool restarted, const DataSets& data)
+      : store(files.root) {
     store.RemoveLeftovers();
     restored = FindCheckpoint(context.config.run.resume, restarted, store);
     checkpoint::AsyncWriterOptions options;
     options.keep_checkpoints = context.config.run.keep_checkpoints;
     options.model_metadata = {{"format", "pt"}};
+    if (models::IsRoberta(context.config.model.name)) {
+      options.model_metadata[kModelConfigKey] = ModelConfigOf(context.config, data.num_classes);
+    }
     options.warn = [](const std::string& message) { report::LogWarning(message); };
     writer = std::make_unique<checkpoint::AsyncWriter>(store, options);
   }
@@ -95,10 +102,12 @@ void Train(const RunContext& context) {
 
   const auto image_decoder = MakeDeviceImageDecoder(config, session.device);
   DataSets data = session.OpenData();
-  const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size);
+  const auto batches = MakeTrainBatches(*data.train, config, context.launch.world_size);
+  const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size, batches->units(),
+                             batches->units_per_step());
   const nlohmann::json identity = RunIdentity(config, plan, data);
   std::optional<FirstRank> first;
-  if (is_first) first.emplace(context, files, session.restarted);
+  if (is_first) first.emplace(context, files, session.restarted, data);
 
   session.Connect(identity);
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
@@ -111,9 +120,10 @@ void Train(const RunContext& context) {
       SharedProgress(session, first ? &*first : nullptr, identity, config.data.allow_dataset_change);
   // Not before the checkpoint was found to belong to this run: a refused one leaves the directory as it was.
   if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
+  if (is_first && models::IsRoberta(config.model.name)) KeepTokenizer(config.data.dir, files.root);
   if (is_first) report::WriteTextFile(files.config_json, config::ToJson(config).dump(2) + "\n");
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
-    ApplyInitialWeights(ReadInitialWeights(config.model), config.model, model);
+    ApplyInitialWeights(ReadInitialWeights(config.model).tensors, config.model, model);
   }
 
   Reporter reporter(config.report, context.launch.rank, plan.total_steps,
@@ -121,8 +131,8 @@ void Train(const RunContext& context) {
   reporter.Start(MakeBanner(context, plan, data, model, files, session.device));
   if (config.report.clear_log && !session.restarted) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
-  Trainer trainer({config, plan, data, *task, *session.communicator, *session.control, reporter, files, session.device,
-                   image_decoder.get(), identity},
+  Trainer trainer({config, plan, data, *batches, *task, *session.communicator, *session.control, reporter, files,
+                   session.device, image_decoder.get(), identity},
                   first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
   if (first) first->restored.reset();
