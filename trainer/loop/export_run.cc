@@ -40,7 +40,7 @@ struct Exported {
   checkpoint::NamedTensors tensors;
   bool is_text = false;
   std::string naming;              // torchvision | hf | fairseq
-  models::RobertaOptions options;  // text
+  models::RobertaOptions options = {};  // text
 };
 
 Exported Named(checkpoint::SafetensorsContent content, const config::Config& config) {
