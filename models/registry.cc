@@ -5,9 +5,12 @@
 
 #include "models/efficientnet.h"
 #include "models/resnet.h"
+#include "models/roberta_options.h"
 
 namespace dtrain::models {
 namespace {
+
+constexpr char kRobertaOfAnyShape[] = "roberta";
 
 const std::map<std::string, ResNetOptions>& ResNets() {
   static const std::map<std::string, ResNetOptions> table = {
@@ -47,6 +50,8 @@ std::vector<std::string> ModelNames() {
   std::vector<std::string> names;
   for (const auto& [name, options] : EfficientNets()) names.push_back(name);
   for (const auto& [name, options] : ResNets()) names.push_back(name);
+  names.emplace_back(kRobertaOfAnyShape);
+  for (const std::string& name : RobertaNames()) names.push_back(name);
   return names;
 }
 
@@ -63,6 +68,8 @@ int64_t NativeImageSize(const std::string& model) {
   const auto found = EfficientNets().find(model);
   return found == EfficientNets().end() ? kImageNetSize : found->second.image_size;
 }
+
+bool IsRoberta(const std::string& name) { return name == kRobertaOfAnyShape || RobertaNamed(name).has_value(); }
 
 std::shared_ptr<ImageModel> MakeImageModel(const std::string& name, const ImageModelOptions& options) {
   if (const auto found = EfficientNets().find(name); found != EfficientNets().end()) {

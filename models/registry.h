@@ -18,8 +18,11 @@ struct ImageModelOptions {
   std::optional<double> drop_path = {};  // the same
 };
 
-// All names that MakeImageModel knows.
+// All names that --model may be: those that MakeImageModel knows, and RoBERTa's.
 std::vector<std::string> ModelNames();
+
+// Whether a name means a RoBERTa (roberta_options.h): one of a known shape, or `roberta`, whose config.json says it.
+bool IsRoberta(const std::string& name);
 
 // The state_dict's name of the last layer's weight (classes, features) of a model in ModelNames().
 std::string ClassifierWeightName(const std::string& model);
@@ -31,7 +34,7 @@ bool TakesDropout(const std::string& model);
 // The side in pixels of the images that a model in ModelNames() was made for.
 int64_t NativeImageSize(const std::string& model);
 
-// Draws its weights from torch's default generator. Throws std::out_of_range for a name not in ModelNames().
+// Draws its weights from torch's default generator. Throws std::out_of_range for a name that is no image model's.
 std::shared_ptr<ImageModel> MakeImageModel(const std::string& name, const ImageModelOptions& options);
 
 }  // namespace dtrain::models

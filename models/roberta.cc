@@ -112,12 +112,16 @@ at::Tensor RobertaForMaskedLM::Scores(const at::Tensor& hidden_RH) {
   return at::linear(x_RH, embeddings_->word_embeddings->weight, head_bias_);
 }
 
-int64_t RobertaForMaskedLM::MultiplyAdds(int64_t tokens, int64_t length, int64_t scored) const {
-  const int64_t hidden = options_.hidden_size;
-  const int64_t dense = 4 * hidden * hidden + 2 * hidden * options_.intermediate_size;
+ForwardCost RobertaForMaskedLM::Cost(int64_t tokens, int64_t length, int64_t scored) const {
+  const int64_t hidden = options_.hidden_size, inner = options_.intermediate_size, layers = options_.layers;
+  const int64_t dense = 4 * hidden * hidden + 2 * hidden * inner;
   const int64_t attention = 2 * length * hidden;
   const int64_t head = hidden * hidden + hidden * options_.vocab_size;
-  return tokens * options_.layers * (dense + attention) + scored * head;
+  // What goes into a dense layer, a normalisation, attention or GELU, attention's own weights being computed again.
+  const int64_t kept = 9 * hidden + 2 * inner;
+  const int64_t kept_of_all = options_.checkpoint_activations ? layers * hidden + kept : layers * kept;
+  return {.multiply_adds = tokens * layers * (dense + attention) + scored * head,
+          .activation_elements = tokens * kept_of_all + scored * (4 * hidden + 2 * options_.vocab_size)};
 }
 
 }  // namespace dtrain::models

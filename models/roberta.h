@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/forward_cost.h"
 #include "models/layers.h"
 #include "models/roberta_options.h"
 #include "models/sequences.h"
@@ -58,9 +59,8 @@ class RobertaForMaskedLM : public torch::nn::Module {
 
   const RobertaOptions& options() const { return options_; }
 
-  // Multiplications and additions of one forward pass: of `tokens` in sequences of `length`, of which `scored` go
-  // through the head.
-  int64_t MultiplyAdds(int64_t tokens, int64_t length, int64_t scored) const;
+  // Of `tokens` in sequences of `length`, of which `scored` go through the head.
+  ForwardCost Cost(int64_t tokens, int64_t length, int64_t scored) const;
 
  private:
   void DrawWeights();

@@ -36,6 +36,7 @@ constexpr auto kPostPatience = std::chrono::milliseconds(300);  // the ranks of 
 void RunMode(const loop::RunContext& context) {
   if (context.config.run.mode == "train") return loop::Train(context);
   if (context.config.run.mode == "eval") return loop::EvaluateOnly(context);
+  if (context.config.run.mode == "export") return loop::Export(context);
   loop::Predict(context);
 }
 
@@ -84,7 +85,8 @@ int Main(int argc, char** argv, loop::RunContext& context) {
   if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
   if (context.config.run.dry_run) return loop::DryRun(context), report::PrintAnswer(""), 0;
   // As early as there is something to stop in an orderly way. Forked ranks inherit it.
-  if (context.config.run.mode != "predict") loop::CatchStopSignals();
+  const std::string& mode = context.config.run.mode;
+  if (mode == "train" || mode == "eval") loop::CatchStopSignals();
   if (context.launch.launcher == "torchrun") launch::EndWithParent();
   if (context.launch.spawns > 0) {
     if (const auto exit_code = ForkRanks(context)) return *exit_code;

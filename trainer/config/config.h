@@ -12,8 +12,8 @@ namespace dtrain::config {
 
 struct DataConfig {
   std::string dir;
-  std::string format =
-      "auto";  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | safetensors | synthetic
+  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | safetensors | synthetic
+  std::string format = "auto";
   std::string train_split = "train";
   std::string val_split = "val";
   int64_t workers = 0;  // decode threads of this rank; 0: the cores it may use
@@ -39,12 +39,12 @@ struct ImageConfig {
   // auto | none | basic | randaugment | trivialaugment | autoaugment; auto: basic for image files, none for tensors
   std::string augment = "auto";
   std::string augment_interpolation = "nearest";  // nearest | bilinear; of shears, translations and rotations
-  int64_t repeated_augmentation = 1;       // copies of each sample
-  std::vector<double> color_jitter = {0};  // one number, or brightness, contrast, saturation and hue
-  double pca_lighting = 0;                 // standard deviation
-  double blur = 0;                         // probability
-  double random_erasing = 0;               // probability
-  double mixup = 0, cutmix = 0;            // alpha; 0: off
+  int64_t repeated_augmentation = 1;              // copies of each sample
+  std::vector<double> color_jitter = {0};         // one number, or brightness, contrast, saturation and hue
+  double pca_lighting = 0;                        // standard deviation
+  double blur = 0;                                // probability
+  double random_erasing = 0;                      // probability
+  double mixup = 0, cutmix = 0;                   // alpha; 0: off
 };
 
 struct TextConfig {
@@ -54,17 +54,21 @@ struct TextConfig {
   double mask_prob = 0.15;
   bool mask_whole_words = false;
   bool mask_special_tokens = false;
-  int64_t vocab_size = 0;  // 0: the dictionary says it
+  int64_t vocab_size = 0;  // 0: as the dictionary or the model's configuration says
+  bool unpad = false;
 };
 
 struct ModelConfig {
   std::string name = "resnet50";
+  std::string config_file;  // a Hugging Face config.json, for `roberta`
   int64_t num_classes = 0;  // 0: as many as the data has
   std::string init_weights;
-  std::string weights_naming = "auto";  // auto | torchvision
+  std::string weights_naming = "auto";  // auto | torchvision | hf | fairseq
   bool strict_weights = true;
   bool zero_init_residual = false;
   bool channels_last = true;
+  std::optional<double> dropout, attention_dropout;  // not said: the model's own
+  bool activation_checkpointing = false;
 };
 
 struct BatchConfig {
@@ -132,7 +136,7 @@ struct RanksConfig {
 };
 
 struct RunConfig {
-  std::string mode = "train";  // train | eval | predict
+  std::string mode = "train";  // train | eval | predict | export
   std::string input;
   std::string output;
   bool dry_run = false;

@@ -104,12 +104,14 @@ bool Store(std::vector<double>& field, const std::string& flag) {
 
 // clang-format off
 // type, name, field, limits, unit, help
-DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict"), "", "What to do.")
+DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict | export"), "", "What to do.")
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
-            "With --mode=predict: safetensors file with the tensor images, normalised, N x 3 x H x W. With --mode=eval: "
-            "the run's folder, as --run_dir.")
+            "With --mode=predict: safetensors file with the tensor images, normalised, N x 3 x H x W, or input_ids, N x T. "
+            "With --mode=eval: the run's folder, as --run_dir. With --mode=export: a run's folder, a checkpoint or a file of "
+            "weights.")
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
-            "With --mode=predict: safetensors file to write the tensor logits to.")
+            "With --mode=predict: safetensors file to write the tensor logits to. With --mode=export: FILE.safetensors, "
+            "FILE.pt, or a folder as Hugging Face's from_pretrained takes it.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "", "Resolve and check everything, print the plan, run nothing.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
@@ -203,20 +205,30 @@ DTRAIN_FLAG(bool, mask_whole_words, text.mask_whole_words, Anything(), "",
 DTRAIN_FLAG(bool, mask_special_tokens, text.mask_special_tokens, Anything(), "",
             "<s> and </s> may be masked, too, as fairseq does.")
 DTRAIN_FLAG(int64, vocab_size, text.vocab_size, Between(0, 1 << 24), "tokens",
-            "Vocabulary of the model; 0: as large as the dictionary of the data, with <mask>.")
+            "Token ids are below it; 0: as the dictionary of the data (with <mask>), --model_config or --init_weights says.")
+DTRAIN_FLAG(bool, unpad, text.unpad, Anything(), "",
+            "Compute on tokens alone, not on padding: the same loss, faster where texts are of unequal length.")
 
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Architecture.")
+DTRAIN_FLAG(string, model_config, model.config_file, Anything(), "",
+            "With --model=roberta: a Hugging Face config.json that says its shape.")
 DTRAIN_FLAG(int64, num_classes, model.num_classes, Between(0, 10'000'000), "classes",
             "Outputs of the classifier; 0: as many as the data has.")
 DTRAIN_FLAG(string, init_weights, model.init_weights, Anything(), "", "safetensors file to start from.")
-DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvision"), "",
-            "Whose names the tensors of --init_weights have.")
+DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvision | hf | fairseq"), "",
+            "Whose names an exported file has; those of --init_weights are recognised.")
 DTRAIN_FLAG(bool, strict_weights, model.strict_weights, Anything(), "",
             "Refuse --init_weights with missing, extra or misshapen tensors.")
 DTRAIN_FLAG(bool, zero_init_residual, model.zero_init_residual, Anything(), "",
             "Start each residual block as the identity.")
 DTRAIN_FLAG(bool, channels_last, model.channels_last, Anything(), "",
             "NHWC memory format: the same numbers, faster convolutions.")
+
+DTRAIN_FLAG(double, dropout, model.dropout, Below(1), "probability", "Not given: as the model has it.")
+DTRAIN_FLAG(double, attention_dropout, model.attention_dropout, Below(1), "probability",
+            "Of attention's weights; not given: as the model has it.")
+DTRAIN_FLAG(bool, activation_checkpointing, model.activation_checkpointing, Anything(), "",
+            "Text: compute each layer again in the backward pass rather than keep what it computed.")
 
 DTRAIN_FLAG(int64, batch_size, batch.batch_size, Between(1, 1'000'000), "samples",
             "Per device and micro-step; not given: derived from --global_batch_size, or 32.")

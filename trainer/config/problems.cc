@@ -68,6 +68,14 @@ void CheckRun(const Config& config, List& problems) {
     if (config.run.output.empty()) problems.push_back({"output", "", "a safetensors file to write", why});
     return;
   }
+  if (config.run.mode == "export") {
+    const std::string why = "--mode=export reads weights and writes them for other programs";
+    if (config.run.input.empty()) problems.push_back({"input", "", "a run's folder or a file of weights", why});
+    if (config.run.output.empty()) {
+      problems.push_back({"output", "", "FILE.safetensors, FILE.pt or a folder", why});
+    }
+    return;
+  }
   if (config.data.dir.empty() && config.data.format != "synthetic") {
     problems.push_back({"data_dir", "", "a folder with data", "--data_format=synthetic needs none"});
   }
@@ -145,6 +153,10 @@ void CheckText(const Config& config, List& problems) {
     problems.push_back({"global_batch_size", std::to_string(*config.batch.global_batch_size),
                         "--grad_accum_steps instead, with --max_tokens",
                         "how many blocks a budget of tokens holds differs from batch to batch"});
+  }
+  if (!config.model.config_file.empty() && config.model.name != "roberta") {
+    problems.push_back({"model_config", config.model.config_file, "--model=roberta with it",
+                        "--model=" + config.model.name + " has a shape of its own"});
   }
 }
 

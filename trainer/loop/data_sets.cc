@@ -12,9 +12,11 @@
 #include "data/formats/synthetic.h"
 #include "data/image/augment_policy.h"
 #include "data/image/image_decoder.h"
+#include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/problems.h"
 #include "trainer/errors.h"
+#include "trainer/loop/text_data.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::loop {
@@ -204,6 +206,7 @@ void RequireSameRows(const DataSets& sets) {
 }  // namespace
 
 DataSets OpenDataSets(const config::Config& config, const data::Classes& known, data::IndexParcel* parcel) {
+  if (models::IsRoberta(config.model.name)) return OpenTextSets(config);
   DataSets sets;
   const bool training = config.run.mode == "train";
   const std::string& val_split = config.data.val_split;

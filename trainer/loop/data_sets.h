@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,13 +18,16 @@ struct DataSplit {
   std::string name;
   std::unique_ptr<data::RecordSource> source;
   std::unique_ptr<data::SampleDecoder> decoder;
+  // Text: tokens of a block, which its row must have room for. Null where rows are of one size.
+  std::function<int64_t(int64_t index)> length = nullptr;
+  int64_t tokens_per_sample = 0;  // at most
 };
 
 struct DataSets {
   std::optional<DataSplit> train;
   std::optional<DataSplit> val;  // none: the run ends with its training loss
   data::Classes classes;         // the training split's; in an evaluation, those that val was opened with
-  int64_t num_classes = 0;       // outputs of the model; labels are below it
+  int64_t num_classes = 0;       // outputs of the model; labels are below it. Text: the vocabulary, with <mask>
 };
 
 // Training needs a training split; evaluation needs a validation split and opens no other. Throws DataError naming what

@@ -8,12 +8,13 @@
 #include "trainer/distributed/device.h"
 #include "trainer/loop/data_sets.h"
 #include "trainer/loop/image_decoding.h"
-#include "trainer/loop/image_task.h"
 #include "trainer/loop/inference_weights.h"
 #include "trainer/loop/initial_weights.h"
 #include "trainer/loop/known_classes.h"
+#include "trainer/loop/make_task.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/run.h"
+#include "trainer/loop/split_batches.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::loop {
@@ -29,15 +30,12 @@ int64_t CountParameters(const torch::nn::Module& module) {
 
 // Weights, gradients and the optimizer's state, and what the forward pass keeps for the backward pass; per rank, in
 // bytes.
-double MemoryEstimate(const config::Config& config, models::ImageModel& model, const Plan& plan) {
+double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan) {
   const double copies = config.optimizer.name == "sgd" ? 3 : 4;
-  const double state = copies * sizeof(float) * static_cast<double>(CountParameters(model));
+  const double state = copies * sizeof(float) * static_cast<double>(CountParameters(task.module()));
   const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";
   const double element = half ? 2 : 4;
-  const data::SizeSchedule sizes = *data::ParseSizeSchedule(config.image.size_schedule);
-  int64_t largest = config.image.size;
-  for (const data::SizeChange& change : sizes) largest = std::max(largest, change.size);
-  return state + element * static_cast<double>(model.Cost(largest).activation_elements) *
+  return state + element * static_cast<double>(task.CostOfSample().activation_elements) *
                      static_cast<double>(plan.batch.batch_size);
 }
 
@@ -81,27 +79,29 @@ void DryRun(const RunContext& context) {
   json["model"] = config.model.name;
 
   DataSets sets;
-  std::shared_ptr<models::ImageModel> model;
+  std::unique_ptr<Task> task;
   if (config.run.mode == "train") {
     sets = OpenDataSets(config);
-    model = MakeModel(config, sets.num_classes, at::kCPU);
+    task = MakeTask(config, sets.num_classes, at::kCPU);
     if (!config.model.init_weights.empty()) {
-      ApplyInitialWeights(ReadInitialWeights(config.model).tensors, config.model, *model);
+      ApplyInitialWeights(ReadInitialWeights(config.model).tensors, config.model, task->module());
     }
   } else {
     const TrainedWeights weights = ReadInferenceWeights(config);
     json["weights"] = weights.origin;
-    model = MakeInferenceModel(config, weights, at::kCPU);
+    task = MakeInferenceTask(config, weights, at::kCPU);
     sets.classes = ClassesOf(config, weights);
     if (config.run.mode == "eval") sets = OpenDataSets(config, sets.classes);
   }
   LookThrough(sets, config.data);
-  json["parameters"] = CountParameters(*model);
-  json["classes"] = Describe(sets.classes);
+  json["parameters"] = CountParameters(task->module());
+  if (task->speed_unit() == report::SpeedUnit::kImages) json["classes"] = Describe(sets.classes);
   json["train_samples"] = sets.train ? sets.train->source->size() : 0;
   json["val_samples"] = sets.val ? sets.val->source->size() : 0;
   if (sets.train) {
-    const Plan plan = MakePlan(config, sets.train->source->size(), context.launch.world_size);
+    const auto batches = MakeTrainBatches(*sets.train, config, context.launch.world_size);
+    const Plan plan = MakePlan(config, sets.train->source->size(), context.launch.world_size, batches->units(),
+                               batches->units_per_step());
     json["batch_size"] = plan.batch.batch_size;
     json["grad_accum_steps"] = plan.batch.grad_accum_steps;
     json["global_batch_size"] = plan.batch.global_batch_size;
@@ -114,7 +114,7 @@ void DryRun(const RunContext& context) {
       json["image_sizes"].push_back(
           {{"epoch", change.epoch}, {"size", change.size}, {"first_step", plan.FirstStepOf(change.epoch)}});
     }
-    json["memory_gib"] = std::round(MemoryEstimate(config, *model, plan) / kGiB * 100) / 100;
+    json["memory_gib"] = std::round(MemoryEstimate(config, *task, plan) / kGiB * 100) / 100;
   }
   if (config.report.log_format == "json") {
     std::printf("%s\n", json.dump().c_str());

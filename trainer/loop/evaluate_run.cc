@@ -4,11 +4,10 @@
 #include <filesystem>
 
 #include "trainer/checkpoint/store.h"
-#include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
-#include "trainer/loop/image_task.h"
 #include "trainer/loop/inference_weights.h"
+#include "trainer/loop/make_task.h"
 #include "trainer/loop/run.h"
 #include "trainer/loop/run_quarantine.h"
 #include "trainer/loop/session.h"
@@ -25,13 +24,11 @@ void EvaluateOnly(const RunContext& context) {
   if (context.launch.rank == 0) report::LogInfo("evaluating " + weights.origin);
   const DataSets data = session.OpenData(ClassesOf(config, weights));
   session.Connect({{"data_fingerprint", data.val->source->fingerprint()}});
-  const auto model = MakeInferenceModel(config, weights, session.device);
-  ImageTask task(model, config, session.device);
+  const auto task = MakeInferenceTask(config, weights, session.device);
 
   const auto quarantine = MakeRunQuarantine(*data.val, config.data, /*path=*/"", "left out", *session.control);
-  const auto batch = config::ResolveBatch(config.batch, context.launch.world_size);
   report::RunResult result;
-  result.validation = Evaluate(task, *data.val, config, batch.batch_size, *session.communicator, *session.control,
+  result.validation = Evaluate(*task, *data.val, config, *session.communicator, *session.control,
                                /*steps_done=*/0, *quarantine);
   if (!result.validation) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
   session.Leave();

@@ -8,7 +8,7 @@
 #include "data/device_feed.h"
 #include "data/error.h"
 #include "data/loader.h"
-#include "data/sampler.h"
+#include "trainer/loop/split_batches.h"
 
 namespace dtrain::loop {
 namespace {
@@ -26,18 +26,16 @@ class EvaluationMode {
 }  // namespace
 
 std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, const config::Config& config,
-                                         int64_t batch_size, distributed::Communicator& communicator,
-                                         distributed::ControlPlane& control, int64_t steps_done,
-                                         data::Quarantine& quarantine) {
+                                         distributed::Communicator& communicator, distributed::ControlPlane& control,
+                                         int64_t steps_done, data::Quarantine& quarantine) {
   control.Enter(distributed::Phase::kEvaluation);
   const EvaluationMode evaluation_mode(task.module());
-  auto batches =
-      data::EvaluationBatches(split.source->size(), batch_size, communicator.rank(), communicator.world_size());
+  const auto all_batches = MakeEvaluationBatches(split, config, communicator.world_size());
+  auto batches = all_batches->EvaluationBatches(communicator.rank());
   const auto limit = static_cast<size_t>(config.run.limit_val_steps);
   if (limit > 0 && batches.size() > limit) batches.resize(limit);
   // Shares differ by a batch at most, the points at which all may stop do not.
-  const int64_t largest_share = (split.source->size() + communicator.world_size() - 1) / communicator.world_size();
-  int64_t rounds = (largest_share + batch_size - 1) / batch_size;
+  int64_t rounds = all_batches->EvaluationRounds();
   if (limit > 0) rounds = std::min(rounds, static_cast<int64_t>(limit));
 
   const auto provider = [&batches](int64_t number) -> std::optional<std::vector<data::SampleRef>> {

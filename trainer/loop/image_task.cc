@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "data/prepare_images.h"
+#include "data/size_schedule.h"
 #include "models/registry.h"
 #include "trainer/distributed/cuda_plugin.h"
 #include "trainer/optim/precision.h"
@@ -54,12 +55,20 @@ at::Tensor Mixed(const at::Tensor& images, const data::Mix& mix) {
   return mixed;
 }
 
+int64_t LargestSize(const config::ImageConfig& image) {
+  int64_t largest = image.size;
+  const data::SizeSchedule sizes = *data::ParseSizeSchedule(image.size_schedule);
+  for (const data::SizeChange& change : sizes) largest = std::max(largest, change.size);
+  return largest;
+}
+
 }  // namespace
 
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device) {
   torch::manual_seed(static_cast<uint64_t>(config.batch.seed));
-  auto model = models::MakeImageModel(
-      config.model.name, {.num_classes = num_classes, .zero_init_residual = config.model.zero_init_residual});
+  auto model = models::MakeImageModel(config.model.name, {.num_classes = num_classes,
+                                                          .zero_init_residual = config.model.zero_init_residual,
+                                                          .dropout = config.model.dropout});
   model->to(device);
   if (config.model.channels_last) UseChannelsLast(*model);
   return model;
@@ -70,6 +79,7 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
     : model_(std::move(model)),
       precision_(config.precision.name),
       label_smoothing_(config.optimizer.label_smoothing),
+      largest_size_(LargestSize(config.image)),
       device_(device),
       preparation_{config.image.mean, config.image.std, config.model.channels_last, PreparedType(device, precision_)},
       normalisation_(distributed::NormalisationOn(device)),
@@ -112,6 +122,15 @@ LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels
   const at::Tensor own = CrossEntropySum(logits, labels, label_smoothing_);
   const at::Tensor other = CrossEntropySum(logits, labels.roll(1), label_smoothing_);
   return SumsOf(own * mix.own_share + other * (1 - mix.own_share), batch.size());
+}
+
+data::Batch ImageTask::RandomBatch(int64_t samples) const {
+  const int64_t num_classes = model_->parameters().back().size(0);  // the classifier comes last
+  data::Batch batch;
+  batch.tensors["images"] = at::randint(256, {samples, largest_size_, largest_size_, 3}, at::kByte).to(device_);
+  batch.tensors["labels"] = at::randint(num_classes, {samples}, at::kLong).to(device_);
+  batch.tensors["index"] = at::arange(samples);
+  return batch;
 }
 
 at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {

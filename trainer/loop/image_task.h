@@ -28,6 +28,8 @@ class ImageTask : public Task {
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
   bool weight_varies() const override { return false; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kImages; }
+  models::ForwardCost CostOfSample() const override { return model_->Cost(largest_size_); }
+  data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
   int64_t num_evaluation_sums() const override { return 4; }
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
@@ -44,6 +46,7 @@ class ImageTask : public Task {
   std::shared_ptr<models::ImageModel> model_;
   std::string precision_;
   double label_smoothing_;
+  int64_t largest_size_;  // pixels
   at::Device device_;
   data::ImagePreparation preparation_;
   data::DeviceNormalisation normalisation_;

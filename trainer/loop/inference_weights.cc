@@ -7,7 +7,9 @@
 #include "trainer/errors.h"
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/initial_weights.h"
+#include "trainer/loop/roberta_model.h"
 #include "trainer/loop/run_settings.h"
+#include "trainer/loop/training_state.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 
@@ -16,9 +18,13 @@ namespace {
 namespace fs = std::filesystem;
 
 TrainedWeights FromFile(const std::string& path, checkpoint::SafetensorsContent content) {
-  const auto step = content.metadata.find("step");
-  const std::string at = step == content.metadata.end() ? "" : " of step " + step->second;
-  return {std::move(content.tensors), ClassesFrom(content.metadata, path), path + at};
+  const auto known = [&content](const char* key) {
+    const auto found = content.metadata.find(key);
+    return found == content.metadata.end() ? std::string() : found->second;
+  };
+  const std::string step = known("step");
+  return {std::move(content.tensors), ClassesFrom(content.metadata, path),
+          step.empty() ? path : path + " of step " + step, known(kModelConfigKey)};
 }
 
 TrainedWeights FromCheckpoint(const fs::path& path) {
@@ -27,9 +33,13 @@ TrainedWeights FromCheckpoint(const fs::path& path) {
   });
   checkpoint::Snapshot snapshot = checkpoint::Load(opened);
   const std::string where = opened.directory.string();
-  nlohmann::json classes;
-  if (snapshot.state.is_object()) classes = snapshot.state.value("classes", nlohmann::json());
-  return {std::move(snapshot.model), ClassesFromJson(classes, where), where};
+  const auto part = [&snapshot](const char* key) {
+    return snapshot.state.is_object() ? snapshot.state.value(key, nlohmann::json()) : nlohmann::json();
+  };
+  const nlohmann::json run = part("run");
+  const bool has_shape = run.is_object() && run.contains(kModelShapeKey);
+  return {std::move(snapshot.model), ClassesFromJson(part("classes"), where), where,
+          has_shape ? run[kModelShapeKey].dump() : std::string()};
 }
 
 }  // namespace
@@ -43,7 +53,10 @@ TrainedWeights ReadInferenceWeights(const config::Config& config) {
     throw UsageError("--mode=" + config.run.mode + " has no weights",
                      "name a file with --init_weights, or a run with --run_dir");
   }
-  const std::string& which = config.run.weights;
+  return ReadRunWeights(run, config.run.weights);
+}
+
+TrainedWeights ReadRunWeights(const fs::path& run, const std::string& which) {
   const report::RunDirectory files(run);
   const auto exists = [](const fs::path& path) {
     std::error_code ignored;
@@ -69,6 +82,7 @@ int64_t NumClassesFor(const config::Config& config, const TrainedWeights& weight
 }
 
 data::Classes ClassesOf(const config::Config& config, const TrainedWeights& weights) {
+  if (models::IsRoberta(config.model.name)) return {};
   data::Classes classes = weights.classes;
   if (classes.count == 0) classes.count = NumClassesFor(config, weights);
   return classes;

@@ -8,13 +8,18 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <stdexcept>
 #include <string_view>
 #include <system_error>
 
 #include "data/shown.h"
 #include "models/registry.h"
+#include "models/weight_names.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
+#include "trainer/loop/roberta_model.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/report/log.h"
 
@@ -78,21 +83,56 @@ std::string TakeOffWrappers(checkpoint::NamedTensors& weights) {
   return taken;
 }
 
-checkpoint::SafetensorsContent ReadInitialWeights(const config::ModelConfig& config) {
-  const std::string& path = config.init_weights;
-  std::error_code unreadable;  // a link to itself, say
-  if (!std::filesystem::is_regular_file(path, unreadable)) {
-    throw UsageError("--init_weights=" + path + " is no file", "name a safetensors file");
-  }
+WeightsPlace FindWeights(const std::string& path) {
+  namespace fs = std::filesystem;
+  const auto is_file = [](const fs::path& place) {
+    std::error_code unreadable;  // a link to itself, say
+    return fs::is_regular_file(place, unreadable);
+  };
   if (IsPyTorchFile(path)) {
     throw UsageError(
         "--init_weights=" + path + " is a PyTorch file (as torch.save writes .pth), not a safetensors file",
         "convert it in Python: safetensors.torch.save_file(torch.load(FILE), 'FILE.safetensors')");
   }
-  checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(path);
+  if (is_file(path)) return {.file = path};
+  const fs::path file = fs::path(path) / "model.safetensors", config = fs::path(path) / "config.json";
+  if (!is_file(file)) {
+    throw UsageError("--init_weights=" + path + " is no file, and no folder with model.safetensors",
+                     "name a safetensors file, or a folder as save_pretrained leaves it");
+  }
+  WeightsPlace place{.file = file.string()};
+  constexpr uint64_t kMostBytes = 1 << 20;
+  if (!is_file(config)) return place;
+  const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
+  // A run directory's config.json is another: the flags.
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object() && json.contains("model_type")) place.model_config = text;
+  return place;
+}
+
+checkpoint::SafetensorsContent ReadInitialWeights(const config::ModelConfig& config) {
+  const WeightsPlace place = FindWeights(config.init_weights);
+  checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(place.file);
   const std::string taken = TakeOffWrappers(content.tensors);
-  if (!taken.empty()) report::LogInfo("the names in " + path + " begin with " + taken + ", which is left out");
+  if (!taken.empty()) report::LogInfo("the names in " + place.file + " begin with " + taken + ", which is left out");
+  content.tensors = WithOwnNames(content.tensors, config, place.file);
+  if (!place.model_config.empty()) content.metadata[kModelConfigKey] = place.model_config;
   return content;
+}
+
+checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
+                                      const std::string& origin) {
+  if (!models::IsRoberta(config.name)) return weights;
+  try {
+    std::vector<std::string> left_out;
+    checkpoint::NamedTensors own = models::RobertaWeightsFrom(weights, &left_out);
+    std::string names;
+    Append(names, "left out of " + origin, left_out);
+    if (!names.empty()) report::LogInfo(names);
+    return own;
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(origin + ": " + error.what(), "only models with a tied decoder can be used");
+  }
 }
 
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model) {

@@ -14,9 +14,22 @@ namespace dtrain::loop {
 // returns it.
 std::string TakeOffWrappers(checkpoint::NamedTensors& weights);
 
-// The file of --init_weights, its names without wrappers. Throws UsageError where there is no such file or it is
-// PyTorch's, DataError where it is damaged.
+// Where the weights are that a path names: a safetensors file, or a folder as Hugging Face's save_pretrained leaves it.
+struct WeightsPlace {
+  std::string file;
+  std::string model_config = {};  // the content of the folder's config.json; empty: there is none
+};
+
+// Throws UsageError where there is nothing of the kind, or it is PyTorch's.
+WeightsPlace FindWeights(const std::string& path);
+
+// --init_weights, its names without wrappers; tensors of text models have the names that models/weight_names.h gives
+// them. Throws as FindWeights does, and DataError where the file is damaged.
 checkpoint::SafetensorsContent ReadInitialWeights(const config::ModelConfig& config);
+
+// Weights of whatever naming as the model of this name has them.
+checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
+                                      const std::string& origin);
 
 // Rows of the classifier in `weights`; 0 where none is recognised.
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model);

@@ -16,7 +16,6 @@
 #include "data/cores.h"
 #include "data/device_feed.h"
 #include "data/loader.h"
-#include "data/sampler.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/distributed/cuda_plugin.h"
@@ -26,6 +25,7 @@
 #include "trainer/loop/data_sets.h"
 #include "trainer/loop/image_decoding.h"
 #include "trainer/loop/machine.h"
+#include "trainer/loop/split_batches.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::loop {
@@ -126,10 +126,8 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
   if (config.data.cache == "ram") KeepInMemory(data, nullptr);
   const DataSplit& train = *data.train;
   const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
-  const data::TrainSampler sampler(train.source->size(), batch_size, config.batch.seed,
-                                   data::ShuffleFromName(config.data.shuffle),
-                                   data::LastBatchFromName(config.data.last_batch), config.image.repeated_augmentation,
-                                   *data::ParseSizeSchedule(config.image.size_schedule));
+  const auto batches = MakeTrainBatches(train, config, /*world=*/1);
+  const int64_t accumulation = config::ResolveBatch(config.batch, 1).grad_accum_steps;
   data::Quarantine quarantine(
       train.source->size(),
       {.split = train.name, .max_bad_records = config.data.max_bad_records, .strict = config.data.strict});
@@ -141,7 +139,10 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
   const int64_t total = options.seconds > 0 ? std::numeric_limits<int64_t>::max() : options.warmup + options.batches;
   data::Loader loader(
       *train.source, *train.decoder,
-      [&](int64_t number) { return number < total ? std::optional(sampler.GlobalBatch(number)) : std::nullopt; },
+      [&](int64_t number) {
+        return number < total ? std::optional(batches->Share(number / accumulation, 0, number % accumulation))
+                              : std::nullopt;
+      },
       loader_options, &quarantine);
 
   data::DeviceFeed feed(loader, data::MakeTransport(device, image_decoder.get()));

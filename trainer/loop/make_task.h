@@ -4,12 +4,16 @@
 #include <memory>
 
 #include "trainer/config/config.h"
+#include "trainer/loop/inference_weights.h"
 #include "trainer/loop/task.h"
 
 namespace dtrain::loop {
 
-// With a model whose weights are drawn from --seed, on `device`. `num_classes` of the data; `shard` is the rank, when
-// training.
+// For training: with a model whose weights are drawn from --seed, on `device`. `num_classes` of the data; `shard` is
+// the rank, when training.
 std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes, at::Device device, int64_t shard = 0);
+
+// With a trained model.
+std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights, at::Device device);
 
 }  // namespace dtrain::loop

@@ -42,6 +42,11 @@ void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan)
 
 int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
 
+int64_t Plan::SamplesSeen(int64_t step) const {
+  if (steps_are_equal) return step * batch.global_batch_size;
+  return std::llround(EpochAt(step) * static_cast<double>(train_samples));
+}
+
 int64_t Plan::FirstStepOf(int64_t epoch) const {
   const double steps_before = static_cast<double>(epoch) * steps_per_epoch;
   return 1 + static_cast<int64_t>(optim::NextWhole(steps_before));
@@ -59,11 +64,18 @@ bool Plan::ShouldSave(int64_t step) const { return Crossed(step, save_every_epoc
 bool Plan::ShouldLog(int64_t step) const { return step == 1 || step == total_steps || step % log_interval == 0; }
 
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size) {
+  return MakePlan(config, train_samples, world_size, train_samples,
+                  config::ResolveBatch(config.batch, world_size).global_batch_size);
+}
+
+Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size, int64_t units,
+              int64_t units_per_step) {
   Plan plan;
   plan.train_samples = train_samples;
   plan.batch = config::ResolveBatch(config.batch, world_size);
   const auto global_batch = static_cast<double>(plan.batch.global_batch_size);
-  plan.steps_per_epoch = static_cast<double>(train_samples) / global_batch;
+  plan.steps_per_epoch = static_cast<double>(units) / static_cast<double>(units_per_step);
+  plan.steps_are_equal = units == train_samples;
   if (config.data.last_batch == "drop") plan.steps_per_epoch = std::floor(plan.steps_per_epoch);
   plan.total_steps = Floor(config.batch.epochs * plan.steps_per_epoch);
   RequireSteps(plan);

@@ -17,6 +17,7 @@ struct Plan {
   int64_t train_samples = 0;  // N
   config::BatchSizes batch;   // G and its factors
   double steps_per_epoch = 0;
+  bool steps_are_equal = true;  // every step takes G samples
   int64_t total_steps = 0;
   optim::LrScheduleOptions schedule;
 
@@ -27,6 +28,7 @@ struct Plan {
   // All take the number of steps done, from 0.
   double EpochAt(int64_t step) const { return static_cast<double>(step) / steps_per_epoch; }
   int64_t EpochsDone(int64_t step) const;
+  int64_t SamplesSeen(int64_t step) const;
   double LearningRate(int64_t step) const { return optim::LearningRate(schedule, step); }
 
   // The first step, counted from 1, whose batch begins in this epoch (counted from 0).
@@ -44,5 +46,10 @@ struct Plan {
 
 // Throws UsageError where the run would have no step, or a warmup longer than itself.
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size);
+
+// The same for an epoch of `units` of which a step takes so many (SplitBatches): with a budget of tokens a global batch
+// has no fixed number of samples.
+Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size, int64_t units,
+              int64_t units_per_step);
 
 }  // namespace dtrain::loop

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 
+#include "models/registry.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/distributed/device.h"
@@ -10,6 +11,7 @@
 #include "trainer/loop/image_task.h"
 #include "trainer/loop/inference_weights.h"
 #include "trainer/loop/known_classes.h"
+#include "trainer/loop/predict_text.h"
 #include "trainer/loop/run.h"
 #include "trainer/report/log.h"
 
@@ -42,6 +44,7 @@ void Predict(const RunContext& context) {
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
   for (const std::string& note : context.notes) report::LogInfo(note);
+  if (models::IsRoberta(config.model.name)) return PredictText(config, device);
   const at::Tensor images = ReadImages(config.run.input);
   const TrainedWeights weights = ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);

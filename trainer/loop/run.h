@@ -40,5 +40,6 @@ void EvaluateOnly(const RunContext& context);
 
 // One rank only.
 void Predict(const RunContext& context);
+void Export(const RunContext& context);
 
 }  // namespace dtrain::loop

@@ -8,13 +8,14 @@
 #include <chrono>
 
 #include "data/batch.h"
+#include "models/registry.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/resolve.h"
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/step_exchange.h"
-#include "trainer/loop/image_task.h"
 #include "trainer/loop/machine.h"
 #include "trainer/loop/make_parameter_update.h"
+#include "trainer/loop/make_task.h"
 #include "trainer/loop/session.h"
 #include "trainer/loop/step_timeline.h"
 #include "trainer/loop/training_state.h"
@@ -23,20 +24,20 @@ namespace dtrain::loop {
 namespace {
 
 constexpr int64_t kDefaultClasses = 1000;
-constexpr int64_t kExchangedSums = 3;  // as many as the trainer's
+constexpr int64_t kDefaultVocabulary = 50265;  // of published RoBERTas
+constexpr int64_t kExchangedSums = 3;          // as many as the trainer's
 constexpr int64_t kTimelineSteps = 3;
 constexpr int64_t kProbedSteps = 3;
 constexpr double kMiB = 1024.0 * 1024.0;
 // Multiply and add are two operations, and the backward pass does twice the work of the forward pass.
 constexpr double kFlopsPerMultiplyAdd = 2.0 * 3.0;
 
-data::Batch RandomBatch(const config::Config& config, int64_t batch_size, int64_t num_classes, at::Device device) {
-  const int64_t size = config.image.size;
-  data::Batch batch;
-  batch.tensors["images"] = at::randint(256, {batch_size, size, size, 3}, at::TensorOptions(at::kByte)).to(device);
-  batch.tensors["labels"] = at::randint(num_classes, {batch_size}, at::TensorOptions(at::kLong)).to(device);
-  batch.tensors["index"] = at::arange(batch_size);
-  return batch;
+int64_t OutputsOf(const config::Config& config) {
+  if (!models::IsRoberta(config.model.name)) {
+    return config.model.num_classes > 0 ? config.model.num_classes : kDefaultClasses;
+  }
+  if (config.text.vocab_size > 0) return config.text.vocab_size;
+  return config.model.name == "roberta" ? 0 : kDefaultVocabulary;  // 0: as its config.json says
 }
 
 // When ranks add up their gradients.
@@ -49,21 +50,21 @@ class BenchedStep {
         learning_rate_(config.optimizer.lr.value_or(config::DefaultLearningRate(
             config.optimizer, config::ResolveBatch(config.batch, communicator.world_size()).global_batch_size))),
         batch_size_(config::ResolveBatch(config.batch, communicator.world_size()).batch_size),
-        num_classes_(config.model.num_classes > 0 ? config.model.num_classes : kDefaultClasses),
-        model_(MakeModel(config, num_classes_, device)),
-        task_(model_, config, device),
-        update_(MakeParameterUpdate(config, *model_, device)),
-        data_parallel_(ParametersOf(*model_), communicator, DataParallelOptionsOf(config.ranks), {}),
-        exchange_(RunningStatistics(*model_), kExchangedSums, device, communicator),
+        task_(MakeTask(config, OutputsOf(config), device)),
+        update_(MakeParameterUpdate(config, module(), device)),
+        data_parallel_(ParametersOf(module()), communicator, DataParallelOptionsOf(config.ranks), {}),
+        exchange_(RunningStatistics(module()), kExchangedSums, device, communicator),
         sums_(at::zeros({kExchangedSums}, at::TensorOptions(at::kFloat).device(device))),
-        batch_(RandomBatch(config, batch_size_, num_classes_, device)) {}
+        batch_(task_->RandomBatch(batch_size_)) {}
 
   int64_t batch_size() const { return batch_size_; }
-  models::ImageModel& model() { return *model_; }
+  torch::nn::Module& module() { return task_->module(); }
+  const Task& task() const { return *task_; }
+  double units() const { return units_.item<double>(); }  // of this rank, in a step
   double last_loss() const { return loss_.item<double>(); }
 
   std::vector<int64_t> BucketBytes() {
-    const auto parameters = model_->parameters();
+    const auto parameters = module().parameters();
     std::vector<int64_t> sizes;
     for (const auto& bucket : data_parallel_.bucket_layout()) {
       sizes.push_back(0);
@@ -94,13 +95,15 @@ class BenchedStep {
     return MeasureTimeline({.forward = [this] { Forward(); },
                             .backward = [this] { Backward(Reduction::kNever); },
                             .update = [this] { Update(Reduction::kNever); }},
-                           model_->parameters(), steps);
+                           module().parameters(), steps);
   }
 
  private:
   void Forward() {
     data_parallel_.ZeroGradients();
-    loss_ = task_.Loss(batch_).loss_sum / static_cast<double>(batch_size_);
+    const LossSums sums = task_->Loss(batch_);
+    loss_ = sums.loss_sum / sums.weight;
+    units_ = sums.units;
   }
 
   void Backward(Reduction reduction) {
@@ -118,15 +121,13 @@ class BenchedStep {
   distributed::Communicator& communicator_;
   double learning_rate_;
   int64_t batch_size_;
-  int64_t num_classes_;
-  std::shared_ptr<models::ImageModel> model_;
-  ImageTask task_;
+  std::unique_ptr<Task> task_;
   optim::ParameterUpdate update_;
   distributed::DataParallel data_parallel_;
   distributed::StepExchange exchange_;
   at::Tensor sums_;
   data::Batch batch_;
-  at::Tensor loss_;
+  at::Tensor loss_, units_;
 };
 
 nlohmann::ordered_json CommunicationCosts(BenchedStep& step, double overlapped_seconds, int64_t steps) {
@@ -147,8 +148,9 @@ int64_t StepsToTime(BenchedStep& step, const StepBenchOptions& options) {
 
 nlohmann::ordered_json Describe(const config::Config& config, int64_t timed,
                                 const distributed::Communicator& communicator, at::Device device) {
+  const bool text = models::IsRoberta(config.model.name);
   return {{"model", config.model.name},
-          {"image_size", config.image.size},
+          {text ? "tokens_per_sample" : "image_size", text ? config.text.tokens_per_sample : config.image.size},
           {"precision", config.precision.name},
           {"channels_last", config.model.channels_last},
           {"world_size", communicator.world_size()},
@@ -173,12 +175,11 @@ nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptio
   const int64_t timed = StepsToTime(step, options);
   const double seconds = step.Time(timed, Reduction::kOverlapped);
 
-  const auto images = static_cast<double>(step.batch_size());
-  const double flops =
-      kFlopsPerMultiplyAdd * static_cast<double>(step.model().Cost(context.config.image.size).multiply_adds) * images;
+  const double flops = kFlopsPerMultiplyAdd * static_cast<double>(step.task().CostOfSample().multiply_adds) *
+                       static_cast<double>(step.batch_size());
   nlohmann::ordered_json result = Describe(context.config, timed, *session.communicator, session.device);
   result.update({{"batch_size", step.batch_size()},
-                 {"images_per_second", world_size * images / seconds},
+                 {report::SpeedKey(step.task().speed_unit()), world_size * step.units() / seconds},
                  {"step_milliseconds", seconds * 1000},
                  {"peak_memory_mib", static_cast<double>(distributed::PeakMemoryBytes(session.device)) / kMiB},
                  {"achieved_tflops", flops / seconds / 1e12},
@@ -186,7 +187,7 @@ nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptio
   if (world_size > 1) result.update(CommunicationCosts(step, seconds, options.steps));
   result.update(step.Timeline(std::min(options.steps, kTimelineSteps)));
   int64_t exchanged = kExchangedSums;
-  for (const at::Tensor& statistic : RunningStatistics(step.model())) exchanged += statistic.numel();
+  for (const at::Tensor& statistic : RunningStatistics(step.module())) exchanged += statistic.numel();
   result["exchange_bytes"] = exchanged * static_cast<int64_t>(sizeof(float));
   result.update(DescribeMachine());
   session.Leave();

@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include "data/batch.h"
+#include "models/forward_cost.h"
 #include "trainer/report/points.h"
 
 namespace dtrain::loop {
@@ -35,6 +36,11 @@ class Task {
   virtual double NominalWeight(int64_t samples) const = 0;
   virtual bool weight_varies() const = 0;
   virtual report::SpeedUnit speed_unit() const = 0;
+
+  // Of the largest sample that training sees.
+  virtual models::ForwardCost CostOfSample() const = 0;
+  // Random samples as large, on the device: for benchmarks.
+  virtual data::Batch RandomBatch(int64_t samples) const = 0;
 
   // One evaluation batch: what MetricsOf understands, 1-D float64 on the device; to be added over batches and ranks.
   virtual at::Tensor EvaluationSums(const data::Batch& batch) = 0;

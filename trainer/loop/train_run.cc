@@ -5,16 +5,19 @@
 #include <nlohmann/json.hpp>
 
 #include "models/layers.h"
+#include "models/registry.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
 #include "trainer/distributed/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
 #include "trainer/loop/data_cache.h"
+#include "trainer/loop/export_tokenizer.h"
 #include "trainer/loop/image_decoding.h"
 #include "trainer/loop/initial_weights.h"
 #include "trainer/loop/known_classes.h"
 #include "trainer/loop/make_task.h"
+#include "trainer/loop/roberta_model.h"
 #include "trainer/loop/run.h"
 #include "trainer/loop/run_settings.h"
 #include "trainer/loop/session.h"
@@ -77,8 +80,7 @@ Progress SharedProgress(Session& session, const FirstRank* first, const nlohmann
   const auto part = [&state](const char* key) {
     return state.is_object() ? state.value(key, nlohmann::json()) : state;
   };
-  RequireSameNames(ClassesFromJson(part("classes"), "the checkpoint"),
-                   ClassesFromJson(kept.at("classes"), "this run"));
+  RequireSameNames(ClassesFromJson(part("classes"), "the checkpoint"), ClassesFromJson(kept.at("classes"), "this run"));
   RequireSameRun(part("run"), kept.at("run"), allow_dataset_change);
   Progress progress = ProgressFromJson(part("progress"));
   if (first != nullptr && progress.step != first->restored->step) {
@@ -139,12 +141,15 @@ void Train(const RunContext& context) {
 
   const auto image_decoder = MakeDeviceImageDecoder(config, session.device);
   DataSets data = session.OpenData();
-  const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size);
+  const auto batches = MakeTrainBatches(*data.train, config, context.launch.world_size);
+  const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size, batches->units(),
+                             batches->units_per_step());
   const nlohmann::json identity = RunIdentity(config, plan, data);
   const nlohmann::json kept = Kept(config, identity, data.classes);
   checkpoint::Metadata model_metadata = {{"format", "pt"}};
   AddTo(model_metadata, data.classes);
   AddSettings(model_metadata, config);
+  if (models::IsRoberta(config.model.name)) model_metadata[kModelConfigKey] = ModelConfigOf(config, data.num_classes);
   std::optional<FirstRank> first;
   if (is_first) first.emplace(context, files, session.restarted, model_metadata);
 
@@ -163,6 +168,7 @@ void Train(const RunContext& context) {
   if (is_first) {
     session.control->Enter(distributed::Phase::kSaving);
     WriteRunFiles(files, config, data.classes, progress.step);
+    if (models::IsRoberta(config.model.name)) KeepTokenizer(config.data.dir, files.root);
     session.control->Enter(distributed::Phase::kStarting);
   }
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
@@ -175,8 +181,8 @@ void Train(const RunContext& context) {
   if (finished && is_first) report::LogInfo(HowToGoOn(config, plan));
   if (config.report.clear_log && !session.restarted && !finished) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
-  Trainer trainer({config, plan, data, *task, *session.communicator, *session.control, reporter, files, session.device,
-                   image_decoder.get(), kept},
+  Trainer trainer({config, plan, data, *batches, *task, *session.communicator, *session.control, reporter, files,
+                   session.device, image_decoder.get(), kept},
                   first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
   if (first) first->restored.reset();

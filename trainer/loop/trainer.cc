@@ -46,9 +46,6 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
       nominal_weight_(parts.task.NominalWeight(parts.plan.batch.global_batch_size)),
       train_quarantine_(QuarantineOf(parts.data.train, "replaced", parts)),
       val_quarantine_(QuarantineOf(parts.data.val, "left out", parts)),
-      sampler_(parts.plan.train_samples, parts.plan.batch.global_batch_size, parts.config.batch.seed,
-               data::ShuffleFromName(parts.config.data.shuffle), data::LastBatchFromName(parts.config.data.last_batch),
-               parts.config.image.repeated_augmentation, *data::ParseSizeSchedule(parts.config.image.size_schedule)),
       update_(MakeParameterUpdate(parts.config, parts.task.module(), parts.device)),
       profiler_(config::ParseStepRange(parts.config.report.profile_steps),
                 parts.files.root / "profile" / ("rank-" + std::to_string(parts.communicator.rank()) + ".json"),
@@ -246,8 +243,8 @@ void Trainer::FinishEpoch() {
 void Trainer::EvaluateNow() {
   if (!parts_.data.val) return;
   const auto start = Clock::now();
-  const auto evaluated = Evaluate(parts_.task, *parts_.data.val, parts_.config, parts_.plan.batch.batch_size,
-                                  parts_.communicator, parts_.control, progress_.step, *val_quarantine_);
+  const auto evaluated = Evaluate(parts_.task, *parts_.data.val, parts_.config, parts_.communicator, parts_.control,
+                                  progress_.step, *val_quarantine_);
   if (!evaluated) SaveAndStop();  // evaluated anew when the run goes on: see EvaluationWasMissed
   report::ValPoint point = *evaluated;
   point.step = progress_.step;
@@ -301,8 +298,7 @@ data::BatchProvider Trainer::TrainBatches() {
   return [this, accumulation](int64_t number) -> std::optional<std::vector<data::SampleRef>> {
     const int64_t step = number / accumulation;
     if (step >= parts_.plan.total_steps) return std::nullopt;
-    return data::RankShare(sampler_.GlobalBatch(step), parts_.communicator.rank(), parts_.communicator.world_size(),
-                           number % accumulation, accumulation);
+    return parts_.train_batches.Share(step, parts_.communicator.rank(), number % accumulation);
   };
 }
 
@@ -314,7 +310,7 @@ report::RunResult Trainer::Result(Clock::time_point start) const {
   result.step = progress_.step;
   result.epoch = parts_.plan.EpochAt(progress_.step);
   result.seconds = SecondsSince(start);
-  result.samples_seen = progress_.step * parts_.plan.batch.global_batch_size;
+  result.samples_seen = parts_.plan.SamplesSeen(progress_.step);
   result.world_size = parts_.communicator.world_size();
   result.speed_unit = parts_.task.speed_unit();
   result.speed = units_.item<double>() / (result.seconds - evaluation_seconds_);

@@ -8,7 +8,6 @@
 #include "data/device_feed.h"
 #include "data/loader.h"
 #include "data/quarantine.h"
-#include "data/sampler.h"
 #include "trainer/checkpoint/async_writer.h"
 #include "trainer/config/config.h"
 #include "trainer/distributed/communicator.h"
@@ -18,6 +17,7 @@
 #include "trainer/loop/data_sets.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/reporter.h"
+#include "trainer/loop/split_batches.h"
 #include "trainer/loop/step_profiler.h"
 #include "trainer/loop/task.h"
 #include "trainer/loop/training_state.h"
@@ -31,6 +31,7 @@ struct TrainerParts {
   const config::Config& config;
   const Plan& plan;
   const DataSets& data;
+  const SplitBatches& train_batches;
   Task& task;
   distributed::Communicator& communicator;
   distributed::ControlPlane& control;
@@ -81,7 +82,6 @@ class Trainer {
   int64_t* reported_step_ = nullptr;
   const double nominal_weight_;                                          // of a global batch: see Task
   std::unique_ptr<data::Quarantine> train_quarantine_, val_quarantine_;  // the latter null without validation
-  data::TrainSampler sampler_;
   optim::ParameterUpdate update_;
   Progress progress_;
   std::unique_ptr<distributed::DataParallel> data_parallel_;

@@ -8,7 +8,9 @@
 #include <map>
 #include <utility>
 
+#include "models/registry.h"
 #include "trainer/errors.h"
+#include "trainer/loop/roberta_model.h"
 
 namespace dtrain::loop {
 namespace {
@@ -144,17 +146,26 @@ Progress ProgressFromJson(const nlohmann::json& json) {
 }
 
 nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data) {
-  return {{"model", config.model.name},
-          {"num_classes", data.num_classes},
-          {"optimizer", config.optimizer.name},
-          {"seed", config.batch.seed},
-          {"global_batch_size", plan.batch.global_batch_size},
-          {"shuffle", config.data.shuffle},
-          {"last_batch", config.data.last_batch},
-          {"repeated_augmentation", config.image.repeated_augmentation},
-          {"image_size_schedule", config.image.size_schedule},
-          {"data_samples", plan.train_samples},
-          {"data_fingerprint", data.train->source->fingerprint()}};
+  nlohmann::json identity = {{"model", config.model.name},
+                             {"num_classes", data.num_classes},
+                             {"optimizer", config.optimizer.name},
+                             {"seed", config.batch.seed},
+                             {"global_batch_size", plan.batch.global_batch_size},
+                             {"shuffle", config.data.shuffle},
+                             {"last_batch", config.data.last_batch},
+                             {"repeated_augmentation", config.image.repeated_augmentation},
+                             {"image_size_schedule", config.image.size_schedule},
+                             {"data_samples", plan.train_samples},
+                             {"data_fingerprint", data.train->source->fingerprint()}};
+  if (!models::IsRoberta(config.model.name)) return identity;
+  nlohmann::json shape =
+      models::ToJson(RobertaOptionsOf(config, data.num_classes, ReadOutline(config.model.init_weights)));
+  for (const char* may_change : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) shape.erase(may_change);
+  identity.update({{kModelShapeKey, shape},
+                   {"tokens_per_sample", config.text.tokens_per_sample},
+                   {"max_tokens", config.text.max_tokens},
+                   {"sample_break", config.text.sample_break}});
+  return identity;
 }
 
 void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool allow_dataset_change) {

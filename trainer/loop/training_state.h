@@ -34,6 +34,9 @@ nlohmann::json ToJson(const Progress& progress);
 // Throws StorageError naming what is missing or of a wrong kind: a checkpoint may have right sums and a wrong content.
 Progress ProgressFromJson(const nlohmann::json& json);
 
+// In RunIdentity: the shape of a model of text, as its config.json has it.
+inline constexpr char kModelShapeKey[] = "model_shape";
+
 // What must be the same for a run to go on from a checkpoint: a flat object, keys named for people.
 nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data);
 

@@ -44,6 +44,13 @@ class FakeTask : public Task {
   bool weight_varies() const override { return true; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
 
+  models::ForwardCost CostOfSample() const override { return {}; }
+  data::Batch RandomBatch(int64_t samples) const override {
+    data::Batch batch;
+    batch.tensors["index"] = at::arange(samples);
+    return batch;
+  }
+
   at::Tensor EvaluationSums(const data::Batch& batch) override {
     return at::full({1}, static_cast<double>(batch.size()), at::kDouble);
   }

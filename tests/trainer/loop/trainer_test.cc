@@ -55,9 +55,11 @@ Trained TrainOneRank(const config::Config& config, distributed::Communicator& co
   const Plan plan = MakePlan(config, kSamples, communicator.world_size());
   FakeTask task;
   Reporter reporter(config.report, /*rank=*/1, plan.total_steps, std::nullopt);
-  Trainer trainer({config, plan, data, task, communicator, control, reporter, report::RunDirectory(folder), at::kCPU,
-                   /*image_decoder=*/nullptr, nlohmann::json::object()},
-                  /*writer=*/nullptr);
+  const auto batches = MakeTrainBatches(*data.train, config, communicator.world_size());
+  Trainer trainer(
+      {config, plan, data, *batches, task, communicator, control, reporter, report::RunDirectory(folder), at::kCPU,
+       /*image_decoder=*/nullptr, nlohmann::json::object()},
+      /*writer=*/nullptr);
   trainer.Restore({}, nullptr);
   trainer.Run();
   return {task.module().parameters()[0].detach().clone(), task.draws};

@@ -1,0 +1,273 @@
+"""The same numbers as transformers' RobertaForMaskedLM in PyTorch, from the same weights and tokens: logits, metrics,
+ten optimizer steps of unequal weight on one rank, accumulated, on two ranks and without padding."""
+
+import json
+import math
+import os
+
+import pytest
+
+os.environ["USE_TF"] = "0"  # transformers would try an installed TensorFlow, whose Keras is too new for it
+
+torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+transformers = pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
+
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+
+from command import DATA, metrics, run
+
+WORDS = 60
+LENGTH = 16
+ROWS = 16
+STEPS = 10
+PAD = 1
+NO_LOSS = -100
+
+torch.set_num_threads(1)
+
+
+def new_model(seed: int = 0):
+    """A tiny one, without dropout, whose biases and norms are not the ones that a model begins with."""
+    config = transformers.RobertaConfig(
+        vocab_size=WORDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+        max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0)
+    torch.manual_seed(seed)
+    model = transformers.RobertaForMaskedLM(config)
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    return model
+
+
+@pytest.fixture(scope="module")
+def folder(module_dir):
+    """As save_pretrained leaves it."""
+    new_model().save_pretrained(module_dir / "model")
+    return module_dir / "model"
+
+
+def loaded(folder):
+    return transformers.RobertaForMaskedLM.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows of unequal length and unequal numbers of tokens to guess, one of them without any."""
+    generator = torch.Generator().manual_seed(3)
+    ids = torch.randint(4, WORDS, (ROWS, LENGTH), generator=generator)
+    lengths = torch.randint(3, LENGTH + 1, (ROWS,), generator=generator)
+    lengths[0] = LENGTH
+    mask = torch.arange(LENGTH) < lengths[:, None]
+    ids[~mask] = PAD
+    guessed = (torch.rand(ROWS, LENGTH, generator=generator) < torch.rand(ROWS, 1, generator=generator)) & mask
+    guessed[5] = False
+    labels = torch.where(guessed, torch.randint(4, WORDS, (ROWS, LENGTH), generator=generator), NO_LOSS)
+    return {"input_ids": ids, "attention_mask": mask.long(), "labels": labels}
+
+
+@pytest.fixture(scope="module")
+def data(rows, module_dir):
+    path = module_dir / "rows.safetensors"
+    save_file(rows, path)
+    return path
+
+
+def predict(rows, folder, *flags):
+    save_file(rows, folder / "in.safetensors")
+    run("--mode=predict", "--batch_size=5", f"--input={folder / 'in.safetensors'}",
+        f"--output={folder / 'out.safetensors'}", *flags)
+    return load_file(folder / "out.safetensors")["logits"]
+
+
+def assert_logits(found, model, rows):
+    with torch.no_grad():
+        expected = model.eval()(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits
+    assert found.dtype == torch.float32 and found.shape == expected.shape
+    real = rows["attention_mask"].bool()
+    torch.testing.assert_close(found[real], expected[real], rtol=1e-4, atol=1e-4)
+
+
+# ---- Logits and metrics ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mask", [True, False])
+def test_logits_are_huggingfaces(folder, rows, tmp_path, mask):
+    given = {name: rows[name] for name in ("input_ids", "attention_mask") if mask or name == "input_ids"}
+    found = predict(given, tmp_path, "--model=roberta", f"--init_weights={folder}")
+    assert_logits(found, loaded(folder), rows)
+
+
+def test_logits_from_a_file_and_its_configuration(folder, rows, tmp_path):
+    given = {"input_ids": rows["input_ids"].int()}
+    found = predict(given, tmp_path, "--model=roberta", f"--model_config={folder / 'config.json'}",
+                    f"--init_weights={folder / 'model.safetensors'}")
+    assert_logits(found, loaded(folder), rows)
+
+
+def reference_metrics(model, rows) -> dict:
+    guessed = rows["labels"] != NO_LOSS
+    with torch.no_grad():
+        logits = model.eval()(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits[guessed]
+    answers = rows["labels"][guessed]
+    loss = F.cross_entropy(logits, answers).item()
+    return {"loss": loss, "perplexity": math.exp(loss),
+            "accuracy": 100 * (logits.argmax(1) == answers).float().mean().item()}
+
+
+@pytest.mark.parametrize("unpad", ["--unpad", "--nounpad"])
+def test_evaluation_is_torchs(folder, rows, data, unpad):
+    outcome = run("--mode=eval", "--model=roberta", f"--init_weights={folder}", f"--data_dir={data}",
+                  f"--tokens_per_sample={LENGTH}", "--batch_size=5", "--log_format=json", unpad)
+    point = json.loads(outcome.lines[0])
+    assert {name: point[name] for name in ("loss", "perplexity", "accuracy")} == pytest.approx(
+        reference_metrics(loaded(folder), rows), rel=1e-4)
+    assert outcome.last_line.startswith("val_loss=") and "val_perplexity=" in outcome.last_line
+
+
+# ---- Training --------------------------------------------------------------------------------------------------------
+
+
+def train(data, folder, run_dir, *flags):
+    """Ten steps of 8 rows in file order."""
+    run("--model=roberta", f"--init_weights={folder}", f"--data_dir={data}", f"--tokens_per_sample={LENGTH}",
+        "--shuffle=none", "--global_batch_size=8", f"--max_steps={STEPS}", "--optimizer=adam", "--lr=0.001",
+        "--adam_betas=0.9,0.98", "--adam_eps=1e-6", "--weight_decay=0.01", "--clip_norm=1", "--lr_schedule=constant",
+        "--log_interval=1", "--save_every_epochs=0", f"--run_dir={run_dir}", *flags)
+    return metrics(run_dir, "train")
+
+
+@pytest.fixture(scope="module")
+def torch_training(folder, rows):
+    """(losses, gradient norms, the model afterwards): what a plain PyTorch script does."""
+    model = loaded(folder).train()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.001, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
+    losses, norms = [], []
+    for step in range(STEPS):
+        chosen = torch.arange(step * 8, step * 8 + 8) % ROWS
+        optimizer.zero_grad()
+        logits = model(input_ids=rows["input_ids"][chosen], attention_mask=rows["attention_mask"][chosen]).logits
+        loss = F.cross_entropy(logits.flatten(0, 1), rows["labels"][chosen].flatten(), ignore_index=NO_LOSS)
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), 1).item())
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, norms, model
+
+
+@pytest.mark.parametrize("flags", [
+    ["--batch_size=8"],
+    ["--batch_size=2"],
+    ["--batch_size=1", "--activation_checkpointing"],
+    ["--batch_size=4", "--nproc_per_node=2"],
+    ["--batch_size=8", "--unpad"],
+    ["--batch_size=2", "--nproc_per_node=2", "--unpad"],
+], ids=" ".join)
+def test_ten_steps_are_torchs(folder, data, run_dir, torch_training, flags):
+    losses, norms, model = torch_training
+    points = train(data, folder, run_dir, *flags)
+    assert [point["loss"] for point in points] == pytest.approx(losses, rel=1e-4)
+    assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=1e-3)
+    assert "tokens_per_second" in points[0]
+    found, before = load_file(run_dir / "model.safetensors"), load_file(folder / "model.safetensors")
+    expected = {name: tensor for name, tensor in model.state_dict().items() if ".decoder." not in name}
+    assert set(found) == set(expected)
+    for name, tensor in expected.items():
+        moved = (tensor - before[name]).norm()
+        assert (found[name] - tensor).norm() <= 0.01 * moved + 1e-6, name
+
+
+def test_masks_and_dropout_are_drawn_again_the_same(folder, rows, run_dir, tmp_path):
+    """Rows without labels are masked; a run that was stopped goes on with the bits it would have had."""
+    save_file({"input_ids": rows["input_ids"]}, tmp_path / "train.safetensors")
+    flags = [tmp_path, folder]
+    options = ["--batch_size=4", "--grad_accum_steps=2", "--dropout=0.1", "--attention_dropout=0.1", "--mask_prob=0.3"]
+    whole = train(*flags, run_dir, *options)
+    stopped = tmp_path / "stopped"
+    train(*flags, stopped, *options, "--limit_train_steps=4")
+    train(*flags, stopped, *options)
+    assert [point["loss"] for point in metrics(stopped, "train")] == [point["loss"] for point in whole]
+    assert (stopped / "model.safetensors").read_bytes() == (run_dir / "model.safetensors").read_bytes()
+    assert len({point["loss"] for point in whole}) == STEPS
+
+
+# ---- Weights in and out ----------------------------------------------------------------------------------------------
+
+TEXT = "the cat sat on the mat\nthe dog sat on the log\n\nthe cat saw the dog and the dog saw the cat\n" * 40
+
+
+@pytest.fixture(scope="module")
+def trained(module_dir):
+    """A run on token files that were made from text, with a byte-level tokenizer of 256 bytes and a few merges."""
+    tables = module_dir / "tokenizer"
+    tables.mkdir()
+    letters = transformers.models.gpt2.tokenization_gpt2.bytes_to_unicode()
+    merges = ["t h", "th e", "Ġ the", "a t", "o g"]
+    names = [letters[byte] for byte in range(256)] + [merge.replace(" ", "") for merge in merges] + ["<|endoftext|>"]
+    (tables / "encoder.json").write_text(json.dumps({name: i for i, name in enumerate(names)}), encoding="utf-8")
+    (tables / "vocab.bpe").write_text("#version: 0.2\n" + "\n".join(merges) + "\n", encoding="utf-8")
+    (module_dir / "text").write_text(TEXT, encoding="utf-8")
+    run("tokenize", f"--encoder_json={tables / 'encoder.json'}", f"--vocab_bpe={tables / 'vocab.bpe'}",
+        f"--input={module_dir / 'text'}", f"--output={module_dir / 'tokens' / 'train'}", program=DATA)
+    run("--model=roberta_tiny", f"--data_dir={module_dir / 'tokens'}", "--tokens_per_sample=32", "--batch_size=4",
+        "--max_steps=3", "--optimizer=adam", "--lr=0.001", f"--run_dir={module_dir / 'run'}")
+    return module_dir / "run"
+
+
+def export(source, target, *flags):
+    run("--mode=export", f"--input={source}", f"--output={target}", *flags)
+    return target
+
+
+def logits(model, ids):
+    with torch.no_grad():
+        return model.eval()(input_ids=ids).logits
+
+
+def test_the_exported_folder_works_in_transformers(trained, tmp_path):
+    folder = export(trained, tmp_path / "exported")
+    model = loaded(folder)
+    for kind in (transformers.RobertaTokenizer, transformers.RobertaTokenizerFast):
+        tokenizer = kind.from_pretrained(folder)
+        assert tokenizer.convert_tokens_to_ids(["<s>", "<pad>", "</s>", "<unk>"]) == [0, 1, 2, 3]
+        assert tokenizer.mask_token_id == model.config.vocab_size - 1
+        ids = tokenizer("the cat saw the dog").input_ids
+        assert tokenizer.decode(ids, skip_special_tokens=True) == "the cat saw the dog"
+    found = predict({"input_ids": torch.tensor([ids])}, tmp_path, "--model=roberta", f"--init_weights={folder}")
+    torch.testing.assert_close(found, logits(model, torch.tensor([ids])), rtol=1e-4, atol=1e-4)
+    fill = transformers.pipeline("fill-mask", model=str(folder), tokenizer=str(folder))
+    assert len(fill("the <mask> sat on the mat")) == 5
+
+
+def test_files_have_huggingfaces_and_fairseqs_names(trained, tmp_path):
+    model = loaded(export(trained, tmp_path / "exported"))
+    ids = torch.randint(4, model.config.vocab_size, (2, 9), generator=torch.Generator().manual_seed(1))
+    expected = logits(model, ids)
+    state = torch.load(export(trained, tmp_path / "model.pt"), weights_only=True)
+    model.load_state_dict(state, strict=True)
+    assert torch.equal(logits(model, ids), expected)
+    fairseq = torch.load(export(trained, tmp_path / "fairseq.pt", "--weights_naming=fairseq"), weights_only=True)
+    words = fairseq["model"]["encoder.sentence_encoder.embed_tokens.weight"]
+    assert torch.equal(words, state["roberta.embeddings.word_embeddings.weight"])
+    assert torch.equal(fairseq["model"]["encoder.lm_head.weight"], words)
+    for naming in ("hf", "fairseq"):
+        file = export(trained, tmp_path / f"{naming}.safetensors", f"--weights_naming={naming}")
+        found = predict({"input_ids": ids}, tmp_path, "--model=roberta_tiny", f"--init_weights={file}")
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_run_directory_is_evaluated_and_goes_on(trained, tmp_path):
+    found = predict({"input_ids": torch.tensor([[0, 5, 6, 2]])}, tmp_path, "--model=roberta_tiny",
+                    f"--run_dir={trained}")
+    expected = logits(loaded(export(trained, tmp_path / "exported")), torch.tensor([[0, 5, 6, 2]]))
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_what_does_not_fit_is_refused(trained, folder, tmp_path):
+    outcome = run("--mode=export", f"--input={trained}", f"--output={tmp_path / 'x.pt'}",
+                  "--weights_naming=torchvision", check=2)
+    assert "weights of text" in outcome.stderr
+    outcome = run("--model=resnet18", f"--data_dir={trained.parent / 'tokens'}", "--data_format=tokens", check=2)
+    assert "text" in outcome.stderr
+    outcome = run("--model=roberta", f"--init_weights={folder}", f"--data_dir={trained.parent / 'tokens'}", check=2)
+    assert "different tokens" in outcome.stderr or "positions" in outcome.stderr

@@ -1,0 +1,80 @@
+// LibTorch's archive writer ends the process when it cannot finish: what the disk refuses is kept, the rest of the
+// archive goes nowhere, and the error is thrown when the writer is done.
+#include "trainer/checkpoint/torch_file.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/Dict.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/serialization/pickler.h>
+
+#include <exception>
+#include <map>
+#include <string_view>
+#include <vector>
+
+namespace dtrain::checkpoint {
+namespace {
+
+using TensorDict = c10::Dict<std::string, at::Tensor>;
+
+// Each tensor alone in its storage, on the host; equal storages stay one.
+TensorDict AsDict(const NamedTensors& tensors) {
+  std::map<const void*, at::Tensor> copies;
+  TensorDict dict;
+  for (const auto& [name, tensor] : tensors) {
+    at::Tensor& copy = copies[tensor.const_data_ptr()];
+    const bool is_known = copy.defined() && copy.sizes() == tensor.sizes() && copy.dtype() == tensor.dtype();
+    if (!is_known) copy = tensor.detach().to(at::kCPU).contiguous().clone(at::MemoryFormat::Contiguous);
+    dict.insert(name, copy);
+  }
+  return dict;
+}
+
+// The pickle of `value`; the storages that it refers to by number go to `storages`.
+std::string Pickle(const c10::IValue& value, std::vector<at::Tensor>& storages) {
+  std::string bytes;
+  torch::jit::Pickler pickler([&bytes](const char* data, size_t size) { bytes.append(data, size); }, nullptr, nullptr,
+                              nullptr, nullptr, /*tag_aggregates=*/false);
+  pickler.protocol();
+  pickler.pushIValue(value);
+  pickler.stop();
+  storages = pickler.tensorData();
+  return bytes;
+}
+
+}  // namespace
+
+void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& key) {
+  c10::IValue value = AsDict(tensors);
+  if (!key.empty()) {
+    c10::Dict<std::string, TensorDict> outer;
+    outer.insert(key, AsDict(tensors));
+    value = outer;
+  }
+  std::vector<at::Tensor> storages;
+  const std::string pickle = Pickle(value, storages);
+  WriteAtomically(path, [&](DurableFile& file) {
+    std::exception_ptr failure;
+    const auto append = [&](const void* data, size_t size) {
+      try {
+        if (!failure) file.Append(data, size);
+      } catch (const std::exception&) {
+        failure = std::current_exception();
+      }
+      return size;
+    };
+    {
+      caffe2::serialize::PyTorchStreamWriter writer(append);
+      writer.writeRecord("data.pkl", pickle.data(), pickle.size());
+      constexpr std::string_view kByteOrder = "little";
+      writer.writeRecord("byteorder", kByteOrder.data(), kByteOrder.size());
+      for (size_t i = 0; i < storages.size(); ++i) {
+        writer.writeRecord("data/" + std::to_string(i), storages[i].const_data_ptr(), storages[i].storage().nbytes());
+      }
+      writer.writeEndOfFile();
+    }
+    if (failure) std::rethrow_exception(failure);
+  });
+}
+
+}  // namespace dtrain::checkpoint
