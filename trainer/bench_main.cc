@@ -19,6 +19,7 @@
 #include "trainer/launch/node_launcher.h"
 #include "trainer/loop/collective_run.h"
 #include "trainer/loop/loader_bench.h"
+#include "trainer/loop/run_settings.h"
 #include "trainer/loop/step_bench.h"
 #include "trainer/open_files.h"
 #include "trainer/process_memory.h"
@@ -165,6 +166,7 @@ int Collective(config::CommandLine& command_line, loop::RunContext& context, con
 
 int Main(int argc, char** argv, loop::RunContext& context) {
   config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram);
+  loop::TakeImageSizeOfModel(command_line.config);
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
   if (command_line.command == "loader") return Loader(command_line);
   context.config = command_line.config;

@@ -79,6 +79,7 @@ int Main(int argc, char** argv, loop::RunContext& context) {
                                 launch::OwnAddress()};
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   loop::FindLastRun(context.config, context.launch.rank);
+  loop::TakeImageSizeOfModel(context.config);
   if (context.config.run.mode != "train") context.notes = loop::TakeSettingsOfRun(context.config);
   config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
   config::Resolve(context.config, context.launch.world_size);

@@ -22,7 +22,8 @@ constexpr char kMakeAnew[] = "make the token files anew with dtrain_data tokeniz
 template <typename Stored>
 void Widen(std::span<const uint8_t> bytes, int64_t* tokens) {
   for (size_t i = 0; i < bytes.size() / sizeof(Stored); ++i) {
-    tokens[i] = static_cast<int64_t>(LoadLittleEndian<Stored>(bytes.data() + i * sizeof(Stored)));
+    const auto token = LoadLittleEndian<Stored>(bytes.data() + i * sizeof(Stored));
+    tokens[i] = static_cast<int64_t>(token);  // NOLINT(bugprone-signed-char-misuse): one byte is a number here
   }
 }
 

@@ -9,9 +9,8 @@ namespace dtrain::data {
 
 inline TokenizerFiles ChosenTokenizer(const PrepareOptions& options) {
   if (options.tokenizer.empty()) return {.vocabulary = options.encoder_json, .merges = options.vocab_bpe};
-  const TokenizerFiles files{
+  return {
       .vocabulary = options.tokenizer + "/vocab.json", .merges = options.tokenizer + "/merges.txt", .keeps_ids = true};
-  return files;
 }
 
 }  // namespace dtrain::data

@@ -39,8 +39,8 @@ void TokenRowDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sa
   }
   const size_t length = count + 1;
   masking_.Mask(sample.epoch, sample.index, sample.repeat, ids.first(length), labels.first(length));
-  std::fill(ids.begin() + length, ids.end(), kPadToken);
-  std::fill(labels.begin() + length, labels.end(), kNoLoss);
+  std::ranges::fill(ids.subspan(length), int64_t{kPadToken});
+  std::ranges::fill(labels.subspan(length), int64_t{kNoLoss});
   std::memset(rows[2].data(), 1, length);
   std::memset(rows[2].data() + length, 0, room - length);
 }

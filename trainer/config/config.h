@@ -67,7 +67,7 @@ struct ModelConfig {
   bool strict_weights = true;
   bool zero_init_residual = false;
   bool channels_last = true;
-  std::optional<double> dropout, attention_dropout;  // not said: the model's own
+  std::optional<double> dropout, attention_dropout, drop_path;  // not said: the model's own
   bool activation_checkpointing = false;
 };
 

@@ -227,6 +227,8 @@ DTRAIN_FLAG(bool, channels_last, model.channels_last, Anything(), "",
 DTRAIN_FLAG(double, dropout, model.dropout, Below(1), "probability", "Not given: as the model has it.")
 DTRAIN_FLAG(double, attention_dropout, model.attention_dropout, Below(1), "probability",
             "Of attention's weights; not given: as the model has it.")
+DTRAIN_FLAG(double, drop_path, model.drop_path, Below(1), "probability",
+            "EfficientNet: that a sample passes by the last block, less before (stochastic depth); not given: 0.2.")
 DTRAIN_FLAG(bool, activation_checkpointing, model.activation_checkpointing, Anything(), "",
             "Text: compute each layer again in the backward pass rather than keep what it computed.")
 

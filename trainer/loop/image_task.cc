@@ -10,6 +10,7 @@
 #include "data/size_schedule.h"
 #include "models/registry.h"
 #include "trainer/distributed/cuda_plugin.h"
+#include "trainer/errors.h"
 #include "trainer/optim/precision.h"
 
 namespace dtrain::loop {
@@ -62,13 +63,25 @@ int64_t LargestSize(const config::ImageConfig& image) {
   return largest;
 }
 
+// An option that a model has no use for would be thought to have worked.
+void RequireUsedOptions(const config::ModelConfig& model) {
+  if (model.zero_init_residual && !models::TakesZeroInitResidual(model.name)) {
+    throw UsageError("--zero_init_residual is for ResNets, not for --model=" + model.name, "leave it out");
+  }
+  if ((model.dropout || model.drop_path) && !models::TakesDropout(model.name)) {
+    throw UsageError("--model=" + model.name + " has neither --dropout nor --drop_path", "leave them out");
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device) {
+  RequireUsedOptions(config.model);
   torch::manual_seed(static_cast<uint64_t>(config.batch.seed));
   auto model = models::MakeImageModel(config.model.name, {.num_classes = num_classes,
                                                           .zero_init_residual = config.model.zero_init_residual,
-                                                          .dropout = config.model.dropout});
+                                                          .dropout = config.model.dropout,
+                                                          .drop_path = config.model.drop_path});
   model->to(device);
   if (config.model.channels_last) UseChannelsLast(*model);
   return model;

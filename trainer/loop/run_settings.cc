@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/formats/safetensors_file.h"
+#include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
@@ -92,6 +93,10 @@ void AddSettings(checkpoint::Metadata& metadata, const config::Config& config) {
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();
   for (const std::string& name : SettingNames()) settings[name] = all[name];
   metadata[kSettings] = settings.dump();
+}
+
+void TakeImageSizeOfModel(config::Config& config) {
+  if (!config::WasGiven(config, "image_size")) config.image.size = models::NativeImageSize(config.model.name);
 }
 
 std::vector<std::string> TakeSettingsOfRun(config::Config& config) {

@@ -23,6 +23,9 @@ std::filesystem::path NamedRun(const config::Config& config);
 // The metadata of a file of weights for what TakeSettingsOfRun reads.
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 
+// --image_size that was not given is what the model was made for: 224, or an EfficientNet's own.
+void TakeImageSizeOfModel(config::Config& config);
+
 // For --mode=eval and predict: takes the model and the image settings that were not given on the command line from the
 // run, or from the file of weights. Returns what is to be said of it once there is a log. Throws StorageError where a
 // run's configuration is damaged.

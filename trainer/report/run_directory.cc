@@ -67,7 +67,7 @@ fs::path MakeDefaultRunDirectory(const fs::path& runs, const std::string& model,
   char when[32];
   std::strftime(when, sizeof(when), "%Y%m%d-%H%M%S", &local);
   for (int number = 1;; ++number) {
-    const fs::path directory = runs / (model + "-" + when + (number > 1 ? "-" + std::to_string(number) : ""));
+    fs::path directory = runs / (model + "-" + when + (number > 1 ? "-" + std::to_string(number) : ""));
     if (::mkdir(directory.c_str(), 0777) == 0) return directory;
     if (errno != EEXIST) checkpoint::ThrowSystemError("create the run directory", directory, errno);
   }
@@ -109,10 +109,10 @@ void WriteConfig(const RunDirectory& run_directory, const std::string& content, 
   std::error_code error;
   fs::create_directories(run_directory.attempts, error);
   if (error) checkpoint::ThrowSystemError("create the folder", run_directory.attempts, error.value());
-  const auto before = std::distance(fs::directory_iterator(run_directory.attempts, error), fs::directory_iterator());
+  const long long number =
+      1 + std::distance(fs::directory_iterator(run_directory.attempts, error), fs::directory_iterator());
   char name[64];
-  std::snprintf(name, sizeof(name), "%03lld-from-step-%09lld.json", static_cast<long long>(before + 1),
-                static_cast<long long>(first_step));
+  std::snprintf(name, sizeof(name), "%03lld-from-step-%09lld.json", number, static_cast<long long>(first_step));
   WriteTextFile(run_directory.attempts / name, content);
   WriteTextFile(run_directory.config_json, content);
 }

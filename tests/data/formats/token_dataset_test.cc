@@ -129,7 +129,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Damage{"ManyItems", With(kGood, 18, "\xff\xff\xff\xff\xff\xff\xff\xff"), kTokens,
                            "items, but has 24 bytes"},
                     Damage{"NoItems", Index(TokenType::kUInt16, {}), "", "has no items"},
-                    Damage{"IndexCut", kGood.substr(0, kGood.size() - 1), kTokens, "cut short"},
+                    Damage{"IndexCut", kGood.substr(0, kGood.size() - 1), kTokens, "has 23 bytes for them"},
                     Damage{"NegativeSize", With(kGood, 26, "\xff\xff\xff\xff"), kTokens, "item 0 has the size -1"},
                     Damage{"HugeSize", With(kGood, 26, "\xff\xff\xff\x7f"), kTokens, "ends within item 0 of 2"},
                     Damage{"Place", With(kGood, 42, "\6"), kTokens, "item 1 is not stored behind"},
