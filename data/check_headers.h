@@ -2,6 +2,9 @@
 // all that are no images at once, not of the second one in step 2.
 #pragma once
 
+#include <functional>
+#include <string>
+
 #include "data/quarantine.h"
 #include "data/record_source.h"
 
@@ -11,7 +14,8 @@ namespace dtrain::data {
 inline constexpr int64_t kMostCheckedFiles = 9'999;
 
 // Reads the headers of all images, where each is a file of its own and there are few enough. Throws DataError that
-// names every bad one where they are more than the budget.
-void RequireGoodHeaders(const RecordSource& source, const QuarantineOptions& options);
+// names the first bad ones where they are more than the budget; `note` hears of every one before, a line each.
+void RequireGoodHeaders(const RecordSource& source, const QuarantineOptions& options,
+                        const std::function<void(const std::string&)>& note);
 
 }  // namespace dtrain::data

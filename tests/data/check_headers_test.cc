@@ -31,13 +31,17 @@ TEST(RequireGoodHeaders, EveryBadFileIsListedAtOnce) {
   folder.Write("b/empty.png", "");
   folder.Write("b/gif.jpg", "GIF89a and so on");
   const ImageFolder source(folder.path());
+  std::vector<std::string> notes;
   const auto message = [&](double max_bad_records, bool strict = false) {
-    return MessageOf(
-        [&] { RequireGoodHeaders(source, {.split = "train", .max_bad_records = max_bad_records, .strict = strict}); });
+    return MessageOf([&] {
+      RequireGoodHeaders(source, {.split = "train", .max_bad_records = max_bad_records, .strict = strict},
+                         [&](const std::string& line) { notes.push_back(line); });
+    });
   };
   EXPECT_THAT(message(0.1), AllOf(HasSubstr("train: 3 bad records of 11, and the budget is 2:"),
                                   HasSubstr("a/text.jpg: not an image"), HasSubstr("b/empty.png: the file is empty"),
                                   HasSubstr("b/gif.jpg: GIF"), Not(HasSubstr("large")), Not(HasSubstr("good"))));
+  EXPECT_EQ(notes.size(), 3u);
   EXPECT_EQ(message(0.25), "");
   EXPECT_THAT(message(0.25, true), HasSubstr("the budget is 0"));
 }

@@ -244,7 +244,8 @@ void LookThrough(const DataSets& sets, const config::DataConfig& config) {
     const std::string ignored = data::ToText(source.ignored());
     if (!ignored.empty()) report::LogWarning((*split)->name + ": " + ignored);
     data::RequireGoodHeaders(
-        source, {.split = (*split)->name, .max_bad_records = config.max_bad_records, .strict = config.strict});
+        source, {.split = (*split)->name, .max_bad_records = config.max_bad_records, .strict = config.strict},
+        &report::LogWarning);
   }
 }
 

@@ -123,7 +123,7 @@ report::Banner MakeBanner(const RunContext& context, const Plan& plan, const Dat
   banner.deterministic = context.config.ranks.deterministic == "run";
   banner.train_samples = plan.train_samples;
   banner.val_samples = data.val ? data.val->source->size() : 0;
-  banner.classes = Describe(data.classes);
+  if (data.classes.count > 0) banner.classes = Describe(data.classes);
   banner.global_batch_size = plan.batch.global_batch_size;
   banner.total_steps = plan.total_steps;
   banner.epochs = plan.EpochAt(plan.total_steps);
