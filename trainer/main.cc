@@ -80,7 +80,11 @@ int Main(int argc, char** argv, loop::RunContext& context) {
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   loop::FindLastRun(context.config, context.launch.rank);
   loop::TakeImageSizeOfModel(context.config);
-  if (context.config.run.mode != "train") context.notes = loop::TakeSettingsOfRun(context.config);
+  context.notes = command_line.notes;
+  if (context.config.run.mode != "train") {
+    const std::vector<std::string> more = loop::TakeSettingsOfRun(context.config);
+    context.notes.insert(context.notes.end(), more.begin(), more.end());
+  }
   config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;

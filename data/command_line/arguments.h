@@ -1,5 +1,5 @@
 // The first stage of the command line: flagfiles expanded in place, so that a later flag overrides an earlier one
-// wherever the two stand. It knows nothing of flags but --flagfile; aliases would rewrite its result.
+// wherever the two stand. It knows nothing of flags but --flagfile; trainer/config/aliases.h rewrites its result.
 #pragma once
 
 #include <string>

@@ -10,6 +10,7 @@
 
 #include "data/command_line/arguments.h"
 #include "data/command_line/parser.h"
+#include "trainer/config/aliases.h"
 #include "trainer/config/help.h"
 #include "trainer/errors.h"
 
@@ -64,8 +65,10 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Pr
   std::vector<std::string> mistakes;
   CommandLine result;
   for (const ExtraFlag& flag : program.flags) result.extra[flag.name] = flag.default_value;
-  const command_line::Parsed parsed = command_line::Parse(command_line::ExpandFlagfiles(arguments, mistakes),
-                                                          program.commands, FlagsOf(program, result), mistakes);
+  Rewritten rewritten = RewriteAliases(command_line::ExpandFlagfiles(arguments, mistakes), mistakes);
+  result.notes = std::move(rewritten.notes);
+  const command_line::Parsed parsed =
+      command_line::Parse(std::move(rewritten.arguments), program.commands, FlagsOf(program, result), mistakes);
   result.command = parsed.command;
   if (parsed.wants_version) result.answer = program.name + " " DTRAIN_VERSION "\n";
   if (parsed.wants_help) result.answer = Help(program);

@@ -1,7 +1,7 @@
 // From argv to Config. The arguments are checked and rewritten before gflags parses a value, because gflags would end
 // the process with 1 at the first mistake, knows the flags of every linked library, and treats a dash and an underscore
-// as different. Three stages over plain lists: expand flagfiles → name flags and values → let gflags parse and store; a
-// table of aliases fits between the first two.
+// as different. Three stages over plain lists: expand flagfiles → name flags and values → let gflags parse and store;
+// the flags of other tools become ours between the first two (aliases.h).
 #pragma once
 
 #include <map>
@@ -33,6 +33,7 @@ struct CommandLine {
   Config config;
   std::string command;                       // of Program::commands
   std::map<std::string, std::string> extra;  // every ExtraFlag's value; booleans are "true" or "false"
+  std::vector<std::string> notes;            // of other tools' flags that mean nothing here (aliases.h)
   std::string answer;                        // not empty: --help or --version; print it and exit with 0
 };
 

@@ -1,0 +1,223 @@
+// Commands as people have them, from the pages that they copied them from.
+#include "trainer/config/aliases.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trainer/config/command_line.h"
+#include "trainer/config/config_json.h"
+#include "trainer/errors.h"
+
+namespace dtrain::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::StartsWith;
+using Arguments = std::vector<std::string>;
+
+// What a command says in flags of ours.
+void ExpectSame(const Arguments& theirs, const Arguments& ours) {
+  EXPECT_EQ(ToJson(ParseCommandLine(theirs).config), ToJson(ParseCommandLine(ours).config));
+}
+
+// The AWS walk-through of RoBERTa-large with fairseq.
+TEST(Aliases, FairseqTrain) {
+  const Arguments theirs = {"--log-format",
+                            "json",
+                            "--log-interval",
+                            "25",
+                            "--seed",
+                            "1",
+                            "--fp16",
+                            "--memory-efficient-fp16",
+                            "--criterion",
+                            "masked_lm",
+                            "--optimizer",
+                            "adam",
+                            "--lr-scheduler",
+                            "polynomial_decay",
+                            "--task",
+                            "masked_lm",
+                            "--num-workers",
+                            "2",
+                            "--max-sentences",
+                            "32",
+                            "--ddp-backend=no_c10d",
+                            "--sample-break-mode",
+                            "complete",
+                            "--tokens-per-sample",
+                            "512",
+                            "--adam-betas",
+                            "(0.9,0.98)",
+                            "--adam-eps",
+                            "1e-06",
+                            "--clip-norm",
+                            "0.0",
+                            "--lr",
+                            "0.0004",
+                            "--warmup-updates",
+                            "500",
+                            "--dropout",
+                            "0.1",
+                            "--attention-dropout",
+                            "0.1",
+                            "--weight-decay",
+                            "0.01",
+                            "--arch",
+                            "roberta_large",
+                            "--max-update",
+                            "1500",
+                            "--total-num-update",
+                            "1500",
+                            "--update-freq",
+                            "4",
+                            "--bucket-cap-mb",
+                            "200",
+                            "--fast-stat-sync",
+                            "--save-dir",
+                            "runs/r",
+                            "--distributed-world-size",
+                            "16",
+                            "--distributed-rank",
+                            "3",
+                            "--distributed-init-method",
+                            "tcp://10.0.0.7:12597"};
+  const Arguments ours = {"--log_format=json",
+                          "--log_interval=25",
+                          "--seed=1",
+                          "--precision=fp16",
+                          "--optimizer=adam",
+                          "--lr_schedule=poly",
+                          "--poly_power=1",
+                          "--data_format=tokens",
+                          "--mask_special_tokens",
+                          "--workers=2",
+                          "--batch_size=32",
+                          "--sample_break=complete",
+                          "--tokens_per_sample=512",
+                          "--adam_betas=0.9,0.98",
+                          "--adam_eps=1e-6",
+                          "--clip_norm=0",
+                          "--lr=0.0004",
+                          "--warmup_steps=500",
+                          "--dropout=0.1",
+                          "--attention_dropout=0.1",
+                          "--weight_decay=0.01",
+                          "--model=roberta_large",
+                          "--max_steps=1500",
+                          "--epochs=1000000",
+                          "--schedule_steps=1500",
+                          "--grad_accum_steps=4",
+                          "--bucket_cap_mb=200",
+                          "--run_dir=runs/r",
+                          "--world_size=16",
+                          "--rank=3",
+                          "--master_addr=10.0.0.7",
+                          "--master_port=12597"};
+  ExpectSame(theirs, ours);
+  EXPECT_THAT(ParseCommandLine(theirs).notes,
+              ElementsAre(StartsWith("--memory_efficient_fp16 has no effect"),
+                          StartsWith("--ddp_backend has no effect"), StartsWith("--fast_stat_sync has no effect")));
+}
+
+TEST(Aliases, FairseqsFolderNeedsNoFlag) {
+  for (const Arguments& theirs :
+       std::vector<Arguments>{{"--fp16", "data-bin/wiki", "--task", "masked_lm"},
+                              {"data-bin/wiki", "--task=masked_lm", "--fp16"},
+                              {"/usr/bin/fairseq-train", "--task", "masked_lm", "--fp16", "data-bin/wiki"}}) {
+    EXPECT_EQ(ParseCommandLine(theirs).config.data.dir, "data-bin/wiki");
+  }
+  EXPECT_THROW(ParseCommandLine({"--fp16", "data-bin/wiki"}), UsageError);  // a word without fairseq's --task
+}
+
+TEST(Aliases, AwsImageNetScripts) {
+  ExpectSame({"-b", "256", "--num_epochs", "90", "--lr_decay_mode", "poly", "--warmup_epochs", "10", "--clear_log",
+              "--log_dir", "results", "--mom=0.9", "--wd=5e-5"},
+             {"--batch_size=256", "--epochs=90", "--lr_schedule=poly", "--warmup_epochs=10", "--clear_log",
+              "--run_dir=results", "--momentum=0.9", "--weight_decay=5e-5"});
+  ExpectSame({"--synthetic"}, {"--data_format=synthetic"});
+}
+
+TEST(Aliases, TorchvisionsReference) {
+  ExpectSame({"--data-path=imagenet",
+              "--model=resnet50",
+              "--batch-size=128",
+              "--lr=0.5",
+              "--lr-scheduler=cosineannealinglr",
+              "--lr-warmup-epochs=5",
+              "--lr-warmup-method=linear",
+              "--auto-augment=ta_wide",
+              "--epochs=600",
+              "--random-erase=0.1",
+              "--label-smoothing=0.1",
+              "--mixup-alpha=0.2",
+              "--cutmix-alpha=1.0",
+              "--weight-decay=2e-5",
+              "--norm-weight-decay=0.0",
+              "--train-crop-size=176",
+              "--val-resize-size=232",
+              "--ra-reps=4",
+              "--amp",
+              "-j",
+              "8",
+              "--opt=sgd"},
+             {"--data_dir=imagenet",
+              "--model=resnet50",
+              "--batch_size=128",
+              "--lr=0.5",
+              "--lr_schedule=cosine",
+              "--poly_power=1",
+              "--warmup_epochs=5",
+              "--augment=trivialaugment",
+              "--augment_interpolation=bilinear",
+              "--epochs=600",
+              "--random_erasing=0.1",
+              "--label_smoothing=0.1",
+              "--mixup=0.2",
+              "--cutmix=1",
+              "--weight_decay=2e-5",
+              "--nodecay_norm_and_bias",
+              "--image_size=176",
+              "--eval_resize=232",
+              "--repeated_augmentation=4",
+              "--precision=fp16",
+              "--workers=8",
+              "--optimizer=sgd"});
+  EXPECT_THAT(ParseCommandLine({"--model-ema", "--lr-warmup-decay=0.01"}).notes,
+              ElementsAre(HasSubstr("--model_ema"), HasSubstr("--warmup_start_lr")));
+}
+
+// What a foreign flag implies gives way to what is said.
+TEST(Aliases, OurFlagsWin) {
+  EXPECT_EQ(ParseCommandLine({"--poly_power=2", "--lr-scheduler=polynomial_decay"}).config.schedule.poly_power, 2);
+  EXPECT_FALSE(ParseCommandLine({"--nomask_special_tokens", "--task=masked_lm"}).config.text.mask_special_tokens);
+}
+
+TEST(Aliases, OwnFlagsStayAsTheyAre) {
+  const Arguments own = {"--lr", "-0.5", "--nesterov", "--log_format=table", "--adam_betas=0.8,0.9"};
+  EXPECT_THAT(ParseCommandLine(own).notes, IsEmpty());
+  EXPECT_EQ(ParseCommandLine(own).config.report.log_format, "table");
+  EXPECT_EQ(ParseCommandLine(own).config.optimizer.lr, -0.5);
+}
+
+TEST(Aliases, MistakesAreNamed) {
+  const auto mistake = [](const Arguments& arguments) {
+    try {
+      ParseCommandLine(arguments);
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  EXPECT_THAT(mistake({"--lr-scheduler=inverse_sqrt"}),
+              HasSubstr("--lr_scheduler=inverse_sqrt: expected polynomial_decay | "));
+  EXPECT_THAT(mistake({"--task", "translation"}), HasSubstr("--task=translation: expected masked_lm"));
+  EXPECT_THAT(mistake({"--distributed-init-method", "env://"}), HasSubstr("expected tcp://HOST:PORT"));
+  EXPECT_THAT(mistake({"--max-sentences"}), HasSubstr("--max_sentences: a value is missing"));
+  EXPECT_THAT(mistake({"--max-sentences=many"}), HasSubstr("--batch_size=many"));
+}
+
+}  // namespace
+}  // namespace dtrain::config
