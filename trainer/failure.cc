@@ -11,6 +11,7 @@
 #include <initializer_list>
 #include <new>
 #include <system_error>
+#include <utility>
 
 namespace dtrain {
 namespace {
@@ -56,6 +57,11 @@ std::string NcclComplaint(const std::string& message) {
   while (!words.empty() && words.back() == '\n') words.pop_back();
   for (size_t at = 0; (at = words.find('\n', at)) != std::string::npos; at += 2) words.replace(at, 1, "; ");
   return words;
+}
+
+std::function<int(const std::exception&)>& ExitReport() {
+  static std::function<int(const std::exception&)> report;
+  return report;
 }
 
 std::function<int(const std::exception&)>& TerminateReport() {
@@ -129,5 +135,20 @@ void ReportOnTerminate(std::function<int(const std::exception&)> report) {
   TerminateReport() = std::move(report);
   std::set_terminate(&OnTerminate);
 }
+
+OwnExit::OwnExit(std::function<int(const std::exception&)> report) {
+  ExitReport() = std::move(report);
+  static const int registered = std::atexit([] {
+    const auto take = std::exchange(ExitReport(), nullptr);
+    if (!take) return;
+    const std::system_error failure(std::make_error_code(std::errc::resource_unavailable_try_again),
+                                    "a library has ended the process (its words are above), as libgomp does when a "
+                                    "thread cannot be started");
+    _exit(take(failure));
+  });
+  static_cast<void>(registered);
+}
+
+OwnExit::~OwnExit() { ExitReport() = nullptr; }
 
 }  // namespace dtrain

@@ -17,4 +17,14 @@ report::Failure FailureOf(const std::exception& error);
 // GPU that will never answer: destructors are not run, they would wait, too. Once per process.
 void ReportOnTerminate(std::function<int(const std::exception&)> report);
 
+// While one lives, an exit() that a library calls is a failure, too: libgomp ends the process with 1 where a thread
+// cannot be started. It is given to `report`, and the process ends with the code that it returns. One at a time.
+class OwnExit {
+ public:
+  explicit OwnExit(std::function<int(const std::exception&)> report);
+  ~OwnExit();
+  OwnExit(const OwnExit&) = delete;
+  OwnExit& operator=(const OwnExit&) = delete;
+};
+
 }  // namespace dtrain

@@ -129,6 +129,7 @@ int main(int argc, char** argv) {
     return static_cast<int>(failure.code);
   };
   ReportOnTerminate(report);
+  const OwnExit own_exit(report);
   try {
     return Main(argc, argv, context);
   } catch (const std::exception& error) {

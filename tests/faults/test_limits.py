@@ -34,6 +34,12 @@ def test_no_threads(run_dir, stack_gib, flags):
     assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr and "workers" in outcome.stderr, outcome
 
 
+def test_no_threads_for_openmp(run_dir):
+    """libgomp ends the process itself, with 1."""
+    outcome = limited(f"-s {3 << 20}, -v {6 << 20}", MAIN, *TINY, *SYNTHETIC, f"--run_dir={run_dir}", check=7, threads=3)
+    assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr, outcome
+
+
 @pytest.mark.parametrize("kib", [0, 20, 20000])  # nothing, logs, no checkpoint
 def test_files_that_may_not_be_so_large(run_dir, kib):
     outcome = limited(f"-f {kib}", MAIN, *TINY, *SYNTHETIC, f"--run_dir={run_dir}", check=5)
