@@ -137,7 +137,7 @@ void Console::Start(const Banner& banner) {
   if (banner.deterministic) Line("  deterministic  run: the same bits in every run on such a machine");
   Line("  samples        " + Grouped(banner.train_samples) + " training, " + Grouped(banner.val_samples) +
        " validation");
-  if (!banner.classes.empty()) Line("  classes        " + banner.classes);
+  if (!banner.classes.empty()) Line("  classes        " + Shown(banner.classes));
   Line("  global batch   " + Grouped(banner.global_batch_size));
   Line("  steps          " + Grouped(banner.total_steps) + Format(" (%g epochs)", banner.epochs));
   Line("  run directory  " + Shown(banner.run_directory));

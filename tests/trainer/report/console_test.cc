@@ -138,6 +138,13 @@ TEST(ConsoleTest, TheBannerSaysThatRunsAreRepeatable) {
   }
 }
 
+TEST(ConsoleTest, NamesOfClassesCannotSteerTheTerminal) {
+  Screen screen({.format = LogFormat::kPlain});
+  screen.console.Start(
+      {.model = "resnet50", .device = "cpu", .classes = "2: c\x1b[31mat\nstep 1/1, dog", .run_directory = "r"});
+  EXPECT_THAT(screen.Take(), HasSubstr("  classes        2: c\\x1b[31mat\\nstep 1/1, dog\n"));
+}
+
 TEST(ConsoleTest, OnlyRankZeroSpeaks) {
   for (const LogFormat format : {LogFormat::kBar, LogFormat::kTable, LogFormat::kJson, LogFormat::kPlain}) {
     Screen screen({.format = format, .rank = 1, .total_steps = 310});
