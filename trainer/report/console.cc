@@ -12,6 +12,7 @@
 
 #include "data/shown.h"
 #include "trainer/errors.h"
+#include "trainer/report/fairseq_line.h"
 
 namespace dtrain::report {
 namespace {
@@ -152,10 +153,11 @@ void Console::Train(const TrainPoint& point) {
       if (!std::exchange(table_header_, true)) Line("  Step Epoch Speed   Loss  FinLoss   LR");
       return Line(TableRow(point));
     case LogFormat::kJson:
-      return Line(JsonLine(point));
+      return Line(point.text ? FairseqLine(point) : JsonLine(point));
     case LogFormat::kPlain:
-      return Line(Format("step %lld/%lld epoch %.2f loss %.4f lr %.4g ", static_cast<long long>(point.step),
-                         static_cast<long long>(options_.total_steps), point.epoch, point.loss, point.lr) +
+      return Line(Format("step %lld/%lld epoch %.2f loss %.4f ", static_cast<long long>(point.step),
+                         static_cast<long long>(options_.total_steps), point.epoch, point.loss) +
+                  (point.text ? Format("ppl %.4g ", std::exp(point.loss)) : "") + Format("lr %.4g ", point.lr) +
                   SpeedText(point.speed, point.speed_unit) + " eta " + FormatDuration(RemainingSeconds(point)) +
                   BadRecordsText(point.bad_records));
   }
@@ -183,7 +185,8 @@ void Console::DrawBar(const TrainPoint& point) {
 }
 
 void Console::Validation(const ValPoint& point) {
-  Line(options_.format == LogFormat::kJson ? JsonLine(point) : ValidationLine(point));
+  if (options_.format != LogFormat::kJson) return Line(ValidationLine(point));
+  Line(point.text ? FairseqLine(point) : JsonLine(point));
 }
 
 void Console::Epoch(const EpochPoint& point) {
@@ -202,7 +205,8 @@ void Console::Finish(const RunResult& result) {
     if (result.validation) Line(TableValidation(*result.validation));
     Line(Format("Finished in %.3f", result.seconds));
   }
-  if (result.best && options_.format != LogFormat::kJson) Line(BestLine(*result.best));
+  if (options_.format == LogFormat::kJson) return Line(JsonLine(result));
+  if (result.best) Line(BestLine(*result.best));
   Line(FinalLine(result));
 }
 

@@ -1,5 +1,6 @@
 // What a person sees on stdout while a run goes on, in one of four layouts. It computes nothing but the remaining time:
-// all numbers come from the points that metrics.jsonl gets too.
+// all numbers come from the points that metrics.jsonl gets too. The json layout is the lines of metrics.jsonl for
+// images, and fairseq's for text.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +64,7 @@ class Console {
   void Epoch(const EpochPoint& point);
   // A line of its own ("Resumed from …"), above the bar. Not in the json layout, whose lines are all objects.
   void Note(const std::string& text);
-  // The table's closing rows and FinalLine, the last thing on stdout.
+  // The table's closing rows and FinalLine (in the json layout the result as an object), the last thing on stdout.
   void Finish(const RunResult& result);
 
  private:

@@ -23,6 +23,24 @@ std::string Fixed(const char* key, double value, int decimals) {
   return text;
 }
 
+void AddResult(Json& json, const RunResult& result) {
+  if (result.validation) {
+    for (const Metric& metric : result.validation->metrics) json["val_" + metric.name] = metric.value;
+  } else {
+    json["train_loss"] = result.train_loss;
+  }
+  if (result.best) {
+    json["best_" + result.best->metrics.front().name] = result.best->metrics.front().value;
+    json["best_step"] = result.best->step;
+  }
+  json["step"] = result.step;
+  json["epoch"] = result.epoch;
+  json["seconds"] = result.seconds;
+  json["samples_seen"] = result.samples_seen;
+  json["world_size"] = result.world_size;
+  json[SpeedKey(result.speed_unit)] = result.speed;
+}
+
 }  // namespace
 
 const char* SpeedKey(SpeedUnit unit) { return unit == SpeedUnit::kImages ? "images_per_second" : "tokens_per_second"; }
@@ -36,6 +54,10 @@ std::string JsonLine(const TrainPoint& point) {
   SetIfKnown(json, "loss_scale", point.loss_scale);
   SetIfAny(json, "bad_records", point.bad_records);
   if (point.decoded_on_cpu) json["decoded_on_cpu"] = *point.decoded_on_cpu;
+  if (point.text) {
+    json["tokens"] = point.text->tokens;
+    json["padding_tokens"] = point.text->padding;
+  }
   json["time"] = point.time;
   return json.dump();
 }
@@ -53,22 +75,14 @@ std::string JsonLine(const EpochPoint& point) {
 
 std::string ResultJson(const RunResult& result) {
   Json json = Json::object();
-  if (result.validation) {
-    for (const Metric& metric : result.validation->metrics) json["val_" + metric.name] = metric.value;
-  } else {
-    json["train_loss"] = result.train_loss;
-  }
-  if (result.best) {
-    json["best_" + result.best->metrics.front().name] = result.best->metrics.front().value;
-    json["best_step"] = result.best->step;
-  }
-  json["step"] = result.step;
-  json["epoch"] = result.epoch;
-  json["seconds"] = result.seconds;
-  json["samples_seen"] = result.samples_seen;
-  json["world_size"] = result.world_size;
-  json[SpeedKey(result.speed_unit)] = result.speed;
+  AddResult(json, result);
   return json.dump(2) + "\n";
+}
+
+std::string JsonLine(const RunResult& result) {
+  Json json = {{"kind", "result"}};
+  AddResult(json, result);
+  return json.dump();
 }
 
 std::string FinalLine(const RunResult& result) {

@@ -15,6 +15,15 @@ enum class SpeedUnit { kImages, kTokens };
 // "images_per_second" or "tokens_per_second".
 const char* SpeedKey(SpeedUnit unit);
 
+// What a run on text counts beside: over all ranks, since the last point, or over all of an evaluation.
+struct TextCounts {
+  int64_t batches = 0;  // global ones: steps of training
+  int64_t samples = 0;
+  int64_t tokens = 0;   // that are no padding
+  int64_t padding = 0;  // that were computed on along with them
+  double seconds = 0;
+};
+
 struct TrainPoint {
   int64_t step = 0;  // steps done: 1 after the first
   double epoch = 0;  // samples seen / samples of an epoch
@@ -31,6 +40,13 @@ struct TrainPoint {
   // With --decode=gpu: images of rank 0 since the last point that the GPU did not decode.
   std::optional<int64_t> decoded_on_cpu = std::nullopt;
   double time = 0;  // seconds since 1970
+
+  // Of text only; all but the counts are for fairseq's line alone.
+  std::optional<TextCounts> text = std::nullopt;
+  std::optional<double> mean_grad_norm = std::nullopt;  // of the steps since the last point that were not skipped
+  std::optional<double> clipped = std::nullopt;         // percent of them; there with --clip_norm
+  std::optional<double> free_gigabytes = std::nullopt;  // the least since the last point, of rank 0's GPU
+  double run_seconds = 0;                               // since the run of the program began
 };
 
 struct ValPoint {
@@ -38,6 +54,10 @@ struct ValPoint {
   double epoch = 0;
   Metrics metrics = {};     // of the task; never empty where there was an evaluation
   int64_t bad_records = 0;  // left out of this evaluation, all ranks
+
+  std::optional<TextCounts> text = std::nullopt;  // of text only, for fairseq's line
+  // Of all evaluations up to this one, by the first metric; none at the first.
+  std::optional<double> best = std::nullopt;
 };
 
 struct EpochPoint {
@@ -60,13 +80,14 @@ struct RunResult {
 };
 
 // One line of metrics.jsonl, without the newline. Numbers keep their full precision; NaN and infinities become null.
-// bad_records is there where it is not 0.
+// bad_records is there where it is not 0; text has tokens and padding_tokens, counted since the last line.
 std::string JsonLine(const TrainPoint& point);
 std::string JsonLine(const ValPoint& point);
 std::string JsonLine(const EpochPoint& point);
 
-// The content of result.json.
+// The content of result.json, and the same in one line with "kind":"result".
 std::string ResultJson(const RunResult& result);
+std::string JsonLine(const RunResult& result);
 
 // The last line of stdout: val_<metric>=… for each metric, "val_top1=75.93 val_top5=92.91 val_loss=0.9912"; without a
 // validation "train_loss=".

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "trainer/errors.h"
+#include "trainer/report/fairseq_line.h"
 
 namespace dtrain::report {
 namespace {
@@ -87,6 +88,23 @@ TEST(ConsoleTest, JsonIsTheMetricsLines) {
   screen.console.Train(kPoint);
   screen.console.Epoch({1, 2});
   EXPECT_EQ(screen.Take(), JsonLine(kPoint) + "\n" + JsonLine(EpochPoint{1, 2}) + "\n");
+  const RunResult result{.train_loss = 0.5, .step = 310};
+  screen.console.Finish(result);
+  EXPECT_EQ(screen.Take(), JsonLine(result) + "\n");
+}
+
+TEST(ConsoleTest, TextHasItsPerplexityAndInJsonFairseqsLines) {
+  TrainPoint point = kPoint;
+  point.speed_unit = SpeedUnit::kTokens;
+  point.text = TextCounts{.batches = 10, .samples = 80, .tokens = 900, .padding = 100, .seconds = 2};
+  Screen plain({.format = LogFormat::kPlain, .total_steps = 310});
+  plain.console.Train(point);
+  EXPECT_EQ(plain.Take(), "step 120/310 epoch 1.94 loss 0.4321 ppl 1.54 lr 0.0911 812 tok/s eta 0:03:12\n");
+  Screen json({.format = LogFormat::kJson, .total_steps = 310});
+  json.console.Train(point);
+  const ValPoint validation{.step = 120, .epoch = 2, .metrics = {{"loss", 0.5}}, .text = point.text};
+  json.console.Validation(validation);
+  EXPECT_EQ(json.Take(), FairseqLine(point) + "\n" + FairseqLine(validation) + "\n");
 }
 
 TEST(ConsoleTest, TheBarFitsAnyTerminalAndLinesStayAboveIt) {

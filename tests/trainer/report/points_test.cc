@@ -27,6 +27,8 @@ TEST(JsonLineTest, HasExactlyTheDocumentedKeys) {
   train.loss_scale.reset();
   EXPECT_EQ(JsonLine(train), R"({"kind":"train","step":120,"epoch":1.5,"loss":0.1,"lr":0.25,"tokens_per_second":812.5,)"
                              R"("data_seconds":0.5,"step_seconds":2.0,"time":1700000000.5})");
+  train.text = TextCounts{.batches = 2, .samples = 8, .tokens = 900, .padding = 100, .seconds = 4};
+  EXPECT_NE(JsonLine(train).find(R"("step_seconds":2.0,"tokens":900,"padding_tokens":100,"time":)"), std::string::npos);
   EXPECT_NE(JsonLine(TrainPoint{.decoded_on_cpu = 0}).find(R"("decoded_on_cpu":0,"time":)"), std::string::npos);
   EXPECT_EQ(JsonLine(ValPoint{.step = 3, .epoch = 1, .metrics = {{"top1", 75.5}, {"top5", 92.25}, {"loss", 0.5}}}),
             R"({"kind":"val","step":3,"epoch":1.0,"top1":75.5,"top5":92.25,"loss":0.5})");
@@ -81,6 +83,9 @@ TEST(ResultJsonTest, NamesTheMetricsAsTheFinalLineDoes) {
   "images_per_second": 1600.0
 }
 )");
+  const std::string line = JsonLine(result);
+  EXPECT_EQ(line.rfind(R"({"kind":"result","val_top1":75.5,)", 0), 0u) << line;
+  EXPECT_EQ(line.find('\n'), std::string::npos);
   result.validation.reset();
   result.best.reset();
   EXPECT_EQ(ResultJson(result).rfind("{\n  \"train_loss\": 0.0,\n  \"step\": 310", 0), 0u);
