@@ -230,7 +230,7 @@ install_cmake() {
 # it; the tests that want it skip themselves otherwise.
 install_tests() {
   local named link all without_torch
-  mapfile -t all < <(grep -vE '^#|^$' tests/requirements.txt)
+  mapfile -t all < <(cat tests/requirements.txt scripts/requirements.txt | grep -vE '^#|^$')
   mapfile -t without_torch < <(printf '%s\n' "${all[@]}" | grep -vE '^(torch|torchvision)==')
   named=$(named_torch_dir)
   if [ -z "$named" ]; then

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+"""Searches for the best values of flags: runs dtrain_main many times, each time with other ones.
+
+    scripts/sweep.py --space=FILE.yaml --trials=N [--sampler=grid|random|tpe] [--jobs=N] [--study=URL] [--output=DIR]
+                     [--prune] -- dtrain_main FLAGS…
+
+FILE.yaml says which flags vary and what is best (scripts/sweeps/space.py; scripts/sweeps/examples/digits.yaml). The
+command may begin with a launcher (torchrun --no-python … dtrain_main FLAGS…). Of each trial DIR keeps the run directory
+trial-0000 and what was printed, trial-0000.log; of all together best.json, trials.csv, parallel_coordinates.png and
+history.png.
+
+Stopped or killed, the same command goes on: trials that were under way continue from their last checkpoint. The same
+command on several machines with the same DIR shares the trials (arrays of Slurm, Batch and Kubernetes: scripts/aws). A
+training that diverges or runs out of memory is a result; so is one that --prune stops because its validations are worse
+than the median of the trials before.
+
+Exit codes: 0 done · 2 usage · 3 data · 5 disk · 75 stopped, run it again. Where no trial of a whole sweep has finished:
+the last one's.
+Needs scripts/requirements.txt.
+"""
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+
+try:
+    from optuna.trial import TrialState
+
+    from sweeps import failure, machine
+    from sweeps.failure import Failure
+    from sweeps.program import Command
+    from sweeps.space import Space, as_flag_value, read_space
+    from sweeps.study import Study
+    from sweeps.trial import Running
+except ModuleNotFoundError as error:
+    print(f"error: Python has no {error.name}\n  what to do: pip install -r {Path(__file__).with_name('requirements.txt')}",
+          file=sys.stderr)
+    sys.exit(2)
+
+POLL_SECONDS = 0.1
+MOST_ATTEMPTS = 3           # at a trial whose machine or process was lost
+FAILURES_IN_A_ROW = 3       # of the same kind, that is not a matter of the values: the next trial would fail, too
+PATIENCE_SECONDS = 60       # for trials that another process still holds, when nothing else is left to do
+LOST = 4
+
+
+def positive(text: str) -> int:
+    if not 1 <= int(text) <= 1_000_000:
+        raise ValueError
+    return int(text)
+
+
+def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
+    """What is before -- and after it."""
+    before = arguments[:arguments.index("--")] if "--" in arguments else arguments
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--space", required=True, metavar="FILE.yaml", help="which flags vary, and what is best; or its text, {…}")
+    parser.add_argument("--trials", type=positive, required=True, help="of the whole sweep, all workers and calls together")
+    parser.add_argument("--sampler", choices=["grid", "random", "tpe"], default="tpe",
+                        help="grid: every combination in order; tpe (default): where it was good so far")
+    parser.add_argument("--jobs", type=positive, default=1, help="at a time, here; cores and GPUs are shared between them")
+    parser.add_argument("--at_most", type=positive, help="trials that this call runs, as a task of an array does")
+    parser.add_argument("--study", help="a file or a URL of Optuna's (postgresql://…); default: DIR/study.journal")
+    parser.add_argument("--output", type=Path, default=Path("sweeps"), metavar="DIR", help="default: sweeps")
+    parser.add_argument("--prune", action="store_true", help="stop trials whose validations are worse than the median")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
+    parser.add_argument("--program", help="the dtrain_main that is asked about flags, where the command does not name it")
+    return parser.parse_args(before), arguments[len(before) + 1:]
+
+
+def validation_key(metric: str) -> str | None:
+    """What a key of result.json is called in the validations of metrics.jsonl."""
+    return next((metric.removeprefix(start) for start in ("val_", "best_") if metric.startswith(start)), None)
+
+
+class Sweep:
+    """The loop of one worker: as many trainings at a time as it may have, until the study has enough trials."""
+
+    def __init__(self, study: Study, space: Space, command: Command, arguments: argparse.Namespace):
+        self._study, self._space, self._command, self._arguments = study, space, command, arguments
+        self._free = machine.shares(arguments.jobs, sorted(os.sched_getaffinity(0)), machine.gpus() if arguments.jobs > 1 else [])
+        self._running: list[tuple[Running, tuple]] = []
+        self._attempts: dict[int, int] = {}
+        self._begun = 0
+        self._same_failures = (0, 0)  # exit code, how often in a row
+        self._stopping = 0            # the code to end with, once no more trial is begun
+
+    def stop(self, *_) -> None:
+        if not self._stopping:
+            print("stopping: the trainings are told to save; the same command goes on with them", flush=True)
+        self._stopping = self._stopping or failure.PREEMPTED
+        for running, _ in self._running:
+            running.stop()
+
+    def run(self) -> int:
+        idle_since = None
+        while True:
+            while self._free and not self._stopping and self._begin():
+                pass
+            if not self._running:
+                if self._stopping:
+                    return self._stopping
+                held = self._study.running_elsewhere()
+                idle_since = idle_since or time.monotonic()
+                if not held or self._may_not_begin() or time.monotonic() - idle_since > PATIENCE_SECONDS:
+                    if held:
+                        print(f"still under way in other processes: {', '.join(f'trial {one}' for one in held)}", flush=True)
+                    return 0
+            else:
+                idle_since = None
+            time.sleep(POLL_SECONDS if self._running else 1)
+            self._look()
+
+    def _may_not_begin(self) -> bool:
+        return self._arguments.at_most is not None and self._begun >= self._arguments.at_most
+
+    def _begin(self) -> bool:
+        if self._may_not_begin():
+            return False
+        found = self._study.next(self._arguments.trials)
+        if found is None:
+            return False
+        trial, lock = found
+        self._begun += 1
+        share = self._free.pop(0)
+        params = " ".join(f"{name}={as_flag_value(value)}" for name, value in trial.params.items())
+        running = Running(trial, lock, self._command.trial(trial.params), self._arguments.output, *share)
+        print(f"trial {trial.number}: {params}" + (" (goes on)" if running.run_dir.exists() else ""), flush=True)
+        self._running.append((running, share))
+        return True
+
+    def _look(self) -> None:
+        key = validation_key(self._space.metric)
+        for running, share in list(self._running):
+            code = running.code()
+            if key is not None:
+                running.watch(key)
+            if code is not None:
+                self._running.remove((running, share))
+                self._free.append(share)
+                self._end(running, code)
+
+    def _end(self, running: Running, code: int) -> None:
+        trial, number = running.trial, running.trial.number
+        value = running.result().get(self._space.metric) if code == 0 else None
+        if isinstance(value, (int, float)):
+            self._tell(trial, TrialState.COMPLETE, f"{self._space.metric} {value:.6g}", value, outcome="finished", exit_code=0)
+        elif code == 0:
+            self._tell(trial, TrialState.FAIL, f"its result.json has no {self._space.metric}", outcome="failed", exit_code=2,
+                       reason=f"no {self._space.metric} in result.json")
+        elif running.pruned_at is not None:
+            self._tell(trial, TrialState.PRUNED, f"pruned after validation {running.pruned_at}", outcome="pruned",
+                       exit_code=code)
+        elif code == failure.PREEMPTED:
+            self.stop()
+        elif code in (failure.DIVERGED, failure.OUT_OF_MEMORY):
+            # For Optuna it is pruned: so its values count as bad ones, where a failed trial would count as none.
+            word = "diverged" if code == failure.DIVERGED else "out of memory"
+            self._tell(trial, TrialState.PRUNED, word, outcome=word, exit_code=code, reason=running.reason())
+        elif self._stopping == failure.PREEMPTED:
+            print(f"trial {number}: ended with {code} before it had saved", flush=True)
+        elif (code < 0 or code == LOST) and self._attempts.get(number, 0) + 1 < MOST_ATTEMPTS:
+            self._attempts[number] = self._attempts.get(number, 0) + 1
+            self._begun -= 1
+            print(f"trial {number}: lost ({code}), is begun again; see {running.log}", flush=True)
+        else:
+            reason = running.reason()
+            self._tell(trial, TrialState.FAIL, f"failed ({code}): {reason}", outcome="failed", exit_code=code, reason=reason)
+
+    def _tell(self, trial, state: TrialState, words: str, value: float | None = None, **facts) -> None:
+        self._study.tell(trial, state, value, **facts)
+        print(f"trial {trial.number}: {words}", flush=True)
+        if state != TrialState.FAIL:
+            self._same_failures = (0, 0)
+            return
+        code = facts["exit_code"]
+        times = self._same_failures[1] + 1 if self._same_failures[0] == code else 1
+        self._same_failures = (code, times)
+        if times == FAILURES_IN_A_ROW:
+            print(f"{times} trials in a row failed with {code}: no more are begun", flush=True)
+            self._stopping = code if 0 < code < 128 else 70
+
+
+def report(study: Study, space: Space, command: Command, folder: Path) -> int:
+    """Writes what the folder keeps. 0 where there is a best trial, else the exit code of the last failure."""
+    from sweeps import results  # Matplotlib takes a second to load, and a refusal need not wait for it
+
+    trials = study.trials()
+    results.write_table(folder, trials, space)
+    results.draw(folder, trials, space)
+    best = study.best()
+    counts: dict[str, int] = {}
+    for one in trials:
+        counts[results.outcome(one)] = counts.get(results.outcome(one), 0) + 1
+    print(f"{len(trials)} trials: {', '.join(f'{count} {word}' for word, count in counts.items())}")
+    if best is None:
+        print("no trial has finished")
+        codes = [one.user_attrs["exit_code"] for one in trials if one.user_attrs.get("exit_code")]
+        return codes[-1] if codes and codes[-1] > 0 else 0
+    found = results.write_best(folder, best, space, command)
+    print(f"best: trial {best.number}, {folder}/best.json\n  {found['command']}")
+    print(f"{space.metric}={best.value:.6g} " + " ".join(f"{name}={shlex.quote(as_flag_value(value))}"
+                                                         for name, value in best.params.items()))
+    return 0
+
+
+def main() -> int:
+    arguments, words = parse_arguments(sys.argv[1:])
+    try:
+        command = Command.parse(words, arguments.program)
+        space = read_space(arguments.space, command.kinds())
+        if arguments.prune and validation_key(space.metric) is None:
+            raise Failure(f"--prune needs validations, and {space.metric} is no number of them",
+                          "choose a metric whose name begins with val_, or leave --prune out")
+        command.check(space)
+        study = Study(arguments.study, arguments.output, space, command.flags, arguments.sampler, arguments.seed,
+                      arguments.prune)
+        sweep = Sweep(study, space, command, arguments)
+        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+            signal.signal(one, sweep.stop)
+        code = sweep.run()
+        found = report(study, space, command, arguments.output)
+        # A task of an array has done its part also where its own trial diverged.
+        return code or (0 if arguments.at_most else found)
+    except Failure as problem:
+        print(f"error: {problem}\n  what to do: {problem.remedy}", file=sys.stderr)
+        return problem.code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

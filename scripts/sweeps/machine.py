@@ -1,0 +1,30 @@
+"""What of this machine each of several trials gets that run at once: its share of the cores and of the GPUs."""
+
+import os
+import shutil
+import subprocess
+
+from sweeps.failure import Failure
+
+
+def gpus() -> list[str]:
+    """As CUDA_VISIBLE_DEVICES names them, or all that nvidia-smi lists."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [one.strip() for one in named.split(",") if one.strip()]
+    if not shutil.which("nvidia-smi"):
+        return []
+    done = subprocess.run(["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, text=True,
+                          timeout=60, check=False)
+    return done.stdout.split() if done.returncode == 0 else []
+
+
+def shares(jobs: int, cores: list[int], devices: list[str]) -> list[tuple[list[int], list[str]]]:
+    """(cores, GPUs) of each trial that runs at once; empty: no restriction. One alone has everything."""
+    if jobs == 1:
+        return [([], [])]
+    if devices and len(devices) < jobs:
+        raise Failure(f"--jobs={jobs} are more than the {len(devices)} GPUs here", f"--jobs={len(devices)}")
+    core_share, device_share = len(cores) // jobs, len(devices) // jobs
+    return [(cores[job * core_share:(job + 1) * core_share], devices[job * device_share:(job + 1) * device_share])
+            for job in range(jobs)]

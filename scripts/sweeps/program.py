@@ -1,0 +1,103 @@
+"""The command of a sweep: what stands before its flags (a launcher, or a script around it), and what the program says of
+its flags and their values before anything is trained."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from sweeps.failure import DATA, USAGE, Failure
+from sweeps.space import RESERVED, Space, as_flag_value
+
+PROGRAM = "dtrain_main"
+ROOT = Path(__file__).resolve().parents[2]
+BUILT = (ROOT / "build" / "release" / "bin" / PROGRAM, ROOT / "bin" / PROGRAM)  # of the sources, and of a bundle
+SECONDS_TO_ANSWER = 120
+FLAG = re.compile(r"^  --(\[no\])?(\w+)(?:=(\S+))?", re.MULTILINE)
+
+
+def find(word: str) -> str:
+    """A path as it is; a bare name on the PATH, or the one that was built or came along."""
+    found = shutil.which(word)
+    if found is None and word == PROGRAM:
+        found = next((str(path) for path in BUILT if path.exists()), None)
+    if found is None:
+        raise Failure(f"there is no program {word}", "build it with scripts/build.sh, or name its path after --")
+    return found
+
+
+@dataclass(frozen=True)
+class Command:
+    start: list[str]        # up to the program, or a script in its place
+    flags: list[str]        # of every trial
+    program: str | None     # that is asked about flags; none: nobody is
+
+    @classmethod
+    def parse(cls, words: list[str], program: str | None) -> "Command":
+        if not words:
+            raise Failure("the command is missing", f"end with: -- {PROGRAM} FLAGS…")
+        place = next((number for number, word in enumerate(words) if Path(word).name == PROGRAM), None)
+        if place is None:
+            start, flags = [find(words[0])], words[1:]
+        else:
+            asked = find(words[place])
+            program = program or asked
+            start, flags = [*words[:place], asked if shutil.which(words[place]) is None else words[place]], words[place + 1:]
+            start[0] = find(start[0])
+        for word in flags:
+            name = word.lstrip("-").split("=")[0].replace("-", "_")
+            if word.startswith("-") and name in RESERVED - {"flagfile"}:
+                raise Failure(f"--{name} belongs to the sweep itself", "leave it out of the command")
+        return cls(start, flags, find(program) if program else None)
+
+    def trial(self, params: dict) -> list[str]:
+        return [*self.start, *self.flags, *(f"--{name}={as_flag_value(value)}" for name, value in params.items())]
+
+    def text(self, params: dict) -> str:
+        return shlex.join(self.trial(params))
+
+    def _ask(self, *flags: str) -> subprocess.CompletedProcess:
+        try:
+            return subprocess.run([self.program, *flags], capture_output=True, text=True, timeout=SECONDS_TO_ANSWER,
+                                  stdin=subprocess.DEVNULL, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise Failure(f"{self.program} does not answer: {error}", "try it with --help alone") from None
+
+    def kinds(self) -> dict[str, str] | None:
+        """What each flag takes, as --help lists it."""
+        if self.program is None:
+            return None
+        done = self._ask("--help")
+        kinds = {name: "BOOL" if negated else kind for negated, name, kind in FLAG.findall(done.stdout)}
+        if done.returncode != 0 or "run_dir" not in kinds:
+            raise Failure(f"{self.program} --help ended with {done.returncode} and lists no flags: {done.stderr.strip()}",
+                          f"name {PROGRAM} by its path")
+        return kinds
+
+    def check(self, space: Space) -> None:
+        """Each listed value and each end of a range goes through the program's own checks, and the data is looked at. What
+        is refused only beside another flag's value is left to the trial that draws both."""
+        if self.program is None:
+            return
+        for number, params in enumerate(space.corners()):
+            refusal = self._refusal("--dry_run" if number == 0 else "--print_config", params)
+            if refusal is None:
+                continue
+            if refusal.code == DATA:
+                raise refusal
+            for name, value in params.items():
+                alone = self._refusal("--print_config", {name: value})
+                if alone is not None:
+                    raise alone
+
+    def _refusal(self, mode: str, params: dict) -> Failure | None:
+        values = [f"--{name}={as_flag_value(value)}" for name, value in params.items()]
+        done = self._ask(mode, *self.flags, *values)
+        if done.returncode == 0:
+            return None
+        message = done.stderr.strip().splitlines() or ["no message"]
+        said = next((line for line in message if "failed (" in line), message[-1])
+        return Failure(f"{PROGRAM} refuses {' '.join(values)}: {said}", "correct the space, or the flags after --",
+                       DATA if done.returncode == DATA else USAGE)

@@ -1,0 +1,166 @@
+"""What a sweep leaves in its folder: best.json, trials.csv, and two pictures."""
+
+import csv
+import io
+import json
+import os
+from pathlib import Path
+
+import matplotlib
+import optuna
+from optuna.distributions import CategoricalDistribution
+from optuna.trial import FrozenTrial, TrialState
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt  # noqa: E402
+
+from sweeps.program import Command  # noqa: E402
+from sweeps.space import Space, as_flag_value  # noqa: E402
+
+GREY = "#b8b8b8"
+
+
+def write(path: Path, content: str | bytes) -> None:
+    """Whole or not at all: several workers write the same files."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_bytes(content.encode() if isinstance(content, str) else content)
+    draft.replace(path)
+
+
+def write_best(folder: Path, best: FrozenTrial, space: Space, command: Command) -> dict:
+    found = {"value": best.value, "metric": space.metric, "params": best.params, "trial": best.number,
+             "run_dir": str(folder / f"trial-{best.number:04}"), "command": command.text(best.params)}
+    write(folder / "best.json", json.dumps(found, indent=2) + "\n")
+    return found
+
+
+def write_table(folder: Path, trials: list[FrozenTrial], space: Space) -> None:
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(["trial", "outcome", space.metric, *space.distributions, "seconds", "exit_code", "reason"])
+    for one in trials:
+        seconds = round(one.duration.total_seconds(), 1) if one.duration else ""
+        table.writerow([one.number, outcome(one), value_of(one), *(as_flag_value(one.params[name]) if name in one.params else ""
+                                                                   for name in space.distributions),
+                        seconds, one.user_attrs.get("exit_code", ""), one.user_attrs.get("reason", "")])
+    write(folder / "trials.csv", text.getvalue())
+
+
+def outcome(trial: FrozenTrial) -> str:
+    return trial.user_attrs.get("outcome", trial.state.name.lower())
+
+
+def value_of(trial: FrozenTrial) -> float | str:
+    """The final value; of a pruned one its last."""
+    if trial.value is not None and trial.state == TrialState.COMPLETE:
+        return trial.value
+    return trial.intermediate_values[max(trial.intermediate_values)] if trial.intermediate_values else ""
+
+
+def draw(folder: Path, trials: list[FrozenTrial], space: Space) -> None:
+    shown = [one for one in trials if value_of(one) != ""]
+    if not shown:
+        return
+    save(folder / "parallel_coordinates.png", parallel_coordinates(shown, space))
+    save(folder / "history.png", history(shown, space))
+
+
+def save(path: Path, figure) -> None:
+    content = io.BytesIO()
+    figure.savefig(content, dpi=150, bbox_inches="tight")
+    plt.close(figure)
+    write(path, content.getvalue())
+
+
+def label(number: float) -> str:
+    return f"{number:.3g}" if abs(number) < 1e4 else f"{number:,.0f}"
+
+
+class Axis:
+    """Values of one flag, or of the metric, between 0 and 1 of the picture's height."""
+
+    def __init__(self, name: str, values: list, distribution=None):
+        self.name = name
+        self._words = None
+        self._transform = lambda value: float(value)
+        if isinstance(distribution, CategoricalDistribution):
+            self._words = [as_flag_value(one) for one in distribution.choices]
+            self.ticks = [((place + 0.5) / len(self._words), word) for place, word in enumerate(self._words)]
+            return
+        low, high = (distribution.low, distribution.high) if distribution is not None else (min(values), max(values))
+        if getattr(distribution, "log", False):
+            import math
+            self._transform = lambda value: math.log(value)
+            self.name += " (log)"
+        self._low, self._high = self._transform(low), self._transform(high)
+        ticks = [low, high]
+        if getattr(distribution, "log", False):
+            ticks = [low * (high / low) ** (part / 4) for part in range(5)]
+        elif high > low:
+            ticks = [low + (high - low) * part / 4 for part in range(5)]
+        self.ticks = [(self.height(tick), label(tick)) for tick in ticks]
+
+    def height(self, value) -> float:
+        if self._words is not None:
+            return (self._words.index(as_flag_value(value)) + 0.5) / len(self._words)
+        span = self._high - self._low
+        return (self._transform(value) - self._low) / span if span > 0 else 0.5
+
+
+def parallel_coordinates(trials: list[FrozenTrial], space: Space):
+    """A line a trial; the better, the darker. Broken lines were pruned, or ended otherwise before their time."""
+    values = [value_of(one) for one in trials]
+    axes = [Axis(name, [], one) for name, one in space.distributions.items()] + [Axis(space.metric, values)]
+    order = sorted(zip(values, trials, strict=True), key=lambda one: one[0], reverse=not space.maximize)  # the best on top
+    low, high = min(values), max(values)
+    colours = plt.get_cmap("viridis_r" if space.maximize else "viridis")
+    figure, plot = plt.subplots(figsize=(max(6, 1.7 * len(axes)), 4.2))
+    for value, trial in order:
+        part = (value - low) / (high - low) if high > low else 0.5
+        whole = trial.state == TrialState.COMPLETE
+        heights = [axis.height(trial.params[name]) for axis, name in zip(axes, space.distributions, strict=False)]
+        plot.plot(range(len(axes)), [*heights, axes[-1].height(value)], color=colours(part), alpha=0.9 if whole else 0.5,
+                  linewidth=1.8 if whole else 1.0, linestyle="-" if whole else (0, (4, 3)))
+    best = order[-1][1]
+    for place, axis in enumerate(axes):
+        plot.axvline(place, color="#404040", linewidth=0.8, zorder=0)
+        for height, text in axis.ticks:
+            plot.annotate(text, (place, height), xytext=(4, 0), textcoords="offset points", fontsize=7.5, va="center",
+                          color="#303030", bbox={"boxstyle": "round,pad=0.1", "facecolor": "white", "edgecolor": "none", "alpha": 0.7})
+    plot.set_xticks(range(len(axes)), [axis.name for axis in axes])
+    plot.set_yticks([])
+    plot.set_xlim(-0.05, len(axes) - 0.6)
+    plot.set_ylim(-0.04, 1.04)
+    for side in plot.spines.values():
+        side.set_visible(False)
+    plot.set_title(f"{len(trials)} trials; best: trial {best.number}, {space.metric} {value_of(best):.4g}"
+                   + ("; broken lines were stopped early" if any(one.state != TrialState.COMPLETE for one in trials) else ""),
+                   fontsize=10, loc="left")
+    return figure
+
+
+def history(trials: list[FrozenTrial], space: Space):
+    """Each trial's value by its number, and the best so far."""
+    figure, plot = plt.subplots(figsize=(6.4, 3.6))
+    for whole, colour, name in ((True, "#2a6f97", "finished"), (False, GREY, "stopped early")):
+        chosen = [one for one in trials if (one.state == TrialState.COMPLETE) == whole]
+        if chosen:
+            plot.scatter([one.number for one in chosen], [value_of(one) for one in chosen], color=colour, s=28, label=name,
+                         zorder=3)
+    better, so_far, best = (max if space.maximize else min), [], None
+    for one in trials:
+        if one.state == TrialState.COMPLETE:
+            best = one.value if best is None else better(best, one.value)
+        if best is not None:
+            so_far.append((one.number, best))
+    if so_far:
+        plot.step(*zip(*so_far, strict=True), where="post", color="#d1495b", linewidth=1.2, label="best so far")
+    plot.xaxis.get_major_locator().set_params(integer=True)
+    plot.set_xlabel("trial")
+    plot.set_ylabel(space.metric)
+    plot.grid(alpha=0.3)
+    plot.legend(fontsize=8, frameon=False)
+    return figure
+
+
+optuna.logging.set_verbosity(optuna.logging.ERROR)

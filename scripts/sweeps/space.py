@@ -1,0 +1,167 @@
+"""The space of a sweep: which flags vary, over which values, and which number of result.json says what is best.
+
+    metric: val_top1              # a key of result.json
+    direction: maximize           # or minimize; not given: by the metric's name
+    flags:
+      lr: {low: 0.01, high: 1, log: true}
+      warmup_epochs: {low: 0, high: 2, step: 0.5}
+      batch_size: {low: 32, high: 128, step: 32}
+      nesterov: [true, false]     # a list: one of these
+"""
+
+import itertools
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import optuna
+import yaml
+from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+from sweeps.failure import Failure
+
+EXAMPLE = "see scripts/sweeps/examples/digits.yaml"
+# Flags that belong to the sweep: it says where a trial runs, and a trial goes on from its own checkpoints.
+RESERVED = {"run_dir", "resume", "mode", "clear_log", "dry_run", "doctor", "print_config", "flagfile", "help", "version"}
+SMALLER_IS_BETTER = ("loss", "perplexity", "seconds")
+MOST_VALUES = 1000  # of a list or a range with a step
+
+
+@dataclass(frozen=True)
+class Space:
+    metric: str
+    maximize: bool
+    distributions: dict[str, optuna.distributions.BaseDistribution]
+
+    def grid(self) -> list[dict]:
+        """Every combination, the last flag changing fastest."""
+        without = [name for name, one in self.distributions.items() if values_of(one) is None]
+        if without:
+            raise Failure(f"--sampler=grid: {', '.join(without)} has no end of values",
+                          "give a list, or a range with a step that is not logarithmic")
+        values = [values_of(one) for one in self.distributions.values()]
+        return [dict(zip(self.distributions, combination, strict=True)) for combination in itertools.product(*values)]
+
+    def corners(self) -> list[dict]:
+        """Few combinations in which each listed value, and each end of a range, occurs once."""
+        ends = [list(one.choices) if isinstance(one, CategoricalDistribution) else [one.low, one.high]
+                for one in self.distributions.values()]
+        return [{name: values[min(row, len(values) - 1)] for name, values in zip(self.distributions, ends, strict=True)}
+                for row in range(max(map(len, ends)))]
+
+    def identity(self) -> dict:
+        """What two calls must agree on to work on the same study."""
+        return {"metric": self.metric, "maximize": self.maximize,
+                "flags": {name: optuna.distributions.distribution_to_json(one)
+                          for name, one in self.distributions.items()}}
+
+
+def values_of(distribution) -> list | None:
+    """All values, in order; none where there are too many to count."""
+    if isinstance(distribution, CategoricalDistribution):
+        return list(distribution.choices)
+    if distribution.log or distribution.step is None:
+        return None
+    count = round((distribution.high - distribution.low) / distribution.step) + 1
+    return [distribution.low + number * distribution.step for number in range(count)]
+
+
+def as_flag_value(value) -> str:
+    """As it stands after --flag=: six digits say enough."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return format(value, ".6g") if isinstance(value, float) else str(value)
+
+
+def read_space(where: str | Path, kinds: dict[str, str] | None) -> Space:
+    """Reads a file, or the text itself, {…}, and checks it. `kinds` says of each flag that the program knows what it takes
+    (INT, NUMBER, TEXT, …); without it any name is believed."""
+    path = where if isinstance(where, Path) or not where.startswith("{") else "{…}"
+    try:
+        content = yaml.safe_load(where if path == "{…}" else Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise Failure(f"the space {path} cannot be read: {' '.join(str(error).split())}", EXAMPLE) from None
+    if not isinstance(content, dict) or not isinstance(content.get("flags"), dict) or not content["flags"]:
+        raise Failure(f"the space {path} names no flags", EXAMPLE)
+    strangers = sorted(map(str, set(content) - {"metric", "direction", "flags"}))
+    if strangers:
+        raise Failure(f"the space {path} has '{strangers[0]}', which means nothing here", EXAMPLE)
+    metric = content.get("metric")
+    if not isinstance(metric, str) or not metric:
+        raise Failure(f"the space {path} does not say which metric is best",
+                      "add the name of a number of result.json, such as metric: val_top1")
+    direction = content.get("direction")
+    if direction not in (None, "maximize", "minimize"):
+        raise Failure(f"the space {path} has direction: {direction}", "write maximize or minimize")
+    maximize = direction == "maximize" if direction else not metric.endswith(SMALLER_IS_BETTER)
+    distributions = {}
+    for name, values in content["flags"].items():
+        flag = str(name).lstrip("-").replace("-", "_")
+        if flag in distributions:
+            raise Failure(f"the space {path} has --{flag} twice", "keep one of them")
+        distributions[flag] = distribution(flag, values, kinds)
+    return Space(metric, maximize, distributions)
+
+
+def distribution(flag: str, values, kinds: dict[str, str] | None):
+    if flag in RESERVED:
+        raise Failure(f"--{flag} of the space belongs to the sweep itself", "leave it out")
+    if kinds is not None and flag not in kinds:
+        close = sorted(known for known in kinds if known.startswith(flag) or flag.startswith(known) or flag in known)
+        raise Failure(f"--{flag} of the space is no flag of dtrain_main" + (f"; there is --{close[0]}" if close else ""),
+                      "dtrain_main --help lists them")
+    if isinstance(values, list):
+        return choices(flag, values)
+    if isinstance(values, dict):
+        return interval(flag, values, (kinds or {}).get(flag))
+    return choices(flag, [values])
+
+
+def choices(flag: str, values: list) -> CategoricalDistribution:
+    if not values or len(values) > MOST_VALUES or not all(isinstance(one, (bool, int, float, str)) for one in values):
+        raise Failure(f"--{flag} of the space: expected 1 to {MOST_VALUES} numbers or words",
+                      f"write {flag}: [VALUE, VALUE, …]")
+    if len({as_flag_value(one) for one in values}) != len(values):
+        raise Failure(f"--{flag} of the space names a value twice", "keep one of them")
+    return CategoricalDistribution(values)
+
+
+def number(flag: str, key: str, value) -> float | int:
+    """YAML takes 1e-3, which has no point, for a word."""
+    if isinstance(value, str):
+        try:
+            value = float(value)
+        except ValueError:
+            pass
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise Failure(f"--{flag} of the space: {key} is {value!r}, not a number", EXAMPLE)
+    return value
+
+
+def interval(flag: str, values: dict, kind: str | None):
+    strangers = sorted(map(str, set(values) - {"low", "high", "step", "log"}))
+    if strangers or not {"low", "high"} <= set(values):
+        what = f"has '{strangers[0]}'" if strangers else "needs low and high"
+        raise Failure(f"--{flag} of the space {what}", f"write {flag}: {{low: A, high: B}}, with step: S or log: true")
+    low, high = (number(flag, key, values[key]) for key in ("low", "high"))
+    step = number(flag, "step", values["step"]) if "step" in values else None
+    log = values.get("log", False)
+    if not isinstance(log, bool):
+        raise Failure(f"--{flag} of the space: log is {log!r}", "write log: true or log: false")
+    whole = all(isinstance(one, int) for one in (low, high, step) if one is not None)
+    if kind == "INT" and not whole:
+        raise Failure(f"--{flag} takes whole numbers only", "write low, high and step without a fraction")
+    problem = None
+    if low >= high:
+        problem = "low is not below high"
+    elif log and low <= 0:
+        problem = "a logarithmic range begins above 0"
+    elif step is not None and (log or step <= 0 or (high - low) / step > MOST_VALUES):
+        problem = "a step is above 0, fits at most a thousand times, and does not go with log"
+    if problem:
+        raise Failure(f"--{flag} of the space: {problem}", EXAMPLE)
+    if kind == "INT" or (whole and kind is None):
+        return IntDistribution(low, high, log=log, step=step or 1)
+    if step is not None:  # the last step that fits is the end: Optuna would say so with a warning
+        high = low + math.floor((high - low) / step + 1e-9) * step
+    return FloatDistribution(low, high, log=log, step=step)

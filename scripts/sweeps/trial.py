@@ -1,0 +1,88 @@
+"""One training of a sweep: its process, the validations that it writes, and what its end means."""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import optuna
+
+KILL_AFTER_SECONDS = 120  # of a trial that was told to stop: a large model takes a while to save
+PR_SET_PDEATHSIG = 1
+libc = ctypes.CDLL(None)
+
+
+class Running:
+    def __init__(self, trial: optuna.Trial, lock: int, command: list[str], folder: Path, cores: list[int], gpus: list[str]):
+        self.trial, self._lock = trial, lock
+        self.run_dir = folder / f"trial-{trial.number:04}"
+        self.log = folder / f"trial-{trial.number:04}.log"
+        self.pruned_at = None  # the validation after which it was told to stop
+        self._told_at = None
+        self._validations = len(self._points())
+        environment = {**os.environ, "RUN_DIR": str(self.run_dir)}
+        if gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+
+        def prepare():
+            """In the child: it stops, and saves, when the sweep dies; and it keeps to its share of the cores."""
+            libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+            if cores:
+                os.sched_setaffinity(0, cores)
+
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen([*command, f"--run_dir={self.run_dir}"], stdin=subprocess.DEVNULL, stdout=log,
+                                             stderr=subprocess.STDOUT, env=environment, pass_fds=(lock,),
+                                             start_new_session=True, preexec_fn=prepare)
+
+    def code(self) -> int | None:
+        """The exit code once it has ended; none before. Gives the lock back."""
+        code = self._process.poll()
+        if code is None and self._told_at and time.monotonic() - self._told_at > KILL_AFTER_SECONDS:
+            self._process.kill()
+        if code is not None and self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        return code
+
+    def stop(self) -> None:
+        if self._told_at is None and self._process.poll() is None:
+            self._told_at = time.monotonic()
+            self._process.terminate()
+
+    def watch(self, metric: str) -> None:
+        """Tells the study of new validations; stops the training when the pruner says so. The n-th validation is step n."""
+        points = self._points()
+        for number in range(self._validations, len(points)):
+            value = points[number].get(metric)
+            if isinstance(value, (int, float)):
+                self.trial.report(value, number + 1)
+        if len(points) > self._validations and self.pruned_at is None and self._told_at is None and self.trial.should_prune():
+            self.pruned_at = len(points)
+            self.stop()
+        self._validations = max(self._validations, len(points))
+
+    def _points(self) -> list[dict]:
+        try:
+            text = (self.run_dir / "metrics.jsonl").read_text(encoding="utf-8")
+        except OSError:
+            return []
+        points = [json.loads(line) for line in text.split("\n")[:-1] if '"kind":"val"' in line]
+        return [point for point in points if isinstance(point, dict)]
+
+    def result(self) -> dict:
+        try:
+            return json.loads((self.run_dir / "result.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return {}
+
+    def reason(self) -> str:
+        """Of a failure: error.json's sentence, else the last line that was said."""
+        try:
+            return json.loads((self.run_dir / "error.json").read_text(encoding="utf-8"))["message"]
+        except (OSError, ValueError, KeyError, TypeError):
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
+            return lines[-1] if lines else "it said nothing"

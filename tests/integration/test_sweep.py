@@ -1,0 +1,207 @@
+"""scripts/sweep.py: what it refuses; trials that end in every way; killed half-way, and taken up again."""
+
+import csv
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from command import MAIN, ROOT, TINY, Background, load_json, wait_until
+
+pytest.importorskip("optuna", reason="scripts/setup.sh --tests installs it")
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import sweep as script  # noqa: E402
+from sweeps import machine  # noqa: E402
+from sweeps.failure import Failure  # noqa: E402
+from sweeps.program import Command  # noqa: E402
+from sweeps.space import read_space  # noqa: E402
+
+SWEEP = ROOT / "scripts" / "sweep.py"
+KINDS = {"lr": "NUMBER", "batch_size": "INT", "nesterov": "BOOL", "lr_schedule": "TEXT", "run_dir": "TEXT"}
+
+
+def space_file(folder, text):
+    file = folder / "space.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+# ---- The space -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("- lr", "names no flags"),
+    ("metric: [", "cannot be read"),
+    ("flags: {lr: [1]}", "does not say which metric"),
+    ("{metric: val_top1, flags: {lr: [1]}, trials: 3}", "'trials', which means nothing"),
+    ("{metric: val_top1, direction: up, flags: {lr: [1]}}", "direction: up"),
+    ("{metric: val_top1, flags: {lrate: [1]}}", "--lrate of the space is no flag"),
+    ("{metric: val_top1, flags: {run_dir: [a]}}", "belongs to the sweep itself"),
+    ("{metric: val_top1, flags: {lr: [1, 1.0]}}", "names a value twice"),
+    ("{metric: val_top1, flags: {lr: []}}", "expected 1 to 1000"),
+    ("{metric: val_top1, flags: {lr: {low: 1}}}", "needs low and high"),
+    ("{metric: val_top1, flags: {lr: {low: 1, high: 1}}}", "low is not below high"),
+    ("{metric: val_top1, flags: {lr: {low: 0, high: 1, log: true}}}", "begins above 0"),
+    ("{metric: val_top1, flags: {lr: {low: 0, high: 1, step: 0}}}", "a step is above 0"),
+    ("{metric: val_top1, flags: {lr: {low: .nan, high: 1}}}", "not a number"),
+    ("{metric: val_top1, flags: {lr: {low: a, high: 1}}}", "not a number"),
+    ("{metric: val_top1, flags: {batch_size: {low: 1.5, high: 3}}}", "whole numbers only"),
+    ("{metric: val_top1, flags: {lr: [1], --lr: [2]}}", "twice"),
+])
+def test_a_bad_space_is_named(tmp_path, text, words):
+    with pytest.raises(Failure, match=".*") as problem:
+        read_space(space_file(tmp_path, text), KINDS)
+    assert words in str(problem.value) and problem.value.remedy and problem.value.code == 2
+
+
+def test_a_grid_has_every_combination(tmp_path):
+    space = read_space(space_file(tmp_path, "metric: val_loss\nflags:\n  lr: {low: 1e-3, high: 0.0035, step: 0.001}\n"
+                                            "  batch-size: {low: 8, high: 24, step: 8}\n  nesterov: [true, false]\n"), KINDS)
+    assert not space.maximize
+    grid = space.grid()
+    assert len(grid) == 3 * 3 * 2
+    assert [one["batch_size"] for one in grid[:6]] == [8, 8, 16, 16, 24, 24]
+    assert sorted({round(one["lr"], 6) for one in grid}) == [0.001, 0.002, 0.003]
+    command = Command(["dtrain_main"], ["--epochs=1"], None)
+    assert command.text(grid[0]) == "dtrain_main --epochs=1 --lr=0.001 --batch_size=8 --nesterov=true"
+
+
+def test_a_range_without_end_has_no_grid(tmp_path):
+    space = read_space(space_file(tmp_path, "{metric: val_top1, flags: {lr: {low: 0.1, high: 1}}}"), KINDS)
+    with pytest.raises(Failure, match="lr has no end of values"):
+        space.grid()
+
+
+def test_cores_and_gpus_are_shared():
+    assert machine.shares(1, [0, 1], ["0"]) == [([], [])]
+    assert machine.shares(2, [0, 1, 2, 3], ["4", "5"]) == [([0, 1], ["4"]), ([2, 3], ["5"])]
+    assert machine.shares(3, [0, 1], []) == [([], [])] * 3
+    with pytest.raises(Failure, match="more than the 1 GPUs"):
+        machine.shares(2, [0, 1], ["0"])
+
+
+# ---- The program -----------------------------------------------------------------------------------------------------
+
+
+def arguments(folder, space, *more, trials=3, command=()):
+    return [SWEEP, f"--space={space}", f"--trials={trials}", f"--output={folder}", *more, "--", *command]
+
+
+@pytest.fixture
+def sweep(monkeypatch, capsys):
+    """Runs it within this process, which has its packages already; returns the exit code, stdout and stderr."""
+    handlers = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)}
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", [str(word) for word in words])
+        return (script.main(), *capsys.readouterr())
+
+    yield call
+    for one, handler in handlers.items():
+        signal.signal(one, handler)
+
+
+def outcomes(folder):
+    with (folder / "trials.csv").open(encoding="utf-8") as file:
+        return {int(row["trial"]): row["outcome"] for row in csv.DictReader(file)}
+
+
+def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
+    """One trial diverges, which is a result; the one that is under way at the kill goes on, and none is run twice."""
+    folder = tmp_path / "sweep"
+    space = space_file(tmp_path, "metric: val_top1\nflags:\n  lr: [0.004, 1.0e+30, 0.002]\n")
+    command = [MAIN, *(flag for flag in TINY if not flag.startswith("--lr")), f"--data_dir={few_images}", "--max_steps=3",
+               "--save_every_epochs=0.01", "--max_skipped_steps=1"]
+    words = arguments(folder, space, "--sampler=grid", command=command)
+    with Background(*words, program=sys.executable) as first:
+        wait_until(lambda: (folder / "trial-0000" / "latest").exists(), "a checkpoint")
+        os.kill(first.pid, signal.SIGKILL)
+        first.process.wait()
+        # The training hears of it by itself, and holds its trial until it has ended.
+        code, again, _ = sweep(*words)
+    assert code == 0 and outcomes(folder) == {0: "finished", 1: "diverged", 2: "finished"}, again
+    assert "trial 0: lr=0.004 (goes on)" in again
+    best = load_json(folder / "best.json")
+    assert best["params"]["lr"] in (0.004, 0.002) and best["value"] == load_json(folder / f"trial-{best['trial']:04}" /
+                                                                              "result.json")["val_top1"]
+    assert best["command"].startswith(str(MAIN)) and f"--lr={best['params']['lr']}" in best["command"]
+    last = again.splitlines()[-1]
+    assert last.startswith("val_top1=") and last.endswith(f"lr={best['params']['lr']}")
+    for picture in ("parallel_coordinates.png", "history.png"):
+        assert (folder / picture).read_bytes().startswith(b"\x89PNG")
+    # Of another space: a value was added.
+    other = space_file(tmp_path, "metric: val_top1\nflags:\n  lr: [0.004, 1.0e+30, 0.002, 0.001]\n")
+    code, _, refusal = sweep(*arguments(folder, other, "--sampler=grid", command=command))
+    assert code == 2 and "is one of another space: it differs in --lr" in refusal and "what to do: " in refusal
+
+
+@pytest.mark.parametrize(("flags", "command", "code", "words"), [
+    ("learning_rate: [1]", "--data_format=synthetic", 2, "--learning_rate of the space is no flag"),
+    ("lr: [0.1, -1]", "--data_format=synthetic", 2, "--lr=-1: expected"),
+    ("lr: [0.1]", "--data_dir=/nonexistent", 3, "exit code 3"),
+    ("lr: [0.1]", "--run_dir=mine", 2, "--run_dir belongs to the sweep"),
+])
+def test_flags_and_values_are_held_against_the_program(sweep, tmp_path, flags, command, code, words):
+    space = space_file(tmp_path, f"metric: val_top1\nflags:\n  {flags}\n")
+    ended, _, said = sweep(*arguments(tmp_path / "a", space, command=[MAIN, command]))
+    assert ended == code and words in said and "what to do: " in said
+    assert not (tmp_path / "a").exists()
+
+
+# A training whose validations and end are chosen by --momentum, in no time; what the flags are dtrain_main says itself.
+PLAYED = r"""#!/bin/bash
+case " $* " in *" --help "*|*" --dry_run "*|*" --print_config "*) exec "$DTRAIN" "$@" ;; esac
+for word; do case $word in --run_dir=*) run=${word#*=} ;; --momentum=*) top1=${word#*=} ;; esac; done
+mkdir -p "$run"
+trap 'exit 75' TERM
+if [ "$top1" = 0.7 ]; then exit 7; fi
+if [ "$top1" = 0.8 ] && [ ! -e "$run/lost" ]; then touch "$run/lost"; kill -9 $$; fi
+for n in 1 2; do printf '{"kind":"val","step":%s,"top1":%s,"loss":1}\n' $n $top1 >>"$run/metrics.jsonl"; done
+if [ "$top1" = 0.1 ]; then while true; do sleep 0.01; done; fi    # only a pruner ends it
+printf '{"val_top1": %s}' "$top1" >"$run/result.json"
+"""
+
+
+def test_what_becomes_of_trials(sweep, tmp_path, monkeypatch):
+    """Pruned, out of memory, its process lost once; a worker of an array, that takes one trial; nothing left to do."""
+    program = tmp_path / "dtrain_main"
+    program.write_text(PLAYED, encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("DTRAIN", str(MAIN))
+    folder = tmp_path / "sweep"
+    space = space_file(tmp_path, "metric: val_top1\nflags:\n  momentum: [0.8, 0.3, 0.4, 0.7, 0.5, 0.1]\n")
+    words = arguments(folder, space, "--sampler=grid", "--prune", trials=100, command=[program, "--data_format=synthetic"])
+    code, said, _ = sweep(words[0], "--at_most=1", *words[1:])
+    assert code == 0 and "trial 0: lost (-9), is begun again" in said and outcomes(folder) == {0: "finished"}
+    code, rest, _ = sweep(*words)
+    assert code == 0
+    assert outcomes(folder) == {0: "finished", 1: "finished", 2: "finished", 3: "out of memory", 4: "finished", 5: "pruned"}, rest
+    assert rest.splitlines()[-1] == "val_top1=0.8 momentum=0.8"
+    assert "trial 5: pruned after validation" in rest
+    assert load_json(folder / "best.json")["trial"] == 0
+
+
+def test_others_read_the_last_line():
+    """Katib's filter and SageMaker's expressions, as the examples have them."""
+    yaml = pytest.importorskip("yaml")
+    last = "val_top1=75.93 val_top5=92.91 val_loss=0.9912"
+    examples = ROOT / "scripts" / "sweeps" / "examples"
+    katib = yaml.safe_load((examples / "katib.yaml").read_text(encoding="utf-8"))["spec"]
+    pattern, = katib["metricsCollectorSpec"]["source"]["filter"]["metricsFormat"]
+    found = {name: value for name, value, *_ in re.findall(pattern, last)}
+    wanted = [katib["objective"]["objectiveMetricName"], *katib["objective"]["additionalMetricNames"]]
+    assert [found[name] for name in wanted] == ["75.93", "0.9912"]
+    tuning = load_json(examples / "sagemaker.json")["TrainingJobDefinition"]["AlgorithmSpecification"]
+    assert [re.search(one["Regex"], last)[1] for one in tuning["MetricDefinitions"]] == ["75.93", "0.9912"]
+    for step in ("step 7/100 epoch 0.1 loss 2.1", "validation step 7 epoch 1 top1 75.93 loss 1"):
+        assert not any(re.search(one["Regex"], step) for one in tuning["MetricDefinitions"])
+
+
+def test_without_its_packages_it_says_so(tmp_path):
+    done = subprocess.run([sys.executable, "-S", SWEEP], capture_output=True, text=True, check=False,
+                          env={"PATH": os.environ["PATH"]})
+    assert done.returncode == 2 and "pip install -r" in done.stderr
