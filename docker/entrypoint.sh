@@ -31,6 +31,13 @@ whole_number() {  # whole_number VARIABLE
 
 # ---- What to run -----------------------------------------------------------------------------------------------------
 
+# SageMaker starts every image with the word `train`; flags are its hyperparameters, a file of names and texts.
+sagemaker=${SAGEMAKER_DIR:-/opt/ml}
+if [ "$*" = train ] && [ -r "$sagemaker/input/config/hyperparameters.json" ]; then
+  mapfile -t set_there < <(tr '\n' ' ' <"$sagemaker/input/config/hyperparameters.json" |
+    grep -oE '"[^"]+" *: *"[^"]*"' | sed -E '/^"_tuning/d; s/^"([^"]+)" *: *"(.*)"$/--\1=\2/')
+  set -- dtrain_main --data_dir="$sagemaker/input/data/training" --run_dir="$sagemaker/checkpoints" "${set_there[@]}"
+fi
 case ${1:-} in
   '') fail 2 "nothing to run" "name a program and its flags: dtrain_main --data_dir=…, or dtrain_main --help" ;;
   -*) set -- dtrain_main "$@" ;;

@@ -46,6 +46,17 @@ def test_data_programs_get_the_data_only(few_images, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+def test_sagemaker_says_flags_in_a_file(few_images, tmp_path):
+    (tmp_path / "input" / "config").mkdir(parents=True)
+    (tmp_path / "input" / "data").mkdir()
+    (tmp_path / "input" / "data" / "training").symlink_to(few_images)
+    chosen = {"dry_run": "true", "log_format": "json", "model": "resnet18", "image_size": "32", "lr": "0.25", "mean": "0.5, 0.5,0.5",
+              "_tuning_objective_metric": "val_top1"}
+    (tmp_path / "input" / "config" / "hyperparameters.json").write_text(json.dumps(chosen), encoding="utf-8")
+    seen = json.loads(enter("train", env={"SAGEMAKER_DIR": str(tmp_path)}).stdout)
+    assert (seen["lr_peak"], seen["train_samples"]) == (0.25, 40)
+
+
 def test_other_commands_are_run_as_they_are():
     assert enter("echo", "--batch_size", env={"BATCH_SIZE": "nonsense"}).lines == ["--batch_size"]
 
