@@ -6,24 +6,24 @@
 
 #include <ATen/Parallel.h>
 
-#include "data/cores.h"
+#include "data/machine/cores.h"
 #include "models/registry.h"
+#include "trainer/bench/collective_run.h"
+#include "trainer/bench/loader_bench.h"
+#include "trainer/bench/step_bench.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"
-#include "trainer/distributed/cuda_plugin.h"
-#include "trainer/distributed/device.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device.h"
 #include "trainer/errors.h"
 #include "trainer/failure.h"
 #include "trainer/launch/bulletin.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
-#include "trainer/loop/collective_run.h"
-#include "trainer/loop/loader_bench.h"
-#include "trainer/loop/run_settings.h"
-#include "trainer/loop/step_bench.h"
 #include "trainer/open_files.h"
 #include "trainer/process_memory.h"
 #include "trainer/report/answer.h"
+#include "trainer/weights/run_settings.h"
 
 namespace {
 

@@ -5,27 +5,27 @@
 #include <ctime>
 #include <optional>
 
-#include "data/cores.h"
+#include "data/machine/cores.h"
 #include "models/registry.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
-#include "trainer/distributed/cuda_plugin.h"
-#include "trainer/distributed/device.h"
-#include "trainer/distributed/join.h"
+#include "trainer/control/join.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device.h"
 #include "trainer/failure.h"
 #include "trainer/launch/bulletin.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
 #include "trainer/launcher_report.h"
-#include "trainer/loop/run.h"
-#include "trainer/loop/run_settings.h"
 #include "trainer/loop/stop_signal.h"
+#include "trainer/modes/run.h"
 #include "trainer/open_files.h"
 #include "trainer/process_memory.h"
 #include "trainer/report/answer.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/weights/run_settings.h"
 
 namespace {
 

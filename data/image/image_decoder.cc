@@ -9,10 +9,10 @@
 
 #include "data/error.h"
 #include "data/image/augment_policy.h"
-#include "data/image/baseline_header.h"
 #include "data/image/decode.h"
-#include "data/image/entropy_tables.h"
-#include "data/image/jpeg_crop.h"
+#include "data/image/jpeg/baseline_header.h"
+#include "data/image/jpeg/entropy_tables.h"
+#include "data/image/jpeg/jpeg_crop.h"
 #include "data/random.h"
 
 namespace dtrain::data {

@@ -5,8 +5,8 @@
 
 #include <memory>
 
-#include "data/device_batch.h"
 #include "data/image/interpolation.h"
+#include "data/pipeline/device_batch.h"
 
 namespace dtrain::data::nvjpeg {
 

@@ -1,9 +1,9 @@
 #include "data/prepare/make_seekable.h"
 
 #include "data/error.h"
-#include "data/image/baseline_header.h"
 #include "data/image/decode.h"
-#include "data/image/seek_points.h"
+#include "data/image/jpeg/baseline_header.h"
+#include "data/image/jpeg/seek_points.h"
 #include "data/prepare/jpeg_writer.h"
 
 namespace dtrain::data {

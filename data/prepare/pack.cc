@@ -16,6 +16,7 @@
 #include "data/formats/open_source.h"
 #include "data/formats/pack_recipe.h"
 #include "data/formats/packed_records.h"
+#include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/encode_pixels.h"
 #include "data/prepare/make_seekable.h"
@@ -23,7 +24,6 @@
 #include "data/prepare/shard_writer.h"
 #include "data/prepare/shrink_image.h"
 #include "data/prepare/splits.h"
-#include "data/quarantine.h"
 #include "data/sha256.h"
 #include "data/shown.h"
 

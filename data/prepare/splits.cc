@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "data/cores.h"
 #include "data/error.h"
 #include "data/formats/open_source.h"
+#include "data/machine/cores.h"
 #include "data/shown.h"
 
 namespace dtrain::data {

@@ -12,10 +12,10 @@
 #include "data/formats/in_parallel.h"
 #include "data/formats/token_dataset.h"
 #include "data/image/decode.h"
+#include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/progress.h"
 #include "data/prepare/splits.h"
-#include "data/quarantine.h"
 #include "data/text/dictionary.h"
 
 namespace dtrain::data {

@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "data/sampler.h"
+#include "data/pipeline/sampler.h"
 
 namespace dtrain::data {
 

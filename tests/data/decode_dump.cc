@@ -18,8 +18,8 @@
 #include "data/image/augment_policy.h"
 #include "data/image/decode.h"
 #include "data/image/image_decoder.h"
+#include "data/image/mix.h"
 #include "data/image/photometric.h"
-#include "data/mix.h"
 #include "data/random.h"
 
 namespace {

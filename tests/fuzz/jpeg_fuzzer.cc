@@ -10,7 +10,7 @@
 #include "data/formats/crc32c.h"
 #include "data/formats/little_endian.h"
 #include "data/image/decode.h"
-#include "data/image/jpeg_crop.h"
+#include "data/image/jpeg/jpeg_crop.h"
 #include "data/prepare/make_seekable.h"
 #include "tests/fuzz/fuzz_input.h"
 

@@ -7,12 +7,12 @@
 #include <map>
 #include <opencv2/core.hpp>
 
-#include "data/device_feed.h"
 #include "data/image/image_decoder.h"
+#include "data/pipeline/device_feed.h"
 #include "tests/data/files_in_memory.h"
 #include "tests/data/image/encode.h"
-#include "trainer/distributed/cuda_plugin.h"
-#include "trainer/distributed/device.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device.h"
 
 namespace dtrain::data {
 namespace {

@@ -2,12 +2,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "data/device_feed.h"
 #include "data/formats/raw_rows.h"
 #include "data/formats/synthetic.h"
-#include "data/prepare_images.h"
-#include "trainer/distributed/cuda_plugin.h"
-#include "trainer/distributed/device.h"
+#include "data/image/prepare_images.h"
+#include "data/pipeline/device_feed.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device.h"
 
 namespace dtrain {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstdio>
 
-#include "trainer/distributed/cuda_plugin.h"
+#include "trainer/device/cuda_plugin.h"
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);

@@ -2,10 +2,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "trainer/device/device.h"
+#include "trainer/device/nccl_environment.h"
 #include "trainer/distributed/data_parallel.h"
-#include "trainer/distributed/device.h"
 #include "trainer/distributed/distinct_gpus.h"
-#include "trainer/distributed/nccl_environment.h"
 #include "trainer/distributed/rendezvous.h"
 
 namespace dtrain::distributed {

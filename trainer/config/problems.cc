@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "data/command_line/nearest_name.h"
-#include "data/size_schedule.h"
+#include "data/pipeline/size_schedule.h"
 #include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"

@@ -16,7 +16,8 @@ using StorePointer = c10::intrusive_ptr<c10d::TCPStore>;
 
 constexpr const char* kBoardKey = "dtrain/rank 0";
 constexpr auto kStopPoll = std::chrono::milliseconds(100);
-constexpr const char* kHint = "is torchrun running on its first node, and is its port reachable from this machine?";
+constexpr const char* kStoreHint =
+    "is torchrun running on its first node, and is its port reachable from this machine?";
 
 // `work` in a thread of its own, which is left behind where it takes too long: c10d's client waits far beyond its
 // timeout, or forever, for a server that accepts and is silent.
@@ -34,7 +35,7 @@ auto WithDeadline(const StoreWait& wait, const std::string& too_late, Work work)
   const auto deadline = Clock::now() + Milliseconds(wait.timeout_seconds);
   while (result.wait_for(kStopPoll) != std::future_status::ready) {
     if (wait.stop_requested()) throw Preempted("stopped before the training began");
-    if (Clock::now() >= deadline) throw PeerLostError(too_late, kHint);
+    if (Clock::now() >= deadline) throw PeerLostError(too_late, kStoreHint);
   }
   return result.get();
 }
@@ -52,7 +53,7 @@ StorePointer ConnectToStore(const std::string& host, int port, const StoreWait& 
     try {
       return c10::make_intrusive<c10d::TCPStore>(host, options);
     } catch (const std::exception&) {
-      throw PeerLostError(Name(host, port) + " cannot be reached", kHint);
+      throw PeerLostError(Name(host, port) + " cannot be reached", kStoreHint);
     }
   };
   return WithDeadline(wait, Name(host, port) + " accepts connections, but does not answer", connect);
@@ -69,7 +70,7 @@ Endpoint ParseEndpoint(const std::string& posting) {
   const bool has_port = json.is_object() && json.contains("port") && json.at("port").is_number_unsigned();
   const uint64_t port = has_port ? json.at("port").get<uint64_t>() : 0;
   if (text("host").empty() || port < 1 || port > 65535) {
-    throw PeerLostError("what is posted on the launcher's store as rank 0's address is none", kHint);
+    throw PeerLostError("what is posted on the launcher's store as rank 0's address is none", kStoreHint);
   }
   return {text("host"), static_cast<int>(port), text("token")};
 }
@@ -92,7 +93,7 @@ std::optional<Endpoint> AgentBoard::Read() const {
     } catch (const PeerLostError&) {
       throw;
     } catch (const std::exception&) {
-      throw PeerLostError(name + " is gone, on which rank 0 posts its address", kHint);
+      throw PeerLostError(name + " is gone, on which rank 0 posts its address", kStoreHint);
     }
   };
   return WithDeadline(wait_, name_ + " does not answer any more", read);

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string>
 
-#include "trainer/distributed/join.h"
+#include "trainer/control/join.h"
 
 namespace c10d {
 class TCPStore;

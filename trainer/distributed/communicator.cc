@@ -9,9 +9,9 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
-#include "trainer/distributed/clock.h"
-#include "trainer/distributed/cuda_plugin.h"
-#include "trainer/distributed/position.h"
+#include "trainer/control/clock.h"
+#include "trainer/control/position.h"
+#include "trainer/device/cuda_plugin.h"
 #include "trainer/distributed/rendezvous.h"
 
 namespace dtrain::distributed {

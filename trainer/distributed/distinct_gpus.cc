@@ -7,13 +7,13 @@
 #include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "trainer/distributed/device_choice.h"
+#include "trainer/device/device_choice.h"
 #include "trainer/errors.h"
 
 namespace dtrain::distributed {
 namespace {
 
-constexpr const char* kHint =
+constexpr const char* kShareHint =
     "start no more ranks than GPUs, and let CUDA_VISIBLE_DEVICES name all GPUs of the machine, or for each rank one of "
     "its own";
 
@@ -51,7 +51,7 @@ void RequireDistinctGpus(Rendezvous& rendezvous, const std::string& pci_id, cons
   problem = rendezvous.ShareFromFirst("shared_gpu", problem);
   if (problem.empty()) return;
   rendezvous.control()->Leave();  // rank 0's store stays until all have read it
-  throw UsageError(problem, kHint);
+  throw UsageError(problem, kShareHint);
 }
 
 }  // namespace dtrain::distributed

@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "trainer/control/control_plane.h"
 #include "trainer/distributed/agent_board.h"
-#include "trainer/distributed/control_plane.h"
 #include "trainer/launch/launch.h"
 
 namespace c10d {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "data/device_feed.h"
 #include "data/error.h"
-#include "data/loader.h"
-#include "trainer/loop/split_batches.h"
+#include "data/pipeline/device_feed.h"
+#include "data/pipeline/loader.h"
+#include "trainer/tasks/split_batches.h"
 
 namespace dtrain::loop {
 namespace {

@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <optional>
 
-#include "data/quarantine.h"
+#include "data/pipeline/quarantine.h"
 #include "trainer/config/config.h"
+#include "trainer/control/control_plane.h"
 #include "trainer/distributed/communicator.h"
-#include "trainer/distributed/control_plane.h"
-#include "trainer/loop/data_sets.h"
-#include "trainer/loop/task.h"
+#include "trainer/tasks/data_sets.h"
+#include "trainer/tasks/task.h"
 
 namespace dtrain::loop {
 

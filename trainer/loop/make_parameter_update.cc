@@ -3,7 +3,7 @@
 
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
-#include "trainer/loop/training_state.h"
+#include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
 namespace {

@@ -4,10 +4,10 @@
 #include <filesystem>
 #include <memory>
 
-#include "data/quarantine.h"
+#include "data/pipeline/quarantine.h"
 #include "trainer/config/config.h"
-#include "trainer/distributed/control_plane.h"
-#include "trainer/loop/data_sets.h"
+#include "trainer/control/control_plane.h"
+#include "trainer/tasks/data_sets.h"
 
 namespace dtrain::loop {
 

@@ -11,9 +11,10 @@
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/run_quarantine.h"
 #include "trainer/loop/stop_signal.h"
-#include "trainer/loop/task_seed.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/optim/precision.h"
+#include "trainer/tasks/task_seed.h"
+#include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
 namespace {

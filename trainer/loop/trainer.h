@@ -5,24 +5,24 @@
 #include <memory>
 #include <optional>
 
-#include "data/device_feed.h"
-#include "data/loader.h"
-#include "data/quarantine.h"
+#include "data/pipeline/device_feed.h"
+#include "data/pipeline/loader.h"
+#include "data/pipeline/quarantine.h"
 #include "trainer/checkpoint/async_writer.h"
 #include "trainer/config/config.h"
+#include "trainer/control/control_plane.h"
 #include "trainer/distributed/communicator.h"
-#include "trainer/distributed/control_plane.h"
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/step_exchange.h"
-#include "trainer/loop/data_sets.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/reporter.h"
-#include "trainer/loop/split_batches.h"
 #include "trainer/loop/step_profiler.h"
-#include "trainer/loop/task.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/optim/parameter_update.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/tasks/data_sets.h"
+#include "trainer/tasks/split_batches.h"
+#include "trainer/tasks/task.h"
 
 namespace dtrain::loop {
 

@@ -10,7 +10,7 @@
 
 #include "models/registry.h"
 #include "trainer/errors.h"
-#include "trainer/loop/roberta_model.h"
+#include "trainer/weights/roberta_model.h"
 
 namespace dtrain::loop {
 namespace {
@@ -182,43 +182,6 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
       throw DataError("the data set has changed: " + what,
                       "--allow_dataset_change goes on with the new one; the order of samples is then another");
     }
-  }
-}
-
-std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module) {
-  std::vector<optim::NamedTensor> parameters;
-  for (const auto& item : module.named_parameters()) parameters.emplace_back(item.key(), item.value());
-  return parameters;
-}
-
-std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module) {
-  std::vector<at::Tensor> statistics;
-  for (const auto& buffer : module.buffers()) {
-    if (buffer.is_floating_point()) statistics.push_back(buffer);
-  }
-  return statistics;
-}
-
-checkpoint::NamedTensors StateOf(const torch::nn::Module& module) {
-  checkpoint::NamedTensors state;
-  for (const auto& item : module.named_parameters()) state.emplace_back(item.key(), item.value());
-  for (const auto& item : module.named_buffers()) state.emplace_back(item.key(), item.value());
-  return state;
-}
-
-void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::NamedTensors& saved) {
-  at::NoGradGuard no_grad;
-  const std::map<std::string, at::Tensor> by_name(saved.begin(), saved.end());
-  for (const auto& [name, tensor] : destination) {
-    const auto found = by_name.find(name);
-    const bool is_there = found != by_name.end();
-    if (!is_there || found->second.sizes() != tensor.sizes() || found->second.dtype() != tensor.dtype()) {
-      throw StorageError(
-          "the checkpoint's tensor " + name + (is_there ? " has another shape or type" : " is missing"),
-          "it belongs to another model: check --model and --num_classes, or start anew with --resume=none");
-    }
-    at::Tensor target = tensor;
-    target.copy_(found->second);
   }
 }
 

@@ -6,15 +6,12 @@
 #include <optional>
 #include <string>
 
-#include <torch/nn/module.h>
-
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config.h"
 #include "trainer/distributed/data_parallel.h"
-#include "trainer/loop/data_sets.h"
 #include "trainer/loop/plan.h"
-#include "trainer/optim/optimizer.h"
 #include "trainer/report/points.h"
+#include "trainer/tasks/data_sets.h"
 
 namespace dtrain::loop {
 
@@ -34,25 +31,11 @@ nlohmann::json ToJson(const Progress& progress);
 // Throws StorageError naming what is missing or of a wrong kind: a checkpoint may have right sums and a wrong content.
 Progress ProgressFromJson(const nlohmann::json& json);
 
-// In RunIdentity: the shape of a model of text, as its config.json has it.
-inline constexpr char kModelShapeKey[] = "model_shape";
-
 // What must be the same for a run to go on from a checkpoint: a flat object, keys named for people.
 nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data);
 
 // Throws UsageError naming the first key that differs (DataError if it is the data, StorageError where `saved` is
 // none).
 void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool allow_dataset_change);
-
-std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module);
-
-// BatchNorm's means and variances; not its counters.
-std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module);
-
-// Parameters and buffers by torchvision's names; shared, not copied.
-checkpoint::NamedTensors StateOf(const torch::nn::Module& module);
-
-// Copies `saved` into the tensors of the same names. Throws StorageError naming what is missing or has another shape.
-void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::NamedTensors& saved);
 
 }  // namespace dtrain::loop

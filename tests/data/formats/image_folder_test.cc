@@ -5,8 +5,8 @@
 
 #include <filesystem>
 
-#include "data/error.h"
 #include "data/formats/image_folder_index.h"
+#include "tests/data/formats/record_bytes.h"
 #include "tests/temporary_folder.h"
 
 namespace dtrain::data {
@@ -14,15 +14,6 @@ namespace {
 
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string MessageOf(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const DataError& error) {
-    return std::string(error.what()) + " | " + error.hint();
-  }
-  return "no error";
-}
 
 TEST(ImageFolder, OrderIsTorchvisions) {
   const TemporaryFolder folder;
@@ -61,7 +52,7 @@ TEST(ImageFolder, OtherProgramsFilesAreSkippedAndCounted) {
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->ignored, source.ignored());
   folder.Write("b/1.gif", "x");
-  EXPECT_THAT(MessageOf([&] { ImageFolder(folder.path()); }), HasSubstr(": b; ignored: 2 *.gif"));
+  EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path()); }), HasSubstr(": b; ignored: 2 *.gif"));
 }
 
 TEST(IgnoredFiles, KindsDoNotGrowWithoutEnd) {
@@ -83,18 +74,18 @@ TEST(ImageFolder, LinksAreFollowedAndLoopsAreNot) {
   std::filesystem::create_symlink("nowhere", folder.path("split/a/broken.jpg"));
   const ImageFolder source(folder.path("split"));
   EXPECT_EQ(source.size(), 4);  // a/1.jpg, a/broken.jpg, a/linked/2.jpg, b/2.jpg
-  EXPECT_THAT(MessageOf([&] { source.Read(1); }), HasSubstr("No such file"));
+  EXPECT_THAT(MessageAndHint([&] { source.Read(1); }), HasSubstr("No such file"));
 }
 
 TEST(ImageFolder, SaysWhatIsMissing) {
   const TemporaryFolder folder;
-  EXPECT_THAT(MessageOf([&] { ImageFolder(folder.path("no")); }), HasSubstr("No such file"));
-  EXPECT_THAT(MessageOf([&] { ImageFolder(folder.path()); }), HasSubstr("no class folder"));
+  EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path("no")); }), HasSubstr("No such file"));
+  EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path()); }), HasSubstr("no class folder"));
   folder.Write("split/a/1.jpg", "x");
   folder.Write("split/empty/readme.txt", "x");
-  EXPECT_THAT(MessageOf([&] { ImageFolder(folder.path("split")); }), HasSubstr("empty"));
-  EXPECT_THAT(MessageOf([&] { RequireSplit(folder.path(), "train"); }), HasSubstr("DATA_DIR/train/CLASS/*.jpg"));
-  EXPECT_THAT(MessageOf([&] { RequireSplit(folder.path(), "val"); }), HasSubstr("/valid"));
+  EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path("split")); }), HasSubstr("empty"));
+  EXPECT_THAT(MessageAndHint([&] { RequireSplit(folder.path(), "train"); }), HasSubstr("DATA_DIR/train/CLASS/*.jpg"));
+  EXPECT_THAT(MessageAndHint([&] { RequireSplit(folder.path(), "val"); }), HasSubstr("/valid"));
 }
 
 TEST(ImageFolder, DeletedAndShortenedFilesAreErrorsOrShort) {
@@ -113,7 +104,8 @@ TEST(ImageFolder, AFileThatIsTooLargeForAnImageIsOneBadRecord) {
   std::filesystem::resize_file(folder.Write("s/a/1.jpg", ""), uintmax_t{20} << 30);
   folder.Write("s/a/2.jpg", "x");
   const ImageFolder source(folder.path("s"));
-  EXPECT_THAT(MessageOf([&] { source.Read(0); }), HasSubstr("has 21474836480 bytes, where at most 268435456 are read"));
+  EXPECT_THAT(MessageAndHint([&] { source.Read(0); }),
+              HasSubstr("has 21474836480 bytes, where at most 268435456 are read"));
   EXPECT_EQ(source.Read(1).size(), 1U);
 }
 
@@ -138,11 +130,11 @@ TEST(ImageFolder, LabelsAreThoseOfTheClassesThatAreKnown) {
   EXPECT_EQ(source.Label(0), 1);
   EXPECT_EQ(source.Label(1), 3);
   EXPECT_EQ(source.classes(), (Classes{.names = names, .count = 4}));
-  EXPECT_THAT(MessageOf([&] {
+  EXPECT_THAT(MessageAndHint([&] {
                 ImageFolder(folder.path(), index, {.names = {"c0", "c1"}, .count = 2});
               }),
               HasSubstr("none of the training split's 2 classes: c3 | "));
-  EXPECT_THAT(MessageOf([&] { ImageFolder(folder.path(), index, {.count = 4}); }),
+  EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path(), index, {.count = 4}); }),
               HasSubstr("has 2 class folders, but there are 4 classes"));
   EXPECT_EQ(ImageFolder(folder.path(), index, {.count = 2}).Label(1), 1);
 }

@@ -26,11 +26,11 @@ TEST(LabelOffset, FromZeroFromOneOrAsTheUserSays) {
 
 TEST(LabelOffset, RefusesToGuess) {
   for (const auto& [labels, odd] : {std::pair{std::vector<int64_t>{0, 2}, 2}, {{3, 2}, 2}, {{3, 1}, 3}}) {
-    EXPECT_THAT(MessageOf([&, of = labels] { ResolveLabels(of, std::nullopt, {}, Place); }),
+    EXPECT_THAT(MessageAndHint([&, of = labels] { ResolveLabels(of, std::nullopt, {}, Place); }),
                 testing::AllOf(HasSubstr(Place(odd) + ": label " + std::to_string(odd) + "; the 2 different labels"),
                                HasSubstr("--label_offset=0")));
   }
-  EXPECT_THAT(MessageOf([] {
+  EXPECT_THAT(MessageAndHint([] {
                 ResolveLabels({0, 1}, 1, {}, Place);
               }),
               HasSubstr("record of 0: label 0 where --label_offset=1"));
@@ -54,7 +54,7 @@ TEST(LabelOffset, KnownClassesDecide) {
 
 TEST(LabelOffset, WhatIsOutsideKnownClassesIsRefused) {
   const auto message = [](const std::vector<int64_t>& labels, std::optional<int64_t> said, const Classes& known) {
-    return MessageOf([&] { ResolveLabels(labels, said, known, Place); });
+    return MessageAndHint([&] { ResolveLabels(labels, said, known, Place); });
   };
   EXPECT_THAT(message({0, 3, 5}, {}, {.count = 3, .label_offset = 0}),
               HasSubstr("record of 3: label 3 is outside the 3 classes, whose labels are 0 to 2"));
@@ -72,11 +72,12 @@ TEST(Classes, NamesMustAgree) {
   EXPECT_EQ(WithNames({}, names, "f"), (Classes{.names = names, .count = 2}));
   EXPECT_EQ(WithNames({.names = names, .count = 2}, names, "f").names, names);
   EXPECT_EQ(WithNames({.names = names, .count = 2}, {}, "f").names, names);
-  EXPECT_THAT(MessageOf([&] {
+  EXPECT_THAT(MessageAndHint([&] {
                 WithNames({.names = {"b", "a"}, .count = 2}, names, "f");
               }),
               HasSubstr("f names 2 classes, which are not those that the training split has"));
-  EXPECT_THAT(MessageOf([&] { WithNames({.count = 3}, names, "f"); }), HasSubstr("where the training split has 3"));
+  EXPECT_THAT(MessageAndHint([&] { WithNames({.count = 3}, names, "f"); }),
+              HasSubstr("where the training split has 3"));
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ TEST(DetectFormat, RefusesToChoose) {
   const TemporaryFolder folder;
   folder.Write("train/a/1.jpg", "x");
   folder.Write("train.rec", "x");
-  EXPECT_THAT(MessageOf([&] { DetectFormat(folder.path(), {"train"}); }),
+  EXPECT_THAT(MessageAndHint([&] { DetectFormat(folder.path(), {"train"}); }),
               HasSubstr("as recordio and as imagefolder | say which one: --data_format=recordio"));
 }
 
@@ -49,13 +49,13 @@ TEST(OpenSource, APackSaysWhatItsFirstLabelIs) {
         .data_dir = folder.path(), .format = "recordio", .label_offset = said, .classes = classes};
     return OpenSource(options, "val")->Label(0);
   };
-  EXPECT_THAT(MessageOf([&] { label(); }), HasSubstr("may count from 0 or from 1"));
+  EXPECT_THAT(MessageAndHint([&] { label(); }), HasSubstr("may count from 0 or from 1"));
   EXPECT_EQ(label({.label_offset = 1}), 0);
   for (const char* other : {R"({"format": "tfrecord", "splits": {"val": {}}, "first_label": 1})",
                             R"({"format": "recordio", "splits": {"train": {}}, "first_label": 1})",
                             R"({"format": "recordio", "splits": {"val": {}}, "first_label": -5})", "[", "[]"}) {
     folder.Write("pack.json", other);
-    EXPECT_THAT(MessageOf([&] { label(); }), HasSubstr("may count from 0 or from 1")) << other;
+    EXPECT_THAT(MessageAndHint([&] { label(); }), HasSubstr("may count from 0 or from 1")) << other;
   }
   folder.Write("pack.json", R"({"format": "recordio", "splits": {"val": {}}, "first_label": 1})");
   EXPECT_EQ(label(), 0);

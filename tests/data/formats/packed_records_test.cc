@@ -130,7 +130,7 @@ TEST_P(EachFormat, TheOldIndexKeepsTheNumbers) {
   shards.Write(0);
   const PackedRecords source = shards.Open();
   ASSERT_EQ(source.size(), 10);
-  EXPECT_THAT(MessageOf([&] { source.Read(3); }), testing::Not(HasSubstr("no error")));
+  EXPECT_THAT(MessageAndHint([&] { source.Read(3); }), testing::Not(HasSubstr("no error")));
   EXPECT_EQ(ToString(source.Read(4)), "image 4");
 }
 
@@ -138,7 +138,7 @@ TEST_P(EachFormat, TruncatedFilesLoseTheirEndAlone) {
   Shards shards(GetParam());
   const PackedRecords before = shards.Open();
   std::filesystem::resize_file(shards.folder.path(shards.names[1]), shards.begins[8] + 10);
-  EXPECT_THAT(MessageOf([&] { before.Read(9); }), HasSubstr("ends at byte")) << "shortened while it is open";
+  EXPECT_THAT(MessageAndHint([&] { before.Read(9); }), HasSubstr("ends at byte")) << "shortened while it is open";
   EXPECT_EQ(ToString(before.Read(7)), "image 7");
   const PackedRecords source = shards.Open();
   EXPECT_THAT(Images(source), ElementsAre("image 0", "image 1", "image 2", "image 3", "image 4", "image 5", "image 6",
@@ -149,18 +149,18 @@ TEST_P(EachFormat, AFileThatIsGoneIsAnErrorAtTheRead) {
   Shards shards(GetParam());
   const PackedRecords source = shards.Open();
   std::filesystem::remove(shards.folder.path(shards.names[1]));
-  EXPECT_THAT(MessageOf([&] { source.Read(9); }), HasSubstr("cannot open"));
+  EXPECT_THAT(MessageAndHint([&] { source.Read(9); }), HasSubstr("cannot open"));
 }
 
 TEST_P(EachFormat, TextAndEmptyFilesAreNamed) {
   Shards shards(GetParam());
   shards.content[1] = "This is text. " + std::string(2000, 'x');
   shards.Write(1);
-  EXPECT_THAT(MessageOf([&] { shards.Open(); }), HasSubstr(shards.folder.path(shards.names[1]) + " at byte 0: "));
+  EXPECT_THAT(MessageAndHint([&] { shards.Open(); }), HasSubstr(shards.folder.path(shards.names[1]) + " at byte 0: "));
   shards.content[0] = shards.content[1] = "";
   shards.Write(0);
   shards.Write(1);
-  EXPECT_THAT(MessageOf([&] { shards.Open(); }), HasSubstr("no record in"));
+  EXPECT_THAT(MessageAndHint([&] { shards.Open(); }), HasSubstr("no record in"));
 }
 
 TEST(PackedRecords, ARecordWithALengthThatIsTooSmallIsCaughtByTheIndex) {
@@ -175,7 +175,7 @@ TEST(PackedRecords, ARecordWithALengthThatIsTooSmallIsCaughtByTheIndex) {
 TEST(PackedRecords, ClassesThatAreNotNamedAreFound) {
   Shards shards("recordio");
   shards.folder.Write("classes.txt", "a\nb\n");
-  EXPECT_THAT(MessageOf([&] { shards.Open(); }),
+  EXPECT_THAT(MessageAndHint([&] { shards.Open(); }),
               testing::AllOf(HasSubstr("at byte"), HasSubstr("label 2 is outside the 2 classes")));
 }
 

@@ -41,7 +41,7 @@ inline Records ReadAll(const RecordFormat& format, std::string_view file) {
 }
 
 // What() and hint of the DataError that `call` throws.
-inline std::string MessageOf(const std::function<void()>& call) {
+inline std::string MessageAndHint(const std::function<void()>& call) {
   try {
     call();
   } catch (const DataError& error) {

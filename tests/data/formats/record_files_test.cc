@@ -29,18 +29,19 @@ TEST(RecordFiles, PrefixesAndFolders) {
   EXPECT_THAT(names("val", "tfrecord"), ElementsAre("validation-00000-of-00001"));
   EXPECT_EQ(FindRecordFiles(folder.path(), "val", "webdataset").split, "valid");
   EXPECT_THAT(names("test", "recordio"), ElementsAre());
-  EXPECT_THAT(MessageOf([&] { RequireRecordFiles(folder.path(), "test", "recordio"); }), HasSubstr("test*.rec"));
-  EXPECT_THAT(MessageOf([&] { RequireRecordFiles(folder.path("no"), "val", "recordio"); }), HasSubstr("no folder"));
+  EXPECT_THAT(MessageAndHint([&] { RequireRecordFiles(folder.path(), "test", "recordio"); }), HasSubstr("test*.rec"));
+  EXPECT_THAT(MessageAndHint([&] { RequireRecordFiles(folder.path("no"), "val", "recordio"); }),
+              HasSubstr("no folder"));
 }
 
 TEST(RecordFiles, ANumberedSetMustBeWhole) {
   const TemporaryFolder folder;
   folder.Write("train-00000-of-00003", "x");
   folder.Write("train-00002-of-00003", "x");
-  EXPECT_THAT(MessageOf([&] { FindRecordFiles(folder.path(), "train", "tfrecord"); }),
+  EXPECT_THAT(MessageAndHint([&] { FindRecordFiles(folder.path(), "train", "tfrecord"); }),
               testing::AllOf(HasSubstr("has 2 of 00003"), HasSubstr("missing is number 00001")));
   folder.Write("train-00000-of-00002", "x");
-  EXPECT_THAT(MessageOf([&] { FindRecordFiles(folder.path(), "train", "tfrecord"); }), HasSubstr("several sets"));
+  EXPECT_THAT(MessageAndHint([&] { FindRecordFiles(folder.path(), "train", "tfrecord"); }), HasSubstr("several sets"));
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST(RecordIo, DamageIsNamed) {
         Case{huge, "a record of"}, Case{RawRecord(0, -1, {}, ""), "is not a class"},
         Case{RawRecord(0, 0.5, {}, ""), "is not a class"}, Case{RawRecord(100, 0, {}, "x"), "with 100 labels"},
         Case{kMagic + std::string(4, '\0'), "has no header"}}) {
-    EXPECT_THAT(MessageOf([&] { ReadAll(RecordIoFormat(), c.file); }), HasSubstr(c.reason));
+    EXPECT_THAT(MessageAndHint([&] { ReadAll(RecordIoFormat(), c.file); }), HasSubstr(c.reason));
   }
 }
 

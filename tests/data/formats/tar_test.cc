@@ -83,11 +83,11 @@ TEST(Tar, DamageIsNamed) {
         Case{Extension('x', "0 a=b\n") + member, "malformed pax"},
         Case{Extension('x', "11 size=-1\n") + member, "malformed size"},
         Case{Extension('L', std::string(2 << 20, 'a')) + member, "extension header of"}}) {
-    EXPECT_THAT(MessageOf([&] { Read(c.archive); }), HasSubstr(c.reason));
+    EXPECT_THAT(MessageAndHint([&] { Read(c.archive); }), HasSubstr(c.reason));
   }
   std::string many;
   for (int i = 0; i < 20; ++i) many += Extension('g', "");
-  EXPECT_THAT(MessageOf([&] { Read(many + member); }), HasSubstr("too many"));
+  EXPECT_THAT(MessageAndHint([&] { Read(many + member); }), HasSubstr("too many"));
 }
 
 TEST(Tar, NamesOfMoreThan100BytesAreNotWritten) {

@@ -61,7 +61,7 @@ TEST(ImageExample, RefusesWhatIsNone) {
                     "short"),
         std::string("\x0A\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x01"),  // 2^64 − 1 bytes
         std::string("\x08\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF"), std::string("\x0B")}) {
-    EXPECT_THAT(MessageOf([&] { ParseImageExample(AsBytes(bytes)); }), HasSubstr("not a tf.Example"));
+    EXPECT_THAT(MessageAndHint([&] { ParseImageExample(AsBytes(bytes)); }), HasSubstr("not a tf.Example"));
   }
 }
 

@@ -73,7 +73,7 @@ TEST(TfRecord, NamesWhatAnotherSchemaHas) {
       FrameTfRecord(std::string("\x0A\x07\x0A\x05\x0A\x03"
                                 "pix",
                                 9));
-  const std::string message = MessageOf([&] { TfRecordFormat().Scan(MemoryBytes(AsBytes(file)), 0); });
+  const std::string message = MessageAndHint([&] { TfRecordFormat().Scan(MemoryBytes(AsBytes(file)), 0); });
   EXPECT_THAT(message, HasSubstr("has no image/encoded; it has: pix"));
 }
 

@@ -38,7 +38,7 @@ TEST(WebDataset, NamesWhatASampleLacks) {
         Case{Sample("k", "x", ""), "its .cls is ''"},
         Case{MakeTarMember("k.jpg", "x") + MakeTarMember("k.json", "{"), "its .json"},
         Case{MakeTarMember("k.jpg", "x") + MakeTarMember("k.png", "y"), "two members .png"}}) {
-    EXPECT_THAT(MessageOf([&] { ReadAll(WebDatasetFormat(), c.archive); }), HasSubstr(c.reason));
+    EXPECT_THAT(MessageAndHint([&] { ReadAll(WebDatasetFormat(), c.archive); }), HasSubstr(c.reason));
   }
 }
 

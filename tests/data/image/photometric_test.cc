@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "data/image/augment_policy.h"
-#include "data/mix.h"
+#include "data/image/mix.h"
 
 namespace dtrain::data {
 namespace {

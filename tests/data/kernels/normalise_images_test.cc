@@ -5,7 +5,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "data/prepare_images.h"
+#include "data/image/prepare_images.h"
 
 namespace dtrain::data::kernels {
 namespace {

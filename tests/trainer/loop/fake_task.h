@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>
 
-#include "trainer/loop/task.h"
+#include "trainer/tasks/task.h"
 
 namespace dtrain::loop {
 

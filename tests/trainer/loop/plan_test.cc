@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "data/sampler.h"
+#include "data/pipeline/sampler.h"
 #include "tests/message_of.h"
 #include "trainer/errors.h"
 

@@ -1,0 +1,128 @@
+#include "data/image/jpeg/seek_points.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "data/formats/crc32c.h"
+#include "data/image/jpeg/baseline_header.h"
+#include "data/image/jpeg/entropy_tables.h"
+#include "data/image/jpeg/scan_pieces.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr char kName[] = "dtrain seek 1";              // with its zero
+constexpr size_t kHeaderBytes = sizeof kName + 4 + 2;  // and the scan's bytes, and the units between two points
+constexpr size_t kChecksumBytes = 4;
+constexpr size_t kMostSegmentBytes = 65'533;
+constexpr int kUnits = 4;  // 64 pixels of a photograph: 2 % of its bytes
+
+int64_t PointCount(int64_t units_across, int64_t units_down, int units) {
+  return (units_across + units - 1) / units * units_down - 1;
+}
+
+size_t PointBytes(int components) { return 3 + 2 * static_cast<size_t>(components); }
+
+void AppendNumber(std::vector<uint8_t>& to, uint64_t number, int bytes) {
+  for (int i = 0; i < bytes; ++i) to.push_back(static_cast<uint8_t>(number >> (8 * i)));
+}
+
+uint32_t ReadNumber(const uint8_t* at, int bytes) {
+  uint32_t number = 0;
+  for (int i = 0; i < bytes; ++i) number |= uint32_t{at[i]} << (8 * i);
+  return number;
+}
+
+// Where a unit begins, in bits of the scan without stuffed zeros.
+struct Position {
+  ptrdiff_t bit = 0;
+  std::array<int, 3> dc{};
+};
+
+// Of every `units`-th unit of each row but the first of the image. Empty where the scan is not as the header says.
+std::vector<Position> FindPositions(const BaselineHeader& header, std::span<const uint8_t> scan, int units) {
+  EntropyTables tables;
+  if (!tables.Use(header)) return {};
+  BitReader reader(scan, 0);
+  Position position;
+  std::vector<Position> positions;
+  for (int64_t row = 0; row < header.units_down(); ++row) {
+    for (int64_t column = 0; column < header.units_across(); ++column) {
+      position.bit = 8 * static_cast<ptrdiff_t>(scan.size()) - reader.left();
+      if (column % units == 0 && position.bit > 0) positions.push_back(position);
+      if (!tables.SkipUnit(reader, position.dc)) return {};
+    }
+  }
+  return positions;
+}
+
+// The segment with its marker. Empty where two points are too far apart.
+std::vector<uint8_t> MakeSegment(const BaselineHeader& header, std::span<const Position> positions, int units) {
+  std::vector<uint8_t> segment(kName, kName + sizeof kName);
+  AppendNumber(segment, header.scan.size(), 4);
+  AppendNumber(segment, static_cast<uint64_t>(units), 2);
+  ptrdiff_t clean = 0;  // bytes without stuffing up to `at`
+  size_t at = 0, before = 0;
+  for (const Position& position : positions) {
+    for (; clean < position.bit / 8; ++clean) at += header.scan[at] == 0xFF ? 2 : 1;
+    if (at - before > UINT16_MAX) return {};
+    AppendNumber(segment, at - before, 2);
+    AppendNumber(segment, static_cast<uint64_t>(position.bit % 8), 1);
+    for (int c = 0; c < header.components; ++c) {
+      AppendNumber(segment, static_cast<uint64_t>(position.dc[static_cast<size_t>(c)]), 2);
+    }
+    before = at;
+  }
+  AppendNumber(segment, Crc32c(segment.data(), segment.size()), kChecksumBytes);
+  const size_t length = segment.size() + 2;
+  segment.insert(segment.begin(),
+                 {0xFF, kSeekPointsMarker, static_cast<uint8_t>(length >> 8), static_cast<uint8_t>(length)});
+  return segment;
+}
+
+}  // namespace
+
+SeekPoint SeekPoints::Get(size_t i) const {
+  const uint8_t* at = packed.data() + i * PointBytes(components);
+  SeekPoint point{.bytes = ReadNumber(at, 2), .bit = at[2] & 7};
+  for (int c = 0; c < components; ++c) {
+    point.dc[static_cast<size_t>(c)] = static_cast<int16_t>(ReadNumber(at + 3 + ptrdiff_t{2} * c, 2));
+  }
+  return point;
+}
+
+std::optional<SeekPoints> ReadSeekPoints(std::span<const uint8_t> segment, int64_t units_across, int64_t units_down,
+                                         int components, size_t scan_bytes) {
+  if (segment.size() < kHeaderBytes + kChecksumBytes) return std::nullopt;
+  if (std::memcmp(segment.data(), kName, sizeof kName) != 0) return std::nullopt;
+  const size_t checked = segment.size() - kChecksumBytes;
+  if (ReadNumber(segment.data() + checked, kChecksumBytes) != Crc32c(segment.data(), checked)) return std::nullopt;
+  const uint8_t* numbers = segment.data() + sizeof kName;
+  const SeekPoints points{.units = static_cast<int>(ReadNumber(numbers + 4, 2)),
+                          .components = components,
+                          .packed = segment.first(checked).subspan(kHeaderBytes)};
+  if (ReadNumber(numbers, 4) != scan_bytes || points.units == 0) return std::nullopt;
+  const auto count = static_cast<size_t>(PointCount(units_across, units_down, points.units));
+  if (points.packed.size() != count * PointBytes(components)) return std::nullopt;
+  return points;
+}
+
+std::vector<uint8_t> AddSeekPoints(std::vector<uint8_t> jpeg) {
+  const std::optional<BaselineHeader> header = ReadBaselineHeader(jpeg);
+  if (!header || header->restart_interval > 0 || header->seek_points) return jpeg;
+  const int across = header->units_across(), down = header->units_down();
+  const size_t most_points = (kMostSegmentBytes - kHeaderBytes - kChecksumBytes) / PointBytes(header->components);
+  int units = kUnits;
+  while (PointCount(across, down, units) > static_cast<int64_t>(most_points)) {
+    if (units >= across) return jpeg;  // one point a row is too many already
+    units *= 2;
+  }
+  std::vector<uint8_t> memory;
+  const auto scan = WithoutStuffing(header->scan, BitReader::kPadding, memory);
+  const std::vector<Position> positions = FindPositions(*header, scan, units);
+  const auto segment = positions.empty() ? std::vector<uint8_t>() : MakeSegment(*header, positions, units);
+  jpeg.insert(jpeg.begin() + static_cast<ptrdiff_t>(header->scan_header), segment.begin(), segment.end());
+  return jpeg;
+}
+
+}  // namespace dtrain::data

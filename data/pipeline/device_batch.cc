@@ -1,0 +1,55 @@
+#include "data/pipeline/device_batch.h"
+
+#include <ATen/ops/empty_like.h>
+
+#include <stdexcept>
+#include <utility>
+
+namespace dtrain::data {
+namespace {
+
+// What networks eat; the rest (the index, and where images were cropped) is for people and files, and stays where it
+// is.
+bool IsForNetworks(const std::string& name) { return name != "index" && name != "crop" && name != "flip"; }
+
+at::Tensor SpaceFor(const at::Tensor& tensor, at::Device device) {
+  return at::empty_like(tensor, tensor.options().device(device).pinned_memory(false));
+}
+
+at::Tensor Copied(const at::Tensor& tensor, at::Device device) {
+  at::Tensor copy = SpaceFor(tensor, device);
+  copy.copy_(tensor, /*non_blocking=*/true);
+  return copy;
+}
+
+at::Tensor WithPendingImages(Batch& host, at::Device device, DeviceImageDecoder* decoder) {
+  if (decoder == nullptr) throw std::logic_error("a batch has pending images, and nothing that decodes them");
+  const at::Tensor& on_host = host["images"];
+  const bool all_pending = static_cast<int64_t>(host.pending.size()) == host.size();
+  at::Tensor images = all_pending ? SpaceFor(on_host, device) : Copied(on_host, device);
+  const std::vector<size_t> failed = decoder->Decode(host.pending, images);
+  for (const size_t i : failed) {
+    const int64_t row = host.pending.at(i).row;
+    host.decode_here(std::move(host.pending[i]));
+    images.select(0, row).copy_(on_host.select(0, row), /*non_blocking=*/true);
+  }
+  host.decoded_on_device = static_cast<int64_t>(host.pending.size() - failed.size());
+  return images;
+}
+
+}  // namespace
+
+Batch CopyToDevice(Batch host, at::Device device, DeviceImageDecoder* decoder) {
+  Batch batch;
+  batch.number = host.number;
+  // First: where an image turns out to be bad, its stand-in has a label of its own.
+  if (!host.pending.empty()) batch.tensors["images"] = WithPendingImages(host, device, decoder);
+  batch.decoded_on_device = host.decoded_on_device;
+  for (const auto& [name, tensor] : host.tensors) {
+    if (batch.tensors.contains(name)) continue;
+    batch.tensors[name] = IsForNetworks(name) ? Copied(tensor, device) : tensor;
+  }
+  return batch;
+}
+
+}  // namespace dtrain::data

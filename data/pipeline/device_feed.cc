@@ -1,0 +1,80 @@
+// Streams and events come through c10's device-independent interface, which a CUDA build of LibTorch fills in when it
+// is loaded: nothing here is linked with CUDA.
+#include "data/pipeline/device_feed.h"
+
+#include <c10/core/Event.h>
+#include <c10/core/StreamGuard.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <utility>
+
+namespace dtrain::data {
+namespace {
+
+// The device's memory comes from the caching allocator, which is told of both streams: a batch's memory is used again
+// when the step that reads it is done, and no earlier. The pinned host memory likewise, when the copy is done.
+class SideStreamTransport : public BatchTransport {
+ public:
+  SideStreamTransport(at::Device device, DeviceImageDecoder* decoder)
+      : device_(device),
+        decoder_(decoder),
+        guard_(device.type()),
+        side_(guard_.getStreamFromGlobalPool(device)),
+        copied_(device.type()) {}
+
+  Batch Start(Batch host) override {
+    const c10::StreamGuard on_side_stream(side_);
+    Batch batch = CopyToDevice(std::move(host), device_, decoder_);
+    copied_.record(side_);
+    return batch;
+  }
+
+  void Arrive(const Batch& batch) override {
+    const c10::Stream computing = guard_.getStream(device_);
+    for (const auto& [name, tensor] : batch.tensors) {
+      if (!tensor.is_cpu()) tensor.record_stream(computing);
+    }
+    copied_.block(computing);
+  }
+
+ private:
+  at::Device device_;
+  DeviceImageDecoder* const decoder_;
+  c10::impl::VirtualGuardImpl guard_;
+  c10::Stream side_;
+  c10::Event copied_;
+};
+
+}  // namespace
+
+std::unique_ptr<BatchTransport> MakeTransport(at::Device device, DeviceImageDecoder* decoder) {
+  return device.is_cpu() ? nullptr : std::make_unique<SideStreamTransport>(device, decoder);
+}
+
+DeviceFeed::DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport)
+    : loader_(loader), transport_(std::move(transport)) {}
+
+std::optional<Batch> DeviceFeed::Next() {
+  if (!transport_) return loader_.Next();
+  if (!ahead_.valid()) {
+    auto host = loader_.Next();
+    if (!host) return std::nullopt;
+    ahead_ = Start(std::move(*host));
+  }
+  Batch batch = std::exchange(ahead_, {}).get();
+  transport_->Arrive(batch);
+  if (loader_.IsReady()) ahead_ = Start(std::move(*loader_.Next()));
+  return batch;
+}
+
+std::future<Batch> DeviceFeed::Start(Batch host) {
+  if (!host.pending.empty()) {
+    return std::async(std::launch::async,
+                      [this, host = std::move(host)]() mutable { return transport_->Start(std::move(host)); });
+  }
+  std::promise<Batch> started;
+  started.set_value(transport_->Start(std::move(host)));
+  return started.get_future();
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,51 @@
+// Between the loader and the step: batches on the device, the next one's copy under way while this one is computed on.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <future>
+#include <memory>
+#include <optional>
+
+#include "data/pipeline/batch.h"
+#include "data/pipeline/device_batch.h"
+#include "data/pipeline/loader.h"
+
+namespace dtrain::data {
+
+// How a batch gets to a device.
+class BatchTransport {
+ public:
+  virtual ~BatchTransport() = default;
+
+  // Starts the copy of a host batch, and returns the one that is being filled. One call at a time, from any thread.
+  virtual Batch Start(Batch host) = 0;
+
+  // Makes what the caller computes from now on wait for the copy that was started last. Does not wait itself.
+  virtual void Arrive(const Batch& batch) = 0;
+};
+
+// For a GPU: copies on a stream of their own, beside the one that computes. Null for the CPU. The copies overlap only
+// where the host batches are pinned (LoaderOptions::pin_memory). `decoder`: for batches with pending images; outlives
+// the transport.
+std::unique_ptr<BatchTransport> MakeTransport(at::Device device, DeviceImageDecoder* decoder = nullptr);
+
+class DeviceFeed {
+ public:
+  // `loader` outlives the feed, which is its one caller. Without a transport batches pass as they are.
+  DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport);
+
+  // As Loader::Next. Before it returns a batch, the copy of the one after it is started if that is ready: a batch that
+  // is late, or cannot be made, is the next call's affair. Pending images take a while: a thread of their own sees to
+  // them while the caller computes.
+  std::optional<Batch> Next();
+
+ private:
+  std::future<Batch> Start(Batch host);
+
+  Loader& loader_;
+  std::unique_ptr<BatchTransport> transport_;
+  std::future<Batch> ahead_;  // its copy is under way; the thread, if there is one, is joined with it
+};
+
+}  // namespace dtrain::data

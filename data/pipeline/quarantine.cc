@@ -1,0 +1,79 @@
+#include "data/pipeline/quarantine.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "data/careful_open.h"
+#include "data/error.h"
+
+namespace dtrain::data {
+
+int64_t BadRecordBudget(int64_t dataset_size, const QuarantineOptions& options) {
+  if (options.strict) return 0;
+  // The small amount keeps a product that is a whole number from being rounded up by its last bit.
+  return static_cast<int64_t>(std::ceil(options.max_bad_records * static_cast<double>(dataset_size) - 1e-9));
+}
+
+std::string JsonLine(const BadRecord& record) {
+  const nlohmann::ordered_json line = {{"split", record.split},
+                                       {"index", record.index},
+                                       {"file", record.place.file},
+                                       {"offset", record.place.offset.value_or(0)},
+                                       {"reason", record.reason}};
+  // File names need not be UTF-8; the line must be.
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+Quarantine::Quarantine(int64_t dataset_size, QuarantineOptions options)
+    : options_(std::move(options)), dataset_size_(dataset_size), budget_(BadRecordBudget(dataset_size, options_)) {}
+
+int64_t Quarantine::count() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<int64_t>(seen_.size());
+}
+
+void Quarantine::Add(int64_t index, const RecordPlace& place, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (seen_.insert(index).second) {
+    const BadRecord record{options_.split, index, place, reason};
+    if (!options_.path.empty()) Append(record);
+    if (options_.on_bad_record) options_.on_bad_record(record);
+  }
+  const auto count = static_cast<int64_t>(seen_.size());
+  if (count <= budget_) return;
+  throw DataError(options_.split + ": " + std::to_string(count) + (count == 1 ? " bad record" : " bad records") +
+                      " of " + std::to_string(dataset_size_) + ", and the budget is " + std::to_string(budget_) +
+                      "; the latest is " + ToText(place) + ": " + reason,
+                  options_.strict
+                      ? "--strict_data allows none: repair or remove the file, or leave the flag out"
+                      : "repair or remove the files, or raise --max_bad_records (a fraction of all records)");
+}
+
+void Quarantine::ReadEarlierLines() {
+  if (std::exchange(earlier_lines_read_, true)) return;
+  std::ifstream file(options_.path);
+  for (std::string line; std::getline(file, line);) earlier_lines_.insert(std::move(line));
+}
+
+void Quarantine::Append(const BadRecord& record) {
+  const std::string line = JsonLine(record);
+  ReadEarlierLines();
+  if (earlier_lines_.contains(line)) return;
+  const std::string text = line + "\n";
+  const int descriptor = OpenOrCreate(options_.path, O_WRONLY | O_APPEND);
+  const ssize_t written = descriptor < 0 ? -1 : write(descriptor, text.data(), text.size());
+  const int error = errno;
+  if (descriptor >= 0) close(descriptor);
+  if (written != static_cast<ssize_t>(text.size())) {
+    throw DataError("cannot write the list of bad records to " + options_.path + ": " + std::strerror(error));
+  }
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,129 @@
+#include "data/pipeline/sampler.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "data/error.h"
+#include "data/random.h"
+
+namespace dtrain::data {
+
+Shuffle ShuffleFromName(std::string_view name) {
+  if (name == "global") return Shuffle::kGlobal;
+  if (name == "shard") return Shuffle::kShard;
+  if (name == "none") return Shuffle::kNone;
+  throw std::invalid_argument("shuffle is global, shard or none, not '" + std::string(name) + "'");
+}
+
+LastBatch LastBatchFromName(std::string_view name) {
+  if (name == "stream") return LastBatch::kStream;
+  if (name == "drop") return LastBatch::kDrop;
+  throw std::invalid_argument("last_batch is stream or drop, not '" + std::string(name) + "'");
+}
+
+TrainSampler::TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle,
+                           LastBatch last_batch, int64_t repeats, SizeSchedule sizes)
+    : dataset_size_(dataset_size),
+      global_batch_(global_batch),
+      seed_(seed),
+      repeats_(repeats),
+      shuffle_(shuffle),
+      last_batch_(last_batch),
+      sizes_(std::move(sizes)) {
+  if (dataset_size < 1) throw DataError("the training split has no samples");
+  if (global_batch < 1) throw std::invalid_argument("a global batch has at least one sample");
+  if (last_batch == LastBatch::kDrop && dataset_size < global_batch) {
+    throw DataError("the training split has " + std::to_string(dataset_size) +
+                        " samples, fewer than a global batch of " + std::to_string(global_batch),
+                    "use a smaller global batch, or --last_batch=stream, which lets batches span epochs");
+  }
+}
+
+std::vector<SampleRef> TrainSampler::GlobalBatch(int64_t step) const {
+  // `position` counts samples of the stream; with kDrop each epoch contributes only its whole batches to it.
+  const int64_t epoch_length =
+      last_batch_ == LastBatch::kDrop ? dataset_size_ / global_batch_ * global_batch_ : dataset_size_;
+  int64_t position = step * global_batch_;
+  const int64_t size = SizeAt(sizes_, position / epoch_length);
+  std::vector<SampleRef> batch;
+  batch.reserve(static_cast<size_t>(global_batch_));
+  while (static_cast<int64_t>(batch.size()) < global_batch_) {
+    const int64_t epoch = position / epoch_length;
+    const int64_t begin = position % epoch_length;
+    const int64_t end = std::min(epoch_length, begin + global_batch_ - static_cast<int64_t>(batch.size()));
+    const Order order = EpochOrder(epoch);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t place = i / repeats_;
+      batch.push_back({.index = order ? (*order)[static_cast<size_t>(place)] : place,
+                       .epoch = epoch,
+                       .repeat = i % repeats_,
+                       .size = size});
+    }
+    position += end - begin;
+  }
+  if (repeats_ > 1) {
+    std::stable_sort(batch.begin(), batch.end(),
+                     [](const SampleRef& a, const SampleRef& b) { return a.repeat < b.repeat; });
+  }
+  return batch;
+}
+
+TrainSampler::Order TrainSampler::EpochOrder(int64_t epoch) const {
+  if (shuffle_ == Shuffle::kNone) return nullptr;
+  const std::lock_guard lock(mutex_);
+  Order& order = orders_[epoch];
+  if (!order) {
+    const auto make = shuffle_ == Shuffle::kShard ? ShardPermutation : Permutation;
+    order = std::make_shared<const std::vector<int64_t>>(make(dataset_size_, seed_, epoch));
+  }
+  Order result = order;
+  // Two neighbouring epochs are enough for sequential steps; drop whichever is farther from this one.
+  while (orders_.size() > 2) {
+    const auto first = orders_.begin(), last = std::prev(orders_.end());
+    orders_.erase(epoch - first->first >= last->first - epoch ? first : last);
+  }
+  return result;
+}
+
+std::vector<int64_t> ShardPermutation(int64_t n, int64_t seed, int64_t epoch) {
+  constexpr int64_t kChunk = 64, kWindow = 32 * kChunk;
+  const int64_t chunks = (n + kChunk - 1) / kChunk;
+  std::vector<int64_t> order;
+  order.reserve(static_cast<size_t>(n));
+  for (const int64_t chunk : Permutation(chunks, seed, epoch)) {
+    for (int64_t i = chunk * kChunk; i < std::min(n, (chunk + 1) * kChunk); ++i) order.push_back(i);
+  }
+  RandomGenerator random({.seed = seed, .epoch = epoch, .sample = 1, .stream = RandomStream::kPermutation});
+  for (int64_t begin = 0; begin < n; begin += kWindow) {
+    for (int64_t last = std::min(n, begin + kWindow) - 1; last > begin; --last) {
+      const int64_t other = begin + random.Below(last - begin + 1);
+      std::swap(order[static_cast<size_t>(last)], order[static_cast<size_t>(other)]);
+    }
+  }
+  return order;
+}
+
+std::vector<SampleRef> RankShare(const std::vector<SampleRef>& global_batch, int64_t rank, int64_t world,
+                                 int64_t micro_step, int64_t accumulation) {
+  const auto total = static_cast<int64_t>(global_batch.size());
+  const int64_t rank_begin = rank * total / world, rank_end = (rank + 1) * total / world;
+  const int64_t share = rank_end - rank_begin;
+  const int64_t begin = rank_begin + micro_step * share / accumulation;
+  const int64_t end = rank_begin + (micro_step + 1) * share / accumulation;
+  return {global_batch.begin() + begin, global_batch.begin() + end};
+}
+
+std::vector<std::vector<SampleRef>> EvaluationBatches(int64_t dataset_size, int64_t batch_size, int64_t rank,
+                                                      int64_t world) {
+  const int64_t begin = rank * dataset_size / world, end = (rank + 1) * dataset_size / world;
+  std::vector<std::vector<SampleRef>> batches;
+  for (int64_t first = begin; first < end; first += batch_size) {
+    auto& batch = batches.emplace_back();
+    for (int64_t i = first; i < std::min(end, first + batch_size); ++i) batch.push_back({.index = i, .epoch = 0});
+  }
+  return batches;
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,224 @@
+// The fast way through a baseline JPEG against the slow one, from the transform to the finished crop.
+#include "data/image/jpeg/jpeg_crop.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <opencv2/core.hpp>
+
+#include "data/image/decode.h"
+#include "data/image/jpeg/huffman.h"
+#include "data/image/jpeg/idct.h"
+#include "data/image/jpeg/seek_points.h"
+#include "data/image/resample.h"
+#include "tests/data/image/encode.h"
+
+namespace dtrain::data {
+namespace {
+
+// Empty where the fast way is not taken.
+std::vector<uint8_t> Crop(std::span<const uint8_t> bytes, const CropBox& box, int side, bool flip = false) {
+  const auto header = ReadBaselineHeader(bytes);
+  std::vector<uint8_t> row(3 * static_cast<size_t>(side) * side);
+  if (!header || !CropBaselineJpeg(*header, box, flip, Interpolation::kBilinear, side, row.data())) return {};
+  return row;
+}
+
+int GreatestDifference(const std::vector<uint8_t>& row, const cv::Mat& image) {
+  int most = 0;
+  for (size_t i = 0; i < row.size(); ++i) {
+    const auto pixel = static_cast<int>(i) / 3;
+    const int wanted = image.at<cv::Vec3b>(pixel / image.cols, pixel % image.cols)[static_cast<int>(i) % 3];
+    most = std::max(most, std::abs(row[i] - wanted));
+  }
+  return most;
+}
+
+TEST(InverseDct, IsTheDefinition) {
+  int16_t block[64] = {};
+  std::array<uint16_t, 64> quantisation;
+  for (size_t k = 0; k < 64; ++k) quantisation[k] = static_cast<uint16_t>(1 + k % 5);
+  const int used[][2] = {{0, 300}, {1, -90}, {8, 41}, {27, 13}, {54, -7}, {63, 5}};  // by column
+  std::array<double, 64> coefficients{};
+  for (const auto& [place, value] : used) {
+    block[place] = static_cast<int16_t>(value);
+    const auto k = std::find(kZigzagByColumn.begin(), kZigzagByColumn.end(), place) - kZigzagByColumn.begin();
+    coefficients[static_cast<size_t>(place)] = value * quantisation[static_cast<size_t>(k)];
+  }
+  uint8_t pixels[64];
+  InverseDct(block, MakeIdctScales(quantisation), pixels, 8);
+  for (int x = 0; x < 8; ++x) {
+    for (int y = 0; y < 8; ++y) {
+      double sum = 128;
+      for (int u = 0; u < 8; ++u) {
+        for (int v = 0; v < 8; ++v) {
+          const double scale = (u == 0 ? std::sqrt(0.125) : 0.5) * (v == 0 ? std::sqrt(0.125) : 0.5);
+          sum += scale * coefficients[static_cast<size_t>(8 * u + v)] *
+                 std::cos((2 * x + 1) * u * std::numbers::pi / 16) * std::cos((2 * y + 1) * v * std::numbers::pi / 16);
+        }
+      }
+      EXPECT_NEAR(pixels[8 * x + y], std::clamp(sum, 0.0, 255.0), 0.501) << x << ' ' << y;
+    }
+  }
+}
+
+TEST(JpegCrop, WithoutResizingItIsTheDecodedPart) {
+  for (const auto& [x, y, size] : {std::tuple{0, 0, 64}, {13, 21, 64}, {141, 87, 59}, {7, 3, 16}, {100, 50, 1}}) {
+    const auto bytes = EncodeJpeg(TestPicture(200, 146), {.subsample = false});
+    const auto row = Crop(bytes, {x, y, size, size}, size);
+    ASSERT_FALSE(row.empty());
+    EXPECT_LE(GreatestDifference(row, DecodeImage(bytes)(cv::Rect(x, y, size, size)).clone()), 2) << x << ' ' << y;
+  }
+}
+
+TEST(JpegCrop, GreyAndMirrored) {
+  cv::Mat grey;
+  cv::extractChannel(TestPicture(90, 70), grey, 1);
+  const auto bytes = EncodeJpeg(grey);
+  const auto row = Crop(bytes, {10, 5, 40, 40}, 40), mirrored = Crop(bytes, {10, 5, 40, 40}, 40, true);
+  ASSERT_FALSE(row.empty());
+  EXPECT_LE(GreatestDifference(row, DecodeImage(bytes)(cv::Rect(10, 5, 40, 40)).clone()), 1);
+  for (size_t y = 0; y < 40; ++y) {
+    for (size_t x = 0; x < 40; ++x) ASSERT_EQ(mirrored[3 * (40 * y + x)], row[3 * (40 * y + 39 - x)]);
+  }
+}
+
+const CropBox kBoxes[] = {{0, 0, 333, 251}, {200, 150, 100, 90}, {3, 200, 50, 51}, {130, 0, 1, 1}, {331, 249, 2, 2}};
+
+TEST(JpegCrop, RestartMarkersAndSeekPointsChangeNothing) {
+  const cv::Mat picture = TestPicture(333, 251);
+  for (const bool subsample : {false, true}) {
+    const auto plain = EncodeJpeg(picture, {.quality = 98, .subsample = subsample});
+    const auto marked = EncodeJpeg(picture, {.quality = 98, .subsample = subsample, .restart_rows = 1});
+    const auto seekable = AddSeekPoints(plain);
+    ASSERT_GT(seekable.size(), plain.size());
+    for (const CropBox& box : kBoxes) {
+      const auto row = Crop(plain, box, 48);
+      ASSERT_FALSE(row.empty());
+      EXPECT_EQ(Crop(marked, box, 48), row);
+      EXPECT_EQ(Crop(seekable, box, 48), row);
+    }
+  }
+}
+
+TEST(SeekPoints, GreyAndLarge) {
+  cv::Mat grey, large(1700, 2100, CV_8UC3, cv::Scalar(90, 20, 200));
+  cv::extractChannel(TestPicture(333, 251), grey, 1);
+  cv::randu(large(cv::Rect(1000, 800, 400, 400)), 0, 255);
+  for (const cv::Mat& picture : {grey, large}) {
+    const auto plain = EncodeJpeg(picture, {.subsample = false});
+    const auto header = ReadBaselineHeader(AddSeekPoints(plain));
+    ASSERT_TRUE(header && header->seek_points);
+    EXPECT_EQ(header->seek_points->units, picture.cols > 1000 ? 8 : 4);  // all must fit into a segment
+    for (const CropBox& box : kBoxes) EXPECT_EQ(Crop(AddSeekPoints(plain), box, 48), Crop(plain, box, 48));
+  }
+}
+
+TEST(SeekPoints, ArePutIntoPlainFilesOnce) {
+  const cv::Mat picture = TestPicture(120, 90);
+  const auto seekable = AddSeekPoints(EncodeJpeg(picture));
+  EXPECT_EQ(AddSeekPoints(seekable), seekable);
+  for (const auto& other : {EncodeJpeg(picture, {.progressive = true}), EncodeJpeg(picture, {.restart_rows = 1}),
+                            std::vector<uint8_t>{1, 2, 3}}) {
+    EXPECT_EQ(AddSeekPoints(other), other);
+  }
+}
+
+// A tool may have copied them to an image that it changed.
+TEST(SeekPoints, OfAnotherImageDoNotCount) {
+  const auto one = AddSeekPoints(EncodeJpeg(TestPicture(120, 90)));
+  const auto other = EncodeJpeg(TestPicture(120, 90), {.quality = 80});
+  const auto header = ReadBaselineHeader(one), other_header = ReadBaselineHeader(other);
+  ASSERT_TRUE(header && header->seek_points && other_header);
+  auto mixed = other;
+  const auto segment = one.begin() + static_cast<ptrdiff_t>(other_header->scan_header);  // headers are of one length
+  ASSERT_EQ(segment[1], kSeekPointsMarker);
+  mixed.insert(mixed.begin() + static_cast<ptrdiff_t>(other_header->scan_header), segment,
+               one.begin() + static_cast<ptrdiff_t>(header->scan_header));
+  const auto mixed_header = ReadBaselineHeader(mixed);
+  ASSERT_TRUE(mixed_header);
+  EXPECT_FALSE(mixed_header->seek_points);
+  EXPECT_EQ(Crop(mixed, {20, 30, 60, 40}, 16), Crop(other, {20, 30, 60, 40}, 16));
+}
+
+TEST(SeekPoints, DamagedOnesDoNotCount) {
+  const auto plain = EncodeJpeg(TestPicture(120, 90)), seekable = AddSeekPoints(plain);
+  const size_t added = seekable.size() - plain.size(), at = ReadBaselineHeader(seekable)->scan_header - added;
+  for (size_t i = at + 4; i < at + added; ++i) {
+    auto damaged = seekable;
+    damaged[i] ^= 1;
+    const auto header = ReadBaselineHeader(damaged);
+    ASSERT_TRUE(header);
+    ASSERT_FALSE(header->seek_points) << i - at;
+  }
+}
+
+TEST(JpegCrop, LeavesTheUnusualToLibjpeg) {
+  const cv::Mat picture = TestPicture(64, 48);
+  EXPECT_TRUE(Crop(EncodeJpeg(picture, {.progressive = true}), {0, 0, 8, 8}, 8).empty());
+  EXPECT_TRUE(Crop(EncodeJpeg(cv::Mat(48, 64, CV_8UC4, cv::Scalar(1, 2, 3, 4))), {0, 0, 8, 8}, 8).empty());
+  auto truncated = EncodeJpeg(picture);
+  truncated.resize(truncated.size() / 2);
+  EXPECT_TRUE(Crop(truncated, {0, 0, 8, 8}, 8).empty());
+  truncated.insert(truncated.end(), {0xFF, 0xD9});
+  EXPECT_TRUE(Crop(truncated, {0, 0, 64, 48}, 8).empty());
+}
+
+// Nothing is read or written where it should not be (for the sanitizers), whatever a byte becomes.
+TEST(JpegCrop, SurvivesEveryDamagedByte) {
+  const cv::Mat picture = TestPicture(40, 33);
+  const auto plain = EncodeJpeg(picture, {.quality = 60}),
+             marked = EncodeJpeg(picture, {.quality = 60, .restart_rows = 1});
+  for (const auto& bytes : {plain, marked, AddSeekPoints(plain)}) {
+    int taken = 0;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      for (const int change : {0x01, 0x80, 0xFF}) {
+        auto damaged = bytes;
+        damaged[i] = static_cast<uint8_t>(damaged[i] ^ change);
+        const auto header = ReadBaselineHeader(damaged);
+        if (!header) continue;
+        const CropBox box{header->size.width / 3, header->size.height / 4, header->size.width / 2 + 1,
+                          header->size.height / 2 + 1};
+        if (int64_t{box.width} * box.height > 1 << 20) continue;  // a size that was damaged: valid, but slow
+        taken += Crop(damaged, box, 16).empty() ? 0 : 1;
+      }
+    }
+    EXPECT_GT(taken, 0);
+  }
+}
+
+TEST(Resample, FlatStaysFlatAndIdentityIsIdentity) {
+  for (const auto interpolation : {Interpolation::kBilinear, Interpolation::kBicubic}) {
+    for (const auto& [begin, length, target] :
+         {std::tuple{0.0, 50.0, 13}, {3.5, 20.5, 64}, {10.0, 1.0, 5}, {49.5, 0.5, 3}}) {
+      const ResampleWeights weights = MakeResampleWeights(begin, length, 50, target, interpolation, false);
+      for (int i = 0; i < target; ++i) {
+        int sum = 0;
+        for (int t = 0; t < weights.taps; ++t) sum += weights.weights[static_cast<size_t>(i * weights.taps + t)];
+        EXPECT_EQ(sum, 1 << 14);
+      }
+    }
+    std::vector<uint8_t> source(50 * 21), result(50 * 21);
+    for (size_t i = 0; i < source.size(); ++i) source[i] = static_cast<uint8_t>(i * 37 % 251);
+    ResampleRows(source.data(), 50, 21, 21, MakeResampleWeights(0, 50, 50, 50, interpolation, false), result.data(),
+                 21);
+    EXPECT_EQ(result, source);
+  }
+}
+
+TEST(TransposeBytes, AnySize) {
+  for (const auto& [rows, columns] : {std::pair{1, 1}, {16, 16}, {17, 33}, {5, 40}, {40, 5}, {64, 48}}) {
+    std::vector<uint8_t> from(static_cast<size_t>(rows) * columns), to(from.size());
+    for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<uint8_t>(i * 7);
+    TransposeBytes(from.data(), rows, columns, columns, to.data(), rows);
+    for (int y = 0; y < rows; ++y) {
+      for (int x = 0; x < columns; ++x)
+        ASSERT_EQ(to[static_cast<size_t>(x * rows + y)], from[static_cast<size_t>(y * columns + x)]);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::data

@@ -1,0 +1,140 @@
+// Parts of JPEGs against the same parts of whole decodes: random files of every kind that libjpeg writes, random crops.
+// DTRAIN_LONG_TESTS=1 tries 20,000 pairs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <opencv2/core.hpp>
+#include <optional>
+#include <sstream>
+
+#include "data/error.h"
+#include "data/image/decode.h"
+#include "data/image/jpeg/baseline_header.h"
+#include "data/image/jpeg/jpeg_crop.h"
+#include "data/image/jpeg/seek_points.h"
+#include "data/image/resize.h"
+#include "data/random.h"
+#include "tests/data/image/encode.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr int kCropsPerFile = 10;
+
+bool IsLong() {
+  const char* const value = std::getenv("DTRAIN_LONG_TESTS");
+  return value != nullptr && std::string(value) == "1";
+}
+
+// Of [low, high], small ones more often.
+int SmallRatherThanLarge(RandomGenerator& random, int low, int high) {
+  const auto bound = 1 + random.Below(high - low + 1);
+  return low + static_cast<int>(random.Below(bound));
+}
+
+struct File {
+  std::vector<uint8_t> bytes;
+  std::string description;  // empty where libjpeg does not write such a file
+};
+
+File RandomFile(RandomGenerator& random) {
+  const int width = SmallRatherThanLarge(random, 1, 640), height = SmallRatherThanLarge(random, 1, 640);
+  JpegVariant variant;
+  const int64_t kind = random.Below(10);  // mostly YCbCr
+  variant.colours = kind < 6 ? "ycc" : kind == 6 ? "rgb" : kind == 7 ? "grey" : kind == 8 ? "cmyk" : "ycck";
+  const bool usual = random.Below(2) == 0;
+  for (int c = 0; c < 4; ++c) {
+    const int most = usual ? (c == 0 ? 2 : 1) : 4;
+    variant.across[c] = 1 + static_cast<int>(random.Below(most));
+    variant.down[c] = 1 + static_cast<int>(random.Below(most));
+  }
+  variant.quality = 1 + static_cast<int>(random.Below(100));
+  variant.progressive = random.Below(3) == 0;
+  variant.optimised = random.Below(2) == 0;
+  variant.arithmetic = random.Below(12) == 0;
+  if (random.Below(3) == 0) variant.restart_units = 1 + static_cast<int>(random.Below(20));
+  const bool seek_points = random.Below(4) == 0;
+
+  cv::Mat picture = TestPicture(width, height);
+  if (variant.colours == "grey") cv::extractChannel(picture, picture, 1);
+  if (picture.channels() == 3 && (variant.colours == "cmyk" || variant.colours == "ycck")) {
+    std::vector<cv::Mat> planes;
+    cv::split(picture, planes);
+    planes.push_back(planes[0] / 2 + 100);
+    cv::merge(planes, picture);
+  }
+  File file;
+  file.bytes = EncodeJpegVariant(picture, variant);
+  if (file.bytes.empty()) return file;
+  if (seek_points) file.bytes = AddSeekPoints(std::move(file.bytes));
+  std::ostringstream text;
+  text << width << 'x' << height << ' ' << variant.colours << " quality " << variant.quality << " sampling";
+  for (int c = 0; c < 4; ++c) text << ' ' << variant.across[c] << 'x' << variant.down[c];
+  text << (variant.progressive ? " progressive" : "") << (variant.optimised ? " optimised" : "")
+       << (variant.arithmetic ? " arithmetic" : "") << " restart " << variant.restart_units
+       << (seek_points ? " seek points" : "");
+  file.description = text.str();
+  return file;
+}
+
+CropBox RandomBox(RandomGenerator& random, ImageSize image) {
+  const int width = 1 + static_cast<int>(random.Below(image.width));
+  const int height = 1 + static_cast<int>(random.Below(image.height));
+  return {static_cast<int>(random.Below(image.width - width + 1)),
+          static_cast<int>(random.Below(image.height - height + 1)), width, height};
+}
+
+// As training decodes it.
+cv::Mat Crop(const std::vector<uint8_t>& bytes, const CropBox& box, int side) {
+  cv::Mat image(side, side, CV_8UC3);
+  const auto header = ReadBaselineHeader(bytes);
+  if (header && CropBaselineJpeg(*header, box, false, Interpolation::kBilinear, side, image.data)) return image;
+  return Resize(DecodeRegion(bytes, box, {side, side}), side, side, Interpolation::kBilinear);
+}
+
+double MeanDifference(const cv::Mat& one, const cv::Mat& other) {
+  return cv::norm(one, other, cv::NORM_L1) / static_cast<double>(one.total() * 3);
+}
+
+std::optional<cv::Mat> Whole(const std::vector<uint8_t>& bytes) {
+  try {
+    return DecodeImage(bytes);
+  } catch (const DataError&) {
+    return std::nullopt;  // samplings that libjpeg writes and cannot read
+  }
+}
+
+TEST(JpegDifferential, PartsAreThoseOfTheWhole) {
+  const int pairs = IsLong() ? 20'000 : 300;
+  RandomGenerator random({.seed = 5, .stream = RandomStream::kSynthetic});
+  int tried = 0, refused = 0;
+  while (tried < pairs) {
+    const File file = RandomFile(random);
+    if (file.description.empty()) continue;
+    const std::optional<cv::Mat> whole = Whole(file.bytes);
+    if (!whole) {
+      ++refused;
+      EXPECT_THROW(DecodeRegion(file.bytes, {0, 0, 1, 1}, {1, 1}), DataError) << file.description;
+      continue;
+    }
+    for (int i = 0; i < kCropsPerFile; ++i, ++tried) {
+      const CropBox box = RandomBox(random, {whole->cols, whole->rows});
+      const cv::Mat wanted = (*whole)(cv::Rect(box.x, box.y, box.width, box.height));
+      std::ostringstream what;
+      what << file.description << ", crop " << box.x << ' ' << box.y << ' ' << box.width << ' ' << box.height;
+      const cv::Mat part = DecodeRegion(file.bytes, box, {box.width, box.height});
+      EXPECT_EQ(cv::norm(part, wanted, cv::NORM_INF), 0) << what.str();
+      const int side = SmallRatherThanLarge(random, 1, 224);
+      const cv::Mat resized = Resize(wanted, side, side, Interpolation::kBilinear);
+      // A few pixels have no mean: colour that is interpolated elsewhere shows in full.
+      const double most = std::min({box.width, box.height, side}) < 16 ? 12 : 4;
+      EXPECT_LE(MeanDifference(Crop(file.bytes, box, side), resized), most) << what.str() << " to " << side;
+    }
+  }
+  RecordProperty("pairs", tried);
+  RecordProperty("refused", refused);
+}
+
+}  // namespace
+}  // namespace dtrain::data

@@ -1,0 +1,45 @@
+#include "data/machine/available_memory.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/temporary_folder.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr int64_t kMiB = 1 << 20;
+
+TEST(AvailableMemory, IsTheLeastOfMachineAndGroups) {
+  const TemporaryFolder folder;
+  const auto left = [&] { return AvailableMemory(folder.path("proc"), folder.path("groups")) / kMiB; };
+  EXPECT_EQ(left(), 0);
+  folder.Write("proc/meminfo", std::string_view("MemTotal: 9000000 kB\nMemAvailable:    2048000 kB\n"));
+  EXPECT_EQ(left(), 2000);
+  folder.Write("proc/self/cgroup", std::string_view("0::/pod/container\n"));
+  EXPECT_EQ(left(), 2000);
+  folder.Write("groups/pod/memory.max", std::string_view("max\n"));
+  folder.Write("groups/pod/memory.current", std::string_view("1\n"));
+  EXPECT_EQ(left(), 2000);
+  folder.Write("groups/pod/container/memory.max", std::to_string(1000 * kMiB));
+  folder.Write("groups/pod/container/memory.current", std::to_string(900 * kMiB));
+  EXPECT_EQ(left(), 100);
+  folder.Write("groups/pod/container/memory.stat",
+               "anon 5\ninactive_file " + std::to_string(50 * kMiB) + "\nactive_file " + std::to_string(30 * kMiB));
+  EXPECT_EQ(left(), 180);  // what is cached gives way
+  folder.Write("groups/pod/container/memory.current", std::to_string(2000 * kMiB));
+  EXPECT_EQ(left(), 0);
+}
+
+TEST(AvailableMemory, Version1) {
+  const TemporaryFolder folder;
+  folder.Write("proc/meminfo", std::string_view("MemAvailable: 2048000 kB\n"));
+  folder.Write("proc/self/cgroup", std::string_view("4:cpu,cpuacct:/job\n5:memory:/job\n"));
+  folder.Write("groups/memory/job/memory.limit_in_bytes", std::to_string(500 * kMiB));
+  folder.Write("groups/memory/job/memory.usage_in_bytes", std::to_string(200 * kMiB));
+  EXPECT_EQ(AvailableMemory(folder.path("proc"), folder.path("groups")), 300 * kMiB);
+}
+
+TEST(AvailableMemory, OfThisMachineIsSomething) { EXPECT_GT(AvailableMemory(), kMiB); }
+
+}  // namespace
+}  // namespace dtrain::data

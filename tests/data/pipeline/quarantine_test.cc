@@ -1,0 +1,90 @@
+#include "data/pipeline/quarantine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "data/error.h"
+#include "tests/temporary_folder.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(Quarantine, BudgetIsTheFractionRoundedUp) {
+  struct Case {
+    int64_t size;
+    double fraction;
+    bool strict;
+    int64_t budget;
+  };
+  for (const Case& c :
+       {Case{10000, 1e-4, false, 1}, Case{10001, 1e-4, false, 2}, Case{50, 1e-4, false, 1}, Case{50, 0, false, 0},
+        Case{50, 0.5, true, 0}, Case{3, 1, false, 3}, Case{1000, 0.1, false, 100}}) {
+    EXPECT_EQ(Quarantine(c.size, {.max_bad_records = c.fraction, .strict = c.strict}).budget(), c.budget)
+        << c.size << " × " << c.fraction;
+  }
+}
+
+TEST(Quarantine, NotesEachRecordOnce) {
+  const TemporaryFolder folder;
+  std::vector<int64_t> heard;
+  Quarantine quarantine(100, {.split = "val",
+                              .max_bad_records = 0.02,
+                              .path = folder.path("bad.jsonl"),
+                              .on_bad_record = [&](const BadRecord& record) { heard.push_back(record.index); }});
+  quarantine.Add(7, {"a.jpg"}, "truncated");
+  quarantine.Add(7, {"a.jpg"}, "truncated");
+  quarantine.Add(9, {"b\xFF.tar", 1024}, "not an \"image\"");
+  EXPECT_EQ(quarantine.count(), 2);
+  EXPECT_EQ(heard, (std::vector<int64_t>{7, 9}));
+  std::ifstream file(folder.path("bad.jsonl"));
+  std::string line;
+  ASSERT_TRUE(std::getline(file, line));
+  EXPECT_EQ(
+      nlohmann::json::parse(line),
+      (nlohmann::json{{"split", "val"}, {"index", 7}, {"file", "a.jpg"}, {"offset", 0}, {"reason", "truncated"}}));
+  ASSERT_TRUE(std::getline(file, line));
+  EXPECT_EQ(nlohmann::json::parse(line)["offset"], 1024);
+  EXPECT_EQ(nlohmann::json::parse(line)["reason"], "not an \"image\"");
+  EXPECT_FALSE(std::getline(file, line));
+}
+
+TEST(Quarantine, ALineOfAnEarlierAttemptIsNotWrittenAgainButCounted) {
+  const TemporaryFolder folder;
+  const std::string path = folder.path("bad.jsonl");
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    Quarantine quarantine(100, {.max_bad_records = 0.02, .path = path});
+    quarantine.Add(7, {"a.jpg"}, "truncated");
+    EXPECT_EQ(quarantine.count(), 1);
+  }
+  Quarantine(100, {.path = path}).Add(7, {"a.jpg"}, "gone");
+  std::ifstream file(path);
+  std::vector<std::string> reasons;
+  for (std::string line; std::getline(file, line);) reasons.push_back(nlohmann::json::parse(line)["reason"]);
+  EXPECT_EQ(reasons, (std::vector<std::string>{"truncated", "gone"}));
+}
+
+TEST(Quarantine, OverBudgetNamesTheFileAndTheFlag) {
+  Quarantine quarantine(10, {.max_bad_records = 0.1});
+  quarantine.Add(1, {"a.jpg"}, "truncated");
+  try {
+    quarantine.Add(2, {"b.tar", 512}, "empty");
+    FAIL() << "no exception";
+  } catch (const DataError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("b.tar at byte 512: empty"));
+    EXPECT_THAT(error.hint(), HasSubstr("--max_bad_records"));
+  }
+}
+
+TEST(Quarantine, AnUnwritableFileIsAnError) {
+  Quarantine quarantine(10, {.max_bad_records = 1, .path = "/nonexistent/bad.jsonl"});
+  EXPECT_THROW(quarantine.Add(1, {"a.jpg"}, "truncated"), DataError);
+}
+
+}  // namespace
+}  // namespace dtrain::data

@@ -1,0 +1,106 @@
+#include "trainer/control/control_message.h"
+
+#include <gtest/gtest.h>
+
+#include "trainer/control/bad_record_count.h"
+#include "trainer/control/position.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using nlohmann::json;
+
+std::string Nested(int depth) {
+  std::string text = R"({"kind":"config","config":)";
+  for (int i = 0; i < depth; ++i) text += R"({"a":)";
+  return text + "0" + std::string(static_cast<size_t>(depth) + 1, '}');
+}
+
+TEST(ControlMessage, WhatIsWrittenIsRead) {
+  const json at = {{"kind", "at"}, {"at", ToJson({.point = 4, .moves = 5, .step = 2, .phase = Phase::kSaving})}};
+  EXPECT_EQ(ParseControlLine(ControlLine(at), Speaker::kRank), at);
+  const data::BadRecord record{"train", 7, {"a.tar", 512}, "truncated"};
+  const json bad = BadRecordMessage(record, 100, {.split = "train", .max_bad_records = 0.01});
+  EXPECT_EQ(ParseControlLine(ControlLine(bad), Speaker::kRank), bad);
+}
+
+TEST(ControlMessage, RefusesWhatIsNoMessageOfTheSpeaker) {
+  for (const char* line : {"", "[]", "7", "{", "\xff\xfe", R"({"kind":7})", R"({"kind":"end"})",
+                           R"({"kind":"nothing"})", "GET / HTTP/1.1", R"({"kind":"go"})"}) {
+    EXPECT_THROW(ParseControlLine(line, Speaker::kRank), BadControlLine) << line;
+  }
+  EXPECT_NO_THROW(ParseControlLine(R"({"kind":"go"})", Speaker::kServer));
+  EXPECT_THROW(ParseControlLine(R"({"kind":"stop"})", Speaker::kNewcomer), BadControlLine);
+  EXPECT_THROW(ParseControlLine(R"({"kind":"death","rank":1,"reason":""})", Speaker::kNewcomer), BadControlLine);
+}
+
+TEST(ControlMessage, RefusesWhatIsTooDeep) {
+  EXPECT_NO_THROW(ParseControlLine(Nested(20), Speaker::kRank));
+  EXPECT_THROW(ParseControlLine(Nested(40), Speaker::kRank), BadControlLine);
+  EXPECT_THROW(ParseControlLine(Nested(100'000), Speaker::kRank), BadControlLine);
+  EXPECT_THROW(ParseControlLine(std::string(4'000'000, '['), Speaker::kRank), BadControlLine);
+  // Brackets in a text are no depth.
+  const json config = {{"kind", "config"}, {"config", {{"name", "\\\"" + std::string(100, '[')}}}};
+  EXPECT_EQ(ParseControlLine(ControlLine(config), Speaker::kRank), config);
+  const std::string after_a_quote = R"({"kind":"config","config":{"a":"\"","b":)" + std::string(100'000, '[') + "}}";
+  EXPECT_THROW(ParseControlLine(after_a_quote, Speaker::kRank), BadControlLine);
+}
+
+TEST(ControlMessage, ChecksTypesAndRanges) {
+  struct Case {
+    Speaker speaker;
+    const char* line;
+    bool good;
+  };
+  const Case cases[] = {
+      {Speaker::kRank, R"({"kind":"at","at":[1,2,3,8,0.5]})", true},
+      {Speaker::kRank, R"({"kind":"at","at":[1,2,3,9,0.5]})", false},
+      {Speaker::kRank, R"({"kind":"at","at":[1,2,3,100000000,0.5]})", false},
+      {Speaker::kRank, R"({"kind":"at","at":[1,2,3,-1,0.5]})", false},
+      {Speaker::kRank, R"({"kind":"at","at":[1,2,3,4]})", false},
+      {Speaker::kRank, R"({"kind":"at","at":[1,2,3,4,1e300]})", false},
+      {Speaker::kRank, R"({"kind":"at","at":[1,2,3,4,1e999]})", false},
+      {Speaker::kRank, R"({"kind":"at","at":[1.5,2,3,4,0]})", false},
+      {Speaker::kRank, R"({"kind":"at","at":{"0":1}})", false},
+      {Speaker::kRank, R"({"kind":"accept","point":9007199254740992})", true},
+      {Speaker::kRank, R"({"kind":"accept","point":9223372036854775808})", false},
+      {Speaker::kRank, R"({"kind":"accept","point":18446744073709551615})", false},
+      {Speaker::kRank, R"({"kind":"accept","point":-9223372036854775808})", false},
+      {Speaker::kRank, R"({"kind":"accept","point":"7"})", false},
+      {Speaker::kRank, R"({"kind":"accept"})", false},
+      {Speaker::kRank, R"({"kind":"failed","code":3,"message":"m"})", true},
+      {Speaker::kRank, R"({"kind":"failed","code":0,"message":"m"})", false},
+      {Speaker::kRank, R"({"kind":"config","config":[]})", false},
+      {Speaker::kServer, R"({"kind":"end","code":75,"message":"","hint":"","rank":-1})", true},
+      {Speaker::kServer, R"({"kind":"end","code":0,"message":"","hint":"","rank":-1})", false},
+      {Speaker::kServer, R"({"kind":"end","code":99999,"message":"","hint":"","rank":-1})", false},
+      {Speaker::kServer, R"({"kind":"end","code":4,"message":"","hint":"","rank":-2})", false},
+      {Speaker::kServer, R"({"kind":"end","code":4,"message":7,"hint":"","rank":0})", false},
+      {Speaker::kServer, R"({"kind":"propose","point":0})", false},
+      {Speaker::kDoor, R"({"kind":"welcome","store_port":65535,"proof":""})", true},
+      {Speaker::kDoor, R"({"kind":"welcome","store_port":65536,"proof":""})", false},
+      {Speaker::kLauncher, R"({"kind":"death","rank":1000000,"reason":""})", false},
+  };
+  for (const Case& one : cases) {
+    bool good = true;
+    try {
+      ParseControlLine(one.line, one.speaker);
+    } catch (const BadControlLine&) {
+      good = false;
+    }
+    EXPECT_EQ(good, one.good) << one.line;
+  }
+}
+
+TEST(ControlMessage, LongTextsAreCutToWhatIsRead) {
+  const std::string long_text = std::string(kLongestControlText - 1, 'x') + "é and more";
+  const json read = ParseControlLine(ControlLine({{"kind", "lost"}, {"message", long_text}}), Speaker::kRank);
+  EXPECT_EQ(read.at("message"), std::string(kLongestControlText - 1, 'x'));
+  // Each of these bytes becomes three.
+  const json replaced =
+      ParseControlLine(ControlLine({{"kind", "lost"}, {"message", std::string(5000, '\xff')}}), Speaker::kRank);
+  EXPECT_LE(replaced.at("message").get<std::string>().size(), kLongestControlText);
+}
+
+}  // namespace
+}  // namespace dtrain::distributed

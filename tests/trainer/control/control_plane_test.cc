@@ -1,0 +1,274 @@
+// Ranks as threads on real sockets. What would end a process is noted instead.
+#include "trainer/control/control_plane.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <barrier>
+#include <thread>
+
+#include "tests/message_of.h"
+#include "tests/trainer/control/loopback_ranks.h"
+#include "trainer/errors.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using testing::HasSubstr;
+using testing::MatchesRegex;
+
+// ---- The start --------------------
+
+TEST(ControlPlane, AllMeetAndLeave) {
+  LoopbackRanks ranks(3);
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    control.WaitForAll(R"({"lr":0.1})");
+    for (int64_t step = 1; step <= 50; ++step) EXPECT_FALSE(control.StopsHere(step));
+    control.Leave();
+  });
+  EXPECT_EQ(ranks.ends(), std::vector<std::string>(3, ""));
+}
+
+TEST(ControlPlane, TellsAllRanksTheDifferingKeyAndBothValues) {
+  LoopbackRanks ranks(2);
+  std::vector<std::string> said(2);
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    said[static_cast<size_t>(rank)] =
+        MessageOf([&] { control.WaitForAll(rank == 0 ? R"({"lr":0.1})" : R"({"lr":0.2})"); });
+  });
+  EXPECT_THAT(said, testing::Each("rank 1 disagrees with rank 0: lr is 0.2, not 0.1"));
+}
+
+// ---- Bad records --------------------
+
+// Ranks 0 and 1 meet record 7 both, rank 1 another one: two of all, one more than the budget.
+TEST(ControlPlane, BadRecordsOfAllRanksTogetherEndThemAll) {
+  LoopbackRanks ranks(3);
+  const data::QuarantineOptions options{.split = "train", .max_bad_records = 0.01};
+  const auto bad = [](int64_t index) {
+    return data::BadRecord{"train", index, {"data.tar", 512 * index}, "truncated"};
+  };
+  std::barrier all(3);
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    control.WaitForAll("{}");
+    if (rank < 2) control.NoteBadRecord(bad(7), 100, options);
+    while (control.bad_records("train") < 1) std::this_thread::yield();
+    EXPECT_EQ(control.bad_records("train"), 1);
+    all.arrive_and_wait();
+    if (rank == 1) control.NoteBadRecord(bad(9), 100, options);
+    ranks.WaitForEnd(rank);
+  });
+  EXPECT_THAT(ranks.ends(), testing::Each("train: 2 bad records of 100, and the budget is 1; the latest is data.tar at "
+                                          "byte 4608: truncated"));
+}
+
+TEST(ControlPlane, ALoneRankCountsForItself) {
+  ControlPlane control([] { return false; });
+  control.NoteBadRecord({"val", 1, {"a.jpg"}, "empty"}, 10, {.split = "val"});
+  EXPECT_EQ(control.bad_records("val"), 1);
+  EXPECT_EQ(control.bad_records("train"), 0);
+}
+
+TEST(ControlPlane, NamesMissingRanks) {
+  LoopbackRanks ranks(4, {.init_timeout_seconds = 0.3});
+  std::string said;
+  ranks.RunOnly({0, 2}, [&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    const std::string message = MessageOf([&] { control.WaitForAll("{}"); });
+    if (rank == 2) said = message;
+  });
+  EXPECT_THAT(said, HasSubstr("waiting for 2 of 4 ranks: 1, 3 not there; gave up after --init_timeout"));
+}
+
+TEST(ControlPlane, RefusesDuplicatesOtherRunsAndOtherWorldSizes) {
+  LoopbackRanks ranks(2);
+  ControlPlane& first = ranks.Start(0);
+  EXPECT_THAT(MessageOf([&] { Join(ranks.JoinOptionsOf(0)); }), HasSubstr("rank 0 is there twice"));
+  JoinOptions foreign = ranks.JoinOptionsOf(1);
+  foreign.locate = [&] { return Endpoint{"127.0.0.1", ranks.port(), "other"}; };
+  EXPECT_THAT(MessageOf([&] { Join(foreign); }), HasSubstr("belongs to another run"));
+  JoinOptions larger = ranks.JoinOptionsOf(1);
+  larger.world_size = 3;
+  EXPECT_THAT(MessageOf([&] { Join(larger); }), HasSubstr("a world size of 3, rank 0 one of 2"));
+  EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }), HasSubstr("a world size of 3, rank 0 one of 2"));
+}
+
+TEST(ControlPlane, WhoComesAfterTheEndHearsOfIt) {
+  LoopbackRanks ranks(3);
+  ControlPlane& first = ranks.Start(0);
+  JoinOptions larger = ranks.JoinOptionsOf(1);
+  larger.world_size = 4;
+  MessageOf([&] { Join(larger); });
+  ControlPlane& late = ranks.Start(2);
+  EXPECT_THAT(MessageOf([&] { late.WaitForAll("{}"); }), HasSubstr("a world size of 4"));
+  EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }), HasSubstr("a world size of 4"));
+}
+
+TEST(ControlPlane, StrangersDoNotDisturb) {
+  LoopbackRanks ranks(2);
+  ranks.Run([&](int rank) {
+    std::vector<LineSocket> strangers;
+    for (const std::string garbage : {"GET / HTTP/1.1\r\n\r\n", "{\"kind\":7}", "[]", "{", "\xff\xfe"}) {
+      std::string reason;
+      LineSocket& stranger = strangers.emplace_back(
+          TryConnect("127.0.0.1", ranks.port(), Clock::now() + std::chrono::seconds(5), &reason));
+      stranger.Send(garbage);
+    }
+    ControlPlane& control = ranks.Start(rank);
+    control.WaitForAll("{}");
+    control.Leave();
+  });
+  EXPECT_EQ(ranks.ends(), std::vector<std::string>(2, ""));
+}
+
+// ---- Stopping --------------------
+
+// Every rank passes points at its own pace; the stop comes from one of them somewhere on the way.
+TEST(ControlPlane, AllStopAtTheSamePoint) {
+  for (int round = 0; round < 5; ++round) {
+    constexpr int kWorld = 4;
+    LoopbackRanks ranks(kWorld);
+    std::vector<int64_t> stopped(kWorld);
+    ranks.Run([&](int rank) {
+      ControlPlane& control = ranks.Start(rank);
+      control.WaitForAll("{}");
+      int64_t step = 1;
+      // Nothing keeps these ranks together, as a fast and a slow evaluation would not be.
+      while (!control.StopsHere(step)) {
+        std::this_thread::sleep_for(std::chrono::microseconds(50 * (rank + 1)));
+        if (++step == 100 && rank == 2) ranks.RequestStop(rank);
+      }
+      stopped[static_cast<size_t>(rank)] = step;
+      control.Leave();
+    });
+    EXPECT_GE(stopped[2], 100);
+    EXPECT_THAT(stopped, testing::Each(stopped[0]));
+    EXPECT_EQ(ranks.ends(), std::vector<std::string>(kWorld, ""));
+  }
+}
+
+TEST(ControlPlane, AStopBeforeTheStartEndsAll) {
+  LoopbackRanks ranks(3);
+  std::string said;
+  ranks.RunOnly({0, 2}, [&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    if (rank == 2) ranks.RequestStop(2);
+    const std::string message = MessageOf([&] { control.WaitForAll("{}"); });
+    if (rank == 0) said = message;
+  });
+  EXPECT_EQ(said, "stopped before the training began");
+}
+
+// Whoever comes soon after the stop hears of it, and one that was asked itself still tells the others.
+TEST(ControlPlane, AStopBeforeTheStartReachesThoseWhoComeSoon) {
+  LoopbackRanks ranks(3);
+  ranks.RequestStop(0);
+  ranks.RequestStop(1);
+  std::vector<std::string> said(3);
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    said[static_cast<size_t>(rank)] = MessageOf([&] { control.WaitForAll("{}"); });
+  });
+  EXPECT_THAT(said, testing::Each("stopped before the training began"));
+}
+
+TEST(ControlPlane, AloneStopsWhenAsked) {
+  bool asked = false;
+  ControlPlane alone([&asked] { return asked; });
+  alone.WaitForAll("{}");
+  EXPECT_FALSE(alone.StopsHere(1));
+  asked = true;
+  EXPECT_TRUE(alone.StopsHere(2));
+  alone.Leave();
+}
+
+// ---- Losing ranks --------------------
+
+TEST(ControlPlane, ARankThatIsGoneIsNamedByAllOthers) {
+  LoopbackRanks ranks(3);
+  std::barrier all_here(3);
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    control.WaitForAll("{}");
+    all_here.arrive_and_wait();  // whom it finds waiting still, it ends there
+    if (rank == 1) return ranks.Kill(1);
+    ranks.WaitForEnd(rank);
+  });
+  EXPECT_THAT(ranks.ends()[0], HasSubstr("rank 1 (host "));
+  EXPECT_THAT(ranks.ends()[0], HasSubstr("is gone"));
+  EXPECT_EQ(ranks.ends()[2], ranks.ends()[0]);
+}
+
+TEST(ControlPlane, RankZeroGoneEndsTheOthers) {
+  LoopbackRanks ranks(2);
+  std::barrier all_here(2);
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    control.WaitForAll("{}");
+    all_here.arrive_and_wait();  // whom it finds waiting still, it ends there
+    if (rank == 0) return ranks.Kill(0);
+    ranks.WaitForEnd(rank);
+  });
+  EXPECT_THAT(ranks.ends()[1], HasSubstr("is gone"));
+  EXPECT_EQ(ranks.ends()[1].rfind("rank 0", 0), 0U) << ranks.ends()[1];
+}
+
+TEST(ControlPlane, OneRanksFailureIsTheReasonOfTheOthers) {
+  LoopbackRanks ranks(3);
+  std::barrier all_here(3);
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    control.WaitForAll("{}");
+    all_here.arrive_and_wait();  // whom it finds waiting still, it ends there
+    if (rank == 1) {
+      const report::Failure own{.code = ExitCode::kData, .message = "a bad picture", .hint = "", .rank = 1};
+      EXPECT_EQ(control.LastWords(own).message, "a bad picture");
+      return;
+    }
+    // As when a collective has thrown: only a consequence.
+    const report::Failure consequence{.code = ExitCode::kPeerLost, .message = "broken pipe", .hint = "", .rank = rank};
+    const report::Failure reported = control.LastWords(consequence);
+    EXPECT_THAT(reported.message, HasSubstr("failed (exit code 3): a bad picture"));
+    EXPECT_EQ(reported.code, ExitCode::kPeerLost);
+  });
+}
+
+TEST(ControlPlane, ADeathThatALauncherPostsEndsAll) {
+  LoopbackRanks ranks(2);
+  std::barrier all_here(3);
+  std::jthread launcher([&] {
+    all_here.arrive_and_wait();
+    EXPECT_TRUE(PostDeath(ranks.endpoint(), 1, "killed by signal 9", Clock::now() + std::chrono::seconds(5)));
+  });
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    control.WaitForAll("{}");
+    all_here.arrive_and_wait();
+    if (rank == 0) ranks.WaitForEnd(rank);
+  });
+  EXPECT_EQ(ranks.ends()[0], "rank 1 has died: killed by signal 9");
+}
+
+TEST(ControlPlane, NobodyIsThereToTellOfADeath) {
+  const auto start = Clock::now();
+  EXPECT_FALSE(PostDeath({"127.0.0.1", 1, ""}, 0, "killed", start + std::chrono::seconds(1)));
+}
+
+TEST(ControlPlane, ARankThatStandsStillIsNamedByAll) {
+  LoopbackRanks ranks(2, {.comm_timeout_seconds = 0.5});
+  ranks.Run([&](int rank) {
+    ControlPlane& control = ranks.Start(rank);
+    control.WaitForAll("{}");
+    control.Enter(Phase::kData);
+    if (rank == 0) control.Enter(Phase::kForward);
+    ranks.WaitForEnd(rank);
+  });
+  for (const std::string& end : ranks.ends())
+    EXPECT_THAT(end, MatchesRegex("rank 1 stands still since [0-9.]+ s, after step 0: waiting for data.*"));
+}
+
+}  // namespace
+}  // namespace dtrain::distributed

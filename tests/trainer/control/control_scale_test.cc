@@ -1,0 +1,263 @@
+// The control server before as many ranks as the largest clusters have: a process of its own, so that its memory and
+// its processor time are its own, and 1,024 ranks that this process plays. What is measured is printed; what is tested
+// is that nothing grows with the square of the ranks.
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <ctime>
+#include <fstream>
+#include <functional>
+
+#include "trainer/control/control_handshake.h"
+#include "trainer/control/control_server.h"
+#include "trainer/control/line_socket.h"
+#include "trainer/control/position.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using nlohmann::json;
+
+double Seconds(clockid_t clock) {
+  timespec time{};
+  clock_gettime(clock, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+double Now() { return Seconds(CLOCK_MONOTONIC); }
+
+constexpr rlim_t kUsualOpenFiles = 1024;
+
+// Returns how many are allowed now: at most as many as the system lets this process ask for.
+rlim_t LimitOpenFiles(rlim_t wanted) {
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = std::min(wanted, files.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &files);
+  return files.rlim_cur;
+}
+
+// A process with nothing in it but a control server.
+class ServerProcess {
+ public:
+  explicit ServerProcess(int world_size) {
+    const int listening = ListenOn("127.0.0.1", 0);
+    port_ = PortOf(listening);
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0) throw std::runtime_error("socketpair");
+    first_ = pair[0];
+    process_ = fork();
+    if (process_ == 0) {
+      close(pair[0]);
+      LimitOpenFiles(kUsualOpenFiles);
+      const ControlServer server(
+          {.listening_descriptor = listening, .own_descriptor = pair[1], .token = "token", .world_size = world_size});
+      while (true) pause();
+    }
+    close(pair[1]);
+    close(listening);
+    clock_getcpuclockid(process_, &clock_);
+  }
+  ServerProcess(const ServerProcess&) = delete;
+  ServerProcess& operator=(const ServerProcess&) = delete;
+  ~ServerProcess() {
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+  }
+
+  int port() const { return port_; }
+  int first_descriptor() const { return first_; }  // rank 0's end of its connection; the caller closes it
+  double processor_seconds() const { return Seconds(clock_); }
+  double resident_kilobytes() const {
+    std::ifstream status("/proc/" + std::to_string(process_) + "/status");
+    for (std::string word; status >> word;) {
+      if (word == "VmRSS:" && status >> word) return std::stod(word);
+    }
+    return 0;
+  }
+
+ private:
+  int port_ = 0, first_ = -1;
+  pid_t process_ = -1;
+  clockid_t clock_{};
+};
+
+// All ranks of a run, as the server sees them.
+class PlayedRanks {
+ public:
+  PlayedRanks(const ServerProcess& server, int world_size) : port_(server.port()) {
+    sockets_.resize(static_cast<size_t>(world_size));
+    Take(0, LineSocket(server.first_descriptor()));
+  }
+  ~PlayedRanks() { close(watched_); }
+  PlayedRanks(const PlayedRanks&) = delete;
+  PlayedRanks& operator=(const PlayedRanks&) = delete;
+
+  int world_size() const { return static_cast<int>(sockets_.size()); }
+
+  void Connect(int rank) {
+    std::string reason;
+    Take(rank, TryConnect("127.0.0.1", port_, Clock::now() + std::chrono::seconds(20), &reason));
+    ASSERT_TRUE(sockets_[static_cast<size_t>(rank)].is_open()) << "rank " << rank << ": " << reason;
+  }
+  void Send(int rank, const json& message) { sockets_[static_cast<size_t>(rank)].Send(message.dump()); }
+  void SendAll(const std::function<json(int rank)>& message) {
+    for (int rank = 0; rank < world_size(); ++rank) Send(rank, message(rank));
+  }
+  void Kill(int rank) { sockets_[static_cast<size_t>(rank)].Close(); }
+
+  // Until `count` ranks were sent a message of this kind, or for so long; `answer` is called with each.
+  int Await(const std::string& kind, int count, double seconds,
+            const std::function<void(int rank, const json& message)>& answer = nullptr) {
+    int met = 0;
+    const double end = Now() + seconds;
+    while (met < count && Now() < end) {
+      epoll_event events[256];
+      const int ready = epoll_wait(watched_, events, 256, 20);
+      for (int i = 0; i < ready; ++i) {
+        const auto rank = static_cast<size_t>(events[i].data.u32);
+        const bool open = sockets_[rank].Receive();
+        while (const auto line = sockets_[rank].NextLine()) {
+          const json message = json::parse(*line);
+          if (message.at("kind") != kind) continue;
+          ++met;
+          if (answer) answer(static_cast<int>(rank), message);
+        }
+        if (!open) sockets_[rank].Close();
+      }
+    }
+    return met;
+  }
+
+ private:
+  void Take(int rank, LineSocket socket) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u32 = static_cast<uint32_t>(rank);
+    epoll_ctl(watched_, EPOLL_CTL_ADD, socket.descriptor(), &event);
+    sockets_[static_cast<size_t>(rank)] = std::move(socket);
+  }
+
+  int port_;
+  int watched_ = epoll_create1(EPOLL_CLOEXEC);
+  std::vector<LineSocket> sockets_;
+};
+
+// As many keys as the flags of a training have.
+json ConfigOfARun() {
+  json config;
+  for (int i = 0; i < 120; ++i)
+    config["a_flag_of_this_run_" + std::to_string(i)] = "its value, number " + std::to_string(i);
+  return config;
+}
+
+// Seconds of the wall, and of the server's processor where it is named so.
+struct Figures {
+  double join = 0, join_processor = 0, start = 0, start_processor = 0, heartbeat_processor_share = 0, stop = 0,
+         stop_processor = 0, death = 0, kilobytes_per_rank = 0;
+};
+
+constexpr double kPatience = 60;
+
+// A run from its first rank to a death: joining, the start, heartbeats for `seconds`, a stop, one rank lost.
+void Measure(int ranks, double seconds, Figures* figures) {
+  ServerProcess server(ranks);
+  PlayedRanks played(server, ranks);
+  const double empty = server.resident_kilobytes();
+  double wall = Now(), processor = server.processor_seconds();
+  const auto lap = [&](double* wall_seconds, double* processor_seconds) {
+    *wall_seconds = Now() - wall;
+    *processor_seconds = server.processor_seconds() - processor;
+    wall = Now();
+    processor = server.processor_seconds();
+  };
+  std::vector<json> hellos;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (rank > 0) {
+      ASSERT_NO_FATAL_FAILURE(played.Connect(rank));
+    }
+    played.Send(rank, hellos.emplace_back(MakeHello(rank, ranks)));
+  }
+  std::vector<std::string> challenges(hellos.size());
+  ASSERT_EQ(
+      played.Await("challenge", ranks, kPatience,
+                   [&](int rank, const json& message) { challenges[static_cast<size_t>(rank)] = message.at("nonce"); }),
+      ranks);
+  played.SendAll([&](int rank) {
+    const auto i = static_cast<size_t>(rank);
+    return json{{"kind", "proof"}, {"proof", ProofOfNewcomer("token", challenges[i], hellos[i])}};
+  });
+  ASSERT_EQ(played.Await("welcome", ranks, kPatience), ranks);
+  lap(&figures->join, &figures->join_processor);
+
+  const json config = ConfigOfARun();
+  played.SendAll([&](int) { return json{{"kind", "config"}, {"config", config}}; });
+  ASSERT_EQ(played.Await("go", ranks, kPatience), ranks);
+  lap(&figures->start, &figures->start_processor);
+
+  Position position;
+  const double training = Now();
+  while (Now() - training < seconds) {
+    const double tick = Now();
+    ++position.point;
+    ++position.step;
+    played.SendAll([&](int) { return json{{"kind", "at"}, {"at", ToJson(position)}}; });
+    const double left = std::chrono::duration<double>(kTick).count() - (Now() - tick);
+    ASSERT_EQ(played.Await("end", 1, std::max(left, 0.0)), 0);
+  }
+  double heartbeats = 0;
+  double beating = 0;
+  lap(&heartbeats, &beating);
+  figures->heartbeat_processor_share = beating / heartbeats;
+  figures->kilobytes_per_rank = (server.resident_kilobytes() - empty) / ranks;
+
+  played.Send(ranks / 2, {{"kind", "stop"}});
+  ASSERT_EQ(played.Await("propose", ranks, kPatience,
+                         [&](int rank, const json& proposal) {
+                           played.Send(rank, {{"kind", "accept"}, {"point", proposal.at("point")}});
+                         }),
+            ranks);
+  ASSERT_EQ(played.Await("commit", ranks, kPatience), ranks);
+  lap(&figures->stop, &figures->stop_processor);
+
+  played.Kill(ranks - 1);
+  ASSERT_EQ(played.Await("end", ranks - 1, kPatience), ranks - 1);
+  double unused = 0;
+  lap(&figures->death, &unused);
+}
+
+void Print(int ranks, const Figures& f) {
+  std::printf(
+      "measured: %4d ranks: joining %.3f s (server's processor %.3f), start %.3f s (%.3f), heartbeats %.1f %% of a "
+      "processor, a stop agreed %.3f s (%.3f), a death told to all %.3f s, %.1f KiB a rank\n",
+      ranks, f.join, f.join_processor, f.start, f.start_processor, 100 * f.heartbeat_processor_share, f.stop,
+      f.stop_processor, f.death, f.kilobytes_per_rank);
+}
+
+TEST(ControlScale, GrowsLinearlyTo1024Ranks) {
+  constexpr int kFew = 128, kMany = 1024;
+  constexpr rlim_t kNeeded = 2 * kMany;
+  if (LimitOpenFiles(kNeeded) < kNeeded) GTEST_SKIP() << "needs " << kNeeded << " open files: raise ulimit -Hn";
+  Figures few, many;
+  ASSERT_NO_FATAL_FAILURE(Measure(kFew, 1, &few));
+  Print(kFew, few);
+  ASSERT_NO_FATAL_FAILURE(Measure(kMany, 2, &many));
+  Print(kMany, many);
+  // Eight times the ranks: linear is 8, the square 64. Processor time, for the machine may be busy.
+  constexpr double kMost = 20;
+  constexpr double kNoise = 0.02;  // seconds
+  EXPECT_LT(many.join_processor, kMost * few.join_processor + kNoise);
+  EXPECT_LT(many.start_processor, kMost * few.start_processor + kNoise);
+  EXPECT_LT(many.stop_processor, kMost * few.stop_processor + kNoise);
+  EXPECT_LT(many.heartbeat_processor_share, kMost * few.heartbeat_processor_share + kNoise);
+}
+
+}  // namespace
+}  // namespace dtrain::distributed

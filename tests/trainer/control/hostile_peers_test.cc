@@ -1,0 +1,259 @@
+// Strangers at rank 0's door, a false rank 0, and ranks that are broken: without the run's token a connection
+// influences nothing, and with it no line does harm.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <fcntl.h>
+
+#include <ctime>
+#include <thread>
+
+#include "tests/message_of.h"
+#include "tests/trainer/control/loopback_ranks.h"
+#include "trainer/control/control_handshake.h"
+#include "trainer/control/control_message.h"
+#include "trainer/errors.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+Clock::time_point Soon() { return Clock::now() + std::chrono::seconds(10); }
+
+LineSocket Connect(int port) {
+  std::string reason;
+  LineSocket socket = TryConnect("127.0.0.1", port, Soon(), &reason);
+  EXPECT_TRUE(socket.is_open()) << reason;
+  return socket;
+}
+
+// ---- Strangers at rank 0 --------------------
+
+TEST(HostilePeers, WithoutTheTokenNothingIsBelieved) {
+  LoopbackRanks ranks(2);
+  ControlPlane& first = ranks.Start(0);
+  const std::string proof(64, '0');
+  std::vector<LineSocket> strangers;
+  for (const int claimed : {-1, 0, 1, 5}) {
+    for (const json& message :
+         {json{{"kind", "proof"}, {"proof", proof}}, json{{"kind", "stop"}},
+          json{{"kind", "death"}, {"rank", 1}, {"reason", "r"}}, json{{"kind", "config"}, {"config", {{"lr", 7}}}},
+          json{{"kind", "leave"}}, json{{"kind", "failed"}, {"code", 3}, {"message", "m"}}}) {
+      LineSocket& stranger = strangers.emplace_back(Connect(ranks.port()));
+      stranger.Send(ControlLine(MakeHello(claimed, claimed == 5 ? 9 : 2)));
+      EXPECT_TRUE(WaitForLine(stranger, Soon()).has_value());
+      stranger.Send(ControlLine(message));
+    }
+  }
+  // Each is sent away.
+  for (LineSocket& stranger : strangers) {
+    while (stranger.is_open()) WaitForLine(stranger, Soon());
+  }
+  std::jthread other([&] {
+    ControlPlane& second = ranks.Start(1);
+    second.WaitForAll(R"({"lr":1})");
+    second.Leave();
+  });
+  first.WaitForAll(R"({"lr":1})");
+  first.Leave();
+  other.join();
+  EXPECT_EQ(ranks.ends(), std::vector<std::string>(2, ""));
+}
+
+TEST(HostilePeers, AnAnswerIsOfNoUseToAnotherConnection) {
+  LoopbackRanks ranks(2);
+  ranks.Start(0);
+  LineSocket one = Connect(ranks.port()), other = Connect(ranks.port());
+  const json hello = MakeHello(1, 2);
+  one.Send(ControlLine(hello));
+  const json challenge = ParseControlLine(WaitForLine(one, Soon()).value(), Speaker::kDoor);
+  other.Send(ControlLine(hello));
+  WaitForLine(other, Soon());
+  const std::string proof = ProofOfNewcomer("token", challenge.at("nonce"), hello);
+  other.Send(ControlLine({{"kind", "proof"}, {"proof", proof}}));
+  EXPECT_THAT(WaitForLine(other, Soon()).value(), HasSubstr("refused"));
+  one.Send(ControlLine({{"kind", "proof"}, {"proof", proof}}));
+  EXPECT_THAT(WaitForLine(one, Soon()).value(), HasSubstr("welcome"));
+}
+
+TEST(HostilePeers, ManyIdleStrangersKeepNobodyOut) {
+  LoopbackRanks ranks(2);
+  std::vector<LineSocket> strangers;
+  ControlPlane& first = ranks.Start(0);
+  for (int i = 0; i < 400; ++i) {
+    LineSocket& stranger = strangers.emplace_back(Connect(ranks.port()));
+    if (i % 2 == 0) stranger.Send(ControlLine(MakeHello(-1, 0)));
+  }
+  std::jthread other([&] { ranks.Start(1).WaitForAll("{}"); });
+  first.WaitForAll("{}");
+  other.join();
+  EXPECT_EQ(ranks.ends(), std::vector<std::string>(2, ""));
+}
+
+// A connection that waits to be accepted wakes the server at once, again and again.
+TEST(HostilePeers, NoDescriptorLeftSpinsNoCore) {
+  LoopbackRanks ranks(2);
+  ranks.Start(0);
+  LineSocket waiting;
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  std::vector<LineSocket> taken;
+  rlimit few = before;
+  few.rlim_cur = std::min<rlim_t>(before.rlim_max, 512);
+  setrlimit(RLIMIT_NOFILE, &few);
+  int descriptor = -1;
+  while ((descriptor = dup(0)) >= 0) taken.emplace_back(descriptor);
+  taken.pop_back();
+  waiting = Connect(ranks.port());
+  timespec start{}, end{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+  taken.clear();
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_LT(static_cast<double>(end.tv_sec - start.tv_sec) + 1e-9 * static_cast<double>(end.tv_nsec - start.tv_nsec),
+            0.5);
+  EXPECT_TRUE(Join(ranks.JoinOptionsOf(1)).socket.is_open());  // and it goes on
+}
+
+// ---- Ranks that are broken --------------------
+
+TEST(HostilePeers, ALineThatNoRankSendsEndsTheRunAndSaysSo) {
+  const std::string deep =
+      R"({"kind":"config","config":)" + std::string(100'000, '[') + std::string(100'000, ']') + "}";
+  for (const std::string& line :
+       {deep, std::string(R"({"kind":"at","at":[1,2,3,100000000,0.5]})"), std::string(R"({"kind":"accept"})")}) {
+    LoopbackRanks ranks(2);
+    ControlPlane& first = ranks.Start(0);
+    Joined broken = Join(ranks.JoinOptionsOf(1));
+    while (broken.socket.Send(line) && broken.socket.has_unsent()) broken.socket.Flush();
+    EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }), HasSubstr("has sent what no rank sends"))
+        << line.substr(0, 80);
+  }
+}
+
+TEST(HostilePeers, ARankThatNeverPausesKeepsNobodyFromTheServer) {
+  LoopbackRanks ranks(3, {.init_timeout_seconds = 0.5});
+  ControlPlane& first = ranks.Start(0);
+  Joined chatterer = Join(ranks.JoinOptionsOf(2));
+  std::jthread chatter([&](const std::stop_token& stop) {
+    const std::string line = R"({"kind":"at","at":[0,0,0,0,0.0]})";
+    while (!stop.stop_requested() && chatterer.socket.Flush()) {
+      if (!chatterer.socket.has_unsent()) chatterer.socket.Send(line);
+    }
+  });
+  EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }),
+              HasSubstr("waiting for 2 of 3 ranks: 1 not there; 2 still preparing; gave up after --init_timeout"));
+}
+
+TEST(HostilePeers, TheConfigurationOfWhoeverComesIsCompared) {
+  LoopbackRanks ranks(3);
+  std::vector<Joined> others;
+  ControlPlane& first = ranks.Start(0);
+  for (const int rank : {1, 2}) {
+    others.push_back(Join(ranks.JoinOptionsOf(rank)));
+    const std::string name = rank == 2 ? "a\x1b[2J" : "b";
+    others.back().socket.Send(ControlLine({{"kind", "config"}, {"config", {{"model", name}}}}));
+  }
+  EXPECT_EQ(MessageOf([&] { first.WaitForAll(R"({"model":"b"})"); }),
+            "rank 2 disagrees with rank 0: model is \"a\\u001b[2J\", not \"b\"");
+}
+
+TEST(ControlServer, OfManyMissingRanksTheLineIsShort) {
+  const int descriptor = ListenOn("127.0.0.1", 0);
+  const int port = PortOf(descriptor);
+  std::string warned;
+  const ControlServer server({.listening_descriptor = descriptor,
+                              .token = "token",
+                              .world_size = 3000,
+                              .init_timeout_seconds = 0.2,
+                              .warn = [&](const std::string& text) { warned = text; }});
+  Joined first = Join({.locate = [&] { return Endpoint{"127.0.0.1", port, "token"}; }, .world_size = 3000});
+  std::string said;
+  while (said.find("\"end\"") == std::string::npos) said = WaitForLine(first.socket, Soon()).value();
+  EXPECT_THAT(said, HasSubstr("waiting for 3000 of 3000 ranks: 1-2999 not there; 0 still preparing"));
+}
+
+// ---- A false rank 0 --------------------
+
+// Answers one connection as rank 0 would, with a token of its own, and then says `lines`.
+std::jthread FalseRankZero(int listening, const std::string& token, std::vector<std::string> lines) {
+  return std::jthread([listening, token, lines = std::move(lines)](const std::stop_token& stop) {
+    LineSocket connection(accept(listening, nullptr, nullptr));
+    const json hello = json::parse(WaitForLine(connection, Soon()).value());
+    connection.Send(ControlLine({{"kind", "challenge"}, {"nonce", "00"}}));
+    WaitForLine(connection, Soon());
+    connection.Send(
+        ControlLine({{"kind", "welcome"}, {"store_port", 1}, {"proof", ProofOfServer(token, "00", hello)}}));
+    for (const std::string& line : lines) connection.Send(line);
+    while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  });
+}
+
+TEST(FalseRankZero, WithoutTheTokenIsNotJoined) {
+  const int listening = ListenOn("127.0.0.1", 0);
+  const Endpoint endpoint{"127.0.0.1", PortOf(listening), "ours"};
+  {
+    const std::jthread server = FalseRankZero(listening, "theirs", {});
+    EXPECT_THAT(MessageOf([&] { Join({.locate = [&] { return endpoint; }, .rank = 1, .world_size = 2}); }),
+                HasSubstr("does not know this run's token"));
+  }
+  {
+    const std::jthread server = FalseRankZero(listening, "ours", {R"({"kind":"end","code":0})"});
+    EXPECT_FALSE(PostDeath(endpoint, 1, "killed", Soon()));  // what is no answer counts as none
+  }
+  close(listening);
+}
+
+class BrokenRankZero : public testing::TestWithParam<std::string> {};
+
+TEST_P(BrokenRankZero, EndsTheOthersWithAWord) {
+  const int listening = ListenOn("127.0.0.1", 0);
+  const Endpoint endpoint{"127.0.0.1", PortOf(listening), "ours"};
+  const std::jthread server = FalseRankZero(listening, "ours", {GetParam()});
+  std::atomic<bool> ended = false;
+  report::Failure failure;
+  ControlPlaneOptions options;
+  options.rank = 1;
+  options.world_size = 2;
+  options.end_process = [&](const report::Failure& end) {
+    failure = end;
+    ended = true;
+  };
+  ControlPlane control(options, Join({.locate = [&] { return endpoint; }, .rank = 1, .world_size = 2}), nullptr);
+  while (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(failure.code, ExitCode::kPeerLost);
+  EXPECT_THAT(failure.message, HasSubstr("rank 0 has sent what no rank 0 sends"));
+  close(listening);
+}
+
+INSTANTIATE_TEST_SUITE_P(Lines, BrokenRankZero,
+                         testing::Values(R"({"kind":"tick","at":[1,2,3,100000000,0.5]})", std::string(100'000, '['),
+                                         R"({"kind":"end","code":0,"message":"","hint":"","rank":-1})",
+                                         R"({"kind":"end","code":99999,"message":"","hint":"","rank":-1})",
+                                         R"({"kind":["go"]})", "HTTP/1.1 400 Bad Request"));
+
+// A rank whose control thread returned without a word waited for ever, and ignored SIGTERM.
+TEST(ControlPlane, RankZeroWithoutItsServerEnds) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  ControlPlaneOptions options;
+  options.world_size = 2;
+  std::atomic<bool> ended = false;
+  options.end_process = [&](const report::Failure&) { ended = true; };
+  Joined joined;
+  joined.socket = LineSocket(ends[0]);
+  ControlPlane control(options, std::move(joined), nullptr);
+  close(ends[1]);
+  const auto deadline = Soon();
+  while (!ended && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_TRUE(ended);
+}
+
+}  // namespace
+}  // namespace dtrain::distributed

@@ -1,0 +1,103 @@
+// Senders that are too much.
+#include "trainer/control/line_socket.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <limits>
+#include <thread>
+
+namespace dtrain::distributed {
+namespace {
+
+class Pair : public testing::Test {
+ protected:
+  Pair() {
+    int ends[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+    reader_ = LineSocket(ends[0]);
+    writer_ = LineSocket(ends[1]);
+  }
+  // Without a pause, until the test is over or the other end is closed.
+  std::jthread SendForever(const std::string& text) {
+    return std::jthread([this, text](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        if (send(writer_.descriptor(), text.data(), text.size(), MSG_NOSIGNAL) < 0 && errno == EPIPE) return;
+      }
+    });
+  }
+
+  LineSocket reader_, writer_;
+};
+
+TEST_F(Pair, AReadEndsThoughTheSenderDoesNot) {
+  const std::jthread sender = SendForever("short\n");
+  for (size_t lines = 0; lines < 100'000;) {
+    ASSERT_TRUE(reader_.Receive());
+    while (reader_.NextLine()) ++lines;
+  }
+}
+
+TEST_F(Pair, AFloodWithoutLinesEndsTheConversation) {
+  const std::jthread sender = SendForever(std::string(60'000, 'x'));
+  reader_.set_max_line(200'000);
+  const auto deadline = Clock::now() + std::chrono::seconds(20);
+  while (reader_.Receive() && Clock::now() < deadline) EXPECT_FALSE(reader_.NextLine().has_value());
+  EXPECT_LT(Clock::now(), deadline);
+  reader_.Close();
+}
+
+TEST_F(Pair, ALineThatIsTooLongIsNotRead) {
+  reader_.set_max_line(10);
+  writer_.Send("0123456789");
+  writer_.Send("0123456789a");
+  writer_.Send("later");
+  EXPECT_TRUE(reader_.Receive());
+  EXPECT_EQ(reader_.NextLine(), "0123456789");
+  EXPECT_FALSE(reader_.NextLine().has_value());
+  EXPECT_FALSE(reader_.NextLine().has_value());
+}
+
+// Four megabytes of empty lines took a minute where each moved the rest.
+TEST_F(Pair, ManyTinyLinesCostLittle) {
+  const std::jthread sender = SendForever(std::string(60'000, '\n'));
+  const auto start = Clock::now();
+  for (size_t lines = 0; lines < 4'000'000;) {
+    ASSERT_TRUE(reader_.Receive());
+    while (reader_.NextLine()) ++lines;
+  }
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST_F(Pair, WhoReadsNothingIsNotWrittenToForEver) {
+  const std::string line(1 << 20, 'x');
+  for (int i = 0; i < 40 && writer_.is_open(); ++i) writer_.Send(line);
+  EXPECT_FALSE(writer_.is_open());
+}
+
+TEST_F(Pair, LinesSurviveMovesAndPieces) {
+  writer_.Send("one");
+  const std::string part = "two, in ";
+  send(writer_.descriptor(), part.data(), part.size(), 0);
+  EXPECT_TRUE(reader_.Receive());
+  EXPECT_EQ(reader_.NextLine(), "one");
+  LineSocket moved = std::move(reader_);
+  EXPECT_FALSE(moved.NextLine().has_value());
+  writer_.Send("pieces");
+  EXPECT_TRUE(moved.Receive());
+  EXPECT_EQ(moved.NextLine(), "two, in pieces");
+  writer_.Close();
+  EXPECT_FALSE(moved.Receive());
+}
+
+TEST(Milliseconds, OfAnyNumberCanBeAddedToAClock) {
+  EXPECT_EQ(Milliseconds(0.25), std::chrono::milliseconds(250));
+  EXPECT_EQ(Milliseconds(-1), std::chrono::milliseconds(0));
+  for (const double many : {1e9, 1e10, 1e300, std::numeric_limits<double>::infinity()}) {
+    EXPECT_GT(Clock::now() + Milliseconds(many), Clock::now() + std::chrono::hours(24 * 10)) << many;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::distributed

@@ -1,0 +1,101 @@
+// The control planes of several ranks in one process, connected through the loopback interface.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "trainer/control/control_plane.h"
+
+namespace dtrain::distributed {
+
+struct LoopbackTimeouts {
+  double init_timeout_seconds = 20;
+  double comm_timeout_seconds = 20;
+};
+
+class LoopbackRanks {
+ public:
+  explicit LoopbackRanks(int world_size, LoopbackTimeouts timeouts = {})
+      : timeouts_(timeouts),
+        descriptor_(ListenOn("127.0.0.1", 0)),
+        port_(PortOf(descriptor_)),
+        stop_requested_(static_cast<size_t>(world_size)),
+        ends_(static_cast<size_t>(world_size)),
+        controls_(static_cast<size_t>(world_size)) {}
+
+  int port() const { return port_; }
+  Endpoint endpoint() const { return {"127.0.0.1", port_, "token"}; }
+  // What each rank's process would have ended with; empty: nothing did.
+  const std::vector<std::string>& ends() const { return ends_; }
+
+  JoinOptions JoinOptionsOf(int rank) const {
+    return {.locate = [this] { return endpoint(); },
+            .rank = rank,
+            .world_size = static_cast<int>(controls_.size()),
+            .timeout_seconds = timeouts_.init_timeout_seconds,
+            .stop_requested = [this, rank] { return stop_requested_[static_cast<size_t>(rank)].load(); }};
+  }
+
+  ControlPlane& Start(int rank) {
+    std::unique_ptr<ControlServer> server;
+    if (rank == 0) {
+      server =
+          std::make_unique<ControlServer>(ControlServerOptions{.listening_descriptor = descriptor_,
+                                                               .token = "token",
+                                                               .world_size = static_cast<int>(controls_.size()),
+                                                               .init_timeout_seconds = timeouts_.init_timeout_seconds,
+                                                               .comm_timeout_seconds = timeouts_.comm_timeout_seconds});
+    }
+    ControlPlaneOptions options;
+    options.rank = rank;
+    options.world_size = static_cast<int>(controls_.size());
+    options.comm_timeout_seconds = timeouts_.comm_timeout_seconds;
+    options.stop_requested = [this, rank] { return stop_requested_[static_cast<size_t>(rank)].load(); };
+    options.end_process = [this, rank](const report::Failure& failure) {
+      const std::lock_guard lock(mutex_);
+      ends_[static_cast<size_t>(rank)] = failure.message;
+      changed_.notify_all();
+    };
+    auto& control = controls_[static_cast<size_t>(rank)];
+    control = std::make_unique<ControlPlane>(options, Join(JoinOptionsOf(rank)), std::move(server));
+    return *control;
+  }
+
+  // In a thread for each rank, and waits for them.
+  void Run(const std::function<void(int rank)>& body) {
+    std::vector<int> all(controls_.size());
+    std::iota(all.begin(), all.end(), 0);
+    RunOnly(all, body);
+  }
+  void RunOnly(const std::vector<int>& ranks, const std::function<void(int rank)>& body) {
+    std::vector<std::jthread> threads;
+    for (const int rank : ranks) threads.emplace_back([&body, rank] { body(rank); });
+  }
+
+  void RequestStop(int rank) { stop_requested_[static_cast<size_t>(rank)] = true; }
+  // Closes its connections without a word.
+  void Kill(int rank) { controls_[static_cast<size_t>(rank)].reset(); }
+  void WaitForEnd(int rank) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ends_[static_cast<size_t>(rank)].empty(); });
+  }
+
+ private:
+  const LoopbackTimeouts timeouts_;
+  const int descriptor_;
+  const int port_;
+  std::vector<std::atomic<bool>> stop_requested_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<std::string> ends_;
+  std::vector<std::unique_ptr<ControlPlane>> controls_;  // last: their threads use all of the above
+};
+
+}  // namespace dtrain::distributed

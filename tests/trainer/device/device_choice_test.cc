@@ -1,0 +1,114 @@
+#include "trainer/device/device_choice.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trainer/errors.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+constexpr const char* kDefaultArchitectures = "75-real,80-real,86-real,89-real,90";
+
+GpuFacts Machine(int gpus, int major = 9, int minor = 0) {
+  GpuFacts facts;
+  facts.driver_version = facts.runtime_version = 13000;
+  facts.architectures = kDefaultArchitectures;
+  for (int i = 0; i < gpus; ++i) {
+    facts.gpus.push_back({"GPU " + std::to_string(i), major, minor, "0000:0" + std::to_string(i) + ":00.0"});
+  }
+  return facts;
+}
+
+GpuFacts Refusing(const std::string& error, int driver_version) {
+  GpuFacts facts = Machine(0);
+  facts.driver_version = driver_version;
+  facts.error = error;
+  facts.error_text = "CUDA's words";
+  return facts;
+}
+
+std::string MessageOf(const GpuFacts& facts, const RankPlace& place, const std::string& backend) {
+  try {
+    ChooseGpu(facts, place, backend);
+  } catch (const UsageError& error) {
+    EXPECT_EQ(static_cast<int>(error.code()), 2);
+    return std::string(error.what()) + " | " + error.hint();
+  }
+  return "chosen";
+}
+
+TEST(ChooseGpu, TheLocalRankCounts) {
+  for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(ChooseGpu(Machine(4), {rank, 4}, "auto"), rank);
+  EXPECT_EQ(ChooseGpu(Machine(4), {3, 4}, "nccl"), 3);
+}
+
+TEST(ChooseGpu, TheCpuWhereThereIsNoGpuOrNoneIsWanted) {
+  EXPECT_EQ(ChooseGpu(Machine(0), {0, 1}, "auto"), std::nullopt);
+  EXPECT_EQ(ChooseGpu(Machine(4), {0, 1}, "gloo"), std::nullopt);
+  EXPECT_EQ(ChooseGpu(Refusing("cudaErrorNoDevice", 13000), {0, 1}, "auto"), std::nullopt);
+  EXPECT_EQ(ChooseGpu(Refusing("cudaErrorInsufficientDriver", 12000), {0, 1}, "gloo"), std::nullopt);
+}
+
+TEST(ChooseGpu, MoreLocalRanksThanGpus) {
+  EXPECT_THAT(MessageOf(Machine(2), {2, 4}, "auto"),
+              AllOf(HasSubstr("local rank 2 of 4 has no GPU"), HasSubstr("2 GPUs"), HasSubstr("--nproc_per_node")));
+  EXPECT_THAT(MessageOf(Machine(1), {1, 2}, "auto"), HasSubstr("1 GPU that"));
+  EXPECT_THAT(MessageOf(Machine(0), {0, 1}, "nccl"), AllOf(HasSubstr("no GPU that"), HasSubstr("--backend=gloo")));
+}
+
+TEST(ChooseGpu, ALauncherThatShowsEachRankItsOwnGpu) {
+  EXPECT_EQ(ChooseGpu(Machine(1), {3, 4, /*sees_its_own_gpu_only=*/true}, "auto"), 0);
+  EXPECT_EQ(ChooseGpu(Machine(4), {3, 4, /*sees_its_own_gpu_only=*/false}, "auto"), 3);
+}
+
+TEST(ChooseGpu, ADriverTooOldForCuda) {
+  EXPECT_THAT(MessageOf(Refusing("cudaErrorInsufficientDriver", 12040), {0, 1}, "auto"),
+              AllOf(HasSubstr("CUDA 13.0"), HasSubstr("CUDA 12.4 at most"), HasSubstr("cudaErrorInsufficientDriver"),
+                    HasSubstr("update the driver")));
+  EXPECT_THAT(MessageOf(Refusing("cudaErrorInsufficientDriver", 0), {0, 1}, "auto"),
+              HasSubstr("no NVIDIA driver answers"));
+  EXPECT_THAT(MessageOf(Refusing("cudaErrorSystemNotReady", 13000), {0, 1}, "auto"),
+              AllOf(HasSubstr("CUDA's words (cudaErrorSystemNotReady)"), HasSubstr("nvidia-smi")));
+}
+
+TEST(ChooseGpu, AGpuTooOldForTheBuild) {
+  EXPECT_THAT(MessageOf(Machine(1, 7, 0), {0, 1}, "auto"),
+              AllOf(HasSubstr("GPU 0 (compute capability 7.0) is too old"), HasSubstr(kDefaultArchitectures),
+                    HasSubstr("DTRAIN_CUDA_ARCHITECTURES")));
+  GpuFacts with_volta = Machine(1, 7, 0);
+  with_volta.architectures = "70-real,80";
+  EXPECT_EQ(ChooseGpu(with_volta, {0, 1}, "auto"), 0);
+}
+
+TEST(CanRunOn, MachineCodeWithinAMajorVersionPortableCodeEverywhereAbove) {
+  const struct {
+    const char* architectures;
+    int major, minor;
+    bool can;
+  } cases[] = {
+      {"75-real", 7, 5, true},     {"75-real", 7, 0, false},    {"75-real", 8, 0, false},  {"80-real", 8, 6, true},
+      {"86-real", 8, 0, false},    {"80", 9, 0, true},          {"90", 12, 0, true},       {"90-real", 10, 0, false},
+      {"90-virtual", 9, 0, true},  {"90-virtual", 8, 9, false}, {"100-real", 10, 3, true}, {"", 9, 0, false},
+      {"75-real,90", 8, 6, false}, {"75-real,90", 12, 1, true},
+  };
+  for (const auto& c : cases) {
+    EXPECT_EQ(CanRunOn(c.architectures, c.major, c.minor), c.can) << c.architectures << " " << c.major << c.minor;
+  }
+}
+
+TEST(SharedGpu, NamesTheRanksAndTheGpu) {
+  const std::vector<RankGpu> ranks = {{0, "node1", "a", "0000:17:00.0"},
+                                      {1, "node1", "a", "0000:18:00.0"},
+                                      {2, "node2", "b", "0000:17:00.0"},
+                                      {3, "node1", "a", "0000:18:00.0"}};
+  EXPECT_EQ(SharedGpu(ranks), "ranks 1 and 3 compute on the same GPU 0000:18:00.0 of node1");
+  EXPECT_EQ(SharedGpu({ranks[0], ranks[1], ranks[2]}), "");
+  EXPECT_EQ(SharedGpu({{0, "node1", "a", ""}, {1, "node1", "a", ""}}), "");  // CPUs are shared
+}
+
+}  // namespace
+}  // namespace dtrain::distributed

@@ -1,0 +1,211 @@
+// All values are small whole numbers: every sum is exact in float32, so that every element can be checked.
+#include "trainer/bench/collective_bench.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+namespace dtrain::distributed {
+namespace {
+
+constexpr int kRoot = 0;
+
+struct Measured {
+  double microseconds = 0;
+  double algorithm_bandwidth = 0;  // GB/s
+  double bus_bandwidth = 0;
+  int64_t wrong = 0;
+};
+
+// One operation on one size. `send` and `receive` are separate, or (in place) overlap as nccl-tests has them overlap.
+struct Case {
+  std::string operation;
+  int64_t elements = 0;  // of the larger of the two tensors: the size in the table
+  at::Tensor send, receive, expected;
+};
+
+// Element i of what rank `rank` contributes.
+at::Tensor Pattern(int64_t elements, int rank, at::Device device) {
+  return at::arange(rank, rank + elements, at::TensorOptions(at::kLong).device(device)).remainder(13).to(at::kFloat);
+}
+
+at::Tensor SumOfPatterns(int64_t elements, int world_size, at::Device device) {
+  at::Tensor sum = at::zeros({elements}, at::TensorOptions(at::kFloat).device(device));
+  for (int rank = 0; rank < world_size; ++rank) sum += Pattern(elements, rank, device);
+  return sum;
+}
+
+Case MakeCase(const std::string& operation, int64_t elements, bool in_place, const Communicator& communicator,
+              at::Device device) {
+  const int rank = communicator.rank(), world = communicator.world_size();
+  const int64_t share = elements / world;
+  Case made{.operation = operation, .elements = elements, .send = {}, .receive = {}, .expected = {}};
+  const auto mine = [&](const at::Tensor& tensor) { return tensor.slice(0, rank * share, (rank + 1) * share); };
+  if (operation == "all_gather") {
+    made.receive = at::full({elements}, -1.0, at::TensorOptions(at::kFloat).device(device));
+    made.send = in_place ? mine(made.receive) : at::empty_like(mine(made.receive));
+    made.send.copy_(Pattern(share, rank, device));
+    std::vector<at::Tensor> shares;
+    for (int other = 0; other < world; ++other) shares.push_back(Pattern(share, other, device));
+    made.expected = at::cat(shares);
+    return made;
+  }
+  made.send = Pattern(elements, rank, device);
+  if (operation == "reduce_scatter") {
+    made.receive = in_place ? mine(made.send) : at::full_like(mine(made.send), -1.0);
+    made.expected = mine(SumOfPatterns(elements, world, device));
+    return made;
+  }
+  made.receive = in_place ? made.send : at::full_like(made.send, -1.0);
+  made.expected = operation == "broadcast" ? Pattern(elements, kRoot, device) : SumOfPatterns(elements, world, device);
+  return made;
+}
+
+void RunOnce(c10d::ProcessGroup& group, Case& one) {
+  const bool copies = !one.receive.is_same(one.send);
+  std::vector<at::Tensor> tensors = {one.receive};
+  if (one.operation == "all_reduce") {
+    if (copies) one.receive.copy_(one.send);
+    group.allreduce(tensors)->wait();
+  } else if (one.operation == "broadcast") {
+    if (copies && group.getRank() == kRoot) one.receive.copy_(one.send);
+    c10d::BroadcastOptions options;
+    options.rootRank = kRoot;
+    group.broadcast(tensors, options)->wait();
+  } else if (one.operation == "all_gather") {
+    group._allgather_base(one.receive, one.send)->wait();
+  } else {
+    group._reduce_scatter_base(one.receive, one.send)->wait();
+  }
+}
+
+void WaitForDevice(const at::Tensor& tensor) {
+  if (tensor.is_cuda()) tensor[0].item<float>();
+}
+
+Measured Measure(const std::string& operation, int64_t elements, bool in_place, Communicator& communicator,
+                 at::Device device, const CollectiveBenchOptions& options) {
+  Case timed = MakeCase(operation, elements, in_place, communicator, device);
+  for (int64_t i = 0; i < options.warmup; ++i) RunOnce(*communicator.group(), timed);
+  WaitForDevice(timed.receive);
+  communicator.Barrier();
+  const auto start = std::chrono::steady_clock::now();
+  for (int64_t i = 0; i < options.iterations; ++i) RunOnce(*communicator.group(), timed);
+  WaitForDevice(timed.receive);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+
+  Case checked = MakeCase(operation, elements, in_place, communicator, device);  // repeated sums would grow
+  RunOnce(*communicator.group(), checked);
+  if (options.before_check) options.before_check(checked.receive);
+  at::Tensor sums = at::empty({2}, at::kDouble);
+  sums[0] = seconds / static_cast<double>(options.iterations) / communicator.world_size();
+  sums[1] = CountWrong(checked.receive, checked.expected);
+  communicator.Sum(sums);
+
+  const double mean_seconds = sums[0].item<double>();
+  Measured measured;
+  measured.microseconds = mean_seconds * 1e6;
+  measured.algorithm_bandwidth = static_cast<double>(elements) * sizeof(float) / mean_seconds / 1e9;
+  measured.bus_bandwidth = measured.algorithm_bandwidth * BusFactor(operation, communicator.world_size());
+  measured.wrong = static_cast<int64_t>(sums[1].item<double>());
+  return measured;
+}
+
+nlohmann::ordered_json ToJson(const Measured& measured) {
+  return {{"microseconds", measured.microseconds},
+          {"algbw", measured.algorithm_bandwidth},
+          {"busbw", measured.bus_bandwidth},
+          {"wrong", measured.wrong}};
+}
+
+void PrintHeader(const std::string& operation) {
+  std::printf("# %s\n#\n", operation.c_str());
+  std::printf("# %52s %37s\n", "out-of-place", "in-place");
+  std::printf("# %10s %12s %8s %6s %5s", "size", "count", "type", "redop", "root");
+  for (int i = 0; i < 2; ++i) std::printf(" %9s %8s %8s %7s", "time", "algbw", "busbw", "#wrong");
+  std::printf("\n# %10s %12s %8s %6s %5s", "(B)", "(elements)", "", "", "");
+  for (int i = 0; i < 2; ++i) std::printf(" %9s %8s %8s %7s", "(us)", "(GB/s)", "(GB/s)", "");
+  std::printf("\n");
+}
+
+void PrintLine(const nlohmann::ordered_json& line) {
+  std::printf("  %10lld %12lld %8s %6s %5d", line["bytes"].get<long long>(), line["count"].get<long long>(),
+              line["type"].get<std::string>().c_str(), line["redop"].get<std::string>().c_str(),
+              line["root"].get<int>());
+  for (const char* place : {"out_of_place", "in_place"}) {
+    const auto& measured = line[place];
+    std::printf(" %9.2f %8.3f %8.3f %7lld", measured["microseconds"].get<double>(), measured["algbw"].get<double>(),
+                measured["busbw"].get<double>(), measured["wrong"].get<long long>());
+  }
+  std::printf("\n");
+  std::fflush(stdout);
+}
+
+void PrintEnd(int64_t wrong, double average_bus_bandwidth) {
+  std::printf("# Out of bounds values : %lld %s\n", static_cast<long long>(wrong), wrong == 0 ? "OK" : "FAILED");
+  std::printf("# Avg bus bandwidth    : %g\n#\n", average_bus_bandwidth);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+const std::vector<std::string>& CollectiveNames() {
+  static const std::vector<std::string> names = {"all_reduce", "broadcast", "all_gather", "reduce_scatter"};
+  return names;
+}
+
+int64_t CountWrong(const at::Tensor& result, const at::Tensor& expected) {
+  return result.ne(expected).sum().item<int64_t>();  // a NaN is not equal to anything
+}
+
+double BusFactor(const std::string& operation, int world_size) {
+  const double ranks = world_size;
+  if (operation == "all_reduce") return 2 * (ranks - 1) / ranks;
+  if (operation == "broadcast") return 1;
+  return (ranks - 1) / ranks;
+}
+
+nlohmann::ordered_json BenchCollectives(Communicator& communicator, at::Device device,
+                                        const CollectiveBenchOptions& options) {
+  nlohmann::ordered_json results = nlohmann::ordered_json::array();
+  int64_t wrong = 0;
+  double bus_bandwidths = 0;
+  for (const std::string& operation : CollectiveNames()) {
+    if (options.operation != "all" && options.operation != operation) continue;
+    if (communicator.rank() == 0) PrintHeader(operation);
+    const bool is_shared = operation == "all_gather" || operation == "reduce_scatter";
+    const bool reduces = operation == "all_reduce" || operation == "reduce_scatter";
+    const int64_t parts = is_shared ? communicator.world_size() : 1;
+    for (int64_t bytes = options.min_bytes; bytes <= options.max_bytes; bytes *= 2) {
+      const int64_t count = std::max<int64_t>(1, bytes / static_cast<int64_t>(sizeof(float)) / parts);
+      const int64_t elements = count * parts;
+      nlohmann::ordered_json line = {{"operation", operation},
+                                     {"bytes", elements * static_cast<int64_t>(sizeof(float))},
+                                     {"count", count},
+                                     {"type", "float"},
+                                     {"redop", reduces ? "sum" : "none"},
+                                     {"root", operation == "broadcast" ? kRoot : -1}};
+      for (const bool in_place : {false, true}) {
+        const Measured measured = Measure(operation, elements, in_place, communicator, device, options);
+        line[in_place ? "in_place" : "out_of_place"] = ToJson(measured);
+        wrong += measured.wrong;
+        bus_bandwidths += measured.bus_bandwidth;
+      }
+      if (communicator.rank() == 0) PrintLine(line);
+      results.push_back(std::move(line));
+    }
+  }
+  const double average_bus_bandwidth = bus_bandwidths / static_cast<double>(2 * results.size());
+  if (communicator.rank() == 0) PrintEnd(wrong, average_bus_bandwidth);
+  return {{"results", results},
+          {"out_of_bounds", wrong},
+          {"average_bus_bandwidth", average_bus_bandwidth},
+          {"world_size", communicator.world_size()},
+          {"device", device.str()}};
+}
+
+}  // namespace dtrain::distributed

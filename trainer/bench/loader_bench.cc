@@ -1,0 +1,173 @@
+// Timed from the outside, as a trainer sees it: from asking for a batch to having it.
+#include "trainer/bench/loader_bench.h"
+
+#include <ATen/ATen.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <ctime>
+#include <fstream>
+#include <limits>
+#include <vector>
+
+#include "data/machine/cores.h"
+#include "data/pipeline/device_feed.h"
+#include "data/pipeline/loader.h"
+#include "trainer/bench/machine.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/config/batch_sizes.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+#include "trainer/tasks/data_cache.h"
+#include "trainer/tasks/data_sets.h"
+#include "trainer/tasks/image_decoding.h"
+#include "trainer/tasks/split_batches.h"
+
+namespace dtrain::loop {
+namespace {
+
+// Images that no decoder cropped are whole.
+void AddWholeCrop(data::Batch& batch) {
+  if (batch.tensors.contains("crop")) return;
+  const at::Tensor images = batch["images"];
+  const bool channels_last = images.scalar_type() == at::kByte;
+  const int64_t height = images.size(channels_last ? 1 : 2), width = images.size(channels_last ? 2 : 3);
+  const at::Tensor crop = at::zeros({batch.size(), 4}, at::kInt);
+  crop.select(1, 2).fill_(width);
+  crop.select(1, 3).fill_(height);
+  batch.tensors["crop"] = crop;
+  batch.tensors["flip"] = at::zeros({batch.size()}, at::kByte);
+}
+
+// Of all threads of this process.
+double ProcessorSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+// How much memory is resident, at the start and after each tenth of the way.
+class MemoryCurve {
+ public:
+  // `done`: from 0 to 1.
+  void Sample(double done) {
+    for (; mib_.size() <= static_cast<size_t>(10 * done); mib_.push_back(ResidentMib())) {
+    }
+  }
+  const std::vector<double>& mib() const { return mib_; }
+
+ private:
+  static double ResidentMib() {
+    std::ifstream file("/proc/self/statm");
+    int64_t all = 0, resident = 0;  // pages
+    file >> all >> resident;
+    return std::round(static_cast<double>(resident * sysconf(_SC_PAGESIZE)) / (1 << 20) * 10) / 10;
+  }
+  std::vector<double> mib_;
+};
+
+void Dump(const std::string& path, data::Batch batch) {
+  AddWholeCrop(batch);
+  checkpoint::NamedTensors tensors;
+  for (const char* name : {"images", "labels", "index", "crop", "flip"}) tensors.emplace_back(name, batch[name].cpu());
+  checkpoint::WriteSafetensors(path, tensors);
+}
+
+struct Measured {
+  int64_t images = 0, batches = 0, on_device = 0;
+  double seconds = 0, processor_seconds = 0;
+  std::vector<double> resident_mib;
+};
+
+Measured Measure(data::DeviceFeed& feed, at::Device device, const config::Config& config,
+                 const LoaderBenchOptions& options) {
+  auto start = std::chrono::steady_clock::now();
+  double processor_start = ProcessorSeconds();
+  MemoryCurve memory;
+  Measured measured;
+  for (int64_t number = 0; auto batch = feed.Next(); ++number) {
+    if (!batch->tensors.contains("images")) throw UsageError("this data has no images", "use a data set of images");
+    if (number == 0 && !options.dump.empty()) Dump(options.dump, *batch);
+    if (options.as_float) {
+      data::PrepareImages((*batch)["images"],
+                          {config.image.mean, config.image.std, config.model.channels_last, at::kFloat}, device,
+                          distributed::NormalisationOn(device));
+    }
+    if (number < options.warmup) {
+      start = std::chrono::steady_clock::now();
+      processor_start = ProcessorSeconds();
+      continue;
+    }
+    measured.images += batch->size();
+    measured.on_device += batch->decoded_on_device;
+    ++measured.batches;
+    measured.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    const double done = options.seconds > 0
+                            ? measured.seconds / options.seconds
+                            : static_cast<double>(measured.batches) / static_cast<double>(options.batches);
+    memory.Sample(std::min(1.0, done));
+    if (done >= 1) break;
+  }
+  measured.processor_seconds = ProcessorSeconds() - processor_start;
+  measured.resident_mib = memory.mib();
+  return measured;
+}
+
+}  // namespace
+
+nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options) {
+  report::InitializeLogging(/*rank=*/0, /*world_size=*/1, /*log_directory=*/"");
+  // Only where it decodes is there anything for a GPU to do.
+  const bool on_gpu = config.data.decode == "gpu";
+  const at::Device device = on_gpu ? distributed::DeviceOf(launch::Launch{}, config.ranks.backend) : at::kCPU;
+  const auto image_decoder = MakeDeviceImageDecoder(config, device);
+  DataSets data = OpenDataSets(config);
+  if (config.data.cache == "ram") KeepInMemory(data, nullptr);
+  const DataSplit& train = *data.train;
+  const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
+  const auto batches = MakeTrainBatches(train, config, /*world=*/1);
+  const int64_t accumulation = config::ResolveBatch(config.batch, 1).grad_accum_steps;
+  data::Quarantine quarantine(
+      train.source->size(),
+      {.split = train.name, .max_bad_records = config.data.max_bad_records, .strict = config.data.strict});
+  data::LoaderOptions loader_options{.decode_threads = config.data.workers,
+                                     .prefetch_batches = config.data.prefetch_batches,
+                                     .pin_memory = on_gpu,
+                                     .seed = config.batch.seed};
+  if (loader_options.decode_threads == 0) loader_options.decode_threads = data::AvailableCores();
+  const int64_t total = options.seconds > 0 ? std::numeric_limits<int64_t>::max() : options.warmup + options.batches;
+  data::Loader loader(
+      *train.source, *train.decoder,
+      [&](int64_t number) {
+        return number < total ? std::optional(batches->Share(number / accumulation, 0, number % accumulation))
+                              : std::nullopt;
+      },
+      loader_options, &quarantine);
+
+  data::DeviceFeed feed(loader, data::MakeTransport(device, image_decoder.get()));
+  const Measured measured = Measure(feed, device, config, options);
+  const auto images = static_cast<double>(measured.images);
+  nlohmann::ordered_json result = {
+      {"images_per_second", images / measured.seconds},
+      {"images_per_processor_second", images / measured.processor_seconds},
+      {"batch_milliseconds", 1000 * measured.seconds / static_cast<double>(measured.batches)},
+      {"image_size", config.image.size},
+      {"batch_size", batch_size},
+      {"batches", measured.batches},
+      {"seconds", measured.seconds},
+      {"resident_mib", measured.resident_mib},
+      {"pixels", options.as_float ? "float32" : "uint8"},
+      {"workers", loader_options.decode_threads},
+      {"samples", train.source->size()},
+      {"bad_records", quarantine.count()}};
+  if (on_gpu) {
+    result["device"] = device.str();
+    result["decoded_on_gpu"] = measured.on_device;
+    result["decoded_on_cpu"] = measured.images - measured.on_device;
+  }
+  result.update(DescribeMachine());
+  return result;
+}
+
+}  // namespace dtrain::loop

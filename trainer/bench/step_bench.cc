@@ -1,0 +1,197 @@
+// The same calls as a training step (trainer.cc), without what surrounds them.
+#include "trainer/bench/step_bench.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "data/pipeline/batch.h"
+#include "models/registry.h"
+#include "trainer/bench/machine.h"
+#include "trainer/bench/step_timeline.h"
+#include "trainer/config/batch_sizes.h"
+#include "trainer/config/resolve.h"
+#include "trainer/distributed/data_parallel.h"
+#include "trainer/distributed/step_exchange.h"
+#include "trainer/loop/make_parameter_update.h"
+#include "trainer/modes/session.h"
+#include "trainer/tasks/make_task.h"
+#include "trainer/weights/module_state.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr int64_t kDefaultClasses = 1000;
+constexpr int64_t kDefaultVocabulary = 50265;  // of published RoBERTas
+constexpr int64_t kExchangedSums = 3;          // as many as the trainer's
+constexpr int64_t kTimelineSteps = 3;
+constexpr int64_t kProbedSteps = 3;
+constexpr double kMiB = 1024.0 * 1024.0;
+// Multiply and add are two operations, and the backward pass does twice the work of the forward pass.
+constexpr double kFlopsPerMultiplyAdd = 2.0 * 3.0;
+
+int64_t OutputsOf(const config::Config& config) {
+  if (!models::IsRoberta(config.model.name)) {
+    return config.model.num_classes > 0 ? config.model.num_classes : kDefaultClasses;
+  }
+  if (config.text.vocab_size > 0) return config.text.vocab_size;
+  return config.model.name == "roberta" ? 0 : kDefaultVocabulary;  // 0: as its config.json says
+}
+
+// When ranks add up their gradients.
+enum class Reduction { kOverlapped, kAfterBackward, kNever };
+
+class BenchedStep {
+ public:
+  BenchedStep(const config::Config& config, at::Device device, distributed::Communicator& communicator)
+      : communicator_(communicator),
+        learning_rate_(config.optimizer.lr.value_or(config::DefaultLearningRate(
+            config.optimizer, config::ResolveBatch(config.batch, communicator.world_size()).global_batch_size))),
+        batch_size_(config::ResolveBatch(config.batch, communicator.world_size()).batch_size),
+        task_(MakeTask(config, OutputsOf(config), device)),
+        update_(MakeParameterUpdate(config, module(), device)),
+        data_parallel_(ParametersOf(module()), communicator, DataParallelOptionsOf(config.ranks), {}),
+        exchange_(RunningStatistics(module()), kExchangedSums, device, communicator),
+        sums_(at::zeros({kExchangedSums}, at::TensorOptions(at::kFloat).device(device))),
+        batch_(task_->RandomBatch(batch_size_)) {}
+
+  int64_t batch_size() const { return batch_size_; }
+  torch::nn::Module& module() { return task_->module(); }
+  const Task& task() const { return *task_; }
+  double units() const { return units_.item<double>(); }  // of this rank, in a step
+  double last_loss() const { return loss_.item<double>(); }
+
+  std::vector<int64_t> BucketBytes() {
+    const auto parameters = module().parameters();
+    std::vector<int64_t> sizes;
+    for (const auto& bucket : data_parallel_.bucket_layout()) {
+      sizes.push_back(0);
+      for (const size_t index : bucket) sizes.back() += static_cast<int64_t>(parameters[index].nbytes());
+    }
+    return sizes;
+  }
+
+  void Run(Reduction reduction) {
+    Forward();
+    Backward(reduction);
+    Update(reduction);
+  }
+
+  // Seconds a step, the same on all ranks.
+  double Time(int64_t steps, Reduction reduction) {
+    communicator_.Barrier();
+    const auto start = std::chrono::steady_clock::now();
+    for (int64_t i = 0; i < steps; ++i) Run(reduction);
+    last_loss();  // waits for the device
+    at::Tensor seconds = at::full({1}, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+                                  at::TensorOptions(at::kDouble));
+    communicator_.Sum(seconds);
+    return seconds.item<double>() / communicator_.world_size() / static_cast<double>(steps);
+  }
+
+  nlohmann::ordered_json Timeline(int64_t steps) {
+    return MeasureTimeline({.forward = [this] { Forward(); },
+                            .backward = [this] { Backward(Reduction::kNever); },
+                            .update = [this] { Update(Reduction::kNever); }},
+                           module().parameters(), steps);
+  }
+
+ private:
+  void Forward() {
+    data_parallel_.ZeroGradients();
+    const LossSums sums = task_->Loss(batch_);
+    loss_ = sums.loss_sum / sums.weight;
+    units_ = sums.units;
+  }
+
+  void Backward(Reduction reduction) {
+    data_parallel_.BeforeBackward(reduction == Reduction::kOverlapped);
+    update_.Scale(loss_).backward();
+    data_parallel_.AfterBackward();
+    if (reduction == Reduction::kAfterBackward) data_parallel_.ReduceNow();
+  }
+
+  void Update(Reduction reduction) {
+    if (reduction != Reduction::kNever) exchange_.Run(sums_);
+    update_.Apply(data_parallel_.gradients(), learning_rate_);
+  }
+
+  distributed::Communicator& communicator_;
+  double learning_rate_;
+  int64_t batch_size_;
+  std::unique_ptr<Task> task_;
+  optim::ParameterUpdate update_;
+  distributed::DataParallel data_parallel_;
+  distributed::StepExchange exchange_;
+  at::Tensor sums_;
+  data::Batch batch_;
+  at::Tensor loss_, units_;
+};
+
+nlohmann::ordered_json CommunicationCosts(BenchedStep& step, double overlapped_seconds, int64_t steps) {
+  const double after = step.Time(steps, Reduction::kAfterBackward);
+  const double compute = step.Time(steps, Reduction::kNever);  // the last: ranks go ways of their own
+  return {{"compute_milliseconds", 1000 * compute},
+          {"reduced_after_milliseconds", 1000 * after},
+          {"hidden_fraction", (after - overlapped_seconds) / (after - compute)},
+          {"bucket_bytes", step.BucketBytes()}};
+}
+
+// The same on all ranks, since they agree on how long a step takes.
+int64_t StepsToTime(BenchedStep& step, const StepBenchOptions& options) {
+  if (options.seconds <= 0) return options.steps;
+  const double one = step.Time(std::min(options.steps, kProbedSteps), Reduction::kOverlapped);
+  return std::max(options.steps, static_cast<int64_t>(options.seconds / one) + 1);
+}
+
+nlohmann::ordered_json Describe(const config::Config& config, int64_t timed,
+                                const distributed::Communicator& communicator, at::Device device) {
+  const bool text = models::IsRoberta(config.model.name);
+  return {{"model", config.model.name},
+          {text ? "tokens_per_sample" : "image_size", text ? config.text.tokens_per_sample : config.image.size},
+          {"precision", config.precision.name},
+          {"channels_last", config.model.channels_last},
+          {"world_size", communicator.world_size()},
+          {"bucket_cap_mb", config.ranks.bucket_cap_mb},
+          {"grad_compression", config.ranks.grad_compression},
+          {"static_graph", config.ranks.static_graph},
+          {"steps", timed},
+          {"device", device.str()}};
+}
+
+}  // namespace
+
+nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptions& options) {
+  Session session(context);
+  session.Connect({{"steps", options.steps}, {"warmup", options.warmup}});
+  if (options.threads > 0) at::set_num_threads(static_cast<int>(options.threads));
+  const int world_size = session.communicator->world_size();
+  BenchedStep step(context.config, session.device, *session.communicator);
+  // The first lays the buckets: without it none could be timed.
+  for (int64_t i = 0; i < std::max<int64_t>(1, options.warmup); ++i) step.Run(Reduction::kOverlapped);
+  step.last_loss();  // waits for the device
+  const int64_t timed = StepsToTime(step, options);
+  const double seconds = step.Time(timed, Reduction::kOverlapped);
+
+  const double flops = kFlopsPerMultiplyAdd * static_cast<double>(step.task().CostOfSample().multiply_adds) *
+                       static_cast<double>(step.batch_size());
+  nlohmann::ordered_json result = Describe(context.config, timed, *session.communicator, session.device);
+  result.update({{"batch_size", step.batch_size()},
+                 {report::SpeedKey(step.task().speed_unit()), world_size * step.units() / seconds},
+                 {"step_milliseconds", seconds * 1000},
+                 {"peak_memory_mib", static_cast<double>(distributed::PeakMemoryBytes(session.device)) / kMiB},
+                 {"achieved_tflops", flops / seconds / 1e12},
+                 {"loss", step.last_loss()}});
+  if (world_size > 1) result.update(CommunicationCosts(step, seconds, options.steps));
+  result.update(step.Timeline(std::min(options.steps, kTimelineSteps)));
+  int64_t exchanged = kExchangedSums;
+  for (const at::Tensor& statistic : RunningStatistics(step.module())) exchanged += statistic.numel();
+  result["exchange_bytes"] = exchanged * static_cast<int64_t>(sizeof(float));
+  result.update(DescribeMachine());
+  session.Leave();
+  return result;
+}
+
+}  // namespace dtrain::loop

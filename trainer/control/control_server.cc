@@ -1,0 +1,336 @@
+// What the ranks tell rank 0, and what all are told. One thread.
+#include "trainer/control/control_server.h"
+
+#include <algorithm>
+#include <new>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "data/error.h"
+#include "data/shown.h"
+#include "trainer/control/bad_record_count.h"
+#include "trainer/control/control_connections.h"
+#include "trainer/control/control_handshake.h"
+#include "trainer/control/rank_list.h"
+#include "trainer/control/stall_watch.h"
+#include "trainer/control/stop_agreement.h"
+#include "trainer/launch/run_token.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using nlohmann::json;
+using std::chrono::duration;
+
+constexpr auto kGatheringPatience = std::chrono::seconds(1);    // ranks that come later find nobody who tells of a stop
+constexpr auto kLostPatience = std::chrono::milliseconds(300);  // until the cause of a lost connection is known
+constexpr auto kSilence = std::chrono::seconds(2);              // before the start; ranks speak ten times a second
+constexpr double kStopLeadSeconds = 0.2;                        // how far ahead a stop is proposed
+
+constexpr size_t kShownValue = 200;  // bytes of a value of the configuration
+constexpr int kToldRefusals = 100;   // strangers do not fill the log
+
+std::string ShownValue(const json& value) {
+  return Shown(value.dump(-1, ' ', false, json::error_handler_t::replace), kShownValue);
+}
+
+}  // namespace
+
+class ControlServer::Loop {
+ public:
+  explicit Loop(ControlServerOptions options)
+      : options_(std::move(options)),
+        peers_(options_.listening_descriptor, options_.own_descriptor, options_.world_size, options_.warn),
+        started_(Clock::now()),
+        next_announcement_(started_ + kAnnouncementInterval) {
+    thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
+  }
+
+ private:
+  void Run(const std::stop_token& stop);
+  void Serve(const std::stop_token& stop);
+  void Handle(Peer& peer, const json& message);
+  void HandleNewcomer(Peer& peer, const json& message);
+  void HandleDeath(Peer& launcher, const json& message);
+  void Admit(Peer& peer);
+  void Refuse(Peer& peer, const std::string& message);
+  void HandleConfig(Peer& peer, const json& config);
+  bool IsLike(const Peer& first, const Peer& other);
+  void Start();
+  void CountBadRecord(const json& message);
+  void HandleStop(Peer& peer, const std::string& kind, const json& message);
+  void Tick(Clock::time_point now);
+  void AnnounceMissing(Clock::time_point now);
+  void HandleEnd(const Peer& peer);
+  void End(ExitCode code, const std::string& message, int rank, const std::string& hint = "");
+  std::string Missing(Clock::time_point now);
+  int64_t StopMargin() const;
+
+  const ControlServerOptions options_;
+  ControlConnections peers_;
+  StallWatch stalls_{0, 0, {}};  // from the start of the training on
+  StopAgreement stop_{0};        // so, too
+  BadRecordCount bad_records_;
+  const Clock::time_point started_;
+  Clock::time_point next_announcement_, last_tick_, go_time_;
+  bool going_ = false, ended_ = false;
+  int ready_ = 0, left_ = 0, refusals_ = 0;
+  std::optional<Clock::time_point> stop_before_start_;             // when it was asked for
+  json end_;                                                       // what was said at the end
+  std::optional<std::pair<Clock::time_point, std::string>> lost_;  // when and what a rank said of a lost peer
+  std::jthread thread_;                                            // last: starts when everything above is ready
+};
+
+ControlServer::ControlServer(ControlServerOptions options) : loop_(std::make_unique<Loop>(std::move(options))) {}
+ControlServer::~ControlServer() = default;
+
+// Whatever happens here, all ranks hear how the run ends: rank 0's own, too, by its connection to this thread.
+void ControlServer::Loop::Run(const std::stop_token& stop) {
+  try {
+    Serve(stop);
+  } catch (const std::bad_alloc&) {
+    End(ExitCode::kOutOfMemory, "rank 0 has no memory left to serve the other ranks", -1);
+  } catch (const std::exception& error) {
+    End(ExitCode::kInternal, std::string("rank 0 cannot serve the other ranks any more: ") + error.what(), -1);
+  }
+}
+
+void ControlServer::Loop::Serve(const std::stop_token& stop) {
+  last_tick_ = Clock::now();
+  while (!stop.stop_requested()) {
+    peers_.Serve(
+        kTick / 2, [this](Peer& peer, const json& message) { Handle(peer, message); },
+        [this](const Peer& peer) { HandleEnd(peer); });
+    if (ended_) continue;
+    const auto now = Clock::now();
+    if (now - last_tick_ >= kTick) Tick(now);
+  }
+}
+
+void ControlServer::Loop::Handle(Peer& peer, const json& message) {
+  const std::string kind = message.at("kind");
+  if (peer.is_stranger()) return HandleNewcomer(peer, message);
+  if (ended_) return;
+  if (peer.is_launcher) {
+    HandleDeath(peer, message);
+  } else if (kind == "at") {
+    peer.position = PositionFromJson(message.at("at"));
+    if (going_) stalls_.Heard(peer.rank, peer.position, Clock::now());
+  } else if (kind == "config") {
+    HandleConfig(peer, message.at("config"));
+  } else if (kind == "failed") {
+    const int code = message.at("code");
+    End(ExitCode::kPeerLost,
+        peer.name + " failed (exit code " + std::to_string(code) + "): " + message.at("message").get<std::string>(),
+        peer.rank);
+  } else if (kind == "lost") {
+    if (!lost_) lost_.emplace(Clock::now(), peer.name + " lost a peer: " + message.at("message").get<std::string>());
+  } else if (kind == "bad_record") {
+    CountBadRecord(message);
+  } else if (kind == "leave") {
+    if (!going_ || std::exchange(peer.left, true)) return;
+    stalls_.Left(peer.rank);
+    if (++left_ == options_.world_size) peers_.Broadcast({{"kind", "bye"}});
+  } else {
+    HandleStop(peer, kind, message);
+  }
+}
+
+void ControlServer::Loop::HandleNewcomer(Peer& peer, const json& message) {
+  if (message.at("kind") == "hello") {
+    if (message.at("magic") != kControlMagic || !peer.hello.is_null()) return peer.socket.Close();
+    peer.hello = message;
+    if (message.at("version") != kControlVersion || !message.contains("nonce")) {
+      return Refuse(peer, "it is of another version of dtrain");
+    }
+    peer.nonce = launch::RandomToken();
+    return peer.Send({{"kind", "challenge"}, {"nonce", peer.nonce}});
+  }
+  if (peer.nonce.empty()) return peer.socket.Close();
+  const std::string proof = ProofOfNewcomer(options_.token, peer.nonce, peer.hello);
+  if (launch::SameProof(message.at("proof").get_ref<const std::string&>(), proof)) return Admit(peer);
+  Refuse(peer, "its --run_token is not that of the run at this address: it belongs to another run");
+}
+
+void ControlServer::Loop::HandleDeath(Peer& launcher, const json& message) {
+  const int rank = message.at("rank");
+  const Peer* dead = peers_.Find(rank);
+  launcher.Send({{"kind", "noted"}});
+  if (dead != nullptr && dead->left) return;
+  End(ExitCode::kPeerLost,
+      "rank " + std::to_string(rank) + " has died: " + Shown(message.at("reason").get_ref<const std::string&>()), rank);
+}
+
+// It knows the token: what its hello has said is true.
+void ControlServer::Loop::Admit(Peer& peer) {
+  const int rank = peer.hello.at("rank"), world_size = peer.hello.at("world_size");
+  if (rank >= 0 && (world_size != options_.world_size || rank >= world_size)) {
+    const std::string what = NameOf(peer.hello) + " has a world size of " + std::to_string(world_size) +
+                             ", rank 0 one of " + std::to_string(options_.world_size);
+    Refuse(peer, what);
+    if (!going_) End(ExitCode::kUsage, what, -1);
+    return;
+  }
+  if (const Peer* other = peers_.Find(rank)) {
+    return Refuse(peer, "rank " + std::to_string(rank) + " is there twice: " + other->name + " came first");
+  }
+  if (rank < 0) {
+    peer.is_launcher = true;
+  } else {
+    peers_.Admit(peer, rank);
+    peer.name = NameOf(peer.hello);
+  }
+  peer.Send({{"kind", "welcome"},
+             {"store_port", options_.store_port},
+             {"proof", ProofOfServer(options_.token, peer.nonce, peer.hello)}});
+  if (ended_ && rank >= 0) peer.Send(end_);  // it came too late to hear of it
+}
+
+void ControlServer::Loop::Refuse(Peer& peer, const std::string& message) {
+  if (++refusals_ <= kToldRefusals) options_.warn("refused: " + NameOf(peer.hello) + ": " + message);
+  peer.Send({{"kind", "refused"}, {"message", message}});
+  peer.socket.Close();
+}
+
+// Each is compared with rank 0's alone, when the later one of the two comes.
+void ControlServer::Loop::HandleConfig(Peer& peer, const json& config) {
+  if (peer.config) return;
+  peer.config = config;
+  ++ready_;
+  const Peer* first = peers_.Find(0);
+  if (first == nullptr || !first->config) return;
+  if (peer.rank != 0) {
+    if (!IsLike(*first, peer)) return;
+  } else {
+    for (const Peer& other : peers_.all()) {
+      if (other.config && !IsLike(*first, other)) return;
+    }
+  }
+  if (ready_ == options_.world_size && !stop_before_start_) Start();  // a stop ends it with the next tick
+}
+
+// Ends the run where it is not.
+bool ControlServer::Loop::IsLike(const Peer& first, const Peer& other) {
+  for (const auto& [key, expected] : first.config->items()) {
+    const auto found = other.config->find(key);
+    const json value = found == other.config->end() ? json() : *found;
+    if (value == expected) continue;
+    End(ExitCode::kUsage,
+        "rank " + std::to_string(other.rank) + " disagrees with rank 0: " + Shown(key) + " is " + ShownValue(value) +
+            ", not " + ShownValue(expected),
+        -1);
+    return false;
+  }
+  return true;
+}
+
+void ControlServer::Loop::Start() {
+  going_ = true;
+  go_time_ = Clock::now();
+  stalls_ = StallWatch(options_.world_size, options_.comm_timeout_seconds, go_time_);
+  stop_ = StopAgreement(options_.world_size);
+  peers_.Broadcast({{"kind", "go"}});
+}
+
+void ControlServer::Loop::CountBadRecord(const json& message) {
+  try {
+    const int64_t count = bad_records_.Add(message);
+    peers_.Broadcast({{"kind", "bad_records"}, {"split", message.at("split")}, {"count", count}});
+  } catch (const DataError& over_budget) {
+    End(over_budget.code(), over_budget.what(), -1, over_budget.hint());
+  }
+}
+
+void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const json& message) {
+  const auto propose = [this](int64_t point) { peers_.Broadcast({{"kind", "propose"}, {"point", point}}); };
+  if (!going_) {
+    if (kind == "stop" && !stop_before_start_) stop_before_start_ = Clock::now();
+  } else if (kind == "stop") {
+    if (stop_.under_way()) return;
+    int64_t furthest = 0;
+    for (const Peer& other : peers_.all()) furthest = std::max(furthest, other.position.point);
+    propose(stop_.Propose(furthest, StopMargin()));
+  } else if (kind == "accept") {
+    if (stop_.Accept(peer.rank, message.at("point"))) {
+      peers_.Broadcast({{"kind", "commit"}, {"point", message.at("point")}});
+    }
+  } else if (kind == "reject") {
+    if (const auto next = stop_.Reject(message.at("point"), message.at("passed"), StopMargin())) propose(*next);
+  }
+}
+
+// Points that the furthest rank passes in the time that a proposal needs to reach everybody.
+int64_t ControlServer::Loop::StopMargin() const {
+  int64_t furthest = 0;
+  for (const Peer& peer : peers_.all()) furthest = std::max(furthest, peer.position.point);
+  const double seconds = duration<double>(Clock::now() - go_time_).count();
+  return 1 + static_cast<int64_t>(static_cast<double>(furthest) / std::max(seconds, 1e-3) * kStopLeadSeconds);
+}
+
+void ControlServer::Loop::Tick(Clock::time_point now) {
+  if (now - last_tick_ >= kOwnGap) {
+    const auto gap = now - last_tick_;
+    stalls_.Skip(gap);
+    for (Peer& peer : peers_.all()) peer.heard += gap;
+    if (lost_) lost_->first += gap;
+    options_.warn("rank 0 holds up the others: its process itself stood still for " +
+                  std::to_string(duration<double>(gap).count()).substr(0, 3) + " s");
+  }
+  last_tick_ = now;
+  if (lost_ && now - lost_->first >= kLostPatience) return End(ExitCode::kPeerLost, lost_->second, -1);
+  if (stop_before_start_ && !going_ && (peers_.AllAreHere() || now - *stop_before_start_ >= kGatheringPatience)) {
+    return End(ExitCode::kPreempted, "stopped before the training began", -1);
+  }
+  if (!going_) return AnnounceMissing(now);
+  if (const Peer* first = peers_.Find(0)) peers_.Broadcast({{"kind", "tick"}, {"at", ToJson(first->position)}}, true);
+  const StallWatch::Finding finding = stalls_.Check(now);
+  for (const std::string& warning : finding.warnings) options_.warn(warning);
+  if (!finding.stall.empty()) End(ExitCode::kPeerLost, finding.stall, -1);
+}
+
+void ControlServer::Loop::AnnounceMissing(Clock::time_point now) {
+  peers_.Broadcast({{"kind", "tick"}, {"at", ToJson(Position())}}, true);
+  const bool too_late = now - started_ >= Milliseconds(options_.init_timeout_seconds);
+  if (!too_late && now < next_announcement_) return;
+  next_announcement_ = now + kAnnouncementInterval;
+  const std::string missing = Missing(now);
+  if (too_late) return End(ExitCode::kPeerLost, missing + "; gave up after --init_timeout", -1);
+  options_.warn(missing);
+}
+
+std::string ControlServer::Loop::Missing(Clock::time_point now) {
+  RankList absent, unready, silent;
+  for (int rank = 0; rank < options_.world_size; ++rank) {
+    const Peer* peer = peers_.Find(rank);
+    const bool answers = peer != nullptr && now - peer->heard < kSilence;
+    if (answers && peer->config) continue;
+    (peer == nullptr ? absent : answers ? unready : silent).Add(rank);
+  }
+  std::string text;
+  for (const auto& [list, what] : {std::pair(&absent, " not there"), std::pair(&unready, " still preparing"),
+                                   std::pair(&silent, " does not answer")}) {
+    if (list->count() > 0) text += (text.empty() ? "" : "; ") + list->Text() + what;
+  }
+  return "waiting for " + std::to_string(absent.count() + unready.count() + silent.count()) + " of " +
+         std::to_string(options_.world_size) + " ranks: " + text;
+}
+
+void ControlServer::Loop::HandleEnd(const Peer& peer) {
+  if (peer.left || ended_) return;
+  const std::string how = peer.fault.empty()
+                              ? " is gone: its process ended without a word, killed perhaps"
+                              : " has sent what no rank sends (" + peer.fault + "), and its connection was closed";
+  End(ExitCode::kPeerLost, peer.name + how + " (" + Describe(peer.position) + ")", peer.rank);
+}
+
+void ControlServer::Loop::End(ExitCode code, const std::string& message, int rank, const std::string& hint) {
+  if (ended_) return;
+  ended_ = true;
+  end_ = {{"kind", "end"}, {"code", static_cast<int>(code)}, {"message", message}, {"hint", hint}, {"rank", rank}};
+  peers_.Broadcast(end_);
+}
+
+}  // namespace dtrain::distributed

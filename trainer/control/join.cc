@@ -1,0 +1,194 @@
+#include "trainer/control/join.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "data/shown.h"
+#include "trainer/control/control_handshake.h"
+#include "trainer/control/control_message.h"
+#include "trainer/control/control_server.h"
+#include "trainer/errors.h"
+#include "trainer/launch/run_token.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using nlohmann::json;
+
+constexpr auto kRetry = std::chrono::milliseconds(20);
+constexpr auto kRetryAfterRefusal = std::chrono::milliseconds(500);
+constexpr auto kSlice = std::chrono::milliseconds(200);
+constexpr auto kStopPatience = std::chrono::seconds(1);
+constexpr auto kConnectPatience = std::chrono::seconds(3);
+constexpr size_t kShownBytes = 60;
+
+std::string Name(const Endpoint& endpoint) { return Shown(endpoint.host) + ":" + std::to_string(endpoint.port); }
+
+// Until when to try. A stop that is asked for on the way does not end it at once: rank 0 is to hear of it if it can be
+// found soon, or the other ranks would wait for this one.
+class Patience {
+ public:
+  explicit Patience(const JoinOptions& options)
+      : options_(options), deadline_(Clock::now() + Milliseconds(options.timeout_seconds)) {}
+
+  Clock::time_point Deadline() {
+    if (!stopped_ && options_.stop_requested()) {
+      stopped_ = true;
+      deadline_ = std::min(deadline_, Clock::now() + kStopPatience);
+    }
+    return deadline_;
+  }
+  // Where the reason is a stop, throws Preempted; else returns whether the time is over.
+  bool IsOver() {
+    const bool over = Clock::now() >= Deadline();
+    if (over && stopped_) throw Preempted("stopped before the training began");
+    return over;
+  }
+
+ private:
+  const JoinOptions& options_;
+  Clock::time_point deadline_;
+  bool stopped_ = false;
+};
+
+// How an attempt ended.
+struct Attempt {
+  Joined joined;       // its socket is open where rank 0 said welcome
+  std::string reason;  // why it is not
+  bool refused = false;
+};
+
+// The next thing that the server says, of one of two kinds; nothing where it closes the connection.
+std::optional<json> ReadAnswer(const Attempt& attempt, LineSocket& socket, const std::string& expected,
+                               Patience& patience) {
+  const std::string name = Name(attempt.joined.endpoint);
+  std::optional<std::string> line;
+  while (!line && socket.is_open()) {
+    line = WaitForLine(socket, std::min(patience.Deadline(), Clock::now() + kSlice));
+    if (!line && socket.is_open() && patience.IsOver()) {
+      throw PeerLostError(name + " accepts connections, but does not answer as rank 0 does",
+                          "does another program listen there? choose another --master_port");
+    }
+  }
+  if (!line) return std::nullopt;
+  try {
+    json answer = ParseControlLine(*line, Speaker::kDoor);
+    if (answer.at("kind") == expected || answer.at("kind") == "refused") return answer;
+  } catch (const BadControlLine&) {  // as every other program's
+  }
+  throw UsageError("what answers at " + name + " is no rank 0 of dtrain: '" + Shown(*line, kShownBytes) + "'",
+                   "another program listens there: choose another --master_port");
+}
+
+// Leaves the socket open only where it was let in, by one who knows the token.
+void Greet(Attempt& attempt, const JoinOptions& options, Patience& patience) {
+  LineSocket& socket = attempt.joined.socket;
+  const std::string& token = attempt.joined.endpoint.token;
+  const std::string name = Name(attempt.joined.endpoint);
+  attempt.reason = "no rank 0 answers at " + name + ": it closed the connection";
+  socket.set_max_line(kLongestToStrangers);
+  const json hello = MakeHello(options.rank, options.world_size);
+  socket.Send(ControlLine(hello));
+  std::optional<json> answer = ReadAnswer(attempt, socket, "challenge", patience);
+  std::string challenge;
+  if (answer && answer->at("kind") == "challenge") {
+    challenge = answer->at("nonce");
+    socket.Send(ControlLine({{"kind", "proof"}, {"proof", ProofOfNewcomer(token, challenge, hello)}}));
+    answer = ReadAnswer(attempt, socket, "welcome", patience);
+  }
+  if (!answer) return;
+  if (answer->at("kind") == "refused") {
+    attempt.refused = true;
+    attempt.reason = "rank " + std::to_string(options.rank) + " was refused by rank 0 at " + name + ": " +
+                     Shown(answer->at("message").get_ref<const std::string&>());
+    return socket.Close();
+  }
+  const std::string proof = ProofOfServer(token, challenge, hello);
+  if (!launch::SameProof(answer->at("proof").get_ref<const std::string&>(), proof)) {
+    attempt.refused = true;
+    attempt.reason = "what answers at " + name + " does not know this run's token: it belongs to another run";
+    return socket.Close();
+  }
+  attempt.joined.store_port = answer->at("store_port");
+  socket.set_max_line(LineSocket::kMaxLine);
+}
+
+Attempt TryToJoin(const JoinOptions& options, Patience& patience) {
+  Attempt attempt;
+  const auto endpoint = options.locate();
+  if (!endpoint) {
+    attempt.reason = "rank 0 has not posted its address on the launcher's store";
+    return attempt;
+  }
+  attempt.joined.endpoint = *endpoint;
+  std::string why;
+  attempt.joined.socket =
+      TryConnect(endpoint->host, endpoint->port, std::min(patience.Deadline(), Clock::now() + kConnectPatience), &why);
+  attempt.reason = "no rank 0 answers at " + Name(*endpoint) + ": " + why;
+  if (attempt.joined.socket.is_open()) Greet(attempt, options, patience);
+  return attempt;
+}
+
+[[noreturn]] void ThrowRefused(const Attempt& attempt) {
+  throw UsageError(attempt.reason, "give every process its own --rank, and every run its own --master_port");
+}
+
+}  // namespace
+
+Joined Join(const JoinOptions& options) {
+  Patience patience(options);
+  auto next_announcement = Clock::now() + kAnnouncementInterval;
+  while (true) {
+    Attempt attempt = TryToJoin(options, patience);
+    if (attempt.joined.socket.is_open()) return std::move(attempt.joined);
+    const bool over = patience.IsOver();
+    if (attempt.refused && (!options.location_may_be_old || over)) ThrowRefused(attempt);
+    if (over) {
+      throw PeerLostError(attempt.reason,
+                          "is rank 0 running, and is its port reachable from this machine? (--init_timeout)");
+    }
+    if (const auto now = Clock::now(); now >= next_announcement) {
+      next_announcement = now + kAnnouncementInterval;
+      options.warn("still waiting: " + attempt.reason);
+    }
+    std::this_thread::sleep_for(attempt.refused ? kRetryAfterRefusal : kRetry);
+  }
+}
+
+Joined JoinThrough(LineSocket connection, const Endpoint& endpoint, const JoinOptions& options) {
+  Attempt attempt;
+  attempt.joined.socket = std::move(connection);
+  attempt.joined.endpoint = endpoint;
+  Patience patience(options);
+  Greet(attempt, options, patience);
+  if (attempt.refused) ThrowRefused(attempt);
+  if (!attempt.joined.socket.is_open()) throw PeerLostError(attempt.reason);
+  return std::move(attempt.joined);
+}
+
+bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Clock::time_point deadline) {
+  std::string unused;
+  LineSocket socket = TryConnect(endpoint.host, endpoint.port, deadline, &unused);
+  if (!socket.is_open()) return false;
+  socket.set_max_line(kLongestToStrangers);
+  const json hello = MakeHello(-1, 0);
+  socket.Send(ControlLine(hello));
+  try {
+    const auto hear = [&](Speaker speaker) {
+      const auto line = WaitForLine(socket, deadline);
+      return line ? ParseControlLine(*line, speaker) : json{{"kind", "nothing"}};
+    };
+    const json answer = hear(Speaker::kDoor);
+    if (answer.at("kind") != "challenge") return false;
+    const std::string proof = ProofOfNewcomer(endpoint.token, answer.at("nonce"), hello);
+    socket.Send(ControlLine({{"kind", "proof"}, {"proof", proof}}));
+    if (hear(Speaker::kDoor).at("kind") != "welcome") return false;
+    socket.Send(ControlLine({{"kind", "death"}, {"rank", rank}, {"reason", reason}}));
+    return hear(Speaker::kServer).at("kind") == "noted";
+  } catch (const BadControlLine&) {
+    return false;
+  }
+}
+
+}  // namespace dtrain::distributed

@@ -1,0 +1,224 @@
+// See the header. All sockets are non-blocking: poll() is the only place to wait.
+#include "trainer/control/line_socket.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include "trainer/errors.h"
+
+namespace dtrain::distributed {
+namespace {
+
+constexpr auto kResolveRetry = std::chrono::milliseconds(200);
+constexpr auto kResolvePatience = std::chrono::seconds(30);  // a pod may start before its name is known
+
+using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
+
+// Null, with getaddrinfo's reason, where the name does not resolve.
+Addresses Resolve(const std::string& host, int port, int type, std::string* reason) {
+  addrinfo hints{};
+  hints.ai_socktype = type;
+  addrinfo* found = nullptr;
+  const int failure = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (failure != 0) *reason = gai_strerror(failure);
+  return {failure == 0 ? found : nullptr, &freeaddrinfo};
+}
+
+int TimeLeft(Clock::time_point deadline) {
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 60'000));
+}
+
+bool WaitFor(int descriptor, short events, Clock::time_point deadline) {
+  pollfd watched{descriptor, events, 0};
+  int ready = 0;
+  do {
+    ready = poll(&watched, 1, TimeLeft(deadline));
+  } while ((ready < 0 && errno == EINTR) || (ready == 0 && Clock::now() < deadline));
+  return ready > 0;
+}
+
+// Empty, with the system's reason, where no interface leads there. No packet is sent: connecting a datagram socket only
+// chooses the interface.
+std::string LocalAddressTowards(const addrinfo& there, std::string* reason) {
+  char name[NI_MAXHOST] = "";
+  const int descriptor = socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  if (descriptor >= 0 && connect(descriptor, there.ai_addr, there.ai_addrlen) == 0 &&
+      getsockname(descriptor, reinterpret_cast<sockaddr*>(&local), &length) == 0) {
+    getnameinfo(reinterpret_cast<sockaddr*>(&local), length, name, sizeof name, nullptr, 0, NI_NUMERICHOST);
+  } else {
+    *reason = std::strerror(errno);
+  }
+  if (descriptor >= 0) close(descriptor);
+  return name;
+}
+
+}  // namespace
+
+LineSocket::LineSocket(int descriptor) : descriptor_(descriptor) {
+  fcntl(descriptor_, F_SETFL, fcntl(descriptor_, F_GETFL) | O_NONBLOCK);
+  const int yes = 1;
+  setsockopt(descriptor_, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+}
+
+LineSocket::LineSocket(LineSocket&& other) noexcept { *this = std::move(other); }
+
+LineSocket& LineSocket::operator=(LineSocket&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(max_line_, other.max_line_);
+  std::swap(received_, other.received_);
+  std::swap(taken_, other.taken_);
+  std::swap(scanned_, other.scanned_);
+  std::swap(unsent_, other.unsent_);
+  return *this;
+}
+
+LineSocket::~LineSocket() { Close(); }
+
+void LineSocket::Close() {
+  if (descriptor_ >= 0) close(descriptor_);
+  descriptor_ = -1;
+}
+
+bool LineSocket::Receive() {
+  if (!is_open()) return false;
+  received_.erase(0, taken_);
+  scanned_ -= taken_;
+  taken_ = 0;
+  char block[65536];
+  ssize_t got = 0;
+  do {
+    got = recv(descriptor_, block, sizeof block, 0);
+  } while (got < 0 && errno == EINTR);
+  if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK;
+  received_.append(block, static_cast<size_t>(got));
+  const size_t end = received_.find('\n', scanned_);
+  return got > 0 && (end == std::string::npos ? received_.size() : end) <= max_line_;
+}
+
+std::optional<std::string_view> LineSocket::NextLine() {
+  const size_t end = received_.find('\n', scanned_);
+  if (end == std::string::npos || end - taken_ > max_line_) {
+    scanned_ = end == std::string::npos ? received_.size() : end;
+    return std::nullopt;
+  }
+  const std::string_view line = std::string_view(received_).substr(taken_, end - taken_);
+  taken_ = scanned_ = end + 1;
+  return line;
+}
+
+bool LineSocket::Send(const std::string& line) {
+  unsent_.append(line).append("\n");
+  const bool works = Flush();
+  if (unsent_.size() > kMaxUnsent) Close();
+  return works && is_open();
+}
+
+bool LineSocket::Flush() {
+  size_t sent_bytes = 0;
+  bool works = is_open();
+  while (works && sent_bytes < unsent_.size()) {
+    const ssize_t sent = send(descriptor_, unsent_.data() + sent_bytes, unsent_.size() - sent_bytes, MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) break;
+    works = sent >= 0;
+    if (works) sent_bytes += static_cast<size_t>(sent);
+  }
+  unsent_.erase(0, sent_bytes);
+  return works;
+}
+
+std::optional<std::string> WaitForLine(LineSocket& socket, Clock::time_point deadline) {
+  while (true) {
+    if (const auto line = socket.NextLine()) return std::string(*line);
+    if (!WaitFor(socket.descriptor(), POLLIN, deadline)) return std::nullopt;
+    if (socket.Receive()) continue;
+    const auto line = socket.NextLine();
+    std::optional<std::string> last;
+    if (line) last = *line;
+    socket.Close();
+    return last;
+  }
+}
+
+LineSocket TryConnect(const std::string& host, int port, Clock::time_point deadline, std::string* reason) {
+  const Addresses found = Resolve(host, port, SOCK_STREAM, reason);
+  for (const addrinfo* address = found.get(); address != nullptr; address = address->ai_next) {
+    const int descriptor = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (descriptor < 0) continue;
+    LineSocket connection(descriptor);
+    int error = connect(descriptor, address->ai_addr, address->ai_addrlen) == 0 ? 0 : errno;
+    if (error == EINPROGRESS) {
+      socklen_t length = sizeof error;
+      error = WaitFor(descriptor, POLLOUT, deadline) ? 0 : ETIMEDOUT;
+      if (error == 0) getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length);
+    }
+    if (error == 0) return connection;
+    *reason = std::strerror(error);
+  }
+  return {};
+}
+
+std::string AddressTowards(const std::string& host, int port, Clock::time_point deadline,
+                           const std::function<bool()>& stop_requested) {
+  const auto resolved_by = std::min(deadline, Clock::now() + kResolvePatience);
+  while (true) {
+    if (stop_requested()) throw Preempted("stopped before the training began");
+    std::string reason;
+    const Addresses found = Resolve(host, port, SOCK_DGRAM, &reason);
+    if (found) {
+      std::string address = LocalAddressTowards(*found, &reason);
+      if (!address.empty()) return address;
+    }
+    const auto now = Clock::now();
+    if (!found && now >= resolved_by) {
+      throw UsageError("the master address '" + host + "' does not resolve: " + reason,
+                       "check --master_addr (or MASTER_ADDR of the launcher)");
+    }
+    if (found && now >= deadline) {
+      throw PeerLostError(
+          "no way leads from this machine to rank 0 at " + host + ": " + reason,
+          "is the network of this machine up? check --master_addr; --init_timeout says how long to try");
+    }
+    std::this_thread::sleep_for(kResolveRetry);
+  }
+}
+
+int ListenOn(const std::string& address, int port) {
+  std::string reason;
+  const Addresses found = Resolve(address, port, SOCK_STREAM, &reason);
+  const int descriptor = found ? socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0) : -1;
+  const int yes = 1;
+  if (descriptor >= 0 && setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
+      bind(descriptor, found->ai_addr, found->ai_addrlen) == 0 && listen(descriptor, SOMAXCONN) == 0) {
+    return descriptor;
+  }
+  if (found) reason = std::strerror(errno);
+  if (descriptor >= 0) close(descriptor);
+  throw UsageError("rank 0 cannot listen on " + address + ":" + std::to_string(port) + ": " + reason,
+                   "choose a free --master_port, and a --master_addr that belongs to rank 0's machine");
+}
+
+int PortOf(int listening_descriptor) {
+  sockaddr_storage local{};
+  socklen_t length = sizeof local;
+  getsockname(listening_descriptor, reinterpret_cast<sockaddr*>(&local), &length);
+  char port[NI_MAXSERV] = "0";
+  getnameinfo(reinterpret_cast<sockaddr*>(&local), length, nullptr, 0, port, sizeof port, NI_NUMERICSERV);
+  return std::stoi(port);
+}
+
+}  // namespace dtrain::distributed

@@ -1,0 +1,172 @@
+#include "trainer/control/stall_watch.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace dtrain::distributed {
+namespace {
+
+constexpr double kSilenceWarningSeconds = 2;  // ranks speak ten times a second
+constexpr double kStillnessWarningSeconds = 30;
+constexpr double kWindowSeconds = 2;  // of a comparison of speeds
+constexpr int64_t kWindowPoints = 5;
+constexpr double kSlow = 2;                 // times the median
+constexpr double kWorthTellingShare = 0.2;  // of the time of a step
+
+double Seconds(StallWatch::Duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string Text(double seconds) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.*f s", seconds < 1 ? 3 : 1, seconds);
+  return text;
+}
+
+}  // namespace
+
+StallWatch::StallWatch(int world_size, double timeout_seconds, Time now)
+    : timeout_seconds_(timeout_seconds), ranks_(static_cast<size_t>(world_size)), window_start_(now) {
+  for (Rank& rank : ranks_) rank.heard = rank.moved = now;
+}
+
+void StallWatch::Heard(int rank, const Position& position, Time now) {
+  Rank& heard = ranks_[static_cast<size_t>(rank)];
+  if (!(position == heard.position)) heard.moved = now;
+  heard.position = position;
+  heard.heard = now;
+}
+
+void StallWatch::Skip(Duration gap) {
+  window_start_ += gap;
+  for (Rank& rank : ranks_) {
+    rank.heard += gap;
+    rank.moved += gap;
+  }
+}
+
+StallWatch::Finding StallWatch::Check(Time now) {
+  Finding finding;
+  TellSilence(now, finding.warnings);
+  TellStillness(now, finding.warnings);
+  TellSlowness(now, finding.warnings);
+  for (Rank& rank : ranks_) {
+    if (rank.left) continue;
+    const bool waits = WaitsForASave(rank);
+    if (waits) rank.waited = now;  // when the save is over, it has its time to go on
+    const double patience = waits ? std::max(timeout_seconds_, kSavingSeconds) : timeout_seconds_;
+    const double still = Seconds(now - (waits ? rank.moved : std::max(rank.moved, rank.waited)));
+    const bool silent = Seconds(now - rank.heard) >= timeout_seconds_;
+    if (silent || still >= patience) {
+      finding.stall = DescribeStall(now);
+      break;
+    }
+  }
+  return finding;
+}
+
+// It saves, or a rank that saves is not ahead of it.
+bool StallWatch::WaitsForASave(const Rank& rank) const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [&rank](const Rank& other) {
+    return !other.left && other.position.phase == Phase::kSaving && !rank.position.IsBehind(other.position);
+  });
+}
+
+// Those who do not speak; else those who are behind the others.
+std::vector<size_t> StallWatch::Laggards(Time now) const {
+  std::vector<size_t> silent, behind;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].left) continue;
+    if (Seconds(now - ranks_[i].heard) >= timeout_seconds_ / 2) silent.push_back(i);
+    if (OthersWaitFor(ranks_[i])) behind.push_back(i);
+  }
+  return silent.empty() ? behind : silent;
+}
+
+// No rank is behind it, and at least one ahead.
+bool StallWatch::OthersWaitFor(const Rank& rank) const {
+  bool waited_for = false;
+  for (const Rank& other : ranks_) {
+    if (other.left) continue;
+    if (other.position.IsBehind(rank.position)) return false;
+    waited_for = waited_for || rank.position.IsBehind(other.position);
+  }
+  return waited_for;
+}
+
+std::string StallWatch::DescribeStall(Time now) const {
+  const std::vector<size_t> laggards = Laggards(now);
+  if (laggards.empty()) {
+    const auto place = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.left; });
+    return "all ranks stand still " + Describe(place->position) + ", for " + Text(Seconds(now - place->moved)) +
+           " (--comm_timeout)";
+  }
+  std::string text;
+  bool any_silent = false;
+  for (const size_t i : laggards) {
+    const Rank& rank = ranks_[i];
+    const double silence = Seconds(now - rank.heard);
+    const bool silent = silence >= timeout_seconds_ / 2;
+    any_silent = any_silent || silent;
+    text += (text.empty() ? "rank " : "; rank ") + std::to_string(i);
+    text +=
+        silent ? " does not answer since " + Text(silence) : " stands still since " + Text(Seconds(now - rank.moved));
+    text += ", " + Describe(rank.position);
+  }
+  return text + (any_silent ? kPossibleCauses : " (the others wait; --comm_timeout)");
+}
+
+void StallWatch::TellSilence(Time now, std::vector<std::string>& warnings) {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    Rank& rank = ranks_[i];
+    const double silent = Seconds(now - rank.heard);
+    const bool told = rank.silence_told;
+    rank.silence_told = !rank.left && silent >= kSilenceWarningSeconds;
+    if (rank.silence_told && !told) {
+      warnings.push_back("rank " + std::to_string(i) + " holds up the others: nothing was heard of it for " +
+                         Text(silent) + " (" + Describe(rank.position) + ")");
+    }
+    if (told && !rank.silence_told && !rank.left) warnings.push_back("rank " + std::to_string(i) + " is back");
+  }
+}
+
+void StallWatch::TellStillness(Time now, std::vector<std::string>& warnings) {
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    Rank& rank = ranks_[i];
+    const double still = Seconds(now - rank.moved);
+    const bool holds_up = !rank.left && !rank.silence_told &&
+                          still >= std::min(kStillnessWarningSeconds, timeout_seconds_ / 2) && OthersWaitFor(rank);
+    if (holds_up && !rank.stillness_told) {
+      warnings.push_back("rank " + std::to_string(i) + " holds up the others: it stands still since " + Text(still) +
+                         " (" + Describe(rank.position) + ")");
+    }
+    rank.stillness_told = holds_up;
+  }
+}
+
+// What ranks do between collectives, per point: the slowest waits for nobody, and the others wait for it.
+void StallWatch::TellSlowness(Time now, std::vector<std::string>& warnings) {
+  const double elapsed = Seconds(now - window_start_);
+  if (elapsed < kWindowSeconds) return;
+  std::vector<double> work;
+  for (const Rank& rank : ranks_) {
+    const int64_t points = rank.position.point - rank.window_start.point;
+    if (rank.left || points < kWindowPoints) return;
+    work.push_back((rank.position.work_seconds - rank.window_start.work_seconds) / static_cast<double>(points));
+  }
+  std::vector<double> sorted = work;
+  std::sort(sorted.begin(), sorted.end());
+  const double median = sorted[(sorted.size() - 1) / 2];  // of two: the faster
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    Rank& rank = ranks_[i];
+    const auto points = static_cast<double>(rank.position.point - rank.window_start.point);
+    const bool slow = work[i] > kSlow * median && work[i] - median > kWorthTellingShare * elapsed / points;
+    if (slow && !rank.slowness_told) {
+      rank.slowness_told = true;
+      warnings.push_back("rank " + std::to_string(i) + " is slower than the others: " + Text(work[i]) +
+                         " a step of its own work, the median is " + Text(median));
+    }
+    rank.window_start = rank.position;
+  }
+  window_start_ = now;
+}
+
+}  // namespace dtrain::distributed

@@ -1,0 +1,109 @@
+// libdtrain_cuda.so: the only file that is linked with CUDA and NCCL.
+#include <ATen/ops/empty.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <chrono>
+
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
+
+#include "data/kernels/normalise_images.h"
+#include "trainer/device/cuda_plugin.h"
+
+#ifdef DTRAIN_WITH_NVJPEG
+#include "data/nvjpeg/image_decoder.h"
+#include "data/nvjpeg/library.h"
+#endif
+
+namespace dtrain::distributed {
+namespace {
+
+// Driver and runtime first: they answer where nothing else does.
+GpuFacts Probe() {
+  GpuFacts facts;
+  facts.architectures = DTRAIN_CUDA_ARCHITECTURES;
+  cudaDriverGetVersion(&facts.driver_version);
+  cudaRuntimeGetVersion(&facts.runtime_version);
+  int count = 0;
+  cudaError_t error = cudaGetDeviceCount(&count);
+  for (int index = 0; index < count && error == cudaSuccess; ++index) {
+    cudaDeviceProp properties{};
+    char pci_id[32] = "";
+    error = cudaGetDeviceProperties(&properties, index);
+    if (error == cudaSuccess) error = cudaDeviceGetPCIBusId(pci_id, sizeof pci_id, index);
+    facts.gpus.push_back({properties.name, properties.major, properties.minor, pci_id});
+  }
+  if (error != cudaSuccess) {
+    facts.error = cudaGetErrorName(error);
+    facts.error_text = cudaGetErrorString(error);
+    facts.gpus.clear();
+    cudaGetLastError();  // or the next call would report it again
+  }
+  return facts;
+}
+
+c10::intrusive_ptr<c10d::Backend> MakeNccl(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
+                                           at::Device device, double timeout_seconds) {
+  auto options = c10d::ProcessGroupNCCL::Options::create();
+  options->timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
+  auto nccl = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, world_size, options);
+  nccl->setBoundDeviceId(device);  // a barrier would have to guess it
+  return nccl;
+}
+
+data::kernels::Element ElementOf(at::ScalarType type) {
+  if (type == at::kHalf) return data::kernels::Element::kHalf;
+  if (type == at::kBFloat16) return data::kernels::Element::kBFloat16;
+  TORCH_CHECK(type == at::kFloat, "images are prepared as float32, float16 or bfloat16, not ", type);
+  return data::kernels::Element::kFloat;
+}
+
+at::Tensor NormaliseImages(const at::Tensor& images, const data::ImagePreparation& preparation) {
+  constexpr uintptr_t kAlignment = data::kernels::kValuesPerThread;
+  at::Tensor from = images.contiguous();
+  if (reinterpret_cast<uintptr_t>(from.const_data_ptr()) % kAlignment != 0) from = from.clone();
+  data::kernels::NormaliseArguments arguments{
+      from.const_data_ptr<uint8_t>(), from.size(0), from.size(1) * from.size(2), {}, {}};
+  for (size_t channel = 0; channel < 3; ++channel) {
+    arguments.mean[channel] = static_cast<float>(preparation.mean.at(channel));
+    arguments.std[channel] = static_cast<float>(preparation.std.at(channel));
+  }
+  const auto format = preparation.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  at::Tensor to = at::empty({from.size(0), 3, from.size(1), from.size(2)},
+                            at::TensorOptions(preparation.type).device(images.device()).memory_format(format));
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(images.device().index());
+  C10_CUDA_CHECK(static_cast<cudaError_t>(data::kernels::LaunchNormalise(
+      arguments, to.mutable_data_ptr(), ElementOf(preparation.type), preparation.channels_last, stream.stream())));
+  return to;
+}
+
+GpuImageDecoder MakeImageDecoder([[maybe_unused]] at::Device device,
+                                 [[maybe_unused]] data::Interpolation interpolation) {
+#ifdef DTRAIN_WITH_NVJPEG
+  try {
+    return {data::nvjpeg::MakeImageDecoder(device, interpolation), "", ""};
+  } catch (const data::nvjpeg::Unavailable& why) {
+    return {nullptr, why.what(), why.hint()};
+  }
+#else
+  return {nullptr, "this build has no nvJPEG, whose header was not there",
+          "use --decode=cpu, or build again after pip install nvidia-nvjpeg (for CUDA 12: nvidia-nvjpeg-cu12)"};
+#endif
+}
+
+}  // namespace
+
+extern "C" const CudaPlugin dtrain_cuda_plugin = {
+    .probe = &Probe,
+    .set_device = [](int index) { c10::cuda::set_device(static_cast<c10::DeviceIndex>(index)); },
+    .make_nccl = &MakeNccl,
+    .flight_record =
+        [] {
+          return c10d::dump_nccl_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false, /*onlyActive=*/false);
+        },
+    .normalise_images = &NormaliseImages,
+    .make_image_decoder = &MakeImageDecoder,
+};
+
+}  // namespace dtrain::distributed

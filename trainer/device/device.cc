@@ -1,0 +1,91 @@
+// CUDA enters through cuda_plugin.h and nowhere else.
+#include "trainer/device/device.h"
+
+#include <ATen/DeviceAccelerator.h>
+#include <ATen/Parallel.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <latch>
+#include <thread>
+#include <vector>
+
+#include "data/machine/cores.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device_choice.h"
+
+namespace dtrain::distributed {
+
+namespace {
+
+bool SeesItsOwnGpuOnly() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  return visible != nullptr && *visible != '\0' && std::string(visible).find(',') == std::string::npos;
+}
+
+}  // namespace
+
+RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend) {
+  const bool look = backend != "gloo" && CountGpus() > 0;
+  const GpuFacts facts = look ? LoadCudaPlugin().probe() : GpuFacts{};
+  const auto index =
+      ChooseGpu(facts, {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly()}, backend);
+  if (!index) return {at::kCPU, "", ""};
+  LoadCudaPlugin().set_device(*index);
+  const Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
+  return {at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(*index)), gpu.name, gpu.pci_id};
+}
+
+at::Device DeviceOf(const launch::Launch& launch, const std::string& backend) {
+  return ChooseDevice(launch, backend).device;
+}
+
+std::string Describe(at::Device device) {
+  if (!device.is_cpu()) return device.str();
+  return device.str() + " (" + std::to_string(at::get_num_threads()) + " threads)";
+}
+
+int64_t ShareOfCores(const launch::Launch& launch) {
+  return std::max<int64_t>(1, data::AvailableCores() / std::max(1, launch.local_world_size));
+}
+
+int64_t PeakMemoryBytes(at::Device device) {
+  if (device.is_cpu()) {
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    return int64_t{1024} * usage.ru_maxrss;
+  }
+  const auto statistics = at::accelerator::getDeviceStats(device.index());
+  return statistics.allocated_bytes[static_cast<size_t>(at::CachingAllocator::StatType::AGGREGATE)].peak;
+}
+
+namespace {
+
+// OpenMP ends the process with 1 where it cannot start its threads: found out before it tries. Throws
+// std::system_error.
+void RequireThreads(int count) {
+  std::latch all_started(count);
+  std::vector<std::jthread> threads;
+  for (int i = 0; i < count; ++i) {
+    try {
+      threads.emplace_back([&all_started] { all_started.wait(); });
+    } catch (...) {
+      all_started.count_down(count);
+      throw;
+    }
+  }
+  all_started.count_down(count);
+}
+
+}  // namespace
+
+void UseShareOfCores(const launch::Launch& launch) {
+  const bool is_told = launch.launcher != "torchrun" && std::getenv("OMP_NUM_THREADS") != nullptr;
+  if (!is_told) at::set_num_threads(static_cast<int>(ShareOfCores(launch)));
+  const int threads = at::get_num_threads();
+  RequireThreads(threads - 1);
+  at::parallel_for(0, threads, 1, [](int64_t, int64_t) {});  // OpenMP takes them now, before others do
+}
+
+}  // namespace dtrain::distributed

@@ -1,0 +1,43 @@
+#include "trainer/device/nccl_environment.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "trainer/control/clock.h"
+#include "trainer/control/flight_record.h"
+
+namespace dtrain::distributed {
+namespace {
+
+constexpr long long kMonitorLagSeconds = 30;
+
+}  // namespace
+
+EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_timeout_seconds, bool on_one_machine) {
+  EnvironmentSettings settings = {
+      // The watchdog throws when a collective is late or has failed; what it throws ends the process (failure.h).
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"},
+      {"TORCH_NCCL_ENABLE_MONITORING", "1"},
+      // The monitor kills the process (by SIGABRT): only after all that ends it in an orderly way had its time.
+      {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
+       std::to_string(std::llround(ClampedSeconds(comm_timeout_seconds)) + kMonitorLagSeconds)},
+      // The last collectives of each rank, to see afterwards which rank did not come.
+      {"TORCH_FR_BUFFER_SIZE", "2000"},
+      {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"},
+      {"TORCH_NCCL_DUMP_ON_TIMEOUT", dump_folder.empty() ? "0" : "1"},
+      // How long the end waits for that file. By default it is a minute.
+      {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "5000"},
+  };
+  if (on_one_machine) settings.emplace_back("NCCL_SOCKET_IFNAME", "lo");
+  if (dump_folder.empty()) return settings;
+  for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}) {
+    settings.emplace_back(name, dump_folder + "/" + kFlightRecordPrefix);  // c10d appends the rank
+  }
+  return settings;
+}
+
+void Apply(const EnvironmentSettings& settings) {
+  for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), /*replace=*/0);
+}
+
+}  // namespace dtrain::distributed

@@ -1,0 +1,104 @@
+// GPT-2's tokens have ids of their own (encoder.json); a dictionary gives them the model's. vocab.json has the model's
+// ids at once.
+#include "trainer/modes/export_tokenizer.h"
+
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "data/text/dictionary.h"
+#include "data/text/tokenizer.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/errors.h"
+
+namespace dtrain::loop {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr const char* kDictionary = "dict.txt";
+constexpr uint64_t kMostBytes = uint64_t{256} << 20;
+
+bool HasTokenizer(const fs::path& folder) {
+  return fs::is_regular_file(folder / kDictionary) && data::FindTokenizer(folder.string()).has_value();
+}
+
+// In order of ids. Every token that a merge can make must be there: those that the model does not know come first, as
+// <unk>, so that the id is the last name's.
+nlohmann::ordered_json Vocabulary(const data::Tokenizer& tokenizer, const data::Dictionary& dictionary) {
+  std::vector<std::string> names(static_cast<size_t>(dictionary.vocabulary()));
+  for (size_t i = 0; i < dictionary.entries().size(); ++i) {
+    names[data::kSpecialTokens + i] = dictionary.entries()[i].symbol;
+  }
+  nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
+  const std::vector<std::string>& tokens = tokenizer.bpe().tokens();
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i].empty()) continue;
+    const int64_t id = dictionary.IdOf(tokenizer.Symbol(static_cast<int64_t>(i)));
+    if (id == data::kUnknownToken) {
+      vocabulary[tokens[i]] = id;
+    } else {
+      names[static_cast<size_t>(id)] = tokens[i];
+    }
+  }
+  names[data::kBeginToken] = "<s>";
+  names[data::kPadToken] = "<pad>";
+  names[data::kEndToken] = "</s>";
+  names[data::kUnknownToken] = "<unk>";
+  names[static_cast<size_t>(dictionary.mask_token())] = "<mask>";
+  for (size_t id = 0; id < names.size(); ++id) vocabulary[names[id]] = id;
+  return vocabulary;
+}
+
+}  // namespace
+
+void KeepTokenizer(const std::string& data_dir, const fs::path& run_directory) {
+  const fs::path folder = fs::is_regular_file(data_dir) ? fs::path(data_dir).parent_path() : fs::path(data_dir);
+  if (!HasTokenizer(folder)) return;
+  const auto files = *data::FindTokenizer(folder.string());
+  const fs::path kept = run_directory / kTokenizerFolder;
+  fs::create_directories(kept);
+  for (const fs::path& file : {folder / kDictionary, fs::path(files.vocabulary), fs::path(files.merges)}) {
+    checkpoint::WriteAtomically(kept / file.filename(), checkpoint::ReadTextFile(file, kMostBytes));
+  }
+}
+
+std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& paths) {
+  for (const fs::path path : paths) {
+    if (path.empty()) continue;
+    // RUN_DIR, RUN_DIR/model.safetensors, RUN_DIR/checkpoints/STEP
+    const fs::path whole = fs::absolute(path), above = whole.parent_path();
+    for (const fs::path& folder :
+         {whole, whole / kTokenizerFolder, above, above / kTokenizerFolder, above.parent_path() / kTokenizerFolder}) {
+      if (HasTokenizer(folder)) return folder;
+    }
+  }
+  return std::nullopt;
+}
+
+void ExportTokenizer(const fs::path& tokenizer_folder, const models::RobertaOptions& model, const fs::path& folder) {
+  const data::TokenizerFiles files = *data::FindTokenizer(tokenizer_folder.string());
+  const data::Tokenizer tokenizer(files);
+  const auto dictionary = data::Dictionary::Load((tokenizer_folder / kDictionary).string());
+  if (dictionary.vocabulary() > model.vocab_size) {
+    throw DataError(tokenizer_folder.string() + " has " + std::to_string(dictionary.vocabulary()) +
+                        " tokens, more than the model's " + std::to_string(model.vocab_size),
+                    "it belongs to another model: --data_dir names the right one");
+  }
+  checkpoint::WriteAtomically(folder / "vocab.json", Vocabulary(tokenizer, dictionary).dump() + "\n");
+  checkpoint::WriteAtomically(folder / "merges.txt", checkpoint::ReadTextFile(files.merges, kMostBytes));
+  const nlohmann::ordered_json special = {
+      {"bos_token", "<s>"},
+      {"eos_token", "</s>"},
+      {"unk_token", "<unk>"},
+      {"sep_token", "</s>"},
+      {"pad_token", "<pad>"},
+      {"cls_token", "<s>"},
+      {"mask_token",
+       {{"content", "<mask>"}, {"lstrip", true}, {"normalized", false}, {"rstrip", false}, {"single_word", false}}}};
+  checkpoint::WriteAtomically(folder / "special_tokens_map.json", special.dump(2) + "\n");
+  const nlohmann::ordered_json settings = {{"tokenizer_class", "RobertaTokenizer"},
+                                           {"model_max_length", model.longest_sequence()},
+                                           {"add_prefix_space", false}};
+  checkpoint::WriteAtomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
+}
+
+}  // namespace dtrain::loop

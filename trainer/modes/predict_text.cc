@@ -1,0 +1,89 @@
+#include "trainer/modes/predict_text.h"
+
+#include <ATen/ATen.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/config/batch_sizes.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+#include "trainer/tasks/masked_lm_task.h"
+#include "trainer/weights/inference_weights.h"
+#include "trainer/weights/initial_weights.h"
+#include "trainer/weights/roberta_model.h"
+
+namespace dtrain::loop {
+namespace {
+
+struct Input {
+  at::Tensor ids, attended;  // int64 and bool, N×T; `attended` may be undefined
+};
+
+bool IsWhole(const at::Tensor& tensor) { return at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true); }
+
+Input ReadInput(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) {
+    throw UsageError("--input=" + path + " is no file", "name a safetensors file with a tensor input_ids");
+  }
+  Input input;
+  for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {
+    if (name == "input_ids") input.ids = tensor;
+    if (name == "attention_mask") input.attended = tensor;
+  }
+  if (!input.ids.defined()) throw DataError("no tensor input_ids in " + path, "store token ids under that name: N×T");
+  if (!IsWhole(input.ids) || input.ids.dim() != 2 || input.ids.numel() == 0) {
+    throw DataError("input_ids in " + path + " is not int64 or int32, N×T");
+  }
+  input.ids = input.ids.to(at::kLong);
+  if (!input.attended.defined()) return input;
+  if (input.attended.sizes() != input.ids.sizes()) {
+    throw DataError("attention_mask in " + path + " is not of the shape of input_ids");
+  }
+  input.attended = input.attended.ne(0);
+  return input;
+}
+
+void Require(const Input& input, const models::RobertaOptions& model, const std::string& path) {
+  const at::Tensor outside = input.ids.lt(0).logical_or(input.ids.ge(model.vocab_size));
+  if (outside.any().item<bool>()) {
+    const auto id = input.ids.masked_select(outside)[0].item<int64_t>();
+    throw DataError("input_ids in " + path + " has the token " + std::to_string(id) + ", but the model knows " +
+                    std::to_string(model.vocab_size));
+  }
+  const int64_t tokens = input.ids.ne(model.padding_id).sum(1).max().item<int64_t>();
+  if (tokens > model.longest_sequence()) {
+    throw DataError("input_ids in " + path + " has a row of " + std::to_string(tokens) +
+                    " tokens, but the model has positions for " + std::to_string(model.longest_sequence()));
+  }
+  const at::Tensor attended = input.attended.defined() ? input.attended : input.ids.ne(model.padding_id);
+  if (!attended.any(1).all().item<bool>()) throw DataError("a row of " + path + " has no token but padding");
+}
+
+}  // namespace
+
+void PredictText(const config::Config& config, at::Device device) {
+  const Input input = ReadInput(config.run.input);
+  const TrainedWeights weights = ReadInferenceWeights(config);
+  report::LogInfo("predicting with " + weights.origin);
+  const models::RobertaOptions options =
+      RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config));
+  Require(input, options, config.run.input);
+  const auto model = MakeRoberta(options, config.batch.seed, device);
+  ApplyInitialWeights(weights.tensors, config.model, *model);
+  model->eval();
+  MaskedLmTask task(model, config, device);
+
+  at::NoGradGuard no_grad;
+  const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
+  std::vector<at::Tensor> logits;
+  for (int64_t row = 0; row < input.ids.size(0); row += batch_size) {
+    const auto part = [&](const at::Tensor& all) { return all.defined() ? all.slice(0, row, row + batch_size) : all; };
+    logits.push_back(task.Logits(part(input.ids), part(input.attended)).cpu());
+  }
+  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, {{"format", "pt"}});
+}
+
+}  // namespace dtrain::loop

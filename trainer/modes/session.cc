@@ -1,0 +1,167 @@
+// The run directory's name has a time in it: rank 0 chooses, the others are told.
+#include "trainer/modes/session.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+
+#include "trainer/config/config_json.h"
+#include "trainer/control/build_id.h"
+#include "trainer/control/flight_record.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/device/nccl_environment.h"
+#include "trainer/distributed/algorithms.h"
+#include "trainer/distributed/distinct_gpus.h"
+#include "trainer/loop/stop_signal.h"
+#include "trainer/report/error_report.h"
+#include "trainer/report/log.h"
+#include "trainer/report/run_directory.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // others wait for this process to end
+
+// What may differ between the ranks of one run.
+constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "node_rank", "run_dir",      "master_addr",
+                                          "master_port", "nproc_per_node", "nnodes",    "max_restarts", "workers",
+                                          "data_dir",    "index_dir",      "run_token"};
+
+// The directory is this job's alone from here on, and what an earlier attempt failed with is history.
+void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
+  report::PrepareRunDirectory(files);
+  lock.emplace(files.root);
+  report::RemoveErrorFiles(files.root);
+}
+
+distributed::RendezvousOptions RendezvousOptionsFor(const RunContext& context) {
+  return {.launch = context.launch,
+          .listen_fd = context.listen_fd,
+          .init_timeout_seconds = context.config.ranks.init_timeout_seconds};
+}
+
+distributed::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
+  distributed::ControlPlaneOptions options;
+  options.comm_timeout_seconds = context.config.ranks.comm_timeout_seconds;
+  options.stop_requested = &StopRequested;
+  options.warn = &report::LogWarning;
+  options.end_process = [status = context.status](const report::Failure& failure) {
+    const std::string run_directory = status->has_run_directory ? status->run_directory : "";
+    report::ReportFailure(failure, run_directory);
+    if (status->uses_nccl && !run_directory.empty()) {
+      const std::string name = distributed::kFlightRecordPrefix + std::to_string(failure.rank);
+      distributed::WriteFlightRecord(report::RunDirectory(run_directory).logs / name,
+                                     distributed::LoadCudaPlugin().flight_record, kFlightRecordPatience);
+    }
+    _exit(static_cast<int>(failure.code));  // no destructor: the main thread may hang in anything
+  };
+  return options;
+}
+
+// Rank 0's indexes, on every rank: in pieces that the store takes, after a list of their sizes.
+data::IndexParcel ShareParcel(const data::IndexParcel& mine, distributed::Rendezvous& rendezvous) {
+  constexpr size_t kPieceBytes = size_t{4} << 20;
+  nlohmann::json sizes = nlohmann::json::object();
+  for (const auto& [split, bytes] : mine) sizes[split] = bytes.size();
+  sizes = nlohmann::json::parse(rendezvous.ShareFromFirst("indexes", sizes.dump()));
+  data::IndexParcel parcel = mine;
+  for (const auto& [split, size] : sizes.items()) {
+    std::string& bytes = parcel[split];
+    bytes.resize(size.get<size_t>());
+    for (size_t at = 0; at < bytes.size(); at += kPieceBytes) {
+      const std::string key = "index/" + split + "/" + std::to_string(at);
+      const std::string piece = rendezvous.ShareFromFirst(key, bytes.substr(at, kPieceBytes));
+      bytes.replace(at, piece.size(), piece);
+    }
+  }
+  return parcel;
+}
+
+}  // namespace
+
+Session::Session(const RunContext& run_context)
+    : context(run_context),
+      place(distributed::ChooseDevice(run_context.launch, run_context.config.ranks.backend)),
+      device(place.device),
+      run_directory(run_context.config.run.dir),
+      restarted(run_context.launch.restart_count > 0) {
+  const launch::Launch& launch = context.launch;
+  distributed::UseShareOfCores(launch);
+  distributed::ChooseAlgorithms({.deterministic = context.config.ranks.deterministic == "run",
+                                 .cudnn_benchmark_limit = context.config.ranks.cudnn_benchmark_limit});
+  const bool training = context.config.run.mode == "train";
+  // Asked for by name, NCCL is used by one rank, too: what several do can then be tried on one GPU.
+  if (launch.world_size > 1 || context.config.ranks.backend == "nccl") {
+    context.status->meets_ranks = true;
+    rendezvous = std::make_unique<distributed::Rendezvous>(RendezvousOptionsFor(context), ControlOptionsFor(context));
+    control = rendezvous->control();
+    restarted = restarted || rendezvous->was_started_before();
+  } else {
+    control = std::make_shared<distributed::ControlPlane>(&StopRequested);
+  }
+  context.status->meets_ranks = false;
+  context.status->control = control;
+  if (training && launch.rank == 0 && run_directory.empty()) {
+    run_directory = report::MakeDefaultRunDirectory("runs", context.config.model.name, std::time(nullptr)).string();
+  }
+  if (training && launch.rank == 0) TakeRunDirectory(report::RunDirectory(run_directory), lock);
+  if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
+  const report::RunDirectory files(run_directory);
+  // The failure of an evaluation is none of the run that it evaluates.
+  std::error_code ignored;
+  if (training || !std::filesystem::exists(files.root / "checkpoints", ignored)) {
+    context.status->run_directory = run_directory;
+    context.status->has_run_directory = true;
+  }
+  const bool logs_to_files = launch.world_size > 1 && training;
+  const bool silent =
+      logs_to_files && launch.forked && launch.rank != 0 && report::SendOutputTo(files.log(launch.rank));
+  report::InitializeLogging(launch.rank, launch.world_size, logs_to_files && !silent ? files.logs.string() : "");
+  if (lock && !lock->warning().empty()) report::LogWarning(lock->warning());
+  if (launch.rank == 0) {
+    for (const std::string& note : context.notes) report::LogInfo(note);
+  }
+  const std::string& precision = context.config.precision.name;
+  if (device.is_cpu() && precision != "fp32" && launch.rank == 0) {
+    report::LogWarning(precision == "tf32" ? "--precision=tf32 is fp32 on a CPU"
+                                           : "--precision=" + precision + " is for GPUs: a CPU works, but slowly");
+  }
+}
+
+DataSets Session::OpenData(const data::Classes& known) const {
+  data::IndexParcel parcel;
+  DataSets data;
+  const bool waits = context.launch.rank != 0;
+  if (!waits) {
+    data = OpenDataSets(context.config, known, &parcel);
+    LookThrough(data, context.config.data);
+  }
+  if (!rendezvous) return data;
+  parcel = ShareParcel(parcel, *rendezvous);
+  if (waits) data = OpenDataSets(context.config, known, &parcel);
+  return data;
+}
+
+void Session::Connect(const nlohmann::json& identity) {
+  if (!rendezvous) {
+    communicator = std::make_unique<distributed::Communicator>();
+    return;
+  }
+  nlohmann::json common = config::ToJson(context.config);
+  for (const char* key : kOwnToEachRank) common.erase(key);
+  common.update(identity);
+  common["build"] = distributed::BuildId();
+  rendezvous->WaitForAll(common.dump());
+  if (device.is_cuda()) {
+    distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());
+    const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();
+    const bool on_one_machine = context.launch.local_world_size == context.launch.world_size;
+    distributed::Apply(distributed::NcclEnvironment(dumps, context.config.ranks.comm_timeout_seconds, on_one_machine));
+    context.status->uses_nccl = true;
+  }
+  communicator =
+      std::make_unique<distributed::Communicator>(*rendezvous, device, context.config.ranks.comm_timeout_seconds);
+}
+
+}  // namespace dtrain::loop

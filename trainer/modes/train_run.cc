@@ -1,0 +1,196 @@
+// --mode=train: opens the data, meets the other ranks, restores, trains.
+#include <ATen/Context.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "models/layers.h"
+#include "models/registry.h"
+#include "trainer/checkpoint/store.h"
+#include "trainer/config/config_json.h"
+#include "trainer/device/device.h"
+#include "trainer/distributed/rendezvous.h"
+#include "trainer/errors.h"
+#include "trainer/loop/trainer.h"
+#include "trainer/loop/training_state.h"
+#include "trainer/modes/export_tokenizer.h"
+#include "trainer/modes/run.h"
+#include "trainer/modes/session.h"
+#include "trainer/report/log.h"
+#include "trainer/tasks/data_cache.h"
+#include "trainer/tasks/image_decoding.h"
+#include "trainer/tasks/make_task.h"
+#include "trainer/weights/initial_weights.h"
+#include "trainer/weights/known_classes.h"
+#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/run_settings.h"
+
+namespace dtrain::loop {
+namespace {
+
+void WarnOfInvalid(const std::filesystem::path& directory, const std::string& reason) {
+  report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the one before");
+}
+
+// The checkpoint to go on from, as --resume says. A run that was started again goes on from what it has saved itself,
+// wherever it began.
+std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
+                                                   checkpoint::Store& store) {
+  std::optional<checkpoint::Checkpoint> found;
+  if (resume != "auto" && resume != "none") found = checkpoint::OpenCheckpoint(resume, WarnOfInvalid);
+  if (resume == "auto" || restarted) {
+    auto newest = store.FindNewestValid(WarnOfInvalid);
+    if (newest && (!found || newest->step > found->step)) found = std::move(newest);
+  }
+  if (!found) return std::nullopt;
+  report::LogInfo("resuming from " + found->directory.string());
+  return checkpoint::Load(*found);
+}
+
+// Rank 0's part: the files of the run, which nobody else writes.
+struct FirstRank {
+  FirstRank(const RunContext& context, const report::RunDirectory& files, bool restarted,
+            const checkpoint::Metadata& model_metadata)
+      : store(files.root) {
+    store.RemoveLeftovers();
+    restored = FindCheckpoint(context.config.run.resume, restarted, store);
+    checkpoint::AsyncWriterOptions options;
+    options.keep_checkpoints = context.config.run.keep_checkpoints;
+    options.model_metadata = model_metadata;
+    options.warn = [](const std::string& message) { report::LogWarning(message); };
+    writer = std::make_unique<checkpoint::AsyncWriter>(store, options);
+  }
+  checkpoint::Store store;
+  std::optional<checkpoint::Snapshot> restored;
+  std::unique_ptr<checkpoint::AsyncWriter> writer;
+};
+
+// What every checkpoint keeps beside the progress.
+nlohmann::json Kept(const config::Config& config, const nlohmann::json& identity, const data::Classes& classes) {
+  return {{"run", identity}, {"config", config::TrainingPart(config)}, {"classes", ToJson(classes)}};
+}
+
+// Rank 0's progress, on every rank.
+Progress SharedProgress(Session& session, const FirstRank* first, const nlohmann::json& kept,
+                        bool allow_dataset_change) {
+  nlohmann::json state;
+  if (first != nullptr && first->restored) state = first->restored->state;
+  if (session.rendezvous) state = nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", state.dump()));
+  if (state.is_null()) return {};
+  const auto part = [&state](const char* key) {
+    return state.is_object() ? state.value(key, nlohmann::json()) : state;
+  };
+  RequireSameNames(ClassesFromJson(part("classes"), "the checkpoint"), ClassesFromJson(kept.at("classes"), "this run"));
+  RequireSameRun(part("run"), kept.at("run"), allow_dataset_change);
+  Progress progress = ProgressFromJson(part("progress"));
+  if (first != nullptr && progress.step != first->restored->step) {
+    throw StorageError("the checkpoint's state.json is of step " + std::to_string(progress.step) +
+                           ", its manifest of step " + std::to_string(first->restored->step),
+                       "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
+  }
+  const std::string changes = config::Changes(part("config"), kept.at("config"));
+  if (first != nullptr && !changes.empty()) report::LogWarning("changed since the checkpoint: " + changes);
+  return progress;
+}
+
+// --resume=none in a directory that has been used: nothing of the old run is left among the files of the new one.
+void StartAnew(const report::RunDirectory& files) {
+  if (const auto aside = report::MoveRunAside(files)) {
+    report::LogInfo("--resume=none: the run that was in " + files.root.string() + " is in " + aside->string() + " now");
+  }
+}
+
+void WriteRunFiles(const report::RunDirectory& files, const config::Config& config, const data::Classes& classes,
+                   int64_t first_step) {
+  report::WriteConfig(files, config::ToJson(config).dump(2) + "\n", first_step);
+  if (!classes.names.empty()) report::WriteTextFile(files.classes, ClassesText(classes.names));
+}
+
+std::string HowToGoOn(const config::Config& config, const Plan& plan) {
+  const bool by_steps = config.batch.max_steps && *config.batch.max_steps == plan.total_steps;
+  return "this run is finished: all of its " + std::to_string(plan.total_steps) + " steps are done; " +
+         (by_steps ? "more --max_steps (and --epochs)" : "more --epochs") +
+         " make it go on, another --run_dir or --resume=none starts anew";
+}
+
+report::Banner MakeBanner(const RunContext& context, const Plan& plan, const DataSets& data,
+                          const torch::nn::Module& model, const report::RunDirectory& files, at::Device device) {
+  report::Banner banner;
+  banner.model = context.config.model.name;
+  for (const auto& parameter : model.parameters()) banner.parameters += parameter.numel();
+  banner.device = distributed::Describe(device);
+  banner.world_size = context.launch.world_size;
+  banner.deterministic = context.config.ranks.deterministic == "run";
+  banner.train_samples = plan.train_samples;
+  banner.val_samples = data.val ? data.val->source->size() : 0;
+  if (data.classes.count > 0) banner.classes = Describe(data.classes);
+  banner.global_batch_size = plan.batch.global_batch_size;
+  banner.total_steps = plan.total_steps;
+  banner.epochs = plan.EpochAt(plan.total_steps);
+  banner.run_directory = files.root.string();
+  return banner;
+}
+
+}  // namespace
+
+void Train(const RunContext& context) {
+  Session session(context);
+  const config::Config& config = context.config;
+  const bool is_first = context.launch.rank == 0;
+  const report::RunDirectory files(session.run_directory);
+
+  const auto image_decoder = MakeDeviceImageDecoder(config, session.device);
+  DataSets data = session.OpenData();
+  const auto batches = MakeTrainBatches(*data.train, config, context.launch.world_size);
+  const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size, batches->units(),
+                             batches->units_per_step());
+  const nlohmann::json identity = RunIdentity(config, plan, data);
+  const nlohmann::json kept = Kept(config, identity, data.classes);
+  checkpoint::Metadata model_metadata = {{"format", "pt"}};
+  AddTo(model_metadata, data.classes);
+  AddSettings(model_metadata, config);
+  if (models::IsRoberta(config.model.name)) model_metadata[kModelConfigKey] = ModelConfigOf(config, data.num_classes);
+  std::optional<FirstRank> first;
+  if (is_first) first.emplace(context, files, session.restarted, model_metadata);
+
+  session.Connect(identity);
+  if (first && config.run.resume == "none" && !session.restarted) StartAnew(files);
+  if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
+  const auto task = MakeTask(config, data.num_classes, session.device, context.launch.rank);
+  torch::nn::Module& model = task->module();
+  if (config.ranks.sync_bn) {
+    models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
+  }
+  const Progress progress = SharedProgress(session, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
+  const bool finished = progress.step >= plan.total_steps;
+  // Not before the checkpoint was found to belong to this run: a refused one leaves the directory as it was.
+  if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
+  if (is_first) {
+    session.control->Enter(distributed::Phase::kSaving);
+    WriteRunFiles(files, config, data.classes, progress.step);
+    if (models::IsRoberta(config.model.name)) KeepTokenizer(config.data.dir, files.root);
+    session.control->Enter(distributed::Phase::kStarting);
+  }
+  if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
+    ApplyInitialWeights(ReadInitialWeights(config.model).tensors, config.model, model);
+  }
+
+  Reporter reporter(config.report, context.launch.rank, plan.total_steps,
+                    is_first ? std::optional(files) : std::nullopt);
+  reporter.Start(MakeBanner(context, plan, data, model, files, session.device));
+  if (finished && is_first) report::LogInfo(HowToGoOn(config, plan));
+  if (config.report.clear_log && !session.restarted && !finished) reporter.Clear();
+  reporter.Resume(progress.step, plan.EpochAt(progress.step));
+  Trainer trainer({config, plan, data, *batches, *task, *session.communicator, *session.control, reporter, files,
+                   session.device, image_decoder.get(), kept},
+                  first ? first->writer.get() : nullptr);
+  trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
+  if (first) first->restored.reset();
+  *context.status->step = progress.step;
+  trainer.ReportStepsTo(context.status->step.get());
+  const report::RunResult result = trainer.Run();
+  session.Leave();
+  reporter.Finish(result, /*keeps_result=*/finished);
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,56 @@
+#include "trainer/tasks/data_cache.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "data/machine/available_memory.h"
+#include "data/pipeline/cached_source.h"
+#include "data/pipeline/node_cache.h"
+#include "trainer/distributed/distinct_gpus.h"
+#include "trainer/report/log.h"
+
+namespace dtrain::loop {
+namespace {
+
+// Of the memory that is free at the start: the network's own grows later.
+constexpr double kShareOfMemory = 0.8;
+
+// Who can open each other's files: the processes of one machine that see each other.
+std::string Neighbourhood() {
+  std::error_code none;
+  return distributed::MachineId() + "/" + std::filesystem::read_symlink("/proc/self/ns/pid", none).string();
+}
+
+std::shared_ptr<data::NodeCache> CacheOfThisMachine(int64_t records, distributed::Rendezvous* rendezvous) {
+  const auto capacity = static_cast<int64_t>(kShareOfMemory * static_cast<double>(data::AvailableMemory()));
+  std::shared_ptr<data::NodeCache> own = data::NodeCache::Create(records, capacity);
+  if (rendezvous == nullptr) return own;
+  const std::string offer = rendezvous->ShareFromEarliest("cache/" + Neighbourhood(), own->Offer());
+  if (offer == own->Offer()) return own;
+  if (std::shared_ptr<data::NodeCache> shared = data::NodeCache::Open(offer)) return shared;
+  report::LogWarning("--cache=ram: the records that the other ranks of this machine hold cannot be reached (process " +
+                     offer.substr(0, offer.find(' ')) + "): this rank keeps its own");
+  return data::NodeCache::Create(records, capacity / std::max(1, rendezvous->launch().local_world_size));
+}
+
+}  // namespace
+
+void KeepInMemory(DataSets& data, distributed::Rendezvous* rendezvous) {
+  int64_t records = 0;
+  for (const auto* split : {&data.train, &data.val}) {
+    if (*split) records += (*split)->source->size();
+  }
+  const auto cache = CacheOfThisMachine(records, rendezvous);
+  int64_t first = 0;
+  for (auto* split : {&data.train, &data.val}) {
+    if (!*split) continue;
+    auto& source = (*split)->source;
+    const int64_t size = source->size();
+    source = std::make_unique<data::CachedSource>(std::move(source), cache, first, report::LogWarning);
+    first += size;
+  }
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,252 @@
+// What the formats are, data/formats/open_source.h knows; here they become the splits of a run.
+#include "trainer/tasks/data_sets.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <vector>
+
+#include "data/formats/open_source.h"
+#include "data/formats/raw_rows.h"
+#include "data/formats/synthetic.h"
+#include "data/image/augment_policy.h"
+#include "data/image/check_headers.h"
+#include "data/image/image_decoder.h"
+#include "models/registry.h"
+#include "trainer/config/flags.h"
+#include "trainer/config/problems.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+#include "trainer/tasks/text_data.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr int64_t kImageNetTrainSamples = 1'281'167;
+constexpr int64_t kImageNetClasses = 1000;
+
+enum class Role { kTrain, kVal };
+
+data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
+  data::PhotometricOptions options{
+      .pca_lighting = image.pca_lighting, .blur = image.blur, .random_erasing = image.random_erasing};
+  const std::vector<double>& jitter = image.color_jitter;
+  for (size_t i = 0; i < 3; ++i) options.color_jitter[i] = jitter[jitter.size() == 1 ? 0 : i];
+  if (jitter.size() == 4) options.color_jitter[3] = jitter[3];
+  for (size_t c = 0; c < 3; ++c) {
+    options.erased[c] = static_cast<uint8_t>(std::lround(255 * std::clamp(image.mean[c], 0.0, 1.0)));
+  }
+  return options;
+}
+
+// Validation is the CPU's alone: its figures do not depend on where training images are decoded.
+data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role, data::Augment augment) {
+  return {.image_size = config.image.size,
+          .eval_resize = config.image.eval_resize,
+          .interpolation = data::InterpolationFromName(config.image.interpolation),
+          .augment = augment,
+          .augment_between = data::BetweenFromName(config.image.augment_interpolation),
+          .photometric = PhotometricOf(config.image),
+          .seed = config.batch.seed,
+          .defer = role == Role::kTrain && config.data.decode == "gpu"};
+}
+
+// --augment, for training only; `by_default` is what `auto` means for this format.
+data::Augment AugmentOf(const config::Config& config, Role role, data::Augment by_default) {
+  if (role == Role::kVal) return data::Augment::kNone;
+  return config.image.augment == "auto" ? by_default : data::AugmentFromName(config.image.augment);
+}
+
+// The value of --label_offset (checked before); nullopt: auto.
+std::optional<int64_t> LabelOffset(const config::DataConfig& data) {
+  return data.label_offset == "auto" ? std::nullopt : std::optional<int64_t>(std::stoll(data.label_offset));
+}
+
+std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, Role role,
+                                                 const data::RecordSource& source) {
+  if (source.kind() == data::RecordKind::kTokens) {
+    throw UsageError(source.Place(0).file + " holds tokens, and --model=" + config.model.name + " takes images",
+                     "choose a model of text, or other data");
+  }
+  const bool has_pixels = source.kind() == data::RecordKind::kPixels;
+  const auto augment = AugmentOf(config, role, has_pixels ? data::Augment::kNone : data::Augment::kBasic);
+  const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
+  if (has_pixels && role == Role::kTrain && augment == data::Augment::kNone && !needing_crops.empty()) {
+    throw UsageError(needing_crops + ": the images of a safetensors file are served as they are",
+                     "--augment=basic makes random crops of them, where it is applied");
+  }
+  if (!has_pixels) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment));
+  if (role == Role::kTrain && config.data.decode == "gpu") {
+    throw UsageError("--decode=gpu: the images of a safetensors file are not encoded", "use --decode=cpu");
+  }
+  if (augment == data::Augment::kNone) return std::make_unique<data::RawRowDecoder>(source.rows());
+  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment), source.rows());
+}
+
+// Opens the splits of one data set.
+class Opener {
+ public:
+  Opener(const config::Config& config, data::IndexParcel* parcel)
+      : config_(config),
+        format_(config.data.format == "auto"
+                    ? data::DetectFormat(config.data.dir, {config.data.train_split, config.data.val_split})
+                    : config.data.format),
+        parcel_(parcel) {}
+
+  bool Has(const std::string& split) const { return data::HasSplit(format_, config_.data.dir, split); }
+
+  // `classes`: what is known of them.
+  DataSplit Open(Role role, const std::string& split, const data::Classes& classes = {}) const {
+    auto source = OpenSource(split, classes);
+    auto decoder = MakeDecoder(config_, role, *source);
+    return {split, std::move(source), std::move(decoder)};
+  }
+
+  // For an evaluation, where the weights may know nothing but how many classes there are. Class folders of that number
+  // say it by their places; otherwise the training split does, if it is there.
+  data::Classes ClassesFor(const std::string& val_split, const data::Classes& known) const {
+    if (!known.names.empty() || known.label_offset || !Has(config_.data.train_split)) return known;
+    if (format_ == "imagefolder" && OpenSource(val_split, {})->num_classes() == known.count) return known;
+    return OpenSource(config_.data.train_split, {})->classes();
+  }
+
+ private:
+  std::unique_ptr<data::RecordSource> OpenSource(const std::string& split, const data::Classes& classes) const {
+    const data::SourceOptions options{
+        .data_dir = config_.data.dir,
+        .format = format_,
+        .index_dir = config_.data.index_dir,
+        .label_offset = LabelOffset(config_.data),
+        .classes = classes,
+        .note =
+            [](const std::string& problem) {
+              report::LogWarning(problem + "; give --index_dir=DIR, or every start indexes again");
+            },
+        .parcel = parcel_};
+    return data::OpenSource(options, split);
+  }
+
+  const config::Config& config_;
+  const std::string format_;
+  data::IndexParcel* parcel_;
+};
+
+// What lies in a folder, for people who look for a split: folders have a slash behind them.
+std::string FoundIn(const std::string& folder) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (!name.starts_with(".") && !name.ends_with(".index"))
+      names.push_back(name + (entry->is_directory(ignored) ? "/" : ""));
+  }
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.empty()) return "nothing";
+  return names.size() > kShown ? text + ", … (" + std::to_string(names.size()) + ")" : text;
+}
+
+// A split that was named must be there, and so must that of an evaluation; a run goes on without the one of the default
+// name, but not silently.
+bool HasValidation(const Opener& data_set, const config::Config& config) {
+  const std::string& split = config.data.val_split;
+  if (data_set.Has(split)) return true;
+  const std::string what =
+      "there is no '" + split + "' split in " + config.data.dir + ", which holds " + FoundIn(config.data.dir);
+  if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
+    throw DataError(what, "name one that is there with --val_split");
+  }
+  if (!std::filesystem::is_regular_file(config.data.dir)) {
+    report::LogWarning(what + ": the run goes on without validation; --val_split names another one");
+  }
+  return false;
+}
+
+DataSplit OpenSynthetic(const config::Config& config) {
+  const int64_t classes = config.model.num_classes > 0 ? config.model.num_classes : kImageNetClasses;
+  auto source = std::make_unique<data::Synthetic>(kImageNetTrainSamples, classes, config.image.size, config.image.size,
+                                                  config.batch.seed);
+  auto decoder = std::make_unique<data::RawRowDecoder>(source->rows());
+  const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
+  if (!needing_crops.empty()) report::LogWarning("synthetic images are served as they are: no " + needing_crops);
+  return {"synthetic", std::move(source), std::move(decoder)};
+}
+
+// Where the first record with a label of `num_classes` or more is; empty where classes are known by name alone.
+std::string FirstBeyond(const data::RecordSource& source, int64_t num_classes) {
+  for (int64_t i = 0; i < source.size(); ++i) {
+    if (source.Label(i) >= num_classes) return source.Location(i);
+  }
+  return "";
+}
+
+void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
+  for (const auto* split : {&sets.train, &sets.val}) {
+    if (!*split || (*split)->source->num_classes() <= num_classes) continue;
+    const std::string where = FirstBeyond(*(*split)->source, num_classes);
+    throw DataError("split " + (*split)->name + " has " + std::to_string((*split)->source->num_classes()) +
+                        " classes, more than --num_classes=" + std::to_string(num_classes) +
+                        (where.empty() ? "" : "; the first record of one is " + where),
+                    "raise --num_classes, or leave it out: it is then taken from the data");
+  }
+}
+
+// Tensors of different kinds are scaled differently: the model would be validated on other values than it learns from.
+void RequireSameRows(const DataSets& sets) {
+  const data::RecordSource &train = *sets.train->source, &val = *sets.val->source;
+  if (train.kind() != val.kind() || train.rows().type == val.rows().type) return;
+  throw DataError("images of " + train.Location(0) + " and " + val.Location(0) + " differ: one is float32, one uint8",
+                  "float32 images are served as they are, uint8 ones are normalised: use one kind for both");
+}
+
+}  // namespace
+
+DataSets OpenDataSets(const config::Config& config, const data::Classes& known, data::IndexParcel* parcel) {
+  if (models::IsRoberta(config.model.name)) return OpenTextSets(config);
+  DataSets sets;
+  const bool training = config.run.mode == "train";
+  const std::string& val_split = config.data.val_split;
+  if (config.data.format == "synthetic") {
+    sets.train = OpenSynthetic(config);
+    if (!training) sets.val = OpenSynthetic(config);
+  } else if (training) {
+    const Opener data_set(config, parcel);
+    sets.train = data_set.Open(Role::kTrain, config.data.train_split);
+    if (HasValidation(data_set, config)) sets.val = data_set.Open(Role::kVal, val_split, sets.train->source->classes());
+  } else {
+    const Opener data_set(config, parcel);
+    std::error_code unreadable;
+    const bool is_file = std::filesystem::is_regular_file(config.data.dir, unreadable);  // it is the split
+    if (!is_file) HasValidation(data_set, config);
+    const std::string& split = is_file ? config.data.train_split : val_split;
+    sets.val = data_set.Open(Role::kVal, split, is_file ? known : data_set.ClassesFor(split, known));
+  }
+  sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
+  if (sets.train && sets.val) RequireSameRows(sets);
+  for (const auto* split : {&sets.train, &sets.val}) {
+    if (*split) sets.num_classes = std::max(sets.num_classes, (*split)->source->num_classes());
+  }
+  if (config.model.num_classes > 0) {
+    RequireLabelsBelow(config.model.num_classes, sets);
+    sets.num_classes = config.model.num_classes;
+  }
+  return sets;
+}
+
+void LookThrough(const DataSets& sets, const config::DataConfig& config) {
+  for (const auto* split : {&sets.train, &sets.val}) {
+    if (!*split) continue;
+    const data::RecordSource& source = *(*split)->source;
+    const std::string ignored = data::ToText(source.ignored());
+    if (!ignored.empty()) report::LogWarning((*split)->name + ": " + ignored);
+    data::RequireGoodHeaders(
+        source, {.split = (*split)->name, .max_bad_records = config.max_bad_records, .strict = config.strict},
+        &report::LogWarning);
+  }
+}
+
+}  // namespace dtrain::loop

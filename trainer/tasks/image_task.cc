@@ -1,0 +1,173 @@
+// The validation loss has no label smoothing: it describes the model, not the way it was trained.
+#include "trainer/tasks/image_task.h"
+
+#include <ATen/ATen.h>
+#include <torch/utils.h>
+
+#include <algorithm>
+
+#include "data/image/prepare_images.h"
+#include "data/pipeline/size_schedule.h"
+#include "models/registry.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/errors.h"
+#include "trainer/optim/precision.h"
+
+namespace dtrain::loop {
+namespace {
+
+enum EvaluationSum { kLossSum, kTop1, kTop5, kSamples };
+
+constexpr int64_t kIgnoreNone = -100;
+
+at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing) {
+  return at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, kIgnoreNone, label_smoothing);
+}
+
+// On a GPU the kernel that normalises writes what autocast would cast to next: the same bits, one pass less. The CPU
+// leaves the cast to autocast.
+at::ScalarType PreparedType(at::Device device, const std::string& precision) {
+  if (device.is_cpu()) return at::kFloat;
+  if (precision == "fp16") return at::kHalf;
+  return precision == "bf16" ? at::kBFloat16 : at::kFloat;
+}
+
+// `contiguous` would leave 1×1 kernels as they are (their order is both), but their strides decide what the
+// convolution's gradient looks like, and a gradient of other strides than its place in the reducer's bucket is copied.
+void UseChannelsLast(torch::nn::Module& model) {
+  at::NoGradGuard no_grad;
+  for (auto& parameter : model.parameters()) {
+    if (parameter.dim() != 4) continue;
+    const at::Tensor relaid = at::empty(parameter.sizes(), parameter.options(), at::MemoryFormat::ChannelsLast);
+    parameter.set_data(relaid.copy_(parameter));
+  }
+}
+
+// Each image with the one before it in the batch, as torchvision mixes.
+at::Tensor Mixed(const at::Tensor& images, const data::Mix& mix) {
+  const at::Tensor others = images.roll(1, 0);
+  const data::CropBox& box = mix.box;
+  if (box == data::CropBox{}) return images * mix.own_share + others * (1 - mix.own_share);
+  const auto part = [&box](const at::Tensor& all) {
+    return all.slice(2, box.y, box.y + box.height).slice(3, box.x, box.x + box.width);
+  };
+  at::Tensor mixed = images.clone();
+  part(mixed).copy_(part(others));
+  return mixed;
+}
+
+int64_t LargestSize(const config::ImageConfig& image) {
+  int64_t largest = image.size;
+  const data::SizeSchedule sizes = *data::ParseSizeSchedule(image.size_schedule);
+  for (const data::SizeChange& change : sizes) largest = std::max(largest, change.size);
+  return largest;
+}
+
+// An option that a model has no use for would be thought to have worked.
+void RequireUsedOptions(const config::ModelConfig& model) {
+  if (model.zero_init_residual && !models::TakesZeroInitResidual(model.name)) {
+    throw UsageError("--zero_init_residual is for ResNets, not for --model=" + model.name, "leave it out");
+  }
+  if ((model.dropout || model.drop_path) && !models::TakesDropout(model.name)) {
+    throw UsageError("--model=" + model.name + " has neither --dropout nor --drop_path", "leave them out");
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device) {
+  RequireUsedOptions(config.model);
+  torch::manual_seed(static_cast<uint64_t>(config.batch.seed));
+  auto model = models::MakeImageModel(config.model.name, {.num_classes = num_classes,
+                                                          .zero_init_residual = config.model.zero_init_residual,
+                                                          .dropout = config.model.dropout,
+                                                          .drop_path = config.model.drop_path});
+  model->to(device);
+  if (config.model.channels_last) UseChannelsLast(*model);
+  return model;
+}
+
+ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device,
+                     int64_t shard)
+    : model_(std::move(model)),
+      precision_(config.precision.name),
+      label_smoothing_(config.optimizer.label_smoothing),
+      largest_size_(LargestSize(config.image)),
+      device_(device),
+      preparation_{config.image.mean, config.image.std, config.model.channels_last, PreparedType(device, precision_)},
+      normalisation_(distributed::NormalisationOn(device)),
+      mix_{config.image.mixup, config.image.cutmix},
+      seed_(config.batch.seed),
+      shard_(shard) {
+  optim::AllowTf32(precision_ == "tf32");
+}
+
+at::Tensor ImageTask::Prepared(const at::Tensor& images) const {
+  return data::PrepareImages(images, preparation_, device_, normalisation_);
+}
+
+at::Tensor ImageTask::Logits(const at::Tensor& images) { return LogitsOfPrepared(Prepared(images)); }
+
+at::Tensor ImageTask::LogitsOfPrepared(const at::Tensor& prepared) {
+  optim::AutocastScope autocast(device_.type(), precision_);
+  return model_->forward(prepared).to(at::kFloat);
+}
+
+LossSums ImageTask::Loss(const data::Batch& batch) {
+  const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
+  if (mix_.enabled()) return MixedLoss(batch, labels);
+  return SumsOf(CrossEntropySum(Logits(batch["images"]), labels, label_smoothing_), batch.size());
+}
+
+LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
+  const at::Tensor count = at::full({}, images, at::TensorOptions(at::kFloat).device(device_));
+  return {loss_sum, count, count};
+}
+
+// Cross entropy is linear in the target: two sums are the loss of the mixed labels.
+LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels) {
+  const at::Tensor images = Prepared(batch["images"]);
+  data::RandomGenerator random(
+      {.seed = seed_, .sample = batch.number, .repeat = shard_, .stream = data::RandomStream::kMix});
+  const data::Mix mix =
+      data::DrawMix(mix_, {static_cast<int>(images.size(3)), static_cast<int>(images.size(2))}, random);
+  const at::Tensor logits = LogitsOfPrepared(Mixed(images, mix));
+  const at::Tensor own = CrossEntropySum(logits, labels, label_smoothing_);
+  const at::Tensor other = CrossEntropySum(logits, labels.roll(1), label_smoothing_);
+  return SumsOf(own * mix.own_share + other * (1 - mix.own_share), batch.size());
+}
+
+data::Batch ImageTask::RandomBatch(int64_t samples) const {
+  const int64_t num_classes = model_->parameters().back().size(0);  // the classifier comes last
+  data::Batch batch;
+  batch.tensors["images"] = at::randint(256, {samples, largest_size_, largest_size_, 3}, at::kByte).to(device_);
+  batch.tensors["labels"] = at::randint(num_classes, {samples}, at::kLong).to(device_);
+  batch.tensors["index"] = at::arange(samples);
+  return batch;
+}
+
+at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
+  const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
+  const at::Tensor logits = Logits(batch["images"]);
+  const int64_t k = std::min<int64_t>(5, logits.size(1));
+  const at::Tensor best = std::get<1>(logits.topk(k, 1));
+  const at::Tensor hits = best.eq(labels.unsqueeze(1));
+  at::Tensor sums = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
+  sums[kLossSum] = CrossEntropySum(logits, labels, 0);
+  sums[kTop1] = hits.slice(1, 0, 1).sum();
+  sums[kTop5] = hits.sum();
+  sums[kSamples] = batch.size();
+  return sums;
+}
+
+// The headings are those of the AWS ImageNet script, whose tables people's plots parse.
+report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
+  const auto* sum = sums.const_data_ptr<double>();
+  const auto percent = [sum](EvaluationSum hits) { return 100 * sum[hits] / sum[kSamples]; };
+  return {{"top1", percent(kTop1), /*decimals=*/2, /*higher_is_better=*/true, "  top1", /*table_decimals=*/3},
+          {"top5", percent(kTop5), /*decimals=*/2, /*higher_is_better=*/true, "    top5", /*table_decimals=*/2},
+          {"loss", sum[kLossSum] / sum[kSamples], /*decimals=*/4, /*higher_is_better=*/false, "     loss",
+           /*table_decimals=*/2}};
+}
+
+}  // namespace dtrain::loop

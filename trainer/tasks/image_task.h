@@ -1,0 +1,57 @@
+// Image classification: cross entropy for training, top-1, top-5 and plain cross entropy for evaluation.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/image/mix.h"
+#include "data/image/prepare_images.h"
+#include "models/image_model.h"
+#include "trainer/config/config.h"
+#include "trainer/tasks/task.h"
+
+namespace dtrain::loop {
+
+// The model of `config` with `num_classes` outputs, drawn from --seed, on `device`, in the memory format of
+// --channels_last.
+std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device);
+
+class ImageTask : public Task {
+ public:
+  // `shard` keys the draws of mixup and CutMix: the rank, when training.
+  ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device,
+            int64_t shard = 0);
+
+  torch::nn::Module& module() override { return *model_; }
+  at::Device device() const override { return device_; }
+  LossSums Loss(const data::Batch& batch) override;
+  double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
+  bool weight_varies() const override { return false; }
+  report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kImages; }
+  models::ForwardCost CostOfSample() const override { return model_->Cost(largest_size_); }
+  data::Batch RandomBatch(int64_t samples) const override;
+  at::Tensor EvaluationSums(const data::Batch& batch) override;
+  int64_t num_evaluation_sums() const override { return 4; }
+  report::Metrics MetricsOf(const at::Tensor& sums) const override;
+
+  // `images`: uint8 N×H×W×3 or normalised float32 N×3×H×W → logits, float32 N×classes.
+  at::Tensor Logits(const at::Tensor& images);
+
+ private:
+  at::Tensor Prepared(const at::Tensor& images) const;
+  at::Tensor LogitsOfPrepared(const at::Tensor& prepared);
+  LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
+  LossSums MixedLoss(const data::Batch& batch, const at::Tensor& labels);
+
+  std::shared_ptr<models::ImageModel> model_;
+  std::string precision_;
+  double label_smoothing_;
+  int64_t largest_size_;  // pixels
+  at::Device device_;
+  data::ImagePreparation preparation_;
+  data::DeviceNormalisation normalisation_;
+  data::MixOptions mix_;
+  int64_t seed_, shard_;
+};
+
+}  // namespace dtrain::loop

@@ -1,0 +1,37 @@
+#include "trainer/tasks/make_task.h"
+
+#include "models/registry.h"
+#include "trainer/tasks/image_task.h"
+#include "trainer/tasks/masked_lm_task.h"
+#include "trainer/weights/initial_weights.h"
+#include "trainer/weights/roberta_model.h"
+
+namespace dtrain::loop {
+
+std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes, at::Device device, int64_t shard) {
+  if (models::IsRoberta(config.model.name)) {
+    const auto options = RobertaOptionsOf(config, num_classes, ReadOutline(config.model.init_weights));
+    return std::make_unique<MaskedLmTask>(MakeRoberta(options, config.batch.seed, device), config, device);
+  }
+  return std::make_unique<ImageTask>(MakeModel(config, num_classes, device), config, device, shard);
+}
+
+std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,
+                                                       at::Device device) {
+  auto model = MakeModel(config, NumClassesFor(config, weights), device);
+  ApplyInitialWeights(weights.tensors, config.model, *model);
+  return model;
+}
+
+std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,
+                                        at::Device device) {
+  if (!models::IsRoberta(config.model.name)) {
+    return std::make_unique<ImageTask>(MakeInferenceModel(config, weights, device), config, device);
+  }
+  const auto options = RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config));
+  auto task = std::make_unique<MaskedLmTask>(MakeRoberta(options, config.batch.seed, device), config, device);
+  ApplyInitialWeights(weights.tensors, config.model, task->module());
+  return task;
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,24 @@
+// The one place that knows which task a configuration means: programs and modes name no task class.
+#pragma once
+
+#include <memory>
+
+#include "models/image_model.h"
+#include "trainer/config/config.h"
+#include "trainer/tasks/task.h"
+#include "trainer/weights/inference_weights.h"
+
+namespace dtrain::loop {
+
+// For training: with a model whose weights are drawn from --seed, on `device`. `num_classes` of the data; `shard` is
+// the rank, when training.
+std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes, at::Device device, int64_t shard = 0);
+
+// A model of images with trained weights.
+std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,
+                                                       at::Device device);
+
+// With a trained model.
+std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights, at::Device device);
+
+}  // namespace dtrain::loop

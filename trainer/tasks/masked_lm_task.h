@@ -1,0 +1,54 @@
+// Masked language modelling: cross entropy of the tokens that are to be guessed.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "models/roberta.h"
+#include "trainer/config/config.h"
+#include "trainer/tasks/task.h"
+
+namespace dtrain::loop {
+
+class MaskedLmTask : public Task {
+ public:
+  MaskedLmTask(std::shared_ptr<models::RobertaForMaskedLM> model, const config::Config& config, at::Device device);
+
+  torch::nn::Module& module() override { return *model_; }
+  at::Device device() const override { return device_; }
+  // Batches as data/text/token_rows.h has them. The weight is the number of tokens to be guessed.
+  LossSums Loss(const data::Batch& batch) override;
+  double NominalWeight(int64_t samples) const override;
+  bool weight_varies() const override { return true; }
+  report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
+  models::ForwardCost CostOfSample() const override;
+  data::Batch RandomBatch(int64_t samples) const override;
+  at::Tensor EvaluationSums(const data::Batch& batch) override;
+  int64_t num_evaluation_sums() const override { return 3; }
+  report::Metrics MetricsOf(const at::Tensor& sums) const override;
+
+  // int64 N×T and bool N×T (undefined: padding is what <pad> stands at) → logits, float32 N×T×words.
+  at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT);
+
+ private:
+  // What a batch asks of the model.
+  struct Question {
+    models::Sequences sequences;
+    at::Tensor chosen;   // int64: the rows of the list of tokens that are to be guessed
+    at::Tensor answers;  // int64, as many
+    int64_t tokens;      // that are no padding
+  };
+  Question QuestionOf(const data::Batch& batch) const;
+  // Logits of the chosen rows, float32.
+  at::Tensor Guess(const Question& question);
+
+  std::shared_ptr<models::RobertaForMaskedLM> model_;
+  std::string precision_;
+  bool unpad_;
+  int64_t longest_;  // tokens of a sample
+  double mask_prob_;
+  double expected_share_;  // of a sample's weight in NominalWeight
+  at::Device device_;
+};
+
+}  // namespace dtrain::loop

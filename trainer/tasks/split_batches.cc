@@ -1,0 +1,91 @@
+#include "trainer/tasks/split_batches.h"
+
+#include <algorithm>
+
+#include "data/pipeline/sampler.h"
+#include "data/text/token_batches.h"
+#include "trainer/config/batch_sizes.h"
+
+namespace dtrain::loop {
+namespace {
+
+// Rows of one size.
+class EqualRows : public SplitBatches {
+ public:
+  EqualRows(int64_t samples, const config::Config& config, int world)
+      : SplitBatches(world),
+        samples_(samples),
+        sizes_(config::ResolveBatch(config.batch, world)),
+        sampler_(samples, sizes_.global_batch_size, config.batch.seed, data::ShuffleFromName(config.data.shuffle),
+                 data::LastBatchFromName(config.data.last_batch), config.image.repeated_augmentation,
+                 *data::ParseSizeSchedule(config.image.size_schedule)) {}
+
+  int64_t units() const override { return samples_; }
+  int64_t units_per_step() const override { return sizes_.global_batch_size; }
+
+  std::vector<data::SampleRef> Share(int64_t step, int64_t rank, int64_t micro_step) const override {
+    return data::RankShare(sampler_.GlobalBatch(step), rank, world(), micro_step, sizes_.grad_accum_steps);
+  }
+
+  std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t rank) const override {
+    return data::EvaluationBatches(samples_, sizes_.batch_size, rank, world());
+  }
+
+ private:
+  const int64_t samples_;
+  const config::BatchSizes sizes_;
+  const data::TrainSampler sampler_;
+};
+
+// Rows as long as the longest of their batch.
+class BlocksOfTokens : public SplitBatches {
+ public:
+  BlocksOfTokens(const DataSplit& split, const config::Config& config, int world)
+      : SplitBatches(world),
+        sizes_(config::ResolveBatch(config.batch, world)),
+        batches_(split.source->size(), split.length,
+                 {.batch_size = sizes_.batch_size,
+                  .max_tokens = config.text.max_tokens,
+                  .tokens_per_sample = split.tokens_per_sample,
+                  .micro_batches = world * sizes_.grad_accum_steps,
+                  .seed = config.batch.seed,
+                  .shuffle = data::ShuffleFromName(config.data.shuffle),
+                  .last_batch = data::LastBatchFromName(config.data.last_batch)}) {}
+
+  int64_t units() const override { return batches_.units(); }
+  int64_t units_per_step() const override { return batches_.units_per_step(); }
+
+  std::vector<data::SampleRef> Share(int64_t step, int64_t rank, int64_t micro_step) const override {
+    return batches_.Share(step, rank, world(), micro_step, sizes_.grad_accum_steps);
+  }
+
+  std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t rank) const override {
+    return batches_.EvaluationBatches(rank, world());
+  }
+
+ private:
+  const config::BatchSizes sizes_;
+  const data::TokenBatches batches_;
+};
+
+}  // namespace
+
+int64_t SplitBatches::EvaluationRounds() const {
+  int64_t rounds = 0;
+  for (int64_t rank = 0; rank < world_; ++rank) {
+    rounds = std::max(rounds, static_cast<int64_t>(EvaluationBatches(rank).size()));
+  }
+  return rounds;
+}
+
+std::unique_ptr<SplitBatches> MakeTrainBatches(const DataSplit& split, const config::Config& config, int world) {
+  if (split.length) return std::make_unique<BlocksOfTokens>(split, config, world);
+  return std::make_unique<EqualRows>(split.source->size(), config, world);
+}
+
+std::unique_ptr<SplitBatches> MakeEvaluationBatches(const DataSplit& split, config::Config config, int world) {
+  config.data.last_batch = "stream";
+  return MakeTrainBatches(split, config, world);
+}
+
+}  // namespace dtrain::loop

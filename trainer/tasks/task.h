@@ -1,0 +1,52 @@
+// What is learned: the seam between the training loop and images, text, or whatever comes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/nn/module.h>
+
+#include "data/pipeline/batch.h"
+#include "models/forward_cost.h"
+#include "trainer/report/points.h"
+
+namespace dtrain::loop {
+
+// Float32 scalars on the device, of one micro-batch of one rank.
+struct LossSums {
+  at::Tensor loss_sum;  // differentiable
+  at::Tensor weight;    // what the loss is a sum over: samples, or masked tokens
+  at::Tensor units;     // what speeds count: images, or tokens that are no padding
+};
+
+// The gradient that the optimizer sees is that of the sum of `loss_sum` over the global batch, divided by the sum of
+// `weight` over it: micro-steps and ranks of unequal weight count for what they are. That sum is known only after the
+// ranks' exchange, so backward runs on a nominal weight, and the update multiplies by what is left.
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  virtual torch::nn::Module& module() = 0;
+  virtual at::Device device() const = 0;
+
+  // One training micro-batch: forward pass and criterion. Random draws come from the generators of torch, which the
+  // loop seeds before every call (task_seed.h).
+  virtual LossSums Loss(const data::Batch& batch) = 0;
+
+  // The expected weight of a global batch of so many samples; and whether a batch may have another weight. Where it may
+  // not, nothing is left to multiply by, and the update does without that pass.
+  virtual double NominalWeight(int64_t samples) const = 0;
+  virtual bool weight_varies() const = 0;
+  virtual report::SpeedUnit speed_unit() const = 0;
+
+  // Of the largest sample that training sees.
+  virtual models::ForwardCost CostOfSample() const = 0;
+  // Random samples as large, on the device: for benchmarks.
+  virtual data::Batch RandomBatch(int64_t samples) const = 0;
+
+  // One evaluation batch: what MetricsOf understands, 1-D float64 on the device; to be added over batches and ranks.
+  virtual at::Tensor EvaluationSums(const data::Batch& batch) = 0;
+  virtual int64_t num_evaluation_sums() const = 0;
+  // `sums` on the host. The first metric says which weights are the best.
+  virtual report::Metrics MetricsOf(const at::Tensor& sums) const = 0;
+};
+
+}  // namespace dtrain::loop

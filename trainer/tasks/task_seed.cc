@@ -1,0 +1,31 @@
+#include "trainer/tasks/task_seed.h"
+
+#include <ATen/Context.h>
+
+#include <mutex>
+
+#include "data/random.h"
+
+namespace dtrain::loop {
+namespace {
+
+void Seed(at::Device device, uint64_t value) {
+  at::Generator generator = at::globalContext().defaultGenerator(device);
+  const std::lock_guard lock(generator.mutex());
+  generator.set_current_seed(value);
+}
+
+}  // namespace
+
+void SeedTask(const TaskSeed& seed, at::Device device) {
+  data::RandomGenerator random({.seed = seed.seed,
+                                .epoch = seed.micro_step,
+                                .sample = seed.step,
+                                .repeat = seed.shard,
+                                .stream = data::RandomStream::kTask});
+  const uint64_t value = random.Next64();
+  Seed(at::kCPU, value);
+  if (!device.is_cpu()) Seed(device, value);
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,71 @@
+#include "trainer/tasks/text_data.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "data/formats/open_source.h"
+#include "data/text/text_split.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+#include "trainer/weights/roberta_model.h"
+
+namespace dtrain::loop {
+namespace {
+
+std::string FormatOf(const config::Config& config) {
+  const config::DataConfig& data = config.data;
+  const std::string format =
+      data.format == "auto" ? data::DetectFormat(data.dir, {data.train_split, data.val_split}) : data.format;
+  if (format == "tokens" || format == "safetensors") return format;
+  throw UsageError("--model=" + config.model.name + " learns from text, and " +
+                       (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " is images"),
+                   "name a folder of token files (dtrain_data tokenize), or a safetensors file with input_ids");
+}
+
+data::TextOptions OptionsOf(const config::Config& config, const std::string& format) {
+  data::TextOptions options{.data_dir = config.data.dir,
+                            .format = format,
+                            .tokens_per_sample = config.text.tokens_per_sample,
+                            .sample_break = data::SampleBreakFromName(config.text.sample_break),
+                            .mask_prob = config.text.mask_prob,
+                            .mask_whole_words = config.text.mask_whole_words,
+                            .mask_special_tokens = config.text.mask_special_tokens,
+                            .vocab_size = config.text.vocab_size,
+                            .seed = config.batch.seed};
+  const std::filesystem::path dir = config.data.dir;
+  const auto folder = std::filesystem::is_directory(dir) ? dir : dir.parent_path();
+  const bool says_vocabulary = std::filesystem::is_regular_file(folder / "dict.txt") || options.vocab_size > 0;
+  if (says_vocabulary) return options;
+  if (config.model.config_file.empty() && config.model.init_weights.empty()) return options;  // OpenText says why not
+  options.vocab_size = RobertaOptionsOf(config, /*vocabulary=*/0, ReadOutline(config.model.init_weights)).vocab_size;
+  return options;
+}
+
+}  // namespace
+
+DataSets OpenTextSets(const config::Config& config) {
+  const std::string format = FormatOf(config);
+  const data::TextOptions options = OptionsOf(config, format);
+  DataSets sets;
+  const auto open = [&](const std::string& name) -> DataSplit {
+    data::TextSplit text = data::OpenText(options, name);
+    if (text.too_long > 0) {
+      report::LogWarning(std::to_string(text.too_long) + " blocks of " + name +
+                         " are longer than --tokens_per_sample=" + std::to_string(options.tokens_per_sample) +
+                         " and left out");
+    }
+    sets.num_classes = text.vocabulary;
+    return {name, std::move(text.source), std::move(text.decoder), std::move(text.length), text.tokens_per_sample};
+  };
+  const bool training = config.run.mode == "train";
+  const bool whole_file = !training && std::filesystem::is_regular_file(config.data.dir);  // the file is the split
+  if (training) sets.train = open(config.data.train_split);
+  if (whole_file) {
+    sets.val = open(config.data.train_split);
+  } else if (!training || data::HasSplit(format, config.data.dir, config.data.val_split)) {
+    sets.val = open(config.data.val_split);
+  }
+  return sets;
+}
+
+}  // namespace dtrain::loop

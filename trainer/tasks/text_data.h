@@ -1,0 +1,12 @@
+// Text: token files with their dictionary, or a safetensors file of token ids, as the splits of a run.
+#pragma once
+
+#include "trainer/config/config.h"
+#include "trainer/tasks/data_sets.h"
+
+namespace dtrain::loop {
+
+// As OpenDataSets; num_classes is the size of the vocabulary, <mask> included.
+DataSets OpenTextSets(const config::Config& config);
+
+}  // namespace dtrain::loop

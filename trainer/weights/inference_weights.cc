@@ -1,0 +1,89 @@
+#include "trainer/weights/inference_weights.h"
+
+#include <filesystem>
+
+#include "models/registry.h"
+#include "trainer/checkpoint/store.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+#include "trainer/report/run_directory.h"
+#include "trainer/weights/initial_weights.h"
+#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/run_settings.h"
+
+namespace dtrain::loop {
+namespace {
+namespace fs = std::filesystem;
+
+TrainedWeights FromFile(const std::string& path, checkpoint::SafetensorsContent content) {
+  const auto known = [&content](const char* key) {
+    const auto found = content.metadata.find(key);
+    return found == content.metadata.end() ? std::string() : found->second;
+  };
+  const std::string step = known("step");
+  return {std::move(content.tensors), ClassesFrom(content.metadata, path),
+          step.empty() ? path : path + " of step " + step, known(kModelConfigKey)};
+}
+
+TrainedWeights FromCheckpoint(const fs::path& path) {
+  const auto opened = checkpoint::OpenCheckpoint(path, [](const auto& directory, const std::string& reason) {
+    report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason);
+  });
+  checkpoint::Snapshot snapshot = checkpoint::Load(opened);
+  const std::string where = opened.directory.string();
+  const auto part = [&snapshot](const char* key) {
+    return snapshot.state.is_object() ? snapshot.state.value(key, nlohmann::json()) : nlohmann::json();
+  };
+  const nlohmann::json run = part("run");
+  const bool has_shape = run.is_object() && run.contains(kModelShapeKey);
+  return {std::move(snapshot.model), ClassesFromJson(part("classes"), where), where,
+          has_shape ? run[kModelShapeKey].dump() : std::string()};
+}
+
+}  // namespace
+
+TrainedWeights ReadInferenceWeights(const config::Config& config) {
+  if (!config.model.init_weights.empty()) {
+    return FromFile(config.model.init_weights, ReadInitialWeights(config.model));
+  }
+  const fs::path run = NamedRun(config);
+  if (run.empty()) {
+    throw UsageError("--mode=" + config.run.mode + " has no weights",
+                     "name a file with --init_weights, or a run with --run_dir");
+  }
+  return ReadRunWeights(run, config.run.weights);
+}
+
+TrainedWeights ReadRunWeights(const fs::path& run, const std::string& which) {
+  const report::RunDirectory files(run);
+  const auto exists = [](const fs::path& path) {
+    std::error_code ignored;
+    return fs::exists(path, ignored);
+  };
+  // A run that was copied without its checkpoints has its last weights all the same.
+  const bool is_copy = exists(files.model) && !exists(run / "checkpoints") && !exists(run / "manifest.json");
+  if (which == "last" && !is_copy) return FromCheckpoint(run);
+  const fs::path file = which == "best" ? files.model_best : which == "ema" ? files.model_ema : files.model;
+  if (exists(file)) return FromFile(file.string(), checkpoint::ReadSafetensors(file));
+  const std::string why = which == "best" ? "no validation has made one, or it was not kept"
+                                          : "this run keeps no moving average of its weights";
+  throw UsageError("--weights=" + which + ": there is no " + file.string() + ": " + why,
+                   "--weights=last takes the newest checkpoint");
+}
+
+int64_t NumClassesFor(const config::Config& config, const TrainedWeights& weights) {
+  const std::string& name = config.model.name;
+  if (config.model.num_classes > 0) return config.model.num_classes;
+  if (const int64_t rows = NumClassesOf(weights.tensors, name)) return rows;
+  throw UsageError(weights.origin + " has no classifier " + models::ClassifierWeightName(name) + " of --model=" + name,
+                   "check --model; or give --num_classes, or weights of a whole model");
+}
+
+data::Classes ClassesOf(const config::Config& config, const TrainedWeights& weights) {
+  if (models::IsRoberta(config.model.name)) return {};
+  data::Classes classes = weights.classes;
+  if (classes.count == 0) classes.count = NumClassesFor(config, weights);
+  return classes;
+}
+
+}  // namespace dtrain::loop

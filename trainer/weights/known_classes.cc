@@ -1,0 +1,99 @@
+#include "trainer/weights/known_classes.h"
+
+#include <algorithm>
+#include <array>
+
+#include "trainer/errors.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr size_t kListedClasses = 5;
+constexpr std::array<const char*, 3> kKeys = {"class_names", "num_classes", "label_offset"};
+
+std::string Dump(const nlohmann::json& json) {
+  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string NameOrNone(const std::vector<std::string>& names, size_t label) {
+  return label < names.size() ? "'" + names[label] + "'" : "none";
+}
+
+// Throws what the caller turns into its own words.
+std::optional<int64_t> WholeNumber(const nlohmann::json& json) {
+  if (json.is_null()) return std::nullopt;
+  if (!json.is_number_integer()) throw nlohmann::json::type_error::create(302, "no whole number", &json);
+  return json.get<int64_t>();
+}
+
+}  // namespace
+
+nlohmann::json ToJson(const data::Classes& classes) {
+  nlohmann::json json = {{"class_names", classes.names}, {"num_classes", classes.count}, {"label_offset", nullptr}};
+  if (classes.label_offset) json["label_offset"] = *classes.label_offset;
+  return json;
+}
+
+data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& where) {
+  data::Classes classes;
+  if (json.is_null()) return classes;
+  try {
+    classes.names = json.at("class_names").get<std::vector<std::string>>();
+    classes.count = WholeNumber(json.at("num_classes")).value_or(0);
+    classes.label_offset = WholeNumber(json.at("label_offset"));
+    const bool fits = classes.names.empty() || classes.count == static_cast<int64_t>(classes.names.size());
+    if (fits && classes.count >= 0) return classes;
+  } catch (const nlohmann::json::exception&) {  // said below
+  }
+  throw StorageError("what " + where + " says of its classes is damaged", "take another checkpoint or file of weights");
+}
+
+void AddTo(checkpoint::Metadata& metadata, const data::Classes& classes) {
+  const nlohmann::json json = ToJson(classes);
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_null()) metadata[key] = Dump(value);
+  }
+}
+
+data::Classes ClassesFrom(const checkpoint::Metadata& metadata, const std::string& where) {
+  if (!metadata.contains(kKeys[0])) return {};  // not one of ours
+  nlohmann::json json;
+  for (const char* key : kKeys) {
+    const auto found = metadata.find(key);
+    json[key] = found == metadata.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+  }
+  return ClassesFromJson(json, where);
+}
+
+std::vector<std::string> AsKept(const std::vector<std::string>& names) {
+  return nlohmann::json::parse(Dump(names)).get<std::vector<std::string>>();
+}
+
+void RequireSameNames(const data::Classes& checkpoint, const data::Classes& now) {
+  if (checkpoint.names.empty() || now.names.empty()) return;
+  const std::vector<std::string> before = AsKept(checkpoint.names), after = AsKept(now.names);
+  if (before == after) return;
+  const auto label = static_cast<size_t>(std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first -
+                                         before.begin());
+  throw DataError("the checkpoint was trained on " + std::to_string(before.size()) + " classes, this data has " +
+                      std::to_string(after.size()) + "; the first that differs is label " + std::to_string(label) +
+                      ": " + NameOrNone(before, label) + " then, " + NameOrNone(after, label) + " now",
+                  "the same label would mean another class: use data with the same class names, or start anew with "
+                  "--resume=none or another --run_dir");
+}
+
+std::string Describe(const data::Classes& classes) {
+  std::string text = std::to_string(classes.count);
+  const std::vector<std::string>& names = classes.names;
+  if (names.empty()) return text + ", without names";
+  for (size_t i = 0; i < std::min(kListedClasses, names.size()); ++i) text += (i == 0 ? ": " : ", ") + names[i];
+  return names.size() > kListedClasses ? text + ", …" : text;
+}
+
+std::string ClassesText(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += name + "\n";
+  return text;
+}
+
+}  // namespace dtrain::loop

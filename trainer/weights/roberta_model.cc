@@ -1,0 +1,125 @@
+#include "trainer/weights/roberta_model.h"
+
+#include <ATen/ATen.h>
+#include <torch/utils.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "data/formats/safetensors_file.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/errors.h"
+#include "trainer/weights/initial_weights.h"
+
+namespace dtrain::loop {
+namespace {
+
+// `source` for people: what the text is the content of.
+models::RobertaOptions Parsed(const std::string& text, const std::string& source) {
+  try {
+    return models::RobertaFromJson(nlohmann::json::parse(text));
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError(source + " is no JSON: " + error.what(), "name a Hugging Face config.json");
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(source + ": " + error.what(), "name the config.json of a RoBERTa");
+  }
+}
+
+std::string ReadConfigFile(const std::string& path) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  if (!std::filesystem::is_regular_file(path)) {
+    throw UsageError("--model_config=" + path + " is no file", "name a Hugging Face config.json");
+  }
+  return checkpoint::ReadTextFile(path, kMostBytes);
+}
+
+// Rows of the tensor whose name ends so, under either naming; 0 where there is none.
+int64_t RowsOf(const WeightsOutline& weights, std::string_view hugging_face, std::string_view fairseq) {
+  for (const auto& [name, shape] : weights.shapes) {
+    if ((name.ends_with(hugging_face) || name.ends_with(fairseq)) && shape.size() == 2) return shape[0];
+  }
+  return 0;
+}
+
+models::RobertaOptions ShapeOf(const config::ModelConfig& model, const WeightsOutline& weights) {
+  if (!model.config_file.empty()) return Parsed(ReadConfigFile(model.config_file), model.config_file);
+  if (const auto named = models::RobertaNamed(model.name)) return *named;
+  if (!weights.model_config.empty()) return Parsed(weights.model_config, "the weights' model_config");
+  throw UsageError("--model=" + model.name + " does not say which shape",
+                   "name a Hugging Face config.json with --model_config, or a folder that has one with --init_weights");
+}
+
+void RequireFits(const models::RobertaOptions& options, const config::Config& config, int64_t vocabulary) {
+  if (vocabulary > options.vocab_size) {
+    throw UsageError("the data has " + std::to_string(vocabulary) + " different tokens, the model " +
+                         std::to_string(options.vocab_size),
+                     "the model's vocabulary must be that of the data: check --model_config, --init_weights and "
+                     "--vocab_size");
+  }
+  if ((config.run.mode == "train" || config.run.mode == "eval") &&
+      config.text.tokens_per_sample > options.longest_sequence()) {
+    throw UsageError("--tokens_per_sample=" + std::to_string(config.text.tokens_per_sample) +
+                         " is more than the model has positions for: " + std::to_string(options.longest_sequence()),
+                     "--tokens_per_sample=" + std::to_string(options.longest_sequence()) + " is the most");
+  }
+}
+
+}  // namespace
+
+WeightsOutline OutlineOf(const checkpoint::NamedTensors& weights, const std::string& model_config) {
+  WeightsOutline outline{.shapes = {}, .model_config = model_config};
+  for (const auto& [name, tensor] : weights) outline.shapes[name] = tensor.sizes().vec();
+  return outline;
+}
+
+WeightsOutline ReadOutline(const std::string& path) {
+  if (path.empty()) return {};
+  const WeightsPlace place = FindWeights(path);
+  const data::SafetensorsFile file(place.file);
+  WeightsOutline outline;
+  for (const auto& [name, entry] : file.tensors()) outline.shapes[name] = entry.shape;
+  if (const auto found = file.metadata().find(kModelConfigKey); found != file.metadata().end()) {
+    outline.model_config = found->second;
+  }
+  if (!place.model_config.empty()) outline.model_config = place.model_config;
+  return outline;
+}
+
+models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vocabulary,
+                                        const WeightsOutline& weights) {
+  models::RobertaOptions options = ShapeOf(config.model, weights);
+  const bool shape_is_whole = !config.model.config_file.empty();
+  if (const int64_t words = RowsOf(weights, "word_embeddings.weight", "embed_tokens.weight")) {
+    options.vocab_size = words;
+    const int64_t positions = RowsOf(weights, "position_embeddings.weight", "embed_positions.weight");
+    if (positions > options.padding_id + 1) options.max_positions = positions;
+    if (const int64_t types = RowsOf(weights, "token_type_embeddings.weight", " ")) options.token_types = types;
+  } else if (!shape_is_whole) {
+    if (vocabulary == 0) {
+      throw UsageError("how many tokens the vocabulary has is not known",
+                       "say it with --vocab_size, or name a --model_config or --init_weights");
+    }
+    options.vocab_size = vocabulary;
+    options.max_positions = config.text.tokens_per_sample + options.padding_id + 1;
+  }
+  RequireFits(options, config, vocabulary);
+  options.dropout = config.model.dropout.value_or(options.dropout);
+  options.attention_dropout = config.model.attention_dropout.value_or(options.attention_dropout);
+  options.checkpoint_activations = config.model.activation_checkpointing;
+  return options;
+}
+
+std::string ModelConfigOf(const config::Config& config, int64_t vocabulary) {
+  return models::ToJson(RobertaOptionsOf(config, vocabulary, ReadOutline(config.model.init_weights))).dump();
+}
+
+std::shared_ptr<models::RobertaForMaskedLM> MakeRoberta(const models::RobertaOptions& options, int64_t seed,
+                                                        at::Device device) {
+  torch::manual_seed(static_cast<uint64_t>(seed));
+  auto model = std::make_shared<models::RobertaForMaskedLM>(options);
+  model->to(device);
+  return model;
+}
+
+}  // namespace dtrain::loop

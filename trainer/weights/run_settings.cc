@@ -1,0 +1,129 @@
+#include "trainer/weights/run_settings.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "data/formats/safetensors_file.h"
+#include "models/registry.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/config/config_json.h"
+#include "trainer/config/flags.h"
+#include "trainer/config/resolve.h"
+#include "trainer/errors.h"
+#include "trainer/report/run_directory.h"
+
+namespace dtrain::loop {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr char kSettings[] = "settings";  // key of the metadata
+constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 20;
+
+const std::vector<std::string>& SettingNames() {
+  static const std::vector<std::string> names = {
+      "model",      "image_size",         "eval_resize",  "interpolation", "mean",
+      "std",        "tokens_per_sample",  "sample_break", "mask_prob",     "mask_whole_words",
+      "vocab_size", "mask_special_tokens"};
+  return names;
+}
+
+// A run's config.json lies beside its checkpoints.
+fs::path ConfigOf(const fs::path& run_or_checkpoint) {
+  const fs::path beside = report::RunDirectory(run_or_checkpoint).config_json;
+  std::error_code ignored;
+  if (fs::exists(beside, ignored)) return beside;
+  const fs::path folder = run_or_checkpoint.has_filename() ? run_or_checkpoint : run_or_checkpoint.parent_path();
+  return report::RunDirectory(folder.parent_path().parent_path()).config_json;
+}
+
+nlohmann::json ParseSettings(const std::string& text, const std::string& where) {
+  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object()) return json;
+  throw StorageError("the configuration in " + where + " is damaged", "name the file itself with --init_weights");
+}
+
+// A file that is damaged, or none of safetensors, is complained about where its tensors are read.
+std::optional<std::string> SettingsIn(const std::string& weights) {
+  try {
+    const data::SafetensorsFile file(weights);
+    const auto found = file.metadata().find(kSettings);
+    if (found != file.metadata().end()) return found->second;
+  } catch (const DataError&) {  // see above
+  }
+  return std::nullopt;
+}
+
+std::string Joined(const std::vector<std::string>& texts) {
+  std::string joined;
+  for (const std::string& text : texts) joined += (joined.empty() ? "" : ", ") + text;
+  return joined;
+}
+
+// The short side that follows from the run's image size follows from another one that was given.
+void ForgetDerivedResize(nlohmann::json& saved, const config::Config& config) {
+  const auto size = saved.find("image_size"), resize = saved.find("eval_resize");
+  if (!config::WasGiven(config, "image_size") || size == saved.end() || resize == saved.end()) return;
+  if (!size->is_number_integer() || !resize->is_number_integer()) return;
+  if (*resize == config::DefaultEvalResize(size->get<int64_t>())) saved.erase(resize);
+}
+
+}  // namespace
+
+void FindLastRun(config::Config& config, int rank) {
+  if (config.run.resume != "last" || !config.run.dir.empty()) return;
+  const std::optional<fs::path> newest = report::NewestRun("runs");
+  if (!newest && rank == 0) {
+    throw UsageError("--resume=last: there is no run in " + fs::absolute("runs").string(),
+                     "name it with --run_dir, or start where runs/ is");
+  }
+  config.run.resume = "auto";
+  if (newest) config.run.dir = newest->string();
+}
+
+fs::path NamedRun(const config::Config& config) {
+  if (!config.model.init_weights.empty()) return {};
+  const std::string& resume = config.run.resume;
+  if (resume != "auto" && resume != "none" && resume != "last") return resume;
+  if (config.run.mode == "eval" && !config.run.input.empty()) return config.run.input;
+  return config.run.dir;
+}
+
+void AddSettings(checkpoint::Metadata& metadata, const config::Config& config) {
+  const nlohmann::ordered_json all = config::ToJson(config);
+  nlohmann::ordered_json settings = nlohmann::ordered_json::object();
+  for (const std::string& name : SettingNames()) settings[name] = all[name];
+  metadata[kSettings] = settings.dump();
+}
+
+void TakeImageSizeOfModel(config::Config& config) {
+  if (!config::WasGiven(config, "image_size")) config.image.size = models::NativeImageSize(config.model.name);
+}
+
+std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
+  const fs::path run = NamedRun(config);
+  std::string where;
+  nlohmann::json saved;
+  std::error_code ignored;
+  if (!run.empty()) {
+    where = ConfigOf(run).string();
+    if (!fs::exists(where, ignored)) {
+      return {"there is no config.json in " + run.string() +
+              ": model and image settings are those of the command line"};
+    }
+    saved = ParseSettings(checkpoint::ReadTextFile(where, kMaxConfigBytes), where);
+  } else {
+    where = config.model.init_weights;
+    if (!fs::is_regular_file(where, ignored)) return {};  // said when it is read
+    const std::optional<std::string> settings = SettingsIn(where);
+    if (!settings) return {};
+    saved = ParseSettings(*settings, where);
+  }
+  ForgetDerivedResize(saved, config);
+  const std::vector<std::string> different = config::TakeFrom(saved, SettingNames(), config);
+  std::vector<std::string> notes = {"from " + where + ": --model=" + config.model.name +
+                                    " --image_size=" + std::to_string(config.image.size)};
+  if (!different.empty()) notes.push_back("given here, and not as the model was trained: " + Joined(different));
+  return notes;
+}
+
+}  // namespace dtrain::loop
