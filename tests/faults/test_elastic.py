@@ -33,7 +33,7 @@ class Nodes:
 
     def __init__(self, *command, agent_store: bool):
         self._command, self._port, self._count = command, free_port(), 0
-        # torchrun cannot add nodes while its agents share a store with the ranks; see the README.
+        # torchrun cannot add nodes while its agents share a store with the ranks; see docs/distributed.md.
         self._environment = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "0" if agent_store else "1"}
 
     def add(self, keeps_store: bool = False) -> Background:

@@ -1,0 +1,135 @@
+#!/usr/bin/env python3
+"""Writes docs/flags.md and the man pages docs/man/*.1 from what the programs' --help says. After a flag was added or changed:
+
+    scripts/make_reference.py            writes them
+    scripts/make_reference.py --check    says with exit code 1 which ones are not current; a test does this
+
+The programs are those of $DTRAIN_BUILD_DIR (default: build/release). Needs nothing but Python.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
+PROGRAMS = {"dtrain_main": "trains, evaluates, predicts and exports", "dtrain_data": "prepares and checks data",
+            "dtrain_bench": "measures a training step, the loader, the network"}
+MADE = "scripts/make_reference.py made this from --help; changes belong into the programs."
+SECONDS_TO_ANSWER = 120
+
+
+@dataclass
+class Section:
+    title: str
+    text: list[str] = field(default_factory=list)              # lines that are no entries
+    entries: list[tuple[str, str]] = field(default_factory=list)  # what stands on the left, and the words beside it
+
+
+def read_help(program: str) -> list[Section]:
+    """An entry begins with two spaces and a dash, or a word; what is indented further goes on with it."""
+    done = subprocess.run([BUILD / "bin" / program, "--help"], capture_output=True, text=True, timeout=SECONDS_TO_ANSWER,
+                          check=False)
+    if done.returncode != 0:
+        sys.exit(f"error: {BUILD / 'bin' / program} --help ended with {done.returncode}\n  what to do: build it with scripts/build.sh")
+    sections = [Section("")]
+    for line in done.stdout.splitlines():
+        if re.match(r"  \S", line):
+            left, _, text = line.strip().partition("  ")
+            sections[-1].entries.append((left, text.strip()))
+        elif line.startswith("   ") and sections[-1].entries:
+            left, text = sections[-1].entries[-1]
+            sections[-1].entries[-1] = (left, f"{text} {line.strip()}".strip())
+        elif line and not line.startswith(" ") and not sections[-1].text and sections[-1].title == "" and not sections[-1].entries:
+            sections[-1].text.append(line)
+        elif line and line[0].isupper() and len(line) < 40 and not line.endswith(".") and ":" not in line:
+            sections.append(Section(line))
+        elif line and line.strip() in PROGRAMS:
+            sections.append(Section(f"Of {line.strip()} alone"))
+        elif line:
+            sections[-1].text.append(line.strip())
+    return sections
+
+
+def split_details(text: str) -> tuple[str, str, str]:
+    """The words, the default, and the unit and range, out of 'Words. [default: 3; steps, 1 or more]'."""
+    found = re.match(r"(.*?) ?\[default: ([^;\]]*(?:\[[^\]]*\])?[^;\]]*)(?:; (.*))?\]$", text)
+    return (found[1], found[2], found[3] or "") if found else (text, "", "")
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
+
+
+def flags_page(helps: dict[str, list[Section]]) -> str:
+    """Flags that programs share stand once, with dtrain_main."""
+    lines = ["# All flags", "", f"<!-- {MADE} -->", "",
+             "`--flag=value` or `--flag value`, `--flag` and `--noflag` for booleans; `-` and `_` are alike. Of a flag given twice the last one",
+             "counts. `--flagfile=FILE` reads flags from a file, one a line. What flags of other tools become: [coming-from.md](coming-from.md)."]
+    known: set[str] = set()
+    for program, sections in helps.items():
+        lines += ["", f"## {program}", ""]
+        if program == "dtrain_bench":
+            lines += ["Besides those of `dtrain_main` that say data, images, text, model, batches, optimizer, precision and ranks:", ""]
+        for section in sections:
+            entries = [one for one in section.entries if one[0] not in known]
+            known |= {left for left, _ in entries if program == "dtrain_main"}
+            if not entries:
+                continue
+            if section.title:
+                lines += ["", f"### {section.title}", ""]
+            lines += ["| | | default | |", "|---|---|---|---|"]
+            for left, text in entries:
+                words, default, details = split_details(text)
+                lines.append(f"| `{left}` | {cell(words)} | {cell(default)} | {cell(details)} |")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)) + "\n"
+
+
+def roff(text: str) -> str:
+    text = text.replace("\\", "\\e").replace("-", "\\-")
+    return "\\&" + text if text.startswith((".", "'")) else text
+
+
+def man_page(program: str, sections: list[Section]) -> str:
+    lines = [f'.\\" {MADE}', f'.TH {program.upper()} 1 "" dtrain "User Commands"', ".SH NAME",
+             f"{program} \\- {roff(PROGRAMS[program])}", ".SH SYNOPSIS"]
+    usage = next((line for line in sections[0].text if line.startswith("Usage: ")), f"Usage: {program} [--flag=value ...]")
+    lines += [roff(usage.removeprefix("Usage: ")), ".SH DESCRIPTION"]
+    lines += [roff(line) for line in sections[0].text if not line.startswith("Usage: ")]
+    for section in sections:
+        if not section.entries:
+            continue
+        lines.append(f".SH {roff(section.title.upper() or 'OPTIONS')}")
+        for left, text in section.entries:
+            lines += [".TP", f".B {roff(left)}", roff(text)]
+    lines += [".SH EXIT STATUS",
+              roff("0 done; 2 usage or configuration; 3 data; 4 a peer or the network was lost; 5 checkpoint or disk; 6 training diverged; "
+                   "7 out of memory; 70 internal error; 75 preempted after a clean save (run again to go on)."),
+              ".SH SEE ALSO", ", ".join(f"\\fB{other}\\fR(1)" for other in PROGRAMS if other != program)]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where something is not current")
+    arguments = parser.parse_args()
+    helps = {program: read_help(program) for program in PROGRAMS}
+    files = {ROOT / "docs" / "flags.md": flags_page(helps)}
+    files |= {ROOT / "docs" / "man" / f"{program}.1": man_page(program, sections) for program, sections in helps.items()}
+    stale = [path for path, content in files.items() if not path.exists() or path.read_text(encoding="utf-8") != content]
+    for path in stale:
+        if arguments.check:
+            print(f"{path.relative_to(ROOT)} is not current: run scripts/make_reference.py", file=sys.stderr)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(files[path], encoding="utf-8")
+            print(path.relative_to(ROOT))
+    return 1 if arguments.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
