@@ -1,14 +1,13 @@
 // From a record's bytes to one row of a batch.
 #pragma once
 
+#include <any>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "data/image/crop.h"
 #include "data/record_kind.h"
 
 namespace dtrain::data {
@@ -45,12 +44,12 @@ class SampleDecoder {
   virtual void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
                       std::span<const std::span<std::byte>> rows) const = 0;
 
-  // For a record whose image a device is to decode (Batch::pending): writes the row of each field but `images`, as
-  // Decode would, and says which part of the image belongs into that one. Nothing: it is for Decode. Throws what Decode
-  // would.
-  virtual std::optional<ImageGeometry> Defer(std::span<const uint8_t> /*bytes*/, const SampleRef& /*sample*/,
+  // For a record that a device is to decode (deferred_rows.h): writes the row of each field but the one that the device
+  // fills, as Decode would, and returns what the device's decoder must know for that. Empty: it is for Decode. Throws
+  // what Decode would.
+  virtual std::any Defer(std::span<const uint8_t> /*bytes*/, const SampleRef& /*sample*/,
                                              std::span<const std::span<std::byte>> /*rows*/) const {
-    return std::nullopt;
+    return {};
   }
 };
 

@@ -99,12 +99,12 @@ void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sampl
 }
 
 // Only what is certain to be decoded somewhere: whatever the CPU's decoders would refuse, they are to see.
-std::optional<ImageGeometry> ImageDecoder::Defer(std::span<const uint8_t> bytes, const SampleRef& sample,
-                                                 std::span<const std::span<std::byte>> rows) const {
+std::any ImageDecoder::Defer(std::span<const uint8_t> bytes, const SampleRef& sample,
+                             std::span<const std::span<std::byte>> rows) const {
   static thread_local EntropyTables tables;
-  if (!options_.defer || raw_rows_ || options_.augment != Augment::kBasic) return std::nullopt;
+  if (!options_.defer || raw_rows_ || options_.augment != Augment::kBasic) return {};
   const std::optional<BaselineHeader> header = ReadBaselineHeader(bytes);
-  if (!header || !tables.Use(*header)) return std::nullopt;
+  if (!header || !tables.Use(*header)) return {};
   RequireSaneSize(header->size);
   RequireJpegHolds(header->size, bytes.size());
   const ImageGeometry geometry = DrawGeometry(header->size, sample);

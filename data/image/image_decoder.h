@@ -51,8 +51,8 @@ class ImageDecoder : public SampleDecoder {
   std::vector<Field> fields(int64_t size) const override;
   void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
               std::span<const std::span<std::byte>> rows) const override;
-  std::optional<ImageGeometry> Defer(std::span<const uint8_t> bytes, const SampleRef& sample,
-                                     std::span<const std::span<std::byte>> rows) const override;
+  std::any Defer(std::span<const uint8_t> bytes, const SampleRef& sample,
+                 std::span<const std::span<std::byte>> rows) const override;
 
  private:
   int SideOf(int64_t size) const;

@@ -9,11 +9,13 @@
 #include <c10/cuda/CUDAStream.h>
 #include <dlfcn.h>
 
+#include <any>
 #include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "data/image/crop.h"
 #include "data/kernels/resize_crops.h"
 #include "data/nvjpeg/crop_decoder.h"
 #include "data/nvjpeg/memory.h"
@@ -23,6 +25,8 @@ namespace {
 
 constexpr int64_t kMostScratchBytes = int64_t{1} << 29;
 
+const ImageGeometry& GeometryOf(const DeferredRow& row) { return std::any_cast<const ImageGeometry&>(row.work); }
+
 class ImageDecoder : public DeviceImageDecoder {
  public:
   ImageDecoder(at::Device device, Interpolation interpolation, Library library)
@@ -31,13 +35,13 @@ class ImageDecoder : public DeviceImageDecoder {
         library_(library),
         decoder_(library_, {&device_allocator_, &pinned_allocator_}) {}
 
-  std::vector<size_t> Decode(std::span<const PendingImage> pending, const at::Tensor& images) override {
+  std::vector<size_t> Decode(std::span<const DeferredRow> rows, const at::Tensor& images) override {
     std::vector<CropBox> boxes;
-    for (const PendingImage& image : pending) boxes.push_back(image.geometry.crop);
+    for (const DeferredRow& row : rows) boxes.push_back(GeometryOf(row).crop);
     std::vector<bool> done;
-    while (done.size() < pending.size()) {
+    while (done.size() < rows.size()) {
       const ScratchLayout layout = LayOutCrops(std::span(boxes).subspan(done.size()), kMostScratchBytes);
-      const std::vector<bool> these = DecodeSome(pending.subspan(done.size(), layout.offsets.size()), layout, images);
+      const std::vector<bool> these = DecodeSome(rows.subspan(done.size(), layout.offsets.size()), layout, images);
       done.insert(done.end(), these.begin(), these.end());
     }
     std::vector<size_t> failed;
@@ -48,7 +52,7 @@ class ImageDecoder : public DeviceImageDecoder {
   }
 
  private:
-  std::vector<bool> DecodeSome(std::span<const PendingImage> pending, const ScratchLayout& layout,
+  std::vector<bool> DecodeSome(std::span<const DeferredRow> rows, const ScratchLayout& layout,
                                const at::Tensor& images) {
     const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device_.index()).stream();
     const at::Tensor scratch = at::empty({layout.bytes}, at::TensorOptions(at::kByte).device(device_));
@@ -57,12 +61,12 @@ class ImageDecoder : public DeviceImageDecoder {
 
     std::vector<EncodedCrop> encoded;
     std::vector<kernels::Crop> crops;
-    for (size_t i = 0; i < pending.size(); ++i) {
-      const auto& [box, flip] = pending[i].geometry;
+    for (size_t i = 0; i < rows.size(); ++i) {
+      const auto& [box, flip] = GeometryOf(rows[i]);
       uint8_t* pixels = begin + layout.offsets[i];
-      encoded.push_back({pending[i].bytes, box, pixels});
+      encoded.push_back({rows[i].bytes, box, pixels});
       crops.push_back(
-          {pixels, box.width, box.height, flip ? 1 : 0, images.select(0, pending[i].row).mutable_data_ptr<uint8_t>()});
+          {pixels, box.width, box.height, flip ? 1 : 0, images.select(0, rows[i].row).mutable_data_ptr<uint8_t>()});
     }
     std::vector<bool> done = decoder_.Decode(encoded, stream);
     const std::vector<bool> untouched = Resize(crops, static_cast<int32_t>(images.size(1)), stream);

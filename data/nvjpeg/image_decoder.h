@@ -1,4 +1,4 @@
-// Batch::pending through nvJPEG, in libdtrain_cuda.so alone.
+// Batch::deferred through nvJPEG, in libdtrain_cuda.so alone.
 #pragma once
 
 #include <c10/core/Device.h>

@@ -4,21 +4,13 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <functional>
 #include <map>
+#include <memory>
 #include <string>
-#include <vector>
 
-#include "data/image/crop.h"
+#include "data/pipeline/deferred_rows.h"
 
 namespace dtrain::data {
-
-// An image that a device is to decode, crop, resize to the side of `images`, and mirror where it says so.
-struct PendingImage {
-  int64_t row = 0;
-  std::vector<uint8_t> bytes;  // a plain baseline JPEG (data/image/jpeg/baseline_header.h)
-  ImageGeometry geometry;
-};
 
 // Host tensors (pinned where asked), contiguous, one row a sample:
 //   images  as the decoder's field says: uint8 N×H×W×3, or float32 N×3×H×W that is already normalised
@@ -29,11 +21,8 @@ struct Batch {
   std::map<std::string, at::Tensor> tensors;
   int64_t number = 0;  // as the loader's provider was asked for it
 
-  // Rows whose `images` are undefined yet, in ascending order; empty unless the decoder defers (SampleDecoder::Defer).
-  std::vector<PendingImage> pending = {};
-  // Decodes a pending image on the CPU after all, into its row of these tensors; a bad record is noted and replaced, as
-  // it would have been at once: index, labels and all. The loader outlives this. Throws DataError as the loader does.
-  std::function<void(PendingImage)> decode_here = {};
+  // Rows whose `images` are undefined yet; null: none are.
+  std::shared_ptr<DeferredRows> deferred = nullptr;
   int64_t decoded_on_device = 0;  // of the rows
 
   int64_t size() const { return tensors.at("index").size(0); }

@@ -22,18 +22,19 @@ at::Tensor Copied(const at::Tensor& tensor, at::Device device) {
   return copy;
 }
 
-at::Tensor WithPendingImages(Batch& host, at::Device device, DeviceImageDecoder* decoder) {
-  if (decoder == nullptr) throw std::logic_error("a batch has pending images, and nothing that decodes them");
+at::Tensor WithDeferredImages(Batch& host, at::Device device, DeviceImageDecoder* decoder) {
+  if (decoder == nullptr) throw std::logic_error("a batch has deferred rows, and nothing that decodes them");
   const at::Tensor& on_host = host["images"];
-  const bool all_pending = static_cast<int64_t>(host.pending.size()) == host.size();
-  at::Tensor images = all_pending ? SpaceFor(on_host, device) : Copied(on_host, device);
-  const std::vector<size_t> failed = decoder->Decode(host.pending, images);
+  std::vector<DeferredRow>& rows = host.deferred->rows;
+  const bool all_deferred = static_cast<int64_t>(rows.size()) == host.size();
+  at::Tensor images = all_deferred ? SpaceFor(on_host, device) : Copied(on_host, device);
+  const std::vector<size_t> failed = decoder->Decode(rows, images);
   for (const size_t i : failed) {
-    const int64_t row = host.pending.at(i).row;
-    host.decode_here(std::move(host.pending[i]));
+    const int64_t row = rows.at(i).row;
+    host.deferred->decode_here(std::move(rows[i]));
     images.select(0, row).copy_(on_host.select(0, row), /*non_blocking=*/true);
   }
-  host.decoded_on_device = static_cast<int64_t>(host.pending.size() - failed.size());
+  host.decoded_on_device = static_cast<int64_t>(rows.size() - failed.size());
   return images;
 }
 
@@ -43,7 +44,7 @@ Batch CopyToDevice(Batch host, at::Device device, DeviceImageDecoder* decoder) {
   Batch batch;
   batch.number = host.number;
   // First: where an image turns out to be bad, its stand-in has a label of its own.
-  if (!host.pending.empty()) batch.tensors["images"] = WithPendingImages(host, device, decoder);
+  if (host.deferred) batch.tensors["images"] = WithDeferredImages(host, device, decoder);
   batch.decoded_on_device = host.decoded_on_device;
   for (const auto& [name, tensor] : host.tensors) {
     if (batch.tensors.contains(name)) continue;

@@ -68,7 +68,7 @@ std::optional<Batch> DeviceFeed::Next() {
 }
 
 std::future<Batch> DeviceFeed::Start(Batch host) {
-  if (!host.pending.empty()) {
+  if (host.deferred != nullptr) {
     return std::async(std::launch::async,
                       [this, host = std::move(host)]() mutable { return transport_->Start(std::move(host)); });
   }

@@ -26,7 +26,7 @@ class BatchTransport {
 };
 
 // For a GPU: copies on a stream of their own, beside the one that computes. Null for the CPU. The copies overlap only
-// where the host batches are pinned (LoaderOptions::pin_memory). `decoder`: for batches with pending images; outlives
+// where the host batches are pinned (LoaderOptions::pin_memory). `decoder`: for batches with deferred rows; outlives
 // the transport.
 std::unique_ptr<BatchTransport> MakeTransport(at::Device device, DeviceImageDecoder* decoder = nullptr);
 
@@ -36,7 +36,7 @@ class DeviceFeed {
   DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport);
 
   // As Loader::Next. Before it returns a batch, the copy of the one after it is started if that is ready: a batch that
-  // is late, or cannot be made, is the next call's affair. Pending images take a while: a thread of their own sees to
+  // is late, or cannot be made, is the next call's affair. Deferred rows take a while: a thread of their own sees to
   // them while the caller computes.
   std::optional<Batch> Next();
 

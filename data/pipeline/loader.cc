@@ -80,10 +80,10 @@ class Loader::Pipeline {
     lock.unlock();
     work_to_read_.notify_one();
     Batch batch = job->batch.Take();
-    if (!batch.pending.empty()) {
-      batch.decode_here = [this, job](PendingImage image) {
+    if (batch.deferred) {
+      batch.deferred->decode_here = [this, job](DeferredRow row) {
         const c10::InferenceMode inference;
-        rows_.FillNow(job->batch, image.row, {std::move(image.bytes), ""});
+        rows_.FillNow(job->batch, row.row, {std::move(row.bytes), ""});
       };
     }
     return batch;
@@ -201,10 +201,10 @@ class Loader::Pipeline {
 
   // What waits for a device, too, must not fill the memory; the batch that is taken next is always made.
   bool MayOpen() const {
-    int64_t pending_bytes = 0;
-    for (const std::shared_ptr<Job>& job : jobs_) pending_bytes += job->batch.pending_bytes();
+    int64_t deferred_bytes = 0;
+    for (const std::shared_ptr<Job>& job : jobs_) deferred_bytes += job->batch.deferred_bytes();
     const auto open = static_cast<int64_t>(jobs_.size());
-    return open == 0 || (open < options_.prefetch_batches && pending_bytes <= options_.max_bytes_in_flight);
+    return open == 0 || (open < options_.prefetch_batches && deferred_bytes <= options_.max_bytes_in_flight);
   }
 
   int64_t ChunkSize(int64_t rows) const {

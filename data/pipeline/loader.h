@@ -23,7 +23,7 @@ struct LoaderOptions {
   int64_t read_threads = 64;     // reads in flight at most; only storage that is slow gets more than 8
   int64_t prefetch_batches = 4;  // batches begun and not yet taken, ≥ 1
   // Encoded bytes read and not yet decoded, overshot by a chunk at most; and as many that wait for a device
-  // (Batch::pending), overshot by a batch.
+  // (Batch::deferred), overshot by a batch.
   int64_t max_bytes_in_flight = int64_t{1} << 28;
   bool pin_memory = false;
   BadRecordPolicy bad_records = BadRecordPolicy::kReplace;

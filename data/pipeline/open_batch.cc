@@ -26,7 +26,7 @@ at::ScalarType TypeOf(ElementType type) {
 }  // namespace
 
 OpenBatch::OpenBatch(int64_t number, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned)
-    : samples_(std::move(samples)), left_out_(samples_.size(), 0), pending_(samples_.size()), unfinished_(rows()) {
+    : samples_(std::move(samples)), left_out_(samples_.size(), 0), deferred_(samples_.size()), unfinished_(rows()) {
   batch_.number = number;
   const auto options = at::TensorOptions().pinned_memory(pinned);
   for (const Field& field : fields) {
@@ -63,15 +63,18 @@ void OpenBatch::SetLabel(int64_t row, int64_t index, int64_t label) {
   if (labels_ != nullptr) labels_[row] = label;
 }
 
-void OpenBatch::LeavePending(int64_t row, std::vector<uint8_t> bytes, const ImageGeometry& geometry) {
-  pending_bytes_ += static_cast<int64_t>(bytes.size());
-  pending_[static_cast<size_t>(row)] = {row, std::move(bytes), geometry};
+void OpenBatch::Defer(DeferredRow row) {
+  deferred_bytes_ += static_cast<int64_t>(row.bytes.size());
+  DeferredRow& place = deferred_[static_cast<size_t>(row.row)];
+  place = std::move(row);
 }
 
 Batch OpenBatch::Take() {
   Batch batch = batch_;  // the tensors stay in reach
-  for (PendingImage& image : pending_) {
-    if (!image.bytes.empty()) batch.pending.push_back(std::move(image));
+  for (DeferredRow& row : deferred_) {
+    if (row.bytes.empty()) continue;
+    if (!batch.deferred) batch.deferred = std::make_shared<DeferredRows>();
+    batch.deferred->rows.push_back(std::move(row));
   }
   std::vector<int64_t> kept;
   for (size_t row = 0; row < left_out_.size(); ++row) {

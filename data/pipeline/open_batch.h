@@ -27,15 +27,15 @@ class OpenBatch {
   void SetLabel(int64_t row, int64_t index, int64_t label);
   void LeaveOut(int64_t row) { left_out_[static_cast<size_t>(row)] = 1; }
 
-  // Leaves the image of a row to a device: see Batch::pending.
-  void LeavePending(int64_t row, std::vector<uint8_t> bytes, const ImageGeometry& geometry);
-  int64_t pending_bytes() const { return pending_bytes_; }
+  // Leaves a row to a device: see Batch::deferred.
+  void Defer(DeferredRow row);
+  int64_t deferred_bytes() const { return deferred_bytes_; }
 
   // Counts rows that are finished; true for those that make the batch complete. From many threads.
   bool Finish(int64_t rows) { return unfinished_.fetch_sub(rows) == rows; }
 
   // The batch without the rows that were left out; once, when it is complete. Where none was, rows can be written
-  // later, too: pending ones that no device could decode.
+  // later, too: deferred ones that no device could decode.
   Batch Take();
 
  private:
@@ -46,8 +46,8 @@ class OpenBatch {
   int64_t* labels_ = nullptr;       // null: the decoder writes them
   int64_t* index_ = nullptr;
   std::vector<uint8_t> left_out_;      // per row; bytes, for threads to write beside each other
-  std::vector<PendingImage> pending_;  // per row; without bytes: not pending
-  std::atomic<int64_t> pending_bytes_{0};
+  std::vector<DeferredRow> deferred_;  // per row; without bytes: not deferred
+  std::atomic<int64_t> deferred_bytes_{0};
   std::atomic<int64_t> unfinished_;
 };
 

@@ -1,6 +1,6 @@
 #include "data/pipeline/row_reader.h"
 
-#include <optional>
+#include <any>
 #include <utility>
 
 #include "data/error.h"
@@ -25,16 +25,16 @@ void RowReader::Fill(OpenBatch& batch, int64_t row, EncodedSample encoded) const
   if (!Defer(batch, row, encoded)) FillNow(batch, row, encoded);
 }
 
-// False, too, where the record is bad: decoding it will tell why. A batch that gets shorter has no pending rows, which
-// could not be left out any more; a stand-in is not pending, so that what is knows its sample by its row.
+// False, too, where the record is bad: decoding it will tell why. A batch that gets shorter has no deferred rows, which
+// could not be left out any more; a stand-in is never deferred, so that a deferred row is always its own sample's.
 bool RowReader::Defer(OpenBatch& batch, int64_t row, EncodedSample& encoded) const {
   if (policy_ != BadRecordPolicy::kReplace || !encoded.problem.empty()) return false;
   const SampleRef& sample = batch.sample(row);
   try {
-    const std::optional<ImageGeometry> geometry = decoder_.Defer(encoded.bytes, sample, batch.RowOf(row));
-    if (!geometry) return false;
+    std::any work = decoder_.Defer(encoded.bytes, sample, batch.RowOf(row));
+    if (!work.has_value()) return false;
     batch.SetLabel(row, sample.index, source_.Label(sample.index));
-    batch.LeavePending(row, std::move(encoded.bytes), *geometry);
+    batch.Defer({row, std::move(encoded.bytes), std::move(work)});
     return true;
   } catch (const DataError&) {
     return false;

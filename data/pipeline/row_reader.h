@@ -34,11 +34,11 @@ class RowReader {
 
   EncodedSample Read(int64_t index) const;
 
-  // Decodes what was read for it into a row of the batch, or leaves it pending there. Throws DataError where the
-  // quarantine does, or where no sample can be found that would stand in.
+  // Decodes what was read for it into a row of the batch, or leaves it to a device (Batch::deferred). Throws DataError
+  // where the quarantine does, or where no sample can be found that would stand in.
   void Fill(OpenBatch& batch, int64_t row, EncodedSample encoded) const;
 
-  // The same, and nothing is left pending.
+  // The same, and nothing is left to a device.
   void FillNow(OpenBatch& batch, int64_t row, const EncodedSample& encoded) const;
 
  private:

@@ -140,13 +140,17 @@ TEST_F(GpuDecode, TellsWhichOnesItCouldNotDecode) {
   const auto good = EncodeJpeg(TestPicture(200, 150));
   auto cut = good;
   cut.resize(300);
-  std::vector<PendingImage> pending;
+  std::vector<DeferredRow> deferred;
   for (int64_t row = 0; row < 6; ++row) {
-    pending.push_back({row, row == 1 ? cut : row == 4 ? std::vector<uint8_t>(500, 'x') : good, {{10, 20, 90, 80}}});
+    deferred.push_back({row,
+                        row == 1   ? cut
+                        : row == 4 ? std::vector<uint8_t>(500, 'x')
+                                   : good,
+                        ImageGeometry{{10, 20, 90, 80}}});
   }
   const auto decoder = Decoder();
   const at::Tensor images = at::zeros({6, 32, 32, 3}, at::TensorOptions(at::kByte).device(gpu_));
-  EXPECT_THAT(decoder->Decode(pending, images), ElementsAre(1, 4));
+  EXPECT_THAT(decoder->Decode(deferred, images), ElementsAre(1, 4));
   for (const int64_t row : {2, 3, 5}) EXPECT_TRUE(at::equal(images[0], images[row])) << row;
   EXPECT_GT(images[0].to(at::kFloat).std().item<double>(), 1);
 }
@@ -156,10 +160,11 @@ TEST_F(GpuDecode, BatchesOfAllSizesAndMoreThanFitsAtOnce) {
   const auto decoder = Decoder();
   at::Tensor first;
   for (const int64_t rows : {3, 1, 80, 2}) {  // 9 MB each
-    std::vector<PendingImage> pending;
-    for (int64_t row = 0; row < rows; ++row) pending.push_back({row, bytes, {{0, 0, 2000, 1500}, row % 2 == 1}});
+    std::vector<DeferredRow> deferred;
+    for (int64_t row = 0; row < rows; ++row)
+      deferred.push_back({row, bytes, ImageGeometry{{0, 0, 2000, 1500}, row % 2 == 1}});
     const at::Tensor images = at::zeros({rows, 64, 64, 3}, at::TensorOptions(at::kByte).device(gpu_));
-    EXPECT_THAT(decoder->Decode(pending, images), IsEmpty());
+    EXPECT_THAT(decoder->Decode(deferred, images), IsEmpty());
     if (!first.defined()) first = images[0].clone();
     for (int64_t row = 0; row < rows; ++row) {
       EXPECT_TRUE(at::equal(images[row], row % 2 == 1 ? first.flip(1) : first)) << row << " of " << rows;

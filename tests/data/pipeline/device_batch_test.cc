@@ -27,6 +27,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::IsNull;
 using testing::SizeIs;
 
 constexpr int64_t kImageSide = 48, kRowsOfBatch = 8, kAllBatches = 6;
@@ -45,21 +46,21 @@ FilesInMemory Photographs() {
 }
 
 struct StandIn : DeviceImageDecoder {
-  std::function<bool(const PendingImage&)> refuses = [](const PendingImage&) { return false; };
+  std::function<bool(const DeferredRow&)> refuses = [](const DeferredRow&) { return false; };
   std::atomic<int> calls = 0;
 
-  std::vector<size_t> Decode(std::span<const PendingImage> pending, const at::Tensor& images) override {
+  std::vector<size_t> Decode(std::span<const DeferredRow> rows, const at::Tensor& images) override {
     ++calls;
     std::vector<size_t> failed;
-    for (size_t i = 0; i < pending.size(); ++i) {
-      if (refuses(pending[i])) {
+    for (size_t i = 0; i < rows.size(); ++i) {
+      if (refuses(rows[i])) {
         failed.push_back(i);
         continue;
       }
-      const auto& [box, flip] = pending[i].geometry;
-      const cv::Mat crop = DecodeImage(pending[i].bytes)(cv::Rect(box.x, box.y, box.width, box.height)).clone();
+      const auto& [box, flip] = std::any_cast<const ImageGeometry&>(rows[i].work);
+      const cv::Mat crop = DecodeImage(rows[i].bytes)(cv::Rect(box.x, box.y, box.width, box.height)).clone();
       const kernels::Crop resized{crop.data, crop.cols, crop.rows, flip,
-                                  images.select(0, pending[i].row).mutable_data_ptr<uint8_t>()};
+                                  images.select(0, rows[i].row).mutable_data_ptr<uint8_t>()};
       const kernels::ResizeArguments arguments{&resized, 1, static_cast<int32_t>(images.size(1)), false};
       for (int64_t thread = 0; thread < arguments.pixels(); ++thread) kernels::ResizePixel(arguments, thread);
     }
@@ -107,7 +108,7 @@ LoadedRun AllBatches(const RecordSource& source, const SampleDecoder& decoder, S
   Loader loader(source, decoder, SamplesInOrder(source, options.first_batch), options, &quarantine);
   DeviceFeed feed(loader, device ? std::make_unique<ToStandIn>(*device) : nullptr);
   while (auto batch = feed.Next()) {
-    EXPECT_THAT(batch->pending, IsEmpty());
+    EXPECT_THAT(batch->deferred, IsNull());
     run.decoded_on_device += batch->decoded_on_device;
     run.batches.push_back(std::move(*batch));
   }
@@ -155,14 +156,14 @@ TEST(DeviceBatch, WhatTheDeviceRefusesTheCpuDecodes) {
   const FilesInMemory source = Photographs();
   const LoadedRun wanted = AllBatches(source, ImageDecoder(DecoderOptions(false)), nullptr);
   StandIn refuses_all;
-  refuses_all.refuses = [](const PendingImage&) { return true; };
+  refuses_all.refuses = [](const DeferredRow&) { return true; };
   const LoadedRun none = AllBatches(source, ImageDecoder(DecoderOptions(true)), &refuses_all);
   ExpectSameSamples(wanted, none);
   EXPECT_EQ(LargestMeanDifference(wanted, none), 0);
   EXPECT_EQ(none.decoded_on_device, 0);
 
   StandIn refuses_some;
-  refuses_some.refuses = [](const PendingImage& image) { return image.row % 3 == 1; };
+  refuses_some.refuses = [](const DeferredRow& image) { return image.row % 3 == 1; };
   const LoadedRun some = AllBatches(source, ImageDecoder(DecoderOptions(true)), &refuses_some);
   ExpectSameSamples(wanted, some);
   EXPECT_LE(LargestMeanDifference(wanted, some), 2);
@@ -212,7 +213,7 @@ TEST(DeviceBatch, AScanThatNobodyDecodesIsReplacedWithItsLabel) {
   const LoadedRun wanted = AllBatches(source, DislikesWidth(false, width), nullptr);
   EXPECT_THAT(wanted.bad, ElementsAre(std::pair<int64_t, std::string>(7, "a damaged scan")));
   StandIn device;
-  device.refuses = [width](const PendingImage& image) { return ReadImageSize(image.bytes).width == width; };
+  device.refuses = [width](const DeferredRow& image) { return ReadImageSize(image.bytes).width == width; };
   const LoadedRun run = AllBatches(source, DislikesWidth(true, width), &device);
   ExpectSameSamples(wanted, run);
   EXPECT_LE(LargestMeanDifference(wanted, run), 2);
@@ -222,7 +223,7 @@ TEST(DeviceBatch, TheFirstBadRecordIsAnErrorWhereNoneIsAllowed) {
   const FilesInMemory source = Photographs();
   const DislikesWidth decoder(true, 90 + 17 * 7);
   StandIn device;
-  device.refuses = [](const PendingImage&) { return true; };
+  device.refuses = [](const DeferredRow&) { return true; };
   Quarantine quarantine(source.size(), {.strict = true});
   Loader loader(source, decoder, SamplesInOrder(source), {}, &quarantine);
   DeviceFeed feed(loader, std::make_unique<ToStandIn>(device));
@@ -268,7 +269,7 @@ TEST(DeviceBatch, TheNextOneIsDecodedWhileTheCallerComputes) {
   Loader loader(source, decoder, SamplesInOrder(source), {}, nullptr);
   std::promise<void> begun, computed;
   StandIn device;
-  device.refuses = [&](const PendingImage& image) {
+  device.refuses = [&](const DeferredRow& image) {
     if (device.calls == 2 && image.row == 0) {
       begun.set_value();
       computed.get_future().wait();
@@ -287,7 +288,7 @@ TEST(DeviceBatch, TheNextOneIsDecodedWhileTheCallerComputes) {
 }
 
 // What waits for a device counts: beyond the limit no other batch is begun.
-TEST(DeviceBatch, PendingBytesHoldBackReadingAhead) {
+TEST(DeviceBatch, DeferredBytesHoldBackReadingAhead) {
   const FilesInMemory source = Photographs();
   const ImageDecoder decoder(DecoderOptions(true));
   std::atomic<int> begun = 0;
