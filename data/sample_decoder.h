@@ -48,7 +48,7 @@ class SampleDecoder {
   // fills, as Decode would, and returns what the device's decoder must know for that. Empty: it is for Decode. Throws
   // what Decode would.
   virtual std::any Defer(std::span<const uint8_t> /*bytes*/, const SampleRef& /*sample*/,
-                                             std::span<const std::span<std::byte>> /*rows*/) const {
+                         std::span<const std::span<std::byte>> /*rows*/) const {
     return {};
   }
 };
