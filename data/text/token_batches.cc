@@ -93,6 +93,21 @@ std::vector<SampleRef> TokenBatches::Share(int64_t step, int64_t rank, int64_t w
   return samples;
 }
 
+// Batches of a budget hold unequal numbers of blocks. Whole epochs of a stream hold all blocks.
+int64_t TokenBatches::BlocksTaken(int64_t steps) const {
+  if (!HasBudget()) return steps * units_per_step();
+  const bool streams = options_.last_batch == LastBatch::kStream;
+  const int64_t epochs = streams ? steps * units_per_step() / units() : 0;
+  int64_t blocks = epochs * blocks_;
+  for (int64_t step = epochs * units() / units_per_step(); step < steps; ++step) {
+    for (const SampleRef& batch : sampler_.GlobalBatch(step)) {
+      const Range range = batches_[static_cast<size_t>(batch.index)];
+      if (!streams || batch.epoch == epochs) blocks += range.end - range.begin;
+    }
+  }
+  return blocks;
+}
+
 std::vector<std::vector<SampleRef>> TokenBatches::EvaluationBatches(int64_t rank, int64_t world) const {
   static const std::vector<int64_t> kFileOrder;
   std::vector<std::vector<SampleRef>> batches;

@@ -36,6 +36,9 @@ class TokenBatches {
   std::vector<SampleRef> Share(int64_t step, int64_t rank, int64_t world, int64_t micro_step,
                                int64_t accumulation) const;
 
+  // How many blocks the first `steps` steps take. With --last_batch=drop and a budget it looks at each of them.
+  int64_t BlocksTaken(int64_t steps) const;
+
   // Evaluation: every block once over all ranks, in file order, in epoch 0.
   std::vector<std::vector<SampleRef>> EvaluationBatches(int64_t rank, int64_t world) const;
 

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int64_t kDefaultClasses = 1000;
 constexpr int64_t kDefaultVocabulary = 50265;  // of published RoBERTas
-constexpr int64_t kExchangedSums = 3;          // as many as the trainer's
+constexpr int64_t kExchangedSums = 5;          // as many as the trainer's
 constexpr int64_t kTimelineSteps = 3;
 constexpr int64_t kProbedSteps = 3;
 constexpr double kMiB = 1024.0 * 1024.0;

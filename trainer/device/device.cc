@@ -60,6 +60,14 @@ int64_t PeakMemoryBytes(at::Device device) {
   return statistics.allocated_bytes[static_cast<size_t>(at::CachingAllocator::StatType::AGGREGATE)].peak;
 }
 
+double LeastFreeGigabytes(at::Device device) {
+  constexpr double kBytes = 1024.0 * 1024.0 * 1024.0;
+  const size_t total = at::accelerator::getMemoryInfo(device.index()).second;
+  const double free = static_cast<double>(total) - static_cast<double>(PeakMemoryBytes(device));
+  at::accelerator::resetPeakStats(device.index());
+  return free / kBytes;
+}
+
 namespace {
 
 // OpenMP ends the process with 1 where it cannot start its threads: found out before it tries. Throws

@@ -29,6 +29,9 @@ int64_t ShareOfCores(const launch::Launch& launch);
 // The most memory that was in use at once, in bytes: on a GPU by tensors, on the CPU by the process.
 int64_t PeakMemoryBytes(at::Device device);
 
+// Of a GPU's memory, what was not in use by tensors when they used most, in GiB; since the last call.
+double LeastFreeGigabytes(at::Device device);
+
 // This rank's share of the cores, for ATen's operators. OMP_NUM_THREADS is respected except under torchrun, which sets
 // it to 1 unasked.
 void UseShareOfCores(const launch::Launch& launch);

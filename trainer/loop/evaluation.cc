@@ -4,6 +4,8 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 
 #include "data/error.h"
 #include "data/pipeline/device_feed.h"
@@ -28,6 +30,7 @@ class EvaluationMode {
 std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, const config::Config& config,
                                          distributed::Communicator& communicator, distributed::ControlPlane& control,
                                          int64_t steps_done, data::Quarantine& quarantine) {
+  const auto start = std::chrono::steady_clock::now();
   control.Enter(distributed::Phase::kEvaluation);
   const EvaluationMode evaluation_mode(task.module());
   const auto all_batches = MakeEvaluationBatches(split, config, communicator.world_size());
@@ -50,28 +53,40 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
                        .seed = config.batch.seed},
                       &quarantine);
   data::DeviceFeed feed(loader, data::MakeTransport(task.device()));
-  // The task's sums, and behind them the records that were left out.
-  at::Tensor all_sums =
-      at::zeros({task.num_evaluation_sums() + 1}, at::TensorOptions(at::kDouble).device(task.device()));
-  at::Tensor sums = all_sums.slice(0, 0, task.num_evaluation_sums());
-  int64_t left_out = 0;
+  // The task's sums, and behind them the records that were taken and those that were left out.
+  const int64_t num_sums = task.num_evaluation_sums();
+  at::Tensor all_sums = at::zeros({num_sums + 2}, at::TensorOptions(at::kDouble).device(task.device()));
+  at::Tensor sums = all_sums.slice(0, 0, num_sums);
+  int64_t taken = 0, left_out = 0;
   for (int64_t round = 0; round < rounds; ++round) {
     const auto batch = feed.Next();
-    if (batch) left_out += static_cast<int64_t>(batches[static_cast<size_t>(batch->number)].size()) - batch->size();
+    if (batch) {
+      taken += batch->size();
+      left_out += static_cast<int64_t>(batches[static_cast<size_t>(batch->number)].size()) - batch->size();
+    }
     if (batch && batch->size() > 0) sums += task.EvaluationSums(*batch);
     if (control.StopsHere(steps_done)) return std::nullopt;
     control.Enter(distributed::Phase::kEvaluation);
   }
   control.Enter(distributed::Phase::kExchange);
-  all_sums[task.num_evaluation_sums()] = static_cast<double>(left_out);
+  all_sums[num_sums] = static_cast<double>(taken);
+  all_sums[num_sums + 1] = static_cast<double>(left_out);
   communicator.Sum(all_sums);
   all_sums = all_sums.cpu();  // the one place that waits for the device
-  sums = all_sums.slice(0, 0, task.num_evaluation_sums());
+  sums = all_sums.slice(0, 0, num_sums);
   if (sums.eq(0).all().item<bool>()) {
     throw DataError("no record of split " + split.name + " could be read", "see quarantine.jsonl for the reasons");
   }
-  return report::ValPoint{.metrics = task.MetricsOf(sums),
-                          .bad_records = all_sums[task.num_evaluation_sums()].item<int64_t>()};
+  const auto count = [&all_sums](int64_t sum) { return std::llround(all_sums[sum].item<double>()); };
+  report::ValPoint point{.metrics = task.MetricsOf(sums),
+                         .bad_records = count(num_sums + 1),
+                         .samples = count(num_sums),
+                         .units = count(num_sums - 1)};
+  if (task.speed_unit() == report::SpeedUnit::kTokens) {
+    point.text = report::TextCounts{.batches = rounds, .samples = point.samples, .tokens = point.units};
+    point.text->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  }
+  return point;
 }
 
 }  // namespace dtrain::loop

@@ -42,11 +42,6 @@ void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan)
 
 int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
 
-int64_t Plan::SamplesSeen(int64_t step) const {
-  if (steps_are_equal) return step * batch.global_batch_size;
-  return std::llround(EpochAt(step) * static_cast<double>(train_samples));
-}
-
 int64_t Plan::FirstStepOf(int64_t epoch) const {
   const double steps_before = static_cast<double>(epoch) * steps_per_epoch;
   return 1 + static_cast<int64_t>(optim::NextWhole(steps_before));
@@ -75,7 +70,6 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
   plan.batch = config::ResolveBatch(config.batch, world_size);
   const auto global_batch = static_cast<double>(plan.batch.global_batch_size);
   plan.steps_per_epoch = static_cast<double>(units) / static_cast<double>(units_per_step);
-  plan.steps_are_equal = units == train_samples;
   if (config.data.last_batch == "drop") plan.steps_per_epoch = std::floor(plan.steps_per_epoch);
   plan.total_steps = Floor(config.batch.epochs * plan.steps_per_epoch);
   RequireSteps(plan);

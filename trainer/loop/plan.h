@@ -17,7 +17,6 @@ struct Plan {
   int64_t train_samples = 0;  // N
   config::BatchSizes batch;   // G and its factors
   double steps_per_epoch = 0;
-  bool steps_are_equal = true;  // every step takes G samples
   int64_t total_steps = 0;
   optim::LrScheduleOptions schedule;
 
@@ -28,7 +27,6 @@ struct Plan {
   // All take the number of steps done, from 0.
   double EpochAt(int64_t step) const { return static_cast<double>(step) / steps_per_epoch; }
   int64_t EpochsDone(int64_t step) const;
-  int64_t SamplesSeen(int64_t step) const;
   double LearningRate(int64_t step) const { return optim::LearningRate(schedule, step); }
 
   // The first step, counted from 1, whose batch begins in this epoch (counted from 0).

@@ -3,9 +3,11 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <limits>
 
 #include "trainer/checkpoint/host_copies.h"
+#include "trainer/distributed/device.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/make_parameter_update.h"
@@ -23,10 +25,21 @@ using Clock = std::chrono::steady_clock;
 using distributed::Phase;
 
 // What travels in the step's exchange.
-enum StepSum { kLossSum, kWeight, kUnits, kNumStepSums };
+enum StepSum { kLossSum, kWeight, kUnits, kPadding, kSamples, kNumStepSums };
 
-// What is added up between two logged lines; loss and weight of the steps whose loss is finite.
-enum IntervalSum { kIntervalLoss, kIntervalWeight, kIntervalUnits, kIntervalSkipped, kNumIntervalSums };
+// What is added up between two logged lines: loss and weight of the steps whose loss is finite, norms (and which were
+// clipped) of the steps that were not skipped.
+enum IntervalSum {
+  kIntervalLoss,
+  kIntervalWeight,
+  kIntervalUnits,
+  kIntervalPadding,
+  kIntervalSamples,
+  kIntervalSkipped,
+  kIntervalNorm,
+  kIntervalClipped,
+  kNumIntervalSums
+};
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -79,7 +92,7 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
 report::RunResult Trainer::Run() {
   const Plan& plan = parts_.plan;
   const int64_t last_step = LastStep();
-  const auto start = interval_start_ = epoch_start_ = last_save_ = Clock::now();
+  const auto start = run_start_ = interval_start_ = epoch_start_ = last_save_ = Clock::now();
   if (EvaluationWasMissed()) EvaluateNow();
   if (progress_.step < last_step) StartLoader();
   while (progress_.step < last_step) {
@@ -157,8 +170,9 @@ void Trainer::TrainStep() {
   if (reported_step_ != nullptr) *reported_step_ = progress_.step;
   const at::Tensor counted = at::where(sums[kLossSum].isfinite(), sums.slice(0, kLossSum, kWeight + 1), 0);
   interval_sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) += counted;
-  interval_sums_[kIntervalUnits] += sums[kUnits];
+  interval_sums_.slice(0, kIntervalUnits, kIntervalSamples + 1) += sums.slice(0, kUnits, kSamples + 1);
   interval_sums_[kIntervalSkipped] += update_.skipped();
+  if (parts_.task.speed_unit() == report::SpeedUnit::kTokens) AddNorm();
   units_ += sums[kUnits];
   // On a GPU reading these waits for the device, which only a step that is logged does anyway.
   if (parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step)) {
@@ -191,6 +205,15 @@ void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
   sums[kLossSum] += loss.loss_sum;
   sums[kWeight] += loss.weight;
   sums[kUnits] += loss.units;
+  if (loss.padding.defined()) sums[kPadding] += loss.padding;
+  sums[kSamples] += static_cast<double>(batch->size());
+}
+
+void Trainer::AddNorm() {
+  const at::Tensor done = update_.skipped().eq(0);
+  const at::Tensor& norm = update_.gradient_norm_on_device();
+  interval_sums_[kIntervalNorm] += at::where(done, norm, 0);
+  interval_sums_[kIntervalClipped] += done.logical_and(norm > parts_.config.optimizer.clip_norm);
 }
 
 void Trainer::LogStep() {
@@ -213,6 +236,7 @@ void Trainer::LogStep() {
   point.bad_records = parts_.control.bad_records(parts_.data.train->name);
   if (parts_.image_decoder != nullptr) point.decoded_on_cpu = decoded_on_cpu_;
   point.time = UnixTime();
+  if (point.speed_unit == report::SpeedUnit::kTokens) AddTextTo(point, sums, seconds);
   if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + update_.L2Term();
   parts_.reporter.Train(point);
   WarnOfWaiting(point);
@@ -225,6 +249,24 @@ void Trainer::LogStep() {
   interval_start_ = Clock::now();
   if (skipped > 0 && parts_.communicator.rank() == 0) WarnOfSkippedSteps(skipped, update_.loss_scale(), progress_.step);
   if (weight > 0) RequireFinite(point.loss, progress_.step);
+}
+
+void Trainer::AddTextTo(report::TrainPoint& point, const at::Tensor& sums, double seconds) {
+  const auto count = [&sums](IntervalSum sum) { return std::llround(sums[sum].item<double>()); };
+  point.text = report::TextCounts{.batches = interval_steps_,
+                                  .samples = count(kIntervalSamples),
+                                  .tokens = count(kIntervalUnits),
+                                  .padding = count(kIntervalPadding),
+                                  .seconds = seconds};
+  const auto updates = static_cast<double>(interval_steps_ - count(kIntervalSkipped));
+  if (updates > 0) {
+    point.mean_grad_norm = sums[kIntervalNorm].item<double>() / updates;
+    if (parts_.config.optimizer.clip_norm > 0) {
+      point.clipped = 100 * sums[kIntervalClipped].item<double>() / updates;
+    }
+  }
+  if (!parts_.device.is_cpu()) point.free_gigabytes = distributed::LeastFreeGigabytes(parts_.device);
+  point.run_seconds = SecondsSince(run_start_);
 }
 
 // Once a run, and not for the first line, whose wait is the loader's start.
@@ -250,6 +292,11 @@ void Trainer::EvaluateNow() {
   report::ValPoint point = *evaluated;
   point.step = progress_.step;
   point.epoch = parts_.plan.EpochAt(progress_.step);
+  if (progress_.best) {
+    const report::Metric& best = progress_.best->metrics.front();
+    const report::Metric& now = point.metrics.front();
+    point.best = report::IsBetter(now, best) ? now.value : best.value;
+  }
   progress_.validation = point;
   parts_.reporter.Validation(point);
   NoteBest(point);
@@ -311,7 +358,7 @@ report::RunResult Trainer::Result(Clock::time_point start) const {
   result.step = progress_.step;
   result.epoch = parts_.plan.EpochAt(progress_.step);
   result.seconds = SecondsSince(start);
-  result.samples_seen = parts_.plan.SamplesSeen(progress_.step);
+  result.samples_seen = parts_.train_batches.SamplesTaken(progress_.step);
   result.world_size = parts_.communicator.world_size();
   result.speed_unit = parts_.task.speed_unit();
   result.speed = units_.item<double>() / (result.seconds - evaluation_seconds_);

@@ -66,7 +66,9 @@ class Trainer {
   [[noreturn]] void SaveAndStop();
   void TrainStep();
   void RunMicroStep(int64_t micro_step, at::Tensor& sums);
+  void AddNorm();
   void LogStep();
+  void AddTextTo(report::TrainPoint& point, const at::Tensor& sums, double seconds);
   void WarnOfWaiting(const report::TrainPoint& point);
   void FinishEpoch();
   void EvaluateNow();
@@ -97,7 +99,7 @@ class Trainer {
   int64_t interval_steps_ = 0;
   int64_t decoded_on_cpu_ = 0;  // images of this rank since the last logged line
   bool warned_of_waiting_ = false;
-  std::chrono::steady_clock::time_point interval_start_, epoch_start_, last_save_;
+  std::chrono::steady_clock::time_point run_start_, interval_start_, epoch_start_, last_save_;
 };
 
 }  // namespace dtrain::loop

@@ -35,9 +35,10 @@ void EvaluateOnly(const RunContext& context) {
   if (context.launch.rank != 0) return;
 
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  result.samples_seen = data.val->source->size();
+  result.samples_seen = result.validation->samples;
   result.world_size = context.launch.world_size;
-  result.speed = static_cast<double>(result.samples_seen) / result.seconds;
+  result.speed_unit = task->speed_unit();
+  result.speed = static_cast<double>(result.validation->units) / result.seconds;
   std::error_code unreadable;
   // A training run keeps its own result.
   const report::RunDirectory files(session.run_directory);
@@ -45,8 +46,11 @@ void EvaluateOnly(const RunContext& context) {
     report::PrepareRunDirectory(files);
     report::WriteTextFile(files.result_json, report::ResultJson(result));
   }
-  if (config.report.log_format == "json") std::printf("%s\n", report::JsonLine(*result.validation).c_str());
-  std::printf("%s\n", report::FinalLine(result).c_str());
+  if (config.report.log_format == "json") {
+    std::printf("%s\n%s\n", report::JsonLine(*result.validation).c_str(), report::JsonLine(result).c_str());
+  } else {
+    std::printf("%s\n", report::FinalLine(result).c_str());
+  }
 }
 
 }  // namespace dtrain::loop

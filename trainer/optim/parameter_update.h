@@ -30,6 +30,8 @@ class ParameterUpdate {
 
   // Of the last Apply: float scalar on the device, 1 where it was skipped, else 0.
   const at::Tensor& skipped() const { return skipped_; }
+  // Of the last Apply, float scalar on the device: see gradient_norm.
+  const at::Tensor& gradient_norm_on_device() const { return gradient_norm_; }
 
   // These wait for the device.
   int64_t skipped_in_a_row() const { return skipped_in_a_row_.item<int64_t>(); }

@@ -54,6 +54,8 @@ struct ValPoint {
   double epoch = 0;
   Metrics metrics = {};     // of the task; never empty where there was an evaluation
   int64_t bad_records = 0;  // left out of this evaluation, all ranks
+  int64_t samples = 0;      // evaluated, all ranks
+  int64_t units = 0;        // images, or tokens that are no padding: what speeds count
 
   std::optional<TextCounts> text = std::nullopt;  // of text only, for fairseq's line
   // Of all evaluations up to this one, by the first metric; none at the first.

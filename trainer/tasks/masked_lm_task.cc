@@ -16,7 +16,7 @@
 namespace dtrain::loop {
 namespace {
 
-enum MaskedLmSum { kMaskedLossSum, kCorrect, kGuessed };
+enum MaskedLmSum { kMaskedLossSum, kCorrect, kGuessed, kTokens };
 
 at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& answers) {
   return at::cross_entropy_loss(logits, answers, {}, at::Reduction::Sum, data::kNoLoss);
@@ -54,6 +54,7 @@ MaskedLmTask::Question MaskedLmTask::QuestionOf(const data::Batch& batch) const 
   const int64_t padding_id = model_->options().padding_id;
   Question question;
   question.tokens = attended_NT.sum().item<int64_t>();
+  question.padding = unpad_ ? 0 : ids_NT.numel() - question.tokens;
   at::Tensor labels = batch[data::kTokenLabels].flatten();
   const bool is_full = question.tokens == ids_NT.numel();
   if (unpad_) {
@@ -83,7 +84,8 @@ LossSums MaskedLmTask::Loss(const data::Batch& batch) {
   };
   return {.loss_sum = CrossEntropySum(Guess(question), question.answers),
           .weight = scalar(question.answers.numel()),
-          .units = scalar(question.tokens)};
+          .units = scalar(question.tokens),
+          .padding = scalar(question.padding)};
 }
 
 models::ForwardCost MaskedLmTask::CostOfSample() const {
@@ -113,6 +115,7 @@ at::Tensor MaskedLmTask::EvaluationSums(const data::Batch& batch) {
   sums[kMaskedLossSum] = CrossEntropySum(logits, question.answers);
   sums[kCorrect] = logits.argmax(1).eq(question.answers).sum();
   sums[kGuessed] = question.answers.numel();
+  sums[kTokens] = question.tokens;
   return sums;
 }
 

@@ -24,7 +24,7 @@ class MaskedLmTask : public Task {
   models::ForwardCost CostOfSample() const override;
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
-  int64_t num_evaluation_sums() const override { return 3; }
+  int64_t num_evaluation_sums() const override { return 4; }
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
 
   // int64 N×T and bool N×T (undefined: padding is what <pad> stands at) → logits, float32 N×T×words.
@@ -37,6 +37,7 @@ class MaskedLmTask : public Task {
     at::Tensor chosen;   // int64: the rows of the list of tokens that are to be guessed
     at::Tensor answers;  // int64, as many
     int64_t tokens;      // that are no padding
+    int64_t padding;     // that the model computes on besides
   };
   Question QuestionOf(const data::Batch& batch) const;
   // Logits of the chosen rows, float32.

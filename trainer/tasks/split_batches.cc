@@ -22,6 +22,7 @@ class EqualRows : public SplitBatches {
 
   int64_t units() const override { return samples_; }
   int64_t units_per_step() const override { return sizes_.global_batch_size; }
+  int64_t SamplesTaken(int64_t steps) const override { return steps * units_per_step(); }
 
   std::vector<data::SampleRef> Share(int64_t step, int64_t rank, int64_t micro_step) const override {
     return data::RankShare(sampler_.GlobalBatch(step), rank, world(), micro_step, sizes_.grad_accum_steps);
@@ -54,6 +55,7 @@ class BlocksOfTokens : public SplitBatches {
 
   int64_t units() const override { return batches_.units(); }
   int64_t units_per_step() const override { return batches_.units_per_step(); }
+  int64_t SamplesTaken(int64_t steps) const override { return batches_.BlocksTaken(steps); }
 
   std::vector<data::SampleRef> Share(int64_t step, int64_t rank, int64_t micro_step) const override {
     return batches_.Share(step, rank, world(), micro_step, sizes_.grad_accum_steps);

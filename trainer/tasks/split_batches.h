@@ -19,6 +19,9 @@ class SplitBatches {
   virtual int64_t units() const = 0;
   virtual int64_t units_per_step() const = 0;
 
+  // Training: how many samples the first `steps` steps take, over all ranks.
+  virtual int64_t SamplesTaken(int64_t steps) const = 0;
+
   // Training: what a rank takes in a micro-step of a step (from 0). Safe to call from many threads.
   virtual std::vector<data::SampleRef> Share(int64_t step, int64_t rank, int64_t micro_step) const = 0;
 

@@ -12,9 +12,10 @@ namespace dtrain::loop {
 
 // Float32 scalars on the device, of one micro-batch of one rank.
 struct LossSums {
-  at::Tensor loss_sum;  // differentiable
-  at::Tensor weight;    // what the loss is a sum over: samples, or masked tokens
-  at::Tensor units;     // what speeds count: images, or tokens that are no padding
+  at::Tensor loss_sum;      // differentiable
+  at::Tensor weight;        // what the loss is a sum over: samples, or masked tokens
+  at::Tensor units;         // what speeds count: images, or tokens that are no padding
+  at::Tensor padding = {};  // of text: what is computed on besides; undefined where there is none
 };
 
 // The gradient that the optimizer sees is that of the sum of `loss_sum` over the global batch, divided by the sum of
@@ -43,6 +44,7 @@ class Task {
   virtual data::Batch RandomBatch(int64_t samples) const = 0;
 
   // One evaluation batch: what MetricsOf understands, 1-D float64 on the device; to be added over batches and ranks.
+  // The last of them counts the batch's units.
   virtual at::Tensor EvaluationSums(const data::Batch& batch) = 0;
   virtual int64_t num_evaluation_sums() const = 0;
   // `sums` on the host. The first metric says which weights are the best.

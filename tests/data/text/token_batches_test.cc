@@ -128,6 +128,22 @@ TEST(TokenBatches, EvaluationHasEveryBlockOnceInFileOrder) {
   }
 }
 
+TEST(TokenBatches, CountTheBlocksOfStepsWhateverTheyHold) {
+  for (const LastBatch last_batch : {LastBatch::kStream, LastBatch::kDrop}) {
+    for (TokenBatchOptions options : {Options(4, 0, 1), Options(0, 256, 6), Options(3, 100, 7)}) {
+      options.last_batch = last_batch;
+      const TokenBatches batches(kBlocks, Length, options);
+      int64_t taken = 0;
+      for (int64_t step = 0; step < 40; ++step) {
+        EXPECT_EQ(batches.BlocksTaken(step), taken) << step;
+        for (int64_t rank = 0; rank < options.micro_batches; ++rank) {
+          taken += static_cast<int64_t>(batches.Share(step, rank, options.micro_batches, 0, 1).size());
+        }
+      }
+    }
+  }
+}
+
 TEST(TokenBatches, WantASizeOrABudget) {
   EXPECT_THROW(TokenBatches(kBlocks, Length, Options(0, 0, 1)), std::invalid_argument);
 }
