@@ -194,6 +194,7 @@ def test_masks_and_dropout_are_drawn_again_the_same(folder, rows, run_dir, tmp_p
 
 # ---- Weights in and out ----------------------------------------------------------------------------------------------
 
+
 @pytest.fixture(scope="module")
 def trained(module_dir):
     """A run on token files that were made from text, with a byte-level tokenizer of 256 bytes and a few merges."""
