@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "trainer/checkpoint/host_copies.h"
-#include "trainer/distributed/device.h"
+#include "trainer/device/device.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/make_parameter_update.h"
