@@ -82,6 +82,7 @@ copy_nvjpeg() {
 copy_licences() {
   local package
   cp "$root/LICENSE" "$staging/licenses/dtrain"
+  cp "$root/docs/notices.md" "$staging/licenses/NOTICES.md"
   command -v dpkg-query >/dev/null || return 0
   xargs -a "$staging/sources" realpath | { xargs dpkg-query -S 2>/dev/null || true; } | cut -d: -f1 | sort -u |
     while read -r package; do

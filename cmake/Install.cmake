@@ -1,0 +1,13 @@
+# cmake --install BUILD --prefix DIR: the bundle (scripts/bundle.sh) in DIR/lib/dtrain, links to its programs in DIR/bin, manual
+# pages and documents in DIR/share. All of it may be moved; where LibTorch is, is found out when a program starts.
+install(CODE "
+  set(root \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
+  file(MAKE_DIRECTORY \"\${root}/bin\" \"\${root}/lib\")
+  execute_process(COMMAND \${CMAKE_COMMAND} -E env \"DTRAIN_BUILD_DIR=${CMAKE_BINARY_DIR}\"
+                          \"${CMAKE_SOURCE_DIR}/scripts/bundle.sh\" \"\${root}/lib/dtrain\" COMMAND_ERROR_IS_FATAL ANY)
+  foreach(program dtrain_main dtrain_data dtrain_bench)
+    file(CREATE_LINK \"../lib/dtrain/bin/\${program}\" \"\${root}/bin/\${program}\" SYMBOLIC)
+  endforeach()
+")
+install(DIRECTORY docs/man/ DESTINATION share/man/man1 FILES_MATCHING PATTERN "*.1")
+install(FILES LICENSE README.md CHANGELOG.md docs/notices.md DESTINATION share/doc/dtrain)
