@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# Makes a Python wheel of the bundle (scripts/bundle.sh): `pip install FILE.whl` brings torch 2.11 and puts dtrain_main,
+# dtrain_data and dtrain_bench on the PATH, for torchrun --no-python, too. The programs are what they are elsewhere: Python only
+# starts them, to say where torch is. The wheel's tag names the glibc that they need.
+#
+#   scripts/wheel.sh [--preset=release] [DIR]      default: build/PRESET/wheel
+#
+# Needs the package `wheel` (scripts/requirements.txt; scripts/setup.sh --tests installs it).
+set -euo pipefail
+# shellcheck source=scripts/environment.sh
+source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
+
+preset=release
+target=
+for argument in "$@"; do
+  case $argument in
+    --preset=?*) preset=${argument#--preset=} ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    -*) fail "wheel.sh does not know '$argument'. It takes --preset= and a folder." ;;
+    *) target=$argument ;;
+  esac
+done
+export DTRAIN_BUILD_DIR=${DTRAIN_BUILD_DIR:-$root/build/$preset}
+target=$(realpath -m "${target:-$DTRAIN_BUILD_DIR/wheel}")
+python=$venv/bin/python
+"$python" -c 'import wheel' 2>/dev/null ||
+  fail "Python has no package wheel. Run $python -m pip install -r scripts/requirements.txt."
+
+staging=$(mktemp -d)
+trap 'rm -rf "$staging"' EXIT
+mkdir "$staging/wheel" "$staging/wheel/dtrain"
+"$root/scripts/bundle.sh" --preset="$preset" "$staging/wheel/dtrain/bundle"
+bundle=$staging/wheel/dtrain/bundle
+
+# Tests of GPUs are for bundles.
+rm -rf "$bundle"/{bin,libexec}/gpu_test "$bundle"/scripts/gpu_check*
+version=$(sed -n '1s/^dtrain \([0-9.]*\).*/\1/p' "$bundle/BUNDLE.txt")
+[ -n "$version" ] || fail "$bundle/BUNDLE.txt does not say the version."
+
+# The newest symbol version that any file in it asks glibc for.
+glibc=$(find "$bundle/libexec" "$bundle/lib" -type f -exec objdump -T {} + | grep -oE 'GLIBC_[0-9]+\.[0-9]+' | sort -uV | tail -n 1)
+glibc=${glibc#GLIBC_}
+[ -n "$glibc" ] || fail "objdump finds no symbol of glibc in $bundle. Is binutils installed?"
+platform=manylinux_${glibc/./_}_$(uname -m)
+
+printf '"""The programs of dtrain; there is nothing to import. They are on the PATH: dtrain_main --help."""\n\n__version__ = "%s"\n' \
+  "$version" >"$staging/wheel/dtrain/__init__.py"
+
+scripts=$staging/wheel/dtrain-$version.data/scripts
+mkdir -p "$scripts"
+for program in dtrain_main dtrain_data dtrain_bench; do
+  # pip replaces the first line by the Python that it installs for.
+  cat >"$scripts/$program" <<'PYTHON'
+#!python
+"""Becomes the program of this name: asks Python where its torch is, without importing it."""
+import os
+import sys
+from importlib.util import find_spec
+
+program = os.path.basename(__file__)
+torch = find_spec("torch")
+if torch is not None:
+    os.environ.setdefault("DTRAIN_TORCH_DIR", torch.submodule_search_locations[0])
+path = os.path.join(find_spec("dtrain").submodule_search_locations[0], "bundle", "bin", program)
+os.execv(path, [path, *sys.argv[1:]])
+PYTHON
+  chmod 755 "$scripts/$program"
+done
+
+info=$staging/wheel/dtrain-$version.dist-info
+mkdir -p "$info/licenses"
+cp "$root/LICENSE" "$root/docs/notices.md" "$info/licenses/"
+cat >"$info/WHEEL" <<WHEEL
+Wheel-Version: 1.0
+Generator: scripts/wheel.sh
+Root-Is-Purelib: false
+Tag: py3-none-$platform
+WHEEL
+{
+  cat <<METADATA
+Metadata-Version: 2.4
+Name: dtrain
+Version: $version
+Summary: A standalone trainer in C++ on LibTorch: ResNets, EfficientNets, RoBERTa
+License-Expression: Apache-2.0
+License-File: LICENSE
+License-File: notices.md
+Requires-Python: >=3.10
+Requires-Dist: torch==${torch_version%.*}.*
+Description-Content-Type: text/markdown
+
+METADATA
+  cat "$root/README.md"
+} >"$info/METADATA"
+
+mkdir -p "$target"
+rm -f "$target"/dtrain-*.whl
+"$python" -m wheel pack "$staging/wheel" --dest-dir "$target" >/dev/null
+say "Ready: $(ls "$target"/dtrain-*.whl) ($(du -m "$target"/dtrain-*.whl | cut -f1) MB)"
