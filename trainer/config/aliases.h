@@ -1,5 +1,5 @@
-// The flags that people's commands already have: fairseq's, those of the AWS ImageNet scripts and of torchvision's
-// references, as a table. Each becomes flags of ours, or is named in a note with the reason why it means nothing here:
+// The flags that people's commands already have: fairseq's, torchvision's, NVIDIA's and others', as a table
+// (alias_table.h). Each becomes flags of ours, or is named in a note with the reason why it means nothing here:
 // none is dropped without a word.
 #pragma once
 

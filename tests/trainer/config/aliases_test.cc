@@ -4,8 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "trainer/config/alias_table.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
+#include "trainer/config/flags.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {
@@ -129,7 +133,8 @@ TEST(Aliases, FairseqsFolderNeedsNoFlag) {
                               {"/usr/bin/fairseq-train", "--task", "masked_lm", "--fp16", "data-bin/wiki"}}) {
     EXPECT_EQ(ParseCommandLine(theirs).config.data.dir, "data-bin/wiki");
   }
-  EXPECT_THROW(ParseCommandLine({"--fp16", "data-bin/wiki"}), UsageError);  // a word without fairseq's --task
+  EXPECT_THROW(ParseCommandLine({"--fp16", "data-bin/wiki"}), UsageError);  // a word without --task or --arch
+  EXPECT_THROW(ParseCommandLine({"one", "two", "--task=masked_lm"}), UsageError);
 }
 
 TEST(Aliases, AwsImageNetScripts) {
@@ -187,6 +192,121 @@ TEST(Aliases, TorchvisionsReference) {
               "--optimizer=sgd"});
   EXPECT_THAT(ParseCommandLine({"--model-ema", "--lr-warmup-decay=0.01"}).notes,
               ElementsAre(HasSubstr("--model_ema"), HasSubstr("--warmup_start_lr")));
+}
+
+// The command of the AWS walk-through of 256 GPUs.
+TEST(Aliases, HorovodsScriptOfTheWalkThrough) {
+  ExpectSame({"-m",
+              "resnet50",
+              "--fp16",
+              "--num_epochs",
+              "90",
+              "--warmup_epochs",
+              "5",
+              "--adv_bn_init",
+              "--display_every",
+              "100",
+              "--loss_scale",
+              "256.",
+              "--data_dir",
+              "imagenet_data",
+              "--lr",
+              "3.7",
+              "--log_dir",
+              "results",
+              "--hue",
+              "0.13",
+              "--mom",
+              "0.977",
+              "--wdecay",
+              "0.0005",
+              "--batch_size",
+              "256",
+              "--adv_conv_init",
+              "--lr_decay_mode",
+              "linear_cosine",
+              "--eval_interval",
+              "10",
+              "--leta",
+              "0.012",
+              "--save_checkpoints_steps",
+              "190"},
+             {"--model=resnet50", "--precision=fp16", "--epochs=90", "--warmup_epochs=5", "--zero_init_residual",
+              "--log_interval=100", "--loss_scale=256.", "--data_dir=imagenet_data", "--lr=3.7", "--run_dir=results",
+              "--momentum=0.977", "--weight_decay=0.0005", "--batch_size=256", "--lr_schedule=cosine",
+              "--eval_every_epochs=10"});
+  EXPECT_THAT(ParseCommandLine({"--lr_decay_mode=linear_cosine", "--hue=0.1"}).notes,
+              ElementsAre("--lr_decay_mode=linear_cosine: there is the plain cosine alone",
+                          HasSubstr("--hue has no effect: --color_jitter=")));
+}
+
+TEST(Aliases, TorchelasticsExample) {
+  ExpectSame({"--arch", "resnet18", "--epochs", "20", "--batch-size", "32", "-p", "5", "imagenet"},
+             {"--model=resnet18", "--epochs=20", "--batch_size=32", "--log_interval=5", "--data_dir=imagenet"});
+  ExpectSame({"imagenet", "-a", "resnet18"}, {"--model=resnet18", "--data_dir=imagenet"});
+}
+
+TEST(Aliases, NvidiasConvNets) {
+  ExpectSame({"imagenet",
+              "--arch",
+              "efficientnet-b0",
+              "--data-backend",
+              "dali-gpu",
+              "--optimizer-batch-size",
+              "4096",
+              "-b",
+              "128",
+              "--lr-schedule",
+              "linear",
+              "--warmup",
+              "16",
+              "--bn-weight-decay",
+              "--static-loss-scale",
+              "128",
+              "--amp",
+              "--memory-format",
+              "nhwc",
+              "--workspace",
+              "results",
+              "--raport-file",
+              "raport.json",
+              "--augmentation",
+              "autoaugment"},
+             {"--data_dir=imagenet", "--model=efficientnet_b0", "--global_batch_size=4096", "--batch_size=128",
+              "--lr_schedule=poly", "--poly_power=1", "--warmup_epochs=16", "--decay_norm_and_bias", "--loss_scale=128",
+              "--precision=fp16", "--channels_last", "--run_dir=results", "--augment=autoaugment"});
+  ExpectSame({"--mode=convergence", "--precision=AMP"}, {"--mode=train", "--precision=fp16"});
+}
+
+TEST(Aliases, Timm) {
+  ExpectSame({"--sched",    "step",     "--decay-epochs", "2.4",  "--decay-rate",
+              ".97",        "--min-lr", "1e-5",           "--aa", "rand-m9-mstd0.5-inc1",
+              "--reprob",   "0.2",      "--smoothing",    "0.1",  "--native-amp",
+              "--img-size", "192",      "--drop",         "0.2",  "--clip-grad",
+              "1"},
+             {"--lr_schedule=step", "--lr_decay_epochs=2.4", "--lr_decay_factor=0.97", "--end_lr=1e-5",
+              "--augment=randaugment", "--random_erasing=0.2", "--label_smoothing=0.1", "--precision=fp16",
+              "--image_size=192", "--dropout=0.2", "--clip_norm=1"});
+}
+
+TEST(Aliases, EveryRowLeadsToFlagsOfOurs) {
+  std::set<std::string_view> names;
+  for (const auto* table : {&TextAliases(), &ImageAliases()}) {
+    for (const Alias& alias : *table) {
+      SCOPED_TRACE(alias.name);
+      EXPECT_TRUE(names.insert(alias.name).second) << "the row stands twice";
+      EXPECT_TRUE(alias.flag.empty() || FindFlag(std::string(alias.flag)) != nullptr) << alias.flag;
+      EXPECT_TRUE(FindFlag(std::string(alias.name)) == nullptr || alias.other_words_pass)
+          << "a flag of ours loses its own meaning";
+      EXPECT_FALSE(alias.flag.empty() && alias.words.empty() && alias.implied.empty() && alias.reason.empty())
+          << "it is dropped without a word";
+      std::vector<std::string> implied = alias.implied;
+      for (const Word& word : alias.words) {
+        if (!word.implied.empty()) implied.emplace_back(word.implied);
+      }
+      EXPECT_NO_THROW(ParseCommandLine(implied));
+    }
+  }
 }
 
 // What a foreign flag implies gives way to what is said.

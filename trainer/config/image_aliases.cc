@@ -1,0 +1,251 @@
+// Rows of images; those of text are in text_aliases.cc. Where two tools disagree about a flag, the older table's row
+// stays.
+#include "trainer/config/alias_table.h"
+
+#include <algorithm>
+
+namespace dtrain::config {
+namespace {
+
+constexpr std::string_view kOwnAverage =
+    "--ema_decay=D --ema_every=STEPS keep an average; theirs has D = 1 - (1 - decay) x STEPS x global batch / epochs";
+constexpr std::string_view kAllOfColor = "--color_jitter=BRIGHTNESS,CONTRAST,SATURATION,HUE says all four";
+constexpr std::string_view kSaves =
+    "--save_every_epochs and --save_every_seconds say when, --keep_checkpoints how many";
+constexpr std::string_view kDevices = "launcher and --nproc_per_node say on how many devices";
+constexpr std::string_view kGoesOn = "a run goes on from its own checkpoints by itself";
+
+std::vector<Alias> AwsImageNet() {
+  return {
+      {.name = "m", .flag = "model"},
+      {.name = "b", .flag = "batch_size"},
+      {.name = "num_epochs", .flag = "epochs"},
+      {.name = "lr_decay_mode",
+       .flag = "lr_schedule",
+       .words = {{"poly", "poly"},
+                 {"cosine", "cosine"},
+                 {"steps", "step"},
+                 {"linear_cosine", "cosine", "", "there is the plain cosine alone"}}},
+      {.name = "lr_decay_steps", .flag = "lr_decay_epochs"},
+      {.name = "lr_decay_lrs", .reason = "--lr_decay_factor says what the rate is multiplied by"},
+      {.name = "log_dir", .flag = "run_dir"},
+      {.name = "log_name", .reason = "what is printed is for the shell to keep; metrics.jsonl has the numbers"},
+      {.name = "local_ckpt", .takes_value = false, .reason = "rank 0 writes; the others find what it has written"},
+      {.name = "synthetic", .takes_value = false, .implied = {"--data_format=synthetic"}},
+      {.name = "mom", .flag = "momentum"},
+      {.name = "wd", .flag = "weight_decay"},
+      {.name = "wdecay", .flag = "weight_decay"},
+      {.name = "display_every", .flag = "log_interval"},
+      {.name = "num_batches", .flag = "max_steps"},
+      {.name = "warmup_lr", .flag = "warmup_start_lr"},
+      {.name = "eval", .takes_value = false, .implied = {"--mode=eval"}},
+      {.name = "eval_interval", .flag = "eval_every_epochs"},
+      {.name = "num_gpus", .reason = kDevices},
+      {.name = "save_checkpoints_steps", .reason = kSaves},
+      {.name = "save_summary_steps", .reason = "--log_interval says how often numbers are written"},
+      {.name = "adv_bn_init", .takes_value = false, .implied = {"--zero_init_residual"}},
+      {.name = "adv_conv_init", .takes_value = false, .reason = "convolutions are initialised so anyway"},
+      {.name = "brightness", .reason = kAllOfColor},
+      {.name = "contrast", .reason = kAllOfColor},
+      {.name = "saturation", .reason = kAllOfColor},
+      {.name = "hue", .reason = kAllOfColor},
+      {.name = "increased_aug", .takes_value = false, .reason = "--augment and --color_jitter say what is done"},
+      {.name = "use_larc",
+       .takes_value = false,
+       .reason = "--optimizer=lars adapts the rate of each layer, with --lars_trust"},
+      {.name = "leta", .reason = "--optimizer=lars adapts the rate of each layer, with --lars_trust"},
+  };
+}
+
+std::vector<Alias> Torchvision() {
+  return {
+      {.name = "data_path", .flag = "data_dir"},
+      {.name = "output_dir", .flag = "run_dir"},
+      {.name = "j", .flag = "workers"},
+      {.name = "opt",
+       .flag = "optimizer",
+       .words = {{"sgd", "sgd"},
+                 {"sgd_nesterov", "sgd", "--nesterov"},
+                 {"momentum", "sgd"},
+                 {"adam", "adam"},
+                 {"adamw", "adamw"},
+                 {"lamb", "lamb"},
+                 {"lars", "lars"},
+                 {"rmsproptf", "rmsprop_tf"}}},
+      {.name = "lr_warmup_epochs", .flag = "warmup_epochs"},
+      {.name = "lr_warmup_method", .words = {{"linear", ""}}},
+      {.name = "lr_warmup_decay", .reason = "--warmup_start_lr says the rate that the warmup starts from"},
+      {.name = "lr_min", .flag = "end_lr"},
+      {.name = "lr_step_size", .flag = "lr_decay_epochs"},
+      {.name = "lr_gamma", .flag = "lr_decay_factor"},
+      {.name = "amp", .takes_value = false, .implied = {"--precision=fp16"}},
+      {.name = "apex", .takes_value = false, .implied = {"--precision=fp16"}},
+      {.name = "norm_weight_decay", .words = {{"0", ""}, {"0.0", ""}}, .implied = {"--nodecay_norm_and_bias"}},
+      {.name = "bias_weight_decay", .words = {{"0", ""}, {"0.0", ""}}, .implied = {"--nodecay_norm_and_bias"}},
+      {.name = "transformer_embedding_decay", .reason = "there is no transformer of images here"},
+      {.name = "mixup_alpha", .flag = "mixup"},
+      {.name = "cutmix_alpha", .flag = "cutmix"},
+      {.name = "auto_augment",
+       .flag = "augment",
+       .words = {{"ta_wide", "trivialaugment"}, {"ra", "randaugment"}, {"imagenet", "autoaugment"}},
+       .implied = {"--augment_interpolation=bilinear"}},
+      {.name = "ra_magnitude", .reason = "randaugment has torchvision's magnitude, 9"},
+      {.name = "augmix_severity", .reason = "there is no augmix here"},
+      {.name = "random_erase", .flag = "random_erasing"},
+      {.name = "ra_reps", .flag = "repeated_augmentation"},
+      {.name = "ra_sampler", .takes_value = false, .reason = "--repeated_augmentation (here --ra_reps, too) says it"},
+      {.name = "val_resize_size", .flag = "eval_resize"},
+      {.name = "train_crop_size", .flag = "image_size"},
+      {.name = "val_crop_size", .reason = "images are evaluated at --image_size"},
+      {.name = "clip_grad_norm", .flag = "clip_norm"},
+      {.name = "print_freq", .flag = "log_interval"},
+      {.name = "test_only", .takes_value = false, .implied = {"--mode=eval"}},
+      {.name = "cache_dataset", .takes_value = false, .reason = "indexes are kept beside the data anyway"},
+      {.name = "device", .reason = "a GPU is used where there is one; --backend=gloo stays on the CPU"},
+      {.name = "dist_url",
+       .reason = "launchers are recognised by themselves; --master_addr and --master_port name rank 0"},
+      {.name = "use_deterministic_algorithms", .takes_value = false, .implied = {"--deterministic=run"}},
+      {.name = "use_v2", .takes_value = false, .reason = "transforms are this program's own"},
+      {.name = "backend",
+       .flag = "backend",
+       .words = {{"pil", "", "", "images are decoded and transformed here"},
+                 {"PIL", "", "", "images are decoded and transformed here"},
+                 {"tensor", "", "", "images are decoded and transformed here"}},
+       .other_words_pass = true},
+      {.name = "model_ema", .takes_value = false, .reason = kOwnAverage},
+      {.name = "model_ema_steps", .reason = kOwnAverage},
+      {.name = "model_ema_decay", .reason = kOwnAverage},
+      {.name = "start_epoch", .reason = kGoesOn},
+      {.name = "pretrained", .takes_value = false, .reason = "--init_weights=FILE starts from weights"},
+  };
+}
+
+std::vector<Alias> Torchelastic() {
+  return {
+      {.name = "a", .flag = "model"},
+      {.name = "p", .flag = "log_interval"},
+      {.name = "learning_rate", .flag = "lr"},
+      {.name = "dist_backend", .flag = "backend"},
+      {.name = "checkpoint_file", .reason = kGoesOn},
+      {.name = "evaluate", .takes_value = false, .implied = {"--mode=eval"}},
+      {.name = "e", .takes_value = false, .implied = {"--mode=eval"}},
+      {.name = "gpu", .reason = "each rank takes the GPU of its number; CUDA_VISIBLE_DEVICES chooses"},
+      {.name = "multiprocessing_distributed", .takes_value = false, .reason = "--nproc_per_node=auto takes all GPUs"},
+      {.name = "dummy", .takes_value = false, .implied = {"--data_format=synthetic"}},
+  };
+}
+
+std::vector<Alias> NvidiaConvNets() {
+  return {
+      {.name = "model",
+       .flag = "model",
+       .words = {{"efficientnet-b0", "efficientnet_b0"}, {"efficientnet-b4", "efficientnet_b4"}},
+       .other_words_pass = true},
+      {.name = "data_backend",
+       .words = {{"synthetic", "", "--data_format=synthetic"},
+                 {"*", "", "", "images are decoded by this program's loader; --decode=gpu takes nvJPEG"}}},
+      {.name = "prefetch", .flag = "prefetch_batches"},
+      {.name = "run_epochs", .reason = "--limit_train_steps ends a run early, its schedule unchanged"},
+      {.name = "optimizer_batch_size", .flag = "global_batch_size"},
+      {.name = "optimizer", .flag = "optimizer", .words = {{"rmsprop", "rmsprop_tf"}}, .other_words_pass = true},
+      {.name = "lr_schedule",
+       .flag = "lr_schedule",
+       .words = {{"linear", "poly", "--poly_power=1"}},
+       .other_words_pass = true},
+      {.name = "warmup", .flag = "warmup_epochs"},
+      {.name = "bn_weight_decay", .takes_value = false, .implied = {"--decay_norm_and_bias"}},
+      {.name = "static_loss_scale", .flag = "loss_scale"},
+      {.name = "dynamic_loss_scale", .takes_value = false, .implied = {"--loss_scale=dynamic"}},
+      {.name = "prof", .flag = "limit_train_steps"},
+      {.name = "gather_checkpoints", .reason = kSaves},
+      {.name = "raport_file", .reason = "result.json and metrics.jsonl of the run directory have the numbers"},
+      {.name = "training_only", .takes_value = false, .implied = {"--eval_every_epochs=0"}},
+      {.name = "no_checkpoints", .takes_value = false, .implied = {"--save_every_epochs=0"}},
+      {.name = "jit", .reason = "there is no Python to be compiled"},
+      {.name = "checkpoint_filename", .reason = kGoesOn},
+      {.name = "workspace", .flag = "run_dir"},
+      {.name = "memory_format", .words = {{"nhwc", "", "--channels_last"}, {"nchw", "", "--nochannels_last"}}},
+      {.name = "use_ema", .reason = kOwnAverage},
+      {.name = "augmentation", .flag = "augment", .words = {{"autoaugment", "autoaugment"}}},
+      {.name = "gpu_affinity", .reason = "threads stay on the cores that the launcher grants"},
+      {.name = "topk", .reason = "top-1 and top-5 are reported"},
+      {.name = "mode",
+       .flag = "mode",
+       .words = {{"convergence", "train"}, {"benchmark_training", "train", "--eval_every_epochs=0"}},
+       .other_words_pass = true},
+      {.name = "platform", .reason = "--batch_size, --lr and --precision say what follows from it there"},
+      {.name = "precision",
+       .flag = "precision",
+       .words = {{"AMP", "fp16"}, {"TF32", "tf32"}, {"FP32", "fp32"}},
+       .other_words_pass = true},
+  };
+}
+
+std::vector<Alias> Timm() {
+  return {
+      {.name = "sched",
+       .flag = "lr_schedule",
+       .words = {{"cosine", "cosine"}, {"step", "step"}, {"multistep", "step"}, {"poly", "poly"}}},
+      {.name = "decay_epochs", .flag = "lr_decay_epochs"},
+      {.name = "decay_milestones", .flag = "lr_decay_epochs"},
+      {.name = "decay_rate", .flag = "lr_decay_factor"},
+      {.name = "min_lr", .flag = "end_lr"},
+      {.name = "cooldown_epochs", .reason = "--schedule_steps may be shorter than the run"},
+      {.name = "opt_eps", .reason = "--adam_eps or --rmsprop_eps says it"},
+      {.name = "opt_betas", .reason = "--adam_betas says it"},
+      {.name = "drop", .flag = "dropout"},
+      {.name = "aa",
+       .flag = "augment",
+       .words = {{"rand*", "randaugment", "", "operators and magnitude are torchvision's, 2 and 9"},
+                 {"original*", "autoaugment"},
+                 {"v0*", "autoaugment"}}},
+      {.name = "reprob", .flag = "random_erasing"},
+      {.name = "remode", .reason = "what is erased becomes the mean colour"},
+      {.name = "recount", .reason = "one rectangle is erased"},
+      {.name = "smoothing", .flag = "label_smoothing"},
+      {.name = "bce_loss", .takes_value = false, .reason = "--loss=bce is this loss"},
+      {.name = "aug_repeats", .flag = "repeated_augmentation"},
+      {.name = "aug_splits", .reason = "there is nothing of the kind here"},
+      {.name = "native_amp", .takes_value = false, .implied = {"--precision=fp16"}},
+      {.name = "img_size", .flag = "image_size"},
+      {.name = "crop_pct", .reason = "--eval_resize says it in pixels: image_size / crop_pct"},
+      {.name = "train_interpolation",
+       .flag = "interpolation",
+       .words = {{"bilinear", "bilinear"},
+                 {"bicubic", "bicubic"},
+                 {"random", "bilinear", "", "one filter is used throughout"}}},
+      {.name = "hflip", .words = {{"0.5", ""}}},
+      {.name = "dist_bn", .reason = "statistics of batch normalisation are averaged at every step"},
+      {.name = "clip_grad", .flag = "clip_norm"},
+      {.name = "experiment", .reason = "--run_dir names the folder"},
+      {.name = "checkpoint_hist", .flag = "keep_checkpoints"},
+      {.name = "initial_checkpoint", .flag = "init_weights"},
+      {.name = "pin_mem", .takes_value = false, .reason = "batches are pinned wherever there is a GPU"},
+      {.name = "torchcompile", .takes_value = false, .reason = "there is no Python to be compiled"},
+      {.name = "eval_metric", .reason = "the first metric of the task says which weights are the best"},
+  };
+}
+
+}  // namespace
+
+const std::vector<Alias>& ImageAliases() {
+  static const std::vector<Alias> table = [] {
+    std::vector<Alias> all;
+    for (const auto& rows : {AwsImageNet(), Torchvision(), Torchelastic(), NvidiaConvNets(), Timm()}) {
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    return all;
+  }();
+  return table;
+}
+
+const Alias* FindAlias(std::string_view name) {
+  for (const auto* table : {&TextAliases(), &ImageAliases()}) {
+    const auto found =
+        std::find_if(table->begin(), table->end(), [&](const Alias& alias) { return alias.name == name; });
+    if (found != table->end()) return &*found;
+  }
+  return nullptr;
+}
+
+}  // namespace dtrain::config

@@ -1,0 +1,164 @@
+// fairseq's flags, of fairseq-train as the RoBERTa pages call it.
+#include "trainer/config/alias_table.h"
+
+namespace dtrain::config {
+namespace {
+
+constexpr std::string_view kOwnLoop = "how ranks exchange what they must is decided here";
+constexpr std::string_view kOwnPlan = "the model and its criterion follow from --model";
+constexpr std::string_view kOwnShape = "the shape follows from --model, or from --model_config=FILE";
+constexpr std::string_view kOwnScale =
+    "the scale starts at 65,536 here and finds its place; --loss_scale=N fixes it, --max_skipped_steps ends the run";
+constexpr std::string_view kGoesOn =
+    "a run goes on from its own checkpoints; --init_weights starts from a file, --resume=none anew";
+constexpr std::string_view kKept = "--keep_checkpoints says how many, and the best weights are kept besides";
+constexpr std::string_view kBest = "the smallest validation loss says which weights are the best";
+constexpr std::string_view kTokenized = "text is tokenized beforehand, by dtrain_data tokenize";
+constexpr std::string_view kEvaluation = "evaluation takes batches of the same size as training";
+constexpr std::string_view kNotYet = "there is nothing of the kind here yet";
+
+std::vector<Alias> TaskAndModel() {
+  return {
+      {.name = "task", .words = {{"masked_lm", ""}}, .implied = {"--data_format=tokens", "--mask_special_tokens"}},
+      {.name = "criterion", .words = {{"masked_lm", ""}}},
+      {.name = "arch",
+       .flag = "model",
+       .words = {{"efficientnet-b0", "efficientnet_b0"}, {"efficientnet-b4", "efficientnet_b4"}},  // NVIDIA's
+       .other_words_pass = true},
+      {.name = "encoder_layers", .reason = kOwnShape},
+      {.name = "encoder_embed_dim", .reason = kOwnShape},
+      {.name = "encoder_ffn_embed_dim", .reason = kOwnShape},
+      {.name = "encoder_attention_heads", .reason = kOwnShape},
+      {.name = "encoder_normalize_before", .takes_value = false, .reason = kOwnPlan},
+      {.name = "encoder_layerdrop", .words = {{"0", ""}, {"0.0", ""}}},
+      {.name = "activation_dropout", .words = {{"0", ""}, {"0.0", ""}}},
+      {.name = "pooler_dropout", .reason = kOwnPlan},
+      {.name = "max_positions", .reason = "--tokens_per_sample bounds a block, the model's shape its positions"},
+      {.name = "checkpoint_activations", .takes_value = false, .implied = {"--activation_checkpointing"}},
+      {.name = "user_dir", .reason = kNotYet},
+  };
+}
+
+std::vector<Alias> DataAndBatches() {
+  return {
+      {.name = "max_sentences", .flag = "batch_size"},
+      {.name = "update_freq", .flag = "grad_accum_steps"},
+      {.name = "sample_break_mode", .flag = "sample_break"},
+      {.name = "leave_unmasked_prob", .words = {{"0.1", ""}}},
+      {.name = "random_token_prob", .words = {{"0.1", ""}}},
+      {.name = "freq_weighted_replacement", .takes_value = false, .reason = "random words are drawn uniformly"},
+      {.name = "num_workers", .flag = "workers"},
+      {.name = "data_buffer_size", .reason = "--prefetch_batches says how many are kept ready"},
+      {.name = "train_subset", .flag = "train_split"},
+      {.name = "valid_subset", .flag = "val_split"},
+      {.name = "max_tokens_valid", .reason = kEvaluation},
+      {.name = "max_sentences_valid", .reason = kEvaluation},
+      {.name = "batch_size_valid", .reason = kEvaluation},
+      {.name = "skip_invalid_size_inputs_valid_test",
+       .takes_value = false,
+       .reason = "blocks that are too long are left out"},
+      {.name = "shorten_method", .reason = "blocks that are too long are left out"},
+      {.name = "required_batch_size_multiple", .reason = "rows are padded to a multiple of 8, batches are not"},
+      {.name = "bpe", .reason = kTokenized},
+      {.name = "gpt2_encoder_json", .reason = kTokenized},
+      {.name = "gpt2_vocab_bpe", .reason = kTokenized},
+  };
+}
+
+std::vector<Alias> Optimization() {
+  return {
+      {.name = "max_update", .flag = "max_steps", .implied = {"--epochs=1000000"}},
+      {.name = "max_epoch", .flag = "epochs"},
+      {.name = "warmup_updates", .flag = "warmup_steps"},
+      {.name = "total_num_update", .flag = "schedule_steps"},
+      {.name = "power", .flag = "poly_power"},
+      {.name = "end_learning_rate", .flag = "end_lr"},
+      {.name = "lr_scheduler",
+       .flag = "lr_schedule",
+       .words = {{"polynomial_decay", "poly"},
+                 {"fixed", "constant"},
+                 {"steplr", "step"},
+                 {"cosineannealinglr", "cosine"},
+                 {"exponentiallr", "exponential"}},
+       .implied = {"--poly_power=1"}},
+      {.name = "sentence_avg", .takes_value = false, .reason = "the loss is a mean over masked tokens"},
+      {.name = "fp16", .takes_value = false, .implied = {"--precision=fp16"}},
+      {.name = "bf16", .takes_value = false, .implied = {"--precision=bf16"}},
+      {.name = "memory_efficient_fp16",
+       .takes_value = false,
+       .implied = {"--precision=fp16"},
+       .reason =
+           "the optimizer keeps fp32 weights and state here: the numbers of --fp16, without the saving of memory"},
+      {.name = "fp16_init_scale", .reason = kOwnScale},
+      {.name = "fp16_scale_tolerance", .reason = kOwnScale},
+      {.name = "threshold_loss_scale", .reason = kOwnScale},
+      {.name = "min_loss_scale", .reason = kOwnScale},
+      {.name = "fp16_scale_window", .flag = "loss_scale_window"},
+  };
+}
+
+std::vector<Alias> Run() {
+  return {
+      {.name = "log_format",
+       .flag = "log_format",
+       .words = {{"simple", "auto"}, {"none", "auto"}, {"tqdm", "bar"}},
+       .other_words_pass = true},
+      {.name = "no_progress_bar", .takes_value = false, .reason = "there is a bar on a terminal only"},
+      {.name = "save_dir", .flag = "run_dir"},
+      {.name = "save_interval", .flag = "save_every_epochs"},
+      {.name = "save_interval_updates", .reason = "--save_every_seconds saves between the ends of epochs"},
+      {.name = "keep_last_epochs", .flag = "keep_checkpoints"},
+      {.name = "keep_interval_updates", .flag = "keep_checkpoints"},
+      {.name = "keep_best_checkpoints", .reason = kKept},
+      {.name = "no_epoch_checkpoints", .takes_value = false, .reason = kKept},
+      {.name = "no_save", .takes_value = false, .implied = {"--save_every_epochs=0"}},
+      {.name = "restore_file", .reason = kGoesOn},
+      {.name = "reset_optimizer", .takes_value = false, .reason = kGoesOn},
+      {.name = "reset_dataloader", .takes_value = false, .reason = kGoesOn},
+      {.name = "reset_meters", .takes_value = false, .reason = kGoesOn},
+      {.name = "reset_lr_scheduler", .takes_value = false, .reason = kGoesOn},
+      {.name = "best_checkpoint_metric", .reason = kBest},
+      {.name = "maximize_best_checkpoint_metric", .takes_value = false, .reason = kBest},
+      {.name = "validate_interval", .flag = "eval_every_epochs"},
+      {.name = "validate_interval_updates", .reason = "--eval_every_epochs may be a fraction of an epoch"},
+      {.name = "disable_validation", .takes_value = false, .implied = {"--eval_every_epochs=0"}},
+      {.name = "stop_time_hours", .reason = "SIGTERM or SIGUSR1 of the scheduler saves and ends the run"},
+      {.name = "wandb_project", .reason = "scripts/sweeps/examples/wandb_trial.py passes a run's numbers on"},
+      {.name = "cpu", .takes_value = false, .implied = {"--backend=gloo"}},
+      {.name = "tpu", .takes_value = false, .reason = kNotYet},
+  };
+}
+
+std::vector<Alias> Ranks() {
+  return {
+      {.name = "distributed_world_size", .flag = "world_size"},
+      {.name = "distributed_rank", .flag = "rank"},
+      {.name = "distributed_port", .flag = "master_port"},
+      {.name = "distributed_backend", .flag = "backend"},
+      {.name = "distributed_no_spawn", .takes_value = false, .reason = "a launcher is recognised by itself"},
+      {.name = "nprocs_per_node", .flag = "nproc_per_node"},
+      {.name = "device_id", .flag = "local_rank"},
+      {.name = "fast_stat_sync", .takes_value = false, .reason = kOwnLoop},
+      {.name = "ddp_backend", .reason = kOwnLoop},
+      {.name = "find_unused_parameters", .takes_value = false, .reason = kOwnLoop},
+      {.name = "broadcast_buffers", .takes_value = false, .reason = kOwnLoop},
+      {.name = "all_gather_list_size", .reason = kOwnLoop},
+      {.name = "empty_cache_freq", .reason = kOwnLoop},
+      {.name = "model_parallel_size", .words = {{"1", ""}}},
+  };
+}
+
+}  // namespace
+
+const std::vector<Alias>& TextAliases() {
+  static const std::vector<Alias> table = [] {
+    std::vector<Alias> all;
+    for (const auto& rows : {TaskAndModel(), DataAndBatches(), Optimization(), Run(), Ranks()}) {
+      all.insert(all.end(), rows.begin(), rows.end());
+    }
+    return all;
+  }();
+  return table;
+}
+
+}  // namespace dtrain::config
