@@ -39,8 +39,8 @@ cp -L /etc/ssl/certs/ca-certificates.crt "$ROOT/etc/ssl/certs/ca-certificates.cr
 case $bundle in
   *.whl)
     cp "$bundle" "$ROOT/opt/"
-    chroot "$ROOT" bash -c 'python3 -m venv --clear /opt/people && /opt/people/bin/pip install -q "$0"' \
-      "/opt/$(basename "$bundle")" || skip "pip could not install the wheel and its torch"
+    chroot "$ROOT" python3 -m venv --clear /opt/people
+    chroot "$ROOT" /opt/people/bin/pip install -q "/opt/$(basename "$bundle")" || skip "pip could not install the wheel and its torch"
     path=/opt/people/bin programs=/opt/people/bin
     ;;
   *)

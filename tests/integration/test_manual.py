@@ -1,0 +1,42 @@
+"""The manual says what is so: its links lead somewhere, its commands are understood, its lists of flags are current."""
+
+import re
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from command import BUILD, ROOT, environment, run
+
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def commands(page) -> list[list[str]]:
+    """The commands of a page's shell blocks, continued lines joined."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    lines = "".join(blocks).replace("\\\n", " ").splitlines()
+    return [shlex.split(line, comments=True) for line in lines if line.strip()]
+
+
+def test_links_lead_somewhere():
+    for page in PAGES:
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_front_door_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 150
+
+
+def test_flags_and_man_pages_are_current():
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "make_reference.py", "--check"], capture_output=True, text=True,
+                          env=environment({"DTRAIN_BUILD_DIR": str(BUILD)}), check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("command", commands(ROOT / "docs" / "coming-from.md"), ids=lambda words: " ".join(words[1:4]))
+def test_commands_of_other_trainers_are_understood(command):
+    assert command[0] == "dtrain_main"
+    outcome = run(*command[1:], "--print_config")
+    assert "no such flag" not in outcome.stderr
