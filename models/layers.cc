@@ -97,6 +97,16 @@ EmbeddingImpl::EmbeddingImpl(int64_t rows, int64_t features, int64_t padding_row
 
 at::Tensor EmbeddingImpl::forward(const at::Tensor& ids) { return at::embedding(weight, ids, padding_row_); }
 
+void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsilon,
+                     const std::optional<double>& momentum) {
+  model.apply([&](torch::nn::Module& module) {
+    auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module);
+    if (norm == nullptr) return;
+    if (epsilon) norm->options().epsilon = *epsilon;
+    if (momentum) norm->options().momentum = *momentum;
+  });
+}
+
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum) {
   model.apply([&sum](torch::nn::Module& module) {
     if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->Synchronize(sum);

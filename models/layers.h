@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace dtrain::models {
 
@@ -48,6 +49,8 @@ class BatchNorm2dImpl : public torch::nn::Module {
  public:
   explicit BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options = {});
   at::Tensor forward(const at::Tensor& x_NCHW);
+
+  BatchNormOptions& options() { return options_; }
 
   // From now on the statistics of a training step are those of the batches of all ranks together. `sum` must be called
   // by every rank in the same order, which equal models guarantee.
@@ -104,6 +107,10 @@ class EmbeddingImpl : public torch::nn::Module {
   int64_t padding_row_;
 };
 TORCH_MODULE(Embedding);
+
+// Gives every BatchNorm2d inside `model` another ε or momentum than its family has, where one is said.
+void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsilon,
+                     const std::optional<double>& momentum);
 
 // Every BatchNorm2d inside `model` shares its statistics (see BatchNorm2dImpl::Synchronize).
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);

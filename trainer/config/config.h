@@ -68,6 +68,7 @@ struct ModelConfig {
   bool zero_init_residual = false;
   bool channels_last = true;
   std::optional<double> dropout, attention_dropout, drop_path;  // not said: the model's own
+  std::optional<double> bn_momentum, bn_eps;                    // the same
   bool activation_checkpointing = false;
 };
 
@@ -81,18 +82,25 @@ struct BatchConfig {
 };
 
 struct OptimizerConfig {
-  std::string name = "sgd";  // sgd | adam | adamw
-  std::optional<double> lr;  // peak; not said: DefaultLearningRate (resolve.h)
-  double lr_base_batch = 0;  // > 0: the peak is lr × global batch / lr_base_batch
+  std::string name = "sgd";           // sgd | adam | adamw | lars | lamb | rmsprop_tf
+  std::optional<double> lr;           // peak; not said: DefaultLearningRate (resolve.h)
+  double lr_base_batch = 0;           // > 0: the peak is lr × global batch / lr_base_batch …
+  std::string lr_scaling = "linear";  // … or lr × its square root: linear | sqrt
   double momentum = 0.9;
   bool nesterov = false;
   std::vector<double> adam_betas = {0.9, 0.999};
   double adam_eps = 1e-8;
+  double lars_trust = 0.001;
+  double rmsprop_alpha = 0.9;
+  double rmsprop_eps = 1e-10;
   double weight_decay = 1e-4;
-  bool decay_norm_and_bias = true;
-  double clip_norm = 0;  // 0: no clipping
+  bool decay_norm_and_bias = true;  // not said: false with lars and lamb
+  double clip_norm = 0;             // 0: no clipping
   int64_t max_skipped_steps = 30;
+  std::string loss = "ce";  // ce | bce
   double label_smoothing = 0;
+  double ema_decay = 0;   // 0: no average is kept
+  int64_t ema_every = 1;  // steps
 };
 
 struct ScheduleConfig {
@@ -103,7 +111,8 @@ struct ScheduleConfig {
   double poly_power = 2;
   double end_lr = 0;
   double decay_factor = 0.1;
-  double decay_epochs = 30;
+  std::vector<double> decay_epochs = {30};  // one: so often; several: at these
+  bool through_warmup = false;              // counts from the first step, not from the end of the warmup
   std::optional<int64_t> schedule_steps;
 };
 

@@ -229,6 +229,10 @@ DTRAIN_FLAG(double, attention_dropout, model.attention_dropout, Below(1), "proba
             "Of attention's weights; not given: as the model has it.")
 DTRAIN_FLAG(double, drop_path, model.drop_path, Below(1), "probability",
             "EfficientNet: that a sample passes by the last block, less before (stochastic depth); not given: 0.2.")
+DTRAIN_FLAG(double, bn_momentum, model.bn_momentum, Between(0, 1), "",
+            "Share of the newest batch in the running statistics of batch normalisation; not given: as the model has it.")
+DTRAIN_FLAG(double, bn_eps, model.bn_eps, MoreThan(0), "",
+            "Added to the variance in batch normalisation; not given: as the model has it.")
 DTRAIN_FLAG(bool, activation_checkpointing, model.activation_checkpointing, Anything(), "",
             "Text: compute each layer again in the backward pass rather than keep what it computed.")
 
@@ -243,26 +247,44 @@ DTRAIN_FLAG(int64, max_steps, batch.max_steps, AtLeast(1), "steps",
             "Optimizer steps; with --epochs, whichever comes first.")
 DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "", "Of weights, order and augmentation.")
 
-DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf("sgd | adam | adamw"), "",
-            "adam adds the weight decay to the gradient, adamw takes it from the weight.")
+DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf("sgd | adam | adamw | lars | lamb | rmsprop_tf"), "",
+            "adam adds the weight decay to the gradient, adamw takes it from the weight; lars and lamb measure each layer's "
+            "step by its weights; rmsprop_tf is TensorFlow's.")
 DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "",
-            "Peak learning rate; not given: sgd 0.1 per 256 samples of the global batch, adam and adamw 0.001.")
+            "Peak learning rate; not given: sgd 0.1 per 256 samples of the global batch, adam, adamw and lamb 0.001; lars and "
+            "rmsprop_tf have to be told.")
 DTRAIN_FLAG(double, lr_base_batch, optimizer.lr_base_batch, AtLeast(0), "samples",
             "The peak becomes lr x global batch / this; 0: no scaling.")
-DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "", "Of SGD.")
-DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "", "Nesterov's momentum.")
+DTRAIN_FLAG(string, lr_scaling, optimizer.lr_scaling, OneOf("linear | sqrt"), "",
+            "With --lr_base_batch: sqrt takes the square root of that quotient.")
+DTRAIN_FLAG(double, momentum, optimizer.momentum, Below(1), "", "Of sgd, lars and rmsprop_tf.")
+DTRAIN_FLAG(bool, nesterov, optimizer.nesterov, Anything(), "", "Nesterov's momentum, of sgd and lars.")
 DTRAIN_FLAG(string, adam_betas, optimizer.adam_betas, Below(1), "",
-            "Of Adam: decay of the averages of gradients and of their squares.")
-DTRAIN_FLAG(double, adam_eps, optimizer.adam_eps, AtLeast(0), "", "Of Adam: added to the root of the squares.")
+            "Of Adam and LAMB: decay of the averages of gradients and of their squares.")
+DTRAIN_FLAG(double, adam_eps, optimizer.adam_eps, AtLeast(0), "",
+            "Of Adam and LAMB: added to the root of the squares.")
+DTRAIN_FLAG(double, lars_trust, optimizer.lars_trust, MoreThan(0), "",
+            "Of LARS: a layer's step as a share of its weights, at a learning rate of 1.")
+DTRAIN_FLAG(double, rmsprop_alpha, optimizer.rmsprop_alpha, Below(1), "",
+            "Of rmsprop_tf: decay of the average of squares, which begins with 1.")
+DTRAIN_FLAG(double, rmsprop_eps, optimizer.rmsprop_eps, AtLeast(0), "",
+            "Of rmsprop_tf: added to the squares under the root.")
 DTRAIN_FLAG(double, weight_decay, optimizer.weight_decay, AtLeast(0), "", "L2 penalty on the weights.")
 DTRAIN_FLAG(bool, decay_norm_and_bias, optimizer.decay_norm_and_bias, Anything(), "",
-            "Weight decay for normalisation layers and biases, too.")
+            "Weight decay for normalisation layers and biases, too; lars and lamb then adapt them as well, and do neither "
+            "where this is not given.")
 DTRAIN_FLAG(double, clip_norm, optimizer.clip_norm, AtLeast(0), "",
             "Greatest L2 norm of all gradients together; 0: no clipping.")
 DTRAIN_FLAG(int64, max_skipped_steps, optimizer.max_skipped_steps, AtLeast(1), "steps",
             "Give up after so many steps in a row were skipped because their gradients were not finite.")
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
             "Share of the target spread over all classes.")
+DTRAIN_FLAG(string, loss, optimizer.loss, OneOf("ce | bce"), "",
+            "Of images: cross entropy, or binary cross entropy, each class a question of its own, their mean.")
+DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
+            "Keep a moving average of the weights, evaluated beside them: this share of it stays at each update, and less at "
+            "first: (1 + n) / (10 + n) at the n-th; 0: none is kept.")
+DTRAIN_FLAG(int64, ema_every, optimizer.ema_every, AtLeast(1), "steps", "Between two updates of that average.")
 
 DTRAIN_FLAG(string, lr_schedule, schedule.name, OneOf("poly | cosine | step | exponential | constant"), "",
             "Shape of the learning rate after the warmup.")
@@ -274,7 +296,10 @@ DTRAIN_FLAG(double, poly_power, schedule.poly_power, MoreThan(0), "", "Exponent 
 DTRAIN_FLAG(double, end_lr, schedule.end_lr, AtLeast(0), "", "Learning rate at the end of the schedule, absolute.")
 DTRAIN_FLAG(double, lr_decay_factor, schedule.decay_factor, MoreThan(0), "",
             "step, exponential: what the rate is multiplied by.")
-DTRAIN_FLAG(double, lr_decay_epochs, schedule.decay_epochs, MoreThan(0), "epochs", "step, exponential: how often.")
+DTRAIN_FLAG(string, lr_decay_epochs, schedule.decay_epochs, MoreThan(0), "epochs",
+            "step, exponential: how often; step with several numbers, as in 30,60,80: at these.")
+DTRAIN_FLAG(bool, schedule_through_warmup, schedule.through_warmup, Anything(), "",
+            "The schedule begins with the run, hidden by the warmup at first, as in timm and TensorFlow; else after it.")
 DTRAIN_FLAG(int64, schedule_steps, schedule.schedule_steps, AtLeast(1), "steps",
             "Length of the schedule; not given: that of the run.")
 

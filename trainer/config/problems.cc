@@ -3,7 +3,6 @@
 #include "trainer/config/problems.h"
 
 #include <algorithm>
-#include <cmath>
 #include <optional>
 
 #include "data/command_line/nearest_name.h"
@@ -12,6 +11,7 @@
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/step_range.h"
+#include "trainer/config/training_problems.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {
@@ -19,8 +19,6 @@ namespace {
 
 using command_line::DidYouMean;
 using List = std::vector<Problem>;
-
-std::string NumberText(double number) { return ToText(Value(number)); }
 
 // Of images that are decoded, cropped and mirrored.
 std::string FlagsThatChangePixels(const ImageConfig& image) {
@@ -137,7 +135,8 @@ void CheckSizeSchedule(const Config& config, List& problems) {
     problems.push_back({"image_size_schedule", text, "EPOCH:SIZE,..., epochs ascending from 0, sizes 1 to 8192",
                         "as in 0:160,6:176,12:192"});
   } else if (!schedule->empty() && static_cast<double>(schedule->back().epoch) >= config.batch.epochs) {
-    problems.push_back({"image_size_schedule", text, "epochs below --epochs (" + NumberText(config.batch.epochs) + ")",
+    problems.push_back({"image_size_schedule", text,
+                        "epochs below --epochs (" + ToText(Value(config.batch.epochs)) + ")",
                         "epoch " + std::to_string(schedule->back().epoch) + " would not come"});
   }
 }
@@ -175,43 +174,6 @@ void CheckBatch(const Config& config, int world_size, List& problems) {
     if (!flag->limits.Allow(flag->get(config))) return;
   }
   if (const auto problem = BatchMistake(batch, world_size)) problems.push_back(*problem);
-}
-
-void CheckSchedule(const Config& config, List& problems) {
-  const ScheduleConfig& schedule = config.schedule;
-  if (schedule.warmup_epochs > 0 && schedule.warmup_steps) {
-    problems.push_back({"warmup_steps", std::to_string(*schedule.warmup_steps),
-                        "nothing beside --warmup_epochs=" + NumberText(schedule.warmup_epochs),
-                        "give the warmup in epochs or in steps"});
-    return;
-  }
-  const std::optional<int64_t> steps = schedule.schedule_steps ? schedule.schedule_steps : config.batch.max_steps;
-  if (schedule.warmup_steps && steps && *schedule.warmup_steps > *steps) {
-    const std::string length = schedule.schedule_steps ? "--schedule_steps" : "--max_steps";
-    problems.push_back({"warmup_steps", std::to_string(*schedule.warmup_steps),
-                        length + " (" + std::to_string(*steps) + ") or less", "the warmup would not end"});
-  }
-  if (!schedule.schedule_steps && schedule.warmup_epochs > config.batch.epochs) {
-    problems.push_back({"warmup_epochs", NumberText(schedule.warmup_epochs),
-                        "--epochs (" + NumberText(config.batch.epochs) + ") or less", "the warmup would not end"});
-  }
-}
-
-void CheckOptimizer(const OptimizerConfig& optimizer, List& problems) {
-  if (optimizer.nesterov && optimizer.momentum == 0) {
-    problems.push_back({"nesterov", "true", "--momentum above 0 with it", "use --nonesterov, or --momentum=0.9"});
-  }
-  if (optimizer.adam_betas.size() != 2) {
-    const std::string value = optimizer.adam_betas.empty() ? "\"\"" : ToText(optimizer.adam_betas);
-    problems.push_back({"adam_betas", value, "two numbers with a comma between them", "such as 0.9,0.98"});
-  }
-}
-
-void CheckPrecision(const PrecisionConfig& precision, List& problems) {
-  if (precision.loss_scale == "dynamic") return;
-  const std::optional<double> scale = NumberFrom(precision.loss_scale);
-  if (scale && *scale > 0 && std::isfinite(*scale)) return;
-  problems.push_back({"loss_scale", precision.loss_scale, "dynamic, or a number above 0", "1024 is a usual one"});
 }
 
 void CheckRanks(const RanksConfig& ranks, List& problems) {
@@ -253,9 +215,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckText(config, problems);
   CheckModel(config.model, model_names, problems);
   CheckBatch(config, world_size, problems);
-  CheckOptimizer(config.optimizer, problems);
-  CheckSchedule(config, problems);
-  CheckPrecision(config.precision, problems);
+  CheckTraining(config, problems);
   CheckRanks(config.ranks, problems);
   CheckReport(config.report, problems);
 

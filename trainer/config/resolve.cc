@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "trainer/config/batch_sizes.h"
+#include "trainer/config/flags.h"
 
 namespace dtrain::config {
 namespace {
@@ -20,6 +21,12 @@ double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batc
   return optimizer.lr_base_batch > 0 ? kSgdRate : kSgdRate * static_cast<double>(global_batch_size) / kSgdBatch;
 }
 
+double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size) {
+  if (optimizer.lr_base_batch == 0) return 1;
+  const double quotient = static_cast<double>(global_batch_size) / optimizer.lr_base_batch;
+  return optimizer.lr_scaling == "sqrt" ? std::sqrt(quotient) : quotient;
+}
+
 int64_t DefaultEvalResize(int64_t image_size) {
   return std::lround(static_cast<double>(image_size) / kCentreCropFraction);
 }
@@ -33,7 +40,10 @@ void Resolve(Config& config, int world_size) {
   config.batch.batch_size = sizes.batch_size;
   config.batch.grad_accum_steps = sizes.grad_accum_steps;
   config.batch.global_batch_size = sizes.global_batch_size;
-  if (!config.optimizer.lr) config.optimizer.lr = DefaultLearningRate(config.optimizer, sizes.global_batch_size);
+  OptimizerConfig& optimizer = config.optimizer;
+  const bool by_layer = optimizer.name == "lars" || optimizer.name == "lamb";
+  if (by_layer && !WasGiven(config, "decay_norm_and_bias")) optimizer.decay_norm_and_bias = false;
+  if (!optimizer.lr) optimizer.lr = DefaultLearningRate(optimizer, sizes.global_batch_size);
   if (config.image.eval_resize == 0) config.image.eval_resize = DefaultEvalResize(config.image.size);
 }
 

@@ -12,10 +12,14 @@ namespace dtrain::config {
 // anyway, it is 0.1 at that size. Adam's does not grow with the batch.
 double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size);
 
+// What --lr is multiplied by for this global batch: --lr_base_batch and --lr_scaling.
+double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size);
+
 // The short side that --eval_resize has where it was not said.
 int64_t DefaultEvalResize(int64_t image_size);
 
-// Fills the three batch sizes, --lr and --eval_resize. Call it once, on a configuration without problems.
+// Fills the three batch sizes, --lr, --eval_resize, and --decay_norm_and_bias where it was not said. Call it once, on a
+// configuration without problems.
 void Resolve(Config& config, int world_size);
 
 }  // namespace dtrain::config

@@ -68,7 +68,6 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
   Plan plan;
   plan.train_samples = train_samples;
   plan.batch = config::ResolveBatch(config.batch, world_size);
-  const auto global_batch = static_cast<double>(plan.batch.global_batch_size);
   plan.steps_per_epoch = static_cast<double>(units) / static_cast<double>(units_per_step);
   if (config.data.last_batch == "drop") plan.steps_per_epoch = std::floor(plan.steps_per_epoch);
   plan.total_steps = Floor(config.batch.epochs * plan.steps_per_epoch);
@@ -84,8 +83,12 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
       .total_steps = config.schedule.schedule_steps.value_or(plan.total_steps),
       .poly_power = config.schedule.poly_power,
       .decay_factor = config.schedule.decay_factor,
-      .decay_steps = config.schedule.decay_epochs * plan.steps_per_epoch};
-  if (config.optimizer.lr_base_batch > 0) plan.schedule.peak *= global_batch / config.optimizer.lr_base_batch;
+      .decay_steps = {},
+      .through_warmup = config.schedule.through_warmup};
+  for (const double epochs : config.schedule.decay_epochs) {
+    plan.schedule.decay_steps.push_back(epochs * plan.steps_per_epoch);
+  }
+  plan.schedule.peak *= config::LearningRateFactor(config.optimizer, plan.batch.global_batch_size);
   RequireWarmupFits(config.schedule, plan);
 
   plan.eval_every_epochs = config.run.eval_every_epochs;

@@ -8,6 +8,7 @@
 #include "trainer/device/device.h"
 #include "trainer/loop/plan.h"
 #include "trainer/modes/run.h"
+#include "trainer/optim/make_optimizer.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/image_decoding.h"
@@ -16,6 +17,7 @@
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
+#include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
 namespace {
@@ -31,8 +33,9 @@ int64_t CountParameters(const torch::nn::Module& module) {
 // Weights, gradients and the optimizer's state, and what the forward pass keeps for the backward pass; per rank, in
 // bytes.
 double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan) {
-  const double copies = config.optimizer.name == "sgd" ? 3 : 4;
-  const double state = copies * sizeof(float) * static_cast<double>(CountParameters(task.module()));
+  const double weights_and_gradients = 2 * sizeof(float) * static_cast<double>(CountParameters(task.module()));
+  const double state = weights_and_gradients +
+                       static_cast<double>(optim::OptimizerStateBytes(config.optimizer, ParametersOf(task.module())));
   const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";
   const double element = half ? 2 : 4;
   return state + element * static_cast<double>(task.CostOfSample().activation_elements) *

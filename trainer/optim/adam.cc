@@ -6,18 +6,11 @@
 namespace dtrain::optim {
 
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
-    : Optimizer(std::move(groups)), options_(options) {
-  for (const ParameterGroup& group : groups_) {
-    Moments moments;
-    for (const at::Tensor& parameter : group.parameters) {
-      moments.average.push_back(at::zeros_like(parameter));
-      moments.average_of_squares.push_back(at::zeros_like(parameter));
-    }
-    moments_.push_back(std::move(moments));
-  }
-  const auto device = groups_.empty() ? at::Device(at::kCPU) : groups_.front().parameters.front().device();
-  step_ = at::zeros({}, at::TensorOptions(at::kFloat).device(device));
-}
+    : Optimizer(std::move(groups)),
+      options_(options),
+      average_(Zeros()),
+      average_of_squares_(Zeros()),
+      step_(at::zeros({}, at::TensorOptions(at::kFloat).device(device()))) {}
 
 void Adam::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
@@ -29,9 +22,9 @@ void Adam::Step(double learning_rate, const std::optional<at::Tensor>& found_inf
     if (gradients.empty()) continue;
     const std::vector<at::Tensor> steps(gradients.size(), step_);
     const auto update = [&](auto kernel) {
-      kernel(group.WithGradient(group.parameters), gradients, group.WithGradient(moments_[i].average),
-             group.WithGradient(moments_[i].average_of_squares), {}, steps, learning_rate, options_.beta1,
-             options_.beta2, group.weight_decay, options_.epsilon, /*amsgrad=*/false,
+      kernel(group.WithGradient(group.parameters), gradients, group.WithGradient(average_[i]),
+             group.WithGradient(average_of_squares_[i]), {}, steps, learning_rate, options_.beta1, options_.beta2,
+             group.weight_decay, options_.epsilon, /*amsgrad=*/false,
              /*maximize=*/false, /*grad_scale=*/{}, found_inf);
     };
     using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
@@ -44,12 +37,8 @@ void Adam::Step(double learning_rate, const std::optional<at::Tensor>& found_inf
 
 std::vector<NamedTensor> Adam::State() const {
   std::vector<NamedTensor> state = {{"step", step_}};
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    for (size_t j = 0; j < groups_[i].names.size(); ++j) {
-      state.emplace_back("exp_avg." + groups_[i].names[j], moments_[i].average[j]);
-      state.emplace_back("exp_avg_sq." + groups_[i].names[j], moments_[i].average_of_squares[j]);
-    }
-  }
+  for (auto& named : Named("exp_avg.", average_)) state.push_back(std::move(named));
+  for (auto& named : Named("exp_avg_sq.", average_of_squares_)) state.push_back(std::move(named));
   return state;
 }
 

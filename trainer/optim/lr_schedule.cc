@@ -9,19 +9,29 @@
 #include "trainer/optim/whole_part.h"
 
 namespace dtrain::optim {
+namespace {
+
+double DecaysDone(const std::vector<double>& decay_steps, double steps) {
+  if (decay_steps.size() == 1) return WholePart(steps / decay_steps.front());
+  return static_cast<double>(
+      std::count_if(decay_steps.begin(), decay_steps.end(), [steps](double step) { return NextWhole(step) <= steps; }));
+}
+
+}  // namespace
 
 double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
   const auto s = static_cast<double>(steps_done);
   const auto warmup = static_cast<double>(o.warmup_steps);
   if (s < warmup) return o.warmup_start + (o.peak - o.warmup_start) * s / warmup;
 
-  const double after = s - warmup;
-  const double length = static_cast<double>(o.total_steps) - warmup;
+  const double before = o.through_warmup ? 0 : warmup;
+  const double after = s - before;
+  const double length = static_cast<double>(o.total_steps) - before;
   const double progress = length > 0 ? std::min(1.0, after / length) : 1.0;
   if (o.name == "poly") return o.end + (o.peak - o.end) * std::pow(1 - progress, o.poly_power);
   if (o.name == "cosine") return o.end + (o.peak - o.end) * (1 + std::cos(std::numbers::pi * progress)) / 2;
-  if (o.name == "step") return o.peak * std::pow(o.decay_factor, WholePart(after / o.decay_steps));
-  if (o.name == "exponential") return o.peak * std::pow(o.decay_factor, after / o.decay_steps);
+  if (o.name == "step") return o.peak * std::pow(o.decay_factor, DecaysDone(o.decay_steps, after));
+  if (o.name == "exponential") return o.peak * std::pow(o.decay_factor, after / o.decay_steps.front());
   if (o.name == "constant") return o.peak;
   throw std::invalid_argument("no learning rate schedule is called '" + o.name + "'");
 }

@@ -22,7 +22,7 @@ std::vector<at::Tensor> ParameterGroup::Gradients() const {
 
 std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& parameters, double weight_decay,
                                          bool decay_norm_and_bias) {
-  ParameterGroup decayed{weight_decay, {}, {}}, plain{0, {}, {}};
+  ParameterGroup decayed{weight_decay, {}, {}}, plain{0, {}, {}, /*adapted=*/false};
   for (const auto& [name, parameter] : parameters) {
     ParameterGroup& group = decay_norm_and_bias || parameter.dim() > 1 ? decayed : plain;
     group.names.push_back(name);
@@ -33,6 +33,27 @@ std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& paramet
     if (!group->parameters.empty()) groups.push_back(std::move(*group));
   }
   return groups;
+}
+
+at::Device Optimizer::device() const {
+  return groups_.empty() ? at::Device(at::kCPU) : groups_.front().parameters.front().device();
+}
+
+std::vector<std::vector<at::Tensor>> Optimizer::Zeros(bool wanted) const {
+  std::vector<std::vector<at::Tensor>> tensors(groups_.size());
+  for (size_t i = 0; wanted && i < groups_.size(); ++i) {
+    for (const at::Tensor& parameter : groups_[i].parameters) tensors[i].push_back(at::zeros_like(parameter));
+  }
+  return tensors;
+}
+
+std::vector<NamedTensor> Optimizer::Named(const std::string& prefix,
+                                          const std::vector<std::vector<at::Tensor>>& tensors) const {
+  std::vector<NamedTensor> named;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    for (size_t j = 0; j < tensors[i].size(); ++j) named.emplace_back(prefix + groups_[i].names[j], tensors[i][j]);
+  }
+  return named;
 }
 
 double Optimizer::L2Term() const {

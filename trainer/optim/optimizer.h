@@ -1,5 +1,5 @@
-// Updates parameters from gradients with ATen's fused kernels: one pass over the memory, and the same numbers as
-// torch.optim's.
+// Updates parameters from gradients with ATen's fused kernels, one pass over the memory, or with its kernels for lists
+// of tensors: the same numbers as torch.optim's and timm.optim's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,6 +19,7 @@ struct ParameterGroup {
   double weight_decay;
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters;
+  bool adapted = true;  // LARS and LAMB scale the step of each parameter by its norm
 
   // Those that are defined.
   std::vector<at::Tensor> Gradients() const;
@@ -26,7 +27,7 @@ struct ParameterGroup {
   std::vector<at::Tensor> WithGradient(const std::vector<at::Tensor>& tensors) const;
 };
 
-// One group, or two where parameters of one dimension (biases, BatchNorm's γ and β) do not decay.
+// One group, or two where parameters of one dimension (biases, BatchNorm's γ and β) do not decay and are not adapted.
 std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& parameters, double weight_decay,
                                          bool decay_norm_and_bias);
 
@@ -40,13 +41,20 @@ class Optimizer {
   // does not wait for it.
   virtual void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) = 0;
 
-  // The state's tensors by name; shared, not copied.
+  // The state's tensors by name; shared, not copied: all that it keeps beside the parameters.
   virtual std::vector<NamedTensor> State() const = 0;
 
   // ½·wd·‖w‖² over the parameters that decay: the L2 term of the loss. Waits for the device.
   double L2Term() const;
 
  protected:
+  // Of the parameters: where its state is to be.
+  at::Device device() const;
+  // A tensor like each parameter, by group; none where they are not wanted.
+  std::vector<std::vector<at::Tensor>> Zeros(bool wanted = true) const;
+  // Such tensors, each with its parameter's name behind `prefix`.
+  std::vector<NamedTensor> Named(const std::string& prefix, const std::vector<std::vector<at::Tensor>>& tensors) const;
+
   std::vector<ParameterGroup> groups_;
 };
 
@@ -84,12 +92,9 @@ class Adam : public Optimizer {
   std::vector<NamedTensor> State() const override;
 
  private:
-  struct Moments {
-    std::vector<at::Tensor> average, average_of_squares;
-  };
   AdamOptions options_;
-  std::vector<Moments> moments_;  // by group
-  at::Tensor step_;               // float32 scalar on the parameters' device
+  std::vector<std::vector<at::Tensor>> average_, average_of_squares_;  // by group
+  at::Tensor step_;                                                    // float32 scalar on the parameters' device
 };
 
 }  // namespace dtrain::optim

@@ -6,13 +6,7 @@
 namespace dtrain::optim {
 
 Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
-    : Optimizer(std::move(groups)), options_(options) {
-  for (const ParameterGroup& group : groups_) {
-    momentum_.emplace_back();
-    if (options_.momentum == 0) continue;
-    for (const at::Tensor& parameter : group.parameters) momentum_.back().push_back(at::zeros_like(parameter));
-  }
-}
+    : Optimizer(std::move(groups)), options_(options), momentum_(Zeros(options.momentum != 0)) {}
 
 void Sgd::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
@@ -27,12 +21,6 @@ void Sgd::Step(double learning_rate, const std::optional<at::Tensor>& found_inf)
   }
 }
 
-std::vector<NamedTensor> Sgd::State() const {
-  std::vector<NamedTensor> state;
-  for (size_t i = 0; i < groups_.size(); ++i) {
-    for (size_t j = 0; j < momentum_[i].size(); ++j) state.emplace_back(groups_[i].names[j], momentum_[i][j]);
-  }
-  return state;
-}
+std::vector<NamedTensor> Sgd::State() const { return Named("", momentum_); }
 
 }  // namespace dtrain::optim

@@ -8,6 +8,7 @@
 
 #include "data/image/prepare_images.h"
 #include "data/pipeline/size_schedule.h"
+#include "models/layers.h"
 #include "models/registry.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/errors.h"
@@ -82,6 +83,7 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
                                                           .zero_init_residual = config.model.zero_init_residual,
                                                           .dropout = config.model.dropout,
                                                           .drop_path = config.model.drop_path});
+  models::ChangeBatchNorm(*model, config.model.bn_eps, config.model.bn_momentum);
   model->to(device);
   if (config.model.channels_last) UseChannelsLast(*model);
   return model;

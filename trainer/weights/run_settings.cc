@@ -23,7 +23,7 @@ const std::vector<std::string>& SettingNames() {
   static const std::vector<std::string> names = {
       "model",      "image_size",         "eval_resize",  "interpolation", "mean",
       "std",        "tokens_per_sample",  "sample_break", "mask_prob",     "mask_whole_words",
-      "vocab_size", "mask_special_tokens"};
+      "vocab_size", "mask_special_tokens", "bn_eps"};
   return names;
 }
 

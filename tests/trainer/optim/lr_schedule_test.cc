@@ -26,7 +26,7 @@ LrScheduleOptions Named(const char* name) {
           .warmup_steps = 0,
           .total_steps = 100,
           .decay_factor = 0.5,
-          .decay_steps = 30};
+          .decay_steps = {30}};
 }
 
 class LearningRates : public testing::TestWithParam<Case> {};
@@ -61,7 +61,7 @@ TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
       for (const int64_t hundredths : {1LL, 7LL, 30LL, 110LL, 230LL, 240LL, 700LL, 3000LL, 3333LL}) {
         LrScheduleOptions options{.name = "step", .peak = 1, .warmup_steps = 5, .decay_factor = 0.5};
         const double steps_per_epoch = static_cast<double>(samples) / static_cast<double>(global_batch);
-        options.decay_steps = static_cast<double>(hundredths) / 100 * steps_per_epoch;
+        options.decay_steps = {static_cast<double>(hundredths) / 100 * steps_per_epoch};
         for (const int64_t decays : {1, 2, 3, 10, 29, 30, 90, 1000}) {
           const Wide seen = Wide{decays} * hundredths * samples;  // hundredths of samples
           const auto at = static_cast<int64_t>(seen / (Wide{100} * global_batch));
@@ -77,6 +77,27 @@ TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
     }
   }
   EXPECT_GT(tried, 7000);
+}
+
+TEST(LearningRate, DecaysAtSeveralSteps) {
+  LrScheduleOptions options = Named("step");
+  options.decay_steps = {30, 60.5, 80};
+  for (const auto& [step, rate] :
+       {std::pair{0, 1.0}, {29, 1.0}, {30, 0.5}, {60, 0.5}, {61, 0.25}, {80, 0.125}, {1000, 0.125}}) {
+    EXPECT_DOUBLE_EQ(LearningRate(options, step), rate) << step;
+  }
+}
+
+TEST(LearningRate, AScheduleThroughTheWarmupCountsFromTheFirstStep) {
+  LrScheduleOptions options = Named("cosine");
+  options.warmup_steps = 20;
+  options.through_warmup = true;
+  EXPECT_DOUBLE_EQ(LearningRate(options, 10), 0.5);
+  EXPECT_DOUBLE_EQ(LearningRate(options, 50), 0.55);
+  EXPECT_DOUBLE_EQ(LearningRate(options, 100), 0.1);
+  options.name = "step";
+  EXPECT_DOUBLE_EQ(LearningRate(options, 20), 1);
+  EXPECT_DOUBLE_EQ(LearningRate(options, 30), 0.5);
 }
 
 TEST(LearningRate, AnUnknownScheduleIsNoConstantOne) {

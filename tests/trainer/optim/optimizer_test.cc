@@ -12,6 +12,9 @@
 #include <tuple>
 
 #include "trainer/optim/gradient_clip.h"
+#include "trainer/optim/lamb.h"
+#include "trainer/optim/lars.h"
+#include "trainer/optim/rmsprop_tf.h"
 
 namespace dtrain::optim {
 namespace {
@@ -105,6 +108,9 @@ std::vector<std::unique_ptr<Optimizer>> OneOfEach(const std::vector<NamedTensor>
   std::vector<std::unique_ptr<Optimizer>> optimizers;
   optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(parameters, 0.1, true), SgdOptions{}));
   optimizers.push_back(std::make_unique<Adam>(GroupByDecay(parameters, 0.1, true), AdamOptions{}));
+  optimizers.push_back(std::make_unique<Lars>(GroupByDecay(parameters, 0.1, true), LarsOptions{}));
+  optimizers.push_back(std::make_unique<Lamb>(GroupByDecay(parameters, 0.1, true), LambOptions{}));
+  optimizers.push_back(std::make_unique<RmspropTf>(GroupByDecay(parameters, 0.1, true), RmspropTfOptions{}));
   return optimizers;
 }
 

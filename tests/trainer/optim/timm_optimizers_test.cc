@@ -1,0 +1,139 @@
+// LARS, LAMB and TensorFlow's RMSprop beside their formulas, written down for one tensor at a time. Whole trainings are
+// compared with timm in tests/interop.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "trainer/config/config.h"
+#include "trainer/errors.h"
+#include "trainer/optim/make_optimizer.h"
+
+namespace dtrain::optim {
+namespace {
+
+constexpr double kDecay = 0.05;
+constexpr int kSteps = 8;
+
+std::vector<NamedTensor> SomeParameters() {
+  at::manual_seed(3);
+  std::vector<NamedTensor> parameters = {{"conv.weight", at::randn({8, 4, 3, 3})},
+                                         {"zero.weight", at::zeros({4, 4})},
+                                         {"bn.weight", at::ones({8})},
+                                         {"fc.bias", at::zeros({10})}};
+  for (auto& [name, tensor] : parameters) tensor.requires_grad_();
+  return parameters;
+}
+
+// What one parameter remembers, and its next value from its gradient; all in double.
+struct Memory {
+  at::Tensor first, second;
+  int step = 0;
+};
+using Rule = std::function<at::Tensor(const at::Tensor& w, const at::Tensor& g, double decay, bool adapted, double rate,
+                                      Memory& memory)>;
+
+double Trust(const at::Tensor& w, const at::Tensor& step, double ratio) {
+  return w.norm().item<double>() > 0 && step.norm().item<double>() > 0 ? ratio : 1;
+}
+
+at::Tensor LarsRule(const at::Tensor& w, const at::Tensor& g, double decay, bool adapted, double rate, Memory& memory) {
+  const double weights = w.norm().item<double>(), gradients = g.norm().item<double>();
+  const double ratio = adapted ? Trust(w, g, 0.02 * weights / (gradients + decay * weights + 1e-8)) : 1;
+  const at::Tensor scaled = (g + decay * w) * ratio;
+  memory.first = memory.step++ == 0 ? scaled : memory.first * 0.8 + scaled;
+  return w - rate * memory.first;
+}
+
+at::Tensor LambRule(const at::Tensor& w, const at::Tensor& g, double decay, bool adapted, double rate, Memory& memory) {
+  if (memory.step++ == 0) memory.first = memory.second = at::zeros_like(w);
+  memory.first = 0.8 * memory.first + 0.2 * g;
+  memory.second = 0.98 * memory.second + 0.02 * g * g;
+  const at::Tensor root = (memory.second / (1 - std::pow(0.98, memory.step))).sqrt();
+  at::Tensor update = memory.first / (1 - std::pow(0.8, memory.step)) / (root + 1e-6) + decay * w;
+  if (adapted) update = update * Trust(w, update, w.norm().item<double>() / update.norm().item<double>());
+  return w - rate * update;
+}
+
+at::Tensor RmspropRule(const at::Tensor& w, const at::Tensor& g, double decay, bool, double rate, Memory& memory) {
+  if (memory.step++ == 0) {
+    memory.first = at::zeros_like(w);
+    memory.second = at::ones_like(w);
+  }
+  const at::Tensor all = g + decay * w;
+  memory.second = 0.7 * memory.second + 0.3 * all * all;
+  memory.first = 0.8 * memory.first + rate * all / (memory.second + 0.01).sqrt();
+  return w - memory.first;
+}
+
+struct OwnRule {
+  const char* name;
+  Rule rule;
+};
+
+config::OptimizerConfig ConfigOf(const std::string& name, bool decay_all) {
+  config::OptimizerConfig config;
+  config.name = name;
+  config.momentum = 0.8;
+  config.adam_betas = {0.8, 0.98};
+  config.adam_eps = 1e-6;
+  config.lars_trust = 0.02;
+  config.rmsprop_alpha = 0.7;
+  config.rmsprop_eps = 0.01;
+  config.weight_decay = kDecay;
+  config.decay_norm_and_bias = decay_all;
+  return config;
+}
+
+class TimmOptimizers : public testing::TestWithParam<std::tuple<OwnRule, bool>> {};
+
+TEST_P(TimmOptimizers, FollowTheirFormula) {
+  const auto& [named, decay_all] = GetParam();
+  const std::vector<NamedTensor> parameters = SomeParameters();
+  const auto optimizer = MakeOptimizer(ConfigOf(named.name, decay_all), parameters);
+  std::vector<at::Tensor> expected;
+  std::vector<Memory> memories(parameters.size());
+  for (const auto& [name, tensor] : parameters) expected.push_back(tensor.detach().to(at::kDouble));
+  for (int step = 0; step < kSteps; ++step) {
+    const double rate = 0.1 / (1 + step);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      at::Tensor parameter = parameters[i].second;
+      const at::Tensor gradient = at::randn_like(parameter.detach());
+      parameter.mutable_grad() = gradient;
+      const bool plain = parameter.dim() <= 1 && !decay_all;
+      expected[i] = named.rule(expected[i], gradient.to(at::kDouble), plain ? 0 : kDecay, !plain, rate, memories[i]);
+    }
+    optimizer->Step(rate, at::zeros({}));
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      EXPECT_TRUE(at::allclose(parameters[i].second.to(at::kDouble), expected[i], 1e-5, 1e-6))
+          << parameters[i].first << " after step " << step;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TimmOptimizers,
+                         testing::Combine(testing::Values(OwnRule{"lars", LarsRule}, OwnRule{"lamb", LambRule},
+                                                          OwnRule{"rmsprop_tf", RmspropRule}),
+                                          testing::Bool()),
+                         [](const auto& tested) {
+                           return std::string(std::get<0>(tested.param).name) +
+                                  (std::get<1>(tested.param) ? "_all" : "_weights_only");
+                         });
+
+// Tensors of the shape of the weights that each keeps, and scalars.
+TEST(MakeOptimizer, SaysWhatItKeeps) {
+  const std::vector<NamedTensor> parameters = SomeParameters();
+  const int64_t weights = 4 * (8 * 4 * 3 * 3 + 16 + 8 + 10);
+  for (const auto& [name, copies, scalars] : std::vector<std::tuple<std::string, int64_t, int64_t>>{
+           {"sgd", 1, 0}, {"adam", 2, 1}, {"adamw", 2, 1}, {"lars", 1, 0}, {"lamb", 2, 1}, {"rmsprop_tf", 2, 0}}) {
+    EXPECT_EQ(OptimizerStateBytes(ConfigOf(name, true), parameters), copies * weights + 4 * scalars) << name;
+  }
+  config::OptimizerConfig without_momentum = ConfigOf("sgd", true);
+  without_momentum.momentum = 0;
+  EXPECT_EQ(OptimizerStateBytes(without_momentum, parameters), 0);
+  EXPECT_THROW(MakeOptimizer(ConfigOf("sdg", true), parameters), UsageError);
+}
+
+}  // namespace
+}  // namespace dtrain::optim

@@ -1,0 +1,66 @@
+#include "trainer/optim/weight_average.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace dtrain::optim {
+namespace {
+
+struct Weights {
+  at::Tensor weight = at::full({2, 3}, 1.0).requires_grad_();
+  at::Tensor mean = at::full({3}, 10.0);
+  at::Tensor counter = at::zeros({}, at::kLong);
+
+  std::vector<NamedTensor> State() const { return {{"weight", weight}, {"mean", mean}, {"counter", counter}}; }
+  void Become(double number) {
+    at::NoGradGuard no_grad;
+    weight.fill_(number);
+    mean.fill_(10 * number);
+    counter.add_(1);
+  }
+};
+
+TEST(AverageDecay, RampsUpToWhatWasAskedFor) {
+  EXPECT_DOUBLE_EQ(AverageDecay(0.9999, 1), 2.0 / 11);
+  EXPECT_DOUBLE_EQ(AverageDecay(0.9999, 90), 0.91);
+  EXPECT_DOUBLE_EQ(AverageDecay(0.9999, 89'989), 89'990.0 / 89'999);
+  EXPECT_DOUBLE_EQ(AverageDecay(0.9999, 90'000), 0.9999);
+  EXPECT_DOUBLE_EQ(AverageDecay(0.1, 1), 0.1);
+}
+
+TEST(WeightAverage, FollowsParametersAndStatisticsAndCopiesCounters) {
+  Weights weights;
+  WeightAverage average(weights.State());
+  weights.Become(2);
+  average.Update(0.75);
+  EXPECT_FLOAT_EQ(average.tensors()[0].second[0][0].item<float>(), 1.25F);
+  EXPECT_FLOAT_EQ(average.tensors()[1].second[0].item<float>(), 12.5F);
+  EXPECT_EQ(average.tensors()[2].second.item<int64_t>(), 1);
+  EXPECT_FALSE(average.tensors()[0].second.requires_grad());
+  average.Restart();
+  EXPECT_TRUE(at::equal(average.tensors()[0].second, weights.weight));
+}
+
+// The model computes with the average inside of the scope, and trains on as if there had been none.
+TEST(WeightAverage, AScopeLendsItToTheModel) {
+  Weights weights;
+  WeightAverage average(weights.State());
+  weights.Become(2);
+  const void* memory = weights.weight.data_ptr();
+  {
+    const WeightAverage::Scope scope(average);
+    EXPECT_EQ(weights.weight[0][0].item<float>(), 1);
+    EXPECT_EQ(weights.mean[0].item<float>(), 10);
+    EXPECT_EQ(average.tensors()[0].second[0][0].item<float>(), 2);
+  }
+  EXPECT_EQ(weights.weight.data_ptr(), memory);
+  EXPECT_EQ(weights.weight[0][0].item<float>(), 2);
+  EXPECT_TRUE(weights.weight.requires_grad() && weights.weight.is_leaf());
+  weights.weight.sum().backward();
+  EXPECT_EQ(weights.weight.grad()[0][0].item<float>(), 1);
+  average.Update(0.5);
+  EXPECT_EQ(average.tensors()[0].second[0][0].item<float>(), 1.5F);
+}
+
+}  // namespace
+}  // namespace dtrain::optim

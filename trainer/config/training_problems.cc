@@ -1,0 +1,100 @@
+#include "trainer/config/training_problems.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "trainer/config/flags.h"
+
+namespace dtrain::config {
+namespace {
+
+using List = std::vector<Problem>;
+
+std::string NumberText(double number) { return ToText(Value(number)); }
+
+void CheckOptimizer(const OptimizerConfig& optimizer, List& problems) {
+  if (optimizer.nesterov && optimizer.momentum == 0) {
+    problems.push_back({"nesterov", "true", "--momentum above 0 with it", "use --nonesterov, or --momentum=0.9"});
+  }
+  if (optimizer.nesterov && optimizer.name != "sgd" && optimizer.name != "lars") {
+    problems.push_back(
+        {"nesterov", "true", "--optimizer=sgd or lars with it", optimizer.name + " has no such momentum"});
+  }
+  if (!optimizer.lr && (optimizer.name == "lars" || optimizer.name == "rmsprop_tf")) {
+    problems.push_back({"lr", "", "a peak learning rate with --optimizer=" + optimizer.name,
+                        "what is usual differs too much for a default; scripts/recipes has examples"});
+  }
+  if (optimizer.adam_betas.size() != 2) {
+    const std::string value = optimizer.adam_betas.empty() ? "\"\"" : ToText(optimizer.adam_betas);
+    problems.push_back({"adam_betas", value, "two numbers with a comma between them", "such as 0.9,0.98"});
+  }
+}
+
+void CheckWarmup(const Config& config, List& problems) {
+  const ScheduleConfig& schedule = config.schedule;
+  if (schedule.warmup_epochs > 0 && schedule.warmup_steps) {
+    problems.push_back({"warmup_steps", std::to_string(*schedule.warmup_steps),
+                        "nothing beside --warmup_epochs=" + NumberText(schedule.warmup_epochs),
+                        "give the warmup in epochs or in steps"});
+    return;
+  }
+  const std::optional<int64_t> steps = schedule.schedule_steps ? schedule.schedule_steps : config.batch.max_steps;
+  if (schedule.warmup_steps && steps && *schedule.warmup_steps > *steps) {
+    const std::string length = schedule.schedule_steps ? "--schedule_steps" : "--max_steps";
+    problems.push_back({"warmup_steps", std::to_string(*schedule.warmup_steps),
+                        length + " (" + std::to_string(*steps) + ") or less", "the warmup would not end"});
+  }
+  if (!schedule.schedule_steps && schedule.warmup_epochs > config.batch.epochs) {
+    problems.push_back({"warmup_epochs", NumberText(schedule.warmup_epochs),
+                        "--epochs (" + NumberText(config.batch.epochs) + ") or less", "the warmup would not end"});
+  }
+}
+
+void CheckDecaySteps(const ScheduleConfig& schedule, List& problems) {
+  const std::vector<double>& epochs = schedule.decay_epochs;
+  const bool ascends = std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>()) == epochs.end();
+  if (epochs.size() == 1 || (epochs.size() > 1 && ascends && schedule.name == "step")) return;
+  problems.push_back({"lr_decay_epochs", epochs.empty() ? "\"\"" : ToText(epochs),
+                      "one number, or with --lr_schedule=step several that ascend",
+                      "as in --lr_decay_epochs=30,60,80"});
+}
+
+// A moving average that takes in nothing, or a flag for one that is not kept.
+void CheckAverage(const Config& config, List& problems) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  if (optimizer.ema_decay == 0 && optimizer.ema_every != 1) {
+    problems.push_back({"ema_every", std::to_string(optimizer.ema_every), "--ema_decay with it",
+                        "without it no average of the weights is kept"});
+  }
+}
+
+// Batches of one are mixed with nothing.
+void CheckMixing(const Config& config, List& problems) {
+  const char* flag = config.image.mixup > 0 ? "mixup" : config.image.cutmix > 0 ? "cutmix" : nullptr;
+  if (flag == nullptr || config.run.mode != "train" || config.batch.batch_size.value_or(2) != 1) return;
+  problems.push_back({flag, NumberText(config.image.mixup > 0 ? config.image.mixup : config.image.cutmix),
+                      "--batch_size of 2 or more with it", "an image is mixed with another one of its batch"});
+}
+
+void CheckPrecision(const PrecisionConfig& precision, List& problems) {
+  if (precision.loss_scale == "dynamic") return;
+  const std::optional<double> scale = NumberFrom(precision.loss_scale);
+  if (scale && *scale > 0 && std::isfinite(*scale)) return;
+  problems.push_back({"loss_scale", precision.loss_scale, "dynamic, or a number above 0", "1024 is a usual one"});
+}
+
+}  // namespace
+
+void CheckTraining(const Config& config, std::vector<Problem>& problems) {
+  CheckOptimizer(config.optimizer, problems);
+  CheckWarmup(config, problems);
+  CheckDecaySteps(config.schedule, problems);
+  CheckAverage(config, problems);
+  CheckMixing(config, problems);
+  CheckPrecision(config.precision, problems);
+}
+
+}  // namespace dtrain::config

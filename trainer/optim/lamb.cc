@@ -1,0 +1,59 @@
+// A step that is skipped may have computed with infinities, but all that is kept is written by SubtractUnless.
+#include "trainer/optim/lamb.h"
+
+#include <ATen/ATen.h>
+
+#include "trainer/optim/subtract.h"
+#include "trainer/optim/trust_ratio.h"
+
+namespace dtrain::optim {
+
+Lamb::Lamb(std::vector<ParameterGroup> groups, const LambOptions& options)
+    : Optimizer(std::move(groups)),
+      options_(options),
+      average_(Zeros()),
+      average_of_squares_(Zeros()),
+      step_(at::zeros({}, at::TensorOptions(at::kFloat).device(device()))) {}
+
+// In double: 1 − 0.999 has four digits less than its terms.
+at::Tensor Lamb::BiasCorrection(double beta) const { return (1 - at::pow(beta, step_.to(at::kDouble))).to(at::kFloat); }
+
+void Lamb::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
+  at::NoGradGuard no_grad;
+  step_.add_(1);
+  if (found_inf) step_.sub_(*found_inf);
+  for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, learning_rate, found_inf);
+}
+
+void Lamb::StepGroup(size_t i, double learning_rate, const std::optional<at::Tensor>& found_inf) {
+  const ParameterGroup& group = groups_[i];
+  const std::vector<at::Tensor> gradients = group.Gradients();
+  if (gradients.empty()) return;
+  const std::vector<at::Tensor> parameters = group.WithGradient(group.parameters);
+  const std::vector<at::Tensor> average = group.WithGradient(average_[i]);
+  const std::vector<at::Tensor> squares = group.WithGradient(average_of_squares_[i]);
+  SubtractUnless(found_inf, average, at::_foreach_sub(average, gradients), 1 - options_.beta1);
+  SubtractUnless(found_inf, squares, at::_foreach_sub(squares, at::_foreach_mul(gradients, gradients)),
+                 1 - options_.beta2);
+
+  std::vector<at::Tensor> updates = at::_foreach_sqrt(squares);
+  at::_foreach_mul_(updates, BiasCorrection(options_.beta2).rsqrt());
+  at::_foreach_add_(updates, options_.epsilon);
+  at::_foreach_mul_(updates, BiasCorrection(options_.beta1));
+  updates = at::_foreach_div(average, updates);
+  if (group.weight_decay != 0) at::_foreach_add_(updates, parameters, group.weight_decay);
+  if (group.adapted) {
+    const at::Tensor weights = NormOfEach(parameters), steps = NormOfEach(updates);
+    ScaleByTrust(updates, weights / steps, weights, steps);
+  }
+  SubtractUnless(found_inf, parameters, updates, learning_rate);
+}
+
+std::vector<NamedTensor> Lamb::State() const {
+  std::vector<NamedTensor> state = {{"step", step_}};
+  for (auto& named : Named("exp_avg.", average_)) state.push_back(std::move(named));
+  for (auto& named : Named("exp_avg_sq.", average_of_squares_)) state.push_back(std::move(named));
+  return state;
+}
+
+}  // namespace dtrain::optim

@@ -1,0 +1,19 @@
+// The one place where an optimizer's name becomes one.
+#pragma once
+
+#include <memory>
+
+#include "trainer/config/config.h"
+#include "trainer/optim/optimizer.h"
+
+namespace dtrain::optim {
+
+// As --optimizer and its companions say. The parameters are where they will stay. Throws UsageError for an unknown
+// name.
+std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
+                                         const std::vector<NamedTensor>& parameters);
+
+// Bytes that MakeOptimizer's would keep for such parameters, for plans: nothing is allocated.
+int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters);
+
+}  // namespace dtrain::optim

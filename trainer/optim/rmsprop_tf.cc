@@ -1,0 +1,46 @@
+// With the learning rate inside of the momentum the last line is SGD with a rate of 1.
+#include "trainer/optim/rmsprop_tf.h"
+
+#include <ATen/ATen.h>
+
+#include "trainer/optim/subtract.h"
+
+namespace dtrain::optim {
+
+RmspropTf::RmspropTf(std::vector<ParameterGroup> groups, const RmspropTfOptions& options)
+    : Optimizer(std::move(groups)),
+      options_(options),
+      square_average_(Zeros()),
+      momentum_(Zeros(options.momentum != 0)) {
+  for (const auto& averages : square_average_) at::_foreach_add_(averages, 1);
+}
+
+void RmspropTf::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
+  at::NoGradGuard no_grad;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const ParameterGroup& group = groups_[i];
+    std::vector<at::Tensor> gradients = group.Gradients();
+    if (gradients.empty()) continue;
+    const std::vector<at::Tensor> parameters = group.WithGradient(group.parameters);
+    const std::vector<at::Tensor> squares = group.WithGradient(square_average_[i]);
+    if (group.weight_decay != 0) gradients = at::_foreach_add(gradients, parameters, group.weight_decay);
+    SubtractUnless(found_inf, squares, at::_foreach_sub(squares, at::_foreach_mul(gradients, gradients)),
+                   1 - options_.alpha);
+
+    std::vector<at::Tensor> roots = at::_foreach_add(squares, options_.epsilon);
+    at::_foreach_sqrt_(roots);
+    std::vector<at::Tensor> updates = at::_foreach_div(gradients, roots);
+    at::_foreach_mul_(updates, learning_rate);
+    at::_fused_sgd_(parameters, updates, group.WithGradient(momentum_[i]), /*weight_decay=*/0, options_.momentum,
+                    /*lr=*/1, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false,
+                    /*grad_scale=*/std::nullopt, found_inf);
+  }
+}
+
+std::vector<NamedTensor> RmspropTf::State() const {
+  std::vector<NamedTensor> state = Named("square_avg.", square_average_);
+  for (auto& named : Named("", momentum_)) state.push_back(std::move(named));
+  return state;
+}
+
+}  // namespace dtrain::optim
