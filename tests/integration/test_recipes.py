@@ -1,13 +1,16 @@
 """The recipes of scripts/recipes resolve, on the published hardware, to the published batch, peak rate and steps."""
 
 import json
+import os
+import re
 import struct
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from command import ROOT, run
+from command import MAIN, ROOT, final_numbers, run
 
 RECIPES = ROOT / "scripts" / "recipes"
 
@@ -22,7 +25,7 @@ class Recipe:
 
     name: str
     devices: int
-    data: str  # the fixture
+    data: str  # the fixture, which gives the flags that name it
     plan: dict
     settings: dict
     flags: tuple = field(default=())
@@ -48,9 +51,87 @@ TABLE = [
            ADAM | {"optimizer": "adamw", "mask_prob": 0.3, "attention_dropout": 0.0, "unpad": True, "precision": "bf16"}),
 ]
 
+# ImageNet: RECIPES of AWS, torchvision, NVIDIA, FFCV and timm. The batch of a device times the devices, and micro-steps
+# where there are any, is the global one.
+PLAIN = "sgd, momentum 0.9, weight decay 0.0001"
+AWS = "sgd, momentum 0.9 (Nesterov), weight decay 0.0001"
+DECAY_OF_WEIGHTS = "weight decay {} (none on norms and biases)"
+RMSPROP = "rmsprop_tf, momentum 0.9, alpha 0.9, eps {}, " + DECAY_OF_WEIGHTS
+AWS_SETTINGS = {"zero_init_residual": True, "warmup_start_lr": 0.001, "poly_power": 2.0, "loss_scale": "1024", "epochs": 90.0}
+SMOOTHED = ", label smoothing 0.1"
+
+
+def image_recipe(name: str, devices: int, batch: int, steps: int, warmup: int, peak: float, optimizer: str,
+                 schedule: str = "poly", augmentation: str = "crop and flip", micro_steps: int = 1, size: int = 224,
+                 precision: str = "fp16", sizes: tuple = (), settings: dict | None = None) -> Recipe:
+    plan = {"train_samples": 1_281_167, "batch_size": batch, "global_batch_size": batch * devices * micro_steps,
+            "grad_accum_steps": micro_steps, "total_steps": steps, "warmup_steps": warmup, "lr_peak": peak,
+            "lr_schedule": schedule, "optimizer": optimizer, "augmentation": augmentation, "image_size": size,
+            "precision": precision}
+    schedule_of_sizes = ",".join(sizes)
+    return Recipe(name, devices, "imagenet", plan, {"image_size_schedule": schedule_of_sizes} | (settings or {}))
+
+
+IMAGE_TABLE = [
+    image_recipe("resnet50_90ep", 64, 256, 7037, 781, 6.4, AWS, settings=AWS_SETTINGS),
+    image_recipe("resnet50_160gpu", 160, 256, 2815, 312, 16, AWS, settings=AWS_SETTINGS),
+    image_recipe("resnet50_32gpu", 32, 256, 14075, 1560, 3.2, AWS,
+                 settings=AWS_SETTINGS | {"end_lr": 1e-5, "log_format": "table"}),
+    image_recipe("resnet50_256gpu", 256, 256, 1759, 195, 25.6, AWS,
+                 settings=AWS_SETTINGS | {"end_lr": 1e-5, "log_format": "table"}),
+    image_recipe("resnet50_torchvision_v1", 8, 32, 450410, 0, 0.1, PLAIN, "step", precision="fp32",
+                 settings={"lr_decay_epochs": [30.0], "lr_decay_factor": 0.1}),
+    image_recipe("resnet50_nvidia", 8, 256, 56301, 5004, 2.048,
+                 "sgd, momentum 0.875, " + DECAY_OF_WEIGHTS.format("3.0517578125e-05") + SMOOTHED, "cosine"),
+    image_recipe("resnet50_torchvision_v2", 8, 128, 750683, 6255, 0.5,
+                 "sgd, momentum 0.9, " + DECAY_OF_WEIGHTS.format("2e-05") + SMOOTHED + ", EMA 0.998908", "cosine",
+                 "crop and flip, trivialaugment (bilinear), random erasing 0.1, mixup 0.2, cutmix 1, repeated 4",
+                 sizes=("0:176",), settings={"eval_resize": 232, "ema_every": 32}),
+    image_recipe("resnet50_fast", 8, 512, 5004, 625, 1.7, PLAIN + SMOOTHED, sizes=("0:160", "12:192"), size=256,
+                 settings={"poly_power": 1.0}),
+    image_recipe("resnet50_mlperf", 8, 400, 14813, 800, 11,
+                 "lars, momentum 0.9, trust 0.001, " + DECAY_OF_WEIGHTS.format("5e-05") + SMOOTHED,
+                 settings={"poly_power": 2.0}),
+    image_recipe("efficientnet_b0", 8, 256, 125113, 5004, 0.08, RMSPROP.format(0.01, "1e-05") + SMOOTHED, "cosine",
+                 "crop and flip, autoaugment (nearest), mixup 0.2", micro_steps=2,
+                 settings={"interpolation": "bicubic", "bn_momentum": 0.01, "bn_eps": 1e-3, "drop_path": 0.0}),
+    image_recipe("efficientnet_b4", 8, 64, 125113, 5004, 0.16, RMSPROP.format(0.01, "5e-06") + SMOOTHED, "cosine",
+                 "crop and flip, autoaugment (nearest), mixup 0.2", micro_steps=8, size=380,
+                 settings={"interpolation": "bicubic", "bn_momentum": 0.01, "bn_eps": 1e-3, "drop_path": 0.2}),
+    image_recipe("efficientnet_b0_timm", 2, 384, 750683, 5004, 0.048,
+                 RMSPROP.format(0.001, "1e-05") + ", EMA 0.9999", "step",
+                 "crop and flip, randaugment (nearest), random erasing 0.2",
+                 settings={"lr_decay_epochs": [2.4], "lr_decay_factor": 0.97, "dropout": 0.2, "drop_path": 0.2,
+                           "schedule_through_warmup": True}),
+    image_recipe("efficientnet_b7", 24, 8, 300273, 0, 0.15, PLAIN, "step", micro_steps=2, size=600,
+                 settings={"workers": 4}),
+]
+
+# What makes a recipe for ImageNet one for 4,000 digits: a small model, small images, a batch of 64, three epochs. A
+# gentler rate goes with it.
+PROXY = ("--image_size=32", "--eval_resize=32", "--image_size_schedule=", "--batch_size=64", "--global_batch_size=64",
+         "--epochs=3", "--warmup_epochs=0.5", "--warmup_start_lr=0", "--precision=fp32", "--loss_scale=dynamic",
+         "--repeated_augmentation=1", "--log_format=auto", "--save_every_epochs=0", "--eval_every_epochs=0",
+         "--augment=none", "--random_erasing=0", "--workers=2")
+PROXY_RATES = {"resnet50_torchvision_v1": 0.025, "resnet50_torchvision_v2": 0.03, "resnet50_fast": 0.03,
+               "resnet50_mlperf": 1, "efficientnet_b0": 0.01, "efficientnet_b4": 0.01, "efficientnet_b0_timm": 0.01}
+
 
 @pytest.fixture(scope="module")
-def text(module_dir) -> Path:
+def imagenet() -> list[str]:
+    """Synthetic data has as many samples, and is as it is made: what a recipe does with images is in the plan alone."""
+    return ["--data_format=synthetic"]
+
+
+@pytest.fixture(scope="module")
+def digits(module_dir) -> Path:
+    """What the quick start learns; scripts/setup.sh has brought it."""
+    run(ROOT / "scripts" / "prepare_digits.py", f"--output={module_dir / 'digits'}", program=sys.executable)
+    return module_dir / "digits"
+
+
+@pytest.fixture(scope="module")
+def text(module_dir) -> list[str]:
     """Token files as large as a corpus, and holes all through."""
     folder = module_dir / "text"
     folder.mkdir()
@@ -62,12 +143,12 @@ def text(module_dir) -> Path:
     specials_and_mask = 5
     lines = [f"{number} 1\n" for number in range(VOCABULARY - specials_and_mask)]
     (folder / "dict.txt").write_text("".join(lines), encoding="ascii")
-    return folder
+    return [f"--data_dir={folder}"]
 
 
-@pytest.mark.parametrize("recipe", TABLE, ids=lambda recipe: recipe.name)
+@pytest.mark.parametrize("recipe", TABLE + IMAGE_TABLE, ids=lambda recipe: recipe.name)
 def test_recipe_plans_what_was_published(recipe, request):
-    flags = [f"--flagfile={RECIPES / recipe.name}.flags", f"--data_dir={request.getfixturevalue(recipe.data)}", "--rank=0",
+    flags = [f"--flagfile={RECIPES / recipe.name}.flags", *request.getfixturevalue(recipe.data), "--rank=0",
              f"--world_size={recipe.devices}", "--master_addr=localhost", "--master_port=29500", *recipe.flags]
     plan = json.loads(run(*flags, "--dry_run", "--log_format=json").stdout)
     assert {key: plan[key] for key in recipe.plan} == pytest.approx(recipe.plan)
@@ -79,3 +160,48 @@ def test_every_recipe_resolves():
     """Those that stand in no table, too; each has flags that there are."""
     for path in sorted(RECIPES.glob("*.flags")):
         run(f"--flagfile={path}", "--data_dir=anywhere", "--print_config")
+
+
+@pytest.mark.parametrize("recipe", IMAGE_TABLE, ids=lambda recipe: recipe.name)
+def test_the_header_says_what_it_is(recipe):
+    header = (RECIPES / f"{recipe.name}.flags").read_text(encoding="utf-8")
+    steps, batch = recipe.plan["total_steps"], recipe.plan["global_batch_size"]
+    assert re.search(rf"^# Steps +{steps:,} of {batch:,} images", header, re.MULTILINE)
+    for word in ("# Hardware ", "# Data ", "# Result ", f"--flagfile=scripts/recipes/{recipe.name}.flags"):
+        assert word in header
+
+
+@pytest.mark.parametrize("name, devices, micro_steps", [("resnet50_90ep", 1, 64), ("resnet50_90ep", 16, 4),
+                                                        ("efficientnet_b7", 12, 4)])
+def test_fewer_devices_reach_the_published_batch_by_accumulation(name, devices, micro_steps):
+    published = next(recipe for recipe in IMAGE_TABLE if recipe.name == name).plan
+    plan = json.loads(run(f"--flagfile={RECIPES / name}.flags", "--data_format=synthetic", "--rank=0",
+                          f"--world_size={devices}", "--master_addr=localhost", "--master_port=29500", "--dry_run",
+                          "--log_format=json").stdout)
+    assert plan["grad_accum_steps"] == micro_steps
+    for key in ("global_batch_size", "total_steps", "lr_peak"):
+        assert plan[key] == pytest.approx(published[key])
+
+
+def test_a_recipe_for_more_devices_without_accumulation_is_refused():
+    outcome = run(f"--flagfile={RECIPES / 'resnet50_90ep.flags'}", "--data_format=synthetic", "--dry_run",
+                  "--grad_accum_steps=1", check=2)
+    assert "--global_batch_size=16384" in outcome.stderr and "leave one of the three out" in outcome.stderr
+
+
+def test_schedules_are_drawn(tmp_path):
+    """The script asks the program, and draws what it says."""
+    run(ROOT / "scripts" / "draw_schedules.py", f"--output={tmp_path / 'schedules.svg'}", f"--program={MAIN}",
+        RECIPES / "resnet50_mlperf.flags", "--", "--model=resnet18", program=sys.executable)
+    assert "<svg" in (tmp_path / "schedules.svg").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(os.environ.get("DTRAIN_LONG_TESTS") != "1", reason="minutes: set DTRAIN_LONG_TESTS=1")
+@pytest.mark.parametrize("recipe", IMAGE_TABLE, ids=lambda recipe: recipe.name)
+def test_a_short_proxy_learns_the_digits(recipe, digits, run_dir):
+    name = recipe.name
+    rate = [f"--lr={PROXY_RATES[name]}"] if name in PROXY_RATES else []
+    model = "efficientnet_b0" if name.startswith("efficientnet") else "resnet18"
+    outcome = run(f"--flagfile={RECIPES / name}.flags", *PROXY, *rate, f"--model={model}", f"--data_dir={digits}",
+                  f"--run_dir={run_dir}", threads=2, timeout=900)
+    assert final_numbers(outcome.last_line)["val_top1"] > 60

@@ -107,6 +107,9 @@ void AsyncWriter::SaveOnce(const Snapshot& snapshot) {
   snapshot.wait();
   const Checkpoint saved = store_.Publish(snapshot);
   WriteSafetensors(store_.run_directory() / "model.safetensors", snapshot.model, MetadataAt(snapshot.step));
+  if (!snapshot.average.empty()) {
+    WriteSafetensors(store_.run_directory() / "model_ema.safetensors", snapshot.average, MetadataAt(snapshot.step));
+  }
   store_.Prune(saved, options_.keep_checkpoints);
 }
 

@@ -22,7 +22,7 @@ struct AsyncWriterOptions {
   int64_t keep_checkpoints = 3;
   int attempts = 3;                // per save, each from the beginning
   double retry_pause_seconds = 1;  // between attempts
-  Metadata model_metadata;         // of model.safetensors and model_best.safetensors, with the step; no time stamps:
+  Metadata model_metadata;         // of model.safetensors and its companions, with the step; no time stamps:
                                    // equal runs, equal bytes
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // called on the background thread
 };
@@ -37,7 +37,8 @@ class AsyncWriter {
   AsyncWriter& operator=(const AsyncWriter&) = delete;
 
   // Takes the snapshot and returns, after waiting for the previous save. The thread publishes it, reads it back, prunes
-  // old checkpoints and replaces <run_dir>/model.safetensors with its model tensors. Throws what an earlier save
+  // old checkpoints and replaces <run_dir>/model.safetensors with its model tensors, and
+  // model_ema.safetensors with their average where there is one. Throws what an earlier save
   // failed with (StorageError), before taking the new one.
   void Save(Snapshot snapshot);
 

@@ -16,6 +16,7 @@ namespace {
 
 constexpr char kModel[] = "model.safetensors";
 constexpr char kOptimizer[] = "optimizer.safetensors";
+constexpr char kAverage[] = "model_ema.safetensors";
 constexpr char kState[] = "state.json";
 constexpr char kManifest[] = "manifest.json";
 constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 10;
@@ -78,6 +79,9 @@ Manifest WriteFiles(const fs::path& directory, const Snapshot& snapshot) {
   const auto step = Metadata{{"step", std::to_string(snapshot.step)}};
   write(kModel, [&](DurableFile& file) { AppendSafetensors(file, snapshot.model, step); });
   write(kOptimizer, [&](DurableFile& file) { AppendSafetensors(file, snapshot.optimizer, step); });
+  if (!snapshot.average.empty()) {
+    write(kAverage, [&](DurableFile& file) { AppendSafetensors(file, snapshot.average, step); });
+  }
   write(kState, [&](DurableFile& file) {
     file.Append(snapshot.state.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
   });
@@ -87,8 +91,9 @@ Manifest WriteFiles(const fs::path& directory, const Snapshot& snapshot) {
 // Throws StorageError with the first difference between the folder and its manifest.
 Manifest Verify(const fs::path& directory) {
   const Manifest manifest = ParseManifest(ReadTextFile(directory / kManifest, kMaxManifestBytes));
-  for (const char* name : {kModel, kOptimizer, kState}) {
+  for (const char* name : {kModel, kOptimizer, kAverage, kState}) {
     const auto expected = manifest.files.find(name);
+    if (expected == manifest.files.end() && name == kAverage) continue;
     if (expected == manifest.files.end()) throw StorageError("manifest.json does not list " + std::string(name));
     const uint64_t bytes = SizeOfFile(directory / name);  // before reading what may be terabytes of nothing
     if (bytes != expected->second.bytes) {
@@ -255,9 +260,13 @@ Checkpoint OpenCheckpoint(const fs::path& path, const Store::OnInvalid& on_inval
 Snapshot Load(const Checkpoint& checkpoint) {
   Snapshot snapshot;
   snapshot.step = checkpoint.step;
+  const Manifest manifest = ParseManifest(ReadTextFile(checkpoint.directory / kManifest, kMaxManifestBytes));
   try {
     snapshot.model = ReadSafetensors(checkpoint.directory / kModel).tensors;
     snapshot.optimizer = ReadSafetensors(checkpoint.directory / kOptimizer).tensors;
+    if (manifest.files.contains(kAverage)) {
+      snapshot.average = ReadSafetensors(checkpoint.directory / kAverage).tensors;
+    }
   } catch (const DataError& error) {
     throw StorageError(error.what(), error.hint());
   }

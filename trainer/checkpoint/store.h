@@ -4,8 +4,9 @@
 //
 //   <run_dir>/checkpoints/step-000001234/model.safetensors      weights and buffers
 //                                        optimizer.safetensors  optimizer state
+//                                        model_ema.safetensors  the moving average of the weights, where one is kept
 //                                        state.json             everything else (counters, random states, …)
-//                                        manifest.json          size and SHA-256 of the three, and of itself
+//                                        manifest.json          size and SHA-256 of the others, and of itself
 //   <run_dir>/checkpoints/tmp.<pid>.step-000001234              being written or deleted, or left by a dead process
 //   <run_dir>/checkpoints/aside-<n>-step-000001234              by SetAsideNewerThan; never touched again
 //   <run_dir>/latest                                            "checkpoints/step-000001234\n": a hint for people
@@ -29,6 +30,7 @@ struct Snapshot {
   int64_t step = 0;
   NamedTensors model;
   NamedTensors optimizer;
+  NamedTensors average;  // empty: none is kept
   nlohmann::json state;
   std::function<void()> wait = [] {};  // of host_copies.h; AsyncWriter calls it before it writes
 };

@@ -15,6 +15,7 @@
 #include "trainer/loop/stop_signal.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/optim/precision.h"
+#include "trainer/report/log.h"
 #include "trainer/tasks/task_seed.h"
 #include "trainer/weights/module_state.h"
 
@@ -76,9 +77,13 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
     CopyInto(StateOf(module), restored->model);
     CopyInto(update_.State(), restored->optimizer);
   }
+  if (parts_.config.optimizer.ema_decay > 0) RestoreAverage(restored);
   std::vector<at::Tensor> replicated;
   for (const auto& [name, tensor] : StateOf(module)) replicated.push_back(tensor.detach());
   for (const auto& [name, tensor] : update_.State()) replicated.push_back(tensor);
+  for (size_t i = 0; average_ && i < average_->tensors().size(); ++i) {
+    replicated.push_back(average_->tensors()[i].second);
+  }
   parts_.communicator.BroadcastFromFirst(replicated);
 
   interval_sums_[kIntervalLoss] = progress_.interval_loss_sum;
@@ -87,6 +92,18 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
       ParametersOf(module), parts_.communicator, DataParallelOptionsOf(parts_.config.ranks), progress_.bucket_layout);
   exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.device,
                                                           parts_.communicator);
+}
+
+void Trainer::RestoreAverage(const checkpoint::Snapshot* restored) {
+  const config::OptimizerConfig& config = parts_.config.optimizer;
+  average_.emplace(StateOf(parts_.task.module()),
+                   optim::WeightAverageOptions{.decay = config.ema_decay, .every = config.ema_every});
+  if (restored == nullptr) return;
+  if (restored->average.empty()) {
+    report::LogWarning("the checkpoint has no average of the weights: it begins with the weights as they are now");
+  } else {
+    CopyInto(average_->tensors(), restored->average);
+  }
 }
 
 report::RunResult Trainer::Run() {
@@ -167,6 +184,7 @@ void Trainer::TrainStep() {
 
   ++progress_.step;
   ++interval_steps_;
+  if (average_) average_->AfterStep(progress_.step);
   if (reported_step_ != nullptr) *reported_step_ = progress_.step;
   const at::Tensor counted = at::where(sums[kLossSum].isfinite(), sums.slice(0, kLossSum, kWeight + 1), 0);
   interval_sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) += counted;
@@ -286,8 +304,7 @@ void Trainer::FinishEpoch() {
 void Trainer::EvaluateNow() {
   if (!parts_.data.val) return;
   const auto start = Clock::now();
-  const auto evaluated = Evaluate(parts_.task, *parts_.data.val, parts_.config, parts_.communicator, parts_.control,
-                                  progress_.step, *val_quarantine_);
+  const auto evaluated = EvaluateWeights();
   if (!evaluated) SaveAndStop();  // evaluated anew when the run goes on: see EvaluationWasMissed
   report::ValPoint point = *evaluated;
   point.step = progress_.step;
@@ -303,6 +320,28 @@ void Trainer::EvaluateNow() {
   // Speeds are of training.
   interval_start_ += Clock::now() - start;
   evaluation_seconds_ += SecondsSince(start);
+}
+
+// The weights themselves, and behind their metrics those of their average.
+std::optional<report::ValPoint> Trainer::EvaluateWeights() {
+  const auto evaluate = [this] {
+    return Evaluate(parts_.task, *parts_.data.val, parts_.config, parts_.communicator, parts_.control, progress_.step,
+                    *val_quarantine_);
+  };
+  auto point = evaluate();
+  if (!point || !average_) return point;
+  std::optional<report::ValPoint> averaged;
+  {
+    const optim::WeightAverage::Scope scope(*average_);
+    averaged = evaluate();
+  }
+  if (!averaged) return std::nullopt;
+  for (report::Metric metric : averaged->metrics) {
+    metric.name = "ema_" + metric.name;
+    metric.table_heading.clear();
+    point->metrics.push_back(std::move(metric));
+  }
+  return point;
 }
 
 void Trainer::NoteBest(const report::ValPoint& point) {
@@ -330,10 +369,12 @@ void Trainer::Save() {
   if (writer_ == nullptr) return;
   nlohmann::json state = parts_.kept;
   state["progress"] = ToJson(progress_);
-  auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module()), update_.State()});
+  auto copies = checkpoint::CopyToHost(
+      {StateOf(parts_.task.module()), update_.State(), average_ ? average_->tensors() : checkpoint::NamedTensors()});
   writer_->Save({.step = progress_.step,
                  .model = std::move(copies.sets[0]),
                  .optimizer = std::move(copies.sets[1]),
+                 .average = std::move(copies.sets[2]),
                  .state = std::move(state),
                  .wait = std::move(copies.wait)});
 }

@@ -19,6 +19,7 @@
 #include "trainer/loop/step_profiler.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/optim/parameter_update.h"
+#include "trainer/optim/weight_average.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/split_batches.h"
@@ -72,6 +73,8 @@ class Trainer {
   void WarnOfWaiting(const report::TrainPoint& point);
   void FinishEpoch();
   void EvaluateNow();
+  std::optional<report::ValPoint> EvaluateWeights();
+  void RestoreAverage(const checkpoint::Snapshot* restored);
   void Save();
   bool SaveIsDueByTime() const;
   int64_t FirstBatch() const;
@@ -85,6 +88,7 @@ class Trainer {
   const double nominal_weight_;                                          // of a global batch: see Task
   std::unique_ptr<data::Quarantine> train_quarantine_, val_quarantine_;  // the latter null without validation
   optim::ParameterUpdate update_;
+  std::optional<optim::WeightAverage> average_;
   Progress progress_;
   std::unique_ptr<distributed::DataParallel> data_parallel_;
   std::unique_ptr<distributed::StepExchange> exchange_;

@@ -5,8 +5,10 @@
 
 #include "data/pipeline/size_schedule.h"
 #include "data/shown.h"
+#include "trainer/config/describe.h"
 #include "trainer/device/device.h"
 #include "trainer/loop/plan.h"
+#include "trainer/modes/require_learnable.h"
 #include "trainer/modes/run.h"
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/report/log.h"
@@ -22,6 +24,7 @@
 namespace dtrain::loop {
 namespace {
 
+constexpr char kLearningRates[] = "learning_rates";
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 int64_t CountParameters(const torch::nn::Module& module) {
@@ -30,16 +33,18 @@ int64_t CountParameters(const torch::nn::Module& module) {
   return count;
 }
 
-// Weights, gradients and the optimizer's state, and what the forward pass keeps for the backward pass; per rank, in
-// bytes.
+// Weights, gradients, the optimizer's state and the average, and what the forward pass keeps for the backward pass; per
+// rank, in bytes.
 double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan) {
   const double weights_and_gradients = 2 * sizeof(float) * static_cast<double>(CountParameters(task.module()));
   const double state = weights_and_gradients +
                        static_cast<double>(optim::OptimizerStateBytes(config.optimizer, ParametersOf(task.module())));
+  const double average = config.optimizer.ema_decay > 0 ? weights_and_gradients / 2 : 0;
   const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";
   const double element = half ? 2 : 4;
-  return state + element * static_cast<double>(task.CostOfSample().activation_elements) *
-                     static_cast<double>(plan.batch.batch_size);
+  return state + average +
+         element * static_cast<double>(task.CostOfSample().activation_elements) *
+             static_cast<double>(plan.batch.batch_size);
 }
 
 // A number of steps is shown as one where it is whole.
@@ -61,8 +66,26 @@ nlohmann::ordered_json LaunchAsJson(const launch::Launch& launch) {
           {"spawns", launch.spawns}};
 }
 
+// (steps done, learning rate of the next step), of so many steps in equal distances at most; the last step's is there.
+nlohmann::ordered_json LearningRates(const Plan& plan) {
+  constexpr int64_t kMost = 1000;
+  const int64_t stride = std::max<int64_t>(1, plan.total_steps / kMost);
+  nlohmann::ordered_json rates = nlohmann::ordered_json::array();
+  for (int64_t step = 0; step < plan.total_steps; step += stride) rates.push_back({step, plan.LearningRate(step)});
+  if ((plan.total_steps - 1) % stride != 0) {
+    rates.push_back({plan.total_steps - 1, plan.LearningRate(plan.total_steps - 1)});
+  }
+  return rates;
+}
+
+// What --augment=auto means for these records.
+const char* DefaultAugment(const DataSplit& train) {
+  return train.source->kind() == data::RecordKind::kPixels ? "none" : "basic";
+}
+
 void PrintAsText(const nlohmann::ordered_json& plan) {
   for (const auto& [key, value] : plan.items()) {
+    if (key == kLearningRates) continue;  // for programs that draw them
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
     std::printf("%-18s %s\n", key.c_str(), Shown(text).c_str());
   }
@@ -105,6 +128,7 @@ void DryRun(const RunContext& context) {
     const auto batches = MakeTrainBatches(*sets.train, config, context.launch.world_size);
     const Plan plan = MakePlan(config, sets.train->source->size(), context.launch.world_size, batches->units(),
                                batches->units_per_step());
+    RequireLearnable(config, plan, sets);
     json["batch_size"] = plan.batch.batch_size;
     json["grad_accum_steps"] = plan.batch.grad_accum_steps;
     json["global_batch_size"] = plan.batch.global_batch_size;
@@ -112,6 +136,14 @@ void DryRun(const RunContext& context) {
     json["total_steps"] = plan.total_steps;
     json["warmup_steps"] = plan.schedule.warmup_steps;
     json["lr_peak"] = plan.schedule.peak;
+    json["lr_schedule"] = config.schedule.name;
+    json["optimizer"] = config::DescribeOptimizer(config.optimizer);
+    if (task->speed_unit() == report::SpeedUnit::kImages) {
+      json["image_size"] = config.image.size;
+      json["augmentation"] = config::DescribeAugmentation(config.image, DefaultAugment(*sets.train));
+    }
+    json["precision"] = config.precision.name;
+    json[kLearningRates] = LearningRates(plan);
     const data::SizeSchedule sizes = *data::ParseSizeSchedule(config.image.size_schedule);
     for (const data::SizeChange& change : sizes) {
       json["image_sizes"].push_back(

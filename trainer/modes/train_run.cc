@@ -14,6 +14,7 @@
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/modes/export_tokenizer.h"
+#include "trainer/modes/require_learnable.h"
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
@@ -144,6 +145,7 @@ void Train(const RunContext& context) {
   const auto batches = MakeTrainBatches(*data.train, config, context.launch.world_size);
   const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size, batches->units(),
                              batches->units_per_step());
+  RequireLearnable(config, plan, data);
   const nlohmann::json identity = RunIdentity(config, plan, data);
   const nlohmann::json kept = Kept(config, identity, data.classes);
   checkpoint::Metadata model_metadata = {{"format", "pt"}};

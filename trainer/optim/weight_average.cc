@@ -11,11 +11,16 @@ double AverageDecay(double decay, int64_t update) {
   return std::min(decay, (1 + n) / (10 + n));
 }
 
-WeightAverage::WeightAverage(const std::vector<NamedTensor>& state) {
+WeightAverage::WeightAverage(const std::vector<NamedTensor>& state, const WeightAverageOptions& options)
+    : options_(options) {
   for (const auto& [name, tensor] : state) {
     weights_.push_back(tensor);
     averages_.emplace_back(name, tensor.detach().clone());
   }
+}
+
+void WeightAverage::AfterStep(int64_t steps_done) {
+  if (steps_done % options_.every == 0) Update(AverageDecay(options_.decay, steps_done / options_.every));
 }
 
 void WeightAverage::Update(double decay) {

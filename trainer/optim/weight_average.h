@@ -15,17 +15,22 @@ namespace dtrain::optim {
 // 0.9999 from the start it would be mostly the initial weights for tens of epochs.
 double AverageDecay(double decay, int64_t update);
 
+struct WeightAverageOptions {
+  double decay = 0.9999;
+  int64_t every = 1;  // steps between two updates
+};
+
 class WeightAverage {
  public:
   // `state`: parameters and buffers, where they will stay; the average begins as a copy of them.
-  explicit WeightAverage(const std::vector<NamedTensor>& state);
+  WeightAverage(const std::vector<NamedTensor>& state, const WeightAverageOptions& options);
+
+  // After so many steps of the training, of which the average's decay is a function: nothing else is to be saved.
+  void AfterStep(int64_t steps_done);
 
   // Takes in what the weights are now: a ← d·a + (1 − d)·w. Buffers of whole numbers (counters) are copied. The host
   // does not wait for the device.
   void Update(double decay);
-
-  // Begins anew with what the weights are now.
-  void Restart() { Update(0); }
 
   // The average by the names of the weights; shared, not copied.
   const std::vector<NamedTensor>& tensors() const { return averages_; }
@@ -45,6 +50,7 @@ class WeightAverage {
  private:
   void Swap();
 
+  WeightAverageOptions options_;
   std::vector<at::Tensor> weights_;
   std::vector<NamedTensor> averages_;  // in the same order
 };

@@ -25,6 +25,15 @@ at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, d
   return at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, kIgnoreNone, label_smoothing);
 }
 
+// Each class is a question of its own, whose answers are smoothed as those of the cross entropy (timm.loss.
+// BinaryCrossEntropy): a sample's loss is the mean over the classes.
+at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing) {
+  const auto classes = static_cast<double>(logits.size(1));
+  const double off = label_smoothing / classes;
+  const at::Tensor targets = at::full_like(logits, off).scatter_(1, labels.unsqueeze(1), 1 - label_smoothing + off);
+  return at::binary_cross_entropy_with_logits(logits, targets, {}, {}, at::Reduction::Sum) / classes;
+}
+
 // On a GPU the kernel that normalises writes what autocast would cast to next: the same bits, one pass less. The CPU
 // leaves the cast to autocast.
 at::ScalarType PreparedType(at::Device device, const std::string& precision) {
@@ -93,6 +102,7 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
                      int64_t shard)
     : model_(std::move(model)),
       precision_(config.precision.name),
+      binary_(config.optimizer.loss == "bce"),
       label_smoothing_(config.optimizer.label_smoothing),
       largest_size_(LargestSize(config.image)),
       device_(device),
@@ -118,7 +128,12 @@ at::Tensor ImageTask::LogitsOfPrepared(const at::Tensor& prepared) {
 LossSums ImageTask::Loss(const data::Batch& batch) {
   const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
   if (mix_.enabled()) return MixedLoss(batch, labels);
-  return SumsOf(CrossEntropySum(Logits(batch["images"]), labels, label_smoothing_), batch.size());
+  return SumsOf(CriterionSum(Logits(batch["images"]), labels), batch.size());
+}
+
+at::Tensor ImageTask::CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const {
+  return binary_ ? BinaryCrossEntropySum(logits, labels, label_smoothing_)
+                 : CrossEntropySum(logits, labels, label_smoothing_);
 }
 
 LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
@@ -126,7 +141,7 @@ LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
   return {loss_sum, count, count};
 }
 
-// Cross entropy is linear in the target: two sums are the loss of the mixed labels.
+// Both criteria are linear in the target: two sums are the loss of the mixed labels.
 LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels) {
   const at::Tensor images = Prepared(batch["images"]);
   data::RandomGenerator random(
@@ -134,8 +149,8 @@ LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels
   const data::Mix mix =
       data::DrawMix(mix_, {static_cast<int>(images.size(3)), static_cast<int>(images.size(2))}, random);
   const at::Tensor logits = LogitsOfPrepared(Mixed(images, mix));
-  const at::Tensor own = CrossEntropySum(logits, labels, label_smoothing_);
-  const at::Tensor other = CrossEntropySum(logits, labels.roll(1), label_smoothing_);
+  const at::Tensor own = CriterionSum(logits, labels);
+  const at::Tensor other = CriterionSum(logits, labels.roll(1));
   return SumsOf(own * mix.own_share + other * (1 - mix.own_share), batch.size());
 }
 

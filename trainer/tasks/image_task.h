@@ -1,4 +1,5 @@
-// Image classification: cross entropy for training, top-1, top-5 and plain cross entropy for evaluation.
+// Image classification: cross entropy, plain or of each class by itself, for training, top-1, top-5 and plain cross
+// entropy for evaluation.
 #pragma once
 
 #include <memory>
@@ -40,11 +41,14 @@ class ImageTask : public Task {
  private:
   at::Tensor Prepared(const at::Tensor& images) const;
   at::Tensor LogitsOfPrepared(const at::Tensor& prepared);
+  // Of the criterion that is learned by: its sum over the batch.
+  at::Tensor CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const;
   LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
   LossSums MixedLoss(const data::Batch& batch, const at::Tensor& labels);
 
   std::shared_ptr<models::ImageModel> model_;
   std::string precision_;
+  bool binary_;  // --loss=bce
   double label_smoothing_;
   int64_t largest_size_;  // pixels
   at::Device device_;

@@ -1,15 +1,32 @@
 #include "trainer/tasks/make_task.h"
 
 #include "models/registry.h"
+#include "trainer/errors.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/roberta_model.h"
 
 namespace dtrain::loop {
+namespace {
+
+// What would be thought to have worked.
+void RequireNoOptionsOfImages(const config::Config& config) {
+  if (config.optimizer.loss != "ce") {
+    throw UsageError("--loss=" + config.optimizer.loss + " is for images, not for --model=" + config.model.name,
+                     "leave it out");
+  }
+  if (config.model.bn_eps || config.model.bn_momentum) {
+    throw UsageError("--model=" + config.model.name + " has no batch normalisation",
+                     "leave out --bn_eps and --bn_momentum");
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes, at::Device device, int64_t shard) {
   if (models::IsRoberta(config.model.name)) {
+    RequireNoOptionsOfImages(config);
     const auto options = RobertaOptionsOf(config, num_classes, ReadOutline(config.model.init_weights));
     return std::make_unique<MaskedLmTask>(MakeRoberta(options, config.batch.seed, device), config, device);
   }

@@ -35,6 +35,9 @@ TEST(AsyncWriterTest, SavesInOrderPrunesAndKeepsTheWeightsCurrent) {
   EXPECT_THAT(Store(run.path()).Steps(), ElementsAre(3, 4));
   const SafetensorsContent weights = ReadSafetensors(run / "model.safetensors");
   EXPECT_TRUE(at::equal(weights.tensors[0].second, at::full({3}, 4.0)));
+  const SafetensorsContent average = ReadSafetensors(run / "model_ema.safetensors");
+  EXPECT_TRUE(at::equal(average.tensors[0].second, at::full({3}, 1.0)));
+  EXPECT_EQ(average.metadata.at("step"), "4");
   EXPECT_LT(writer.seconds_since_last_success(), 60);
 }
 

@@ -14,6 +14,7 @@ inline Snapshot MakeSnapshot(int64_t step) {
   snapshot.step = step;
   snapshot.model = {{"fc.bias", at::full({3}, static_cast<double>(step))}, {"fc.weight", at::arange(6, at::kFloat)}};
   snapshot.optimizer = {{"momentum.fc.bias", at::full({3}, 0.5 * static_cast<double>(step))}};
+  snapshot.average = {{"fc.bias", at::full({3}, 0.25 * static_cast<double>(step))}};
   snapshot.state = {{"epoch", 1.25}, {"seed", 7}, {"step", step}};
   return snapshot;
 }
@@ -27,7 +28,8 @@ inline bool HoldsItsSnapshot(const Checkpoint& checkpoint) {
   for (size_t i = 0; i < found.model.size(); ++i) {
     if (!at::equal(found.model[i].second, expected.model[i].second)) return false;
   }
-  return at::equal(found.optimizer[0].second, expected.optimizer[0].second);
+  return at::equal(found.optimizer[0].second, expected.optimizer[0].second) && found.average.size() == 1 &&
+         at::equal(found.average[0].second, expected.average[0].second);
 }
 
 }  // namespace dtrain::checkpoint

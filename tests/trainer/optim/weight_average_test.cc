@@ -30,21 +30,34 @@ TEST(AverageDecay, RampsUpToWhatWasAskedFor) {
 
 TEST(WeightAverage, FollowsParametersAndStatisticsAndCopiesCounters) {
   Weights weights;
-  WeightAverage average(weights.State());
+  WeightAverage average(weights.State(), {.decay = 0.5, .every = 2});
   weights.Become(2);
   average.Update(0.75);
   EXPECT_FLOAT_EQ(average.tensors()[0].second[0][0].item<float>(), 1.25F);
   EXPECT_FLOAT_EQ(average.tensors()[1].second[0].item<float>(), 12.5F);
   EXPECT_EQ(average.tensors()[2].second.item<int64_t>(), 1);
   EXPECT_FALSE(average.tensors()[0].second.requires_grad());
-  average.Restart();
+  average.Update(0);
   EXPECT_TRUE(at::equal(average.tensors()[0].second, weights.weight));
+}
+
+TEST(WeightAverage, IsUpdatedEverySoManySteps) {
+  Weights weights;
+  WeightAverage average(weights.State(), {.decay = 0.5, .every = 2});
+  weights.Become(2);
+  const auto value = [&average] { return average.tensors()[0].second[0][0].item<float>(); };
+  average.AfterStep(1);
+  EXPECT_EQ(value(), 1);
+  average.AfterStep(2);  // the first update: 2/11 of the average stays
+  EXPECT_FLOAT_EQ(value(), 2 - 2.0F / 11);
+  average.AfterStep(20);  // the tenth: (1 + 10) / (10 + 10) would be more than 0.5
+  EXPECT_FLOAT_EQ(value(), 2 - 1.0F / 11);
 }
 
 // The model computes with the average inside of the scope, and trains on as if there had been none.
 TEST(WeightAverage, AScopeLendsItToTheModel) {
   Weights weights;
-  WeightAverage average(weights.State());
+  WeightAverage average(weights.State(), {.decay = 0.5, .every = 2});
   weights.Become(2);
   const void* memory = weights.weight.data_ptr();
   {

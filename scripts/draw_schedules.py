@@ -1,0 +1,79 @@
+#!/usr/bin/env python3
+"""Draws learning rates as dtrain_main plans them: one curve for each recipe, or for each set of flags.
+
+    .venv/bin/python scripts/draw_schedules.py --output=schedules.png scripts/recipes/resnet50_*.flags
+    .venv/bin/python scripts/draw_schedules.py --output=cosine.png --relative -- --lr_schedule=cosine --warmup_epochs=5
+
+Each curve is a dry run with synthetic data, which counts as many samples as ImageNet has. What stands behind -- is given
+to every one of them; without a recipe, it is the curve.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def plan_of(program: Path, recipe: Path | None, flags: list[str]) -> dict:
+    """What a dry run with these flags prints."""
+    command = [str(program), *([f"--flagfile={recipe}"] if recipe else []), "--data_format=synthetic", *flags,
+               "--dry_run", "--log_format=json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        sys.exit(f"error: {' '.join(command)} ends with {done.returncode}\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def curve_of(plan: dict, relative: bool) -> tuple[list[float], list[float]]:
+    """Epochs and learning rates; as parts of the whole and of the peak, where they are to be compared."""
+    steps, rates = zip(*plan["learning_rates"])
+    length = plan["total_steps"] if relative else plan["steps_per_epoch"]
+    return [step / length for step in steps], [rate / plan["lr_peak"] if relative else rate for rate in rates]
+
+
+def draw(curves: dict[str, tuple[list[float], list[float]]], relative: bool, output: Path) -> None:
+    try:
+        import matplotlib
+    except ImportError:
+        sys.exit("error: matplotlib is missing. Run scripts/setup.sh --tests, or pip install matplotlib.")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(9, 5), layout="constrained")
+    for number, (name, (epochs, rates)) in enumerate(curves.items()):
+        axes.plot(epochs, rates, label=name, linestyle=("-", "--", ":")[number // 10 % 3], linewidth=1.4)
+    axes.set_xlabel("part of the training" if relative else "epoch")
+    axes.set_ylabel("learning rate / peak" if relative else "learning rate")
+    axes.grid(alpha=0.3)
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize="small")
+    figure.savefig(output, dpi=150)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipes", nargs="*", type=Path, help="files of flags")
+    parser.add_argument("--output", type=Path, default=Path("schedules.png"), help="a picture: .png, .svg or .pdf")
+    parser.add_argument("--relative", action="store_true", help="scale all curves to one length and one peak")
+    parser.add_argument("--program", type=Path, default=ROOT / "build" / "release" / "bin" / "dtrain_main")
+    arguments, flags = sys.argv[1:], []
+    if "--" in arguments:
+        flags = arguments[arguments.index("--") + 1:]
+        arguments = arguments[:arguments.index("--")]
+    options = parser.parse_args(arguments)
+    if not options.recipes and not flags:
+        parser.error("name recipes, or flags behind --")
+    curves = {}
+    for recipe in options.recipes or [None]:
+        name = recipe.stem if recipe else " ".join(flags)
+        curves[name] = curve_of(plan_of(options.program, recipe, flags), options.relative)
+    draw(curves, options.relative, options.output)
+    print(options.output)
+
+
+if __name__ == "__main__":
+    main()

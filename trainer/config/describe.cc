@@ -1,0 +1,67 @@
+#include "trainer/config/describe.h"
+
+#include "trainer/config/flags.h"
+
+namespace dtrain::config {
+namespace {
+
+std::string NumberText(double number) { return ToText(Value(number)); }
+
+// Parts with commas between them.
+class Sentence {
+ public:
+  void Add(const std::string& part) { text_ += (text_.empty() ? "" : ", ") + part; }
+  void AddIfPositive(const char* name, double number) {
+    if (number > 0) Add(name + (" " + NumberText(number)));
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+}  // namespace
+
+std::string DescribeAugmentation(const ImageConfig& image, const std::string& by_default) {
+  const std::string& augment = image.augment == "auto" ? by_default : image.augment;
+  Sentence sentence;
+  if (augment != "none") sentence.Add("crop and flip");
+  if (augment != "none" && augment != "basic") sentence.Add(augment + " (" + image.augment_interpolation + ")");
+  if (image.color_jitter != std::vector<double>(image.color_jitter.size(), 0)) {
+    sentence.Add("color jitter " + ToText(image.color_jitter));
+  }
+  sentence.AddIfPositive("PCA lighting", image.pca_lighting);
+  sentence.AddIfPositive("blur", image.blur);
+  sentence.AddIfPositive("random erasing", image.random_erasing);
+  sentence.AddIfPositive("mixup", image.mixup);
+  sentence.AddIfPositive("cutmix", image.cutmix);
+  if (image.repeated_augmentation > 1) sentence.Add("repeated " + std::to_string(image.repeated_augmentation));
+  return sentence.text().empty() ? "none" : sentence.text();
+}
+
+std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
+  const std::string& name = optimizer.name;
+  const bool is_adam = name.starts_with("adam") || name == "lamb";
+  Sentence sentence;
+  sentence.Add(name);
+  if (is_adam) {
+    sentence.Add("betas " + ToText(optimizer.adam_betas));
+    sentence.Add("eps " + NumberText(optimizer.adam_eps));
+  } else {
+    sentence.Add("momentum " + NumberText(optimizer.momentum) + (optimizer.nesterov ? " (Nesterov)" : ""));
+  }
+  if (name == "lars") sentence.Add("trust " + NumberText(optimizer.lars_trust));
+  if (name == "rmsprop_tf") {
+    sentence.Add("alpha " + NumberText(optimizer.rmsprop_alpha));
+    sentence.Add("eps " + NumberText(optimizer.rmsprop_eps));
+  }
+  sentence.Add("weight decay " + NumberText(optimizer.weight_decay) +
+               (optimizer.decay_norm_and_bias ? "" : " (none on norms and biases)"));
+  sentence.AddIfPositive("clipped to", optimizer.clip_norm);
+  sentence.AddIfPositive("label smoothing", optimizer.label_smoothing);
+  if (optimizer.loss == "bce") sentence.Add("binary cross entropy");
+  sentence.AddIfPositive("EMA", optimizer.ema_decay);
+  return sentence.text();
+}
+
+}  // namespace dtrain::config
