@@ -57,8 +57,7 @@ void CheckDecaySteps(const ScheduleConfig& schedule, List& problems) {
   const std::vector<double>& epochs = schedule.decay_epochs;
   const bool ascends = std::adjacent_find(epochs.begin(), epochs.end(), std::greater_equal<>()) == epochs.end();
   if (epochs.size() == 1 || (epochs.size() > 1 && ascends && schedule.name == "step")) return;
-  problems.push_back({"lr_decay_epochs", ToText(epochs),
-                      "one number, or with --lr_schedule=step several that ascend",
+  problems.push_back({"lr_decay_epochs", ToText(epochs), "one number, or with --lr_schedule=step several that ascend",
                       "as in --lr_decay_epochs=30,60,80"});
 }
 

@@ -1,0 +1,68 @@
+"""The moving average of the weights through a run's life, and optimizers with state of their own: what stops goes on bit
+for bit, on several ranks too; what is exported is what was evaluated."""
+
+import json
+
+import pytest
+
+from command import TINY, load_json, losses, metrics, run, sha256
+
+RUN = (*TINY, "--epochs=3", "--ema_decay=0.9", "--lr=1e-4", "--eval_every_epochs=1")
+
+
+@pytest.mark.parametrize("world, optimizer", [(1, "rmsprop_tf"), (2, "lamb")])
+def test_going_on_equals_never_having_stopped(few_images, tmp_path, world, optimizer):
+    flags = (*RUN, f"--data_dir={few_images}", f"--optimizer={optimizer}", "--batch_size=8", "--max_steps=4",
+             *(["--nproc_per_node=2"] if world > 1 else []), *(["--ema_every=2"] if world == 1 else []))
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    run(*flags, f"--run_dir={whole}")
+    run(*flags, f"--run_dir={parts}", "--limit_train_steps=2")
+    run(*flags, f"--run_dir={parts}")
+    assert losses(parts) == losses(whole)
+    for name in ("model.safetensors", "model_ema.safetensors"):
+        assert sha256(parts / name) == sha256(whole / name), name
+    step = (whole / "latest").read_text(encoding="utf-8").strip()
+    for name in ("optimizer.safetensors", "model_ema.safetensors"):
+        assert sha256(parts / step / name) == sha256(whole / step / name), name
+    assert sha256(whole / "model.safetensors") != sha256(whole / "model_ema.safetensors")
+    last = metrics(whole, "val")[-1]
+    assert {"top1", "ema_top1", "ema_top5", "ema_loss"} <= last.keys()
+    assert load_json(whole / "result.json")["val_ema_top1"] == last["ema_top1"]
+
+
+def test_an_average_can_begin_later_and_is_exported(few_images, run_dir, tmp_path):
+    flags = (*TINY, f"--data_dir={few_images}", "--epochs=2", f"--run_dir={run_dir}", "--eval_every_epochs=1")
+    run(*flags, "--limit_train_steps=2")
+    assert not (run_dir / "model_ema.safetensors").exists()
+    outcome = run(*flags, "--ema_decay=0.9")
+    assert "the checkpoint has no average of the weights" in outcome.stderr
+    exported = tmp_path / "average.safetensors"
+    run("--mode=export", f"--input={run_dir}", "--weights=ema", f"--output={exported}")
+    evaluated = run("--mode=eval", "--model=resnet18", "--image_size=32", "--batch_size=16", f"--data_dir={few_images}",
+                    f"--init_weights={exported}", "--log_format=json")
+    found, expected = metrics(run_dir, "val")[-1], json.loads(evaluated.lines[0])
+    assert (expected["top1"], expected["loss"]) == (found["ema_top1"], pytest.approx(found["ema_loss"], rel=1e-6))
+
+
+@pytest.mark.parametrize("flags, words", [
+    (["--ema_decay=0.99", "--ema_every=50", "--max_steps=49"], "never be updated: the run has 49 steps"),
+    (["--ema_every=2"], "expected --ema_decay with it"),
+    (["--batch_size=1"], "cannot learn from one image of 32 pixels at a time"),
+    (["--mixup=0.2", "--batch_size=1"], "mixed with another one of its batch"),
+    (["--optimizer=lars", "--lr=1", "--loss=mse"], "expected one of ce | bce"),
+])
+def test_what_could_not_learn_is_refused(images, flags, words):
+    settings = [flag for flag in TINY if not flag.startswith(tuple(given.partition("=")[0] + "=" for given in flags))]
+    for dry in (["--dry_run"], []):
+        outcome = run(*settings, f"--data_dir={images}", "--epochs=20", *flags, *dry, check=2)
+        assert words in outcome.stderr
+
+
+def test_one_class_cannot_be_mixed(own_images):
+    for split in ("train", "val"):
+        for kind in ("blue", "green", "red"):
+            for file in (own_images / split / kind).iterdir():
+                file.unlink()
+            (own_images / split / kind).rmdir()
+    outcome = run(*TINY, f"--data_dir={own_images}", "--epochs=9", "--cutmix=1", check=2)
+    assert "--cutmix mixes images of different classes, and the data has one class" in outcome.stderr

@@ -1,0 +1,271 @@
+"""What recipes are made of, beside its reference: optimizers, schedules, losses and averages of timm, torch and
+torchvision's scripts."""
+
+import json
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
+
+import timm.loss
+import timm.optim
+import timm.scheduler
+import torchvision
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+
+from command import final_numbers, metrics, run
+
+CLASSES, BATCH, STEPS, SAMPLES = 10, 8, 8, 64
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def resnet18(module_dir):
+    """Residual branches that say little: the rounding of memory formats is not amplified (see test_torch_parity.py)."""
+    torch.manual_seed(0)
+    model = torchvision.models.resnet18(num_classes=CLASSES)
+    for name, module in model.named_modules():
+        if name.endswith(".bn2"):
+            module.weight.data *= 0.05
+    path = module_dir / "resnet18.safetensors"
+    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def samples():
+    generator = torch.Generator().manual_seed(5)
+    return torch.randn(SAMPLES, 3, 32, 32, generator=generator), torch.randint(CLASSES, (SAMPLES,), generator=generator)
+
+
+@pytest.fixture(scope="module")
+def data(samples, module_dir):
+    (module_dir / "data").mkdir()
+    for split in ("train", "val"):
+        save_file({"images": samples[0], "labels": samples[1]}, module_dir / "data" / f"{split}.safetensors")
+    return module_dir / "data"
+
+
+def train(data, weights, run_dir, *flags):
+    return run("--model=resnet18", f"--init_weights={weights}", f"--data_dir={data}", "--data_format=safetensors",
+               "--shuffle=none", f"--batch_size={BATCH}", f"--max_steps={STEPS}", "--lr_schedule=constant",
+               "--log_interval=1", "--save_every_epochs=0", "--eval_every_epochs=0", f"--run_dir={run_dir}", *flags)
+
+
+def loaded(weights):
+    model = torchvision.models.resnet18(num_classes=CLASSES).train()
+    model.load_state_dict(load_file(weights))
+    return model
+
+
+def groups(model, decay: float):
+    """As timm makes them: what has one dimension neither decays nor is adapted."""
+    parameters = list(model.parameters())
+    return [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": decay},
+            {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0}]
+
+
+def torch_losses(model, optimizer, samples, criterion=F.cross_entropy, after_step=lambda: None, clip=None):
+    images, labels = samples
+    losses = []
+    for step in range(STEPS):
+        chosen = slice(step * BATCH, (step + 1) * BATCH)
+        optimizer.zero_grad()
+        loss = criterion(model(images[chosen]), labels[chosen])
+        loss.backward()
+        if clip:
+            torch.nn.utils.clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()
+        after_step()
+        losses.append(loss.item())
+    return losses
+
+
+# ---- Optimizers ------------------------------------------------------------------------------------------------------
+
+# Gentle ones, that ask for what the gradients say rather than for their signs: the signs of rounding errors are rounding
+# errors. Norms and biases, which LARS does not adapt, have to do with its rate as it is.
+OPTIMIZERS = {
+    "sgd": (["--lr=0.0005", "--nesterov"], 0.1,
+            lambda g: torch.optim.SGD(g, lr=0.0005, momentum=0.9, nesterov=True)),
+    "adam": (["--lr=1e-4", "--adam_eps=1"], 0.1, lambda g: torch.optim.Adam(g, lr=1e-4, eps=1)),
+    "adamw": (["--lr=1e-4", "--adam_eps=1"], 0.1, lambda g: torch.optim.AdamW(g, lr=1e-4, eps=1)),
+    "lars": (["--lr=0.001", "--lars_trust=0.2", "--nesterov"], 0.01,
+             lambda g: timm.optim.Lars(g, lr=0.001, momentum=0.9, nesterov=True, trust_coeff=0.2)),
+    "lamb": (["--lr=1e-4", "--adam_eps=1e-3", "--adam_betas=0.8,0.99", "--clip_norm=1"], 0.1,
+             lambda g: timm.optim.Lamb(g, lr=1e-4, eps=1e-3, betas=(0.8, 0.99), max_grad_norm=1.0)),
+    "rmsprop_tf": (["--lr=0.0005", "--rmsprop_eps=0.01", "--rmsprop_alpha=0.8"], 0.1,
+                   lambda g: timm.optim.RMSpropTF(g, lr=0.0005, alpha=0.8, eps=0.01, momentum=0.9)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_eight_steps_are_the_reference_s(data, samples, resnet18, run_dir, name):
+    flags, decay, make = OPTIMIZERS[name]
+    model = loaded(resnet18)
+    expected = torch_losses(model, make(groups(model, decay)), samples)
+    train(data, resnet18, run_dir, f"--optimizer={name}", f"--weight_decay={decay}",
+          "--nodecay_norm_and_bias", *flags)
+    assert [point["loss"] for point in metrics(run_dir, "train")] == pytest.approx(expected, rel=1e-4)
+    found, before = load_file(run_dir / "model.safetensors"), load_file(resnet18)
+    parameters = dict(model.named_parameters())
+    apart = {key: (found[key] - tensor).abs().max().item() for key, tensor in parameters.items()}
+    assert max(apart.values()) < 1e-6, max(apart, key=apart.get)
+    assert max((tensor - before[key]).abs().max().item() for key, tensor in parameters.items()) > 1e-4
+
+
+# ---- Schedules -------------------------------------------------------------------------------------------------------
+
+PEAK, WARMUP, TOTAL = 0.4, 5, 60
+
+
+def rates_of(data, *flags) -> list[float]:
+    outcome = run("--dry_run", "--log_format=json", f"--data_dir={data}", "--data_format=safetensors",
+                  "--model=resnet18", "--batch_size=6", "--epochs=6", f"--lr={PEAK}", *flags)
+    return [rate for _, rate in json.loads(outcome.last_line)["learning_rates"]]
+
+
+@pytest.fixture(scope="module")
+def sixty(module_dir):
+    """60 samples: 10 steps of 6 an epoch."""
+    folder = module_dir / "sixty"
+    folder.mkdir()
+    save_file({"images": torch.zeros(60, 3, 40, 40), "labels": torch.arange(60) % CLASSES}, folder / "train.safetensors")
+    return folder
+
+
+def optimizer():
+    return torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=PEAK)
+
+
+def torch_rates(make) -> list[float]:
+    """As torchvision's references put a warmup before a schedule."""
+    chosen = optimizer()
+    warmup = torch.optim.lr_scheduler.LinearLR(chosen, start_factor=0.01, total_iters=WARMUP)
+    scheduler = torch.optim.lr_scheduler.SequentialLR(chosen, [warmup, make(chosen)], milestones=[WARMUP])
+    rates = []
+    for _ in range(TOTAL):
+        rates.append(chosen.param_groups[0]["lr"])
+        chosen.step()
+        scheduler.step()
+    return rates
+
+
+def timm_rates(make) -> list[float]:
+    chosen = optimizer()
+    scheduler = make(chosen, warmup_t=WARMUP, warmup_lr_init=0.01 * PEAK, t_in_epochs=False)
+    rates = []
+    for step in range(TOTAL):
+        scheduler.step_update(step)
+        rates.append(chosen.param_groups[0]["lr"])
+    return rates
+
+
+LATER = TOTAL - WARMUP
+TORCH = torch.optim.lr_scheduler
+SCHEDULES = {
+    "torch cosine": (["--lr_schedule=cosine", "--end_lr=0.001"],
+                     lambda: torch_rates(lambda o: TORCH.CosineAnnealingLR(o, LATER, eta_min=0.001))),
+    "torch step": (["--lr_schedule=step", "--lr_decay_epochs=1.5", "--lr_decay_factor=0.3"],
+                   lambda: torch_rates(lambda o: TORCH.StepLR(o, 15, gamma=0.3))),
+    "torch multi-step": (["--lr_schedule=step", "--lr_decay_epochs=1,2.5,4", "--lr_decay_factor=0.3"],
+                         lambda: torch_rates(lambda o: TORCH.MultiStepLR(o, [10, 25, 40], gamma=0.3))),
+    "torch exponential": (["--lr_schedule=exponential", "--lr_decay_epochs=0.1", "--lr_decay_factor=0.97"],
+                          lambda: torch_rates(lambda o: TORCH.ExponentialLR(o, gamma=0.97))),
+    "torch poly": (["--lr_schedule=poly", "--poly_power=2"],
+                   lambda: torch_rates(lambda o: TORCH.PolynomialLR(o, LATER, power=2))),
+    "timm cosine": (["--lr_schedule=cosine", "--end_lr=0.001", "--schedule_through_warmup"],
+                    lambda: timm_rates(lambda o, **more: timm.scheduler.CosineLRScheduler(
+                        o, t_initial=TOTAL, lr_min=0.001, **more))),
+    "timm cosine after its warmup": (["--lr_schedule=cosine", "--end_lr=0.001"],
+                                     lambda: timm_rates(lambda o, **more: timm.scheduler.CosineLRScheduler(
+                                         o, t_initial=LATER, lr_min=0.001, warmup_prefix=True, **more))),
+    "timm step": (["--lr_schedule=step", "--lr_decay_epochs=2.4", "--lr_decay_factor=0.97",
+                   "--schedule_through_warmup"],
+                  lambda: timm_rates(lambda o, **more: timm.scheduler.StepLRScheduler(
+                      o, decay_t=24, decay_rate=0.97, warmup_prefix=False, **more))),
+    "timm poly": (["--lr_schedule=poly", "--poly_power=0.9", "--end_lr=0.001", "--schedule_through_warmup"],
+                  lambda: timm_rates(lambda o, **more: timm.scheduler.PolyLRScheduler(
+                      o, t_initial=TOTAL, power=0.9, lr_min=0.001, **more))),
+}
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_rates_are_the_reference_s(sixty, name):
+    flags, reference = SCHEDULES[name]
+    found = rates_of(sixty, f"--warmup_steps={WARMUP}", f"--warmup_start_lr={0.01 * PEAK}", *flags)
+    assert found == pytest.approx(reference(), rel=1e-6)
+    assert len(set(np.round(found, 12))) > WARMUP + 2
+
+
+@pytest.mark.parametrize("rule, factor", [("linear", 6 / 24), ("sqrt", (6 / 24)**0.5)])
+def test_rules_of_scaling(sixty, rule, factor):
+    found = rates_of(sixty, "--lr_schedule=constant", "--lr_base_batch=24", f"--lr_scaling={rule}")
+    assert found[0] == pytest.approx(PEAK * factor)
+
+
+# ---- Losses ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("smoothing", [0.1])
+def test_binary_cross_entropy_is_timm_s(data, samples, resnet18, run_dir, smoothing):
+    model = loaded(resnet18)
+    expected = torch_losses(model, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9), samples,
+                            timm.loss.BinaryCrossEntropy(smoothing=smoothing))
+    outcome = train(data, resnet18, run_dir, "--loss=bce", f"--label_smoothing={smoothing}", "--lr=0.01",
+                    "--weight_decay=0")
+    assert [point["loss"] for point in metrics(run_dir, "train")] == pytest.approx(expected, rel=1e-4)
+    model.eval()
+    with torch.no_grad():  # validation stays plain cross entropy
+        val_loss = F.cross_entropy(model(samples[0]), samples[1]).item()
+    assert final_numbers(outcome.last_line)["val_loss"] == pytest.approx(val_loss, rel=1e-3)
+
+
+# ---- Averages --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("every", [3])
+def test_the_average_is_the_ramped_one(data, samples, resnet18, run_dir, every):
+    """torch.optim.swa_utils.AveragedModel, which torchvision's references use, with the ramp of TensorFlow."""
+    model = loaded(resnet18)
+    updates = 0
+
+    def ramped(averages, weights, _):
+        for average, weight in zip(averages, weights):
+            decay = min(0.4, (1 + updates) / (10 + updates))
+            average.copy_(average * decay + weight * (1 - decay) if average.is_floating_point() else weight)
+
+    average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=ramped, use_buffers=True)
+    average.n_averaged.fill_(1)  # else its first update is a copy
+    step = 0
+
+    def after_step():
+        nonlocal step, updates
+        step += 1
+        if step % every == 0:
+            updates += 1
+            with torch.no_grad():
+                average.update_parameters(model)
+
+    torch_losses(model, torch.optim.SGD(model.parameters(), lr=0.0005, momentum=0.9), samples,
+                 after_step=after_step)
+    outcome = train(data, resnet18, run_dir, "--lr=0.0005", "--weight_decay=0", "--ema_decay=0.4",
+                    f"--ema_every={every}")
+    found, raw = load_file(run_dir / "model_ema.safetensors"), load_file(run_dir / "model.safetensors")
+    expected = average.module.state_dict()
+    assert found.keys() == expected.keys()
+    for key, tensor in expected.items():
+        torch.testing.assert_close(found[key], tensor, rtol=1e-5, atol=2e-6, msg=key)
+    assert not torch.equal(found["fc.weight"], raw["fc.weight"])
+    average.eval()
+    with torch.no_grad():
+        logits = average(samples[0])
+    numbers = final_numbers(outcome.last_line)
+    assert numbers["val_ema_loss"] == pytest.approx(F.cross_entropy(logits, samples[1]).item(), rel=1e-3)
+    again = run("--mode=eval", f"--run_dir={run_dir}", "--weights=ema", f"--data_dir={data}",
+                "--data_format=safetensors")
+    assert final_numbers(again.last_line)["val_loss"] == pytest.approx(numbers["val_ema_loss"], abs=2e-4)

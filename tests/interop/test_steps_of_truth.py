@@ -1,0 +1,84 @@
+"""Whole trainings beside PyTorch's: the same weights, the same samples in the same order, one loss a step.
+
+Batch normalisation amplifies rounding, so that two trainings that differ in the last bit come to differ in the second
+digit. PyTorch itself has two answers, one for each memory format: the loss of ours is to be as near to them as they are
+to each other. A mistake in a gradient, in the order of samples or in the update is there in the second step already, where they
+agree to six digits.
+"""
+
+import math
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+
+import torchvision
+from safetensors.torch import save_file
+from torch.nn import functional as F
+
+from command import losses, run
+
+LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
+CLASSES, BATCH, SIDE, SAMPLES = 10, 16, 32, 320
+STEPS = 200 if LONG else 5
+LR = {"resnet50": 0.005, "efficientnet_b0": 0.01}
+FLAGS = {"resnet50": (), "efficientnet_b0": ("--dropout=0", "--drop_path=0")}
+
+
+@pytest.fixture(scope="module")
+def samples():
+    """A blurred pattern for each class under noise: something to be learned."""
+    generator = torch.Generator().manual_seed(3)
+    labels = torch.randint(CLASSES, (SAMPLES,), generator=generator)
+    patterns = F.interpolate(torch.randn(CLASSES, 3, 4, 4, generator=generator), SIDE, mode="bilinear")
+    return patterns[labels] + 0.7 * torch.randn(SAMPLES, 3, SIDE, SIDE, generator=generator), labels
+
+
+def make(name: str):
+    torch.manual_seed(0)
+    options = {} if name == "resnet50" else {"dropout": 0.0, "stochastic_depth_prob": 0.0}
+    return getattr(torchvision.models, name)(num_classes=CLASSES, **options).train()
+
+
+def torch_losses(name: str, samples, memory_format) -> list[float]:
+    model = make(name).to(memory_format=memory_format)
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR[name], momentum=0.9, nesterov=True, weight_decay=1e-4)
+    found = []
+    for step in range(STEPS):
+        chosen = torch.arange(step * BATCH, (step + 1) * BATCH) % SAMPLES
+        optimizer.zero_grad()
+        images = samples[0][chosen].to(memory_format=memory_format)
+        loss = F.cross_entropy(model(images), samples[1][chosen], label_smoothing=0.1)
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+def apart(one: float, other: float) -> float:
+    return abs(math.log(one / other))
+
+
+@pytest.mark.parametrize("name", LR)
+def test_the_loss_stays_within_pytorchs_own_spread(name, samples, tmp_path, run_dir):
+    torch.set_num_threads(1)
+    save_file({"images": samples[0], "labels": samples[1]}, tmp_path / "data.safetensors")
+    weights = {key: tensor.contiguous() for key, tensor in make(name).state_dict().items()}
+    save_file(weights, tmp_path / "weights.safetensors")
+    run(f"--model={name}", f"--init_weights={tmp_path / 'weights.safetensors'}", "--shuffle=none", *FLAGS[name],
+        f"--data_dir={tmp_path / 'data.safetensors'}", f"--batch_size={BATCH}", f"--max_steps={STEPS}",
+        f"--lr={LR[name]}", "--lr_schedule=constant", "--nesterov", "--label_smoothing=0.1", "--log_interval=1",
+        "--save_every_epochs=0", f"--run_dir={run_dir}", timeout=1200)
+    ours = [loss for _, loss in losses(run_dir)]
+    plain = torch_losses(name, samples, torch.contiguous_format)
+    other = torch_losses(name, samples, torch.channels_last)
+    assert len(ours) == STEPS and ours != plain
+    spread = 0.0  # the widest so far: two trainings come near to each other again now and then
+    for step, (own, one, another) in enumerate(zip(ours, plain, other)):
+        spread = max(spread, apart(one, another))
+        assert min(apart(own, one), apart(own, another)) <= spread + 1e-6, f"step {step}: {own}, {one}, {another}"
+    early = slice(0, 2)
+    assert ours[early] == pytest.approx(other[early], rel=1e-3)
+    learned = sum(ours[-20:]) / len(ours[-20:])
+    assert not LONG or learned < 0.8 * ours[0]
