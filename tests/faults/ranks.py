@@ -49,7 +49,7 @@ class Ranks:
         os.kill(self[rank].pid, number)
         return time.monotonic()
 
-    def outcomes(self, since: float, within: float, ranks=None, margin: float = 5) -> dict[int, Outcome]:
+    def outcomes(self, since: float, within: float, ranks=None, margin: float = 10) -> dict[int, Outcome]:
         """Waits for the ends of `ranks` (default: all). They must come `within` seconds; a busy machine gets a margin,
         and the time measured is printed."""
         found = {}

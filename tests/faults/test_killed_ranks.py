@@ -19,7 +19,7 @@ KILLS = int(os.environ.get("DTRAIN_KILLS", "1000" if os.environ.get("DTRAIN_LONG
 KILLS_A_RUN = 5
 BOUND = 1  # seconds from a kill to the end of the others, once all ranks have met
 INIT_TIMEOUT = 3
-MARGIN = 5  # for a busy machine
+MARGIN = 10  # for a busy machine
 
 
 def flags_of(few_images, run_dir) -> tuple:

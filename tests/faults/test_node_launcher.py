@@ -10,7 +10,7 @@ import pytest
 from command import TINY, Background, load_json, metrics, run, sha256, wait_until
 
 TRAINING = (*TINY, "--lr=0.0005", "--batch_size=8", "--nproc_per_node=2", "--init_timeout=30")
-MARGIN = 5  # seconds, for a busy machine
+MARGIN = 10  # seconds, for a busy machine
 
 
 def test_a_killed_rank_is_started_again_and_the_run_is_the_same(few_images, tmp_path):
@@ -57,7 +57,7 @@ def test_a_killed_rank_is_named(few_images, run_dir, victim):
         os.kill(ranks[victim], signal.SIGKILL)
         began = time.monotonic()
         outcome = training.wait()
-        assert time.monotonic() - began < 2, outcome
+        assert time.monotonic() - began < 2 + MARGIN, outcome
         assert not training.family()
     assert outcome.code == 4, outcome
     assert f"on rank {victim} of 2" in outcome.stderr and "killed by signal 9" in outcome.stderr
@@ -75,7 +75,7 @@ def test_the_ranks_end_with_their_launcher(few_images, run_dir):
         training.wait_for_line("step 1/")
         assert len(training.family()) == 3
         training.process.kill()
-        wait_until(lambda: not training.family(), "the end of all ranks", 2)
+        wait_until(lambda: not training.family(), "the end of all ranks", 2 + MARGIN)
 
 
 def test_a_crash_loop_without_progress_ends_and_names_the_step(few_images, run_dir):

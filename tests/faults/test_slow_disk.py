@@ -21,8 +21,8 @@ def preload(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("slow", ["optimizer.safetensors", ".model_best.safetensors.tmp", ".config.json.tmp"])
 def test_a_stall_while_saving_ends_nothing(preload, few_images, run_dir, slow):
     """A save in each step: the second waits for the first, and the other rank for the one that waits."""
-    environment = {"LD_PRELOAD": str(preload), "SLOW_FSYNC": slow, "SLOW_FSYNC_MILLISECONDS": "4000"}
+    environment = {"LD_PRELOAD": str(preload), "SLOW_FSYNC": slow, "SLOW_FSYNC_MILLISECONDS": "5000"}
     run(*TINY, f"--data_dir={few_images}", "--nproc_per_node=2", "--batch_size=8", "--max_steps=2",
-        "--save_every_epochs=0.3", "--eval_every_epochs=0.3", "--comm_timeout=2", f"--run_dir={run_dir}",
+        "--save_every_epochs=0.3", "--eval_every_epochs=0.3", "--comm_timeout=3", f"--run_dir={run_dir}",
         env=environment)
     assert load_json(run_dir / "result.json")["step"] == 2

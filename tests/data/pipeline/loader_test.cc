@@ -330,9 +330,16 @@ class SlowSource : public NumberedSource {
  public:
   using NumberedSource::NumberedSource;
   std::vector<uint8_t> Read(int64_t index) const override {
+    for (int now = ++reading_, most = most_; now > most && !most_.compare_exchange_weak(most, now);) {
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what is simulated, not a way to wait for something
+    --reading_;
     return NumberedSource::Read(index);
   }
+  int most_at_once() const { return most_; }
+
+ private:
+  mutable std::atomic<int> reading_ = 0, most_ = 0;
 };
 
 TEST(Loader, SlowReadsAreOverlapped) {
@@ -343,7 +350,7 @@ TEST(Loader, SlowReadsAreOverlapped) {
   EXPECT_EQ(AllIndices(loader).size(), 2560U);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   std::printf("%.0f reads/s\n", 2560 / seconds.count());
-  EXPECT_LT(seconds.count(), 2560 / 1000.0);  // eight at a time would take 6.4 s
+  EXPECT_GT(source.most_at_once(), 16);  // storage that is not slow is given eight
   EXPECT_TRUE(loader.waits_for_storage());
 }
 

@@ -138,7 +138,7 @@ TEST(HostilePeers, ALineThatNoRankSendsEndsTheRunAndSaysSo) {
 }
 
 TEST(HostilePeers, ARankThatNeverPausesKeepsNobodyFromTheServer) {
-  LoopbackRanks ranks(3, {.init_timeout_seconds = 0.5});
+  LoopbackRanks ranks(3, {.init_timeout_seconds = 2});
   ControlPlane& first = ranks.Start(0);
   Joined chatterer = Join(ranks.JoinOptionsOf(2));
   std::jthread chatter([&](const std::stop_token& stop) {
@@ -171,7 +171,7 @@ TEST(ControlServer, OfManyMissingRanksTheLineIsShort) {
   const ControlServer server({.listening_descriptor = descriptor,
                               .token = "token",
                               .world_size = 3000,
-                              .init_timeout_seconds = 0.2,
+                              .init_timeout_seconds = 2,
                               .warn = [&](const std::string& text) { warned = text; }});
   Joined first = Join({.locate = [&] { return Endpoint{"127.0.0.1", port, "token"}; }, .world_size = 3000});
   std::string said;

@@ -35,7 +35,7 @@ TEST(Join, DoesNotWaitForAListenerThatNeverAnswers) {
   const auto start = Clock::now();
   EXPECT_THAT(MessageOf([&] { Join(Towards("127.0.0.1", PortOf(silent), 0.5)); }),
               HasSubstr("accepts connections, but does not answer"));
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));
   close(silent);
 }
 

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <ctime>
 #include <limits>
 #include <thread>
 
@@ -42,7 +43,7 @@ TEST_F(Pair, AReadEndsThoughTheSenderDoesNot) {
 TEST_F(Pair, AFloodWithoutLinesEndsTheConversation) {
   const std::jthread sender = SendForever(std::string(60'000, 'x'));
   reader_.set_max_line(200'000);
-  const auto deadline = Clock::now() + std::chrono::seconds(20);
+  const auto deadline = Clock::now() + std::chrono::seconds(60);
   while (reader_.Receive() && Clock::now() < deadline) EXPECT_FALSE(reader_.NextLine().has_value());
   EXPECT_LT(Clock::now(), deadline);
   reader_.Close();
@@ -59,15 +60,22 @@ TEST_F(Pair, ALineThatIsTooLongIsNotRead) {
   EXPECT_FALSE(reader_.NextLine().has_value());
 }
 
+// Of this thread alone: other work on the machine does not count.
+double ProcessorSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
 // Four megabytes of empty lines took a minute where each moved the rest.
 TEST_F(Pair, ManyTinyLinesCostLittle) {
   const std::jthread sender = SendForever(std::string(60'000, '\n'));
-  const auto start = Clock::now();
+  const double start = ProcessorSeconds();
   for (size_t lines = 0; lines < 4'000'000;) {
     ASSERT_TRUE(reader_.Receive());
     while (reader_.NextLine()) ++lines;
   }
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(ProcessorSeconds() - start, 10);
 }
 
 TEST_F(Pair, WhoReadsNothingIsNotWrittenToForEver) {

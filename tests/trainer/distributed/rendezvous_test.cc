@@ -122,7 +122,7 @@ TEST(AgentBoard, DoesNotWaitForAListenerThatNeverAnswers) {
   EXPECT_THROW(AgentBoard("127.0.0.1", PortOf(silent), {.timeout_seconds = 0.3}), PeerLostError);
   EXPECT_THROW(AgentBoard("127.0.0.1", PortOf(silent), {.timeout_seconds = 0.3, .stop_requested = [] { return true; }}),
                Preempted);
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));
   close(silent);
 }
 
