@@ -5,7 +5,7 @@
 #   scripts/setup.sh                 everything for building and for the quick start
 #   scripts/setup.sh --tests         and what the tests need (Python torch to compare with, pytest, clang-format and -tidy,
 #                                    Open MPI, Slurm, iproute2)
-#   scripts/setup.sh --tests --long  and what the long tests need (clang with libFuzzer)
+#   scripts/setup.sh --tests --long  and what the long tests need (clang with libFuzzer, debootstrap)
 #   scripts/setup.sh --torch=DIR     use the LibTorch in DIR (the folder with include/ and lib/: the torch package of a
 #                                    `pip install torch`, or the unpacked official archive) and download none; it is
 #                                    remembered. --torch=pypi: back to the one from PyPI
@@ -51,9 +51,9 @@ wanted_packages() {
   case $id in *jammy*) fuzzer= ;; esac  # part of clang there
   printf '%s\n' build-essential cmake ninja-build ccache git ca-certificates pkg-config python3 python3-venv \
     python3-pip libgflags-dev libgoogle-glog-dev libgloo-dev "$jpeg" libpng-dev libwebp-dev libtiff-dev libstb-dev \
-    libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev libgtest-dev libgmock-dev
+    libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev prometheus-cpp-dev libgtest-dev libgmock-dev
   if [ "$with_tests" = yes ]; then printf '%s\n' clang-format clang-tidy openmpi-bin slurm-wlm munge iproute2; fi
-  if [ "$with_long" = yes ]; then printf '%s\n' clang ${fuzzer:+"$fuzzer"}; fi
+  if [ "$with_long" = yes ]; then printf '%s\n' clang debootstrap ${fuzzer:+"$fuzzer"}; fi
 }
 
 missing_packages() {

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from command import ROOT
-from tools import call, tool
+from tools import call, tool, tracked
 
 DOCKER = ROOT / "docker"
 
@@ -115,9 +115,10 @@ def test_the_steps_of_the_cpu_image_make_one_that_trains(tmp_path):
                     source = stages[sources.pop(0).removeprefix("--from=")].root / sources[0].lstrip("/")
                     shutil.copytree(source, place, symlinks=True)
                 elif sources == ["."]:
-                    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=True).stdout
-                    subprocess.run(["cpio", "-pdm0", "--quiet", place] if shutil.which("cpio") else
-                                   ["rsync", "-a", "--from0", "--files-from=-", f"{ROOT}/", place], cwd=ROOT, input=listed, check=True)
+                    for source in tracked("."):
+                        target = place / source.relative_to(ROOT)
+                        target.parent.mkdir(parents=True, exist_ok=True)
+                        shutil.copy2(source, target)
                 else:
                     place.mkdir(parents=True, exist_ok=True)
                     for source in sources:

@@ -76,7 +76,10 @@ void AsyncWriter::Run() {
     }
     lock.lock();
     if (failure) failure_ = failure;
-    if (!failure && job.kind == Kind::kCheckpoint) last_success_ = Clock::now();
+    if (!failure && job.kind == Kind::kCheckpoint) {
+      last_success_ = Clock::now();
+      last_save_seconds_ = std::chrono::duration<double>(last_success_ - started_).count();
+    }
     jobs_.pop_front();
     started_ = Clock::now();
     changed_.notify_all();
@@ -116,6 +119,11 @@ void AsyncWriter::SaveOnce(const Snapshot& snapshot) {
 double AsyncWriter::seconds_since_last_success() const {
   std::lock_guard lock(mutex_);
   return std::chrono::duration<double>(Clock::now() - last_success_).count();
+}
+
+std::optional<double> AsyncWriter::last_save_seconds() const {
+  std::lock_guard lock(mutex_);
+  return last_save_seconds_;
 }
 
 std::optional<AsyncWriter::Activity> AsyncWriter::current() const {

@@ -27,7 +27,7 @@ struct AsyncWriterOptions {
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // called on the background thread
 };
 
-// All public methods are for one thread (the loop's) but the two const ones, which any thread may call.
+// All public methods are for one thread (the loop's) but the const ones, which any thread may call.
 class AsyncWriter {
  public:
   AsyncWriter(Store store, AsyncWriterOptions options);
@@ -52,6 +52,8 @@ class AsyncWriter {
 
   // Since the last save that succeeded, or since construction (monotonic clock).
   double seconds_since_last_success() const;
+  // How long the last one that succeeded was written; nullopt before the first.
+  std::optional<double> last_save_seconds() const;
 
   // What is being written right now and for how long: for a watchdog that names the path of a hanging file system.
   struct Activity {
@@ -88,6 +90,7 @@ class AsyncWriter {
   bool stopping_ = false;
   std::exception_ptr failure_;
   Clock::time_point last_success_ = Clock::now();
+  std::optional<double> last_save_seconds_;
   Clock::time_point started_;  // of the first job
   std::thread thread_;         // last: starts when everything above is ready
 };

@@ -166,6 +166,9 @@ struct ReportConfig {
   int64_t log_interval = 20;        // steps
   bool clear_log = false;
   std::string profile_steps;  // FIRST:LAST; empty: none
+  int64_t metrics_port = 0;   // 0: none
+  std::string metrics_address = "127.0.0.1";
+  std::string metrics_file;  // empty: none
 };
 
 struct Config {

@@ -352,6 +352,12 @@ DTRAIN_FLAG(int64, log_interval, report.log_interval, AtLeast(1), "steps", "Betw
 DTRAIN_FLAG(bool, clear_log, report.clear_log, Anything(), "", "Start metrics.jsonl anew on a first attempt.")
 DTRAIN_FLAG(string, profile_steps, report.profile_steps, Anything(), "",
             "FIRST:LAST, counted from 1: write a Chrome trace of these steps to RUN_DIR/profile; empty: none.")
+DTRAIN_FLAG(int64, metrics_port, report.metrics_port, Between(0, 65535), "",
+            "Serve Prometheus' metrics on this port of rank 0, at /metrics; 0: no.")
+DTRAIN_FLAG(string, metrics_address, report.metrics_address, Anything(), "",
+            "IPv4 address that --metrics_port listens on; 0.0.0.0: all of the machine's, for everyone who reaches it.")
+DTRAIN_FLAG(string, metrics_file, report.metrics_file, Anything(), "",
+            "Write the same metrics to this file every ten seconds, for node-exporter's textfile collector (NAME.prom).")
 // clang-format on
 
 namespace dtrain::config {

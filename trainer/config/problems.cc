@@ -2,6 +2,9 @@
 // silent where its flags are out of range already, so that one mistake gives one line.
 #include "trainer/config/problems.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -190,10 +193,20 @@ void CheckRanks(const RanksConfig& ranks, List& problems) {
   }
 }
 
+bool IsIpAddress(const std::string& text) {
+  in_addr address{};
+  return inet_pton(AF_INET, text.c_str(), &address) == 1;
+}
+
 void CheckReport(const ReportConfig& report, List& problems) {
-  if (report.profile_steps.empty() || ParseStepRange(report.profile_steps)) return;
-  problems.push_back({"profile_steps", report.profile_steps, "FIRST:LAST, 1 or more, FIRST not after LAST",
-                      "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"});
+  if (!report.profile_steps.empty() && !ParseStepRange(report.profile_steps)) {
+    problems.push_back({"profile_steps", report.profile_steps, "FIRST:LAST, 1 or more, FIRST not after LAST",
+                        "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"});
+  }
+  if (!IsIpAddress(report.metrics_address)) {
+    problems.push_back({"metrics_address", report.metrics_address, "an IPv4 address of this machine",
+                        "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who reaches it"});
+  }
 }
 
 }  // namespace

@@ -1,45 +1,49 @@
 // A fan-out and nothing else, so that the loop says each thing once.
 #include "trainer/loop/reporter.h"
 
+#include "trainer/report/log.h"
+
 namespace dtrain::loop {
 
-Reporter::Reporter(const config::ReportConfig& config, int rank, int64_t total_steps,
+Reporter::Reporter(const config::ReportConfig& config, int rank, const report::RunFacts& facts,
                    const std::optional<report::RunDirectory>& files)
     : files_(files) {
   const report::Terminal terminal = report::StdoutTerminal();
   format_ = report::ParseLogFormat(config.log_format, terminal.is_terminal);
-  console_ = std::make_unique<report::Console>(report::Console::Options{
-      .format = format_, .rank = rank, .total_steps = total_steps, .columns = terminal.columns});
-  if (files_) metrics_ = std::make_unique<report::MetricsLog>(files_->metrics_jsonl);
+  console_ = std::make_shared<report::Console>(report::Console::Options{
+      .format = format_, .rank = rank, .total_steps = facts.total_steps, .columns = terminal.columns});
+  if (files_) {
+    metrics_ = std::make_shared<report::MetricsLog>(files_->metrics_jsonl);
+    sinks_.Add(metrics_);
+    ServeMetrics(config, facts);
+  }
+  sinks_.Add(console_);
+}
+
+void Reporter::ServeMetrics(const config::ReportConfig& config, const report::RunFacts& facts) {
+  if (config.metrics_port == 0 && config.metrics_file.empty()) return;
+  const auto gpus = std::make_shared<report::GpuUseReader>();
+  const auto metrics = std::make_shared<report::RunMetrics>(facts, [gpus] { return gpus->Read(); });
+  sinks_.Add(metrics);
+  if (config.metrics_port != 0) {
+    endpoint_ = std::make_unique<report::MetricsEndpoint>(config.metrics_address, static_cast<int>(config.metrics_port),
+                                                          metrics);
+    report::LogInfo("metrics: http://" + config.metrics_address + ":" + std::to_string(config.metrics_port) +
+                    "/metrics");
+  }
+  if (!config.metrics_file.empty()) {
+    metrics_file_ = std::make_unique<report::MetricsFile>(config.metrics_file, metrics);
+  }
 }
 
 void Reporter::Clear() {
   if (metrics_) metrics_->Clear();
 }
 
-void Reporter::Resume(int64_t step, double epochs_done) {
-  if (metrics_) metrics_->TruncateTo(step, epochs_done);
-}
-
-void Reporter::Train(const report::TrainPoint& point) {
-  if (metrics_) metrics_->Train(point);
-  console_->Train(point);
-}
-
-void Reporter::Validation(const report::ValPoint& point) {
-  if (metrics_) metrics_->Validation(point);
-  console_->Validation(point);
-}
-
-void Reporter::Epoch(const report::EpochPoint& point) {
-  if (metrics_) metrics_->Epoch(point);
-  console_->Epoch(point);
-}
-
 void Reporter::Finish(const report::RunResult& result, bool keeps_result) {
   const bool has_result = files_ && keeps_result && std::filesystem::exists(files_->result_json);
   if (files_ && !has_result) report::WriteTextFile(files_->result_json, report::ResultJson(result));
-  console_->Finish(result);
+  sinks_.Finish(result);  // the console last: its last line is the run's
 }
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// Everyone who hears of a run's numbers, behind one name: the console and metrics.jsonl. Only rank 0 reports.
+// Everyone who hears of a run's numbers, behind one name: the console, metrics.jsonl, Prometheus. Only rank 0 reports.
 #pragma once
 
 #include <memory>
@@ -6,26 +6,29 @@
 
 #include "trainer/config/config.h"
 #include "trainer/report/console.h"
+#include "trainer/report/metrics_endpoint.h"
+#include "trainer/report/metrics_file.h"
 #include "trainer/report/metrics_log.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/report/run_metrics.h"
 
 namespace dtrain::loop {
 
 class Reporter {
  public:
-  // Ranks other than 0 pass no files.
-  Reporter(const config::ReportConfig& config, int rank, int64_t total_steps,
+  // Ranks other than 0 pass no files. Throws UsageError where --metrics_port cannot be listened on.
+  Reporter(const config::ReportConfig& config, int rank, const report::RunFacts& facts,
            const std::optional<report::RunDirectory>& files);
 
   void Start(const report::Banner& banner) { console_->Start(banner); }
   void Note(const std::string& text) { console_->Note(text); }
   // --clear_log.
   void Clear();
-  // The run goes on from here: later lines of metrics.jsonl are dropped.
-  void Resume(int64_t step, double epochs_done);
-  void Train(const report::TrainPoint& point);
-  void Validation(const report::ValPoint& point);
-  void Epoch(const report::EpochPoint& point);
+  // The run goes on from here: what was said of later steps is dropped.
+  void Resume(int64_t step, double epochs_done) { sinks_.Resume(step, epochs_done); }
+  void Train(const report::TrainPoint& point) { sinks_.Train(point); }
+  void Validation(const report::ValPoint& point) { sinks_.Validation(point); }
+  void Epoch(const report::EpochPoint& point) { sinks_.Epoch(point); }
   // result.json and the final line. A finished run that was only started again keeps the result.json that it has.
   void Finish(const report::RunResult& result, bool keeps_result = false);
 
@@ -33,10 +36,16 @@ class Reporter {
   bool wants_final_loss() const { return format_ == report::LogFormat::kTable; }
 
  private:
+  void ServeMetrics(const config::ReportConfig& config, const report::RunFacts& facts);
+
   report::LogFormat format_;
   std::optional<report::RunDirectory> files_;
-  std::unique_ptr<report::Console> console_;
-  std::unique_ptr<report::MetricsLog> metrics_;  // rank 0 only
+  std::shared_ptr<report::Console> console_;
+  std::shared_ptr<report::MetricsLog> metrics_;  // rank 0 only
+  report::LogSinks sinks_;
+  // Rank 0 only, and where they were asked for.
+  std::unique_ptr<report::MetricsEndpoint> endpoint_;
+  std::unique_ptr<report::MetricsFile> metrics_file_;
 };
 
 }  // namespace dtrain::loop

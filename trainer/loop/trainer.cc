@@ -254,6 +254,11 @@ void Trainer::LogStep() {
   point.bad_records = parts_.control.bad_records(parts_.data.train->name);
   if (parts_.image_decoder != nullptr) point.decoded_on_cpu = decoded_on_cpu_;
   point.time = UnixTime();
+  point.skipped_steps = skipped;
+  if (writer_ != nullptr) {
+    point.checkpoint_age = writer_->seconds_since_last_success();
+    point.checkpoint_seconds = writer_->last_save_seconds();
+  }
   if (point.speed_unit == report::SpeedUnit::kTokens) AddTextTo(point, sums, seconds);
   if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + update_.L2Term();
   parts_.reporter.Train(point);

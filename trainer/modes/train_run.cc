@@ -177,8 +177,10 @@ void Train(const RunContext& context) {
     ApplyInitialWeights(ReadInitialWeights(config.model).tensors, config.model, model);
   }
 
-  Reporter reporter(config.report, context.launch.rank, plan.total_steps,
-                    is_first ? std::optional(files) : std::nullopt);
+  Reporter reporter(
+      config.report, context.launch.rank,
+      {.model = config.model.name, .world_size = context.launch.world_size, .total_steps = plan.total_steps},
+      is_first ? std::optional(files) : std::nullopt);
   reporter.Start(MakeBanner(context, plan, data, model, files, session.device));
   if (finished && is_first) report::LogInfo(HowToGoOn(config, plan));
   if (config.report.clear_log && !session.restarted && !finished) reporter.Clear();

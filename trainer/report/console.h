@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "trainer/report/points.h"
+#include "trainer/report/log_sink.h"
 
 namespace dtrain::report {
 
@@ -40,7 +40,7 @@ struct Banner {
 };
 
 // For the loop's thread. Ranks other than 0 print nothing.
-class Console {
+class Console : public LogSink {
  public:
   using Output = std::function<void(const std::string&)>;
 
@@ -54,18 +54,18 @@ class Console {
   // `output` gets text as it is to appear; by default it is written to stdout and flushed.
   explicit Console(Options options, Output output = nullptr);
   // Ends the line of a bar.
-  ~Console();
+  ~Console() override;
   Console(const Console&) = delete;
   Console& operator=(const Console&) = delete;
 
   void Start(const Banner& banner);
-  void Train(const TrainPoint& point);
-  void Validation(const ValPoint& point);
-  void Epoch(const EpochPoint& point);
+  void Train(const TrainPoint& point) override;
+  void Validation(const ValPoint& point) override;
+  void Epoch(const EpochPoint& point) override;
   // A line of its own ("Resumed from …"), above the bar. Not in the json layout, whose lines are all objects.
   void Note(const std::string& text);
   // The table's closing rows and FinalLine (in the json layout the result as an object), the last thing on stdout.
-  void Finish(const RunResult& result);
+  void Finish(const RunResult& result) override;
 
  private:
   void Line(const std::string& text);

@@ -58,7 +58,7 @@ void MetricsLog::AppendLine(const std::string& line) {
   checkpoint::ThrowSystemError("write", path_, error_number);
 }
 
-void MetricsLog::TruncateTo(int64_t step, double epochs_done) {
+void MetricsLog::Resume(int64_t step, double epochs_done) {
   const std::string content = checkpoint::ReadTextFile(path_, kMaxBytes);
   std::string kept;
   size_t begin = 0;

@@ -6,26 +6,25 @@
 #include <filesystem>
 #include <string>
 
-#include "trainer/report/points.h"
+#include "trainer/report/log_sink.h"
 
 namespace dtrain::report {
 
 // For rank 0 only. Failures are StorageError.
-class MetricsLog {
+class MetricsLog : public LogSink {
  public:
   // Opens or creates the file; its folder must exist.
   explicit MetricsLog(std::filesystem::path path);
-  ~MetricsLog();
+  ~MetricsLog() override;
   MetricsLog(const MetricsLog&) = delete;
   MetricsLog& operator=(const MetricsLog&) = delete;
 
-  void Train(const TrainPoint& point) { AppendLine(JsonLine(point)); }
-  void Validation(const ValPoint& point) { AppendLine(JsonLine(point)); }
-  void Epoch(const EpochPoint& point) { AppendLine(JsonLine(point)); }
-
-  // For a run resumed at `step` with `epochs_done` epochs (a fraction) behind it: drops the lines of later steps, of
-  // epochs that are not finished by then, and lines that are not whole (a torn last one). Atomic.
-  void TruncateTo(int64_t step, double epochs_done);
+  // Drops the lines of later steps, of epochs that are not finished by then, and lines that are not whole (a torn last
+  // one). Atomic.
+  void Resume(int64_t step, double epochs_done) override;
+  void Train(const TrainPoint& point) override { AppendLine(JsonLine(point)); }
+  void Validation(const ValPoint& point) override { AppendLine(JsonLine(point)); }
+  void Epoch(const EpochPoint& point) override { AppendLine(JsonLine(point)); }
 
   // --clear_log.
   void Clear();

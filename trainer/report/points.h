@@ -41,6 +41,11 @@ struct TrainPoint {
   std::optional<int64_t> decoded_on_cpu = std::nullopt;
   double time = 0;  // seconds since 1970
 
+  // For the metrics of Prometheus alone.
+  int64_t skipped_steps = 0;                                // since the last point
+  std::optional<double> checkpoint_age = std::nullopt;      // seconds since one was last on the disk, or the start
+  std::optional<double> checkpoint_seconds = std::nullopt;  // how long the last one took to be written
+
   // Of text only; all but the counts are for fairseq's line alone.
   std::optional<TextCounts> text = std::nullopt;
   std::optional<double> mean_grad_norm = std::nullopt;  // of the steps since the last point that were not skipped

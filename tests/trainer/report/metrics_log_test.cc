@@ -48,7 +48,7 @@ TEST(MetricsLogTest, IsCutBackToTheRestoredStep) {
     TemporaryFolder run;
     WriteAll(run / "metrics.jsonl", all);
     MetricsLog log(run / "metrics.jsonl");
-    log.TruncateTo(c.step, c.epochs_done);
+    log.Resume(c.step, c.epochs_done);
     EXPECT_EQ(ReadAll(run / "metrics.jsonl"), c.expected) << c.step;
     log.Train(TrainAt(c.step + 1));  // into the new file, not the one that it replaced
     EXPECT_EQ(ReadAll(run / "metrics.jsonl"), c.expected + JsonLine(TrainAt(c.step + 1)) + "\n");
@@ -61,7 +61,7 @@ TEST(MetricsLogTest, TornAndForeignLinesGo) {
                                  "{\"kind\":\"train\",\"step\":\"x\"}\n", "\xff\xfe\n"}) {
     TemporaryFolder run;
     WriteAll(run / "metrics.jsonl", whole + torn);
-    MetricsLog(run / "metrics.jsonl").TruncateTo(10, 1);
+    MetricsLog(run / "metrics.jsonl").Resume(10, 1);
     EXPECT_EQ(ReadAll(run / "metrics.jsonl"), whole) << torn;
   }
 }

@@ -1,0 +1,102 @@
+// Visitors of all kinds. A training with rude ones: tests/integration/test_metrics.py.
+#include "trainer/report/metrics_endpoint.h"
+
+#include <arpa/inet.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <optional>
+
+#include "tests/message_of.h"
+#include "tests/trainer/report/idle_metrics.h"
+#include "trainer/errors.h"
+
+namespace dtrain::report {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// A connection to the endpoint; closed with it.
+class Visitor {
+ public:
+  explicit Visitor(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  }
+  ~Visitor() { close(socket_); }
+  Visitor(const Visitor&) = delete;
+  Visitor& operator=(const Visitor&) = delete;
+
+  void Say(const std::string& text) const { send(socket_, text.data(), text.size(), MSG_NOSIGNAL); }
+  // All that comes until the other side closes.
+  std::string Answer() const {
+    std::string text;
+    char bytes[4096];
+    ssize_t count = 0;
+    while ((count = recv(socket_, bytes, sizeof(bytes), 0)) > 0) text.append(bytes, static_cast<size_t>(count));
+    return text;
+  }
+
+ private:
+  int socket_;
+};
+
+std::string Get(int port, const std::string& what = "/metrics") {
+  const Visitor visitor(port);
+  visitor.Say("GET " + what + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  return visitor.Answer();
+}
+
+TEST(MetricsEndpoint, ServesWhatIsKnownNow) {
+  const auto metrics = IdleMetrics();
+  const MetricsEndpoint endpoint("127.0.0.1", 0, metrics);
+  EXPECT_THAT(Get(endpoint.port()), StartsWith("HTTP/1.1 200 OK"));
+  metrics->Train({.step = 12});
+  EXPECT_THAT(Get(endpoint.port()), HasSubstr("\ndtrain_step_total 12\n"));
+  EXPECT_THAT(Get(endpoint.port()), HasSubstr("Content-Type: text/plain"));
+  EXPECT_THAT(Get(endpoint.port(), "/"), StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(Get(endpoint.port(), "/../../etc/passwd"), testing::Not(HasSubstr("root:")));
+}
+
+TEST(MetricsEndpoint, RudeVisitorsKeepNobodyOut) {
+  const MetricsEndpoint endpoint("127.0.0.1", 0, IdleMetrics());
+  const int port = endpoint.port();
+  std::vector<std::unique_ptr<Visitor>> rude;
+  for (int i = 0; i < 3; ++i) {
+    rude.push_back(std::make_unique<Visitor>(port));  // says nothing
+    rude.push_back(std::make_unique<Visitor>(port));
+    rude.back()->Say("GET /metrics HTTP/1.1\r\nHost: ");  // and never ends
+    rude.push_back(std::make_unique<Visitor>(port));
+    rude.back()->Say(std::string(200'000, '\xff'));
+    rude.push_back(std::make_unique<Visitor>(port));
+    rude.back()->Say("POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\n");
+    rude.push_back(std::make_unique<Visitor>(port));
+    for (int line = 0; line < 20'000; ++line) rude.back()->Say("X-Header-" + std::to_string(line) + ": x\r\n");
+    Get(port, "/" + std::string(100'000, 'a'));
+  }
+  EXPECT_THAT(Get(port), HasSubstr("\ndtrain_step_total 0\n"));
+}
+
+TEST(MetricsEndpoint, SaysWhyItCannotListen) {
+  std::optional<MetricsEndpoint> first;
+  first.emplace("127.0.0.1", 0, IdleMetrics());
+  const int port = first->port();
+  EXPECT_THAT(MessageOf([&] { MetricsEndpoint("127.0.0.1", port, IdleMetrics()); }),
+              HasSubstr("--metrics_port: rank 0 cannot listen on 127.0.0.1:" + std::to_string(port) +
+                        ": Address already in use"));
+  EXPECT_THROW(MetricsEndpoint("192.0.2.1", 0, IdleMetrics()), UsageError);
+  EXPECT_THAT(MessageOf([] { MetricsEndpoint("192.0.2.1", 9, IdleMetrics()); }),
+              HasSubstr("Cannot assign requested address"));
+  first.reset();
+  EXPECT_NO_THROW(MetricsEndpoint("127.0.0.1", port, IdleMetrics()));  // a run that follows has the port at once
+}
+
+}  // namespace
+}  // namespace dtrain::report

@@ -1,0 +1,94 @@
+// The few declarations of nvml.h that are needed, since the header comes with the CUDA toolkit only. They are NVML's
+// stable interface: functions that changed have got a suffix like _v2.
+#include "trainer/report/gpu_use.h"
+
+#include <dlfcn.h>
+
+#include <mutex>
+#include <utility>
+
+namespace dtrain::report {
+namespace {
+
+constexpr int kSuccess = 0;
+using Device = void*;
+
+struct Utilization {  // percent
+  unsigned int gpu;
+  unsigned int memory;
+};
+
+struct Memory {  // bytes
+  unsigned long long total;
+  unsigned long long free;
+  unsigned long long used;
+};
+
+constexpr double kPercent = 100;
+
+}  // namespace
+
+struct GpuUseReader::Nvml {
+  explicit Nvml(std::string name) : name_(std::move(name)) {}
+  // The library stays open: a driver's library has threads of its own.
+  ~Nvml() {
+    if (ready_) shutdown_();
+  }
+
+  std::vector<GpuUse> Read() {
+    const std::lock_guard lock(mutex_);
+    if (!opened_) {
+      opened_ = true;
+      ready_ = Open() && init_() == kSuccess;
+    }
+    std::vector<GpuUse> found;
+    unsigned int count = 0;
+    if (!ready_ || count_(&count) != kSuccess) return found;
+    for (unsigned int index = 0; index < count; ++index) {
+      Device device = nullptr;
+      Utilization utilization{};
+      Memory memory{};
+      if (handle_(index, &device) != kSuccess || utilization_(device, &utilization) != kSuccess ||
+          memory_(device, &memory) != kSuccess) {
+        continue;  // a part of a GPU (MIG) has no utilization, a lost one nothing
+      }
+      found.push_back({.index = static_cast<int>(index),
+                       .utilization = utilization.gpu / kPercent,
+                       .memory_used_bytes = memory.used,
+                       .memory_total_bytes = memory.total});
+    }
+    return found;
+  }
+
+ private:
+  bool Open() {
+    void* library = dlopen(name_.c_str(), RTLD_NOW | RTLD_LOCAL);
+    return library != nullptr && Find(library, "nvmlInit_v2", init_) && Find(library, "nvmlShutdown", shutdown_) &&
+           Find(library, "nvmlDeviceGetCount_v2", count_) && Find(library, "nvmlDeviceGetHandleByIndex_v2", handle_) &&
+           Find(library, "nvmlDeviceGetUtilizationRates", utilization_) &&
+           Find(library, "nvmlDeviceGetMemoryInfo", memory_);
+  }
+
+  template <typename Function>
+  static bool Find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    return function != nullptr;
+  }
+
+  std::mutex mutex_;
+  const std::string name_;
+  bool opened_ = false, ready_ = false;
+  int (*init_)() = nullptr;
+  int (*shutdown_)() = nullptr;
+  int (*count_)(unsigned int*) = nullptr;
+  int (*handle_)(unsigned int, Device*) = nullptr;
+  int (*utilization_)(Device, Utilization*) = nullptr;
+  int (*memory_)(Device, Memory*) = nullptr;
+};
+
+GpuUseReader::GpuUseReader(std::string library) : nvml_(std::make_unique<Nvml>(std::move(library))) {}
+GpuUseReader::~GpuUseReader() = default;
+
+std::vector<GpuUse> GpuUseReader::Read() { return nvml_->Read(); }
+
+}  // namespace dtrain::report
