@@ -187,16 +187,21 @@ int main(int argc, char** argv) {
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;
-  try {
-    const int exit_code = Main(argc, argv, context);
-    report::PrintAnswer("");
-    return exit_code;
-  } catch (const std::exception& error) {
+  const auto report = [&](const std::exception& error) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
     if (status.control) failure = status.control->LastWords(failure);
     report::ReportFailure(failure, "");
     return static_cast<int>(failure.code);
+  };
+  ReportOnTerminate(report);
+  const OwnExit own_exit(report);
+  try {
+    const int exit_code = Main(argc, argv, context);
+    report::PrintAnswer("");
+    return exit_code;
+  } catch (const std::exception& error) {
+    return report(error);
   }
 }

@@ -103,6 +103,9 @@ def test_from_nothing_to_a_job_and_back(account):
     # Run twice they change nothing. (moto takes a second change set for a change in some stacks, so
     # what is compared are the base stack and the job definition.)
     assert "it is as it should be" in account.script("cloudformation/set_up.sh").stdout
+    made = account.aws("fsx", "describe-file-systems")["FileSystems"]
+    account.script("cloudformation/set_up.sh", "--file-system")
+    assert account.aws("fsx", "describe-file-systems")["FileSystems"] == made
     again = account.script("batch/set_up.sh", IMAGE="repository/dtrain:1", NODES="4")
     assert "Job definition dtrain\n    it is as it should be" in again.stdout
     definitions = account.aws("batch", "describe-job-definitions", "--job-definition-name", "dtrain")["jobDefinitions"]

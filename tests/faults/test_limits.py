@@ -1,8 +1,12 @@
 """Memory, threads and files that cannot be had: the exit code says which, the message what to do, and nothing hangs."""
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from command import DATA, MAIN, TINY, load_json, run
+from command import BENCH, DATA, MAIN, TINY, load_json, run
 
 SYNTHETIC = ("--data_format=synthetic", "--num_classes=4", "--max_steps=2")
 
@@ -34,10 +38,41 @@ def test_no_threads(run_dir, stack_gib, flags):
     assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr and "workers" in outcome.stderr, outcome
 
 
+@pytest.mark.parametrize("flags", [(), ("--nproc_per_node=2",)])
+def test_no_threads_for_openmp_in_a_bench(flags):
+    outcome = limited(f"-s {3 << 20}, -v {6 << 20}", BENCH, "step", "--model=resnet18", "--image_size=32", "--batch_size=8",
+                      "--num_classes=4", *flags, check=7, threads=3)
+    assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr, outcome
+
+
 def test_no_threads_for_openmp(run_dir):
     """libgomp ends the process itself, with 1."""
     outcome = limited(f"-s {3 << 20}, -v {6 << 20}", MAIN, *TINY, *SYNTHETIC, f"--run_dir={run_dir}", check=7, threads=3)
     assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr, outcome
+
+
+@pytest.fixture(scope="module")
+def no_thread(tmp_path_factory) -> Path:
+    library = tmp_path_factory.mktemp("preload") / "no_thread.so"
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library,
+                    Path(__file__).with_name("no_thread.c"), "-ldl"], check=True)
+    return library
+
+
+@pytest.mark.parametrize("ranks, least", [(1, 4), (2, 7)])
+def test_each_thread_in_its_turn_cannot_be_started(no_thread, few_images, tmp_path, ranks, least):
+    """Readers, decoders, the writer of checkpoints, the control plane's, the store's, Gloo's: one after the other is
+    refused, until a run needs no more of them."""
+    for at in range(1, 40):
+        outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=1", "--batch_size=8", "--workers=2",
+                      f"--nproc_per_node={ranks}", "--init_timeout=20", "--comm_timeout=20", f"--run_dir={tmp_path / str(at)}",
+                      env={"LD_PRELOAD": str(no_thread), "NO_THREAD_AT": str(at)}, check=None)
+        if outcome.code == 0:
+            break
+        assert outcome.code == 7 and "thread could not be started" in outcome.stderr, f"thread {at}: {outcome}"
+        assert "ulimit -u" in outcome.stderr, outcome
+    print(f"\nmeasured: {at - 1} threads")
+    assert at > least
 
 
 @pytest.mark.parametrize("kib", [0, 20, 20000])  # nothing, logs, no checkpoint

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from command import Background, losses, run, sha256, wait_until
+from command import MAIN, Background, losses, run, sha256, wait_until
 from conftest import STEPS
-from ranks import FLAGS, Ranks
+from ranks import FLAGS, Ranks, free_port
 
 BOUND = 5  # seconds
 MARGIN = 10  # for a busy machine
@@ -29,10 +29,12 @@ def test_during_training(few_images, undisturbed, run_dir, asked, number):
     with Ranks(*flags) as ranks:
         ranks[0].wait_for_line("step 2/")
         since = [ranks.signal(rank, number) for rank in asked][-1]
-        step = stopped_at(ranks.outcomes(since, BOUND))
+        outcomes = ranks.outcomes(since, BOUND)
+    step = stopped_at(outcomes)
     assert 2 <= step < STEPS
     assert (run_dir / "latest").read_text(encoding="utf-8") == f"checkpoints/step-{step:09}\n"
     assert not list(run_dir.glob("error*"))  # it is no failure
+    assert f"run it again with --run_dir={run_dir} to go on" in outcomes[0].stderr, outcomes
     run(*FLAGS, *flags, "--nproc_per_node=2")
     assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
 
@@ -65,6 +67,39 @@ def test_while_waiting_for_a_rank_that_does_not_come(few_images, run_dir):
         outcomes = ranks.outcomes(ranks.signal(0, signal.SIGTERM), BOUND)
     for outcome in outcomes.values():
         assert outcome.code == 75 and "stopped before the training began" in outcome.stderr, outcomes
+
+
+def test_a_run_directory_that_nobody_chose_is_in_the_hint(few_images, tmp_path):
+    """The same command would begin anew."""
+    main = MAIN.resolve()
+    with Background("-c", f'cd "{tmp_path}" && exec "$@"', "bash", main, *FLAGS, f"--data_dir={few_images}", "--epochs=1000",
+                    "--save_every_epochs=0", program="/bin/bash") as training:
+        training.wait_for_line("step 1/")
+        os.kill(training.pid, signal.SIGTERM)
+        outcome = training.wait()
+    assert outcome.code == 75, outcome
+    hint, = re.findall(r"run it again with (--run_dir=\S+) to go on", outcome.stderr)
+    again = run(*FLAGS, f"--data_dir={few_images}", hint, "--epochs=1000", "--limit_train_steps=1", "--save_every_epochs=0",
+                program=main, cwd=tmp_path)
+    assert "resuming from" in again.stderr, again
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+def test_while_thousands_of_ranks_do_not_come(run_dir):
+    """A signal ends the waiting, and the list of who is missing is short. A million need more descriptors than there are."""
+    flags = (*FLAGS, "--data_format=synthetic", "--num_classes=4", "--max_steps=1", "--rank=0", "--master_addr=127.0.0.1",
+             f"--master_port={free_port()}", f"--run_dir={run_dir}")
+    with Background(*flags, "--world_size=3000", "--init_timeout=1000") as waiting:
+        wait_until((run_dir / "lock").exists, "rank 0 at its run directory")
+        os.kill(waiting.pid, signal.SIGTERM)
+        since = time.monotonic()
+        outcome = waiting.wait()
+        assert time.monotonic() - since < BOUND + MARGIN
+    assert outcome.code == 75 and "stopped before the training began" in outcome.stderr, outcome
+    few = run(*flags, "--world_size=3000", "--init_timeout=1", check=4)
+    assert "1-2999 not there" in few.stderr and len(few.stderr) < 10_000, few
+    many = run(*flags, "--world_size=1000000", "--init_timeout=1", check=None)
+    assert many.code in (2, 4) and len(many.stderr) < 10_000, many
 
 
 def test_a_second_signal_ends_at_once(slow_to_evaluate, run_dir):

@@ -1,6 +1,6 @@
 // A crop of a plain baseline JPEG, resized and perhaps mirrored, straight into a row of a batch. The pixels are those
 // of decode, crop and resize within rounding (on average well within 2/255); the way there is another: see
-// baseline_jpeg.h.
+// baseline_jpeg.h. Colours outside of RGB, of which files of very low quality have many, are cut off after resizing.
 #pragma once
 
 #include <cstdint>

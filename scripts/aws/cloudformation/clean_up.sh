@@ -46,7 +46,11 @@ is_exported() {
   delay=$(export_delay "$1")
   [ "${delay%.*}" = None ] || [ "${delay%.*}" = 0 ]
 }
-is_deleted() { ! aws fsx describe-file-systems --file-system-ids "$1" >/dev/null 2>&1; }
+is_deleted() {
+  local left
+  left=$(aws fsx describe-file-systems --file-system-ids "$1" --query 'FileSystems[].FileSystemId' --output text 2>/dev/null) || return 0
+  [ -z "$left" ] || [ "$left" = None ]
+}
 
 for id in $(file_systems); do
   if [ "$discard" = no ]; then wait_until 1800 "the files of $id to reach the bucket (--discard gives them up)" is_exported "$id"; fi

@@ -171,12 +171,14 @@ TEST(ControlServer, OfManyMissingRanksTheLineIsShort) {
   const ControlServer server({.listening_descriptor = descriptor,
                               .token = "token",
                               .world_size = 3000,
-                              .init_timeout_seconds = 2,
+                              .init_timeout_seconds = 1,
                               .warn = [&](const std::string& text) { warned = text; }});
   Joined first = Join({.locate = [&] { return Endpoint{"127.0.0.1", port, "token"}; }, .world_size = 3000});
   std::string said;
   while (said.find("\"end\"") == std::string::npos) said = WaitForLine(first.socket, Soon()).value();
-  EXPECT_THAT(said, HasSubstr("waiting for 3000 of 3000 ranks: 1-2999 not there; 0 still preparing"));
+  // Rank 0 has joined and says no more: on a busy machine that is silence already.
+  EXPECT_THAT(said, testing::ContainsRegex(
+                        "waiting for 3000 of 3000 ranks: 1-2999 not there; 0 (still preparing|does not answer)"));
 }
 
 // ---- A false rank 0 --------------------

@@ -1,0 +1,72 @@
+"""What lies in a folder of photos beside photos, and names that would steer a terminal."""
+
+import json
+import shutil
+
+import pytest
+
+from command import TINY, load_json, run
+
+STEERING = "red\x1b[31m\n[rank 0] all is well"
+SHOWN = "red\\x1b[31m\\n[rank 0] all is well"
+
+
+@pytest.fixture
+def with_company(own_images):
+    """Files of macOS, Windows and Jupyter, formats that are not read, in either split."""
+    photo = next((own_images / "train" / "red").glob("*.jpg"))
+    for split in ("train", "val"):
+        for folder in (".ipynb_checkpoints", "__MACOSX", ".git/objects"):
+            (own_images / split / folder).mkdir(parents=True)
+            shutil.copy(photo, own_images / split / folder / "000.jpg")
+        for name in ("Thumbs.db", ".DS_Store", "._000.jpg", "one.gif", "two.GIF", "three.heic", "notes.txt"):
+            (own_images / split / "red" / name).write_bytes(b"no image")
+    return own_images
+
+
+def test_files_of_other_programs_are_no_data(with_company, few_images):
+    plan, plain = (json.loads(run("--dry_run", "--log_format=json", *TINY, f"--data_dir={folder}").last_line)
+                   for folder in (with_company, few_images))
+    assert (plan["train_samples"], plan["val_samples"]) == (plain["train_samples"], plain["val_samples"]) == (40, 8)
+    outcome = run("--dry_run", *TINY, f"--data_dir={with_company}")
+    said = outcome.stdout + outcome.stderr
+    for name in (".gif", ".heic"):  # photos to their owner: he hears of them
+        assert name in said, outcome
+    for name in ("ipynb", "MACOSX", ".git"):
+        assert f"  {name}" not in said, outcome
+
+
+def test_a_run_has_no_classes_of_other_programs(with_company, run_dir):
+    run(*TINY, f"--data_dir={with_company}", "--max_steps=1", "--max_bad_records=0", f"--run_dir={run_dir}")
+    assert (run_dir / "classes.txt").read_text(encoding="utf-8").split() == ["blue", "green", "red", "stripes"]
+
+
+def test_every_bad_file_is_listed_before_the_first_step(own_images, run_dir):
+    """With their reasons, rather than the first one that is met."""
+    bad = [own_images / "train" / kind / "003.jpg" for kind in ("blue", "green", "stripes")]
+    bad.append(own_images / "val" / "red" / "001.jpg")
+    for path, content in zip(bad, (b"", b"not an image", b"\xff\xd8\xff", b"GIF89a")):
+        path.write_bytes(content)
+    outcome = run(*TINY, f"--data_dir={own_images}", "--max_steps=2", f"--run_dir={run_dir}", check=3)
+    for path in bad[:3]:
+        assert str(path) in outcome.stderr, outcome
+    assert "step 1/" not in outcome.stdout
+    assert load_json(run_dir / "error.json")["exit_code"] == 3
+
+
+def test_names_do_not_steer_the_terminal(own_images, tmp_path):
+    """Of a class, of a bad file, of a run directory: shown escaped wherever they appear, whole in the files of the run."""
+    (own_images / "train" / "red").rename(own_images / "train" / STEERING)
+    (own_images / "val" / "red").rename(own_images / "val" / STEERING)
+    (own_images / "train" / STEERING / "000.jpg").write_bytes(b"no image")
+    folder = tmp_path / "run\x1b[2J"
+    plan = run("--dry_run", *TINY, f"--data_dir={own_images}")
+    outcome = run(*TINY, f"--data_dir={own_images}", "--max_steps=1", "--max_bad_records=0.1", f"--run_dir={folder}")
+    refused = run(*TINY, f"--data_dir={own_images}", "--max_steps=1", "--strict_data", f"--run_dir={tmp_path / 'x'}", check=3)
+    evaluated = run("--mode=eval", *TINY, f"--data_dir={own_images}", f"--run_dir={folder}")
+    for said in (plan, outcome, refused, evaluated):
+        assert "\x1b" not in said.stdout + said.stderr, said
+        assert "\n[rank 0]" not in said.stdout + said.stderr, said
+    assert SHOWN in plan.stdout
+    assert SHOWN in refused.stderr
+    shutil.rmtree(folder)

@@ -1,0 +1,138 @@
+"""--metrics_port and --metrics_file, read by Prometheus' own parser; and what rude visitors do to a training: nothing."""
+
+import json
+import re
+import socket
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from command import BUILD, ROOT, TINY, Background, load_json, losses, run, sha256, wait_until
+from test_ranks import free_port
+
+parser = pytest.importorskip("prometheus_client.parser")
+
+MONITORING = ROOT / "scripts" / "monitoring"
+# What a short run on images in fp32 does not have.
+ELSEWHERE = {"dtrain_tokens_per_second", "dtrain_val_perplexity", "dtrain_val_accuracy", "dtrain_loss_scale"}
+RUDE = (b"", b"GET /metrics HTTP/1.1\r\nHost: ", b"\xff" * 100_000, b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
+        b"POST /metrics HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", b"\r\n" * 10_000,
+        b"GET /metrics HTTP/1.1\r\n" + b"X: y\r\n" * 10_000)
+
+
+def names_in(text: str) -> set[str]:
+    return set(re.findall(r"dtrain_[a-z0-9_]+", text))
+
+
+def documented() -> set[str]:
+    return names_in((ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")) - {"dtrain_main"}
+
+
+def samples(text: str) -> dict:
+    """(name, labels) → value. The parser takes counters' names without their ending; HELP and TYPE must be there."""
+    families = list(parser.text_string_to_metric_families(text))
+    for family in families:
+        if family.name.startswith("dtrain_"):
+            assert family.type in ("counter", "gauge") and family.documentation, family
+    return {(sample.name, tuple(sorted(sample.labels.items()))): sample.value for family in families for sample in family.samples}
+
+
+@pytest.fixture(scope="module")
+def driver(module_dir) -> dict:
+    """The environment of a machine with GPUs: NVML's stand-in under its name."""
+    module_dir.mkdir(exist_ok=True)
+    (module_dir / "libnvidia-ml.so.1").symlink_to((BUILD / "tests/trainer/report/libfake_nvml.so").resolve())
+    return {"LD_LIBRARY_PATH": str(module_dir)}
+
+
+@pytest.fixture(scope="module")
+def told(few_images, module_dir, driver) -> dict:
+    """What --metrics_file says at the end of a run."""
+    file, folder = module_dir / "dtrain.prom", module_dir / "run"
+    run(*TINY, f"--data_dir={few_images}", "--max_steps=6", "--save_every_epochs=1", "--eval_every_epochs=1", f"--metrics_file={file}",
+        f"--run_dir={folder}", env=driver)
+    return samples(file.read_text(encoding="utf-8"))
+
+
+def test_a_file_with_the_numbers_of_the_run(told, module_dir):
+    result, last = load_json(module_dir / "run" / "result.json"), losses(module_dir / "run")[-1]
+    assert told["dtrain_step_total", ()] == result["step"] == 6
+    assert (told["dtrain_loss", ()], told["dtrain_val_top1", ()]) == (last[1], result["val_top1"])
+    assert told["dtrain_gpu_utilization_ratio", (("gpu", "0"),)] == 0.25
+    assert told["dtrain_gpu_memory_used_bytes", (("gpu", "2"),)] == 3 << 30
+    assert told["dtrain_finished", ()] == 1
+
+
+def test_what_is_told_is_what_is_documented(told):
+    assert documented() - ELSEWHERE == {name for name, _ in told if name.startswith("dtrain_")}
+
+
+def test_dashboard_and_agents_ask_for_what_is_served(told):
+    board = load_json(MONITORING / "grafana.json")
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    queries += [one["query"]["query"] for one in board["templating"]["list"] if isinstance(one["query"], dict)]
+    assert len(queries) > 15
+    for query in queries:
+        assert names_in(query) and names_in(query) <= documented(), query
+        assert query.count("(") == query.count(")") and query.count("{") == query.count("}"), query
+    eks = (ROOT / "scripts/aws/eks/metrics.yaml").read_text(encoding="utf-8")
+    for text in ((MONITORING / "cloudwatch_agent.json").read_text(encoding="utf-8"), eks):
+        selectors = [json.loads(f'"{one}"') for one in re.findall(r'"(\^dtrain_[^"]*\$)"', text)]
+        assert len(selectors) == 2
+        for selector in selectors:
+            prefix, words = re.fullmatch(r"\^(dtrain_(?:[a-z_]*))\(?([^)]*)\)?\$", selector).groups()
+            assert {prefix + word for word in words.split("|")} <= documented(), selector
+
+
+def get(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        return answer.read().decode()
+
+
+def test_rude_visitors_do_not_touch_the_training(few_images, tmp_path):
+    flags = (*TINY, f"--data_dir={few_images}", "--max_steps=12")
+    port, visitors = free_port(), []
+    with Background(*flags, f"--metrics_port={port}", f"--run_dir={tmp_path / 'served'}") as training:
+        training.wait_for_line("step 1/")
+        for words in RUDE * 3:
+            visitor = socket.create_connection(("127.0.0.1", port), timeout=60)
+            visitors.append(visitor)
+            try:
+                visitor.sendall(words)  # and then neither reads nor leaves
+            except OSError:  # sent away in the middle of it
+                pass
+        found = samples(get(port))
+        assert found["dtrain_ranks", ()] == 1 and found["dtrain_step_total", ()] >= 1
+        outcome = training.wait()
+    for visitor in visitors:
+        visitor.close()
+    assert outcome.code == 0, outcome
+    run(*flags, f"--run_dir={tmp_path / 'alone'}")
+    assert losses(tmp_path / "served") == losses(tmp_path / "alone")
+    assert sha256(tmp_path / "served" / "model.safetensors") == sha256(tmp_path / "alone" / "model.safetensors")
+
+
+def test_a_port_that_is_taken(few_images, tmp_path):
+    """One error, before the first step; other ranks hear of it. The file's folder likewise."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=1", "--nproc_per_node=2", "--batch_size=8",
+                      f"--metrics_port={port}", f"--run_dir={tmp_path / 'run'}", check=2)
+    assert f"--metrics_port: rank 0 cannot listen on 127.0.0.1:{port}: Address already in use" in outcome.stderr
+    assert outcome.stderr.count("dtrain failed") == 1 and "step 1/" not in outcome.stdout, outcome
+    outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--metrics_file={tmp_path / 'none' / 'x.prom'}",
+                  f"--run_dir={tmp_path / 'other'}", check=5)
+    assert "x.prom" in outcome.stderr and outcome.stderr.count("dtrain failed") == 1
+    outcome = run(*TINY, f"--data_dir={few_images}", "--metrics_address=localhost", "--dry_run", check=2)
+    assert "--metrics_address=localhost" in outcome.stderr and "IPv4" in outcome.stderr
+
+
+def test_a_run_that_follows_has_the_port_and_goes_on_counting(few_images, run_dir):
+    port = free_port()
+    flags = (*TINY, f"--data_dir={few_images}", "--max_steps=60", f"--metrics_port={port}", f"--run_dir={run_dir}")
+    run(*flags, "--limit_train_steps=2")
+    with Background(*flags) as training:
+        training.wait_for_line("step 3/")
+        wait_until(lambda: samples(get(port))["dtrain_step_total", ()] >= 3, "the first step's number")
