@@ -139,7 +139,7 @@ int Loader(config::CommandLine& command_line) {
   config::RequireValid(command_line.config, 1, models::ModelNames());
   distributed::UseShareOfCores(launch::Launch{});
   if (const int64_t threads = Count(command_line, "threads", 0); threads > 0) {
-    at::set_num_threads(static_cast<int>(threads));
+    distributed::UseThreads(static_cast<int>(threads));
   }
   Report(BenchLoader(command_line), command_line.extra["json"] == "true");
   return 0;

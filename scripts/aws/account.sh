@@ -18,6 +18,15 @@ fail() {  # fail WHAT HAPPENED, WHAT TO DO
 # usage SCRIPT: prints its opening comment.
 usage() { sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$1"; }
 
+# takes_nothing SCRIPT WHAT TO DO ARGUMENTS…: for scripts without arguments but --help.
+takes_nothing() {
+  case ${3:-} in
+    '') ;;
+    -h | --help) usage "$1"; exit 0 ;;
+    *) fail "$(basename "$1") does not know '$3'" "$2" ;;
+  esac
+}
+
 need() {  # need VARIABLE MEANING
   [ -n "${!1:-}" ] || fail "$1 is not set" "export $1=… ($2)"
 }

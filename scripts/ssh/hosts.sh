@@ -36,14 +36,15 @@ read_hosts() {
   [ ${#hosts[@]} -gt 0 ] || fail "$HOSTS names no host" "a line for each machine: ADDRESS slots=8"
 }
 
-# on_all COMMAND: runs it on every host at once, each line of output with its host before it. Returns the first code that
-# is not 0, in the order of the file.
-on_all() {
-  local command=$1 host process code=0 one
+# on_each FUNCTION: runs on every host at once the command that FUNCTION prints for its place in the file (from 0), each line
+# of output with its host before it. Returns the first code that is not 0, in the order of the file.
+on_each() {
+  local i host process code=0 one
   local processes=()
-  for host in "${hosts[@]}"; do
+  for i in "${!hosts[@]}"; do
+    host=${hosts[$i]}
     # shellcheck disable=SC2086  # the remote shell may have options
-    ($remote_shell "$host" "$command" </dev/null 2>&1 | sed -u "s/^/$host: /"; exit "${PIPESTATUS[0]}") &
+    ($remote_shell "$host" "$("$1" "$i")" </dev/null 2>&1 | sed -u "s/^/$host: /"; exit "${PIPESTATUS[0]}") &
     processes+=($!)
   done
   for process in "${processes[@]}"; do
@@ -52,4 +53,12 @@ on_all() {
     if [ "$code" = 0 ]; then code=$one; fi
   done
   return "$code"
+}
+
+# on_all COMMAND: the same one everywhere.
+on_all() {
+  local command=$1
+  # shellcheck disable=SC2329  # on_each calls it
+  same_command() { printf '%s' "$command"; }
+  on_each same_command
 }

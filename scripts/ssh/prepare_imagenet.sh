@@ -18,20 +18,10 @@ program=${DTRAIN:-$root/build/release}/bin/dtrain_data
 read_hosts
 on_all "test -x '$program' && test -d '$images'" || fail "$program or $images is not on all machines" "copyclust; and mount the shared storage"
 
-# Each machine computes its own part's number from its place in the file.
+printf -v arguments ' %q' "$@"
+# shellcheck disable=SC2329  # on_each calls it
+part_of() { printf '%s' "'$program' pack --data_dir='$images' --output='$output' --part=$(($1 + 1))/${#hosts[@]}$arguments"; }
 code=0
-processes=()
-for i in "${!hosts[@]}"; do
-  printf -v arguments ' %q' "$@"
-  # shellcheck disable=SC2086  # the remote shell may have options
-  ($remote_shell "${hosts[$i]}" "'$program' pack --data_dir='$images' --output='$output' --part=$((i + 1))/${#hosts[@]}$arguments" \
-    </dev/null 2>&1 | sed -u "s/^/${hosts[$i]}: /"; exit "${PIPESTATUS[0]}") &
-  processes+=($!)
-done
-for process in "${processes[@]}"; do
-  one=0
-  wait "$process" || one=$?
-  if [ "$code" = 0 ]; then code=$one; fi
-done
+on_each part_of || code=$?
 [ "$code" = 0 ] || printf 'error: at least one part is not whole\n  what to do: see above, then call this again: it goes on\n' >&2
 exit "$code"

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -38,13 +39,6 @@ def test_no_threads(run_dir, stack_gib, flags):
     assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr and "workers" in outcome.stderr, outcome
 
 
-@pytest.mark.parametrize("flags", [(), ("--nproc_per_node=2",)])
-def test_no_threads_for_openmp_in_a_bench(flags):
-    outcome = limited(f"-s {3 << 20}, -v {6 << 20}", BENCH, "step", "--model=resnet18", "--image_size=32", "--batch_size=8",
-                      "--num_classes=4", *flags, check=7, threads=3)
-    assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr, outcome
-
-
 def test_no_threads_for_openmp(run_dir):
     """libgomp ends the process itself, with 1."""
     outcome = limited(f"-s {3 << 20}, -v {6 << 20}", MAIN, *TINY, *SYNTHETIC, f"--run_dir={run_dir}", check=7, threads=3)
@@ -59,20 +53,25 @@ def no_thread(tmp_path_factory) -> Path:
     return library
 
 
-@pytest.mark.parametrize("ranks, least", [(1, 4), (2, 7)])
-def test_each_thread_in_its_turn_cannot_be_started(no_thread, few_images, tmp_path, ranks, least):
-    """Readers, decoders, the writer of checkpoints, the control plane's, the store's, Gloo's: one after the other is
-    refused, until a run needs no more of them."""
-    for at in range(1, 40):
-        outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=1", "--batch_size=8", "--workers=2",
-                      f"--nproc_per_node={ranks}", "--init_timeout=20", "--comm_timeout=20", f"--run_dir={tmp_path / str(at)}",
-                      env={"LD_PRELOAD": str(no_thread), "NO_THREAD_AT": str(at)}, check=None)
-        if outcome.code == 0:
-            break
-        assert outcome.code == 7 and "thread could not be started" in outcome.stderr, f"thread {at}: {outcome}"
-        assert "ulimit -u" in outcome.stderr, outcome
-    print(f"\nmeasured: {at - 1} threads")
-    assert at > least
+@pytest.mark.parametrize("ranks, limits", [(1, (0, 1, 2, 9)), (2, range(9))])
+def test_one_thread_more_each_time(no_thread, tmp_path, ranks, limits):
+    """The control plane's, the store's, Gloo's, the writer of checkpoints, readers, decoders: each is once the first that a
+    rank may not start. None of the ranks waits for another."""
+    for most in limits:
+        began = time.monotonic()
+        outcome = run(*TINY, *SYNTHETIC, "--batch_size=8", "--workers=2", f"--nproc_per_node={ranks}", "--comm_timeout=60",
+                      "--init_timeout=60", f"--run_dir={tmp_path / str(most)}", check=None,
+                      env={"LD_PRELOAD": str(no_thread), "MOST_THREADS": str(most)})
+        assert outcome.code == 7 and "thread" in outcome.stderr and "ulimit -u" in outcome.stderr, f"{most}: {outcome}"
+        assert time.monotonic() - began < 55, f"{most}: waited for --comm_timeout"
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 5])
+def test_a_bench_without_its_threads(no_thread, most):
+    """OpenMP would end the process with 1, LibTorch's own pool would wait for ever."""
+    outcome = run("step", "--model=resnet18", "--image_size=32", "--batch_size=8", "--num_classes=4", "--steps=1", "--threads=4",
+                  program=BENCH, env={"LD_PRELOAD": str(no_thread), "MOST_THREADS": str(most)}, check=7, timeout=60)
+    assert "thread could not be started" in outcome.stderr, outcome
 
 
 @pytest.mark.parametrize("kib", [0, 20, 20000])  # nothing, logs, no checkpoint

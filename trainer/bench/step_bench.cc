@@ -13,6 +13,7 @@
 #include "trainer/bench/step_timeline.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/resolve.h"
+#include "trainer/device/device.h"
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/make_parameter_update.h"
@@ -166,7 +167,7 @@ nlohmann::ordered_json Describe(const config::Config& config, int64_t timed,
 nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptions& options) {
   Session session(context);
   session.Connect({{"steps", options.steps}, {"warmup", options.warmup}});
-  if (options.threads > 0) at::set_num_threads(static_cast<int>(options.threads));
+  if (options.threads > 0) distributed::UseThreads(static_cast<int>(options.threads));
   const int world_size = session.communicator->world_size();
   BenchedStep step(context.config, session.device, *session.communicator);
   // The first lays the buckets: without it none could be timed.

@@ -68,10 +68,6 @@ double LeastFreeGigabytes(at::Device device) {
   return free / kBytes;
 }
 
-namespace {
-
-// OpenMP ends the process with 1 where it cannot start its threads: found out before it tries. Throws
-// std::system_error.
 void RequireThreads(int count) {
   std::latch all_started(count);
   std::vector<std::jthread> threads;
@@ -86,14 +82,26 @@ void RequireThreads(int count) {
   all_started.count_down(count);
 }
 
+namespace {
+
+// OpenMP takes them now, before others do.
+void StartThreads(int count) {
+  at::parallel_for(0, count, 1, [](int64_t, int64_t) {});
+}
+
 }  // namespace
+
+void UseThreads(int count) {
+  RequireThreads(2 * (count - 1));  // OpenMP's, and those of a pool that set_num_threads makes
+  at::set_num_threads(count);
+  StartThreads(count);
+}
 
 void UseShareOfCores(const launch::Launch& launch) {
   const bool is_told = launch.launcher != "torchrun" && std::getenv("OMP_NUM_THREADS") != nullptr;
-  if (!is_told) at::set_num_threads(static_cast<int>(ShareOfCores(launch)));
-  const int threads = at::get_num_threads();
-  RequireThreads(threads - 1);
-  at::parallel_for(0, threads, 1, [](int64_t, int64_t) {});  // OpenMP takes them now, before others do
+  if (!is_told) return UseThreads(static_cast<int>(ShareOfCores(launch)));
+  RequireThreads(at::get_num_threads() - 1);
+  StartThreads(at::get_num_threads());
 }
 
 }  // namespace dtrain::distributed

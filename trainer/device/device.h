@@ -32,6 +32,14 @@ int64_t PeakMemoryBytes(at::Device device);
 // Of a GPU's memory, what was not in use by tensors when they used most, in GiB; since the last call.
 double LeastFreeGigabytes(at::Device device);
 
+// Throws std::system_error where this process may not have so many threads more: for libraries that end or hang where
+// they find it out themselves.
+void RequireThreads(int count);
+
+// For ATen's operators. Where it finds that a thread cannot be started, OpenMP ends the process with 1, and LibTorch's
+// pool waits for ever: throws std::system_error instead.
+void UseThreads(int count);
+
 // This rank's share of the cores, for ATen's operators. OMP_NUM_THREADS is respected except under torchrun, which sets
 // it to 1 unasked.
 void UseShareOfCores(const launch::Launch& launch);

@@ -12,6 +12,7 @@
 #include "trainer/control/clock.h"
 #include "trainer/control/position.h"
 #include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 
 namespace dtrain::distributed {
@@ -21,6 +22,7 @@ constexpr size_t kBroadcastBytes = 64 << 20;
 // The control plane names the rank that is late, and knows who may be; a backend's own timeout is for the case that
 // even that fails.
 constexpr double kControlLeadSeconds = 1;
+constexpr int kThreadsOfGloo = 1;  // beside its workers
 
 }  // namespace
 
@@ -34,6 +36,7 @@ Communicator::Communicator(Rendezvous& rendezvous, at::Device device, double tim
   auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", rendezvous.store());
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(rendezvous.local_address()));
+  RequireThreads(options->threads + kThreadsOfGloo);  // Gloo would wait for those that it could not start
   auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_, world_size_, options);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, world_size_);
   group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);

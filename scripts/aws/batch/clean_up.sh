@@ -7,11 +7,7 @@ set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
-case ${1:-} in
-  '') ;;
-  -h | --help) usage "$0"; exit 0 ;;
-  *) fail "clean_up.sh does not know '$1'" "it takes nothing" ;;
-esac
+takes_nothing "$0" "it takes nothing" "$@"
 check_account
 
 queue_field() { aws batch describe-job-queues --job-queues "$NAME" --query "jobQueues[0].$1" --output text 2>/dev/null || printf 'None\n'; }

@@ -12,11 +12,7 @@ set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
-case ${1:-} in
-  '') ;;
-  -h | --help) usage "$0"; exit 0 ;;
-  *) fail "set_up.sh does not know '$1'" "its settings are environment variables: --help" ;;
-esac
+takes_nothing "$0" "its settings are environment variables: --help" "$@"
 type=${INSTANCE_TYPE:-p4d.24xlarge}
 nodes=${NODES:-2}
 case $type in

@@ -104,7 +104,8 @@ cv::Mat Crop(const std::vector<uint8_t>& bytes, const CropBox& box, int side, Wa
   return Resize(region, side, side, Interpolation::kBilinear);
 }
 
-// All pixels as Y, Cb, Cr: colour at half the resolution is interpolated ("fancy"), or each sample repeated.
+// All pixels as Y, Cb, Cr, of a file that is stored so; else nothing. Colour at half the resolution is interpolated
+// ("fancy"), or each sample repeated.
 cv::Mat WholeInYcc(const std::vector<uint8_t>& bytes, bool fancy) {
   jpeg_decompress_struct jpeg{};
   jpeg_error_mgr errors{};
@@ -112,6 +113,10 @@ cv::Mat WholeInYcc(const std::vector<uint8_t>& bytes, bool fancy) {
   jpeg_create_decompress(&jpeg);
   jpeg_mem_src(&jpeg, bytes.data(), bytes.size());
   jpeg_read_header(&jpeg, TRUE);
+  if (jpeg.jpeg_color_space != JCS_YCbCr) {
+    jpeg_destroy_decompress(&jpeg);
+    return {};
+  }
   jpeg.out_color_space = JCS_YCbCr;
   jpeg.do_fancy_upsampling = fancy ? TRUE : FALSE;
   jpeg_start_decompress(&jpeg);
@@ -164,7 +169,9 @@ double Difference(const File& file, const CropBox& box, int side, const cv::Mat&
     *most = is_small ? 3 : 2;
     double least = MeanDifference(crop, Resize(wanted, side, side, Interpolation::kBilinear));
     for (const bool fancy : {true, false}) {
-      const cv::Mat ycc = WholeInYcc(file.bytes, fancy)(cv::Rect(box.x, box.y, box.width, box.height));
+      const cv::Mat whole = WholeInYcc(file.bytes, fancy);
+      if (whole.empty()) break;
+      const cv::Mat ycc = whole(cv::Rect(box.x, box.y, box.width, box.height));
       least = std::min(least, MeanDifference(crop, RgbOf(Resize(ycc, side, side, Interpolation::kBilinear))));
     }
     return least;
