@@ -228,7 +228,7 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--loss_scale=auto"}, 1, "--loss_scale=auto: expected dynamic, or a number above 0"},
       {{"--loss_scale=1024", "--adam_betas=0,0.98"}, 1, ""},
       {{"--memory_efficient_fp16", "--optimizer=adamw"}, 1, ""},
-      {{"--memory_efficient_fp16", "--optimizer=adam", "--precision=bf16"}, 1, "--precision=fp16 with it (not bf16)"},
+      {{"--memory_efficient_fp16", "--optimizer=adam", "--precision=bf16"}, 1, "--precision=fp16 with it; not bf16"},
       {{"--memory_efficient_fp16", "--precision=fp16"}, 1, "expected --optimizer=adam or adamw with it"},
       {{"--nproc_per_node=auto"}, 1, ""},
       {{"--nproc_per_node=1024"}, 1, ""},
