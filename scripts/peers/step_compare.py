@@ -155,7 +155,8 @@ def peer_command(arguments: argparse.Namespace) -> list[str]:
 
 
 def run_round(command: list[str], threads: int) -> dict:
-    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    # transformers would load an installed TensorFlow.
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads), USE_TF="0")
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False)
     lines = result.stdout.strip().splitlines()
     if result.returncode != 0 or not lines:
