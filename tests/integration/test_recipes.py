@@ -40,7 +40,7 @@ TABLE = [
            {"global_batch_size": 128, "lr_peak": 6e-4, "warmup_steps": 24_000, "total_steps": 2 * BLOCKS // 128,
             "parameters": 355_412_057},
            ADAM | {"clip_norm": 1.0, "attention_dropout": 0.1, "sample_break": "complete", "seed": 1, "precision": "fp16",
-                   "log_format": "json", "log_interval": 25, "bucket_cap_mb": 200.0},
+                   "memory_efficient_fp16": True, "log_format": "json", "log_interval": 25, "bucket_cap_mb": 200.0},
            ("--grad_accum_steps=1", "--schedule_steps=24000")),
     Recipe("roberta_base_fairseq", 8, "text",
            {"global_batch_size": 2048, "grad_accum_steps": 16, "lr_peak": 5e-4, "warmup_steps": 10_000,

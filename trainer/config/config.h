@@ -117,9 +117,10 @@ struct ScheduleConfig {
 };
 
 struct PrecisionConfig {
-  std::string name = "fp32";           // fp32 | tf32 | fp16 | bf16
-  std::string loss_scale = "dynamic";  // dynamic (with fp16 only) | a number
-  int64_t loss_scale_window = 2000;    // steps
+  std::string name = "fp32";                 // fp32 | tf32 | fp16 | bf16
+  std::string loss_scale = "dynamic";        // dynamic (with fp16 only) | a number
+  std::optional<int64_t> loss_scale_window;  // steps; not said: fairseq's for text, else 2,000
+  bool memory_efficient_fp16 = false;        // weights, gradients and moments in half precision, too
 };
 
 struct RanksConfig {

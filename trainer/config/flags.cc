@@ -304,11 +304,14 @@ DTRAIN_FLAG(int64, schedule_steps, schedule.schedule_steps, AtLeast(1), "steps",
             "Length of the schedule; not given: that of the run.")
 
 DTRAIN_FLAG(string, precision, precision.name, OneOf("fp32 | tf32 | fp16 | bf16"), "",
-            "Of forward and backward; the weights stay fp32. tf32: fp32 with rounded inputs of products, on GPUs.")
+            "Of forward and backward; the weights stay fp32 (but see --memory_efficient_fp16). tf32: fp32 with rounded inputs of products, on GPUs.")
 DTRAIN_FLAG(string, loss_scale, precision.loss_scale, Anything(), "",
             "What the loss is multiplied by for backward: a number, or dynamic (with fp16: grows and backs off).")
 DTRAIN_FLAG(int64, loss_scale_window, precision.loss_scale_window, AtLeast(1), "steps",
-            "dynamic: good steps in a row before the loss scale doubles.")
+            "dynamic: good steps in a row before the loss scale doubles; not given: 2000, for text 2^14 / (ranks x "
+            "accumulation) as in fairseq.")
+DTRAIN_FLAG(bool, memory_efficient_fp16, precision.memory_efficient_fp16, Anything(), "",
+            "Text, with fp16 and Adam: weights, gradients and moments in half precision too, the update in fp32.")
 
 DTRAIN_FLAG(string, nproc_per_node, ranks.nproc_per_node, Anything(), "ranks",
             "Local ranks to start: a number, or auto (one per GPU, or one); empty: one.")

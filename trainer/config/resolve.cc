@@ -44,6 +44,7 @@ void Resolve(Config& config, int world_size) {
   const bool by_layer = optimizer.name == "lars" || optimizer.name == "lamb";
   if (by_layer && !WasGiven(config, "decay_norm_and_bias")) optimizer.decay_norm_and_bias = false;
   if (!optimizer.lr) optimizer.lr = DefaultLearningRate(optimizer, sizes.global_batch_size);
+  if (config.precision.memory_efficient_fp16) config.precision.name = "fp16";
   if (config.image.eval_resize == 0) config.image.eval_resize = DefaultEvalResize(config.image.size);
 }
 

@@ -18,8 +18,8 @@ double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch
 // The short side that --eval_resize has where it was not said.
 int64_t DefaultEvalResize(int64_t image_size);
 
-// Fills the three batch sizes, --lr, --eval_resize, and --decay_norm_and_bias where it was not said. Call it once, on a
-// configuration without problems.
+// Fills the three batch sizes, --lr, --eval_resize, --decay_norm_and_bias where it was not said, and the precision that
+// --memory_efficient_fp16 implies. Call it once, on a configuration without problems.
 void Resolve(Config& config, int world_size);
 
 }  // namespace dtrain::config

@@ -84,11 +84,6 @@ std::vector<Alias> Optimization() {
       {.name = "sentence_avg", .takes_value = false, .reason = "the loss is a mean over masked tokens"},
       {.name = "fp16", .takes_value = false, .implied = {"--precision=fp16"}},
       {.name = "bf16", .takes_value = false, .implied = {"--precision=bf16"}},
-      {.name = "memory_efficient_fp16",
-       .takes_value = false,
-       .implied = {"--precision=fp16"},
-       .reason =
-           "the optimizer keeps fp32 weights and state here: the numbers of --fp16, without the saving of memory"},
       {.name = "fp16_init_scale", .reason = kOwnScale},
       {.name = "fp16_scale_tolerance", .reason = kOwnScale},
       {.name = "threshold_loss_scale", .reason = kOwnScale},

@@ -78,6 +78,23 @@ void CheckMixing(const Config& config, List& problems) {
                       "--batch_size of 2 or more with it", "an image is mixed with another one of its batch"});
 }
 
+void CheckMemoryEfficientFp16(const Config& config, List& problems) {
+  if (!config.precision.memory_efficient_fp16) return;
+  const auto refuse = [&problems](const std::string& expected, const std::string& why) {
+    problems.push_back({"memory_efficient_fp16", "true", expected, why});
+  };
+  const std::string& precision = config.precision.name;
+  const std::string& optimizer = config.optimizer.name;
+  const bool is_fp16 = precision == "fp16" || precision == "fp32";  // fp32 is what it is where nobody said it
+  if (!is_fp16) refuse("--precision=fp16 with it", "not " + precision);
+  if (optimizer != "adam" && optimizer != "adamw") {
+    refuse("--optimizer=adam or adamw with it", "--optimizer=" + optimizer + " keeps its state in fp32");
+  }
+  if (config.optimizer.ema_decay > 0) {
+    refuse("no --ema_decay with it", "what a step adds to an average is lost in half precision");
+  }
+}
+
 void CheckPrecision(const PrecisionConfig& precision, List& problems) {
   if (precision.loss_scale == "dynamic") return;
   const std::optional<double> scale = NumberFrom(precision.loss_scale);
@@ -94,6 +111,7 @@ void CheckTraining(const Config& config, std::vector<Problem>& problems) {
   CheckAverage(config, problems);
   CheckMixing(config, problems);
   CheckPrecision(config.precision, problems);
+  CheckMemoryEfficientFp16(config, problems);
 }
 
 }  // namespace dtrain::config

@@ -1,5 +1,8 @@
 #include "trainer/loop/make_parameter_update.h"
 
+#include <algorithm>
+
+#include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/weights/module_state.h"
@@ -7,12 +10,22 @@
 namespace dtrain::loop {
 namespace {
 
-std::optional<optim::LossScaler> MakeLossScaler(const config::PrecisionConfig& config, at::Device device) {
-  if (const auto scale = config::NumberFrom(config.loss_scale)) {
+// For text fairseq's: 2^14 micro-batches.
+int64_t DefaultScaleWindow(const config::Config& config) {
+  if (!models::IsRoberta(config.model.name)) return optim::LossScalerOptions().growth_interval;
+  constexpr int64_t kMicroBatches = 1 << 14;
+  const int64_t batch = config.batch.batch_size.value_or(1);
+  return std::max<int64_t>(1, kMicroBatches * batch / config.batch.global_batch_size.value_or(batch));
+}
+
+std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at::Device device) {
+  const config::PrecisionConfig& precision = config.precision;
+  if (const auto scale = config::NumberFrom(precision.loss_scale)) {
     return optim::LossScaler({.dynamic = false, .initial = *scale}, device);
   }
-  if (config.name != "fp16") return std::nullopt;
-  return optim::LossScaler({.growth_interval = config.loss_scale_window}, device);
+  if (precision.name != "fp16") return std::nullopt;
+  return optim::LossScaler({.growth_interval = precision.loss_scale_window.value_or(DefaultScaleWindow(config))},
+                           device);
 }
 
 }  // namespace
@@ -20,7 +33,7 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::PrecisionConfig& c
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {
   return optim::ParameterUpdate(optim::MakeOptimizer(config.optimizer, ParametersOf(module)),
-                                MakeLossScaler(config.precision, device), config.optimizer.clip_norm, device);
+                                MakeLossScaler(config, device), config.optimizer.clip_norm, device);
 }
 
 distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks) {

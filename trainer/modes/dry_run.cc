@@ -36,10 +36,11 @@ int64_t CountParameters(const torch::nn::Module& module) {
 // Weights, gradients, the optimizer's state and the average, and what the forward pass keeps for the backward pass; per
 // rank, in bytes.
 double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan) {
-  const double weights_and_gradients = 2 * sizeof(float) * static_cast<double>(CountParameters(task.module()));
-  const double state = weights_and_gradients +
-                       static_cast<double>(optim::OptimizerStateBytes(config.optimizer, ParametersOf(task.module())));
-  const double average = config.optimizer.ema_decay > 0 ? weights_and_gradients / 2 : 0;
+  const std::vector<optim::NamedTensor> parameters = ParametersOf(task.module());
+  double weights = 0;
+  for (const auto& [name, parameter] : parameters) weights += static_cast<double>(parameter.nbytes());
+  const double state = 2 * weights + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
+  const double average = config.optimizer.ema_decay > 0 ? weights : 0;
   const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";
   const double element = half ? 2 : 4;
   return state + average +

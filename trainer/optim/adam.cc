@@ -5,6 +5,19 @@
 
 namespace dtrain::optim {
 
+void FusedAdam(const AdamOptions& options, at::TensorList parameters, at::TensorList gradients, at::TensorList average,
+               at::TensorList average_of_squares, at::TensorList steps, double learning_rate, double weight_decay,
+               const std::optional<at::Tensor>& found_inf) {
+  using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                          at::TensorList, double, double, double, double, double, bool, bool,
+                          const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
+  const auto kernel =
+      options.decoupled_weight_decay ? static_cast<Kernel>(&at::_fused_adamw_) : static_cast<Kernel>(&at::_fused_adam_);
+  kernel(parameters, gradients, average, average_of_squares, /*max_exp_avg_sqs=*/{}, steps, learning_rate,
+         options.beta1, options.beta2, weight_decay, options.epsilon, /*amsgrad=*/false, /*maximize=*/false,
+         /*grad_scale=*/{}, found_inf);
+}
+
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
     : Optimizer(std::move(groups)),
       options_(options),
@@ -21,17 +34,8 @@ void Adam::Step(double learning_rate, const std::optional<at::Tensor>& found_inf
     const std::vector<at::Tensor> gradients = group.Gradients();
     if (gradients.empty()) continue;
     const std::vector<at::Tensor> steps(gradients.size(), step_);
-    const auto update = [&](auto kernel) {
-      kernel(group.WithGradient(group.parameters), gradients, group.WithGradient(average_[i]),
-             group.WithGradient(average_of_squares_[i]), {}, steps, learning_rate, options_.beta1, options_.beta2,
-             group.weight_decay, options_.epsilon, /*amsgrad=*/false,
-             /*maximize=*/false, /*grad_scale=*/{}, found_inf);
-    };
-    using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                            at::TensorList, double, double, double, double, double, bool, bool,
-                            const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
-    update(options_.decoupled_weight_decay ? static_cast<Kernel>(&at::_fused_adamw_)
-                                           : static_cast<Kernel>(&at::_fused_adam_));
+    FusedAdam(options_, group.WithGradient(group.parameters), gradients, group.WithGradient(average_[i]),
+              group.WithGradient(average_of_squares_[i]), steps, learning_rate, group.weight_decay, found_inf);
   }
 }
 

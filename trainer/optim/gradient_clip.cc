@@ -7,7 +7,11 @@ namespace dtrain::optim {
 
 at::Tensor GradientNorm(const std::vector<at::Tensor>& gradients) {
   at::NoGradGuard no_grad;
-  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients)));
+  constexpr double kEuclidean = 2;
+  const bool is_half = !gradients.empty() && gradients.front().scalar_type() == at::kHalf;
+  // Of scaled gradients it would not fit into their own type.
+  const auto type = is_half ? std::optional(at::kFloat) : std::nullopt;
+  return at::linalg_vector_norm(at::stack(at::_foreach_norm(gradients, kEuclidean, type)));
 }
 
 at::Tensor ClipFactor(const at::Tensor& norm, double max_norm) {

@@ -11,11 +11,13 @@ LossScaler::LossScaler(const LossScalerOptions& options, at::Device device) : op
   growth_tracker_ = at::zeros({}, on_device.dtype(at::kInt));
 }
 
+// In double, as GradScaler does: the scale need not be a power of two.
+at::Tensor LossScaler::Inverse() const { return scale_.to(at::kDouble).reciprocal().to(at::kFloat); }
+
 at::Tensor LossScaler::Unscale(std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor) {
   at::NoGradGuard no_grad;
   at::Tensor found_inf = at::zeros_like(scale_);
-  // Inverted in double, as GradScaler does: the scale need not be a power of two.
-  at::Tensor inverse = scale_.to(at::kDouble).reciprocal().to(at::kFloat);
+  at::Tensor inverse = Inverse();
   if (factor) inverse *= *factor;
   at::_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inverse);
   return found_inf;

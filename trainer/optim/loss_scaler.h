@@ -29,6 +29,9 @@ class LossScaler {
 
   at::Tensor Scale(const at::Tensor& loss) const { return loss * scale_; }
 
+  // What gradients are to be multiplied by, a float scalar on the device.
+  at::Tensor Inverse() const;
+
   // Divides the gradients by the scale, multiplies them by `factor` (a float scalar on the device), and finds out
   // whether any of them is infinite or NaN, in one pass. Returns a float scalar on the device: 1 where one is, else 0.
   at::Tensor Unscale(std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor = std::nullopt);

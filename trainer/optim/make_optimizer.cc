@@ -5,6 +5,7 @@
 #include "trainer/errors.h"
 #include "trainer/optim/lamb.h"
 #include "trainer/optim/lars.h"
+#include "trainer/optim/memory_efficient_adam.h"
 #include "trainer/optim/rmsprop_tf.h"
 
 namespace dtrain::optim {
@@ -18,10 +19,13 @@ std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
                                  SgdOptions{.momentum = config.momentum, .nesterov = config.nesterov});
   }
   if (name == "adam" || name == "adamw") {
-    return std::make_unique<Adam>(std::move(groups), AdamOptions{.beta1 = config.adam_betas.at(0),
-                                                                 .beta2 = config.adam_betas.at(1),
-                                                                 .epsilon = config.adam_eps,
-                                                                 .decoupled_weight_decay = name == "adamw"});
+    const AdamOptions options{.beta1 = config.adam_betas.at(0),
+                              .beta2 = config.adam_betas.at(1),
+                              .epsilon = config.adam_eps,
+                              .decoupled_weight_decay = name == "adamw"};
+    const bool is_half = !parameters.empty() && parameters.front().second.scalar_type() == at::kHalf;
+    if (is_half) return std::make_unique<MemoryEfficientAdam>(std::move(groups), options);
+    return std::make_unique<Adam>(std::move(groups), options);
   }
   if (name == "lars") {
     return std::make_unique<Lars>(

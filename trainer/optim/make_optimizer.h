@@ -8,8 +8,8 @@
 
 namespace dtrain::optim {
 
-// As --optimizer and its companions say. The parameters are where they will stay. Throws UsageError for an unknown
-// name.
+// As --optimizer and its companions say; where the parameters are of half precision, Adam is the memory-efficient one.
+// The parameters are where they will stay. Throws UsageError for an unknown name.
 std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
                                          const std::vector<NamedTensor>& parameters);
 

@@ -41,6 +41,11 @@ class Optimizer {
   // does not wait for it.
   virtual void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) = 0;
 
+  // Whether the gradients are of a type that cannot hold them unscaled, so that Step multiplies them on the way, by
+  // what MultiplyGradientsBy was given last: a float scalar on their device.
+  virtual bool takes_factor() const { return false; }
+  void MultiplyGradientsBy(const at::Tensor& factor) { gradient_factor_ = factor; }
+
   // The state's tensors by name; shared, not copied: all that it keeps beside the parameters.
   virtual std::vector<NamedTensor> State() const = 0;
 
@@ -56,6 +61,7 @@ class Optimizer {
   std::vector<NamedTensor> Named(const std::string& prefix, const std::vector<std::vector<at::Tensor>>& tensors) const;
 
   std::vector<ParameterGroup> groups_;
+  std::optional<at::Tensor> gradient_factor_;
 };
 
 struct SgdOptions {
@@ -82,6 +88,11 @@ struct AdamOptions {
   double epsilon = 1e-8;
   bool decoupled_weight_decay = false;  // AdamW (Loshchilov and Hutter 2017) rather than Adam with L2
 };
+
+// One step of the fused kernel on tensors side by side; `steps` count this one, too.
+void FusedAdam(const AdamOptions& options, at::TensorList parameters, at::TensorList gradients, at::TensorList average,
+               at::TensorList average_of_squares, at::TensorList steps, double learning_rate, double weight_decay,
+               const std::optional<at::Tensor>& found_inf);
 
 // Adam (Kingma and Ba 2014, arXiv:1412.6980) as torch.optim.Adam and AdamW have it.
 // State: `exp_avg.<parameter>`, `exp_avg_sq.<parameter>`, and `step`, which skipped steps do not advance.

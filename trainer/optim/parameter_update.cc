@@ -19,11 +19,25 @@ ParameterUpdate::ParameterUpdate(std::unique_ptr<Optimizer> optimizer, std::opti
 void ParameterUpdate::Apply(std::vector<at::Tensor> gradients, double learning_rate,
                             const std::optional<at::Tensor>& factor) {
   at::NoGradGuard no_grad;
-  const at::Tensor not_finite = Unscale(gradients, factor);
+  const at::Tensor not_finite =
+      optimizer_->takes_factor() ? LeaveToOptimizer(gradients, factor) : Unscale(gradients, factor);
   skipped_ = factor ? at::maximum(not_finite, factor->eq(0).to(at::kFloat)) : not_finite;
   optimizer_->Step(learning_rate, skipped_);
   if (scaler_) scaler_->Update(not_finite);
   skipped_in_a_row_.add_(1).mul_(skipped_.to(at::kLong));
+}
+
+// Gradients of half precision stay as they are.
+at::Tensor ParameterUpdate::LeaveToOptimizer(const std::vector<at::Tensor>& gradients,
+                                             const std::optional<at::Tensor>& factor) {
+  gradient_norm_ = GradientNorm(gradients);
+  const at::Tensor not_finite = gradient_norm_.isfinite().logical_not().to(at::kFloat);
+  at::Tensor remaining = factor ? *factor : at::ones_like(gradient_norm_);
+  if (scaler_) remaining = remaining * scaler_->Inverse();
+  gradient_norm_ *= remaining;
+  if (clip_norm_ > 0) remaining = remaining * ClipFactor(gradient_norm_, clip_norm_);
+  optimizer_->MultiplyGradientsBy(remaining);
+  return not_finite;
 }
 
 // Unscaling takes the factor along, and so does clipping: it costs a pass of its own only where neither is wanted.

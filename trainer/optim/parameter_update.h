@@ -44,6 +44,8 @@ class ParameterUpdate {
   std::vector<NamedTensor> State() const;
 
  private:
+  // For an optimizer that multiplies them itself: tells it by what. Returns what Unscale does.
+  at::Tensor LeaveToOptimizer(const std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor);
   // Leaves the gradients as the optimizer is to see them, and their norm. Returns 1 where they are not finite, else 0.
   at::Tensor Unscale(std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor);
 

@@ -74,7 +74,12 @@ int64_t LargestSize(const config::ImageConfig& image) {
 }
 
 // An option that a model has no use for would be thought to have worked.
-void RequireUsedOptions(const config::ModelConfig& model) {
+void RequireUsedOptions(const config::Config& config) {
+  const config::ModelConfig& model = config.model;
+  if (config.precision.memory_efficient_fp16) {
+    throw UsageError("--memory_efficient_fp16 is for models of text, not for --model=" + model.name,
+                     "--precision=fp16 alone, or --precision=bf16");
+  }
   if (model.zero_init_residual && !models::TakesZeroInitResidual(model.name)) {
     throw UsageError("--zero_init_residual is for ResNets, not for --model=" + model.name, "leave it out");
   }
@@ -86,7 +91,7 @@ void RequireUsedOptions(const config::ModelConfig& model) {
 }  // namespace
 
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device) {
-  RequireUsedOptions(config.model);
+  RequireUsedOptions(config);
   torch::manual_seed(static_cast<uint64_t>(config.batch.seed));
   auto model = models::MakeImageModel(config.model.name, {.num_classes = num_classes,
                                                           .zero_init_residual = config.model.zero_init_residual,

@@ -28,7 +28,9 @@ std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes
   if (models::IsRoberta(config.model.name)) {
     RequireNoOptionsOfImages(config);
     const auto options = RobertaOptionsOf(config, num_classes, ReadOutline(config.model.init_weights));
-    return std::make_unique<MaskedLmTask>(MakeRoberta(options, config.batch.seed, device), config, device);
+    auto model = MakeRoberta(options, config.batch.seed, device);
+    if (config.precision.memory_efficient_fp16) model->to(at::kHalf);
+    return std::make_unique<MaskedLmTask>(std::move(model), config, device);
   }
   return std::make_unique<ImageTask>(MakeModel(config, num_classes, device), config, device, shard);
 }

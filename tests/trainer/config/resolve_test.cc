@@ -23,6 +23,13 @@ TEST(Resolve, LeavesWhatWasSaid) {
   EXPECT_EQ(config.image.eval_resize, 32);
 }
 
+TEST(Resolve, MemoryEfficientFp16IsFp16) {
+  Config config;
+  config.precision.memory_efficient_fp16 = true;
+  Resolve(config, 1);
+  EXPECT_EQ(config.precision.name, "fp16");
+}
+
 TEST(Resolve, ALearningRateThatWasNotSaidGoesWithOptimizerAndBatch) {
   const auto resolved = [](Config config) {
     Resolve(config, 1);

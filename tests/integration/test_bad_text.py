@@ -1,0 +1,63 @@
+"""Text that training must not take as it is: each is named, with the exit code of its kind, and nothing is trained on it."""
+
+import struct
+
+import pytest
+
+from command import load_json, run
+from text_data import TEXT, make_tokens
+
+TINY_TEXT = ("--model=roberta_tiny", "--tokens_per_sample=32", "--batch_size=8", "--max_steps=2", "--optimizer=adam",
+             "--lr=0.001", "--save_every_epochs=0")
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    return make_tokens(tmp_path, train=TEXT)
+
+
+def refused(tokens, run_dir, *words, code=3):
+    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", check=code)
+    assert all(word in outcome.stderr for word in words), outcome.stderr
+    assert load_json(run_dir / "error.json")["exit_code"] == code
+    assert not (run_dir / "model.safetensors").exists()
+
+
+def test_a_dictionary_that_lacks_tokens(tokens, run_dir):
+    lines = (tokens / "dict.txt").read_text(encoding="ascii").splitlines(keepends=True)
+    (tokens / "dict.txt").write_text("".join(lines[:5]), encoding="ascii")
+    refused(tokens, run_dir, "the dictionary ends at 8")
+
+
+def test_ids_out_of_range(tokens, run_dir):
+    path = tokens / "train.bin"
+    path.write_bytes(struct.pack("<H", 60_000) * (path.stat().st_size // 2))
+    refused(tokens, run_dir, "60000")
+
+
+def test_tokens_that_end_before_their_index(tokens, run_dir):
+    path = tokens / "train.bin"
+    path.write_bytes(path.read_bytes()[:-100])
+    refused(tokens, run_dir, "train.bin is shorter than its index says")
+
+
+def test_no_dictionary(tokens, run_dir):
+    (tokens / "dict.txt").unlink()
+    refused(tokens, run_dir, "dict.txt")
+
+
+def test_a_vocabulary_that_is_too_small(tokens, run_dir):
+    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", "--vocab_size=10", f"--run_dir={run_dir}", check=2)
+    assert "--vocab_size=10" in outcome.stderr
+
+
+@pytest.mark.parametrize("sample_break", ["none", "complete", "complete_doc", "eos"])
+def test_empty_documents_are_no_trouble(tmp_path, sample_break):
+    tokens = make_tokens(tmp_path, train="\n\n\n" + TEXT.replace("\n", "\n\n \t\n\n") + "\n" * 100)
+    run(*TINY_TEXT, f"--data_dir={tokens}", f"--sample_break={sample_break}", f"--run_dir={tmp_path / 'run'}")
+
+
+def test_nothing_but_empty_documents(tmp_path):
+    tokens = make_tokens(tmp_path, train="\n" * 50)
+    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", "--sample_break=complete_doc", f"--run_dir={tmp_path / 'run'}", check=3)
+    assert "train" in outcome.stderr
