@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "models/forward_cost.h"
+#include "models/norm_relu.h"
 #include "models/sync_batch_norm.h"
 
 namespace dtrain::models {
@@ -65,6 +66,21 @@ at::Tensor Silu(const at::Tensor& x) {
   return at::silu(x);
 }
 
+at::Tensor BatchNorm2dImpl::ForwardRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut) {
+  if (fused_ == nullptr || x_NCHW.is_meta() || !is_training() || sum_over_ranks_ || !CanNormRelu(x_NCHW)) {
+    at::Tensor y = forward(x_NCHW);
+    if (shortcut) y += shortcut();
+    return y.relu_();
+  }
+  num_batches_tracked.add_(1);
+  const at::Tensor x = x_NCHW.contiguous(at::MemoryFormat::ChannelsLast);
+  const auto [mean, inverse_std] = [&] {
+    const at::NoGradGuard no_grad;
+    return fused_->statistics(x.detach(), running_mean, running_var, options_.momentum, options_.epsilon);
+  }();
+  return NormRelu(*fused_, x, shortcut ? shortcut() : at::Tensor(), weight, bias, mean, inverse_std);
+}
+
 LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial) {
   weight = register_parameter("weight", at::empty({out_features, in_features}));
   bias = register_parameter("bias", at::zeros(out_features));
@@ -110,6 +126,12 @@ void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsi
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum) {
   model.apply([&sum](torch::nn::Module& module) {
     if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->Synchronize(sum);
+  });
+}
+
+void FuseNorms(torch::nn::Module& model, const NormReluDevice& device) {
+  model.apply([&device](torch::nn::Module& module) {
+    if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->Fuse(device);
   });
 }
 

@@ -70,6 +70,7 @@ struct ModelConfig {
   std::optional<double> dropout, attention_dropout, drop_path;  // not said: the model's own
   std::optional<double> bn_momentum, bn_eps;                    // the same
   bool activation_checkpointing = false;
+  bool fused_norm = false;
 };
 
 struct BatchConfig {

@@ -223,6 +223,9 @@ DTRAIN_FLAG(bool, zero_init_residual, model.zero_init_residual, Anything(), "",
             "Start each residual block as the identity.")
 DTRAIN_FLAG(bool, channels_last, model.channels_last, Anything(), "",
             "NHWC memory format: the same numbers, faster convolutions.")
+DTRAIN_FLAG(bool, fused_norm, model.fused_norm, Anything(), "",
+            "On GPUs: batch normalisation, addition and ReLU of a ResNet's training step in one kernel. Gradients arrive "
+            "in another order then, which at three ranks or more gives other bits. Unmeasured yet.")
 
 DTRAIN_FLAG(double, dropout, model.dropout, Below(1), "probability", "Not given: as the model has it.")
 DTRAIN_FLAG(double, attention_dropout, model.attention_dropout, Below(1), "probability",

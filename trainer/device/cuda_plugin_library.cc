@@ -1,4 +1,6 @@
 // libdtrain_cuda.so: the only file that is linked with CUDA and NCCL.
+#include <ATen/ops/batch_norm_gather_stats.h>
+#include <ATen/ops/batch_norm_stats.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -78,6 +80,18 @@ at::Tensor NormaliseImages(const at::Tensor& images, const data::ImagePreparatio
   return to;
 }
 
+void* CurrentStream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+void Check(int error) { C10_CUDA_CHECK(static_cast<cudaError_t>(error)); }
+
+// ATen's kernels, which go through x once.
+std::tuple<at::Tensor, at::Tensor> NormStatistics(const at::Tensor& x, const at::Tensor& running_mean,
+                                                  const at::Tensor& running_var, double momentum, double epsilon) {
+  const auto [mean, inverse_std] = at::batch_norm_stats(x, epsilon);
+  return at::batch_norm_gather_stats(x, mean.unsqueeze(0), inverse_std.unsqueeze(0), running_mean, running_var,
+                                     momentum, epsilon, x.numel() / x.size(1));
+}
+
 GpuImageDecoder MakeImageDecoder([[maybe_unused]] at::Device device,
                                  [[maybe_unused]] data::Interpolation interpolation) {
 #ifdef DTRAIN_WITH_NVJPEG
@@ -103,6 +117,21 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
           return c10d::dump_nccl_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false, /*onlyActive=*/false);
         },
     .normalise_images = &NormaliseImages,
+    .norm_relu = {.forward =
+                      [](const models::kernels::ForwardArguments& arguments, models::kernels::Element element) {
+                        Check(models::kernels::LaunchForward(arguments, element, CurrentStream()));
+                      },
+                  .num_partial_sums = &models::kernels::NumPartialSums,
+                  .sum =
+                      [](const models::kernels::BackwardArguments& arguments, models::kernels::Element element,
+                         float* partial) {
+                        Check(models::kernels::LaunchSum(arguments, element, partial, CurrentStream()));
+                      },
+                  .backward =
+                      [](const models::kernels::BackwardArguments& arguments, models::kernels::Element element) {
+                        Check(models::kernels::LaunchBackward(arguments, element, CurrentStream()));
+                      },
+                  .statistics = &NormStatistics},
     .make_image_decoder = &MakeImageDecoder,
 };
 

@@ -1,6 +1,10 @@
 #include "trainer/tasks/make_task.h"
 
+#include <utility>
+
+#include "models/layers.h"
 #include "models/registry.h"
+#include "trainer/device/cuda_plugin.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/masked_lm_task.h"
@@ -30,7 +34,9 @@ std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes
     const auto options = RobertaOptionsOf(config, num_classes, ReadOutline(config.model.init_weights));
     return std::make_unique<MaskedLmTask>(MakeRoberta(options, config.batch.seed, device), config, device);
   }
-  return std::make_unique<ImageTask>(MakeModel(config, num_classes, device), config, device, shard);
+  auto model = MakeModel(config, num_classes, device);
+  if (config.model.fused_norm) models::FuseNorms(*model, distributed::NormReluOn(device));
+  return std::make_unique<ImageTask>(std::move(model), config, device, shard);
 }
 
 std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,
