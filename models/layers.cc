@@ -31,7 +31,9 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
     CountForward({.multiply_adds = y_NCHW.numel() * weight[0].numel(), .activation_elements = y_NCHW.numel()});
     return y_NCHW;
   }
-  return at::conv2d(x_NCHW, weight, bias, options.stride, padding, /*dilation=*/1, options.groups);
+  const int64_t zero_channels = x_NCHW.size(1) - options.in_channels;
+  const at::Tensor padded = zero_channels > 0 ? at::constant_pad_nd(weight, {0, 0, 0, 0, 0, zero_channels}) : weight;
+  return at::conv2d(x_NCHW, padded, bias, options.stride, padding, /*dilation=*/1, options.groups);
 }
 
 BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {

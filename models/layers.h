@@ -30,7 +30,8 @@ struct Conv2dOptions {
 };
 
 // Convolution, square kernel, padded by ⌊k/2⌋. `weight`: (out, in / groups, k, k), and `bias`: (out), where wanted;
-// both uninitialised.
+// both uninitialised. Without groups the input may have channels of zeros behind those that the weight knows: a GPU's
+// convolutions are made for multiples of four.
 class Conv2dImpl : public torch::nn::Module {
  public:
   explicit Conv2dImpl(const Conv2dOptions& options);

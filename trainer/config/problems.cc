@@ -178,6 +178,15 @@ void CheckFusedNorm(const Config& config, List& problems) {
   if (config.ranks.backend == "gloo") refuse("--backend=gloo", "all is computed on the CPU then");
 }
 
+void CheckPaddedStem(const ModelConfig& model, List& problems) {
+  if (!model.pad_stem) return;
+  const auto refuse = [&problems](const std::string& with, const std::string& why) {
+    problems.push_back({"pad_stem", "true", "nothing of it with " + with, why});
+  };
+  if (!model.channels_last) refuse("--nochannels_last", "only pixels that lie together can be padded");
+  if (model.name.starts_with("roberta")) refuse("--model=" + model.name, "it is for images");
+}
+
 void CheckBatch(const Config& config, int world_size, List& problems) {
   const BatchConfig& batch = config.batch;
   for (const char* name : {"batch_size", "global_batch_size", "grad_accum_steps"}) {
@@ -226,6 +235,7 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckText(config, problems);
   CheckModel(config.model, model_names, problems);
   CheckFusedNorm(config, problems);
+  CheckPaddedStem(config.model, problems);
   CheckBatch(config, world_size, problems);
   CheckTraining(config, problems);
   CheckRanks(config.ranks, problems);

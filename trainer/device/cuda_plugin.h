@@ -13,6 +13,7 @@
 #include "data/pipeline/device_batch.h"
 #include "models/norm_relu.h"
 #include "trainer/device/device_choice.h"
+#include "trainer/device/device_graph.h"
 
 namespace c10d {
 class Backend;
@@ -41,6 +42,8 @@ struct CudaPlugin {
   data::DeviceNormalisation normalise_images;
   // The kernels of BatchNorm + addition + ReLU (models/kernels), on the current device.
   models::NormReluDevice norm_relu;
+  // Records on a stream of its own of `device`, the current one.
+  std::unique_ptr<DeviceGraph> (*make_graph)(at::Device device);
   // nvJPEG (data/nvjpeg), for the current device.
   GpuImageDecoder (*make_image_decoder)(at::Device device, data::Interpolation interpolation);
 };

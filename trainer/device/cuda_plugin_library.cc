@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "data/kernels/normalise_images.h"
+#include "trainer/device/cuda_graph.h"
 #include "trainer/device/cuda_plugin.h"
 
 #ifdef DTRAIN_WITH_NVJPEG
@@ -61,6 +62,11 @@ data::kernels::Element ElementOf(at::ScalarType type) {
   return data::kernels::Element::kFloat;
 }
 
+data::kernels::Layout LayoutOf(const data::ImagePreparation& preparation) {
+  if (preparation.channels == 4) return data::kernels::Layout::kPadded;
+  return preparation.channels_last ? data::kernels::Layout::kInterleaved : data::kernels::Layout::kPlanar;
+}
+
 at::Tensor NormaliseImages(const at::Tensor& images, const data::ImagePreparation& preparation) {
   constexpr uintptr_t kAlignment = data::kernels::kValuesPerThread;
   at::Tensor from = images.contiguous();
@@ -72,11 +78,11 @@ at::Tensor NormaliseImages(const at::Tensor& images, const data::ImagePreparatio
     arguments.std[channel] = static_cast<float>(preparation.std.at(channel));
   }
   const auto format = preparation.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  at::Tensor to = at::empty({from.size(0), 3, from.size(1), from.size(2)},
+  at::Tensor to = at::empty({from.size(0), preparation.channels, from.size(1), from.size(2)},
                             at::TensorOptions(preparation.type).device(images.device()).memory_format(format));
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(images.device().index());
   C10_CUDA_CHECK(static_cast<cudaError_t>(data::kernels::LaunchNormalise(
-      arguments, to.mutable_data_ptr(), ElementOf(preparation.type), preparation.channels_last, stream.stream())));
+      arguments, to.mutable_data_ptr(), ElementOf(preparation.type), LayoutOf(preparation), stream.stream())));
   return to;
 }
 
@@ -132,6 +138,7 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
                         Check(models::kernels::LaunchBackward(arguments, element, CurrentStream()));
                       },
                   .statistics = &NormStatistics},
+    .make_graph = &MakeCudaGraph,
     .make_image_decoder = &MakeImageDecoder,
 };
 

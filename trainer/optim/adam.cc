@@ -1,6 +1,8 @@
 // The kernel takes a step count for each parameter; they are all the same tensor here.
 #include <ATen/ATen.h>
 
+#include <type_traits>
+
 #include "trainer/optim/optimizer.h"
 
 namespace dtrain::optim {
@@ -12,7 +14,7 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
       average_of_squares_(Zeros()),
       step_(at::zeros({}, at::TensorOptions(at::kFloat).device(device()))) {}
 
-void Adam::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
+void Adam::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
   step_.add_(1);
   if (found_inf) step_.sub_(*found_inf);  // a skipped step does not count
@@ -21,17 +23,23 @@ void Adam::Step(double learning_rate, const std::optional<at::Tensor>& found_inf
     const std::vector<at::Tensor> gradients = group.Gradients();
     if (gradients.empty()) continue;
     const std::vector<at::Tensor> steps(gradients.size(), step_);
-    const auto update = [&](auto kernel) {
+    const auto update = [&](auto kernel, const auto& rate) {
       kernel(group.WithGradient(group.parameters), gradients, group.WithGradient(average_[i]),
-             group.WithGradient(average_of_squares_[i]), {}, steps, learning_rate, options_.beta1, options_.beta2,
-             group.weight_decay, options_.epsilon, /*amsgrad=*/false,
-             /*maximize=*/false, /*grad_scale=*/{}, found_inf);
+             group.WithGradient(average_of_squares_[i]), {}, steps, rate, options_.beta1, options_.beta2,
+             group.weight_decay, options_.epsilon, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, found_inf);
     };
-    using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                            at::TensorList, double, double, double, double, double, bool, bool,
-                            const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
-    update(options_.decoupled_weight_decay ? static_cast<Kernel>(&at::_fused_adamw_)
-                                           : static_cast<Kernel>(&at::_fused_adam_));
+    std::visit(
+        [&]<typename Number>(const Number& rate) {
+          // Of several overloads, the one that takes such a rate.
+          using RateArgument = std::conditional_t<std::is_same_v<Number, double>, double, const at::Tensor&>;
+          using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                                  at::TensorList, RateArgument, double, double, double, double, bool, bool,
+                                  const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
+          update(options_.decoupled_weight_decay ? static_cast<Kernel>(&at::_fused_adamw_)
+                                                 : static_cast<Kernel>(&at::_fused_adam_),
+                 rate);
+        },
+        learning_rate);
   }
 }
 

@@ -8,11 +8,16 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace dtrain::optim {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
+
+// A number, or a float scalar on the parameters' device: what a recorded step reads anew each time it is done. float32
+// may round it, so that a step with the one is not bit for bit a step with the other.
+using Rate = std::variant<double, at::Tensor>;
 
 // Parameters that decay alike, side by side, as the fused kernels take them.
 struct ParameterGroup {
@@ -39,7 +44,7 @@ class Optimizer {
 
   // `found_inf`: a float scalar on the parameters' device; where it is 1, neither parameters nor state change. The host
   // does not wait for it.
-  virtual void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) = 0;
+  virtual void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) = 0;
 
   // The state's tensors by name; shared, not copied: all that it keeps beside the parameters.
   virtual std::vector<NamedTensor> State() const = 0;
@@ -68,7 +73,7 @@ struct SgdOptions {
 class Sgd : public Optimizer {
  public:
   Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options);
-  void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:
@@ -88,7 +93,7 @@ struct AdamOptions {
 class Adam : public Optimizer {
  public:
   Adam(std::vector<ParameterGroup> groups, const AdamOptions& options);
-  void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:

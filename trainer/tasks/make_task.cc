@@ -1,7 +1,5 @@
 #include "trainer/tasks/make_task.h"
 
-#include <utility>
-
 #include "models/layers.h"
 #include "models/registry.h"
 #include "trainer/device/cuda_plugin.h"
@@ -34,9 +32,11 @@ std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes
     const auto options = RobertaOptionsOf(config, num_classes, ReadOutline(config.model.init_weights));
     return std::make_unique<MaskedLmTask>(MakeRoberta(options, config.batch.seed, device), config, device);
   }
-  auto model = MakeModel(config, num_classes, device);
-  if (config.model.fused_norm) models::FuseNorms(*model, distributed::NormReluOn(device));
-  return std::make_unique<ImageTask>(std::move(model), config, device, shard);
+  return std::make_unique<ImageTask>(MakeModel(config, num_classes, device), config, device, shard);
+}
+
+void UseFusedNorms(const config::ModelConfig& config, at::Device device, torch::nn::Module& module) {
+  if (config.fused_norm) models::FuseNorms(module, distributed::NormReluOn(device));
 }
 
 std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,
