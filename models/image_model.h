@@ -12,7 +12,7 @@ namespace dtrain::models {
 
 class ImageModel : public torch::nn::Module {
  public:
-  // (N, 3, H, W) float → logits (N, classes).
+  // (N, 3, H, W) float → logits (N, classes). A fourth channel of zeros changes nothing.
   virtual at::Tensor forward(const at::Tensor& images_NCHW) = 0;
 
   // For one image of size × size pixels; for plans and benchmarks.

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "models/forward_cost.h"
+#include "models/norm_relu.h"
 #include "models/sync_batch_norm.h"
 
 namespace dtrain::models {
@@ -30,7 +31,9 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
     CountForward({.multiply_adds = y_NCHW.numel() * weight[0].numel(), .activation_elements = y_NCHW.numel()});
     return y_NCHW;
   }
-  return at::conv2d(x_NCHW, weight, bias, options.stride, padding, /*dilation=*/1, options.groups);
+  const int64_t zero_channels = x_NCHW.size(1) - options.in_channels;
+  const at::Tensor padded = zero_channels > 0 ? at::constant_pad_nd(weight, {0, 0, 0, 0, 0, zero_channels}) : weight;
+  return at::conv2d(x_NCHW, padded, bias, options.stride, padding, /*dilation=*/1, options.groups);
 }
 
 BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {
@@ -63,6 +66,21 @@ at::Tensor BatchNorm2dImpl::forward(const at::Tensor& x_NCHW) {
 at::Tensor Silu(const at::Tensor& x) {
   if (x.is_meta()) CountForward({.activation_elements = x.numel()});
   return at::silu(x);
+}
+
+at::Tensor BatchNorm2dImpl::ForwardRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut) {
+  if (fused_ == nullptr || x_NCHW.is_meta() || !is_training() || sum_over_ranks_ || !CanNormRelu(x_NCHW)) {
+    at::Tensor y = forward(x_NCHW);
+    if (shortcut) y += shortcut();
+    return y.relu_();
+  }
+  num_batches_tracked.add_(1);
+  const at::Tensor x = x_NCHW.contiguous(at::MemoryFormat::ChannelsLast);
+  const auto [mean, inverse_std] = [&] {
+    const at::NoGradGuard no_grad;
+    return fused_->statistics(x.detach(), running_mean, running_var, options_.momentum, options_.epsilon);
+  }();
+  return NormRelu(*fused_, x, shortcut ? shortcut() : at::Tensor(), weight, bias, mean, inverse_std);
 }
 
 LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial) {
@@ -110,6 +128,12 @@ void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsi
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum) {
   model.apply([&sum](torch::nn::Module& module) {
     if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->Synchronize(sum);
+  });
+}
+
+void FuseNorms(torch::nn::Module& model, const NormReluDevice& device) {
+  model.apply([&device](torch::nn::Module& module) {
+    if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->Fuse(device);
   });
 }
 

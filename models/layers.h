@@ -15,6 +15,8 @@
 
 namespace dtrain::models {
 
+struct NormReluDevice;  // norm_relu.h
+
 // Adds a tensor over all ranks, in place. A model knows nothing of ranks but this.
 using SumOverRanks = std::function<void(at::Tensor&)>;
 
@@ -28,7 +30,8 @@ struct Conv2dOptions {
 };
 
 // Convolution, square kernel, padded by ⌊k/2⌋. `weight`: (out, in / groups, k, k), and `bias`: (out), where wanted;
-// both uninitialised.
+// both uninitialised. Without groups the input may have channels of zeros behind those that the weight knows: a GPU's
+// convolutions are made for multiples of four.
 class Conv2dImpl : public torch::nn::Module {
  public:
   explicit Conv2dImpl(const Conv2dOptions& options);
@@ -56,11 +59,19 @@ class BatchNorm2dImpl : public torch::nn::Module {
   // by every rank in the same order, which equal models guarantee.
   void Synchronize(SumOverRanks sum) { sum_over_ranks_ = std::move(sum); }
 
+  // ReLU(forward(x)); with a shortcut, ReLU(forward(x) + shortcut()). The shortcut is computed after the normalisation,
+  // or before it where all is one operation (see Fuse): the order of backward passes, and of gradients, follows.
+  at::Tensor ForwardRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut = nullptr);
+  // From now on a training step's ForwardRelu is one operation of `device`, which outlives this, where its tensors
+  // allow it and the statistics are of this rank alone.
+  void Fuse(const NormReluDevice& device) { fused_ = &device; }
+
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  private:
   BatchNormOptions options_;
   SumOverRanks sum_over_ranks_;
+  const NormReluDevice* fused_ = nullptr;
 };
 TORCH_MODULE(BatchNorm2d);
 
@@ -114,5 +125,8 @@ void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsi
 
 // Every BatchNorm2d inside `model` shares its statistics (see BatchNorm2dImpl::Synchronize).
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);
+
+// Fuse for all BatchNorms of a model.
+void FuseNorms(torch::nn::Module& model, const NormReluDevice& device);
 
 }  // namespace dtrain::models

@@ -37,11 +37,9 @@ ResidualBlockImpl::ResidualBlockImpl(bool bottleneck, int64_t in_channels, int64
 }
 
 at::Tensor ResidualBlockImpl::forward(const at::Tensor& x_NCHW) {
-  at::Tensor y = bn1_(conv1_(x_NCHW)).relu_();
-  y = bn2_(conv2_(y));
-  if (bottleneck_) y = bn3_(conv3_(y.relu_()));
-  y += downsample_ ? downsample_->forward(x_NCHW) : x_NCHW;
-  return y.relu_();
+  at::Tensor y = conv2_(bn1_->ForwardRelu(conv1_(x_NCHW)));
+  if (bottleneck_) y = conv3_(bn2_->ForwardRelu(y));
+  return last_norm()->ForwardRelu(y, [&] { return downsample_ ? downsample_->forward(x_NCHW) : x_NCHW; });
 }
 
 std::vector<Conv2d> ResidualBlockImpl::convolutions() const {
@@ -83,7 +81,7 @@ void ResNet::Initialize(bool zero_init_residual) {
 }
 
 at::Tensor ResNet::forward(const at::Tensor& images_NCHW) {
-  at::Tensor x = bn1_(conv1_(images_NCHW)).relu_();
+  at::Tensor x = bn1_->ForwardRelu(conv1_(images_NCHW));
   x = at::max_pool2d(x, 3, 2, 1);
   for (auto& stage : stages_) {
     for (auto& block : stage) x = block(x);

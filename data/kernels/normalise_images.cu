@@ -9,41 +9,55 @@ namespace {
 
 constexpr int kThreadsPerBlock = 256;
 
-template <typename T, bool kChannelsLast>
+template <typename T, Layout kLayout>
 __global__ void __launch_bounds__(kThreadsPerBlock) Normalise(const NormaliseArguments arguments, T* to) {
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreadsPerBlock + threadIdx.x;
-  if constexpr (kChannelsLast) {
+  if constexpr (kLayout == Layout::kInterleaved) {
     NormaliseInterleaved(arguments, to, thread);
+  } else if constexpr (kLayout == Layout::kPadded) {
+    NormalisePadded(arguments, to, thread);
   } else {
     NormalisePlanar(arguments, to, thread);
   }
 }
 
+int64_t ValuesOfThread(Layout layout) {
+  if (layout == Layout::kPlanar) return 1;
+  return layout == Layout::kPadded ? 3 : kValuesPerThread;
+}
+
 template <typename T>
-cudaError_t Launch(const NormaliseArguments& arguments, void* to, bool channels_last, cudaStream_t stream) {
-  const int64_t per_block = kThreadsPerBlock * (channels_last ? kValuesPerThread : 1);
+cudaError_t Launch(const NormaliseArguments& arguments, void* to, Layout layout, cudaStream_t stream) {
+  const int64_t per_block = kThreadsPerBlock * ValuesOfThread(layout);
   const int64_t blocks = (arguments.values() + per_block - 1) / per_block;
   if (blocks == 0) return cudaSuccess;
   const auto grid = static_cast<unsigned>(blocks);
-  if (channels_last) {
-    Normalise<T, true><<<grid, kThreadsPerBlock, 0, stream>>>(arguments, static_cast<T*>(to));
-  } else {
-    Normalise<T, false><<<grid, kThreadsPerBlock, 0, stream>>>(arguments, static_cast<T*>(to));
+  auto* values = static_cast<T*>(to);
+  switch (layout) {
+    case Layout::kPlanar:
+      Normalise<T, Layout::kPlanar><<<grid, kThreadsPerBlock, 0, stream>>>(arguments, values);
+      break;
+    case Layout::kInterleaved:
+      Normalise<T, Layout::kInterleaved><<<grid, kThreadsPerBlock, 0, stream>>>(arguments, values);
+      break;
+    case Layout::kPadded:
+      Normalise<T, Layout::kPadded><<<grid, kThreadsPerBlock, 0, stream>>>(arguments, values);
+      break;
   }
   return cudaGetLastError();
 }
 
 }  // namespace
 
-int LaunchNormalise(const NormaliseArguments& arguments, void* to, Element element, bool channels_last, void* stream) {
+int LaunchNormalise(const NormaliseArguments& arguments, void* to, Element element, Layout layout, void* stream) {
   auto* cuda_stream = static_cast<cudaStream_t>(stream);
   switch (element) {
     case Element::kFloat:
-      return Launch<float>(arguments, to, channels_last, cuda_stream);
+      return Launch<float>(arguments, to, layout, cuda_stream);
     case Element::kHalf:
-      return Launch<__half>(arguments, to, channels_last, cuda_stream);
+      return Launch<__half>(arguments, to, layout, cuda_stream);
     case Element::kBFloat16:
-      return Launch<__nv_bfloat16>(arguments, to, channels_last, cuda_stream);
+      return Launch<__nv_bfloat16>(arguments, to, layout, cuda_stream);
   }
   return cudaErrorInvalidValue;
 }

@@ -10,6 +10,12 @@ namespace dtrain::data::kernels {
 
 enum class Element { kFloat, kHalf, kBFloat16 };
 
+enum class Layout {
+  kPlanar,       // a plane for each channel
+  kInterleaved,  // channels last, the order of the bytes
+  kPadded,       // channels last, each pixel with a fourth channel of zeros
+};
+
 struct NormaliseArguments {
   const uint8_t* from;  // images × pixels × 3, aligned to 4 bytes
   int64_t images;
@@ -56,8 +62,23 @@ DTRAIN_HOST_DEVICE void NormalisePlanar(const NormaliseArguments& arguments, T* 
   to[thread] = static_cast<T>(arguments.Normalised((image * arguments.pixels + pixel) * 3 + channel, channel));
 }
 
-// Starts the kernel on `stream` (a cudaStream_t) of the current device. `to` has arguments.values() elements. Returns a
-// cudaError_t.
-int LaunchNormalise(const NormaliseArguments& arguments, void* to, Element element, bool channels_last, void* stream);
+// Four channels, of which the last is 0: a pixel a thread. `to` is aligned to four of its elements.
+template <typename T>
+DTRAIN_HOST_DEVICE void NormalisePadded(const NormaliseArguments& arguments, T* to, int64_t thread) {
+  struct alignas(4 * sizeof(T)) Four {
+    T values[4];
+  };
+  if (thread >= arguments.images * arguments.pixels) return;
+  Four four;
+  for (int64_t channel = 0; channel < 3; ++channel) {
+    four.values[channel] = static_cast<T>(arguments.Normalised(3 * thread + channel, channel));
+  }
+  four.values[3] = static_cast<T>(0.0F);
+  *reinterpret_cast<Four*>(to + 4 * thread) = four;
+}
+
+// Starts the kernel on `stream` (a cudaStream_t) of the current device. `to` has arguments.values() elements, or a
+// third more with kPadded. Returns a cudaError_t.
+int LaunchNormalise(const NormaliseArguments& arguments, void* to, Element element, Layout layout, void* stream);
 
 }  // namespace dtrain::data::kernels

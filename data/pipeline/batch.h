@@ -20,6 +20,8 @@ namespace dtrain::data {
 struct Batch {
   std::map<std::string, at::Tensor> tensors;
   int64_t number = 0;  // as the loader's provider was asked for it
+  // Of a batch that was prepared (DeviceFeed): what the host alone looks at, and no device gets.
+  std::map<std::string, at::Tensor> on_host = {};
 
   // Rows whose `images` are undefined yet; null: none are.
   std::shared_ptr<DeferredRows> deferred = nullptr;

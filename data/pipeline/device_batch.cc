@@ -43,6 +43,7 @@ at::Tensor WithDeferredImages(Batch& host, at::Device device, DeviceImageDecoder
 Batch CopyToDevice(Batch host, at::Device device, DeviceImageDecoder* decoder) {
   Batch batch;
   batch.number = host.number;
+  batch.on_host = std::move(host.on_host);
   // First: where an image turns out to be bad, its stand-in has a label of its own.
   if (host.deferred) batch.tensors["images"] = WithDeferredImages(host, device, decoder);
   batch.decoded_on_device = host.decoded_on_device;

@@ -51,19 +51,25 @@ std::unique_ptr<BatchTransport> MakeTransport(at::Device device, DeviceImageDeco
   return device.is_cpu() ? nullptr : std::make_unique<SideStreamTransport>(device, decoder);
 }
 
-DeviceFeed::DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport)
-    : loader_(loader), transport_(std::move(transport)) {}
+DeviceFeed::DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport, Preparation prepare)
+    : loader_(loader), transport_(std::move(transport)), prepare_(std::move(prepare)) {}
+
+std::optional<Batch> DeviceFeed::NextPrepared() {
+  auto batch = loader_.Next();
+  if (batch && prepare_ && batch->size() > 0) batch = prepare_(std::move(*batch));
+  return batch;
+}
 
 std::optional<Batch> DeviceFeed::Next() {
-  if (!transport_) return loader_.Next();
+  if (!transport_) return NextPrepared();
   if (!ahead_.valid()) {
-    auto host = loader_.Next();
+    auto host = NextPrepared();
     if (!host) return std::nullopt;
     ahead_ = Start(std::move(*host));
   }
   Batch batch = std::exchange(ahead_, {}).get();
   transport_->Arrive(batch);
-  if (loader_.IsReady()) ahead_ = Start(std::move(*loader_.Next()));
+  if (loader_.IsReady()) ahead_ = Start(std::move(*NextPrepared()));
   return batch;
 }
 

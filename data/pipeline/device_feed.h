@@ -3,6 +3,7 @@
 
 #include <c10/core/Device.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -32,8 +33,12 @@ std::unique_ptr<BatchTransport> MakeTransport(at::Device device, DeviceImageDeco
 
 class DeviceFeed {
  public:
-  // `loader` outlives the feed, which is its one caller. Without a transport batches pass as they are.
-  DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport);
+  // Works out on the host what a device would have to be waited for.
+  using Preparation = std::function<Batch(Batch host)>;
+
+  // `loader` outlives the feed, which is its one caller. Each batch is prepared, where that is given, and then copied;
+  // without a transport it stays where it is.
+  DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport, Preparation prepare = nullptr);
 
   // As Loader::Next. Before it returns a batch, the copy of the one after it is started if that is ready: a batch that
   // is late, or cannot be made, is the next call's affair. Deferred rows take a while: a thread of their own sees to
@@ -41,10 +46,12 @@ class DeviceFeed {
   std::optional<Batch> Next();
 
  private:
+  std::optional<Batch> NextPrepared();
   std::future<Batch> Start(Batch host);
 
   Loader& loader_;
   std::unique_ptr<BatchTransport> transport_;
+  Preparation prepare_;
   std::future<Batch> ahead_;  // its copy is under way; the thread, if there is one, is joined with it
 };
 

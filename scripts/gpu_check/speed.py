@@ -11,7 +11,7 @@ TIMED_SECONDS = 5
 WARMUP_STEPS = 10
 SMALL_BATCH = 64
 # What may make a step faster, and is off until this has shown it.
-SWITCHES = {"benchmark all": ("--cudnn_benchmark_limit=0",)}
+SWITCHES = {"fused norm": ("--fused_norm",), "benchmark all": ("--cudnn_benchmark_limit=0",)}
 
 
 def sizes(smoke: bool) -> dict:

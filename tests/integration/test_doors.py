@@ -4,8 +4,9 @@ import json
 import re
 
 import pytest
+from safetensors.numpy import load_file
 
-from command import BENCH, MAIN, run
+from command import BENCH, MAIN, TINY, run
 
 PLAN_KEYS = {"launcher", "rank", "world_size", "local_rank", "local_world_size", "nnodes", "node_rank", "master_addr",
              "master_port", "spawns", "device", "model", "parameters", "train_samples", "val_samples", "batch_size",
@@ -73,6 +74,25 @@ def test_decoding_on_a_gpu_needs_one(images):
                       env={"CUDA_VISIBLE_DEVICES": ""})
         assert "--decode=gpu, and this rank computes on the CPU" in outcome.stderr
         assert "what to do: use --decode=cpu" in outcome.stderr
+
+
+@pytest.mark.parametrize(("flag", "message"), [
+    ("--fused_norm", "--fused_norm, and this rank computes on the CPU"),
+    ("--cuda_graphs=on", "--cuda_graphs=on cannot be: this rank computes on the CPU"),
+])
+def test_what_needs_a_gpu_says_so(flags, flag, message):
+    no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
+    programs = ((MAIN, ["--dry_run", *flags]), (BENCH, ["step", "--model=resnet18", "--image_size=32"]))
+    for program, rest in programs:
+        assert message in run(*rest, flag, program=program, check=2, env=no_gpu).stderr
+
+
+def test_what_may_do_without_a_gpu_says_so(tmp_path):
+    outcome = run(*TINY, "--data_format=synthetic", "--cuda_graphs=auto", "--pad_stem", "--max_steps=1",
+                  f"--run_dir={tmp_path / 'run'}", env={"CUDA_VISIBLE_DEVICES": ""})
+    assert "--cuda_graphs=auto: no step is recorded, since this rank computes on the CPU" in outcome.stdout + outcome.stderr
+    weights = load_file(tmp_path / "run" / "model.safetensors")
+    assert weights["conv1.weight"].shape == (64, 3, 7, 7)
 
 
 def test_the_plan_as_text(flags):

@@ -17,6 +17,7 @@
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/make_parameter_update.h"
+#include "trainer/loop/step_graph.h"
 #include "trainer/modes/session.h"
 #include "trainer/tasks/make_task.h"
 #include "trainer/weights/module_state.h"
@@ -55,8 +56,13 @@ class BenchedStep {
         update_(MakeParameterUpdate(config, module(), device)),
         data_parallel_(ParametersOf(module()), communicator, DataParallelOptionsOf(config.ranks), {}),
         exchange_(RunningStatistics(module()), kExchangedSums, device, communicator),
+        graph_(
+            MakeStepGraph(config.ranks.cuda_graphs,
+                          {.device = device, .exchanges = !communicator.is_alone(), .task = task_->WhyNotRecorded()})),
         sums_(at::zeros({kExchangedSums}, at::TensorOptions(at::kFloat).device(device))),
-        batch_(task_->RandomBatch(batch_size_)) {}
+        batch_(task_->RandomBatch(batch_size_)) {
+    UseFusedNorms(config.model, device, module());
+  }
 
   int64_t batch_size() const { return batch_size_; }
   torch::nn::Module& module() { return task_->module(); }
@@ -75,10 +81,14 @@ class BenchedStep {
   }
 
   void Run(Reduction reduction) {
-    Forward();
-    Backward(reduction);
-    Update(reduction);
+    if (!graph_) return RunParts(batch_, reduction, learning_rate_);
+    graph_->Run(batch_, learning_rate_, [this, reduction](const data::Batch& batch, const at::Tensor& learning_rate) {
+      RunParts(batch, reduction, learning_rate);
+    });
   }
+
+  // Before steps are timed: the first lays the buckets, without which none could be.
+  int64_t LeastWarmUp() const { return graph_ ? StepGraph::kWarmUpSteps + 1 : 1; }
 
   // Seconds a step, the same on all ranks.
   double Time(int64_t steps, Reduction reduction) {
@@ -93,16 +103,22 @@ class BenchedStep {
   }
 
   nlohmann::ordered_json Timeline(int64_t steps) {
-    return MeasureTimeline({.forward = [this] { Forward(); },
+    return MeasureTimeline({.forward = [this] { Forward(batch_); },
                             .backward = [this] { Backward(Reduction::kNever); },
-                            .update = [this] { Update(Reduction::kNever); }},
+                            .update = [this] { Update(Reduction::kNever, learning_rate_); }},
                            module().parameters(), steps);
   }
 
  private:
-  void Forward() {
+  void RunParts(const data::Batch& batch, Reduction reduction, const optim::Rate& learning_rate) {
+    Forward(batch);
+    Backward(reduction);
+    Update(reduction, learning_rate);
+  }
+
+  void Forward(const data::Batch& batch) {
     data_parallel_.ZeroGradients();
-    const LossSums sums = task_->Loss(batch_);
+    const LossSums sums = task_->Loss(batch);
     loss_ = sums.loss_sum / sums.weight;
     units_ = sums.units;
   }
@@ -114,9 +130,9 @@ class BenchedStep {
     if (reduction == Reduction::kAfterBackward) data_parallel_.ReduceNow();
   }
 
-  void Update(Reduction reduction) {
+  void Update(Reduction reduction, const optim::Rate& learning_rate) {
     if (reduction != Reduction::kNever) exchange_.Run(sums_);
-    update_.Apply(data_parallel_.gradients(), learning_rate_);
+    update_.Apply(data_parallel_.gradients(), learning_rate);
   }
 
   distributed::Communicator& communicator_;
@@ -126,6 +142,7 @@ class BenchedStep {
   optim::ParameterUpdate update_;
   distributed::DataParallel data_parallel_;
   distributed::StepExchange exchange_;
+  std::unique_ptr<StepGraph> graph_;
   at::Tensor sums_;
   data::Batch batch_;
   at::Tensor loss_, units_;
@@ -158,6 +175,8 @@ nlohmann::ordered_json Describe(const config::Config& config, int64_t timed,
           {"bucket_cap_mb", config.ranks.bucket_cap_mb},
           {"grad_compression", config.ranks.grad_compression},
           {"static_graph", config.ranks.static_graph},
+          {"fused_norm", config.model.fused_norm},
+          {"cuda_graphs", config.ranks.cuda_graphs},
           {"steps", timed},
           {"device", device.str()}};
 }
@@ -170,8 +189,7 @@ nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptio
   if (options.threads > 0) distributed::UseThreads(static_cast<int>(options.threads));
   const int world_size = session.communicator->world_size();
   BenchedStep step(context.config, session.device, *session.communicator);
-  // The first lays the buckets: without it none could be timed.
-  for (int64_t i = 0; i < std::max<int64_t>(1, options.warmup); ++i) step.Run(Reduction::kOverlapped);
+  for (int64_t i = 0; i < std::max(step.LeastWarmUp(), options.warmup); ++i) step.Run(Reduction::kOverlapped);
   step.last_loss();  // waits for the device
   const int64_t timed = StepsToTime(step, options);
   const double seconds = step.Time(timed, Reduction::kOverlapped);

@@ -70,6 +70,8 @@ struct ModelConfig {
   std::optional<double> dropout, attention_dropout, drop_path;  // not said: the model's own
   std::optional<double> bn_momentum, bn_eps;                    // the same
   bool activation_checkpointing = false;
+  bool fused_norm = false;
+  bool pad_stem = false;
 };
 
 struct BatchConfig {
@@ -140,6 +142,7 @@ struct RanksConfig {
   bool sync_bn = false;
   std::string deterministic = "off";  // off | run
   int64_t cudnn_benchmark_limit = 10;
+  std::string cuda_graphs = "off";  // off | on | auto
   std::string run_token;
   double init_timeout_seconds = 300;
   double comm_timeout_seconds = 600;

@@ -223,6 +223,13 @@ DTRAIN_FLAG(bool, zero_init_residual, model.zero_init_residual, Anything(), "",
             "Start each residual block as the identity.")
 DTRAIN_FLAG(bool, channels_last, model.channels_last, Anything(), "",
             "NHWC memory format: the same numbers, faster convolutions.")
+DTRAIN_FLAG(bool, fused_norm, model.fused_norm, Anything(), "",
+            "On GPUs: batch normalisation, addition and ReLU of a ResNet's training step in one kernel. Gradients arrive "
+            "in another order then, which at three ranks or more gives other bits. Unmeasured yet.")
+
+DTRAIN_FLAG(bool, pad_stem, model.pad_stem, Anything(), "",
+            "Images get a fourth channel of zeros, which a GPU's first convolution may be faster with; weights stay as "
+            "they are. Unmeasured yet.")
 
 DTRAIN_FLAG(double, dropout, model.dropout, Below(1), "probability", "Not given: as the model has it.")
 DTRAIN_FLAG(double, attention_dropout, model.attention_dropout, Below(1), "probability",
@@ -341,6 +348,9 @@ DTRAIN_FLAG(string, deterministic, ranks.deterministic, OneOf("off | run"), "",
             "run: on GPUs, too, the same run gives the same bits, resumed or not; slower: no algorithm is chosen by time.")
 DTRAIN_FLAG(int64, cudnn_benchmark_limit, ranks.cudnn_benchmark_limit, Between(0, 1000), "algorithms",
             "How many cuDNN times for each convolution to find the fastest; 0: all.")
+DTRAIN_FLAG(string, cuda_graphs, ranks.cuda_graphs, OneOf("off | on | auto"), "",
+            "on: one GPU's training step is recorded once and then started as a whole; the learning rate is rounded to "
+            "float32. auto: where it can be. Unmeasured yet.")
 DTRAIN_FLAG(string, run_token, ranks.run_token, Anything(), "",
             "The run's secret, the same on all ranks: without it nobody joins. Others see command lines: DTRAIN_RUN_TOKEN "
             "in the environment says it, too.")

@@ -170,6 +170,26 @@ void CheckModel(const ModelConfig& model, const std::vector<std::string>& names,
       {"model", model.name.empty() ? "\"\"" : model.name, "one of " + known, DidYouMean(model.name, names)});
 }
 
+void CheckFusedNorm(const Config& config, List& problems) {
+  if (!config.model.fused_norm) return;
+  const auto refuse = [&problems](const std::string& with, const std::string& why) {
+    problems.push_back({"fused_norm", "true", "nothing of it with " + with, why});
+  };
+  if (!config.model.name.starts_with("resnet")) refuse("--model=" + config.model.name, "it is for ResNets");
+  if (!config.model.channels_last) refuse("--nochannels_last", "its kernels are for NHWC");
+  if (config.ranks.sync_bn) refuse("--sync_bn", "its statistics are a rank's own");
+  if (config.ranks.backend == "gloo") refuse("--backend=gloo", "all is computed on the CPU then");
+}
+
+void CheckPaddedStem(const ModelConfig& model, List& problems) {
+  if (!model.pad_stem) return;
+  const auto refuse = [&problems](const std::string& with, const std::string& why) {
+    problems.push_back({"pad_stem", "true", "nothing of it with " + with, why});
+  };
+  if (!model.channels_last) refuse("--nochannels_last", "only pixels that lie together can be padded");
+  if (model.name.starts_with("roberta")) refuse("--model=" + model.name, "it is for images");
+}
+
 void CheckBatch(const Config& config, int world_size, List& problems) {
   const BatchConfig& batch = config.batch;
   for (const char* name : {"batch_size", "global_batch_size", "grad_accum_steps"}) {
@@ -227,6 +247,8 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckSizeSchedule(config, problems);
   CheckText(config, problems);
   CheckModel(config.model, model_names, problems);
+  CheckFusedNorm(config, problems);
+  CheckPaddedStem(config.model, problems);
   CheckBatch(config, world_size, problems);
   CheckTraining(config, problems);
   CheckRanks(config.ranks, problems);

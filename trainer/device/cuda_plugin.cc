@@ -70,6 +70,14 @@ data::DeviceNormalisation NormalisationOn(at::Device device) {
   return device.is_cuda() ? LoadCudaPlugin().normalise_images : nullptr;
 }
 
+const models::NormReluDevice& NormReluOn(at::Device device) {
+  if (!device.is_cuda()) {
+    throw UsageError("--fused_norm, and this rank computes on the CPU",
+                     "leave it out, or use a machine with a GPU (and --backend other than gloo)");
+  }
+  return LoadCudaPlugin().norm_relu;
+}
+
 std::unique_ptr<data::DeviceImageDecoder> ImageDecoderOn(at::Device device, data::Interpolation interpolation) {
   if (!device.is_cuda()) {
     throw UsageError("--decode=gpu, and this rank computes on the CPU",

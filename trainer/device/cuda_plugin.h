@@ -11,7 +11,9 @@
 #include "data/image/interpolation.h"
 #include "data/image/prepare_images.h"
 #include "data/pipeline/device_batch.h"
+#include "models/norm_relu.h"
 #include "trainer/device/device_choice.h"
+#include "trainer/device/device_graph.h"
 
 namespace c10d {
 class Backend;
@@ -38,6 +40,10 @@ struct CudaPlugin {
   std::string (*flight_record)();
   // The kernel that prepares images (data/kernels). `images` are on the current device.
   data::DeviceNormalisation normalise_images;
+  // The kernels of BatchNorm + addition + ReLU (models/kernels), on the current device.
+  models::NormReluDevice norm_relu;
+  // Records on a stream of its own of `device`, the current one.
+  std::unique_ptr<DeviceGraph> (*make_graph)(at::Device device);
   // nvJPEG (data/nvjpeg), for the current device.
   GpuImageDecoder (*make_image_decoder)(at::Device device, data::Interpolation interpolation);
 };
@@ -52,6 +58,9 @@ int CountGpus();
 
 // The kernel for `device`; null on the CPU.
 data::DeviceNormalisation NormalisationOn(at::Device device);
+
+// The kernels of --fused_norm. Throws UsageError on the CPU, which has none.
+const models::NormReluDevice& NormReluOn(at::Device device);
 
 // What decodes JPEGs on `device`, the current one. Throws UsageError on the CPU, and where nvJPEG is missing.
 std::unique_ptr<data::DeviceImageDecoder> ImageDecoderOn(at::Device device, data::Interpolation interpolation);

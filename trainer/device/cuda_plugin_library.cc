@@ -1,4 +1,6 @@
 // libdtrain_cuda.so: the only file that is linked with CUDA and NCCL.
+#include <ATen/ops/batch_norm_gather_stats.h>
+#include <ATen/ops/batch_norm_stats.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -9,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include "data/kernels/normalise_images.h"
+#include "trainer/device/cuda_graph.h"
 #include "trainer/device/cuda_plugin.h"
 
 #ifdef DTRAIN_WITH_NVJPEG
@@ -59,6 +62,11 @@ data::kernels::Element ElementOf(at::ScalarType type) {
   return data::kernels::Element::kFloat;
 }
 
+data::kernels::Layout LayoutOf(const data::ImagePreparation& preparation) {
+  if (preparation.channels == 4) return data::kernels::Layout::kPadded;
+  return preparation.channels_last ? data::kernels::Layout::kInterleaved : data::kernels::Layout::kPlanar;
+}
+
 at::Tensor NormaliseImages(const at::Tensor& images, const data::ImagePreparation& preparation) {
   constexpr uintptr_t kAlignment = data::kernels::kValuesPerThread;
   at::Tensor from = images.contiguous();
@@ -70,12 +78,24 @@ at::Tensor NormaliseImages(const at::Tensor& images, const data::ImagePreparatio
     arguments.std[channel] = static_cast<float>(preparation.std.at(channel));
   }
   const auto format = preparation.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  at::Tensor to = at::empty({from.size(0), 3, from.size(1), from.size(2)},
+  at::Tensor to = at::empty({from.size(0), preparation.channels, from.size(1), from.size(2)},
                             at::TensorOptions(preparation.type).device(images.device()).memory_format(format));
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(images.device().index());
   C10_CUDA_CHECK(static_cast<cudaError_t>(data::kernels::LaunchNormalise(
-      arguments, to.mutable_data_ptr(), ElementOf(preparation.type), preparation.channels_last, stream.stream())));
+      arguments, to.mutable_data_ptr(), ElementOf(preparation.type), LayoutOf(preparation), stream.stream())));
   return to;
+}
+
+void* CurrentStream() { return c10::cuda::getCurrentCUDAStream().stream(); }
+
+void Check(int error) { C10_CUDA_CHECK(static_cast<cudaError_t>(error)); }
+
+// ATen's kernels, which go through x once.
+std::tuple<at::Tensor, at::Tensor> NormStatistics(const at::Tensor& x, const at::Tensor& running_mean,
+                                                  const at::Tensor& running_var, double momentum, double epsilon) {
+  const auto [mean, inverse_std] = at::batch_norm_stats(x, epsilon);
+  return at::batch_norm_gather_stats(x, mean.unsqueeze(0), inverse_std.unsqueeze(0), running_mean, running_var,
+                                     momentum, epsilon, x.numel() / x.size(1));
 }
 
 GpuImageDecoder MakeImageDecoder([[maybe_unused]] at::Device device,
@@ -103,6 +123,22 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
           return c10d::dump_nccl_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false, /*onlyActive=*/false);
         },
     .normalise_images = &NormaliseImages,
+    .norm_relu = {.forward =
+                      [](const models::kernels::ForwardArguments& arguments, models::kernels::Element element) {
+                        Check(models::kernels::LaunchForward(arguments, element, CurrentStream()));
+                      },
+                  .num_partial_sums = &models::kernels::NumPartialSums,
+                  .sum =
+                      [](const models::kernels::BackwardArguments& arguments, models::kernels::Element element,
+                         float* partial) {
+                        Check(models::kernels::LaunchSum(arguments, element, partial, CurrentStream()));
+                      },
+                  .backward =
+                      [](const models::kernels::BackwardArguments& arguments, models::kernels::Element element) {
+                        Check(models::kernels::LaunchBackward(arguments, element, CurrentStream()));
+                      },
+                  .statistics = &NormStatistics},
+    .make_graph = &MakeCudaGraph,
     .make_image_decoder = &MakeImageDecoder,
 };
 

@@ -52,7 +52,8 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
                        .bad_records = data::BadRecordPolicy::kLeaveOut,
                        .seed = config.batch.seed},
                       &quarantine);
-  data::DeviceFeed feed(loader, data::MakeTransport(task.device()));
+  data::DeviceFeed feed(loader, data::MakeTransport(task.device()),
+                        [&task](data::Batch batch) { return task.Prepared(std::move(batch)); });
   // The task's sums, and behind them the records that were taken and those that were left out.
   const int64_t num_sums = task.num_evaluation_sums();
   at::Tensor all_sums = at::zeros({num_sums + 2}, at::TensorOptions(at::kDouble).device(task.device()));

@@ -151,7 +151,8 @@ void Trainer::StartLoader() {
                                                                .seed = parts_.config.batch.seed,
                                                                .first_batch = FirstBatch()},
                                            train_quarantine_.get());
-  feed_.emplace(*loader_, data::MakeTransport(parts_.device, parts_.image_decoder));
+  feed_.emplace(*loader_, data::MakeTransport(parts_.device, parts_.image_decoder),
+                [this](data::Batch batch) { return parts_.task.Prepared(std::move(batch)); });
 }
 
 void Trainer::SaveAndStop() {
@@ -163,12 +164,46 @@ void Trainer::SaveAndStop() {
 }
 
 void Trainer::TrainStep() {
+  const double learning_rate = parts_.plan.LearningRate(progress_.step);
+  if (parts_.step_graph == nullptr) {
+    ComputeStep([this](int64_t micro_step) { return NextBatch(micro_step); }, learning_rate);
+  } else {
+    parts_.step_graph->Run(NextBatch(0), learning_rate, [this](const data::Batch& batch, const at::Tensor& rate) {
+      ComputeStep([&batch](int64_t) { return batch; }, rate);
+    });
+  }
+  ++progress_.step;
+  ++interval_steps_;
+  if (average_) average_->AfterStep(progress_.step);
+  if (reported_step_ != nullptr) *reported_step_ = progress_.step;
+  // On a GPU reading these waits for the device, which only a step that is logged does anyway.
+  if (parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step)) {
+    RequireUpdates(update_.skipped_in_a_row(), parts_.config.optimizer.max_skipped_steps, progress_.step);
+  }
+}
+
+data::Batch Trainer::NextBatch(int64_t micro_step) {
+  const auto wait_start = Clock::now();
+  parts_.control.Enter(Phase::kData);
+  data::Batch batch = *feed_->Next();
+  data_seconds_ += SecondsSince(wait_start);
+  decoded_on_cpu_ += batch.size() - batch.decoded_on_device;
+  SeedTask({.seed = parts_.config.batch.seed,
+            .step = progress_.step,
+            .micro_step = micro_step,
+            .shard = parts_.communicator.rank()},
+           parts_.device);
+  return batch;
+}
+
+void Trainer::ComputeStep(const std::function<data::Batch(int64_t)>& next_batch, const optim::Rate& learning_rate) {
   at::Tensor sums = at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(parts_.device));
   data_parallel_->ZeroGradients();
   {
     const optim::CastCacheScope casts;
-    for (int64_t micro_step = 0; micro_step < parts_.plan.batch.grad_accum_steps; ++micro_step) {
-      RunMicroStep(micro_step, sums);
+    const int64_t micro_steps = parts_.plan.batch.grad_accum_steps;
+    for (int64_t micro_step = 0; micro_step < micro_steps; ++micro_step) {
+      ComputeMicroStep(next_batch(micro_step), /*reduce=*/micro_step + 1 == micro_steps, sums);
     }
   }
   data_parallel_->AfterBackward();
@@ -180,39 +215,20 @@ void Trainer::TrainStep() {
   if (parts_.task.weight_varies()) {
     remaining = at::where(sums[kWeight] > 0, nominal_weight_ / sums[kWeight], at::zeros_like(sums[kWeight]));
   }
-  update_.Apply(data_parallel_->gradients(), parts_.plan.LearningRate(progress_.step), remaining);
+  update_.Apply(data_parallel_->gradients(), learning_rate, remaining);
 
-  ++progress_.step;
-  ++interval_steps_;
-  if (average_) average_->AfterStep(progress_.step);
-  if (reported_step_ != nullptr) *reported_step_ = progress_.step;
-  const at::Tensor counted = at::where(sums[kLossSum].isfinite(), sums.slice(0, kLossSum, kWeight + 1), 0);
-  interval_sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) += counted;
+  const at::Tensor not_finite = sums[kLossSum].isfinite().logical_not();
+  interval_sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) +=
+      sums.slice(0, kLossSum, kWeight + 1).masked_fill(not_finite, 0);
   interval_sums_.slice(0, kIntervalUnits, kIntervalSamples + 1) += sums.slice(0, kUnits, kSamples + 1);
   interval_sums_[kIntervalSkipped] += update_.skipped();
   if (parts_.task.speed_unit() == report::SpeedUnit::kTokens) AddNorm();
   units_ += sums[kUnits];
-  // On a GPU reading these waits for the device, which only a step that is logged does anyway.
-  if (parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step)) {
-    RequireUpdates(update_.skipped_in_a_row(), parts_.config.optimizer.max_skipped_steps, progress_.step);
-  }
 }
 
-void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
-  const auto wait_start = Clock::now();
-  parts_.control.Enter(Phase::kData);
-  const auto batch = feed_->Next();
-  data_seconds_ += SecondsSince(wait_start);
-  decoded_on_cpu_ += batch->size() - batch->decoded_on_device;
-
+void Trainer::ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor& sums) {
   parts_.control.Enter(Phase::kForward);
-  SeedTask({.seed = parts_.config.batch.seed,
-            .step = progress_.step,
-            .micro_step = micro_step,
-            .shard = parts_.communicator.rank()},
-           parts_.device);
-  const LossSums loss = parts_.task.Loss(*batch);
-  const bool reduce = micro_step + 1 == parts_.plan.batch.grad_accum_steps;
+  const LossSums loss = parts_.task.Loss(batch);
   data_parallel_->BeforeBackward(reduce);
   // The reducer averages over ranks what is to be the mean over the global batch.
   const double scale = static_cast<double>(parts_.communicator.world_size()) / nominal_weight_;
@@ -224,13 +240,13 @@ void Trainer::RunMicroStep(int64_t micro_step, at::Tensor& sums) {
   sums[kWeight] += loss.weight;
   sums[kUnits] += loss.units;
   if (loss.padding.defined()) sums[kPadding] += loss.padding;
-  sums[kSamples] += static_cast<double>(batch->size());
+  sums[kSamples] += static_cast<double>(batch.size());
 }
 
 void Trainer::AddNorm() {
   const at::Tensor done = update_.skipped().eq(0);
   const at::Tensor& norm = update_.gradient_norm_on_device();
-  interval_sums_[kIntervalNorm] += at::where(done, norm, 0);
+  interval_sums_[kIntervalNorm] += norm.masked_fill(done.logical_not(), 0);
   interval_sums_[kIntervalClipped] += done.logical_and(norm > parts_.config.optimizer.clip_norm);
 }
 

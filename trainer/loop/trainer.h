@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -16,6 +17,7 @@
 #include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/reporter.h"
+#include "trainer/loop/step_graph.h"
 #include "trainer/loop/step_profiler.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/optim/parameter_update.h"
@@ -40,6 +42,7 @@ struct TrainerParts {
   const report::RunDirectory& files;
   at::Device device;
   data::DeviceImageDecoder* image_decoder;  // null: images are decoded on the CPU
+  StepGraph* step_graph;                    // null: each step is done as it comes
   nlohmann::json kept;                      // goes into every checkpoint beside the progress
 };
 
@@ -66,7 +69,11 @@ class Trainer {
   void StartLoader();
   [[noreturn]] void SaveAndStop();
   void TrainStep();
-  void RunMicroStep(int64_t micro_step, at::Tensor& sums);
+  // The batch of a micro-step, arrived; what its step draws is drawn from now on.
+  data::Batch NextBatch(int64_t micro_step);
+  // What a step does on the device.
+  void ComputeStep(const std::function<data::Batch(int64_t micro_step)>& next_batch, const optim::Rate& learning_rate);
+  void ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor& sums);
   void AddNorm();
   void LogStep();
   void AddTextTo(report::TrainPoint& point, const at::Tensor& sums, double seconds);

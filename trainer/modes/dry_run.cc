@@ -6,8 +6,10 @@
 #include "data/pipeline/size_schedule.h"
 #include "data/shown.h"
 #include "trainer/config/describe.h"
+#include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/loop/plan.h"
+#include "trainer/loop/step_graph.h"
 #include "trainer/modes/require_learnable.h"
 #include "trainer/modes/run.h"
 #include "trainer/optim/make_optimizer.h"
@@ -102,6 +104,7 @@ void DryRun(const RunContext& context) {
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   json["device"] = device.str();
   MakeDeviceImageDecoder(config, device);  // or say why not
+  if (config.model.fused_norm) distributed::NormReluOn(device);
   json["decode"] = config.data.decode;
   json["model"] = config.model.name;
 
@@ -130,6 +133,10 @@ void DryRun(const RunContext& context) {
     const Plan plan = MakePlan(config, sets.train->source->size(), context.launch.world_size, batches->units(),
                                batches->units_per_step());
     RequireLearnable(config, plan, sets);
+    RequireGraphs(config.ranks.cuda_graphs, {.device = device,
+                                             .exchanges = context.launch.world_size > 1,
+                                             .micro_steps = plan.batch.grad_accum_steps,
+                                             .task = task->WhyNotRecorded()});
     json["batch_size"] = plan.batch.batch_size;
     json["grad_accum_steps"] = plan.batch.grad_accum_steps;
     json["global_batch_size"] = plan.batch.global_batch_size;

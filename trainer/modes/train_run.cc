@@ -11,6 +11,7 @@
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
+#include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/modes/export_tokenizer.h"
@@ -160,9 +161,14 @@ void Train(const RunContext& context) {
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
   const auto task = MakeTask(config, data.num_classes, session.device, context.launch.rank);
   torch::nn::Module& model = task->module();
+  UseFusedNorms(config.model, session.device, model);
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
   }
+  const auto step_graph = MakeStepGraph(config.ranks.cuda_graphs, {.device = session.device,
+                                                                   .exchanges = !session.communicator->is_alone(),
+                                                                   .micro_steps = plan.batch.grad_accum_steps,
+                                                                   .task = task->WhyNotRecorded()});
   const Progress progress = SharedProgress(session, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
   const bool finished = progress.step >= plan.total_steps;
   // Not before the checkpoint was found to belong to this run: a refused one leaves the directory as it was.
@@ -186,7 +192,7 @@ void Train(const RunContext& context) {
   if (config.report.clear_log && !session.restarted && !finished) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
   Trainer trainer({config, plan, data, *batches, *task, *session.communicator, *session.control, reporter, files,
-                   session.device, image_decoder.get(), kept},
+                   session.device, image_decoder.get(), step_graph.get(), kept},
                   first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
   if (first) first->restored.reset();

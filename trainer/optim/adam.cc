@@ -1,21 +1,29 @@
 // The kernel takes a step count for each parameter; they are all the same tensor here.
 #include <ATen/ATen.h>
 
+#include <type_traits>
+
 #include "trainer/optim/optimizer.h"
 
 namespace dtrain::optim {
 
 void FusedAdam(const AdamOptions& options, at::TensorList parameters, at::TensorList gradients, at::TensorList average,
-               at::TensorList average_of_squares, at::TensorList steps, double learning_rate, double weight_decay,
+               at::TensorList average_of_squares, at::TensorList steps, const Rate& learning_rate, double weight_decay,
                const std::optional<at::Tensor>& found_inf) {
-  using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
-                          at::TensorList, double, double, double, double, double, bool, bool,
-                          const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
-  const auto kernel =
-      options.decoupled_weight_decay ? static_cast<Kernel>(&at::_fused_adamw_) : static_cast<Kernel>(&at::_fused_adam_);
-  kernel(parameters, gradients, average, average_of_squares, /*max_exp_avg_sqs=*/{}, steps, learning_rate,
-         options.beta1, options.beta2, weight_decay, options.epsilon, /*amsgrad=*/false, /*maximize=*/false,
-         /*grad_scale=*/{}, found_inf);
+  std::visit(
+      [&]<typename Number>(const Number& rate) {
+        // Of several overloads, the one that takes such a rate.
+        using RateArgument = std::conditional_t<std::is_same_v<Number, double>, double, const at::Tensor&>;
+        using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
+                                at::TensorList, RateArgument, double, double, double, double, bool, bool,
+                                const std::optional<at::Tensor>&, const std::optional<at::Tensor>&);
+        const auto kernel = options.decoupled_weight_decay ? static_cast<Kernel>(&at::_fused_adamw_)
+                                                           : static_cast<Kernel>(&at::_fused_adam_);
+        kernel(parameters, gradients, average, average_of_squares, /*max_exp_avg_sqs=*/{}, steps, rate, options.beta1,
+               options.beta2, weight_decay, options.epsilon, /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{},
+               found_inf);
+      },
+      learning_rate);
 }
 
 Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
@@ -25,7 +33,7 @@ Adam::Adam(std::vector<ParameterGroup> groups, const AdamOptions& options)
       average_of_squares_(Zeros()),
       step_(at::zeros({}, at::TensorOptions(at::kFloat).device(device()))) {}
 
-void Adam::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
+void Adam::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
   step_.add_(1);
   if (found_inf) step_.sub_(*found_inf);  // a skipped step does not count

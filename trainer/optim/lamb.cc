@@ -18,14 +18,14 @@ Lamb::Lamb(std::vector<ParameterGroup> groups, const LambOptions& options)
 // In double: 1 − 0.999 has four digits less than its terms.
 at::Tensor Lamb::BiasCorrection(double beta) const { return (1 - at::pow(beta, step_.to(at::kDouble))).to(at::kFloat); }
 
-void Lamb::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
+void Lamb::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
   step_.add_(1);
   if (found_inf) step_.sub_(*found_inf);
   for (size_t i = 0; i < groups_.size(); ++i) StepGroup(i, learning_rate, found_inf);
 }
 
-void Lamb::StepGroup(size_t i, double learning_rate, const std::optional<at::Tensor>& found_inf) {
+void Lamb::StepGroup(size_t i, const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   const ParameterGroup& group = groups_[i];
   const std::vector<at::Tensor> gradients = group.Gradients();
   if (gradients.empty()) return;
@@ -46,7 +46,12 @@ void Lamb::StepGroup(size_t i, double learning_rate, const std::optional<at::Ten
     const at::Tensor weights = NormOfEach(parameters), steps = NormOfEach(updates);
     ScaleByTrust(updates, weights / steps, weights, steps);
   }
-  SubtractUnless(found_inf, parameters, updates, learning_rate);
+  if (const auto* on_device = std::get_if<at::Tensor>(&learning_rate)) {
+    at::_foreach_mul_(updates, *on_device);
+    SubtractUnless(found_inf, parameters, updates, 1);
+  } else {
+    SubtractUnless(found_inf, parameters, updates, std::get<double>(learning_rate));
+  }
 }
 
 std::vector<NamedTensor> Lamb::State() const {

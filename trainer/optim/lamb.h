@@ -19,11 +19,11 @@ struct LambOptions {
 class Lamb : public Optimizer {
  public:
   Lamb(std::vector<ParameterGroup> groups, const LambOptions& options);
-  void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:
-  void StepGroup(size_t i, double learning_rate, const std::optional<at::Tensor>& found_inf);
+  void StepGroup(size_t i, const Rate& learning_rate, const std::optional<at::Tensor>& found_inf);
   // 1 − beta^step, a float scalar on the device.
   at::Tensor BiasCorrection(double beta) const;
 

@@ -24,14 +24,18 @@ std::vector<at::Tensor> Lars::Adapted(const ParameterGroup& group) const {
   return gradients;
 }
 
-void Lars::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
+void Lars::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < groups_.size(); ++i) {
     const ParameterGroup& group = groups_[i];
     if (group.Gradients().empty()) continue;
-    at::_fused_sgd_(group.WithGradient(group.parameters), Adapted(group), group.WithGradient(momentum_[i]),
-                    /*weight_decay=*/0, options_.momentum, learning_rate, /*dampening=*/0, options_.nesterov,
-                    /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
+    std::visit(
+        [&](const auto& rate) {
+          at::_fused_sgd_(group.WithGradient(group.parameters), Adapted(group), group.WithGradient(momentum_[i]),
+                          /*weight_decay=*/0, options_.momentum, rate, /*dampening=*/0, options_.nesterov,
+                          /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
+        },
+        learning_rate);
   }
 }
 

@@ -20,7 +20,7 @@ struct LarsOptions {
 class Lars : public Optimizer {
  public:
   Lars(std::vector<ParameterGroup> groups, const LarsOptions& options);
-  void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:

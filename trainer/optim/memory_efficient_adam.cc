@@ -46,7 +46,7 @@ MemoryEfficientAdam::MemoryEfficientAdam(std::vector<ParameterGroup> groups, con
   }
 }
 
-void MemoryEfficientAdam::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
+void MemoryEfficientAdam::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
   step_.add_(1);
   if (found_inf) step_.sub_(*found_inf);  // a skipped step does not count
@@ -81,7 +81,7 @@ at::Tensor MemoryEfficientAdam::NextPeaks(const ParameterGroup& group, const Mom
 }
 
 void MemoryEfficientAdam::StepPart(size_t group_index, size_t begin, size_t end, const at::Tensor& next_peaks,
-                                   double learning_rate, const std::optional<at::Tensor>& found_inf) {
+                                   const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   const ParameterGroup& group = groups_[group_index];
   Moments& moments = moments_[group_index];
   const at::Tensor now = moments.peaks / kTop, next = next_peaks / kTop;

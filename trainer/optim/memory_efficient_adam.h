@@ -21,7 +21,7 @@ class MemoryEfficientAdam : public Optimizer {
   // The groups' parameters are of half precision.
   MemoryEfficientAdam(std::vector<ParameterGroup> groups, const AdamOptions& options);
   bool takes_factor() const override { return true; }
-  void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:
@@ -31,7 +31,7 @@ class MemoryEfficientAdam : public Optimizer {
     at::Tensor peaks;  // a part of peaks_
   };
   at::Tensor NextPeaks(const ParameterGroup& group, const Moments& moments) const;
-  void StepPart(size_t group, size_t begin, size_t end, const at::Tensor& next_peaks, double learning_rate,
+  void StepPart(size_t group, size_t begin, size_t end, const at::Tensor& next_peaks, const Rate& learning_rate,
                 const std::optional<at::Tensor>& found_inf);
 
   AdamOptions options_;

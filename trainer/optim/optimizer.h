@@ -8,11 +8,16 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace dtrain::optim {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
+
+// A number, or a float scalar on the parameters' device: what a recorded step reads anew each time it is done. float32
+// may round it, so that a step with the one is not bit for bit a step with the other.
+using Rate = std::variant<double, at::Tensor>;
 
 // Parameters that decay alike, side by side, as the fused kernels take them.
 struct ParameterGroup {
@@ -39,7 +44,7 @@ class Optimizer {
 
   // `found_inf`: a float scalar on the parameters' device; where it is 1, neither parameters nor state change. The host
   // does not wait for it.
-  virtual void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) = 0;
+  virtual void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) = 0;
 
   // Whether the gradients are of a type that cannot hold them unscaled, so that Step multiplies them on the way, by
   // what MultiplyGradientsBy was given last: a float scalar on their device.
@@ -74,7 +79,7 @@ struct SgdOptions {
 class Sgd : public Optimizer {
  public:
   Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options);
-  void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:
@@ -91,7 +96,7 @@ struct AdamOptions {
 
 // One step of the fused kernel on tensors side by side; `steps` count this one, too.
 void FusedAdam(const AdamOptions& options, at::TensorList parameters, at::TensorList gradients, at::TensorList average,
-               at::TensorList average_of_squares, at::TensorList steps, double learning_rate, double weight_decay,
+               at::TensorList average_of_squares, at::TensorList steps, const Rate& learning_rate, double weight_decay,
                const std::optional<at::Tensor>& found_inf);
 
 // Adam (Kingma and Ba 2014, arXiv:1412.6980) as torch.optim.Adam and AdamW have it.
@@ -99,7 +104,7 @@ void FusedAdam(const AdamOptions& options, at::TensorList parameters, at::Tensor
 class Adam : public Optimizer {
  public:
   Adam(std::vector<ParameterGroup> groups, const AdamOptions& options);
-  void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:

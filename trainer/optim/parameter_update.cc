@@ -16,12 +16,12 @@ ParameterUpdate::ParameterUpdate(std::unique_ptr<Optimizer> optimizer, std::opti
   skipped_in_a_row_ = at::zeros({}, on_device.dtype(at::kLong));
 }
 
-void ParameterUpdate::Apply(std::vector<at::Tensor> gradients, double learning_rate,
+void ParameterUpdate::Apply(std::vector<at::Tensor> gradients, const Rate& learning_rate,
                             const std::optional<at::Tensor>& factor) {
   at::NoGradGuard no_grad;
   const at::Tensor not_finite =
       optimizer_->takes_factor() ? LeaveToOptimizer(gradients, factor) : Unscale(gradients, factor);
-  skipped_ = factor ? at::maximum(not_finite, factor->eq(0).to(at::kFloat)) : not_finite;
+  skipped_.copy_(factor ? at::maximum(not_finite, factor->eq(0).to(at::kFloat)) : not_finite);
   optimizer_->Step(learning_rate, skipped_);
   if (scaler_) scaler_->Update(not_finite);
   skipped_in_a_row_.add_(1).mul_(skipped_.to(at::kLong));
@@ -30,7 +30,7 @@ void ParameterUpdate::Apply(std::vector<at::Tensor> gradients, double learning_r
 // Gradients of half precision stay as they are.
 at::Tensor ParameterUpdate::LeaveToOptimizer(const std::vector<at::Tensor>& gradients,
                                              const std::optional<at::Tensor>& factor) {
-  gradient_norm_ = GradientNorm(gradients);
+  gradient_norm_.copy_(GradientNorm(gradients));
   const at::Tensor not_finite = gradient_norm_.isfinite().logical_not().to(at::kFloat);
   at::Tensor remaining = factor ? *factor : at::ones_like(gradient_norm_);
   if (scaler_) remaining = remaining * scaler_->Inverse();
@@ -48,7 +48,7 @@ at::Tensor ParameterUpdate::Unscale(std::vector<at::Tensor>& gradients, const st
     not_finite = scaler_->Unscale(gradients, factor);
     remaining.reset();
   }
-  gradient_norm_ = GradientNorm(gradients);
+  gradient_norm_.copy_(GradientNorm(gradients));
   if (remaining) gradient_norm_ *= *remaining;
   if (!scaler_) not_finite = gradient_norm_.isfinite().logical_not().to(at::kFloat);
   if (clip_norm_ > 0) {

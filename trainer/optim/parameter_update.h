@@ -25,10 +25,10 @@ class ParameterUpdate {
 
   // `gradients` are all of the optimizer's parameters that have one; they are unscaled and clipped in place. `factor`,
   // a float scalar on their device, is what they are still to be multiplied by; where it is 0 the step is skipped.
-  void Apply(std::vector<at::Tensor> gradients, double learning_rate,
+  void Apply(std::vector<at::Tensor> gradients, const Rate& learning_rate,
              const std::optional<at::Tensor>& factor = std::nullopt);
 
-  // Of the last Apply: float scalar on the device, 1 where it was skipped, else 0.
+  // Of the last Apply: float scalar on the device, 1 where it was skipped, else 0; always the same tensor.
   const at::Tensor& skipped() const { return skipped_; }
   // Of the last Apply, float scalar on the device: see gradient_norm.
   const at::Tensor& gradient_norm_on_device() const { return gradient_norm_; }

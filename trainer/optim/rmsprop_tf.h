@@ -19,7 +19,7 @@ struct RmspropTfOptions {
 class RmspropTf : public Optimizer {
  public:
   RmspropTf(std::vector<ParameterGroup> groups, const RmspropTfOptions& options);
-  void Step(double learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
+  void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
  private:

@@ -8,16 +8,19 @@ namespace dtrain::optim {
 Sgd::Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options)
     : Optimizer(std::move(groups)), options_(options), momentum_(Zeros(options.momentum != 0)) {}
 
-void Sgd::Step(double learning_rate, const std::optional<at::Tensor>& found_inf) {
+void Sgd::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < groups_.size(); ++i) {
     const ParameterGroup& group = groups_[i];
     const std::vector<at::Tensor> gradients = group.Gradients();
     if (gradients.empty()) continue;
-    at::_fused_sgd_(group.WithGradient(group.parameters), gradients, group.WithGradient(momentum_[i]),
-                    group.weight_decay, options_.momentum, learning_rate, /*dampening=*/0, options_.nesterov,
-                    /*maximize=*/false,
-                    /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
+    std::visit(
+        [&](const auto& rate) {
+          at::_fused_sgd_(group.WithGradient(group.parameters), gradients, group.WithGradient(momentum_[i]),
+                          group.weight_decay, options_.momentum, rate, /*dampening=*/0, options_.nesterov,
+                          /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
+        },
+        learning_rate);
   }
 }
 

@@ -111,7 +111,8 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
       label_smoothing_(config.optimizer.label_smoothing),
       largest_size_(LargestSize(config.image)),
       device_(device),
-      preparation_{config.image.mean, config.image.std, config.model.channels_last, PreparedType(device, precision_)},
+      preparation_{config.image.mean, config.image.std, config.model.channels_last, PreparedType(device, precision_),
+                   config.model.pad_stem ? 4 : 3},
       normalisation_(distributed::NormalisationOn(device)),
       mix_{config.image.mixup, config.image.cutmix},
       seed_(config.batch.seed),
@@ -157,6 +158,10 @@ LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels
   const at::Tensor own = CriterionSum(logits, labels);
   const at::Tensor other = CriterionSum(logits, labels.roll(1));
   return SumsOf(own * mix.own_share + other * (1 - mix.own_share), batch.size());
+}
+
+std::string ImageTask::WhyNotRecorded() const {
+  return mix_.enabled() ? "the host draws what --mixup and --cutmix mix" : "";
 }
 
 data::Batch ImageTask::RandomBatch(int64_t samples) const {

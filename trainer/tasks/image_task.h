@@ -29,6 +29,7 @@ class ImageTask : public Task {
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
   bool weight_varies() const override { return false; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kImages; }
+  std::string WhyNotRecorded() const override;
   models::ForwardCost CostOfSample() const override { return model_->Cost(largest_size_); }
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;

@@ -1,6 +1,8 @@
 #include "trainer/tasks/make_task.h"
 
+#include "models/layers.h"
 #include "models/registry.h"
+#include "trainer/device/cuda_plugin.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/masked_lm_task.h"
@@ -33,6 +35,10 @@ std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes
     return std::make_unique<MaskedLmTask>(std::move(model), config, device);
   }
   return std::make_unique<ImageTask>(MakeModel(config, num_classes, device), config, device, shard);
+}
+
+void UseFusedNorms(const config::ModelConfig& config, at::Device device, torch::nn::Module& module) {
+  if (config.fused_norm) models::FuseNorms(module, distributed::NormReluOn(device));
 }
 
 std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,

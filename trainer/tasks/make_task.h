@@ -18,6 +18,10 @@ std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes
 std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,
                                                        at::Device device);
 
+// With --fused_norm the model's training steps use the kernels of `device`, on which it is. Throws UsageError on the
+// CPU, which has none.
+void UseFusedNorms(const config::ModelConfig& config, at::Device device, torch::nn::Module& module);
+
 // With a trained model.
 std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights, at::Device device);
 

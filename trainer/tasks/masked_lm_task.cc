@@ -1,5 +1,4 @@
-// Which tokens there are and which are to be guessed is worked out where the batch lies: for a batch on the host the
-// device is not waited for.
+// Nothing here waits for the device: the numbers that shapes depend on come with the batch (masked_lm_batch.h).
 #include "trainer/tasks/masked_lm_task.h"
 
 #include <ATen/ATen.h>
@@ -8,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "data/pipeline/device_batch.h"
 #include "data/text/dictionary.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
@@ -48,44 +48,25 @@ double MaskedLmTask::NominalWeight(int64_t samples) const {
   return std::max(1.0, static_cast<double>(samples) * expected_share_);
 }
 
-MaskedLmTask::Question MaskedLmTask::QuestionOf(const data::Batch& batch) const {
-  const at::Tensor& ids_NT = batch[data::kInputIds];
-  const at::Tensor attended_NT = batch[data::kAttentionMask].to(at::kBool);
-  const int64_t padding_id = model_->options().padding_id;
-  Question question;
-  question.tokens = attended_NT.sum().item<int64_t>();
-  question.padding = unpad_ ? 0 : ids_NT.numel() - question.tokens;
-  at::Tensor labels = batch[data::kTokenLabels].flatten();
-  const bool is_full = question.tokens == ids_NT.numel();
-  if (unpad_) {
-    at::Tensor kept;
-    question.sequences = models::Packed(ids_NT, attended_NT, padding_id, &kept);
-    labels = labels.index_select(0, kept);
-  } else {
-    question.sequences = models::Padded(ids_NT, is_full ? at::Tensor() : attended_NT, padding_id);
-  }
-  const at::Tensor chosen = labels.ne(data::kNoLoss).nonzero().squeeze(1);
-  question.answers = labels.index_select(0, chosen).to(device_, /*non_blocking=*/true);
-  question.chosen = chosen.to(device_, /*non_blocking=*/true);
-  question.sequences = question.sequences.To(device_);
-  return question;
+data::Batch MaskedLmTask::Prepared(data::Batch batch) const {
+  return PreparedText(std::move(batch), model_->options().padding_id, unpad_);
 }
 
-at::Tensor MaskedLmTask::Guess(const Question& question) {
+at::Tensor MaskedLmTask::Guess(const MaskedLmBatch& batch) {
   optim::AutocastScope autocast(device_.type(), precision_);
-  const at::Tensor hidden_SH = model_->Encode(question.sequences);
-  return model_->Scores(hidden_SH.index_select(0, question.chosen)).to(at::kFloat);
+  const at::Tensor hidden_SH = model_->Encode(batch.sequences);
+  return model_->Scores(hidden_SH.index_select(0, batch.chosen)).to(at::kFloat);
 }
 
 LossSums MaskedLmTask::Loss(const data::Batch& batch) {
-  const Question question = QuestionOf(batch);
+  const MaskedLmBatch text = TextOf(batch);
   const auto scalar = [this](int64_t number) {
     return at::full({}, static_cast<double>(number), at::TensorOptions(at::kFloat).device(device_));
   };
-  return {.loss_sum = CrossEntropySum(Guess(question), question.answers),
-          .weight = scalar(question.answers.numel()),
-          .units = scalar(question.tokens),
-          .padding = scalar(question.padding)};
+  return {.loss_sum = CrossEntropySum(Guess(text), text.answers),
+          .weight = scalar(text.answers.numel()),
+          .units = scalar(text.tokens),
+          .padding = scalar(text.padding())};
 }
 
 models::ForwardCost MaskedLmTask::CostOfSample() const {
@@ -104,18 +85,17 @@ data::Batch MaskedLmTask::RandomBatch(int64_t samples) const {
       at::full(shape, data::kNoLoss, at::kLong).scatter(1, places, ids.gather(1, places));
   batch.tensors[data::kAttentionMask] = at::ones(shape, at::kByte);
   batch.tensors["index"] = at::arange(samples);
-  for (auto& [name, tensor] : batch.tensors) tensor = tensor.to(device_);
-  return batch;
+  return data::CopyToDevice(Prepared(std::move(batch)), device_, /*decoder=*/nullptr);
 }
 
 at::Tensor MaskedLmTask::EvaluationSums(const data::Batch& batch) {
-  const Question question = QuestionOf(batch);
-  const at::Tensor logits = Guess(question);
+  const MaskedLmBatch text = TextOf(batch);
+  const at::Tensor logits = Guess(text);
   at::Tensor sums = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
-  sums[kMaskedLossSum] = CrossEntropySum(logits, question.answers);
-  sums[kCorrect] = logits.argmax(1).eq(question.answers).sum();
-  sums[kGuessed] = question.answers.numel();
-  sums[kTokens] = question.tokens;
+  sums[kMaskedLossSum] = CrossEntropySum(logits, text.answers);
+  sums[kCorrect] = logits.argmax(1).eq(text.answers).sum();
+  sums[kGuessed] = text.answers.numel();
+  sums[kTokens] = text.tokens;
   return sums;
 }
 

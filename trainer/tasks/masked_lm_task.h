@@ -6,6 +6,7 @@
 
 #include "models/roberta.h"
 #include "trainer/config/config.h"
+#include "trainer/tasks/masked_lm_batch.h"
 #include "trainer/tasks/task.h"
 
 namespace dtrain::loop {
@@ -16,11 +17,14 @@ class MaskedLmTask : public Task {
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
-  // Batches as data/text/token_rows.h has them. The weight is the number of tokens to be guessed.
+  // Takes batches as data/text/token_rows.h has them.
+  data::Batch Prepared(data::Batch batch) const override;
+  // The weight is the number of tokens to be guessed.
   LossSums Loss(const data::Batch& batch) override;
   double NominalWeight(int64_t samples) const override;
   bool weight_varies() const override { return true; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
+  std::string WhyNotRecorded() const override { return "how many tokens are masked differs from batch to batch"; }
   models::ForwardCost CostOfSample() const override;
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
@@ -31,17 +35,8 @@ class MaskedLmTask : public Task {
   at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT);
 
  private:
-  // What a batch asks of the model.
-  struct Question {
-    models::Sequences sequences;
-    at::Tensor chosen;   // int64: the rows of the list of tokens that are to be guessed
-    at::Tensor answers;  // int64, as many
-    int64_t tokens;      // that are no padding
-    int64_t padding;     // that the model computes on besides
-  };
-  Question QuestionOf(const data::Batch& batch) const;
-  // Logits of the chosen rows, float32.
-  at::Tensor Guess(const Question& question);
+  // Logits of the chosen tokens, float32.
+  at::Tensor Guess(const MaskedLmBatch& batch);
 
   std::shared_ptr<models::RobertaForMaskedLM> model_;
   std::string precision_;

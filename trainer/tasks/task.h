@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <string>
+
 #include "data/pipeline/batch.h"
 #include "models/forward_cost.h"
 #include "trainer/report/points.h"
@@ -28,6 +30,10 @@ class Task {
   virtual torch::nn::Module& module() = 0;
   virtual at::Device device() const = 0;
 
+  // On the host, before a batch is copied to the device: works out what Loss and EvaluationSums would have to wait for
+  // the device for. They take what this returns.
+  virtual data::Batch Prepared(data::Batch batch) const { return batch; }
+
   // One training micro-batch: forward pass and criterion. Random draws come from the generators of torch, which the
   // loop seeds before every call (task_seed.h).
   virtual LossSums Loss(const data::Batch& batch) = 0;
@@ -37,6 +43,10 @@ class Task {
   virtual double NominalWeight(int64_t samples) const = 0;
   virtual bool weight_varies() const = 0;
   virtual report::SpeedUnit speed_unit() const = 0;
+
+  // Why Loss cannot be recorded once and done again for other batches of the same shape (step_graph.h): because the
+  // host decides something in it. Empty: it can.
+  virtual std::string WhyNotRecorded() const = 0;
 
   // Of the largest sample that training sees.
   virtual models::ForwardCost CostOfSample() const = 0;

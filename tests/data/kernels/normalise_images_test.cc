@@ -14,27 +14,30 @@ const std::vector<double> kMean = {0.485, 0.456, 0.406}, kStd = {0.229, 0.224, 0
 constexpr int64_t kThreadsTooMany = 7;
 
 template <typename T>
-at::Tensor RunAllThreads(const at::Tensor& images, bool channels_last, at::ScalarType type) {
+void RunThread(const NormaliseArguments& arguments, Layout layout, T* to, int64_t thread) {
+  if (layout == Layout::kPadded) return NormalisePadded(arguments, to, thread);
+  if (layout == Layout::kInterleaved) return NormaliseInterleaved(arguments, to, thread);
+  NormalisePlanar(arguments, to, thread);
+}
+
+template <typename T>
+at::Tensor RunAllThreads(const at::Tensor& images, Layout layout, at::ScalarType type) {
   NormaliseArguments arguments{
       images.const_data_ptr<uint8_t>(), images.size(0), images.size(1) * images.size(2), {}, {}};
   for (size_t i = 0; i < 3; ++i) {
     arguments.mean[i] = static_cast<float>(kMean[i]);
     arguments.std[i] = static_cast<float>(kStd[i]);
   }
-  const auto format = channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
+  const auto format = layout == Layout::kPlanar ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast;
+  const int64_t channels = layout == Layout::kPadded ? 4 : 3;
   // Beyond the end a value stands that nobody may touch.
-  const int64_t values = images.numel();
+  const int64_t values = images.numel() / 3 * channels;
   at::Tensor to = at::full({values + 1}, -77, at::TensorOptions(type));
-  const int64_t per_thread = channels_last ? kValuesPerThread : 1;
-  for (int64_t thread = 0; thread < (values + per_thread - 1) / per_thread + kThreadsTooMany; ++thread) {
-    if (channels_last) {
-      NormaliseInterleaved(arguments, to.mutable_data_ptr<T>(), thread);
-    } else {
-      NormalisePlanar(arguments, to.mutable_data_ptr<T>(), thread);
-    }
+  for (int64_t thread = 0; thread < values + kThreadsTooMany; ++thread) {
+    RunThread(arguments, layout, to.mutable_data_ptr<T>(), thread);
   }
   EXPECT_EQ(to[values].item<float>(), -77);
-  const std::vector<int64_t> shape = {images.size(0), 3, images.size(1), images.size(2)};
+  const std::vector<int64_t> shape = {images.size(0), channels, images.size(1), images.size(2)};
   at::Tensor result = at::empty(shape, at::TensorOptions(type).memory_format(format));
   if (result.nbytes() > 0) std::memcpy(result.mutable_data_ptr(), to.const_data_ptr(), result.nbytes());
   return result;
@@ -45,13 +48,15 @@ TEST(NormaliseImages, ThreadsMakeWhatTheCpuMakes) {
                                                     {5, 7, 4, 3}, {4, 8, 8, 3}, {0, 4, 4, 3}};
   for (const auto& shape : shapes) {
     const at::Tensor images = at::randint(256, shape, at::TensorOptions(at::kByte));
-    for (const bool channels_last : {true, false}) {
+    for (const Layout layout : {Layout::kPlanar, Layout::kInterleaved, Layout::kPadded}) {
       for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-        const at::Tensor wanted = PrepareImages(images, {kMean, kStd, channels_last, type}, at::kCPU);
-        const at::Tensor result = type == at::kFloat  ? RunAllThreads<float>(images, channels_last, type)
-                                  : type == at::kHalf ? RunAllThreads<at::Half>(images, channels_last, type)
-                                                      : RunAllThreads<at::BFloat16>(images, channels_last, type);
-        EXPECT_TRUE(at::equal(result, wanted)) << images.sizes() << type << channels_last;
+        const ImagePreparation preparation{kMean, kStd, layout != Layout::kPlanar, type,
+                                           layout == Layout::kPadded ? 4 : 3};
+        const at::Tensor wanted = PrepareImages(images, preparation, at::kCPU);
+        const at::Tensor result = type == at::kFloat  ? RunAllThreads<float>(images, layout, type)
+                                  : type == at::kHalf ? RunAllThreads<at::Half>(images, layout, type)
+                                                      : RunAllThreads<at::BFloat16>(images, layout, type);
+        EXPECT_TRUE(at::equal(result, wanted)) << images.sizes() << type << static_cast<int>(layout);
       }
     }
   }

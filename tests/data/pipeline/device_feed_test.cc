@@ -1,6 +1,7 @@
 // The order in which copies are started and waited for; a GPU's own transport is tested by gpu_test.
 #include "data/pipeline/device_feed.h"
 
+#include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -96,6 +97,27 @@ TEST(DeviceFeed, ABadBatchDoesNotSpoilTheOneBefore) {
   DeviceFeed feed(fixture.loader, std::make_unique<RecordingTransport>(log, [](int64_t) {}));
   EXPECT_EQ(feed.Next()->number, 0);
   EXPECT_THROW(feed.Next(), DataError);
+}
+
+TEST(DeviceFeed, ABatchIsPreparedBeforeItIsCopied) {
+  for (const bool on_device : {true, false}) {
+    Fixture fixture;
+    RecordingTransport::Log log;
+    std::unique_ptr<BatchTransport> transport;
+    if (on_device) transport = std::make_unique<RecordingTransport>(log, [](int64_t) {});
+    DeviceFeed feed(fixture.loader, std::move(transport), [&log](Batch host) {
+      log.push_back("prepare " + std::to_string(host.number));
+      host.on_host["number"] = at::scalar_tensor(host.number, at::kLong);
+      return host;
+    });
+    for (int64_t number = 0; number < kBatches; ++number) {
+      EXPECT_EQ(feed.Next()->on_host.at("number").item<int64_t>(), number);
+    }
+    EXPECT_FALSE(feed.Next());
+    log.resize(on_device ? 2 : 1);
+    EXPECT_EQ(log.front(), "prepare 0");
+    EXPECT_EQ(log.back(), on_device ? "start 0" : "prepare 0");
+  }
 }
 
 TEST(DeviceFeed, OnTheCpuBatchesPass) {

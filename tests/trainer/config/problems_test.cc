@@ -187,7 +187,14 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--decode=gpu", "--data_format=safetensors"}, 1, "--decode=gpu: expected cpu with --data_format=safetensors"},
       {{"--decode=gpu", "--backend=gloo"}, 1, "--decode=gpu: expected cpu with --backend=gloo"},
       {{"--decode=gpu", "--mode=eval", "--augment=randaugment"}, 1, ""},
-      {{"--deterministic=run"}, 1, ""},
+      {{"--deterministic=run", "--fused_norm"}, 1, ""},
+      {{"--fused_norm", "--sync_bn"}, 1, "--fused_norm=true: expected nothing of it with --sync_bn"},
+      {{"--fused_norm", "--nochannels_last"}, 1, "--fused_norm=true: expected nothing of it with --nochannels_last"},
+      {{"--fused_norm", "--backend=gloo"}, 1, "--fused_norm=true: expected nothing of it with --backend=gloo"},
+      {{"--pad_stem"}, 1, ""},
+      {{"--pad_stem", "--nochannels_last"}, 1, "--pad_stem=true: expected nothing of it with --nochannels_last"},
+      {{"--cuda_graphs=auto"}, 1, ""},
+      {{"--cuda_graphs=yes"}, 1, "--cuda_graphs=yes: expected one of off | on | auto"},
       {{"--deterministic=elastic"}, 1, "--deterministic=elastic: expected one of off | run"},
       {{"--image_size_schedule=0:160,6:176,12:192"}, 1, ""},
       {{"--image_size_schedule=0:160,16:192", "--epochs=16"}, 1, "expected epochs below --epochs (16)"},
@@ -249,6 +256,15 @@ TEST(Problems, RulesBetweenFlags) {
       EXPECT_THAT(text, HasSubstr(rule.text));
       EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     }
+  }
+}
+
+TEST(Problems, FusedNormIsForResNets) {
+  for (const char* model : {"efficientnet_b0", "roberta_base"}) {
+    const auto config =
+        ParseCommandLine({"--data_format=synthetic", "--fused_norm", std::string("--model=") + model}).config;
+    EXPECT_THAT(Describe(Problems(config, 1, {})),
+                HasSubstr(std::string("--fused_norm=true: expected nothing of it with --model=") + model));
   }
 }
 

@@ -43,6 +43,7 @@ class FakeTask : public Task {
   double NominalWeight(int64_t samples) const override { return 3.5 * static_cast<double>(samples); }
   bool weight_varies() const override { return true; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
+  std::string WhyNotRecorded() const override { return ""; }
 
   models::ForwardCost CostOfSample() const override { return {}; }
   data::Batch RandomBatch(int64_t samples) const override {

@@ -11,6 +11,7 @@
 #include "data/formats/synthetic.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/distributed/ranks_in_threads.h"
+#include "tests/trainer/loop/fake_graph.h"
 #include "tests/trainer/loop/fake_task.h"
 
 namespace dtrain::loop {
@@ -50,7 +51,8 @@ struct Trained {
 };
 
 Trained TrainOneRank(const config::Config& config, distributed::Communicator& communicator,
-                     distributed::ControlPlane& control, const std::filesystem::path& folder) {
+                     distributed::ControlPlane& control, const std::filesystem::path& folder,
+                     StepGraph* step_graph = nullptr) {
   const DataSets data = SyntheticData();
   const Plan plan = MakePlan(config, kSamples, communicator.world_size());
   FakeTask task;
@@ -58,7 +60,7 @@ Trained TrainOneRank(const config::Config& config, distributed::Communicator& co
   const auto batches = MakeTrainBatches(*data.train, config, communicator.world_size());
   Trainer trainer(
       {config, plan, data, *batches, task, communicator, control, reporter, report::RunDirectory(folder), at::kCPU,
-       /*image_decoder=*/nullptr, nlohmann::json::object()},
+       /*image_decoder=*/nullptr, step_graph, nlohmann::json::object()},
       /*writer=*/nullptr);
   trainer.Restore({}, nullptr);
   trainer.Run();
@@ -112,6 +114,25 @@ TEST(Trainer, NormalisesByTheWeightOfTheGlobalBatch) {
             << rank.weight << expected;
       }
     }
+  }
+}
+
+// With a learning rate that float32 has exactly.
+TEST(Trainer, RecordedStepsHaveTheSameBits) {
+  for (const double clip_norm : {0.0, 0.05}) {
+    config::Config config = ConfigOf(1, clip_norm);
+    config.optimizer.lr = 0.25;
+    config.optimizer.momentum = 0.5;
+    const Trained plain = TrainRanks(config, 1).front();
+    const TemporaryFolder folder;
+    distributed::Communicator alone;
+    distributed::ControlPlane control([] { return false; });
+    FakeGraph::Counts counts;
+    StepGraph graph(std::make_unique<FakeGraph>(&counts), at::kCPU);
+    const Trained recorded = TrainOneRank(config, alone, control, folder.path(), &graph);
+    EXPECT_TRUE(at::equal(recorded.weight, plain.weight)) << recorded.weight << plain.weight;
+    EXPECT_EQ(recorded.draws, plain.draws);
+    EXPECT_EQ(counts, (FakeGraph::Counts{.ran = 3, .recorded = 1, .replayed = kSteps - 3}));
   }
 }
 

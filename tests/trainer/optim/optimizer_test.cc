@@ -135,6 +135,27 @@ TEST(Optimizer, ASkippedStepLeavesParametersAndStateAsTheyAre) {
   }
 }
 
+// A rate that float32 has exactly: any other it rounds.
+TEST(Optimizer, ARateOnTheDeviceIsTheSameNumber) {
+  for (const size_t which : {0, 1, 2}) {
+    std::vector<std::vector<at::Tensor>> results;
+    for (const bool on_device : {false, true}) {
+      Pair pair = EqualParameters();
+      auto optimizers = OneOfEach(pair.ours);
+      optimizers.push_back(
+          std::make_unique<Adam>(GroupByDecay(pair.ours, 0.1, false), AdamOptions{.decoupled_weight_decay = true}));
+      at::Tensor rate = at::zeros({});
+      for (const double number : {0.25, 0.125, 0.0}) {
+        SetEqualGradients(pair);
+        rate.fill_(number);
+        optimizers[which]->Step(on_device ? Rate(rate) : Rate(number));
+      }
+      results.push_back(Copies(pair.ours));
+    }
+    for (size_t i = 0; i < results[0].size(); ++i) EXPECT_TRUE(at::equal(results[0][i], results[1][i])) << which;
+  }
+}
+
 // With weight decay and momentum, which would move them: one of a group, and a whole group.
 TEST(Optimizer, ParametersWithoutGradientStayAsTheyAre) {
   Pair pair = EqualParameters();

@@ -5,6 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <string>
+#include <vector>
+
+#include "tests/waits_for_device.h"
 
 namespace dtrain::optim {
 namespace {
@@ -21,7 +25,7 @@ struct OneWeight {
   void Step(double gradient) {
     weight.mutable_grad().reset();
     update.Scale((weight * gradient).sum()).backward();
-    update.Apply({weight.grad()}, 1);
+    update.Apply({weight.grad()}, 1.0);
   }
   double value() const { return weight[0][0].item<double>(); }
 
@@ -40,6 +44,28 @@ TEST(ParameterUpdate, GrowsAndBacksOff) {
     EXPECT_EQ(one.update.loss_scale(), scale);
     EXPECT_EQ(one.update.skipped().item<double>(), gradient == kInfinity ? 1 : 0);
     EXPECT_EQ(one.value(), gradient == kInfinity ? before : before - 0.25);
+  }
+}
+
+// A step that a device has recorded writes to where it wrote before.
+TEST(ParameterUpdate, WhatIsReadOfAStepStaysWhereItIs) {
+  OneWeight one(std::nullopt, /*clip_norm=*/1);
+  const at::Tensor skipped = one.update.skipped();
+  for (const double gradient : {0.25, kInfinity, 0.5}) {
+    one.Step(gradient);
+    EXPECT_EQ(skipped.item<double>(), gradient == kInfinity ? 1 : 0);
+  }
+}
+
+TEST(ParameterUpdate, DoesNotWaitForTheDevice) {
+  for (const bool scales : {false, true}) {
+    std::optional<LossScaler> scaler;
+    if (scales) scaler = LossScaler({}, at::kCPU);
+    OneWeight one(std::move(scaler), /*clip_norm=*/1);
+    const WaitsForDevice waits;
+    one.Step(0.25);
+    one.update.Apply({one.weight.grad()}, 1.0, at::ones({}));
+    EXPECT_EQ(waits.operators(), std::vector<std::string>{}) << scales;
   }
 }
 
@@ -81,11 +107,11 @@ TEST(ParameterUpdate, MultipliesByTheRemainingFactor) {
       OneWeight one(scaler, clip);
       one.weight.mutable_grad().reset();
       one.update.Scale((one.weight * 3).sum()).backward();
-      one.update.Apply({one.weight.grad()}, 1, at::full({}, 0.5f));
+      one.update.Apply({one.weight.grad()}, 1.0, at::full({}, 0.5f));
       EXPECT_NEAR(one.update.gradient_norm(), 1.5 * std::sqrt(6), 1e-5);
       EXPECT_NEAR(one.value(), clip == 1 ? 1 - 1 / std::sqrt(6) : 1 - 1.5, 1e-5) << scales << " " << clip;
       const double before = one.value();
-      one.update.Apply({one.weight.grad()}, 1, at::zeros({}));
+      one.update.Apply({one.weight.grad()}, 1.0, at::zeros({}));
       EXPECT_EQ(one.value(), before);
       EXPECT_EQ(one.update.skipped_in_a_row(), 1);
     }
@@ -96,7 +122,7 @@ TEST(ParameterUpdate, MultipliesByTheRemainingFactor) {
 TEST(ParameterUpdate, AStepWithoutWeightLeavesTheScale) {
   OneWeight one(LossScaler({.initial = 8, .growth_interval = 2}, at::kCPU));
   one.update.Scale((one.weight * 3).sum()).backward();
-  one.update.Apply({one.weight.grad()}, 1, at::zeros({}));
+  one.update.Apply({one.weight.grad()}, 1.0, at::zeros({}));
   EXPECT_EQ(one.update.loss_scale(), 8);
 }
 

@@ -1,0 +1,65 @@
+// What a training step of images asks of a device: nothing that it would have to be waited for. And a padded stem.
+#include "trainer/tasks/image_task.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/waits_for_device.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr int64_t kSize = 32, kClasses = 5, kImages = 4;
+
+config::Config ConfigOf() {
+  config::Config config;
+  config.model.name = "resnet18";
+  config.image.size = kSize;
+  return config;
+}
+
+ImageTask TaskOf(const config::Config& config) { return {MakeModel(config, kClasses, at::kCPU), config, at::kCPU}; }
+
+TEST(ImageTask, AStepDoesNotWaitForTheDevice) {
+  for (const double mixup : {0.0, 0.2}) {
+    config::Config config = ConfigOf();
+    config.image.mixup = mixup;
+    config.optimizer.label_smoothing = 0.1;
+    ImageTask task = TaskOf(config);
+    const data::Batch batch = task.RandomBatch(kImages);
+    const WaitsForDevice waits;
+    task.Loss(batch).loss_sum.backward();
+    const at::NoGradGuard no_grad;
+    task.EvaluationSums(batch);
+    EXPECT_EQ(waits.operators(), std::vector<std::string>{}) << mixup;
+  }
+}
+
+TEST(ImageTask, WhatTheHostDrawsIsNotRecorded) {
+  config::Config config = ConfigOf();
+  EXPECT_EQ(TaskOf(config).WhyNotRecorded(), "");
+  config.image.cutmix = 1;
+  EXPECT_NE(TaskOf(config).WhyNotRecorded().find("--cutmix"), std::string::npos);
+}
+
+TEST(ImageTask, APaddedStemHasTheSameLogitsAndWeights) {
+  config::Config config = ConfigOf();
+  ImageTask plain = TaskOf(config);
+  config.model.pad_stem = true;
+  ImageTask padded = TaskOf(config);
+  for (ImageTask* task : {&plain, &padded}) task->module().eval();
+  const auto expected = plain.module().named_parameters(), parameters = padded.module().named_parameters();
+  ASSERT_EQ(parameters.size(), expected.size());
+  for (const auto& item : expected) EXPECT_TRUE(at::equal(parameters[item.key()], item.value())) << item.key();
+  const at::NoGradGuard no_grad;
+  const at::Tensor bytes = plain.RandomBatch(kImages)["images"], floats = at::randn({kImages, 3, kSize, kSize});
+  for (const at::Tensor& images : {bytes, floats}) {
+    EXPECT_TRUE(at::allclose(padded.Logits(images), plain.Logits(images), 1e-4, 1e-5));
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::loop

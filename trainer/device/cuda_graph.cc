@@ -1,0 +1,60 @@
+// All of it is done on one stream, also what is not recorded: the workspaces of cuBLAS belong to a stream, and are
+// taken before it is recorded. Recording is a matter of this thread (the mode "thread local"): meanwhile others
+// allocate pinned memory and wait for events, which a global one would forbid them. The backward pass runs on a thread
+// of autograd's, which records because its stream does.
+#include "trainer/device/cuda_graph.h"
+
+#include <ATen/cuda/CUDAEvent.h>
+#include <ATen/cuda/CUDAGraph.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+namespace dtrain::distributed {
+namespace {
+
+class CudaGraph : public DeviceGraph {
+ public:
+  explicit CudaGraph(c10::DeviceIndex device)
+      : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device)) {}
+
+  void Run(const std::function<void()>& work) override {
+    const c10::cuda::CUDAStream callers = c10::cuda::getCurrentCUDAStream(stream_.device_index());
+    at::cuda::CUDAEvent before, after;
+    before.record(callers);
+    before.block(stream_);
+    {
+      const c10::cuda::CUDAStreamGuard on_stream(stream_);
+      work();
+    }
+    after.record(stream_);
+    after.block(callers);
+  }
+
+  void Record(const std::function<void()>& work) override {
+    graph_.reset();
+    // A graph has memory of its own, and while it is recorded none that lies idle is given back to make room.
+    c10::cuda::device_synchronize();
+    c10::cuda::CUDACachingAllocator::emptyCache();
+    graph_ = std::make_unique<at::cuda::CUDAGraph>();
+    const c10::cuda::CUDAStreamGuard on_stream(stream_);
+    graph_->capture_begin(/*pool=*/{0, 0}, cudaStreamCaptureModeThreadLocal);
+    work();
+    graph_->capture_end();
+  }
+
+  void Replay() override {
+    Run([this] { graph_->replay(); });
+  }
+
+ private:
+  c10::cuda::CUDAStream stream_;
+  std::unique_ptr<at::cuda::CUDAGraph> graph_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceGraph> MakeCudaGraph(at::Device device) { return std::make_unique<CudaGraph>(device.index()); }
+
+}  // namespace dtrain::distributed

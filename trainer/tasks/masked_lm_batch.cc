@@ -1,0 +1,75 @@
+#include "trainer/tasks/masked_lm_batch.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+#include <vector>
+
+#include "data/text/masking.h"
+#include "data/text/token_rows.h"
+
+namespace dtrain::loop {
+namespace {
+
+// Of the prepared batch's tensors; those of kOnHost stay there.
+constexpr char kIds[] = "ids", kPositions[] = "positions", kAttended[] = "attended", kOffsets[] = "offsets",
+               kChosen[] = "chosen", kAnswers[] = "answers";
+// {tokens, length that sequences are padded to or 0}; and the lengths of packed sequences.
+constexpr char kNumbers[] = "numbers", kLengths[] = "lengths";
+
+at::Tensor ToTensor(std::vector<int64_t> numbers) { return at::tensor(numbers, at::kLong); }
+
+}  // namespace
+
+data::Batch PreparedText(data::Batch rows, int64_t padding_id, bool unpad) {
+  const at::Tensor ids_NT = rows[data::kInputIds], attended_NT = rows[data::kAttentionMask].to(at::kBool);
+  at::Tensor labels = rows[data::kTokenLabels].flatten();
+  const auto tokens = attended_NT.sum().item<int64_t>();
+  models::Sequences sequences;
+  if (unpad) {
+    at::Tensor kept;
+    sequences = models::Packed(ids_NT, attended_NT, padding_id, &kept);
+    labels = labels.index_select(0, kept);
+  } else {
+    const bool is_full = tokens == ids_NT.numel();
+    sequences = models::Padded(ids_NT, is_full ? at::Tensor() : attended_NT, padding_id);
+  }
+  const at::Tensor chosen = labels.ne(data::kNoLoss).nonzero().squeeze(1);
+
+  data::Batch prepared;
+  prepared.number = rows.number;
+  prepared.tensors = {{"index", rows["index"]},
+                      {kIds, sequences.ids},
+                      {kPositions, sequences.positions},
+                      {kChosen, chosen},
+                      {kAnswers, labels.index_select(0, chosen)}};
+  if (sequences.attended.defined()) prepared.tensors[kAttended] = sequences.attended;
+  if (sequences.offsets.defined()) prepared.tensors[kOffsets] = sequences.offsets;
+  if (ids_NT.is_pinned()) {
+    for (auto& [name, tensor] : prepared.tensors) tensor = tensor.pin_memory();
+  }
+  prepared.on_host[kNumbers] = ToTensor({tokens, sequences.padded_length});
+  prepared.on_host[kLengths] = ToTensor(std::move(sequences.lengths));
+  return prepared;
+}
+
+MaskedLmBatch TextOf(const data::Batch& prepared) {
+  const auto optional = [&prepared](const char* name) {
+    const auto found = prepared.tensors.find(name);
+    return found == prepared.tensors.end() ? at::Tensor() : found->second;
+  };
+  const at::Tensor &numbers = prepared.on_host.at(kNumbers), &lengths = prepared.on_host.at(kLengths);
+  const auto* number = numbers.const_data_ptr<int64_t>();
+  const auto* length = lengths.const_data_ptr<int64_t>();
+  return {.sequences = {.ids = prepared[kIds],
+                        .positions = prepared[kPositions],
+                        .padded_length = number[1],
+                        .attended = optional(kAttended),
+                        .lengths = {length, length + lengths.numel()},
+                        .offsets = optional(kOffsets)},
+          .chosen = prepared[kChosen],
+          .answers = prepared[kAnswers],
+          .tokens = number[0]};
+}
+
+}  // namespace dtrain::loop
