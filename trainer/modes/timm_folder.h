@@ -1,0 +1,17 @@
+// A folder as timm.create_model("local-dir:FOLDER", pretrained=True) takes it.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "data/classes.h"
+#include "trainer/config/config.h"
+
+namespace dtrain::loop {
+
+// Its config.json: the architecture, its classes, and the images that it was trained on as `image` says it.
+nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes, const data::Classes& classes,
+                                  const config::ImageConfig& image);
+
+}  // namespace dtrain::loop
