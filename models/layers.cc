@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "models/depthwise_convolution.h"
 #include "models/forward_cost.h"
 #include "models/sync_batch_norm.h"
 
@@ -29,6 +30,10 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
     const at::Tensor y_NCHW = ShapeOf({x_NCHW.size(0), options.out_channels, out(x_NCHW.size(2)), out(x_NCHW.size(3))});
     CountForward({.multiply_adds = y_NCHW.numel() * weight[0].numel(), .activation_elements = y_NCHW.numel()});
     return y_NCHW;
+  }
+  const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
+  if (is_depthwise && !options.bias && HasDepthwiseKernel(x_NCHW, weight, options.stride)) {
+    return DepthwiseConvolution(x_NCHW, weight, options.stride);
   }
   return at::conv2d(x_NCHW, weight, bias, options.stride, padding, /*dilation=*/1, options.groups);
 }
