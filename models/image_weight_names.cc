@@ -11,7 +11,6 @@
 namespace dtrain::models {
 namespace {
 
-constexpr double kTimmEpsilon = 1e-5;
 constexpr std::string_view kTheirStages = "blocks.", kOurStages = "features.";
 
 struct Names {

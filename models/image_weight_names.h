@@ -15,6 +15,8 @@ std::string TorchvisionName(std::string_view timm);
 // Whether they are an EfficientNet's in timm's naming.
 bool HaveTimmNames(const NamedWeights& weights);
 
+inline constexpr double kTimmEpsilon = 1e-5;
+
 // timm's BatchNorm has ε = 1e-5 in all of its EfficientNets, torchvision's B5 to B7 another: what `epsilon` (that of
 // the model here) differs by is moved into the variances, so that logits stay what they are. Weights that are not an
 // EfficientNet's pass as they are.

@@ -90,7 +90,8 @@ checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const st
 WeightsHeader ReadWeightsHeader(const std::string& file) {
   WeightsHeader header;
   if (data::TorchFile::Recognises(file)) {
-    for (const data::TorchTensor& tensor : data::TorchFile(file, data::WeightSet::kRaw).tensors()) {
+    const data::TorchFile content(file, data::WeightSet::kRaw);
+    for (const data::TorchTensor& tensor : content.tensors()) {
       header.shapes[tensor.name] = tensor.view.shape;
     }
     return header;
