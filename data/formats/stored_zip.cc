@@ -93,7 +93,9 @@ class Archive {
     Widen(sizes, rest.subspan(kDirectoryEntryBytes + name_size, extra_size));
     const bool is_encrypted = (LoadLittleEndian<uint16_t>(&rest[8]) & kEncrypted) != 0;
     if (LoadLittleEndian<uint16_t>(&rest[10]) != 0 || sizes.plain != sizes.packed || is_encrypted) {
-      Refuse("'" + Shown(name, kShownMemberBytes) + "' in it is compressed or encrypted, which torch.save never does");
+      throw DataError(path_ + " cannot be read as weights: '" + Shown(name, kShownMemberBytes) +
+                          "' in it is compressed or encrypted, as in a TorchScript program, and never by torch.save",
+                      "save what model.state_dict() returns");
     }
     const StoredMember member = {DataBegin(sizes.header), sizes.plain, LoadLittleEndian<uint32_t>(&rest[16])};
     if (member.begin > bytes_.size() || member.size > bytes_.size() - member.begin) {

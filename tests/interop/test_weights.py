@@ -14,7 +14,7 @@ timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it"
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from command import metrics, run
+from command import load_json, metrics, run
 from truth import record, worst_difference, worst_ratio
 
 CLASSES = 7
@@ -89,11 +89,14 @@ def test_a_folder_for_timm(tmp_path, few_images, run_dir, images):
     run("--model=efficientnet_b0", "--image_size=64", "--batch_size=8", "--max_steps=1", "--mean=0.5,0.4,0.3",
         f"--data_dir={few_images}", f"--run_dir={run_dir}", "--eval_every_epochs=0")
     run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'timm'}")
-    model = timm.create_model(f"local-dir:{tmp_path / 'timm'}", pretrained=True)
+    config = load_json(tmp_path / "timm" / "config.json")
+    model = timm.create_model(config["architecture"], num_classes=config["num_classes"],
+                              checkpoint_path=str(tmp_path / "timm" / "model.safetensors"))
     found = predict("efficientnet_b0", run_dir / "model.safetensors", images, tmp_path)
     torch.testing.assert_close(found, logits_of(model, images), rtol=1e-4, atol=1e-4)
-    assert model.pretrained_cfg["label_names"] == ["blue", "green", "red", "stripes"]
-    assert model.pretrained_cfg["input_size"] == [3, 64, 64] and model.pretrained_cfg["mean"] == [0.5, 0.4, 0.3]
+    trained = config["pretrained_cfg"]
+    assert trained["label_names"] == ["blue", "green", "red", "stripes"]
+    assert trained["input_size"] == [3, 64, 64] and trained["mean"] == [0.5, 0.4, 0.3]
     assert torch.equal(predict("efficientnet_b0", tmp_path / "timm", images, tmp_path), found)  # and back
 
 

@@ -7,16 +7,16 @@
 namespace dtrain::models {
 namespace {
 
-struct Case {
+struct DepthwiseCase {
   int64_t samples, channels, height, width, kernel, stride;
 };
 
-struct Gradients {
+struct DepthwiseGradients {
   at::Tensor y, x, weight;
 };
 
 template <typename Convolve>
-Gradients GradientsOf(const Case& c, const Convolve& convolve) {
+DepthwiseGradients GradientsOf(const DepthwiseCase& c, const Convolve& convolve) {
   at::manual_seed(1);
   const auto options = at::TensorOptions().requires_grad(true);
   const at::Tensor x = at::randn({c.samples, c.channels, c.height, c.width})
@@ -29,20 +29,20 @@ Gradients GradientsOf(const Case& c, const Convolve& convolve) {
 }
 
 TEST(DepthwiseConvolution, GradientsAreATens) {
-  for (const Case& c : {Case{1, 8, 1, 1, 3, 1},
-                        {2, 16, 5, 7, 3, 1},
-                        {9, 40, 6, 6, 5, 1},
-                        {3, 24, 7, 4, 5, 2},
-                        {17, 32, 8, 8, 3, 2},
-                        {2, 96, 3, 3, 5, 1},
-                        {1, 136, 2, 9, 7, 3}}) {
+  for (const DepthwiseCase& c : {DepthwiseCase{1, 8, 1, 1, 3, 1},
+                                 {2, 16, 5, 7, 3, 1},
+                                 {9, 40, 6, 6, 5, 1},
+                                 {3, 24, 7, 4, 5, 2},
+                                 {17, 32, 8, 8, 3, 2},
+                                 {2, 96, 3, 3, 5, 1},
+                                 {1, 136, 2, 9, 7, 3}}) {
     SCOPED_TRACE(testing::Message() << c.samples << "x" << c.channels << "x" << c.height << "x" << c.width << " k"
                                     << c.kernel << " s" << c.stride);
-    const Gradients ours = GradientsOf(c, [&](const at::Tensor& x, const at::Tensor& weight) {
+    const DepthwiseGradients ours = GradientsOf(c, [&](const at::Tensor& x, const at::Tensor& weight) {
       EXPECT_TRUE(HasDepthwiseKernel(x, weight, c.stride));
       return DepthwiseConvolution(x, weight, c.stride);
     });
-    const Gradients theirs = GradientsOf(c, [&](const at::Tensor& x, const at::Tensor& weight) {
+    const DepthwiseGradients theirs = GradientsOf(c, [&](const at::Tensor& x, const at::Tensor& weight) {
       return at::conv2d(x, weight, {}, c.stride, c.kernel / 2, 1, c.channels);
     });
     EXPECT_TRUE(ours.y.equal(theirs.y));
@@ -54,13 +54,13 @@ TEST(DepthwiseConvolution, GradientsAreATens) {
 }
 
 TEST(DepthwiseConvolution, GradientsDoNotDependOnThreads) {
-  const Case c = {19, 40, 6, 5, 5, 1};
+  const DepthwiseCase c = {19, 40, 6, 5, 5, 1};
   const auto convolve = [&](const at::Tensor& x, const at::Tensor& w) { return DepthwiseConvolution(x, w, c.stride); };
   const int threads = at::get_num_threads();
   at::set_num_threads(1);
-  const Gradients one = GradientsOf(c, convolve);
+  const DepthwiseGradients one = GradientsOf(c, convolve);
   at::set_num_threads(3);
-  const Gradients three = GradientsOf(c, convolve);
+  const DepthwiseGradients three = GradientsOf(c, convolve);
   at::set_num_threads(threads);
   EXPECT_TRUE(one.x.equal(three.x));
   EXPECT_TRUE(one.weight.equal(three.weight));

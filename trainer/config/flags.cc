@@ -112,7 +112,7 @@ DTRAIN_FLAG(string, input, run.input, Anything(), "",
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "With --mode=predict: FILE.csv or FILE.jsonl for the five likeliest classes of each image, or a safetensors file "
             "for the tensor logits. With --mode=export: FILE.safetensors, FILE.pt, or a folder as Hugging Face's "
-            "from_pretrained (text) or timm's create_model('local-dir:FOLDER') (images) takes it.")
+            "from_pretrained (text) or timm's hub (images) has it.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "", "Resolve and check everything, print the plan, run nothing.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",

@@ -1,4 +1,4 @@
-// A folder as timm.create_model("local-dir:FOLDER", pretrained=True) takes it.
+// What stands beside weights in a folder of timm's: on the Hugging Face hub, for one.
 #pragma once
 
 #include <filesystem>
