@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
+#include <numeric>
 #include <string>
 
 namespace dtrain::models {
@@ -40,6 +42,16 @@ at::Tensor DropRows(const at::Tensor& x_NCHW, double probability) {
 }
 
 }  // namespace
+
+std::vector<int64_t> BlocksPerStage(const EfficientNetOptions& options) {
+  std::vector<int64_t> blocks;
+  for (const Stage& stage : kStages) blocks.push_back(Blocks(stage.blocks, options.depth));
+  return blocks;
+}
+
+int64_t HeadChannels(const EfficientNetOptions& options) {
+  return kHeadExpansion * Channels(std::rbegin(kStages)->out_channels, options.width);
+}
 
 ConvNormImpl::ConvNormImpl(const Conv2dOptions& conv, const BatchNormOptions& norm, Activation activation)
     : activation_(activation) {
@@ -95,8 +107,8 @@ EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(option
   stem_ = ConvNorm(Conv2dOptions{3, channels, 3, 2}, options.norm, silu);
   features->push_back(stem_);
 
-  int64_t total_blocks = 0;
-  for (const Stage& stage : kStages) total_blocks += Blocks(stage.blocks, options.depth);
+  const std::vector<int64_t> blocks_per_stage = BlocksPerStage(options);
+  const auto total_blocks = std::accumulate(blocks_per_stage.begin(), blocks_per_stage.end(), int64_t{0});
   for (const Stage& stage : kStages) {
     torch::nn::ModuleList blocks;
     for (int64_t i = 0; i < Blocks(stage.blocks, options.depth); ++i) {
@@ -114,11 +126,11 @@ EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(option
     }
     features->push_back(blocks);
   }
-  head_ = ConvNorm(Conv2dOptions{channels, kHeadExpansion * channels, 1}, options.norm, silu);
+  head_ = ConvNorm(Conv2dOptions{channels, HeadChannels(options), 1}, options.norm, silu);
   features->push_back(head_);
   register_module("features", features);
 
-  classifier_ = Linear(kHeadExpansion * channels, options.num_classes, InitialWeights::kNotYet);
+  classifier_ = Linear(HeadChannels(options), options.num_classes, InitialWeights::kNotYet);
   const auto classifier = std::make_shared<torch::nn::Module>();
   classifier->register_module("1", classifier_);  // 0 is the dropout, which has no weights
   register_module("classifier", classifier);

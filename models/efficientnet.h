@@ -21,6 +21,10 @@ struct EfficientNetOptions {
   int64_t num_classes = 1000;
 };
 
+// What tells the members of the family apart.
+std::vector<int64_t> BlocksPerStage(const EfficientNetOptions& options);
+int64_t HeadChannels(const EfficientNetOptions& options);  // which the classifier sees
+
 // Convolution, BatchNorm and, where wanted, SiLU.
 class ConvNormImpl : public torch::nn::Module {
  public:

@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "models/depthwise_convolution.h"
 #include "models/forward_cost.h"
 #include "models/norm_relu.h"
 #include "models/sync_batch_norm.h"
@@ -30,6 +31,10 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
     const at::Tensor y_NCHW = ShapeOf({x_NCHW.size(0), options.out_channels, out(x_NCHW.size(2)), out(x_NCHW.size(3))});
     CountForward({.multiply_adds = y_NCHW.numel() * weight[0].numel(), .activation_elements = y_NCHW.numel()});
     return y_NCHW;
+  }
+  const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
+  if (is_depthwise && !options.bias && HasDepthwiseKernel(x_NCHW, weight, options.stride)) {
+    return DepthwiseConvolution(x_NCHW, weight, options.stride);
   }
   const int64_t zero_channels = x_NCHW.size(1) - options.in_channels;
   const at::Tensor padded = zero_channels > 0 ? at::constant_pad_nd(weight, {0, 0, 0, 0, 0, zero_channels}) : weight;

@@ -1,6 +1,8 @@
 // The table of what differs between the members of a family.
 #include "models/registry.h"
 
+#include <ATen/ATen.h>
+
 #include <map>
 
 #include "models/efficientnet.h"
@@ -44,7 +46,45 @@ const std::map<std::string, ScaledNet>& EfficientNets() {
   return table;
 }
 
+// How many there are of PREFIX0., PREFIX1. …
+int64_t CountBlocks(const std::map<std::string, at::Tensor>& weights, const std::string& prefix) {
+  for (int64_t count = 0;; ++count) {
+    const std::string block = prefix + std::to_string(count) + ".";
+    const auto first = weights.lower_bound(block);
+    if (first == weights.end() || !first->first.starts_with(block)) return count;
+  }
+}
+
+template <typename Blocks>
+bool HaveBlocks(const std::map<std::string, at::Tensor>& weights, const std::string& stages, const Blocks& blocks) {
+  for (size_t stage = 0; stage < blocks.size(); ++stage) {
+    if (CountBlocks(weights, stages + std::to_string(stage + 1) + ".") != blocks[stage]) return false;
+  }
+  return true;
+}
+
 }  // namespace
+
+std::string RecognisedModel(const NamedWeights& weights) {
+  const std::map<std::string, at::Tensor> by_name(weights.begin(), weights.end());
+  for (const auto& [name, options] : ResNets()) {
+    const bool is_bottleneck = by_name.contains("layer1.0.conv3.weight");
+    if (options.bottleneck == is_bottleneck && HaveBlocks(by_name, "layer", options.blocks)) return name;
+  }
+  const auto head = by_name.find("features.8.0.weight");
+  const int64_t head_channels = head == by_name.end() || head->second.dim() == 0 ? 0 : head->second.size(0);
+  for (const auto& [name, scaled] : EfficientNets()) {
+    const EfficientNetOptions& options = scaled.options;
+    if (HeadChannels(options) == head_channels && HaveBlocks(by_name, "features.", BlocksPerStage(options)))
+      return name;
+  }
+  return "";
+}
+
+double NormEpsilon(const std::string& model) {
+  const auto found = EfficientNets().find(model);
+  return found == EfficientNets().end() ? BatchNormOptions{}.epsilon : found->second.options.norm.epsilon;
+}
 
 std::vector<std::string> ModelNames() {
   std::vector<std::string> names;

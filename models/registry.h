@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "models/image_model.h"
+#include "models/weight_names.h"
 
 namespace dtrain::models {
 
@@ -30,6 +31,12 @@ std::string ClassifierWeightName(const std::string& model);
 // Which options a model in ModelNames() has a use for.
 bool TakesZeroInitResidual(const std::string& model);
 bool TakesDropout(const std::string& model);
+
+// ε of its BatchNorm, for a model of images in ModelNames().
+double NormEpsilon(const std::string& model);
+
+// The image model that has weights of these names (torchvision's) and shapes, whatever its classes; empty: none here.
+std::string RecognisedModel(const NamedWeights& weights);
 
 // The side in pixels of the images that a model in ModelNames() was made for.
 int64_t NativeImageSize(const std::string& model);

@@ -18,4 +18,14 @@ inline std::string MessageOf(const std::function<void()>& call) {
   return "";
 }
 
+// What it tells to do.
+inline std::string HintOf(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.hint();
+  }
+  return "";
+}
+
 }  // namespace dtrain

@@ -138,6 +138,17 @@ bool IsFolder(const std::string& path) {
   return stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
 }
 
+std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ignored) {
+  const std::string top = ".";
+  std::vector<std::string> paths;
+  for (const ListedFolder& listed : ClassWalk(folder, ignored).Folders(top)) {
+    const std::string below = listed.folder.name == top ? "" : listed.folder.name.substr(top.size()) + "/";
+    for (const std::string& file : listed.files) paths.push_back(folder + (below.empty() ? "/" : below) + file);
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
+}
+
 RecordIndex ListImageFolder(const std::string& split_dir) {
   RecordIndex index{.format = "imagefolder",
                     .fingerprint = {},

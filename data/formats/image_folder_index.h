@@ -4,7 +4,9 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
+#include "data/formats/ignored_files.h"
 #include "data/formats/record_index.h"
 
 namespace dtrain::data {
@@ -13,6 +15,9 @@ bool IsFolder(const std::string& path);
 
 // Lists the folder of a split. Throws DataError where it has no class, or a class has no image.
 RecordIndex ListImageFolder(const std::string& split_dir);
+
+// The paths of all images in a folder and in its folders, sorted; what is no image is counted in `ignored`.
+std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ignored);
 
 // The cached index of a split where none of its folders has changed since, else a new one, which is cached. A file that
 // was overwritten in place does not change its folder: `dtrain_data index` lists anew. `note` hears what went wrong in

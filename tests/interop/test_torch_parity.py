@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from command import metrics, run
+from truth import record, worst_difference, worst_ratio
 
 CLASSES = 10
 SAMPLES = 40
@@ -101,6 +102,8 @@ def test_logits_are_torchvisions(tmp_path, name):
     logits = predict(name, saved(model, tmp_path / "weights.safetensors"), images, tmp_path)
     assert logits.dtype == torch.float32
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4 * float(expected.std().clamp(min=1)))
+    record("Models", name, f"torchvision {torchvision.__version__}", "1e-4 of logits of about 1",
+           worst_difference(logits, expected) / float(expected.std().clamp(min=1)))
     (tmp_path / "weights.safetensors").unlink()
 
 
@@ -244,6 +247,8 @@ def test_ten_steps_are_torchs(data, samples, resnet18, run_dir, plain, name):
     points = train(data, resnet18, run_dir, *flags)
     assert [point["loss"] for point in points] == pytest.approx(losses, rel=1e-4)
     assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=1e-3)
+    record("Optimizers", f"SGD, ten steps of resnet18: {name}", f"PyTorch {torch.__version__}", "1e-4 of the loss",
+           worst_ratio([point["loss"] for point in points], losses))
     if name != "plain":
         assert max(abs(a / b - 1) for a, b in zip(losses, plain)) > 5e-4
     found = load_file(run_dir / "model.safetensors")
@@ -311,6 +316,8 @@ def test_two_ranks_are_torchs_ddp(data, resnet18, run_dir, tmp_path):
                    "--max_steps=5")
     assert len(expected) == 5
     assert [point["loss"] for point in points] == pytest.approx(expected, rel=1e-4)
+    record("Trainings", "resnet18 on two ranks", f"PyTorch {torch.__version__}'s DistributedDataParallel",
+           "1e-4 of the loss", worst_ratio([point["loss"] for point in points], expected))
 
 
 # ---- Learning rates --------------------------------------------------------------------------------------------------
@@ -348,6 +355,8 @@ def test_learning_rates_are_torchs(tiny_data, resnet18, run_dir, name):
         scheduler.step()
     points = train(tiny_data, resnet18, run_dir, f"--lr_schedule={name}", "--batch_size=2", "--clip_norm=1", *flags)
     assert [point["lr"] for point in points] == pytest.approx(expected, rel=1e-6)
+    record("Schedules", name, f"PyTorch {torch.__version__}'s lr_scheduler", "1e-6 of the learning rate",
+           max(abs(a["lr"] - b) for a, b in zip(points, expected)) / max(expected))
     assert len(set(np.round(expected, 12))) > 1
 
 

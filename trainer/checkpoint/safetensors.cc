@@ -75,13 +75,18 @@ std::string HeaderOf(const std::vector<Entry>& entries, const Metadata& metadata
 }
 
 at::ScalarType TypeNamed(const std::string& dtype, const std::string& tensor, const std::string& path) {
-  for (const Dtype& known : kDtypes) {
-    if (known.name == dtype) return known.type;
-  }
+  if (const auto type = ScalarTypeNamed(dtype)) return *type;
   throw DataError(path + ": tensor '" + tensor + "' has dtype " + dtype + ", which is not supported");
 }
 
 }  // namespace
+
+std::optional<at::ScalarType> ScalarTypeNamed(std::string_view dtype) {
+  for (const Dtype& known : kDtypes) {
+    if (known.name == dtype) return known.type;
+  }
+  return std::nullopt;
+}
 
 void AppendSafetensors(DurableFile& file, const NamedTensors& tensors, const Metadata& metadata) {
   const std::vector<Entry> entries = InFileOrder(tensors);

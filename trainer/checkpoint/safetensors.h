@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,6 +27,9 @@ void AppendSafetensors(DurableFile& file, const NamedTensors& tensors, const Met
 
 // The same into a file of its own, replaced atomically and durable on return.
 void WriteSafetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
+
+// The type that safetensors call so (F32, BF16, …); nullopt where it is not in the list above.
+std::optional<at::ScalarType> ScalarTypeNamed(std::string_view dtype);
 
 struct SafetensorsContent {
   NamedTensors tensors;  // contiguous, owned, on the host; sorted by name

@@ -77,4 +77,24 @@ void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tenso
   });
 }
 
+TorchFileContent ReadTorchFile(const std::filesystem::path& path, data::WeightSet preferred) {
+  const data::TorchFile file(path.string(), preferred);
+  std::vector<at::Tensor> storages(file.storages().size());
+  TorchFileContent content{.tensors = {}, .taken = file.taken(), .not_taken = file.not_taken()};
+  for (const data::TorchTensor& tensor : file.tensors()) {
+    const data::PickledTensor& view = tensor.view;
+    at::Tensor& storage = storages[view.storage];
+    if (!storage.defined()) {  // storages of what is not taken, an optimizer's state, are never read
+      const data::TorchStorage& place = file.storages()[view.storage];
+      const at::TensorOptions options = ScalarTypeNamed(place.dtype).value();
+      const auto elements = static_cast<int64_t>(place.bytes / options.dtype().itemsize());
+      storage = at::empty({elements}, options);
+      file.Read(view.storage, storage.mutable_data_ptr());
+    }
+    content.tensors.emplace_back(tensor.name,
+                                 storage.as_strided(view.shape, view.strides, static_cast<int64_t>(view.offset)));
+  }
+  return content;
+}
+
 }  // namespace dtrain::checkpoint

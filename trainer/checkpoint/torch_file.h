@@ -1,10 +1,11 @@
-// Tensors as torch.save writes a state_dict: a zip archive of a pickle and of raw storages. Only written here: a pickle
-// is a program, and what reads one runs it.
+// Tensors as torch.save writes a state_dict: a pickle, which is never run here, and raw storages.
 #pragma once
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
+#include "data/formats/torch_file.h"
 #include "trainer/checkpoint/safetensors.h"
 
 namespace dtrain::checkpoint {
@@ -13,5 +14,14 @@ namespace dtrain::checkpoint {
 // their order; with `key` {key: that dict}. Tensors that share their memory here share it there. Throws StorageError
 // when the disk refuses.
 void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& key = "");
+
+struct TorchFileContent {
+  NamedTensors tensors;  // on the host, with the strides that they were saved with; views of one storage stay that
+  std::string taken;     // the key of the dict that they were in; empty: the file is one itself
+  std::vector<std::string> not_taken;  // keys of other dicts of tensors
+};
+
+// Reads a file that torch.save has written. Throws DataError as data::TorchFile does.
+TorchFileContent ReadTorchFile(const std::filesystem::path& path, data::WeightSet preferred);
 
 }  // namespace dtrain::checkpoint

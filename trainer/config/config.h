@@ -63,7 +63,7 @@ struct ModelConfig {
   std::string config_file;  // a Hugging Face config.json, for `roberta`
   int64_t num_classes = 0;  // 0: as many as the data has
   std::string init_weights;
-  std::string weights_naming = "auto";  // auto | torchvision | hf | fairseq
+  std::string weights_naming = "auto";  // auto | torchvision | timm | hf | fairseq
   bool strict_weights = true;
   bool zero_init_residual = false;
   bool channels_last = true;

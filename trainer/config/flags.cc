@@ -106,12 +106,13 @@ bool Store(std::vector<double>& field, const std::string& flag) {
 // type, name, field, limits, unit, help
 DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict | export"), "", "What to do.")
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
-            "With --mode=predict: safetensors file with the tensor images, normalised, N x 3 x H x W, or input_ids, N x T. "
-            "With --mode=eval: the run's folder, as --run_dir. With --mode=export: a run's folder, a checkpoint or a file of "
+            "With --mode=predict: folders of images or image files, with commas between them; or a safetensors file with the "
+            "tensor images, normalised, N x 3 x H x W, or input_ids, N x T. With --mode=eval: the run's folder, as --run_dir. With --mode=export: a run's folder, a checkpoint or a file of "
             "weights.")
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
-            "With --mode=predict: safetensors file to write the tensor logits to. With --mode=export: FILE.safetensors, "
-            "FILE.pt, or a folder as Hugging Face's from_pretrained takes it.")
+            "With --mode=predict: FILE.csv or FILE.jsonl for the five likeliest classes of each image, or a safetensors file "
+            "for the tensor logits. With --mode=export: FILE.safetensors, FILE.pt, or a folder as Hugging Face's "
+            "from_pretrained (text) or timm's hub (images) has it.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "", "Resolve and check everything, print the plan, run nothing.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
@@ -120,7 +121,7 @@ DTRAIN_FLAG(string, resume, run.resume, Anything(), "",
             "auto (the newest valid checkpoint of --run_dir, if any), none (what is in --run_dir moves aside), last (the "
             "newest run of runs/), or a checkpoint's folder.")
 DTRAIN_FLAG(string, weights, run.weights, OneOf("last | best | ema"), "",
-            "With --mode=eval and predict: which of the run's weights.")
+            "With --mode=eval, predict and export: which of the run's weights; ema also with a file of torch.save's that has both.")
 DTRAIN_FLAG(double, save_every_epochs, run.save_every_epochs, AtLeast(0), "epochs",
             "Checkpoint this often; 0: at the end only.")
 DTRAIN_FLAG(double, save_every_seconds, run.save_every_seconds, AtLeast(0), "seconds",
@@ -214,9 +215,11 @@ DTRAIN_FLAG(string, model_config, model.config_file, Anything(), "",
             "With --model=roberta: a Hugging Face config.json that says its shape.")
 DTRAIN_FLAG(int64, num_classes, model.num_classes, Between(0, 10'000'000), "classes",
             "Outputs of the classifier; 0: as many as the data has.")
-DTRAIN_FLAG(string, init_weights, model.init_weights, Anything(), "", "safetensors file to start from.")
-DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvision | hf | fairseq"), "",
-            "Whose names an exported file has; those of --init_weights are recognised.")
+DTRAIN_FLAG(string, init_weights, model.init_weights, Anything(), "",
+            "File to start from: safetensors, or torch.save's .pt or .pth (nothing in it is run), with torchvision's, timm's, "
+            "Hugging Face's or fairseq's names. Where it knows other classes, the classifier begins anew.")
+DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvision | timm | hf | fairseq"), "",
+            "Whose names an exported file has; those of --init_weights are recognised, and must be these.")
 DTRAIN_FLAG(bool, strict_weights, model.strict_weights, Anything(), "",
             "Refuse --init_weights with missing, extra or misshapen tensors.")
 DTRAIN_FLAG(bool, zero_init_residual, model.zero_init_residual, Anything(), "",

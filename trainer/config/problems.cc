@@ -50,10 +50,11 @@ void CheckRanges(const Config& config, List& problems) {
 
 void CheckWeights(const Config& config, List& problems) {
   const std::string& weights = config.run.weights;
-  if (weights == "last") return;
+  const bool is_file = !config.model.init_weights.empty();
+  if (weights == "last" || (weights == "ema" && is_file)) return;  // torch.save's files may have both
   if (config.run.mode == "train") {
     problems.push_back({"weights", weights, "--mode=eval or predict with it", "training goes on from the last state"});
-  } else if (!config.model.init_weights.empty()) {
+  } else if (is_file) {
     problems.push_back({"weights", weights, "no --init_weights with it", "a file is what it is; a run has several"});
   }
 }
@@ -64,9 +65,11 @@ void CheckRun(const Config& config, List& problems) {
     problems.push_back({"resume", "last", "no --run_dir with it", "last is the newest run of runs/; auto is this one"});
   }
   if (config.run.mode == "predict") {
-    const std::string why = "--mode=predict reads one file and writes another";
-    if (config.run.input.empty()) problems.push_back({"input", "", "a safetensors file to read", why});
-    if (config.run.output.empty()) problems.push_back({"output", "", "a safetensors file to write", why});
+    const std::string why = "--mode=predict reads images or tensors and writes what the model makes of them";
+    if (config.run.input.empty()) problems.push_back({"input", "", "images, or a safetensors file", why});
+    if (config.run.output.empty()) {
+      problems.push_back({"output", "", "FILE.csv or FILE.jsonl, or a safetensors file", why});
+    }
     return;
   }
   if (config.run.mode == "export") {

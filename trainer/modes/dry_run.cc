@@ -114,7 +114,7 @@ void DryRun(const RunContext& context) {
     sets = OpenDataSets(config);
     task = MakeTask(config, sets.num_classes, at::kCPU);
     if (!config.model.init_weights.empty()) {
-      ApplyInitialWeights(ReadInitialWeights(config.model).tensors, config.model, task->module());
+      ApplyInitialWeights(ReadInitialWeights(config).tensors, config.model, task->module(), Classifier::kMayBeginAnew);
     }
   } else {
     const TrainedWeights weights = ReadInferenceWeights(config);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "models/image_weight_names.h"
 #include "models/registry.h"
 #include "models/weight_names.h"
 #include "trainer/checkpoint/store.h"
@@ -11,11 +12,13 @@
 #include "trainer/errors.h"
 #include "trainer/modes/export_tokenizer.h"
 #include "trainer/modes/run.h"
+#include "trainer/modes/timm_folder.h"
 #include "trainer/report/log.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/roberta_model.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::loop {
 namespace {
@@ -30,35 +33,38 @@ TrainedWeights ReadExported(const std::string& path, const std::string& which) {
                                     !fs::exists(folder / "checkpoints", unreadable);
   if (is_file(folder) || is_folder_of_weights) {
     const WeightsPlace place = FindWeights(path);
-    checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(place.file);
+    checkpoint::SafetensorsContent content = ReadWeightsFile(place.file, which);
     const std::string& kept = content.metadata[kModelConfigKey];
     return {std::move(content.tensors), ClassesFrom(content.metadata, place.file), place.file,
             place.model_config.empty() ? kept : place.model_config};
   }
   if (!fs::exists(folder, unreadable)) {
-    throw UsageError("--input=" + path + " is not there", "name a run's folder, a checkpoint or a safetensors file");
+    throw UsageError("--input=" + path + " is not there", "name a run's folder, a checkpoint or a file of weights");
   }
   return ReadRunWeights(folder, which);
 }
 
 struct Exported {
-  checkpoint::NamedTensors tensors;
+  checkpoint::NamedTensors tensors;  // with the names they have here
   data::Classes classes;
-  bool is_text = false;
-  std::string naming;                   // torchvision | hf | fairseq
+  std::string naming;                   // torchvision | timm | hf | fairseq
+  std::string image_model;              // empty: text, or no model known here
   models::RobertaOptions options = {};  // text
+
+  bool is_text() const { return naming == "hf" || naming == "fairseq"; }
 };
 
-Exported Named(const TrainedWeights& weights, const config::Config& config) {
-  Exported exported{.tensors = weights.tensors, .classes = weights.classes, .naming = config.model.weights_naming};
-  exported.is_text = models::NamingOf(exported.tensors) != models::WeightNaming::kUnknown;
-  if (exported.naming == "auto") exported.naming = exported.is_text ? "hf" : "torchvision";
-  if (exported.is_text != (exported.naming != "torchvision")) {
-    throw UsageError("--weights_naming=" + exported.naming + " is for " +
-                         (exported.is_text ? "images, and these are weights of text" : "text, and these are not"),
-                     exported.is_text ? "use hf or fairseq" : "use torchvision");
-  }
-  if (!exported.is_text) return exported;
+[[noreturn]] void RefuseNaming(const std::string& naming, bool is_text) {
+  throw UsageError("--weights_naming=" + naming + " is for " +
+                       (is_text ? "images, and these are weights of text" : "text, and these are not"),
+                   is_text ? "use hf or fairseq" : "use torchvision or timm");
+}
+
+Exported NamedText(const TrainedWeights& weights, const config::Config& config) {
+  Exported exported{
+      .tensors = weights.tensors, .classes = {}, .naming = config.model.weights_naming, .image_model = ""};
+  if (exported.naming == "auto") exported.naming = "hf";
+  if (!exported.is_text()) RefuseNaming(exported.naming, /*is_text=*/true);
   config::Config text = config;
   if (!models::IsRoberta(text.model.name)) text.model.name = "roberta";
   exported.options = RobertaOptionsOf(text, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config));
@@ -66,29 +72,53 @@ Exported Named(const TrainedWeights& weights, const config::Config& config) {
   return exported;
 }
 
+Exported NamedImages(const TrainedWeights& weights, const config::Config& config, bool to_folder) {
+  const std::string& said = config.model.weights_naming;
+  Exported exported{.tensors = weights.tensors,
+                    .classes = weights.classes,
+                    .naming = said != "auto" ? said
+                              : to_folder    ? "timm"
+                                             : "torchvision",
+                    .image_model = ""};
+  if (exported.is_text()) RefuseNaming(exported.naming, /*is_text=*/false);
+  exported.image_model = models::RecognisedModel(models::FromTimm(weights.tensors, models::kTimmEpsilon));
+  if (!exported.image_model.empty()) {
+    exported.tensors = models::FromTimm(weights.tensors, models::NormEpsilon(exported.image_model));
+  } else if (exported.naming == "timm" || models::HaveTimmNames(weights.tensors)) {
+    throw UsageError(config.run.input + " has the weights of no model that is known here",
+                     "weights are renamed for ResNets and EfficientNets");
+  }
+  return exported;
+}
+
+Exported Named(TrainedWeights weights, const config::Config& config, bool to_folder) {
+  TakeOffWrappers(weights.tensors);
+  const bool is_text = models::NamingOf(weights.tensors) != models::WeightNaming::kUnknown;
+  return is_text ? NamedText(weights, config) : NamedImages(weights, config, to_folder);
+}
+
+// Under the names that were asked for.
+checkpoint::NamedTensors Renamed(const Exported& exported) {
+  if (exported.naming == "fairseq") return models::ToFairseq(exported.tensors, exported.options.padding_id);
+  if (exported.naming == "timm") return models::ToTimm(exported.tensors, models::NormEpsilon(exported.image_model));
+  return exported.tensors;
+}
+
 checkpoint::Metadata MetadataOf(const Exported& exported) {
   checkpoint::Metadata metadata = {{"format", "pt"}};
   AddTo(metadata, exported.classes);
-  if (exported.is_text) metadata[kModelConfigKey] = models::ToJson(exported.options).dump();
+  if (exported.is_text()) metadata[kModelConfigKey] = models::ToJson(exported.options).dump();
   return metadata;
 }
 
 void WriteFile(const Exported& exported, const fs::path& path) {
-  const bool fairseq = exported.naming == "fairseq";
-  const auto tensors = fairseq ? models::ToFairseq(exported.tensors, exported.options.padding_id) : exported.tensors;
+  const checkpoint::NamedTensors tensors = Renamed(exported);
   if (path.extension() == ".safetensors") return checkpoint::WriteSafetensors(path, tensors, MetadataOf(exported));
-  const bool hugging_face = exported.is_text && !fairseq;
+  const bool hugging_face = exported.naming == "hf", fairseq = exported.naming == "fairseq";
   checkpoint::WriteTorchFile(path, hugging_face ? models::WithTiedDecoder(tensors) : tensors, fairseq ? "model" : "");
 }
 
-void WriteFolder(const Exported& exported, const config::Config& config, const fs::path& folder) {
-  if (exported.naming != "hf") {
-    throw UsageError("--output=" + folder.string() + " would be a folder, which has Hugging Face's names alone",
-                     "end it in .safetensors or .pt for one file");
-  }
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw StorageError("cannot make the folder " + folder.string() + ": " + error.message());
+void WriteTextFolder(const Exported& exported, const config::Config& config, const fs::path& folder) {
   checkpoint::WriteAtomically(folder / "config.json", models::ToJson(exported.options).dump(2) + "\n");
   const auto tokenizer = FindTokenizerToExport({config.run.input, config.data.dir});
   if (tokenizer) {
@@ -97,7 +127,24 @@ void WriteFolder(const Exported& exported, const config::Config& config, const f
     report::LogWarning("no tokenizer was found with " + config.run.input +
                        ": the folder has none; --data_dir names the data that the model was trained on");
   }
-  checkpoint::WriteSafetensors(folder / "model.safetensors", exported.tensors, {{"format", "pt"}});
+}
+
+void WriteFolder(const Exported& exported, const config::Config& config, const fs::path& folder) {
+  if (exported.naming != "hf" && exported.naming != "timm") {
+    throw UsageError("--output=" + folder.string() + " would be a folder, which has Hugging Face's names or timm's",
+                     "end it in .safetensors or .pt for one file");
+  }
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw StorageError("cannot make the folder " + folder.string() + ": " + error.message());
+  if (exported.naming == "hf") {
+    WriteTextFolder(exported, config, folder);
+  } else {
+    const int64_t num_classes = NumClassesOf(exported.tensors, exported.image_model);
+    const auto json = TimmConfig(exported.image_model, num_classes, exported.classes, config.image);
+    checkpoint::WriteAtomically(folder / "config.json", json.dump(2) + "\n");
+  }
+  checkpoint::WriteSafetensors(folder / "model.safetensors", Renamed(exported), MetadataOf(exported));
 }
 
 }  // namespace
@@ -107,10 +154,10 @@ void Export(const RunContext& context) {
   if (context.launch.world_size > 1) {
     throw UsageError("--mode=export runs on one rank", "leave out --nproc_per_node and the launcher");
   }
-  const Exported exported = Named(ReadExported(config.run.input, config.run.weights), config);
   const fs::path path = config.run.output;
   const std::string extension = path.extension().string();
   const bool is_file = extension == ".safetensors" || extension == ".pt" || extension == ".pth";
+  const Exported exported = Named(ReadExported(config.run.input, config.run.weights), config, /*to_folder=*/!is_file);
   if (is_file) {
     WriteFile(exported, path);
   } else {

@@ -1,4 +1,5 @@
-// --mode=predict: tensors in, logits out. The parity door for other frameworks: nothing of the data layer is between.
+// --mode=predict: images in, a table of their likeliest classes out; or tensors in, logits out: the parity door for
+// other frameworks, with nothing of the data layer between.
 #include <ATen/ATen.h>
 
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include "trainer/config/batch_sizes.h"
 #include "trainer/device/device.h"
 #include "trainer/errors.h"
+#include "trainer/modes/predict_images.h"
 #include "trainer/modes/predict_text.h"
 #include "trainer/modes/run.h"
 #include "trainer/report/log.h"
@@ -23,7 +25,8 @@ namespace {
 at::Tensor ReadImages(const std::string& path) {
   std::error_code unreadable;
   if (!std::filesystem::is_regular_file(path, unreadable)) {
-    throw UsageError("--input=" + path + " is no file", "name a safetensors file with a tensor images");
+    throw UsageError("--input=" + path + " is no file",
+                     "name a safetensors file with a tensor images; for images, --output=FILE.csv or FILE.jsonl");
   }
   for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {
     if (name != "images") continue;
@@ -45,7 +48,14 @@ void Predict(const RunContext& context) {
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
   for (const std::string& note : context.notes) report::LogInfo(note);
-  if (models::IsRoberta(config.model.name)) return PredictText(config, device);
+  const bool is_text = models::IsRoberta(config.model.name);
+  if (is_text && WantsTable(config)) {
+    throw UsageError(
+        "--output=" + config.run.output + " is a table of images, and --model=" + config.model.name + " reads text",
+        "name a safetensors file for the logits");
+  }
+  if (is_text) return PredictText(config, device);
+  if (WantsTable(config)) return PredictImages(config, device);
   const at::Tensor images = ReadImages(config.run.input);
   const TrainedWeights weights = ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);

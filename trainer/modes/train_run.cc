@@ -180,7 +180,7 @@ void Train(const RunContext& context) {
     session.control->Enter(distributed::Phase::kStarting);
   }
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
-    ApplyInitialWeights(ReadInitialWeights(config.model).tensors, config.model, model);
+    ApplyInitialWeights(ReadInitialWeights(config).tensors, config.model, model, Classifier::kMayBeginAnew);
   }
 
   Reporter reporter(

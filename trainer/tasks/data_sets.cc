@@ -205,6 +205,10 @@ void RequireSameRows(const DataSets& sets) {
 
 }  // namespace
 
+std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config) {
+  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, Role::kVal, data::Augment::kNone));
+}
+
 DataSets OpenDataSets(const config::Config& config, const data::Classes& known, data::IndexParcel* parcel) {
   if (models::IsRoberta(config.model.name)) return OpenTextSets(config);
   DataSets sets;

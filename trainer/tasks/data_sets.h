@@ -38,6 +38,9 @@ struct DataSets {
 DataSets OpenDataSets(const config::Config& config, const data::Classes& known = {},
                       data::IndexParcel* parcel = nullptr);
 
+// As validation images of encoded files are decoded.
+std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config);
+
 // Says what lies beside the images and is none; of a small set, reads all headers. Throws DataError that names every
 // bad file where they are too many. For one rank: the others would find the same.
 void LookThrough(const DataSets& sets, const config::DataConfig& config);

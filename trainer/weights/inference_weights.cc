@@ -44,7 +44,7 @@ TrainedWeights FromCheckpoint(const fs::path& path) {
 
 TrainedWeights ReadInferenceWeights(const config::Config& config) {
   if (!config.model.init_weights.empty()) {
-    return FromFile(config.model.init_weights, ReadInitialWeights(config.model));
+    return FromFile(config.model.init_weights, ReadInitialWeights(config));
   }
   const fs::path run = NamedRun(config);
   if (run.empty()) {

@@ -4,54 +4,26 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
-#include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string_view>
-#include <system_error>
 
 #include "data/shown.h"
+#include "models/image_weight_names.h"
 #include "models/registry.h"
 #include "models/weight_names.h"
-#include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/weights/module_state.h"
 #include "trainer/weights/roberta_model.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::loop {
 namespace {
 
 constexpr size_t kShownNames = 3;
 constexpr size_t kShownBytes = 200;  // of each
-
-// What DataParallel, torch.compile and Lightning put in front of every name.
-constexpr std::array<std::string_view, 3> kWrappers = {"module.", "_orig_mod.", "model."};
-
-// A name without a dot is a counter of the wrapper's own (n_averaged).
-bool AllBeginWith(std::string_view wrapper, const checkpoint::NamedTensors& weights) {
-  bool any = false;
-  for (const auto& [name, tensor] : weights) {
-    if (name.find('.') == std::string::npos) continue;
-    if (!name.starts_with(wrapper)) return false;
-    any = true;
-  }
-  return any;
-}
-
-// The pickle inside of what torch.save writes can run code: it is named, not read. A safetensors file may begin with
-// the same two bytes, but its ninth opens a brace.
-bool IsPyTorchFile(const std::string& path) {
-  std::array<char, 9> start{};
-  std::ifstream(path, std::ios::binary).read(start.data(), start.size());
-  const std::string_view bytes(start.data(), start.size());
-  const bool is_pickle = bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
-  return bytes[8] != '{' && (is_pickle || bytes.starts_with("PK\x03\x04"));
-}
 
 std::string ShapeOf(const at::Tensor& tensor) {
   std::ostringstream text;
@@ -67,62 +39,55 @@ void Append(std::string& text, const std::string& title, const std::vector<std::
   if (names.size() > kShownNames) text += " and " + std::to_string(names.size() - kShownNames) + " more";
 }
 
+// --weights_naming: names are recognised; a user who says whose they are is held to it.
+void RequireNaming(const checkpoint::NamedTensors& weights, const std::string& said, const std::string& file) {
+  const std::string found = NamingIn(weights);
+  if (said == "auto" || found.empty() || found == said) return;
+  throw UsageError("--weights_naming=" + said + ": the names in " + file + " are those of " + found,
+                   "leave it out: names are recognised");
+}
+
+// The classifier's weight and bias where `weights` have other classes than the model, and are like it otherwise.
+std::vector<std::string> OtherClassifier(const checkpoint::NamedTensors& weights, const std::string& model,
+                                         const checkpoint::NamedTensors& state) {
+  if (models::IsRoberta(model)) return {};
+  const std::string name = models::ClassifierWeightName(model);
+  const auto sizes_in = [&name](const checkpoint::NamedTensors& tensors) {
+    const auto found =
+        std::find_if(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
+    return found == tensors.end() ? std::vector<int64_t>() : found->second.sizes().vec();
+  };
+  const std::vector<int64_t> given = sizes_in(weights), own = sizes_in(state);
+  if (given.size() != 2 || own.size() != 2 || given[1] != own[1] || given[0] == own[0]) return {};
+  report::LogInfo("the given weights know " + std::to_string(given[0]) + " classes, this training has " +
+                  std::to_string(own[0]) + ": " + name + " and its bias begin anew");
+  return {name, name.substr(0, name.size() - std::string_view("weight").size()) + "bias"};
+}
+
+// A sentence for those who took the wrong model; empty: it is not known which is right.
+std::string RightModel(const checkpoint::NamedTensors& weights, const std::string& model) {
+  const std::string right = models::RecognisedModel(weights);
+  return right.empty() || right == model ? "" : "these are the weights of --model=" + right;
+}
+
 }  // namespace
 
-std::string TakeOffWrappers(checkpoint::NamedTensors& weights) {
-  std::string taken;
-  for (bool found = true; found;) {
-    found = false;
-    for (const std::string_view wrapper : kWrappers) {
-      if (!AllBeginWith(wrapper, weights)) continue;
-      for (auto& [name, tensor] : weights) name.erase(0, name.find('.') == std::string::npos ? 0 : wrapper.size());
-      taken += wrapper;
-      found = true;
-    }
-  }
-  return taken;
-}
-
-WeightsPlace FindWeights(const std::string& path) {
-  namespace fs = std::filesystem;
-  const auto is_file = [](const fs::path& place) {
-    std::error_code unreadable;  // a link to itself, say
-    return fs::is_regular_file(place, unreadable);
-  };
-  if (IsPyTorchFile(path)) {
-    throw UsageError(
-        "--init_weights=" + path + " is a PyTorch file (as torch.save writes .pth), not a safetensors file",
-        "convert it in Python: safetensors.torch.save_file(torch.load(FILE), 'FILE.safetensors')");
-  }
-  if (is_file(path)) return {.file = path};
-  const fs::path file = fs::path(path) / "model.safetensors", config = fs::path(path) / "config.json";
-  if (!is_file(file)) {
-    throw UsageError("--init_weights=" + path + " is no file, and no folder with model.safetensors",
-                     "name a safetensors file, or a folder as save_pretrained leaves it");
-  }
-  WeightsPlace place{.file = file.string()};
-  constexpr uint64_t kMostBytes = 1 << 20;
-  if (!is_file(config)) return place;
-  const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
-  // A run directory's config.json is another: the flags.
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_object() && json.contains("model_type")) place.model_config = text;
-  return place;
-}
-
-checkpoint::SafetensorsContent ReadInitialWeights(const config::ModelConfig& config) {
-  const WeightsPlace place = FindWeights(config.init_weights);
-  checkpoint::SafetensorsContent content = checkpoint::ReadSafetensors(place.file);
+checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config) {
+  const WeightsPlace place = FindWeights(config.model.init_weights);
+  checkpoint::SafetensorsContent content = ReadWeightsFile(place.file, config.run.weights);
   const std::string taken = TakeOffWrappers(content.tensors);
   if (!taken.empty()) report::LogInfo("the names in " + place.file + " begin with " + taken + ", which is left out");
-  content.tensors = WithOwnNames(content.tensors, config, place.file);
+  RequireNaming(content.tensors, config.model.weights_naming, place.file);
+  content.tensors = WithOwnNames(content.tensors, config.model, place.file);
   if (!place.model_config.empty()) content.metadata[kModelConfigKey] = place.model_config;
   return content;
 }
 
 checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                                       const std::string& origin) {
-  if (!models::IsRoberta(config.name)) return weights;
+  if (!models::IsRoberta(config.name)) {
+    return models::HaveTimmNames(weights) ? models::FromTimm(weights, models::NormEpsilon(config.name)) : weights;
+  }
   try {
     std::vector<std::string> left_out;
     checkpoint::NamedTensors own = models::RobertaWeightsFrom(weights, &left_out);
@@ -144,12 +109,17 @@ int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string&
 }
 
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
-                         torch::nn::Module& module) {
+                         torch::nn::Module& module, Classifier classifier) {
   at::NoGradGuard no_grad;
+  const checkpoint::NamedTensors state = StateOf(module);
   std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
+  std::vector<std::string> anew;
+  if (classifier == Classifier::kMayBeginAnew) anew = OtherClassifier(weights, config.name, state);
+  for (const std::string& name : anew) unused.erase(name);
   std::vector<std::string> missing, other_shape, superfluous;
   int64_t fitting = 0;
-  for (const auto& [name, tensor] : StateOf(module)) {
+  for (const auto& [name, tensor] : state) {
+    if (std::find(anew.begin(), anew.end(), name) != anew.end()) continue;
     const bool is_counter = name.ends_with("num_batches_tracked");
     const auto found = unused.find(name);
     if (found == unused.end()) {
@@ -174,13 +144,16 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::
   Append(differences, "not in the model", superfluous);
   if (differences.empty()) return;
   const std::string file = config.init_weights.empty() ? "the checkpoint" : config.init_weights;
+  const std::string right = RightModel(weights, config.name);
   if (fitting == 0) {
     throw UsageError("nothing in " + file + " fits --model=" + config.name + ": " + differences,
-                     "check --model, and that the file has torchvision's names");
+                     right.empty() ? "check --model, and that the file has torchvision's or timm's names" : right);
   }
   const std::string what = file + " does not fit --model=" + config.name + ": " + differences;
   if (config.strict_weights) {
-    throw UsageError(what, "check --model and --num_classes, or take what fits with --strict_weights=false");
+    throw UsageError(what, right.empty() ? "check --model and --num_classes, or take what fits with "
+                                           "--strict_weights=false"
+                                         : right);
   }
   report::LogWarning(what);
 }

@@ -1,4 +1,4 @@
-// Weights from a safetensors file into a model: --init_weights.
+// Weights from a file into a model: --init_weights.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -10,22 +10,9 @@
 
 namespace dtrain::loop {
 
-// Takes off what other programs put in front of all names ("module.", "_orig_mod.", "model.", several of them too), and
-// returns it.
-std::string TakeOffWrappers(checkpoint::NamedTensors& weights);
-
-// Where the weights are that a path names: a safetensors file, or a folder as Hugging Face's save_pretrained leaves it.
-struct WeightsPlace {
-  std::string file;
-  std::string model_config = {};  // the content of the folder's config.json; empty: there is none
-};
-
-// Throws UsageError where there is nothing of the kind, or it is PyTorch's.
-WeightsPlace FindWeights(const std::string& path);
-
-// --init_weights, its names without wrappers; tensors of text models have the names that models/weight_names.h gives
-// them. Throws as FindWeights does, and DataError where the file is damaged.
-checkpoint::SafetensorsContent ReadInitialWeights(const config::ModelConfig& config);
+// --init_weights, under the names that the model has here. Throws as FindWeights and ReadWeightsFile (weight_files.h)
+// do, and UsageError where --weights_naming says something else than the names do.
+checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config);
 
 // Weights of whatever naming as the model of this name has them.
 checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
@@ -34,11 +21,14 @@ checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, c
 // Rows of the classifier in `weights`; 0 where none is recognised.
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model);
 
+// Whether a training may have other classes than its initial weights.
+enum class Classifier { kMustFit, kMayBeginAnew };
+
 // Copies `weights` into the parameters and buffers of the same names. With --strict_weights, throws UsageError listing
 // what is missing, superfluous or of another shape; without it, those are left as they are and named in a warning, but
 // weights of which nothing fits are refused all the same. `num_batches_tracked` may always be missing: older files lack
-// it.
+// it. A classifier that may begin anew is left as it was drawn where `weights` know another number of classes, aloud.
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
-                         torch::nn::Module& module);
+                         torch::nn::Module& module, Classifier classifier = Classifier::kMustFit);
 
 }  // namespace dtrain::loop

@@ -7,10 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
-#include "data/formats/safetensors_file.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
-#include "trainer/weights/initial_weights.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::loop {
 namespace {
@@ -76,12 +75,8 @@ WeightsOutline OutlineOf(const checkpoint::NamedTensors& weights, const std::str
 WeightsOutline ReadOutline(const std::string& path) {
   if (path.empty()) return {};
   const WeightsPlace place = FindWeights(path);
-  const data::SafetensorsFile file(place.file);
-  WeightsOutline outline;
-  for (const auto& [name, entry] : file.tensors()) outline.shapes[name] = entry.shape;
-  if (const auto found = file.metadata().find(kModelConfigKey); found != file.metadata().end()) {
-    outline.model_config = found->second;
-  }
+  WeightsHeader header = ReadWeightsHeader(place.file);
+  WeightsOutline outline{.shapes = std::move(header.shapes), .model_config = header.metadata[kModelConfigKey]};
   if (!place.model_config.empty()) outline.model_config = place.model_config;
   return outline;
 }

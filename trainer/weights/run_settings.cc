@@ -84,7 +84,10 @@ fs::path NamedRun(const config::Config& config) {
   if (!config.model.init_weights.empty()) return {};
   const std::string& resume = config.run.resume;
   if (resume != "auto" && resume != "none" && resume != "last") return resume;
-  if (config.run.mode == "eval" && !config.run.input.empty()) return config.run.input;
+  const std::string& input = config.run.input;
+  if (config.run.mode == "eval" && !input.empty()) return input;
+  std::error_code unreadable;
+  if (config.run.mode == "export") return fs::is_directory(input, unreadable) ? input : "";
   return config.run.dir;
 }
 
@@ -111,8 +114,9 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
               ": model and image settings are those of the command line"};
     }
     saved = ParseSettings(checkpoint::ReadTextFile(where, kMaxConfigBytes), where);
+    if (config.run.mode == "export" && !saved.contains("model")) return {};  // Hugging Face's, or timm's
   } else {
-    where = config.model.init_weights;
+    where = config.run.mode == "export" ? config.run.input : config.model.init_weights;
     if (!fs::is_regular_file(where, ignored)) return {};  // said when it is read
     const std::optional<std::string> settings = SettingsIn(where);
     if (!settings) return {};

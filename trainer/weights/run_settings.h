@@ -15,9 +15,9 @@ namespace dtrain::loop {
 // on rank 0; other ranks are told the directory.
 void FindLastRun(config::Config& config, int rank);
 
-// Whose weights --mode=eval and predict are about: the run directory, or the folder of one of its checkpoints, that
-// --resume=PATH, --input (eval) or --run_dir names, the first of them that does. Empty where --init_weights names a
-// file, or nothing a run.
+// Whose weights --mode=eval, predict and export are about: the run directory, or the folder of one of its checkpoints,
+// that --resume=PATH, --input (eval, export) or --run_dir names, the first of them that does. Empty where
+// --init_weights names a file, or nothing a run.
 std::filesystem::path NamedRun(const config::Config& config);
 
 // The metadata of a file of weights for what TakeSettingsOfRun reads.
@@ -26,9 +26,9 @@ void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 // --image_size that was not given is what the model was made for: 224, or an EfficientNet's own.
 void TakeImageSizeOfModel(config::Config& config);
 
-// For --mode=eval and predict: takes the model and the image settings that were not given on the command line from the
-// run, or from the file of weights. Returns what is to be said of it once there is a log. Throws StorageError where a
-// run's configuration is damaged.
+// For --mode=eval, predict and export: takes the model and the image settings that were not given on the command line
+// from the run, or from the file of weights. Returns what is to be said of it once there is a log. Throws StorageError
+// where a run's configuration is damaged.
 std::vector<std::string> TakeSettingsOfRun(config::Config& config);
 
 }  // namespace dtrain::loop

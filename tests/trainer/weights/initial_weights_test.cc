@@ -5,8 +5,12 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
+#include "models/registry.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
+#include "trainer/checkpoint/torch_file.h"
+#include "trainer/weights/module_state.h"
+#include "trainer/weights/weight_files.h"
 
 namespace dtrain::loop {
 namespace {
@@ -29,6 +33,7 @@ checkpoint::NamedTensors Weights(const std::string& prefix) {
 
 config::ModelConfig Config(bool strict) {
   config::ModelConfig config;
+  config.name = "resnet18";
   config.init_weights = "weights.safetensors";
   config.strict_weights = strict;
   return config;
@@ -51,11 +56,11 @@ TEST(TakeOffWrappers, LeavesNamesOfTheirOwn) {
   EXPECT_EQ(TakeOffWrappers(plain), "");
 }
 
-TEST(TakeOffWrappers, ACounterOfTheWrapperIsNoName) {
+TEST(TakeOffWrappers, TheCounterOfAnAverageGoesWithThem) {
   auto weights = Weights("module.");
   weights.emplace_back("n_averaged", at::zeros({}));
   EXPECT_EQ(TakeOffWrappers(weights), "module.");
-  EXPECT_EQ(weights.back().first, "n_averaged");
+  EXPECT_EQ(weights.size(), Weights("").size());
 }
 
 TEST(ApplyInitialWeights, ACounterMayBeAVectorOfOne) {
@@ -87,22 +92,77 @@ TEST(ApplyInitialWeights, WhatFitsIsTakenWhereThatWasAsked) {
   EXPECT_EQ(module.fc->bias[0].item<float>(), 7);
 }
 
-TEST(ReadInitialWeights, NamesAPyTorchFileAsSuch) {
-  const TemporaryFolder folder;
-  for (const std::string start : {"PK\x03\x04rest of a zip", "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P"}) {
-    config::ModelConfig config;
-    config.init_weights = folder.Write("weights.pth", start);
-    EXPECT_THAT(MessageOf([&] { ReadInitialWeights(config); }),
-                AllOf(HasSubstr("weights.pth"), HasSubstr("a PyTorch file")));
+TEST(ApplyInitialWeights, AClassifierOfOtherClassesBeginsAnew) {
+  const auto model = models::MakeImageModel("resnet18", {.num_classes = 3});
+  checkpoint::NamedTensors weights = StateOf(*models::MakeImageModel("resnet18", {.num_classes = 7}));
+  const at::Tensor before = model->named_parameters()["fc.weight"].detach().clone();
+  EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, Config(true), *model); }), HasSubstr("fc.weight [7, 512]"));
+  ApplyInitialWeights(weights, Config(true), *model, Classifier::kMayBeginAnew);
+  EXPECT_TRUE(before.equal(model->named_parameters()["fc.weight"]));
+  EXPECT_TRUE(weights[0].second.equal(StateOf(*model)[0].second));
+  // Another width is another model.
+  for (auto& [name, tensor] : weights) {
+    if (name == "fc.weight") tensor = at::zeros({7, 5});
   }
+  EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, Config(true), *model, Classifier::kMayBeginAnew); }),
+              HasSubstr("fc.weight"));
+}
+
+TEST(ApplyInitialWeights, SaysWhichModelTheWeightsAreOf) {
+  const auto model = models::MakeImageModel("resnet18", {.num_classes = 3});
+  const checkpoint::NamedTensors weights = StateOf(*models::MakeImageModel("resnet34", {.num_classes = 3}));
+  EXPECT_THAT(HintOf([&] { ApplyInitialWeights(weights, Config(true), *model); }), HasSubstr("--model=resnet34"));
+}
+
+TEST(ReadInitialWeights, NamesAreRecognisedAndHeldToWhatIsSaid) {
+  const TemporaryFolder folder;
+  config::Config config;
+  config.model.name = "efficientnet_b5";
+  config.model.init_weights = folder.path("timm.safetensors");
+  checkpoint::WriteSafetensors(config.model.init_weights,
+                               {{"conv_stem.weight", at::ones({2})}, {"bn1.running_var", at::ones({2})}});
+  config.model.weights_naming = "torchvision";
+  EXPECT_THAT(MessageOf([&] { ReadInitialWeights(config); }), HasSubstr("are those of timm"));
+  for (const char* naming : {"timm", "auto"}) {
+    config.model.weights_naming = naming;
+    const auto weights = ReadInitialWeights(config).tensors;
+    EXPECT_EQ(weights[0].first, "features.0.1.running_var");
+    EXPECT_NEAR(weights[0].second[0].item<double>(), 1 + 1e-5 - 1e-3, 1e-6);  // with another epsilon
+    EXPECT_EQ(weights[1].first, "features.0.0.weight");
+  }
+}
+
+TEST(ReadInitialWeights, AFileOfOneSetHasNoAverage) {
+  const TemporaryFolder folder;
+  config::Config config;
+  config.model.init_weights = folder.path("a.safetensors");
+  config.run.weights = "ema";
+  checkpoint::WriteSafetensors(config.model.init_weights, {{"a", at::ones({2})}});
+  EXPECT_THAT(MessageOf([&] { ReadInitialWeights(config); }), HasSubstr("--weights=ema"));
+}
+
+TEST(ReadInitialWeights, ReadsWhatTorchSaveWrites) {
+  const TemporaryFolder folder;
+  config::Config config;
+  config.model.init_weights = folder.path("weights.pth");
+  const at::Tensor shared = at::arange(6, at::kBFloat16).reshape({2, 3});
+  checkpoint::WriteTorchFile(config.model.init_weights,
+                             {{"module.a", shared}, {"module.b", shared}, {"module.c", at::ones({}, at::kLong)}},
+                             "model");
+  const auto weights = ReadInitialWeights(config).tensors;
+  ASSERT_EQ(weights.size(), 3);
+  EXPECT_EQ(weights[0].first, "a");
+  EXPECT_TRUE(weights[0].second.equal(shared));
+  EXPECT_TRUE(weights[1].second.is_alias_of(weights[0].second));
+  EXPECT_EQ(weights[2].second.item<int64_t>(), 1);
 }
 
 TEST(ReadInitialWeights, AHeaderOf640BytesIsNoPickle) {
   const TemporaryFolder folder;
-  config::ModelConfig config;
+  config::Config config;
   std::string header = R"({"__metadata__":{"a":")" + std::string(500, 'x') + R"("}})";
   header.resize(640, ' ');
-  config.init_weights = folder.Write("weights.safetensors", std::string("\x80\x02\0\0\0\0\0\0", 8) + header);
+  config.model.init_weights = folder.Write("weights.safetensors", std::string("\x80\x02\0\0\0\0\0\0", 8) + header);
   EXPECT_EQ(ReadInitialWeights(config).metadata.at("a").size(), 500);
 }
 

@@ -1,0 +1,76 @@
+// The stack machine that a pickle is written for, with the instructions that weights need and no others.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "data/formats/tensor_pickle.h"
+
+namespace dtrain::data {
+
+class PickleMachine {
+ public:
+  // All of them must outlive it.
+  PickleMachine(std::span<const uint8_t> bytes, const std::string& path, TensorPickle& pickle)
+      : bytes_(bytes), path_(path), pickle_(pickle) {}
+
+  // Fills `pickle`. Throws DataError.
+  void Run();
+
+ private:
+  [[noreturn]] void Refuse(const std::string& reason, const std::string& hint) const;
+  [[noreturn]] void Damaged(const std::string& reason) const;
+
+  // The bytes ahead.
+  std::span<const uint8_t> Take(uint64_t size);
+  std::string_view Text(uint64_t size);
+  std::string_view Line();
+  template <typename T>
+  T Number();
+
+  // The stack. What is below the last mark cannot be reached.
+  void Count();  // of everything that is kept: an instruction is a byte or two, a value many more
+  void Push(const PickledValue& value);
+  void PushText(PickledKind kind, std::string_view text) { Push({.kind = kind, .text = text}); }
+  void PushInteger(int64_t number) { Push({.kind = PickledKind::kInteger, .number = number}); }
+  void PushLong(std::string_view bytes);
+  void PushContainer(PickledKind kind, std::vector<PickledValue> values);
+  PickledValue Pop();
+  PickledValue& Top();
+  std::vector<PickledValue> PopMarked();
+  std::vector<PickledValue> PopSome(size_t count);
+  void Remember(uint32_t place);
+  void Recall(uint32_t place);
+  void AddTo(const PickledValue& target, PickledKind kind, const std::vector<PickledValue>& values);
+
+  // Instructions, by what they are about; false where one is not.
+  bool PushesConstant(uint8_t instruction);
+  bool MovesValues(uint8_t instruction);
+  bool MakesContainer(uint8_t instruction);
+  bool MakesObject(uint8_t instruction);
+
+  // Names and what they make (pickle_calls.cc).
+  void PushName(std::string_view module, std::string_view name);
+  void Call(const PickledValue& name, const PickledValue& arguments);
+  void PushOrderedDict(const std::vector<PickledValue>& given);
+  void PushStorage(const PickledValue& id);
+  void PushTensor(const std::vector<PickledValue>& given);
+  std::vector<int64_t> Sizes(const PickledValue& value) const;
+  void RequireInside(const PickledTensor& tensor) const;
+
+  const std::span<const uint8_t> bytes_;
+  const std::string& path_;
+  TensorPickle& pickle_;
+  size_t at_ = 0, values_ = 0;
+  std::vector<PickledValue> stack_;
+  std::vector<size_t> marks_;  // how high the stack was
+  std::unordered_map<uint32_t, PickledValue> memory_;
+  std::unordered_map<std::string_view, size_t> storage_by_key_;
+};
+
+}  // namespace dtrain::data

@@ -1,0 +1,225 @@
+#include "data/formats/torch_file.h"
+
+#include <zlib.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <string_view>
+
+#include "data/error.h"
+#include "data/formats/little_endian.h"
+#include "data/formats/safetensors_file.h"
+#include "data/formats/stored_zip.h"
+#include "data/shown.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr uint64_t kMostPickleBytes = 64 << 20;  // of a billion parameters it has one
+constexpr size_t kShownKeyBytes = 80;
+constexpr std::string_view kZipStart = "PK\x03\x04";
+constexpr std::string_view kPickle = "/data.pkl";
+
+// What stands at the beginning of a file from before PyTorch 1.6: a pickle of this number (of 80 bits), of the format's
+// version, and of what the machine was like.
+constexpr std::string_view kLegacyMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
+constexpr int64_t kLegacyVersion = 1001;
+
+// Under what keys programs keep weights; timm's, torchvision's and others'.
+constexpr std::array<std::string_view, 6> kRawKeys = {"state_dict", "model", "model_state_dict",
+                                                      "module",     "net",   "params"};
+constexpr std::array<std::string_view, 5> kAverageKeys = {"state_dict_ema", "model_ema", "ema", "ema_state_dict",
+                                                          "params_ema"};
+
+uint64_t StoredElementBytes(std::string_view dtype) {
+  return static_cast<uint64_t>(SafetensorsElementSize(dtype).value());
+}
+
+uint32_t ZipChecksum(std::span<const uint8_t> bytes, uint32_t crc) {
+  return static_cast<uint32_t>(crc32_z(crc, bytes.data(), bytes.size()));
+}
+
+}  // namespace
+
+void TorchFile::Refuse(const std::string& reason, const std::string& hint) const {
+  throw DataError(path() + " cannot be read as weights: " + reason, hint);
+}
+
+bool TorchFile::Recognises(const std::string& path) {
+  try {
+    const RandomAccessFile file(path);
+    std::array<char, 16> start{};
+    file.Read(0, std::min<uint64_t>(file.size(), start.size()), start.data());
+    const std::string_view bytes(start.data(), start.size());
+    // A safetensors file may begin with the same bytes: with its header's length, and at the ninth a brace.
+    const bool is_pickle = bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
+    return bytes[8] != '{' && (is_pickle || bytes.starts_with(kZipStart));
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
+TorchFile::TorchFile(const std::string& path, WeightSet preferred) : file_(path) {
+  std::array<char, 4> start{};
+  if (file_.size() < start.size()) Refuse("it has only " + std::to_string(file_.size()) + " bytes", "get it again");
+  file_.Read(0, start.size(), start.data());
+  const bool is_archive = std::string_view(start.data(), start.size()) == kZipStart;
+  std::vector<uint8_t> bytes;
+  Choose(is_archive ? OpenArchive(bytes) : OpenLegacy(bytes), preferred);
+}
+
+TensorPickle TorchFile::OpenArchive(std::vector<uint8_t>& pickle_bytes) {
+  const std::map<std::string, StoredMember> members = ReadStoredZip(file_, path());
+  // All members are in one folder, whatever its name.
+  const auto is_pickle = [](const auto& item) { return item.first.ends_with(kPickle); };
+  const auto found = std::find_if(members.begin(), members.end(), is_pickle);
+  if (found == members.end()) Refuse("no data.pkl is in it", "name a file that torch.save has written");
+  const std::string folder = found->first.substr(0, found->first.size() - kPickle.size());
+  if (members.contains(folder + "/constants.pkl")) {
+    Refuse("it is a TorchScript program, not weights", "save what model.state_dict() returns");
+  }
+  const auto whole = [&](const StoredMember& member) {
+    if (member.size > kMostPickleBytes) Refuse("a pickle of " + std::to_string(member.size) + " bytes", "");
+    std::vector<uint8_t> bytes(member.size);
+    if (!bytes.empty()) file_.Read(member.begin, bytes.size(), bytes.data());
+    if (ZipChecksum(bytes, 0) != member.crc32)
+      Refuse("its pickle is not what was written", "it is damaged: get it again");
+    return bytes;
+  };
+  if (const auto order = members.find(folder + "/byteorder"); order != members.end()) {
+    const std::vector<uint8_t> bytes = whole(order->second);
+    if (std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()) != "little") {
+      Refuse("it was written on a big-endian machine", "save it again on a little-endian one");
+    }
+  }
+  pickle_bytes = whole(found->second);
+  TensorPickle pickle(pickle_bytes, path());
+  for (const PickledStorage& storage : pickle.storages()) {
+    const auto member = members.find(folder + "/data/" + std::string(storage.key));
+    const std::string shown = Shown(storage.key, kShownKeyBytes);
+    if (member == members.end()) Refuse("the storage " + shown + " is missing", "it is incomplete: get it again");
+    const StoredMember& place = member->second;
+    const uint64_t width = StoredElementBytes(storage.dtype);
+    if (place.size % width != 0 || place.size / width != storage.elements) {
+      Refuse("the storage " + shown + " has " + std::to_string(place.size) + " bytes", "it is damaged: get it again");
+    }
+    storages_.push_back({std::string(storage.dtype), place.begin, place.size, place.crc32});
+  }
+  return pickle;
+}
+
+TensorPickle TorchFile::OpenLegacy(std::vector<uint8_t>& pickle_bytes) {
+  pickle_bytes.resize(std::min(file_.size(), kMostPickleBytes));
+  file_.Read(0, pickle_bytes.size(), pickle_bytes.data());
+  std::span<const uint8_t> rest = pickle_bytes;
+  const auto next = [&] {
+    TensorPickle pickle(rest, path());
+    rest = rest.subspan(pickle.size());
+    return pickle;
+  };
+  const std::string hint = "name a file that torch.save has written, or a safetensors file";
+  if (next().value().text != kLegacyMagic) Refuse("it is a pickle, but not one of torch.save", hint);
+  if (next().value().number != kLegacyVersion) Refuse("its format has a version that is not known", hint);
+  const TensorPickle machine = next();
+  if (machine.value().kind == PickledKind::kDict) {
+    const auto& items = machine.items(machine.value());
+    for (size_t i = 0; i + 1 < items.size(); i += 2) {
+      if (items[i].text == "little_endian" && items[i + 1].number == 0) {
+        Refuse("it was written on a big-endian machine", "save it again on a little-endian one");
+      }
+    }
+  }
+  TensorPickle pickle = next();
+  const TensorPickle keys = next();
+  if (keys.value().kind != PickledKind::kSequence) Refuse("the list of its storages is missing", "get it again");
+
+  std::map<std::string_view, size_t> by_key;
+  for (const PickledStorage& storage : pickle.storages()) by_key.emplace(storage.key, by_key.size());
+  storages_.resize(by_key.size());
+  uint64_t at = pickle_bytes.size() - rest.size();
+  for (const PickledValue& key : keys.items(keys.value())) {
+    const auto found = by_key.find(key.text);
+    if (found == by_key.end() || key.kind != PickledKind::kText)
+      Refuse("a storage that nothing describes", "get it again");
+    const PickledStorage& storage = pickle.storages()[found->second];
+    const std::string shown = Shown(storage.key, kShownKeyBytes);
+    uint64_t elements = 0;
+    if (file_.size() - at < sizeof elements) Refuse("the storage " + shown + " is missing", "get it again");
+    file_.Read(at, sizeof elements, &elements);
+    at += sizeof elements;
+    const uint64_t width = StoredElementBytes(storage.dtype);
+    if (elements != storage.elements || elements > (file_.size() - at) / width) {
+      Refuse("the storage " + shown + " is incomplete", "get it again");
+    }
+    storages_[found->second] = {std::string(storage.dtype), at, elements * width, std::nullopt};
+    at += elements * width;
+    by_key.erase(found);
+  }
+  if (!by_key.empty()) Refuse("storages of it are missing", "get it again");
+  return pickle;
+}
+
+// The dicts of tensors are the file's own, or those that it has under keys of its own.
+void TorchFile::Choose(const TensorPickle& pickle, WeightSet preferred) {
+  const PickledValue& top = pickle.value();
+  const auto tensors_of = [&](const PickledValue& dict) {
+    if (dict.kind != PickledKind::kDict) return std::ptrdiff_t{0};
+    const auto& items = pickle.items(dict);
+    return std::count_if(items.begin(), items.end(),
+                         [](const auto& item) { return item.kind == PickledKind::kTensor; });
+  };
+  const std::string hint = "save what model.state_dict() returns";
+  if (top.kind != PickledKind::kDict) Refuse("it holds no dict of tensors", hint);
+  std::map<std::string_view, PickledValue> dicts;
+  const auto& items = pickle.items(top);
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    if (items[i].kind == PickledKind::kText && tensors_of(items[i + 1]) > 0) dicts[items[i].text] = items[i + 1];
+  }
+  const auto take = [&](const auto& keys) {
+    if (!taken_.empty()) return;
+    for (const std::string_view key : keys) {
+      if (!dicts.contains(key)) continue;
+      taken_ = key;
+      return;
+    }
+  };
+  if (preferred == WeightSet::kAverage) take(kAverageKeys);
+  take(kRawKeys);
+  take(kAverageKeys);
+  if (taken_.empty() && tensors_of(top) > 0) return TakeTensors(pickle, top);
+  if (taken_.empty() && dicts.size() == 1) taken_ = dicts.begin()->first;
+  if (taken_.empty()) {
+    std::string names;
+    for (const auto& [name, dict] : dicts) names += (names.empty() ? "" : ", ") + Shown(name, kShownKeyBytes);
+    Refuse(dicts.empty() ? "it holds no dict of tensors" : "it holds several: " + names, hint + " of one model");
+  }
+  for (const auto& [name, dict] : dicts) {
+    if (name != taken_) not_taken_.emplace_back(name);
+  }
+  TakeTensors(pickle, dicts[taken_]);
+}
+
+void TorchFile::TakeTensors(const TensorPickle& pickle, const PickledValue& dict) {
+  const auto& items = pickle.items(dict);
+  std::set<std::string_view> names;
+  for (size_t i = 0; i + 1 < items.size(); i += 2) {
+    if (items[i + 1].kind != PickledKind::kTensor) continue;  // a counter, an extra state
+    const std::string shown = Shown(items[i].text, kShownKeyBytes);
+    if (items[i].kind != PickledKind::kText) Refuse("a tensor has no name", "save what model.state_dict() returns");
+    if (!names.insert(items[i].text).second) Refuse("the tensor " + shown + " is there twice", "get the file again");
+    tensors_.push_back({std::string(items[i].text), pickle.tensor(items[i + 1])});
+  }
+}
+
+void TorchFile::Read(size_t storage, void* destination) const {
+  const TorchStorage& place = storages_[storage];
+  file_.Read(place.begin, place.bytes, destination);
+  if (!place.crc32) return;
+  if (ZipChecksum({static_cast<const uint8_t*>(destination), place.bytes}, 0) != *place.crc32) {
+    Refuse("a tensor is not what was written: its checksum differs", "the file is damaged: get it again");
+  }
+}
+
+}  // namespace dtrain::data

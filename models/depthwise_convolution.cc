@@ -1,0 +1,87 @@
+// A task is a group of channels of some samples; what it computes does not depend on which thread does it.
+#include "models/depthwise_convolution.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+
+#include "models/depthwise_kernel.h"
+
+namespace dtrain::models {
+namespace {
+
+constexpr int64_t kSamplesOfPart = 8;  // weights' gradients are summed in parts that no number of threads changes
+
+int64_t Parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+
+at::Tensor WeightGradient(const DepthwiseShape& s, const at::Tensor& x, const at::Tensor& dy) {
+  const int64_t parts = Parts(s.samples, kSamplesOfPart), groups = Parts(s.channels, kDepthwiseGroup);
+  const int64_t taps = s.kernel * s.kernel;
+  const at::Tensor partial = at::zeros({parts, groups, taps, kDepthwiseGroup});
+  const float *x_data = x.const_data_ptr<float>(), *dy_data = dy.const_data_ptr<float>();
+  auto* sums = partial.mutable_data_ptr<float>();
+  at::parallel_for(0, parts * groups, 1, [&](int64_t first, int64_t last) {
+    for (int64_t task = first; task < last; ++task) {
+      const int64_t begin = task / groups * kSamplesOfPart;
+      AddDepthwiseWeightGradient(s, x_data, dy_data, task % groups * kDepthwiseGroup, begin,
+                                 std::min(s.samples, begin + kSamplesOfPart), sums + task * taps * kDepthwiseGroup);
+    }
+  });
+  const at::Tensor by_channel = partial.sum(0).permute({0, 2, 1}).reshape({groups * kDepthwiseGroup, taps});
+  return by_channel.slice(0, 0, s.channels).reshape({s.channels, 1, s.kernel, s.kernel}).contiguous();
+}
+
+at::Tensor InputGradient(const DepthwiseShape& s, const at::Tensor& weight, const at::Tensor& dy) {
+  const at::Tensor by_tap = weight.reshape({s.channels, s.kernel * s.kernel}).t().contiguous();
+  at::Tensor dx = at::empty({s.samples, s.channels, s.height, s.width}, dy.options(), at::MemoryFormat::ChannelsLast);
+  const int64_t groups = Parts(s.channels, kDepthwiseGroup);
+  const float *weight_data = by_tap.const_data_ptr<float>(), *dy_data = dy.const_data_ptr<float>();
+  auto* dx_data = dx.mutable_data_ptr<float>();
+  at::parallel_for(0, s.samples * groups, 1, [&](int64_t first, int64_t last) {
+    for (int64_t task = first; task < last; ++task) {
+      WriteDepthwiseInputGradient(s, weight_data, dy_data, task % groups * kDepthwiseGroup, task / groups, dx_data);
+    }
+  });
+  return dx;
+}
+
+class Depthwise : public torch::autograd::Function<Depthwise> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
+                            int64_t stride) {
+    context->save_for_backward({x, weight});
+    context->saved_data["stride"] = stride;
+    return at::conv2d(x, weight, /*bias=*/{}, stride, weight.size(2) / 2, /*dilation=*/1, /*groups=*/x.size(1));
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1];
+    const at::Tensor dy = gradients[0].contiguous(at::MemoryFormat::ChannelsLast);
+    const DepthwiseShape shape = {x.size(0),  x.size(1),  x.size(2),      x.size(3),
+                                  dy.size(2), dy.size(3), weight.size(2), context->saved_data["stride"].toInt()};
+    return {context->needs_input_grad(0) ? InputGradient(shape, weight, dy) : at::Tensor(),
+            context->needs_input_grad(1) ? WeightGradient(shape, x, dy) : at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
+
+bool HasDepthwiseKernel(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride) {
+  constexpr int64_t kLargeMap = 16;  // pixels a side
+  const bool is_for_aten = stride == 1 && weight_C1kk.size(2) <= 3 && x_NCHW.size(3) > kLargeMap;
+  const bool is_plain = x_NCHW.is_cpu() && x_NCHW.scalar_type() == at::kFloat && weight_C1kk.is_cpu() &&
+                        weight_C1kk.scalar_type() == at::kFloat;
+  return is_plain && !is_for_aten && !at::autocast::is_autocast_enabled(at::kCPU) &&
+         x_NCHW.size(1) % kDepthwiseLanes == 0 && x_NCHW.is_contiguous(at::MemoryFormat::ChannelsLast);
+}
+
+at::Tensor DepthwiseConvolution(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride) {
+  return Depthwise::apply(x_NCHW, weight_C1kk, stride);
+}
+
+}  // namespace dtrain::models

@@ -1,0 +1,104 @@
+// torchvision numbers the parts of a block, timm names them; what a number means depends on whether the block expands
+// its channels, which those of the first stage alone do not.
+#include "models/image_weight_names.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace dtrain::models {
+namespace {
+
+constexpr std::string_view kTheirStages = "blocks.", kOurStages = "features.";
+
+struct Names {
+  std::string_view ours, theirs;
+};
+
+// Beginnings of names outside the blocks.
+constexpr std::array kOutsideBlocks = {
+    Names{"features.0.0.", "conv_stem."}, Names{"features.0.1.", "bn1."},        Names{"features.8.0.", "conv_head."},
+    Names{"features.8.1.", "bn2."},       Names{"classifier.1.", "classifier."},
+};
+
+// Of names inside a block: of the first stage, and of the others.
+constexpr std::array kWithoutExpansion = {
+    Names{"block.0.0.", "conv_dw."},          Names{"block.0.1.", "bn1."},     Names{"block.1.fc1.", "se.conv_reduce."},
+    Names{"block.1.fc2.", "se.conv_expand."}, Names{"block.2.0.", "conv_pw."}, Names{"block.2.1.", "bn2."},
+};
+constexpr std::array kWithExpansion = {
+    Names{"block.0.0.", "conv_pw."},          Names{"block.0.1.", "bn1."},
+    Names{"block.1.0.", "conv_dw."},          Names{"block.1.1.", "bn2."},
+    Names{"block.2.fc1.", "se.conv_reduce."}, Names{"block.2.fc2.", "se.conv_expand."},
+    Names{"block.3.0.", "conv_pwl."},         Names{"block.3.1.", "bn3."},
+};
+
+template <typename Table>
+std::string Exchanged(std::string_view name, const Table& table, std::string_view Names::*from,
+                      std::string_view Names::*to) {
+  for (const Names& names : table) {
+    if (name.starts_with(names.*from)) return std::string(names.*to) + std::string(name.substr((names.*from).size()));
+  }
+  return "";
+}
+
+// Takes "12." off the front; -1 where there is no such thing.
+int64_t TakeNumber(std::string_view& text) {
+  int64_t number = -1;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const auto digits = static_cast<size_t>(end - text.data());
+  if (error != std::errc() || number < 0 || digits >= text.size() || text[digits] != '.') return -1;
+  text.remove_prefix(digits + 1);
+  return number;
+}
+
+// torchvision counts the stem as stage 0.
+std::string Renamed(std::string_view name, std::string_view Names::*from, std::string_view Names::*to) {
+  if (const std::string outside = Exchanged(name, kOutsideBlocks, from, to); !outside.empty()) return outside;
+  const bool is_ours = from == &Names::ours;
+  const std::string_view stages = is_ours ? kOurStages : kTheirStages;
+  if (!name.starts_with(stages)) return "";
+  name.remove_prefix(stages.size());
+  const int64_t stage = TakeNumber(name) - (is_ours ? 1 : 0);
+  const int64_t block = TakeNumber(name);
+  if (stage < 0 || block < 0) return "";
+  const std::string inside =
+      stage == 0 ? Exchanged(name, kWithoutExpansion, from, to) : Exchanged(name, kWithExpansion, from, to);
+  if (inside.empty()) return "";
+  return std::string(is_ours ? kTheirStages : kOurStages) + std::to_string(stage + (is_ours ? 0 : 1)) + "." +
+         std::to_string(block) + "." + inside;
+}
+
+NamedWeights AllRenamed(const NamedWeights& weights, double added_variance, std::string (*rename)(std::string_view)) {
+  NamedWeights renamed;
+  for (const auto& [name, tensor] : weights) {
+    const std::string other = rename(name);
+    const bool moves = added_variance != 0 && !other.empty() && name.ends_with(".running_var");
+    renamed.emplace_back(other.empty() ? name : other, moves ? tensor + added_variance : tensor);
+  }
+  return renamed;
+}
+
+}  // namespace
+
+std::string TimmName(std::string_view torchvision) { return Renamed(torchvision, &Names::ours, &Names::theirs); }
+
+std::string TorchvisionName(std::string_view timm) { return Renamed(timm, &Names::theirs, &Names::ours); }
+
+bool HaveTimmNames(const NamedWeights& weights) {
+  return std::any_of(weights.begin(), weights.end(),
+                     [](const auto& item) { return item.first.starts_with("conv_stem."); });
+}
+
+NamedWeights FromTimm(const NamedWeights& weights, double epsilon) {
+  if (!HaveTimmNames(weights)) return weights;  // timm calls a ResNet's bn1 so, too
+  return AllRenamed(weights, kTimmEpsilon - epsilon, TorchvisionName);
+}
+
+NamedWeights ToTimm(const NamedWeights& weights, double epsilon) {
+  return AllRenamed(weights, epsilon - kTimmEpsilon, TimmName);
+}
+
+}  // namespace dtrain::models

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Makes docs/truth.md: what is compared with what, how closely, and the worst difference that was found. It is made of
+the records that the tests of tests/interop leave in the build folder (tests/truth.py).
+
+    scripts/test.sh && scripts/truth.py            after `scripts/test.sh --long` the page has every model
+    scripts/truth.py --records=DIR --output=FILE
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
+KINDS = ["Models", "Trainings", "Optimizers", "Schedules", "Transforms", "Augmentation", "Tokenizers", "Blocks of text",
+         "Files"]
+HEAD = """# The page of truth
+
+Each line is a comparison that a test makes: with what, how far the two may be apart, and the worst that was found when
+this page was made. `scripts/truth.py` makes it from the records of the tests in `tests/interop`; "the same" is a
+difference of exactly 0.
+"""
+
+
+def read(folder: Path) -> list[dict]:
+    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def page(records: list[dict]) -> str:
+    kinds = KINDS + sorted({record["kind"] for record in records} - set(KINDS))
+    parts = [HEAD]
+    for kind in kinds:
+        rows = sorted({(one["subject"], one["reference"], one["tolerance"], one["worst"]) for one in records
+                       if one["kind"] == kind})
+        if not rows:
+            continue
+        parts.append(f"## {kind}\n\n| what | reference | tolerance | worst difference |\n|---|---|---|---|\n" + "".join(
+            f"| {cell(subject)} | {cell(reference)} | {cell(tolerance)} | {'the same' if worst == 0 else f'{worst:.1e}'} |\n"
+            for subject, reference, tolerance, worst in rows))
+    return "\n".join(parts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=Path, default=BUILD / "truth", help="what the tests have left")
+    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "truth.md")
+    arguments = parser.parse_args()
+    records = read(arguments.records)
+    if not records:
+        sys.exit(f"error: there are no records in {arguments.records}. Run the tests first: scripts/test.sh")
+    arguments.output.write_text(page(records), encoding="utf-8")
+    print(f"{len(records)} comparisons → {arguments.output}")
+
+
+if __name__ == "__main__":
+    main()

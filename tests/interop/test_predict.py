@@ -1,0 +1,100 @@
+"""--mode=predict over image files: the table that Pillow, torchvision and PyTorch would make of the same files."""
+
+import csv
+import json
+import shutil
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
+
+from PIL import Image
+from torchvision.transforms import v2
+
+from command import run
+from conftest import CLASSES
+from truth import record
+
+SIZE = 32
+
+
+@pytest.fixture(scope="module")
+def trained(few_images, module_dir):
+    run("--model=resnet18", f"--image_size={SIZE}", "--eval_resize=40", "--batch_size=16", "--max_steps=3", "--lr=0.01",
+        f"--data_dir={few_images}", f"--run_dir={module_dir / 'run'}", "--eval_every_epochs=0")
+    run("--mode=export", f"--input={module_dir / 'run'}", f"--output={module_dir / 'model.pt'}")
+    return module_dir / "run"
+
+
+@pytest.fixture(scope="module")
+def folder(few_images, module_dir):
+    """Images of several sizes in folders of folders, one that is cut, one that is none, and other files."""
+    folder = module_dir / "photos"
+    shutil.copytree(few_images / "val", folder / "some")
+    Image.open(folder / "some" / "red" / "000.jpg").resize((70, 50)).save(folder / "wide, and named so.png")
+    whole = (folder / "some" / "blue" / "000.jpg").read_bytes()
+    (folder / "some" / "cut.jpg").write_bytes(whole[:len(whole) // 3])
+    (folder / "empty.png").write_bytes(b"")
+    (folder / "notes.txt").write_text("no image", encoding="utf-8")
+    return folder
+
+
+def expected_guesses(trained, path):
+    model = torchvision.models.resnet18(num_classes=len(CLASSES)).eval()
+    model.load_state_dict(torch.load(trained.parent / "model.pt", weights_only=True))
+    transform = v2.Compose([v2.PILToTensor(), v2.Resize(40, antialias=True), v2.CenterCrop(SIZE),
+                            v2.ToDtype(torch.float32, scale=True),
+                            v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])])
+    with torch.no_grad():
+        best = model(transform(Image.open(path).convert("RGB"))[None]).softmax(1)[0].sort(descending=True)
+    return [(label, CLASSES[label], probability) for probability, label in zip(best.values.tolist(), best.indices.tolist())]
+
+
+def test_a_folder_becomes_a_table(trained, folder, tmp_path):
+    outcome = run("--mode=predict", f"--run_dir={trained}", f"--input={folder}", f"--output={tmp_path / 'out.csv'}",
+                  "--batch_size=4")
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as table:
+        rows = list(csv.DictReader(table))
+    readable = sorted(str(path) for path in folder.rglob("*.*g") if path.name not in ("cut.jpg", "empty.png"))
+    unreadable = sorted([str(folder / "some" / "cut.jpg"), str(folder / "empty.png")])
+    assert [row["file"] for row in rows] == sorted(readable + unreadable)
+    assert sorted(row["file"] for row in rows if row["error"]) == unreadable
+    assert outcome.last_line == f"predicted={len(readable)} unreadable=2" and "2 files could not be read" in outcome.stderr
+    worst = 0.0
+    for row in rows:
+        if row["error"]:
+            assert row["class_1"] == row["probability_5"] == ""
+            continue
+        for rank, (label, name, probability) in enumerate(expected_guesses(trained, row["file"]), 1):
+            assert (int(row[f"class_{rank}"]), row[f"name_{rank}"]) == (label, name)
+            worst = max(worst, abs(float(row[f"probability_{rank}"]) - probability))
+        assert row["class_5"] == ""  # there are four
+    assert worst < 1e-3
+    record("Models", "predict: probabilities of image files", f"Pillow and torchvision {torchvision.__version__}",
+           "1e-3", worst)
+
+
+def test_files_become_json_lines(trained, folder, tmp_path):
+    files = [folder / "some" / "red" / "001.jpg", folder / "empty.png"]
+    run("--mode=predict", f"--run_dir={trained}", f"--input={files[0]},{files[1]}", f"--output={tmp_path / 'out.jsonl'}")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [line["file"] for line in lines] == [str(path) for path in files]
+    found = [(item["class"], item["name"]) for item in lines[0]["top"]]
+    assert found == [(label, name) for label, name, _ in expected_guesses(trained, files[0])]
+    assert sum(item["probability"] for item in lines[0]["top"]) == pytest.approx(1, abs=1e-5)
+    assert "top" not in lines[1] and lines[1]["error"]
+
+
+def test_what_cannot_be_predicted_is_said(trained, folder, tmp_path):
+    def refused(code, *flags):
+        message = run("--mode=predict", f"--run_dir={trained}", *flags, check=code).stderr
+        assert not (tmp_path / "out.csv").exists()
+        return message
+
+    output = f"--output={tmp_path / 'out.csv'}"
+    assert "none of the 1 files" in refused(3, f"--input={folder / 'empty.png'}", output)
+    assert str(tmp_path / "missing") in refused(3, f"--input={tmp_path / 'missing'}", output)
+    (tmp_path / "none").mkdir()
+    assert "there is no image in" in refused(3, f"--input={tmp_path / 'none'}", output)
+    assert "--output=FILE.csv" in refused(2, f"--input={folder}", f"--output={tmp_path / 'out.safetensors'}")

@@ -1,0 +1,262 @@
+"""Weights that travel: what torchvision, timm and plain training scripts save is read here, what is trained here is
+loaded there, and the numbers stay what they are."""
+
+import argparse
+import json
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
+timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
+
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+
+from command import load_json, metrics, run
+from truth import record, worst_difference, worst_ratio
+
+CLASSES = 7
+LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
+
+torch.set_num_threads(1)
+
+
+def randomised(model, seed: int = 0):
+    """With statistics and affine parameters that are not the ones that a model begins with, and logits of about 1."""
+    torch.manual_seed(seed)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            torch.nn.init.uniform_(module.running_mean, -0.3, 0.3)
+            torch.nn.init.uniform_(module.running_var, 0.5, 1.5)
+            torch.nn.init.uniform_(module.weight, 0.5, 1.2)
+            torch.nn.init.uniform_(module.bias, -0.2, 0.2)
+    model.eval()
+    classifier = [module for module in model.modules() if isinstance(module, torch.nn.Linear)][-1]
+    with torch.no_grad():
+        classifier.weight /= model(torch.randn(2, 3, 64, 64)).std()
+    return model
+
+
+def predict(name, weights, images, folder, *flags):
+    save_file({"images": images}, folder / "in.safetensors")
+    run("--mode=predict", f"--model={name}", f"--init_weights={weights}", f"--input={folder / 'in.safetensors'}",
+        f"--output={folder / 'out.safetensors'}", *flags)
+    return load_file(folder / "out.safetensors")["logits"]
+
+
+def logits_of(model, images):
+    with torch.no_grad():
+        return model.eval()(images)
+
+
+@pytest.fixture(scope="module")
+def images():
+    return torch.randn(3, 3, 64, 64, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.fixture(scope="module")
+def small():
+    return randomised(torchvision.models.resnet18(num_classes=CLASSES))
+
+
+# ---- timm's names, in both directions ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [f"efficientnet_b{number}" for number in (range(8) if LONG else (0, 5))] + ["resnet18"])
+def test_logits_are_timms_under_its_names(tmp_path, images, name):
+    theirs = randomised(timm.create_model(name, num_classes=CLASSES))
+    torch.save(theirs.state_dict(), tmp_path / "timm.pth")
+    expected = logits_of(theirs, images)
+    found = predict(name, tmp_path / "timm.pth", images, tmp_path)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    record("Models", name, f"timm {timm.__version__}, its weights read here", "1e-4 of logits of about 1",
+           worst_difference(found, expected))
+
+    ours = randomised(getattr(torchvision.models, name)(num_classes=CLASSES), seed=1)
+    save_file(ours.state_dict(), tmp_path / "ours.safetensors")
+    run("--mode=export", f"--input={tmp_path / 'ours.safetensors'}", f"--output={tmp_path / 'exported.pt'}",
+        "--weights_naming=timm")
+    theirs.load_state_dict(torch.load(tmp_path / "exported.pt", weights_only=True), strict=True)
+    found, expected = logits_of(theirs, images), logits_of(ours, images)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    record("Models", name, f"timm {timm.__version__}, weights exported here", "1e-4 of logits of about 1",
+           worst_difference(found, expected))
+
+
+def test_a_folder_for_timm(tmp_path, few_images, run_dir, images):
+    run("--model=efficientnet_b0", "--image_size=64", "--batch_size=8", "--max_steps=1", "--mean=0.5,0.4,0.3",
+        f"--data_dir={few_images}", f"--run_dir={run_dir}", "--eval_every_epochs=0")
+    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'timm'}")
+    config = load_json(tmp_path / "timm" / "config.json")
+    model = timm.create_model(config["architecture"], num_classes=config["num_classes"],
+                              checkpoint_path=str(tmp_path / "timm" / "model.safetensors"))
+    found = predict("efficientnet_b0", run_dir / "model.safetensors", images, tmp_path)
+    torch.testing.assert_close(found, logits_of(model, images), rtol=1e-4, atol=1e-4)
+    trained = config["pretrained_cfg"]
+    assert trained["label_names"] == ["blue", "green", "red", "stripes"]
+    assert trained["input_size"] == [3, 64, 64] and trained["mean"] == [0.5, 0.4, 0.3]
+    assert torch.equal(predict("efficientnet_b0", tmp_path / "timm", images, tmp_path), found)  # and back
+
+
+# ---- What training scripts save ----------------------------------------------------------------------------------------
+
+
+def checkpoints(small):
+    """By name: (what is saved, flags, whose logits are expected: raw or averaged)."""
+    weights = small.state_dict()
+    averaged = {name: tensor * 0.5 if name == "fc.weight" else tensor for name, tensor in weights.items()}
+    wrapped = {f"module.{name}": tensor for name, tensor in weights.items()}
+    average_model = {"n_averaged": torch.tensor(3)} | {f"module.{name}": tensor for name, tensor in averaged.items()}
+    optimizer = torch.optim.SGD(small.parameters(), lr=0.1, momentum=0.9)
+    references = {"model": weights, "optimizer": optimizer.state_dict(), "epoch": 3, "model_ema": average_model,
+                  "args": argparse.Namespace(lr=0.1, device=torch.device("cpu"), amp=None)}
+    return {
+        "torchvision's references": (references, [], "raw"),
+        "their average": (references, ["--weights=ema"], "averaged"),
+        "timm's train.py": ({"state_dict": weights, "state_dict_ema": averaged, "arch": "resnet18", "metric": 75.5,
+                             "version": 2}, ["--weights=ema"], "averaged"),
+        "only an average": ({"state_dict_ema": averaged}, [], "averaged"),
+        "DataParallel": ({"state_dict": wrapped}, [], "raw"),
+        "bf16": ({name: tensor.bfloat16() if tensor.is_floating_point() else tensor
+                  for name, tensor in weights.items()}, [], "rounded"),
+    }
+
+
+@pytest.mark.parametrize("name", ["torchvision's references", "their average", "timm's train.py", "only an average",
+                                  "DataParallel", "bf16"])
+def test_checkpoints_of_training_scripts(tmp_path, small, images, name):
+    content, flags, whose = checkpoints(small)[name]
+    torch.save(content, tmp_path / "checkpoint.pth", _use_new_zipfile_serialization=name != "timm's train.py")
+    found = predict("resnet18", tmp_path / "checkpoint.pth", images, tmp_path, *flags)
+    expected = logits_of(small, images)
+    if whose == "averaged":
+        expected = (expected - small.fc.bias) * 0.5 + small.fc.bias
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=0.1 if whose == "rounded" else 1e-4)
+
+
+def test_what_was_taken_is_said(tmp_path, small, images):
+    content, _, _ = checkpoints(small)["torchvision's references"]
+    torch.save(content, tmp_path / "checkpoint.pth")
+    save_file({"images": images}, tmp_path / "in.safetensors")
+    outcome = run("--mode=predict", "--model=resnet18", f"--init_weights={tmp_path / 'checkpoint.pth'}",
+                  f"--input={tmp_path / 'in.safetensors'}", f"--output={tmp_path / 'out.safetensors'}")
+    assert "the weights under model are taken, not those under model_ema" in outcome.stderr
+
+
+# ---- From there to here and back ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def samples(module_dir):
+    generator = torch.Generator().manual_seed(5)
+    content = {"images": torch.randn(40, 3, 32, 32, generator=generator),
+               "labels": torch.randint(CLASSES, (40,), generator=generator)}
+    save_file(content, module_dir / "data.safetensors")
+    return content | {"path": module_dir / "data.safetensors"}
+
+
+def train(samples, weights, run_dir, *flags):
+    run("--model=resnet18", f"--init_weights={weights}", f"--data_dir={samples['path']}", "--shuffle=none",
+        "--batch_size=8", "--max_steps=5", "--lr=0.0005", "--lr_schedule=constant", "--momentum=0", "--weight_decay=0",
+        "--log_interval=1", "--save_every_epochs=0", f"--run_dir={run_dir}", *flags)
+    return [point["loss"] for point in metrics(run_dir, "train")]
+
+
+def torch_losses(model, samples, steps) -> list[float]:
+    optimizer = torch.optim.SGD(model.train().parameters(), lr=0.0005)
+    found = []
+    for step in range(steps):
+        rows = slice(8 * (step % 5), 8 * (step % 5) + 8)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(samples["images"][rows]), samples["labels"][rows])
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+def test_a_training_from_there_goes_on_here_and_there_again(tmp_path, samples, run_dir):
+    """Five steps in PyTorch, five here from its checkpoint, five in PyTorch from ours: the losses of fifteen."""
+    model = torchvision.models.resnet18(num_classes=CLASSES)
+    for name, module in model.named_modules():
+        if name.endswith(".bn2"):
+            module.weight.data *= 0.05  # loud branches amplify rounding: see test_torch_parity.py
+    torch_losses(model, samples, 5)
+    torch.save({"model": model.state_dict(), "epoch": 1}, tmp_path / "checkpoint.pth")
+    expected = torch_losses(model, samples, 10)
+    found = train(samples, tmp_path / "checkpoint.pth", run_dir)
+    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'exported.pt'}")
+    model.load_state_dict(torch.load(tmp_path / "exported.pt", weights_only=True), strict=True)
+    found += torch_losses(model, samples, 5)
+    assert found == pytest.approx(expected, rel=1e-4)
+    record("Trainings", "resnet18: begun in PyTorch, gone on with here, then there",
+           f"PyTorch {torch.__version__} alone", "1e-4 of the loss", worst_ratio(found, expected))
+
+
+def test_evaluated_here_to_the_image_and_there(tmp_path, small, samples):
+    torch.save(small.state_dict(), tmp_path / "weights.pth")
+    outcome = run("--mode=eval", "--model=resnet18", f"--init_weights={tmp_path / 'weights.pth'}",
+                  f"--data_dir={samples['path']}", "--batch_size=16", "--log_format=json")
+    hits = logits_of(small, samples["images"]).topk(5).indices == samples["labels"][:, None]
+    point = json.loads(outcome.lines[0])
+    assert [round(point[name] * 0.4) for name in ("top1", "top5")] == [hits[:, 0].sum(), hits.sum()]
+
+
+def test_another_number_of_classes_begins_a_classifier_anew(tmp_path, samples, run_dir):
+    backbone = torchvision.models.resnet18(num_classes=19)
+    torch.save(backbone.state_dict(), tmp_path / "weights.pth")
+    flags = ("--model=resnet18", f"--init_weights={tmp_path / 'weights.pth'}", f"--data_dir={samples['path']}",
+             "--batch_size=8", "--max_steps=1", "--lr=0", "--weight_decay=0", f"--run_dir={run_dir}")
+    outcome = run(*flags)
+    assert f"the given weights know 19 classes, this training has {CLASSES}: fc.weight and its bias begin anew" in outcome.stderr
+    state = load_file(run_dir / "model.safetensors")
+    assert state["fc.weight"].shape == (CLASSES, 512)
+    assert torch.equal(state["conv1.weight"], backbone.conv1.weight)
+    # What was trained to tell other things apart is not evaluated.
+    run("--mode=eval", *flags[:3], f"--num_classes={CLASSES}", check=2)
+
+
+# ---- What is refused ---------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def refused(tmp_path, code, *flags):
+    outcome = run("--mode=export", f"--output={tmp_path / 'out.pt'}", *flags, check=code)
+    assert not (tmp_path / "out.pt").exists()
+    return outcome.stderr
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_a_file_that_wants_to_run_code_is_refused(tmp_path, small, archive):
+    content = small.state_dict() | {"surprise": Writer(tmp_path / "written")}
+    torch.save(content, tmp_path / "weights.pth", _use_new_zipfile_serialization=archive)
+    message = refused(tmp_path, 3, f"--input={tmp_path / 'weights.pth'}")
+    assert "open, which is code" in message and "state_dict" in message
+    assert not (tmp_path / "written").exists()
+
+
+def test_whole_models_and_programs_are_no_weights(tmp_path, small):
+    torch.save(small, tmp_path / "model.pth")
+    assert "torchvision.models.resnet.ResNet" in refused(tmp_path, 3, f"--input={tmp_path / 'model.pth'}")
+    torch.jit.trace(small, torch.zeros(1, 3, 32, 32)).save(tmp_path / "script.pt")
+    assert "TorchScript" in refused(tmp_path, 3, f"--input={tmp_path / 'script.pt'}")
+    (tmp_path / "cut.pth").write_bytes((tmp_path / "model.pth").read_bytes()[:5000])
+    assert "its end is missing" in refused(tmp_path, 3, f"--input={tmp_path / 'cut.pth'}")
+
+
+def test_weights_of_another_model_are_named(tmp_path, small, images):
+    torch.save(small.state_dict(), tmp_path / "weights.pth")
+    save_file({"images": images}, tmp_path / "in.safetensors")
+    outcome = run("--mode=predict", "--model=resnet34", f"--init_weights={tmp_path / 'weights.pth'}",
+                  f"--input={tmp_path / 'in.safetensors'}", f"--output={tmp_path / 'out.safetensors'}", check=2)
+    assert "these are the weights of --model=resnet18" in outcome.stderr
+    assert "is for text" in refused(tmp_path, 2, f"--input={tmp_path / 'weights.pth'}", "--weights_naming=hf")

@@ -1,0 +1,167 @@
+// Images pass through the decoder of a validation: a prediction is what an evaluation would have counted.
+#include "trainer/modes/predict_images.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <sstream>
+
+#include "data/formats/image_files.h"
+#include "data/pipeline/loader.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/config/batch_sizes.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+#include "trainer/report/predictions.h"
+#include "trainer/tasks/data_sets.h"
+#include "trainer/tasks/image_task.h"
+#include "trainer/tasks/make_task.h"
+#include "trainer/weights/inference_weights.h"
+
+namespace dtrain::loop {
+namespace {
+namespace fs = std::filesystem;
+
+// Paths with commas between them; a comma may also be part of the one path that is there.
+std::vector<std::string> InputPaths(const std::string& input) {
+  std::error_code unreadable;
+  if (fs::exists(input, unreadable)) return {input};
+  std::vector<std::string> paths;
+  std::istringstream parts(input);
+  for (std::string part; std::getline(parts, part, ',');) {
+    if (!part.empty()) paths.push_back(part);
+  }
+  return paths;
+}
+
+// Why files could not be read, by their number. Loader threads write it.
+class Reasons {
+ public:
+  data::QuarantineOptions Options() {
+    return {.split = "input", .max_bad_records = 1, .on_bad_record = [this](const data::BadRecord& bad) {
+              const std::lock_guard lock(mutex_);
+              reasons_[bad.index] = bad.reason;
+            }};
+  }
+  std::string Of(int64_t index) {
+    const std::lock_guard lock(mutex_);
+    return reasons_[index];
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int64_t, std::string> reasons_;
+};
+
+std::vector<report::Guess> GuessesOf(const at::Tensor& probabilities, const at::Tensor& labels) {
+  std::vector<report::Guess> guesses;
+  for (int64_t i = 0; i < labels.size(0); ++i) {
+    guesses.push_back({labels[i].item<int64_t>(), probabilities[i].item<double>()});
+  }
+  return guesses;
+}
+
+class Predictor {
+ public:
+  Predictor(const config::Config& config, at::Device device, const TrainedWeights& weights)
+      : config_(config),
+        files_(InputPaths(config.run.input)),
+        model_(MakeInferenceModel(config, weights, device)),
+        task_(model_, config, device),
+        names_(ClassesOf(config, weights).names),
+        is_csv_(fs::path(config.run.output).extension() == ".csv") {
+    model_->eval();
+    if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty())
+      report::LogInfo("ignored: " + ignored);
+  }
+
+  void WriteTo(checkpoint::DurableFile& table) {
+    if (is_csv_) table.Append(report::CsvHeader());
+    const at::NoGradGuard no_grad;
+    const int64_t batch_size = config::ResolveBatch(config_.batch, 1).batch_size;
+    const auto decoder = MakeEvaluationDecoder(config_);
+    data::Quarantine quarantine(files_.size(), reasons_.Options());
+    const auto provider = [&](int64_t number) -> std::optional<std::vector<data::SampleRef>> {
+      std::vector<data::SampleRef> samples;
+      const int64_t end = std::min(files_.size(), (number + 1) * batch_size);
+      for (int64_t i = number * batch_size; i < end; ++i) samples.push_back({.index = i});
+      return samples.empty() ? std::nullopt : std::optional(std::move(samples));
+    };
+    data::Loader loader(files_, *decoder, provider,
+                        {.decode_threads = config_.data.workers,
+                         .prefetch_batches = config_.data.prefetch_batches,
+                         .bad_records = data::BadRecordPolicy::kLeaveOut},
+                        &quarantine);
+    while (const auto batch = loader.Next()) Append(*batch, table);
+    AppendUnreadable(files_.size(), table);
+  }
+
+  int64_t readable() const { return readable_; }
+  int64_t unreadable() const { return files_.size() - readable_; }
+
+ private:
+  void Append(const data::Batch& batch, checkpoint::DurableFile& table) {
+    if (batch.size() == 0) return;
+    const at::Tensor probabilities = at::softmax(task_.Logits(batch["images"]), 1).cpu();
+    const auto [best, labels] = probabilities.topk(std::min(report::kGuesses, probabilities.size(1)));
+    for (int64_t row = 0; row < batch.size(); ++row) {
+      const int64_t index = batch["index"][row].item<int64_t>();
+      AppendUnreadable(index, table);
+      AppendLine({files_.Place(index).file, GuessesOf(best[row], labels[row])}, table);
+      ++readable_;
+    }
+  }
+
+  // All before `index` that have had no line yet.
+  void AppendUnreadable(int64_t index, checkpoint::DurableFile& table) {
+    for (; next_ < index;) AppendLine({files_.Place(next_).file, {}, reasons_.Of(next_)}, table);
+  }
+
+  void AppendLine(const report::Prediction& prediction, checkpoint::DurableFile& table) {
+    table.Append(is_csv_ ? report::CsvLine(prediction, names_) : report::JsonLine(prediction, names_));
+    ++next_;
+  }
+
+  const config::Config& config_;
+  const data::ImageFiles files_;
+  const std::shared_ptr<models::ImageModel> model_;
+  ImageTask task_;
+  const std::vector<std::string> names_;
+  const bool is_csv_;
+  Reasons reasons_;
+  int64_t next_ = 0;  // the file whose line comes next
+  int64_t readable_ = 0;
+};
+
+}  // namespace
+
+bool WantsTable(const config::Config& config) {
+  const fs::path extension = fs::path(config.run.output).extension();
+  return extension == ".csv" || extension == ".jsonl";
+}
+
+void PredictImages(const config::Config& config, at::Device device) {
+  const TrainedWeights weights = ReadInferenceWeights(config);
+  report::LogInfo("predicting with " + weights.origin);
+  Predictor predictor(config, device, weights);
+  checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& table) {
+    predictor.WriteTo(table);
+    if (predictor.readable() == 0) {
+      throw DataError("none of the " + std::to_string(predictor.unreadable()) +
+                          " files of --input=" + config.run.input + " can be read as an image",
+                      "dtrain_data verify says what is wrong with each of a folder");
+    }
+  });
+  if (predictor.unreadable() > 0) {
+    report::LogWarning(std::to_string(predictor.unreadable()) + " files could not be read: their lines in " +
+                       config.run.output + " say why");
+  }
+  std::printf("predicted=%lld unreadable=%lld\n", static_cast<long long>(predictor.readable()),
+              static_cast<long long>(predictor.unreadable()));
+}
+
+}  // namespace dtrain::loop

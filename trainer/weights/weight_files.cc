@@ -1,0 +1,134 @@
+#include "trainer/weights/weight_files.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <system_error>
+
+#include "data/formats/safetensors_file.h"
+#include "data/formats/torch_file.h"
+#include "data/shown.h"
+#include "models/image_weight_names.h"
+#include "models/weight_names.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/checkpoint/torch_file.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+
+namespace dtrain::loop {
+namespace {
+namespace fs = std::filesystem;
+
+// What DataParallel, torch.compile and Lightning put in front of every name.
+constexpr std::array<std::string_view, 3> kWrappers = {"module.", "_orig_mod.", "model."};
+// What torch.optim.swa_utils.AveragedModel adds.
+constexpr std::string_view kAverageCounter = "n_averaged";
+
+bool AllBeginWith(std::string_view wrapper, const checkpoint::NamedTensors& weights) {
+  bool any = false;
+  for (const auto& [name, tensor] : weights) {
+    if (name == kAverageCounter) continue;
+    if (!name.starts_with(wrapper)) return false;
+    any = true;
+  }
+  return any;
+}
+
+void SayWhatWasTaken(const std::string& file, const checkpoint::TorchFileContent& content, const std::string& which) {
+  if (content.taken.empty()) return;
+  std::string others;
+  for (const std::string& name : content.not_taken) others += (others.empty() ? "" : ", ") + Shown(name, 80);
+  const std::string choice = which == "ema" ? "" : "; --weights=ema prefers the averaged weights, where there are any";
+  report::LogInfo("of " + file + " the weights under " + Shown(content.taken, 80) + " are taken" +
+                  (others.empty() ? "" : ", not those under " + others + choice));
+}
+
+data::WeightSet Preferred(const std::string& which) {
+  return which == "ema" ? data::WeightSet::kAverage : data::WeightSet::kRaw;
+}
+
+}  // namespace
+
+WeightsPlace FindWeights(const std::string& path) {
+  const auto is_file = [](const fs::path& place) {
+    std::error_code unreadable;  // a link to itself, say
+    return fs::is_regular_file(place, unreadable);
+  };
+  if (is_file(path)) return {.file = path};
+  const fs::path file = fs::path(path) / "model.safetensors", config = fs::path(path) / "config.json";
+  if (!is_file(file)) {
+    throw UsageError("--init_weights=" + path + " is no file, and no folder with model.safetensors",
+                     "name a safetensors file, one of torch.save's, or a folder as save_pretrained leaves it");
+  }
+  WeightsPlace place{.file = file.string()};
+  constexpr uint64_t kMostBytes = 1 << 20;
+  if (!is_file(config)) return place;
+  const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
+  // A run directory's config.json is another: the flags.
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (json.is_object() && json.contains("model_type")) place.model_config = text;
+  return place;
+}
+
+checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which) {
+  if (data::TorchFile::Recognises(file)) {
+    checkpoint::TorchFileContent content = checkpoint::ReadTorchFile(file, Preferred(which));
+    SayWhatWasTaken(file, content, which);
+    return {std::move(content.tensors), {}};
+  }
+  if (which == "ema") {
+    throw UsageError("--weights=ema: " + file + " has one set of weights",
+                     "leave it out; name a file of the averaged ones");
+  }
+  return checkpoint::ReadSafetensors(file);
+}
+
+WeightsHeader ReadWeightsHeader(const std::string& file) {
+  WeightsHeader header;
+  if (data::TorchFile::Recognises(file)) {
+    const data::TorchFile content(file, data::WeightSet::kRaw);
+    for (const data::TorchTensor& tensor : content.tensors()) {
+      header.shapes[tensor.name] = tensor.view.shape;
+    }
+    return header;
+  }
+  const data::SafetensorsFile safetensors(file);
+  for (const auto& [name, entry] : safetensors.tensors()) header.shapes[name] = entry.shape;
+  header.metadata = safetensors.metadata();
+  return header;
+}
+
+std::string TakeOffWrappers(checkpoint::NamedTensors& weights) {
+  std::string taken;
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view wrapper : kWrappers) {
+      if (!AllBeginWith(wrapper, weights)) continue;
+      std::erase_if(weights, [](const auto& item) { return item.first == kAverageCounter; });
+      for (auto& [name, tensor] : weights) name.erase(0, wrapper.size());
+      taken += wrapper;
+      found = true;
+    }
+  }
+  return taken;
+}
+
+std::string NamingIn(const checkpoint::NamedTensors& weights) {
+  switch (models::NamingOf(weights)) {
+    case models::WeightNaming::kHuggingFace:
+      return "hf";
+    case models::WeightNaming::kFairseq:
+      return "fairseq";
+    case models::WeightNaming::kUnknown:
+      break;
+  }
+  if (models::HaveTimmNames(weights)) return "timm";
+  const auto is_torchvisions = [](const auto& item) { return item.first.starts_with("features."); };
+  return std::any_of(weights.begin(), weights.end(), is_torchvisions) ? "torchvision" : "";
+}
+
+}  // namespace dtrain::loop
