@@ -75,7 +75,7 @@ TEST(ResNet, TakesAnyImageSize) {
 TEST(ResNet, AFourthChannelOfZerosChangesNothing) {
   for (const char* name : {"resnet18", "efficientnet_b0"}) {
     at::manual_seed(3);
-    const auto model = MakeImageModel(name, {.num_classes = 7, .dropout = 0});
+    const auto model = MakeImageModel(name, {.num_classes = 7, .dropout = 0, .drop_path = 0});
     const at::Tensor three = at::randn({4, 3, 64, 64}).contiguous(at::MemoryFormat::ChannelsLast);
     const at::Tensor four = at::cat({three, at::zeros_like(three.slice(1, 0, 1))}, 1);
     const at::Tensor labels = at::arange(4);
