@@ -52,6 +52,6 @@ def rows(arguments, machine: Machine):
     for workers in worker_counts(cores):
         yield Row(f"by the CPU, {workers} threads", seconds,
                   lambda workers=workers: by_the_cpu(arguments, machine, workers))
-    for heaps in (2, cores):
+    for heaps in sorted({2, cores}):
         yield Row(f"by the CPU, {cores} threads, {heaps} heaps", seconds,
                   lambda heaps=heaps: by_the_cpu(arguments, machine, cores, heaps))

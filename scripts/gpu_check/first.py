@@ -35,7 +35,7 @@ def nccl_with_one_rank(arguments, machine: Machine) -> dict:
 
 def step(arguments, machine: Machine) -> dict:
     where = (arguments, machine, arguments.precisions[0], arguments.batch_sizes[0])
-    return speed.compare(arguments, {"dtrain": lambda: speed.our_synthetic(*where), "eager": lambda: speed.their(*where)}, 1)
+    return speed.compare({"dtrain": lambda: speed.our_synthetic(*where), "eager": lambda: speed.their(*where)}, 1)
 
 
 def our_start(arguments, machine: Machine, number: int) -> float:

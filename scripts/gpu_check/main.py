@@ -16,7 +16,7 @@ import programs
 from rows import Report, line_of
 
 # Minutes that each may take; --minutes is for all of them together.
-PARTS = {"first": 5, "parity": 5, "speed": 12, "decode": 5, "faults": 10}
+PARTS = {"first": 5, "parity": 5, "speed": 15, "text": 8, "decode": 5, "faults": 10}
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -91,8 +91,10 @@ def main() -> int:
     import first
     import parity  # these load torchvision, too
     import speed
+    import text
 
-    parts = {"first": first.rows, "parity": parity.rows, "speed": speed.rows, "decode": decode.rows, "faults": faults.rows}
+    parts = {"first": first.rows, "parity": parity.rows, "speed": speed.rows, "text": text.rows, "decode": decode.rows,
+             "faults": faults.rows}
     report = Report(arguments.out, {"machine": describe_machine(arguments.device), "command": " ".join(sys.argv),
                                     "smoke": arguments.smoke})
     with tempfile.TemporaryDirectory(prefix="gpu_check.") as folder:

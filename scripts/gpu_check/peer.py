@@ -5,8 +5,10 @@ device, and torch.compile in the mode that is asked for.
 """
 
 import argparse
+import importlib
 import json
 import resource
+import sys
 import time
 
 import torch
@@ -27,6 +29,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--steps", type=int, default=30, help="timed at least")
     parser.add_argument("--seconds", type=float, default=0, help="timed at least; 0: --steps decides")
     parser.add_argument("--benchmark_limit", type=int, default=10, help="algorithms that cuDNN times; 0: all")
+    parser.add_argument("--tokens_per_sample", type=int, default=512, help="of a roberta_*")
+    parser.add_argument("--vocab_size", type=int, default=50265)
+    parser.add_argument("--attention", default="sdpa", help="Hugging Face's attn_implementation")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--data_dir", default="", help="a folder of images; none: one synthetic batch on the device")
     parser.add_argument("--compile", default="", help="a mode of torch.compile; none: eager")
@@ -60,6 +65,23 @@ def synthetic_batches(arguments):
         yield images, labels
 
 
+def model_of(arguments) -> torch.nn.Module:
+    model = getattr(torchvision.models, arguments.model)(num_classes=arguments.num_classes)
+    return model.to(device=arguments.device, memory_format=torch.channels_last).train()
+
+
+def batches(arguments):
+    return decoded_batches(arguments) if arguments.data_dir else synthetic_batches(arguments)
+
+
+def loss_of(forward, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return torch.nn.functional.cross_entropy(forward(images), labels)
+
+
+def optimizer_of(parameters, cuda: bool) -> torch.optim.Optimizer:
+    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=1e-4, nesterov=True, fused=True if cuda else None)
+
+
 def synchronize(device: str) -> None:
     if device == "cuda":
         torch.cuda.synchronize()
@@ -76,26 +98,25 @@ def main() -> None:
     torch.backends.cudnn.benchmark = True
     torch.backends.cudnn.benchmark_limit = arguments.benchmark_limit
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = arguments.precision == "tf32"
-    model = getattr(torchvision.models, arguments.model)(num_classes=arguments.num_classes)
-    model = model.to(device=arguments.device, memory_format=torch.channels_last).train()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4, nesterov=True,
-                                fused=True if cuda else None)
+    text = arguments.model.startswith("roberta")
+    task = importlib.import_module("peer_text") if text else sys.modules[__name__]
+    model = task.model_of(arguments)
+    optimizer = task.optimizer_of(model.parameters(), cuda)
     low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(arguments.precision)
     scaler = torch.amp.GradScaler(arguments.device, enabled=arguments.precision == "fp16")
     forward = torch.compile(model, mode=arguments.compile) if arguments.compile else model
 
-    def step(images, labels) -> None:
+    def step(*batch) -> None:
         optimizer.zero_grad(set_to_none=True)
         with torch.autocast(arguments.device, low or torch.bfloat16, enabled=low is not None):
-            loss = torch.nn.functional.cross_entropy(forward(images), labels)
+            loss = task.loss_of(forward, *batch)
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
 
-    batches = decoded_batches(arguments) if arguments.data_dir else synthetic_batches(arguments)
     first_step, steps, probes = 0.0, arguments.steps, 3
     # The last steps of the warm-up tell how many fill the time.
-    for number, batch in enumerate(batches):
+    for number, batch in enumerate(task.batches(arguments)):
         if number in (arguments.warmup - probes, arguments.warmup):
             synchronize(arguments.device)
             now = time.perf_counter()
@@ -112,9 +133,12 @@ def main() -> None:
     seconds = time.perf_counter() - began
     peak = torch.cuda.max_memory_allocated() if cuda else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     device = next(model.parameters()).device
-    print(json.dumps({"images_per_second": arguments.batch_size * steps / seconds, "steps": steps, "seconds": seconds,
-                      "peak_memory_mib": peak / 2**20, "first_step_time": first_step, "device": str(device),
-                      "device_name": torch.cuda.get_device_name(device) if cuda else "cpu"}))
+    samples_per_second = arguments.batch_size * steps / seconds
+    speed = ({"tokens_per_second": samples_per_second * arguments.tokens_per_sample} if text
+             else {"images_per_second": samples_per_second})
+    print(json.dumps(speed | {"steps": steps, "seconds": seconds,
+                              "peak_memory_mib": peak / 2**20, "first_step_time": first_step, "device": str(device),
+                              "device_name": torch.cuda.get_device_name(device) if cuda else "cpu"}))
 
 
 if __name__ == "__main__":

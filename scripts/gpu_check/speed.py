@@ -11,7 +11,13 @@ TIMED_SECONDS = 5
 WARMUP_STEPS = 10
 SMALL_BATCH = 64
 # What may make a step faster, and is off until this has shown it.
-SWITCHES = {"fused norm": ("--fused_norm",), "benchmark all": ("--cudnn_benchmark_limit=0",)}
+SWITCHES = {
+    "fused norm": ("--fused_norm",),
+    "graphs": ("--cuda_graphs=on",),
+    "fused norm and graphs": ("--fused_norm", "--cuda_graphs=on"),
+    "benchmark all": ("--cudnn_benchmark_limit=0",),
+    "padded stem": ("--pad_stem",),
+}
 
 
 def sizes(smoke: bool) -> dict:
@@ -102,7 +108,7 @@ def contenders(arguments, machine: Machine, data: str, precision: str, batch_siz
     return found
 
 
-def compare(arguments, makers: dict, rounds: int) -> dict:
+def compare(makers: dict, rounds: int, unit: str = "images") -> dict:
     """Each in turn, `rounds` times: the medians, their spread, and ours over the best of the others."""
     results: dict[str, list] = {name: [] for name in makers}
     errors = []
@@ -112,13 +118,13 @@ def compare(arguments, makers: dict, rounds: int) -> dict:
                 results[name].append(make())
             except (Failed, KeyError, OSError) as error:
                 errors.append(f"{name}: {error}")
-    speeds = {name: statistics.median(one["images_per_second"] for one in some) for name, some in results.items() if some}
+    speeds = {name: statistics.median(one[f"{unit}_per_second"] for one in some) for name, some in results.items() if some}
     memory = {name: max(one["peak_memory_mib"] for one in some) for name, some in results.items()
               if some and "peak_memory_mib" in some[0]}
-    row = {"images_per_second": speeds, "peak_memory_mib": memory, "rounds": results, "ok": not errors}
+    row = {f"{unit}_per_second": speeds, "peak_memory_mib": memory, "rounds": results, "ok": not errors}
     ours = max((speed for name, speed in speeds.items() if name.startswith("dtrain")), default=0)
     others = [speed for name, speed in speeds.items() if not name.startswith("dtrain")]
-    text = ", ".join(f"{name} {speed:.0f}" for name, speed in speeds.items()) + " images/s"
+    text = ", ".join(f"{name} {speed:.0f}" for name, speed in speeds.items()) + f" {unit}/s"
     if ours and others:
         row["ratio_to_best_peer"] = ours / max(others)
         text += f", ratio {row['ratio_to_best_peer']:.2f}"
@@ -130,15 +136,15 @@ def compare(arguments, makers: dict, rounds: int) -> dict:
 def comparison(arguments, machine: Machine, data: str, precision: str, batch_size: int) -> Row:
     makers = contenders(arguments, machine, data, precision, batch_size)
     return Row(f"{data} {precision} batch {batch_size}", 0 if arguments.smoke else 20 * len(makers) * arguments.rounds,
-               lambda: compare(arguments, makers, arguments.rounds))
+               lambda: compare(makers, arguments.rounds))
 
 
-def switch(arguments, machine: Machine, name: str) -> Row:
-    where = (arguments, machine, arguments.precisions[0], arguments.batch_sizes[0])
+def switch(arguments, machine: Machine, name: str, batch_size: int) -> Row:
+    where = (arguments, machine, arguments.precisions[0], batch_size)
     makers = {"dtrain": lambda: our_synthetic(*where),
               f"dtrain {name}": lambda: our_synthetic(*where, *SWITCHES[name])}
     return Row(f"{name}, {where[2]} batch {where[3]}", 0 if arguments.smoke else 60,
-               lambda: compare(arguments, makers, arguments.rounds))
+               lambda: compare(makers, arguments.rounds))
 
 
 def autotuned(arguments, machine: Machine) -> Row:
@@ -146,7 +152,7 @@ def autotuned(arguments, machine: Machine) -> Row:
     where = (arguments, machine, arguments.precisions[0], arguments.batch_sizes[0])
     makers = {"dtrain": lambda: our_synthetic(*where),
               "compile max-autotune": lambda: their(*where, "--compile=max-autotune-no-cudagraphs")}
-    return Row(f"max-autotune, {where[2]} batch {where[3]}", 200, lambda: compare(arguments, makers, 1))
+    return Row(f"max-autotune, {where[2]} batch {where[3]}", 200, lambda: compare(makers, 1))
 
 
 def rows(arguments, machine: Machine):
@@ -157,7 +163,9 @@ def rows(arguments, machine: Machine):
         yield comparison(arguments, machine, "decoded", first, batch_size)
     if machine.on_gpu:
         for name in SWITCHES:
-            yield switch(arguments, machine, name)
+            yield switch(arguments, machine, name, arguments.batch_sizes[0])
+        if len(arguments.batch_sizes) > 1:  # where the host may be what is slow
+            yield switch(arguments, machine, "graphs", arguments.batch_sizes[-1])
     for precision in others:
         for batch_size in arguments.batch_sizes:
             for data in ("synthetic", "decoded"):

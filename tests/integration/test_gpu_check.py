@@ -13,6 +13,7 @@ from command import MAIN, ROOT
 
 torch = pytest.importorskip("torch", reason="scripts/setup.sh --tests installs it")
 pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
+pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
 
 FOLDER = ROOT / "scripts" / "gpu_check"
 
@@ -92,6 +93,11 @@ def test_smoke(tmp_path):
     for name in ("synthetic fp32 batch 4", "decoded fp32 batch 4"):
         row = rows["speed", name]
         assert row["images_per_second"].keys() == {"dtrain", "eager"} and row["ratio_to_best_peer"] > 0
+    beside, padding = rows["text", "fp32 batch 2"], rows["text", "half of it padding, fp32 batch 2"]
+    assert beside["tokens_per_second"].keys() == {"dtrain", "eager"} and beside["ratio_to_best_peer"] > 0
+    assert all(speed > 0 for speed in padding["tokens_per_second"].values())
+    first_losses = [run["loss"] for runs in padding["rounds"].values() for run in runs]
+    assert len(first_losses) == 2 and all(3 < loss < 6 for loss in first_losses)  # ln 100 is 4.6
     assert 0 < rows["first", "start to first step"]["seconds_to_first_step"]["dtrain"] < 60
     trace = rows["first", "what a step consists of"]
     assert trace["steps"] == 5 and any("conv" in entry["name"] for entry in trace["top"])
