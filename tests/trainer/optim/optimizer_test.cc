@@ -137,7 +137,7 @@ TEST(Optimizer, ASkippedStepLeavesParametersAndStateAsTheyAre) {
 
 // A rate that float32 has exactly: any other it rounds.
 TEST(Optimizer, ARateOnTheDeviceIsTheSameNumber) {
-  for (const size_t which : {0, 1, 2}) {
+  for (const size_t which : {0, 1, 2, 3, 4, 5}) {
     std::vector<std::vector<at::Tensor>> results;
     for (const bool on_device : {false, true}) {
       Pair pair = EqualParameters();
