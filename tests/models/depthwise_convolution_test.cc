@@ -18,11 +18,10 @@ struct DepthwiseGradients {
 template <typename Convolve>
 DepthwiseGradients GradientsOf(const DepthwiseCase& c, const Convolve& convolve) {
   at::manual_seed(1);
-  const auto options = at::TensorOptions().requires_grad(true);
   const at::Tensor x = at::randn({c.samples, c.channels, c.height, c.width})
                            .contiguous(at::MemoryFormat::ChannelsLast)
                            .requires_grad_(true);
-  const at::Tensor weight = at::randn({c.channels, 1, c.kernel, c.kernel}, options);
+  const at::Tensor weight = at::randn({c.channels, 1, c.kernel, c.kernel}).requires_grad_(true);
   const at::Tensor y = convolve(x, weight);
   y.backward(at::randn_like(y));
   return {y.detach(), x.grad(), weight.grad()};
