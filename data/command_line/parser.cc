@@ -67,6 +67,8 @@ class Parser {
 
     if (name == "help" || name == "h") {
       result_.wants_help = true;
+      result_.help_topic = value.value_or("");
+      std::replace(result_.help_topic.begin(), result_.help_topic.end(), '-', '_');
     } else if (name == "version") {
       result_.wants_version = true;
     } else if (const Flag* flag = Find(name)) {

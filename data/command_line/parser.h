@@ -22,6 +22,7 @@ struct Flag {
 struct Parsed {
   std::string command;  // the first word, where the program has commands
   bool wants_help = false;
+  std::string help_topic;  // of --help=TOPIC, with underscores
   bool wants_version = false;
 };
 

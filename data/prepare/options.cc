@@ -152,17 +152,22 @@ bool BelongsTo(const Entry& entry, const std::string& command) {
   return entry.commands.empty() || (" " + entry.commands + " ").find(" " + command + " ") != std::string::npos;
 }
 
-std::string Help(const std::vector<Entry>& table) {
-  std::string text = "Usage: dtrain_data COMMAND [--flag=value ...]\nPrepares and checks data.\n\n";
-  for (const auto& [name, purpose] : kCommands)
-    text += "  " + name + std::string(10 - name.size(), ' ') + purpose + "\n";
+// Of all commands, or of one alone.
+std::string Help(const std::vector<Entry>& table, const std::string& command) {
+  std::string text = "Usage: dtrain_data " + (command.empty() ? "COMMAND" : command) + " [--flag=value ...]\n";
+  if (command.empty()) text += "Prepares and checks data.\n\n";
+  for (const auto& [name, purpose] : kCommands) {
+    if (command.empty()) text += "  " + name + std::string(10 - name.size(), ' ') + purpose + "\n";
+    if (command == name) text += std::string(purpose) + "\n";
+  }
   text +=
       "\n--flag=value or --flag value, --flag and --noflag for booleans; - and _ are alike. --flagfile=FILE reads\n"
       "flags from FILE, one a line; --help, --version.\n\n";
   for (const Entry& entry : table) {
+    if (!command.empty() && !BelongsTo(entry, command)) continue;
     const std::string left = (entry.is_boolean ? "  --[no]" : "  --") + entry.name;
     text += left + std::string(left.size() < 22 ? 22 - left.size() : 1, ' ');
-    if (!entry.commands.empty()) text += entry.commands + ": ";
+    if (!entry.commands.empty() && command.empty()) text += entry.commands + ": ";
     text += entry.help + "\n";
   }
   return text;
@@ -214,7 +219,7 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
   auto expanded = command_line::ExpandFlagfiles(arguments, mistakes);
   const auto parsed = command_line::Parse(std::move(expanded), commands, flags, mistakes);
   if (parsed.wants_version) result.answer = "dtrain_data " DTRAIN_VERSION;
-  if (parsed.wants_help) result.answer = Help(table);
+  if (parsed.wants_help) result.answer = Help(table, parsed.command);
   if (!result.answer.empty()) return result;
 
   result.options.command = parsed.command;

@@ -379,3 +379,9 @@ def test_seek_points_keep_every_pixel(few_images, tmp_path):
         assert (b"dtrain seek 1\0" in member.read_bytes()) == is_jpeg
         assert is_jpeg or member.read_bytes() == original.read_bytes()
     assert inspect(output, "--split=train")[0]["sha256"] != inspect(source, "--split=train")[0]["sha256"]
+
+
+def test_help_of_one_command():
+    text = run("index", "--help", program=DATA).stdout
+    assert text.startswith("Usage: dtrain_data index ") and "--data_dir" in text
+    assert "--short_side" not in text and "index inspect" not in text

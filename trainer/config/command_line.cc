@@ -4,6 +4,7 @@
 
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cstdlib>
 #include <optional>
@@ -58,6 +59,17 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
   return flags;
 }
 
+// `dtrain_main train …` is what other programs are called like: answered with how this one is.
+void TakeModeWord(std::vector<command_line::Argument>& arguments, std::vector<std::string>& mistakes) {
+  if (arguments.empty()) return;
+  const std::string word = arguments.front().text;
+  const Flag* mode = FindFlag("mode");
+  const auto& modes = mode->limits.choices;
+  if (std::find(modes.begin(), modes.end(), word) == modes.end()) return;
+  mistakes.push_back("'" + word + "' is no flag; write --mode=" + word + (word == "train" ? ", or nothing" : ""));
+  arguments.erase(arguments.begin());
+}
+
 }  // namespace
 
 CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Program& program) {
@@ -66,12 +78,18 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Pr
   CommandLine result;
   for (const ExtraFlag& flag : program.flags) result.extra[flag.name] = flag.default_value;
   Rewritten rewritten = RewriteAliases(command_line::ExpandFlagfiles(arguments, mistakes), mistakes);
+  if (program.commands.empty()) TakeModeWord(rewritten.arguments, mistakes);
   result.notes = std::move(rewritten.notes);
   const command_line::Parsed parsed =
       command_line::Parse(std::move(rewritten.arguments), program.commands, FlagsOf(program, result), mistakes);
   result.command = parsed.command;
   if (parsed.wants_version) result.answer = program.name + " " DTRAIN_VERSION "\n";
-  if (parsed.wants_help) result.answer = Help(program);
+  if (parsed.wants_help) {
+    result.answer = parsed.help_topic.empty() ? Help(program) : HelpOn(parsed.help_topic);
+    if (result.answer.empty()) {
+      mistakes.push_back("--help=" + parsed.help_topic + ": expected " + HelpTopics() + ", or a part of a flag's name");
+    }
+  }
   if (mistakes.empty() || !result.answer.empty()) return result;
   throw UsageError(command_line::TextOf(mistakes), program.name + " --help lists all flags");
 }

@@ -87,7 +87,26 @@ std::string Joined(const std::vector<std::string>& words) {
   return text;
 }
 
+std::string EntryOf(const Flag& flag) { return Entry(Left(flag.name, flag.kind), flag.help, Details(flag)); }
+
 }  // namespace
+
+std::string HelpOn(const std::string& topic) {
+  const bool is_section =
+      std::any_of(kTitles.begin(), kTitles.end(), [&](const auto& title) { return title.first == topic; });
+  std::string text;
+  for (const Flag& flag : Flags()) {
+    const bool shown = is_section ? flag.section == topic : flag.name.find(topic) != std::string::npos;
+    if (shown) text += EntryOf(flag);
+  }
+  return is_section ? Title(topic) + "\n" + text : text;
+}
+
+std::string HelpTopics() {
+  std::string names;
+  for (const auto& [name, title] : kTitles) names += (names.empty() ? "" : " | ") + std::string(name);
+  return names;
+}
 
 std::string Help(const Program& program) {
   const std::string command = program.commands.empty() ? "" : " " + Joined(program.commands);
@@ -97,7 +116,8 @@ std::string Help(const Program& program) {
       "\n--flag=value or --flag value, --flag and --noflag for booleans; - and _ are alike. Of a flag given\n"
       "twice the last one counts.\n\n";
   text += Entry("--flagfile=FILE", "Read flags from FILE, one a line; # starts a comment line. May be nested.");
-  text += Entry("--help, -h", "This text.");
+  text += Entry("--help, -h",
+                "This text; --help=optimizer: one of its parts; --help=lr: the flags with that in their name.");
   text += Entry("--version", "The version.");
   if (!program.flags.empty()) text += "\n" + program.name + "\n";
   for (const ExtraFlag& flag : program.flags) {
@@ -108,7 +128,7 @@ std::string Help(const Program& program) {
   for (const Flag& flag : Flags()) {
     if (flag.section != section) text += "\n" + Title(flag.section) + "\n";
     section = flag.section;
-    text += Entry(Left(flag.name, flag.kind), flag.help, Details(flag));
+    text += EntryOf(flag);
   }
   return text;
 }

@@ -203,7 +203,7 @@ std::vector<Alias> Timm() {
       {.name = "remode", .reason = "what is erased becomes the mean colour"},
       {.name = "recount", .reason = "one rectangle is erased"},
       {.name = "smoothing", .flag = "label_smoothing"},
-      {.name = "bce_loss", .takes_value = false, .reason = "--loss=bce is this loss"},
+      {.name = "bce_loss", .takes_value = false, .implied = {"--loss=bce"}},
       {.name = "aug_repeats", .flag = "repeated_augmentation"},
       {.name = "aug_splits", .reason = "there is nothing of the kind here"},
       {.name = "native_amp", .takes_value = false, .implied = {"--precision=fp16"}},

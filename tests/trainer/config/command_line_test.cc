@@ -94,7 +94,9 @@ TEST(CommandLine, MalformedValues) {
 }
 
 TEST(CommandLine, StrayArguments) {
-  EXPECT_EQ(Mistakes({"train"}), "'train' is no flag; flags begin with --");
+  EXPECT_EQ(Mistakes({"trains"}), "'trains' is no flag; flags begin with --");
+  EXPECT_EQ(Mistakes({"train", "--lr=1"}), "'train' is no flag; write --mode=train, or nothing");
+  EXPECT_EQ(Mistakes({"eval"}), "'eval' is no flag; write --mode=eval");
   EXPECT_THAT(Mistakes({"--lr=1", "--", "x"}), HasSubstr("'x' is no flag"));
   EXPECT_THAT(Mistakes({"--dry_run", "true"}), HasSubstr("--dry_run takes its value after an equals sign only"));
   EXPECT_THAT(Mistakes({"---lr=1"}), HasSubstr("is no flag"));

@@ -6,6 +6,9 @@
 
 #include <sstream>
 
+#include "trainer/config/command_line.h"
+#include "trainer/errors.h"
+
 namespace dtrain::config {
 namespace {
 
@@ -28,6 +31,19 @@ TEST(Help, HasEveryFlagOnceWithDefaultAndRange) {
   }
   EXPECT_THAT(help, HasSubstr("[default: 0.9; 0 to 1 (excluded)]"));
   EXPECT_THAT(help, HasSubstr("[default: not given; steps, 1 or more]"));
+}
+
+TEST(Help, OfATopic) {
+  EXPECT_THAT(HelpOn("schedule"), testing::StartsWith("Learning rate schedule\n  --lr_schedule"));
+  EXPECT_THAT(HelpOn("schedule"), testing::Not(HasSubstr("--image_size_schedule")));
+  EXPECT_THAT(HelpOn("warmup"), HasSubstr("  --warmup_steps=INT"));
+  EXPECT_THAT(HelpOn("warmup"), testing::Not(HasSubstr("--momentum")));
+  EXPECT_EQ(HelpOn("nonsense"), "");
+}
+
+TEST(Help, IsAskedForByTopic) {
+  EXPECT_EQ(ParseCommandLine({"--help=lr-decay"}).answer, HelpOn("lr_decay"));
+  EXPECT_THROW(ParseCommandLine({"--help=nonsense"}), UsageError);
 }
 
 TEST(Help, NamesCommandsAndOwnFlags) {
