@@ -3,17 +3,29 @@
 #include "trainer/report/metrics_endpoint.h"
 
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <netinet/in.h>
 #include <prometheus/exposer.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <exception>
 #include <vector>
 
 #include "trainer/errors.h"
+
+// CivetWeb asks for stacks of 100 KB, and LibTorch's thread-local variables, which are part of each stack, leave
+// nothing of that: pthread_create refuses. Whoever asks for less than this in these programs gets this.
+extern "C" int pthread_attr_setstacksize(pthread_attr_t* attributes, size_t bytes) noexcept {
+  constexpr size_t kLeast = 1 << 20;
+  static const auto original =
+      reinterpret_cast<int (*)(pthread_attr_t*, size_t)>(dlsym(RTLD_NEXT, "pthread_attr_setstacksize"));
+  return original(attributes, std::max(bytes, kLeast));
+}
 
 namespace dtrain::report {
 namespace {
