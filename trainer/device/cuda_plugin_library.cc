@@ -15,7 +15,7 @@
 #include "trainer/device/cuda_plugin.h"
 
 #ifdef DTRAIN_WITH_NVJPEG
-#include "data/nvjpeg/image_decoder.h"
+#include "data/nvjpeg/device_decoder.h"
 #include "data/nvjpeg/library.h"
 #endif
 
@@ -102,7 +102,7 @@ GpuImageDecoder MakeImageDecoder([[maybe_unused]] at::Device device,
                                  [[maybe_unused]] data::Interpolation interpolation) {
 #ifdef DTRAIN_WITH_NVJPEG
   try {
-    return {data::nvjpeg::MakeImageDecoder(device, interpolation), "", ""};
+    return {data::nvjpeg::MakeNvjpegDecoder(device, interpolation), "", ""};
   } catch (const data::nvjpeg::Unavailable& why) {
     return {nullptr, why.what(), why.hint()};
   }

@@ -1,4 +1,4 @@
-#include "data/nvjpeg/image_decoder.h"
+#include "data/nvjpeg/device_decoder.h"
 
 #include <ATen/core/CachingHostAllocator.h>
 #include <ATen/ops/empty.h>
@@ -27,9 +27,9 @@ constexpr int64_t kMostScratchBytes = int64_t{1} << 29;
 
 const ImageGeometry& GeometryOf(const DeferredRow& row) { return std::any_cast<const ImageGeometry&>(row.work); }
 
-class ImageDecoder : public DeviceImageDecoder {
+class NvjpegDecoder : public DeviceImageDecoder {
  public:
-  ImageDecoder(at::Device device, Interpolation interpolation, Library library)
+  NvjpegDecoder(at::Device device, Interpolation interpolation, Library library)
       : device_(device),
         cubic_(interpolation == Interpolation::kBicubic),
         library_(library),
@@ -115,10 +115,10 @@ std::string TorchLibraries() {
 
 }  // namespace
 
-std::unique_ptr<DeviceImageDecoder> MakeImageDecoder(at::Device device, Interpolation interpolation) {
+std::unique_ptr<DeviceImageDecoder> MakeNvjpegDecoder(at::Device device, Interpolation interpolation) {
   constexpr int kCudaMajor = CUDART_VERSION / 1000;
-  return std::make_unique<ImageDecoder>(device, interpolation,
-                                        LoadLibrary(LibraryPlaces(TorchLibraries(), kCudaMajor)));
+  return std::make_unique<NvjpegDecoder>(device, interpolation,
+                                         LoadLibrary(LibraryPlaces(TorchLibraries(), kCudaMajor)));
 }
 
 }  // namespace dtrain::data::nvjpeg

@@ -14,6 +14,6 @@ namespace dtrain::data::nvjpeg {
 // once as fit into half a GiB, and then resized by one kernel; nvJPEG's own buffers are of that allocator, too. Decode
 // waits for the stream: it reads back which crops were written. Throws Unavailable (library.h) where nvJPEG is not on
 // this machine or does not start.
-std::unique_ptr<DeviceImageDecoder> MakeImageDecoder(at::Device device, Interpolation interpolation);
+std::unique_ptr<DeviceImageDecoder> MakeNvjpegDecoder(at::Device device, Interpolation interpolation);
 
 }  // namespace dtrain::data::nvjpeg
