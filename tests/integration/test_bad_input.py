@@ -245,14 +245,14 @@ def test_damaged_weights(few_images, weights, tmp_path, run_dir, damage):
 
 def test_weights_that_do_not_fit_are_listed(few_images, weights, tmp_path, run_dir):
     tensors = load_file(weights)
-    tensors["fc.weight"] = np.zeros((7, 512), np.float32)
+    tensors["conv1.weight"] = np.zeros((64, 3, 3, 3), np.float32)
     del tensors["bn1.weight"]
     tensors["surplus"] = np.zeros(1, np.float32)
     path = tmp_path / "other.safetensors"
     save_file(tensors, path)
     flags = (f"--data_dir={few_images}", f"--init_weights={path}")
     message = refused_training(2, run_dir, *flags)
-    for part in ("missing: bn1.weight", "fc.weight [7, 512] for [4, 512]", "not in the model: surplus"):
+    for part in ("missing: bn1.weight", "conv1.weight [64, 3, 3, 3] for [64, 3, 7, 7]", "not in the model: surplus"):
         assert part in message
     outcome = run(*TINY, "--max_steps=1", f"--run_dir={run_dir}", *flags, "--nostrict_weights")
     assert "does not fit" in outcome.stderr
