@@ -19,7 +19,7 @@ void CheckOptimizer(const OptimizerConfig& optimizer, List& problems) {
   if (optimizer.nesterov && optimizer.momentum == 0) {
     problems.push_back({"nesterov", "true", "--momentum above 0 with it", "use --nonesterov, or --momentum=0.9"});
   }
-  if (optimizer.nesterov && optimizer.name != "sgd" && optimizer.name != "lars") {
+  if (optimizer.nesterov && (optimizer.name == "lamb" || optimizer.name == "rmsprop_tf")) {
     problems.push_back(
         {"nesterov", "true", "--optimizer=sgd or lars with it", optimizer.name + " has no such momentum"});
   }
