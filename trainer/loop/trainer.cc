@@ -168,7 +168,9 @@ void Trainer::TrainStep() {
   if (parts_.step_graph == nullptr) {
     ComputeStep([this](int64_t micro_step) { return NextBatch(micro_step); }, learning_rate);
   } else {
-    parts_.step_graph->Run(NextBatch(0), learning_rate, [this](const data::Batch& batch, const at::Tensor& rate) {
+    const data::Batch next = NextBatch(0);
+    parts_.control.Enter(Phase::kForward);  // all that a replayed step enters: it must not seem to wait for data
+    parts_.step_graph->Run(next, learning_rate, [this](const data::Batch& batch, const at::Tensor& rate) {
       ComputeStep([&batch](int64_t) { return batch; }, rate);
     });
   }
