@@ -13,16 +13,9 @@ add_library(opencv INTERFACE)
 target_include_directories(opencv SYSTEM INTERFACE ${OPENCV_INCLUDE_DIR})
 target_link_libraries(opencv INTERFACE ${OPENCV_IMGPROC} ${OPENCV_CORE})
 
-# Without its own CMake files, which want CivetWeb's and curl's.
-find_path(PROMETHEUS_INCLUDE_DIR prometheus/exposer.h REQUIRED)
-find_library(PROMETHEUS_CORE prometheus-cpp-core REQUIRED)
-find_library(PROMETHEUS_PULL prometheus-cpp-pull REQUIRED)
-add_library(prometheus INTERFACE)
-target_include_directories(prometheus SYSTEM INTERFACE ${PROMETHEUS_INCLUDE_DIR})
-target_link_libraries(prometheus INTERFACE ${PROMETHEUS_PULL} ${PROMETHEUS_CORE} ${CMAKE_DL_LIBS})
-
 find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(gflags REQUIRED)
 pkg_check_modules(glog REQUIRED IMPORTED_TARGET libglog)
+pkg_check_modules(microhttpd REQUIRED IMPORTED_TARGET libmicrohttpd)
 find_package(GTest REQUIRED)

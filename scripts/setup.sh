@@ -51,7 +51,7 @@ wanted_packages() {
   case $id in *jammy*) fuzzer= ;; esac  # part of clang there
   printf '%s\n' build-essential cmake ninja-build ccache git ca-certificates pkg-config python3 python3-venv \
     python3-pip libgflags-dev libgoogle-glog-dev libgloo-dev "$jpeg" libpng-dev libwebp-dev libtiff-dev libstb-dev \
-    libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev prometheus-cpp-dev libgtest-dev libgmock-dev
+    libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev libmicrohttpd-dev libgtest-dev libgmock-dev
   if [ "$with_tests" = yes ]; then printf '%s\n' clang-format clang-tidy openmpi-bin slurm-wlm munge iproute2; fi
   if [ "$with_long" = yes ]; then printf '%s\n' clang debootstrap ${fuzzer:+"$fuzzer"}; fi
 }

@@ -371,7 +371,7 @@ DTRAIN_FLAG(string, profile_steps, report.profile_steps, Anything(), "",
 DTRAIN_FLAG(int64, metrics_port, report.metrics_port, Between(0, 65535), "",
             "Serve Prometheus' metrics on this port of rank 0, at /metrics; 0: no.")
 DTRAIN_FLAG(string, metrics_address, report.metrics_address, Anything(), "",
-            "IPv4 address that --metrics_port listens on; 0.0.0.0: all of the machine's, for everyone who reaches it.")
+            "Address that --metrics_port listens on; 0.0.0.0, and :: with IPv6: all of the machine's, for everyone who reaches it.")
 DTRAIN_FLAG(string, metrics_file, report.metrics_file, Anything(), "",
             "Write the same metrics to this file every ten seconds, for node-exporter's textfile collector (NAME.prom).")
 // clang-format on

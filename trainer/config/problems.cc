@@ -217,8 +217,8 @@ void CheckRanks(const RanksConfig& ranks, List& problems) {
 }
 
 bool IsIpAddress(const std::string& text) {
-  in_addr address{};
-  return inet_pton(AF_INET, text.c_str(), &address) == 1;
+  in6_addr address{};  // room for either
+  return inet_pton(AF_INET, text.c_str(), &address) == 1 || inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 
 void CheckReport(const ReportConfig& report, List& problems) {
@@ -227,7 +227,7 @@ void CheckReport(const ReportConfig& report, List& problems) {
                         "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"});
   }
   if (!IsIpAddress(report.metrics_address)) {
-    problems.push_back({"metrics_address", report.metrics_address, "an IPv4 address of this machine",
+    problems.push_back({"metrics_address", report.metrics_address, "an IPv4 or IPv6 address of this machine",
                         "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who reaches it"});
   }
 }

@@ -28,8 +28,7 @@ void Reporter::ServeMetrics(const config::ReportConfig& config, const report::Ru
   if (config.metrics_port != 0) {
     endpoint_ = std::make_unique<report::MetricsEndpoint>(config.metrics_address, static_cast<int>(config.metrics_port),
                                                           metrics);
-    report::LogInfo("metrics: http://" + config.metrics_address + ":" + std::to_string(config.metrics_port) +
-                    "/metrics");
+    report::LogInfo("metrics: " + report::MetricsUrl(config.metrics_address, static_cast<int>(config.metrics_port)));
   }
   if (!config.metrics_file.empty()) {
     metrics_file_ = std::make_unique<report::MetricsFile>(config.metrics_file, metrics);

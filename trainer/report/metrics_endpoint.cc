@@ -1,77 +1,116 @@
-// prometheus-cpp's server (CivetWeb) rather than Debian 12's cpp-httplib 0.11, which takes as many headers from a
-// stranger as memory holds (CVE-2025-53628): CivetWeb refuses a request of more than max_request_size.
 #include "trainer/report/metrics_endpoint.h"
 
-#include <arpa/inet.h>
-#include <dlfcn.h>
-#include <netinet/in.h>
-#include <prometheus/exposer.h>
-#include <pthread.h>
+#include <microhttpd.h>
+#include <netdb.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
+#include <cstdarg>
 #include <cstring>
-#include <exception>
-#include <vector>
+#include <utility>
 
 #include "trainer/errors.h"
-
-// CivetWeb asks for stacks of 100 KB, and LibTorch's thread-local variables, which are part of each stack, leave
-// nothing of that: pthread_create refuses. Whoever asks for less than this in these programs gets this.
-extern "C" int pthread_attr_setstacksize(pthread_attr_t* attributes, size_t bytes) noexcept {
-  constexpr size_t kLeast = 1 << 20;
-  static const auto original =
-      reinterpret_cast<int (*)(pthread_attr_t*, size_t)>(dlsym(RTLD_NEXT, "pthread_attr_setstacksize"));
-  return original(attributes, std::max(bytes, kLeast));
-}
+#include "trainer/report/run_metrics.h"
 
 namespace dtrain::report {
 namespace {
 
-std::vector<std::string> ServerOptions(const std::string& where) {
-  return {"listening_ports",   where, "num_threads",      "4",   "request_timeout_ms", "2000",
-          "enable_keep_alive", "no",  "max_request_size", "8192"};
+constexpr unsigned kMostVisitors = 64;  // of whom one may be mute for kPatienceSeconds
+constexpr unsigned kPatienceSeconds = 2;
+constexpr size_t kMostBytesOfRequest = 8192;
+
+// A socket that listens there, or -1 with the reason in errno. The server's own would not say it.
+int Listen(const std::string& address, int port, int* chosen_port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* where = nullptr;
+  if (getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &where) != 0) {
+    errno = EADDRNOTAVAIL;
+    return -1;
+  }
+  const int descriptor = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  const int on = 1;  // a run that follows has the port at once
+  setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  auto* generic = reinterpret_cast<sockaddr*>(&bound);
+  char service[NI_MAXSERV] = "0";
+  const bool listens = bind(descriptor, where->ai_addr, where->ai_addrlen) == 0 &&
+                       listen(descriptor, static_cast<int>(kMostVisitors)) == 0 &&
+                       getsockname(descriptor, generic, &length) == 0;
+  const int reason = errno;
+  freeaddrinfo(where);
+  if (!listens) {
+    if (descriptor >= 0) close(descriptor);
+    errno = reason;
+    return -1;
+  }
+  getnameinfo(generic, length, nullptr, 0, service, sizeof service, NI_NUMERICSERV);
+  *chosen_port = std::stoi(service);
+  return descriptor;
 }
 
-// Why nothing can listen there: the server does not say. 0 where now something can.
-int ListenError(const std::string& address, int port) {
-  sockaddr_in where{};
-  where.sin_family = AF_INET;
-  where.sin_port = htons(static_cast<uint16_t>(port));
-  if (inet_pton(AF_INET, address.c_str(), &where.sin_addr) != 1) return EINVAL;
-  const int descriptor = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return errno;
-  const int on = 1;
-  setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  const bool listens =
-      bind(descriptor, reinterpret_cast<sockaddr*>(&where), sizeof(where)) == 0 && listen(descriptor, 1) == 0;
-  const int reason = listens ? 0 : errno;
-  close(descriptor);
-  return reason;
+std::string Remedy(int reason) {
+  if (reason == EADDRINUSE) return "another run may have it: choose another --metrics_port";
+  if (reason == EADDRNOTAVAIL) return "--metrics_address must be one of this machine's, or 0.0.0.0 for all";
+  return "choose another --metrics_port or --metrics_address, or leave it out";
 }
+
+MHD_Result Answer(MHD_Connection* visitor, unsigned status, const std::string& text) {
+  MHD_Response* response =
+      MHD_create_response_from_buffer(text.size(), const_cast<char*>(text.data()), MHD_RESPMEM_MUST_COPY);
+  if (response == nullptr) return MHD_NO;  // the visitor is sent away
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
+  const MHD_Result queued = MHD_queue_response(visitor, status, response);
+  MHD_destroy_response(response);
+  return queued;
+}
+
+// What the server calls with a request's first lines, and again when there is nothing more to read of it.
+MHD_Result Serve(void* metrics, MHD_Connection* visitor, const char* path, const char* method, const char* /*version*/,
+                 const char* /*body*/, size_t* /*body_bytes*/, void** seen) {
+  static char once;
+  if (std::strcmp(method, MHD_HTTP_METHOD_GET) != 0 && std::strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+    return Answer(visitor, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
+  }
+  if (std::exchange(*seen, &once) == nullptr) return MHD_YES;
+  if (std::strcmp(path, "/metrics") != 0) return Answer(visitor, MHD_HTTP_NOT_FOUND, "/metrics is what there is\n");
+  return Answer(visitor, MHD_HTTP_OK, static_cast<const RunMetrics*>(metrics)->Text());
+}
+
+// What visitors do wrong is no news to whoever trains.
+void SayNothing(void* /*nobody*/, const char* /*format*/, va_list /*arguments*/) {}
 
 }  // namespace
 
-MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, std::shared_ptr<prometheus::Collectable> metrics)
+MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, std::shared_ptr<const RunMetrics> metrics)
     : metrics_(std::move(metrics)) {
-  const std::string where = address + ":" + std::to_string(port);
-  try {
-    server_ = std::make_unique<prometheus::Exposer>(ServerOptions(where));
-  } catch (const std::exception&) {
-    const int reason = ListenError(address, port);
-    throw UsageError("--metrics_port: rank 0 cannot listen on " + where + ": " +
-                         (reason == 0 ? "its threads could not be started" : std::strerror(reason)),
-                     reason == EADDRINUSE      ? "another run may have it: choose another --metrics_port"
-                     : reason == EADDRNOTAVAIL ? "--metrics_address must be one of this machine's, or 0.0.0.0 for all"
-                                               : "choose another --metrics_port or --metrics_address, or leave it out");
+  const auto fail = [&](const std::string& why, int reason) {
+    throw UsageError("--metrics_port: rank 0 cannot listen at " + MetricsUrl(address, port) + ": " + why,
+                     Remedy(reason));
+  };
+  const int descriptor = Listen(address, port, &port_);
+  if (descriptor < 0) fail(std::strerror(errno), errno);
+  server_ = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, nullptr, nullptr,
+                             &Serve, const_cast<RunMetrics*>(metrics_.get()),  // first: what fails is told to it
+                             MHD_OPTION_EXTERNAL_LOGGER, &SayNothing, nullptr, MHD_OPTION_LISTEN_SOCKET, descriptor,
+                             MHD_OPTION_CONNECTION_LIMIT, kMostVisitors, MHD_OPTION_CONNECTION_TIMEOUT,
+                             kPatienceSeconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMostBytesOfRequest, MHD_OPTION_END);
+  if (server_ == nullptr) {
+    const int reason = errno;
+    close(descriptor);
+    fail(std::string("its server did not start: ") + std::strerror(reason), 0);
   }
-  server_->RegisterCollectable(metrics_);
 }
 
-MetricsEndpoint::~MetricsEndpoint() = default;
+MetricsEndpoint::~MetricsEndpoint() { MHD_stop_daemon(server_); }
 
-int MetricsEndpoint::port() const { return server_->GetListeningPorts().front(); }
+std::string MetricsUrl(const std::string& address, int port) {
+  const bool brackets = address.find(':') != std::string::npos;
+  return "http://" + (brackets ? "[" + address + "]" : address) + ":" + std::to_string(port) + "/metrics";
+}
 
 }  // namespace dtrain::report

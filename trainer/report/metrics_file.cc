@@ -10,8 +10,7 @@
 
 namespace dtrain::report {
 
-MetricsFile::MetricsFile(std::filesystem::path path, std::shared_ptr<prometheus::Collectable> metrics,
-                         double interval_seconds)
+MetricsFile::MetricsFile(std::filesystem::path path, std::shared_ptr<const RunMetrics> metrics, double interval_seconds)
     : path_(std::move(path)), metrics_(std::move(metrics)) {
   Write();
   thread_ = std::jthread([this, interval_seconds](const std::stop_token& stop) { Run(stop, interval_seconds); });
@@ -23,7 +22,7 @@ MetricsFile::~MetricsFile() {
   TryToWrite();
 }
 
-void MetricsFile::Write() const { checkpoint::WriteAtomically(path_, PrometheusText(*metrics_)); }
+void MetricsFile::Write() const { checkpoint::WriteAtomically(path_, metrics_->Text()); }
 
 void MetricsFile::TryToWrite() {
   try {

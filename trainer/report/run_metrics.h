@@ -2,8 +2,6 @@
 // costs something (asking the GPUs) is done by who asks.
 #pragma once
 
-#include <prometheus/collectable.h>
-
 #include <chrono>
 #include <functional>
 #include <mutex>
@@ -25,7 +23,7 @@ struct RunFacts {
 
 // Gauges have NaN where there is none yet (the loss of a step that was skipped); what a run does not have (the loss
 // scale of fp32, a validation before the first) is left out. Names and meanings are in docs/metrics.md.
-class RunMetrics final : public LogSink, public prometheus::Collectable {
+class RunMetrics final : public LogSink {
  public:
   using GpuSource = std::function<std::vector<GpuUse>()>;
 
@@ -37,7 +35,8 @@ class RunMetrics final : public LogSink, public prometheus::Collectable {
   void Epoch(const EpochPoint& point) override;
   void Finish(const RunResult& result) override;
 
-  std::vector<prometheus::MetricFamily> Collect() const override;
+  // In Prometheus' text format.
+  std::string Text() const;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -57,8 +56,5 @@ class RunMetrics final : public LogSink, public prometheus::Collectable {
   int64_t skipped_steps_ = 0;
   bool finished_ = false;
 };
-
-// In Prometheus' text format, version 0.0.4.
-std::string PrometheusText(const prometheus::Collectable& metrics);
 
 }  // namespace dtrain::report

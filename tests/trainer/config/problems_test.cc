@@ -120,7 +120,9 @@ TEST(Problems, EveryRangeOnBothEdges) {
       {"comm_timeout", {"0.5", "600"}, {"0", "nan"}},
       {"log_interval", {"1", "100"}, {"0", "-1"}},
       {"metrics_port", {"0", "9401", "65535"}, {"-1", "65536"}},
-      {"metrics_address", {"127.0.0.1", "0.0.0.0", "10.1.2.3"}, {"\"\"", "localhost", "1.2.3", "256.0.0.1", "::1"}},
+      {"metrics_address",
+       {"127.0.0.1", "0.0.0.0", "10.1.2.3", "::1", "::"},
+       {"\"\"", "localhost", "1.2.3", "256.0.0.1", "[::1]", "::g"}},
   };
   for (const Range& range : ranges) {
     for (const std::string& value : range.good) {

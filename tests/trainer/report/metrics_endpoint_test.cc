@@ -84,16 +84,36 @@ TEST(MetricsEndpoint, RudeVisitorsKeepNobodyOut) {
   EXPECT_THAT(Get(port), HasSubstr("\ndtrain_step_total 0\n"));
 }
 
+// More than are heard at a time: the mute ones are sent away, then it is the next one's turn.
+TEST(MetricsEndpoint, ACrowdThatSaysNothingGoesByItself) {
+  const MetricsEndpoint endpoint("127.0.0.1", 0, IdleMetrics());
+  std::vector<std::unique_ptr<Visitor>> mute;
+  for (int i = 0; i < 70; ++i) mute.push_back(std::make_unique<Visitor>(endpoint.port()));
+  EXPECT_THAT(Get(endpoint.port()), HasSubstr("\ndtrain_step_total 0\n"));
+}
+
+TEST(MetricsEndpoint, IPv6TakesBothKindsOfVisitors) {
+  std::optional<MetricsEndpoint> endpoint;
+  try {
+    endpoint.emplace("::", 0, IdleMetrics());
+  } catch (const UsageError&) {
+    GTEST_SKIP() << "this machine has no IPv6";
+  }
+  EXPECT_THAT(Get(endpoint->port()), HasSubstr("\ndtrain_step_total 0\n"));
+}
+
 TEST(MetricsEndpoint, SaysWhyItCannotListen) {
   std::optional<MetricsEndpoint> first;
   first.emplace("127.0.0.1", 0, IdleMetrics());
   const int port = first->port();
   EXPECT_THAT(MessageOf([&] { MetricsEndpoint("127.0.0.1", port, IdleMetrics()); }),
-              HasSubstr("--metrics_port: rank 0 cannot listen on 127.0.0.1:" + std::to_string(port) +
-                        ": Address already in use"));
+              HasSubstr("--metrics_port: rank 0 cannot listen at http://127.0.0.1:" + std::to_string(port) +
+                        "/metrics: Address already in use"));
   EXPECT_THROW(MetricsEndpoint("192.0.2.1", 0, IdleMetrics()), UsageError);
   EXPECT_THAT(MessageOf([] { MetricsEndpoint("192.0.2.1", 9, IdleMetrics()); }),
               HasSubstr("Cannot assign requested address"));
+  EXPECT_THAT(MessageOf([] { MetricsEndpoint("2001:db8::1", 9, IdleMetrics()); }),
+              HasSubstr("http://[2001:db8::1]:9/metrics: "));
   first.reset();
   EXPECT_NO_THROW(MetricsEndpoint("127.0.0.1", port, IdleMetrics()));  // a run that follows has the port at once
 }

@@ -20,7 +20,7 @@ TEST(MetricsFile, IsThereAtOnceAndWithTheLastNumbersAtTheEnd) {
     EXPECT_THAT(ReadAll(folder / "dtrain.prom"), HasSubstr("\ndtrain_step_total 0\n"));
     metrics->Train({.step = 5});
   }
-  EXPECT_EQ(ReadAll(folder / "dtrain.prom").substr(0, 100), PrometheusText(*metrics).substr(0, 100));
+  EXPECT_EQ(ReadAll(folder / "dtrain.prom").substr(0, 100), metrics->Text().substr(0, 100));
   EXPECT_THAT(ReadAll(folder / "dtrain.prom"), HasSubstr("\ndtrain_step_total 5\n"));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);  // nothing half-written
 }
