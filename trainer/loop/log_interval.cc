@@ -1,0 +1,127 @@
+#include "trainer/loop/log_interval.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+
+#include "trainer/device/device.h"
+
+namespace dtrain::loop {
+namespace {
+
+using IntervalClock = std::chrono::steady_clock;
+
+// Loss and weight of the steps whose loss is finite, norms (and which were clipped) of the steps that were not skipped.
+enum IntervalSum {
+  kIntervalLoss,
+  kIntervalWeight,
+  kIntervalUnits,
+  kIntervalPadding,
+  kIntervalSamples,
+  kIntervalSkipped,
+  kIntervalNorm,
+  kIntervalClipped,
+  kNumIntervalSums
+};
+
+double SecondsFrom(IntervalClock::time_point start) {
+  return std::chrono::duration<double>(IntervalClock::now() - start).count();
+}
+
+double UnixTime() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+LogInterval::LogInterval(const TrainerParts& parts)
+    : parts_(parts),
+      sums_(at::zeros({kNumIntervalSums}, at::TensorOptions(at::kDouble).device(parts.device))),
+      units_of_run_(at::zeros({}, at::TensorOptions(at::kDouble).device(parts.device))) {}
+
+void LogInterval::Restore(const Progress& progress) {
+  sums_[kIntervalLoss] = progress.interval_loss_sum;
+  sums_[kIntervalWeight] = progress.interval_weight;
+}
+
+void LogInterval::KeepIn(Progress& progress) const {
+  const at::Tensor sums = sums_.cpu();
+  progress.interval_loss_sum = sums[kIntervalLoss].item<double>();
+  progress.interval_weight = sums[kIntervalWeight].item<double>();
+}
+
+void LogInterval::Start() { run_start_ = start_ = IntervalClock::now(); }
+
+void LogInterval::AddStep(const at::Tensor& sums, const optim::ParameterUpdate& update) {
+  const at::Tensor not_finite = sums[kLossSum].isfinite().logical_not();
+  sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) +=
+      sums.slice(0, kLossSum, kWeight + 1).masked_fill(not_finite, 0);
+  sums_.slice(0, kIntervalUnits, kIntervalSamples + 1) += sums.slice(0, kUnits, kSamples + 1);
+  sums_[kIntervalSkipped] += update.skipped();
+  if (parts_.task.speed_unit() == report::SpeedUnit::kTokens) AddNorm(update);
+  units_of_run_ += sums[kUnits];
+}
+
+void LogInterval::AddNorm(const optim::ParameterUpdate& update) {
+  const at::Tensor done = update.skipped().eq(0);
+  const at::Tensor& norm = update.gradient_norm_on_device();
+  sums_[kIntervalNorm] += norm.masked_fill(done.logical_not(), 0);
+  sums_[kIntervalClipped] += done.logical_and(norm > parts_.config.optimizer.clip_norm);
+}
+
+void LogInterval::AddBatch(const data::Batch& batch, double waited_seconds) {
+  data_seconds_ += waited_seconds;
+  decoded_on_cpu_ += batch.size() - batch.decoded_on_device;
+}
+
+report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate& update) const {
+  const at::Tensor sums = sums_.cpu();
+  const double weight = sums[kIntervalWeight].item<double>();
+  const double seconds = SecondsFrom(start_);
+  const auto steps = static_cast<double>(steps_);
+  report::TrainPoint point;
+  point.step = step;
+  point.epoch = parts_.plan.EpochAt(step);
+  point.loss = weight > 0 ? sums[kIntervalLoss].item<double>() / weight : std::numeric_limits<double>::quiet_NaN();
+  point.lr = parts_.plan.LearningRate(step - 1);
+  point.speed = sums[kIntervalUnits].item<double>() / seconds;
+  point.speed_unit = parts_.task.speed_unit();
+  point.data_seconds = data_seconds_ / steps;
+  point.step_seconds = seconds / steps;
+  point.grad_norm = update.gradient_norm();
+  point.loss_scale = update.loss_scale();
+  point.bad_records = parts_.control.bad_records(parts_.data.train->name);
+  if (parts_.image_decoder != nullptr) point.decoded_on_cpu = decoded_on_cpu_;
+  point.time = UnixTime();
+  point.skipped_steps = sums[kIntervalSkipped].item<int64_t>();
+  if (point.speed_unit == report::SpeedUnit::kTokens) AddText(point, sums, seconds);
+  if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + update.L2Term();
+  return point;
+}
+
+void LogInterval::AddText(report::TrainPoint& point, const at::Tensor& sums, double seconds) const {
+  const auto count = [&sums](IntervalSum sum) { return std::llround(sums[sum].item<double>()); };
+  point.text = report::TextCounts{.batches = steps_,
+                                  .samples = count(kIntervalSamples),
+                                  .tokens = count(kIntervalUnits),
+                                  .padding = count(kIntervalPadding),
+                                  .seconds = seconds};
+  const auto updates = static_cast<double>(steps_ - count(kIntervalSkipped));
+  if (updates > 0) {
+    point.mean_grad_norm = sums[kIntervalNorm].item<double>() / updates;
+    if (parts_.config.optimizer.clip_norm > 0) {
+      point.clipped = 100 * sums[kIntervalClipped].item<double>() / updates;
+    }
+  }
+  if (!parts_.device.is_cpu()) point.free_gigabytes = distributed::LeastFreeGigabytes(parts_.device);
+  point.run_seconds = SecondsFrom(run_start_);
+}
+
+void LogInterval::Restart() {
+  sums_.zero_();
+  data_seconds_ = 0;
+  steps_ = 0;
+  decoded_on_cpu_ = 0;
+  start_ = IntervalClock::now();
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,39 @@
+// What the training loop and its parts work on: made by the mode, before the loop.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <nlohmann/json.hpp>
+
+#include "data/pipeline/device_feed.h"
+#include "trainer/config/config.h"
+#include "trainer/control/control_plane.h"
+#include "trainer/distributed/communicator.h"
+#include "trainer/loop/plan.h"
+#include "trainer/loop/reporter.h"
+#include "trainer/loop/step_graph.h"
+#include "trainer/report/run_directory.h"
+#include "trainer/tasks/data_sets.h"
+#include "trainer/tasks/split_batches.h"
+#include "trainer/tasks/task.h"
+
+namespace dtrain::loop {
+
+// All of it outlives the trainer.
+struct TrainerParts {
+  const config::Config& config;
+  const Plan& plan;
+  const DataSets& data;
+  const SplitBatches& train_batches;
+  Task& task;
+  distributed::Communicator& communicator;
+  distributed::ControlPlane& control;
+  Reporter& reporter;
+  const report::RunDirectory& files;
+  at::Device device;
+  data::DeviceImageDecoder* image_decoder;  // null: images are decoded on the CPU
+  StepGraph* step_graph;                    // null: each step is done as it comes
+  nlohmann::json kept;                      // goes into every checkpoint beside the progress
+};
+
+}  // namespace dtrain::loop

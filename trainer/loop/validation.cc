@@ -1,0 +1,41 @@
+#include "trainer/loop/validation.h"
+
+#include <utility>
+
+#include "trainer/loop/evaluation.h"
+#include "trainer/loop/run_quarantine.h"
+
+namespace dtrain::loop {
+
+Validation::Validation(const TrainerParts& parts) : parts_(parts) {
+  if (!parts.data.val) return;
+  quarantine_ =
+      MakeRunQuarantine(*parts.data.val, parts.config.data, parts.files.quarantine(parts.communicator.rank()),
+                        "left out", parts.control);
+}
+
+std::optional<report::ValPoint> Validation::Run(int64_t steps_done, optim::WeightAverage* average) {
+  const auto evaluate = [&] {
+    return Evaluate(parts_.task, *parts_.data.val, parts_.config, parts_.communicator, parts_.control, steps_done,
+                    *quarantine_);
+  };
+  auto point = evaluate();
+  if (!point) return std::nullopt;
+  point->step = steps_done;
+  point->epoch = parts_.plan.EpochAt(steps_done);
+  if (average == nullptr) return point;
+  std::optional<report::ValPoint> averaged;
+  {
+    const optim::WeightAverage::Scope scope(*average);
+    averaged = evaluate();
+  }
+  if (!averaged) return std::nullopt;
+  for (report::Metric metric : averaged->metrics) {
+    metric.name = "ema_" + metric.name;
+    metric.table_heading.clear();
+    point->metrics.push_back(std::move(metric));
+  }
+  return point;
+}
+
+}  // namespace dtrain::loop
