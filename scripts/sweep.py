@@ -58,7 +58,7 @@ def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]
     """What is before -- and after it."""
     before = arguments[:arguments.index("--")] if "--" in arguments else arguments
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--space", required=True, metavar="FILE.yaml", help="which flags vary, and what is best; or its text, {…}")
+    parser.add_argument("--space", required=True, metavar="FILE.yaml", help="which flags vary, and what is best; or its text")
     parser.add_argument("--trials", type=positive, required=True, help="of the whole sweep, all workers and calls together")
     parser.add_argument("--sampler", choices=["grid", "random", "tpe"], default="tpe",
                         help="grid: every combination in order; tpe (default): where it was good so far")

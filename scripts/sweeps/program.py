@@ -82,13 +82,14 @@ class Command:
         if self.program is None:
             return
         for number, params in enumerate(space.corners()):
-            refusal = self._refusal("--dry_run" if number == 0 else "--print_config", params)
+            mode = "--dry_run" if number == 0 else "--print_config"
+            refusal = self._refusal(mode, params)
             if refusal is None:
                 continue
             if refusal.code == DATA:
                 raise refusal
             for name, value in params.items():
-                alone = self._refusal("--print_config", {name: value})
+                alone = self._refusal(mode, {name: value})
                 if alone is not None:
                     raise alone
 

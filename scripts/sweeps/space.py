@@ -74,11 +74,12 @@ def as_flag_value(value) -> str:
 
 
 def read_space(where: str | Path, kinds: dict[str, str] | None) -> Space:
-    """Reads a file, or the text itself, {…}, and checks it. `kinds` says of each flag that the program knows what it takes
-    (INT, NUMBER, TEXT, …); without it any name is believed."""
-    path = where if isinstance(where, Path) or not where.startswith("{") else "{…}"
+    """Reads a file, or the text itself ({…}, or more than a line), and checks it. `kinds` says of each flag that the program
+    knows what it takes (INT, NUMBER, TEXT, …); without it any name is believed."""
+    is_text = isinstance(where, str) and (where.startswith("{") or "\n" in where)
+    path = "{…}" if is_text else where
     try:
-        content = yaml.safe_load(where if path == "{…}" else Path(path).read_text(encoding="utf-8"))
+        content = yaml.safe_load(where if is_text else Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise Failure(f"the space {path} cannot be read: {' '.join(str(error).split())}", EXAMPLE) from None
     if not isinstance(content, dict) or not isinstance(content.get("flags"), dict) or not content["flags"]:

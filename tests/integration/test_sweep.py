@@ -70,8 +70,10 @@ def test_a_grid_has_every_combination(tmp_path):
     assert command.text(grid[0]) == "dtrain_main --epochs=1 --lr=0.001 --batch_size=8 --nesterov=true"
 
 
-def test_a_range_without_end_has_no_grid(tmp_path):
-    space = read_space(space_file(tmp_path, "{metric: val_top1, flags: {lr: {low: 0.1, high: 1}}}"), KINDS)
+@pytest.mark.parametrize("text", ["{metric: val_top1, flags: {lr: {low: 0.1, high: 1}}}",
+                                  "metric: val_top1\nflags:\n  lr: {low: 0.1, high: 1}"])
+def test_a_range_without_end_has_no_grid(text):
+    space = read_space(text, KINDS)  # the text itself, as a job of an array is given it
     with pytest.raises(Failure, match="lr has no end of values"):
         space.grid()
 
@@ -143,11 +145,12 @@ def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
     ("learning_rate: [1]", "--data_format=synthetic", 2, "--learning_rate of the space is no flag"),
     ("lr: [0.1, -1]", "--data_format=synthetic", 2, "--lr=-1: expected"),
     ("lr: [0.1]", "--data_dir=/nonexistent", 3, "exit code 3"),
+    ("lr: [0.1, 0.2]", "--data_format=synthetic --max_steps=2 --warmup_epochs=1", 2, "--warmup_epochs is a warmup of"),
     ("lr: [0.1]", "--run_dir=mine", 2, "--run_dir belongs to the sweep"),
 ])
 def test_flags_and_values_are_held_against_the_program(sweep, tmp_path, flags, command, code, words):
     space = space_file(tmp_path, f"metric: val_top1\nflags:\n  {flags}\n")
-    ended, _, said = sweep(*arguments(tmp_path / "a", space, command=[MAIN, command]))
+    ended, _, said = sweep(*arguments(tmp_path / "a", space, command=[MAIN, *command.split()]))
     assert ended == code and words in said and "what to do: " in said
     assert not (tmp_path / "a").exists()
 
