@@ -118,6 +118,20 @@ deploy() {
   fi
 }
 
+# deploy_file_system SUBNET SECURITY_GROUP BUCKET: what would make CloudFormation replace one that is there is refused.
+deploy_file_system() {
+  local wanted=("CapacityGib=${CAPACITY_GIB:-2400}" "Deployment=${DEPLOYMENT:-SCRATCH_2}" "SubnetId=$1" "SecurityGroupId=$2" "BucketName=$3")
+  local parameter there
+  for parameter in "${wanted[@]}"; do
+    there=$(aws cloudformation describe-stacks --stack-name "$NAME-files" --output text \
+      --query "Stacks[0].Parameters[?ParameterKey=='${parameter%%=*}'].ParameterValue | [0]" 2>/dev/null || true)
+    [ -z "$there" ] || [ "$there" = None ] || [ "$there" = "${parameter#*=}" ] ||
+      fail "the file system of $NAME has ${parameter%%=*} $there, not ${parameter#*=}: another one would take its place, without its files" \
+        "the same settings as before, or scripts/aws/cloudformation/clean_up.sh --file-system-only first, or another NAME"
+  done
+  deploy "$NAME-files" "$aws_folder/cloudformation/file_system.yaml" "Name=$NAME" "${wanted[@]}"
+}
+
 delete_stack() {  # delete_stack STACK: and waits; nothing where there is none
   if [ -z "$(stack_status "$1")" ]; then return; fi
   say "Deleting the stack $1"

@@ -36,9 +36,7 @@ fi
 
 deploy "$NAME-base" "$aws_folder/cloudformation/base.yaml" "Name=$NAME" "Zone=$ZONE" "BucketName=${BUCKET:-}"
 if [ "$with_file_system" = yes ]; then
-  deploy "$NAME-files" "$aws_folder/cloudformation/file_system.yaml" "Name=$NAME" "CapacityGib=$capacity" \
-    "Deployment=${DEPLOYMENT:-SCRATCH_2}" "SubnetId=$(stack_output "$NAME-base" PrivateSubnetId)" \
-    "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" \
-    "BucketName=$(stack_output "$NAME-base" BucketName)"
+  deploy_file_system "$(stack_output "$NAME-base" PrivateSubnetId)" "$(stack_output "$NAME-base" SecurityGroupId)" \
+    "$(stack_output "$NAME-base" BucketName)"
 fi
 say "Ready: bucket $(stack_output "$NAME-base" BucketName), image repository $(stack_output "$NAME-base" RepositoryUri)"

@@ -4,7 +4,8 @@
 #
 #   AWS_REGION=us-east-1 ZONE=us-east-1a OTHER_ZONE=us-east-1b BUCKET=… IMAGE=… scripts/aws/eks/set_up.sh [--trainer]
 #
-# Needs eksctl, kubectl and helm. Environment: CAPACITY_GIB (2400), NODES (2): GPU instances that the quota must allow.
+# Needs eksctl, kubectl and helm. Environment: CAPACITY_GIB (2400), DEPLOYMENT (SCRATCH_2), NODES (2): GPU instances that the
+# quota must allow.
 set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
@@ -47,8 +48,8 @@ aws eks update-kubeconfig --name "$NAME" >/dev/null
 vpc=$(cluster_field resourcesVpcConfig.vpcId)
 subnet=$(aws ec2 describe-subnets --filters "Name=vpc-id,Values=$vpc" "Name=availability-zone,Values=$ZONE" \
   Name=tag-key,Values=kubernetes.io/role/internal-elb --query 'Subnets[0].SubnetId' --output text)
-deploy "$NAME-files" "$aws_folder/cloudformation/file_system.yaml" "Name=$NAME" "CapacityGib=${CAPACITY_GIB:-2400}" \
-  "SubnetId=$subnet" "SecurityGroupId=$(cluster_field resourcesVpcConfig.clusterSecurityGroupId)" "BucketName=$BUCKET"
+[ "$subnet" != None ] || fail "the cluster $NAME has no private subnet in $ZONE" "ZONE and OTHER_ZONE as it was made with, or scripts/aws/eks/clean_up.sh"
+deploy_file_system "$subnet" "$(cluster_field resourcesVpcConfig.clusterSecurityGroupId)" "$BUCKET"
 FILE_SYSTEM_ID=$(stack_output "$NAME-files" FileSystemId)
 FILE_SYSTEM_DNS=$(stack_output "$NAME-files" DnsName)
 FILE_SYSTEM_MOUNT=$(stack_output "$NAME-files" MountName)
