@@ -74,7 +74,7 @@ def custom_problems(documents, folder) -> subprocess.CompletedProcess:
     for number, document in enumerate(documents):
         files.append(folder / f"{number}.json")
         files[-1].write_text(json.dumps(document), encoding="utf-8")
-    return call("python", ROOT / "tests" / "clusters" / "check_manifests.py", *files, check=False)
+    return call("python", ROOT / "tests" / "clusters" / "check_custom_resources.py", *files, check=False)
 
 
 def test_custom_resources(documents, tmp_path):

@@ -1,6 +1,6 @@
 """Validates manifests of custom resources against the models that their projects publish; run with .venv/clusters/bin/python.
 
-check_manifests.py FILE…: FILE holds one rendered document as JSON. Unknown fields are errors, which the packages' own readers
+check_custom_resources.py FILE…: FILE holds one rendered document as JSON. Unknown fields are errors, which the packages' own readers
 would pass over. TrainJob, ClusterTrainingRuntime and the JobSet in it: kubeflow-trainer-api's models as JSON schemas.
 PyTorchJob: kubeflow-training's attribute maps; its pods are checked as a Job's by kubernetes-validate.
 """
