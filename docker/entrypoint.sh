@@ -5,6 +5,9 @@
 #
 #   entrypoint.sh [dtrain_main | dtrain_data | dtrain_bench | COMMAND] ARGUMENTS…     --flags alone: dtrain_main
 #
+# Two things that flags cannot say, for job definitions in which each word is a parameter with a value:
+#   --recipe NAME          --flagfile of the recipe of this name in the image; `--recipe default`: none
+#   --FLAG default         as if the flag were not given: what the recipe says
 # Environment, all optional; a flag in the arguments wins over what a variable says:
 #   DATA_DIR or JOB_DIR    the data: --data_dir (JOB_DIR is its name in AWS's multi-node template for Batch)
 #   RUN_DIR                --run_dir
@@ -44,6 +47,28 @@ case ${1:-} in
 esac
 program=$1
 shift
+
+recipes=$(dirname "${BASH_SOURCE[0]}")/recipes  # in the image; in the sources:
+if [ ! -d "$recipes" ]; then recipes=$(dirname "${BASH_SOURCE[0]}")/../scripts/recipes; fi
+from_parameters() {  # fills words
+  local names=("$recipes"/*.flags)
+  names=("${names[@]##*/}")
+  words=()
+  while [ $# -gt 0 ]; do
+    if [[ $1 = --?* && ${2:-} = default ]]; then
+      shift
+    elif [ "$1" = --recipe ]; then
+      [ -r "$recipes/${2:-}.flags" ] || fail 2 "there is no recipe '${2:-}'" "--recipe takes one of: ${names[*]%.flags}"
+      words+=("--flagfile=$recipes/$2.flags")
+      shift
+    else
+      words+=("$1")
+    fi
+    shift
+  done
+}
+from_parameters "$@"
+set -- "${words[@]}"
 command -v "$program" >/dev/null || fail 2 "there is no program '$program' in this container" \
   "dtrain_main, dtrain_data and dtrain_bench are; arguments that begin with -- go to dtrain_main"
 

@@ -3,13 +3,18 @@
 #
 #   AWS_REGION=us-east-1 scripts/aws/push_image.sh [BUILD-OPTIONS…]      such as --build-arg EFA=1.48.0 (the default)
 #
-# Environment: ENGINE (docker) may be podman; DOCKERFILE (docker/Dockerfile).
+# Environment: ENGINE (docker) may be podman; DOCKERFILE (docker/Dockerfile); TARGET (torchrun, sweep): another of its images,
+# pushed as :TARGET and :REVISION-TARGET.
 set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/account.sh"
 
 case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
 engine=${ENGINE:-docker}
+case ${TARGET:-} in
+  '' | torchrun | sweep) ;;
+  *) fail "docker/Dockerfile has no target '$TARGET'" "torchrun or sweep, or leave TARGET unset" ;;
+esac
 command -v "$engine" >/dev/null || fail "$engine is not installed" "install it, or set ENGINE=podman"
 check_account
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
@@ -17,9 +22,10 @@ repository=$(stack_output "$NAME-base" RepositoryUri)
 root=$(cd "$aws_folder/../.." && pwd)
 revision=$(git -C "$root" rev-parse --short HEAD)
 [ -z "$(git -C "$root" status --porcelain)" ] || revision+=-changed
-say "Building $repository:$revision"
-"$engine" build -f "$root/${DOCKERFILE:-docker/Dockerfile}" --build-arg "REVISION=$revision" --build-arg EFA=1.48.0 "$@" \
-  -t "$repository:$revision" -t "$repository:latest" "$root"
+version=$revision${TARGET:+-$TARGET}
+say "Building $repository:$version"
+"$engine" build -f "$root/${DOCKERFILE:-docker/Dockerfile}" --build-arg "REVISION=$revision" --build-arg EFA=1.48.0 ${TARGET:+--target="$TARGET"} "$@" \
+  -t "$repository:$version" -t "$repository:${TARGET:-latest}" "$root"
 aws ecr get-login-password | "$engine" login --username AWS --password-stdin "${repository%%/*}"
-"$engine" push "$repository:$revision"
-"$engine" push "$repository:latest"
+"$engine" push "$repository:$version"
+"$engine" push "$repository:${TARGET:-latest}"

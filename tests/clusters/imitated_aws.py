@@ -2,7 +2,8 @@
 
 What moto leaves out and the scripts ask for is added here, as the services' own models describe it: file systems of FSx
 become available and can be made by CloudFormation (which also deletes route tables, and tells outputs), data repository associations and tasks, EC2's quotas, and the names of
-parameters and results that Step Functions translates for Batch and FSx.
+parameters and results that Step Functions translates for Batch and FSx. Jobs end at once, but those whose names begin with
+`waits` never start.
 """
 
 import copy
@@ -11,6 +12,7 @@ import sys
 
 import boto3
 from moto.batch import models as batch
+from moto.batch_simple.models import BatchSimpleBackend
 from moto.cloudformation import models as cloudformation
 from moto.core.common_models import CloudFormationModel
 from moto.ec2.models import ec2_backends
@@ -141,6 +143,23 @@ def allow_environments_of_the_service_linked_role() -> None:
     batch.ComputeEnvironment.create_from_cloudformation_json = classmethod(create)
 
 
+def let_some_jobs_wait() -> None:
+    finish, terminate = BatchSimpleBackend._mark_job_as_finished, batch.Job.terminate
+
+    def finish_unless_it_waits(self, include_start_attempt, job):
+        if not job.job_name.startswith("waits"):
+            return finish(self, include_start_attempt=include_start_attempt, job=job)
+        self.backend._jobs[job.job_id] = job
+        job.status = batch.JobStatus.RUNNABLE
+
+    def terminate_what_waits(self, reason):
+        terminate(self, reason)
+        if self.job_name.startswith("waits"):
+            self.status = batch.JobStatus.FAILED
+
+    BatchSimpleBackend._mark_job_as_finished, batch.Job.terminate = finish_unless_it_waits, terminate_what_waits
+
+
 def add_data_repositories() -> None:
     associations, tasks = [], []
 
@@ -191,6 +210,7 @@ def main() -> None:
     delete_route_tables()
     give_outputs_after_a_change_set()
     allow_environments_of_the_service_linked_role()
+    let_some_jobs_wait()
     add_data_repositories()
     translate_step_functions()
     from moto.server import main as serve  # after all changes

@@ -48,6 +48,12 @@ class Account:
         text = call("aws", *arguments, "--output", "json", env=self.environment).stdout
         return json.loads(text) if text.strip() else None
 
+    def put_data(self) -> None:
+        """Into the base stack's bucket, where the file system takes it from."""
+        outputs = self.aws("cloudformation", "describe-stacks", "--stack-name", "dtrain-base")["Stacks"][0]["Outputs"]
+        bucket = next(one["OutputValue"] for one in outputs if one["OutputKey"] == "BucketName")
+        self.aws("s3api", "put-object", "--bucket", bucket, "--key", "data/train/cat/1.jpg")
+
     def resources(self, stack: str) -> list[str]:
         found = self.aws("cloudformation", "describe-stack-resources", "--stack-name", stack)
         return sorted(one.get("ResourceType", "") for one in found["StackResources"])
@@ -106,14 +112,17 @@ def test_from_nothing_to_a_job_and_back(account):
     made = account.aws("fsx", "describe-file-systems")["FileSystems"]
     account.script("cloudformation/set_up.sh", "--file-system")
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == made
+    larger = account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800").stderr
+    assert "has CapacityGib 2400, not 4800: another one would take its place" in larger
     again = account.script("batch/set_up.sh", IMAGE="repository/dtrain:1", NODES="4")
     assert "Job definition dtrain\n    it is as it should be" in again.stdout
     definitions = account.aws("batch", "describe-job-definitions", "--job-definition-name", "dtrain")["jobDefinitions"]
     assert [one["revision"] for one in definitions] == [1]
 
+    account.put_data()
     job = account.script("batch/submit.sh", "baseline", "recipe=resnet50_160gpu", "epochs=3").stdout.splitlines()[-1]
     described = account.aws("batch", "describe-jobs", "--jobs", job)["jobs"][0]
-    assert described["parameters"]["epochs"] == "3"
+    assert (described["parameters"]["epochs"], described["parameters"]["lr"]) == ("3", "default")
     account.script("batch/monitor.sh", job)
 
     for script in ("cloudformation/clean_up.sh",):
@@ -172,35 +181,63 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     account.script("cloudformation/set_up.sh")
     account.script("batch/set_up.sh", WITHOUT_FILE_SYSTEM="1", IMAGE="repository/dtrain:1", NODES="4")
 
-    def refused(*arguments):
-        return account.script("batch/submit.sh", *arguments, check=2).stderr
+    def refused(*arguments, script="batch/submit.sh", **environment):
+        return account.script(script, *arguments, check=2, **environment).stderr
 
     # What could only wait or fail.
     assert "needs 480 vCPUs, and the environment may have 384" in refused("large", "--nodes=5")
     assert "no parameter 'epoch'" in refused("typo", "epoch=3")
+    assert "no recipe 'resnet51'" in refused("typo", "recipe=resnet51")
+    assert "'epochs=ten' is no number" in refused("typo", "epochs=ten")
     assert "refuses arrays" in refused("many", "--array=10")
     assert "no name for a job" in refused("two words")
+    assert "no job definition" in refused("elsewhere", AWS_REGION="eu-west-1")
+    assert "no file system for the instances to mount" in refused("early")
+    account.script("cloudformation/set_up.sh", "--file-system")
+    assert "there is nothing in s3://" in refused("early")
+    account.put_data()
+    assert "/data/resized/, which is /fsx/data/resized" in refused("early", "data=/fsx/data/resized")
+    account.script("batch/submit.sh", "waits")
+    assert "a job waits is under way already" in refused("waits")
 
-    # A sweep is a job for each line; the second time only those that are missing.
+    # Trials of several machines: a job for each line; the second time only those that are missing.
     trials = tmp_path / "trials.txt"
+    trials.write_text("# rates\nlr=0.05 seed=1   # the usual one\nlr=much\n", encoding="utf-8")
+    assert "'lr=much' is no number" in refused("lr", str(trials), script="batch/trials.sh")
     trials.write_text("# rates\nlr=0.05 seed=1   # the usual one\n\n", encoding="utf-8")
-    first = account.script("batch/sweep.sh", "lr", str(trials)).stdout.splitlines()
+    first = account.script("batch/trials.sh", "lr", str(trials)).stdout.splitlines()
     job, = [line for line in first if re.fullmatch(r"[0-9a-f-]{36}", line)]
     job = account.aws("batch", "describe-jobs", "--jobs", job)["jobs"][0]
     assert (job["jobName"], job["parameters"]["lr"], job["parameters"]["seed"]) == ("lr-0000", "0.05", "1")
-    wait_until(lambda: account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "SUCCEEDED")
-               ["jobSummaryList"], "the job's end", 60)
     with trials.open("a", encoding="utf-8") as file:
         file.write("lr=0.2\n")
-    again = account.script("batch/sweep.sh", "lr", str(trials)).stdout
+    again = account.script("batch/trials.sh", "lr", str(trials)).stdout
     assert again.count("is there") == 1 and again.count("is submitted") == 1
+
+    # A sweep is an array whose jobs share a study; the space goes along as text.
+    space = str(ROOT / "scripts" / "sweeps" / "examples" / "digits.yaml")
+    flags = ("--", "--recipe", "resnet50_90ep")
+    assert "TARGET=sweep" in refused("rates", space, "--trials=3", *flags, script="batch/sweep.sh")
+    assert "no recipe 'r'" in refused("rates", space, "--trials=3", "--", "--recipe", "r", script="batch/sweep.sh")
+    assert "is no space" in refused("rates", str(trials), "--trials=3", *flags, script="batch/sweep.sh")
+    submit = ("batch/sweep.sh", "rates", space, "--trials=3", "--prune", *flags)
+    array = account.script(*submit, IMAGE="repository/dtrain:sweep").stdout.splitlines()[-1]
+    job = account.aws("batch", "describe-jobs", "--jobs", array)["jobs"][0]
+    words = job["container"]["command"]
+    assert job["arrayProperties"]["size"] == 3 and words[:2] == ["python3", "/opt/dtrain/scripts/sweep.py"]
+    assert {"--at_most=1", "--trials=3", "--output=/fsx/results/rates", "--prune", "--data_dir=/fsx/data"} <= set(words)
+    assert "low: 0.005, high: 1, log: true" in words[2] and "resnet50_90ep" in words
+    assert "SUCCEEDED:3" in account.script("batch/monitor.sh", array).stdout
+    waiting = ("batch/sweep.sh", "waits", *submit[2:])
+    assert "waits is under way" in account.script(*waiting, IMAGE="repository/dtrain:sweep").stdout
 
     # The stack is gone, queue and environment are not; and a file system belongs to no stack.
     account.aws("cloudformation", "delete-stack", "--stack-name", "dtrain-batch")
     account.aws("fsx", "create-file-system", "--file-system-type", "LUSTRE", "--storage-capacity", "1200", "--subnet-ids",
                 "subnet-0123456789abcdef0", "--tags", "Key=dtrain:name,Value=dtrain")
-    account.script("batch/clean_up.sh")
+    assert "Ending the job" in account.script("batch/clean_up.sh").stdout
     assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
+    assert not account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]
     assert account.aws("batch", "describe-compute-environments")["computeEnvironments"] == []
     account.script("cloudformation/clean_up.sh", "--file-system-only")
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
@@ -224,6 +261,9 @@ def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):
     role = "arn:aws:iam::123456789012:role/workflow"
     account.aws("stepfunctions", "create-state-machine", "--name", "dtrain-training", "--definition", definition,
                 "--role-arn", role)
+    assert "there is nothing in s3://" in account.script("batch/workflow.sh", "start", "one", check=2).stderr
+    account.put_data()
+    assert "no parameter 'epoch'" in account.script("batch/workflow.sh", "start", "one", "epoch=2", check=2).stderr
     execution = account.script("batch/workflow.sh", "start", "one", "epochs=2").stdout.strip()
     account.script("batch/workflow.sh", "wait", execution, WAIT_SECONDS="110")
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []

@@ -64,8 +64,8 @@ def test_job_definition(kind, devices, vcpus):
     # Final are the codes with which the same run would end again; a code with * would take 70 and 75 along with 7.
     rules = job["retryStrategy"]["evaluateOnExit"]
     assert [rule["onExitCode"] for rule in rules if rule["action"] == "EXIT"] == ["2", "3", "6", "7"] and len(rules) <= 5
-    for parameter in job["parameters"]:
-        assert any(f"Ref::{parameter}" in word for word in container["command"])
+    for parameter in job["parameters"]:  # Batch is documented to replace whole words
+        assert f"Ref::{parameter}" in container["command"]
     # As the API's own model has it.
     code = ("import json, sys, botocore.session, botocore.validate as v; "
             "model = botocore.session.get_session().get_service_model('batch').operation_model('RegisterJobDefinition'); "

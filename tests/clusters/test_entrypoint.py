@@ -39,6 +39,17 @@ def test_variables_of_the_walk_throughs(few_images, tmp_path):
     assert f"--run_dir={tmp_path}/dtrain-6d2f " in outcome.stderr
 
 
+def test_parameters_of_a_job_definition(few_images):
+    """Every parameter has a value: `default` is what the recipe says."""
+    recipe = ROOT / "docker" / ".." / "scripts" / "recipes" / "resnet50_digits.flags"
+    given = ("--data_dir", str(few_images), "--batch_size", "8")
+    words = ("--recipe", "resnet50_digits", *given, "--lr", "default", "--seed", "default")
+    seen, wanted = plan(*words, "--epochs", "default"), plan(f"--flagfile={recipe}", *given)
+    assert (seen["lr_peak"], seen["total_steps"]) == (wanted["lr_peak"], wanted["total_steps"])
+    assert plan(*words, "--epochs", "10")["total_steps"] == 2 * wanted["total_steps"]
+    assert enter("echo", *words, "--", "default").lines == [f"--flagfile={recipe} {' '.join(given)} -- default"]
+
+
 def test_data_programs_get_the_data_only(few_images, tmp_path):
     env = {"DATA_DIR": str(few_images), "RUN_DIR": str(tmp_path / "run"), "BATCH_SIZE": "4"}
     line = enter("dtrain_data", "inspect", "--limit=1", f"--index_dir={tmp_path}", env=env).lines[0]
@@ -64,6 +75,7 @@ def test_other_commands_are_run_as_they_are():
 REFUSED = {
     "nothing": ((), {}, 2, "nothing to run"),
     "an unknown program": (("dtrain_mian",), {}, 2, "no program 'dtrain_mian'"),
+    "an unknown recipe": (("--recipe", "resnet51"), {}, 2, "no recipe 'resnet51'"),
     "a batch size that is none": (("--dry_run",), {"BATCH_SIZE": "12x"}, 2, "BATCH_SIZE is '12x'"),
     "GPUs that are none": (("--dry_run",), {"GPUS": "all"}, 2, "GPUS is 'all'"),
     "GPUs that nodes cannot share": (("--dry_run",), {"GPUS": "5", "AWS_BATCH_JOB_NUM_NODES": "2"}, 2, "shared evenly"),

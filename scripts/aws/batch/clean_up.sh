@@ -55,8 +55,10 @@ if [ "$environment" != None ] && ! environment_gone "$environment"; then
   aws batch delete-compute-environment --compute-environment "$environment"
   wait_until 900 "the environment to be deleted" environment_gone "$environment"
 fi
-for definition in $(aws batch describe-job-definitions --job-definition-name "$NAME" --status ACTIVE \
-  --query 'jobDefinitions[].jobDefinitionArn' --output text); do
-  if [ "$definition" != None ]; then aws batch deregister-job-definition --job-definition "$definition"; fi
+for name in "$NAME" "$NAME-sweep"; do
+  for definition in $(aws batch describe-job-definitions --job-definition-name "$name" --status ACTIVE \
+    --query 'jobDefinitions[].jobDefinitionArn' --output text); do
+    if [ "$definition" != None ]; then aws batch deregister-job-definition --job-definition "$definition"; fi
+  done
 done
 say "Nothing of Batch is left under the name $NAME"

@@ -2,6 +2,7 @@
 """Prints the job definition for an instance type: job_definition.json and what depends on the type, the image, the role.
 
     job_definition.py --name=dtrain --instance_type=p4d.24xlarge --nodes=20 --image=URI --role=ARN [--retries=3] [--hours=24]
+    job_definition.py --name=dtrain-sweep --sweep …    of jobs on one machine each, whose command comes with the submission
 
 Its tag dtrain:sha256 says whether the one that is registered is this one.
 """
@@ -26,28 +27,34 @@ def instance(name: str) -> dict:
     sys.exit(f"error: {name} is not in instance_types.tsv")
 
 
-def definition(name: str, instance_type: str, nodes: int, image: str, role: str, retries: int, hours: float) -> dict:
+def definition(name: str, instance_type: str, nodes: int, image: str, role: str, retries: int, hours: float, sweep: bool) -> dict:
     job = json.loads((HERE / "job_definition.json").read_text(encoding="utf-8"))
     machine = instance(instance_type)
     job["jobDefinitionName"] = name
-    job["nodeProperties"]["numNodes"] = nodes
     job["retryStrategy"]["attempts"] = retries
     job["timeout"]["attemptDurationSeconds"] = int(hours * 3600)
     container = job["nodeProperties"]["nodeRangeProperties"][0]["container"]
-    container |= {"image": image, "jobRoleArn": role, "instanceType": instance_type}
+    container |= {"image": image, "jobRoleArn": role}
     container["resourceRequirements"] = [{"type": "VCPU", "value": machine["vcpus"]},
                                          {"type": "MEMORY", "value": machine["memory"]},
                                          {"type": "GPU", "value": machine["gpus"]}]
-    linux = container["linuxParameters"]
-    linux["sharedMemorySize"] = int(machine["memory"]) // 8  # MiB; NCCL and --cache=ram
-    linux["devices"] = [{"hostPath": f"/dev/infiniband/uverbs{i}", "containerPath": f"/dev/infiniband/uverbs{i}",
-                         "permissions": ["READ", "WRITE", "MKNOD"]} for i in range(int(machine["efa"]))]
-    container["environment"].append({"name": "EFA_DEVICES", "value": machine["efa"]})
+    container["linuxParameters"]["sharedMemorySize"] = int(machine["memory"]) // 8  # MiB; NCCL and --cache=ram
+    if sweep:
+        del job["nodeProperties"], job["parameters"]
+        container["command"] = ["dtrain_main", "--help"]
+        job |= {"type": "container", "containerProperties": container}
+    else:
+        job["nodeProperties"]["numNodes"] = nodes
+        container["instanceType"] = instance_type
+        container["linuxParameters"]["devices"] = [
+            {"hostPath": f"/dev/infiniband/uverbs{i}", "containerPath": f"/dev/infiniband/uverbs{i}",
+             "permissions": ["READ", "WRITE", "MKNOD"]} for i in range(int(machine["efa"]))]
+        container["environment"].append({"name": "EFA_DEVICES", "value": machine["efa"]})
     assert len(job["retryStrategy"]["evaluateOnExit"]) <= MAX_RULES
     whole = json.dumps(job, sort_keys=True).encode()
-    # What submit.sh asks for, besides.
-    job["tags"] = {"dtrain:name": name, "dtrain:nodes": str(nodes), "dtrain:instance-type": instance_type,
-                   "dtrain:sha256": hashlib.sha256(whole).hexdigest()[:32]}
+    # What job.sh asks for, besides.
+    job["tags"] = {"dtrain:name": name.removesuffix("-sweep"), "dtrain:nodes": str(nodes),
+                   "dtrain:instance-type": instance_type, "dtrain:sha256": hashlib.sha256(whole).hexdigest()[:32]}
     return job
 
 
@@ -55,7 +62,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for flag in ("--name", "--instance_type", "--image", "--role"):
         parser.add_argument(flag, required=True)
-    parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--sweep", action="store_true")
+    parser.add_argument("--nodes", type=int, default=1)
     parser.add_argument("--retries", type=int, default=3)
     parser.add_argument("--hours", type=float, default=24)
     flags = parser.parse_args()

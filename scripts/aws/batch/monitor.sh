@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Follows a job to its end: its state when that changes, the last lines of the main node when it is over. Exits with the
-# main node's exit code (the job's, in Batch's eyes), 4 where the job ended without one.
+# main node's exit code (the job's, in Batch's eyes), 4 where the job ended without one. Of an array (sweep.sh) it prints
+# how many of its jobs are in which state; 4 where one of them failed.
 #
 #   AWS_REGION=us-east-1 scripts/aws/batch/monitor.sh JOB-ID        POLL_SECONDS=30 between two questions
 set -euo pipefail
@@ -31,6 +32,12 @@ while true; do
   case $now in SUCCEEDED | FAILED) break ;; esac
   sleep "${POLL_SECONDS:-30}"
 done
+if [ "$(field "$id" arrayProperties.size)" != None ]; then
+  note "$(aws batch describe-jobs --jobs "$id" --query 'jobs[0].arrayProperties.statusSummary' --output json | tr -d '{}"\n ')"
+  [ "$now" = SUCCEEDED ] || note "which: aws batch list-jobs --array-job-id $id --job-status FAILED"
+  [ "$now" = SUCCEEDED ] || exit 4
+  exit 0
+fi
 stream=$(of_main_node container.logStreamName)
 if [ "$stream" != None ]; then
   aws logs get-log-events --log-group-name /aws/batch/job --log-stream-name "$stream" --limit 40 --output text \

@@ -9,8 +9,8 @@
 # base stack's repository); RETRIES (3), HOURS (24): the most that an attempt may take, our guard against bills.
 # WITHOUT_FILE_SYSTEM=1 where the workflow (workflow.yaml) makes one for each training.
 set -euo pipefail
-# shellcheck source=scripts/aws/account.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
+# shellcheck source=scripts/aws/batch/job.sh
+source "$(dirname "${BASH_SOURCE[0]}")/job.sh"
 
 takes_nothing "$0" "its settings are environment variables: --help" "$@"
 type=${INSTANCE_TYPE:-p4d.24xlarge}
@@ -41,16 +41,6 @@ deploy "$NAME-batch" "$aws_folder/batch/environment.yaml" "Name=$NAME" "SubnetId
   "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "MaxVcpus=$((nodes * $(instance_value "$type" 2)))" \
   "InstanceProfileArn=$(stack_output "$NAME-base" InstanceProfileArn)"
 
-say "Job definition $NAME"
-file=$(mktemp)
-trap 'rm -f "$file"' EXIT
-python3 "$aws_folder/batch/job_definition.py" --name="$NAME" --instance_type="$type" --nodes="$nodes" --image="$image" \
-  --role="$(stack_output "$NAME-base" JobRoleArn)" --retries="${RETRIES:-3}" --hours="${HOURS:-24}" >"$file"
-registered=$(aws batch describe-job-definitions --job-definition-name "$NAME" --status ACTIVE --output text \
-  --query 'reverse(sort_by(jobDefinitions, &revision))[0].tags."dtrain:sha256"')
-if [ "$registered" != None ] && grep -qF "\"$registered\"" "$file"; then
-  note "it is as it should be"
-else
-  note "$(aws batch register-job-definition --cli-input-json "file://$file" --query jobDefinitionArn --output text)"
-fi
+register "$NAME" --instance_type="$type" --nodes="$nodes" --image="$image" \
+  --role="$(stack_output "$NAME-base" JobRoleArn)" --retries="${RETRIES:-3}" --hours="${HOURS:-24}"
 say "Ready: scripts/aws/batch/submit.sh"

@@ -1,34 +1,82 @@
 #!/usr/bin/env bash
-# Submits a sweep: one multi-node job for each line of a file, for Batch refuses arrays of them. A line is PARAMETER=VALUE …;
-# # begins a comment. Trial 7 of the sweep `lr` is the job lr-0007. Run it again to submit those that are missing.
+# Submits a sweep as an array of jobs: each trains trials of scripts/sweep.py on a machine of its own, and they share the study
+# on the file system. As many run at a time as the environment has machines. Prints the array's job id, alone on the last line.
 #
-#   AWS_REGION=us-east-1 scripts/aws/batch/sweep.sh SWEEP-NAME FILE [--nodes=N]
+#   AWS_REGION=us-east-1 scripts/aws/batch/sweep.sh SWEEP-NAME SPACE.yaml --trials=16 [OPTIONS…] -- FLAGS-FOR-dtrain_main…
+#
+# OPTIONS are sweep.py's (--sampler, --prune, --study, --seed). Instead of a flag file --recipe NAME:
+#   scripts/aws/batch/sweep.sh rates space.yaml --trials=16 --prune -- --recipe resnet50_90ep --data_dir=/fsx/data/resized
+# Everything is kept in /fsx/results/SWEEP-NAME, best.json too. Submitted again it goes on, and more --trials add some; while it
+# is under way nothing is submitted.
+#
+# Environment: IMAGE (default: the newest :sweep of the base stack's repository; TARGET=sweep scripts/aws/push_image.sh),
+# RETRIES (3), HOURS (24): the most that one trial may take. DATA_IS_THERE=1 as for submit.sh.
 set -euo pipefail
-# shellcheck source=scripts/aws/account.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
+# shellcheck source=scripts/aws/batch/job.sh
+source "$(dirname "${BASH_SOURCE[0]}")/job.sh"
 
 case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
-[ $# -ge 2 ] || fail "a name and a file are needed" "scripts/aws/batch/sweep.sh lr trials.txt"
+[ $# -ge 2 ] || fail "a name and a space are needed" "scripts/aws/batch/sweep.sh rates space.yaml --trials=16 -- --recipe NAME"
 sweep=$1
-file=$2
+space=$2
 shift 2
-[ -r "$file" ] || fail "$file cannot be read" "a line for each trial: lr=0.05 seed=1"
-most=${MOST_TRIALS:-100}
-mapfile -t trials < <(sed 's/#.*//; /^[[:space:]]*$/d' "$file")
-[ ${#trials[@]} -gt 0 ] || fail "$file has no trial" "a line for each trial: lr=0.05 seed=1"
-[ ${#trials[@]} -le "$most" ] || fail "$file has ${#trials[@]} trials, more than $most" "MOST_TRIALS=${#trials[@]} if that is meant: each is a whole training"
-check_account
+check_job_name "$sweep" 128
+trials=
+options=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+  case $1 in
+    --trials=*) trials=${1#--trials=} ;;
+    --sampler=* | --study=* | --seed=* | --prune) options+=("$1") ;;
+    *) fail "sweep.sh does not know '$1'" "--help says what it takes; flags for dtrain_main come after --" ;;
+  esac
+  shift
+done
+shift || true  # the --
+[[ $trials =~ ^[1-9][0-9]{0,3}$ ]] || fail "--trials is '$trials'" "give a number from 1 to 9999"
+[ $# -gt 0 ] || fail "no flags for dtrain_main were given" "after -- at least --recipe NAME or --flagfile=…"
+if [ ! -f "$space" ] || ! grep -q '^flags:' "$space" || ! grep -q '^metric:' "$space"; then
+  fail "'$space' is no space" "a YAML file that says metric: and flags: (scripts/sweeps/examples/digits.yaml)"
+fi
+data=/fsx/data
+for ((i = 1; i <= $#; ++i)); do
+  following=$((i + 1))
+  case ${!i} in
+    --recipe) check_recipe "${!following:-}" ;;
+    --data_dir=* | --data-dir=*) data=${!i#*=} ;;
+    --data_dir | --data-dir) data=${!following:-} ;;
+  esac
+done
+if [ "$data" = /fsx/data ]; then set -- "$@" --data_dir=/fsx/data; fi
 
-known=
-for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING SUCCEEDED; do
-  known+=" $(aws batch list-jobs --job-queue "$NAME" --job-status "$state" --query 'jobSummaryList[].jobName' --output text | tr '\t\n' '  ')"
-done
-for number in "${!trials[@]}"; do
-  job=$(printf '%s-%04d' "$sweep" "$number")
-  if [[ " $known " = *" $job "* ]]; then
-    note "$job is there"
-    continue
-  fi
-  read -ra parameters <<<"${trials[$number]}"
-  "$aws_folder/batch/submit.sh" "$job" "$@" "${parameters[@]}"
-done
+check_account
+need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
+need_stack "$NAME-batch" scripts/aws/batch/set_up.sh
+check_queue "$NAME" 1
+check_file_system
+check_data "$data"
+twin=$(job_under_way "$sweep")
+if [ -n "$twin" ]; then
+  say "$sweep is under way: scripts/aws/batch/monitor.sh $twin"
+  printf '%s\n' "$twin"
+  exit 0
+fi
+image=${IMAGE:-}
+if [ -z "$image" ]; then
+  image=$(stack_output "$NAME-base" RepositoryUri):sweep
+  aws ecr describe-images --repository-name "$NAME" --image-ids imageTag=sweep >/dev/null 2>&1 ||
+    fail "there is no image $image" "TARGET=sweep scripts/aws/push_image.sh builds and pushes it, or set IMAGE"
+fi
+register "$NAME-sweep" --sweep --instance_type="$(definition_field "$NAME" 'tags."dtrain:instance-type"')" --image="$image" \
+  --role="$(stack_output "$NAME-base" JobRoleArn)" --retries="${RETRIES:-3}" --hours="${HOURS:-24}"
+
+# The space goes along as text: the machines see nothing of this one's files.
+overrides=$(python3 -c 'import json, sys; print(json.dumps({"command": sys.argv[1:]}))' \
+  python3 /opt/dtrain/scripts/sweep.py --space="$(sed '/^[[:space:]]*#/d' "$space")" --trials="$trials" --at_most=1 \
+  --output="/fsx/results/$sweep" "${options[@]}" -- dtrain_main "$@")
+[ ${#overrides} -le 8192 ] || fail "command and space have ${#overrides} characters, more than Batch's 8,192" "a recipe in the image, and fewer values"
+array=()
+if [ "$trials" -gt 1 ]; then array=(--array-properties "size=$trials"); fi
+id=$(aws batch submit-job --job-name "$sweep" --job-queue "$NAME" --job-definition "$(definition_field "$NAME-sweep" jobDefinitionArn)" \
+  --propagate-tags --tags "dtrain:name=$NAME" "${array[@]}" --container-overrides "$overrides" --query jobId --output text)
+say "$sweep is submitted: scripts/aws/batch/monitor.sh $id"
+printf '%s\n' "$id"

@@ -7,8 +7,8 @@
 #
 # scripts/aws/batch/clean_up.sh removes it; scripts/aws/cloudformation/clean_up.sh the file system of an aborted execution.
 set -euo pipefail
-# shellcheck source=scripts/aws/account.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
+# shellcheck source=scripts/aws/batch/job.sh
+source "$(dirname "${BASH_SOURCE[0]}")/job.sh"
 
 command=${1:-}
 case $command in
@@ -28,13 +28,16 @@ if [ "$command" = set-up ]; then
 elif [ "$command" = start ]; then
   need_stack "$NAME-workflow" "scripts/aws/batch/workflow.sh set-up"
   job=${1:-}
-  [[ $job =~ ^[A-Za-z0-9][A-Za-z0-9_-]{0,79}$ ]] || fail "'$job' is no name for a job" "begin with a letter or digit; up to 80 of letters, digits, - and _"
+  check_job_name "$job" 80
   shift
+  check_parameters "$NAME" "$@"
+  data=$(definition_field "$NAME" parameters.data)
   parameters=
   for argument in "$@"; do
-    [[ $argument =~ ^[a-z_]+=[A-Za-z0-9._-]+$ ]] || fail "'$argument' is no parameter" "PARAMETER=VALUE of letters, digits, . _ and -"
+    if [[ $argument = data=* ]]; then data=${argument#data=}; fi
     parameters+=${parameters:+, }"\"${argument%%=*}\": \"${argument#*=}\""
   done
+  check_data "$data"
   # The name of an execution is taken for 90 days: a second call with the same one starts nothing.
   aws stepfunctions start-execution --state-machine-arn "$(stack_output "$NAME-workflow" StateMachineArn)" --name "$job" \
     --input "{\"job\": \"$job\", \"parameters\": {$parameters}}" --query executionArn --output text

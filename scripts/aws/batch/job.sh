@@ -1,0 +1,106 @@
+# shellcheck shell=bash
+# Sourced by the scripts that register and submit jobs: what a job would find wrong only when its machines run already is
+# looked for before that.
+# shellcheck source=scripts/aws/account.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
+
+batch_folder=$aws_folder/batch
+recipes=$aws_folder/../recipes
+
+check_job_name() {  # check_job_name NAME MOST-CHARACTERS
+  [[ $1 =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ && ${#1} -le $2 ]] ||
+    fail "'$1' is no name for a job" "begin with a letter or digit; up to $2 of letters, digits, - and _"
+}
+
+# definition_field DEFINITION QUERY: of its newest revision; None where there is none.
+definition_field() {
+  aws batch describe-job-definitions --job-definition-name "$1" --status ACTIVE --output text \
+    --query "reverse(sort_by(jobDefinitions, &revision))[0].$2"
+}
+
+# register DEFINITION ARGUMENTS-FOR-job_definition.py…: a new revision, unless the newest one is this already.
+register() {
+  local definition=$1 job registered
+  shift
+  say "Job definition $definition"
+  job=$(python3 "$batch_folder/job_definition.py" --name="$definition" "$@")
+  registered=$(definition_field "$definition" 'tags."dtrain:sha256"')
+  if [ "$registered" != None ] && [[ $job = *"\"$registered\""* ]]; then
+    note "it is as it should be"
+  else
+    note "$(aws batch register-job-definition --cli-input-json "$job" --query jobDefinitionArn --output text)"
+  fi
+}
+
+# check_parameters DEFINITION PARAMETER=VALUE…
+check_parameters() {
+  local definition=$1 known parameter value
+  shift
+  # shellcheck disable=SC2016  # the backquotes are JMESPath's
+  known=$(definition_field "$definition" '[jobDefinitionArn, keys(parameters || `{}`)][]')
+  [ "$known" != None ] || fail "there is no job definition $definition" "run scripts/aws/batch/set_up.sh first"
+  known=${known#*$'\t'}
+  for parameter in "$@"; do
+    value=${parameter#*=}
+    [[ $'\t'$known$'\t' = *$'\t'${parameter%%=*}$'\t'* ]] ||
+      fail "the job definition has no parameter '${parameter%%=*}'" "it has: ${known//$'\t'/ }"
+    [[ $value =~ ^[A-Za-z0-9./_+-]+$ ]] || fail "'$parameter' has a value that is no word" "letters, digits, . / _ + and -"
+    case ${parameter%%=*} in
+      recipe) check_recipe "$value" ;;
+      data) [[ $value = /fsx/* ]] || fail "data=$value is not on the file system" "it is mounted at /fsx: data=/fsx/data/resized" ;;
+      epochs | lr | seed)
+        [[ $value =~ ^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|default)$ ]] ||
+          fail "'$parameter' is no number" "such as epochs=90 lr=0.1 seed=1; default is what the recipe says" ;;
+    esac
+  done
+}
+
+check_recipe() {
+  local names=("$recipes"/*.flags)
+  names=("${names[@]##*/}")
+  [ -r "$recipes/$1.flags" ] || fail "there is no recipe '$1'" "one of: ${names[*]%.flags}"
+}
+
+# check_file_system: an instance that finds none to mount stops, and another one is started in its place.
+check_file_system() {
+  local found
+  found=$(aws fsx describe-file-systems --output text \
+    --query "FileSystems[?Lifecycle=='AVAILABLE' && Tags[?Key=='dtrain:name' && Value=='$NAME']] | [0].FileSystemId")
+  [ "$found" != None ] || fail "there is no file system for the instances to mount" \
+    "scripts/aws/cloudformation/set_up.sh --file-system makes one; scripts/aws/batch/workflow.sh one for each training"
+}
+
+# check_data FOLDER: of the bucket, as /fsx/data shows it. Data that was made on the file system is not in the bucket.
+check_data() {
+  local bucket prefix=${1#/fsx/} found
+  if [ -n "${DATA_IS_THERE:-}" ]; then return; fi
+  bucket=$(stack_output "$NAME-base" BucketName)
+  found=$(aws s3api list-objects-v2 --bucket "$bucket" --prefix "${prefix%/}/" --max-items 1 --query 'Contents[0].Key' \
+    --output text 2>&1) || fail "the bucket $bucket cannot be read: ${found##*$'\n'}" "s3:ListBucket is needed"
+  [[ $found != None* ]] || fail "there is nothing in s3://$bucket/${prefix%/}/, which is $1 of the file system" \
+    "aws s3 sync FOLDER s3://$bucket/${prefix%/}/; data that was made on the file system itself: DATA_IS_THERE=1"
+}
+
+# check_queue DEFINITION NODES: it takes jobs, and one of so many nodes would not wait for ever.
+check_queue() {
+  local state status environment limit type wanted
+  read -r state status environment < <(aws batch describe-job-queues --job-queues "$NAME" --output text \
+    --query 'jobQueues[0].[state, status, computeEnvironmentOrder[0].computeEnvironment]')
+  [ "$state $status" = "ENABLED VALID" ] || fail "the queue $NAME is ${state:-not there} ${status:-}" "run scripts/aws/batch/set_up.sh"
+  limit=$(aws batch describe-compute-environments --compute-environments "$environment" --output text \
+    --query 'computeEnvironments[0].computeResources.maxvCpus')
+  type=$(definition_field "$1" 'tags."dtrain:instance-type"')
+  wanted=$(($2 * $(instance_value "$type" 2)))
+  [ "$wanted" -le "$limit" ] || fail "the job needs $wanted vCPUs, and the environment may have $limit: it would wait for ever" \
+    "fewer --nodes, or NODES=… scripts/aws/batch/set_up.sh"
+}
+
+# job_under_way JOB: the id of one of this name that is not over; nothing where there is none.
+job_under_way() {
+  local state found
+  for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING; do
+    found=$(aws batch list-jobs --job-queue "$NAME" --job-status "$state" --output text \
+      --query "jobSummaryList[?jobName=='$1'].jobId | [0]")
+    if [ "$found" != None ]; then printf '%s\n' "$found"; return; fi
+  done
+}
