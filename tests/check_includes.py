@@ -59,8 +59,9 @@ TRAINER_FOLDERS = {
 }
 TRAINER_FOLDERS["loop"] = TRAINER_FOLDERS["tasks"] | {"tasks"}
 TRAINER_FOLDERS["modes"] = TRAINER_FOLDERS["loop"] | {"loop"}
+TRAINER_FOLDERS["doctor"] = TRAINER_FOLDERS["modes"] | {"modes"}
 TRAINER_FOLDERS["bench"] = TRAINER_FOLDERS["modes"] | {"modes"}
-RUN_FOLDERS = ("tasks", "loop", "modes", "bench")
+RUN_FOLDERS = ("tasks", "loop", "modes", "doctor", "bench")
 
 MAINS = {"trainer/main.cc", "trainer/bench_main.cc"}
 FLAGS_HOME = "trainer/config/flags.cc"

@@ -14,6 +14,8 @@
 #include "trainer/control/join.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
+#include "trainer/doctor/doctor.h"
+#include "trainer/doctor/finding.h"
 #include "trainer/failure.h"
 #include "trainer/launch/bulletin.h"
 #include "trainer/launch/local_address.h"
@@ -40,17 +42,26 @@ void RunMode(const loop::RunContext& context) {
   loop::Predict(context);
 }
 
+// What is no part of a run's configuration.
+config::Program OwnFlags() {
+  const auto kind = config::Kind::kBool;
+  return {.flags = {{"doctor", kind, "false",
+                     "Look at machine, network and data, say what is well and what to do about the rest, and train "
+                     "nothing."}}};
+}
+
 // Several ranks on this machine, started from here: each goes on by itself, and their parent comes back with their exit
 // code when they have ended.
-std::optional<int> ForkRanks(loop::RunContext& context) {
+std::optional<int> ForkRanks(loop::RunContext& context, bool doctor) {
   config::Config& config = context.config;
+  const bool to_train = config.run.mode == "train" && !doctor;
   // Chosen before there are ranks: all attempts share it, and the parent knows where they report. Other machines are
   // told.
-  if (config.run.mode == "train" && config.run.dir.empty() && context.launch.node_rank == 0) {
+  if (to_train && config.run.dir.empty() && context.launch.node_rank == 0) {
     config.run.dir = report::MakeDefaultRunDirectory("runs", config.model.name, std::time(nullptr)).string();
   }
   launch::NodeLauncherOptions options;
-  options.max_restarts = static_cast<int>(config.ranks.max_restarts);
+  options.max_restarts = to_train ? static_cast<int>(config.ranks.max_restarts) : 0;
   // The other machines' ranks would wait for one that died before it had met them.
   options.on_death = [&](const launch::RankDeath& death) {
     if (context.launch.nnodes == 1) return;
@@ -60,7 +71,7 @@ std::optional<int> ForkRanks(loop::RunContext& context) {
                            distributed::Clock::now() + kPostPatience);
   };
   options.on_failure = [&](const launch::AttemptEnd& end) {
-    ReportAttempt(end, context.launch.world_size, config.run.dir);
+    if (!doctor) ReportAttempt(end, context.launch.world_size, config.run.dir);
   };
   const launch::Forked forked = launch::ForkLocalRanks(context.launch, options);
   if (!forked.is_rank) return forked.exit_code;
@@ -71,13 +82,16 @@ std::optional<int> ForkRanks(loop::RunContext& context) {
 }
 
 // Everything until the exit code, in the parent and in every rank.
-int Main(int argc, char** argv, loop::RunContext& context) {
-  const config::CommandLine command_line = config::ParseCommandLine(argc, argv);
+int Main(int argc, char** argv, loop::RunContext& context, std::string& examined) {
+  const config::CommandLine command_line = config::ParseCommandLine(argc, argv, OwnFlags());
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
   context.config = command_line.config;
+  const bool doctor = command_line.extra.at("doctor") == "true";
+  if (doctor) examined = "launcher";
   const launch::Machine machine{distributed::CountGpus(), static_cast<int>(data::AvailableCores()),
                                 launch::OwnAddress()};
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
+  if (doctor) examined = "configuration";
   loop::FindLastRun(context.config, context.launch.rank);
   loop::TakeImageSizeOfModel(context.config);
   context.notes = command_line.notes;
@@ -91,11 +105,13 @@ int Main(int argc, char** argv, loop::RunContext& context) {
   if (context.config.run.dry_run) return loop::DryRun(context), report::PrintAnswer(""), 0;
   // As early as there is something to stop in an orderly way. Forked ranks inherit it.
   const std::string& mode = context.config.run.mode;
-  if (mode == "train" || mode == "eval") loop::CatchStopSignals();
+  if (!doctor && (mode == "train" || mode == "eval")) loop::CatchStopSignals();
   if (context.launch.launcher == "torchrun") launch::EndWithParent();
   if (context.launch.spawns > 0) {
-    if (const auto exit_code = ForkRanks(context)) return *exit_code;
+    if (const auto exit_code = ForkRanks(context, doctor)) return *exit_code;
   }
+  if (doctor) examined = "meeting";
+  if (doctor) return static_cast<int>(doctor::Examine(context, machine));
   launch::Bulletin bulletin(launch::BulletinPath(context.config.run.dir, context.launch.bulletin_key));
   if (!context.launch.bulletin_key.empty()) {
     launch::MeetThrough(bulletin, machine, context.config.ranks.init_timeout_seconds, &loop::StopRequested,
@@ -116,6 +132,7 @@ int main(int argc, char** argv) {
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;
+  std::string examined;  // by --doctor, whose findings errors are; empty: this is none
   const auto report = [&](const std::exception& error) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
@@ -125,13 +142,21 @@ int main(int argc, char** argv) {
     const bool met_badly = status.meets_ranks || (failure.code == ExitCode::kPeerLost && !failure.step);
     if (met_badly && !seen.empty()) failure.hint += "; seen: " + seen;
     if (status.control) failure = status.control->LastWords(failure);
+    if (!examined.empty()) {
+      try {
+        doctor::Findings findings(context.config.report.log_format == "json", failure.rank, failure.world_size);
+        findings.Say(doctor::Failed(examined, failure.code, failure.message, failure.hint));
+        return static_cast<int>(failure.code);
+      } catch (const std::exception&) {  // stdout is what has failed
+      }
+    }
     report::ReportFailure(failure, status.run_directory);
     return static_cast<int>(failure.code);
   };
   ReportOnTerminate(report);
   const OwnExit own_exit(report);
   try {
-    return Main(argc, argv, context);
+    return Main(argc, argv, context, examined);
   } catch (const std::exception& error) {
     return report(error);
   }

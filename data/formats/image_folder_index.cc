@@ -183,13 +183,13 @@ RecordIndex ListImageFolder(const std::string& split_dir) {
 }
 
 RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& index_path, bool rebuild,
-                             const std::function<void(std::string)>& note) {
+                             const std::function<void(std::string)>& note, bool keep) {
   if (!rebuild) {
     std::optional<RecordIndex> old = LoadIndex(index_path);
     if (old && old->format == "imagefolder" && IsFresh(split_dir, *old)) return std::move(*old);
   }
   RecordIndex index = ListImageFolder(split_dir);
-  const std::string problem = SaveIndex(index_path, index);
+  const std::string problem = keep ? SaveIndex(index_path, index) : "";
   if (!problem.empty() && note) note(problem);
   return index;
 }

@@ -21,9 +21,9 @@ std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ign
 
 // The cached index of a split where none of its folders has changed since, else a new one, which is cached. A file that
 // was overwritten in place does not change its folder: `dtrain_data index` lists anew. `note` hears what went wrong in
-// caching.
+// caching, which is left out with `keep` false.
 RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& index_path, bool rebuild,
-                             const std::function<void(std::string)>& note);
+                             const std::function<void(std::string)>& note, bool keep = true);
 
 inline constexpr char kImageFolderLayout[] =
     "the layout is DATA_DIR/train/CLASS/*.jpg and DATA_DIR/val/CLASS/*.jpg (or .png, .webp, .tif, .bmp, .ppm)";

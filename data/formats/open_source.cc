@@ -101,7 +101,7 @@ std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std
     const std::string name = std::filesystem::path(split_dir).filename().string();
     const std::string index_path = IndexPath(options.data_dir, options.index_dir, name, options.format);
     RecordIndex index = SentOrMade(options, split, split_dir, [&](const Note& note) {
-      return IndexImageFolder(split_dir, index_path, options.rebuild_index, note);
+      return IndexImageFolder(split_dir, index_path, options.rebuild_index, note, options.keep_index);
     });
     return std::make_unique<ImageFolder>(split_dir, std::move(index), options.classes);
   }
@@ -110,7 +110,8 @@ std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std
   const RecordFiles files = RequireRecordFiles(options.data_dir, split, options.format);
   const std::string index_path = IndexPath(options.data_dir, options.index_dir, files.split, options.format);
   RecordIndex index = SentOrMade(options, split, options.data_dir, [&](const Note& note) {
-    return IndexRecordFiles(*format, options.data_dir, files, index_path, options.rebuild_index, note);
+    return IndexRecordFiles(*format, options.data_dir, files, index_path, options.rebuild_index, note,
+                            options.keep_index);
   });
   Classes classes = options.classes;  // whose offset may be that of other files
   if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split)) classes.label_offset = first;

@@ -92,14 +92,14 @@ std::vector<std::string> ReadClassNames(const std::string& data_dir) {
 
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
                              const std::string& index_path, bool rebuild,
-                             const std::function<void(std::string)>& note) {
+                             const std::function<void(std::string)>& note, bool keep) {
   std::vector<IndexedFile> found = StatFiles(data_dir, WatchedNames(files));
   if (found.back().bytes < 0) found.back() = {kClassFile, 0, 0};  // there need not be one
   std::optional<RecordIndex> old = LoadIndex(index_path);
   if (old && old->format != format.name()) old.reset();
   if (old && !rebuild && old->files == found) return std::move(*old);
   RecordIndex index = BuildIndex(format, data_dir, files, std::move(found), old);
-  const std::string problem = SaveIndex(index_path, index);
+  const std::string problem = keep ? SaveIndex(index_path, index) : "";
   if (!problem.empty() && note) note(problem);
   return index;
 }

@@ -18,9 +18,11 @@
 namespace dtrain::data {
 
 // The index of these files: the cached one where it fits them, else a new one, which is cached. A file whose size is
-// unchanged is scanned with the help of what the old index said of it. `note` hears what went wrong in caching.
+// unchanged is scanned with the help of what the old index said of it. `note` hears what went wrong in caching, which
+// is left out with `keep` false.
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
-                             const std::string& index_path, bool rebuild, const std::function<void(std::string)>& note);
+                             const std::string& index_path, bool rebuild, const std::function<void(std::string)>& note,
+                             bool keep = true);
 
 // Names the classes of record files, one a line, in the order of the labels: names of folders are lost in them.
 inline constexpr char kClassFile[] = "classes.txt";

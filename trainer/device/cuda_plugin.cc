@@ -46,9 +46,13 @@ int CountVisible(const std::string& visible) {
 
 }  // namespace
 
-int CountGpus() {
+bool HasCudaPlugin() {
   std::error_code ignored;
-  if (!std::filesystem::exists(LibraryPath(), ignored)) return 0;
+  return std::filesystem::exists(LibraryPath(), ignored);
+}
+
+int CountGpus() {
+  if (!HasCudaPlugin()) return 0;
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
   const int files = CountDeviceFiles();
   return visible != nullptr ? std::min(files, CountVisible(visible)) : files;

@@ -52,6 +52,9 @@ struct CudaPlugin {
 // library that is missing, another LibTorch than the one it was built with).
 const CudaPlugin& LoadCudaPlugin();
 
+// Whether the library was built.
+bool HasCudaPlugin();
+
 // GPUs of this machine that this process may use, counted without touching CUDA (a process that has touched it cannot
 // fork any more): the entries of CUDA_VISIBLE_DEVICES, or the device files. 0 where the library was not built.
 int CountGpus();

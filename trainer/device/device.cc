@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "data/count_of.h"
 #include "data/machine/cores.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device_choice.h"
@@ -26,11 +27,14 @@ bool SeesItsOwnGpuOnly() {
 
 }  // namespace
 
+RankPlace PlaceOf(const launch::Launch& launch) {
+  return {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly()};
+}
+
 RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend) {
   const bool look = backend != "gloo" && CountGpus() > 0;
   const GpuFacts facts = look ? LoadCudaPlugin().probe() : GpuFacts{};
-  const auto index =
-      ChooseGpu(facts, {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly()}, backend);
+  const auto index = ChooseGpu(facts, PlaceOf(launch), backend);
   if (!index) return {at::kCPU, "", ""};
   LoadCudaPlugin().set_device(*index);
   const Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
@@ -43,7 +47,7 @@ at::Device DeviceOf(const launch::Launch& launch, const std::string& backend) {
 
 std::string Describe(at::Device device) {
   if (!device.is_cpu()) return device.str();
-  return device.str() + " (" + std::to_string(at::get_num_threads()) + " threads)";
+  return device.str() + " (" + CountOf(at::get_num_threads(), "thread") + ")";
 }
 
 int64_t ShareOfCores(const launch::Launch& launch) {

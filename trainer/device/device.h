@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "trainer/device/device_choice.h"
 #include "trainer/launch/launch.h"
 
 namespace dtrain::distributed {
@@ -14,6 +15,9 @@ struct RankDevice {
   std::string name;    // of a GPU: "NVIDIA H100 80GB HBM3"
   std::string pci_id;  // of a GPU
 };
+
+// Which of the machine's GPUs is this rank's to take.
+RankPlace PlaceOf(const launch::Launch& launch);
 
 // The GPU of the local rank, which becomes the thread's current device; the CPU where there is none, or with
 // --backend=gloo. Throws UsageError as ChooseGpu does.

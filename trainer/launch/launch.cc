@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 
+#include "data/count_of.h"
 #include "trainer/errors.h"
 #include "trainer/launch/detectors.h"
 #include "trainer/launch/run_token.h"
@@ -31,7 +32,7 @@ void RequireExpectedNodes(const Facts& facts, const Launch& launch) {
                      "give all of them on every machine, or start with torchrun, mpirun or srun");
   }
   throw UsageError(
-      "--nnodes=" + text + " contradicts the " + std::to_string(launch.nnodes) + " machine(s) of " + launch.launcher,
+      "--nnodes=" + text + " contradicts the " + CountOf(launch.nnodes, "machine") + " of " + launch.launcher,
       "seen: " + launch.seen);
 }
 

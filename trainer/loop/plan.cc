@@ -5,6 +5,7 @@
 #include <cmath>
 #include <string>
 
+#include "data/count_of.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/optim/whole_part.h"
@@ -30,7 +31,7 @@ void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan)
   const int64_t warmup = plan.schedule.warmup_steps;
   if (warmup <= plan.schedule.total_steps) return;
   const std::string flag = schedule.warmup_steps ? "--warmup_steps" : "--warmup_epochs";
-  const std::string longer = flag + " is a warmup of " + std::to_string(warmup) + " steps, longer than ";
+  const std::string longer = flag + " is a warmup of " + CountOf(warmup, "step") + ", longer than ";
   const std::string steps = std::to_string(plan.schedule.total_steps);
   if (schedule.schedule_steps) {
     throw UsageError(longer + "the schedule of --schedule_steps=" + steps, "shorten it, or raise --schedule_steps");

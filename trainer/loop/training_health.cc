@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "data/count_of.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 
@@ -28,8 +29,8 @@ void WarnOfWaiting(double fraction, bool for_storage, bool for_gpu, int64_t work
 
 void WarnOfSkippedSteps(int64_t skipped, std::optional<double> loss_scale, int64_t step) {
   const std::string scale = loss_scale ? "; the loss scale is now " + std::to_string(*loss_scale) : "";
-  report::LogWarning("by step " + std::to_string(step) + " " + std::to_string(skipped) +
-                     " steps were skipped because their gradients were not finite" + scale);
+  report::LogWarning(CountOf(skipped, "step") + " skipped up to step " + std::to_string(step) +
+                     ", because gradients were not finite" + scale);
 }
 
 void RequireFinite(double loss, int64_t step) {
@@ -40,8 +41,8 @@ void RequireFinite(double loss, int64_t step) {
 
 void RequireUpdates(int64_t skipped_in_a_row, int64_t limit, int64_t step) {
   if (skipped_in_a_row < limit) return;
-  throw DivergedError("the gradients of " + std::to_string(skipped_in_a_row) +
-                          " steps in a row were not finite, up to step " + std::to_string(step),
+  throw DivergedError("gradients were not finite in " + CountOf(skipped_in_a_row, "step") + " in a row, up to step " +
+                          std::to_string(step),
                       "lower --lr, lengthen the warmup, or set --clip_norm; the last checkpoint is intact");
 }
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "data/count_of.h"
 #include "data/formats/open_source.h"
 #include "data/formats/raw_rows.h"
 #include "data/formats/synthetic.h"
@@ -118,6 +119,7 @@ class Opener {
         .index_dir = config_.data.index_dir,
         .label_offset = LabelOffset(config_.data),
         .classes = classes,
+        .keep_index = !config_.run.dry_run,
         .note =
             [](const std::string& problem) {
               report::LogWarning(problem + "; give --index_dir=DIR, or every start indexes again");
@@ -188,8 +190,8 @@ void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
   for (const auto* split : {&sets.train, &sets.val}) {
     if (!*split || (*split)->source->num_classes() <= num_classes) continue;
     const std::string where = FirstBeyond(*(*split)->source, num_classes);
-    throw DataError("split " + (*split)->name + " has " + std::to_string((*split)->source->num_classes()) +
-                        " classes, more than --num_classes=" + std::to_string(num_classes) +
+    throw DataError("split " + (*split)->name + " has " + CountOf((*split)->source->num_classes(), "class") +
+                        ", more than --num_classes=" + std::to_string(num_classes) +
                         (where.empty() ? "" : "; the first record of one is " + where),
                     "raise --num_classes, or leave it out: it is then taken from the data");
   }

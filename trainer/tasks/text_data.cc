@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "data/count_of.h"
 #include "data/formats/open_source.h"
 #include "data/text/text_split.h"
 #include "trainer/errors.h"
@@ -50,9 +51,9 @@ DataSets OpenTextSets(const config::Config& config) {
   const auto open = [&](const std::string& name) -> DataSplit {
     data::TextSplit text = data::OpenText(options, name);
     if (text.too_long > 0) {
-      report::LogWarning(std::to_string(text.too_long) + " blocks of " + name +
-                         " are longer than --tokens_per_sample=" + std::to_string(options.tokens_per_sample) +
-                         " and left out");
+      report::LogWarning(
+          "left out for being longer than --tokens_per_sample=" + std::to_string(options.tokens_per_sample) + ": " +
+          CountOf(text.too_long, "block") + " of " + name);
     }
     sets.num_classes = text.vocabulary;
     return {name, std::move(text.source), std::move(text.decoder), std::move(text.length), text.tokens_per_sample};

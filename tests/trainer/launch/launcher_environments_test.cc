@@ -108,7 +108,7 @@ TEST(OpenMpi, Refused) {
   EXPECT_THAT(TextOf({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_RANK", "4"}})), HasSubstr("OMPI_COMM_WORLD_RANK (4)"));
   EXPECT_THAT(TextOf({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_SIZE", "x"}})), HasSubstr("OMPI_COMM_WORLD_SIZE=x"));
   EXPECT_THAT(TextOf(Nproc("4"), OpenMpi()), HasSubstr("--nproc_per_node=4 contradicts the 2 local ranks"));
-  EXPECT_THAT(TextOf(Nodes("3"), OpenMpi()), HasSubstr("--nnodes=3 contradicts the 2 machine(s) of openmpi"));
+  EXPECT_THAT(TextOf(Nodes("3"), OpenMpi()), HasSubstr("--nnodes=3 contradicts the 2 machines of openmpi"));
 }
 
 // ---- Slurm --------------------
@@ -319,7 +319,7 @@ TEST(NodeLevel, Refused) {
        With(Batch(), {{"AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS", ""}}),
        "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS missing"},
       {{}, With(Batch(), {{"AWS_BATCH_JOB_NODE_INDEX", "2"}}), "AWS_BATCH_JOB_NODE_INDEX (2)"},
-      {Nodes("3"), Batch(), "--nnodes=3 contradicts the 2 machine(s) of aws_batch; "},
+      {Nodes("3"), Batch(), "--nnodes=3 contradicts the 2 machines of aws_batch; "},
   };
   for (const Case& c : cases) {
     const std::string text = TextOf(c.ranks, c.environment);

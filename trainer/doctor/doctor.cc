@@ -1,0 +1,168 @@
+// The order is that of a start: who we are, what the machine grants, the data, the others. Ranks of one machine would
+// find the same there: the first of them looks.
+#include "trainer/doctor/doctor.h"
+
+#include <ATen/ops/ones.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include "trainer/config/flags.h"
+#include "trainer/device/device.h"
+#include "trainer/doctor/data_checks.h"
+#include "trainer/doctor/finding.h"
+#include "trainer/doctor/gpu_checks.h"
+#include "trainer/doctor/launch_checks.h"
+#include "trainer/doctor/machine_checks.h"
+#include "trainer/doctor/storage_checks.h"
+#include "trainer/launch/bulletin.h"
+#include "trainer/loop/stop_signal.h"
+#include "trainer/modes/session.h"
+#include "trainer/report/log.h"
+#include "trainer/report/metrics_endpoint.h"
+#include "trainer/report/run_metrics.h"
+
+namespace dtrain::doctor {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kPatienceSeconds = 60;
+
+double WallClock() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+Finding TryMetricsPort(const config::ReportConfig& config) {
+  return Tried("metrics port", [&] {
+    const auto nothing =
+        std::make_shared<report::RunMetrics>(report::RunFacts{}, [] { return std::vector<report::GpuUse>(); });
+    const int port = static_cast<int>(config.metrics_port);
+    const report::MetricsEndpoint tried(config.metrics_address, port, nothing);
+    return Ok("metrics port", report::MetricsUrl(config.metrics_address, port) + " can be served");
+  });
+}
+
+Finding TryThreads(const Threads& threads) {
+  const int64_t wanted = 2 * (threads.compute_threads - 1) + threads.workers;
+  try {
+    distributed::RequireThreads(static_cast<int>(wanted));
+  } catch (const std::system_error&) {
+    return Failed("threads", ExitCode::kUsage, std::to_string(wanted) + " more threads cannot be started",
+                  "raise the limit of processes (ulimit -u, a container's pids limit), or lower --workers");
+  }
+  return JudgeThreads(threads);
+}
+
+void ExamineMachine(const loop::RunContext& context, bool on_gpu, Findings& findings) {
+  const launch::Launch& launch = context.launch;
+  findings.Say(TryThreads(CountThreads(launch, context.config.data.workers)));
+  findings.Say(LookAtOpenFiles(launch.world_size));
+  findings.Say(LookAtLockedMemory());
+  findings.Say(LookAtSharedMemory(launch.local_world_size, on_gpu));
+  const std::string& mode = context.config.run.mode;
+  if (mode == "train") {
+    Finding disk = Tried("disk", [&] { return JudgeDisk(MeasureDisk(context.config.run.dir)); });
+    if (disk.verdict == Verdict::kFailed && disk.remedy.empty()) disk.remedy = "choose another --run_dir";
+    findings.Say(disk);
+  }
+  if (mode != "train" && mode != "eval") return;
+  try {
+    ExamineData(context.config, findings);
+  } catch (const Error& error) {
+    findings.Say(Failed("data", error.code(), error.what(), error.hint()));
+  }
+}
+
+// The folders that will be made on the way to `path`, and are removed again if nothing is in them.
+class MadeFolders {
+ public:
+  explicit MadeFolders(fs::path path) {
+    std::error_code ignored;
+    for (; !path.empty() && !fs::exists(path, ignored); path = path.parent_path()) made_.push_back(path);
+  }
+  ~MadeFolders() {
+    std::error_code ignored;
+    for (const fs::path& path : made_) fs::remove(path, ignored);
+  }
+  MadeFolders(const MadeFolders&) = delete;
+  MadeFolders& operator=(const MadeFolders&) = delete;
+
+ private:
+  std::vector<fs::path> made_;  // the deepest first
+};
+
+// As a run's ranks meet, but for the run directory.
+void Meet(const loop::RunContext& context, const launch::Machine& machine, Findings& findings) {
+  loop::RunContext meeting = context;
+  config::RanksConfig& ranks = meeting.config.ranks;
+  meeting.config.run.mode = "eval";
+  meeting.config.run.dir.clear();
+  if (!config::WasGiven(meeting.config, "init_timeout")) ranks.init_timeout_seconds = kPatienceSeconds;
+  ranks.comm_timeout_seconds = std::min(ranks.comm_timeout_seconds, ranks.init_timeout_seconds);
+
+  const auto begin = std::chrono::steady_clock::now();
+  const fs::path posted = launch::BulletinPath(context.config.run.dir, context.launch.bulletin_key);
+  const bool posts = !context.launch.bulletin_key.empty() && context.launch.rank == 0;
+  const MadeFolders made(posts ? posted.parent_path() : fs::path());
+  launch::Bulletin bulletin(posted);
+  if (!context.launch.bulletin_key.empty()) {
+    launch::MeetThrough(bulletin, machine, ranks.init_timeout_seconds, &loop::StopRequested, &meeting.launch,
+                        &meeting.listen_fd);
+  }
+  loop::Session session(meeting);
+  session.Connect(nlohmann::json::object());
+  const double first_ranks_clock = std::stod(session.rendezvous->ShareFromFirst("clock", std::to_string(WallClock())));
+  const double off = WallClock() - first_ranks_clock;
+  at::Tensor count = at::ones({1}, at::TensorOptions().device(session.device));
+  session.communicator->Sum(count);
+  const int counted = static_cast<int>(count.item<float>());
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+  char text[96];
+  std::snprintf(text, sizeof text, "%d of %d ranks met after %.1f s, and added up a tensor", counted,
+                context.launch.world_size, taken.count());
+  findings.Say(Ok("meeting", text));
+  if (context.launch.rank != 0) findings.Say(JudgeClock(off));
+  session.Leave();
+}
+
+}  // namespace
+
+ExitCode Examine(const loop::RunContext& context, const launch::Machine& machine) {
+  const launch::Launch& launch = context.launch;
+  const config::Config& config = context.config;
+  report::InitializeLogging(launch.rank, launch.world_size, /*log_directory=*/"");
+  Findings findings(config.report.log_format == "json", launch.rank, launch.world_size);
+  findings.Say(LauncherFound(launch));
+  bool can_meet = launch.world_size > 1;
+  if (can_meet) {
+    const Finding address = JudgeAddress(launch, Resolve(launch.master_addr));
+    can_meet = address.verdict != Verdict::kFailed;
+    findings.Say(address);
+    findings.Say(TryPort(launch, context.listen_fd >= 0));
+    findings.Say(JudgeToken(launch));
+  }
+  if (launch.rank == 0 && config.report.metrics_port != 0) findings.Say(TryMetricsPort(config.report));
+  bool on_gpu = false;
+  findings.Say(LookAtDevice(launch, config.ranks.backend, &on_gpu));
+  if (on_gpu) {
+    findings.Say(LookAtNccl());
+    findings.Say(LookAtEfa(launch.nnodes));
+  }
+  if (launch.local_rank == 0) ExamineMachine(context, on_gpu, findings);
+  if (can_meet) {
+    try {
+      Meet(context, machine, findings);
+    } catch (const Error& error) {
+      findings.Say(Failed("meeting", error.code(), error.what(), error.hint()));
+    }
+  }
+  return findings.code();
+}
+
+}  // namespace dtrain::doctor

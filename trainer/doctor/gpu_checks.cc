@@ -1,0 +1,135 @@
+#include "trainer/doctor/gpu_checks.h"
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "data/count_of.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/device/device.h"
+
+namespace dtrain::doctor {
+namespace {
+
+// 13000 → "13.0"
+std::string CudaVersion(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+int CountEfaAdapters() {
+  constexpr const char* kAmazon = "0x1d0f";
+  int count = 0;
+  std::error_code none;
+  for (const auto& adapter : std::filesystem::directory_iterator("/sys/class/infiniband", none)) {
+    std::ifstream file(adapter.path() / "device" / "vendor");
+    std::string vendor;
+    if (file >> vendor && vendor == kAmazon) ++count;
+  }
+  return count;
+}
+
+// Whether the shell's command ends with 0. fi_info asks the adapters, and one that hangs is ended.
+bool Succeeds(const std::string& command) {
+  const int status = std::system((command + " >/dev/null 2>&1").c_str());  // NOLINT(cert-env33-c): no words of others
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+bool CanLoad(const char* library) {
+  void* handle = dlopen(library, RTLD_LAZY | RTLD_LOCAL);
+  if (handle != nullptr) dlclose(handle);
+  return handle != nullptr;
+}
+
+}  // namespace
+
+Finding JudgeDevice(const distributed::GpuFacts& facts, const distributed::RankPlace& place, const std::string& backend,
+                    const DeviceFiles& files) {
+  constexpr const char* kCheck = "device";
+  return Tried(kCheck, [&] {
+    const auto index = distributed::ChooseGpu(facts, place, backend);
+    if (index) {
+      const distributed::Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
+      return Ok(kCheck, gpu.name + " at " + gpu.pci_id + ", one of " + std::to_string(facts.gpus.size()) +
+                            "; the driver is for CUDA " + CudaVersion(facts.driver_version) + ", LibTorch for " +
+                            CudaVersion(facts.runtime_version));
+    }
+    if (files.in_dev && !files.built_with_cuda) {
+      return Warning(kCheck, "the CPU; this machine has a GPU, and this build knows none",
+                     "build where nvcc is (scripts/build.sh), or use a build with CUDA");
+    }
+    if (files.in_dev && backend != "gloo") {
+      return Warning(kCheck, "the CPU; this machine has a GPU that this process may not use",
+                     "check CUDA_VISIBLE_DEVICES, and the container's --gpus");
+    }
+    return Ok(kCheck, "the CPU");
+  });
+}
+
+Finding JudgeNccl(int version) {
+  if (version == 0) {
+    return Failed("NCCL", ExitCode::kUsage, "its library is not found",
+                  "install the LibTorch with CUDA that this was built with: it brings NCCL along");
+  }
+  return Ok("NCCL", std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+                        std::to_string(version % 100));
+}
+
+Finding JudgeEfa(const EfaFacts& facts, int nnodes) {
+  constexpr const char* kCheck = "EFA";
+  if (facts.adapters == 0) return Ok(kCheck, "no adapter; machines talk over what NCCL finds");
+  const std::string adapters = CountOf(facts.adapters, "adapter");
+  if (nnodes == 1) return Ok(kCheck, adapters + ", not needed on one machine");
+  if (!facts.has_fi_info) {
+    return Warning(kCheck, adapters + ", and no fi_info to ask whether they work",
+                   "install EFA's software (docker/Dockerfile: --build-arg EFA=VERSION)");
+  }
+  if (!facts.provider_works) {
+    return Warning(kCheck, adapters + ", and 'fi_info -p efa' finds no provider: NCCL would use sockets",
+                   "hand the devices to the container, and let the security group pass all traffic to itself");
+  }
+  if (!facts.has_plugin) {
+    return Warning(kCheck, adapters + " that work, and no NCCL plugin for them: NCCL would use sockets",
+                   "install aws-ofi-nccl and have its folder in LD_LIBRARY_PATH");
+  }
+  return Ok(kCheck, adapters + "; provider and NCCL's plugin are there");
+}
+
+Finding LookAtDevice(const launch::Launch& launch, const std::string& backend, bool* on_gpu) {
+  *on_gpu = false;
+  return Tried("device", [&] {
+    std::error_code none;
+    const DeviceFiles files{.built_with_cuda = distributed::HasCudaPlugin(),
+                            .in_dev = std::filesystem::exists("/dev/nvidia0", none)};
+    const bool look = backend != "gloo" && distributed::CountGpus() > 0;
+    const distributed::GpuFacts facts = look ? distributed::LoadCudaPlugin().probe() : distributed::GpuFacts{};
+    const Finding finding = JudgeDevice(facts, distributed::PlaceOf(launch), backend, files);
+    *on_gpu = finding.verdict != Verdict::kFailed && !facts.gpus.empty();
+    return finding;
+  });
+}
+
+Finding LookAtNccl() {
+  int version = 0;
+  // LibTorch's own, which the CUDA half of this program has loaded.
+  void* library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+  using GetVersion = int (*)(int*);
+  const auto get = library == nullptr ? nullptr : reinterpret_cast<GetVersion>(dlsym(library, "ncclGetVersion"));
+  if (get == nullptr || get(&version) != 0) version = 0;
+  return JudgeNccl(version);
+}
+
+Finding LookAtEfa(int nnodes) {
+  EfaFacts facts;
+  facts.adapters = CountEfaAdapters();
+  if (facts.adapters > 0) {
+    facts.has_fi_info = Succeeds("command -v fi_info");
+    facts.provider_works = facts.has_fi_info && Succeeds("timeout 20 fi_info -p efa");
+    facts.has_plugin = CanLoad("libnccl-net.so") || CanLoad("libnccl-net-ofi.so");
+  }
+  return JudgeEfa(facts, nnodes);
+}
+
+}  // namespace dtrain::doctor

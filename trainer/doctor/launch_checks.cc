@@ -1,0 +1,103 @@
+#include "trainer/doctor/launch_checks.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "trainer/control/line_socket.h"
+#include "trainer/launch/local_address.h"
+#include "trainer/launch/run_token.h"
+
+namespace dtrain::doctor {
+namespace {
+
+std::string Joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+bool IsRankZeros(const launch::Launch& launch) { return launch.rank == 0; }
+
+}  // namespace
+
+Finding LauncherFound(const launch::Launch& launch) {
+  const std::string who = launch.launcher == "single" ? "none, this machine alone" : launch.launcher;
+  return Ok("launcher", who + ": rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.world_size) +
+                            ", local rank " + std::to_string(launch.local_rank) + " of " +
+                            std::to_string(launch.local_world_size) + ", machine " + std::to_string(launch.node_rank) +
+                            " of " + std::to_string(launch.nnodes) +
+                            (launch.seen.empty() ? "" : " (seen: " + launch.seen + ")"));
+}
+
+Resolved Resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  Resolved resolved;
+  const int failure = getaddrinfo(host.c_str(), nullptr, &hints, &found);
+  if (failure != 0) {
+    resolved.reason = gai_strerror(failure);
+    return resolved;
+  }
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    char name[NI_MAXHOST] = "";
+    getnameinfo(one->ai_addr, one->ai_addrlen, name, sizeof name, nullptr, 0, NI_NUMERICHOST);
+    resolved.addresses.emplace_back(name);
+  }
+  freeaddrinfo(found);
+  return resolved;
+}
+
+Finding JudgeAddress(const launch::Launch& launch, const Resolved& resolved) {
+  constexpr const char* kCheck = "address";
+  const std::string& host = launch.master_addr;
+  if (host.empty()) return Ok(kCheck, "rank 0 publishes its own in the run directory, which all ranks must share");
+  if (resolved.addresses.empty()) {
+    return Failed(kCheck, ExitCode::kPeerLost, "rank 0's address '" + host + "' does not resolve: " + resolved.reason,
+                  "give one that all machines know with --master_addr or MASTER_ADDR; in a cluster its name service "
+                  "may be some seconds behind: try again");
+  }
+  const std::string is = "rank 0's address " + host + " is " + Joined(resolved.addresses);
+  const bool loopback = std::all_of(resolved.addresses.begin(), resolved.addresses.end(), launch::IsLoopback);
+  if (launch.nnodes > 1 && loopback) {
+    return Failed(kCheck, ExitCode::kPeerLost, is + ": only this machine reaches that",
+                  "give the address of rank 0's network interface, or remove the name's 127.x line from /etc/hosts");
+  }
+  return Ok(kCheck, is);
+}
+
+Finding TryPort(const launch::Launch& launch, bool already_listens) {
+  constexpr const char* kCheck = "port";
+  if (!IsRankZeros(launch)) return Ok(kCheck, "rank 0's, which the meeting tries");
+  if (launch.agent_store) return Ok(kCheck, "torchrun's store has it; rank 0's own is chosen by the system");
+  if (already_listens || launch.master_port == 0) return Ok(kCheck, "chosen by the system");
+  return Tried(kCheck, [&] {
+    close(distributed::ListenOn(launch.master_addr, launch.master_port));
+    return Ok(kCheck, std::to_string(launch.master_port) + " is free on " + launch.master_addr);
+  });
+}
+
+Finding JudgeToken(const launch::Launch& launch) {
+  constexpr const char* kCheck = "token";
+  if (launch.world_size == 1) return Ok(kCheck, "one rank needs none");
+  if (!launch.token.empty()) return Ok(kCheck, "the ranks share one");
+  if (launch.agent_store || launch.master_addr.empty()) return Ok(kCheck, "rank 0 makes one and posts it");
+  if (launch::IsLoopback(launch.master_addr)) return Ok(kCheck, "none; only this machine reaches rank 0");
+  return Warning(kCheck, "none: whoever reaches rank 0's port can join the run and end it",
+                 "give all ranks the same secret in " + std::string(launch::kTokenVariable) + " (docs/trust.md)");
+}
+
+Finding JudgeClock(double seconds_off) {
+  constexpr double kWorthASentence = 5;
+  char text[96];
+  std::snprintf(text, sizeof text, "%.1f s from rank 0's", std::abs(seconds_off));
+  if (std::abs(seconds_off) < kWorthASentence) return Ok("clock", text);
+  return Warning("clock", text, "let NTP set the clocks: logs of several machines cannot be laid beside each other");
+}
+
+}  // namespace dtrain::doctor

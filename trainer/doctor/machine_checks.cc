@@ -1,0 +1,111 @@
+#include "trainer/doctor/machine_checks.h"
+
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "data/count_of.h"
+#include "data/machine/cores.h"
+#include "data/whole_number.h"
+#include "trainer/device/device.h"
+
+namespace dtrain::doctor {
+namespace {
+
+constexpr uint64_t kMiB = 1 << 20;
+
+std::string Megabytes(uint64_t bytes) { return std::to_string(bytes / kMiB) + " MiB"; }
+
+}  // namespace
+
+Finding JudgeThreads(const Threads& threads) {
+  constexpr const char* kCheck = "threads";
+  const std::string what = CountOf(threads.local_ranks, "local rank") + ", each with " +
+                           CountOf(threads.compute_threads, "thread") + " to compute and " +
+                           CountOf(threads.workers, "worker") + ", on " + std::to_string(threads.available_cores) +
+                           " of " + CountOf(threads.machine_cores, "core");
+  if (threads.local_ranks > threads.available_cores) {
+    return Warning(kCheck, what,
+                   "start fewer local ranks, give the container more cores, or, where mpirun or srun has bound each "
+                   "rank to some, --bind-to none or --cpu-bind=none");
+  }
+  if (threads.local_ranks * threads.compute_threads > threads.available_cores) {
+    return Warning(kCheck, what, "lower OMP_NUM_THREADS: threads without a core wait for each other");
+  }
+  if (threads.local_ranks * threads.workers > 2 * threads.available_cores) {
+    return Warning(kCheck, what, "lower --workers: threads without a core wait for each other");
+  }
+  return Ok(kCheck, what);
+}
+
+Finding JudgeOpenFiles(uint64_t limit, int world_size) {
+  const uint64_t needed = 1024 + 4 * static_cast<uint64_t>(world_size);
+  const std::string what =
+      limit == RLIM_INFINITY ? "as many as the system has" : std::to_string(limit) + " may be open";
+  if (limit >= needed) return Ok("open files", what);
+  return Warning("open files", what, "raise the hard limit to " + std::to_string(needed) + " or more (ulimit -Hn)");
+}
+
+Finding JudgeLockedMemory(uint64_t limit_bytes, bool has_rdma) {
+  constexpr const char* kCheck = "locked memory";
+  const std::string what = limit_bytes == RLIM_INFINITY ? "unlimited" : Megabytes(limit_bytes) + " at most";
+  if (!has_rdma) return Ok(kCheck, what + ", and no adapter that needs it");
+  if (limit_bytes == RLIM_INFINITY) return Ok(kCheck, what);
+  return Warning(kCheck, what + ": the network adapter cannot register its buffers",
+                 "ulimit -l unlimited; in a container --ulimit memlock=-1, Batch's ulimits, or Slurm's "
+                 "PropagateResourceLimitsExcept=MEMLOCK");
+}
+
+Finding JudgeSharedMemory(int64_t free_bytes, int local_ranks, bool on_gpus) {
+  constexpr const char* kCheck = "shared memory";
+  constexpr int64_t kPerRank = int64_t{128} * kMiB;
+  if (free_bytes < 0) return Warning(kCheck, "there is no /dev/shm", "mount a tmpfs there");
+  const std::string what = Megabytes(static_cast<uint64_t>(free_bytes)) + " free in /dev/shm";
+  if (!on_gpus || local_ranks == 1) return Ok(kCheck, what + "; nothing here needs it");
+  if (free_bytes >= kPerRank * local_ranks) return Ok(kCheck, what);
+  return Warning(kCheck, what + ": NCCL may find too little for " + std::to_string(local_ranks) + " local ranks",
+                 "in a container --shm-size=1g or more, in Kubernetes an emptyDir with medium: Memory at /dev/shm");
+}
+
+Threads CountThreads(const launch::Launch& launch, int64_t workers) {
+  Threads threads;
+  threads.machine_cores = std::max(1U, std::thread::hardware_concurrency());
+  threads.available_cores = data::AvailableCores();
+  threads.local_ranks = launch.local_world_size;
+  const int64_t share = distributed::ShareOfCores(launch);
+  const char* told = launch.launcher == "torchrun" ? nullptr : std::getenv("OMP_NUM_THREADS");
+  threads.compute_threads = told == nullptr ? share : data::WholeNumber(told).value_or(share);
+  threads.workers = workers > 0 ? workers : share;
+  return threads;
+}
+
+Finding LookAtOpenFiles(int world_size) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return JudgeOpenFiles(limit.rlim_cur, world_size);
+}
+
+Finding LookAtLockedMemory() {
+  rlimit limit{};
+  getrlimit(RLIMIT_MEMLOCK, &limit);
+  return JudgeLockedMemory(limit.rlim_cur, HasRdma());
+}
+
+Finding LookAtSharedMemory(int local_ranks, bool on_gpus) {
+  struct statvfs found {};
+  const bool there = statvfs("/dev/shm", &found) == 0;
+  const int64_t free_bytes = there ? static_cast<int64_t>(found.f_bavail) * static_cast<int64_t>(found.f_frsize) : -1;
+  return JudgeSharedMemory(free_bytes, local_ranks, on_gpus);
+}
+
+bool HasRdma() {
+  std::error_code none;
+  return std::filesystem::directory_iterator("/sys/class/infiniband", none) != std::filesystem::directory_iterator();
+}
+
+}  // namespace dtrain::doctor
