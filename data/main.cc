@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/command_line/version.h"
 #include "data/error.h"
 #include "data/prepare/commands.h"
 #include "data/shown.h"
@@ -36,7 +37,8 @@ int Fail(ExitCode code, const char* kind, const std::string& what, const std::st
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error of its write
   try {
-    const auto line = data::ParsePrepareCommandLine(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc));
+    const auto line = data::ParsePrepareCommandLine(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc),
+                                                    VersionAndCommit());
     if (line.answer.empty()) {
       Run(line.options);
     } else {

@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cstdio>
 #include <map>
 
 #include "models/efficientnet.h"
@@ -93,6 +94,21 @@ std::vector<std::string> ModelNames() {
   names.emplace_back(kRobertaOfAnyShape);
   for (const std::string& name : RobertaNames()) names.push_back(name);
   return names;
+}
+
+std::string Description(const std::string& model) {
+  const std::string images = ", for images of " + std::to_string(NativeImageSize(model)) + " pixels";
+  if (ResNets().contains(model)) return "ResNet of " + model.substr(std::string("resnet").size()) + " layers" + images;
+  if (const auto found = EfficientNets().find(model); found != EfficientNets().end()) {
+    char shape[64];
+    std::snprintf(shape, sizeof shape, "EfficientNet of width %.1f and depth %.1f", found->second.options.width,
+                  found->second.options.depth);
+    return shape + images;
+  }
+  const std::optional<RobertaOptions> shape = RobertaNamed(model);
+  if (!shape) return "RoBERTa of the shape that --model_config=FILE says, for text";
+  return "RoBERTa of " + std::to_string(shape->layers) + " layers, " + std::to_string(shape->hidden_size) +
+         " wide, with " + std::to_string(shape->heads) + " heads, for text";
 }
 
 bool TakesZeroInitResidual(const std::string& model) { return ResNets().count(model) > 0; }

@@ -22,6 +22,9 @@ struct ImageModelOptions {
 // All names that --model may be: those that MakeImageModel knows, and RoBERTa's.
 std::vector<std::string> ModelNames();
 
+// What it is, for people: "ResNet of 50 layers, for images of 224 pixels".
+std::string Description(const std::string& model);
+
 // Whether a name means a RoBERTa (roberta_options.h): one of a known shape, or `roberta`, whose config.json says it.
 bool IsRoberta(const std::string& name);
 

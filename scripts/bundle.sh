@@ -123,7 +123,7 @@ done
 cp -r "$root"/scripts/{gpu_check.sh,gpu_check,recipes,sweep.py,sweeps,report.py,reports,requirements.txt} "$staging/scripts/"
 find "$staging/scripts" -name __pycache__ -prune -exec rm -r {} +
 {
-  echo "dtrain $("$build/bin/dtrain_main" --version 2>/dev/null | awk '{print $NF; exit}')" \
+  echo "dtrain $("$build/bin/dtrain_main" --version 2>/dev/null | awk '{print $2; exit}')" \
     "$(git -C "$root" rev-parse --short HEAD 2>/dev/null || true)"
   echo "LibTorch ${torch_version%.*}"
   echo "built on $(. /etc/os-release && echo "${PRETTY_NAME:-unknown}"), $(getconf GNU_LIBC_VERSION)"

@@ -6,6 +6,7 @@
 
 #include <ATen/Parallel.h>
 
+#include "data/command_line/version.h"
 #include "data/machine/cores.h"
 #include "models/registry.h"
 #include "trainer/bench/collective_run.h"
@@ -48,7 +49,8 @@ const config::Program kProgram = {
               {"min_bytes", config::Kind::kText, "8", "collective: the smallest size (64K, 8M and 1G are sizes, too)"},
               {"max_bytes", config::Kind::kText, "32M", "collective: the largest; sizes double"},
               {"operation", config::Kind::kText, "all",
-               "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all of them"}}};
+               "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all of them"}},
+    .version = VersionAndCommit()};
 
 // A row of numbers is for programs.
 void PrintTable(const nlohmann::ordered_json& result) {

@@ -5,8 +5,10 @@
 #include <ctime>
 #include <optional>
 
+#include "data/command_line/version.h"
 #include "data/machine/cores.h"
 #include "models/registry.h"
+#include "trainer/config/choice_lists.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/problems.h"
@@ -47,7 +49,23 @@ config::Program OwnFlags() {
   const auto kind = config::Kind::kBool;
   return {.flags = {{"doctor", kind, "false",
                      "Look at machine, network and data, say what is well and what to do about the rest, and train "
-                     "nothing."}}};
+                     "nothing."},
+                    {"list_models", kind, "false", "The values of --model, a line each."},
+                    {"list_optimizers", kind, "false", "The values of --optimizer, a line each."},
+                    {"list_schedules", kind, "false", "The values of --lr_schedule, a line each."}},
+          .version = VersionAndCommit()};
+}
+
+// What --list_… asks for; empty: nothing.
+std::string ListAskedFor(const config::CommandLine& command_line) {
+  const auto is_asked = [&](const char* flag) { return command_line.extra.at(flag) == "true"; };
+  std::string list;
+  if (is_asked("list_models")) {
+    for (const std::string& name : models::ModelNames()) list += config::ListLine(name, models::Description(name));
+  }
+  if (is_asked("list_optimizers")) list += config::ListOfChoices("optimizer");
+  if (is_asked("list_schedules")) list += config::ListOfChoices("lr_schedule");
+  return list.substr(0, list.find_last_not_of('\n') + 1);
 }
 
 // Several ranks on this machine, started from here: each goes on by itself, and their parent comes back with their exit
@@ -85,6 +103,8 @@ std::optional<int> ForkRanks(loop::RunContext& context, bool doctor) {
 int Main(int argc, char** argv, loop::RunContext& context, std::string& examined) {
   const config::CommandLine command_line = config::ParseCommandLine(argc, argv, OwnFlags());
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
+  if (const std::string list = ListAskedFor(command_line); !list.empty()) return report::PrintAnswer(list), 0;
+  context.start = {Version(), Commit(), std::vector<std::string>(argv, argv + argc)};
   context.config = command_line.config;
   const bool doctor = command_line.extra.at("doctor") == "true";
   if (doctor) examined = "launcher";

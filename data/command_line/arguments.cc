@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <sstream>
 
@@ -20,6 +21,16 @@ std::string Trimmed(const std::string& text) {
   const char* const blanks = " \t\r";
   const size_t begin = text.find_first_not_of(blanks);
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
+}
+
+// As one would write it after --flag=; nothing for what says nothing.
+std::optional<std::string> FlagText(const nlohmann::json& value) {
+  if (value.is_string() && !value.get_ref<const std::string&>().empty()) return value.get<std::string>();
+  if (value.is_number() || value.is_boolean()) return value.dump();
+  if (!value.is_array()) return std::nullopt;
+  std::string text;
+  for (const nlohmann::json& item : value) text += (text.empty() ? "" : ",") + FlagText(item).value_or("");
+  return text;
 }
 
 class Expander {
@@ -79,7 +90,9 @@ class Expander {
     const std::optional<std::string> content = Content(stream, flag);
     if (!content) return;
     open_.push_back(identity);
-    Add(Lines(*content, file), file.parent_path());
+    const size_t first = content->find_first_not_of(" \t\r\n");
+    const bool is_object = first != std::string::npos && (*content)[first] == '{';
+    Add(is_object ? Members(*content, file) : Lines(*content, file), file.parent_path());
     open_.pop_back();
   }
 
@@ -116,6 +129,24 @@ class Expander {
         arguments.push_back({text.substr(0, end), place});
         arguments.push_back({Trimmed(text.substr(end)), place});
       }
+    }
+    return arguments;
+  }
+
+  // Of a JSON object.
+  std::vector<Argument> Members(const std::string& content, const fs::path& file) {
+    const nlohmann::json json = nlohmann::json::parse(content, nullptr, /*allow_exceptions=*/false);
+    std::vector<Argument> arguments;
+    if (!json.is_object()) {
+      mistakes_.push_back("--flagfile=" + file.string() + ": begins as a JSON object, and is none");
+      return arguments;
+    }
+    const nlohmann::json start = json.value("start", nlohmann::json());
+    const nlohmann::json given = start.is_object() ? start.value("given", nlohmann::json()) : nlohmann::json();
+    for (const auto& [name, value] : json.items()) {
+      const bool taken = !given.is_array() || std::find(given.begin(), given.end(), name) != given.end();
+      const std::optional<std::string> text = taken ? FlagText(value) : std::nullopt;
+      if (text) arguments.push_back({"--" + name + "=" + *text, file.string() + ": "});
     }
     return arguments;
   }

@@ -16,6 +16,10 @@ struct Argument {
 inline constexpr size_t kMostFlagfileBytes = size_t{1} << 20;
 inline constexpr int kMostFlagfiles = 100;
 
+// A flagfile has a flag a line, or is a JSON object whose keys are flags: a run's config.json. There null, an empty
+// text and what is an object itself say nothing; where its object `start` has the list `given`, the flags of that list
+// alone are taken, so that what followed from them follows anew.
+//
 // Appends a sentence to `mistakes` for each flagfile that cannot be read, includes itself, or holds something else than
 // flags; and one where they are more than the above. A nested relative name is looked up beside the file that says it,
 // then in the working directory.

@@ -11,8 +11,8 @@ namespace {
 class Parser {
  public:
   Parser(std::vector<Argument> arguments, const std::vector<std::string>& commands, const std::vector<Flag>& flags,
-         std::vector<std::string>& mistakes)
-      : arguments_(std::move(arguments)), commands_(commands), flags_(flags), mistakes_(mistakes) {}
+         std::vector<std::string>& mistakes, const Hints& hints)
+      : arguments_(std::move(arguments)), commands_(commands), flags_(flags), mistakes_(mistakes), hints_(hints) {}
 
   Parsed Run() && {
     if (!commands_.empty()) TakeCommand();
@@ -80,7 +80,8 @@ class Parser {
       Negate(*negated, written, value, argument.place);
     } else {
       if (!value) NextValue('-');
-      const std::string hint = DidYouMean(name, Names(), "--");
+      const auto known = hints_.find(name);
+      const std::string hint = known != hints_.end() ? "here " + known->second : DidYouMean(name, Names(), "--");
       mistakes_.push_back(argument.place + written + ": no such flag" + (hint.empty() ? "" : "; " + hint));
     }
   }
@@ -142,6 +143,7 @@ class Parser {
   const std::vector<std::string>& commands_;
   const std::vector<Flag>& flags_;
   std::vector<std::string>& mistakes_;
+  const Hints& hints_;
   Parsed result_;
   size_t next_ = 0;
   const Flag* last_list_ = nullptr;  // the flag just taken, where it takes many values
@@ -151,8 +153,8 @@ class Parser {
 }  // namespace
 
 Parsed Parse(std::vector<Argument> arguments, const std::vector<std::string>& commands, const std::vector<Flag>& flags,
-             std::vector<std::string>& mistakes) {
-  return Parser(std::move(arguments), commands, flags, mistakes).Run();
+             std::vector<std::string>& mistakes, const Hints& hints) {
+  return Parser(std::move(arguments), commands, flags, mistakes, hints).Run();
 }
 
 std::string TextOf(const std::vector<std::string>& mistakes) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,13 @@ struct Parsed {
   bool wants_version = false;
 };
 
+// What an unknown flag's answer says besides: of a name with underscores, what to write here ("--optimizer").
+using Hints = std::map<std::string, std::string>;
+
 // Takes --flag=value, --flag value, --flag and --noflag for booleans, dashes and underscores alike. Where `commands` is
 // not empty, the first argument must be one of them. Adds a sentence to `mistakes` for each thing that is wrong.
 Parsed Parse(std::vector<Argument> arguments, const std::vector<std::string>& commands, const std::vector<Flag>& flags,
-             std::vector<std::string>& mistakes);
+             std::vector<std::string>& mistakes, const Hints& hints = {});
 
 // A flag with a longer value is a mistake: no name of a file is longer, and nobody reads a message with more.
 inline constexpr size_t kMostValueBytes = 4096;

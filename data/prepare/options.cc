@@ -202,7 +202,7 @@ void CheckTogether(const PrepareOptions& options, std::vector<std::string>& mist
 
 }  // namespace
 
-PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& arguments) {
+PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& arguments, const std::string& version) {
   PrepareCommandLine result;
   const std::vector<Entry> table = Table(result.options);
   std::set<std::string> given;
@@ -218,7 +218,7 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
   for (const auto& [name, purpose] : kCommands) commands.push_back(name);
   auto expanded = command_line::ExpandFlagfiles(arguments, mistakes);
   const auto parsed = command_line::Parse(std::move(expanded), commands, flags, mistakes);
-  if (parsed.wants_version) result.answer = "dtrain_data " DTRAIN_VERSION;
+  if (parsed.wants_version) result.answer = "dtrain_data " + version;
   if (parsed.wants_help) result.answer = Help(table, parsed.command);
   if (!result.answer.empty()) return result;
 

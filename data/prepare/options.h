@@ -43,6 +43,7 @@ struct PrepareCommandLine {
 };
 
 // Throws one Error (exit code 2) that names every mistake.
-PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& arguments);
+// `version`: what --version says besides the name.
+PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& arguments, const std::string& version = "");
 
 }  // namespace dtrain::data

@@ -4,13 +4,14 @@ import json
 import math
 import re
 import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 
-from command import MAIN, TINY, final_numbers, load_json, losses, metrics, run
+from command import MAIN, TINY, final_numbers, load_json, losses, metrics, run, sha256
 
 TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "images_per_second", "data_seconds", "step_seconds", "grad_norm",
               "time"]
@@ -93,7 +94,21 @@ def test_config_is_the_resolved_command_line(finished, images):
              "momentum": 0.9, "seed": 0, "lr_schedule": "poly", "weight_decay": 1e-4}
     assert {name: config[name] for name in given} == given
     flags = set(re.findall(r"^\s*--(?:\[no\])?(\w+)", run("--help").stdout, re.MULTILINE))
-    assert set(config) <= flags
+    assert set(config) - {"start"} <= flags
+    start = config["start"]
+    assert start["version"] in run("--version").stdout and start["commit"] in run("--version").stdout
+    assert start["command"][1:] == [*TINY, f"--data_dir={images}", "--epochs=2", "--lr=0.02", "--eval_every_epochs=1",
+                                    f"--run_dir={finished[0]}"]
+    assert set(start["given"]) == {flag[2:].split("=")[0] for flag in start["command"][1:]}
+    assert start["host"] and Path(start["directory"]).is_dir() and re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]{8}Z", start["time"])
+
+
+def test_config_json_can_be_run_again(finished, run_dir):
+    outcome = run(f"--flagfile={finished[0] / 'config.json'}", f"--run_dir={run_dir}", "--log_format=json")
+    assert sha256(run_dir / "model.safetensors") == sha256(finished[0] / "model.safetensors")
+    assert losses(run_dir) == losses(finished[0])
+    for line in outcome.lines:  # to the last one
+        assert isinstance(json.loads(line), dict), line
 
 
 def test_weights_of_the_run_evaluate_to_its_result(finished, images):

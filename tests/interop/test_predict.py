@@ -77,7 +77,10 @@ def test_a_folder_becomes_a_table(trained, folder, tmp_path):
 
 def test_files_become_json_lines(trained, folder, tmp_path):
     files = [folder / "some" / "red" / "001.jpg", folder / "empty.png"]
-    run("--mode=predict", f"--run_dir={trained}", f"--input={files[0]},{files[1]}", f"--output={tmp_path / 'out.jsonl'}")
+    outcome = run("--mode=predict", f"--run_dir={trained}", f"--input={files[0]},{files[1]}", "--log_format=json",
+                  f"--output={tmp_path / 'out.jsonl'}")
+    assert [json.loads(line) for line in outcome.lines] == [{"predicted": 1, "unreadable": 1}]
+    assert "1 file could not be read" in outcome.stderr
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [line["file"] for line in lines] == [str(path) for path in files]
     found = [(item["class"], item["name"]) for item in lines[0]["top"]]
@@ -93,7 +96,7 @@ def test_what_cannot_be_predicted_is_said(trained, folder, tmp_path):
         return message
 
     output = f"--output={tmp_path / 'out.csv'}"
-    assert "none of the 1 files" in refused(3, f"--input={folder / 'empty.png'}", output)
+    assert "(1 file tried)" in refused(3, f"--input={folder / 'empty.png'}", output)
     assert str(tmp_path / "missing") in refused(3, f"--input={tmp_path / 'missing'}", output)
     (tmp_path / "none").mkdir()
     assert "there is no image in" in refused(3, f"--input={tmp_path / 'none'}", output)

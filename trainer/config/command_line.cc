@@ -12,6 +12,7 @@
 #include "data/command_line/arguments.h"
 #include "data/command_line/parser.h"
 #include "trainer/config/aliases.h"
+#include "trainer/config/foreign_flags.h"
 #include "trainer/config/help.h"
 #include "trainer/errors.h"
 
@@ -80,10 +81,12 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Pr
   Rewritten rewritten = RewriteAliases(command_line::ExpandFlagfiles(arguments, mistakes), mistakes);
   if (program.commands.empty()) TakeModeWord(rewritten.arguments, mistakes);
   result.notes = std::move(rewritten.notes);
-  const command_line::Parsed parsed =
-      command_line::Parse(std::move(rewritten.arguments), program.commands, FlagsOf(program, result), mistakes);
+  const command_line::Parsed parsed = command_line::Parse(std::move(rewritten.arguments), program.commands,
+                                                          FlagsOf(program, result), mistakes, ForeignFlags());
   result.command = parsed.command;
-  if (parsed.wants_version) result.answer = program.name + " " DTRAIN_VERSION "\n";
+  if (parsed.wants_version) {
+    result.answer = program.name + " " + (program.version.empty() ? DTRAIN_VERSION : program.version) + "\n";
+  }
   if (parsed.wants_help) {
     result.answer = parsed.help_topic.empty() ? Help(program) : HelpOn(parsed.help_topic);
     if (result.answer.empty()) {

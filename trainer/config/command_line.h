@@ -27,6 +27,7 @@ struct Program {
   std::string purpose = {};                // a line for --help
   std::vector<std::string> commands = {};  // where not empty, the first argument must be one of these
   std::vector<ExtraFlag> flags = {};
+  std::string version = {};  // of --version; empty: the sources' alone
 };
 
 struct CommandLine {

@@ -118,7 +118,7 @@ std::string Help(const Program& program) {
   text += Entry("--flagfile=FILE", "Read flags from FILE, one a line; # starts a comment line. May be nested.");
   text += Entry("--help, -h",
                 "This text; --help=optimizer: one of its parts; --help=lr: the flags with that in their name.");
-  text += Entry("--version", "The version.");
+  text += Entry("--version", "The version, and the commit that it was built from.");
   if (!program.flags.empty()) text += "\n" + program.name + "\n";
   for (const ExtraFlag& flag : program.flags) {
     const std::string value = flag.default_value.empty() ? "empty" : flag.default_value;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "data/count_of.h"
 #include "data/formats/image_files.h"
 #include "data/pipeline/loader.h"
 #include "trainer/checkpoint/durable_file.h"
@@ -151,17 +152,18 @@ void PredictImages(const config::Config& config, at::Device device) {
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& table) {
     predictor.WriteTo(table);
     if (predictor.readable() == 0) {
-      throw DataError("none of the " + std::to_string(predictor.unreadable()) +
-                          " files of --input=" + config.run.input + " can be read as an image",
+      throw DataError("--input=" + config.run.input + " holds no file that can be read as an image (" +
+                          CountOf(predictor.unreadable(), "file") + " tried)",
                       "dtrain_data verify says what is wrong with each of a folder");
     }
   });
   if (predictor.unreadable() > 0) {
-    report::LogWarning(std::to_string(predictor.unreadable()) + " files could not be read: their lines in " +
+    report::LogWarning(CountOf(predictor.unreadable(), "file") + " could not be read: their lines in " +
                        config.run.output + " say why");
   }
-  std::printf("predicted=%lld unreadable=%lld\n", static_cast<long long>(predictor.readable()),
-              static_cast<long long>(predictor.unreadable()));
+  const char* summary = config.report.log_format == "json" ? "{\"predicted\":%lld,\"unreadable\":%lld}\n"
+                                                           : "predicted=%lld unreadable=%lld\n";
+  std::printf(summary, static_cast<long long>(predictor.readable()), static_cast<long long>(predictor.unreadable()));
 }
 
 }  // namespace dtrain::loop

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trainer/config/config.h"
+#include "trainer/config/start_record.h"
 #include "trainer/control/control_plane.h"
 #include "trainer/launch/launch.h"
 
@@ -28,6 +29,7 @@ struct RunContext {
   launch::Launch launch;
   int listen_fd = -1;  // rank 0's store, where the node launcher opened its socket
   RunStatus* status = nullptr;
+  config::Start start;             // for config.json
   std::vector<std::string> notes;  // to be said by rank 0, once there is a log
 };
 

@@ -102,15 +102,17 @@ void StartAnew(const report::RunDirectory& files) {
   }
 }
 
-void WriteRunFiles(const report::RunDirectory& files, const config::Config& config, const data::Classes& classes,
+void WriteRunFiles(const report::RunDirectory& files, const RunContext& context, const data::Classes& classes,
                    int64_t first_step) {
-  report::WriteConfig(files, config::ToJson(config).dump(2) + "\n", first_step);
+  nlohmann::ordered_json json = config::ToJson(context.config);
+  json[config::kStartKey] = config::StartRecord(context.start, context.config);
+  report::WriteConfig(files, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", first_step);
   if (!classes.names.empty()) report::WriteTextFile(files.classes, ClassesText(classes.names));
 }
 
 std::string HowToGoOn(const config::Config& config, const Plan& plan) {
   const bool by_steps = config.batch.max_steps && *config.batch.max_steps == plan.total_steps;
-  return "this run is finished: all of its " + std::to_string(plan.total_steps) + " steps are done; " +
+  return "this run is finished: all of its steps (" + std::to_string(plan.total_steps) + ") are done; " +
          (by_steps ? "more --max_steps (and --epochs)" : "more --epochs") +
          " make it go on, another --run_dir or --resume=none starts anew";
 }
@@ -175,7 +177,7 @@ void Train(const RunContext& context) {
   if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
   if (is_first) {
     session.control->Enter(distributed::Phase::kSaving);
-    WriteRunFiles(files, config, data.classes, progress.step);
+    WriteRunFiles(files, context, data.classes, progress.step);
     if (models::IsRoberta(config.model.name)) KeepTokenizer(config.data.dir, files.root);
     session.control->Enter(distributed::Phase::kStarting);
   }

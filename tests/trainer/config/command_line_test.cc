@@ -7,8 +7,14 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
+#include "tests/temporary_folder.h"
+#include "trainer/config/alias_table.h"
+#include "trainer/config/choice_lists.h"
 #include "trainer/config/config_json.h"
+#include "trainer/config/foreign_flags.h"
+#include "trainer/config/start_record.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {
@@ -126,6 +132,62 @@ TEST(CommandLine, HelpAndVersionAnswer) {
   EXPECT_THAT(ParseCommandLine({"--unknown", "--help"}).answer, HasSubstr("Usage: dtrain_main"));
   EXPECT_THAT(ParseCommandLine({"--version"}).answer, testing::MatchesRegex("dtrain_main [0-9]+\\.[0-9]+\\.[0-9]+\n"));
   EXPECT_EQ(ParseCommandLine({}).answer, "");
+}
+
+TEST(CommandLine, AFlagOfAnotherToolIsAnsweredWithOurs) {
+  EXPECT_EQ(Mistakes({"--num-train-epochs", "3"}), "--num-train-epochs: no such flag; here --epochs");
+  EXPECT_EQ(Mistakes({"--input_size=3"}), "--input_size: no such flag; here --image_size");
+  for (const auto& [name, ours] : ForeignFlags()) {
+    EXPECT_TRUE(FindFlag(name) == nullptr && FindAlias(name) == nullptr) << name << " is understood";
+    for (size_t at = ours.find("--"); at != std::string::npos; at = ours.find("--", at + 2)) {
+      const std::string flag = ours.substr(at + 2, ours.find_first_of("= ,", at) - at - 2);
+      EXPECT_NE(FindFlag(flag), nullptr) << name << ": " << flag;
+    }
+  }
+}
+
+TEST(CommandLine, EveryChoiceHasASentence) {
+  for (const std::string flag : {"optimizer", "lr_schedule"}) {
+    std::istringstream lines(ListOfChoices(flag));
+    size_t count = 0;
+    for (std::string line; std::getline(lines, line); ++count) {
+      EXPECT_TRUE(line.starts_with(FindFlag(flag)->limits.choices.at(count) + " "));
+      EXPECT_GT(line.size(), 22U) << line;
+    }
+    EXPECT_EQ(count, FindFlag(flag)->limits.choices.size());
+  }
+}
+
+TEST(CommandLine, AFlagfileMayBeARunsConfiguration) {
+  const TemporaryFolder folder;
+  const std::string typed = folder.Write("print_config.json", R"(
+    {"lr": 0.25, "max_steps": 7, "mean": [0.5, 0.25, 1], "sync_bn": true, "data_dir": "a b", "run_dir": "", "rank": null,
+     "start": {"version": "1"}})");
+  const CommandLine all = ParseCommandLine({"--lr=1", "--flagfile=" + typed, "--max_steps=8"});
+  EXPECT_EQ(all.config.optimizer.lr, 0.25);
+  EXPECT_EQ(all.config.batch.max_steps, 8);
+  EXPECT_EQ(all.config.image.mean, (std::vector<double>{0.5, 0.25, 1}));
+  EXPECT_TRUE(all.config.ranks.sync_bn);
+  EXPECT_EQ(all.config.data.dir, "a b");
+  EXPECT_FALSE(WasGiven(all.config, "run_dir") || WasGiven(all.config, "rank"));
+
+  const std::string given = folder.Write("config.json", R"({"lr": 0.25, "batch_size": 3, "start": {"given": ["lr"]}})");
+  EXPECT_EQ(ParseCommandLine({"--flagfile=" + given}).config.given, std::vector<std::string>{"lr"});
+
+  EXPECT_EQ(Mistakes({"--flagfile=" + folder.Write("cut.json", " {\"lr\": 0.25")}),
+            "--flagfile=" + folder.path("cut.json") + ": begins as a JSON object, and is none");
+  EXPECT_EQ(Mistakes({"--flagfile=" + folder.Write("other.json", R"({"hidden_size": 3})")}),
+            folder.path("other.json") + ": --hidden_size: no such flag");
+}
+
+TEST(StartRecord, HasNoSecret) {
+  Config config = ParseCommandLine({"--run_token=hush", "--lr=1"}).config;
+  const auto json =
+      StartRecord({"1.2.3", "abc", {"dtrain_main", "--run-token=hush", "--run_token", "hush", "--lr=1"}}, config);
+  EXPECT_THAT(json.dump(), testing::Not(HasSubstr("hush")));
+  EXPECT_EQ(json.at("given"), nlohmann::json({"lr"}));
+  EXPECT_EQ(json.at("command").back(), "--lr=1");
+  for (const char* key : {"version", "commit", "host", "directory", "time"}) EXPECT_FALSE(json.at(key).empty()) << key;
 }
 
 TEST(CommandLine, CommandsAndOwnFlags) {

@@ -1,0 +1,43 @@
+#include "trainer/config/choice_lists.h"
+
+#include <map>
+
+#include "trainer/config/flags.h"
+
+namespace dtrain::config {
+namespace {
+
+const std::map<std::string, std::string>& Descriptions() {
+  static const std::map<std::string, std::string> table = {
+      {"sgd", "stochastic gradient descent: --momentum, --nesterov"},
+      {"adam", "Adam, whose weight decay is part of the gradient: --adam_betas, --adam_eps"},
+      {"adamw", "Adam with decoupled weight decay: --adam_betas, --adam_eps"},
+      {"lars", "layer-wise rates on top of SGD, for large batches: --momentum, --lars_trust"},
+      {"lamb", "layer-wise rates on top of AdamW, for large batches: --adam_betas, --adam_eps"},
+      {"rmsprop_tf", "RMSProp as TensorFlow has it, for EfficientNets: --rmsprop_alpha, --rmsprop_eps, --momentum"},
+      {"poly", "a power of what is left, down to --end_lr: --poly_power (1: a straight line)"},
+      {"cosine", "half a cosine, down to --end_lr"},
+      {"step", "times --lr_decay_factor every --lr_decay_epochs epochs, or at each of several"},
+      {"exponential", "the same factor, spread over every step"},
+      {"constant", "the peak throughout"},
+  };
+  return table;
+}
+
+}  // namespace
+
+std::string ListLine(const std::string& name, const std::string& description) {
+  constexpr size_t kColumn = 18;
+  return name + std::string(name.size() < kColumn ? kColumn - name.size() : 1, ' ') + description + "\n";
+}
+
+std::string ListOfChoices(const std::string& flag) {
+  std::string list;
+  for (const std::string& name : FindFlag(flag)->limits.choices) {
+    const auto found = Descriptions().find(name);
+    list += ListLine(name, found == Descriptions().end() ? "" : found->second);
+  }
+  return list;
+}
+
+}  // namespace dtrain::config
