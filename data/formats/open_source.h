@@ -27,7 +27,7 @@ struct SourceOptions {
   // it.
   Classes classes = {};
   bool rebuild_index = false;
-  bool keep_index = true;  // false: one that has to be made is not written anywhere
+  bool keep_index = true;                      // false: one that has to be made is not written anywhere
   std::function<void(std::string)> note = {};  // hears what went wrong without being an error; may be empty
   // An index in here is used where all that it was made from is here, too, with the same sizes. One that was made but
   // could not be cached is added. May be null.

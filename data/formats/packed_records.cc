@@ -91,8 +91,8 @@ std::vector<std::string> ReadClassNames(const std::string& data_dir) {
 }
 
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
-                             const std::string& index_path, bool rebuild,
-                             const std::function<void(std::string)>& note, bool keep) {
+                             const std::string& index_path, bool rebuild, const std::function<void(std::string)>& note,
+                             bool keep) {
   std::vector<IndexedFile> found = StatFiles(data_dir, WatchedNames(files));
   if (found.back().bytes < 0) found.back() = {kClassFile, 0, 0};  // there need not be one
   std::optional<RecordIndex> old = LoadIndex(index_path);
