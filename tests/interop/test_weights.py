@@ -4,6 +4,7 @@ loaded there, and the numbers stay what they are."""
 import argparse
 import json
 import os
+from collections import OrderedDict
 
 import pytest
 
@@ -78,7 +79,9 @@ def test_logits_are_timms_under_its_names(tmp_path, images, name):
     save_file(ours.state_dict(), tmp_path / "ours.safetensors")
     run("--mode=export", f"--input={tmp_path / 'ours.safetensors'}", f"--output={tmp_path / 'exported.pt'}",
         "--weights_naming=timm")
-    theirs.load_state_dict(torch.load(tmp_path / "exported.pt", weights_only=True), strict=True)
+    state = torch.load(tmp_path / "exported.pt", weights_only=True)
+    assert type(state) is OrderedDict
+    theirs.load_state_dict(state, strict=True)
     found, expected = logits_of(theirs, images), logits_of(ours, images)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     record("Models", name, f"timm {timm.__version__}, weights exported here", "1e-4 of logits of about 1",
@@ -94,6 +97,8 @@ def test_a_folder_for_timm(tmp_path, few_images, run_dir, images):
                               checkpoint_path=str(tmp_path / "timm" / "model.safetensors"))
     found = predict("efficientnet_b0", run_dir / "model.safetensors", images, tmp_path)
     torch.testing.assert_close(found, logits_of(model, images), rtol=1e-4, atol=1e-4)
+    record("Models", "efficientnet_b0 trained here", f"timm {timm.__version__}, the exported folder",
+           "1e-4 of logits of about 1", worst_difference(found, logits_of(model, images)))
     trained = config["pretrained_cfg"]
     assert trained["label_names"] == ["blue", "green", "red", "stripes"]
     assert trained["input_size"] == [3, 64, 64] and trained["mean"] == [0.5, 0.4, 0.3]
@@ -133,7 +138,10 @@ def test_checkpoints_of_training_scripts(tmp_path, small, images, name):
     expected = logits_of(small, images)
     if whose == "averaged":
         expected = (expected - small.fc.bias) * 0.5 + small.fc.bias
-    torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=0.1 if whose == "rounded" else 1e-4)
+    tolerance = 0.1 if whose == "rounded" else 1e-4
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=tolerance)
+    record("Models", f"resnet18 from a checkpoint: {name}", f"torchvision {torchvision.__version__}",
+           f"{tolerance:g} of logits of about 1", worst_difference(found, expected.detach()))
 
 
 def test_what_was_taken_is_said(tmp_path, small, images):
@@ -202,6 +210,8 @@ def test_evaluated_here_to_the_image_and_there(tmp_path, small, samples):
     hits = logits_of(small, samples["images"]).topk(5).indices == samples["labels"][:, None]
     point = json.loads(outcome.lines[0])
     assert [round(point[name] * 0.4) for name in ("top1", "top5")] == [hits[:, 0].sum(), hits.sum()]
+    record("Models", "resnet18, hits of an evaluation of 40 images", f"torchvision {torchvision.__version__}", "the same images",
+           0)
 
 
 def test_another_number_of_classes_begins_a_classifier_anew(tmp_path, samples, run_dir):

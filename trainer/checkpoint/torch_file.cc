@@ -30,29 +30,40 @@ TensorDict AsDict(const NamedTensors& tensors) {
   return dict;
 }
 
-// The pickle of `value`; the storages that it refers to by number go to `storages`.
+// The pickle of `value` without its beginning and its end; the storages that it refers to by number go to `storages`.
 std::string Pickle(const c10::IValue& value, std::vector<at::Tensor>& storages) {
   std::string bytes;
   torch::jit::Pickler pickler([&bytes](const char* data, size_t size) { bytes.append(data, size); }, nullptr, nullptr,
                               nullptr, nullptr, /*tag_aggregates=*/false);
-  pickler.protocol();
   pickler.pushIValue(value);
   pickler.stop();
+  bytes.pop_back();
   storages = pickler.tensorData();
   return bytes;
+}
+
+// LibTorch's pickler knows plain dicts alone: what makes an empty one, the first byte, makes an empty OrderedDict
+// instead, which what follows fills in the same way.
+std::string PickleOfStateDict(const NamedTensors& tensors, const std::string& key, std::vector<at::Tensor>& storages) {
+  constexpr std::string_view kProtocol = "\x80\x02", kStop = ".", kEmptyDict = "}", kSetItem = "s";
+  constexpr std::string_view kEmptyOrderedDict = "ccollections\nOrderedDict\n)R";  // a name, called with an empty tuple
+  const std::string dict = Pickle(AsDict(tensors), storages);
+  TORCH_INTERNAL_ASSERT(dict.starts_with(kEmptyDict));
+  std::string bytes(kProtocol);
+  if (!key.empty()) {
+    std::vector<at::Tensor> none;
+    bytes.append(kEmptyDict).append(Pickle(key, none));
+  }
+  bytes.append(kEmptyOrderedDict).append(dict, kEmptyDict.size());
+  if (!key.empty()) bytes.append(kSetItem);
+  return bytes.append(kStop);
 }
 
 }  // namespace
 
 void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& key) {
-  c10::IValue value = AsDict(tensors);
-  if (!key.empty()) {
-    c10::Dict<std::string, TensorDict> outer;
-    outer.insert(key, AsDict(tensors));
-    value = outer;
-  }
   std::vector<at::Tensor> storages;
-  const std::string pickle = Pickle(value, storages);
+  const std::string pickle = PickleOfStateDict(tensors, key, storages);
   WriteAtomically(path, [&](DurableFile& file) {
     std::exception_ptr failure;
     const auto append = [&](const void* data, size_t size) {

@@ -10,9 +10,9 @@
 
 namespace dtrain::checkpoint {
 
-// Replaces `path` by a file that torch.load takes, its safe mode (weights_only=True) too: a dict of the tensors in
-// their order; with `key` {key: that dict}. Tensors that share their memory here share it there. Throws StorageError
-// when the disk refuses.
+// Replaces `path` by a file that torch.load takes, its safe mode (weights_only=True) too: an OrderedDict of the
+// tensors, as state_dict() is one; with `key` {key: that OrderedDict}. Tensors that share their memory here share it
+// there. Throws StorageError when the disk refuses.
 void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& key = "");
 
 struct TorchFileContent {
