@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "data/error.h"
+#include "data/formats/safetensors_file.h"
 #include "data/formats/stored_zip.h"
 #include "tests/fuzz/fuzz_input.h"
 
@@ -26,7 +27,8 @@ void ReadFile(const std::string& path, data::WeightSet preferred) {
   const data::TorchFile file(path, preferred);
   for (const data::TorchTensor& tensor : file.tensors()) {
     const data::TorchStorage& storage = file.storages().at(tensor.view.storage);
-    fuzz::Require(Reach(tensor.view) <= storage.bytes, "a tensor leaves its storage");
+    const auto width = static_cast<uint64_t>(data::SafetensorsElementSize(storage.dtype).value());
+    fuzz::Require(Reach(tensor.view) <= storage.bytes / width, "a tensor leaves its storage");
     std::vector<uint8_t> bytes(storage.bytes);
     file.Read(tensor.view.storage, bytes.data());
   }
