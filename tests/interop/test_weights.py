@@ -214,7 +214,7 @@ def test_evaluated_here_to_the_image_and_there(tmp_path, small, samples):
            0)
 
 
-def test_another_number_of_classes_begins_a_classifier_anew(tmp_path, samples, run_dir):
+def test_another_number_of_classes_begins_a_classifier_anew(tmp_path, samples, run_dir, few_images):
     backbone = torchvision.models.resnet18(num_classes=19)
     torch.save(backbone.state_dict(), tmp_path / "weights.pth")
     flags = ("--model=resnet18", f"--init_weights={tmp_path / 'weights.pth'}", f"--data_dir={samples['path']}",
@@ -226,6 +226,9 @@ def test_another_number_of_classes_begins_a_classifier_anew(tmp_path, samples, r
     assert torch.equal(state["conv1.weight"], backbone.conv1.weight)
     # What was trained to tell other things apart is not evaluated.
     run("--mode=eval", *flags[:3], f"--num_classes={CLASSES}", check=2)
+    folders = ("--mode=eval", *flags[:2], f"--data_dir={few_images}", "--image_size=32")
+    assert "the weights know 19 classes, split train" in run(*folders, check=3).stderr
+    run(*folders, "--num_classes=19")
 
 
 # ---- What is refused ---------------------------------------------------------------------------------------------------

@@ -104,11 +104,23 @@ class Opener {
   }
 
   // For an evaluation, where the weights may know nothing but how many classes there are. Class folders of that number
-  // say it by their places; otherwise the training split does, if it is there.
+  // say it by their places; otherwise the training split does, if it is there: then it is what the weights know.
   data::Classes ClassesFor(const std::string& val_split, const data::Classes& known) const {
     if (!known.names.empty() || known.label_offset || !Has(config_.data.train_split)) return known;
     if (format_ == "imagefolder" && OpenSource(val_split, {})->num_classes() == known.count) return known;
-    return OpenSource(config_.data.train_split, {})->classes();
+    data::Classes classes = OpenSource(config_.data.train_split, {})->classes();
+    if (known.count == 0 || known.count == classes.count) return classes;
+    const bool insists = config_.model.num_classes > 0;
+    const std::string what = "the weights know " + std::to_string(known.count) + " classes, split " +
+                             config_.data.train_split + " of " + config_.data.dir + " has " +
+                             std::to_string(classes.count);
+    if (known.count < classes.count || !(insists || classes.names.empty())) {
+      throw DataError(what + ": the same label would mean another class",
+                      "name the data that they were trained on; --num_classes=" + std::to_string(known.count) +
+                          " insists that these classes are the first ones of theirs");
+    }
+    if (!insists) report::LogWarning(what + ": its labels are taken for the first ones of theirs");
+    return classes;
   }
 
  private:
