@@ -14,8 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
-KINDS = ["Models", "Trainings", "Optimizers", "Schedules", "Transforms", "Augmentation", "Tokenizers", "Blocks of text",
-         "Files"]
+KINDS = ["Models", "Trainings", "Optimizers", "Schedules", "Losses", "Transforms", "Augmentation", "Tokenizers",
+         "Blocks of text", "Files"]
 HEAD = """# The page of truth
 
 Each line is a comparison that a test makes: with what, how far the two may be apart, and the worst that was found when

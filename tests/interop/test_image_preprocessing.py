@@ -75,6 +75,8 @@ def test_padding_of_small_images(tmp_path):
     ours = dump("centre", 96, 64, "bilinear", path)[0]
     theirs = CenterCrop(96)(Resize(64)(Image.open(path)))
     assert mean_difference(ours, theirs) <= 0.5
+    record("Transforms", "padding of what is smaller than the crop", "Pillow by torchvision", "mean 0.5 of 255 levels",
+           mean_difference(ours, theirs))
 
 
 @pytest.mark.parametrize("box", [(0, 0, 500, 375), (37, 51, 300, 280), (123, 77, 150, 201), (0, 0, 1600, 1200),

@@ -63,6 +63,12 @@ def assert_same_course(points, run_dir, weights, losses, parameters, tolerance):
     assert all(tensor.isfinite().all() for tensor in found.values())  # running statistics, too
 
 
+def record_course(precision, points, losses):
+    finite = [(point["loss"], loss) for point, loss in zip(points, losses) if math.isfinite(loss)]
+    record("Trainings", f"resnet18 in {precision}, {STEPS} steps", f"torch.amp of PyTorch {torch.__version__}", "1e-3 of the loss",
+           worst_ratio(*zip(*finite)))
+
+
 def sgd(parameters):
     return torch.optim.SGD(parameters, lr=LR, momentum=0.9)
 
@@ -75,6 +81,7 @@ def test_fp16_is_torch_amps(overflowing, resnet18, run_dir):  # noqa: F811
                    f"--max_steps={STEPS}", "--nochannels_last")
     assert [point["loss_scale"] for point in points] == pytest.approx(scales, rel=1e-6)
     assert len(set(scales)) == 3  # it has grown and backed off
+    record_course("fp16", points, losses)
     assert_same_course(points, run_dir, resnet18, losses, parameters, tolerance=1e-3)
 
 
@@ -84,6 +91,7 @@ def test_bf16_is_torch_amps(overflowing, resnet18, run_dir):  # noqa: F811
     points = train(overflowing, resnet18, run_dir, "--precision=bf16", "--momentum=0.9", f"--max_steps={STEPS}",
                    "--nochannels_last")
     assert "loss_scale" not in points[0]
+    record_course("bf16", points, losses)
     assert_same_course(points, run_dir, resnet18, losses, parameters, tolerance=1e-3)
 
 

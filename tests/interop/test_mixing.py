@@ -1,4 +1,5 @@
-"""Mixup and CutMix: what is drawn follows torchvision's law, and what is made of it gives torchvision's loss."""
+"""Mixup and CutMix: what is drawn follows torchvision's law, and what is made of it gives torchvision's loss, or timm's
+binary cross entropy."""
 
 import subprocess
 
@@ -6,7 +7,11 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
 
+import timm.data.mixup
+import timm.loss
+import torchvision
 from torch.nn import functional as F
 from torchvision.models import resnet18
 from torchvision.transforms import v2
@@ -14,7 +19,7 @@ from torchvision.transforms import v2
 from command import losses, run
 from safetensors.torch import save_file
 from test_image_preprocessing import DUMP
-from truth import record
+from truth import record, worst_ratio
 
 CLASSES = 10
 
@@ -67,10 +72,14 @@ def test_cutmix_boxes_have_torchvisions_law(alpha, size):
         theirs.append((params["lam_adjusted"], x1, y1, x2 - x1, y2 - y1))
     theirs = np.array(theirs, float)
     np.testing.assert_allclose(ours[:, 0], 1 - ours[:, 3] * ours[:, 4] / (size[0] * size[1]), atol=1e-12)
+    worst = 0.0
     for column, name in enumerate(("share", "x", "y", "width", "height")):
         # An empty box is at no place in particular.
         cut, theirs_cut = ours[ours[:, 3] * ours[:, 4] > 0], theirs[theirs[:, 3] * theirs[:, 4] > 0]
-        assert distance(cut[:, column], theirs_cut[:, column]) < 1, name
+        worst = max(worst, distance(cut[:, column], theirs_cut[:, column]))
+        assert worst < 1, name
+    record("Augmentation", f"cutmix {alpha:g}, {size[0]}x{size[1]}, 4000 draws", "torchvision's v2.CutMix",
+           "distributions nearer than 1", worst)
 
 
 def test_with_both_each_batch_draws_one():
@@ -79,8 +88,30 @@ def test_with_both_each_batch_draws_one():
     assert 0.45 < cut < 0.55  # a box is empty in less than one of a hundred
 
 
-@pytest.mark.parametrize("mixup, cutmix", [(0.4, 0), (0, 1.0), (0.4, 1.0)])
-def test_the_loss_of_a_mixed_batch_is_torchvisions(tmp_path, mixup, cutmix):
+SMOOTHING = 0.1
+
+
+def cross_entropy(logits, labels, mix=None):
+    """`mix`: (share of the own image, targets that are blended accordingly)."""
+    return F.cross_entropy(logits, labels if mix is None else mix[1], label_smoothing=SMOOTHING).item()
+
+
+def binary_cross_entropy(logits, labels, mix=None):
+    """timm's has the smoothing in the targets where these are dense ones: its own mixup puts it there."""
+    if mix is None:
+        return timm.loss.BinaryCrossEntropy(smoothing=SMOOTHING)(logits, labels).item()
+    off = SMOOTHING / CLASSES
+    one, other = (timm.data.mixup.one_hot(chosen, CLASSES, on_value=1 - SMOOTHING + off, off_value=off)
+                  for chosen in (labels, labels.roll(1)))
+    return timm.loss.BinaryCrossEntropy(smoothing=SMOOTHING)(logits, mix[0] * one + (1 - mix[0]) * other).item()
+
+
+LOSSES = {"ce": (cross_entropy, f"torchvision {torchvision.__version__}"),
+          "bce": (binary_cross_entropy, f"timm {timm.__version__}")}
+
+
+@pytest.mark.parametrize("mixup, cutmix, loss", [(0.4, 0, "ce"), (0, 1.0, "ce"), (0.4, 1.0, "ce"), (0.4, 1.0, "bce")])
+def test_the_loss_of_a_mixed_batch_is_the_reference_s(tmp_path, mixup, cutmix, loss):
     """The weights stay as they are (--lr=0), so that each step's loss tells of its batch."""
     steps, batch, side = 4, 8, 32
     generator = torch.Generator().manual_seed(5)
@@ -92,10 +123,12 @@ def test_the_loss_of_a_mixed_batch_is_torchvisions(tmp_path, mixup, cutmix):
     save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, tmp_path / "model.safetensors")
     run("--model=resnet18", f"--data_dir={tmp_path / 'data.safetensors'}", f"--num_classes={CLASSES}",
         f"--image_size={side}", f"--batch_size={batch}", f"--max_steps={steps}", "--epochs=1", "--lr=0",
-        "--shuffle=none", "--log_interval=1", "--label_smoothing=0.1", f"--mixup={mixup}", f"--cutmix={cutmix}",
+        "--shuffle=none", "--log_interval=1", f"--label_smoothing={SMOOTHING}", f"--mixup={mixup}", f"--cutmix={cutmix}",
+        f"--loss={loss}",
         f"--init_weights={tmp_path / 'model.safetensors'}", f"--run_dir={tmp_path / 'run'}")
-    ours = [loss for _, loss in losses(tmp_path / "run")]
+    ours = [value for _, value in losses(tmp_path / "run")]
 
+    criterion, reference = LOSSES[loss]
     theirs, plain = [], []
     for step, (share, x, y, width, height) in enumerate(drawn(mixup, cutmix, (side, side), steps)):
         of_step = slice(step * batch, (step + 1) * batch)
@@ -110,7 +143,9 @@ def test_the_loss_of_a_mixed_batch_is_torchvisions(tmp_path, mixup, cutmix):
         with torch.no_grad():
             targets = transform.transform(params["labels"], params)
             mixed = transform.transform(images[of_step], params)
-            theirs.append(F.cross_entropy(model(mixed), targets, label_smoothing=0.1).item())
-            plain.append(F.cross_entropy(model(images[of_step]), labels[of_step], label_smoothing=0.1).item())
+            theirs.append(criterion(model(mixed), labels[of_step], (share, targets)))
+            plain.append(criterion(model(images[of_step]), labels[of_step]))
     assert ours == pytest.approx(theirs, rel=1e-4)
-    assert max(abs(a - b) for a, b in zip(ours, plain)) > 1e-2
+    assert worst_ratio(ours, plain) > 1e-3
+    record("Losses", f"{loss}, smoothing {SMOOTHING:g}, mixup {mixup:g}, cutmix {cutmix:g}", reference, "1e-4 of the loss",
+           worst_ratio(ours, theirs))

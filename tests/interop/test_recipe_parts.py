@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from command import final_numbers, metrics, run
+from truth import record, worst_difference, worst_ratio
 
 CLASSES, BATCH, STEPS, SAMPLES = 10, 8, 8, 64
 
@@ -110,12 +111,16 @@ def test_eight_steps_are_the_reference_s(data, samples, resnet18, run_dir, name)
     expected = torch_losses(model, make(groups(model, decay)), samples)
     train(data, resnet18, run_dir, f"--optimizer={name}", f"--weight_decay={decay}",
           "--nodecay_norm_and_bias", *flags)
-    assert [point["loss"] for point in metrics(run_dir, "train")] == pytest.approx(expected, rel=1e-4)
+    losses = [point["loss"] for point in metrics(run_dir, "train")]
+    assert losses == pytest.approx(expected, rel=1e-4)
     found, before = load_file(run_dir / "model.safetensors"), load_file(resnet18)
     parameters = dict(model.named_parameters())
     apart = {key: (found[key] - tensor).abs().max().item() for key, tensor in parameters.items()}
     assert max(apart.values()) < 1e-6, max(apart, key=apart.get)
     assert max((tensor - before[key]).abs().max().item() for key, tensor in parameters.items()) > 1e-4
+    reference = f"timm {timm.__version__}" if name in ("lars", "lamb", "rmsprop_tf") else f"PyTorch {torch.__version__}"
+    record("Optimizers", f"{name}, eight steps of resnet18: loss", reference, "1e-4 of the loss", worst_ratio(losses, expected))
+    record("Optimizers", f"{name}, eight steps of resnet18: weights", reference, "1e-6", max(apart.values()))
 
 
 # ---- Schedules -------------------------------------------------------------------------------------------------------
@@ -198,8 +203,12 @@ SCHEDULES = {
 def test_rates_are_the_reference_s(sixty, name):
     flags, reference = SCHEDULES[name]
     found = rates_of(sixty, f"--warmup_steps={WARMUP}", f"--warmup_start_lr={0.01 * PEAK}", *flags)
-    assert found == pytest.approx(reference(), rel=1e-6)
+    expected = reference()
+    assert found == pytest.approx(expected, rel=1e-6)
     assert len(set(np.round(found, 12))) > WARMUP + 2
+    version = timm.__version__ if name.startswith("timm") else torch.__version__
+    record("Schedules", f"{name}, with warmup", f"{name.split()[0]} {version}'s schedulers", "1e-6 of the learning rate",
+           worst_ratio(found, expected))
 
 
 @pytest.mark.parametrize("rule, factor", [("linear", 6 / 24), ("sqrt", (6 / 24)**0.5)])
@@ -218,7 +227,10 @@ def test_binary_cross_entropy_is_timm_s(data, samples, resnet18, run_dir, smooth
                             timm.loss.BinaryCrossEntropy(smoothing=smoothing))
     outcome = train(data, resnet18, run_dir, "--loss=bce", f"--label_smoothing={smoothing}", "--lr=0.01",
                     "--weight_decay=0")
-    assert [point["loss"] for point in metrics(run_dir, "train")] == pytest.approx(expected, rel=1e-4)
+    losses = [point["loss"] for point in metrics(run_dir, "train")]
+    assert losses == pytest.approx(expected, rel=1e-4)
+    record("Losses", f"binary cross entropy, smoothing {smoothing:g}, eight steps", f"timm {timm.__version__}", "1e-4 of the loss",
+           worst_ratio(losses, expected))
     model.eval()
     with torch.no_grad():  # validation stays plain cross entropy
         val_loss = F.cross_entropy(model(samples[0]), samples[1]).item()
@@ -260,6 +272,9 @@ def test_the_average_is_the_ramped_one(data, samples, resnet18, run_dir, every):
     assert found.keys() == expected.keys()
     for key, tensor in expected.items():
         torch.testing.assert_close(found[key], tensor, rtol=1e-5, atol=2e-6, msg=key)
+    record("Optimizers", f"average of the weights, every {every} steps of {STEPS}",
+           f"PyTorch {torch.__version__}'s AveragedModel", "1e-5 and 2e-6",
+           max(worst_difference(found[key], tensor) for key, tensor in expected.items()))
     assert not torch.equal(found["fc.weight"], raw["fc.weight"])
     average.eval()
     with torch.no_grad():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from command import DATA, run, sha256
+from truth import record
 
 PEERS = Path(__file__).with_name("record_peers.py")
 MODULES = {"tfrecord": "tensorflow", "recordio": "mxnet", "webdataset": "webdataset"}
@@ -44,6 +45,7 @@ def test_peers_read_what_is_packed(images, tmp_path, name):
                 for line in inspected(f"--data_dir={images}", "--split=train")]
     assert len(expected) == 160
     assert peer(name, *shards) == expected
+    record("Files", f"{name}, packed here", f"{MODULES[name]} reads it", "the same labels and bytes", 0)
 
 
 @each_format
@@ -58,3 +60,4 @@ def test_what_peers_write_is_read(images, tmp_path, name):
     found = inspected(f"--data_dir={tmp_path}", f"--data_format={name}")
     assert [line["label"] for line in found] == labels
     assert [line["sha256"] for line in found] == [sha256(path) for path in sources]
+    record("Files", f"{name}, read here", f"{MODULES[name]} wrote it", "the same labels and bytes", 0)

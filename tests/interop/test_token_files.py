@@ -26,6 +26,9 @@ TEXT = ("The quick brown fox jumps over the lazy dog.\n  It's 2024, and \u2018qu
         + "the the the of of and a\n" * 7 + "no line end")
 
 
+FAIRSEQ = "fairseq's format, written in NumPy"
+
+
 def words(path):
     """The BPE encoder's output: of each line, as text files have them, its GPT-2 ids as decimal words."""
     from tokenizers import Tokenizer, models, pre_tokenizers
@@ -71,7 +74,7 @@ def test_files_are_fairseqs_to_the_byte(tmp_path):
     assert (data / "dict.txt").read_text() == dictionary
     *expected, items = token_files(lines, dictionary)
     assert written(data / "train") == tuple(expected)
-    record("Files", "token files (.bin, .idx, dict.txt)", "fairseq's format, written in NumPy", "the same bytes", 0)
+    record("Files", "token files (.bin, .idx, dict.txt)", FAIRSEQ, "the same bytes", 0)
 
     # Another split goes by the same dictionary; what is not in there is <unk>.
     outcome = tokenize(*TOKENIZER, f"--dict={data}/dict.txt", f"--input={tmp_path}/valid.txt", f"--output={data}/valid")
@@ -98,6 +101,7 @@ def test_many_threads_and_files_keep_the_order(tmp_path):
     tokenize(*TOKENIZER, "--input", *(tmp_path / f"{n}.txt" for n in "abc"), "--workers=5", f"--output={tmp_path}/x/train")
     lines = words(tmp_path / "all.txt")
     assert written(tmp_path / "x/train") == token_files(lines, counted_dictionary(lines))[:2]
+    record("Files", f"token files of {len(lines)} lines, made by five threads", FAIRSEQ, "the same bytes", 0)
 
 
 def test_a_large_dictionary_makes_wider_tokens(tmp_path):
@@ -106,6 +110,7 @@ def test_a_large_dictionary_makes_wider_tokens(tmp_path):
     tokenize(*TOKENIZER, f"--dict={tmp_path}/dict.txt", f"--input={tmp_path}/a.txt", f"--output={tmp_path}/train")
     expected = token_files(words(tmp_path / "a.txt"), (tmp_path / "dict.txt").read_text())
     assert written(tmp_path / "train") == expected[:2] and expected[1][17] == 9
+    record("Files", "token files of uint32, for a dictionary of 70,000", FAIRSEQ, "the same bytes", 0)
 
 
 def test_lines_of_many_megabytes(tmp_path):

@@ -35,10 +35,10 @@ def peer():
     return lambda texts: [encoded.ids for encoded in tokenizer.encode_batch(texts)]
 
 
-def compare(peer, texts):
+def compare(peer, texts, which):
     for text, ours, theirs in zip(texts, encode(texts), peer(texts), strict=True):
         assert ours == theirs, repr(text[:200])
-    record("Tokenizers", f"GPT-2's byte-level BPE, {len(texts)} texts", "Hugging Face's tokenizers", "the same ids", 0)
+    record("Tokenizers", f"GPT-2's byte-level BPE, {len(texts)} texts: {which}", "Hugging Face's tokenizers", "the same ids", 0)
 
 
 SPACES = [" ", "\t", "\n", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\x1f", "\x85", "\xa0", "\u1680", "\u180e", "\u2000", "\u2007",
@@ -57,7 +57,7 @@ def test_ids_equal_on_a_large_set_of_unlikely_texts(peer):
              *(a + "'" + b for a in PIECES for b in ("s", "t", "re", "ve", "m", "ll", "d", "S", "l", "v", "rea"))]
     for _ in range(20_000):
         texts.append("".join(choose.choice(SPACES if choose.random() < 0.4 else PIECES) for _ in range(choose.randint(1, 12))))
-    compare(peer, texts)
+    compare(peer, texts, "unlikely pieces")
 
 
 def test_characters_are_of_the_same_class(peer):
@@ -70,7 +70,7 @@ def test_characters_are_of_the_same_class(peer):
     characters = [chr(point) for point in sorted(points) if not 0xD800 <= point < 0xE000]
     # A letter joins a letter, a number a number, and of spaces the last one stands alone.
     texts = ["".join(f"a{c}a {c}1{c}1 {c}  {c}!" for c in characters[i:i + 64]) for i in range(0, len(characters), 64)]
-    compare(peer, texts)
+    compare(peer, texts, "characters of each class")
 
 
 def test_words_of_any_bytes(peer):
@@ -80,7 +80,7 @@ def test_words_of_any_bytes(peer):
         texts += ["".join(chr(choose.choice((97, 101, 116, 115, 0xE9, 0x4E00, 0x1F600)) + choose.randint(0, 3)) for _ in range(length))
                   for _ in range(20)]
         texts.append("a" * length)
-    compare(peer, texts)
+    compare(peer, texts, "words of any bytes")
 
 
 def test_long_runs_are_equal_and_quick(peer):
@@ -88,7 +88,7 @@ def test_long_runs_are_equal_and_quick(peer):
     letters = "".join(choose.choice("etaoinshrdlucmfw") for _ in range(100_000))
     texts = [letters, "a" * 100_000, "ab" * 50_000, "é" * 50_000, "9" * 100_000, "!" * 100_000, " " * 100_000, " " * 100_000 + "x",
              "\n" * 99_999 + "y", "\u3000" * 30_000 + "z", "日本" * 20_000, "👍🏽" * 10_000, "'s" * 50_000, "' " * 50_000]
-    compare(peer, texts)
+    compare(peer, texts, "long runs")
 
     def seconds(count):
         start = time.perf_counter()
@@ -107,6 +107,7 @@ def test_a_roberta_folder_keeps_its_ids(peer, tmp_path):
     (tmp_path / "merges.txt").write_bytes((FILES / "vocab.bpe").read_bytes())
     texts = ["A folder of Hugging Face's.", " naïve 日本語 <mask>", ""]
     assert encode(texts, f"--tokenizer={tmp_path}") == [[id + 4 for id in row] for row in peer(texts)]
+    record("Tokenizers", "vocab.json and merges.txt of a RoBERTa", "Hugging Face's tokenizers", "the same ids", 0)
 
 
 def test_what_is_no_text_is_named(tmp_path):

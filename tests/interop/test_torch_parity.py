@@ -113,7 +113,10 @@ def test_weights_of_other_types_are_converted(samples, tmp_path, dtype):
     path = saved(model, tmp_path / "weights.safetensors")
     with torch.no_grad():
         expected = model.float().eval()(samples[0][:2])
-    torch.testing.assert_close(predict("resnet18", path, samples[0][:2], tmp_path), expected, rtol=1e-4, atol=1e-4)
+    found = predict("resnet18", path, samples[0][:2], tmp_path)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    record("Models", f"resnet18, weights of {dtype}".replace("torch.", ""), f"torchvision {torchvision.__version__}",
+           "1e-4 of logits of about 1", worst_difference(found, expected))
 
 
 def test_a_training_starts_from_the_given_weights_and_leaves_what_torchvision_loads(data, resnet18, run_dir):
@@ -157,8 +160,11 @@ def assert_metrics(found: dict, expected: dict) -> None:
 def test_evaluation_is_torchs(data, samples, resnet18):
     expected = reference_metrics(resnet18, *samples)
     assert 0 < expected["top5"] < 100
-    assert_metrics(evaluate(resnet18, data), expected)
+    found = evaluate(resnet18, data)
+    assert_metrics(found, expected)
     assert_metrics(evaluate(resnet18, data, "--label_smoothing=0.1"), expected)  # of training only
+    record("Models", "resnet18, loss of an evaluation", f"torchvision {torchvision.__version__}", "1e-4 of the loss",
+           worst_ratio([found["loss"]], [expected["loss"]]))
 
 
 @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
@@ -172,7 +178,10 @@ def test_bytes_are_normalised_like_torchvision(tmp_path, layout):
     normalised = torchvision.transforms.functional.normalize(
         pixels / 255, MEAN.flatten().tolist(), STD.flatten().tolist())
     expected = reference_metrics(weights, normalised, labels)
-    assert_metrics(evaluate(weights, tmp_path), expected)
+    found = evaluate(weights, tmp_path)
+    assert_metrics(found, expected)
+    record("Transforms", f"bytes to normalised numbers, {layout}: loss of an evaluation",
+           f"torchvision {torchvision.__version__}", "1e-4 of the loss", worst_ratio([found["loss"]], [expected["loss"]]))
     other = evaluate(weights, tmp_path, "--mean=0.5,0.5,0.5", "--std=1,1,1")
     assert abs(other["loss"] - expected["loss"]) > 1e-2
     assert_metrics(other, reference_metrics(weights, pixels / 255 - 0.5, labels))
@@ -380,6 +389,7 @@ def test_python_reads_what_we_write_and_the_other_way_round(data, resnet18, run_
     rewritten = tmp_path / "rewritten.safetensors"
     save_file(state, rewritten, metadata={"format": "pt"})
     assert layout_of(rewritten) == layout_of(ours)  # to the byte, but for what is said of the tensors
+    record("Files", "weights as safetensors", "the safetensors package", "the same bytes", 0)
     model = torchvision.models.resnet18(num_classes=CLASSES).eval()
     model.load_state_dict(state, strict=True)
     with torch.no_grad():

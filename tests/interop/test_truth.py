@@ -1,0 +1,39 @@
+"""Each test of this folder leaves a record for docs/truth.md, or is named here as one that compares with no reference."""
+
+import ast
+from pathlib import Path
+
+WITHOUT_REFERENCE = {
+    "test_a_nan_on_one_rank_skips_the_step_on_all", "test_a_run_directory_is_evaluated_and_goes_on",
+    "test_a_training_starts_from_the_given_weights_and_leaves_what_torchvision_loads",
+    "test_another_number_of_classes_begins_a_classifier_anew", "test_lighting_follows_the_first_component",
+    "test_lines_of_many_megabytes", "test_masks_and_dropout_are_drawn_again_the_same", "test_modes_differ",
+    "test_only_nans_stop_the_run", "test_options_differ_from_each_other",
+    "test_packed_with_seek_points_crops_are_the_same", "test_pixels_do_not_depend_on_threads", "test_rules_of_scaling",
+    "test_sixteen_bit_grey_is_its_high_byte", "test_the_demo_ends_with_filled_masks", "test_what_was_taken_is_said",
+    "test_with_both_each_batch_draws_one",
+    # What is refused:
+    "test_a_file_that_wants_to_run_code_is_refused", "test_bad_files_are_refused_with_a_reason", "test_damage_is_named",
+    "test_weights_of_another_model_are_named", "test_what_cannot_be_predicted_is_said", "test_what_does_not_fit_is_refused",
+    "test_what_is_no_text_is_named", "test_whole_models_and_programs_are_no_weights"}
+
+
+def calls(function: ast.FunctionDef) -> set[str]:
+    return {node.func.id for node in ast.walk(function) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}
+
+
+def test_every_comparison_leaves_a_record():
+    named, silent = set(), []
+    for path in sorted(Path(__file__).parent.glob("test_*.py")):
+        if path.name == Path(__file__).name:
+            continue
+        functions = {node.name: calls(node) for node in ast.parse(path.read_text(encoding="utf-8")).body
+                     if isinstance(node, ast.FunctionDef)}
+        recording = {name for name, called in functions.items() if "record" in called}
+        for name in sorted(name for name in functions if name.startswith("test_")):
+            leaves = name in recording or functions[name] & recording
+            named |= {name}
+            if leaves == (name in WITHOUT_REFERENCE):
+                silent.append(f"{path.name}: {name}")
+    assert not silent, "a test leaves no record (tests/truth.py), or is named above although it does"
+    assert WITHOUT_REFERENCE <= named
