@@ -1,9 +1,9 @@
 """An imitation of AWS (moto) as a server for the AWS CLI; run with .venv/clusters/bin/python: imitated_aws.py PORT.
 
 What moto leaves out and the scripts ask for is added here, as the services' own models describe it: file systems of FSx
-become available and can be made by CloudFormation (which also deletes route tables, and tells outputs), data repository associations and tasks, EC2's quotas, and the names of
-parameters and results that Step Functions translates for Batch and FSx. Jobs end at once, but those whose names begin with
-`waits` never start.
+become available and can be made by CloudFormation (which also deletes route tables, and tells outputs), data repository
+associations and tasks, EC2's quotas, the network of EKS' clusters, and the names of parameters and results that Step Functions
+translates for Batch and FSx. Jobs end at once, but those whose names begin with `waits` never start.
 """
 
 import copy
@@ -17,6 +17,7 @@ from moto.cloudformation import models as cloudformation
 from moto.core.common_models import CloudFormationModel
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.route_tables import RouteTable
+from moto.eks import models as eks
 from moto.fsx import models as fsx
 from moto.fsx.responses import FSxResponse
 from moto.iam.models import iam_backends
@@ -143,6 +144,17 @@ def allow_environments_of_the_service_linked_role() -> None:
     batch.ComputeEnvironment.create_from_cloudformation_json = classmethod(create)
 
 
+def say_the_network_of_clusters() -> None:
+    plain = eks.Cluster.__init__
+
+    def make(self, *arguments, **named):
+        plain(self, *arguments, **named)
+        subnet = ec2_backends[named["account_id"]][named["region_name"]].get_subnet(self.resources_vpc_config["subnetIds"][0])
+        self.resources_vpc_config |= {"vpcId": subnet.vpc_id, "clusterSecurityGroupId": "sg-0123456789abcdef0"}
+
+    eks.Cluster.__init__ = make
+
+
 def let_some_jobs_wait() -> None:
     finish, terminate = BatchSimpleBackend._mark_job_as_finished, batch.Job.terminate
 
@@ -210,6 +222,7 @@ def main() -> None:
     delete_route_tables()
     give_outputs_after_a_change_set()
     allow_environments_of_the_service_linked_role()
+    say_the_network_of_clusters()
     let_some_jobs_wait()
     add_data_repositories()
     translate_step_functions()

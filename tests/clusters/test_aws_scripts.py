@@ -244,6 +244,47 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     assert account.aws("cloudformation", "describe-stacks")["Stacks"][0]["StackName"] == "dtrain-base"
 
 
+# In place of eksctl, kubectl and helm: each notes its words and what it is given; eksctl also makes and deletes the cluster.
+STAND_IN = """#!/bin/bash
+printf '%s %s\\n' "${0##*/}" "$*" >>"$CALLS"
+if [[ " $* " = *" - "* ]]; then cat >>"$CALLS"; fi
+case "${0##*/} $1" in
+  "eksctl create")
+    vpc=$(aws ec2 create-vpc --cidr-block 10.9.0.0/16 --query Vpc.VpcId --output text)
+    subnet=$(aws ec2 create-subnet --vpc-id "$vpc" --cidr-block 10.9.1.0/24 --availability-zone "$ZONE" --query Subnet.SubnetId --output text)
+    aws ec2 create-tags --resources "$subnet" --tags Key=kubernetes.io/role/internal-elb,Value=1
+    aws eks create-cluster --name "$NAME" --role-arn arn:aws:iam::123456789012:role/eks --tags "dtrain:name=$NAME" \\
+      --resources-vpc-config "subnetIds=$subnet" >/dev/null ;;
+  "eksctl delete") aws eks delete-cluster --name "$NAME" >/dev/null ;;
+esac
+"""
+
+
+@pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
+def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):
+    for name in ("eksctl", "kubectl", "helm"):
+        (tmp_path / name).write_text(STAND_IN, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    variables = {"PATH": f"{tmp_path}:{account.environment['PATH']}", "CALLS": str(tmp_path / "calls"), "NAME": "dtrain",
+                 "OTHER_ZONE": "us-east-1b", "BUCKET": "of-images", "IMAGE": "repository/dtrain:1"}
+    assert "the bucket of-images" in account.script("eks/set_up.sh", check=2, **variables).stderr
+    account.aws("s3api", "create-bucket", "--bucket", "of-images")
+    account.script("eks/set_up.sh", **variables)
+    made, = account.aws("fsx", "describe-file-systems")["FileSystems"]
+    calls = (tmp_path / "calls").read_text(encoding="utf-8")
+    assert "kind: ClusterConfig" in calls and f"volumeHandle: {made['FileSystemId']}" in calls
+    assert "the cluster dtrain is there" in account.script("eks/set_up.sh", **variables).stdout
+    # The base stack's file system would take the place of this one.
+    refused = account.script("cloudformation/set_up.sh", "--file-system", check=2).stderr
+    assert "another one would take its place" in refused
+    account.script("eks/clean_up.sh", **variables)
+    assert account.aws("eks", "list-clusters")["clusters"] == []
+    assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
+    last = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()[-1]
+    assert last == "eksctl delete cluster --name dtrain --region us-east-1 --wait"
+    account.script("eks/clean_up.sh", **variables)  # and again
+
+
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="half a minute: DTRAIN_LONG_TESTS=1")
 def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):
     account.script("cloudformation/set_up.sh")
