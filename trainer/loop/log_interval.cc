@@ -53,8 +53,7 @@ void LogInterval::Start() { run_start_ = start_ = IntervalClock::now(); }
 
 void LogInterval::AddStep(const at::Tensor& sums, const optim::ParameterUpdate& update) {
   const at::Tensor not_finite = sums[kLossSum].isfinite().logical_not();
-  sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) +=
-      sums.slice(0, kLossSum, kWeight + 1).masked_fill(not_finite, 0);
+  sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) += sums.slice(0, kLossSum, kWeight + 1).masked_fill(not_finite, 0);
   sums_.slice(0, kIntervalUnits, kIntervalSamples + 1) += sums.slice(0, kUnits, kSamples + 1);
   sums_[kIntervalSkipped] += update.skipped();
   if (parts_.task.speed_unit() == report::SpeedUnit::kTokens) AddNorm(update);

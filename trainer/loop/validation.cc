@@ -9,9 +9,8 @@ namespace dtrain::loop {
 
 Validation::Validation(const TrainerParts& parts) : parts_(parts) {
   if (!parts.data.val) return;
-  quarantine_ =
-      MakeRunQuarantine(*parts.data.val, parts.config.data, parts.files.quarantine(parts.communicator.rank()),
-                        "left out", parts.control);
+  quarantine_ = MakeRunQuarantine(*parts.data.val, parts.config.data, parts.files.quarantine(parts.communicator.rank()),
+                                  "left out", parts.control);
 }
 
 std::optional<report::ValPoint> Validation::Run(int64_t steps_done, optim::WeightAverage* average) {
