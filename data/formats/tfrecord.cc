@@ -120,4 +120,13 @@ std::string FrameTfRecord(std::string_view data) {
   return record;
 }
 
+std::optional<std::string_view> UnframeTfRecord(std::string_view bytes) {
+  try {
+    const auto data = CheckedData({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()});
+    return bytes.substr(kHeaderBytes, data.size());
+  } catch (const DamagedRecord&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace dtrain::data

@@ -2,6 +2,7 @@
 // tf.Example with `image/encoded` and `image/class/label`, as TensorFlow's ImageNet scripts write them.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,5 +22,10 @@ class TfRecordFormat : public RecordFormat {
 
 // One record with its frame.
 std::string FrameTfRecord(std::string_view data);
+
+constexpr size_t kTfRecordFrameBytes = 16;
+
+// The other way: the data of the record that `bytes` begin with; nullopt where no whole and intact one does.
+std::optional<std::string_view> UnframeTfRecord(std::string_view bytes);
 
 }  // namespace dtrain::data

@@ -12,7 +12,7 @@ from reports.run import Run, number  # noqa: E402
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5a5a5a", "#8c6d31")
 PART_COLOURS = {"data": "#e69f00", "data_wait": "#e69f00", "computing": "#0072b2", "compute": "#0072b2", "forward": "#56b4e9",
                 "backward": "#0072b2", "communication": "#d55e00", "update": "#009e73", "checkpoint": "#cc79a7",
-                "evaluation": "#009e73", "startup": "#f0e442", "start_up": "#f0e442", "lost": "#5a5a5a", "other": "#c0c0c0"}
+                "evaluation": "#009e73", "startup": "#f0e442", "lost": "#5a5a5a", "other": "#c0c0c0"}
 SIZE = (6.4, 3.7)
 MOST_INSIDE, MOST_IN_LEGEND = 4, 16  # runs whose names stand within the picture, and beside it
 MOST_NUMBERS = 20  # classes up to which a confusion matrix has its counts written into it
@@ -169,8 +169,10 @@ def stacked(runs: list[Run], parts: list[dict[str, float]], title: str, label: s
     plot.set_yticks(range(len(shown)), [run.name for run, _ in shown])
     plot.invert_yaxis()
     plot.grid(axis="y", visible=False)
-    plot.legend(loc="upper center", bbox_to_anchor=(0.5, -0.9 / figure.get_figheight()), ncols=min(len(names), 6))
-    figure.tight_layout()
+    columns = min(len(names), 6)
+    figure.legend(loc="lower center", ncols=columns)
+    lines = -(-len(names) // columns)
+    figure.tight_layout(rect=(0, (0.12 + 0.2 * lines) / figure.get_figheight(), 1, 1))
     return figure
 
 
@@ -250,17 +252,16 @@ def efficiency(runs: list[Run]):
 
 def share_over_devices(runs: list[Run]):
     """Start-up and communication as a share of the whole run: of the seconds in result.json."""
-    parts = {"start-up": ("startup", "start_up"), "communication": ("communication",)}
+    parts = {"start-up": "startup", "communication": "communication"}
     figure, plot = blank("Share of the run that is not training", "devices", "percent of the time")
     drawn, counts = 0, set()
     for place, (model, group) in enumerate(by_devices(runs).items()):
-        for (name, keys), style in zip(parts.items(), ("-", "--"), strict=True):
+        for (name, key), style in zip(parts.items(), ("-", "--"), strict=True):
             pairs = []
             for run in group:
                 times = run.wall_time()
-                seconds = next((times[key] for key in keys if key in times), None)
-                if seconds is not None and sum(times.values()) > 0:
-                    pairs.append((run.devices, 100 * seconds / sum(times.values())))
+                if key in times and sum(times.values()) > 0:
+                    pairs.append((run.devices, 100 * times[key] / sum(times.values())))
             if len(pairs) > 1:
                 plot.plot(*zip(*pairs, strict=True), color=colour(place), linestyle=style, marker="o", label=f"{model}: {name}")
                 counts |= {count for count, _ in pairs}

@@ -56,7 +56,8 @@ class Run:
         return values[len(values) // 2] if values else None
 
     def step_parts(self) -> dict[str, float]:
-        """Mean seconds of each part of a step, as far as they were logged; the rest is `other`. Empty: nothing was."""
+        """Mean seconds of each part of a step, as far as they were logged (on a GPU it is only the wait for data); the rest is
+        `computing`. Empty: nothing was."""
         points = [point for point in self.train if number(point.get("step_seconds"))][1:] or self.train[:1]
         if not points or not number(points[0].get("step_seconds")):
             return {}
@@ -66,21 +67,20 @@ class Run:
         for name in names:
             values = [point[name] for point in points if number(point.get(name))]
             if values:
-                parts[name.removesuffix("_seconds").replace("exposed_", "")] = sum(values) / len(points)
+                parts[name.removesuffix("_seconds")] = sum(values) / len(points)
         rest = max(0.0, whole - sum(parts.values()))
-        parts["other" if len(parts) > 1 else "computing"] = rest
+        if "other" not in parts:
+            parts["other" if len(parts) > 1 else "computing"] = rest
         order = {name: place for place, name in enumerate(STEP_PARTS)}
         return dict(sorted(parts.items(), key=lambda one: order.get(one[0], len(order))))
 
     def wall_time(self) -> dict[str, float]:
-        """Where the time of all attempts went, in seconds: the table of seconds in result.json."""
-        for value in self.result.values():
-            if isinstance(value, dict):
-                parts = {name.removesuffix("_seconds"): seconds for name, seconds in value.items()
-                         if name.endswith("_seconds") and number(seconds)}
-                if len(parts) > 1:
-                    return {name: seconds for name, seconds in parts.items() if name not in ("total", "wall")}
-        return {}
+        """Where the time of all attempts went, in seconds. Empty: result.json does not say."""
+        split = self.result.get("time_split")
+        if not isinstance(split, dict):
+            return {}
+        return {name.removesuffix("_seconds"): seconds for name, seconds in split.items()
+                if name.endswith("_seconds") and name != "total_seconds" and number(seconds)}
 
     def epoch_seconds(self) -> float | None:
         """The median of the epochs; of a run shorter than one, what one would take at its speed is not made up."""

@@ -1,10 +1,11 @@
 """Communication and the backward pass at the same time: in a trace, and in what dtrain_bench step measures."""
 
 import json
+import re
 
 import pytest
 
-from command import BENCH, TINY, load_json, run
+from command import BENCH, TINY, load_json, metrics, run
 
 STEP = 3
 
@@ -35,6 +36,14 @@ def test_a_trace_shows_buckets_reduced_while_backward_runs(traces, rank):
     assert len(reductions) >= 7
     assert overlapped and overlapped[0] > min(event["ts"] for event in backward)
     assert reductions[-1] > last_backward
+
+
+def test_exposed_communication_is_told(traces, module_dir):
+    for point in metrics(module_dir / "run", "train"):
+        assert 0 < point["communication_seconds"] < point["step_seconds"]
+    for rank in (0, 1):
+        table = (module_dir / "run" / "profile" / f"rank-{rank}.txt").read_text(encoding="utf-8")
+        assert float(re.search(r"exposed communication +([\d.]+) ms", table)[1]) > 0
 
 
 def bench(*flags) -> dict:

@@ -46,9 +46,9 @@ def made_up_run(folder, devices=1, epochs=3, steps=300, text=False, model="resne
         total = steps * seconds
         result = {"val_perplexity": 7.4, "val_loss": 2.0} if text else {"val_top1": 70.0, "val_top5": 96.0, "val_loss": 0.61}
         result |= {"step": steps, "epoch": float(epochs), "seconds": total, "world_size": devices, f"{unit}_per_second": speed,
-                   "time_split": {"compute_seconds": steps * COMPUTE, "communication_seconds": steps * exposed,
+                   "attempts": attempts, "goodput": 0.5, "time_split": {"compute_seconds": steps * COMPUTE, "communication_seconds": steps * exposed,
                                   "data_wait_seconds": steps * DATA, "checkpoint_seconds": 2.0, "evaluation_seconds": 6.0,
-                                  "startup_seconds": 1 + 2 * devices, "lost_seconds": 7.0 * attempts}}
+                                  "startup_seconds": 1 + 2 * devices, "lost_seconds": 7.0 * attempts, "total_seconds": total}}
         (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
     return folder
 

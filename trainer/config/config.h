@@ -169,6 +169,7 @@ struct ReportConfig {
   std::string log_format = "auto";  // auto | bar | table | json
   int64_t log_interval = 20;        // steps
   bool clear_log = false;
+  bool tensorboard = false;
   std::string profile_steps;  // FIRST:LAST; empty: none
   int64_t metrics_port = 0;   // 0: none
   std::string metrics_address = "127.0.0.1";

@@ -366,8 +366,11 @@ DTRAIN_FLAG(string, log_format, report.log_format, OneOf("auto | bar | table | j
             "Console output; auto and bar: a bar on a terminal, plain lines elsewhere.")
 DTRAIN_FLAG(int64, log_interval, report.log_interval, AtLeast(1), "steps", "Between two lines.")
 DTRAIN_FLAG(bool, clear_log, report.clear_log, Anything(), "", "Start metrics.jsonl anew on a first attempt.")
+DTRAIN_FLAG(bool, tensorboard, report.tensorboard, Anything(), "",
+            "Write events for TensorBoard to the run directory: tensorboard --logdir=RUN_DIR, or that of several runs.")
 DTRAIN_FLAG(string, profile_steps, report.profile_steps, Anything(), "",
-            "FIRST:LAST, counted from 1: write a Chrome trace of these steps to RUN_DIR/profile; empty: none.")
+            "FIRST:LAST, counted from 1: write a Chrome trace of these steps to RUN_DIR/profile, and print where their time "
+            "goes; empty: none.")
 DTRAIN_FLAG(int64, metrics_port, report.metrics_port, Between(0, 65535), "",
             "Serve Prometheus' metrics on this port of rank 0, at /metrics; 0: no.")
 DTRAIN_FLAG(string, metrics_address, report.metrics_address, Anything(), "",

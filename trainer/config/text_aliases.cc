@@ -99,6 +99,8 @@ std::vector<Alias> Run() {
        .words = {{"simple", "auto"}, {"none", "auto"}, {"tqdm", "bar"}},
        .other_words_pass = true},
       {.name = "no_progress_bar", .takes_value = false, .reason = "there is a bar on a terminal only"},
+      {.name = "tensorboard_logdir",
+       .words = {{"*", "", "--tensorboard", "events lie in the run directory: tensorboard --logdir=RUN_DIR"}}},
       {.name = "save_dir", .flag = "run_dir"},
       {.name = "save_interval", .flag = "save_every_epochs"},
       {.name = "save_interval_updates", .reason = "--save_every_seconds saves between the ends of epochs"},

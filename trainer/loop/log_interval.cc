@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -33,8 +34,9 @@ double UnixTime() { return std::chrono::duration<double>(std::chrono::system_clo
 
 }  // namespace
 
-LogInterval::LogInterval(const TrainerParts& parts)
+LogInterval::LogInterval(const TrainerParts& parts, const HostTimes& times)
     : parts_(parts),
+      times_(times),
       sums_(at::zeros({kNumIntervalSums}, at::TensorOptions(at::kDouble).device(parts.device))),
       units_of_run_(at::zeros({}, at::TensorOptions(at::kDouble).device(parts.device))) {}
 
@@ -49,7 +51,10 @@ void LogInterval::KeepIn(Progress& progress) const {
   progress.interval_weight = sums[kIntervalWeight].item<double>();
 }
 
-void LogInterval::Start() { run_start_ = start_ = IntervalClock::now(); }
+void LogInterval::Start() {
+  times_before_ = times_.UpToNow();
+  run_start_ = start_ = IntervalClock::now();
+}
 
 void LogInterval::AddStep(const at::Tensor& sums, const optim::ParameterUpdate& update) {
   const at::Tensor not_finite = sums[kLossSum].isfinite().logical_not();
@@ -67,16 +72,10 @@ void LogInterval::AddNorm(const optim::ParameterUpdate& update) {
   sums_[kIntervalClipped] += done.logical_and(norm > parts_.config.optimizer.clip_norm);
 }
 
-void LogInterval::AddBatch(const data::Batch& batch, double waited_seconds) {
-  data_seconds_ += waited_seconds;
-  decoded_on_cpu_ += batch.size() - batch.decoded_on_device;
-}
-
 report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate& update) const {
   const at::Tensor sums = sums_.cpu();
   const double weight = sums[kIntervalWeight].item<double>();
   const double seconds = SecondsFrom(start_);
-  const auto steps = static_cast<double>(steps_);
   report::TrainPoint point;
   point.step = step;
   point.epoch = parts_.plan.EpochAt(step);
@@ -84,8 +83,7 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
   point.lr = parts_.plan.LearningRate(step - 1);
   point.speed = sums[kIntervalUnits].item<double>() / seconds;
   point.speed_unit = parts_.task.speed_unit();
-  point.data_seconds = data_seconds_ / steps;
-  point.step_seconds = seconds / steps;
+  AddTimes(point, seconds);
   point.grad_norm = update.gradient_norm();
   point.loss_scale = update.loss_scale();
   point.bad_records = parts_.control.bad_records(parts_.data.train->name);
@@ -95,6 +93,23 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
   if (point.speed_unit == report::SpeedUnit::kTokens) AddText(point, sums, seconds);
   if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + update.L2Term();
   return point;
+}
+
+// What is none of the parts of a step, saving above all, is `other`.
+void LogInterval::AddTimes(report::TrainPoint& point, double seconds) const {
+  using report::TimePart;
+  const auto steps = static_cast<double>(steps_);
+  report::TimeParts parts = (times_.UpToNow() - times_before_) / steps;
+  point.step_seconds = seconds / steps;
+  point.data_seconds = parts[TimePart::kDataWait];
+  if (!times_.tells_parts_of_steps()) return;
+  double rest = point.step_seconds;
+  for (const TimePart part :
+       {TimePart::kDataWait, TimePart::kForward, TimePart::kBackward, TimePart::kCommunication, TimePart::kUpdate}) {
+    rest -= parts[part];
+  }
+  parts[TimePart::kOther] = std::max(0.0, rest);
+  point.step_parts = parts;
 }
 
 void LogInterval::AddText(report::TrainPoint& point, const at::Tensor& sums, double seconds) const {
@@ -117,7 +132,7 @@ void LogInterval::AddText(report::TrainPoint& point, const at::Tensor& sums, dou
 
 void LogInterval::Restart() {
   sums_.zero_();
-  data_seconds_ = 0;
+  times_before_ = times_.UpToNow();
   steps_ = 0;
   decoded_on_cpu_ = 0;
   start_ = IntervalClock::now();

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "data/pipeline/batch.h"
+#include "trainer/loop/host_times.h"
 #include "trainer/loop/trainer_parts.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/optim/parameter_update.h"
@@ -20,7 +21,7 @@ enum StepSum { kLossSum, kWeight, kUnits, kPadding, kSamples, kNumStepSums };
 // The sums stay on the device until a line is logged: no step waits for it.
 class LogInterval {
  public:
-  explicit LogInterval(const TrainerParts& parts);
+  LogInterval(const TrainerParts& parts, const HostTimes& times);
 
   // A run that goes on in the middle of an interval has the loss of the steps before.
   void Restore(const Progress& progress);
@@ -33,7 +34,7 @@ class LogInterval {
   // applied in.
   void AddStep(const at::Tensor& sums, const optim::ParameterUpdate& update);
   // What the host knows of a step.
-  void AddBatch(const data::Batch& batch, double waited_seconds);
+  void AddBatch(const data::Batch& batch) { decoded_on_cpu_ += batch.size() - batch.decoded_on_device; }
   void EndStep() { ++steps_; }
   // Something other than training took so long: speeds do not count it.
   void LeaveOut(std::chrono::steady_clock::duration time) { start_ += time; }
@@ -49,12 +50,14 @@ class LogInterval {
 
  private:
   void AddNorm(const optim::ParameterUpdate& update);
+  void AddTimes(report::TrainPoint& point, double seconds) const;
   void AddText(report::TrainPoint& point, const at::Tensor& sums, double seconds) const;
 
   const TrainerParts& parts_;
-  at::Tensor sums_;          // float64 on the device, by IntervalSum
-  at::Tensor units_of_run_;  // float64 scalar on the device
-  double data_seconds_ = 0;  // waited for data
+  const HostTimes& times_;
+  at::Tensor sums_;                 // float64 on the device, by IntervalSum
+  at::Tensor units_of_run_;         // float64 scalar on the device
+  report::TimeParts times_before_;  // the interval
   int64_t steps_ = 0;
   int64_t decoded_on_cpu_ = 0;  // images of this rank
   std::chrono::steady_clock::time_point run_start_, start_;

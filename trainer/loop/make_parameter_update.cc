@@ -5,6 +5,7 @@
 #include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/optim/make_optimizer.h"
+#include "trainer/report/log.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
@@ -34,6 +35,21 @@ optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const t
                                            at::Device device) {
   return optim::ParameterUpdate(optim::MakeOptimizer(config.optimizer, ParametersOf(module)),
                                 MakeLossScaler(config, device), config.optimizer.clip_norm, device);
+}
+
+std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config,
+                                                      const torch::nn::Module& module,
+                                                      const checkpoint::Snapshot* restored) {
+  if (config.ema_decay <= 0) return std::nullopt;
+  optim::WeightAverage average(StateOf(module),
+                               optim::WeightAverageOptions{.decay = config.ema_decay, .every = config.ema_every});
+  if (restored == nullptr) return average;
+  if (restored->average.empty()) {
+    report::LogWarning("the checkpoint has no average of the weights: it begins with the weights as they are now");
+  } else {
+    CopyInto(average.tensors(), restored->average);
+  }
+  return average;
 }
 
 distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks) {

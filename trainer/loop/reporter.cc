@@ -6,7 +6,8 @@
 namespace dtrain::loop {
 
 Reporter::Reporter(const config::ReportConfig& config, int rank, const report::RunFacts& facts,
-                   const std::optional<report::RunDirectory>& files)
+                   const std::optional<report::RunDirectory>& files,
+                   const report::TensorboardLog::Facts& for_tensorboard)
     : files_(files) {
   const report::Terminal terminal = report::StdoutTerminal();
   format_ = report::ParseLogFormat(config.log_format, terminal.is_terminal);
@@ -14,7 +15,13 @@ Reporter::Reporter(const config::ReportConfig& config, int rank, const report::R
       .format = format_, .rank = rank, .total_steps = facts.total_steps, .columns = terminal.columns});
   if (files_) {
     metrics_ = std::make_shared<report::MetricsLog>(files_->metrics_jsonl);
+    times_ = std::make_shared<report::TimesLog>(files_->times_jsonl);
     sinks_.Add(metrics_);
+    sinks_.Add(times_);
+    if (config.tensorboard) {
+      tensorboard_ = std::make_shared<report::TensorboardLog>(files_->root, for_tensorboard);
+      sinks_.Add(tensorboard_);
+    }
     ServeMetrics(config, facts);
   }
   sinks_.Add(console_);
@@ -37,9 +44,11 @@ void Reporter::ServeMetrics(const config::ReportConfig& config, const report::Ru
 
 void Reporter::Clear() {
   if (metrics_) metrics_->Clear();
+  if (tensorboard_) tensorboard_->Clear();
 }
 
-void Reporter::Finish(const report::RunResult& result, bool keeps_result) {
+void Reporter::Finish(report::RunResult result, bool keeps_result) {
+  if (times_) result.time_split = times_->Split();
   const bool has_result = files_ && keeps_result && std::filesystem::exists(files_->result_json);
   if (files_ && !has_result) report::WriteTextFile(files_->result_json, report::ResultJson(result));
   sinks_.Finish(result);  // the console last: its last line is the run's

@@ -1,4 +1,5 @@
-// Everyone who hears of a run's numbers, behind one name: the console, metrics.jsonl, Prometheus. Only rank 0 reports.
+// Everyone who hears of a run's numbers, behind one name: the console, metrics.jsonl, TensorBoard, Prometheus. Only
+// rank 0 reports.
 #pragma once
 
 #include <memory>
@@ -11,6 +12,8 @@
 #include "trainer/report/metrics_log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/report/run_metrics.h"
+#include "trainer/report/tensorboard_log.h"
+#include "trainer/report/times_log.h"
 
 namespace dtrain::loop {
 
@@ -18,7 +21,7 @@ class Reporter {
  public:
   // Ranks other than 0 pass no files. Throws UsageError where --metrics_port cannot be listened on.
   Reporter(const config::ReportConfig& config, int rank, const report::RunFacts& facts,
-           const std::optional<report::RunDirectory>& files);
+           const std::optional<report::RunDirectory>& files, const report::TensorboardLog::Facts& for_tensorboard = {});
 
   void Start(const report::Banner& banner) { console_->Start(banner); }
   void Note(const std::string& text) { console_->Note(text); }
@@ -28,9 +31,13 @@ class Reporter {
   void Resume(int64_t step, double epochs_done) { sinks_.Resume(step, epochs_done); }
   void Train(const report::TrainPoint& point) { sinks_.Train(point); }
   void Validation(const report::ValPoint& point) { sinks_.Validation(point); }
+  void Times(const report::RunTimes& times) { sinks_.Times(times); }
+  void FirstBatch(const report::Picture& picture) { sinks_.FirstBatch(picture); }
   void Epoch(const report::EpochPoint& point) { sinks_.Epoch(point); }
+  // Whether anyone shows the first batch, which takes a moment to draw.
+  bool wants_first_batch() const { return tensorboard_ != nullptr; }
   // result.json and the final line. A finished run that was only started again keeps the result.json that it has.
-  void Finish(const report::RunResult& result, bool keeps_result = false);
+  void Finish(report::RunResult result, bool keeps_result = false);
 
   // The table shows the loss with its L2 term, which costs a pass over the weights.
   bool wants_final_loss() const { return format_ == report::LogFormat::kTable; }
@@ -41,7 +48,9 @@ class Reporter {
   report::LogFormat format_;
   std::optional<report::RunDirectory> files_;
   std::shared_ptr<report::Console> console_;
-  std::shared_ptr<report::MetricsLog> metrics_;  // rank 0 only
+  std::shared_ptr<report::MetricsLog> metrics_;          // rank 0 only
+  std::shared_ptr<report::TimesLog> times_;              // rank 0 only
+  std::shared_ptr<report::TensorboardLog> tensorboard_;  // rank 0 only, with --tensorboard
   report::LogSinks sinks_;
   // Rank 0 only, and where they were asked for.
   std::unique_ptr<report::MetricsEndpoint> endpoint_;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "data/careful_open.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 
 namespace dtrain::loop {
@@ -39,8 +40,14 @@ struct StepProfiler::Mark {
   at::RecordFunction record;
 };
 
-StepProfiler::StepProfiler(std::optional<config::StepRange> steps, std::filesystem::path trace, at::Device device)
-    : steps_(steps), trace_(std::move(trace)), device_(device) {}
+StepProfiler::StepProfiler(std::optional<config::StepRange> steps, std::filesystem::path trace, at::Device device,
+                           bool recorded, Print print)
+    : steps_(steps),
+      trace_(std::move(trace)),
+      device_(device),
+      recorded_(recorded),
+      print_(std::move(print)),
+      timeline_(device, recorded) {}
 
 StepProfiler::~StepProfiler() = default;
 
@@ -52,13 +59,20 @@ void StepProfiler::Before(int64_t number) {
     torch::autograd::profiler::enableProfiler(KinetoConfig(), Activities(device_));
   }
   mark_ = std::make_unique<Mark>("train_step " + std::to_string(number));
+  timeline_.Enter(report::TimePart::kOther);
 }
 
 void StepProfiler::After(int64_t number) {
   if (!mark_) return;
+  timeline_.Leave();
   mark_.reset();
   if (number != steps_->last) return;
   WaitFor(device_);
+  Save();
+  WriteTable();
+}
+
+void StepProfiler::Save() {
   const auto result = torch::autograd::profiler::disableProfiler();
   std::error_code error;
   std::filesystem::create_directories(trace_.parent_path(), error);
@@ -68,6 +82,15 @@ void StepProfiler::After(int64_t number) {
     throw StorageError("the profile could not be written to " + trace_.string(),
                        "is the run directory writable, and the disk not full?");
   }
+}
+
+void StepProfiler::WriteTable() {
+  std::string text;
+  for (const std::string& line : StepTable(timeline_.Seconds(), steps_->first, steps_->last, recorded_)) {
+    print_(line);
+    text += line + "\n";
+  }
+  checkpoint::WriteAtomically(std::filesystem::path(trace_).replace_extension(".txt"), text);
 }
 
 }  // namespace dtrain::loop

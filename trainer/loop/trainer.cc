@@ -6,13 +6,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/checkpoint/host_copies.h"
+#include "trainer/distributed/backward_end.h"
 #include "trainer/errors.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/optim/precision.h"
-#include "trainer/report/log.h"
+#include "trainer/report/process_start.h"
+#include "trainer/tasks/picture_grid.h"
 #include "trainer/tasks/task_seed.h"
 #include "trainer/weights/module_state.h"
 
@@ -21,6 +22,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using distributed::Phase;
+using report::TimePart;
+
+constexpr double kSecondsBetweenTimes = 10;  // at most; a step may last longer
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -28,15 +32,18 @@ double SecondsSince(Clock::time_point start) { return std::chrono::duration<doub
 
 Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
     : parts_(parts),
-      writer_(writer),
       nominal_weight_(parts.task.NominalWeight(parts.plan.batch.global_batch_size)),
       feed_(parts_),
       validation_(parts_),
       update_(MakeParameterUpdate(parts.config, parts.task.module(), parts.device)),
       profiler_(config::ParseStepRange(parts.config.report.profile_steps),
                 parts.files.root / "profile" / ("rank-" + std::to_string(parts.communicator.rank()) + ".json"),
-                parts.device),
-      interval_(parts_) {}
+                parts.device, parts.step_graph != nullptr,
+                [&reporter = parts.reporter](const std::string& line) { reporter.Note(line); }),
+      phases_(parts.control, profiler_, parts.device.is_cpu(), parts.communicator.is_alone(),
+              report::SecondsSinceProcessStart()),
+      saving_(parts_, writer, phases_),
+      interval_(parts_, phases_.times()) {}
 
 Trainer::~Trainer() = default;
 
@@ -47,7 +54,7 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
     CopyInto(StateOf(module), restored->model);
     CopyInto(update_.State(), restored->optimizer);
   }
-  if (parts_.config.optimizer.ema_decay > 0) RestoreAverage(restored);
+  average_ = MakeWeightAverage(parts_.config.optimizer, module, restored);
   std::vector<at::Tensor> replicated;
   for (const auto& [name, tensor] : StateOf(module)) replicated.push_back(tensor.detach());
   for (const auto& [name, tensor] : update_.State()) replicated.push_back(tensor);
@@ -63,40 +70,34 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
                                                           parts_.communicator);
 }
 
-void Trainer::RestoreAverage(const checkpoint::Snapshot* restored) {
-  const config::OptimizerConfig& config = parts_.config.optimizer;
-  average_.emplace(StateOf(parts_.task.module()),
-                   optim::WeightAverageOptions{.decay = config.ema_decay, .every = config.ema_every});
-  if (restored == nullptr) return;
-  if (restored->average.empty()) {
-    report::LogWarning("the checkpoint has no average of the weights: it begins with the weights as they are now");
-  } else {
-    CopyInto(average_->tensors(), restored->average);
-  }
-}
-
 report::RunResult Trainer::Run() {
   const Plan& plan = parts_.plan;
   const int64_t last_step = LastStep();
-  const auto start = epoch_start_ = last_save_ = Clock::now();
+  const auto start = epoch_start_ = Clock::now();
+  saving_.Start();
   interval_.Start();
+  phases_.Spend(TimePart::kOther);
+  ReportTimes();
   if (EvaluationWasMissed()) EvaluateNow();
   if (progress_.step < last_step) feed_.Start(progress_.step);
   while (progress_.step < last_step) {
     profiler_.Before(progress_.step + 1);
     TrainStep();
+    phases_.Spend(TimePart::kOther);
     profiler_.After(progress_.step);
     StopsAreOrderly();
     const bool stop = parts_.control.StopsHere(progress_.step);
     const bool last = progress_.step == last_step;
     if (plan.ShouldLog(progress_.step)) LogStep();
+    if (SecondsSince(last_times_) > kSecondsBetweenTimes) ReportTimes();
     if (plan.EndsEpoch(progress_.step)) FinishEpoch();
     if (stop && !last) SaveAndStop();
     if (last || plan.ShouldEvaluate(progress_.step)) EvaluateNow();
-    if (last || SaveIsDueByTime() || plan.ShouldSave(progress_.step)) Save();
+    if (last || saving_.IsDueByTime() || plan.ShouldSave(progress_.step)) Save();
   }
   feed_.Stop();
-  if (writer_ != nullptr) writer_->Wait();
+  saving_.Finish();
+  ReportTimes();
   return Result(start);
 }
 
@@ -113,7 +114,8 @@ bool Trainer::EvaluationWasMissed() const {
 
 void Trainer::SaveAndStop() {
   Save();
-  if (writer_ != nullptr) writer_->Wait();
+  saving_.Finish();
+  ReportTimes();
   throw Preempted("stopped at step " + std::to_string(progress_.step) + " after a clean save",
                   "run it again with --run_dir=" + parts_.files.root.string() +
                       (parts_.config.run.resume == "none" ? " --resume=auto" : "") + " to go on");
@@ -125,7 +127,7 @@ void Trainer::TrainStep() {
     ComputeStep([this](int64_t micro_step) { return NextBatch(micro_step); }, learning_rate);
   } else {
     const data::Batch next = NextBatch(0);
-    parts_.control.Enter(Phase::kForward);  // all that a replayed step enters: it must not seem to wait for data
+    phases_.Enter(Phase::kForward);  // all that a replayed step enters: it must not seem to wait for data
     parts_.step_graph->Run(next, learning_rate, [this](const data::Batch& batch, const at::Tensor& rate) {
       ComputeStep([&batch](int64_t) { return batch; }, rate);
     });
@@ -141,10 +143,11 @@ void Trainer::TrainStep() {
 }
 
 data::Batch Trainer::NextBatch(int64_t micro_step) {
-  const auto wait_start = Clock::now();
-  parts_.control.Enter(Phase::kData);
+  phases_.Enter(Phase::kData);
   data::Batch batch = feed_.Next();
-  interval_.AddBatch(batch, SecondsSince(wait_start));
+  phases_.Spend(TimePart::kOther);
+  interval_.AddBatch(batch);
+  if (parts_.reporter.wants_first_batch() && progress_.step == 0 && micro_step == 0) ShowFirstBatch(batch);
   SeedTask({.seed = parts_.config.batch.seed,
             .step = progress_.step,
             .micro_step = micro_step,
@@ -164,9 +167,9 @@ void Trainer::ComputeStep(const std::function<data::Batch(int64_t)>& next_batch,
     }
   }
   data_parallel_->AfterBackward();
-  parts_.control.Enter(Phase::kExchange);
+  phases_.Enter(Phase::kExchange);
   exchange_->Run(sums);
-  parts_.control.Enter(Phase::kUpdate);
+  phases_.Enter(Phase::kUpdate);
   // Backward has divided by the nominal weight.
   std::optional<at::Tensor> remaining;
   if (parts_.task.weight_varies()) {
@@ -177,13 +180,17 @@ void Trainer::ComputeStep(const std::function<data::Batch(int64_t)>& next_batch,
 }
 
 void Trainer::ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor& sums) {
-  parts_.control.Enter(Phase::kForward);
+  phases_.Enter(Phase::kForward);
   const LossSums loss = parts_.task.Loss(batch);
   data_parallel_->BeforeBackward(reduce);
   // The reducer averages over ranks what is to be the mean over the global batch.
   const double scale = static_cast<double>(parts_.communicator.world_size()) / nominal_weight_;
-  parts_.control.Enter(Phase::kBackward);
-  update_.Scale(loss.loss_sum * scale).backward();
+  phases_.Enter(Phase::kBackward);
+  const at::Tensor scaled = update_.Scale(loss.loss_sum * scale);
+  if (reduce && !parts_.communicator.is_alone()) {
+    distributed::AfterLastGradient(scaled, [this] { phases_.Spend(TimePart::kCommunication); });
+  }
+  scaled.backward();
 
   at::NoGradGuard no_grad;
   sums[kLossSum] += loss.loss_sum;
@@ -193,13 +200,16 @@ void Trainer::ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor
   sums[kSamples] += static_cast<double>(batch.size());
 }
 
+void Trainer::ShowFirstBatch(const data::Batch& batch) {
+  const at::Tensor pictures = parts_.task.Pictures(batch);
+  if (pictures.defined()) parts_.reporter.FirstBatch(PictureGrid(pictures));
+}
+
 void Trainer::LogStep() {
   report::TrainPoint point = interval_.Line(progress_.step, update_);
-  if (writer_ != nullptr) {
-    point.checkpoint_age = writer_->seconds_since_last_success();
-    point.checkpoint_seconds = writer_->last_save_seconds();
-  }
+  saving_.AddTo(point);
   parts_.reporter.Train(point);
+  ReportTimes();
   WarnOfWaiting(point);
   progress_.last_train_loss = point.loss;
   interval_.Restart();
@@ -207,6 +217,11 @@ void Trainer::LogStep() {
     WarnOfSkippedSteps(point.skipped_steps, point.loss_scale, progress_.step);
   }
   if (!std::isnan(point.loss)) RequireFinite(point.loss, progress_.step);
+}
+
+void Trainer::ReportTimes() {
+  last_times_ = Clock::now();
+  parts_.reporter.Times({progress_.step, phases_.times().UpToNow()});
 }
 
 // Once a run, and not for the first line, whose wait is the loader's start.
@@ -226,7 +241,8 @@ void Trainer::FinishEpoch() {
 void Trainer::EvaluateNow() {
   if (!validation_) return;
   const auto start = Clock::now();
-  const auto evaluated = validation_.Run(progress_.step, average_ ? &*average_ : nullptr);
+  phases_.Spend(TimePart::kEvaluation);
+  const auto evaluated = validation_.Run(progress_.step, average());
   if (!evaluated) SaveAndStop();  // evaluated anew when the run goes on: see EvaluationWasMissed
   report::ValPoint point = *evaluated;
   if (progress_.best) {
@@ -237,6 +253,8 @@ void Trainer::EvaluateNow() {
   progress_.validation = point;
   parts_.reporter.Validation(point);
   NoteBest(point);
+  phases_.Spend(TimePart::kOther);
+  ReportTimes();
   // Speeds are of training.
   interval_.LeaveOut(Clock::now() - start);
   evaluation_seconds_ += SecondsSince(start);
@@ -245,34 +263,16 @@ void Trainer::EvaluateNow() {
 void Trainer::NoteBest(const report::ValPoint& point) {
   if (progress_.best && !report::IsBetter(point.metrics.front(), progress_.best->metrics.front())) return;
   progress_.best = point;
-  if (writer_ == nullptr) return;
-  parts_.control.Enter(Phase::kSaving);  // the previous one may still be written
-  auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module())});
-  writer_->SaveBest(progress_.step, std::move(copies.sets[0]), std::move(copies.wait));
-}
-
-bool Trainer::SaveIsDueByTime() const {
-  const double every = parts_.config.run.save_every_seconds;
-  return writer_ != nullptr && every > 0 && SecondsSince(last_save_) >= every;
+  saving_.SaveBest(progress_.step);
 }
 
 void Trainer::Save() {
-  parts_.control.Enter(Phase::kSaving);
-  last_save_ = Clock::now();
+  phases_.Enter(Phase::kSaving);  // what is kept of the interval waits for the device
   interval_.KeepIn(progress_);
   RequireFinite(progress_.interval_loss_sum, progress_.step);
   progress_.bucket_layout = data_parallel_->bucket_layout();
-  if (writer_ == nullptr) return;
-  nlohmann::json state = parts_.kept;
-  state["progress"] = ToJson(progress_);
-  auto copies = checkpoint::CopyToHost(
-      {StateOf(parts_.task.module()), update_.State(), average_ ? average_->tensors() : checkpoint::NamedTensors()});
-  writer_->Save({.step = progress_.step,
-                 .model = std::move(copies.sets[0]),
-                 .optimizer = std::move(copies.sets[1]),
-                 .average = std::move(copies.sets[2]),
-                 .state = std::move(state),
-                 .wait = std::move(copies.wait)});
+  saving_.Save(progress_, update_, average());
+  ReportTimes();
 }
 
 report::RunResult Trainer::Result(Clock::time_point start) const {

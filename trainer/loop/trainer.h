@@ -10,6 +10,8 @@
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/log_interval.h"
+#include "trainer/loop/phases.h"
+#include "trainer/loop/saving.h"
 #include "trainer/loop/step_profiler.h"
 #include "trainer/loop/train_feed.h"
 #include "trainer/loop/trainer_parts.h"
@@ -48,17 +50,17 @@ class Trainer {
   void ComputeStep(const std::function<data::Batch(int64_t micro_step)>& next_batch, const optim::Rate& learning_rate);
   void ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor& sums);
   void LogStep();
+  void ReportTimes();
+  void ShowFirstBatch(const data::Batch& batch);
   void WarnOfWaiting(const report::TrainPoint& point);
   void FinishEpoch();
   void EvaluateNow();
-  void RestoreAverage(const checkpoint::Snapshot* restored);
   void Save();
-  bool SaveIsDueByTime() const;
+  optim::WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   void NoteBest(const report::ValPoint& point);
   report::RunResult Result(std::chrono::steady_clock::time_point start) const;
 
   const TrainerParts parts_;
-  checkpoint::AsyncWriter* writer_;
   int64_t* reported_step_ = nullptr;
   const double nominal_weight_;  // of a global batch: see Task
   TrainFeed feed_;
@@ -69,10 +71,12 @@ class Trainer {
   std::unique_ptr<distributed::DataParallel> data_parallel_;
   std::unique_ptr<distributed::StepExchange> exchange_;
   StepProfiler profiler_;
+  Phases phases_;
+  Saving saving_;
   LogInterval interval_;
   double evaluation_seconds_ = 0;  // in this run of the program
   bool warned_of_waiting_ = false;
-  std::chrono::steady_clock::time_point epoch_start_, last_save_;
+  std::chrono::steady_clock::time_point epoch_start_, last_times_;
 };
 
 }  // namespace dtrain::loop

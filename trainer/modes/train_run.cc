@@ -188,7 +188,8 @@ void Train(const RunContext& context) {
   Reporter reporter(
       config.report, context.launch.rank,
       {.model = config.model.name, .world_size = context.launch.world_size, .total_steps = plan.total_steps},
-      is_first ? std::optional(files) : std::nullopt);
+      is_first ? std::optional(files) : std::nullopt,
+      {.config = config::ToJson(config), .hyperparameters = config::TrainingPart(config)});
   reporter.Start(MakeBanner(context, plan, data, model, files, session.device));
   if (finished && is_first) report::LogInfo(HowToGoOn(config, plan));
   if (config.report.clear_log && !session.restarted && !finished) reporter.Clear();

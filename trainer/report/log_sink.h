@@ -1,4 +1,5 @@
-// Who hears a run's numbers: the console, metrics.jsonl, the metrics endpoint. The loop says each thing once, to all.
+// Who hears a run's numbers: the console, metrics.jsonl, TensorBoard, the metrics endpoint. The loop says each thing
+// once, to all.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,10 @@ class LogSink {
   virtual void Train(const TrainPoint& /*point*/) {}
   virtual void Validation(const ValPoint& /*point*/) {}
   virtual void Epoch(const EpochPoint& /*point*/) {}
+  // Where the time of this start of the program has gone: after the start, each logged line, evaluation and save.
+  virtual void Times(const RunTimes& /*times*/) {}
+  // Of a training that begins anew, before its first line.
+  virtual void FirstBatch(const Picture& /*picture*/) {}
   // All steps are done.
   virtual void Finish(const RunResult& /*result*/) {}
 };
@@ -41,6 +46,12 @@ class LogSinks : public LogSink {
   }
   void Epoch(const EpochPoint& point) override {
     for (const auto& sink : sinks_) sink->Epoch(point);
+  }
+  void Times(const RunTimes& times) override {
+    for (const auto& sink : sinks_) sink->Times(times);
+  }
+  void FirstBatch(const Picture& picture) override {
+    for (const auto& sink : sinks_) sink->FirstBatch(picture);
   }
   void Finish(const RunResult& result) override {
     for (const auto& sink : sinks_) sink->Finish(result);

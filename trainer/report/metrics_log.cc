@@ -1,16 +1,9 @@
 #include "trainer/report/metrics_log.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "data/careful_open.h"
 #include "trainer/checkpoint/durable_file.h"
-#include "trainer/errors.h"
 
 namespace dtrain::report {
 namespace {
@@ -31,32 +24,7 @@ bool HappenedBy(int64_t step, double epochs_done, const std::string& line) {
 
 }  // namespace
 
-MetricsLog::MetricsLog(std::filesystem::path path) : path_(std::move(path)) { Open(); }
-
-MetricsLog::~MetricsLog() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-}
-
-void MetricsLog::Open() {
-  if (descriptor_ >= 0) ::close(descriptor_);
-  descriptor_ = data::OpenOrCreate(path_, O_WRONLY | O_APPEND);
-  if (descriptor_ < 0) checkpoint::ThrowSystemError("open", path_, errno);
-}
-
-void MetricsLog::AppendLine(const std::string& line) {
-  const std::string text = line + "\n";
-  ssize_t written = 0;
-  do {
-    written = ::write(descriptor_, text.data(), text.size());
-  } while (written < 0 && errno == EINTR);
-  if (written == static_cast<ssize_t>(text.size())) return;
-  const int error_number = written < 0 ? errno : ENOSPC;
-  struct stat status;  // takes half a line back, so that the next one starts on its own
-  if (written > 0 && ::fstat(descriptor_, &status) == 0) {
-    [[maybe_unused]] const int best_effort = ::ftruncate(descriptor_, status.st_size - written);
-  }
-  checkpoint::ThrowSystemError("write", path_, error_number);
-}
+MetricsLog::MetricsLog(std::filesystem::path path) : path_(std::move(path)) { file_.emplace(path_); }
 
 void MetricsLog::Resume(int64_t step, double epochs_done) {
   const std::string content = checkpoint::ReadTextFile(path_, kMaxBytes);
@@ -73,7 +41,7 @@ void MetricsLog::Clear() { Replace(""); }
 
 void MetricsLog::Replace(const std::string& content) {
   checkpoint::WriteAtomically(path_, content);
-  Open();  // the old descriptor leads to the replaced file
+  file_.emplace(path_);  // the one that is open was replaced
 }
 
 }  // namespace dtrain::report

@@ -1,11 +1,12 @@
-// metrics.jsonl: the history of a run, one JSON object a line, each added by a single write(2) to a file opened for
-// appending, so that a reader (or a crash) sees whole lines.
+// metrics.jsonl: the history of a run, one JSON object a line.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 
+#include "trainer/report/append_file.h"
 #include "trainer/report/log_sink.h"
 
 namespace dtrain::report {
@@ -15,9 +16,6 @@ class MetricsLog : public LogSink {
  public:
   // Opens or creates the file; its folder must exist.
   explicit MetricsLog(std::filesystem::path path);
-  ~MetricsLog() override;
-  MetricsLog(const MetricsLog&) = delete;
-  MetricsLog& operator=(const MetricsLog&) = delete;
 
   // Drops the lines of later steps, of epochs that are not finished by then, and lines that are not whole (a torn last
   // one). Atomic.
@@ -30,12 +28,11 @@ class MetricsLog : public LogSink {
   void Clear();
 
  private:
-  void AppendLine(const std::string& line);
-  void Open();
+  void AppendLine(const std::string& line) { file_->Append(line + "\n"); }
   void Replace(const std::string& content);
 
   std::filesystem::path path_;
-  int descriptor_ = -1;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace dtrain::report

@@ -23,6 +23,38 @@ std::string Fixed(const char* key, double value, int decimals) {
   return text;
 }
 
+// data_seconds is there already.
+void AddStepParts(Json& json, const TimeParts& parts) {
+  json["forward_seconds"] = parts[TimePart::kForward];
+  json["backward_seconds"] = parts[TimePart::kBackward];
+  json["communication_seconds"] = parts[TimePart::kCommunication];
+  json["update_seconds"] = parts[TimePart::kUpdate];
+  json["other_seconds"] = parts[TimePart::kOther];
+}
+
+// Parts that took no time are left out. "goodput" is the share of computing that was of use.
+void AddTimeSplit(Json& json, const TimeSplit& split) {
+  const TimeParts& kept = split.kept;
+  const double compute = kept[TimePart::kForward] + kept[TimePart::kBackward] + kept[TimePart::kUpdate];
+  const double total = kept.total() + split.lost_seconds;
+  Json parts = Json::object();
+  const auto add = [&parts](const char* key, double seconds) {
+    if (seconds > 0) parts[key] = seconds;
+  };
+  add("startup_seconds", kept[TimePart::kStartUp]);
+  add("data_wait_seconds", kept[TimePart::kDataWait]);
+  add("compute_seconds", compute);
+  add("communication_seconds", kept[TimePart::kCommunication]);
+  add("checkpoint_seconds", kept[TimePart::kCheckpoint]);
+  add("evaluation_seconds", kept[TimePart::kEvaluation]);
+  add("other_seconds", kept[TimePart::kOther]);
+  add("lost_seconds", split.lost_seconds);
+  parts["total_seconds"] = total;
+  json["attempts"] = split.attempts;
+  json["goodput"] = compute / total;
+  json["time_split"] = parts;
+}
+
 void AddResult(Json& json, const RunResult& result) {
   if (result.validation) {
     for (const Metric& metric : result.validation->metrics) json["val_" + metric.name] = metric.value;
@@ -39,6 +71,7 @@ void AddResult(Json& json, const RunResult& result) {
   json["samples_seen"] = result.samples_seen;
   json["world_size"] = result.world_size;
   json[SpeedKey(result.speed_unit)] = result.speed;
+  if (result.time_split) AddTimeSplit(json, *result.time_split);
 }
 
 }  // namespace
@@ -50,6 +83,7 @@ std::string JsonLine(const TrainPoint& point) {
   json[SpeedKey(point.speed_unit)] = point.speed;
   json["data_seconds"] = point.data_seconds;
   json["step_seconds"] = point.step_seconds;
+  if (point.step_parts) AddStepParts(json, *point.step_parts);
   SetIfKnown(json, "grad_norm", point.grad_norm);
   SetIfKnown(json, "loss_scale", point.loss_scale);
   SetIfAny(json, "bad_records", point.bad_records);

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "trainer/report/metric.h"
+#include "trainer/report/time_parts.h"
 
 namespace dtrain::report {
 
@@ -34,6 +35,9 @@ struct TrainPoint {
   SpeedUnit speed_unit = SpeedUnit::kImages;
   double data_seconds = 0;  // of a step: waiting for data
   double step_seconds = 0;  // of a step: all of it
+  // Of a step: where the rest of step_seconds goes, up to the last part of it. None on a GPU, where the host only says
+  // what is to be done: --profile_steps measures there.
+  std::optional<TimeParts> step_parts = std::nullopt;
   std::optional<double> grad_norm = std::nullopt;
   std::optional<double> loss_scale = std::nullopt;
   int64_t bad_records = 0;  // different ones that this run of the program has met and replaced, all ranks
@@ -72,6 +76,25 @@ struct EpochPoint {
   double epoch_seconds = 0;
 };
 
+// What one start of the program has spent, from the start of the process to the end of a step.
+struct RunTimes {
+  int64_t step = 0;
+  TimeParts parts = {};
+};
+
+// What all starts of the program have spent on a run, and what of it was of use.
+struct TimeSplit {
+  int64_t attempts = 0;
+  TimeParts kept = {};      // of what was not lost
+  double lost_seconds = 0;  // work of which a later attempt found no checkpoint, and has done again
+};
+
+// The first samples of a training, as it sees them.
+struct Picture {
+  int width = 0, height = 0;  // pixels
+  std::string png;
+};
+
 // result.json: a finished run. Its keys are val_* (or train_loss without a validation) and the fields below.
 struct RunResult {
   std::optional<ValPoint> validation = std::nullopt;  // the last one
@@ -84,6 +107,7 @@ struct RunResult {
   int world_size = 1;
   double speed = 0;  // mean of this run of the program, per second
   SpeedUnit speed_unit = SpeedUnit::kImages;
+  std::optional<TimeSplit> time_split = std::nullopt;
 };
 
 // One line of metrics.jsonl, without the newline. Numbers keep their full precision; NaN and infinities become null.

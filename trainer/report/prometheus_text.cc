@@ -14,7 +14,7 @@ std::string Number(double value) {
   return {digits, std::to_chars(digits, digits + sizeof(digits), value).ptr};
 }
 
-std::string Quoted(const std::string& text) {
+std::string QuotedLabel(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') quoted += '\\';
@@ -25,7 +25,7 @@ std::string Quoted(const std::string& text) {
 
 std::string InBraces(const PrometheusText::Labels& labels) {
   std::string text;
-  for (const auto& [name, value] : labels) text += (text.empty() ? "{" : ",") + name + "=" + Quoted(value);
+  for (const auto& [name, value] : labels) text += (text.empty() ? "{" : ",") + name + "=" + QuotedLabel(value);
   return text.empty() ? text : text + "}";
 }
 

@@ -21,17 +21,10 @@ namespace {
 
 // Not the lock, which is held; nor what was moved aside before, or is a stranger's.
 bool IsOfARun(const std::string& name) {
-  constexpr std::array<std::string_view, 11> kNames = {"config.json",
-                                                       "attempts",
-                                                       "classes.txt",
-                                                       "metrics.jsonl",
-                                                       "result.json",
-                                                       "checkpoints",
-                                                       "model.safetensors",
-                                                       "model_best.safetensors",
-                                                       "model_ema.safetensors",
-                                                       "latest",
-                                                       "profile"};
+  constexpr std::array<std::string_view, 12> kNames = {
+      "config.json", "attempts",    "classes.txt",       "metrics.jsonl",          "times.jsonl",
+      "result.json", "checkpoints", "model.safetensors", "model_best.safetensors", "model_ema.safetensors",
+      "latest",      "profile"};
   constexpr std::array<std::string_view, 3> kBeginnings = {"quarantine.", "error.", "events.out.tfevents."};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
          std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](auto start) { return name.starts_with(start); });
@@ -45,6 +38,7 @@ RunDirectory::RunDirectory(fs::path run_directory)
       attempts(root / "attempts"),
       classes(root / "classes.txt"),
       metrics_jsonl(root / "metrics.jsonl"),
+      times_jsonl(root / "times.jsonl"),
       result_json(root / "result.json"),
       error_json(root / "error.json"),
       model(root / "model.safetensors"),

@@ -17,6 +17,7 @@ struct RunDirectory {
   std::filesystem::path attempts;  // the config.json of each start, by the step it began at
   std::filesystem::path classes;   // classes.txt: a name a line, in the order of the labels; none where they have none
   std::filesystem::path metrics_jsonl;
+  std::filesystem::path times_jsonl;
   std::filesystem::path result_json;
   std::filesystem::path error_json;
   std::filesystem::path model;       // model.safetensors: the last state's raw weights

@@ -147,13 +147,16 @@ LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
   return {loss_sum, count, count};
 }
 
+data::Mix ImageTask::DrawMixOf(const data::Batch& batch, const at::Tensor& images) const {
+  data::RandomGenerator random(
+      {.seed = seed_, .sample = batch.number, .repeat = shard_, .stream = data::RandomStream::kMix});
+  return data::DrawMix(mix_, {static_cast<int>(images.size(3)), static_cast<int>(images.size(2))}, random);
+}
+
 // Both criteria are linear in the target: two sums are the loss of the mixed labels.
 LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels) {
   const at::Tensor images = Prepared(batch["images"]);
-  data::RandomGenerator random(
-      {.seed = seed_, .sample = batch.number, .repeat = shard_, .stream = data::RandomStream::kMix});
-  const data::Mix mix =
-      data::DrawMix(mix_, {static_cast<int>(images.size(3)), static_cast<int>(images.size(2))}, random);
+  const data::Mix mix = DrawMixOf(batch, images);
   const at::Tensor logits = LogitsOfPrepared(Mixed(images, mix));
   const at::Tensor own = CriterionSum(logits, labels);
   const at::Tensor other = CriterionSum(logits, labels.roll(1));
@@ -171,6 +174,18 @@ data::Batch ImageTask::RandomBatch(int64_t samples) const {
   batch.tensors["labels"] = at::randint(num_classes, {samples}, at::kLong).to(device_);
   batch.tensors["index"] = at::arange(samples);
   return batch;
+}
+
+at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
+  at::NoGradGuard no_grad;
+  at::Tensor images = Prepared(batch["images"]);
+  if (mix_.enabled()) images = Mixed(images, DrawMixOf(batch, images));
+  const auto of_channels = [](const std::vector<double>& values) {
+    return at::tensor(values, at::kFloat).view({1, -1, 1, 1});
+  };
+  const at::Tensor pixels =
+      images.slice(1, 0, 3).cpu().to(at::kFloat) * of_channels(preparation_.std) + of_channels(preparation_.mean);
+  return pixels.mul(255).round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
 }
 
 at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {

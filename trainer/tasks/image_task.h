@@ -32,6 +32,7 @@ class ImageTask : public Task {
   std::string WhyNotRecorded() const override;
   models::ForwardCost CostOfSample() const override { return model_->Cost(largest_size_); }
   data::Batch RandomBatch(int64_t samples) const override;
+  at::Tensor Pictures(const data::Batch& batch) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
   int64_t num_evaluation_sums() const override { return 4; }
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
@@ -46,6 +47,7 @@ class ImageTask : public Task {
   at::Tensor CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const;
   LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
   LossSums MixedLoss(const data::Batch& batch, const at::Tensor& labels);
+  data::Mix DrawMixOf(const data::Batch& batch, const at::Tensor& images) const;
 
   std::shared_ptr<models::ImageModel> model_;
   std::string precision_;

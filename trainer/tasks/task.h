@@ -53,6 +53,10 @@ class Task {
   // Random samples as large, on the device: for benchmarks.
   virtual data::Batch RandomBatch(int64_t samples) const = 0;
 
+  // The samples of a prepared training batch as Loss sees them, for people: uint8 N×H×W×3 on the host; undefined where
+  // they are no images.
+  virtual at::Tensor Pictures(const data::Batch& /*batch*/) const { return {}; }
+
   // One evaluation batch: what MetricsOf understands, 1-D float64 on the device; to be added over batches and ranks.
   // The last of them counts the batch's units.
   virtual at::Tensor EvaluationSums(const data::Batch& batch) = 0;

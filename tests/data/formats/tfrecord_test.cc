@@ -30,6 +30,18 @@ TEST(TfRecord, FrameIsTensorFlows) {
   EXPECT_EQ(LoadLittleEndian<uint32_t>(&frame[15]), MaskedCrc32c("abc", 3));
 }
 
+TEST(TfRecord, FrameComesOff) {
+  const std::string frame = FrameTfRecord("abc");
+  EXPECT_EQ(frame.size(), 3 + kTfRecordFrameBytes);
+  EXPECT_EQ(UnframeTfRecord(frame + "more"), "abc");
+  EXPECT_EQ(UnframeTfRecord(frame.substr(0, frame.size() - 1)), std::nullopt);
+  EXPECT_EQ(UnframeTfRecord(frame.substr(0, 5)), std::nullopt);
+  EXPECT_EQ(UnframeTfRecord(""), std::nullopt);
+  std::string changed = frame;
+  changed[13] ^= 1;
+  EXPECT_EQ(UnframeTfRecord(changed), std::nullopt);
+}
+
 TEST(TfRecord, RecordsAreReadInOrder) {
   const Records records = ReadAll(TfRecordFormat(), kThree);
   EXPECT_THAT(records.labels, ElementsAre(1, 2, 3));

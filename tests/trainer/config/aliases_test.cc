@@ -26,6 +26,13 @@ void ExpectSame(const Arguments& theirs, const Arguments& ours) {
   EXPECT_EQ(ToJson(ParseCommandLine(theirs).config), ToJson(ParseCommandLine(ours).config));
 }
 
+// There it names a folder; here events lie in the run's.
+TEST(Aliases, TensorboardOfFairseq) {
+  ExpectSame({"--tensorboard-logdir", "logs/tb", "--lr=1"}, {"--tensorboard", "--lr=1"});
+  EXPECT_THAT(ParseCommandLine({"--tensorboard-logdir=logs/tb"}).notes,
+              ElementsAre(HasSubstr("--tensorboard_logdir=logs/tb: events lie in the run directory")));
+}
+
 // The AWS walk-through of RoBERTa-large with fairseq.
 TEST(Aliases, FairseqTrain) {
   const Arguments theirs = {"--log-format",

@@ -17,6 +17,8 @@ class FakeLogSink : public LogSink {
   void Train(const TrainPoint& point) override { Note("train", point.step); }
   void Validation(const ValPoint& point) override { Note("val", point.step); }
   void Epoch(const EpochPoint& point) override { Note("epoch", point.epoch); }
+  void Times(const RunTimes& times) override { Note("times", times.step); }
+  void FirstBatch(const Picture& picture) override { Note("picture", picture.width); }
   void Finish(const RunResult& result) override { Note("finish", result.step); }
 
  private:

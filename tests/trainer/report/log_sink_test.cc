@@ -18,9 +18,12 @@ TEST(LogSinks, AllHearEverythingInTheirOrder) {
   sinks.Train({.step = 3});
   sinks.Validation({.step = 4});
   sinks.Epoch({.epoch = 1});
+  sinks.Times({.step = 6});
+  sinks.FirstBatch({.width = 7, .height = 1, .png = ""});
   sinks.Finish({.step = 5});
   EXPECT_THAT(heard, testing::ElementsAre("a resume 2", "b resume 2", "a train 3", "b train 3", "a val 4", "b val 4",
-                                          "a epoch 1", "b epoch 1", "a finish 5", "b finish 5"));
+                                          "a epoch 1", "b epoch 1", "a times 6", "b times 6", "a picture 7",
+                                          "b picture 7", "a finish 5", "b finish 5"));
 }
 
 }  // namespace

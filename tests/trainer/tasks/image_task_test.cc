@@ -45,6 +45,18 @@ TEST(ImageTask, WhatTheHostDrawsIsNotRecorded) {
   EXPECT_NE(TaskOf(config).WhyNotRecorded().find("--cutmix"), std::string::npos);
 }
 
+TEST(ImageTask, PicturesAreWhatTheNetworkSees) {
+  config::Config config = ConfigOf();
+  config.model.pad_stem = true;
+  const ImageTask task = TaskOf(config);
+  const data::Batch batch = task.RandomBatch(kImages);
+  EXPECT_TRUE(at::equal(task.Pictures(batch), batch["images"]));
+  config.image.mixup = 1;
+  const at::Tensor mixed = TaskOf(config).Pictures(batch);
+  EXPECT_EQ(mixed.sizes(), batch["images"].sizes());
+  EXPECT_FALSE(at::equal(mixed, batch["images"]));
+}
+
 TEST(ImageTask, APaddedStemHasTheSameLogitsAndWeights) {
   config::Config config = ConfigOf();
   ImageTask plain = TaskOf(config);

@@ -1,0 +1,108 @@
+// Where time goes: that parts are told apart and add up, not how long they are.
+#include "trainer/loop/step_timeline.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trainer/loop/host_times.h"
+
+namespace dtrain::loop {
+namespace {
+
+using report::TimePart;
+using report::TimeParts;
+
+constexpr TimePart kStep[] = {TimePart::kOther,         TimePart::kDataWait, TimePart::kForward, TimePart::kBackward,
+                              TimePart::kCommunication, TimePart::kUpdate,   TimePart::kOther};
+
+void SpendAMoment() {
+  const auto start = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() == start) continue;
+}
+
+TEST(StepTimeline, PartsAddUpToTheSteps) {
+  StepTimeline timeline(at::kCPU, /*recorded=*/false);
+  std::chrono::duration<double> around{0};
+  for (int step = 0; step < 2; ++step) {
+    const auto start = std::chrono::steady_clock::now();
+    for (const TimePart part : kStep) {
+      timeline.Enter(part);
+      SpendAMoment();
+    }
+    timeline.Leave();
+    around += std::chrono::steady_clock::now() - start;
+    SpendAMoment();  // between steps
+  }
+  const TimeParts seconds = timeline.Seconds();
+  for (const TimePart part : kStep) EXPECT_GT(seconds[part], 0);
+  EXPECT_EQ(seconds[TimePart::kStartUp], 0);
+  EXPECT_LE(seconds.total(), around.count());
+}
+
+TEST(StepTimeline, ARecordedStepIsOne) {
+  StepTimeline timeline(at::kCPU, /*recorded=*/true);
+  for (const TimePart part : kStep) {
+    timeline.Enter(part);
+    SpendAMoment();
+  }
+  timeline.Leave();
+  const TimeParts seconds = timeline.Seconds();
+  EXPECT_GT(seconds[TimePart::kForward], 0);
+  EXPECT_GT(seconds[TimePart::kDataWait], 0);
+  for (const TimePart part : {TimePart::kBackward, TimePart::kCommunication, TimePart::kUpdate}) {
+    EXPECT_EQ(seconds[part], 0);
+  }
+}
+
+TEST(StepTable, SaysMeansAndShares) {
+  TimeParts seconds;
+  seconds[TimePart::kDataWait] = 0.1;
+  seconds[TimePart::kForward] = 0.3;
+  seconds[TimePart::kBackward] = 0.5;
+  seconds[TimePart::kCommunication] = 0.05;
+  seconds[TimePart::kUpdate] = 0.04;
+  seconds[TimePart::kOther] = 0.01;
+  EXPECT_THAT(
+      StepTable(seconds, 3, 4, /*recorded=*/false),
+      testing::ElementsAre(
+          "where the time of steps 3 to 4 went (profiled steps take longer):",
+          "  waiting for data              50.00 ms   10.0 %", "  forward                      150.00 ms   30.0 %",
+          "  backward                     250.00 ms   50.0 %", "  exposed communication         25.00 ms    5.0 %",
+          "  update                        20.00 ms    4.0 %", "  other                          5.00 ms    1.0 %",
+          "  a step                       500.00 ms  100.0 %"));
+  EXPECT_EQ(StepTable(seconds, 3, 3, /*recorded=*/true)[2], "  the recorded step            300.00 ms   30.0 %");
+}
+
+TEST(HostTimes, PartsAddUpToTheWhole) {
+  const auto start = std::chrono::steady_clock::now();
+  HostTimes times(/*host_computes=*/true, /*so_far=*/2.5);
+  for (const TimePart part : kStep) {
+    times.Enter(part);
+    SpendAMoment();
+  }
+  const TimeParts parts = times.UpToNow();
+  const std::chrono::duration<double> around = std::chrono::steady_clock::now() - start;
+  for (const TimePart part : kStep) EXPECT_GT(parts[part], 0);
+  EXPECT_GT(parts[TimePart::kStartUp], 2.5);
+  EXPECT_LE(parts.total(), 2.5 + around.count());
+}
+
+// There the host does not know forward from backward.
+TEST(HostTimes, OfAGpuAreWaitingSavingEvaluatingAndTheRest) {
+  HostTimes times(/*host_computes=*/false, 0);
+  for (const TimePart part : {TimePart::kOther, TimePart::kDataWait, TimePart::kBackward, TimePart::kEvaluation,
+                              TimePart::kCheckpoint, TimePart::kCommunication}) {
+    times.Enter(part);
+    SpendAMoment();
+  }
+  const TimeParts parts = times.UpToNow();
+  for (const TimePart part : {TimePart::kBackward, TimePart::kCommunication, TimePart::kUpdate, TimePart::kOther}) {
+    EXPECT_EQ(parts[part], 0);
+  }
+  for (const TimePart part : {TimePart::kForward, TimePart::kDataWait, TimePart::kEvaluation, TimePart::kCheckpoint}) {
+    EXPECT_GT(parts[part], 0);
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::loop

@@ -1,0 +1,100 @@
+// What TensorBoard itself makes of the files: tests/integration/test_tensorboard.py.
+#include "trainer/report/tensorboard_log.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "data/formats/tfrecord.h"
+#include "tests/temporary_folder.h"
+#include "trainer/report/tensorboard_events.h"
+
+namespace dtrain::report {
+namespace {
+
+std::vector<std::filesystem::path> FilesIn(const TemporaryFolder& run) {
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(run.path())) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// "train/loss" and the like, as often as it is in a file.
+int64_t Count(const std::filesystem::path& file, const std::string& what) {
+  const std::string content = ReadAll(file);
+  int64_t count = 0;
+  for (size_t at = 0; (at = content.find(what, at)) != std::string::npos; at += what.size()) ++count;
+  return count;
+}
+
+void TrainTo(TensorboardLog& log, int64_t first, int64_t last) {
+  for (int64_t step = first; step <= last; ++step) log.Train({.step = step, .loss = 1});
+}
+
+TEST(EventsTest, AScalarIsWhatTheWireFormatSays) {
+  const std::string event = ScalarsEvent({.seconds = 1.0, .step = 300}, {{"a", 0.5}});
+  const auto bytes = data::UnframeTfRecord(event);
+  ASSERT_TRUE(bytes);
+  // wall_time (1, fixed64), step (2, varint), summary (5) { value (1) { tag (1), simple_value (2, fixed32) } }
+  EXPECT_EQ(*bytes, std::string("\x09\0\0\0\0\0\0\xF0\x3F\x10\xAC\x02\x2A\x0A\x0A\x08\x0A\x01"
+                                "a\x15\0\0\0\x3F",
+                                24));
+}
+
+TEST(EventsTest, AreCutByStepAndWhereOneIsTorn) {
+  const auto at = [](int64_t step) { return ScalarsEvent({.seconds = 2, .step = step}, {{"a", 1}}); };
+  const std::string file = FileVersionEvent(1) + at(1) + at(200) + at(3);
+  EXPECT_EQ(EventsUntil(file, 300), file);
+  EXPECT_EQ(EventsUntil(file, 199), FileVersionEvent(1) + at(1) + at(3));
+  EXPECT_EQ(EventsUntil(file + at(4).substr(0, 20), 300), file);
+  EXPECT_EQ(EventsUntil("", 1), "");
+}
+
+TEST(TensorboardLogTest, GoesOnInAnotherFile) {
+  TemporaryFolder run;
+  {
+    TensorboardLog log(run.path(), {});
+    log.Resume(0, 0);
+    TrainTo(log, 1, 6);
+  }
+  TensorboardLog log(run.path(), {});
+  log.Resume(4, 0);
+  TrainTo(log, 5, 6);
+  const auto files = FilesIn(run);
+  ASSERT_EQ(files.size(), 2U);  // in the same second, and yet in their order
+  EXPECT_EQ(Count(files[0], "train/loss"), 4);
+  EXPECT_EQ(Count(files[1], "train/loss"), 2);
+  EXPECT_EQ(Count(files[1], "config"), 1);
+}
+
+TEST(TensorboardLogTest, ARunThatBeginsAgainLeavesNothingOfBefore) {
+  TemporaryFolder run;
+  {
+    TensorboardLog log(run.path(), {});
+    log.Resume(0, 0);
+    log.FirstBatch({.width = 1, .height = 1, .png = "x"});
+    TrainTo(log, 1, 2);
+  }
+  TensorboardLog log(run.path(), {});
+  log.Resume(0, 0);
+  log.Finish({});  // nothing was done: nothing is said
+  const auto files = FilesIn(run);
+  ASSERT_EQ(files.size(), 1U);
+  EXPECT_EQ(ReadAll(files[0]).size(), FileVersionEvent(1).size());
+}
+
+TEST(TensorboardLogTest, OtherFilesAreLeftAlone) {
+  TemporaryFolder run;
+  WriteAll(run / "metrics.jsonl", "{}");
+  TensorboardLog log(run.path(), {});
+  TrainTo(log, 1, 1);
+  TensorboardLog(run.path(), {}).Clear();
+  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), "{}");
+  const auto files = FilesIn(run);
+  ASSERT_EQ(files.size(), 2U);
+  EXPECT_EQ(Count(files[0], "train/loss"), 0);
+}
+
+}  // namespace
+}  // namespace dtrain::report

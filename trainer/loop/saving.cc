@@ -1,0 +1,57 @@
+#include "trainer/loop/saving.h"
+
+#include <utility>
+
+#include "trainer/checkpoint/host_copies.h"
+#include "trainer/weights/module_state.h"
+
+namespace dtrain::loop {
+
+using distributed::Phase;
+using report::TimePart;
+
+bool Saving::IsDueByTime() const {
+  const double every = parts_.config.run.save_every_seconds;
+  const std::chrono::duration<double> since_last = std::chrono::steady_clock::now() - last_;
+  return writer_ != nullptr && every > 0 && since_last.count() >= every;
+}
+
+void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update, const optim::WeightAverage* average) {
+  phases_.Enter(Phase::kSaving);
+  last_ = std::chrono::steady_clock::now();
+  if (writer_ != nullptr) {
+    nlohmann::json state = parts_.kept;
+    state["progress"] = ToJson(progress);
+    auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module()), update.State(),
+                                          average != nullptr ? average->tensors() : checkpoint::NamedTensors()});
+    writer_->Save({.step = progress.step,
+                   .model = std::move(copies.sets[0]),
+                   .optimizer = std::move(copies.sets[1]),
+                   .average = std::move(copies.sets[2]),
+                   .state = std::move(state),
+                   .wait = std::move(copies.wait)});
+  }
+  phases_.Spend(TimePart::kOther);
+}
+
+void Saving::SaveBest(int64_t step) {
+  if (writer_ == nullptr) return;
+  phases_.Enter(Phase::kSaving);  // the previous one may still be written
+  auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module())});
+  writer_->SaveBest(step, std::move(copies.sets[0]), std::move(copies.wait));
+  phases_.Spend(TimePart::kOther);
+}
+
+void Saving::Finish() {
+  phases_.Spend(TimePart::kCheckpoint);
+  if (writer_ != nullptr) writer_->Wait();
+  phases_.Spend(TimePart::kOther);
+}
+
+void Saving::AddTo(report::TrainPoint& point) const {
+  if (writer_ == nullptr) return;
+  point.checkpoint_age = writer_->seconds_since_last_success();
+  point.checkpoint_seconds = writer_->last_save_seconds();
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,63 @@
+#include "trainer/loop/step_timeline.h"
+
+#include <c10/core/impl/VirtualGuardImpl.h>
+
+#include <cstdio>
+
+namespace dtrain::loop {
+
+using report::TimePart;
+
+void StepTimeline::Enter(TimePart part) {
+  if (recorded_ && part != TimePart::kDataWait && part != TimePart::kOther) part = TimePart::kForward;
+  if (!marks_.empty() && marks_.back().part == part) return;  // while a graph is recorded nothing else may be
+  Add(part);
+}
+
+void StepTimeline::Add(std::optional<TimePart> part) {
+  Mark mark{.part = part, .time = std::chrono::steady_clock::now(), .event = std::nullopt};
+  if (!device_.is_cpu()) {
+    mark.event.emplace(device_.type(), c10::EventFlag::BACKEND_DEFAULT);  // that times
+    mark.event->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
+  }
+  marks_.push_back(std::move(mark));
+}
+
+report::TimeParts StepTimeline::Seconds() const {
+  constexpr double kMilliseconds = 1e-3;
+  report::TimeParts seconds;
+  for (size_t i = 0; i + 1 < marks_.size(); ++i) {
+    const Mark &begin = marks_[i], &end = marks_[i + 1];
+    if (!begin.part) continue;
+    seconds[*begin.part] += begin.event ? kMilliseconds * begin.event->elapsedTime(*end.event)
+                                        : std::chrono::duration<double>(end.time - begin.time).count();
+  }
+  return seconds;
+}
+
+std::vector<std::string> StepTable(const report::TimeParts& seconds, int64_t first, int64_t last, bool recorded) {
+  const double total = seconds.total();
+  const auto steps = static_cast<double>(last - first + 1);
+  std::vector<std::string> lines = {"where the time of steps " + std::to_string(first) + " to " + std::to_string(last) +
+                                    " went (profiled steps take longer):"};
+  const auto add = [&](const char* name, double spent) {
+    char line[96];
+    std::snprintf(line, sizeof(line), "  %-24s %10.2f ms %6.1f %%", name, 1e3 * spent / steps,
+                  total > 0 ? 100 * spent / total : 0);
+    lines.emplace_back(line);
+  };
+  add("waiting for data", seconds[TimePart::kDataWait]);
+  if (recorded) {
+    add("the recorded step", seconds[TimePart::kForward]);
+  } else {
+    add("forward", seconds[TimePart::kForward]);
+    add("backward", seconds[TimePart::kBackward]);
+    add("exposed communication", seconds[TimePart::kCommunication]);
+    add("update", seconds[TimePart::kUpdate]);
+  }
+  add("other", seconds[TimePart::kOther]);
+  add("a step", total);
+  return lines;
+}
+
+}  // namespace dtrain::loop

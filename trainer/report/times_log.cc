@@ -1,0 +1,83 @@
+#include "trainer/report/times_log.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "trainer/checkpoint/durable_file.h"
+
+namespace dtrain::report {
+namespace {
+
+constexpr uint64_t kMostTimeBytes = uint64_t{4} << 30;
+
+constexpr std::pair<TimePart, const char*> kKeys[] = {{TimePart::kStartUp, "startup_seconds"},
+                                                      {TimePart::kDataWait, "data_wait_seconds"},
+                                                      {TimePart::kForward, "forward_seconds"},
+                                                      {TimePart::kBackward, "backward_seconds"},
+                                                      {TimePart::kUpdate, "update_seconds"},
+                                                      {TimePart::kCommunication, "communication_seconds"},
+                                                      {TimePart::kCheckpoint, "checkpoint_seconds"},
+                                                      {TimePart::kEvaluation, "evaluation_seconds"},
+                                                      {TimePart::kOther, "other_seconds"}};
+
+// By attempt.
+using Attempts = std::map<int64_t, std::vector<RunTimes>>;
+
+Attempts Parse(const std::string& lines) {
+  Attempts attempts;
+  std::istringstream stream(lines);
+  for (std::string line; std::getline(stream, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const auto number = [&json](const char* key) {
+      const auto found = json.find(key);
+      return found != json.end() && found->is_number() ? found->get<double>() : 0;
+    };
+    if (!json.is_object() || number("attempt") < 1) continue;
+    RunTimes times{.step = static_cast<int64_t>(number("step"))};
+    for (const auto& [part, key] : kKeys) times.parts[part] = number(key);
+    attempts[static_cast<int64_t>(number("attempt"))].push_back(times);
+  }
+  return attempts;
+}
+
+}  // namespace
+
+TimeSplit SplitOf(const std::string& lines) {
+  TimeSplit split;
+  const Attempts attempts = Parse(lines);
+  split.attempts = static_cast<int64_t>(attempts.size());
+  int64_t kept_step = std::numeric_limits<int64_t>::max();  // later attempts went on from there
+  for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
+    const std::vector<RunTimes>& told = attempt->second;
+    TimeParts kept;
+    for (const RunTimes& times : told) {
+      if (times.step <= kept_step) kept = times.parts;
+    }
+    split.kept = split.kept + kept;
+    split.lost_seconds += (told.back().parts - kept).total();
+    kept_step = std::min(kept_step, told.front().step);
+  }
+  return split;
+}
+
+TimesLog::TimesLog(std::filesystem::path path) : path_(std::move(path)), file_(path_) {
+  const Attempts earlier = Parse(checkpoint::ReadTextFile(path_, kMostTimeBytes));
+  if (!earlier.empty()) attempt_ = 1 + earlier.rbegin()->first;
+}
+
+void TimesLog::Times(const RunTimes& times) {
+  nlohmann::ordered_json line = {{"attempt", attempt_}, {"step", times.step}};
+  for (const auto& [part, key] : kKeys) {
+    if (times.parts[part] > 0) line[key] = times.parts[part];
+  }
+  file_.Append(line.dump() + "\n");
+}
+
+TimeSplit TimesLog::Split() const { return SplitOf(checkpoint::ReadTextFile(path_, kMostTimeBytes)); }
+
+}  // namespace dtrain::report
