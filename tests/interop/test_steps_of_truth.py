@@ -23,7 +23,7 @@ from truth import record
 LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
 CLASSES, BATCH, SIDE, SAMPLES = 10, 16, 32, 320
 STEPS = 200 if LONG else 5
-LR = {"resnet50": 0.005, "efficientnet_b0": 0.01}
+LR = {"resnet50": 0.005, "efficientnet_b0": 0.001}
 FLAGS = {"resnet50": (), "efficientnet_b0": ("--dropout=0", "--drop_path=0")}
 
 
