@@ -86,4 +86,4 @@ def test_the_loss_stays_within_pytorchs_own_spread(name, samples, tmp_path, run_
     learned = sum(ours[-20:]) / len(ours[-20:])
     assert not LONG or learned < 0.8 * ours[0]
     record("Trainings", f"{name}, {STEPS} steps: the loss", f"PyTorch {torch.__version__}",
-           f"what its two memory formats are apart: {spread:.1e}", worst)
+           f"ln of the losses' ratio, its two memory formats: {spread:.1e}", worst)
