@@ -12,16 +12,7 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-preset=release
-target=
-for argument in "$@"; do
-  case $argument in
-    --preset=?*) preset=${argument#--preset=} ;;
-    -h | --help) usage "$0"; exit 0 ;;
-    -*) fail "bundle.sh does not know '$argument'. It takes --preset= and a folder." ;;
-    *) target=$argument ;;
-  esac
-done
+preset_and_folder "$@"
 build=${DTRAIN_BUILD_DIR:-$root/build/$preset}
 target=$(realpath -m "${target:-$build/bundle}")
 most_megabytes=60

@@ -16,6 +16,21 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 2; }
 # usage SCRIPT: prints its opening comment.
 usage() { sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$1"; }
 
+# preset_and_folder ARGUMENT…: sets preset and target (empty where none is named), for the scripts that make a folder of
+# a build.
+preset_and_folder() {
+  preset=release target=
+  local argument script=$0
+  for argument in "$@"; do
+    case $argument in
+      --preset=?*) preset=${argument#--preset=} ;;
+      -h | --help) usage "$script"; exit 0 ;;
+      -*) fail "${script##*/} does not know '$argument'. It takes --preset= and a folder." ;;
+      *) target=$argument ;;
+    esac
+  done
+}
+
 # elapsed SECONDS → "3 min 12 s"
 elapsed() {
   if [ "$1" -ge 60 ]; then printf '%d min %d s' $(($1 / 60)) $(($1 % 60)); else printf '%d s' "$1"; fi
