@@ -10,7 +10,8 @@ import pytest
 
 os.environ["USE_TF"] = "0"  # transformers would try an installed TensorFlow, whose Keras is too new for it
 
-torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+from beside_torch import assert_moved_alike, assert_same_steps, predict, torch
+
 transformers = pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
 
 from safetensors.torch import load_file, save_file
@@ -26,8 +27,6 @@ ROWS = 16
 STEPS = 10
 PAD = 1
 NO_LOSS = -100
-
-torch.set_num_threads(1)
 
 
 def new_model(seed: int = 0):
@@ -76,13 +75,6 @@ def data(rows, module_dir):
     return path
 
 
-def predict(rows, folder, *flags):
-    save_file(rows, folder / "in.safetensors")
-    run("--mode=predict", "--batch_size=5", f"--input={folder / 'in.safetensors'}",
-        f"--output={folder / 'out.safetensors'}", *flags)
-    return load_file(folder / "out.safetensors")["logits"]
-
-
 def assert_logits(found, model, rows, which):
     with torch.no_grad():
         expected = model.eval()(input_ids=rows["input_ids"], attention_mask=rows["attention_mask"]).logits
@@ -99,7 +91,7 @@ def assert_logits(found, model, rows, which):
 @pytest.mark.parametrize("mask", [True, False])
 def test_logits_are_huggingfaces(folder, rows, tmp_path, mask):
     given = {name: rows[name] for name in ("input_ids", "attention_mask") if mask or name == "input_ids"}
-    found = predict(given, tmp_path, "--model=roberta", f"--init_weights={folder}")
+    found = predict(given, tmp_path, "--model=roberta", f"--init_weights={folder}", "--batch_size=5")
     assert_logits(found, loaded(folder), rows, "with a mask" if mask else "without a mask")
 
 
@@ -173,17 +165,14 @@ def torch_training(folder, rows):
 def test_ten_steps_are_torchs(folder, data, run_dir, torch_training, flags):
     losses, norms, model = torch_training
     points = train(data, folder, run_dir, *flags)
-    assert [point["loss"] for point in points] == pytest.approx(losses, rel=1e-4)
-    assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=1e-3)
+    assert_same_steps(points, losses, norms)
     record("Trainings", f"RoBERTa, ten steps: {' '.join(flags)}", f"transformers {transformers.__version__}",
            "1e-4 of the loss", worst_ratio([point["loss"] for point in points], losses))
     assert "tokens_per_second" in points[0]
-    found, before = load_file(run_dir / "model.safetensors"), load_file(folder / "model.safetensors")
+    found = load_file(run_dir / "model.safetensors")
     expected = {name: tensor for name, tensor in model.state_dict().items() if ".decoder." not in name}
     assert set(found) == set(expected)
-    for name, tensor in expected.items():
-        moved = (tensor - before[name]).norm()
-        assert (found[name] - tensor).norm() <= 0.01 * moved + 1e-6, name
+    assert_moved_alike(found, load_file(folder / "model.safetensors"), expected)
 
 
 @pytest.mark.parametrize("flags", [["--precision=fp16"], ["--precision=bf16"], ["--memory_efficient_fp16"]], ids=" ".join)

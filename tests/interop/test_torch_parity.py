@@ -9,7 +9,8 @@ import socket
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+from beside_torch import assert_moved_alike, assert_same_steps, predict, torch
+
 torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
 
 from safetensors.torch import load_file, save_file
@@ -24,8 +25,6 @@ STEPS = 10
 LR = 0.0005
 MEAN = torch.tensor([0.485, 0.456, 0.406]).view(1, 3, 1, 1)
 STD = torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1)
-
-torch.set_num_threads(1)
 
 
 def new_model(name: str, seed: int = 0):
@@ -73,11 +72,8 @@ def data(samples, module_dir):
     return path
 
 
-def predict(model_name, weights, images, folder):
-    save_file({"images": images}, folder / "in.safetensors")
-    run("--mode=predict", f"--model={model_name}", f"--init_weights={weights}", "--batch_size=3",
-        f"--input={folder / 'in.safetensors'}", f"--output={folder / 'out.safetensors'}")
-    return load_file(folder / "out.safetensors")["logits"]
+def logits_of(model_name, weights, images, folder):
+    return predict({"images": images}, folder, f"--model={model_name}", f"--init_weights={weights}", "--batch_size=3")
 
 
 # ---- Models ----------------------------------------------------------------------------------------------------------
@@ -99,7 +95,7 @@ def test_logits_are_torchvisions(tmp_path, name):
         classifier.weight.data /= expected.std()
         with torch.no_grad():
             expected = model(images)
-    logits = predict(name, saved(model, tmp_path / "weights.safetensors"), images, tmp_path)
+    logits = logits_of(name, saved(model, tmp_path / "weights.safetensors"), images, tmp_path)
     assert logits.dtype == torch.float32
     torch.testing.assert_close(logits, expected, rtol=1e-4, atol=1e-4 * float(expected.std().clamp(min=1)))
     record("Models", name, f"torchvision {torchvision.__version__}", "1e-4 of logits of about 1",
@@ -113,7 +109,7 @@ def test_weights_of_other_types_are_converted(samples, tmp_path, dtype):
     path = saved(model, tmp_path / "weights.safetensors")
     with torch.no_grad():
         expected = model.float().eval()(samples[0][:2])
-    found = predict("resnet18", path, samples[0][:2], tmp_path)
+    found = logits_of("resnet18", path, samples[0][:2], tmp_path)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
     record("Models", f"resnet18, weights of {dtype}".replace("torch.", ""), f"torchvision {torchvision.__version__}",
            "1e-4 of logits of about 1", worst_difference(found, expected))
@@ -254,20 +250,12 @@ def test_ten_steps_are_torchs(data, samples, resnet18, run_dir, plain, name):
     flags, options = TRAININGS[name]
     losses, norms, model = torch_training(resnet18, samples, **options)
     points = train(data, resnet18, run_dir, *flags)
-    assert [point["loss"] for point in points] == pytest.approx(losses, rel=1e-4)
-    assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=1e-3)
+    assert_same_steps(points, losses, norms)
     record("Optimizers", f"SGD, ten steps of resnet18: {name}", f"PyTorch {torch.__version__}", "1e-4 of the loss",
            worst_ratio([point["loss"] for point in points], losses))
     if name != "plain":
         assert max(abs(a / b - 1) for a, b in zip(losses, plain)) > 5e-4
-    found = load_file(run_dir / "model.safetensors")
-    before = load_file(resnet18)
-    for key, expected in model.state_dict().items():
-        if not expected.is_floating_point():
-            assert found[key] == expected, key
-            continue
-        moved = (expected - before[key]).norm()
-        assert (found[key] - expected).norm() <= 0.01 * moved + 1e-6, key
+    assert_moved_alike(load_file(run_dir / "model.safetensors"), load_file(resnet18), model.state_dict())
 
 
 def test_options_differ_from_each_other(samples, resnet18):
@@ -394,5 +382,5 @@ def test_python_reads_what_we_write_and_the_other_way_round(data, resnet18, run_
     model.load_state_dict(state, strict=True)
     with torch.no_grad():
         expected = model(samples[0][:4])
-    torch.testing.assert_close(predict("resnet18", rewritten, samples[0][:4], tmp_path), expected, rtol=1e-4,
+    torch.testing.assert_close(logits_of("resnet18", rewritten, samples[0][:4], tmp_path), expected, rtol=1e-4,
                                atol=1e-4)
