@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "trainer/checkpoint/manifest.h"
+#include "trainer/checkpoint/shallow_json.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
@@ -21,7 +22,6 @@ constexpr char kState[] = "state.json";
 constexpr char kManifest[] = "manifest.json";
 constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 10;
 constexpr uint64_t kMaxStateBytes = uint64_t{1} << 30;
-constexpr int kMaxStateDepth = 64;
 
 std::string NameOf(int64_t step) {
   char name[32];
@@ -111,12 +111,8 @@ Manifest Verify(const fs::path& directory) {
 }
 
 nlohmann::json ParseState(const fs::path& path) {
-  const auto limit_depth = [&](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
-    if (depth > kMaxStateDepth) throw StorageError(path.string() + " is nested too deeply");
-    return true;
-  };
   try {
-    return nlohmann::json::parse(ReadTextFile(path, kMaxStateBytes), limit_depth);
+    return ParseShallow(ReadTextFile(path, kMaxStateBytes));
   } catch (const nlohmann::json::exception& error) {
     throw StorageError(path.string() + " is not JSON: " + error.what());
   }

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/checkpoint/shallow_json.h"
 #include "trainer/errors.h"
 #include "trainer/weights/weight_files.h"
 
@@ -17,7 +18,7 @@ namespace {
 // `source` for people: what the text is the content of.
 models::RobertaOptions Parsed(const std::string& text, const std::string& source) {
   try {
-    return models::RobertaFromJson(nlohmann::json::parse(text));
+    return models::RobertaFromJson(checkpoint::ParseShallow(text));
   } catch (const nlohmann::json::exception& error) {
     throw UsageError(source + " is no JSON: " + error.what(), "name a Hugging Face config.json");
   } catch (const std::invalid_argument& error) {
@@ -27,7 +28,8 @@ models::RobertaOptions Parsed(const std::string& text, const std::string& source
 
 std::string ReadConfigFile(const std::string& path) {
   constexpr uint64_t kMostBytes = 1 << 20;
-  if (!std::filesystem::is_regular_file(path)) {
+  std::error_code unreadable;  // a link to itself, say
+  if (!std::filesystem::is_regular_file(path, unreadable)) {
     throw UsageError("--model_config=" + path + " is no file", "name a Hugging Face config.json");
   }
   return checkpoint::ReadTextFile(path, kMostBytes);

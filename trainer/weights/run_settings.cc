@@ -6,6 +6,7 @@
 #include "data/formats/safetensors_file.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/checkpoint/shallow_json.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
@@ -37,8 +38,11 @@ fs::path ConfigOf(const fs::path& run_or_checkpoint) {
 }
 
 nlohmann::json ParseSettings(const std::string& text, const std::string& where) {
-  nlohmann::json json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_object()) return json;
+  try {
+    nlohmann::json json = checkpoint::ParseShallow(text);
+    if (json.is_object()) return json;
+  } catch (const nlohmann::json::exception&) {  // said below
+  }
   throw StorageError("the configuration in " + where + " is damaged", "name the file itself with --init_weights");
 }
 
@@ -59,7 +63,7 @@ std::string Joined(const std::vector<std::string>& texts) {
   return joined;
 }
 
-// The short side that follows from the run's image size follows from another one that was given.
+// A short side that was derived from the run's image size is derived anew where another size is given.
 void ForgetDerivedResize(nlohmann::json& saved, const config::Config& config) {
   const auto size = saved.find("image_size"), resize = saved.find("eval_resize");
   if (!config::WasGiven(config, "image_size") || size == saved.end() || resize == saved.end()) return;

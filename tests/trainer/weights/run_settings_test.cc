@@ -1,0 +1,60 @@
+#include "trainer/weights/run_settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "trainer/errors.h"
+#include "trainer/weights/roberta_model.h"
+
+namespace dtrain::loop {
+namespace {
+
+using testing::HasSubstr;
+
+config::Config EvaluationOf(const std::string& run) {
+  config::Config config;
+  config.run.mode = "eval";
+  config.run.dir = run;
+  return config;
+}
+
+std::string Nested(size_t depth) { return std::string(depth, '[') + std::string(depth, ']'); }
+
+TEST(TakeSettingsOfRun, ModelAndImageSizeAreTheRuns) {
+  const TemporaryFolder run;
+  run.Write("config.json", R"({"model": "resnet18", "image_size": 64})");
+  config::Config config = EvaluationOf(run.path());
+  TakeSettingsOfRun(config);
+  EXPECT_EQ(config.model.name, "resnet18");
+  EXPECT_EQ(config.image.size, 64);
+}
+
+// A file that somebody else has sent: its values are copied and shown, which recurses.
+TEST(TakeSettingsOfRun, WhatIsNestedTooDeeplyIsDamaged) {
+  for (const std::string& text :
+       {R"({"model": )" + Nested(200'000) + "}", R"({"mean": )" + Nested(70) + "}", Nested(3), std::string("{")}) {
+    const TemporaryFolder run;
+    run.Write("config.json", text);
+    config::Config config = EvaluationOf(run.path());
+    EXPECT_THROW(TakeSettingsOfRun(config), StorageError) << text.substr(0, 20);
+  }
+}
+
+TEST(RobertaOptionsOf, WhatIsNoConfigurationIsRefused) {
+  const TemporaryFolder folder;
+  config::Config config;
+  config.model.name = "roberta";
+  config.model.config_file = folder.Write("config.json", R"({"hidden_size": )" + Nested(200'000) + "}");
+  const auto message = [&] { return MessageOf([&] { RobertaOptionsOf(config, 0, {}); }); };
+  EXPECT_THAT(message(), HasSubstr("nested too deeply"));
+  config.model.config_file = folder.path("link");
+  std::filesystem::create_symlink("link", folder.path("link"));
+  EXPECT_THAT(message(), HasSubstr("is no file"));
+}
+
+}  // namespace
+}  // namespace dtrain::loop
