@@ -1,20 +1,28 @@
 #include "data/formats/pack_recipe.h"
 
-#include <fstream>
 #include <nlohmann/json.hpp>
+
+#include "data/formats/text_beside.h"
 
 namespace dtrain::data {
 
 std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::string& format,
                                         const std::string& split) {
-  std::ifstream file(data_dir + "/" + kPackRecipe);
-  if (!file) return std::nullopt;
-  const auto recipe = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
-  if (!recipe.is_object() || recipe.value("format", nlohmann::json()) != format) return std::nullopt;
-  const nlohmann::json splits = recipe.value("splits", nlohmann::json());
-  const nlohmann::json first = recipe.value("first_label", nlohmann::json());
-  if (!splits.is_object() || !splits.contains(split) || (first != 0 && first != 1)) return std::nullopt;
-  return first.get<int64_t>();
+  const auto recipe =
+      nlohmann::json::parse(TextBeside(data_dir + "/" + kPackRecipe), nullptr, /*allow_exceptions=*/false);
+  if (!recipe.is_object()) return std::nullopt;
+  // Nothing is copied: that would recurse into whatever is nested there.
+  const auto is = [&recipe](const char* key, const auto& value) {
+    const auto found = recipe.find(key);
+    return found != recipe.end() && found->is_primitive() && *found == value;
+  };
+  const auto splits = recipe.find("splits");
+  const bool has_split = splits != recipe.end() && splits->is_object() && splits->contains(split);
+  if (!has_split || !is("format", format)) return std::nullopt;
+  for (const int64_t first : {0, 1}) {
+    if (is("first_label", first)) return first;
+  }
+  return std::nullopt;
 }
 
 }  // namespace dtrain::data

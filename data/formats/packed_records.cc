@@ -1,14 +1,15 @@
 #include "data/formats/packed_records.h"
 
 #include <algorithm>
-#include <fstream>
 #include <map>
+#include <sstream>
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/label_offset.h"
 #include "data/formats/record_scan.h"
 #include "data/formats/recordio_index.h"
+#include "data/formats/text_beside.h"
 #include "data/sha256.h"
 
 namespace dtrain::data {
@@ -82,7 +83,7 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
 
 std::vector<std::string> ReadClassNames(const std::string& data_dir) {
   std::vector<std::string> names;
-  std::ifstream file(data_dir + "/" + kClassFile);
+  std::istringstream file(TextBeside(data_dir + "/" + kClassFile));
   for (std::string line; std::getline(file, line);) {
     if (!line.empty() && line.back() == '\r') line.pop_back();
     if (!line.empty()) names.push_back(line);

@@ -6,14 +6,20 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
+#include <vector>
 
 #include "data/careful_open.h"
 #include "data/error.h"
 
 namespace dtrain::data {
+namespace {
+
+constexpr size_t kMostEarlierBytes = size_t{256} << 20;  // of a million bad records
+
+}  // namespace
 
 int64_t BadRecordBudget(int64_t dataset_size, const QuarantineOptions& options) {
   if (options.strict) return 0;
@@ -58,8 +64,16 @@ void Quarantine::Add(int64_t index, const RecordPlace& place, const std::string&
 
 void Quarantine::ReadEarlierLines() {
   if (std::exchange(earlier_lines_read_, true)) return;
-  std::ifstream file(options_.path);
-  for (std::string line; std::getline(file, line);) earlier_lines_.insert(std::move(line));
+  const int descriptor = OpenOrCreate(options_.path, O_RDONLY);  // as carefully as it is written
+  if (descriptor < 0) return;                                    // writing says why
+  std::string text;
+  std::vector<char> block(size_t{64} << 10);
+  for (ssize_t got = 0; text.size() < kMostEarlierBytes && (got = read(descriptor, block.data(), block.size())) > 0;) {
+    text.append(block.data(), static_cast<size_t>(got));
+  }
+  close(descriptor);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) earlier_lines_.insert(std::move(line));
 }
 
 void Quarantine::Append(const BadRecord& record) {

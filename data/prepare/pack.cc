@@ -16,6 +16,7 @@
 #include "data/formats/open_source.h"
 #include "data/formats/pack_recipe.h"
 #include "data/formats/packed_records.h"
+#include "data/formats/text_beside.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/encode_pixels.h"
@@ -89,8 +90,8 @@ void TakeOutputFolder(const std::string& folder, nlohmann::ordered_json recipe) 
                 "choose another --output");
   }
   const std::string path = folder + "/" + kPackRecipe;
-  if (std::ifstream file(path); file) {
-    const auto there = nlohmann::ordered_json::parse(file, nullptr, /*allow_exceptions=*/false);
+  if (const std::string text = TextBeside(path); !text.empty()) {
+    const auto there = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
     nlohmann::ordered_json merged = there.is_object() ? there : nlohmann::ordered_json();
     merged.merge_patch(recipe);
     nlohmann::ordered_json back = merged;

@@ -1,6 +1,5 @@
 #include "data/prepare/partial_file.h"
 
-#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "data/careful_open.h"
 #include "data/error.h"
 
 namespace dtrain::data {
@@ -21,9 +21,7 @@ namespace {
 }  // namespace
 
 PartialFile::PartialFile(std::string path)
-    : path_(std::move(path)),
-      partial_path_(path_ + ".partial"),
-      descriptor_(open(partial_path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+    : path_(std::move(path)), partial_path_(path_ + ".partial"), descriptor_(CreateAnew(partial_path_)) {
   if (descriptor_ < 0) FailToWrite(partial_path_);
 }
 

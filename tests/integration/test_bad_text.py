@@ -1,5 +1,6 @@
 """Text that training must not take as it is: each is named, with the exit code of its kind, and nothing is trained on it."""
 
+import os
 import struct
 
 import pytest
@@ -61,3 +62,17 @@ def test_nothing_but_empty_documents(tmp_path):
     tokens = make_tokens(tmp_path, train="\n" * 50)
     outcome = run(*TINY_TEXT, f"--data_dir={tokens}", "--sample_break=complete_doc", f"--run_dir={tmp_path / 'run'}", check=3)
     assert "train" in outcome.stderr
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_what_others_put_under_the_partial_names(tmp_path, kind):
+    """Of the files that dtrain_data tokenize writes: no link is followed, no pipe is waited for."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious", encoding="ascii")
+    (tmp_path / "tokens").mkdir()
+    for name in ("train.bin", "train.idx", "dict.txt"):
+        partial = tmp_path / "tokens" / f"{name}.partial"
+        partial.symlink_to(victim) if kind == "link" else os.mkfifo(partial)
+    tokens = make_tokens(tmp_path, train=TEXT)
+    assert victim.read_text(encoding="ascii") == "precious"
+    assert (tokens / "train.bin").stat().st_size > 0 and (tokens / "dict.txt").is_file()

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
@@ -57,10 +58,29 @@ TEST(OpenSource, APackSaysWhatItsFirstLabelIs) {
     folder.Write("pack.json", other);
     EXPECT_THAT(MessageAndHint([&] { label(); }), HasSubstr("may count from 0 or from 1")) << other;
   }
+  const std::string deep = std::string(200'000, '[') + std::string(200'000, ']');
+  folder.Write("pack.json", R"({"format": "recordio", "first_label": 1, "splits": )" + deep + "}");
+  EXPECT_THAT(MessageAndHint([&] { label(); }), HasSubstr("may count from 0 or from 1"));
   folder.Write("pack.json", R"({"format": "recordio", "splits": {"val": {}}, "first_label": 1})");
   EXPECT_EQ(label(), 0);
   EXPECT_EQ(label({.label_offset = 0}), 0) << "an offset of other files";
   EXPECT_EQ(label({}, 0), 1) << "the user's word";
+}
+
+TEST(OpenSource, NoPipeBesideDataIsWaitedForAndNothingEndlessIsRead) {
+  for (const char* name : {"classes.txt", "pack.json"}) {
+    const TemporaryFolder folder;
+    folder.Write("train.rec", FrameRecordIo(AsBytes("x"), 0, 0));
+    const auto open = [&] { OpenSource({.data_dir = folder.path(), .format = "recordio"}, "train"); };
+    ASSERT_EQ(mkfifo(folder.path(name).c_str(), 0600), 0);
+    EXPECT_THAT(MessageAndHint(open), HasSubstr("not a regular file")) << name;
+    std::filesystem::remove(folder.path(name));
+    std::filesystem::create_symlink("/dev/zero", folder.path(name));
+    EXPECT_THAT(MessageAndHint(open), HasSubstr("not a regular file")) << name;
+    std::filesystem::remove(folder.path(name));
+    std::filesystem::resize_file(folder.Write(name, ""), uintmax_t{1} << 40);
+    EXPECT_THAT(MessageAndHint(open), HasSubstr("1099511627776 bytes")) << name;
+  }
 }
 
 int64_t SizeOf(const TemporaryFolder& folder, bool rebuild = false) {

@@ -2,6 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
 
 #include "data/formats/little_endian.h"
 #include "data/formats/recordio_index.h"
@@ -108,6 +111,9 @@ TEST(RecordIoIndex, HelpsOnlyWhereItFits) {
   EXPECT_TRUE(ReadRecordIoIndex(rec, 40).empty()) << "older than its file";
   folder.Write("a.idx", "no index");
   EXPECT_TRUE(ReadRecordIoIndex(rec, 100).empty());
+  std::filesystem::remove(folder.path("a.idx"));
+  ASSERT_EQ(mkfifo(folder.path("a.idx").c_str(), 0600), 0);
+  EXPECT_TRUE(ReadRecordIoIndex(rec, 100).empty()) << "a pipe is not waited for";
 }
 
 }  // namespace

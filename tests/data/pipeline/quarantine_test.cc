@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -79,6 +81,19 @@ TEST(Quarantine, OverBudgetNamesTheFileAndTheFlag) {
     EXPECT_THAT(error.what(), HasSubstr("b.tar at byte 512: empty"));
     EXPECT_THAT(error.hint(), HasSubstr("--max_bad_records"));
   }
+}
+
+// Neither of what is there before, nor of what is added.
+TEST(Quarantine, FollowsNoLinkAndWaitsForNoPipe) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("/dev/zero", folder.path("endless"));
+  std::filesystem::create_symlink(folder.Write("victim", "precious\n"), folder.path("link"));
+  for (const char* name : {"pipe", "endless", "link"}) {
+    Quarantine quarantine(10, {.max_bad_records = 1, .path = folder.path(name)});
+    EXPECT_THROW(quarantine.Add(1, {"a.jpg"}, "truncated"), DataError) << name;
+  }
+  EXPECT_EQ(std::filesystem::file_size(folder.path("victim")), 9U);
 }
 
 TEST(Quarantine, AnUnwritableFileIsAnError) {
