@@ -139,6 +139,7 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
   }
   if (context.config.data.workers == 0) context.config.data.workers = distributed::ShareOfCores(context.launch);
   RunMode(context);
+  if (mode != "train") report::PrintAnswer("");  // what training has found is in its files, too
   return 0;
 }
 

@@ -87,3 +87,10 @@ def test_files_that_may_not_be_so_large(run_dir, kib):
 def test_an_answer_that_does_not_arrive(command):
     outcome = run("-c", '"$@" > /dev/full', "bash", *command, program="/bin/bash", check=5)
     assert "stdout" in outcome.stderr
+
+
+def test_an_evaluation_that_nobody_hears_of(run_dir, few_images):
+    """Its line is all that it leaves; a training has its files."""
+    full = ("-c", '"$@" > /dev/full', "bash", MAIN, f"--run_dir={run_dir}", f"--data_dir={few_images}")
+    run(*full, *TINY, "--max_steps=1", program="/bin/bash")
+    assert "stdout" in run(*full, "--mode=eval", program="/bin/bash", check=5).stderr
