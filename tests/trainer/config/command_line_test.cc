@@ -123,6 +123,7 @@ TEST(CommandLine, LongValuesAreNotEchoedWhole) {
     EXPECT_LT(Mistakes({argument}).size(), 1000U) << argument.substr(0, 20);
   }
   EXPECT_LT(Mistakes(std::vector<std::string>(10'000, "stray")).size(), 5000U);
+  EXPECT_THAT(Mistakes({"--data_dir=" + std::string(5000, 'x')}), HasSubstr("--data_dir: its value has 5000 bytes"));
 }
 
 TEST(CommandLine, HelpAndVersionAnswer) {
