@@ -12,7 +12,7 @@
 namespace dtrain::models {
 namespace {
 
-// A module that only gives its children's names a part.
+// A module without weights of its own: it adds its name to those of its children.
 class Named : public torch::nn::Module {
  public:
   Named(std::initializer_list<std::pair<const char*, std::shared_ptr<Module>>> children) {

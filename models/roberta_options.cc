@@ -42,7 +42,7 @@ void Number(const nlohmann::json& config, const char* key, double maximum, doubl
   }
 }
 
-// What has one value here.
+// Refuses a key with another value than the only one that is implemented.
 void Only(const nlohmann::json& config, const char* key, const nlohmann::json& value) {
   const auto found = config.find(key);
   if (found != config.end() && !found->is_null() && *found != value) Refuse(key, *found, value.dump());

@@ -96,7 +96,7 @@ class Expander {
     open_.pop_back();
   }
 
-  // No more than is left of the limits; they are said once.
+  // Reads no more than the limits leave; that they are exceeded is said once.
   std::optional<std::string> Content(std::istream& stream, const std::string& flag) {
     if (is_too_much_) return std::nullopt;
     std::string content(kMostFlagfileBytes - bytes_ + 1, '\0');

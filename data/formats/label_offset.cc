@@ -43,7 +43,7 @@ int64_t GuessFromLabels(const std::vector<int64_t>& labels, const WhereIs& where
                   kSayOffset);
 }
 
-// A part of a set need not have the first or the last class: only what excludes the other offset decides.
+// A part of a set may lack the first or the last class: an offset is taken only where no other one is possible.
 int64_t GuessFromCount(const std::vector<int64_t>& labels, int64_t count, const WhereIs& where_is) {
   const bool from_0 = labels.back() < count;
   const bool from_1 = labels.front() >= 1 && labels.back() <= count;

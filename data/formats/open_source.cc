@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<const char*, 6> kFormats = {"safetensors", "tfrecord", "recordio",
                                                  "webdataset",  "tokens",   "imagefolder"};
 
-// A folder of the split's name counts where it holds folders, which are classes; one of shards does not.
+// A folder named as the split is one of images where it holds folders, the classes; a folder of shards holds none.
 bool HasClassFolders(const std::string& split_dir) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(split_dir, error);
@@ -113,7 +113,7 @@ std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std
     return IndexRecordFiles(*format, options.data_dir, files, index_path, options.rebuild_index, note,
                             options.keep_index);
   });
-  Classes classes = options.classes;  // whose offset may be that of other files
+  Classes classes = options.classes;  // their offset may be that of other files
   if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split)) classes.label_offset = first;
   return std::make_unique<PackedRecords>(*format, options.data_dir, std::move(index), options.label_offset,
                                          std::move(classes));

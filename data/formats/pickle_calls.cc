@@ -1,4 +1,4 @@
-// What the known names make of their arguments.
+// What a call of each known name returns, given its arguments.
 #include <optional>
 #include <utility>
 

@@ -161,7 +161,7 @@ TensorPickle TorchFile::OpenLegacy(std::vector<uint8_t>& pickle_bytes) {
   return pickle;
 }
 
-// The dicts of tensors are the file's own, or those that it has under keys of its own.
+// The tensors are in the file's outermost dict, or in dicts that this one has under its keys.
 void TorchFile::Choose(const TensorPickle& pickle, WeightSet preferred) {
   const PickledValue& top = pickle.value();
   const auto tensors_of = [&](const PickledValue& dict) {

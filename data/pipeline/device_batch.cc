@@ -44,7 +44,7 @@ Batch CopyToDevice(Batch host, at::Device device, DeviceImageDecoder* decoder) {
   Batch batch;
   batch.number = host.number;
   batch.on_host = std::move(host.on_host);
-  // First: where an image turns out to be bad, its stand-in has a label of its own.
+  // Images come first: one that turns out to be bad is replaced, and its replacement has another label.
   if (host.deferred) batch.tensors["images"] = WithDeferredImages(host, device, decoder);
   batch.decoded_on_device = host.decoded_on_device;
   for (const auto& [name, tensor] : host.tensors) {

@@ -31,7 +31,7 @@ void Encode(const PrepareOptions& options) {
     std::string answer = "[";
     for (const int32_t id : ids) answer += (answer.size() > 1 ? "," : "") + std::to_string(id);
     std::cout << answer << "]\n";
-    if (std::cin.rdbuf()->in_avail() <= 0) std::cout.flush();  // who asks one by one waits for the answer
+    if (std::cin.rdbuf()->in_avail() <= 0) std::cout.flush();  // a program that asks line by line waits for each
   }
   if (!std::cout.flush()) throw Error(ExitCode::kStorage, "cannot write to stdout", "");
   if (replaced > 0) {

@@ -22,7 +22,7 @@ namespace {
 constexpr uint64_t kBlockBytes = uint64_t{4} << 20;
 constexpr size_t kWarmThreads = 64;
 
-// A piece of a file that is one thread's, or the whole of it.
+// What one thread reads at a time: a piece of a file, or the whole of it.
 struct Block {
   std::string path;
   uint64_t offset = 0;

@@ -60,7 +60,7 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
   return flags;
 }
 
-// `dtrain_main train …` is what other programs are called like: answered with how this one is.
+// Many programs are called as `dtrain_main train …`: the answer says how this one is called.
 void TakeModeWord(std::vector<command_line::Argument>& arguments, std::vector<std::string>& mistakes) {
   if (arguments.empty()) return;
   const std::string word = arguments.front().text;

@@ -61,7 +61,7 @@ void CheckDecaySteps(const ScheduleConfig& schedule, List& problems) {
                       "as in --lr_decay_epochs=30,60,80"});
 }
 
-// A moving average that takes in nothing, or a flag for one that is not kept.
+// Refuses a moving average that takes nothing in, and flags of an average that is not kept.
 void CheckAverage(const Config& config, List& problems) {
   const OptimizerConfig& optimizer = config.optimizer;
   if (optimizer.ema_decay == 0 && optimizer.ema_every != 1) {

@@ -93,7 +93,7 @@ void ControlConnections::Add(int descriptor) {
   peer.since = peer.heard = Clock::now();
 }
 
-// Strangers come in any number; the one that has had the most time to prove who it is makes room.
+// Any number of strangers may come; the oldest, which has had the most time to prove who it is, is dropped.
 void ControlConnections::DropOldestStranger() {
   if (peers_.size() <= static_cast<size_t>(world_size_) + kMaxStrangers) return;
   const auto oldest = std::find_if(peers_.begin(), peers_.end(),

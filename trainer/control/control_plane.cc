@@ -36,7 +36,7 @@ report::Failure Lost(const std::string& message) {
   return {.code = ExitCode::kPeerLost, .message = message, .hint = ""};
 }
 
-constexpr int kNobody = -1;  // who is the root cause, where it is not known or this rank is to say it
+constexpr int kNobody = -1;  // the rank of the root cause where it is unknown, or where this rank is to name it
 
 [[noreturn]] void Throw(const report::Failure& failure) {
   if (failure.code == ExitCode::kUsage) throw UsageError(failure.message, "start all ranks with the same command");
@@ -251,7 +251,7 @@ void ControlPlane::HandleProposal(int64_t point) {
     socket_.Send(ControlLine({{"kind", "reject"}, {"point", point}, {"passed", passed}}));
   }
   const std::lock_guard lock(mutex_);
-  changed_.notify_all();  // a main thread that waits at an earlier proposal
+  changed_.notify_all();  // wakes a main thread that waits because of an earlier proposal
 }
 
 std::optional<report::Failure> ControlPlane::Watch(Clock::time_point now) {
@@ -261,7 +261,7 @@ std::optional<report::Failure> ControlPlane::Watch(Clock::time_point now) {
     stop_sent_ = true;
     socket_.Send(ControlLine({{"kind", "stop"}}));
   }
-  // A server that does not read gets no more than it has.
+  // Nothing is added to what a server that does not read has yet to read.
   if (!socket_.has_unsent()) socket_.Send(ControlLine({{"kind", "at"}, {"at", ToJson(Here())}}));
 
   const auto silent = now - heard_;
@@ -285,7 +285,7 @@ void ControlPlane::End(report::Failure failure, int root_rank) {
   if (const int64_t step = step_; step > 0) failure.step = step;
   {
     std::unique_lock lock(mutex_);
-    // What the others call this rank's failure its main thread has told them, and reports itself.
+    // Where this rank is the cause, its main thread has told the others, and reports its failure itself.
     if (end_ || all_left_ || (root_rank == options_.rank && main_ends_)) return;
     end_ = failure;
     changed_.notify_all();

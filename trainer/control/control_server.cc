@@ -72,7 +72,7 @@ class ControlServer::Loop {
   const ControlServerOptions options_;
   ControlConnections peers_;
   StallWatch stalls_{0, 0, {}};  // from the start of the training on
-  StopAgreement stop_{0};        // so, too
+  StopAgreement stop_{0};        // from then on, too
   BadRecordCount bad_records_;
   const Clock::time_point started_;
   Clock::time_point next_announcement_, last_tick_, go_time_;
@@ -195,7 +195,7 @@ void ControlServer::Loop::Refuse(Peer& peer, const std::string& message) {
   peer.socket.Close();
 }
 
-// Each is compared with rank 0's alone, when the later one of the two comes.
+// Each configuration is compared with rank 0's alone, as soon as both are there.
 void ControlServer::Loop::HandleConfig(Peer& peer, const json& config) {
   if (peer.config) return;
   peer.config = config;
@@ -212,7 +212,7 @@ void ControlServer::Loop::HandleConfig(Peer& peer, const json& config) {
   if (ready_ == options_.world_size && !stop_before_start_) Start();  // a stop ends it with the next tick
 }
 
-// Ends the run where it is not.
+// Ends the run where the two differ.
 bool ControlServer::Loop::IsLike(const Peer& first, const Peer& other) {
   for (const auto& [key, expected] : first.config->items()) {
     const auto found = other.config->find(key);

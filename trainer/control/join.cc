@@ -75,7 +75,7 @@ std::optional<json> ReadAnswer(const Attempt& attempt, LineSocket& socket, const
   try {
     json answer = ParseControlLine(*line, Speaker::kDoor);
     if (answer.at("kind") == expected || answer.at("kind") == "refused") return answer;
-  } catch (const BadControlLine&) {  // as every other program's
+  } catch (const BadControlLine&) {  // answers of other programs end here, too
   }
   throw UsageError("what answers at " + name + " is no rank 0 of dtrain: '" + Shown(*line, kShownBytes) + "'",
                    "another program listens there: choose another --master_port");

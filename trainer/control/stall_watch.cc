@@ -63,14 +63,14 @@ StallWatch::Finding StallWatch::Check(Time now) {
   return finding;
 }
 
-// It saves, or a rank that saves is not ahead of it.
+// Whether this rank saves, or another rank saves that is not ahead of it.
 bool StallWatch::WaitsForASave(const Rank& rank) const {
   return std::any_of(ranks_.begin(), ranks_.end(), [&rank](const Rank& other) {
     return !other.left && other.position.phase == Phase::kSaving && !rank.position.IsBehind(other.position);
   });
 }
 
-// Those who do not speak; else those who are behind the others.
+// The ranks that do not speak; where all of them do, the ranks that are behind the others.
 std::vector<size_t> StallWatch::Laggards(Time now) const {
   std::vector<size_t> silent, behind;
   for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -142,7 +142,7 @@ void StallWatch::TellStillness(Time now, std::vector<std::string>& warnings) {
   }
 }
 
-// What ranks do between collectives, per point: the slowest waits for nobody, and the others wait for it.
+// Compares how long ranks work between collectives: the slowest waits for nobody, and the others wait for it.
 void StallWatch::TellSlowness(Time now, std::vector<std::string>& warnings) {
   const double elapsed = Seconds(now - window_start_);
   if (elapsed < kWindowSeconds) return;
@@ -154,7 +154,7 @@ void StallWatch::TellSlowness(Time now, std::vector<std::string>& warnings) {
   }
   std::vector<double> sorted = work;
   std::sort(sorted.begin(), sorted.end());
-  const double median = sorted[(sorted.size() - 1) / 2];  // of two: the faster
+  const double median = sorted[(sorted.size() - 1) / 2];  // of two ranks: that of the faster one
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Rank& rank = ranks_[i];
     const auto points = static_cast<double>(rank.position.point - rank.window_start.point);

@@ -88,7 +88,7 @@ void RequireThreads(int count) {
 
 namespace {
 
-// OpenMP takes them now, before others do.
+// Makes OpenMP start its threads now, before others take those that may be started.
 void StartThreads(int count) {
   at::parallel_for(0, count, 1, [](int64_t, int64_t) {});
 }

@@ -22,8 +22,8 @@
 
 namespace dtrain::distributed {
 
-// A reducer that gradients are missing in waits for them without a word; the next step's complaint has their numbers.
-// What it knows is asked for here, at the end of the step: a flag, and the times at which gradients arrived.
+// A reducer waits silently for gradients that are missing, and complains in the next step, with numbers for names. What
+// it knows is asked for here at the end of the step: a flag, and the times at which gradients arrived.
 class ObservedReducer : public c10d::Reducer {
  public:
   using Reducer::Reducer;
@@ -41,8 +41,8 @@ class ObservedReducer : public c10d::Reducer {
     return indices;
   }
 
-  // A static graph is what came before its first reduction, that of passes without one included: a step would be taken
-  // for one pass of as many pieces.
+  // The reducer takes everything before its first reduction for the static graph, passes that only add up gradients
+  // included: a step of several micro-steps would count as one pass.
   void ForgetGraph() {
     for (auto& [index, arrivals] : numGradHooksTriggeredMap_) arrivals = 0;
   }
@@ -107,7 +107,7 @@ class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr
             "it, --static_graph leaves it as it is");
 }
 
-// Each parameter once, as in a layout that the reducer has settled on.
+// Throws unless the layout has each parameter exactly once, as those that the reducer settles on do.
 void RequireLayoutFits(const BucketLayout& layout, size_t num_parameters) {
   std::vector<bool> seen(num_parameters, false);
   size_t count = 0;
@@ -188,7 +188,7 @@ void DataParallel::AfterBackward() {
   if (reducer_) reducer_->rebuild_buckets();
 }
 
-// What is to stay without a gradient must not start with zeros.
+// Parameters that no step uses are to stay without a gradient, so gradients do not begin as zeros here.
 void DataParallel::FinishFirstStaticStep() {
   reducer_->delay_all_reduce();
   at::NoGradGuard no_grad;

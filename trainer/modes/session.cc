@@ -23,12 +23,12 @@ namespace {
 
 constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // others wait for this process to end
 
-// What may differ between the ranks of one run.
+// Flags that may differ between the ranks of one run.
 constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "node_rank", "run_dir",      "master_addr",
                                           "master_port", "nproc_per_node", "nnodes",    "max_restarts", "workers",
                                           "data_dir",    "index_dir",      "run_token"};
 
-// The directory is this job's alone from here on, and what an earlier attempt failed with is history.
+// From here on the directory belongs to this job alone; reports of an earlier attempt's failure are removed.
 void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
   report::PrepareRunDirectory(files);
   lock.emplace(files.root);
@@ -108,7 +108,7 @@ Session::Session(const RunContext& run_context)
   if (training && launch.rank == 0) TakeRunDirectory(report::RunDirectory(run_directory), lock);
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   const report::RunDirectory files(run_directory);
-  // The failure of an evaluation is none of the run that it evaluates.
+  // An evaluation that fails leaves no report in the directory of the run that it evaluates.
   std::error_code ignored;
   if (training || !std::filesystem::exists(files.root / "checkpoints", ignored)) {
     context.status->run_directory = run_directory;

@@ -19,7 +19,7 @@ namespace dtrain::report {
 namespace fs = std::filesystem;
 namespace {
 
-// Not the lock, which is held; nor what was moved aside before, or is a stranger's.
+// False for the lock, which is held, for what was moved aside before, and for files of strangers.
 bool IsOfARun(const std::string& name) {
   constexpr std::array<std::string_view, 12> kNames = {
       "config.json", "attempts",    "classes.txt",       "metrics.jsonl",          "times.jsonl",

@@ -73,7 +73,7 @@ int64_t LargestSize(const config::ImageConfig& image) {
   return largest;
 }
 
-// An option that a model has no use for would be thought to have worked.
+// Refuses options that the model does not use: the user would think that they had worked.
 void RequireUsedOptions(const config::Config& config) {
   const config::ModelConfig& model = config.model;
   if (config.precision.memory_efficient_fp16) {

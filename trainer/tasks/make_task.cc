@@ -12,7 +12,7 @@
 namespace dtrain::loop {
 namespace {
 
-// What would be thought to have worked.
+// Refuses flags that this task does not read: the user would think that they had worked.
 void RequireNoOptionsOfImages(const config::Config& config) {
   if (config.optimizer.loss != "ce") {
     throw UsageError("--loss=" + config.optimizer.loss + " is for images, not for --model=" + config.model.name,

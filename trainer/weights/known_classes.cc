@@ -19,7 +19,7 @@ std::string NameOrNone(const std::vector<std::string>& names, size_t label) {
   return label < names.size() ? "'" + names[label] + "'" : "none";
 }
 
-// Throws what the caller turns into its own words.
+// Throws the JSON library's exception, which the caller turns into its own words.
 std::optional<int64_t> WholeNumber(const nlohmann::json& json) {
   if (json.is_null()) return std::nullopt;
   if (!json.is_number_integer()) throw nlohmann::json::type_error::create(302, "no whole number", &json);

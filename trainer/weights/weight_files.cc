@@ -68,7 +68,7 @@ WeightsPlace FindWeights(const std::string& path) {
   constexpr uint64_t kMostBytes = 1 << 20;
   if (!is_file(config)) return place;
   const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
-  // A run directory's config.json is another: the flags.
+  // The config.json of a run directory holds flags, and no model_type.
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_object() && json.contains("model_type")) place.model_config = text;
   return place;

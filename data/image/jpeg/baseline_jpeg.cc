@@ -78,7 +78,7 @@ class PlanesDecoder {
     }
   }
 
-  // The unit after the last one of the piece that is wanted; 0: none is.
+  // The unit behind the last wanted one of the piece; 0 where none of it is wanted.
   int64_t EndOfWanted(const ScanPiece& piece) const {
     const int64_t first_row = piece.begin / across_, last_row = (piece.end - 1) / across_;
     if (last_row < rows_.begin || first_row >= rows_.end) return 0;
