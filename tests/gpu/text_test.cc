@@ -4,32 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "data/pipeline/device_batch.h"
-#include "data/text/dictionary.h"
-#include "data/text/masking.h"
-#include "data/text/token_rows.h"
+#include "tests/small_masked_lm.h"
 #include "trainer/device/device.h"
-#include "trainer/tasks/masked_lm_task.h"
-#include "trainer/weights/roberta_model.h"
 
 namespace dtrain::loop {
 namespace {
 
-constexpr int64_t kWords = 500, kLongest = 40;
-
-data::Batch Rows() {
-  at::manual_seed(4);
-  const std::vector<int64_t> lengths = {40, 1, 17, 33, 8};
-  const auto count = static_cast<int64_t>(lengths.size());
-  const at::Tensor ids = at::randint(data::kSpecialTokens, kWords, {count, kLongest}, at::kLong);
-  const at::Tensor attended = at::arange(kLongest).unsqueeze(0).lt(at::tensor(lengths, at::kLong).unsqueeze(1));
-  const at::Tensor guessed = at::arange(kLongest).remainder(4).eq(0).logical_and(attended);
-  data::Batch batch;
-  batch.tensors[data::kInputIds] = ids.masked_fill(attended.logical_not(), data::kPadToken);
-  batch.tensors[data::kTokenLabels] = ids.masked_fill(guessed.logical_not(), data::kNoLoss);
-  batch.tensors[data::kAttentionMask] = attended.to(at::kByte);
-  batch.tensors["index"] = at::arange(count);
-  return batch;
-}
+constexpr SmallMaskedLm kSmall{.words = 500, .longest = 40, .width = 128};
 
 struct Computed {
   double loss;
@@ -37,20 +18,9 @@ struct Computed {
 };
 
 Computed Compute(at::Device device, const std::string& precision, bool unpad) {
-  config::Config config;
-  config.text.tokens_per_sample = kLongest;
-  config.text.unpad = unpad;
-  config.precision.name = precision;
-  const models::RobertaOptions options{.vocab_size = kWords,
-                                       .hidden_size = 128,
-                                       .layers = 2,
-                                       .heads = 2,
-                                       .intermediate_size = 256,
-                                       .max_positions = kLongest + 2,
-                                       .dropout = 0,
-                                       .attention_dropout = 0};
-  MaskedLmTask task(MakeRoberta(options, /*seed=*/3, device), config, device);
-  const data::Batch batch = data::CopyToDevice(task.Prepared(Rows()), device, /*decoder=*/nullptr);
+  MaskedLmTask task = kSmall.Task(device, unpad, precision);
+  const data::Batch batch =
+      data::CopyToDevice(task.Prepared(kSmall.Rows({40, 1, 17, 33, 8})), device, /*decoder=*/nullptr);
   const LossSums sums = task.Loss(batch);
   sums.loss_sum.backward();
   Computed computed{sums.loss_sum.item<double>(), {}};

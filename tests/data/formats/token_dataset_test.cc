@@ -83,7 +83,9 @@ TEST(TokenDataset, HoldsMoreTokensThan32BitsCount) {
   constexpr int64_t kTokens = 5 * int64_t{kSize} + 3;
   std::error_code no_holes;
   std::filesystem::resize_file(folder.path("train.bin"), 2 * kTokens, no_holes);
-  if (no_holes) GTEST_SKIP() << "this file system takes no file of 10 GB: " << no_holes.message();
+  if (no_holes)
+    GTEST_SKIP() << "this file system takes no sparse file of 10 GB: " << no_holes.message()
+                 << "; TMPDIR on another one (ext4, xfs, tmpfs) makes it run";
   {
     std::fstream file(folder.path("train.bin"), std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(2 * (kTokens - 3));

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <barrier>
+#include <functional>
 #include <thread>
 
 #include "tests/message_of.h"
@@ -187,13 +188,21 @@ TEST(ControlPlane, AloneStopsWhenAsked) {
 
 // ---- Losing ranks --------------------
 
-TEST(ControlPlane, ARankThatIsGoneIsNamedByAllOthers) {
-  LoopbackRanks ranks(3);
-  std::barrier all_here(3);
+// Starts all ranks, and calls `body` on each when all are under way: one that is lost while others still wait for the
+// start would end them there.
+void RunUnderWay(LoopbackRanks& ranks, const std::function<void(int rank, ControlPlane& control)>& body) {
+  std::barrier all_here(static_cast<int>(ranks.ends().size()));
   ranks.Run([&](int rank) {
     ControlPlane& control = ranks.Start(rank);
     control.WaitForAll("{}");
-    all_here.arrive_and_wait();  // whom it finds waiting still, it ends there
+    all_here.arrive_and_wait();
+    body(rank, control);
+  });
+}
+
+TEST(ControlPlane, ARankThatIsGoneIsNamedByAllOthers) {
+  LoopbackRanks ranks(3);
+  RunUnderWay(ranks, [&](int rank, ControlPlane& /*control*/) {
     if (rank == 1) return ranks.Kill(1);
     ranks.WaitForEnd(rank);
   });
@@ -204,11 +213,7 @@ TEST(ControlPlane, ARankThatIsGoneIsNamedByAllOthers) {
 
 TEST(ControlPlane, RankZeroGoneEndsTheOthers) {
   LoopbackRanks ranks(2);
-  std::barrier all_here(2);
-  ranks.Run([&](int rank) {
-    ControlPlane& control = ranks.Start(rank);
-    control.WaitForAll("{}");
-    all_here.arrive_and_wait();  // whom it finds waiting still, it ends there
+  RunUnderWay(ranks, [&](int rank, ControlPlane& /*control*/) {
     if (rank == 0) return ranks.Kill(0);
     ranks.WaitForEnd(rank);
   });
@@ -218,11 +223,7 @@ TEST(ControlPlane, RankZeroGoneEndsTheOthers) {
 
 TEST(ControlPlane, OneRanksFailureIsTheReasonOfTheOthers) {
   LoopbackRanks ranks(3);
-  std::barrier all_here(3);
-  ranks.Run([&](int rank) {
-    ControlPlane& control = ranks.Start(rank);
-    control.WaitForAll("{}");
-    all_here.arrive_and_wait();  // whom it finds waiting still, it ends there
+  RunUnderWay(ranks, [&](int rank, ControlPlane& control) {
     if (rank == 1) {
       const report::Failure own{.code = ExitCode::kData, .message = "a bad picture", .hint = "", .rank = 1};
       EXPECT_EQ(control.LastWords(own).message, "a bad picture");

@@ -244,7 +244,8 @@ void Print(int ranks, const Figures& f) {
 TEST(ControlScale, GrowsLinearlyTo1024Ranks) {
   constexpr int kFew = 128, kMany = 1024;
   constexpr rlim_t kNeeded = 2 * kMany;
-  if (LimitOpenFiles(kNeeded) < kNeeded) GTEST_SKIP() << "needs " << kNeeded << " open files: raise ulimit -Hn";
+  if (LimitOpenFiles(kNeeded) < kNeeded)
+    GTEST_SKIP() << "needs " << kNeeded << " open files: run it after ulimit -Hn " << kNeeded;
   Figures few, many;
   ASSERT_NO_FATAL_FAILURE(Measure(kFew, 1, &few));
   Print(kFew, few);

@@ -45,7 +45,8 @@ std::vector<std::string> WarningsAt(const std::string& address, const std::strin
 TEST(Rendezvous, WithoutATokenOneWarningUnlessOnLoopback) {
   EXPECT_TRUE(WarningsAt("127.0.0.1", "").empty());
   const std::string address = launch::OwnAddress();
-  if (launch::IsLoopback(address)) GTEST_SKIP() << "needs an address that is not loopback's";
+  if (launch::IsLoopback(address))
+    GTEST_SKIP() << "needs an address beside loopback's: run it where a network interface is up";
   const auto warnings = WarningsAt(address, "");
   ASSERT_EQ(warnings.size(), 1U);
   EXPECT_NE(warnings[0].find("DTRAIN_RUN_TOKEN"), std::string::npos) << warnings[0];
