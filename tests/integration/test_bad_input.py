@@ -259,6 +259,13 @@ def test_weights_that_do_not_fit_are_listed(few_images, weights, tmp_path, run_d
     assert not (run_dir / "error.json").exists()  # the earlier failure's
 
 
+def test_a_wrappers_prefix_is_taken_off_and_said(few_images, weights, tmp_path):
+    path = tmp_path / "wrapped.safetensors"
+    save_file({f"module.{name}": tensor for name, tensor in load_file(weights).items()}, path)
+    outcome = run("--dry_run", "--model=resnet18", f"--data_dir={few_images}", f"--init_weights={path}")
+    assert "begin with module., which is left out" in outcome.stderr
+
+
 # ---- Places that cannot be written -----------------------------------------------------------------------------------
 
 

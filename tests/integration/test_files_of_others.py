@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from command import TINY, load_json, run
+from command import DATA, TINY, load_json, run
 
 STEERING = "red\x1b[31m\n[rank 0] all is well"
 SHOWN = "red\\x1b[31m\\n[rank 0] all is well"
@@ -50,6 +50,7 @@ def test_every_bad_file_is_listed_before_the_first_step(own_images, run_dir):
     outcome = run(*TINY, f"--data_dir={own_images}", "--max_steps=2", f"--run_dir={run_dir}", check=3)
     for path in bad[:3]:
         assert str(path) in outcome.stderr, outcome
+    assert "train: 3 bad records of 40" in outcome.stderr, outcome  # a run that meets them one by one ends at the second
     assert "step 1/" not in outcome.stdout
     assert load_json(run_dir / "error.json")["exit_code"] == 3
 
@@ -70,3 +71,12 @@ def test_names_do_not_steer_the_terminal(own_images, tmp_path):
     assert SHOWN in plan.stdout
     assert SHOWN in refused.stderr
     shutil.rmtree(folder)
+
+
+def test_names_do_not_steer_the_terminal_of_dtrain_data(own_images, tmp_path):
+    (own_images / "train" / "red" / "\x1b[2J.jpg").write_bytes(b"no image")
+    flags = ("pack", f"--data_dir={own_images}", "--output_format=recordio")
+    left_out = run(*flags, f"--output={tmp_path / 'a'}", "--short_side=20", "--max_bad_records=0.1", program=DATA)
+    refused = run(*flags, f"--output={tmp_path / 'b'}", "--short_side=20", "--max_bad_records=0", program=DATA, check=3)
+    for said in (left_out, refused):
+        assert "\x1b" not in said.stdout + said.stderr and "\\x1b[2J.jpg" in said.stderr, said
