@@ -159,7 +159,13 @@ ExitCode Examine(const loop::RunContext& context, const launch::Machine& machine
     try {
       Meet(context, machine, findings);
     } catch (const Error& error) {
-      findings.Say(Failed("meeting", error.code(), error.what(), error.hint()));
+      // A run's hint is about its checkpoints.
+      const std::string remedy =
+          error.code() != ExitCode::kPeerLost
+              ? error.hint()
+              : "look at the other ranks' findings; they must reach rank 0's address and port (nc -zv "
+                "HOST PORT), and come within --init_timeout";
+      findings.Say(Failed("meeting", error.code(), error.what(), remedy));
     }
   }
   return findings.code();

@@ -65,8 +65,8 @@ Finding JudgeAddress(const launch::Launch& launch, const Resolved& resolved) {
   const std::string is = "rank 0's address " + host + " is " + Joined(resolved.addresses);
   const bool loopback = std::all_of(resolved.addresses.begin(), resolved.addresses.end(), launch::IsLoopback);
   if (launch.nnodes > 1 && loopback) {
-    return Failed(kCheck, ExitCode::kPeerLost, is + ": only this machine reaches that",
-                  "give the address of rank 0's network interface, or remove the name's 127.x line from /etc/hosts");
+    return Warning(kCheck, is + ": only this machine reaches that",
+                   "give the address of rank 0's network interface, or remove the name's 127.x line from /etc/hosts");
   }
   return Ok(kCheck, is);
 }

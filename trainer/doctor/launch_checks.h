@@ -20,7 +20,7 @@ struct Resolved {
 Resolved Resolve(const std::string& host);
 
 // The address of rank 0, as this machine sees it. A name that several machines share and that is this machine's own
-// loopback here (Debian's /etc/hosts has such lines) reaches nobody.
+// loopback here (Debian's /etc/hosts has such lines) is reached by nobody else: the meeting shows whether that matters.
 Finding JudgeAddress(const launch::Launch& launch, const Resolved& resolved);
 
 // Rank 0's port, by listening on it for a moment.

@@ -25,8 +25,8 @@ std::string Megabytes(uint64_t bytes) { return std::to_string(bytes / kMiB) + " 
 
 Finding JudgeThreads(const Threads& threads) {
   constexpr const char* kCheck = "threads";
-  const std::string what = CountOf(threads.local_ranks, "local rank") + ", each with " +
-                           CountOf(threads.compute_threads, "thread") + " to compute and " +
+  const std::string what = CountOf(threads.local_ranks, "local rank") + (threads.local_ranks == 1 ? "" : ", each") +
+                           " with " + CountOf(threads.compute_threads, "thread") + " to compute and " +
                            CountOf(threads.workers, "worker") + ", on " + std::to_string(threads.available_cores) +
                            " of " + CountOf(threads.machine_cores, "core");
   if (threads.local_ranks > threads.available_cores) {

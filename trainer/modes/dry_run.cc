@@ -50,6 +50,19 @@ double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan
              static_cast<double>(plan.batch.batch_size);
 }
 
+// What a run leaves on the disk, in bytes: --keep_checkpoints checkpoints, and one more while it is written; the last
+// and the best weights, and their average.
+double DiskEstimate(const config::Config& config, Task& task, bool validates) {
+  const std::vector<optim::NamedTensor> parameters = ParametersOf(task.module());
+  double weights = 0;
+  for (const auto& [name, parameter] : parameters) weights += static_cast<double>(parameter.nbytes());
+  const double average = config.optimizer.ema_decay > 0 ? weights : 0;
+  const double checkpoint =
+      weights + average + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
+  const double best = validates ? weights : 0;
+  return static_cast<double>(config.run.keep_checkpoints + 1) * checkpoint + weights + average + best;
+}
+
 // A number of steps is shown as one where it is whole.
 nlohmann::ordered_json Number(double value) {
   if (value == static_cast<double>(static_cast<int64_t>(value))) return static_cast<int64_t>(value);
@@ -158,6 +171,7 @@ void DryRun(const RunContext& context) {
           {{"epoch", change.epoch}, {"size", change.size}, {"first_step", plan.FirstStepOf(change.epoch)}});
     }
     json["memory_gib"] = std::round(MemoryEstimate(config, *task, plan) / kGiB * 100) / 100;
+    json["disk_gib"] = std::round(DiskEstimate(config, *task, sets.val.has_value()) / kGiB * 100) / 100;
   }
   if (config.report.log_format == "json") {
     std::printf("%s\n", json.dump().c_str());
