@@ -305,6 +305,10 @@ def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):
     assert "there is nothing in s3://" in account.script("batch/workflow.sh", "start", "one", check=2).stderr
     account.put_data()
     assert "no parameter 'epoch'" in account.script("batch/workflow.sh", "start", "one", "epoch=2", check=2).stderr
+    other = account.aws("fsx", "create-file-system", "--file-system-type", "LUSTRE", "--storage-capacity", "1200", "--subnet-ids",
+                        "subnet-0123456789abcdef0", "--tags", "Key=dtrain:name,Value=dtrain")["FileSystem"]["FileSystemId"]
+    assert f"of this name already: {other}" in account.script("batch/workflow.sh", "start", "one", check=2).stderr
+    account.aws("fsx", "delete-file-system", "--file-system-id", other)
     execution = account.script("batch/workflow.sh", "start", "one", "epochs=2").stdout.strip()
     account.script("batch/workflow.sh", "wait", execution, WAIT_SECONDS="110")
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []

@@ -61,13 +61,26 @@ check_recipe() {
   [ -r "$recipes/$1.flags" ] || fail "there is no recipe '$1'" "one of: ${names[*]%.flags}"
 }
 
+# file_system LIFECYCLES: the one that an instance would find to mount, or that is about to be that; None where there is none.
+file_system() {
+  aws fsx describe-file-systems --output text \
+    --query "FileSystems[?contains('$1', Lifecycle) && Tags[?Key=='dtrain:name' && Value=='$NAME']] | [0].FileSystemId"
+}
+
 # check_file_system: an instance that finds none to mount stops, and another one is started in its place.
 check_file_system() {
   local found
-  found=$(aws fsx describe-file-systems --output text \
-    --query "FileSystems[?Lifecycle=='AVAILABLE' && Tags[?Key=='dtrain:name' && Value=='$NAME']] | [0].FileSystemId")
+  found=$(file_system AVAILABLE)
   [ "$found" != None ] || fail "there is no file system for the instances to mount" \
     "scripts/aws/cloudformation/set_up.sh --file-system makes one; scripts/aws/batch/workflow.sh one for each training"
+}
+
+# check_no_file_system: of two of one name an instance would mount the first that it finds.
+check_no_file_system() {
+  local found
+  found=$(file_system "AVAILABLE CREATING UPDATING DELETING")
+  [ "$found" = None ] || fail "there is a file system of this name already: $found" \
+    "wait for the other execution; or scripts/aws/cloudformation/clean_up.sh --file-system-only; or another NAME for the workflow"
 }
 
 # check_data FOLDER: of the bucket, as /fsx/data shows it. Data that was made on the file system is not in the bucket.

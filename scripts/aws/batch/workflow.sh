@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The workflow: a file system for one training, made before it and taken down after it, whatever becomes of it.
+# The workflow: a file system for one training, made before it and taken down after it, whatever becomes of it. One at a time
+# under each NAME: instances mount the file system of this name.
 #
 #   AWS_REGION=us-east-1 scripts/aws/batch/workflow.sh set-up
 #   AWS_REGION=us-east-1 scripts/aws/batch/workflow.sh start JOB-NAME [PARAMETER=VALUE]…     prints the execution's ARN
@@ -37,6 +38,7 @@ elif [ "$command" = start ]; then
     if [[ $argument = data=* ]]; then data=${argument#data=}; fi
     parameters+=${parameters:+, }"\"${argument%%=*}\": \"${argument#*=}\""
   done
+  check_no_file_system
   check_data "$data"
   # The name of an execution is taken for 90 days: a second call with the same one starts nothing.
   aws stepfunctions start-execution --state-machine-arn "$(stack_output "$NAME-workflow" StateMachineArn)" --name "$job" \
