@@ -95,6 +95,8 @@ TEST(HostilePeers, ManyIdleStrangersKeepNobodyOut) {
     LineSocket& stranger = strangers.emplace_back(Connect(ranks.port()));
     if (i % 2 == 0) stranger.Send(ControlLine(MakeHello(-1, 0)));
   }
+  while (strangers.front().is_open()) WaitForLine(strangers.front(), Soon());
+  EXPECT_TRUE(strangers.back().Receive()) << "the oldest makes room, not the last to come";
   std::jthread other([&] { ranks.Start(1).WaitForAll("{}"); });
   first.WaitForAll("{}");
   other.join();

@@ -40,6 +40,20 @@ TEST_F(Pair, AReadEndsThoughTheSenderDoesNot) {
   }
 }
 
+// So that others are served between two: a sender that is fast enough never lets the socket run dry.
+TEST_F(Pair, AReadTakesAPartOfWhatIsThere) {
+  constexpr size_t kMost = size_t{64} << 10;
+  std::string text;
+  while (text.size() < 2 * kMost) text += "short\n";
+  const ssize_t sent = send(writer_.descriptor(), text.data(), text.size(), MSG_NOSIGNAL);
+  ASSERT_GT(sent, static_cast<ssize_t>(kMost));
+  ASSERT_TRUE(reader_.Receive());
+  size_t bytes = 0;
+  while (const auto line = reader_.NextLine()) bytes += line->size() + 1;
+  EXPECT_GT(bytes, 0U);
+  EXPECT_LE(bytes, kMost);
+}
+
 TEST_F(Pair, AFloodWithoutLinesEndsTheConversation) {
   const std::jthread sender = SendForever(std::string(60'000, 'x'));
   reader_.set_max_line(200'000);
