@@ -31,8 +31,8 @@ def test_every_comparison_leaves_a_record():
                      if isinstance(node, ast.FunctionDef)}
         recording = {name for name, called in functions.items() if "record" in called}
         for name in sorted(name for name in functions if name.startswith("test_")):
-            leaves = name in recording or functions[name] & recording
-            named |= {name}
+            leaves = name in recording or bool(functions[name] & recording)
+            named.add(name)
             if leaves == (name in WITHOUT_REFERENCE):
                 silent.append(f"{path.name}: {name}")
     assert not silent, "a test leaves no record (tests/truth.py), or is named above although it does"
