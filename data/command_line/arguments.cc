@@ -12,6 +12,8 @@
 #include <optional>
 #include <sstream>
 
+#include "data/shallow_json.h"
+
 namespace dtrain::command_line {
 namespace {
 
@@ -135,10 +137,12 @@ class Expander {
 
   // Of a JSON object.
   std::vector<Argument> Members(const std::string& content, const fs::path& file) {
-    const nlohmann::json json = nlohmann::json::parse(content, nullptr, /*allow_exceptions=*/false);
     std::vector<Argument> arguments;
-    if (!json.is_object()) {
-      mistakes_.push_back("--flagfile=" + file.string() + ": begins as a JSON object, and is none");
+    nlohmann::json json;
+    try {
+      json = ParseShallow(content);
+    } catch (const nlohmann::json::exception&) {
+      mistakes_.push_back("--flagfile=" + file.string() + ": is no JSON object of flags");
       return arguments;
     }
     const nlohmann::json start = json.value("start", nlohmann::json());

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <system_error>
 
+#include "data/shallow_json.h"
 #include "trainer/checkpoint/manifest.h"
-#include "trainer/checkpoint/shallow_json.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
+#include "data/shallow_json.h"
 #include "trainer/checkpoint/durable_file.h"
-#include "trainer/checkpoint/shallow_json.h"
 #include "trainer/errors.h"
 #include "trainer/weights/weight_files.h"
 
@@ -18,7 +18,7 @@ namespace {
 // `source` for people: what the text is the content of.
 models::RobertaOptions Parsed(const std::string& text, const std::string& source) {
   try {
-    return models::RobertaFromJson(checkpoint::ParseShallow(text));
+    return models::RobertaFromJson(ParseShallow(text));
   } catch (const nlohmann::json::exception& error) {
     throw UsageError(source + " is no JSON: " + error.what(), "name a Hugging Face config.json");
   } catch (const std::invalid_argument& error) {

@@ -4,9 +4,9 @@
 #include <optional>
 
 #include "data/formats/safetensors_file.h"
+#include "data/shallow_json.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
-#include "trainer/checkpoint/shallow_json.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
@@ -39,7 +39,7 @@ fs::path ConfigOf(const fs::path& run_or_checkpoint) {
 
 nlohmann::json ParseSettings(const std::string& text, const std::string& where) {
   try {
-    nlohmann::json json = checkpoint::ParseShallow(text);
+    nlohmann::json json = ParseShallow(text);
     if (json.is_object()) return json;
   } catch (const nlohmann::json::exception&) {  // said below
   }

@@ -176,7 +176,9 @@ TEST(CommandLine, AFlagfileMayBeARunsConfiguration) {
   EXPECT_EQ(ParseCommandLine({"--flagfile=" + given}).config.given, std::vector<std::string>{"lr"});
 
   EXPECT_EQ(Mistakes({"--flagfile=" + folder.Write("cut.json", " {\"lr\": 0.25")}),
-            "--flagfile=" + folder.path("cut.json") + ": begins as a JSON object, and is none");
+            "--flagfile=" + folder.path("cut.json") + ": is no JSON object of flags");
+  const std::string deep = R"({"mean": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
+  EXPECT_THAT(Mistakes({"--flagfile=" + folder.Write("deep.json", deep)}), HasSubstr("is no JSON object of flags"));
   EXPECT_EQ(Mistakes({"--flagfile=" + folder.Write("other.json", R"({"hidden_size": 3})")}),
             folder.path("other.json") + ": --hidden_size: no such flag");
 }

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace dtrain::checkpoint {
+namespace dtrain {
 
 // Throws nlohmann::json::exception where `text` is no JSON, or is nested deeper than anything that we write.
 inline nlohmann::json ParseShallow(const std::string& text) {
@@ -16,4 +16,4 @@ inline nlohmann::json ParseShallow(const std::string& text) {
   });
 }
 
-}  // namespace dtrain::checkpoint
+}  // namespace dtrain
