@@ -43,7 +43,8 @@ void Adam::Step(const Rate& learning_rate, const std::optional<at::Tensor>& foun
     if (gradients.empty()) continue;
     const std::vector<at::Tensor> steps(gradients.size(), step_);
     FusedAdam(options_, group.WithGradient(group.parameters), gradients, group.WithGradient(average_[i]),
-              group.WithGradient(average_of_squares_[i]), steps, learning_rate, group.weight_decay, found_inf);
+              group.WithGradient(average_of_squares_[i]), steps, group.OwnRate(learning_rate), group.weight_decay,
+              found_inf);
   }
 }
 

@@ -46,11 +46,12 @@ void Lamb::StepGroup(size_t i, const Rate& learning_rate, const std::optional<at
     const at::Tensor weights = NormOfEach(parameters), steps = NormOfEach(updates);
     ScaleByTrust(updates, weights / steps, weights, steps);
   }
-  if (const auto* on_device = std::get_if<at::Tensor>(&learning_rate)) {
+  const Rate rate = group.OwnRate(learning_rate);
+  if (const auto* on_device = std::get_if<at::Tensor>(&rate)) {
     at::_foreach_mul_(updates, *on_device);
     SubtractUnless(found_inf, parameters, updates, 1);
   } else {
-    SubtractUnless(found_inf, parameters, updates, std::get<double>(learning_rate));
+    SubtractUnless(found_inf, parameters, updates, std::get<double>(rate));
   }
 }
 

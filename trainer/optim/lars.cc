@@ -35,7 +35,7 @@ void Lars::Step(const Rate& learning_rate, const std::optional<at::Tensor>& foun
                           /*weight_decay=*/0, options_.momentum, rate, /*dampening=*/0, options_.nesterov,
                           /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
         },
-        learning_rate);
+        group.OwnRate(learning_rate));
   }
 }
 

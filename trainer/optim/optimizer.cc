@@ -20,6 +20,11 @@ std::vector<at::Tensor> ParameterGroup::Gradients() const {
   return gradients;
 }
 
+Rate ParameterGroup::OwnRate(const Rate& learning_rate) const {
+  if (lr_factor == 1) return learning_rate;
+  return std::visit([this](const auto& rate) { return Rate(rate * lr_factor); }, learning_rate);
+}
+
 std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& parameters, double weight_decay,
                                          bool decay_norm_and_bias) {
   ParameterGroup decayed{weight_decay, {}, {}}, plain{0, {}, {}, /*adapted=*/false};
@@ -33,6 +38,28 @@ std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& paramet
     if (!group->parameters.empty()) groups.push_back(std::move(*group));
   }
   return groups;
+}
+
+std::vector<ParameterGroup> SlowBackbone(std::vector<ParameterGroup> groups, double factor,
+                                         const std::string& classifier) {
+  if (factor == 1) return groups;
+  std::vector<ParameterGroup> parts;
+  for (const ParameterGroup& group : groups) {
+    ParameterGroup head = group;
+    head.names.clear();
+    head.parameters.clear();
+    ParameterGroup backbone = head;
+    backbone.lr_factor = factor;
+    for (size_t i = 0; i < group.names.size(); ++i) {
+      ParameterGroup& part = group.names[i].starts_with(classifier + ".") ? head : backbone;
+      part.names.push_back(group.names[i]);
+      part.parameters.push_back(group.parameters[i]);
+    }
+    for (ParameterGroup* part : {&backbone, &head}) {
+      if (!part->parameters.empty()) parts.push_back(std::move(*part));
+    }
+  }
+  return parts;
 }
 
 at::Device Optimizer::device() const {

@@ -19,12 +19,16 @@ using NamedTensor = std::pair<std::string, at::Tensor>;
 // may round it, so that a step with the one is not bit for bit a step with the other.
 using Rate = std::variant<double, at::Tensor>;
 
-// Parameters that decay alike, side by side, as the fused kernels take them.
+// Parameters that decay and learn alike, side by side, as the fused kernels take them.
 struct ParameterGroup {
   double weight_decay;
   std::vector<std::string> names;
   std::vector<at::Tensor> parameters;
-  bool adapted = true;  // LARS and LAMB scale the step of each parameter by its norm
+  bool adapted = true;   // LARS and LAMB scale the step of each parameter by its norm
+  double lr_factor = 1;  // its share of the learning rate
+
+  // Of the learning rate that the optimizer is given.
+  Rate OwnRate(const Rate& learning_rate) const;
 
   // Those that are defined.
   std::vector<at::Tensor> Gradients() const;
@@ -35,6 +39,10 @@ struct ParameterGroup {
 // One group, or two where parameters of one dimension (biases, BatchNorm's γ and β) do not decay and are not adapted.
 std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& parameters, double weight_decay,
                                          bool decay_norm_and_bias);
+
+// Each group becomes up to two: what is not in the module `classifier` learns at `factor` times the rate.
+std::vector<ParameterGroup> SlowBackbone(std::vector<ParameterGroup> groups, double factor,
+                                         const std::string& classifier);
 
 class Optimizer {
  public:

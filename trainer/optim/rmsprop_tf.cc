@@ -30,7 +30,7 @@ void RmspropTf::Step(const Rate& learning_rate, const std::optional<at::Tensor>&
     std::vector<at::Tensor> roots = at::_foreach_add(squares, options_.epsilon);
     at::_foreach_sqrt_(roots);
     std::vector<at::Tensor> updates = at::_foreach_div(gradients, roots);
-    std::visit([&](const auto& rate) { at::_foreach_mul_(updates, rate); }, learning_rate);
+    std::visit([&](const auto& rate) { at::_foreach_mul_(updates, rate); }, group.OwnRate(learning_rate));
     at::_fused_sgd_(parameters, updates, group.WithGradient(momentum_[i]), /*weight_decay=*/0, options_.momentum,
                     /*lr=*/1, /*dampening=*/0, /*nesterov=*/false, /*maximize=*/false, /*is_first_step=*/false,
                     /*grad_scale=*/std::nullopt, found_inf);

@@ -20,7 +20,7 @@ void Sgd::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found
                           group.weight_decay, options_.momentum, rate, /*dampening=*/0, options_.nesterov,
                           /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
         },
-        learning_rate);
+        group.OwnRate(learning_rate));
   }
 }
 

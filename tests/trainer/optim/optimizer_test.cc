@@ -104,6 +104,80 @@ TEST(AdamW, StepsAreTorchs) {
   }
 }
 
+// --backbone_lr_factor beside parameter groups of their own rates, whose rates a scheduler moves together.
+template <typename TorchOptimizer, typename TorchOptions>
+void ExpectEqualStepsOfASlowBackbone(Optimizer& ours, Pair& pair, TorchOptions options) {
+  constexpr double kFactor = 0.1;
+  const std::vector<at::Tensor> backbone = {pair.theirs[0], pair.theirs[1]}, head = {pair.theirs[2], pair.theirs[3]};
+  std::vector<torch::optim::OptimizerParamGroup> groups;
+  for (const auto& part : {backbone, head}) groups.emplace_back(part, std::make_unique<TorchOptions>(options));
+  TorchOptimizer theirs(groups, options);
+  for (int step = 0; step < 10; ++step) {
+    SetEqualGradients(pair);
+    const double rate = 0.1 / (1 + step);
+    static_cast<TorchOptions&>(theirs.param_groups()[0].options()).lr(kFactor * rate);
+    static_cast<TorchOptions&>(theirs.param_groups()[1].options()).lr(rate);
+    if (step % 2 == 0) {
+      ours.Step(rate);
+    } else {
+      ours.Step(at::full({}, rate, at::kFloat));  // as recorded steps have it
+    }
+    theirs.step();
+    ExpectEqual(pair);
+  }
+}
+
+TEST(SlowBackbone, StepsAreThoseOfTorchsParameterGroups) {
+  Pair pair = EqualParameters();
+  const auto groups = [&pair] { return SlowBackbone(GroupByDecay(pair.ours, 0.01, true), 0.1, "fc"); };
+  Sgd sgd(groups(), {.momentum = 0.9, .nesterov = true});
+  ExpectEqualStepsOfASlowBackbone<torch::optim::SGD>(
+      sgd, pair, torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(0.01));
+  pair = EqualParameters();
+  Adam adam(groups(), {.decoupled_weight_decay = true});
+  ExpectEqualStepsOfASlowBackbone<torch::optim::AdamW>(adam, pair, torch::optim::AdamWOptions(0.1).weight_decay(0.01));
+}
+
+// All optimizers multiply the rate, and not the gradient: a step with a factor is a step at that rate.
+TEST(SlowBackbone, OfEveryOptimizerIsASmallerRate) {
+  for (int which = 0; which < 5; ++which) {
+    Pair slow = EqualParameters(), plain = EqualParameters();
+    const auto make = [which](std::vector<ParameterGroup> groups) -> std::unique_ptr<Optimizer> {
+      if (which == 0) return std::make_unique<Sgd>(std::move(groups), SgdOptions{});
+      if (which == 1) return std::make_unique<Adam>(std::move(groups), AdamOptions{});
+      if (which == 2) return std::make_unique<Lars>(std::move(groups), LarsOptions{});
+      if (which == 3) return std::make_unique<Lamb>(std::move(groups), LambOptions{});
+      return std::make_unique<RmspropTf>(std::move(groups), RmspropTfOptions{});
+    };
+    const auto ours = make(SlowBackbone(GroupByDecay(slow.ours, 0.1, true), 0.25, "none"));
+    const auto theirs = make(GroupByDecay(plain.ours, 0.1, true));
+    for (int step = 0; step < 3; ++step) {
+      SetEqualGradients(slow);
+      for (size_t i = 0; i < plain.ours.size(); ++i) {
+        plain.ours[i].second.mutable_grad() = slow.ours[i].second.grad().clone();
+      }
+      ours->Step(0.4);
+      theirs->Step(0.1);
+    }
+    for (size_t i = 0; i < plain.ours.size(); ++i) {
+      EXPECT_TRUE(at::equal(slow.ours[i].second, plain.ours[i].second)) << which << " " << plain.ours[i].first;
+    }
+  }
+}
+
+TEST(SlowBackbone, PartsGroupsByTheClassifier) {
+  Pair pair = EqualParameters();
+  const auto groups = SlowBackbone(GroupByDecay(pair.ours, 0.1, false), 0.1, "fc");
+  ASSERT_EQ(groups.size(), 4U);
+  const std::vector<std::vector<std::string>> names = {{"conv.weight"}, {"fc.weight"}, {"bn.weight"}, {"fc.bias"}};
+  for (size_t i = 0; i < groups.size(); ++i) {
+    EXPECT_EQ(groups[i].names, names[i]);
+    EXPECT_EQ(groups[i].lr_factor, i % 2 == 0 ? 0.1 : 1);
+    EXPECT_EQ(groups[i].weight_decay, i < 2 ? 0.1 : 0);
+    EXPECT_EQ(groups[i].adapted, i < 2);
+  }
+}
+
 std::vector<std::unique_ptr<Optimizer>> OneOfEach(const std::vector<NamedTensor>& parameters) {
   std::vector<std::unique_ptr<Optimizer>> optimizers;
   optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(parameters, 0.1, true), SgdOptions{}));
