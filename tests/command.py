@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import threading
@@ -41,6 +42,11 @@ class Outcome:
     @property
     def lines(self) -> list[str]:
         return self.stdout.splitlines()
+
+    @property
+    def step_lines(self) -> list[str]:
+        """What the console says of steps, without the time of day before it."""
+        return [line[9:] for line in self.lines if re.match(r"\d\d:\d\d:\d\d step \d+/", line)]
 
     @property
     def last_line(self) -> str:

@@ -49,7 +49,7 @@ def test_during_evaluation(slow_to_evaluate, run_dir):
     assert "validation step" not in outcomes[0].stdout
     again = run(*FLAGS, *flags, "--nproc_per_node=2", f"--run_dir={run_dir}")
     assert again.last_line.startswith("val_top1=")
-    assert not any(line.startswith("step ") for line in again.lines)
+    assert not again.step_lines
 
 
 def test_while_saving(few_images, undisturbed, run_dir):

@@ -177,7 +177,7 @@ def test_a_finished_run_is_not_trained_again(few_images, run_dir):
     expected, lines = result_of(run_dir), metrics(run_dir)
     again = run(*command)
     assert again.last_line == first.last_line
-    assert not any(line.startswith("step ") for line in again.lines)
+    assert not again.step_lines
     assert result_of(run_dir) == expected and metrics(run_dir) == lines
     result = load_json(run_dir / "result.json")
     assert (result["step"], result["samples_seen"]) == (2, 32)

@@ -95,7 +95,7 @@ def test_without_padding_none_is_computed_on(tokens, tmp_path):
     points = [metrics(tmp_path / name, "train") for name in ("padded", "packed")]
     assert [point["tokens"] for point in points[0]] == [point["tokens"] for point in points[1]]
     assert [point["padding_tokens"] > 0 for point in points[0] + points[1]] == [True, True, False, False]
-    step = next(line for line in padded.lines if line.startswith("step 2/"))
+    step = next(line for line in padded.step_lines if line.startswith("step 2/"))
     assert re.search(r" loss \d\.\d{4} ppl [\d.]+ lr \S+ [\d.]+ tok/s eta ", step)
 
 

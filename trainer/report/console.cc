@@ -7,19 +7,17 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <ctime>
 #include <limits>
 #include <utility>
 
 #include "data/shown.h"
 #include "trainer/errors.h"
 #include "trainer/report/fairseq_line.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::report {
 namespace {
-
-constexpr int kMinBarWidth = 6;
-constexpr int kMaxBarWidth = 30;
-constexpr char kEraseLine[] = "\r\x1b[K";
 
 [[gnu::format(printf, 1, 2)]] std::string Format(const char* format, ...) {
   char text[512];
@@ -44,6 +42,23 @@ std::string SpeedText(double speed, SpeedUnit unit) {
                               : "%.0f",
                 speed) +
          (unit == SpeedUnit::kImages ? " img/s" : " tok/s");
+}
+
+// "loss 0.4321 top1 87.50"
+std::string LossText(const TrainPoint& point) {
+  std::string text = Format("loss %.4f", point.loss);
+  if (point.text) text += Format(" ppl %.4g", std::exp(point.loss));
+  for (const Metric& metric : point.metrics) {
+    text += Format(" %s %.*f", metric.name.c_str(), metric.decimals, metric.value);
+  }
+  return text;
+}
+
+std::string TimeOfDay() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return Format("%02d:%02d:%02d", local.tm_hour, local.tm_min, local.tm_sec);
 }
 
 std::string BadRecordsText(int64_t count) {
@@ -101,38 +116,44 @@ Terminal StdoutTerminal() {
   return terminal;
 }
 
-std::string FormatDuration(double seconds) {
-  if (!std::isfinite(seconds) || seconds < 0 || seconds > 1e9) return "-";
-  const auto whole = static_cast<long long>(std::llround(seconds));
-  return Format("%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
-}
-
-Console::Console(Options options, Output output) : options_(options), output_(std::move(output)) {
-  if (output_) return;
-  output_ = [](const std::string& text) {
-    std::fwrite(text.data(), 1, text.size(), stdout);
-    std::fflush(stdout);
-  };
+Console::Console(Options options, Output output) : options_(std::move(options)), output_(std::move(output)) {
+  const bool owns_terminal = !output_;
+  if (owns_terminal) {
+    output_ = [](const std::string& text) {
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      std::fflush(stdout);
+    };
+  }
+  if (!options_.clock) options_.clock = &TimeOfDay;
+  if (options_.format != LogFormat::kBar || options_.rank != 0) return;
+  const auto columns = [this, owns_terminal] { return owns_terminal ? StdoutTerminal().columns : options_.columns; };
+  bar_ = std::make_unique<ProgressBar>(output_, columns, /*ticks=*/owns_terminal);
+  if (owns_terminal) SetAroundLogLines([bar = bar_.get()](const auto& write) { bar->Around(write); });
 }
 
 Console::~Console() {
-  if (bar_drawn_) output_("\n");
+  if (bar_) SetAroundLogLines(nullptr);
 }
 
 void Console::Line(const std::string& text) {
   if (options_.rank != 0) return;
-  if (!bar_drawn_) return output_(text + "\n");
-  output_(kEraseLine + text + "\n" + bar_);
+  if (bar_) return bar_->Above(text);
+  output_(text + "\n");
 }
 
-double Console::RemainingSeconds(const TrainPoint& point) const {
-  if (options_.total_steps <= 0 || !(point.step_seconds > 0)) return std::numeric_limits<double>::quiet_NaN();
-  return point.step_seconds * static_cast<double>(std::max<int64_t>(0, options_.total_steps - point.step));
+void Console::Event(const std::string& text) {
+  Line(options_.format == LogFormat::kPlain ? options_.clock() + " " + text : text);
+}
+
+double Console::RemainingSeconds(int64_t step) const {
+  if (options_.total_steps <= 0 || !(step_seconds_ > 0)) return std::numeric_limits<double>::quiet_NaN();
+  return step_seconds_ * static_cast<double>(std::max<int64_t>(0, options_.total_steps - step));
 }
 
 void Console::Start(const Banner& banner) {
   if (options_.format == LogFormat::kJson) return;
-  Line("dtrain: " + banner.model + ", " + Grouped(banner.parameters) + " parameters");
+  Line("dtrain: " + banner.model + ", " + Grouped(banner.parameters) + " parameters" +
+       (banner.frozen > 0 ? ", " + Grouped(banner.frozen) + " of them frozen" : ""));
   Line(Format("  device         %s, %d rank%s", Shown(banner.device).c_str(), banner.world_size,
               banner.world_size == 1 ? "" : "s"));
   if (banner.deterministic) Line("  deterministic  run: the same bits in every run on such a machine");
@@ -146,52 +167,80 @@ void Console::Start(const Banner& banner) {
 
 void Console::Train(const TrainPoint& point) {
   if (options_.rank != 0) return;
+  if (!bar_) step_seconds_ = point.step_seconds;
   switch (options_.format) {
     case LogFormat::kBar:
-      return DrawBar(point);
+      if (!(step_seconds_ > 0)) step_seconds_ = point.step_seconds;
+      last_point_ = point;
+      point_is_of_epoch_ = true;
+      return ShowTraining(point.step, point.epoch);
     case LogFormat::kTable:
       if (!std::exchange(table_header_, true)) Line("  Step Epoch Speed   Loss  FinLoss   LR");
       return Line(TableRow(point));
     case LogFormat::kJson:
       return Line(point.text ? FairseqLine(point) : JsonLine(point));
     case LogFormat::kPlain:
-      return Line(Format("step %lld/%lld epoch %.2f loss %.4f ", static_cast<long long>(point.step),
-                         static_cast<long long>(options_.total_steps), point.epoch, point.loss) +
-                  (point.text ? Format("ppl %.4g ", std::exp(point.loss)) : "") + Format("lr %.4g ", point.lr) +
-                  SpeedText(point.speed, point.speed_unit) + " eta " + FormatDuration(RemainingSeconds(point)) +
-                  BadRecordsText(point.bad_records));
+      return Event(Format("step %lld/%lld epoch %.2f ", static_cast<long long>(point.step),
+                          static_cast<long long>(options_.total_steps), point.epoch) +
+                   LossText(point) + Format(" lr %.4g ", point.lr) + SpeedText(point.speed, point.speed_unit) +
+                   " eta " + FormatDuration(RemainingSeconds(point.step)) + BadRecordsText(point.bad_records));
   }
 }
 
-void Console::DrawBar(const TrainPoint& point) {
-  const double total = static_cast<double>(std::max<int64_t>(1, options_.total_steps));
-  const double done = std::clamp(static_cast<double>(point.step) / total, 0.0, 1.0);
-  const std::string left = Format("epoch %.2f ", point.epoch);
-  const std::string right = Format(" %3.0f%% %lld/%lld ", std::floor(done * 100), static_cast<long long>(point.step),
-                                   static_cast<long long>(options_.total_steps)) +
-                            SpeedText(point.speed, point.speed_unit) +
-                            Format(" loss %.4f lr %.4g eta ", point.loss, point.lr) +
-                            FormatDuration(RemainingSeconds(point));
-  const int columns = std::max(1, options_.columns - 1);  // a full last column would wrap
-  const int width = std::min(kMaxBarWidth, columns - static_cast<int>(left.size() + right.size()) - 2);
-  bar_ = left;
-  if (width >= kMinBarWidth) {
-    const auto filled = static_cast<size_t>(done * width);
-    bar_ += "[" + std::string(filled, '#') + std::string(static_cast<size_t>(width) - filled, '.') + "]";
+// What a step takes changes slowly, and one that waited for something else says little.
+void Console::Step(int64_t step, double epoch) {
+  if (!bar_) return;
+  constexpr double kNewest = 0.1;
+  const auto now = Clock::now();
+  if (last_step_) {
+    const double seconds = std::chrono::duration<double>(now - *last_step_).count();
+    step_seconds_ = step_seconds_ > 0 ? (1 - kNewest) * step_seconds_ + kNewest * seconds : seconds;
   }
-  bar_ = (bar_ + right).substr(0, static_cast<size_t>(columns));
-  output_(kEraseLine + bar_);
-  bar_drawn_ = true;
+  last_step_ = now;
+  ShowTraining(step, epoch);
+}
+
+void Console::ShowTraining(int64_t step, double epoch) {
+  ProgressBar::Content content{.label = Format("epoch %.2f", epoch), .done = step, .total = options_.total_steps};
+  if (last_point_) {
+    const TrainPoint& point = *last_point_;
+    content.facts = {{SpeedText(point.speed, point.speed_unit), 3},
+                     {LossText(point), 2},
+                     {Format("lr %.4g", point.lr), 5},
+                     {Format("data %.0f%%", 100 * point.data_seconds / std::max(point.step_seconds, 1e-9)), 4}};
+  }
+  if (const double seconds = RemainingSeconds(step); std::isfinite(seconds)) content.remaining_seconds = seconds;
+  last_shown_ = {step, epoch};
+  bar_->Show(std::move(content));
+}
+
+void Console::Evaluating(int64_t done, int64_t total) {
+  if (!bar_) return;
+  last_step_.reset();  // the next step has not taken as long as the evaluation
+  const auto now = Clock::now();
+  if (done == 1 || !evaluation_start_) evaluation_start_ = now;
+  ProgressBar::Content content{.label = "evaluating", .done = done, .total = total};
+  if (done > 1) {
+    const double seconds = std::chrono::duration<double>(now - *evaluation_start_).count();
+    content.remaining_seconds = seconds / static_cast<double>(done - 1) * static_cast<double>(total - done);
+  }
+  bar_->Show(std::move(content));
 }
 
 void Console::Validation(const ValPoint& point) {
-  if (options_.format != LogFormat::kJson) return Line(ValidationLine(point));
+  if (bar_) ShowTraining(last_shown_.first, last_shown_.second);
+  if (options_.format != LogFormat::kJson) return Event(ValidationLine(point));
   Line(point.text ? FairseqLine(point) : JsonLine(point));
 }
 
+// Behind a bar nothing else would keep the training loss.
 void Console::Epoch(const EpochPoint& point) {
   if (options_.format == LogFormat::kJson) return Line(JsonLine(point));
-  Line(Format("epoch %lld took %.1f s", static_cast<long long>(point.epoch), point.epoch_seconds));
+  std::string line = Format("epoch %lld took %.1f s", static_cast<long long>(point.epoch), point.epoch_seconds);
+  if (std::exchange(point_is_of_epoch_, false)) {
+    line += Format(", at step %lld: ", static_cast<long long>(last_point_->step)) + LossText(*last_point_);
+  }
+  Event(line);
 }
 
 void Console::Note(const std::string& text) {
@@ -200,12 +249,13 @@ void Console::Note(const std::string& text) {
 
 void Console::Finish(const RunResult& result) {
   if (options_.rank != 0) return;
-  if (std::exchange(bar_drawn_, false)) output_("\n");
+  if (bar_) bar_->End();
   if (options_.format == LogFormat::kTable) {
     if (result.validation) Line(TableValidation(*result.validation));
     Line(Format("Finished in %.3f", result.seconds));
   }
   if (options_.format == LogFormat::kJson) return Line(JsonLine(result));
+  if (!result.stopped_early.empty()) Line("stopped early: " + result.stopped_early);
   if (result.best) Line(BestLine(*result.best));
   Line(FinalLine(result));
 }

@@ -10,7 +10,10 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <iomanip>
+#include <mutex>
+#include <utility>
 
 #include "data/careful_open.h"
 #include "data/shown.h"
@@ -31,6 +34,28 @@ void WritePrefix(std::ostream& out, const google::LogMessageInfo& info, void* ra
   if (rank >= 0) out << " [rank " << rank << "]";
 }
 
+// glog's lines are the process's, and so is what makes room for them.
+struct AroundLines {
+  std::mutex mutex;
+  std::function<void(const std::function<void()>& write)> around;
+};
+AroundLines& Around() {
+  static AroundLines& lines = *new AroundLines;  // never destroyed: threads may log to the end
+  return lines;
+}
+
+void WriteLine(const std::function<void()>& write) {
+  const std::lock_guard lock(Around().mutex);
+  if (!Around().around) return write();
+  Around().around(write);
+}
+
+// Whether people want colours, and see them (no-color.org).
+bool WantsColor() {
+  const char* no_color = std::getenv("NO_COLOR");
+  return ::isatty(STDERR_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
+}
+
 // To append to. What is no regular file is replaced: nobody needs a log so much that a link should be followed for it.
 int OpenLog(const std::string& file) {
   const int descriptor = data::OpenOrCreate(file, O_WRONLY | O_APPEND);
@@ -44,7 +69,7 @@ void InitializeLogging(int rank, int world_size, const std::string& log_director
   if (google::IsGoogleLoggingInitialized()) return;
   FLAGS_logtostderr = log_directory.empty();
   FLAGS_logbuflevel = -1;  // a crash loses no line
-  FLAGS_colorlogtostderr = false;
+  FLAGS_colorlogtostderr = WantsColor();
   if (!log_directory.empty()) {
     std::error_code ignored;  // glog itself complains about a file that it cannot open
     std::filesystem::create_directories(log_directory, ignored);
@@ -78,8 +103,19 @@ bool SendOutputTo(const std::filesystem::path& file) {
   return true;
 }
 
-void LogInfo(const std::string& message) { LOG(INFO) << Shown(message); }
-void LogWarning(const std::string& message) { LOG(WARNING) << Shown(message); }
-void LogError(const std::string& message) { LOG(ERROR) << Shown(message); }
+void SetAroundLogLines(std::function<void(const std::function<void()>& write)> around) {
+  const std::lock_guard lock(Around().mutex);
+  Around().around = ::isatty(STDERR_FILENO) == 1 ? std::move(around) : nullptr;
+}
+
+void LogInfo(const std::string& message) {
+  WriteLine([&] { LOG(INFO) << Shown(message); });
+}
+void LogWarning(const std::string& message) {
+  WriteLine([&] { LOG(WARNING) << Shown(message); });
+}
+void LogError(const std::string& message) {
+  WriteLine([&] { LOG(ERROR) << Shown(message); });
+}
 
 }  // namespace dtrain::report

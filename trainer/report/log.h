@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 
 namespace dtrain::report {
@@ -15,6 +16,10 @@ void InitializeLogging(int rank, int world_size, const std::string& log_director
 // Sends this process's stdout and stderr to the end of a file from here on, and creates its folder. False, and nothing
 // changed, where it cannot be opened.
 bool SendOutputTo(const std::filesystem::path& file);
+
+// Whoever keeps a line at the bottom of the terminal is called with each line that the log writes to it, and makes room
+// for it. Null: nobody does. A line that is being written is waited for.
+void SetAroundLogLines(std::function<void(const std::function<void()>& write)> around);
 
 // Each message is one line: what a terminal would act on is shown escaped.
 void LogInfo(const std::string& message);

@@ -65,6 +65,7 @@ void AddResult(Json& json, const RunResult& result) {
     json["best_" + result.best->metrics.front().name] = result.best->metrics.front().value;
     json["best_step"] = result.best->step;
   }
+  if (!result.stopped_early.empty()) json["stopped_early"] = result.stopped_early;
   json["step"] = result.step;
   json["epoch"] = result.epoch;
   json["seconds"] = result.seconds;
@@ -80,6 +81,7 @@ const char* SpeedKey(SpeedUnit unit) { return unit == SpeedUnit::kImages ? "imag
 
 std::string JsonLine(const TrainPoint& point) {
   Json json = {{"kind", "train"}, {"step", point.step}, {"epoch", point.epoch}, {"loss", point.loss}, {"lr", point.lr}};
+  for (const Metric& metric : point.metrics) json[metric.name] = metric.value;
   json[SpeedKey(point.speed_unit)] = point.speed;
   json["data_seconds"] = point.data_seconds;
   json["step_seconds"] = point.step_seconds;

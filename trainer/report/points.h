@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/report/metric.h"
 #include "trainer/report/time_parts.h"
@@ -31,7 +32,8 @@ struct TrainPoint {
   double loss = 0;   // mean of the criterion over the global batches since the last point
   std::optional<double> final_loss = std::nullopt;  // loss + ½·wd·‖w‖²: only in the table
   double lr = 0;
-  double speed = 0;  // of the whole run, all ranks, per second
+  Metrics metrics = {};  // of the training samples since the last point, as they were augmented
+  double speed = 0;      // of the whole run, all ranks, per second
   SpeedUnit speed_unit = SpeedUnit::kImages;
   double data_seconds = 0;  // of a step: waiting for data
   double step_seconds = 0;  // of a step: all of it
@@ -65,6 +67,9 @@ struct ValPoint {
   int64_t bad_records = 0;  // left out of this evaluation, all ranks
   int64_t samples = 0;      // evaluated, all ranks
   int64_t units = 0;        // images, or tokens that are no padding: what speeds count
+
+  // Of classes, where they were asked for: how often a sample of the class of the row was taken for that of the column.
+  std::vector<int64_t> confusions = {};
 
   std::optional<TextCounts> text = std::nullopt;  // of text only, for fairseq's line
   // Of all evaluations up to this one, by the first metric; none at the first.
@@ -100,6 +105,7 @@ struct RunResult {
   std::optional<ValPoint> validation = std::nullopt;  // the last one
   std::optional<ValPoint> best = std::nullopt;        // by its first metric; there where `validation` is
   double train_loss = 0;                              // of the last train point
+  std::string stopped_early = {};                     // why; empty: all steps are done
   int64_t step = 0;
   double epoch = 0;
   double seconds = 0;  // of this run of the program

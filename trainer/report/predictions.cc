@@ -4,19 +4,14 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "trainer/report/csv.h"
+
 namespace dtrain::report {
 namespace {
 
 // The name of a label; empty where it has none.
 std::string NameOf(int64_t label, const std::vector<std::string>& names) {
   return label < static_cast<int64_t>(names.size()) ? names[static_cast<size_t>(label)] : "";
-}
-
-std::string Quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
-  return quoted + "\"";
 }
 
 // The shortest text of the float that the model has computed.
@@ -38,17 +33,17 @@ std::string CsvHeader() {
 }
 
 std::string CsvLine(const Prediction& prediction, const std::vector<std::string>& names) {
-  std::string line = Quoted(prediction.file);
+  std::string line = CsvField(prediction.file);
   for (size_t rank = 0; rank < static_cast<size_t>(kGuesses); ++rank) {
     if (rank >= prediction.guesses.size()) {
       line += ",,,";
       continue;
     }
     const Guess& guess = prediction.guesses[rank];
-    line +=
-        "," + std::to_string(guess.label) + "," + Quoted(NameOf(guess.label, names)) + "," + Digits(guess.probability);
+    line += "," + std::to_string(guess.label) + "," + CsvField(NameOf(guess.label, names)) + "," +
+            Digits(guess.probability);
   }
-  return line + "," + Quoted(prediction.error) + "\n";
+  return line + "," + CsvField(prediction.error) + "\n";
 }
 
 std::string JsonLine(const Prediction& prediction, const std::vector<std::string>& names) {

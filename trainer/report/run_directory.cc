@@ -40,6 +40,8 @@ RunDirectory::RunDirectory(fs::path run_directory)
       metrics_jsonl(root / "metrics.jsonl"),
       times_jsonl(root / "times.jsonl"),
       result_json(root / "result.json"),
+      confusion_matrix(root / "confusion_matrix.csv"),
+      class_accuracy(root / "class_accuracy.csv"),
       error_json(root / "error.json"),
       model(root / "model.safetensors"),
       model_best(root / "model_best.safetensors"),

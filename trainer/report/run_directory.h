@@ -19,6 +19,8 @@ struct RunDirectory {
   std::filesystem::path metrics_jsonl;
   std::filesystem::path times_jsonl;
   std::filesystem::path result_json;
+  // Of the last evaluation by --mode=eval: see confusions.h.
+  std::filesystem::path confusion_matrix, class_accuracy;
   std::filesystem::path error_json;
   std::filesystem::path model;       // model.safetensors: the last state's raw weights
   std::filesystem::path model_best;  // model_best.safetensors

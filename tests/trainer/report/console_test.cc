@@ -20,7 +20,12 @@ struct Screen {
   std::string text;
   Console console;
 
-  explicit Screen(Console::Options options) : console(options, [this](const std::string& more) { text += more; }) {}
+  explicit Screen(Console::Options options)
+      : console(AtFive(options), [this](const std::string& more) { text += more; }) {}
+  static Console::Options AtFive(Console::Options options) {
+    options.clock = [] { return "17:05:09"; };
+    return options;
+  }
   std::string Take() { return std::exchange(text, ""); }
 };
 
@@ -35,13 +40,27 @@ Metrics ImageMetrics(double top1, double top5, double loss) {
 TEST(ConsoleTest, PlainLines) {
   Screen screen({.format = LogFormat::kPlain, .total_steps = 310});
   screen.console.Train(kPoint);
-  EXPECT_EQ(screen.Take(), "step 120/310 epoch 1.94 loss 0.4321 lr 0.0911 812 img/s eta 0:03:12\n");
+  EXPECT_EQ(screen.Take(), "17:05:09 step 120/310 epoch 1.94 loss 0.4321 lr 0.0911 812 img/s eta 0:03:12\n");
   screen.console.Validation({.step = 310, .epoch = 5, .metrics = ImageMetrics(75.926, 92.9, 0.99124)});
-  EXPECT_EQ(screen.Take(), "validation step 310 epoch 5.00 top1 75.93 top5 92.90 loss 0.9912\n");
+  EXPECT_EQ(screen.Take(), "17:05:09 validation step 310 epoch 5.00 top1 75.93 top5 92.90 loss 0.9912\n");
   screen.console.Epoch({5, 12.34});
-  EXPECT_EQ(screen.Take(), "epoch 5 took 12.3 s\n");
+  EXPECT_EQ(screen.Take(), "17:05:09 epoch 5 took 12.3 s\n");
   screen.console.Finish({.train_loss = 0.5});
   EXPECT_EQ(screen.Take(), "train_loss=0.5000\n");
+}
+
+TEST(ConsoleTest, TrainingMetricsStandBesideTheLoss) {
+  TrainPoint point = kPoint;
+  point.metrics = {{"top1", 87.5, 2, true}};
+  Screen screen({.format = LogFormat::kPlain, .total_steps = 310});
+  screen.console.Train(point);
+  EXPECT_THAT(screen.Take(), HasSubstr(" loss 0.4321 top1 87.50 lr 0.0911 "));
+}
+
+TEST(ConsoleTest, SaysWhyARunEndedEarly) {
+  Screen screen({.format = LogFormat::kPlain});
+  screen.console.Finish({.train_loss = 0.5, .stopped_early = "no better loss"});
+  EXPECT_EQ(screen.Take(), "stopped early: no better loss\ntrain_loss=0.5000\n");
 }
 
 // The layout of the AWS ImageNet script; the rows are from the log of its 32-GPU run in the Deep Learning AMI guide
@@ -99,7 +118,7 @@ TEST(ConsoleTest, TextHasItsPerplexityAndInJsonFairseqsLines) {
   point.text = TextCounts{.batches = 10, .samples = 80, .tokens = 900, .padding = 100, .seconds = 2};
   Screen plain({.format = LogFormat::kPlain, .total_steps = 310});
   plain.console.Train(point);
-  EXPECT_EQ(plain.Take(), "step 120/310 epoch 1.94 loss 0.4321 ppl 1.54 lr 0.0911 812 tok/s eta 0:03:12\n");
+  EXPECT_EQ(plain.Take(), "17:05:09 step 120/310 epoch 1.94 loss 0.4321 ppl 1.54 lr 0.0911 812 tok/s eta 0:03:12\n");
   Screen json({.format = LogFormat::kJson, .total_steps = 310});
   json.console.Train(point);
   const ValPoint validation{.step = 120, .epoch = 2, .metrics = {{"loss", 0.5}}, .text = point.text};
@@ -118,11 +137,30 @@ TEST(ConsoleTest, TheBarFitsAnyTerminalAndLinesStayAboveIt) {
   Screen screen({.format = LogFormat::kBar, .total_steps = 310, .columns = 100});
   screen.console.Train(kPoint);
   const std::string bar = screen.Take().substr(4);
-  EXPECT_THAT(bar, HasSubstr("38% 120/310 812 img/s loss 0.4321 lr 0.0911 eta 0:03:12"));
+  EXPECT_THAT(bar, HasSubstr("38% 120/310 812 img/s loss 0.4321 lr 0.0911 data 0% eta 0:03:12"));
   screen.console.Note("saved");
-  EXPECT_EQ(screen.Take(), "\r\x1b[Ksaved\n" + bar);
+  EXPECT_EQ(screen.Take(), "\r\x1b[Ksaved\n\r\x1b[K" + bar);
   screen.console.Finish({.train_loss = 0.5});
   EXPECT_EQ(screen.Take(), "\ntrain_loss=0.5000\n");
+}
+
+TEST(ConsoleTest, TheBarMovesWithEachStepAndInEvaluation) {
+  Screen screen({.format = LogFormat::kBar, .total_steps = 310, .columns = 120});
+  screen.console.Step(1, 0.02);  // before anything was logged
+  EXPECT_THAT(screen.Take(), HasSubstr("epoch 0.02 [............................"));
+  TrainPoint point = kPoint;
+  point.data_seconds = point.step_seconds / 4;
+  screen.console.Train(point);
+  EXPECT_THAT(screen.Take(), HasSubstr("data 25%"));
+  screen.console.Step(121, 1.95);
+  EXPECT_THAT(screen.Take(), HasSubstr("39% 121/310 812 img/s loss 0.4321"));
+  screen.console.Evaluating(3, 4);
+  EXPECT_THAT(screen.Take(), testing::AllOf(HasSubstr("evaluating ["), HasSubstr("75% 3/4")));
+  // What the next draw will cover stays in a line.
+  screen.console.Epoch({2, 12.34});
+  EXPECT_THAT(screen.Take(), StartsWith("\r\x1b[Kepoch 2 took 12.3 s, at step 120: loss 0.4321\n"));
+  screen.console.Epoch({3, 12.34});  // without a logged line of its own
+  EXPECT_THAT(screen.Take(), StartsWith("\r\x1b[Kepoch 3 took 12.3 s\n"));
 }
 
 TEST(ConsoleTest, TheBannerSaysWhatRuns) {
@@ -180,15 +218,6 @@ TEST(ParseLogFormatTest, AutoDependsOnTheTerminal) {
   EXPECT_EQ(ParseLogFormat("table", true), LogFormat::kTable);
   EXPECT_EQ(ParseLogFormat("json", false), LogFormat::kJson);
   EXPECT_THROW(ParseLogFormat("xml", false), UsageError);
-}
-
-TEST(FormatDurationTest, Edges) {
-  EXPECT_EQ(FormatDuration(0), "0:00:00");
-  EXPECT_EQ(FormatDuration(59.5), "0:01:00");
-  EXPECT_EQ(FormatDuration(100000), "27:46:40");
-  EXPECT_EQ(FormatDuration(-1), "-");
-  EXPECT_EQ(FormatDuration(std::nan("")), "-");
-  EXPECT_EQ(FormatDuration(1e30), "-");
 }
 
 }  // namespace

@@ -22,6 +22,9 @@ TEST(JsonLineTest, HasExactlyTheDocumentedKeys) {
   EXPECT_EQ(JsonLine(train),
             R"({"kind":"train","step":120,"epoch":1.5,"loss":0.1,"lr":0.25,"images_per_second":812.5,)"
             R"("data_seconds":0.5,"step_seconds":2.0,"grad_norm":3.5,"loss_scale":1024.0,"time":1700000000.5})");
+  train.metrics = {{"top1", 87.5, 2, true}};
+  EXPECT_NE(JsonLine(train).find(R"("lr":0.25,"top1":87.5,"images_per_second")"), std::string::npos);
+  train.metrics.clear();
   train.speed_unit = SpeedUnit::kTokens;
   train.grad_norm.reset();
   train.loss_scale.reset();
