@@ -119,6 +119,12 @@ std::string ClassifierWeightName(const std::string& model) {
   return ResNets().count(model) > 0 ? "fc.weight" : "classifier.1.weight";
 }
 
+std::string ClassifierName(const std::string& model) {
+  if (IsRoberta(model)) return "lm_head";
+  const std::string weight = ClassifierWeightName(model);
+  return weight.substr(0, weight.rfind('.'));
+}
+
 int64_t NativeImageSize(const std::string& model) {
   constexpr int64_t kImageNetSize = 224;
   const auto found = EfficientNets().find(model);

@@ -31,6 +31,9 @@ bool IsRoberta(const std::string& name);
 // The state_dict's name of the last layer's weight (classes, features) of a model in ModelNames().
 std::string ClassifierWeightName(const std::string& model);
 
+// Its module that tells the classes apart, or guesses the words: `fc`, `classifier.1`, `lm_head`. All else is backbone.
+std::string ClassifierName(const std::string& model);
+
 // Which options a model in ModelNames() has a use for.
 bool TakesZeroInitResidual(const std::string& model);
 bool TakesDropout(const std::string& model);

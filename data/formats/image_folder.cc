@@ -34,7 +34,10 @@ std::string RequireSplit(const std::string& data_dir, const std::string& split) 
   if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir, kImageFolderLayout);
   std::string tried;
   for (const std::string& name : SplitNames(split)) tried += (tried.empty() ? "" : ", ") + data_dir + "/" + name;
-  throw DataError("there is no '" + split + "' split: looked for the folder " + tried, kImageFolderLayout);
+  throw DataError(
+      "there is no '" + split + "' split: looked for the folder " + tried,
+      kImageFolderLayout + std::string("; where the folders of classes lie in DATA_DIR itself: --train_split=. "
+                                       "--val_fraction=0.1"));
 }
 
 ImageFolder::ImageFolder(const std::string& split_dir) : ImageFolder(split_dir, ListImageFolder(split_dir)) {}

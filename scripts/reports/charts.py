@@ -109,6 +109,10 @@ def metric(runs: list[Run]):
         if not values:
             continue
         best = (min if name == "perplexity" else max)(values)
+        of_training_too = run.series(run.train, x, name)  # top-1 of the augmented images
+        if of_training_too[1]:
+            plot.plot(*of_training_too, color=colour(place), linestyle=":", linewidth=1, alpha=0.7)
+            plot.set_title(f"Validation {name} (dotted: training)")
         plot.plot(steps, values, color=colour(place), marker="o", markersize=3.5, label=f"{run.name}: {best:.4g}")
         plot.plot(steps[values.index(best)], best, marker="o", markersize=8, markerfacecolor="none",
                   markeredgecolor=colour(place))

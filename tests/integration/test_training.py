@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from command import MAIN, TINY, final_numbers, load_json, losses, metrics, run, sha256
 
-TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "images_per_second", "data_seconds", "step_seconds", "forward_seconds",
+TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "top1", "images_per_second", "data_seconds", "step_seconds", "forward_seconds",
               "backward_seconds", "communication_seconds", "update_seconds", "other_seconds", "grad_norm", "time"]
 
 
@@ -139,9 +139,9 @@ def test_equal_runs_leave_equal_bytes(few_images, tmp_path):
 
 
 def test_plain_lines(finished):
-    steps = [line for line in finished[1].lines if line.startswith("step ")]
+    steps = finished[1].step_lines
     assert len(steps) == 20
-    pattern = r"step (\d+)/20 epoch \d\.\d\d loss \d+\.\d{4} lr \S+ [\d.]+ img/s eta \d+:\d\d:\d\d"
+    pattern = r"step (\d+)/20 epoch \d\.\d\d loss \d+\.\d{4} top1 \d+\.\d\d lr \S+ [\d.]+ img/s eta \d+:\d\d:\d\d"
     assert [int(re.fullmatch(pattern, line).group(1)) for line in steps] == list(range(1, 21))
 
 

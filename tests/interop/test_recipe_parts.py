@@ -123,6 +123,41 @@ def test_eight_steps_are_the_reference_s(data, samples, resnet18, run_dir, name)
     record("Optimizers", f"{name}, eight steps of resnet18: weights", reference, "1e-6", max(apart.values()))
 
 
+# ---- Parts of a model ------------------------------------------------------------------------------------------------
+
+
+def test_frozen_parts_and_a_slow_backbone_are_torchs(data, samples, resnet18, run_dir):
+    """Parameters without a gradient, norms in evaluation mode, and parameter groups with rates of their own; and top-1
+    of the training images."""
+    frozen, lr = ("conv1", "bn1", "layer1", "layer2.0"), 0.002
+    model = loaded(resnet18)
+    for name, module in model.named_modules():
+        if any(name == part or name.startswith(part + ".") for part in frozen):
+            module.requires_grad_(False).eval()
+    head = list(model.fc.parameters())
+    backbone = [p for name, p in model.named_parameters() if p.requires_grad and not name.startswith("fc.")]
+    optimizer = torch.optim.SGD([{"params": backbone, "lr": 0.1 * lr}, {"params": head, "lr": lr}], momentum=0.9,
+                                weight_decay=0.01)
+    hits = []
+
+    def criterion(logits, labels):
+        hits.append((logits.argmax(1) == labels).float().mean().item() * 100)
+        return F.cross_entropy(logits, labels)
+
+    expected = torch_losses(model, optimizer, samples, criterion)
+    train(data, resnet18, run_dir, "--freeze=" + ",".join(frozen), "--backbone_lr_factor=0.1", f"--lr={lr}",
+          "--weight_decay=0.01")
+    points = metrics(run_dir, "train")
+    assert [point["loss"] for point in points] == pytest.approx(expected, rel=1e-4)
+    assert [point["top1"] for point in points] == pytest.approx(hits)
+    found, before = load_file(run_dir / "model.safetensors"), load_file(resnet18)
+    for key, tensor in model.state_dict().items():
+        if key.startswith(tuple(part + "." for part in frozen)):
+            assert torch.equal(found[key], before[key]), key
+        else:
+            assert (found[key].double() - tensor.double()).abs().max().item() < 2e-6, key
+
+
 # ---- Schedules -------------------------------------------------------------------------------------------------------
 
 PEAK, WARMUP, TOTAL = 0.4, 5, 60

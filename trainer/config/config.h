@@ -16,7 +16,8 @@ struct DataConfig {
   std::string format = "auto";
   std::string train_split = "train";
   std::string val_split = "val";
-  int64_t workers = 0;  // decode threads of this rank; 0: the cores it may use
+  double val_fraction = 0;  // of the training split; 0: there is a validation split, or none
+  int64_t workers = 0;      // decode threads of this rank; 0: the cores it may use
   int64_t prefetch_batches = 4;
   std::string shuffle = "global";     // global | shard | none
   std::string cache = "none";         // none | ram
@@ -65,6 +66,7 @@ struct ModelConfig {
   std::string init_weights;
   std::string weights_naming = "auto";  // auto | torchvision | timm | hf | fairseq
   bool strict_weights = true;
+  std::string freeze;  // beginnings of parameters' names, with commas between them
   bool zero_init_residual = false;
   bool channels_last = true;
   std::optional<double> dropout, attention_dropout, drop_path;  // not said: the model's own
@@ -95,6 +97,7 @@ struct OptimizerConfig {
   double lars_trust = 0.001;
   double rmsprop_alpha = 0.9;
   double rmsprop_eps = 1e-10;
+  double backbone_lr_factor = 1;
   double weight_decay = 1e-4;
   bool decay_norm_and_bias = true;  // not said: false with lars and lamb
   double clip_norm = 0;             // 0: no clipping
@@ -160,8 +163,9 @@ struct RunConfig {
   double save_every_epochs = 1;
   double save_every_seconds = 0;  // 0: by epochs only
   int64_t keep_checkpoints = 3;
-  double eval_every_epochs = 1;   // 0: at the end only
-  int64_t limit_train_steps = 0;  // 0: no limit
+  double eval_every_epochs = 1;               // 0: at the end only
+  double stop_after_epochs_without_gain = 0;  // 0: never
+  int64_t limit_train_steps = 0;              // 0: no limit
   int64_t limit_val_steps = 0;
 };
 

@@ -57,6 +57,9 @@ std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
   }
   sentence.Add("weight decay " + NumberText(optimizer.weight_decay) +
                (optimizer.decay_norm_and_bias ? "" : " (none on norms and biases)"));
+  if (optimizer.backbone_lr_factor != 1) {
+    sentence.Add("backbone at " + NumberText(optimizer.backbone_lr_factor) + " of the learning rate");
+  }
   sentence.AddIfPositive("clipped to", optimizer.clip_norm);
   sentence.AddIfPositive("label smoothing", optimizer.label_smoothing);
   if (optimizer.loss == "bce") sentence.Add("binary cross entropy");

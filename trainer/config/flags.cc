@@ -111,7 +111,8 @@ DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "weights.")
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "With --mode=predict: FILE.csv or FILE.jsonl for the five likeliest classes of each image, or a safetensors file "
-            "for the tensor logits. With --mode=export: FILE.safetensors, FILE.pt, or a folder as Hugging Face's "
+            "for the tensor logits. With --mode=eval of images: a folder for confusion_matrix.csv and class_accuracy.csv "
+            "(else the run's). With --mode=export: FILE.safetensors, FILE.pt, or a folder as Hugging Face's "
             "from_pretrained (text) or timm's hub (images) has it.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "", "Resolve and check everything, print the plan, run nothing.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
@@ -130,6 +131,9 @@ DTRAIN_FLAG(int64, keep_checkpoints, run.keep_checkpoints, AtLeast(1), "checkpoi
             "How many to keep; older ones are deleted.")
 DTRAIN_FLAG(double, eval_every_epochs, run.eval_every_epochs, AtLeast(0), "epochs",
             "Evaluate this often; 0: at the end only.")
+DTRAIN_FLAG(double, stop_after_epochs_without_gain, run.stop_after_epochs_without_gain, AtLeast(0), "epochs",
+            "Early stopping: end the run when so many epochs of training have given no better evaluation (by its first metric); "
+            "0: never.")
 DTRAIN_FLAG(int64, limit_train_steps, run.limit_train_steps, AtLeast(0), "steps",
             "Train this many steps only, the schedule unchanged; 0: no limit.")
 DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
@@ -141,6 +145,9 @@ DTRAIN_FLAG(string, data_format, data.format,
             "Format of the data; auto looks at --data_dir.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "", "Folder or file prefix of the validation split.")
+DTRAIN_FLAG(double, val_fraction, data.val_fraction, Below(1), "fraction of the samples",
+            "Where there is no validation split: this share of the training split becomes one, of each class alike, the same for "
+            "the same --seed on any number of ranks; 0: none does.")
 DTRAIN_FLAG(int64, workers, data.workers, Between(0, 1024), "threads",
             "Decode threads of each rank; 0: as many as cores it may use.")
 DTRAIN_FLAG(int64, prefetch_batches, data.prefetch_batches, Between(1, 1024), "batches",
@@ -222,6 +229,9 @@ DTRAIN_FLAG(string, weights_naming, model.weights_naming, OneOf("auto | torchvis
             "Whose names an exported file has; those of --init_weights are recognised, and must be these.")
 DTRAIN_FLAG(bool, strict_weights, model.strict_weights, Anything(), "",
             "Refuse --init_weights with missing, extra or misshapen tensors.")
+DTRAIN_FLAG(string, freeze, model.freeze, Anything(), "",
+            "Modules that do not learn, with commas between them, as in conv1,bn1,layer1 (all that lies in them), or backbone: "
+            "everything but the classifier. Their batch normalisation keeps its statistics, too.")
 DTRAIN_FLAG(bool, zero_init_residual, model.zero_init_residual, Anything(), "",
             "Start each residual block as the identity.")
 DTRAIN_FLAG(bool, channels_last, model.channels_last, Anything(), "",
@@ -279,6 +289,8 @@ DTRAIN_FLAG(double, rmsprop_alpha, optimizer.rmsprop_alpha, Below(1), "",
             "Of rmsprop_tf: decay of the average of squares, which begins with 1.")
 DTRAIN_FLAG(double, rmsprop_eps, optimizer.rmsprop_eps, AtLeast(0), "",
             "Of rmsprop_tf: added to the squares under the root.")
+DTRAIN_FLAG(double, backbone_lr_factor, optimizer.backbone_lr_factor, MoreThan(0), "",
+            "What the learning rate of everything but the classifier is multiplied by; 0.1 is usual after --init_weights.")
 DTRAIN_FLAG(double, weight_decay, optimizer.weight_decay, AtLeast(0), "", "L2 penalty on the weights.")
 DTRAIN_FLAG(bool, decay_norm_and_bias, optimizer.decay_norm_and_bias, Anything(), "",
             "Weight decay for normalisation layers and biases, too; lars and lamb then adapt them as well, and do neither "

@@ -117,6 +117,10 @@ std::vector<Alias> Run() {
       {.name = "best_checkpoint_metric", .reason = kBest},
       {.name = "maximize_best_checkpoint_metric", .takes_value = false, .reason = kBest},
       {.name = "validate_interval", .flag = "eval_every_epochs"},
+      {.name = "patience",
+       .flag = "stop_after_epochs_without_gain",
+       .words = {{"-1", ""}},  // never, fairseq's default
+       .other_words_pass = true},
       {.name = "validate_interval_updates", .reason = "--eval_every_epochs may be a fraction of an epoch"},
       {.name = "disable_validation", .takes_value = false, .implied = {"--eval_every_epochs=0"}},
       {.name = "stop_time_hours", .reason = "SIGTERM or SIGUSR1 of the scheduler saves and ends the run"},

@@ -61,6 +61,27 @@ void CheckDecaySteps(const ScheduleConfig& schedule, List& problems) {
                       "as in --lr_decay_epochs=30,60,80"});
 }
 
+// What an evaluation decides needs evaluations.
+void CheckEarlyStop(const RunConfig& run, List& problems) {
+  if (run.mode != "train" || !(run.stop_after_epochs_without_gain > 0) || run.eval_every_epochs != 0) return;
+  problems.push_back({"stop_after_epochs_without_gain", NumberText(run.stop_after_epochs_without_gain),
+                      "--eval_every_epochs above 0 with it", "the gain is measured by evaluations"});
+}
+
+// A validation split is cut from the training split only where none was named.
+void CheckValFraction(const Config& config, List& problems) {
+  const DataConfig& data = config.data;
+  if (!(data.val_fraction > 0) || config.run.mode != "train") return;
+  if (WasGiven(config, "val_split")) {
+    problems.push_back({"val_fraction", NumberText(data.val_fraction), "no --val_split with it",
+                        "it cuts a validation split from the training split, where there is none yet"});
+  }
+  if (data.format == "synthetic") {
+    problems.push_back({"val_fraction", NumberText(data.val_fraction), "other data than --data_format=synthetic",
+                        "synthetic samples are drawn, and have nothing to be validated on"});
+  }
+}
+
 // Refuses a moving average that takes nothing in, and flags of an average that is not kept.
 void CheckAverage(const Config& config, List& problems) {
   const OptimizerConfig& optimizer = config.optimizer;
@@ -109,6 +130,8 @@ void CheckTraining(const Config& config, std::vector<Problem>& problems) {
   CheckWarmup(config, problems);
   CheckDecaySteps(config.schedule, problems);
   CheckAverage(config, problems);
+  CheckEarlyStop(config.run, problems);
+  CheckValFraction(config, problems);
   CheckMixing(config, problems);
   CheckPrecision(config.precision, problems);
   CheckMemoryEfficientFp16(config, problems);

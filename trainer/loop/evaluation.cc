@@ -17,11 +17,20 @@ namespace {
 
 class EvaluationMode {
  public:
-  explicit EvaluationMode(torch::nn::Module& module) : module_(module) { module_.eval(); }
-  ~EvaluationMode() { module_.train(); }
+  explicit EvaluationMode(torch::nn::Module& module) : module_(module) {
+    module.apply([this](torch::nn::Module& part) {
+      if (!part.is_training()) frozen_.push_back(&part);
+    });
+    module_.eval();
+  }
+  ~EvaluationMode() {
+    module_.train();
+    for (torch::nn::Module* part : frozen_) part->eval();
+  }
 
  private:
   torch::nn::Module& module_;
+  std::vector<torch::nn::Module*> frozen_;  // what is in evaluation mode in training, too
   at::NoGradGuard no_grad_;
 };
 
@@ -29,7 +38,8 @@ class EvaluationMode {
 
 std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, const config::Config& config,
                                          distributed::Communicator& communicator, distributed::ControlPlane& control,
-                                         int64_t steps_done, data::Quarantine& quarantine) {
+                                         int64_t steps_done, data::Quarantine& quarantine,
+                                         const EvaluationProgress& progress) {
   const auto start = std::chrono::steady_clock::now();
   control.Enter(distributed::Phase::kEvaluation);
   const EvaluationMode evaluation_mode(task.module());
@@ -67,6 +77,7 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
     }
     if (batch && batch->size() > 0) sums += task.EvaluationSums(*batch);
     if (control.StopsHere(steps_done)) return std::nullopt;
+    if (progress) progress(round + 1, rounds);
     control.Enter(distributed::Phase::kEvaluation);
   }
   control.Enter(distributed::Phase::kExchange);
@@ -82,7 +93,8 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   report::ValPoint point{.metrics = task.MetricsOf(sums),
                          .bad_records = count(num_sums + 1),
                          .samples = count(num_sums),
-                         .units = count(num_sums - 1)};
+                         .units = count(num_sums - 1),
+                         .confusions = task.ConfusionsOf(sums)};
   if (task.speed_unit() == report::SpeedUnit::kTokens) {
     point.text = report::TextCounts{.batches = rounds, .samples = point.samples, .tokens = point.units};
     point.text->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

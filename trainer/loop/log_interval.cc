@@ -13,13 +13,15 @@ namespace {
 
 using IntervalClock = std::chrono::steady_clock;
 
-// Loss and weight of the steps whose loss is finite, norms (and which were clipped) of the steps that were not skipped.
+// Loss, weight and hits of the steps whose loss is finite, norms (and which were clipped) of the steps that were not
+// skipped.
 enum IntervalSum {
   kIntervalLoss,
   kIntervalWeight,
   kIntervalUnits,
   kIntervalPadding,
   kIntervalSamples,
+  kIntervalHits,
   kIntervalSkipped,
   kIntervalNorm,
   kIntervalClipped,
@@ -43,12 +45,14 @@ LogInterval::LogInterval(const TrainerParts& parts, const HostTimes& times)
 void LogInterval::Restore(const Progress& progress) {
   sums_[kIntervalLoss] = progress.interval_loss_sum;
   sums_[kIntervalWeight] = progress.interval_weight;
+  sums_[kIntervalHits] = progress.interval_hits;
 }
 
 void LogInterval::KeepIn(Progress& progress) const {
   const at::Tensor sums = sums_.cpu();
   progress.interval_loss_sum = sums[kIntervalLoss].item<double>();
   progress.interval_weight = sums[kIntervalWeight].item<double>();
+  progress.interval_hits = sums[kIntervalHits].item<double>();
 }
 
 void LogInterval::Start() {
@@ -60,6 +64,7 @@ void LogInterval::AddStep(const at::Tensor& sums, const optim::ParameterUpdate& 
   const at::Tensor not_finite = sums[kLossSum].isfinite().logical_not();
   sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) += sums.slice(0, kLossSum, kWeight + 1).masked_fill(not_finite, 0);
   sums_.slice(0, kIntervalUnits, kIntervalSamples + 1) += sums.slice(0, kUnits, kSamples + 1);
+  sums_[kIntervalHits] += sums[kHits].masked_fill(not_finite, 0);
   sums_[kIntervalSkipped] += update.skipped();
   if (parts_.task.speed_unit() == report::SpeedUnit::kTokens) AddNorm(update);
   units_of_run_ += sums[kUnits];
@@ -80,6 +85,7 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
   point.step = step;
   point.epoch = parts_.plan.EpochAt(step);
   point.loss = weight > 0 ? sums[kIntervalLoss].item<double>() / weight : std::numeric_limits<double>::quiet_NaN();
+  if (weight > 0) point.metrics = parts_.task.TrainingMetrics(sums[kIntervalHits].item<double>(), weight);
   point.lr = parts_.plan.LearningRate(step - 1);
   point.speed = sums[kIntervalUnits].item<double>() / seconds;
   point.speed_unit = parts_.task.speed_unit();

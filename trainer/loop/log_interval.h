@@ -16,14 +16,14 @@
 namespace dtrain::loop {
 
 // What a step sums over its global batch, and what travels in its exchange.
-enum StepSum { kLossSum, kWeight, kUnits, kPadding, kSamples, kNumStepSums };
+enum StepSum { kLossSum, kWeight, kUnits, kPadding, kSamples, kHits, kNumStepSums };
 
 // The sums stay on the device until a line is logged: no step waits for it.
 class LogInterval {
  public:
   LogInterval(const TrainerParts& parts, const HostTimes& times);
 
-  // A run that goes on in the middle of an interval has the loss of the steps before.
+  // A run that goes on in the middle of an interval has the loss and the hits of the steps before.
   void Restore(const Progress& progress);
   // For a checkpoint; waits for the device.
   void KeepIn(Progress& progress) const;

@@ -33,8 +33,9 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
 
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {
-  return optim::ParameterUpdate(optim::MakeOptimizer(config.optimizer, ParametersOf(module)),
-                                MakeLossScaler(config, device), config.optimizer.clip_norm, device);
+  return optim::ParameterUpdate(
+      optim::MakeOptimizer(config.optimizer, ParametersOf(module), models::ClassifierName(config.model.name)),
+      MakeLossScaler(config, device), config.optimizer.clip_norm, device);
 }
 
 std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config,

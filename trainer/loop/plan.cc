@@ -43,6 +43,11 @@ void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan)
 
 int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
 
+double Plan::EvaluatedEpoch(int64_t step) const {
+  if (eval_every_epochs <= 0) return 0;
+  return eval_every_epochs * static_cast<double>(Floor(EpochAt(step) / eval_every_epochs));
+}
+
 int64_t Plan::FirstStepOf(int64_t epoch) const {
   const double steps_before = static_cast<double>(epoch) * steps_per_epoch;
   return 1 + static_cast<int64_t>(optim::NextWhole(steps_before));

@@ -29,6 +29,10 @@ struct Plan {
   int64_t EpochsDone(int64_t step) const;
   double LearningRate(int64_t step) const { return optim::LearningRate(schedule, step); }
 
+  // The epochs, a multiple of eval_every_epochs, that an evaluation after this step belongs to; what runs at the end
+  // alone belongs to the last of them.
+  double EvaluatedEpoch(int64_t step) const;
+
   // The first step, counted from 1, whose batch begins in this epoch (counted from 0).
   int64_t FirstStepOf(int64_t epoch) const;
 

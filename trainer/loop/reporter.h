@@ -29,6 +29,9 @@ class Reporter {
   void Clear();
   // The run goes on from here: what was said of later steps is dropped.
   void Resume(int64_t step, double epochs_done) { sinks_.Resume(step, epochs_done); }
+  // For the bar of the console: after every step, and after every batch of an evaluation.
+  void Step(int64_t step, double epoch) { console_->Step(step, epoch); }
+  void Evaluating(int64_t done, int64_t total) { console_->Evaluating(done, total); }
   void Train(const report::TrainPoint& point) { sinks_.Train(point); }
   void Validation(const report::ValPoint& point) { sinks_.Validation(point); }
   void Times(const report::RunTimes& times) { sinks_.Times(times); }

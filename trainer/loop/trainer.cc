@@ -49,6 +49,7 @@ Trainer::~Trainer() = default;
 
 void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* restored) {
   progress_ = progress;
+  skipped_steps_ = SkippedSteps(progress.step);
   torch::nn::Module& module = parts_.task.module();
   if (restored != nullptr) {
     CopyInto(StateOf(module), restored->model);
@@ -78,21 +79,27 @@ report::RunResult Trainer::Run() {
   interval_.Start();
   phases_.Spend(TimePart::kOther);
   ReportTimes();
-  if (EvaluationWasMissed()) EvaluateNow();
-  if (progress_.step < last_step) feed_.Start(progress_.step);
-  while (progress_.step < last_step) {
+  if (EvaluationWasMissed()) {
+    EvaluateNow();
+    if (StopsEarly()) Save();
+  }
+  const bool is_over = progress_.step >= last_step || StopsEarly();
+  if (!is_over) feed_.Start(progress_.step);
+  for (bool last = is_over; !last;) {
     profiler_.Before(progress_.step + 1);
     TrainStep();
     phases_.Spend(TimePart::kOther);
     profiler_.After(progress_.step);
     StopsAreOrderly();
     const bool stop = parts_.control.StopsHere(progress_.step);
-    const bool last = progress_.step == last_step;
+    last = progress_.step == last_step;
+    parts_.reporter.Step(progress_.step, plan.EpochAt(progress_.step));
     if (plan.ShouldLog(progress_.step)) LogStep();
     if (SecondsSince(last_times_) > kSecondsBetweenTimes) ReportTimes();
     if (plan.EndsEpoch(progress_.step)) FinishEpoch();
     if (stop && !last) SaveAndStop();
     if (last || plan.ShouldEvaluate(progress_.step)) EvaluateNow();
+    last = last || StopsEarly();
     if (last || saving_.IsDueByTime() || plan.ShouldSave(progress_.step)) Save();
   }
   feed_.Stop();
@@ -198,6 +205,7 @@ void Trainer::ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor
   sums[kUnits] += loss.units;
   if (loss.padding.defined()) sums[kPadding] += loss.padding;
   sums[kSamples] += static_cast<double>(batch.size());
+  if (loss.hits.defined()) sums[kHits] += loss.hits;
 }
 
 void Trainer::ShowFirstBatch(const data::Batch& batch) {
@@ -213,9 +221,7 @@ void Trainer::LogStep() {
   WarnOfWaiting(point);
   progress_.last_train_loss = point.loss;
   interval_.Restart();
-  if (point.skipped_steps > 0 && parts_.communicator.rank() == 0) {
-    WarnOfSkippedSteps(point.skipped_steps, point.loss_scale, progress_.step);
-  }
+  if (parts_.communicator.rank() == 0) skipped_steps_.Line(progress_.step, point.skipped_steps, point.loss_scale);
   if (!std::isnan(point.loss)) RequireFinite(point.loss, progress_.step);
 }
 
@@ -279,6 +285,7 @@ report::RunResult Trainer::Result(Clock::time_point start) const {
   report::RunResult result;
   result.validation = progress_.validation;
   result.best = progress_.best;
+  result.stopped_early = WhyStopsEarly(parts_.config.run, parts_.plan, progress_);
   result.train_loss = progress_.last_train_loss;
   result.step = progress_.step;
   result.epoch = parts_.plan.EpochAt(progress_.step);

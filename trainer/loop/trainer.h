@@ -9,12 +9,14 @@
 #include "trainer/checkpoint/async_writer.h"
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/step_exchange.h"
+#include "trainer/loop/early_stop.h"
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"
 #include "trainer/loop/saving.h"
 #include "trainer/loop/step_profiler.h"
 #include "trainer/loop/train_feed.h"
 #include "trainer/loop/trainer_parts.h"
+#include "trainer/loop/training_health.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/loop/validation.h"
 #include "trainer/optim/parameter_update.h"
@@ -32,8 +34,8 @@ class Trainer {
   // there is none), `progress` is the same on all ranks.
   void Restore(const Progress& progress, const checkpoint::Snapshot* restored);
 
-  // To the end of the plan. Throws Preempted after a clean save when a stop was asked for on any rank, DivergedError
-  // when the loss is no longer finite, and what data, peers and disk throw.
+  // To the end of the plan, or to where it is given up (early_stop.h). Throws Preempted after a clean save when a stop
+  // was asked for on any rank, DivergedError when the loss is no longer finite, and what data, peers and disk throw.
   report::RunResult Run();
 
   // Keeps `*step` at the number of steps done, for the report of a failure.
@@ -42,6 +44,7 @@ class Trainer {
  private:
   int64_t LastStep() const;  // of this run of the program
   bool EvaluationWasMissed() const;
+  bool StopsEarly() const { return !WhyStopsEarly(parts_.config.run, parts_.plan, progress_).empty(); }
   [[noreturn]] void SaveAndStop();
   void TrainStep();
   // The batch of a micro-step, arrived; what its step draws is drawn from now on.
@@ -76,6 +79,7 @@ class Trainer {
   LogInterval interval_;
   double evaluation_seconds_ = 0;  // in this run of the program
   bool warned_of_waiting_ = false;
+  SkippedSteps skipped_steps_;
   std::chrono::steady_clock::time_point epoch_start_, last_times_;
 };
 

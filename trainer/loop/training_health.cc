@@ -1,7 +1,9 @@
 #include "trainer/loop/training_health.h"
 
 #include <cmath>
+#include <cstdio>
 #include <string>
+#include <utility>
 
 #include "data/count_of.h"
 #include "trainer/errors.h"
@@ -27,10 +29,21 @@ void WarnOfWaiting(double fraction, bool for_storage, bool for_gpu, int64_t work
                      AdviceAgainstWaiting(for_storage, for_gpu, workers));
 }
 
-void WarnOfSkippedSteps(int64_t skipped, std::optional<double> loss_scale, int64_t step) {
-  const std::string scale = loss_scale ? "; the loss scale is now " + std::to_string(*loss_scale) : "";
-  report::LogWarning(CountOf(skipped, "step") + " skipped up to step " + std::to_string(step) +
-                     ", because gradients were not finite" + scale);
+void SkippedSteps::Line(int64_t step, int64_t skipped, std::optional<double> loss_scale) {
+  const int64_t first = std::exchange(last_line_, step) + 1;
+  total_ += skipped;
+  if (skipped == 0 || total_ < 2 * warned_of_) return;
+  warned_of_ = total_;
+  const std::string count = CountOf(total_, "step") + " skipped so far";
+  const std::string where = first == step ? "step " + std::to_string(step)
+                                          : (total_ == skipped ? "among steps " : "the last among steps ") +
+                                                std::to_string(first) + " to " + std::to_string(step);
+  char scale[96] = "; lower --lr or set --clip_norm if this goes on";
+  if (loss_scale) {
+    std::snprintf(scale, sizeof(scale), "; the loss scale, now %g, finds its place: a few such steps are usual",
+                  *loss_scale);
+  }
+  report::LogWarning(count + " (" + where + "): the gradients were not finite" + scale);
 }
 
 void RequireFinite(double loss, int64_t step) {

@@ -9,8 +9,20 @@ namespace dtrain::loop {
 // `fraction` of the time a step takes is spent on waiting for data: says what to change.
 void WarnOfWaiting(double fraction, bool for_storage, bool for_gpu, int64_t workers);
 
-// `skipped` steps since the last line, up to `step`.
-void WarnOfSkippedSteps(int64_t skipped, std::optional<double> loss_scale, int64_t step);
+// Says that steps were skipped: the first time, and whenever their number has doubled.
+class SkippedSteps {
+ public:
+  // Of steps after this one.
+  explicit SkippedSteps(int64_t step = 0) : last_line_(step) {}
+
+  // With each logged line: `skipped` of the steps since the last one, up to `step`.
+  void Line(int64_t step, int64_t skipped, std::optional<double> loss_scale);
+
+ private:
+  int64_t last_line_;
+  int64_t total_ = 0;
+  int64_t warned_of_ = 0;
+};
 
 // Throws DivergedError where the loss is not finite by `step`.
 void RequireFinite(double loss, int64_t step);

@@ -91,6 +91,10 @@ class SavedObject {
   std::string name_;
 };
 
+std::string ValueOf(const std::string& key, const nlohmann::json& value) {
+  return value.is_null() ? "no " + key : key + " = " + value.dump();
+}
+
 std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json, const std::string& name) {
   if (json.is_null()) return std::nullopt;
   const SavedObject saved(json, name);
@@ -126,6 +130,7 @@ nlohmann::json ToJson(const Progress& progress) {
   return {{"step", progress.step},
           {"interval_loss_sum", progress.interval_loss_sum},
           {"interval_weight", progress.interval_weight},
+          {"interval_hits", progress.interval_hits},
           {"last_train_loss", progress.last_train_loss},
           {"validation", ToJson(progress.validation)},
           {"best", ToJson(progress.best)},
@@ -138,6 +143,7 @@ Progress ProgressFromJson(const nlohmann::json& json) {
   progress.step = saved.Count("step");
   progress.interval_loss_sum = saved.Number("interval_loss_sum");
   progress.interval_weight = saved.Number("interval_weight");
+  progress.interval_hits = saved.Number("interval_hits");
   progress.last_train_loss = saved.NumberOrNaN("last_train_loss");
   progress.validation = ValPointFromJson(saved.At("validation"), saved.Named("validation"));
   progress.best = ValPointFromJson(saved.At("best"), saved.Named("best"));
@@ -157,6 +163,8 @@ nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const
                              {"image_size_schedule", config.image.size_schedule},
                              {"data_samples", plan.train_samples},
                              {"data_fingerprint", data.train->source->fingerprint()}};
+  if (config.data.val_fraction > 0) identity["val_fraction"] = config.data.val_fraction;
+  if (!config.model.freeze.empty()) identity["freeze"] = config.model.freeze;
   if (!models::IsRoberta(config.model.name)) return identity;
   nlohmann::json shape =
       models::ToJson(RobertaOptionsOf(config, data.num_classes, ReadOutline(config.model.init_weights)));
@@ -170,11 +178,17 @@ nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const
 
 void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool allow_dataset_change) {
   const SavedObject must_be_one(saved, "run");
-  for (const auto& [key, value] : now.items()) {
-    const nlohmann::json before = saved.value(key, nlohmann::json());
+  nlohmann::json keys = saved;
+  keys.update(now);
+  // The data comes last: what it is may follow from a flag.
+  std::vector<std::string> names, of_data;
+  for (const auto& item : keys.items()) (item.key().rfind("data_", 0) == 0 ? of_data : names).push_back(item.key());
+  names.insert(names.end(), of_data.begin(), of_data.end());
+  for (const std::string& key : names) {
+    const nlohmann::json before = saved.value(key, nlohmann::json()), value = now.value(key, nlohmann::json());
     if (before == value) continue;
-    const std::string what =
-        "the checkpoint was made with " + key + " = " + before.dump() + ", this run has " + value.dump();
+    const std::string what = "the checkpoint was made with " + ValueOf(key, before) + ", this run has " +
+                             (value.is_null() ? "none" : value.dump());
     if (key.rfind("data_", 0) != 0) {
       throw UsageError(what, "use the same value to go on, or --resume=none or another --run_dir to start anew");
     }

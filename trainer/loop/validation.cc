@@ -16,7 +16,7 @@ Validation::Validation(const TrainerParts& parts) : parts_(parts) {
 std::optional<report::ValPoint> Validation::Run(int64_t steps_done, optim::WeightAverage* average) {
   const auto evaluate = [&] {
     return Evaluate(parts_.task, *parts_.data.val, parts_.config, parts_.communicator, parts_.control, steps_done,
-                    *quarantine_);
+                    *quarantine_, [this](int64_t done, int64_t total) { parts_.reporter.Evaluating(done, total); });
   };
   auto point = evaluate();
   if (!point) return std::nullopt;

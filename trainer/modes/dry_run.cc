@@ -40,8 +40,11 @@ int64_t CountParameters(const torch::nn::Module& module) {
 double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan) {
   const std::vector<optim::NamedTensor> parameters = ParametersOf(task.module());
   double weights = 0;
-  for (const auto& [name, parameter] : parameters) weights += static_cast<double>(parameter.nbytes());
-  const double state = 2 * weights + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
+  double gradients = 0;
+  for (const at::Tensor& weight : task.module().parameters()) weights += static_cast<double>(weight.nbytes());
+  for (const auto& [name, parameter] : parameters) gradients += static_cast<double>(parameter.nbytes());
+  const double state =
+      weights + gradients + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
   const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";
   const double element = half ? 2 : 4;

@@ -9,27 +9,58 @@
 #include "trainer/loop/run_quarantine.h"
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
+#include "trainer/report/confusions.h"
+#include "trainer/report/console.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/make_task.h"
 #include "trainer/weights/inference_weights.h"
 
 namespace dtrain::loop {
+namespace {
+
+// In --output, or in the run's directory. One that is not ours to write into costs no result.
+void KeepConfusions(const report::Confusions& confusions, const std::string& output, const std::string& run_directory) {
+  const bool was_told = !output.empty();
+  if (!was_told && run_directory.empty()) return;
+  const report::RunDirectory files(was_told ? output : run_directory);
+  try {
+    std::error_code said_by_writing;
+    std::filesystem::create_directories(files.root, said_by_writing);
+    report::WriteTextFile(files.confusion_matrix, confusions.MatrixCsv());
+    report::WriteTextFile(files.class_accuracy, confusions.AccuracyCsv());
+    report::LogInfo("which class is taken for which: " + files.confusion_matrix.string() + ", " +
+                    files.class_accuracy.filename().string());
+  } catch (const StorageError& error) {
+    if (was_told) throw;
+    report::LogWarning(std::string(error.what()) + ": --output=FOLDER keeps the confusion matrix elsewhere");
+  }
+}
+
+}  // namespace
 
 void EvaluateOnly(const RunContext& context) {
   const config::Config& config = context.config;
   const auto start = std::chrono::steady_clock::now();
   Session session(context);
   const TrainedWeights weights = ReadInferenceWeights(config);
-  if (context.launch.rank == 0) report::LogInfo("evaluating " + weights.origin);
   const DataSets data = session.OpenData(ClassesOf(config, weights));
+  if (context.launch.rank == 0) {
+    report::LogInfo("evaluating " + weights.origin + " on the " + std::to_string(data.val->source->size()) +
+                    " samples of " + data.val->name);
+  }
   session.Connect({{"data_fingerprint", data.val->source->fingerprint()}});
   const auto task = MakeInferenceTask(config, weights, session.device);
+  task->CountConfusions();
+  report::Console console(
+      {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),
+       .rank = context.launch.rank});
 
   const auto quarantine = MakeRunQuarantine(*data.val, config.data, /*path=*/"", "left out", *session.control);
   report::RunResult result;
   result.validation = Evaluate(*task, *data.val, config, *session.communicator, *session.control,
-                               /*steps_done=*/0, *quarantine);
+                               /*steps_done=*/0, *quarantine,
+                               [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
   if (!result.validation) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
   session.Leave();
   if (context.launch.rank != 0) return;
@@ -46,11 +77,13 @@ void EvaluateOnly(const RunContext& context) {
     report::PrepareRunDirectory(files);
     report::WriteTextFile(files.result_json, report::ResultJson(result));
   }
-  if (config.report.log_format == "json") {
-    std::printf("%s\n%s\n", report::JsonLine(*result.validation).c_str(), report::JsonLine(result).c_str());
-  } else {
-    std::printf("%s\n", report::FinalLine(result).c_str());
+  if (!result.validation->confusions.empty()) {
+    const report::Confusions confusions(result.validation->confusions, data.classes.names);
+    for (const std::string& line : confusions.Lines()) console.Note(line);
+    KeepConfusions(confusions, config.run.output, session.run_directory);
   }
+  if (config.report.log_format == "json") std::printf("%s\n", report::JsonLine(*result.validation).c_str());
+  console.Finish(result);
 }
 
 }  // namespace dtrain::loop

@@ -52,6 +52,10 @@ void RequireUpdatesOfAverage(const config::OptimizerConfig& optimizer, const Pla
 }  // namespace
 
 void RequireLearnable(const config::Config& config, const Plan& plan, const DataSets& data) {
+  if (config.run.stop_after_epochs_without_gain > 0 && !data.val) {
+    throw UsageError("--stop_after_epochs_without_gain measures the gain on a validation split, and there is none",
+                     "--val_fraction=0.1 makes one of a part of the training split");
+  }
   RequireUpdatesOfAverage(config.optimizer, plan);
   if (models::IsRoberta(config.model.name)) return;
   RequireClassesToMix(config.image, data.num_classes);

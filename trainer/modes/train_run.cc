@@ -11,6 +11,7 @@
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
+#include "trainer/loop/early_stop.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
@@ -110,7 +111,12 @@ void WriteRunFiles(const report::RunDirectory& files, const RunContext& context,
   if (!classes.names.empty()) report::WriteTextFile(files.classes, ClassesText(classes.names));
 }
 
-std::string HowToGoOn(const config::Config& config, const Plan& plan) {
+std::string HowToGoOn(const config::Config& config, const Plan& plan, const std::string& stopped_early) {
+  if (!stopped_early.empty()) {
+    return "this run ended early: " + stopped_early +
+           "; a larger --stop_after_epochs_without_gain (or 0) makes it go "
+           "on, another --run_dir or --resume=none starts anew";
+  }
   const bool by_steps = config.batch.max_steps && *config.batch.max_steps == plan.total_steps;
   return "this run is finished: all of its steps (" + std::to_string(plan.total_steps) + ") are done; " +
          (by_steps ? "more --max_steps (and --epochs)" : "more --epochs") +
@@ -121,7 +127,10 @@ report::Banner MakeBanner(const RunContext& context, const Plan& plan, const Dat
                           const torch::nn::Module& model, const report::RunDirectory& files, at::Device device) {
   report::Banner banner;
   banner.model = context.config.model.name;
-  for (const auto& parameter : model.parameters()) banner.parameters += parameter.numel();
+  for (const auto& parameter : model.parameters()) {
+    banner.parameters += parameter.numel();
+    if (!parameter.requires_grad()) banner.frozen += parameter.numel();
+  }
   banner.device = distributed::Describe(device);
   banner.world_size = context.launch.world_size;
   banner.deterministic = context.config.ranks.deterministic == "run";
@@ -172,7 +181,8 @@ void Train(const RunContext& context) {
                                                                    .micro_steps = plan.batch.grad_accum_steps,
                                                                    .task = task->WhyNotRecorded()});
   const Progress progress = SharedProgress(session, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
-  const bool finished = progress.step >= plan.total_steps;
+  const std::string stopped_early = WhyStopsEarly(config.run, plan, progress);
+  const bool finished = progress.step >= plan.total_steps || !stopped_early.empty();
   // Not before the checkpoint was found to belong to this run: a refused one leaves the directory as it was.
   if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
   if (is_first) {
@@ -184,6 +194,10 @@ void Train(const RunContext& context) {
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
     ApplyInitialWeights(ReadInitialWeights(config).tensors, config.model, model, Classifier::kMayBeginAnew);
   }
+  if (is_first && progress.step == 0 && !config.model.freeze.empty() && config.model.init_weights.empty()) {
+    report::LogWarning(
+        "--freeze keeps weights that were drawn at random: --init_weights=FILE starts from trained ones");
+  }
 
   Reporter reporter(
       config.report, context.launch.rank,
@@ -191,7 +205,7 @@ void Train(const RunContext& context) {
       is_first ? std::optional(files) : std::nullopt,
       {.config = config::ToJson(config), .hyperparameters = config::TrainingPart(config)});
   reporter.Start(MakeBanner(context, plan, data, model, files, session.device));
-  if (finished && is_first) report::LogInfo(HowToGoOn(config, plan));
+  if (finished && is_first) report::LogInfo(HowToGoOn(config, plan, stopped_early));
   if (config.report.clear_log && !session.restarted && !finished) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
   Trainer trainer({config, plan, data, *batches, *task, *session.communicator, *session.control, reporter, files,

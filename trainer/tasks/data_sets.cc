@@ -19,6 +19,7 @@
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/text_data.h"
+#include "trainer/tasks/val_fraction.h"
 
 namespace dtrain::loop {
 namespace {
@@ -103,6 +104,16 @@ class Opener {
     return {split, std::move(source), std::move(decoder)};
   }
 
+  // A training split in two parts.
+  void OpenInTwo(const data::Classes& classes, DataSets& sets) const {
+    const std::string& split = config_.data.train_split;
+    SplitSources sources = HoldOutValidation(OpenSource(split, classes), config_);
+    auto decoder = MakeDecoder(config_, Role::kTrain, *sources.train);
+    sets.train = {split, std::move(sources.train), std::move(decoder)};
+    decoder = MakeDecoder(config_, Role::kVal, *sources.val);
+    sets.val = {NameOfHeldOut(split), std::move(sources.val), std::move(decoder)};
+  }
+
   // For an evaluation, where the weights may know nothing but how many classes there are. Class folders of that number
   // say it by their places; otherwise the training split does, if it is there: then it is what the weights know.
   data::Classes ClassesFor(const std::string& val_split, const data::Classes& known) const {
@@ -172,10 +183,12 @@ bool HasValidation(const Opener& data_set, const config::Config& config) {
   const std::string what =
       "there is no '" + split + "' split in " + config.data.dir + ", which holds " + FoundIn(config.data.dir);
   if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
-    throw DataError(what, "name one that is there with --val_split");
+    throw DataError(what, "name one that is there with --val_split, or make one with --val_fraction=0.1");
   }
   if (!std::filesystem::is_regular_file(config.data.dir)) {
-    report::LogWarning(what + ": the run goes on without validation; --val_split names another one");
+    report::LogWarning(what +
+                       ": the run goes on without validation; --val_split names another one, "
+                       "--val_fraction=0.1 makes one");
   }
   return false;
 }
@@ -209,6 +222,9 @@ void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
   }
 }
 
+// Its folder is that of the training split.
+bool IsHeldOut(const DataSplit& val, const DataSplit& train) { return val.name == NameOfHeldOut(train.name); }
+
 // Tensors of different kinds are scaled differently: the model would be validated on other values than it learns from.
 void RequireSameRows(const DataSets& sets) {
   const data::RecordSource &train = *sets.train->source, &val = *sets.val->source;
@@ -233,15 +249,29 @@ DataSets OpenDataSets(const config::Config& config, const data::Classes& known, 
     if (!training) sets.val = OpenSynthetic(config);
   } else if (training) {
     const Opener data_set(config, parcel);
-    sets.train = data_set.Open(Role::kTrain, config.data.train_split);
-    if (HasValidation(data_set, config)) sets.val = data_set.Open(Role::kVal, val_split, sets.train->source->classes());
+    if (HoldsOut(config, data_set.Has(val_split))) {
+      data_set.OpenInTwo({}, sets);
+    } else {
+      sets.train = data_set.Open(Role::kTrain, config.data.train_split);
+    }
+    if (sets.val) {
+      report::LogInfo("validation: " + std::to_string(sets.val->source->size()) + " of the " +
+                      std::to_string(sets.train->source->size() + sets.val->source->size()) + " samples of '" +
+                      config.data.train_split + "' (--val_fraction), of each class alike; training does without them");
+    } else if (HasValidation(data_set, config))
+      sets.val = data_set.Open(Role::kVal, val_split, sets.train->source->classes());
   } else {
     const Opener data_set(config, parcel);
     std::error_code unreadable;
     const bool is_file = std::filesystem::is_regular_file(config.data.dir, unreadable);  // it is the split
-    if (!is_file) HasValidation(data_set, config);
-    const std::string& split = is_file ? config.data.train_split : val_split;
-    sets.val = data_set.Open(Role::kVal, split, is_file ? known : data_set.ClassesFor(split, known));
+    if (HoldsOut(config, data_set.Has(val_split))) {
+      data_set.OpenInTwo(known, sets);
+      sets.train.reset();  // it was opened to find the other part
+    } else {
+      if (!is_file) HasValidation(data_set, config);
+      const std::string& split = is_file ? config.data.train_split : val_split;
+      sets.val = data_set.Open(Role::kVal, split, is_file ? known : data_set.ClassesFor(split, known));
+    }
   }
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   if (sets.train && sets.val) RequireSameRows(sets);
@@ -259,7 +289,8 @@ void LookThrough(const DataSets& sets, const config::DataConfig& config) {
   for (const auto* split : {&sets.train, &sets.val}) {
     if (!*split) continue;
     const data::RecordSource& source = *(*split)->source;
-    const std::string ignored = data::ToText(source.ignored());
+    const bool is_said_already = split == &sets.val && sets.train && IsHeldOut(*sets.val, *sets.train);
+    const std::string ignored = is_said_already ? "" : data::ToText(source.ignored());
     if (!ignored.empty()) report::LogWarning((*split)->name + ": " + ignored);
     data::RequireGoodHeaders(
         source, {.split = (*split)->name, .max_bad_records = config.max_bad_records, .strict = config.strict},

@@ -17,7 +17,8 @@
 namespace dtrain::loop {
 namespace {
 
-enum EvaluationSum { kLossSum, kTop1, kTop5, kSamples };
+// Behind the confusions, where they are counted.
+enum EvaluationSum { kLossSum, kTop1, kTop5, kSamples, kNumEvaluationSums };
 
 constexpr int64_t kIgnoreNone = -100;
 
@@ -134,7 +135,10 @@ at::Tensor ImageTask::LogitsOfPrepared(const at::Tensor& prepared) {
 LossSums ImageTask::Loss(const data::Batch& batch) {
   const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
   if (mix_.enabled()) return MixedLoss(batch, labels);
-  return SumsOf(CriterionSum(Logits(batch["images"]), labels), batch.size());
+  const at::Tensor logits = Logits(batch["images"]);
+  LossSums sums = SumsOf(CriterionSum(logits, labels), batch.size());
+  sums.hits = logits.detach().argmax(1).eq(labels).sum();
+  return sums;
 }
 
 at::Tensor ImageTask::CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const {
@@ -188,28 +192,52 @@ at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
   return pixels.mul(255).round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
 }
 
+int64_t ImageTask::NumConfusions() const {
+  constexpr int64_t kMostClasses = 2000;  // a matrix of more is read by nobody, and summed with every batch
+  const int64_t classes = model_->parameters().back().size(0);  // the classifier comes last
+  return counts_confusions_ && classes <= kMostClasses ? classes * classes : 0;
+}
+
+int64_t ImageTask::num_evaluation_sums() const { return NumConfusions() + kNumEvaluationSums; }
+
 at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
   const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
   const at::Tensor logits = Logits(batch["images"]);
   const int64_t k = std::min<int64_t>(5, logits.size(1));
   const at::Tensor best = std::get<1>(logits.topk(k, 1));
   const at::Tensor hits = best.eq(labels.unsqueeze(1));
-  at::Tensor sums = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
+  const int64_t confusions = NumConfusions();
+  const at::Tensor all = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
+  if (confusions > 0) {
+    const at::Tensor cells = labels * logits.size(1) + best.select(1, 0);
+    all.slice(0, 0, confusions).index_add_(0, cells, at::ones_like(cells, all.options()));
+  }
+  at::Tensor sums = all.slice(0, confusions);
   sums[kLossSum] = CrossEntropySum(logits, labels, 0);
   sums[kTop1] = hits.slice(1, 0, 1).sum();
   sums[kTop5] = hits.sum();
   sums[kSamples] = batch.size();
-  return sums;
+  return all;
 }
 
 // The headings are those of the AWS ImageNet script, whose tables people's plots parse.
 report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
-  const auto* sum = sums.const_data_ptr<double>();
+  const auto* sum = sums.const_data_ptr<double>() + NumConfusions();
   const auto percent = [sum](EvaluationSum hits) { return 100 * sum[hits] / sum[kSamples]; };
   return {{"top1", percent(kTop1), /*decimals=*/2, /*higher_is_better=*/true, "  top1", /*table_decimals=*/3},
           {"top5", percent(kTop5), /*decimals=*/2, /*higher_is_better=*/true, "    top5", /*table_decimals=*/2},
           {"loss", sum[kLossSum] / sum[kSamples], /*decimals=*/4, /*higher_is_better=*/false, "     loss",
            /*table_decimals=*/2}};
+}
+
+report::Metrics ImageTask::TrainingMetrics(double hits, double weight) const {
+  if (mix_.enabled()) return {};
+  return {{.name = "top1", .value = 100 * hits / weight, .decimals = 2, .higher_is_better = true}};
+}
+
+std::vector<int64_t> ImageTask::ConfusionsOf(const at::Tensor& sums) const {
+  const auto* sum = sums.const_data_ptr<double>();
+  return {sum, sum + NumConfusions()};
 }
 
 }  // namespace dtrain::loop

@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "data/image/mix.h"
 #include "data/image/prepare_images.h"
@@ -34,8 +35,12 @@ class ImageTask : public Task {
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor Pictures(const data::Batch& batch) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
-  int64_t num_evaluation_sums() const override { return 4; }
+  int64_t num_evaluation_sums() const override;
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
+  // Top-1 of the images as they are learned from. None with mixup and CutMix, whose images are of two classes.
+  report::Metrics TrainingMetrics(double hits, double weight) const override;
+  void CountConfusions() override { counts_confusions_ = true; }
+  std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override;
 
   // `images`: uint8 N×H×W×3 or normalised float32 N×3×H×W → logits, float32 N×classes.
   at::Tensor Logits(const at::Tensor& images);
@@ -46,6 +51,7 @@ class ImageTask : public Task {
   // Of the criterion that is learned by: its sum over the batch.
   at::Tensor CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const;
   LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
+  int64_t NumConfusions() const;  // classes², or none
   LossSums MixedLoss(const data::Batch& batch, const at::Tensor& labels);
   data::Mix DrawMixOf(const data::Batch& batch, const at::Tensor& images) const;
 
@@ -59,6 +65,7 @@ class ImageTask : public Task {
   data::DeviceNormalisation normalisation_;
   data::MixOptions mix_;
   int64_t seed_, shard_;
+  bool counts_confusions_ = false;
 };
 
 }  // namespace dtrain::loop

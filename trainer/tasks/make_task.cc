@@ -6,6 +6,7 @@
 #include "trainer/errors.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/masked_lm_task.h"
+#include "trainer/weights/freeze.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/roberta_model.h"
 
@@ -32,9 +33,12 @@ std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes
     const auto options = RobertaOptionsOf(config, num_classes, ReadOutline(config.model.init_weights));
     auto model = MakeRoberta(options, config.batch.seed, device);
     if (config.precision.memory_efficient_fp16) model->to(at::kHalf);
+    Freeze(config.model, *model);
     return std::make_unique<MaskedLmTask>(std::move(model), config, device);
   }
-  return std::make_unique<ImageTask>(MakeModel(config, num_classes, device), config, device, shard);
+  auto model = MakeModel(config, num_classes, device);
+  Freeze(config.model, *model);
+  return std::make_unique<ImageTask>(std::move(model), config, device, shard);
 }
 
 void UseFusedNorms(const config::ModelConfig& config, at::Device device, torch::nn::Module& module) {

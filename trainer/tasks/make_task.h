@@ -10,8 +10,8 @@
 
 namespace dtrain::loop {
 
-// For training: with a model whose weights are drawn from --seed, on `device`. `num_classes` of the data; `shard` is
-// the rank, when training.
+// For training: with a model whose weights are drawn from --seed, on `device`, parts of it frozen as --freeze says.
+// `num_classes` of the data; `shard` is the rank, when training.
 std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes, at::Device device, int64_t shard = 0);
 
 // A model of images with trained weights.

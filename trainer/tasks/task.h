@@ -5,6 +5,7 @@
 #include <torch/nn/module.h>
 
 #include <string>
+#include <vector>
 
 #include "data/pipeline/batch.h"
 #include "models/forward_cost.h"
@@ -18,6 +19,7 @@ struct LossSums {
   at::Tensor weight;        // what the loss is a sum over: samples, or masked tokens
   at::Tensor units;         // what speeds count: images, or tokens that are no padding
   at::Tensor padding = {};  // of text: what is computed on besides; undefined where there is none
+  at::Tensor hits = {};     // what TrainingMetrics knows how to count; undefined where it is nothing
 };
 
 // The gradient that the optimizer sees is that of the sum of `loss_sum` over the global batch, divided by the sum of
@@ -44,6 +46,9 @@ class Task {
   virtual bool weight_varies() const = 0;
   virtual report::SpeedUnit speed_unit() const = 0;
 
+  // Of training samples, from the sums of `hits` and of `weight` over some steps.
+  virtual report::Metrics TrainingMetrics(double /*hits*/, double /*weight*/) const { return {}; }
+
   // Why Loss cannot be recorded once and done again for other batches of the same shape (step_graph.h): because the
   // host decides something in it. Empty: it can.
   virtual std::string WhyNotRecorded() const = 0;
@@ -61,8 +66,12 @@ class Task {
   // The last of them counts the batch's units.
   virtual at::Tensor EvaluationSums(const data::Batch& batch) = 0;
   virtual int64_t num_evaluation_sums() const = 0;
+  // From here on evaluations count, too, which class is taken for which. Without effect where there are no classes.
+  virtual void CountConfusions() {}
   // `sums` on the host. The first metric says which weights are the best.
   virtual report::Metrics MetricsOf(const at::Tensor& sums) const = 0;
+  // As ValPoint has them; empty where they are not counted.
+  virtual std::vector<int64_t> ConfusionsOf(const at::Tensor& /*sums*/) const { return {}; }
 };
 
 }  // namespace dtrain::loop

@@ -8,6 +8,7 @@
 #include "data/text/text_split.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/val_fraction.h"
 #include "trainer/weights/roberta_model.h"
 
 namespace dtrain::loop {
@@ -42,15 +43,27 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
   return options;
 }
 
+// Both are the whole training split; each keeps its part of it.
+void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
+  SplitSources parts = HoldOutValidation(std::move(train.source), config);
+  const auto keep = [of_whole = train.length](DataSplit& split, std::unique_ptr<data::Subset> part) {
+    split.length = [of_whole, part = part.get()](int64_t index) { return of_whole(part->PositionOf(index)); };
+    split.source = std::move(part);
+  };
+  keep(train, std::move(parts.train));
+  keep(val, std::move(parts.val));
+  val.name = NameOfHeldOut(train.name);
+}
+
 }  // namespace
 
 DataSets OpenTextSets(const config::Config& config) {
   const std::string format = FormatOf(config);
   const data::TextOptions options = OptionsOf(config, format);
   DataSets sets;
-  const auto open = [&](const std::string& name) -> DataSplit {
+  const auto open = [&](const std::string& name, bool is_again = false) -> DataSplit {
     data::TextSplit text = data::OpenText(options, name);
-    if (text.too_long > 0) {
+    if (text.too_long > 0 && !is_again) {
       report::LogWarning(
           "left out for being longer than --tokens_per_sample=" + std::to_string(options.tokens_per_sample) + ": " +
           CountOf(text.too_long, "block") + " of " + name);
@@ -60,10 +73,16 @@ DataSets OpenTextSets(const config::Config& config) {
   };
   const bool training = config.run.mode == "train";
   const bool whole_file = !training && std::filesystem::is_regular_file(config.data.dir);  // the file is the split
-  if (training) sets.train = open(config.data.train_split);
-  if (whole_file) {
+  const bool has_val = data::HasSplit(format, config.data.dir, config.data.val_split);
+  const bool holds_out = HoldsOut(config, has_val);
+  if (training || holds_out) sets.train = open(config.data.train_split);
+  if (holds_out) {
+    sets.val = open(config.data.train_split, /*is_again=*/true);  // for its decoder and lengths
+    KeepParts(*sets.train, *sets.val, config);
+    if (!training) sets.train.reset();
+  } else if (whole_file) {
     sets.val = open(config.data.train_split);
-  } else if (!training || data::HasSplit(format, config.data.dir, config.data.val_split)) {
+  } else if (!training || has_val) {
     sets.val = open(config.data.val_split);
   }
   return sets;

@@ -9,15 +9,20 @@ namespace dtrain::loop {
 
 std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module) {
   std::vector<optim::NamedTensor> parameters;
-  for (const auto& item : module.named_parameters()) parameters.emplace_back(item.key(), item.value());
+  for (const auto& item : module.named_parameters()) {
+    if (item.value().requires_grad()) parameters.emplace_back(item.key(), item.value());
+  }
   return parameters;
 }
 
 std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module) {
   std::vector<at::Tensor> statistics;
-  for (const auto& buffer : module.buffers()) {
-    if (buffer.is_floating_point()) statistics.push_back(buffer);
-  }
+  module.apply([&statistics](const torch::nn::Module& part) {
+    if (!part.is_training()) return;
+    for (const auto& buffer : part.buffers(/*recurse=*/false)) {
+      if (buffer.is_floating_point()) statistics.push_back(buffer);
+    }
+  });
   return statistics;
 }
 

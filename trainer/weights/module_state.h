@@ -10,9 +10,10 @@
 
 namespace dtrain::loop {
 
+// Those that learn: see freeze.h.
 std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module);
 
-// BatchNorm's means and variances; not its counters.
+// BatchNorm's means and variances, of modules in training mode; not its counters.
 std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module);
 
 // Parameters and buffers by torchvision's names; shared, not copied.

@@ -63,6 +63,20 @@ std::string Joined(const std::vector<std::string>& texts) {
   return joined;
 }
 
+// Of a run that held out a part of its data. Where these are other data, all of them are to be evaluated.
+const std::vector<std::string>& HeldOutNames() {
+  static const std::vector<std::string> names = {"val_fraction", "train_split", "seed"};
+  return names;
+}
+
+bool HeldOutOf(const nlohmann::json& saved, const config::Config& config) {
+  const auto fraction = saved.find("val_fraction"), data = saved.find("data_dir");
+  if (fraction == saved.end() || !fraction->is_number() || !(fraction->get<double>() > 0)) return false;
+  if (data == saved.end() || !data->is_string() || config::WasGiven(config, "val_split")) return false;
+  std::error_code ignored;
+  return fs::weakly_canonical(data->get<std::string>(), ignored) == fs::weakly_canonical(config.data.dir, ignored);
+}
+
 // A short side that was derived from the run's image size is derived anew where another size is given.
 void ForgetDerivedResize(nlohmann::json& saved, const config::Config& config) {
   const auto size = saved.find("image_size"), resize = saved.find("eval_resize");
@@ -127,7 +141,11 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
     saved = ParseSettings(*settings, where);
   }
   ForgetDerivedResize(saved, config);
-  const std::vector<std::string> different = config::TakeFrom(saved, SettingNames(), config);
+  std::vector<std::string> different = config::TakeFrom(saved, SettingNames(), config);
+  if (config.run.mode == "eval" && HeldOutOf(saved, config)) {
+    const std::vector<std::string> also = config::TakeFrom(saved, HeldOutNames(), config);
+    different.insert(different.end(), also.begin(), also.end());
+  }
   std::vector<std::string> notes = {"from " + where + ": --model=" + config.model.name +
                                     " --image_size=" + std::to_string(config.image.size)};
   if (!different.empty()) notes.push_back("given here, and not as the model was trained: " + Joined(different));

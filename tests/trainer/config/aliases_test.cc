@@ -247,6 +247,11 @@ TEST(Aliases, HorovodsScriptOfTheWalkThrough) {
                           HasSubstr("--hue has no effect: --color_jitter=")));
 }
 
+TEST(Aliases, FairseqsPatience) {
+  ExpectSame({"--patience", "5"}, {"--stop_after_epochs_without_gain=5"});
+  ExpectSame({"--patience=-1"}, {});  // never
+}
+
 TEST(Aliases, TorchelasticsExample) {
   ExpectSame({"--arch", "resnet18", "--epochs", "20", "--batch-size", "32", "-p", "5", "imagenet"},
              {"--model=resnet18", "--epochs=20", "--batch_size=32", "--log_interval=5", "--data_dir=imagenet"});

@@ -17,6 +17,7 @@ TEST(Progress, SurvivesJson) {
   progress.step = 1234;
   progress.interval_loss_sum = 0.1 + 0.2;
   progress.interval_weight = 640;
+  progress.interval_hits = 320;
   progress.last_train_loss = 1.0 / 3;
   progress.validation =
       report::ValPoint{.step = 1200, .epoch = 2.5, .metrics = {{"top1", 76.1, 2, true, "  top1", 3}, {"loss", 0.75}}};
@@ -25,6 +26,7 @@ TEST(Progress, SurvivesJson) {
   const Progress back = ProgressFromJson(nlohmann::json::parse(ToJson(progress).dump()));
   EXPECT_EQ(back.step, 1234);
   EXPECT_EQ(back.interval_loss_sum, progress.interval_loss_sum);
+  EXPECT_EQ(back.interval_hits, 320);
   EXPECT_EQ(back.last_train_loss, progress.last_train_loss);
   EXPECT_EQ(back.validation->step, 1200);
   EXPECT_EQ(back.validation->metrics, progress.validation->metrics);
@@ -84,6 +86,22 @@ TEST(RequireSameRun, NamesWhatDiffers) {
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("seed = 1, this run has 2"), std::string::npos);
   }
+}
+
+// What a flag adds is there in one of them alone; and it is named before the data that follows from it.
+TEST(RequireSameRun, WhatIsMissingDiffers) {
+  const nlohmann::json plain = {{"data_samples", 100}, {"seed", 1}};
+  const nlohmann::json held_out = {{"data_samples", 90}, {"seed", 1}, {"val_fraction", 0.1}};
+  const auto message = [](const nlohmann::json& saved, const nlohmann::json& now) -> std::string {
+    try {
+      RequireSameRun(saved, now, /*allow_dataset_change=*/true);
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message(plain, held_out).find("no val_fraction, this run has 0.1"), std::string::npos);
+  EXPECT_NE(message(held_out, plain).find("val_fraction = 0.1, this run has none"), std::string::npos);
 }
 
 TEST(RequireSameRun, LetsTheDataChangeOnlyWhenAsked) {

@@ -38,6 +38,47 @@ TEST(ImageTask, AStepDoesNotWaitForTheDevice) {
   }
 }
 
+TEST(ImageTask, CountsWhichClassIsTakenForWhich) {
+  ImageTask task = TaskOf(ConfigOf());
+  task.CountConfusions();
+  task.module().eval();
+  const at::NoGradGuard no_grad;
+  std::vector<int64_t> expected(kClasses * kClasses);
+  at::Tensor sums = at::zeros({task.num_evaluation_sums()}, at::kDouble);
+  int64_t right = 0;
+  for (int batch_number = 0; batch_number < 3; ++batch_number) {
+    const data::Batch batch = task.RandomBatch(kImages);
+    sums += task.EvaluationSums(batch);
+    const at::Tensor predicted = task.Logits(batch["images"]).argmax(1);
+    for (int64_t i = 0; i < kImages; ++i) {
+      const auto label = batch["labels"][i].item<int64_t>(), guess = predicted[i].item<int64_t>();
+      ++expected[static_cast<size_t>(label * kClasses + guess)];
+      right += label == guess;
+    }
+  }
+  EXPECT_EQ(task.ConfusionsOf(sums), expected);
+  // The metrics are what they are without.
+  const report::Metrics metrics = task.MetricsOf(sums);
+  EXPECT_DOUBLE_EQ(metrics[0].value, 100.0 * static_cast<double>(right) / (3 * kImages));
+  ImageTask plain = TaskOf(ConfigOf());
+  EXPECT_EQ(plain.num_evaluation_sums(), 4);
+  EXPECT_TRUE(plain.ConfusionsOf(at::zeros({4}, at::kDouble)).empty());
+}
+
+TEST(ImageTask, TrainingCountsItsHits) {
+  config::Config config = ConfigOf();
+  ImageTask task = TaskOf(config);
+  task.module().eval();  // the same logits twice
+  const data::Batch batch = task.RandomBatch(kImages);
+  const auto right = task.Logits(batch["images"]).argmax(1).eq(batch["labels"]).sum().item<int64_t>();
+  EXPECT_EQ(task.Loss(batch).hits.item<int64_t>(), right);
+  EXPECT_EQ(task.TrainingMetrics(3, 4).at(0).name, "top1");
+  EXPECT_DOUBLE_EQ(task.TrainingMetrics(3, 4).at(0).value, 75);
+  config.image.mixup = 0.2;  // an image is of two classes
+  EXPECT_FALSE(TaskOf(config).Loss(batch).hits.defined());
+  EXPECT_TRUE(TaskOf(config).TrainingMetrics(3, 4).empty());
+}
+
 TEST(ImageTask, WhatTheHostDrawsIsNotRecorded) {
   config::Config config = ConfigOf();
   EXPECT_EQ(TaskOf(config).WhyNotRecorded(), "");

@@ -1,0 +1,165 @@
+"""What a small data set needs: a validation split cut from the training split, parts of a model that do not learn, an end
+when nothing is gained, and which class is taken for which."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+from command import TINY, load_json, metrics, run, sha256
+from conftest import CLASSES, make_image_folder
+from text_data import TEXT, make_tokens
+
+HELD_OUT = ("--val_fraction=0.25", "--seed=3")
+PARTLY_FROZEN = ("--freeze=conv1,bn1,layer1", "--backbone_lr_factor=0.1")
+EVERY_EPOCH = "--eval_every_epochs=1"
+
+
+@pytest.fixture(scope="module")
+def photos(module_dir):
+    """80 images of four classes, and no validation split."""
+    return make_image_folder(module_dir / "photos", train=20, val=0)
+
+
+def flags_of(photos) -> tuple:
+    return (*TINY, EVERY_EPOCH, *HELD_OUT, *PARTLY_FROZEN, f"--data_dir={photos}", "--epochs=2", "--log_interval=2")
+
+
+@pytest.fixture(scope="module")
+def trained(photos, module_dir):
+    """60 images in 7 steps of 16, 20 for validation: (run directory, outcome)."""
+    folder = module_dir / "trained"
+    return folder, run(*flags_of(photos), f"--run_dir={folder}")
+
+
+def matrix_of(folder) -> tuple[list[str], np.ndarray]:
+    with (folder / "confusion_matrix.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0][0] == "true class" and [row[0] for row in rows[1:]] == rows[0][1:]
+    return rows[0][1:], np.array([[int(cell) for cell in row[1:]] for row in rows[1:]])
+
+
+# ---- A validation split of a part of the training split --------------------------------------------------------------
+
+
+def test_a_dry_run_prints_both_counts(photos):
+    plan = json.loads(run(*flags_of(photos), "--dry_run", "--log_format=json").last_line)
+    assert (plan["train_samples"], plan["val_samples"]) == (60, 20)
+
+
+def test_the_run_knows_its_split(photos, trained):
+    """By the run's last line: an evaluation of it finds the same, on any number of ranks, as each class's share."""
+    folder, outcome = trained
+    assert "20 of the 80 samples of 'train'" in outcome.stderr
+    matrices = []
+    for ranks in ((), ("--nproc_per_node=3",)):
+        assert run("--mode=eval", f"--data_dir={photos}", f"--run_dir={folder}", *ranks).last_line == outcome.last_line
+        matrices.append(matrix_of(folder)[1])
+    assert (matrices[0] == matrices[1]).all()
+    assert matrices[0].sum(axis=1).tolist() == [5, 5, 5, 5]
+
+
+def test_another_part_is_another_run(photos, trained):
+    for flags, message in ((["--val_fraction=0.3"], "val_fraction = 0.25, this run has 0.3"),
+                           (["--val_fraction=0"], "val_fraction = 0.25, this run has none"),
+                           (["--freeze=conv1"], "freeze = \"conv1,bn1,layer1\", this run has \"conv1\"")):
+        outcome = run(*flags_of(photos), *flags, f"--run_dir={trained[0]}", check=2)
+        assert message in outcome.stderr, outcome
+
+
+def test_there_must_be_none_and_something_to_take(few_images, photos):
+    outcome = run(*TINY, f"--data_dir={few_images}", "--val_fraction=0.1", "--dry_run", check=2)
+    assert f"{few_images} has one: 'val'" in outcome.stderr
+    outcome = run(*TINY, f"--data_dir={photos}", "--val_fraction=0.001", "--dry_run", check=2)
+    assert "of the 80 samples of split train is none" in outcome.stderr
+
+
+def test_text_has_one_too(tmp_path):
+    tokens = make_tokens(tmp_path, train=TEXT)
+    flags = ("--model=roberta_tiny", "--tokens_per_sample=32", "--sample_break=eos", "--batch_size=4", "--max_tokens=256",
+             f"--data_dir={tokens}", "--max_steps=2", "--lr=0.001", "--optimizer=adam", "--freeze=roberta.embeddings")
+    whole = json.loads(run(*flags, "--dry_run", "--log_format=json").last_line)["train_samples"]
+    folder = tmp_path / "run"
+    outcome = run(*flags, "--val_fraction=0.2", f"--run_dir={folder}")
+    plan = json.loads(run(*flags, "--val_fraction=0.2", "--dry_run", "--log_format=json").last_line)
+    assert plan["val_samples"] == round(0.2 * whole) and plan["train_samples"] == whole - plan["val_samples"]
+    assert run("--mode=eval", f"--data_dir={tokens}", f"--run_dir={folder}").last_line == outcome.last_line
+
+
+# ---- Parts that do not learn -----------------------------------------------------------------------------------------
+
+
+def test_frozen_parts_stay_and_a_resumed_run_has_the_same_bits(photos, trained, run_dir):
+    folder, outcome = trained
+    weights = load_file(folder / "model.safetensors")
+    assert (weights["bn1.weight"] == 1).all() and (weights["layer1.0.bn1.running_mean"] == 0).all()
+    assert (weights["layer2.0.bn1.weight"] != 1).any() and (weights["layer2.0.bn1.running_mean"] != 0).any()
+    assert "of them frozen" in outcome.stdout
+    run(*flags_of(photos), f"--run_dir={run_dir}", "--limit_train_steps=3")  # in the middle of an interval
+    run(*flags_of(photos), f"--run_dir={run_dir}")
+    assert sha256(run_dir / "model.safetensors") == sha256(folder / "model.safetensors")
+    for kind, keys in (("train", ("step", "loss", "top1")), ("val", ("step", "top1", "loss"))):
+        expected, found = ([{key: point[key] for key in keys} for point in metrics(where, kind)
+                            if point["step"] not in (3,)] for where in (folder, run_dir))
+        assert found == expected, kind
+
+
+def test_unknown_modules_are_answered_with_those_there_are(photos):
+    outcome = run(*TINY, f"--data_dir={photos}", "--freeze=layer9", "--dry_run", check=2)
+    assert "no module 'layer9'" in outcome.stderr and "conv1, bn1, layer1" in outcome.stderr
+
+
+# ---- The end when nothing is gained ----------------------------------------------------------------------------------
+
+
+def test_a_run_ends_when_nothing_is_gained(photos, tmp_path):
+    """With all but the classifier frozen and a rate of 0 no evaluation is better than the first."""
+    flags = (*TINY, EVERY_EPOCH, *HELD_OUT, f"--data_dir={photos}", "--lr=0", "--freeze=backbone", "--epochs=30",
+             "--patience=2", "--nproc_per_node=2", "--batch_size=8")
+    whole = run(*flags, f"--run_dir={tmp_path / 'whole'}")
+    result = load_json(tmp_path / "whole" / "result.json")
+    assert [round(point["epoch"]) for point in metrics(tmp_path / "whole", "val")] == [1, 2, 3]
+    assert result["stopped_early"].startswith("no better top1 than") and result["best_step"] == 4
+    assert whole.lines[-3] == "stopped early: " + result["stopped_early"]
+    # In pieces: the state of the decision is in the checkpoint.
+    pieces = tmp_path / "pieces"
+    run(*flags, f"--run_dir={pieces}", "--limit_train_steps=9")
+    run(*flags, f"--run_dir={pieces}")
+    assert load_json(pieces / "result.json")["stopped_early"] == result["stopped_early"]
+    assert metrics(pieces, "val")[-1]["step"] == result["step"]
+    # A run that has ended stays ended, and goes on where it is given more time.
+    before = sha256(pieces / "result.json")
+    again = run(*flags, f"--run_dir={pieces}")
+    assert "ended early: no better top1" in again.stderr and sha256(pieces / "result.json") == before
+    run(*flags, "--stop_after_epochs_without_gain=3", f"--run_dir={pieces}")
+    assert round(load_json(pieces / "result.json")["epoch"]) == 4
+
+
+def test_the_gain_needs_a_validation_split(photos):
+    outcome = run(*TINY, EVERY_EPOCH, f"--data_dir={photos}", "--patience=2", "--dry_run", check=2)
+    assert "--val_fraction=0.1" in outcome.stderr
+
+
+# ---- Which class is taken for which ----------------------------------------------------------------------------------
+
+
+def test_the_confusion_matrix_is_that_of_the_predictions(images, trained, tmp_path):
+    folder = trained[0]
+    outcome = run("--mode=eval", f"--data_dir={images}", f"--run_dir={folder}", f"--output={tmp_path / 'there'}",
+                  "--nproc_per_node=2", "--batch_size=7")
+    names, counts = matrix_of(tmp_path / "there")
+    assert names == list(CLASSES)
+    run("--mode=predict", f"--run_dir={folder}", f"--input={images / 'val'}", f"--output={tmp_path / 'guesses.csv'}")
+    expected = np.zeros((4, 4), dtype=int)
+    with (tmp_path / "guesses.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            true = next(i for i, name in enumerate(CLASSES) if f"/{name}/" in "/" + row["file"])
+            expected[true, int(row["class_1"])] += 1
+    assert (counts == expected).all() and counts.sum() == 40
+    with (tmp_path / "there" / "class_accuracy.csv").open(encoding="utf-8", newline="") as file:
+        accuracies = {row["class"]: float(row["accuracy"]) for row in csv.DictReader(file)}
+    assert list(accuracies.values()) == pytest.approx((100 * expected.diagonal() / expected.sum(axis=1)).tolist(), abs=0.006)
+    assert f"val_top1={100 * expected.trace() / 40:.2f}" in outcome.last_line
+    assert sum("most often taken for" in line or "100.00 % of" in line for line in outcome.lines) >= 4

@@ -1,0 +1,75 @@
+#include "trainer/weights/freeze.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "models/registry.h"
+#include "trainer/errors.h"
+#include "trainer/weights/module_state.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr char kBackbone[] = "backbone";
+
+bool LiesIn(const std::string& name, const std::string& module) {
+  return name == module || name.starts_with(module + ".");
+}
+
+// The modules in the deepest one that `name` leads to: what could have been meant.
+std::string ModulesNear(const torch::nn::Module& module, const std::string& name) {
+  std::string where;
+  const torch::nn::Module* deepest = &module;
+  std::istringstream parts(name);
+  for (std::string part; std::getline(parts, part, '.');) {
+    const auto children = deepest->named_children();
+    const auto* child = children.find(part);
+    if (child == nullptr) break;
+    deepest = child->get();
+    where += part + ".";
+  }
+  std::string names;
+  for (const auto& child : deepest->named_children()) names += (names.empty() ? "" : ", ") + where + child.key();
+  return names.empty() ? where.substr(0, where.size() - 1) : names;
+}
+
+void FreezeModule(const std::string& name, const config::ModelConfig& config, torch::nn::Module& module) {
+  const std::string classifier = models::ClassifierName(config.name);
+  bool found = false;
+  for (auto& parameter : module.named_parameters()) {
+    const bool is_meant = name == kBackbone ? !LiesIn(parameter.key(), classifier) : LiesIn(parameter.key(), name);
+    if (!is_meant) continue;
+    found = true;
+    parameter.value().set_requires_grad(false);
+  }
+  if (found) return;
+  throw UsageError(
+      "--freeze=" + config.freeze + ": --model=" + config.name + " has no module '" + name + "'",
+      "there are " + ModulesNear(module, name) + ", those that lie in them (A.B), and backbone: all but " + classifier);
+}
+
+// What keeps statistics, and has no parameter that learns.
+bool IsFrozenNorm(const torch::nn::Module& module) {
+  const auto parameters = module.parameters(/*recurse=*/false);
+  return !parameters.empty() && !module.buffers(/*recurse=*/false).empty() &&
+         std::none_of(parameters.begin(), parameters.end(), [](const at::Tensor& p) { return p.requires_grad(); });
+}
+
+}  // namespace
+
+void Freeze(const config::ModelConfig& config, torch::nn::Module& module) {
+  if (config.freeze.empty()) return;
+  std::istringstream names(config.freeze + ",");
+  for (std::string name; std::getline(names, name, ',');) FreezeModule(name, config, module);
+  if (ParametersOf(module).empty()) {
+    throw UsageError("--freeze=" + config.freeze + ": nothing of --model=" + config.name + " is left to learn",
+                     "leave " + models::ClassifierName(config.name) + " out of it");
+  }
+  module.apply([](torch::nn::Module& part) {
+    if (IsFrozenNorm(part)) part.eval();
+  });
+}
+
+}  // namespace dtrain::loop
