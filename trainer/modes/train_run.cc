@@ -92,7 +92,8 @@ Progress SharedProgress(Session& session, const FirstRank* first, const nlohmann
                        "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
   }
   const std::string changes = config::Changes(part("config"), kept.at("config"));
-  if (first != nullptr && !changes.empty()) report::LogWarning("changed since the checkpoint: " + changes);
+  if (first != nullptr && !changes.empty())
+    report::LogWarning("changed since the checkpoint: " + changes + "; the new values hold from here on");
   return progress;
 }
 

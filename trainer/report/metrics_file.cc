@@ -28,7 +28,8 @@ void MetricsFile::TryToWrite() {
   try {
     Write();
   } catch (const std::exception& error) {  // the run is worth more than its metrics
-    if (!std::exchange(warned_, true)) LogWarning(std::string("--metrics_file: ") + error.what());
+    if (!std::exchange(warned_, true))
+      LogWarning(std::string("--metrics_file cannot be written, and the run goes on without it: ") + error.what());
   }
 }
 

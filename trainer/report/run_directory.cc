@@ -21,10 +21,10 @@ namespace {
 
 // False for the lock, which is held, for what was moved aside before, and for files of strangers.
 bool IsOfARun(const std::string& name) {
-  constexpr std::array<std::string_view, 12> kNames = {
-      "config.json", "attempts",    "classes.txt",       "metrics.jsonl",          "times.jsonl",
-      "result.json", "checkpoints", "model.safetensors", "model_best.safetensors", "model_ema.safetensors",
-      "latest",      "profile"};
+  constexpr std::array<std::string_view, 14> kNames = {
+      "config.json", "attempts",    "classes.txt",          "metrics.jsonl",          "times.jsonl",
+      "result.json", "checkpoints", "model.safetensors",    "model_best.safetensors", "model_ema.safetensors",
+      "latest",      "profile",     "confusion_matrix.csv", "class_accuracy.csv"};
   constexpr std::array<std::string_view, 3> kBeginnings = {"quarantine.", "error.", "events.out.tfevents."};
   return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
          std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](auto start) { return name.starts_with(start); });

@@ -253,13 +253,10 @@ DataSets OpenDataSets(const config::Config& config, const data::Classes& known, 
       data_set.OpenInTwo({}, sets);
     } else {
       sets.train = data_set.Open(Role::kTrain, config.data.train_split);
+      if (HasValidation(data_set, config)) {
+        sets.val = data_set.Open(Role::kVal, val_split, sets.train->source->classes());
+      }
     }
-    if (sets.val) {
-      report::LogInfo("validation: " + std::to_string(sets.val->source->size()) + " of the " +
-                      std::to_string(sets.train->source->size() + sets.val->source->size()) + " samples of '" +
-                      config.data.train_split + "' (--val_fraction), of each class alike; training does without them");
-    } else if (HasValidation(data_set, config))
-      sets.val = data_set.Open(Role::kVal, val_split, sets.train->source->classes());
   } else {
     const Opener data_set(config, parcel);
     std::error_code unreadable;

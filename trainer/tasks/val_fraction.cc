@@ -6,6 +6,7 @@
 #include "data/pipeline/hold_out.h"
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
+#include "trainer/report/log.h"
 
 namespace dtrain::loop {
 namespace {
@@ -23,6 +24,11 @@ SplitSources HoldOutValidation(std::unique_ptr<data::RecordSource> whole, const 
     throw UsageError(FractionText(config) + " of the " + std::to_string(shared->size()) + " samples of split " +
                          config.data.train_split + " is none",
                      "raise it; each class needs two samples at least, of which one stays for training");
+  }
+  if (config.run.mode == "train") {
+    report::LogInfo("validation: " + std::to_string(parts.val.size()) + " of the " + std::to_string(shared->size()) +
+                    " samples of '" + config.data.train_split + "' (" + FractionText(config) +
+                    "), of each class alike; training does without them");
   }
   return {std::make_unique<data::Subset>(shared, std::move(parts.train)),
           std::make_unique<data::Subset>(shared, std::move(parts.val))};
