@@ -102,6 +102,7 @@ void TensorboardLog::Train(const TrainPoint& point) {
                      {"train/epoch", point.epoch},
                      {"train/data_seconds", point.data_seconds},
                      {"train/step_seconds", point.step_seconds}};
+  for (const Metric& metric : point.metrics) scalars.emplace_back("train/" + metric.name, metric.value);
   if (point.grad_norm) scalars.emplace_back("train/grad_norm", *point.grad_norm);
   if (point.loss_scale) scalars.emplace_back("train/loss_scale", *point.loss_scale);
   Write(ScalarsEvent({.seconds = point.time, .step = point.step}, scalars));
