@@ -148,14 +148,19 @@ def test_frozen_parts_and_a_slow_backbone_are_torchs(data, samples, resnet18, ru
     train(data, resnet18, run_dir, "--freeze=" + ",".join(frozen), "--backbone_lr_factor=0.1", f"--lr={lr}",
           "--weight_decay=0.01")
     points = metrics(run_dir, "train")
-    assert [point["loss"] for point in points] == pytest.approx(expected, rel=1e-4)
+    losses = [point["loss"] for point in points]
+    assert losses == pytest.approx(expected, rel=1e-4)
     assert [point["top1"] for point in points] == pytest.approx(hits)
     found, before = load_file(run_dir / "model.safetensors"), load_file(resnet18)
+    apart = {}
     for key, tensor in model.state_dict().items():
         if key.startswith(tuple(part + "." for part in frozen)):
             assert torch.equal(found[key], before[key]), key
         else:
-            assert (found[key].double() - tensor.double()).abs().max().item() < 2e-6, key
+            apart[key] = (found[key].double() - tensor.double()).abs().max().item()
+    record("Optimizers", "frozen parts and a slow backbone, eight steps of resnet18: loss", f"PyTorch {torch.__version__}",
+           "1e-4 of the loss", worst_ratio(losses, expected))
+    assert max(apart.values()) < 2e-6, max(apart, key=apart.get)
 
 
 # ---- Schedules -------------------------------------------------------------------------------------------------------
