@@ -13,7 +13,7 @@ namespace {
   while (true) pause();
 }
 
-TEST(StopSignals, AHangBeforeTheFirstStepEnds) {
+TEST(StopSignalsDeathTest, AHangBeforeTheFirstStepEnds) {
   const auto hang = [] {
     CatchStopSignals(/*patience_seconds=*/1);
     raise(SIGTERM);
@@ -22,7 +22,7 @@ TEST(StopSignals, AHangBeforeTheFirstStepEnds) {
   EXPECT_EXIT(hang(), testing::ExitedWithCode(75), "before the first step");
 }
 
-TEST(StopSignals, AfterTheFirstStepThereIsTimeToSave) {
+TEST(StopSignalsDeathTest, AfterTheFirstStepThereIsTimeToSave) {
   const auto save = [] {
     CatchStopSignals(/*patience_seconds=*/1);
     raise(SIGTERM);  // during the first step
@@ -33,7 +33,7 @@ TEST(StopSignals, AfterTheFirstStepThereIsTimeToSave) {
   EXPECT_EXIT(save(), testing::ExitedWithCode(3), "");
 }
 
-TEST(StopSignals, TheSecondOfAKindEndsAtOnce) {
+TEST(StopSignalsDeathTest, TheSecondOfAKindEndsAtOnce) {
   const auto end = [](int second) {
     CatchStopSignals();
     StopsAreOrderly();
