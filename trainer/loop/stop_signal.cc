@@ -31,6 +31,7 @@ void OnAlarm(int /*signal*/) {
 }  // namespace
 
 void CatchStopSignals(unsigned patience_seconds) {
+  is_orderly = 0;
   patience = patience_seconds;
   struct sigaction action {};
   action.sa_handler = &OnAlarm;
