@@ -213,9 +213,20 @@ def test_a_program_that_fails_is_quoted_and_ends_with_1(scripts, tmp_path, monke
                     "--parts=first")
     assert code == 1
     rows = rows_of(json.loads((tmp_path / "report.json").read_text(encoding="utf-8")))
-    assert "no gpu_test beside" in rows["first", "own tests"]["text"]
+    assert rows["first", "own tests"]["left_out"] == "no GPU"
     assert "ended with 7: it broke" in rows["first", "start to first step"]["text"]
     assert capsys.readouterr().out.count("NOT OK") >= 3
+
+
+def test_on_a_gpu_own_tests_must_be_there_and_find_it(scripts, tmp_path):
+    import first
+
+    machine = SimpleNamespace(bin=tmp_path, on_gpu=True,
+                              run=lambda *_, **__: scripts[0].Ended(code=77, stdout="skipped: no GPU", stderr="", began=0))
+    with pytest.raises(scripts[0].Failed, match="no gpu_test beside"):
+        first.own_tests(machine)
+    program_that(tmp_path, "gpu_test", "exit 77")
+    assert not first.own_tests(machine)["ok"]
 
 
 @pytest.mark.parametrize("tool", [None, "exit 9", "echo No devices were found"])
