@@ -102,7 +102,7 @@ def test_a_stop_reaches_process_1(few_images, run_dir):
     """In a container nobody stands before the entry point: it is process 1, which ignores what it does not handle."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("process namespaces need root and unshare")
-    with Background("--pid", "--fork", "--mount-proc", "--kill-child", ENTRY, *TINY, "--epochs=1000",
+    with Background("--pid", "--fork", "--kill-child", ENTRY, *TINY, "--epochs=1000",
                     program="unshare", env=PROGRAMS | {"DATA_DIR": str(few_images), "RUN_DIR": str(run_dir)}) as container:
         container.wait_for_line("step 1/")
         os.kill(container.children()[0], signal.SIGTERM)
