@@ -1,10 +1,11 @@
 #include "trainer/tasks/picture_grid.h"
 
 #include <ATen/ATen.h>
-#include <png.h>
 
 #include <algorithm>
-#include <stdexcept>
+#include <vector>
+
+#include "data/image/png_writer.h"
 
 namespace dtrain::loop {
 namespace {
@@ -12,26 +13,6 @@ namespace {
 constexpr int64_t kMostPictures = 64;
 constexpr int64_t kColumns = 8;
 constexpr int64_t kGap = 2;  // pixels
-
-// `pixels`: uint8 H×W×3, contiguous.
-report::Picture PngOf(const at::Tensor& pixels) {
-  report::Picture picture;
-  picture.width = static_cast<int>(pixels.size(1));
-  picture.height = static_cast<int>(pixels.size(0));
-  png_image image{};
-  image.version = PNG_IMAGE_VERSION;
-  image.width = static_cast<png_uint_32>(picture.width);
-  image.height = static_cast<png_uint_32>(picture.height);
-  image.format = PNG_FORMAT_RGB;
-  png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
-  picture.png.resize(bytes);
-  if (png_image_write_to_memory(&image, picture.png.data(), &bytes, /*convert_to_8_bit=*/0,
-                                pixels.const_data_ptr<uint8_t>(), /*row_stride=*/0, /*colormap=*/nullptr) == 0) {
-    throw std::runtime_error(std::string("libpng: ") + image.message);
-  }
-  picture.png.resize(bytes);
-  return picture;
-}
 
 }  // namespace
 
@@ -44,7 +25,12 @@ report::Picture PictureGrid(const at::Tensor& images) {
     const int64_t top = i / columns * (height + kGap), left = i % columns * (width + kGap);
     grid.slice(0, top, top + height).slice(1, left, left + width).copy_(images[i]);
   }
-  return PngOf(grid);
+  const std::vector<uint8_t> png = data::WritePng(grid.const_data_ptr<uint8_t>(), grid.size(1), grid.size(0));
+  report::Picture picture;
+  picture.width = static_cast<int>(grid.size(1));
+  picture.height = static_cast<int>(grid.size(0));
+  picture.png.assign(png.begin(), png.end());
+  return picture;
 }
 
 }  // namespace dtrain::loop

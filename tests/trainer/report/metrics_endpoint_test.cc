@@ -97,7 +97,7 @@ TEST(MetricsEndpoint, IPv6TakesBothKindsOfVisitors) {
   try {
     endpoint.emplace("::", 0, IdleMetrics());
   } catch (const UsageError&) {
-    GTEST_SKIP() << "this machine has no IPv6";
+    GTEST_SKIP() << "needs IPv6: run it where the kernel has it (/proc/net/if_inet6)";
   }
   EXPECT_THAT(Get(endpoint->port()), HasSubstr("\ndtrain_step_total 0\n"));
 }
