@@ -10,7 +10,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr mode_t kMode = 0644;
-constexpr int kAttempts = 3;  // somebody else may make such a file in between
+constexpr int kAttempts = 3;  // another process may create the file between unlink and open
 
 }  // namespace
 

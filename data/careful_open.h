@@ -1,18 +1,18 @@
-// Opening files to write where others may have put something under their names: a symbolic link is never followed, and
-// a pipe never waited for. No DataError here, since checkpoints and reports are written through it, too: each function
-// returns a descriptor that is closed on exec, or -1 with errno.
+// Opens files for writing in folders where other users may have put something under the same name: a symbolic link is
+// never followed, and the caller never blocks on a pipe. Checkpoints and reports use these functions, too, so they
+// throw nothing: each returns a descriptor that is closed on exec, or -1 and sets errno.
 #pragma once
 
 #include <string>
 
 namespace dtrain::data {
 
-// A new, empty file to write to. A file, link, pipe or socket of that name is removed first; a folder or a device is
-// left alone (EEXIST).
+// Creates an empty file and opens it for writing. Removes an existing file, link, pipe or socket of that name first;
+// leaves a folder or a device alone and fails with EEXIST.
 int CreateAnew(const std::string& path);
 
-// The file of that name, or a new one, with `flags` (O_RDWR, O_WRONLY | O_APPEND …). ELOOP: it is a symbolic link.
-// ENXIO: it is no regular file.
+// Opens the file, or creates it, with `flags` (O_RDWR, O_WRONLY | O_APPEND …). Fails with ELOOP if it is a symbolic
+// link, EISDIR if it is a folder, and ENXIO if it is a pipe, a socket or a device.
 int OpenOrCreate(const std::string& path, int flags);
 
 }  // namespace dtrain::data

@@ -1,5 +1,5 @@
-// What the labels of a data set mean. The training split says it; its other splits, and whoever evaluates the model
-// later, are given it, for a part of a set need not have every class.
+// The meaning of a data set's labels. The training split defines it. The other splits and programs that use the model
+// later receive it, because a part of a data set need not contain every class.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 namespace dtrain::data {
 
 struct Classes {
-  std::vector<std::string> names = {};       // in label order; empty: classes have numbers only
-  int64_t count = 0;                         // labels are below it; 0: unknown
-  std::optional<int64_t> label_offset = {};  // what the files call the first class; nullopt: unknown
+  std::vector<std::string> names = {};       // in label order; empty if classes have only numbers
+  int64_t count = 0;                         // every label is below it; 0 if unknown
+  std::optional<int64_t> label_offset = {};  // the number that the files give the first class; empty if unknown
   bool operator==(const Classes&) const = default;
 };
 

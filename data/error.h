@@ -1,4 +1,5 @@
-// The base of every error that a user can meet, and the one that data raises. The others are in trainer/errors.h.
+// The base class of all errors that are reported to the user, and the error that data raises. trainer/errors.h has the
+// others.
 #pragma once
 
 #include <stdexcept>
@@ -7,7 +8,7 @@
 
 namespace dtrain {
 
-// Process exit codes: a contract with launchers and scripts.
+// The process exit codes, on which launchers and scripts rely.
 enum class ExitCode : int {
   kDone = 0,
   kUsage = 2,        // command line or configuration
@@ -17,10 +18,10 @@ enum class ExitCode : int {
   kDiverged = 6,     // non-finite loss or gradients
   kOutOfMemory = 7,  // host or device
   kInternal = 70,    // a bug
-  kPreempted = 75,   // stopped after a clean save: run again to go on
+  kPreempted = 75,   // stopped after a clean save; the same command continues the run
 };
 
-// What happened and on what (`what()`), and what to do about it (`hint()`, may be empty).
+// `what()` says what happened and to which object; `hint()` says what to do about it and may be empty.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& what, std::string hint)

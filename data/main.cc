@@ -1,4 +1,5 @@
-// dtrain_data: prepares and checks data. Command line → command; every failure → one message, one exit code.
+// The program dtrain_data, which prepares and checks data: runs the command that the command line names, and turns
+// every failure into one message and one exit code.
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -35,7 +36,7 @@ int Fail(ExitCode code, const char* kind, const std::string& what, const std::st
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error of its write
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit then fails with EFBIG
   try {
     const auto line = data::ParsePrepareCommandLine(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc),
                                                     VersionAndCommit());

@@ -53,17 +53,18 @@ float RandomGenerator::UniformFloat() { return static_cast<float>(Next32() >> 8)
 
 double RandomGenerator::Uniform(double low, double high) {
   const double value = low + (high - low) * (static_cast<double>(Next64() >> 11) * 0x1p-53);
-  return value < high ? value : low;  // rounding may reach `high`
+  return value < high ? value : low;  // rounding may give `high`
 }
 
 double RandomGenerator::Normal() {
-  // Box and Muller; the second of the pair is thrown away, so that every draw takes as many words.
+  // Box–Muller. The second value of the pair is discarded, so that every draw takes the same number of words.
   const double radius = std::sqrt(-2 * std::log(1 - Uniform(0, 1)));
   return radius * std::cos(2 * std::numbers::pi * Uniform(0, 1));
 }
 
 int64_t RandomGenerator::Below(int64_t n) {
-  // Lemire, "Fast random integer generation in an interval" (2019): the high half of a product, some products rejected.
+  // Lemire, "Fast random integer generation in an interval" (2019): returns the high half of a product and rejects the
+  // few products that would bias it.
   const auto range = static_cast<uint64_t>(n);
   if (range <= uint64_t{1} << 32) {
     const auto threshold = static_cast<uint32_t>((uint64_t{1} << 32) % range);

@@ -1,6 +1,6 @@
-// Random draws that depend on what they are for, not on when they are made: Philox4x32-10 (Salmon et al., "Parallel
-// random numbers: as easy as 1, 2, 3", SC 2011), keyed by the seed and counted by (epoch, sample, repeat, stream).
-// Hence any thread on any rank draws the same numbers for the same sample, and a resumed run needs no saved state.
+// Random draws that depend on their purpose, not on when they are made: Philox4x32-10 (Salmon et al., "Parallel random
+// numbers: as easy as 1, 2, 3", SC 2011), keyed by the seed and counted by (epoch, sample, repeat, stream). So any
+// thread on any rank draws the same numbers for the same sample, and a resumed run needs no saved state.
 #pragma once
 
 #include <array>
@@ -9,23 +9,23 @@
 
 namespace dtrain::data {
 
-// The bijection itself: ten rounds over a counter of four words with a key of two.
+// The Philox bijection: ten rounds over a counter of four words with a key of two.
 std::array<uint32_t, 4> Philox4x32(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-// What numbers are drawn for. The values are part of the reproducibility contract: append, never renumber.
+// The purpose of a draw. The values are part of the reproducibility contract: append new ones, never renumber.
 enum class RandomStream : uint8_t {
   kPermutation = 0,  // the order of samples in an epoch
   kAugment = 1,      // crop and flip of one sample
   kReplacement = 2,  // which sample stands in for an unreadable one
   kSynthetic = 3,    // pixels and labels of synthetic data
-  kPolicy = 4,       // operators of RandAugment and its like
+  kPolicy = 4,       // the operators of RandAugment and similar policies
   kPhotometric = 5,  // jitter, lighting, blur, erasing
-  kMix = 6,          // mixup and CutMix: sample is the micro-step, repeat the shard
-  kMask = 7,         // which tokens a masked language model is to guess
-  kTask = 8,         // seeds of what a task draws: epoch is the micro-step, sample the step, repeat the shard
+  kMix = 6,          // mixup and CutMix; RandomKey::sample is the micro-step, repeat the shard
+  kMask = 7,         // which tokens a masked language model has to guess
+  kTask = 8,         // seeds of a task's own draws; epoch is the micro-step, sample the step, repeat the shard
 };
 
-// What one generator is keyed by. Taken modulo: epoch 2^24, sample 2^48, repeat 2^16.
+// The key of one generator. Values are taken modulo 2^24 (epoch), 2^48 (sample) and 2^16 (repeat).
 struct RandomKey {
   int64_t seed = 0;
   int64_t epoch = 0;
@@ -34,7 +34,7 @@ struct RandomKey {
   RandomStream stream = RandomStream::kAugment;
 };
 
-// A sequence of draws for one key. Cheap to make, to copy and to throw away; 2^34 words long.
+// A sequence of 2^34 words for one key. Cheap to construct and to copy. Not safe for concurrent use.
 class RandomGenerator {
  public:
   explicit RandomGenerator(const RandomKey& key);
@@ -48,12 +48,12 @@ class RandomGenerator {
 
  private:
   std::array<uint32_t, 2> key_;
-  std::array<uint32_t, 4> counter_;  // [0] counts blocks
+  std::array<uint32_t, 4> counter_;  // word 0 counts the blocks
   std::array<uint32_t, 4> block_{};
-  int used_ = 4;  // words of block_ given out
+  int used_ = 4;  // number of words of block_ already returned
 };
 
-// The order of n samples in one epoch (Fisher–Yates).
+// Returns a random order of the indices 0 to n - 1 for one epoch (Fisher–Yates).
 std::vector<int64_t> Permutation(int64_t n, int64_t seed, int64_t epoch);
 
 }  // namespace dtrain::data

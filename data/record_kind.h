@@ -1,4 +1,4 @@
-// What records are, for those who choose how to decode them.
+// The kind of a data set's records, by which callers choose a decoder.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,14 @@
 namespace dtrain::data {
 
 enum class RecordKind {
-  kEncodedImage,  // a JPEG, PNG, … file
-  kPixels,        // an image's pixels, laid out as RawRows says
+  kEncodedImage,  // the content of a JPEG, PNG, … file
+  kPixels,        // the pixels of an image in the layout of RawRows
   kTokens,        // a block of token ids
 };
 
 enum class ElementType { kUInt8, kInt32, kInt64, kFloat32 };
 
-// How the bytes of a record of pixels are laid out.
+// The layout of a record of pixels.
 struct RawRows {
   ElementType type = ElementType::kUInt8;  // kUInt8 or kFloat32
   int64_t height = 0, width = 0;           // pixels; three channels, RGB

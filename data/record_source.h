@@ -1,4 +1,4 @@
-// Where bytes come from: one random-access interface for every format, so that sampler, loader, quarantine and resume
+// The source of records: one random-access interface for all formats, so that sampler, loader, quarantine and resume
 // are written once.
 #pragma once
 
@@ -13,59 +13,62 @@
 
 namespace dtrain::data {
 
-// Where a record begins.
+// The place where a record begins.
 struct RecordPlace {
-  std::string file = {};               // its path
-  std::optional<int64_t> offset = {};  // bytes; nothing: the record is the whole file
+  std::string file = {};               // path
+  std::optional<int64_t> offset = {};  // bytes; empty if the record is the whole file
   bool operator==(const RecordPlace&) const = default;
 };
 
-// For people: "FILE" or "FILE at byte N".
+// Returns "FILE" or "FILE at byte N", for messages.
 inline std::string ToText(const RecordPlace& place) {
   return place.offset ? place.file + " at byte " + std::to_string(*place.offset) : place.file;
 }
 
-// A fixed, ordered set of records. All methods are const and safe to call from many threads at once.
+// A fixed, ordered set of records. All methods are const and safe to call from many threads at once. An index lies in
+// [0, size()).
 class RecordSource {
  public:
   virtual ~RecordSource() = default;
 
-  // Number of records, ≥ 1: an empty set is refused when it is opened.
+  // Number of records, at least 1: opening an empty set throws DataError.
   virtual int64_t size() const = 0;
 
-  // What the bytes of every record are.
+  // The kind of all records.
   virtual RecordKind kind() const { return RecordKind::kEncodedImage; }
-  // How they are laid out where they are pixels (kPixels); meaningless elsewhere.
+  // The layout of the pixels if kind() is kPixels; meaningless otherwise.
   virtual RawRows rows() const { return {}; }
 
-  // Class of record `index` in [0, size()), 0-based; -1 where the format, or a damaged record, has none.
+  // Returns the class of a record, from 0; -1 if the format has no labels or the record is damaged.
   virtual int64_t Label(int64_t /*index*/) const { return -1; }
 
-  // The bytes of one record. Throws DataError when they cannot be read.
+  // Returns the bytes of a record. Throws DataError if they cannot be read.
   virtual std::vector<uint8_t> Read(int64_t index) const = 0;
 
   virtual RecordPlace Place(int64_t index) const = 0;
   std::string Location(int64_t index) const { return ToText(Place(index)); }
 
-  // Class names in label order; empty where the format has none.
+  // Class names in label order; empty if the format has none.
   virtual const std::vector<std::string>& class_names() const {
     static const std::vector<std::string> none;
     return none;
   }
 
-  // Number of classes: labels are below it. 0 where the format has no labels.
+  // Number of classes; every label is below it. 0 if the format has no labels.
   virtual int64_t num_classes() const { return static_cast<int64_t>(class_names().size()); }
 
-  // What was subtracted from the labels that the files hold; nullopt where they hold none, as in class folders.
+  // The number that was subtracted from the labels in the files; empty if the files hold no labels (class folders,
+  // text).
   virtual std::optional<int64_t> label_offset() const { return std::nullopt; }
 
-  // For other splits of the same set (SourceOptions::classes), and for those who use the model later.
+  // The meaning of the labels, for other splits of the same set (SourceOptions::classes) and for users of the model.
   Classes classes() const { return {class_names(), num_classes(), label_offset()}; }
 
-  // What lay beside the records and is none of them.
+  // The files beside the records that are not data, counted by kind.
   virtual IgnoredFiles ignored() const { return {}; }
 
-  // Hex digest over the names and sizes of the files (not their times): equal data, equal fingerprint.
+  // A hex digest that identifies the data, usually over the names and sizes of its files and never over their times, so
+  // that a copy has the same one. Empty for sources that no run resumes with (ImageFiles).
   virtual std::string fingerprint() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Over OpenSSL's EVP interface, which uses the CPU's SHA instructions where it has them.
+// Uses OpenSSL's EVP interface, which runs on the CPU's SHA instructions if it has them.
 #include "data/sha256.h"
 
 #include <openssl/evp.h>

@@ -1,5 +1,5 @@
-// SHA-256: fingerprints of data sets, checksums of checkpoints. A library of its own, so that what needs no images
-// links none of their libraries.
+// SHA-256, for fingerprints of data sets and checksums of checkpoints. A library of its own, so that programs without
+// images need not link image libraries.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@ class Sha256 {
   Sha256& operator=(const Sha256&) = delete;
 
   void Update(const void* bytes, size_t size);
-  void UpdateText(std::string_view text);  // with its length, so that "ab"+"c" differs from "a"+"bc"
-  void UpdateInteger(int64_t value);       // little-endian
-  std::string Hex();                       // to be called once, last; 64 lower-case digits
+  void UpdateText(std::string_view text);  // hashes the length, too, so that "ab"+"c" differs from "a"+"bc"
+  void UpdateInteger(int64_t value);       // as 8 bytes, little-endian
+  std::string Hex();                       // call once, as the last method; returns 64 lower-case digits
 
  private:
   struct Context;

@@ -1,5 +1,6 @@
-// JSON that comes from files. It is parsed without recursion, but copied, compared and written with it: what is nested
-// a hundred thousand deep would end the process later, wherever that happens first.
+// Parses JSON that comes from files. nlohmann::json parses without recursion, but copies, compares and writes
+// recursively: a text nested a hundred thousand levels deep would overflow the stack later, wherever that happens
+// first.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,7 +8,8 @@
 
 namespace dtrain {
 
-// Throws nlohmann::json::exception where `text` is no JSON, or is nested deeper than anything that we write.
+// Throws nlohmann::json::exception if `text` is not JSON or is nested more than 64 levels deep, which is deeper than
+// anything that dtrain writes.
 inline nlohmann::json ParseShallow(const std::string& text) {
   constexpr int kDeepest = 64;
   return nlohmann::json::parse(text, [](int depth, nlohmann::json::parse_event_t, const nlohmann::json&) {

@@ -8,7 +8,7 @@ namespace {
 
 struct Character {
   uint32_t code = 0;
-  size_t bytes = 0;  // 0: no UTF-8 (too long a form, a surrogate, cut off, or a stray byte)
+  size_t bytes = 0;  // 0 for invalid UTF-8 (overlong, a surrogate, cut off, or a stray byte)
 };
 
 Character First(std::string_view text) {
@@ -30,7 +30,8 @@ Character First(std::string_view text) {
   return too_long || surrogate || code > 0x10ffff ? Character{} : Character{code, bytes};
 }
 
-// Controls, separators of lines, and what reorders or hides text (Unicode's bidirectional and zero-width characters).
+// False for control characters, line separators, and characters that reorder or hide text (Unicode's bidirectional and
+// zero-width characters).
 bool IsHarmless(uint32_t code) {
   if (code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0x61c || code == 0xfeff) return false;
   if ((code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e)) return false;

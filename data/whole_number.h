@@ -1,4 +1,4 @@
-// A whole number from text that holds nothing else.
+// Parses a whole number from text that holds nothing else.
 #pragma once
 
 #include <charconv>
@@ -8,7 +8,7 @@
 
 namespace dtrain::data {
 
-// nullopt for anything else, and for what the type does not hold.
+// Empty if `text` is anything else or the type cannot hold the number.
 template <typename Number = int64_t>
 std::optional<Number> WholeNumber(std::string_view text) {
   Number number = 0;

@@ -1,5 +1,5 @@
-// Own reading of flagfiles because gflags ends the process where one is missing, and cannot say in which line of which
-// file a mistake is.
+// Flagfiles are read here rather than by gflags, which ends the process if one is missing and cannot say in which line
+// of which file a mistake is.
 #include "data/command_line/arguments.h"
 
 #include <algorithm>
@@ -25,7 +25,7 @@ std::string Trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-// As one would write it after --flag=; nothing for what says nothing.
+// Returns the value as text for --flag=, or empty for values that are ignored (null, empty strings, objects).
 std::optional<std::string> FlagText(const nlohmann::json& value) {
   if (value.is_string() && !value.get_ref<const std::string&>().empty()) return value.get<std::string>();
   if (value.is_number() || value.is_boolean()) return value.dump();
@@ -39,7 +39,7 @@ class Expander {
  public:
   explicit Expander(std::vector<std::string>& mistakes) : mistakes_(mistakes) {}
 
-  // `folder`: of the flagfile that these arguments come from; empty on the command line.
+  // `folder` is that of the flagfile with these arguments; empty for the command line.
   void Add(const std::vector<Argument>& arguments, const fs::path& folder) {
     for (size_t i = 0; i < arguments.size(); ++i) {
       const Argument& argument = arguments[i];
@@ -60,7 +60,7 @@ class Expander {
   std::vector<Argument> Result() && { return std::move(expanded_); }
 
  private:
-  // Several files with commas between them, as gflags has it.
+  // Reads files whose names are separated by commas, as in gflags.
   void ReadAll(const std::string& names, const std::string& place, const fs::path& folder) {
     std::istringstream stream(names);
     if (names.empty()) mistakes_.push_back(place + "--flagfile: a file name is missing");
@@ -98,7 +98,7 @@ class Expander {
     open_.pop_back();
   }
 
-  // Reads no more than the limits leave; that they are exceeded is said once.
+  // Reads no more than the limits leave. Exceeding them is reported once.
   std::optional<std::string> Content(std::istream& stream, const std::string& flag) {
     if (is_too_much_) return std::nullopt;
     std::string content(kMostFlagfileBytes - bytes_ + 1, '\0');
@@ -135,7 +135,7 @@ class Expander {
     return arguments;
   }
 
-  // Of a JSON object.
+  // Returns the members of a JSON object as arguments.
   std::vector<Argument> Members(const std::string& content, const fs::path& file) {
     std::vector<Argument> arguments;
     nlohmann::json json;

@@ -1,5 +1,5 @@
-// The optimal-string-alignment distance: a swap counts as one error because that is how people mistype. Quadratic,
-// which is nothing for the length of a flag.
+// Optimal string alignment distance: a swap counts as one error because swaps are common typing errors. The time is
+// quadratic, which does not matter at the length of a flag.
 #include "data/command_line/nearest_name.h"
 
 #include <algorithm>
@@ -24,14 +24,15 @@ int EditDistance(const std::string& a, const std::string& b) {
 }
 
 std::string NearestName(const std::string& name, const std::vector<std::string>& candidates) {
-  constexpr size_t kLongest = 64;  // nobody means a flag by more
+  constexpr size_t kLongest = 64;  // longer than any flag
   if (name.size() > kLongest) return "";
-  // A third of the letters may be wrong; beyond that it is another word.
+  // Up to a third of the letters may be wrong; a name with more errors is taken for another word.
   int best = std::max(1, static_cast<int>(name.size()) / 3) + 1;
   std::string nearest;
   for (const std::string& candidate : candidates) {
     const int distance = EditDistance(name, candidate);
-    // Of equally near names the one of the same length: swapped or mistyped letters are likelier than missing ones.
+    // Among equally near names one of the same length wins: swapped or mistyped letters are more likely than missing
+    // ones.
     const bool fits_better =
         distance == best && !nearest.empty() && nearest.size() != name.size() && candidate.size() == name.size();
     if (distance < best || fits_better) {

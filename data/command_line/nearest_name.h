@@ -1,4 +1,4 @@
-// "Did you mean …?": the closest of some names, by the number of typing errors between them.
+// Finds the name closest to a mistyped one, by the number of typing errors between them.
 #pragma once
 
 #include <string>
@@ -6,13 +6,14 @@
 
 namespace dtrain::command_line {
 
-// Insertions, deletions, replacements and swaps of neighbours that turn one into the other.
+// Returns the number of insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
 int EditDistance(const std::string& a, const std::string& b);
 
-// The nearest candidate (the first of equals), or an empty string where none is near enough to be meant.
+// Returns the nearest candidate (the first of equally near ones), or an empty string if none is near: at most a third
+// of the letters, but always one, may be wrong.
 std::string NearestName(const std::string& name, const std::vector<std::string>& candidates);
 
-// "did you mean PREFIXname?", or an empty string.
+// Returns "did you mean PREFIXname?", or an empty string if no candidate is near.
 std::string DidYouMean(const std::string& name, const std::vector<std::string>& candidates,
                        const std::string& prefix = "");
 

@@ -86,7 +86,7 @@ class Parser {
     }
   }
 
-  // The next argument as a value, unless it looks like a flag.
+  // Returns the next argument as a value, or empty if it looks like a flag.
   std::optional<std::string> NextValue(const std::string& flag_prefix = "--") {
     if (next_ >= arguments_.size() || arguments_[next_].text.rfind(flag_prefix, 0) == 0) return std::nullopt;
     return arguments_[next_++].text;
@@ -124,7 +124,7 @@ class Parser {
     return found == flags_.end() ? nullptr : &*found;
   }
 
-  // --noNAME, and --no-NAME as well.
+  // Accepts --noNAME and --no-NAME.
   const Flag* FindNegated(const std::string& name) const {
     if (name.rfind("no", 0) != 0) return nullptr;
     return Find(name.substr(name.rfind("no_", 0) == 0 ? 3 : 2));
@@ -146,8 +146,8 @@ class Parser {
   const Hints& hints_;
   Parsed result_;
   size_t next_ = 0;
-  const Flag* last_list_ = nullptr;  // the flag just taken, where it takes many values
-  std::string last_boolean_;         // the flag just taken, where it was a boolean without "="
+  const Flag* last_list_ = nullptr;  // the flag just taken if it takes many values, else null
+  std::string last_boolean_;         // the flag just taken if it is a boolean without "=", else empty
 };
 
 }  // namespace

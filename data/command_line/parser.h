@@ -1,6 +1,6 @@
-// The second stage of a command line: from expanded arguments (arguments.h) to named flags with values. It knows no
-// flag by name: each program brings a list, and what becomes of a value is the list's to say. Shared by all programs,
-// so that they take the same spellings and make the same suggestions.
+// The second stage of the command line: turns expanded arguments (arguments.h) into named flags with values. The parser
+// knows no flag by name: each program brings a list of flags, whose functions store the values. All programs share it,
+// so that they accept the same spellings and make the same suggestions.
 #pragma once
 
 #include <functional>
@@ -15,33 +15,34 @@ namespace dtrain::command_line {
 struct Flag {
   std::string name;  // with underscores
   bool is_boolean = false;
-  std::string expected;                          // "a whole number, 1 or more": what a bad value is held against
-  std::function<bool(const std::string&)> take;  // stores a value; false where it is malformed
-  bool takes_many = false;  // words behind its value are values, too: --input A B; `take` is called for each
+  std::string expected;                          // the values it takes, for messages: "a whole number, 1 or more"
+  std::function<bool(const std::string&)> take;  // stores a value; returns false if it is malformed
+  bool takes_many = false;  // further words are values, too (--input A B); `take` is called for each
 };
 
 struct Parsed {
-  std::string command;  // the first word, where the program has commands
+  std::string command;  // the first word; empty if the program has no commands
   bool wants_help = false;
   std::string help_topic;  // of --help=TOPIC, with underscores
   bool wants_version = false;
 };
 
-// What an unknown flag's answer says besides: of a name with underscores, what to write here ("--optimizer").
+// Hints for unknown flags: maps a name with underscores to the flag to use instead ("--optimizer").
 using Hints = std::map<std::string, std::string>;
 
-// Takes --flag=value, --flag value, --flag and --noflag for booleans, dashes and underscores alike. Where `commands` is
-// not empty, the first argument must be one of them. Adds a sentence to `mistakes` for each thing that is wrong.
+// Accepts --flag=value and --flag value, and --flag and --noflag for booleans; dashes and underscores are equal. If
+// `commands` is not empty, the first argument must be one of them. Appends a sentence to `mistakes` for every mistake.
 Parsed Parse(std::vector<Argument> arguments, const std::vector<std::string>& commands, const std::vector<Flag>& flags,
              std::vector<std::string>& mistakes, const Hints& hints = {});
 
-// A flag with a longer value is a mistake: no name of a file is longer, and nobody reads a message with more.
+// The longest value that a flag may have: no file name is longer, and a message with more would be unreadable.
 inline constexpr size_t kMostValueBytes = 4096;
 
-// The mistakes as the text of an error, one a line. Of a long one the middle is left out, and of many the rest.
+// Returns the mistakes as the text of an error, one per line. Omits the middle of a mistake above 1,000 bytes and all
+// mistakes after the 50th.
 std::string TextOf(const std::vector<std::string>& mistakes);
 
-// The value of a boolean: true, t, yes, y, 1 → "true"; false, f, no, n, 0 → "false"; else empty.
+// Returns "true" for true, t, yes, y and 1, "false" for false, f, no, n and 0, and an empty string for anything else.
 std::string BooleanWord(const std::string& value);
 
 }  // namespace dtrain::command_line

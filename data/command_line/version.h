@@ -1,5 +1,5 @@
-// Which version of the sources a program was built from. Linked into programs only: a new commit compiles one small
-// file and links them anew, and no test.
+// The version of the sources that a program was built from. Only programs link it: a new commit recompiles one small
+// file and relinks the programs, but no test.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@ namespace dtrain {
 // "0.1.0"
 std::string Version();
 
-// "d727a0d00b1c", "d727a0d00b1c-dirty" with changes that are in no commit; empty where it was built from an archive.
+// "d727a0d00b1c", or "d727a0d00b1c-dirty" if the build had uncommitted changes; empty if it was built from an archive.
 std::string Commit();
 
 // "0.1.0 (commit d727a0d00b1c)"

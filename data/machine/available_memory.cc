@@ -11,14 +11,14 @@
 namespace dtrain::data {
 namespace {
 
-// The number in a file that has only that; nothing where it says "max" or is not there.
+// Returns the number that a file holds; empty if it says "max" or does not exist.
 std::optional<int64_t> NumberIn(const std::filesystem::path& path) {
   std::ifstream file(path);
   int64_t number = 0;
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
-// The number behind a word of a file that has both on each line; 0 where there is no such word.
+// Returns the number after a word in a file of lines with a word and a number; 0 if the word is missing.
 int64_t NumberAfter(const std::filesystem::path& path, const std::string& wanted) {
   std::ifstream file(path);
   std::string word;

@@ -1,4 +1,4 @@
-// How much more memory this process can use before somebody has to give way.
+// Determines how much more memory this process can use before it is refused or another process has to release some.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,12 @@
 
 namespace dtrain::data {
 
-// Bytes: the least of what the machine and the control groups of this process (a container's limit) have left, counting
-// file caches that would give way.
+// Returns bytes: the minimum of what the machine and each control group of this process (a container's limit) have
+// left, including file caches, which the kernel would drop.
 int64_t AvailableMemory();
 
-// The same of given places: `proc` is where meminfo and self/cgroup are (/proc), `mount` where control groups are
-// (/sys/fs/cgroup).
+// The same with other places: `proc` has meminfo and self/cgroup (usually /proc), `mount` has the control groups
+// (usually /sys/fs/cgroup).
 int64_t AvailableMemory(const std::filesystem::path& proc, const std::filesystem::path& mount);
 
 }  // namespace dtrain::data

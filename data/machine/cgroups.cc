@@ -23,7 +23,8 @@ std::vector<Cgroup> Cgroups(const std::string& memberships, const std::filesyste
     const bool version2 = controllers.empty();
     if (!version2 && !Has(controllers, controller)) continue;
     const std::filesystem::path root = version2 ? mount : mount / controller;
-    // Inside a container the path is the host's, and its own group is mounted as the root.
+    // Inside a container this path is the host's, but the container's own group is mounted as the root: so every parent
+    // is tried.
     for (std::filesystem::path path = std::filesystem::path(line.substr(second + 1)).relative_path();;
          path = path.parent_path()) {
       groups.push_back({root / path, version2});

@@ -1,4 +1,4 @@
-// The control groups that limit this process: what a container may use of its machine.
+// Finds the control groups that limit this process, for example to a container's share of its machine.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,9 @@ struct Cgroup {
   bool version2 = true;
 };
 
-// The groups of `controller` ("cpu", "memory") that `memberships` (the text of /proc/self/cgroup) names, and their
-// parents. `mount` is where they are mounted (/sys/fs/cgroup; version 2, or 1 with a folder for each controller).
+// Returns the groups of `controller` ("cpu", "memory") that `memberships` (the content of /proc/self/cgroup) names, and
+// their parents. `mount` is where they are mounted (/sys/fs/cgroup; version 2, or version 1 with a folder for each
+// controller).
 std::vector<Cgroup> Cgroups(const std::string& memberships, const std::filesystem::path& mount,
                             const std::string& controller);
 

@@ -1,5 +1,5 @@
-// A container sees all cores of its machine and is slowed down when it uses more than its quota: threads beyond it only
-// wait for each other.
+// A container sees all cores of its machine, but is throttled if it uses more than its quota: threads beyond the quota
+// only wait for each other.
 #include "data/machine/cores.h"
 
 #include <sched.h>
@@ -15,7 +15,7 @@
 namespace dtrain::data {
 namespace {
 
-// Both versions say microseconds of CPU time in each period; "max" or a negative number is no limit.
+// Returns cores. Both versions give microseconds of CPU time per period; "max" or a negative number means no limit (0).
 double Quota(const std::string& quota, double period) {
   std::istringstream text(quota);
   double microseconds = 0;
