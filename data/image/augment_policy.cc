@@ -1,4 +1,4 @@
-// A space of operators is a table of ranges; a policy draws from one.
+// A space gives the largest magnitude of each operator; a policy draws from a space.
 #include "data/image/augment_policy.h"
 
 #include <cmath>
@@ -14,10 +14,10 @@ constexpr const char* kNames[] = {"Identity",  "ShearX",     "ShearY",       "Tr
 constexpr int kOperatorsToDraw = 14;  // all but Invert, which only AutoAugment has
 constexpr int kBins = 31;             // of magnitudes
 
-// The greatest magnitudes; the least is 0.
+// The largest magnitudes of the operators. The smallest are 0.
 struct Space {
   double shear, translate_x, translate_y, degrees, factor;
-  int posterized_bits;  // taken off eight
+  int posterized_bits;  // the most bits that posterizing removes
 };
 
 Space Usual(PixelView image) { return {0.3, 150.0 / 331.0 * image.width, 150.0 / 331.0 * image.height, 30, 0.9, 4}; }
@@ -25,8 +25,8 @@ constexpr Space kWide = {0.99, 32, 32, 135, 0.99, 6};
 
 bool HasSign(Operator operation) { return operation >= Operator::kShearX && operation <= Operator::kSharpness; }
 
-// torch.linspace(from, to, bins)[bin] in float32, as its CPU kernel rounds: from both ends to the middle. Whether a
-// translation by 16 pixels is one by 15.999999, which is cut to 15, hangs on it.
+// Returns torch.linspace(from, to, bins)[bin] in float32, rounded like ATen's CPU kernel, which works from both ends to
+// the middle. The rounding matters: a translation by 15.999999 pixels instead of 16 is truncated to 15.
 double Linspace(double from, double to, int bin, int bins) {
   const auto begin = static_cast<float>(from), end = static_cast<float>(to);
   const float step = (end - begin) / static_cast<float>(bins - 1);
@@ -34,7 +34,7 @@ double Linspace(double from, double to, int bin, int bins) {
   return std::fma(-step, static_cast<float>(bins - 1 - bin), end);
 }
 
-// The magnitude of bin `bin` of `bins`, without a sign.
+// Returns the operator's magnitude for `bin`, 0 to bins − 1, without a sign.
 double Magnitude(const Space& space, Operator operation, int bin, int bins) {
   switch (operation) {
     case Operator::kShearX:
@@ -60,7 +60,7 @@ double Magnitude(const Space& space, Operator operation, int bin, int bins) {
   }
 }
 
-// torchvision hands a shear on as an angle in degrees.
+// torchvision passes a shear on as an angle in degrees; the conversions there and back are repeated for equal rounding.
 double ThroughDegrees(double tangent) {
   constexpr double kDegree = std::numbers::pi / 180;
   return std::tan(std::atan(tangent) * (180 / std::numbers::pi) * kDegree);
@@ -70,7 +70,7 @@ double Signed(double magnitude, Operator operation, bool negative) {
   return HasSign(operation) && negative ? -magnitude : magnitude;
 }
 
-// One half of an AutoAugment pair; magnitudes are of ten.
+// One of the two operators of an AutoAugment pair. `magnitude` is a bin of ten, 0 to 9.
 struct Step {
   Operator operation;
   double probability;

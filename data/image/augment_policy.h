@@ -27,23 +27,24 @@ enum class Operator {
   kInvert,
 };
 
-// By torchvision's names ("ShearX" …). Throws std::invalid_argument on any other word.
+// Returns the operator that torchvision calls `name` ("ShearX" …). Throws std::invalid_argument for any other name.
 Operator OperatorFromName(const std::string& name);
 
-// `magnitude` in the operator's unit: shear as a tangent, pixels, degrees, the factor's distance from 1, bits,
-// threshold.
+// Changes `image` in place. `magnitude` is in the operator's unit: the tangent of a shear, pixels of a translation,
+// degrees of a rotation, the factor's distance from 1 (brightness, colour, contrast, sharpness), the bits that
+// posterizing keeps, or the threshold of solarizing. The other operators ignore it.
 void ApplyOperator(PixelView image, Operator operation, double magnitude, Between between);
 
-// `between` is for shears, translations and rotations. torchvision's classes take the nearest pixel where nothing is
-// said, its training recipe bilinear means.
+// Shears, translations and rotations interpolate by `between`. torchvision's classes default to the nearest pixel, but
+// its training recipe passes bilinear.
 void RandAugment(PixelView image, Between between, RandomGenerator& random);     // two operators, magnitude 9 of 30
 void TrivialAugment(PixelView image, Between between, RandomGenerator& random);  // one operator, any magnitude
 void AutoAugment(PixelView image, Between between, RandomGenerator& random);     // one of 25 pairs
 
-// The magnitude of TrivialAugment's bin `bin` of 31, without a sign.
+// Returns TrivialAugment's magnitude for `bin`, 0 to 30, without a sign, in ApplyOperator's unit.
 double TrivialMagnitude(Operator operation, int bin);
 
-// The values of --augment_interpolation. Throws std::invalid_argument on any other word.
+// Parses --augment_interpolation. Throws std::invalid_argument for any other word.
 Between BetweenFromName(const std::string& name);  // nearest | bilinear
 
 }  // namespace dtrain::data

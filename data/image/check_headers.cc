@@ -28,7 +28,7 @@ bool HasGoodBeginning(const std::string& path) {
   }
 }
 
-// Why the header of a record is bad; empty where it is good.
+// Returns why the header of a record is bad, or an empty string if it is good.
 std::string ProblemOf(const RecordSource& source, int64_t index) {
   if (HasGoodBeginning(source.Place(index).file)) return "";
   try {

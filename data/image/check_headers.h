@@ -1,5 +1,5 @@
-// Small sets of image files are looked through before a run begins: whoever has put photos together wants to hear of
-// all that are no images at once, not of the second one in step 2.
+// Checks a small set of image files before a run begins. A user who has just put photos together then sees at once all
+// files that are no images, and not only the first ones that training meets.
 #pragma once
 
 #include <functional>
@@ -10,11 +10,12 @@
 
 namespace dtrain::data {
 
-// Larger sets take too long, and one bad file fits into their budget.
+// Larger sets take too long to check, and the run copes with a few bad files there.
 inline constexpr int64_t kMostCheckedFiles = 9'999;
 
-// Reads the headers of all images, where each is a file of its own and there are few enough. Throws DataError that
-// names the first bad ones where they are more than the budget; `note` hears of every one before, a line each.
+// Reads the headers of all images if each is a file of its own and there are at most kMostCheckedFiles. If more headers
+// are bad than the budget of `options` allows, passes one line for each of the first 200 to `note`, and throws
+// DataError that names the first three.
 void RequireGoodHeaders(const RecordSource& source, const QuarantineOptions& options,
                         const std::function<void(const std::string&)>& note);
 

@@ -1,5 +1,5 @@
-// The formats behind decode.h, one pair of functions each. Sizes are not yet checked by XxxSize; DecodeXxx is called
-// only for sizes that were.
+// The codecs behind decode.h, a pair of functions for each format. XxxSize returns the header's size unchecked;
+// DecodeXxx is called only after that size has been checked.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ namespace dtrain::data {
 
 using Bytes = std::span<const uint8_t>;
 
-constexpr int kLongestSide = 65'500;  // pixels; no format may announce more
+constexpr int kLongestSide = 65'500;  // pixels; a longer side is refused
 
-// All return CV_8UC3 in RGB order and throw DataError.
+// The decoders return CV_8UC3 in RGB order. All functions throw DataError.
 ImageSize JpegSize(Bytes bytes);
 cv::Mat DecodeJpeg(Bytes bytes);
-// The box alone; at 1/2, 1/4 or 1/8 where it is at least twice that many times larger than the target and its edges
-// fall on (nearly) whole pixels there.
+// Decodes the box only. The result has 1/2, 1/4 or 1/8 of its size if it is still at least twice as large as the target
+// then and its edges fall on (nearly) whole pixels.
 cv::Mat DecodeJpegRegion(Bytes bytes, const CropBox& box, ImageSize target);
 
 ImageSize PngSize(Bytes bytes);

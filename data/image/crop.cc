@@ -10,10 +10,10 @@ namespace {
 constexpr double kLowestScale = 0.08, kHighestScale = 1.0;
 constexpr double kLowestRatio = 3.0 / 4.0, kHighestRatio = 4.0 / 3.0;
 
-// Python's round(): halves to even.
+// Like Python's round(), which rounds halves to even.
 int Round(double value) { return static_cast<int>(std::nearbyint(value)); }
 
-// CenterCrop along one axis: pads first (the smaller half before), then crops.
+// CenterCrop along one axis. It pads first (the smaller half in front), then crops.
 int CentreOffset(int length, int size) {
   if (size > length) return -((size - length) / 2);
   return Round((length - size) / 2.0);

@@ -1,4 +1,5 @@
-// Which part of an image is used: geometry alone, no pixels. The laws are torchvision's, so that recipes carry over.
+// Chooses the part of an image that is used: geometry only, without pixels. The distributions are torchvision's, so
+// that its recipes give the same results here.
 #pragma once
 
 #include "data/random.h"
@@ -15,24 +16,24 @@ struct CropBox {
   bool operator==(const CropBox&) const = default;
 };
 
-// What becomes of an image: which part of it is used, in its own pixels, and whether that is mirrored.
+// The part of an image that is used, in the image's own pixels, and whether it is mirrored.
 struct ImageGeometry {
   CropBox crop;
   bool flip = false;
 };
 
 // torchvision's RandomResizedCrop.get_params with scale (0.08, 1) and ratio (3/4, 4/3): up to ten tries at an area and
-// an aspect ratio, then the largest central box whose ratio is allowed. Always inside the image, never empty.
+// an aspect ratio, then the largest central box with an allowed ratio. The box lies inside the image and is not empty.
 CropBox RandomResizedCrop(ImageSize image, RandomGenerator& random);
 
-// Whether to mirror: torchvision's RandomHorizontalFlip(0.5).
+// torchvision's RandomHorizontalFlip(0.5): returns whether to mirror.
 bool RandomFlip(RandomGenerator& random);
 
-// torchvision's Resize(short_side): the size an image is given, the long side truncated to whole pixels.
+// torchvision's Resize(short_side): returns the size of the resized image. The long side is truncated to whole pixels.
 ImageSize ResizeShortSide(ImageSize image, int short_side);
 
-// torchvision's CenterCrop(size) of an image. x, y may be negative and the box reach beyond the image where that is
-// smaller than the crop: what lies outside is black.
+// torchvision's CenterCrop(size). If the image is smaller than the crop, x and y are negative and the box reaches
+// beyond the image; the caller fills the part outside with black.
 CropBox CentreCrop(ImageSize image, int size);
 
 }  // namespace dtrain::data

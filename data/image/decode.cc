@@ -10,7 +10,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr int64_t kMostPixels = 178'956'970;
-constexpr int64_t kMostJpegPixelsPerByte = 1024;  // 64 for each bit of a first scan, and as much again for what is odd
+constexpr int64_t kMostJpegPixelsPerByte = 1024;  // one bit for each 8×8 block gives 512; doubled for unusual files
 
 struct Codec {
   ImageSize (*size)(Bytes);

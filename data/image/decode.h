@@ -1,9 +1,9 @@
-// Encoded image → 8-bit RGB pixels, equal to what Pillow's convert("RGB") gives. The format is told by the content,
-// never by the name; EXIF orientation is ignored and alpha dropped, as torchvision's loader does; 16-bit samples give
-// their high byte.
+// Decodes images to 8-bit RGB, with the pixels of Pillow's convert("RGB"). The format is recognised by content, not by
+// file name. As in torchvision's loader, EXIF orientation is ignored and alpha is dropped; 16-bit samples keep their
+// high byte.
 //
-// Nothing is allocated for an image before its header has been checked: more than 178,956,970 pixels (where Pillow
-// speaks of a decompression bomb) or a side above 65,500 is refused.
+// Nothing is allocated for an image before its header has been checked. An image of more than 178,956,970 pixels (where
+// Pillow reports a decompression bomb) or with a side above 65,500 is refused.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +14,24 @@
 
 namespace dtrain::data {
 
-// All throw DataError with the reason: empty, truncated, an unknown or unsupported format (GIF, 12-bit JPEG, …), too
-// large. None of them reads beyond `bytes` or aborts, whatever the bytes are.
+// All functions throw DataError with the reason: empty, truncated, an unknown or unsupported format (GIF, 12-bit JPEG,
+// …), too large. None of them reads beyond `bytes` or aborts, whatever the bytes are.
 
-// Throws for a size that is empty or too large.
+// Throws if the size is empty or too large.
 void RequireSaneSize(ImageSize size);
 
-// Throws for a size that a JPEG of so many bytes cannot hold: memory for it is not even asked for.
+// Throws if a JPEG of `bytes` bytes is too short for so many pixels, so that no memory is allocated for them.
 void RequireJpegHolds(ImageSize size, size_t bytes);
 
-// From the header alone.
+// Reads the header only.
 ImageSize ReadImageSize(std::span<const uint8_t> bytes);
 
-// CV_8UC3 in RGB order, continuous.
+// Returns the whole image: CV_8UC3, RGB, continuous.
 cv::Mat DecodeImage(std::span<const uint8_t> bytes);
 
-// The pixels of `box` (inside the image, not empty) that are going to be resized to `target`: for a JPEG, other parts
-// are skipped where possible, and where the box is several times larger than the target it may come at 1/2, 1/4 or 1/8
-// of its size. CV_8UC3, RGB, rows may be strided.
+// Returns the pixels of `box` (inside the image, not empty), which the caller is going to resize to `target`: CV_8UC3,
+// RGB, rows may be strided. Other parts of a JPEG are skipped where possible, and if the box is several times larger
+// than the target, the result may have 1/2, 1/4 or 1/8 of the box's size.
 cv::Mat DecodeRegion(std::span<const uint8_t> bytes, const CropBox& box, ImageSize target);
 
 }  // namespace dtrain::data

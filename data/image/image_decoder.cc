@@ -28,7 +28,7 @@ void MirrorPixels(const uint8_t* from, int pixels, uint8_t* to) {
   for (int i = 0; i < pixels; ++i, to += 3) std::memcpy(to, from + 3 * (pixels - 1 - i), 3);
 }
 
-// Raw rows as an image.
+// Copies a raw record into an image. Throws DataError if its size is not that of `rows`.
 cv::Mat RawImage(std::span<const uint8_t> bytes, const RawRows& rows) {
   if (bytes.size() != static_cast<size_t>(rows.bytes())) {
     throw DataError("a record of " + std::to_string(bytes.size()) + " bytes, expected " + std::to_string(rows.bytes()));
@@ -76,7 +76,7 @@ ImageDecoder::ImageDecoder(const ImageDecoderOptions& options, const RawRows& ro
   raw_rows_ = rows;
 }
 
-// Evaluation has one size: eval_resize belongs to it.
+// Evaluation always uses image_size, because eval_resize was chosen for it.
 int ImageDecoder::SideOf(int64_t size) const {
   const bool own = size == 0 || options_.augment == Augment::kNone;
   return static_cast<int>(own ? options_.image_size : size);
@@ -98,7 +98,8 @@ void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sampl
   WriteGeometry(geometry, rows);
 }
 
-// Only what is certain to be decoded somewhere: whatever the CPU's decoders would refuse, they are to see.
+// Defers only JPEGs whose headers and Huffman tables are sound. Every other file goes to the CPU's decoders, which
+// report what is wrong with it.
 std::any ImageDecoder::Defer(std::span<const uint8_t> bytes, const SampleRef& sample,
                              std::span<const std::span<std::byte>> rows) const {
   static thread_local EntropyTables tables;
@@ -159,7 +160,7 @@ ImageGeometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, con
 }
 
 ImageGeometry ImageDecoder::DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const {
-  // Always a full decode: evaluation reproduces published figures.
+  // Decodes the whole image at full resolution, because evaluation must reproduce published figures.
   const cv::Mat image = raw_rows_ ? RawImage(bytes, *raw_rows_) : DecodeImage(bytes);
   const auto side = static_cast<int>(options_.image_size);
   const ImageSize size = ResizeShortSide({image.cols, image.rows}, static_cast<int>(options_.eval_resize));

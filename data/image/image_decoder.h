@@ -1,5 +1,5 @@
-// Encoded image → one square row of pixels: for training a random crop, resized and perhaps mirrored; for evaluation
-// the centre. Only the region that the crop needs is decoded where the format allows it.
+// Decodes an image into one square row of a batch: a random crop, resized and perhaps mirrored, for training; the
+// centre crop for evaluation. For a random crop, only its region is decoded if the format allows it.
 #pragma once
 
 #include <cstdint>
@@ -18,34 +18,34 @@
 namespace dtrain::data {
 
 enum class Augment {
-  kNone,         // short side to eval_resize, centre crop of image_size: as in evaluation
+  kNone,         // evaluation's: resizes the short side to eval_resize, then crops the centre
   kBasic,        // torchvision's RandomResizedCrop(image_size) and RandomHorizontalFlip
-  kRandAugment,  // kBasic and then what augment_policy.h says
+  kRandAugment,  // kBasic, then the policy of augment_policy.h
   kTrivialAugment,
   kAutoAugment,
 };
 
-// The values of --augment (auto is the trainer's to resolve). Throws std::invalid_argument on any other word.
+// Parses --augment; the trainer has resolved `auto` before. Throws std::invalid_argument for any other word.
 Augment AugmentFromName(std::string_view name);  // none | basic | randaugment | trivialaugment | autoaugment
 
 struct ImageDecoderOptions {
-  int64_t image_size = 224;  // pixels; for samples that ask for no other
+  int64_t image_size = 224;  // pixels; for evaluation, and for samples that ask for no other size
   int64_t eval_resize = 0;   // short side, pixels; 0: image_size / 0.875, rounded
   Interpolation interpolation = Interpolation::kBilinear;
   Augment augment = Augment::kNone;
-  Between augment_between = Between::kNearest;  // of the last three
-  PhotometricOptions photometric = {};          // not with kNone
+  Between augment_between = Between::kNearest;  // for the last three of Augment
+  PhotometricOptions photometric = {};          // ignored with kNone
   int64_t seed = 0;
-  bool defer = false;  // leaves plain baseline JPEGs to a device; with kBasic and nothing photometric
+  bool defer = false;  // Defer takes plain baseline JPEGs; only with kBasic and without photometric changes
 };
 
-// Fields: `images` uint8 S×S×3, RGB, where S is the size that a sample asks for, in random crops, and image_size else;
-// `crop` int32 4: x, y, width, height in source pixels; `flip` uint8: mirrored or not.
+// The fields of a row are `images`, uint8 S×S×3, RGB; `crop`, int32 4: x, y, width, height in source pixels; and
+// `flip`, uint8: 1 if mirrored. For random crops S is the size that a sample asks for, otherwise image_size.
 class ImageDecoder : public SampleDecoder {
  public:
-  // Records are image files (JPEG, PNG, BMP, PNM, TIFF, WebP: recognised by content).
+  // Records are image files (JPEG, PNG, BMP, PNM, TIFF or WebP, recognised by content).
   explicit ImageDecoder(const ImageDecoderOptions& options);
-  // Records are raw uint8 pixels of one size. Throws DataError for float32 rows.
+  // Records are raw uint8 pixels, all of the shape in `rows`. Throws DataError if `rows` are float32.
   ImageDecoder(const ImageDecoderOptions& options, const RawRows& rows);
 
   std::vector<Field> fields(int64_t size) const override;

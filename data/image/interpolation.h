@@ -7,7 +7,7 @@ namespace dtrain::data {
 
 enum class Interpolation { kBilinear, kBicubic };
 
-// The values of --interpolation. Throws std::invalid_argument on any other word.
+// Parses --interpolation. Throws std::invalid_argument for any other word.
 Interpolation InterpolationFromName(std::string_view name);  // bilinear | bicubic
 
 }  // namespace dtrain::data

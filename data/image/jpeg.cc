@@ -18,9 +18,9 @@
 namespace dtrain::data {
 namespace {
 
-// A scaled IDCT loses the fine detail that the resize would still have weighed in, and moves the edges of the box to
-// whole scaled pixels. With this many scaled pixels left for each target pixel, and edges moved by no more than this
-// part of a target pixel, the mean difference to a full decode stays within 2/255 even for images with a lot of detail.
+// A scaled IDCT loses fine detail that the resize would still have used, and moves the edges of the box to whole scaled
+// pixels. If at least this many scaled pixels are left for each target pixel, and the edges move by at most this part
+// of a target pixel, the mean difference to a full decode stays within 2/255 even for images with a lot of detail.
 constexpr int kScaledPixelsPerTarget = 2;
 constexpr double kMostShift = 1.0 / 16;
 
@@ -32,7 +32,8 @@ constexpr int kMargin = 2;
 
 int DivideRounded(int value, int divisor) { return (value + divisor / 2) / divisor; }
 
-// Whether a span of `length` pixels from `begin` may come at 1/divisor when it is resized to `target` pixels.
+// Returns whether a span of `length` pixels from `begin` may be decoded at 1/divisor if it is resized to `target`
+// pixels.
 bool MayScale(int begin, int length, int target, int divisor) {
   if (length < divisor * kScaledPixelsPerTarget * target) return false;
   const double most_shift = kMostShift * length / target;  // source pixels
@@ -42,13 +43,13 @@ bool MayScale(int begin, int length, int target, int divisor) {
   return true;
 }
 
-// a·b/255 rounded, as Pillow computes it.
+// Returns a·b/255, rounded as Pillow does.
 uint8_t MultiplyDivide255(int a, int b) {
   const int product = a * b + 128;
   return static_cast<uint8_t>(((product >> 8) + product) >> 8);
 }
 
-// Samples of an Adobe CMYK file are inverted (255: no ink), and Pillow takes every CMYK JPEG for one.
+// The samples of an Adobe CMYK file are inverted (255: no ink). Like Pillow, treats every CMYK JPEG as such a file.
 void CmykRowToRgb(const uint8_t* cmyk, int width, uint8_t* rgb) {
   for (int i = 0; i < width; ++i, cmyk += 4, rgb += 3) {
     const int light = cmyk[3];
@@ -78,8 +79,8 @@ class JpegReader {
 
   ImageSize size() const { return {static_cast<int>(jpeg_.image_width), static_cast<int>(jpeg_.image_height)}; }
 
-  // Whether parts and scaled images can be trusted: of components that are sampled otherwise (4×2, 1×1, 1×1, as
-  // `cjpeg -sample 4x2` writes), libjpeg-turbo gives other pixels for some crops, without a word.
+  // Returns whether crops and scaled images can be trusted. For unusual sampling factors (4×2, 1×1, 1×1, as `cjpeg
+  // -sample 4x2` writes), libjpeg-turbo silently gives other pixels for some crops.
   bool IsUsuallySampled() const {
     for (int i = 0; i < jpeg_.num_components; ++i) {
       const jpeg_component_info& component = jpeg_.comp_info[i];
@@ -120,9 +121,9 @@ class JpegReader {
     std::longjmp(errors->jump, 1);
   }
   static void OnMessage(j_common_ptr jpeg, int level) {
-    if (level != -1) return;  // a trace
-    // Other warnings (stray bytes before a marker, a resynchronised restart) leave an image that Pillow accepts as
-    // well.
+    if (level != -1) return;  // a trace message
+    // After other warnings (stray bytes before a marker, a resynchronised restart) the image is one that Pillow
+    // accepts, too.
     if (jpeg->err->msg_code == JWRN_JPEG_EOF) {
       auto* errors = reinterpret_cast<Errors*>(jpeg->err);
       std::snprintf(errors->message, sizeof errors->message, "the file is truncated");
@@ -148,14 +149,14 @@ class JpegReader {
   }
 
   void Start(int divisor) {
-    // Grey becomes RGB in libjpeg-turbo, YCCK becomes CMYK; CMYK to RGB is done here.
+    // libjpeg-turbo converts grey to RGB and YCCK to CMYK; CmykRowToRgb converts CMYK to RGB.
     jpeg_.out_color_space = jpeg_.num_components == 4 ? JCS_CMYK : JCS_RGB;
     jpeg_.scale_num = 1;
     jpeg_.scale_denom = static_cast<unsigned>(divisor);
     Guard([this] { jpeg_start_decompress(&jpeg_); });
   }
 
-  // Limits decoding to columns around [left, right). Returns the first column that rows then hold.
+  // Limits decoding to columns around [left, right). Returns the column with which each decoded row begins.
   int CropColumns(int left, int right) {
     const int first = std::max(0, left - kMargin);
     const int end = std::min(right + kMargin, static_cast<int>(jpeg_.output_width));
@@ -183,8 +184,8 @@ class JpegReader {
           std::copy_n(wanted, 3 * image.cols, image.ptr<uint8_t>(row));
         }
       }
-      // Whether a file is truncated must not depend on the region: where the end looks odd, decode the last row too
-      // (libjpeg reads nothing for rows skipped up to the end).
+      // Whether a file counts as truncated must not depend on the region. If the file does not end with an EOI marker,
+      // also decodes the last row (libjpeg reads nothing for rows that are skipped up to the end).
       const JDIMENSION rest = jpeg_.output_height - jpeg_.output_scanline;
       if (check_end && rest > 1) jpeg_skip_scanlines(&jpeg_, rest - 1);
       if (check_end && rest > 0) jpeg_read_scanlines(&jpeg_, &line_start, 1);

@@ -6,7 +6,7 @@
 namespace dtrain::data {
 namespace {
 
-// The logarithm of a gamma variable: for a small shape the variable itself is 0 in floating point.
+// Draws the logarithm of a gamma variable, because for a small shape the variable itself underflows to 0.
 double LogGamma(double shape, RandomGenerator& random) {
   if (shape < 1) return LogGamma(shape + 1, random) + std::log(1 - random.Uniform(0, 1)) / shape;
   const double d = shape - 1.0 / 3, c = 1 / std::sqrt(9 * d);
@@ -17,7 +17,7 @@ double LogGamma(double shape, RandomGenerator& random) {
   }
 }
 
-// torchvision's CutMix: a box of area 1 − share around a point anywhere, cut at the edges.
+// torchvision's CutMix: a box of area 1 − share around a point anywhere in the image, clipped at the edges.
 CropBox CutBox(double share, ImageSize image, RandomGenerator& random) {
   const double half = 0.5 * std::sqrt(1 - share);
   const auto x = static_cast<int>(random.Below(image.width)), y = static_cast<int>(random.Below(image.height));

@@ -1,4 +1,4 @@
-// The rarer formats, each through a library except PNM, which is shorter than any.
+// The rarer formats. Each uses a library, except PNM, which is too simple to need one.
 #include <tiffio.h>
 #include <webp/decode.h>
 
@@ -126,7 +126,7 @@ PnmHeader ReadPnmHeader(Bytes bytes) {
     for (; at() >= '0' && at() <= '9' && digits < 9; ++digits, ++position) *value = *value * 10 + (at() - '0');
     if (digits == 0) throw DataError("PNM: a damaged header");
   }
-  header.pixels_begin = position + 1;  // one white space
+  header.pixels_begin = position + 1;  // exactly one white-space character
   if (header.highest < 1 || header.highest > 65535) throw DataError("PNM: a damaged header");
   return header;
 }
@@ -159,7 +159,7 @@ ImageSize BmpSize(Bytes bytes) {
       stbi_info_from_memory(bytes.data(), static_cast<int>(bytes.size()), &width, &height, &channels) == 0) {
     throw DataError(std::string("BMP: ") + stbi_failure_reason());
   }
-  // stb_image reads zeros beyond the end of the file. (It knows uncompressed images only.)
+  // stb_image knows only uncompressed images, and reads zeros beyond the end of a truncated file.
   uint32_t pixels_begin = 0;
   uint16_t bits = 0;
   if (bytes.size() >= 30) {

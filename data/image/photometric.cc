@@ -1,4 +1,4 @@
-// Each effect draws only where it is switched on, from the sample's own generator.
+// Each effect draws from the sample's own generator, and only if it is switched on.
 #include "data/image/photometric.h"
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 namespace dtrain::data {
 namespace {
 
-// Of ImageNet's RGB values in [0, 1], as published with AlexNet's successors (fb.resnet.torch, MXNet, timm).
+// Principal components of ImageNet's RGB values in [0, 1], as published with AlexNet's successors (fb.resnet.torch,
+// MXNet, timm).
 constexpr double kEigenvalues[3] = {0.2175, 0.0188, 0.0045};
 constexpr double kEigenvectors[3][3] = {
     {-0.5675, 0.7192, 0.4009}, {-0.5808, -0.0045, -0.8140}, {-0.5836, -0.6948, 0.4203}};  // [channel][component]

@@ -1,4 +1,4 @@
-// Pillow's blend, enhancers and ImageOps, written down from their definitions.
+// Pillow's blend, enhancers and ImageOps, implemented from their definitions.
 #include "data/image/pixel_ops.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@ using Table = std::array<uint8_t, 256>;
 
 size_t Bytes(PixelView image) { return 3 * static_cast<size_t>(image.count()); }
 
-// from + factor·(to − from), cut to a byte.
+// Returns from + factor·(to − from), clamped and truncated to a byte.
 uint8_t Blend(int from, int to, float factor) {
   const float value = static_cast<float>(from) + factor * static_cast<float>(to - from);
   return value <= 0 ? 0 : value >= 255 ? 255 : static_cast<uint8_t>(value);
@@ -41,7 +41,7 @@ std::array<std::array<int64_t, 256>, 3> Histograms(PixelView image) {
   return histograms;
 }
 
-// The image under (1 1 1; 1 5 1; 1 1 1) / 13; its edge is not smoothed.
+// Returns the image convolved with (1 1 1; 1 5 1; 1 1 1) / 13. The outermost pixels are copied unchanged.
 std::vector<uint8_t> Smoothed(PixelView image) {
   std::vector<uint8_t> smooth(image.pixels, image.pixels + Bytes(image));
   const ptrdiff_t row = ptrdiff_t{3} * image.width;
@@ -56,7 +56,7 @@ std::vector<uint8_t> Smoothed(PixelView image) {
   return smooth;
 }
 
-// Hue and saturation from 0 to 255, as Pillow stores them.
+// Computes hue and saturation, 0 to 255, as Pillow stores them.
 void ToHueSaturation(const uint8_t* pixel, uint8_t& hue, uint8_t& saturation) {
   const auto [least, most] = std::minmax({pixel[0], pixel[1], pixel[2]});
   hue = saturation = 0;
@@ -64,7 +64,8 @@ void ToHueSaturation(const uint8_t* pixel, uint8_t& hue, uint8_t& saturation) {
   const auto range = static_cast<float>(most - least);
   const float red = static_cast<float>(most - pixel[0]) / range, green = static_cast<float>(most - pixel[1]) / range,
               blue = static_cast<float>(most - pixel[2]) / range;
-  // Rounded to float where Pillow does: a hue is a whole number, and must not fall on its other side.
+  // Rounds to float where Pillow does: the hue is truncated to a whole number, which another rounding could change by
+  // 1.
   const auto sixths = static_cast<float>(pixel[0] == most   ? blue - green
                                          : pixel[1] == most ? 2.0 + red - blue
                                                             : 4.0 + green - red);
@@ -88,7 +89,7 @@ void FromHueSaturation(uint8_t hue, uint8_t saturation, uint8_t value, uint8_t* 
   std::copy_n(sectors[sector % 6], 3, pixel);
 }
 
-// Reflected at the edges, without repeating them.
+// Returns `i` reflected at the edges of [0, length), without repeating the edge itself.
 int Reflected(int i, int length) {
   if (length == 1) return 0;
   const int period = 2 * (length - 1);
@@ -97,7 +98,7 @@ int Reflected(int i, int length) {
 }
 
 void TransformNearest(PixelView image, const AffineMap& map) {
-  // Sixteen bits behind the point, as Pillow counts.
+  // Fixed point with 16 fractional bits, as in Pillow.
   const auto fixed = [](double value) { return static_cast<int64_t>(std::floor(value * 65536.0 + 0.5)); };
   const std::vector<uint8_t> source(image.pixels, image.pixels + Bytes(image));
   const int64_t a = fixed(map.a), b = fixed(map.b), d = fixed(map.d), e = fixed(map.e);
@@ -116,7 +117,7 @@ void TransformNearest(PixelView image, const AffineMap& map) {
   }
 }
 
-// At the edge, half a pixel wide, the neighbours outside are those inside.
+// Within half a pixel of the edge, a neighbour outside the image is replaced by the nearest one inside.
 void TransformBilinear(PixelView image, const AffineMap& map) {
   const std::vector<uint8_t> source(image.pixels, image.pixels + Bytes(image));
   const auto at = [&](int x, int y) {
@@ -237,7 +238,7 @@ void Transform(PixelView image, const AffineMap& map, Between between) {
 }
 
 void Rotate(PixelView image, double degrees, Between between) {
-  // Pillow rounds the matrix: whole quarters of a turn move whole pixels.
+  // Pillow rounds the matrix to 15 decimals, so that quarter turns move whole pixels.
   const auto rounded = [](double value) { return std::nearbyint(value * 1e15) / 1e15; };
   const double angle = -degrees * std::numbers::pi / 180;
   const double cosine = rounded(std::cos(angle)), sine = rounded(std::sin(angle));
@@ -256,8 +257,8 @@ void GaussianBlur(PixelView image, int size, double sigma) {
   const float sum = std::accumulate(kernel.begin(), kernel.end(), 0.0F);
   for (float& weight : kernel) weight /= sum;
 
-  // Row by row: down, into a row of floats with its edges reflected, then across. Weights are added in their order, so
-  // that whole rows can be worked on at once.
+  // Blurs one row at a time: vertically into a row of floats, whose edges are then reflected, then horizontally. The
+  // taps are the outer loop, so that the inner loops work on whole rows.
   const std::vector<uint8_t> original(image.pixels, image.pixels + Bytes(image));
   const auto row_length = static_cast<size_t>(3) * static_cast<size_t>(image.width);
   std::vector<float> padded(row_length + 6 * static_cast<size_t>(half)), row(row_length);

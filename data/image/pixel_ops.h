@@ -1,44 +1,48 @@
-// What augmentation does to pixels, operator by operator, as Pillow does it (to the bit where integers allow): so that
-// recipes found with torchvision mean the same here. No randomness: see augment_policy.h and photometric.h for that.
+// The pixel operators of augmentation. Their results are Pillow's (bit for bit where integers allow it), so that
+// recipes tuned with torchvision mean the same here. All of them change the image in place and none is random:
+// augment_policy.h and photometric.h draw.
 #pragma once
 
 #include <cstdint>
 
 namespace dtrain::data {
 
-// RGB, interleaved, rows without gaps.
+// 8-bit RGB, interleaved, no gaps between rows. Does not own the pixels.
 struct PixelView {
   uint8_t* pixels = nullptr;
   int width = 0, height = 0;
   int count() const { return width * height; }
 };
 
-// Factor 1 leaves the image as it is, 0 gives black, a flat grey, grey tones, or a smoothed image.
+// Blend the image with black (brightness), its mean grey (contrast), its grey tones (saturation) or its smoothed copy
+// (sharpness). Factor 1 leaves the image unchanged, 0 gives the other image, and above 1 the difference grows.
 void AdjustBrightness(PixelView image, double factor);
 void AdjustContrast(PixelView image, double factor);
 void AdjustSaturation(PixelView image, double factor);
 void AdjustSharpness(PixelView image, double factor);
 
-// Turns the colour wheel by `turns` (−0.5 to 0.5).
+// Rotates the hue by `turns` of the colour wheel, −0.5 to 0.5.
 void AdjustHue(PixelView image, double turns);
 
-void Posterize(PixelView image, int bits);         // keeps the highest bits of each value
-void Solarize(PixelView image, double threshold);  // inverts values from the threshold on
-void AutoContrast(PixelView image);                // each channel stretched to 0…255
-void Equalize(PixelView image);                    // each channel's histogram flattened
+void Posterize(PixelView image, int bits);         // keeps the highest `bits` bits of each value
+void Solarize(PixelView image, double threshold);  // inverts values that are at least `threshold`
+void AutoContrast(PixelView image);                // stretches each channel to 0…255
+void Equalize(PixelView image);                    // flattens each channel's histogram
 void Invert(PixelView image);
 
-// What a pixel between pixels is: the nearest one, or the mean of its four neighbours, weighted and cut to a byte.
+// How to find a value between pixels: the nearest pixel, or the bilinear mean of the four neighbours, truncated to a
+// byte.
 enum class Between { kNearest, kBilinear };
 
-// The target's pixel (x, y) is the source's at (a·x + b·y + c, d·x + e·y + f), measured from the corner; black outside.
+// The result's pixel (x, y) is the source's at (a·x + b·y + c, d·x + e·y + f). Coordinates are pixels from the upper
+// left corner of the image, so that pixel centres lie at halves. Places outside the image are black.
 struct AffineMap {
   double a = 1, b = 0, c = 0, d = 0, e = 1, f = 0;
 };
 void Transform(PixelView image, const AffineMap& map, Between between);
 void Rotate(PixelView image, double degrees, Between between);  // counter-clockwise, about the centre
 
-// torchvision's gaussian_blur: a kernel of `size` (odd) by `size`, edges reflected; rounded to whole values.
+// torchvision's gaussian_blur: a kernel of `size` (odd) by `size`, edges reflected, results rounded to whole values.
 void GaussianBlur(PixelView image, int size, double sigma);
 
 }  // namespace dtrain::data

@@ -1,5 +1,4 @@
-// PNG through libpng's low-level interface: the simplified one applies gamma, and it would have to be trusted with
-// sizes.
+// PNG through libpng's low-level interface: the simplified one applies gamma and takes no limits on sizes.
 #include <png.h>
 
 #include <csetjmp>
@@ -14,10 +13,11 @@
 namespace dtrain::data {
 namespace {
 
-constexpr png_alloc_size_t kLargestChunk = 16 << 20;  // of the chunks libpng keeps (profiles, texts)
-constexpr uint64_t kMostInflation = 1032;             // bytes that deflate makes of one
+constexpr png_alloc_size_t kLargestChunk = 16 << 20;  // bytes; for the chunks that libpng keeps (profiles, texts)
+constexpr uint64_t kMostInflation = 1032;             // the most bytes to which deflate expands one
 
-// Chunks before the pixels must be there: libpng asks for the memory of one, up to 2 GiB, before it reads it.
+// Throws DataError if a chunk before the pixels is truncated: libpng allocates a chunk, up to 2 GiB, before it reads
+// it.
 void RequireWholeChunks(Bytes bytes) {
   constexpr size_t kAround = 12;  // length, type and checksum
   for (size_t at = 8; at + 8 <= bytes.size();) {
@@ -58,7 +58,7 @@ class PngReader {
   }
 
   cv::Mat Decode() {
-    // Memory for pixels that cannot be there is not even asked for.
+    // Refuses before any allocation if the file is too short for so many pixels.
     if (uint64_t{png_get_rowbytes(png_, info_)} * png_get_image_height(png_, info_) > kMostInflation * bytes_) {
       throw DataError("PNG: the file is truncated");
     }

@@ -1,4 +1,4 @@
-// Through libpng's simplified interface: for writing 8-bit RGB it does all that is needed.
+// Uses libpng's simplified interface, which is enough for writing 8-bit RGB.
 #include "data/image/png_writer.h"
 
 #include <png.h>

@@ -1,4 +1,4 @@
-// Pixels as a PNG, which keeps every one of them.
+// Encodes pixels as PNG, which is lossless.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,8 @@
 
 namespace dtrain::data {
 
-// `pixels`: RGB of 8 bits, height × width × 3, row by row. Throws DataError where libpng refuses the size.
+// `pixels`: 8-bit RGB, height × width × 3, row by row. Returns the bytes of the file. Throws DataError if libpng
+// refuses the size.
 std::vector<uint8_t> WritePng(const uint8_t* pixels, int64_t width, int64_t height);
 
 }  // namespace dtrain::data

@@ -14,7 +14,7 @@ namespace {
 
 using Table = std::array<std::array<float, 256>, 3>;
 
-// What ToTensor (x/255) and Normalize ((x − mean)/std) make of each byte, in float32 as they compute it.
+// Returns ToTensor (x/255) and Normalize ((x − mean)/std) of each byte, computed in float32 as torchvision does.
 Table NormalisationTable(const std::vector<double>& mean, const std::vector<double>& std) {
   Table table{};
   for (size_t channel = 0; channel < 3; ++channel) {
@@ -26,7 +26,7 @@ Table NormalisationTable(const std::vector<double>& mean, const std::vector<doub
   return table;
 }
 
-// Of a fourth channel nothing is written.
+// Does not write a fourth channel.
 void NormaliseInterleaved(const uint8_t* from, int64_t pixels, int64_t channels, const Table& table, float* to) {
   for (int64_t i = 0; i < pixels; ++i, from += 3, to += channels) {
     for (size_t channel = 0; channel < 3; ++channel) to[channel] = table[channel][from[channel]];

@@ -1,5 +1,6 @@
-// From a batch's images to what a network eats. On the CPU, normalisation is a table of 256 values a channel: the same
-// bits as torchvision's ToTensor and Normalize, at the speed of a copy. On a GPU it is one kernel, with those bits too.
+// Turns a batch's images into a network's input. On the CPU, each byte is normalised through a table of 256 values a
+// channel: the bits of torchvision's ToTensor and Normalize at the speed of a copy. On a GPU, one kernel computes the
+// same bits.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,19 +10,20 @@
 namespace dtrain::data {
 
 struct ImagePreparation {
-  std::vector<double> mean, std;  // three elements each; not looked at for float32 images
+  std::vector<double> mean, std;  // three elements each; ignored for float32 images
   bool channels_last = true;      // memory format of the result
   at::ScalarType type = at::kFloat;
-  int64_t channels = 3;  // of the result; 4: a channel of zeros behind the three, for channels last alone
+  int64_t channels = 3;  // of the result, 3 or 4; the fourth is zeros and requires channels_last
 };
 
-// Normalises uint8 N×H×W×3 images on a device other than the CPU. The trainer hands it in: this folder does not depend
-// on CUDA.
+// Normalises uint8 N×H×W×3 images on a device other than the CPU. The trainer passes it in, so that this folder does
+// not depend on CUDA.
 using DeviceNormalisation = at::Tensor (*)(const at::Tensor& images, const ImagePreparation& preparation);
 
-// uint8 N×H×W×3 → N×channels×H×W of the wanted type on `device`, (x/255 − mean)/std by channel computed in float32.
-// float32 N×3×H×W passes with its values untouched, but for the cast. On the CPU `on_device` is not used; it may be
-// null on a GPU, where several operators then do what it does in one. Throws DataError on any other dtype or shape.
+// Returns N×channels×H×W of preparation.type on `device`. uint8 N×H×W×3 images become (x/255 − mean)/std by channel,
+// computed in float32; float32 N×3×H×W images are only cast. If `device` is not the CPU, `on_device` normalises uint8
+// images there; if it is null, they are normalised on the CPU and then copied. Throws DataError for any other dtype or
+// shape.
 at::Tensor PrepareImages(const at::Tensor& images, const ImagePreparation& preparation, at::Device device,
                          DeviceNormalisation on_device = nullptr);
 

@@ -1,4 +1,4 @@
-// Rows are the axis that is resized: a whole row is done at once, and the other axis follows after a transposition.
+// Resizes along the rows only, so that a whole row is computed at once; the caller transposes for the other axis.
 #include "data/image/resample.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr int kWeightBits = 14;
-constexpr double kCubicA = -0.5;  // Keys's; Pillow and torchvision's antialiased bicubic have it as well
+constexpr double kCubicA = -0.5;  // Keys's a, as in Pillow and torchvision's antialiased bicubic
 
 double Filter(double x, Interpolation interpolation) {
   x = std::abs(x);
@@ -25,11 +25,11 @@ double Filter(double x, Interpolation interpolation) {
   return 0;
 }
 
-// Rounds weights so that they add up to 1 exactly: a flat area stays as it is.
+// Rounds weights so that they add up to exactly 1 and a flat area stays as it is.
 void StoreWeights(const std::vector<double>& weights, int16_t* to) {
   double sum = 0;
   for (const double weight : weights) sum += weight;
-  if (sum == 0) {  // the only sample there is lies just outside of the filter
+  if (sum == 0) {  // the only sample lies just outside the filter
     to[0] = 1 << kWeightBits;
     return;
   }
@@ -51,7 +51,8 @@ uint8_t ToByte(int sum) {
 #if defined(__SSE2__)
 const bool kHasAvx2 = __builtin_cpu_supports("avx2") != 0;
 
-// Sixteen samples of the target: pairs of rows are interleaved, so that one instruction multiplies and adds both.
+// Computes sixteen samples of a target row. Pairs of source rows are interleaved, so that one instruction multiplies
+// and adds both.
 void SixteenSamples(const uint8_t* const* rows, const int16_t* weights, int taps, int at, uint8_t* to) {
   const __m128i zero = _mm_setzero_si128();
   __m128i sum0 = _mm_set1_epi32(1 << (kWeightBits - 1)), sum1 = sum0, sum2 = sum0, sum3 = sum0;
@@ -72,7 +73,7 @@ void SixteenSamples(const uint8_t* const* rows, const int16_t* weights, int taps
   _mm_storeu_si128(reinterpret_cast<__m128i*>(to + at), _mm_packus_epi16(left, right));
 }
 
-// The same of thirty-two: what was interleaved in each half of a register is packed in that half again.
+// SixteenSamples for 32 samples. Unpacking and packing both work within each half of a register, so the order is kept.
 __attribute__((target("avx2"))) void ThirtyTwoSamples(const uint8_t* const* rows, const int16_t* weights, int taps,
                                                       int at, uint8_t* to) {
   const __m256i zero = _mm256_setzero_si256();
@@ -119,7 +120,7 @@ Interpolation InterpolationFromName(std::string_view name) {
 ResampleWeights MakeResampleWeights(double begin, double length, int available, int target, Interpolation interpolation,
                                     bool mirror, double density) {
   const double scale = length / target;
-  // Upsampling is a triangle of its own before the filter's: variances add up.
+  // Interpolating to full density first would be a triangle filter of its own; the variances of both filters add up.
   const double widening = density < 1 ? std::hypot(1.0, std::max(scale, density)) : std::max(scale, 1.0);
   const double support = (interpolation == Interpolation::kBilinear ? 1.0 : 2.0) * widening;
   const int lowest = std::clamp(static_cast<int>(std::floor(begin)), 0, available - 1);
@@ -158,7 +159,7 @@ void ResampleRows(const uint8_t* from, int from_rows, ptrdiff_t from_stride, int
   std::vector<const uint8_t*> rows(static_cast<size_t>(weights.taps));
   for (size_t i = 0; i < weights.first.size(); ++i, to += to_stride) {
     for (int t = 0; t < weights.taps; ++t) {
-      // Rows beyond the last have weight 0.
+      // Taps beyond the last row have weight 0.
       rows[static_cast<size_t>(t)] = from + std::min(weights.first[i] + t, from_rows - 1) * from_stride;
     }
     const int16_t* row_weights = weights.weights.data() + static_cast<ptrdiff_t>(i) * weights.taps;
@@ -168,7 +169,7 @@ void ResampleRows(const uint8_t* from, int from_rows, ptrdiff_t from_stride, int
       for (; at + 32 <= row_length; at += 32) ThirtyTwoSamples(rows.data(), row_weights, weights.taps, at, to);
     }
     for (; at + 16 <= row_length; at += 16) SixteenSamples(rows.data(), row_weights, weights.taps, at, to);
-    if (row_length >= 16 && at < row_length) {  // the last sixteen, some of them again
+    if (row_length >= 16 && at < row_length) {  // the last sixteen, some of which are computed twice
       SixteenSamples(rows.data(), row_weights, weights.taps, row_length - 16, to);
       continue;
     }

@@ -1,5 +1,6 @@
-// Resizing planes, antialiased as Pillow and torchvision do it: each target sample is a weighted mean of the source
-// samples under its filter, widened where the image shrinks. Integers throughout: the same bits on every machine.
+// Resizes planes of bytes, antialiased as in Pillow and torchvision: each target sample is a weighted mean of the
+// source samples under its filter, which is widened if the image shrinks. The arithmetic is in integers, so the bits
+// are the same on every machine.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +19,15 @@ struct ResampleWeights {
   std::vector<int16_t> weights;
 };
 
-// Resizes the span [begin, begin + length) of a source of `available` samples to `target` samples; begin and length
-// need not be whole. `mirror` turns the result round. Samples outside of [floor(begin), ceil(begin + length)) do not
-// contribute. `density` is samples a pixel: below 1 (subsampled colour) the result is as smooth as if the source had
-// first been brought to the density of pixels by interpolation.
+// Returns the weights that resize the span [begin, begin + length) of a source of `available` samples to `target`
+// samples; begin and length need not be whole. `mirror` reverses the result. Samples outside of [floor(begin),
+// ceil(begin + length)) do not contribute. `density` is the number of samples per pixel: if it is below 1 (subsampled
+// colour), the result is as smooth as if the source had first been interpolated to one sample per pixel.
 ResampleWeights MakeResampleWeights(double begin, double length, int available, int target, Interpolation interpolation,
                                     bool mirror, double density = 1);
 
-// One axis: to[i][j] = Σ weight · from[first[i] + t][j] for j < row_length, rounded and clamped. Rows are `from_stride`
-// and `to_stride` apart; a row beyond the last is never read.
+// Resizes one axis: to[i][j] = Σ weight · from[first[i] + t][j] for j < row_length, rounded and clamped. Strides are in
+// bytes. Rows at or beyond from_rows are not read.
 void ResampleRows(const uint8_t* from, int from_rows, ptrdiff_t from_stride, int row_length,
                   const ResampleWeights& weights, uint8_t* to, ptrdiff_t to_stride);
 

@@ -1,4 +1,4 @@
-// The kernel around the functions of the header. No torch header: nvcc takes seconds for this file, not minutes.
+// The kernel around the functions of the header. It includes no torch header, so nvcc takes seconds, not minutes.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 

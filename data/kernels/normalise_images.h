@@ -1,5 +1,5 @@
-// uint8 images → normalised values of the network's type and layout, in one pass. What one thread does is an ordinary
-// function here, so that a test runs it on the CPU, thread by thread, for every shape that it may meet.
+// Turns uint8 images into normalised values of the network's type and layout, in one pass. The work of one thread is an
+// ordinary function here, so that a test runs it on the CPU, thread by thread, for every shape that it may meet.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ enum class Element { kFloat, kHalf, kBFloat16 };
 
 enum class Layout {
   kPlanar,       // a plane for each channel
-  kInterleaved,  // channels last, the order of the bytes
-  kPadded,       // channels last, each pixel with a fourth channel of zeros
+  kInterleaved,  // channels last, like the input
+  kPadded,       // channels last, with a fourth channel of zeros
 };
 
 struct NormaliseArguments {
@@ -25,7 +25,7 @@ struct NormaliseArguments {
 
   DTRAIN_HOST_DEVICE int64_t values() const { return images * pixels * 3; }
 
-  // In float32, one rounding an operation: the bits of torchvision's ToTensor and Normalize.
+  // Returns (x/255 − mean)/std in float32, each operation rounded: the bits of torchvision's ToTensor and Normalize.
   DTRAIN_HOST_DEVICE float Normalised(int64_t index, int64_t channel) const {
     const float scaled = static_cast<float>(from[index]) / 255.0F;
     return (scaled - mean[channel]) / std[channel];
@@ -34,8 +34,7 @@ struct NormaliseArguments {
 
 constexpr int64_t kValuesPerThread = 4;
 
-// Channels last (the order of `from`): four neighbouring values a thread, loaded and stored at once. `to` is aligned to
-// four of its elements.
+// Channels last: each thread loads and stores four neighbouring values at once. `to` is aligned to four elements.
 template <typename T>
 DTRAIN_HOST_DEVICE void NormaliseInterleaved(const NormaliseArguments& arguments, T* to, int64_t thread) {
   struct alignas(kValuesPerThread * sizeof(T)) Four {
@@ -53,7 +52,7 @@ DTRAIN_HOST_DEVICE void NormaliseInterleaved(const NormaliseArguments& arguments
   for (int64_t i = begin; i < arguments.values(); ++i) to[i] = static_cast<T>(arguments.Normalised(i, i % 3));
 }
 
-// A plane for each channel: one value a thread, numbered as they are stored.
+// A plane for each channel: each thread writes one value. Threads are numbered in the order of `to`.
 template <typename T>
 DTRAIN_HOST_DEVICE void NormalisePlanar(const NormaliseArguments& arguments, T* to, int64_t thread) {
   if (thread >= arguments.values()) return;
@@ -62,7 +61,7 @@ DTRAIN_HOST_DEVICE void NormalisePlanar(const NormaliseArguments& arguments, T* 
   to[thread] = static_cast<T>(arguments.Normalised((image * arguments.pixels + pixel) * 3 + channel, channel));
 }
 
-// Four channels, of which the last is 0: a pixel a thread. `to` is aligned to four of its elements.
+// Four channels, of which the last is 0: each thread writes one pixel. `to` is aligned to four elements.
 template <typename T>
 DTRAIN_HOST_DEVICE void NormalisePadded(const NormaliseArguments& arguments, T* to, int64_t thread) {
   struct alignas(4 * sizeof(T)) Four {

@@ -1,4 +1,4 @@
-// The kernels around the functions of the header. No torch header: nvcc takes seconds for this file, not minutes.
+// The kernels around the functions of the header. It includes no torch header, so nvcc takes seconds, not minutes.
 #include "data/kernels/resize_crops.h"
 
 namespace dtrain::data::kernels {

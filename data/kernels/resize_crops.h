@@ -1,8 +1,8 @@
-// Crops of any size → square rows of a batch, antialiased, in one pass. What one thread does is an ordinary function
-// here, so that a test runs it on the CPU, thread by thread, beside the resize of the CPU's decoders.
+// Resizes crops of any size to square rows of a batch, antialiased, in one pass. The work of one thread is an ordinary
+// function here, so that a test compares it on the CPU, thread by thread, with the resize of the CPU's decoders.
 //
-// Each pixel is the weighted mean of those under its filter, in float32; the CPU's way rounds to whole numbers in
-// between, after the first of the two axes.
+// Each pixel is the weighted mean of the pixels under its filter, in float32. The CPU's resize also rounds to whole
+// numbers after the first of the two axes.
 #pragma once
 
 #include <cstdint>
@@ -22,12 +22,12 @@ struct ResizeArguments {
   const Crop* crops;
   int64_t count;
   int32_t side;
-  bool cubic;  // or bilinear
+  bool cubic;  // otherwise bilinear
 
   DTRAIN_HOST_DEVICE int64_t pixels() const { return count * side * side; }
 };
 
-// The source samples along one axis that target sample `i` is made of: from `first` to before `end`.
+// The source samples along one axis from which target sample `i` is computed: from `first` to before `end`.
 struct ResizeTaps {
   int32_t first, end;
   float centre, widening;
@@ -47,7 +47,7 @@ struct ResizeTaps {
     float x = (static_cast<float>(source) + 0.5F - centre) / widening;
     x = x < 0 ? -x : x;
     if (!cubic) return x < 1 ? 1 - x : 0;
-    constexpr float kA = -0.5F;  // Keys's; Pillow and torchvision's antialiased bicubic have it as well
+    constexpr float kA = -0.5F;  // Keys's a, as in Pillow and torchvision's antialiased bicubic
     if (x < 1) return ((kA + 2) * x - (kA + 3)) * x * x + 1;
     if (x < 2) return (((x - 5) * x + 8) * x - 4) * kA;
     return 0;
@@ -58,7 +58,7 @@ DTRAIN_HOST_DEVICE inline uint8_t RoundedByte(float value) {
   return value <= 0 ? uint8_t{0} : value >= 255 ? uint8_t{255} : static_cast<uint8_t>(value + 0.5F);
 }
 
-// One pixel of one row a thread, numbered as they are stored.
+// Each thread computes one pixel. Threads are numbered in the order in which pixels are stored.
 DTRAIN_HOST_DEVICE inline void ResizePixel(const ResizeArguments& arguments, int64_t thread) {
   if (thread >= arguments.pixels()) return;
   const int32_t side = arguments.side;
@@ -81,11 +81,11 @@ DTRAIN_HOST_DEVICE inline void ResizePixel(const ResizeArguments& arguments, int
   for (int channel = 0; channel < 3; ++channel) crop.to[3 * pixel + channel] = RoundedByte(sums[channel] / total);
 }
 
-// A decoder may report success and have written nothing: memory is filled with this value before.
+// A decoder may report success without writing anything, so memory is filled with this value before.
 constexpr uint8_t kUntouched = 0xA5;
 
-// Whether a look at some bytes, spread over the crop, finds nothing else. An image that is so by nature is taken for
-// untouched: it is then decoded a second time elsewhere, and no harm is done.
+// Returns whether a sample of bytes, spread over the crop, has no other value. An image that really looks so is taken
+// for untouched: it is then decoded again elsewhere, which does no harm.
 DTRAIN_HOST_DEVICE inline bool IsUntouched(const Crop& crop) {
   constexpr int64_t kLooks = 64;
   const int64_t bytes = int64_t{3} * crop.width * crop.height;
@@ -95,8 +95,8 @@ DTRAIN_HOST_DEVICE inline bool IsUntouched(const Crop& crop) {
   return true;
 }
 
-// Start a kernel on `stream` (a cudaStream_t) of the current device. `crops` and what they point to is the device's
-// memory; so is `untouched`, an element a crop. Return a cudaError_t.
+// Start a kernel on `stream` (a cudaStream_t) of the current device. `crops`, the memory that they point to, and
+// `untouched` (one element for each crop) are in the device's memory. Return a cudaError_t.
 int LaunchResize(const ResizeArguments& arguments, void* stream);
 int LaunchFindUntouched(const Crop* crops, int64_t count, bool* untouched, void* stream);
 

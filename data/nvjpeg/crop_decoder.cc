@@ -7,7 +7,7 @@
 namespace dtrain::data::nvjpeg {
 namespace {
 
-// What nvJPEG made, with the function that ends it.
+// An object of nvJPEG with the function that destroys it.
 template <typename T>
 using Owned = std::unique_ptr<std::remove_pointer_t<T>, nvjpegStatus_t (*)(T)>;
 
@@ -19,7 +19,7 @@ Owned<T> Make(nvjpegStatus_t (*destroy)(T), Create create, Arguments... argument
   throw Unavailable("nvJPEG does not start (its status is " + std::to_string(status) + ")", "use --decode=cpu");
 }
 
-// Colour at the resolution of brightness as libjpeg has it, where this nvJPEG knows how; some backends do not.
+// Asks nvJPEG to interpolate colour as libjpeg does, if this version has the flag; some backends do not support it.
 Owned<nvjpegHandle_t> MakeHandle(const Library& nvjpeg, nvjpegBackend_t backend, const Allocators& memory) {
   const auto make = [&](unsigned flags) {
     return Make<nvjpegHandle_t>(nvjpeg.Destroy, nvjpeg.CreateExV2, backend, memory.device, memory.pinned, flags);
@@ -27,7 +27,7 @@ Owned<nvjpegHandle_t> MakeHandle(const Library& nvjpeg, nvjpegBackend_t backend,
 #ifdef NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION
   try {
     return make(NVJPEG_FLAGS_UPSAMPLING_WITH_INTERPOLATION);
-  } catch (const Unavailable&) {  // the next attempt says why
+  } catch (const Unavailable&) {  // the attempt below throws with the reason
   }
 #endif
   return make(NVJPEG_FLAGS_DEFAULT);
@@ -54,8 +54,8 @@ nvjpegImage_t PlaceOf(const EncodedCrop& crop) {
 
 }  // namespace
 
-// The GPU's JPEG engine. It does not honour the stream that it is given (seen on H100s by others): it writes while what
-// was queued before is still to run. So the host waits for the stream first.
+// Decodes on the GPU's JPEG engine. The engine does not honour the stream that it is given (others have seen this on
+// H100s): it writes while work queued before is still to run. So the host waits for the stream first.
 class CropDecoder::Engine {
  public:
   Engine(const Library& nvjpeg, const Allocators& memory)
@@ -83,8 +83,8 @@ class CropDecoder::Engine {
     const EncodedCrop* crop;
     nvjpegDecodeParams_t params;
   };
-  // Calls a batch, after which an engine that fails for other reasons than an image is left alone. A damaged image in
-  // 256 takes nine.
+  // The number of failed calls after which the engine is not used for the rest of the batch, because it seems to fail
+  // for other reasons than an image. One damaged image in 256 causes nine.
   static constexpr int kMostFailures = 40;
 
   void DecodeOrHalve(std::span<const Item> items, cudaStream_t stream, int& failures_left, std::vector<bool>& done) {
@@ -94,7 +94,7 @@ class CropDecoder::Engine {
       return;
     }
     --failures_left;
-    nvjpeg_.DeviceSynchronize();  // what was begun may still write to the same places
+    nvjpeg_.DeviceSynchronize();  // a call that has begun may still write to the same memory
     if (items.size() == 1) return;
     DecodeOrHalve(items.first(items.size() / 2), stream, failures_left, done);
     DecodeOrHalve(items.subspan(items.size() / 2), stream, failures_left, done);
@@ -119,7 +119,7 @@ class CropDecoder::Engine {
   }
 
   bool Supports(const EncodedCrop& crop, nvjpegDecodeParams_t params) {
-    int is_unsupported = 1;  // nvJPEG says 0 for yes
+    int is_unsupported = 1;  // nvJPEG sets 0 if it is supported
     return SetBox(nvjpeg_, params, crop.box) &&
            IsDone(nvjpeg_.JpegStreamParseHeader(handle_.get(), crop.bytes.data(), crop.bytes.size(), header_.get())) &&
            IsDone(nvjpeg_.DecodeBatchedSupportedEx(handle_.get(), header_.get(), params, &is_unsupported)) &&
@@ -130,10 +130,10 @@ class CropDecoder::Engine {
   Owned<nvjpegHandle_t> handle_;
   Owned<nvjpegJpegState_t> state_;
   Owned<nvjpegJpegStream_t> header_;
-  std::vector<Owned<nvjpegDecodeParams_t>> params_;  // one an image of the largest batch so far
+  std::vector<Owned<nvjpegDecodeParams_t>> params_;  // one for each image of the largest batch so far
 };
 
-// CUDA's cores. While the GPU works on an image, the CPU prepares the next one in the other of two slots.
+// Decodes on CUDA's cores. While the GPU works on an image, the CPU prepares the next one in the other of two slots.
 class CropDecoder::OneByOne {
  public:
   OneByOne(const Library& nvjpeg, const Allocators& memory)
@@ -155,7 +155,7 @@ class CropDecoder::OneByOne {
       return false;
     }
     for (Way& way : ways_) {
-      int is_unsupported = 1;  // nvJPEG says 0 for yes
+      int is_unsupported = 1;  // nvJPEG sets 0 if it is supported
       if (!IsDone(nvjpeg_.DecoderJpegSupported(way.decoder.get(), slot.jpeg.get(), params_.get(), &is_unsupported)) ||
           is_unsupported != 0) {
         continue;
@@ -168,7 +168,7 @@ class CropDecoder::OneByOne {
   }
 
  private:
-  // Where Huffman codes are decoded: on the GPU, or (what that does not support) on the CPU.
+  // Huffman codes are decoded on the GPU or, if that does not support the image, on the CPU.
   struct Way {
     Way(const OneByOne& owner, nvjpegBackend_t backend)
         : decoder(Make<nvjpegJpegDecoder_t>(owner.nvjpeg_.DecoderDestroy, owner.nvjpeg_.DecoderCreate,
@@ -195,7 +195,7 @@ class CropDecoder::OneByOne {
     Owned<nvjpegJpegStream_t> jpeg;
     Owned<nvjpegBufferPinned_t> pinned;
     std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cudaError_t (*)(cudaEvent_t)>
-        free;  // when it may be used again
+        free;  // recorded when the slot may be used again
   };
 
   bool Decode(const EncodedCrop& crop, Way& way, Slot& slot, cudaStream_t stream) {
@@ -214,7 +214,7 @@ class CropDecoder::OneByOne {
   const Library& nvjpeg_;
   Owned<nvjpegHandle_t> handle_;
   Owned<nvjpegDecodeParams_t> params_;
-  Owned<nvjpegBufferDevice_t> device_;  // of one image after the other, in the order of the stream
+  Owned<nvjpegBufferDevice_t> device_;  // used by one image after the other, in the order of the stream
   std::array<Way, 2> ways_;
   std::array<Slot, 2> slots_;
   size_t next_slot_ = 0;
@@ -224,7 +224,7 @@ CropDecoder::CropDecoder(const Library& library, const Allocators& allocators) {
   one_by_one_ = std::make_unique<OneByOne>(library, allocators);
   try {
     engine_ = std::make_unique<Engine>(library, allocators);
-  } catch (const Unavailable&) {  // most GPUs have none
+  } catch (const Unavailable&) {  // most GPUs have no engine
   }
 }
 

@@ -1,7 +1,8 @@
-// Crops of JPEGs → pixels in a GPU's memory. Two ways: GPUs with a JPEG engine (A100, H100 and newer) decode a batch in
-// one call; what that engine does not take, and everything on other GPUs, is decoded on CUDA's cores one after the
-// other, Huffman codes there or on the CPU. Where the engine fails, it fails as a whole: halves of the batch, halves of
-// those and so on find the images that it stumbled over, which then go the second way.
+// Decodes crops of JPEGs into a GPU's memory. There are two ways. GPUs with a JPEG engine (A100, H100 and newer) decode
+// a batch in one call. Images that the engine does not support, and all images on other GPUs, are decoded on CUDA's
+// cores one after the other, with the Huffman codes decoded there or on the CPU. If the engine fails, it fails for the
+// whole batch; the batch is then halved again and again to find the images at fault, which are decoded in the second
+// way.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +17,11 @@ namespace dtrain::data::nvjpeg {
 
 struct EncodedCrop {
   std::span<const uint8_t> bytes;
-  CropBox box;  // inside of the image
-  uint8_t* to;  // box.height × box.width × 3, dense, the GPU's memory
+  CropBox box;  // inside the image
+  uint8_t* to;  // box.height × box.width × 3, dense, in the GPU's memory
 };
 
-// Where nvJPEG gets its memory. Null: from CUDA itself, whose cudaFree makes all of the GPU's streams wait.
+// nvJPEG's allocators. With null it uses CUDA itself, whose cudaFree waits for all of the GPU's streams.
 struct Allocators {
   nvjpegDevAllocatorV2_t* device = nullptr;
   nvjpegPinnedAllocatorV2_t* pinned = nullptr;
@@ -28,30 +29,30 @@ struct Allocators {
 
 class CropDecoder {
  public:
-  // For the current device. `library` and what `allocators` point to outlive it. Throws Unavailable where nvJPEG does
-  // not start.
+  // Decodes on the current device. `library` and the allocators must outlive it. Throws Unavailable if nvJPEG does not
+  // start.
   explicit CropDecoder(const Library& library, const Allocators& allocators = {});
   ~CropDecoder();
 
-  // Decodes after what is queued on `stream`, all of it RGB. Where there is an engine, waits for the stream before it
-  // decodes. The bytes must stay until that is done. True for each crop that nvJPEG took without a complaint; what goes
-  // wrong later only shows in the pixels.
+  // Decodes to RGB after the work queued on `stream`; if the GPU has an engine, waits for the stream first. The bytes
+  // must stay valid until the decoding is done. Returns true for each crop that nvJPEG accepted; later errors show only
+  // in the pixels.
   std::vector<bool> Decode(std::span<const EncodedCrop> crops, cudaStream_t stream);
 
  private:
   class Engine;
   class OneByOne;
-  std::unique_ptr<Engine> engine_;  // null: this GPU has none
+  std::unique_ptr<Engine> engine_;  // null if the GPU has no engine
   std::unique_ptr<OneByOne> one_by_one_;
 };
 
-// Where crops lie in one allocation.
+// The places of crops in one allocation.
 struct ScratchLayout {
-  std::vector<int64_t> offsets;  // bytes, of as many crops from the front as fit
+  std::vector<int64_t> offsets;  // bytes; for as many crops from the front as fit
   int64_t bytes = 0;
 };
 
-// As many as fit into `most_bytes`; at least one, if there is any.
+// Lays out as many crops as fit into `most_bytes`, but at least one if there is any.
 ScratchLayout LayOutCrops(std::span<const CropBox> boxes, int64_t most_bytes);
 
 }  // namespace dtrain::data::nvjpeg

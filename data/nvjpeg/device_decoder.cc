@@ -74,7 +74,8 @@ class NvjpegDecoder : public DeviceImageDecoder {
     return done;
   }
 
-  // All of them: what was not decoded makes a row that is written again. Returns which were never written to.
+  // Resizes all crops, also those that were not decoded, because their rows are written again later. Returns for each
+  // crop whether its memory was never written to.
   std::vector<bool> Resize(std::vector<kernels::Crop>& crops, int32_t side, cudaStream_t stream) const {
     const auto count = static_cast<int64_t>(crops.size());
     const auto bytes = static_cast<int64_t>(sizeof(kernels::Crop)) * count;
@@ -92,7 +93,7 @@ class NvjpegDecoder : public DeviceImageDecoder {
   const at::Device device_;
   const bool cubic_;
   const Library library_;
-  // What is given back is used again when the decoding stream's work, which is the current one's, is done with it.
+  // The allocators reuse freed memory only when the current stream, on which decoding runs, is done with it.
   Memory on_device_{*c10::cuda::CUDACachingAllocator::get(), [this](const c10::DataPtr& freed) {
                       const auto stream = c10::cuda::getCurrentCUDAStream(device_.index());
                       c10::cuda::CUDACachingAllocator::recordStream(freed, stream);
@@ -106,7 +107,7 @@ class NvjpegDecoder : public DeviceImageDecoder {
   CropDecoder decoder_;
 };
 
-// The folder of the library that a function of LibTorch is in.
+// Returns the folder of LibTorch's libraries, or an empty string if the loader does not know it.
 std::string TorchLibraries() {
   Dl_info where{};
   if (dladdr(reinterpret_cast<void*>(&c10::cuda::current_device), &where) == 0 || where.dli_fname == nullptr) return "";

@@ -1,4 +1,4 @@
-// Batch::deferred through nvJPEG, in libdtrain_cuda.so alone.
+// Decodes Batch::deferred through nvJPEG. It is linked into libdtrain_cuda.so only.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,10 +10,10 @@
 
 namespace dtrain::data::nvjpeg {
 
-// For `device`, which is the current one. Crops are decoded into memory of the caching allocator, at most so many at
-// once as fit into half a GiB, and then resized by one kernel; nvJPEG's own buffers are of that allocator, too. Decode
-// waits for the stream: it reads back which crops were written. Throws Unavailable (library.h) where nvJPEG is not on
-// this machine or does not start.
+// Makes a decoder for `device`, which must be the current one. Crops are decoded into memory of the caching allocator,
+// at most half a GiB of them at once (or one larger crop), and then resized by one kernel; nvJPEG's own buffers come
+// from that allocator, too. Decode waits for the stream, because it reads back which crops were written. Throws
+// Unavailable (library.h) if nvJPEG is not on this machine or does not start.
 std::unique_ptr<DeviceImageDecoder> MakeNvjpegDecoder(at::Device device, Interpolation interpolation);
 
 }  // namespace dtrain::data::nvjpeg

@@ -1,5 +1,5 @@
-// nvJPEG's functions, looked up in the library when it is asked for: nothing is linked with it, and a machine without
-// it (or without a GPU) misses nothing. A test fills the table with functions of its own.
+// nvJPEG's functions, which are looked up in the library at run time. Nothing is linked with it, so machines without it
+// (or without a GPU) need not have it. A test fills the table with functions of its own.
 #pragma once
 
 #include <nvjpeg.h>
@@ -27,7 +27,7 @@ struct Library {
 #define DTRAIN_DECLARE(name) decltype(&nvjpeg##name) name{};  // NOLINT(bugprone-macro-parentheses): a declaration
   DTRAIN_NVJPEG_FUNCTIONS(DTRAIN_DECLARE)
 #undef DTRAIN_DECLARE
-  // CUDA's, which stand beside them.
+  // CUDA's functions that are used together with nvJPEG's.
   decltype(&cudaEventCreateWithFlags) EventCreateWithFlags = &cudaEventCreateWithFlags;
   decltype(&cudaEventRecord) EventRecord = &cudaEventRecord;
   decltype(&cudaEventSynchronize) EventSynchronize = &cudaEventSynchronize;
@@ -36,22 +36,22 @@ struct Library {
   decltype(&cudaDeviceSynchronize) DeviceSynchronize = &cudaDeviceSynchronize;
 };
 
-// What keeps nvJPEG from being used, and what to do.
+// Thrown with the reason why nvJPEG cannot be used, and with what to do.
 class Unavailable : public Error {
  public:
   Unavailable(const std::string& why, const std::string& hint) : Error(ExitCode::kUsage, why, hint) {}
 };
 
-// Whose two packages there are: nvidia-nvjpeg for CUDA 13, nvidia-nvjpeg-cu12 for CUDA 12.
+// The advice for a machine without nvJPEG, which has one package for CUDA 13 and another for CUDA 12.
 constexpr const char* kInstall =
     "pip install nvidia-nvjpeg (for CUDA 12: nvidia-nvjpeg-cu12) beside PyTorch, or use --decode=cpu";
 
-// Where the library may be, best first, for CUDA of this major version: by its name, which the loader looks for (in
-// LD_LIBRARY_PATH, which a bundle sets, and in the system's folders), then in PyPI's packages beside the one that holds
-// `torch_libraries`, LibTorch's own folder.
+// Returns the places where the library may be, best first, for CUDA of this major version: its name, which the loader
+// looks for in LD_LIBRARY_PATH (which a bundle sets) and in the system's folders, then PyPI's packages beside the one
+// that holds `torch_libraries`, LibTorch's own folder.
 std::vector<std::string> LibraryPlaces(const std::string& torch_libraries, int cuda_major);
 
-// The first of `places` that can be loaded; it is never unloaded. Throws Unavailable where none can, or where a
+// Loads the first of `places` that can be loaded; it is never unloaded. Throws Unavailable if none can be loaded or a
 // function is missing.
 Library LoadLibrary(const std::vector<std::string>& places);
 

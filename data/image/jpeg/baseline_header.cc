@@ -1,4 +1,4 @@
-// ITU T.81, annex B. A segment is skipped only when it cannot change the pixels.
+// ITU T.81, annex B. A segment is ignored only if it cannot change the pixels.
 #include "data/image/jpeg/baseline_header.h"
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class HeaderReader {
   bool Read() {
     const size_t size = bytes_.size();
     if (size < 4 || bytes_[0] != 0xFF || bytes_[1] != kSoi) return false;
-    if (bytes_[size - 2] != 0xFF || bytes_[size - 1] != kEoi) return false;  // libjpeg decides whether it is truncated
+    if (bytes_[size - 2] != 0xFF || bytes_[size - 1] != kEoi) return false;  // libjpeg decides if it is truncated
     for (size_t at = 2; at + 4 <= size;) {
       if (bytes_[at] != 0xFF) return false;
       const uint8_t marker = bytes_[at + 1];
@@ -76,7 +76,7 @@ class HeaderReader {
         jfif_ = jfif_ || (segment.size() >= 5 && std::equal(segment.begin(), segment.begin() + 5, "JFIF"));
         return true;
       case kApp14:
-        // Adobe's: the last byte says how colours are stored; 1 is YCbCr.
+        // Adobe's marker: the last byte is the colour transform, 1 for YCbCr.
         if (segment.size() >= 12 && std::equal(segment.begin(), segment.begin() + 5, "Adobe")) {
           adobe_ = true;
           if (segment[11] != 1) return false;
@@ -105,7 +105,7 @@ class HeaderReader {
       if (component.across < 1 || component.across > most || component.down < 1 || component.down > most) return false;
       if (component.quantisation > 3) return false;
     }
-    // A lone component's blocks are not grouped, whatever its sampling says.
+    // The blocks of a single component are not grouped, whatever its sampling factors are.
     if (components == 1) header_.component[0].across = header_.component[0].down = 1;
     return true;
   }
@@ -139,7 +139,7 @@ class HeaderReader {
     return true;
   }
 
-  // One scan with all components, in the order of the frame.
+  // Accepts one scan with all components in the order of the frame.
   bool ReadScan(Bytes segment) {
     const auto components = static_cast<size_t>(header_.components);
     if (components == 0 || segment.size() != 4 + 2 * components || segment[0] != components) return false;
@@ -163,14 +163,14 @@ class HeaderReader {
     }
     header_.seek_points = ReadSeekPoints(seek_points_, header_.units_across(), header_.units_down(), header_.components,
                                          header_.scan.size());
-    // Without a marker that says so, three components are YCbCr if they are numbered 1, 2, 3.
+    // If no marker says so, three components are YCbCr if their ids are 1, 2, 3.
     const auto& [first, second, third] = header_.component;
     return header_.components == 1 || jfif_ || adobe_ || (first.id == 1 && second.id == 2 && third.id == 3);
   }
 
   Bytes bytes_;
   BaselineHeader header_;
-  Bytes seek_points_;  // a segment that may hold them
+  Bytes seek_points_;  // the last segment that may hold seek points
   int defined_quantisation_ = 0;
   bool jfif_ = false, adobe_ = false;
 };

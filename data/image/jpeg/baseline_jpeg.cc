@@ -12,13 +12,13 @@ namespace {
 
 int DivideUp(int value, int divisor) { return (value + divisor - 1) / divisor; }
 
-// Units, from `begin` to before `end`.
+// The units from `begin` to before `end`.
 struct Range {
   int begin = 0, end = 0;
   bool Has(int i) const { return i >= begin && i < end; }
 };
 
-// What a thread uses again for its next image.
+// Memory that a thread reuses for its next image.
 struct Memory {
   EntropyTables tables;
   std::vector<ScanPiece> pieces;
@@ -31,7 +31,7 @@ class PlanesDecoder {
       : header_(header), planes_(planes), memory_(memory), across_(header.units_across()) {
     unit_width_ = kBlockSide * header.component[0].across;
     unit_height_ = kBlockSide * header.component[0].down;
-    // A unit more on each side: colour at the edge of the box is interpolated with its neighbours.
+    // One pixel more on each side, because colour at the edge of the box is interpolated with its neighbours.
     columns_ = {std::max(0, (box.x - 1) / unit_width_),
                 std::min(across_, DivideUp(box.x + box.width + 1, unit_width_))};
     rows_ = {std::max(0, (box.y - 1) / unit_height_),
@@ -48,7 +48,7 @@ class PlanesDecoder {
       const bool is_whole = end == pieces[i].end;
       if (!DecodePiece(pieces[i], end)) return false;
       if (!is_whole) continue;
-      // What is left of the last byte belongs to the next piece, or is padding.
+      // The bits left in the last byte belong to the next piece or are padding.
       if (reader_.left() >= 8) return false;
       if (header_.seek_points && i + 1 < pieces.size() && last_dc_ != pieces[i + 1].dc) return false;
     }
@@ -68,7 +68,7 @@ class PlanesDecoder {
       plane.stride = (rows_.end - rows_.begin) * block_height;
       plane.scale_x = static_cast<double>(block_width) / unit_width_;
       plane.scale_y = static_cast<double>(block_height) / unit_height_;
-      // Blocks reach beyond the image; those samples do not count.
+      // The last blocks may reach beyond the image; those samples do not count.
       const int image_width = DivideUp(header_.size.width * block_width, unit_width_);
       const int image_height = DivideUp(header_.size.height * block_height, unit_height_);
       plane.width = std::min((columns_.end - columns_.begin) * block_width, image_width - plane.left);
@@ -78,7 +78,7 @@ class PlanesDecoder {
     }
   }
 
-  // The unit behind the last wanted one of the piece; 0 where none of it is wanted.
+  // Returns the end of the units of the piece that are wanted, or 0 if none is wanted.
   int64_t EndOfWanted(const ScanPiece& piece) const {
     const int64_t first_row = piece.begin / across_, last_row = (piece.end - 1) / across_;
     if (last_row < rows_.begin || first_row >= rows_.end) return 0;
@@ -134,10 +134,10 @@ class PlanesDecoder {
   Memory& memory_;
   BitReader reader_;
   std::array<int, 3> last_dc_{};
-  alignas(32) int16_t block_[64] = {};  // zeros between blocks
+  alignas(32) int16_t block_[64] = {};  // all zeros between two blocks
   IdctScales scales_[3];
   int unit_width_ = 0, unit_height_ = 0;  // pixels
-  const int across_;                      // units of the image
+  const int across_;                      // width of the image in units
   Range columns_, rows_;                  // units that are wanted
 };
 

@@ -1,4 +1,4 @@
-// The Huffman tables of an image, kept for the next one: most files of a data set have the same.
+// The Huffman tables of an image, kept for the next one because most files of a data set have the same tables.
 #pragma once
 
 #include <array>
@@ -11,17 +11,18 @@ namespace dtrain::data {
 
 class EntropyTables {
  public:
-  // False where they are no Huffman codes. The header's components must stay as they are while blocks are read.
+  // Builds the tables of `header`, unless the kept ones are equal. Returns false if they are no valid Huffman codes.
+  // `header` must outlive the calls of Read and SkipUnit.
   bool Use(const BaselineHeader& header);
 
-  // ReadBlock (huffman.h) with the tables of component `i`.
+  // Calls ReadBlock (huffman.h) with the tables of component `i`.
   int Read(BitReader& reader, int i, std::array<int, 3>& last_dc, int16_t* block) const {
     const JpegComponent& component = header_->component[static_cast<size_t>(i)];
     return ReadBlock(reader, dc_[static_cast<size_t>(component.dc)].table, ac_[static_cast<size_t>(component.ac)].table,
                      last_dc[static_cast<size_t>(i)], block);
   }
 
-  // Goes past the blocks of a unit (MCU). False where the data are damaged.
+  // Skips the blocks of a unit (MCU). Returns false if the data are damaged.
   bool SkipUnit(BitReader& reader, std::array<int, 3>& last_dc) const;
 
  private:

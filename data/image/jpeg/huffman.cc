@@ -1,4 +1,4 @@
-// ITU T.81, annexes C and F. Here a loader of photographs spends most of its time.
+// ITU T.81, annexes C and F. A loader of photographs spends most of its time in this file.
 #include "data/image/jpeg/huffman.h"
 
 namespace dtrain::data {
@@ -22,22 +22,22 @@ std::array<uint8_t, 64> MakeZigzag() {
   return order;
 }
 
-// Bits of a number: more than 8-bit images need, few enough for two pairs at once.
+// The most bits of a number: more than 8-bit images need, and few enough that one Refill lasts for two pairs.
 constexpr int kLargestDcSize = 15, kLargestAcSize = 14;
 
-// What a symbol of the AC alphabet means; for DC the high half is 0.
+// Returns the meaning of an AC symbol. It serves for DC symbols, too, whose high half (the run) is 0.
 HuffmanTable::Entry Meaning(uint8_t symbol, int code_length) {
   HuffmanTable::Entry entry{.code_length = static_cast<uint8_t>(code_length)};
   entry.size = symbol & 15;
   entry.run = symbol >> 4;
   entry.length = static_cast<uint8_t>(code_length + entry.size);
-  if (entry.size > 0 || entry.run == 15) return entry;  // 15, 0: sixteen zeros, the last of them as the number 0
+  if (entry.size > 0 || entry.run == 15) return entry;  // (15, 0) is sixteen zeros: a run of 15 and the number 0
   if (entry.run != 0) return {};                        // not baseline
   entry.run = HuffmanTable::kEndOfBlock;
   return entry;
 }
 
-// The number that follows a code, from bits that begin with the code. It is negative where its first bit is 0.
+// Returns the number that follows a code; `bits` begins with the code. The number is negative if its first bit is 0.
 [[gnu::always_inline]] inline int16_t NumberOf(uint64_t bits, int code_length, int size) {
   const uint64_t after = bits << code_length;
   const auto number = static_cast<int>(after >> 1 >> (63 - size));
@@ -50,7 +50,7 @@ template <bool kStore>
   const auto store = [block](int k, int16_t value) {
     if (kStore) block[kZigzagByColumn[static_cast<size_t>(k)]] = value;
   };
-  int k = 1;  // the next coefficient
+  int k = 1;  // zigzag position of the next coefficient
   for (;;) {
     reader.Refill();  // enough for two pairs
     for (int i = 0; i < 2; ++i) {
@@ -59,7 +59,7 @@ template <bool kStore>
       const int16_t first = kStore ? NumberOf(reader.bits(), pair.first_code_length, pair.first_size) : int16_t{0};
       if (__builtin_expect(next < 64, 1)) {
         store(next - 1, pair.second);
-        store(second - 1, first);  // the other way round if there is no second
+        store(second - 1, first);  // stored last: overwrites the line above if there is no second
         reader.Skip(pair.length);
         k = next;
         continue;
@@ -87,7 +87,7 @@ template <bool kStore>
   }
 }
 
-// What the first AcTable::kBits of `bits` say.
+// Returns the pair for the first AcTable::kBits bits of `bits`.
 AcTable::Pair MakePair(const HuffmanTable& table, uint64_t bits) {
   AcTable::Pair pair;
   const HuffmanTable::Entry first = table.Find(bits);
@@ -156,7 +156,7 @@ bool AcTable::Build(const HuffmanCodes& codes) {
 }
 
 int ReadBlock(BitReader& reader, const HuffmanTable& dc_table, const AcTable& ac_table, int& dc, int16_t* block) {
-  BitReader own = reader;  // in registers
+  BitReader own = reader;  // a copy that the compiler keeps in registers
   own.Refill();
   const HuffmanTable::Entry entry = dc_table.Find(own.bits());
   const bool no_change = entry.run == HuffmanTable::kEndOfBlock;

@@ -10,53 +10,53 @@
 
 namespace dtrain::data {
 
-// Codes of up to kBits bits are looked up, longer ones searched.
+// Decodes Huffman codes. Codes of up to kBits bits are looked up, longer ones are searched for.
 class HuffmanTable {
  public:
   static constexpr int kBits = 10;
-  static constexpr int kEndOfBlock = 64;  // as a run: beyond the block from anywhere in it
+  static constexpr int kEndOfBlock = 64;  // a run that leads beyond the block from anywhere in it
 
-  // A code and what it says: `run` zeros, then a number of `size` bits. Size 0: the number is 0.
+  // A code and its meaning: `run` zeros, then a number of `size` bits. If the size is 0, the number is 0.
   struct Entry {
-    uint8_t code_length = 0;  // bits; 0: there is no such code
-    uint8_t length = 0;       // with the number
+    uint8_t code_length = 0;  // bits; 0: no such code
+    uint8_t length = 0;       // bits of the code and the number
     uint8_t run = 0;
     uint8_t size = 0;
   };
 
-  // False where the codes do not fit into their lengths.
+  // Returns false if there are more codes than fit into their lengths.
   bool Build(const HuffmanCodes& codes);
 
-  // From the next 64 bits, of which at least 16 count.
+  // Returns the code with which `bits` begins. At least the 16 highest bits must be valid.
   Entry Find(uint64_t bits) const {
     const Entry entry = entries_[bits >> (64 - kBits)];
     return __builtin_expect(entry.code_length > 0, 1) ? entry : FindLong(static_cast<uint32_t>(bits >> 48));
   }
 
-  // The same, only codes of up to kBits bits.
+  // Finds codes of up to kBits bits only.
   Entry FindShort(uint64_t bits) const { return entries_[bits >> (64 - kBits)]; }
 
  private:
   Entry FindLong(uint32_t bits) const;
 
   std::array<Entry, 1 << kBits> entries_;
-  std::array<uint32_t, 17> end_{};    // [n]: first 16-bit pattern after the codes of up to n bits
-  std::array<int32_t, 17> offset_{};  // [n]: place of the first symbol of n bits, less its code
+  std::array<uint32_t, 17> end_{};    // [n]: the first 16-bit pattern after all codes of up to n bits
+  std::array<int32_t, 17> offset_{};  // [n]: index of the first symbol of n bits, minus its code
   std::array<uint8_t, 256> symbols_{};
 };
 
-// The codes of AC coefficients, looked up two at a time: a photograph's take six bits each, with their numbers.
+// Decodes the codes of AC coefficients two at a time: in a photograph, a code and its number take six bits on average.
 class AcTable {
  public:
   static constexpr int kBits = 11;
 
-  // One or two coefficients, or one and the end of the block, or the end alone. An advance is the zeros and the
-  // coefficient; of an end it is kEndOfBlock; of a second that is not there 0.
+  // One or two coefficients, one coefficient and the end of the block, or the end alone. The advance of a coefficient
+  // is its zeros plus one, that of the end of the block is kEndOfBlock, and that of a missing second coefficient is 0.
   struct Pair {
-    uint8_t length = 0;             // bits of all
-    uint8_t first_code_length = 0;  // the first number's bits are not looked up: they may be too many
+    uint8_t length = 0;             // bits of everything in this pair
+    uint8_t first_code_length = 0;  // the first number is not in the table, because it may have too many bits
     uint8_t first_size = 0;
-    uint8_t first_advance = 2 * kEndOfBlock;  // as it is here: a code that is too long for this table
+    uint8_t first_advance = 2 * kEndOfBlock;  // by default: a code that is too long for this table
     uint8_t second_advance = 0;
     int16_t second = 0;
   };
@@ -73,10 +73,10 @@ class AcTable {
   std::array<Pair, 1 << kBits> pairs_;
 };
 
-// Bits from the front of bytes that hold nothing else: no markers, no stuffed zeros.
+// Reads the bits of bytes that contain no markers and no stuffed zeros.
 class BitReader {
  public:
-  static constexpr size_t kPadding = 512;  // bytes after the end that can be read, whatever they are
+  static constexpr size_t kPadding = 512;  // bytes after the end that must be readable, whatever they are
 
   BitReader() = default;
   BitReader(std::span<const uint8_t> bytes, int first_bit)
@@ -85,7 +85,7 @@ class BitReader {
     Skip(first_bit);
   }
 
-  // Makes 56 bits ready. The bytes were loaded while the last code was looked up, and there is no branch to predict.
+  // Makes 56 bits available without a branch. The load need not wait until the last code's length has been looked up.
   [[gnu::always_inline]] void Refill() {
     uint64_t word = 0;
     std::memcpy(&word, at_, 8);
@@ -93,30 +93,31 @@ class BitReader {
     at_ += (63 - ready_) >> 3;
     ready_ |= 56;
   }
-  // The next bits, from the highest; call Refill before.
+  // Returns the next bits, beginning with the highest. Call Refill before.
   uint64_t bits() const { return bits_; }
   void Skip(int count) {
     bits_ <<= count;
     ready_ -= count;
   }
 
-  // How many bits there still are; negative where more were taken. A block takes less than the padding holds.
+  // Returns the number of bits left, or a negative number if too many were taken. A block takes fewer than the padding
+  // has.
   ptrdiff_t left() const { return bits_in_all_ - 8 * (at_ - begin_) + ready_; }
 
  private:
   const uint8_t* begin_ = nullptr;
   const uint8_t* at_ = nullptr;
   ptrdiff_t bits_in_all_ = 0;
-  uint64_t bits_ = 0;  // from the highest
-  int ready_ = 0;      // how many of them are certain
+  uint64_t bits_ = 0;  // the next bits, beginning with the highest
+  int ready_ = 0;      // how many of bits_ are certainly valid
 };
 
-// The position of the k-th coefficient of the zigzag, column by column: x·8 + y.
+// [k]: the position of the k-th coefficient of the zigzag, column by column: x·8 + y.
 extern const std::array<uint8_t, 64> kZigzagByColumn;
 
-// Reads a block. `block` has 64 zeros and gets the coefficients by column, not yet multiplied; null: they are skipped.
-// `dc` is the component's last DC, and gets this one. Returns the number of zigzag positions in use, 1 to 64, or 0
-// where the data are damaged.
+// Reads a block. `block` holds 64 zeros and receives the quantised coefficients by column; if it is null, they are
+// skipped. `dc` holds the component's last DC value and receives this block's. Returns the number of zigzag positions
+// in use, 1 to 64, or 0 if the data are damaged.
 int ReadBlock(BitReader& reader, const HuffmanTable& dc_table, const AcTable& ac_table, int& dc, int16_t* block);
 
 }  // namespace dtrain::data

@@ -1,5 +1,5 @@
 // The factorisation of Arai, Agui and Nakajima ("A fast DCT-SQ scheme for images", Trans. IEICE, 1988): all but five
-// multiplications of a pass move into the scales, where the quantisation is as well. Eight columns are done at once.
+// multiplications of a pass are merged into the scales, together with the quantisation. Eight columns are done at once.
 #include "data/image/jpeg/idct.h"
 
 #include <algorithm>
@@ -66,7 +66,7 @@ constexpr float kSum1 = 2.613125930F;         // 2·(cos(π/8) + cos(3π/8))
 }
 
 #if defined(__SSE2__)
-// Two columns of the block. Packing saturates: nothing else has to clamp.
+// Stores two columns of the block. Packing saturates, so no clamp is needed.
 [[gnu::always_inline]] inline void StoreColumns(Floats first, Floats second, uint8_t* pixels, ptrdiff_t stride) {
   const auto to_shorts = [](Floats values) {
     const Ints whole = __builtin_convertvector(values + 128.5F, Ints);
@@ -87,7 +87,7 @@ inline void StoreColumns(Floats first, Floats second, uint8_t* pixels, ptrdiff_t
 }
 #endif
 
-// By column.
+// Returns the factors of the factorisation, by column.
 std::array<double, 64> MakeFactors() {
   const auto factor = [](size_t frequency) {
     return frequency == 0 ? 1.0

@@ -8,17 +8,17 @@
 
 namespace dtrain::data {
 
-// What coefficients are multiplied by, column by column (x·8 + y).
+// The factors of the coefficients, column by column (x·8 + y).
 using IdctScales = std::array<float, 64>;
 
-// From a quantisation table in zigzag order.
+// Makes the factors from a quantisation table in zigzag order.
 IdctScales MakeIdctScales(const std::array<uint16_t, 64>& quantisation);
 
-// `coefficients` by column, which are zeros afterwards: ready for the next block. Writes column x of the block, eight
+// Transforms `coefficients` (by column) and sets them to zero for the next block. Writes column x of the block, eight
 // pixels from top to bottom, to pixels + x·stride.
 void InverseDct(int16_t* coefficients, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride);
 
-// The same where only the first coefficient is not zero.
+// InverseDct for a block in which only the first coefficient is not zero.
 void InverseDctOfDc(int16_t* coefficients, const IdctScales& scales, uint8_t* pixels, ptrdiff_t stride);
 
 }  // namespace dtrain::data

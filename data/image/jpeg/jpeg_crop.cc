@@ -1,4 +1,4 @@
-// Colour is converted last, when there are only side × side pixels left of it.
+// Converts to RGB last, when only side × side pixels are left.
 #include "data/image/jpeg/jpeg_crop.h"
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 namespace dtrain::data {
 namespace {
 
-// Memory that a thread uses again for its next image: fresh memory would have to be cleared by the system each time.
+// Memory that a thread reuses for its next image, because the system would have to clear fresh memory each time.
 struct Scratch {
   Planes planes;
   std::vector<uint8_t> narrow, turned;
@@ -25,9 +25,9 @@ uint8_t* AtLeast(std::vector<uint8_t>& memory, size_t size) {
   return memory.data();
 }
 
-// How planes of one shape are resized: both colour planes share it.
+// How planes of one shape are resized. The two colour planes share it.
 struct PlaneResize {
-  int first_row = 0, rows = 0;  // of the plane that belong to the box
+  int first_row = 0, rows = 0;  // the plane's rows that belong to the box
   ResampleWeights across, down;
 };
 
@@ -43,7 +43,7 @@ PlaneResize MakePlaneResize(const Plane& plane, const CropBox& box, bool flip, I
   return resize;
 }
 
-// The part of `plane` that belongs to the box, as side rows of side samples.
+// Resizes the part of `plane` that belongs to the box to side rows of side samples.
 void ResizePlane(const Plane& plane, const PlaneResize& resize, int side, Scratch& scratch, uint8_t* to) {
   const int rows = resize.rows;
   const auto pixels = static_cast<size_t>(side) * rows;
@@ -54,7 +54,7 @@ void ResizePlane(const Plane& plane, const PlaneResize& resize, int side, Scratc
   ResampleRows(turned, rows, side, side, resize.down, to, side);
 }
 
-// ITU T.871: full range, in units of 2^-16.
+// Converts YCbCr to RGB as in ITU T.871: full range, in units of 2^-16.
 DTRAIN_WITH_AVX2
 void ToRgb(const uint8_t* y, const uint8_t* cb, const uint8_t* cr, int pixels, uint8_t* rgb) {
   constexpr int kHalf = 1 << 15;

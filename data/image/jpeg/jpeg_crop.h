@@ -1,6 +1,7 @@
-// A crop of a plain baseline JPEG, resized and perhaps mirrored, straight into a row of a batch. The pixels are those
-// of decode, crop and resize within rounding (on average well within 2/255); the way there is another: see
-// baseline_jpeg.h. Colours outside of RGB, of which files of very low quality have many, are cut off after resizing.
+// Decodes a crop of a plain baseline JPEG, resized and perhaps mirrored, directly into a row of a batch. The pixels
+// equal those of decoding, cropping and resizing up to rounding (on average well within 2/255), although the planes are
+// resized before they become RGB (see baseline_jpeg.h). So colours outside RGB, frequent in files of very low quality,
+// are clamped after resizing.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,8 @@
 
 namespace dtrain::data {
 
-// Writes side × side RGB pixels to `row`. False: libjpeg-turbo must look at this file; `row` may be partly written.
+// Writes side × side RGB pixels to `row`. Returns false if libjpeg-turbo must decode the image; `row` may then be
+// partly written.
 bool CropBaselineJpeg(const BaselineHeader& header, const CropBox& box, bool flip, Interpolation interpolation,
                       int side, uint8_t* row);
 

@@ -8,7 +8,7 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-// Where the next FF is that no zero follows, or bytes.size().
+// Returns the offset of the next FF from `at` on that no zero follows, or bytes.size() if there is none.
 size_t FindMarker(Bytes bytes, size_t at) {
   while (at + 1 < bytes.size()) {
     const void* found = std::memchr(bytes.data() + at, 0xFF, bytes.size() - 1 - at);

@@ -1,5 +1,6 @@
-// The entropy-coded data of a baseline JPEG, cut where decoding can begin: at restart markers, at the seek points that
-// `dtrain_data pack` can write (seek_points.h), or only at the front. What a crop does not need is then not even read.
+// Cuts the entropy-coded data of a baseline JPEG into pieces at which decoding can begin: at restart markers, or at the
+// seek points that `dtrain_data pack` can write (seek_points.h); without either there is one piece. Pieces that a crop
+// does not need are not even read.
 #pragma once
 
 #include <array>
@@ -12,19 +13,20 @@
 
 namespace dtrain::data {
 
-// Units (MCUs) in the order of the file, and their bits.
+// A range of units (MCUs) in the order of the file, and its bits.
 struct ScanPiece {
   int64_t begin = 0, end = 0;      // units
-  std::span<const uint8_t> bytes;  // as they are in the file; the last byte may be the next piece's first
-  int first_bit = 0;               // of the first byte
-  std::array<int, 3> dc{};         // of the unit before, by component
+  std::span<const uint8_t> bytes;  // as in the file, with stuffing; the last byte may also belong to the next piece
+  int first_bit = 0;               // in the first byte, 0 (the highest) to 7
+  std::array<int, 3> dc{};         // DC values of the unit before, by component
 };
 
-// Cuts header.scan into pieces, from the first unit to the last. False: it is not as the header says.
+// Cuts header.scan into `pieces`, which cover all units in order. Returns false if the restart markers are not as the
+// header says.
 bool CutScan(const BaselineHeader& header, std::vector<ScanPiece>& pieces);
 
-// `bytes` up to their first marker, without the zeros that are stuffed after FF, in `memory`, whose size only grows.
-// `padding` bytes can be read after them.
+// Copies `bytes` up to their first marker into `memory`, without the zeros that are stuffed after FF. `memory` only
+// grows, and `padding` bytes can be read after the returned ones.
 std::span<const uint8_t> WithoutStuffing(std::span<const uint8_t> bytes, size_t padding, std::vector<uint8_t>& memory);
 
 }  // namespace dtrain::data

@@ -11,11 +11,11 @@
 namespace dtrain::data {
 namespace {
 
-constexpr char kName[] = "dtrain seek 1";              // with its zero
-constexpr size_t kHeaderBytes = sizeof kName + 4 + 2;  // and the scan's bytes, and the units between two points
+constexpr char kName[] = "dtrain seek 1";              // with the terminating zero
+constexpr size_t kHeaderBytes = sizeof kName + 4 + 2;  // the name, the scan's bytes, and the units between points
 constexpr size_t kChecksumBytes = 4;
 constexpr size_t kMostSegmentBytes = 65'533;
-constexpr int kUnits = 4;  // 64 pixels of a photograph: 2 % of its bytes
+constexpr int kUnits = 4;  // 64 pixels of a photograph; adds 2 % to its bytes
 
 int64_t PointCount(int64_t units_across, int64_t units_down, int units) {
   return (units_across + units - 1) / units * units_down - 1;
@@ -33,13 +33,14 @@ uint32_t ReadNumber(const uint8_t* at, int bytes) {
   return number;
 }
 
-// Where a unit begins, in bits of the scan without stuffed zeros.
+// The beginning of a unit, as a bit of the scan without stuffed zeros, and the DC values of the unit before.
 struct Position {
   ptrdiff_t bit = 0;
   std::array<int, 3> dc{};
 };
 
-// Of every `units`-th unit of each row but the first of the image. Empty where the scan is not as the header says.
+// Returns the positions of every `units`-th unit of each row except the first of the image. Returns none if the scan
+// does not match the header.
 std::vector<Position> FindPositions(const BaselineHeader& header, std::span<const uint8_t> scan, int units) {
   EntropyTables tables;
   if (!tables.Use(header)) return {};
@@ -56,7 +57,7 @@ std::vector<Position> FindPositions(const BaselineHeader& header, std::span<cons
   return positions;
 }
 
-// The segment with its marker. Empty where two points are too far apart.
+// Returns the segment with its marker, or nothing if two points are too far apart.
 std::vector<uint8_t> MakeSegment(const BaselineHeader& header, std::span<const Position> positions, int units) {
   std::vector<uint8_t> segment(kName, kName + sizeof kName);
   AppendNumber(segment, header.scan.size(), 4);
