@@ -1,4 +1,4 @@
-// With the CPU's instruction where it has one (some GB/s), else with a table.
+// Uses the CPU's CRC instruction if there is one (several GB/s), else a table.
 #include "data/formats/crc32c.h"
 
 #include <array>

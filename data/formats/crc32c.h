@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli): the checksum of TFRecord files and of our own index.
+// CRC-32C (Castagnoli): the checksum of TFRecord files, of seek points and of dtrain's own index.
 #pragma once
 
 #include <cstddef>
@@ -6,10 +6,11 @@
 
 namespace dtrain::data {
 
-// `crc` is that of the bytes before, so that pieces can be added one after the other.
+// `crc` is the CRC of the preceding bytes, so that bytes can be added in pieces.
 uint32_t Crc32c(const void* bytes, size_t size, uint32_t crc = 0);
 
-// As TFRecord stores it: rotated and shifted, so that a CRC over bytes that hold CRCs stays a good one.
+// Returns the CRC as TFRecord stores it, rotated and offset by a constant, because a CRC over bytes that contain CRCs
+// is weak.
 uint32_t MaskedCrc32c(const void* bytes, size_t size);
 
 }  // namespace dtrain::data

@@ -17,7 +17,7 @@ constexpr size_t kMostKinds = 40;
 constexpr size_t kLongestExtension = 10;
 constexpr char kOthers[] = "other files";
 
-// In lower case, with the dot; empty where there is none.
+// Returns the extension in lower case with its dot; empty if there is none.
 std::string ExtensionOf(std::string_view name) {
   const size_t dot = name.rfind('.');
   if (dot == std::string_view::npos) return "";

@@ -1,5 +1,5 @@
-// What lies in a folder of images without being data: names with a leading dot, what other programs leave behind, files
-// that are no images. It is skipped, and counted, so that nobody misses it in silence.
+// Names in a folder of images that are not data: names with a leading dot, files that other programs leave behind, and
+// files that are not images. They are skipped, but counted, so that a skipped file does not go unnoticed.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,21 @@
 
 namespace dtrain::data {
 
-// By what they have in common, for people: "names with a leading dot", "Thumbs.db", "*.txt".
+// Counts by kind, for messages: "names with a leading dot", "Thumbs.db", "*.txt".
 using IgnoredFiles = std::map<std::string, int64_t>;
 
-// Whether a file or folder of this name (without its path) is no data, whatever is in it.
+// Whether a file or folder of this name (without its path) is never data, whatever it holds.
 bool IsForeignName(std::string_view name);
 
-// Whether the name ends like an image's that is read (.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp, any case).
+// Whether the name has the extension of an image format that is read (.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp,
+// in any case).
 bool HasImageExtension(std::string_view name);
 
-// Counts a file or folder that is left out.
+// Adds a skipped file or folder to the counts.
 void CountIgnored(std::string_view name, IgnoredFiles& ignored);
 
-// "ignored: 2 *.gif, 1 *.heic (images of kinds that are not read: convert them to JPEG or PNG), 1 Thumbs.db"; empty for
-// none.
+// Returns "ignored: 2 *.gif, 1 *.heic (images of kinds that are not read: convert them to JPEG or PNG), 1 Thumbs.db";
+// an empty string if nothing was ignored.
 std::string ToText(const IgnoredFiles& ignored);
 
 }  // namespace dtrain::data

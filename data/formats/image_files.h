@@ -1,4 +1,4 @@
-// Image files without classes: what somebody wants to know the classes of.
+// Image files without classes, whose classes a model is to predict.
 #pragma once
 
 #include <string>
@@ -10,15 +10,15 @@ namespace dtrain::data {
 
 class ImageFiles : public RecordSource {
  public:
-  // Files are taken as they are; of folders every image in them and in their folders, sorted by path. Throws DataError
-  // where a path is missing or there is no image.
+  // Takes every path that is a file, and of a folder all images in it and its subfolders, sorted by path. Throws
+  // DataError if a path does not exist or there is no image.
   explicit ImageFiles(const std::vector<std::string>& paths);
 
   int64_t size() const override { return static_cast<int64_t>(files_.size()); }
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override { return {files_[static_cast<size_t>(index)]}; }
   IgnoredFiles ignored() const override { return ignored_; }
-  std::string fingerprint() const override { return ""; }  // nothing goes on with these files later
+  std::string fingerprint() const override { return ""; }  // no run resumes with these files
 
  private:
   std::vector<std::string> files_;

@@ -58,7 +58,7 @@ void ImageFolder::TakeClasses(const Classes& classes) {
   }
   std::map<std::string, int32_t> labels;
   for (const std::string& name : classes.names) labels.emplace(name, static_cast<int32_t>(labels.size()));
-  std::vector<int32_t> label_of;  // of each folder
+  std::vector<int32_t> label_of;  // by position in `folders`
   std::vector<std::string> unknown;
   for (const std::string& folder : folders) {
     const auto found = labels.find(folder);

@@ -1,4 +1,4 @@
-// One folder per class, one file per image: torchvision's ImageFolder, same classes, same order, same indices.
+// One folder per class, one file per image: torchvision's ImageFolder, with the same classes, order and indices.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,23 @@
 
 namespace dtrain::data {
 
-// The folder of one split below data_dir: `data_dir/split`, for "val" also `validation` and `valid`. nullopt if there
-// is none.
+// Returns the folder of a split: `data_dir/split`, for "val" also `validation` and `valid`. Empty if there is none.
 std::optional<std::string> FindSplit(const std::string& data_dir, const std::string& split);
 
-// The same, but throws DataError saying what was looked for and what the layout should be.
+// The same, but throws DataError, which says which folders were tried and what the layout should be.
 std::string RequireSplit(const std::string& data_dir, const std::string& split);
 
-// Files of SPLIT_DIR/CLASS/**/ with a known extension (ignored_files.h); other programs' files and folders are none.
-// Classes are the sorted folder names; within a class, folders and then files in them are sorted by name. Links are
-// followed, loops are not. Files are listed once and opened at each Read.
+// The records are the files in SPLIT_DIR/CLASS/**/ with the extension of an image; names that are never data are
+// skipped (ignored_files.h). The classes are the sorted folder names. Within a class, folders are sorted by path and
+// their files by name. Links to folders are followed, except into a folder that contains the link. Files are listed
+// once and opened at each Read.
 class ImageFolder : public RecordSource {
  public:
-  // Lists the folder. Throws DataError where it is missing or has no class, or a class has no image (as torchvision
-  // does).
+  // Lists the folder. Throws DataError if it does not exist, has no class, or has a class without images (as
+  // torchvision does).
   explicit ImageFolder(const std::string& split_dir);
-  // With what was listed before: IndexImageFolder (image_folder_index.h). Where `classes` of the set are known, their
-  // names say which folder has which label, and a folder that is none of them is a DataError; where only their number
-  // is, there must be as many folders.
+  // Uses an index from IndexImageFolder (image_folder_index.h). If `classes` has names, they give the folders their
+  // labels, and a folder with another name throws DataError; if it has only a count, there must be as many folders.
   ImageFolder(const std::string& split_dir, RecordIndex index, const Classes& classes = {});
 
   int64_t size() const override { return static_cast<int64_t>(index_.records.size()); }

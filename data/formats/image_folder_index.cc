@@ -18,7 +18,7 @@ namespace dtrain::data {
 namespace {
 
 struct Listing {
-  std::vector<std::string> folders, files;  // names, sorted by byte value (which is code point order in UTF-8)
+  std::vector<std::string> folders, files;  // names, sorted by byte value (in UTF-8, the order of code points)
 };
 
 Listing List(const std::string& path, IgnoredFiles& ignored) {
@@ -50,18 +50,18 @@ int64_t ModifiedNs(const struct stat& status) {
 }
 
 struct ListedFolder {
-  IndexedFile folder;              // its time is from before it was listed
+  IndexedFile folder;              // its time was taken before its files were listed
   std::vector<std::string> files;  // names, sorted
 };
 
-// Collects the folders of one class as os.walk(followlinks=True) sees them, except that a link to a folder that we are
-// inside of is not entered again.
+// Collects the folders of one class as os.walk(followlinks=True) does, except that a link to a folder that contains it
+// is not followed.
 class ClassWalk {
  public:
-  // `ignored` counts what is no image.
+  // `ignored` counts the files that are not images.
   ClassWalk(std::string split_dir, IgnoredFiles& ignored) : split_dir_(std::move(split_dir)), ignored_(ignored) {}
 
-  // In torchvision's order: folders sorted by their whole path.
+  // Returns the folders in torchvision's order: sorted by their whole path.
   std::vector<ListedFolder> Folders(const std::string& class_name) {
     found_.clear();
     Visit(class_name);
@@ -108,7 +108,7 @@ std::string RelativeName(const RecordIndex& index, const IndexEntry& entry) {
   return index.files[entry.file].name + "/" + &index.names[entry.offset];
 }
 
-// Sizes of all files (0 where one is gone), and with them the fingerprint.
+// Fills in the sizes of all files (0 for a file that no longer exists) and the fingerprint over them.
 void AddSizes(const std::string& split_dir, RecordIndex& index) {
   std::vector<int64_t> sizes(index.records.size(), -1);
   InParallel(sizes.size(), [&](size_t i) {

@@ -1,5 +1,5 @@
-// ImageFolder's index: all folders listed once, in torchvision's order. Listing millions of files on a network file
-// system takes minutes, so the result is kept (record_index.h).
+// ImageFolder's index: the list of all files, in torchvision's order. Listing millions of files on a network file
+// system takes minutes, so the result is cached (record_index.h).
 #pragma once
 
 #include <functional>
@@ -13,15 +13,16 @@ namespace dtrain::data {
 
 bool IsFolder(const std::string& path);
 
-// Lists the folder of a split. Throws DataError where it has no class, or a class has no image.
+// Lists the folder of a split. Throws DataError if it has no class or a class has no image.
 RecordIndex ListImageFolder(const std::string& split_dir);
 
-// The paths of all images in a folder and in its folders, sorted; what is no image is counted in `ignored`.
+// Returns the sorted paths of all images in a folder and its subfolders, and counts all other files in `ignored`.
+// Throws DataError if a folder cannot be listed.
 std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ignored);
 
-// The cached index of a split where none of its folders has changed since, else a new one, which is cached. A file that
-// was overwritten in place does not change its folder: `dtrain_data index` lists anew. `note` hears what went wrong in
-// caching, which is left out with `keep` false.
+// Returns the cached index of a split if none of its folders has changed since, unless `rebuild`; else lists the folder
+// and, if `keep`, caches the index. Overwriting a file in place does not change its folder: `dtrain_data index` lists
+// again. `note` is called with the reason if the index cannot be cached. Throws DataError as ListImageFolder does.
 RecordIndex IndexImageFolder(const std::string& split_dir, const std::string& index_path, bool rebuild,
                              const std::function<void(std::string)>& note, bool keep = true);
 

@@ -1,4 +1,5 @@
-// A loop over independent items that each wait for storage: on a network file system every call costs a round trip.
+// A loop over independent items, each of which waits for storage: on a network file system every call costs a round
+// trip.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +15,9 @@ namespace dtrain::data {
 
 inline constexpr size_t kStorageThreads = 16;
 
-// Calls work(i) for each i in [0, count), on several threads where there are many items for each. What the first
-// failing call threw is thrown here, after all threads have ended.
+// Calls work(i) for each i in [0, count) on the calling thread and on further threads, if there are enough items for
+// several threads. If a call throws, the remaining items are skipped, and the first exception is rethrown after all
+// threads have ended.
 template <typename Work>
 void InParallel(size_t count, const Work& work, size_t items_per_thread = 512, size_t most_threads = kStorageThreads) {
   std::atomic<size_t> next{0};
@@ -34,7 +36,7 @@ void InParallel(size_t count, const Work& work, size_t items_per_thread = 512, s
     std::vector<std::jthread> threads;
     try {
       for (size_t i = 1; i < std::min(most_threads, count / items_per_thread); ++i) threads.emplace_back(run);
-    } catch (const std::system_error&) {  // no more threads to be had: those that run do it, too
+    } catch (const std::system_error&) {  // the threads that could be started do all the work
     }
     run();
   }

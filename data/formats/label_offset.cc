@@ -31,10 +31,10 @@ using WhereIs = std::function<std::string(int64_t label)>;
 
 constexpr char kSayOffset[] = "say what the first class is called: --label_offset=0 or --label_offset=1";
 
-// `labels` are distinct and sorted here and below.
+// Here and below, `labels` are distinct and sorted.
 int64_t GuessFromLabels(const std::vector<int64_t>& labels, const WhereIs& where_is) {
   if (const auto offset = LabelOffsetOf(labels)) return *offset;
-  // The first label behind a gap, or the lowest where that one is too high.
+  // For the message: the first label behind a gap, or the lowest label if that is above 1.
   auto odd = std::adjacent_find(labels.begin(), labels.end(), [](int64_t a, int64_t b) { return b != a + 1; });
   odd = odd == labels.end() || labels.front() > 1 ? labels.begin() : odd + 1;
   throw DataError(where_is(*odd) + ": label " + std::to_string(*odd) + "; the " + std::to_string(labels.size()) +
@@ -43,12 +43,12 @@ int64_t GuessFromLabels(const std::vector<int64_t>& labels, const WhereIs& where
                   kSayOffset);
 }
 
-// A part of a set may lack the first or the last class: an offset is taken only where no other one is possible.
+// A part of a set may lack the first or the last class, so an offset is taken only if the other one is impossible.
 int64_t GuessFromCount(const std::vector<int64_t>& labels, int64_t count, const WhereIs& where_is) {
   const bool from_0 = labels.back() < count;
   const bool from_1 = labels.front() >= 1 && labels.back() <= count;
   if (from_0 != from_1) return from_0 ? 0 : 1;
-  if (!from_0) return 0;  // refused below
+  if (!from_0) return 0;  // RequireLabelsIn then throws
   throw DataError(where_is(labels.front()) + ": labels from " + std::to_string(labels.front()) + " to " +
                       std::to_string(labels.back()) + " for " + std::to_string(count) +
                       " classes may count from 0 or from 1",

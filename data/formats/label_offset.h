@@ -1,4 +1,5 @@
-// Labels are 0-based inside; some data sets count from 1. One rule for all formats, so that nothing is guessed twice.
+// Finds out whether the labels of a data set count from 0 or from 1; inside dtrain they count from 0. All formats share
+// this one rule, so that they cannot disagree.
 #pragma once
 
 #include <cstdint>
@@ -11,19 +12,20 @@
 
 namespace dtrain::data {
 
-// 1 for labels that are exactly 1…C, 0 for exactly 0…C−1, nothing for any others. −1 is no label.
+// Returns 1 for labels that are exactly 1…C, 0 for exactly 0…C−1 or for no labels, and an empty optional for any
+// others. −1 means that a record has no label.
 std::optional<int64_t> LabelOffsetOf(std::vector<int64_t> labels);
 
-// What the labels mean: `known`, completed by the offset, and by the highest label where the number of classes is
-// unknown. The offset is `said` where the user said it; else what is known; else the one with which the labels fit the
-// number of classes; else, where that is unknown, too, LabelOffsetOf. Throws DataError where none or both of 0 and 1
-// fit, and for labels outside the classes. `labels` may hold −1 for records without one. `where_is`: the first record
-// with a label, for messages.
+// Returns `known`, completed by the label offset and, if the number of classes is unknown, by the one that follows from
+// the highest label. The offset is `said` if the user gave it; else that of `known`; else the only one with which the
+// labels fit the number of classes; else, if that number is unknown, LabelOffsetOf. `labels` may hold −1 for records
+// without a label; `where_is` returns the place of the first record with a label, for messages. Throws DataError if
+// neither or both of the offsets 0 and 1 fit, or if a label lies outside the classes.
 Classes ResolveLabels(std::vector<int64_t> labels, std::optional<int64_t> said, Classes known,
                       const std::function<std::string(int64_t label)>& where_is);
 
-// `known` with the names that a set has of its own, in the file `path`; there may be none. Throws DataError where they
-// differ from those that are known already.
+// Returns `known` with the class names that the set's own file `path` gives; `names` may be empty. Throws DataError if
+// they differ from the known names or number of classes.
 Classes WithNames(Classes known, const std::vector<std::string>& names, const std::string& path);
 
 }  // namespace dtrain::data

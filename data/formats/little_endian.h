@@ -1,4 +1,4 @@
-// Integers as the record formats store them: little-endian, at any address.
+// Reads and writes little-endian numbers, as the record formats store them, at any address.
 #pragma once
 
 #include <bit>

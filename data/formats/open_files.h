@@ -1,4 +1,4 @@
-// Files that stay open between reads, up to a number: a set may have more shards than a process may have files.
+// Keeps a limited number of files open between reads: a data set may have more shards than a process may open files.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@ class OpenFiles {
  public:
   explicit OpenFiles(std::vector<std::string> paths) : paths_(std::move(paths)), files_(paths_.size()) {}
 
-  // The file, opened where it is not; the one opened first is closed where there are too many (when its last reader is
-  // done). Throws DataError. Safe to call from many threads.
+  // Returns the file, which is opened if it is not open. If too many files are open, the one opened first is closed as
+  // soon as its last reader releases it. Throws DataError. Safe to call from many threads.
   std::shared_ptr<const RandomAccessFile> Get(size_t number) {
     const std::lock_guard lock(mutex_);
     if (!files_[number]) {
@@ -34,12 +34,12 @@ class OpenFiles {
   const std::string& path(size_t number) const { return paths_[number]; }
 
  private:
-  static constexpr size_t kMostOpen = 256;  // a quarter of what a process may have by default
+  static constexpr size_t kMostOpen = 256;  // a quarter of a process's default limit
 
   const std::vector<std::string> paths_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<const RandomAccessFile>> files_;
-  std::deque<size_t> order_;  // open ones, the longest open first
+  std::deque<size_t> order_;  // numbers of the open files, in the order of opening
 };
 
 }  // namespace dtrain::data

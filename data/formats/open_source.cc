@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<const char*, 6> kFormats = {"safetensors", "tfrecord", "recordio",
                                                  "webdataset",  "tokens",   "imagefolder"};
 
-// A folder named as the split is one of images where it holds folders, the classes; a folder of shards holds none.
+// Distinguishes a folder of images, which holds class folders, from a folder of shards, which holds none.
 bool HasClassFolders(const std::string& split_dir) {
   std::error_code error;
   for (std::filesystem::directory_iterator entry(split_dir, error);
@@ -33,18 +33,19 @@ bool HasClassFolders(const std::string& split_dir) {
 
 using Note = std::function<void(std::string)>;
 
-// Whether the files (or folders) of an index that came from elsewhere are here as well.
+// Whether the files (or folders) that an index from another process was made from exist here with the same sizes.
 bool FitsFilesIn(const std::string& folder, const RecordIndex& index) {
   std::vector<std::string> names;
   for (const IndexedFile& file : index.files) names.push_back(file.name);
   const std::vector<IndexedFile> here = StatFiles(folder, names);
   return std::equal(here.begin(), here.end(), index.files.begin(), [](const IndexedFile& a, const IndexedFile& b) {
-    const bool need_not_be = b.bytes == 0 && b.modified_ns == 0;  // classes.txt, which was absent there, too
+    const bool need_not_be = b.bytes == 0 && b.modified_ns == 0;  // classes.txt, which did not exist there, either
     return a.bytes == b.bytes || (a.bytes < 0 && need_not_be);
   });
 }
 
-// The index of a split: from the parcel, else `make`s it and adds it there if it could not be cached.
+// Returns the index of a split from the parcel; else calls `make` and adds the index to the parcel if it could not be
+// cached.
 template <typename Make>
 RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, const std::string& folder,
                        const Make& make) {
@@ -84,7 +85,7 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
     }
     if (!found.empty()) return found;
   }
-  return "imagefolder";  // its message says what is missing
+  return "imagefolder";  // opening it reports what is missing
 }
 
 std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split) {
@@ -113,7 +114,7 @@ std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std
     return IndexRecordFiles(*format, options.data_dir, files, index_path, options.rebuild_index, note,
                             options.keep_index);
   });
-  Classes classes = options.classes;  // their offset may be that of other files
+  Classes classes = options.classes;  // their label offset may be that of other files
   if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split)) classes.label_offset = first;
   return std::make_unique<PackedRecords>(*format, options.data_dir, std::move(index), options.label_offset,
                                          std::move(classes));

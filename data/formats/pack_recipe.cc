@@ -11,7 +11,7 @@ std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::
   const auto recipe =
       nlohmann::json::parse(TextBeside(data_dir + "/" + kPackRecipe), nullptr, /*allow_exceptions=*/false);
   if (!recipe.is_object()) return std::nullopt;
-  // Nothing is copied: that would recurse into whatever is nested there.
+  // Values are compared in place: copying one would recurse into whatever is nested in it.
   const auto is = [&recipe](const char* key, const auto& value) {
     const auto found = recipe.find(key);
     return found != recipe.end() && found->is_primitive() && *found == value;

@@ -1,5 +1,5 @@
-// `pack.json`, which dtrain_data pack leaves beside what it has written: whoever reads the records need not guess what
-// their first label is.
+// `pack.json`, which dtrain_data pack writes beside its output. Readers of the records take their first label from it
+// instead of guessing.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@ namespace dtrain::data {
 
 inline constexpr char kPackRecipe[] = "pack.json";
 
-// What records of this split call the first class; nullopt where `data_dir` is no pack of this format with this split.
+// Returns the label that this split gives the first class; empty if `data_dir` is not a pack of this format with this
+// split.
 std::optional<int64_t> FirstLabelOfPack(const std::string& data_dir, const std::string& format,
                                         const std::string& split);
 

@@ -15,7 +15,7 @@
 namespace dtrain::data {
 namespace {
 
-// The names to stat: the shards, and the file of class names.
+// Returns the names whose size and time are watched: the shards and the file of class names.
 std::vector<std::string> WatchedNames(const RecordFiles& files) {
   std::vector<std::string> names = files.names;
   names.emplace_back(kClassFile);
@@ -31,7 +31,7 @@ std::string Fingerprint(const std::vector<IndexedFile>& files, size_t shards) {
   return hash.Hex();
 }
 
-// What an old index says of each file that still has its size.
+// Returns the records that an old index has for each file whose size is unchanged.
 std::map<std::string, std::vector<IndexEntry>> KnownRecords(const std::optional<RecordIndex>& old,
                                                             const std::vector<IndexedFile>& files) {
   std::map<std::string, std::vector<IndexEntry>> known;
@@ -95,7 +95,7 @@ RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data
                              const std::string& index_path, bool rebuild, const std::function<void(std::string)>& note,
                              bool keep) {
   std::vector<IndexedFile> found = StatFiles(data_dir, WatchedNames(files));
-  if (found.back().bytes < 0) found.back() = {kClassFile, 0, 0};  // there need not be one
+  if (found.back().bytes < 0) found.back() = {kClassFile, 0, 0};  // classes.txt is optional
   std::optional<RecordIndex> old = LoadIndex(index_path);
   if (old && old->format != format.name()) old.reset();
   if (old && !rebuild && old->files == found) return std::move(*old);

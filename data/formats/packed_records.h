@@ -1,4 +1,4 @@
-// Records in shards (TFRecord, RecordIO, WebDataset) as a RecordSource, over an index.
+// Records in shards (TFRecord, RecordIO, WebDataset) as a RecordSource, read through an index.
 #pragma once
 
 #include <cstdint>
@@ -17,23 +17,24 @@
 
 namespace dtrain::data {
 
-// The index of these files: the cached one where it fits them, else a new one, which is cached. A file whose size is
-// unchanged is scanned with the help of what the old index said of it. `note` hears what went wrong in caching, which
-// is left out with `keep` false.
+// Returns the cached index of these files if none has changed since, unless `rebuild`; else scans them and, if `keep`,
+// caches the index. For a file of unchanged size the scan uses what the old index says of it. `note` is called with the
+// reason if the index cannot be cached. Throws DataError if a file has no intact record or cannot be read.
 RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data_dir, const RecordFiles& files,
                              const std::string& index_path, bool rebuild, const std::function<void(std::string)>& note,
                              bool keep = true);
 
-// Names the classes of record files, one a line, in the order of the labels: names of folders are lost in them.
+// The file with the class names of record files, one per line, in label order: record files do not keep folder names.
 inline constexpr char kClassFile[] = "classes.txt";
 
-// What that file in `data_dir` says; empty where there is none.
+// Returns the class names in `data_dir`; empty if there is no such file. Throws DataError if it cannot be read.
 std::vector<std::string> ReadClassNames(const std::string& data_dir);
 
 class PackedRecords : public RecordSource {
  public:
-  // `said`: what the user calls the first class, if he does (label_offset.h). `classes`: what is known of the set;
-  // names are else those of the index. Throws DataError where there is no record, or labels or names do not fit.
+  // `said` is the label of the first class as given by the user, if it was given (label_offset.h). `classes` is what is
+  // known of the set; otherwise the names are those of the index. Throws DataError if there is no record, or if labels
+  // or names do not fit. `format` must outlive this object.
   PackedRecords(const RecordFormat& format, const std::string& data_dir, RecordIndex index, std::optional<int64_t> said,
                 Classes classes = {});
 
@@ -42,7 +43,7 @@ class PackedRecords : public RecordSource {
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return classes_.names; }
-  // Where neither it nor names are given: the highest label + 1.
+  // The highest label + 1 if neither a number nor names are known.
   int64_t num_classes() const override { return classes_.count; }
   std::optional<int64_t> label_offset() const override { return classes_.label_offset; }
   std::string fingerprint() const override { return index_.fingerprint; }

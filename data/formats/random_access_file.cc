@@ -14,7 +14,7 @@ namespace dtrain::data {
 
 RandomAccessFile::RandomAccessFile(const std::string& path)
     : path_(path), descriptor_(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)), size_(0) {
-  // O_NONBLOCK: a named pipe must not block here before it is refused below.
+  // With O_NONBLOCK, opening a named pipe does not block; it is refused below.
   if (descriptor_ < 0) throw DataError("cannot open " + path + ": " + std::strerror(errno));
   struct stat status {};
   std::string problem;

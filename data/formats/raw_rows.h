@@ -1,4 +1,4 @@
-// Records that are pixels already: what a tensor file and synthetic data share. Decoding is a copy.
+// Decodes records that already are pixels, from a tensor file or synthetic data. Decoding is a copy.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace dtrain::data {
 
-// Of one size whatever is asked for. Field `images`: uint8 H×W×3 (planar records are transposed), or float32 3×H×W
-// untouched.
+// Ignores the requested size: every row has the size of the records. The field `images` is uint8 H×W×3 (planar records
+// are transposed) or float32 3×H×W (copied unchanged).
 class RawRowDecoder : public SampleDecoder {
  public:
-  // Throws DataError for float32 rows that are not planar.
+  // Throws DataError if the rows are float32 and not planar.
   explicit RawRowDecoder(const RawRows& rows);
 
   std::vector<Field> fields(int64_t size) const override;
@@ -25,7 +25,7 @@ class RawRowDecoder : public SampleDecoder {
   RawRows rows_;
 };
 
-// 3×H×W → H×W×3, one byte an element.
+// Converts uint8 3×H×W into H×W×3.
 void PlanarToInterleaved(const uint8_t* planar, int64_t height, int64_t width, uint8_t* interleaved);
 
 }  // namespace dtrain::data

@@ -1,5 +1,5 @@
-// What a parser reads from: a file, or bytes in memory. Parsers of record files take this, so that the same code scans
-// a file, parses a record that was read, and is tested and fuzzed without a file.
+// The input of a parser: a file, or bytes in memory. All parsers of record files take this interface, so that the same
+// code scans a file, parses a record that was read, and is tested and fuzzed without a file.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ class ReadableBytes {
  public:
   virtual ~ReadableBytes() = default;
   virtual uint64_t size() const = 0;
-  // Exactly `size` bytes from `offset`. Throws DataError where there are fewer.
+  // Reads exactly `size` bytes from `offset` on. Throws DataError if there are fewer.
   virtual void Read(uint64_t offset, uint64_t size, void* destination) const = 0;
 };
 
-// Bytes that belong to the caller.
+// Bytes that belong to the caller and must outlive this object.
 class MemoryBytes : public ReadableBytes {
  public:
   explicit MemoryBytes(std::span<const uint8_t> bytes) : bytes_(bytes) {}

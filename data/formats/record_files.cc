@@ -43,7 +43,7 @@ bool HasFormat(std::string_view name, const std::string& format) {
   return name.ends_with(".tfrecord") || name.ends_with(".tfrecords") || ParseShardNumber(name).has_value();
 }
 
-// "train" alone, or with something that does not go on the word: train-00000, train_480_q90, train.rec.
+// Whether the name is the prefix, alone or followed by anything but a letter: train-00000, train_480_q90, train.rec.
 bool HasPrefix(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return false;
   const std::string_view rest = name.substr(prefix.size());
@@ -63,7 +63,7 @@ std::vector<std::string> ListFiles(const std::string& folder) {
   return names;
 }
 
-// `numbers` have leading zeros, all the same length.
+// `numbers` have leading zeros and equal lengths.
 std::string FirstMissing(const std::set<std::string>& numbers) {
   for (size_t i = 0;; ++i) {
     std::string number = std::to_string(i);
@@ -73,7 +73,7 @@ std::string FirstMissing(const std::set<std::string>& numbers) {
   }
 }
 
-// A numbered set must be whole: a shard that was not copied would otherwise be missed in silence.
+// A numbered set must be complete: otherwise a shard that was not copied would go unnoticed.
 void RequireAllShards(const std::string& data_dir, const std::vector<std::string>& names) {
   std::set<std::string> counts, numbers;
   for (const std::string& name : names) {

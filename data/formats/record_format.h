@@ -1,5 +1,5 @@
-// What is particular to one format of record files: where a record ends, what its label is, which of its bytes are the
-// image. Everything else (index, reading, resynchronising) is written once on top of it.
+// The interface of one format of record files: where a record ends, what its label is, and which of its bytes are the
+// image. Indexing, reading and resynchronising are written once on top of it.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,15 @@
 
 namespace dtrain::data {
 
-// A larger record is taken for damage: more than any image that would be decoded.
+// The largest record, above the size of any image that would be decoded. A length above it is taken for damage.
 inline constexpr uint64_t kMostRecordBytes = uint64_t{1} << 28;
 
-// Bytes that are not what was written. The record counts as bad; the ones after it may be good. Other DataErrors mean
-// that intact bytes say something else than expected (another schema): the whole set is then refused.
+// Thrown for bytes that are not those that were written. That record counts as bad, but the records after it may be
+// good. Any other DataError means that intact bytes have unexpected content (another schema): then the whole set is
+// refused.
 class DamagedRecord : public DataError {
  public:
-  // `end`: where the next record begins, if the damage has left that readable.
+  // `end` is the offset of the next record in the file, if the damage has left that readable.
   explicit DamagedRecord(const std::string& what, std::optional<uint64_t> end = std::nullopt)
       : DataError(what), end_(end) {}
   std::optional<uint64_t> end() const { return end_; }
@@ -28,11 +29,11 @@ class DamagedRecord : public DataError {
   std::optional<uint64_t> end_;
 };
 
-// One record as the index needs it. It covers all bytes from where it begins up to `end`.
+// One record as the index needs it: all bytes from `begin` to `end`.
 struct ScannedRecord {
   uint64_t begin = 0;
   uint64_t end = 0;
-  int64_t label = 0;  // as it is stored, from 0 or from 1
+  int64_t label = 0;  // as stored, counted from 0 or from 1
 };
 
 // Stateless; safe to call from many threads.
@@ -40,21 +41,24 @@ class RecordFormat {
  public:
   virtual ~RecordFormat() = default;
 
-  virtual std::string name() const = 0;  // as --data_format has it
+  virtual std::string name() const = 0;  // its name in --data_format
 
-  // The first record at or after `offset`, where one begins (or, in a tar, other members before it); nullopt if there
-  // is no other one. Throws DamagedRecord, or DataError for a record without an image or a label. Messages do not name
-  // the file.
+  // Returns the first record at or after `offset`, which must be the beginning of a record (or, in a tar, of other
+  // members before it); empty if no record follows. Throws DamagedRecord, and DataError for an intact record without
+  // image or label. Messages do not name the file.
   virtual std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const = 0;
 
-  // Where the next intact record after damage begins: an offset ≥ `from`, the file's size if there is none.
+  // Returns the offset of the first intact record at or after `from`, to continue after damage; the file's size if
+  // there is none.
   virtual uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const = 0;
 
-  // The image's bytes, from all bytes of a record. Checks what the format allows to check; throws like Scan.
+  // Returns the bytes of the image, given all bytes of a record. Makes all checks that the format allows and throws as
+  // Scan does.
   virtual std::vector<uint8_t> Image(std::vector<uint8_t> record) const = 0;
 };
 
-// The format of this name: tfrecord, recordio or webdataset; null for any other.
+// Returns the format named tfrecord, recordio or webdataset; null for any other name. The object lives until the
+// process ends.
 const RecordFormat* FindRecordFormat(const std::string& name);
 
 }  // namespace dtrain::data

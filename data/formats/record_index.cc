@@ -22,7 +22,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr std::string_view kIndexMagic = "DTINDEX1";
-constexpr size_t kFixedBytes = 16;  // magic and length of the JSON
+constexpr size_t kFixedBytes = 16;  // the magic and the length of the JSON
 constexpr size_t kCrcBytes = 4;
 
 static_assert(sizeof(IndexEntry) == 24, "entries are stored as they are in memory");
@@ -35,7 +35,7 @@ nlohmann::json HeadOf(const RecordIndex& index) {
           {"name_bytes", index.names.size()}};
 }
 
-// Names on disk need not be UTF-8, which JSON is: bytes are kept as the code points of the same number.
+// Names on disk need not be UTF-8, but JSON has to be: each byte is kept as the code point of the same number.
 std::string Latin1ToUtf8(const std::string& bytes) {
   std::string text;
   for (const char c : bytes) {
@@ -63,15 +63,15 @@ std::string Utf8ToLatin1(const std::string& text) {
   return bytes;
 }
 
-// Every name of an index, changed by `convert`.
+// Applies `convert` to every name of an index.
 template <typename Convert>
 void ConvertNames(RecordIndex& index, const Convert& convert) {
   for (std::string& name : index.class_names) name = convert(name);
   for (IndexedFile& file : index.files) file.name = convert(file.name);
 }
 
-// Entries must point into the files, names and classes that are there: whatever made the file, nothing is read out of
-// bounds.
+// Checks that all entries point into the files, names and classes of the index, so that a malformed file never causes a
+// read out of bounds.
 bool IsConsistent(const RecordIndex& index) {
   const bool is_folder = index.format == "imagefolder";
   if (index.names.empty() == is_folder || (is_folder && index.names.back() != '\0')) return false;
@@ -139,7 +139,7 @@ std::optional<RecordIndex> ParseIndex(std::string_view bytes) {
     for (const auto& file : json.at("files")) {
       index.files.push_back({file.at(0), file.at(1).get<int64_t>(), file.at(2).get<int64_t>()});
     }
-    // An index of a folder from before files were ignored may hold what is no data.
+    // An old index of a folder, without `ignored`, may contain files that are not data.
     if (index.format == "imagefolder") json.at("ignored").get_to(index.ignored);
     records = json.at("records").get<uint64_t>();
     name_bytes = json.at("name_bytes").get<uint64_t>();
@@ -164,7 +164,7 @@ std::optional<RecordIndex> LoadIndex(const std::string& path) {
   try {
     std::string magic(kIndexMagic.size(), '\0');
     RandomAccessFile(path).Read(0, magic.size(), magic.data());
-    if (magic != kIndexMagic) return std::nullopt;  // whatever its size
+    if (magic != kIndexMagic) return std::nullopt;  // the file is not read as a whole: it may have any size
     const std::vector<uint8_t> bytes = ReadWholeFile(path);
     return ParseIndex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const DataError&) {

@@ -1,5 +1,5 @@
-// Where each record of a split is: built once, kept in a file, so that a set of millions of records opens in a fraction
-// of a second and is read in any order. data/FORMAT.md describes the file byte by byte.
+// The places of all records of a split. The index is built once and kept in a file, so that a set of millions of
+// records opens in a fraction of a second and can be read in any order. data/FORMAT.md describes the file byte by byte.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace dtrain::data {
 
-// A file (or, for ImageFolder, a folder) that the index was made from. The index is stale when one has changed.
+// A file (for ImageFolder, a folder) that the index was made from. The index is stale if one of them has changed.
 struct IndexedFile {
   std::string name;         // relative to the data set's folder
   int64_t bytes = 0;        // 0 for a folder
@@ -20,41 +20,44 @@ struct IndexedFile {
   bool operator==(const IndexedFile&) const = default;
 };
 
-// As it is stored.
+// One record, in the layout of the index file.
 struct IndexEntry {
-  uint64_t offset = 0;  // of the record in its file; for ImageFolder: of its name in `names`
-  uint64_t bytes = 0;   // of the record; for ImageFolder: of the file when it was listed
-  uint32_t file = 0;    // position in `files`
-  int32_t label = -1;   // as it is stored in the data, from 0 or from 1; −1: unknown, the record is damaged
+  uint64_t offset = 0;  // bytes from the start of the file; for ImageFolder: position of the file's name in `names`
+  uint64_t bytes = 0;   // length of the record; for ImageFolder: size of the file when it was listed
+  uint32_t file = 0;    // position in `files` (of the folder, for ImageFolder)
+  int32_t label = -1;   // as stored in the data, counted from 0 or from 1; −1 if the record is damaged
   bool operator==(const IndexEntry&) const = default;
 };
 
 struct RecordIndex {
-  std::string format;                    // as --data_format has it
+  std::string format;                    // its name in --data_format
   std::string fingerprint;               // hex digest over names and sizes
-  std::vector<std::string> class_names;  // in label order; empty where the format has none
+  std::vector<std::string> class_names;  // in label order; empty if the format has none
   std::vector<IndexedFile> files;
   std::vector<IndexEntry> records;
-  std::string names;          // ImageFolder: file names without their folder, each with a zero after it
-  IgnoredFiles ignored = {};  // ImageFolder: what was left out
+  std::string names;          // ImageFolder: file names without their folder, each followed by a zero byte
+  IgnoredFiles ignored = {};  // ImageFolder: files that are not images
   bool operator==(const RecordIndex&) const = default;
 };
 
-// The file's bytes, and back. nullopt where they are not whole, or not of this version.
+// Convert an index into the bytes of its file and back. ParseIndex returns an empty optional if the bytes are damaged
+// or of another version.
 std::string SerializeIndex(const RecordIndex& index);
 std::optional<RecordIndex> ParseIndex(std::string_view bytes);
 
-// The index in this file; nullopt where there is none that can be used.
+// Returns the index in a file; empty if there is none that can be used.
 std::optional<RecordIndex> LoadIndex(const std::string& path);
 
-// Writes a neighbour and renames it: readers see the old file or the new one. Returns what went wrong, or nothing.
+// Writes the index to a temporary file beside `path`, makes missing folders, and renames it, so that readers see the
+// old file or the new one. Returns what went wrong, or an empty string.
 std::string SaveIndex(const std::string& path, const RecordIndex& index);
 
-// Where the index of a split is kept: in `index_dir`, or beside the data where that is empty.
+// Returns the path of a split's index: in `index_dir`, or beside the data if that is empty.
 std::string IndexPath(const std::string& data_dir, const std::string& index_dir, const std::string& split,
                       const std::string& format);
 
-// What is there now under these names: size and time, bytes −1 where nothing is. Many at a time.
+// Returns the present size and time of each name in `folder`; bytes is −1 for a name that does not exist. Many calls of
+// stat run at the same time.
 std::vector<IndexedFile> StatFiles(const std::string& folder, const std::vector<std::string>& names);
 
 }  // namespace dtrain::data

@@ -42,7 +42,7 @@ class Scanner {
  private:
   using Known = std::span<const IndexEntry>::iterator;
 
-  // The first known record that begins at or behind `offset`.
+  // Returns the first known record that begins at or behind `offset`.
   Known KnownFrom(uint64_t offset) const {
     return std::lower_bound(known_.begin(), known_.end(), offset,
                             [](const IndexEntry& entry, uint64_t at) { return entry.offset < at; });
@@ -56,13 +56,13 @@ class Scanner {
     ++intact_;
   }
 
-  // Notes the damage at `offset`; returns where to go on.
+  // Adds an entry for the damage at `offset` and returns where to continue.
   uint64_t Damaged(uint64_t offset, const DamagedRecord& damage) {
     if (first_damage_.empty()) first_damage_ = damage.what();
     const Known here = KnownFrom(offset);
     const bool is_known = here != known_.end() && here->offset == offset;
     if (!is_known && !records_.empty()) {
-      // The record before may have a length that is too small: then this is its own middle.
+      // If the length of the record before is damaged and too small, `offset` lies within that record.
       const Known before = KnownFrom(records_.back().offset);
       const uint64_t end = before != known_.end() ? before->offset + before->bytes : 0;
       if (before != known_.end() && before->offset == records_.back().offset && end > offset && BeginsAt(end)) {
@@ -77,7 +77,7 @@ class Scanner {
     return end;
   }
 
-  // Whether a record begins here, intact or as far as is known, or the file ends.
+  // Whether an intact or a known record begins here, or the file ends.
   bool BeginsAt(uint64_t offset) const {
     if (offset >= file_.size()) return offset == file_.size();
     const Known known = KnownFrom(offset);

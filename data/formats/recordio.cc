@@ -11,12 +11,12 @@ namespace dtrain::data {
 namespace {
 
 constexpr uint32_t kRecordMagic = 0xCED7230A;
-constexpr uint64_t kFrameBytes = 8;  // magic, then continuation and length
+constexpr uint64_t kFrameBytes = 8;  // the magic, then continuation and length
 constexpr uint64_t kHeaderBytes = 24;
 constexpr uint64_t kSearchBytes = uint64_t{1} << 20;  // a multiple of 4
-constexpr float kMostLabel = 16'777'216;              // above, a float32 skips whole numbers
+constexpr float kMostLabel = 16'777'216;              // above it, float32 cannot represent all whole numbers
 
-// Which piece of a record a part is.
+// Which part of a record a frame holds.
 enum Continuation : uint32_t { kWhole = 0, kFirst = 1, kMiddle = 2, kLast = 3 };
 
 constexpr uint64_t Padded(uint64_t bytes) { return (bytes + 3) / 4 * 4; }
@@ -44,7 +44,7 @@ Part ReadPart(const ReadableBytes& file, uint64_t offset) {
   return part;
 }
 
-// All parts of the record that begins at `offset`, one at least.
+// Returns all parts of the record that begins at `offset`, at least one.
 std::vector<Part> ReadParts(const ReadableBytes& file, uint64_t offset) {
   std::vector<Part> parts = {ReadPart(file, offset)};
   if (parts[0].continuation > kFirst) throw DamagedRecord("a later part of a record whose first part is missing");
@@ -60,7 +60,7 @@ std::vector<Part> ReadParts(const ReadableBytes& file, uint64_t offset) {
   return parts;
 }
 
-// The first `most` bytes of the data, with the magics put back that were left out.
+// Returns the first `most` bytes of the data, with the omitted magic numbers put back.
 std::vector<uint8_t> Join(const ReadableBytes& file, const std::vector<Part>& parts, uint64_t most) {
   std::vector<uint8_t> data;
   for (const Part& part : parts) {
@@ -76,7 +76,7 @@ std::vector<uint8_t> Join(const ReadableBytes& file, const std::vector<Part>& pa
   return data;
 }
 
-// Label and where the image begins, from the first bytes of a record's data.
+// The label, and where the image begins within the data.
 struct ImageHeader {
   int64_t label = 0;
   uint64_t image_begin = 0;
@@ -117,7 +117,7 @@ bool IsRecord(const RecordFormat& format, const ReadableBytes& file, uint64_t of
 std::optional<ScannedRecord> RecordIoFormat::Scan(const ReadableBytes& file, uint64_t offset) const {
   if (offset >= file.size()) return std::nullopt;
   const std::vector<Part> parts = ReadParts(file, offset);
-  const uint64_t end = std::min(parts.back().end(), file.size());  // the last padding may be missing
+  const uint64_t end = std::min(parts.back().end(), file.size());  // the padding at the file's end may be missing
   try {
     const ImageHeader header = ParseHeader(Join(file, parts, kHeaderBytes + 4), DataBytes(parts));
     return ScannedRecord{offset, end, header.label};

@@ -1,6 +1,7 @@
-// MXNet's record files (.rec): magic, 3 bits of continuation and 29 of length, data, padding to 4 bytes; the data is an
-// IRHeader (flag, label, id, id2), then `flag` labels of 4 bytes, then the image. Where the data holds the magic at a
-// multiple of 4, the writer leaves it out and splits the record there, so that a magic in the file is always a header.
+// MXNet's record files (.rec). A record is a magic number, 3 bits of continuation and 29 of length, the data, and
+// padding to 4 bytes; the data is an IRHeader (flag, label, id, id2), then `flag` labels of 4 bytes, then the image. If
+// the data holds the magic number at a multiple of 4, the writer omits it and splits the record there, so that a magic
+// number in the file always begins a frame.
 #pragma once
 
 #include <span>
@@ -11,7 +12,7 @@
 
 namespace dtrain::data {
 
-// Of a label array the first label counts. The format has no checksums: a label that is no class is taken for damage.
+// Takes the first label of a label array. The format has no checksums, so a label that is not a class counts as damage.
 class RecordIoFormat : public RecordFormat {
  public:
   std::string name() const override { return "recordio"; }
@@ -20,7 +21,7 @@ class RecordIoFormat : public RecordFormat {
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override;
 };
 
-// An image with its IRHeader and frame: in several parts where it has to be.
+// Returns an image with its IRHeader and frame, split into several parts if its data holds the magic number.
 std::string FrameRecordIo(std::span<const uint8_t> image, int64_t label, uint64_t id);
 
 }  // namespace dtrain::data

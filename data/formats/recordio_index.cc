@@ -9,11 +9,11 @@
 namespace dtrain::data {
 
 std::vector<IndexEntry> ReadRecordIoIndex(const std::string& rec_path, uint64_t rec_bytes) {
-  constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // of tens of millions of records
+  constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // enough for tens of millions of records
   try {
     std::istringstream text(TextBeside(rec_path.substr(0, rec_path.size() - 4) + ".idx", kMostBytes));
     return ParseRecordIoIndex(text, rec_bytes);
-  } catch (const DataError&) {  // it only saves time
+  } catch (const DataError&) {  // the records are then found without it
     return {};
   }
 }

@@ -1,4 +1,4 @@
-// What a split may be called on disk: people's data sets agree on `train` but not on `val`.
+// The names that a split may have on disk: data sets agree on `train`, but not on `val`.
 #pragma once
 
 #include <string>
@@ -6,10 +6,10 @@
 
 namespace dtrain::data {
 
-// The names to try for a split, in order: {"val", "validation", "valid"} for val, else the split alone.
+// Returns the names to try for a split, in order: {"val", "validation", "valid"} for val, else the split's name alone.
 std::vector<std::string> SplitNames(const std::string& split);
 
-// Whether the split is the validation split by one of its names.
+// Whether this is one of the names of the validation split.
 bool IsValidationName(const std::string& split);
 
 }  // namespace dtrain::data

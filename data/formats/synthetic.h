@@ -1,4 +1,4 @@
-// Records made up on the spot, for measuring everything but storage: a read is one memcpy from a small pool.
+// Generated records, for measuring everything except storage: a read is one memcpy from a small pool.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,11 @@
 
 namespace dtrain::data {
 
-// `size` records of random uint8 H×W×3 pixels (32 different ones) with random labels, the same for the same arguments.
+// `size` records of random uint8 H×W×3 pixels (only 32 of them differ) with random labels. Equal arguments give equal
+// records.
 class Synthetic : public RecordSource {
  public:
-  // All ≥ 1, else DataError.
+  // Throws DataError if size, num_classes, height or width is below 1.
   Synthetic(int64_t size, int64_t num_classes, int64_t height, int64_t width, int64_t seed = 0);
 
   int64_t size() const override { return size_; }
@@ -20,7 +21,7 @@ class Synthetic : public RecordSource {
   RawRows rows() const override { return rows_; }
   int64_t Label(int64_t index) const override;
   std::vector<uint8_t> Read(int64_t index) const override;
-  RecordPlace Place(int64_t index) const override;  // of a file that there is not
+  RecordPlace Place(int64_t index) const override;  // a made-up place, for messages
   int64_t num_classes() const override { return num_classes_; }
   std::string fingerprint() const override;
 

@@ -12,10 +12,10 @@
 namespace dtrain::data {
 namespace {
 
-constexpr uint64_t kMostExtensionBytes = uint64_t{1} << 20;  // of a pax header or a long name
-constexpr int kMostExtensions = 16;                          // headers before one member
+constexpr uint64_t kMostExtensionBytes = uint64_t{1} << 20;  // largest pax header or long name
+constexpr int kMostExtensions = 16;                          // most extension headers before one member
 
-// Fields of the header: offset and length.
+// Offsets and lengths of the header's fields.
 constexpr size_t kNameBytes = 100, kModeAt = 100, kSizeAt = 124, kTimeAt = 136, kChecksumAt = 148, kTypeAt = 156,
                  kMagicAt = 257, kPrefixAt = 345, kPrefixBytes = 155;
 
@@ -26,7 +26,7 @@ std::string_view TextAt(const Block& block, size_t begin, size_t size) {
   return field.substr(0, field.find('\0'));
 }
 
-// Octal digits between blanks, or GNU's base 256.
+// Parses octal digits between blanks, or GNU's base 256. Throws DamagedRecord.
 uint64_t NumberAt(const uint8_t* field, size_t size) {
   if ((field[0] & 0x80) != 0) {
     uint64_t number = field[0] & 0x3F;
@@ -51,7 +51,7 @@ bool IsZero(const Block& block) {
   return std::all_of(block.begin(), block.end(), [](uint8_t byte) { return byte == 0; });
 }
 
-// What the extension headers before a member say about it.
+// The values that the extension headers before a member give it.
 struct Extensions {
   std::optional<std::string> name;
   std::optional<uint64_t> bytes;
@@ -90,7 +90,7 @@ std::string ReadText(const ReadableBytes& archive, uint64_t offset, uint64_t byt
   return text;
 }
 
-// Reads one header and checks that its content is there. nullopt: the archive's end.
+// A header and the extent of its member, whose content lies within the archive.
 struct Header {
   Block block;
   char type = '0';
@@ -116,14 +116,15 @@ std::optional<Header> ReadHeader(const ReadableBytes& archive, uint64_t offset) 
   if (!IsTarHeader(header.block.data())) throw DamagedRecord("no tar header (its checksum is wrong)");
   header.type = static_cast<char>(header.block[kTypeAt]);
   header.data_begin = offset + kTarBlock;
-  const bool has_data = header.type < '1' || header.type > '6';  // links, devices and folders have none
+  const bool has_data = header.type < '1' || header.type > '6';  // links, devices and folders have no data
   SetExtent(header, has_data ? NumberAt(&header.block[kSizeAt], 12) : 0, archive.size());
   return header;
 }
 
 std::string NameIn(const Block& block) {
   const std::string name(TextAt(block, 0, kNameBytes));
-  const bool has_prefix = TextAt(block, kMagicAt, 6) == "ustar";  // GNU's own magic is "ustar  ", without a prefix
+  const bool has_prefix =
+      TextAt(block, kMagicAt, 6) == "ustar";  // GNU's magic is "ustar  ", and its headers have no prefix
   const std::string prefix(has_prefix ? TextAt(block, kPrefixAt, kPrefixBytes) : "");
   return prefix.empty() ? name : prefix + "/" + name;
 }
@@ -131,7 +132,7 @@ std::string NameIn(const Block& block) {
 }  // namespace
 
 bool IsTarHeader(const uint8_t* block) {
-  uint64_t sum = 8 * uint64_t{' '};  // the checksum's own field counts as blanks
+  uint64_t sum = 8 * uint64_t{' '};  // the checksum field itself counts as blanks
   for (size_t i = 0; i < kTarBlock; ++i) {
     if (i < kChecksumAt || i >= kChecksumAt + 8) sum += block[i];
   }
@@ -177,7 +178,7 @@ std::string MakeTarMember(const std::string& name, std::string_view content) {
   put(kModeAt + 8, octal(0, 7));   // owner
   put(kModeAt + 16, octal(0, 7));  // group
   put(kSizeAt, octal(content.size(), 11));
-  put(kTimeAt, octal(0, 11));  // none: equal data, equal bytes
+  put(kTimeAt, octal(0, 11));  // no time, so that equal data give equal bytes
   put(kTypeAt, "0");
   put(kMagicAt, std::string_view("ustar\0"
                                  "00",

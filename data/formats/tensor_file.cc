@@ -84,7 +84,7 @@ void TensorFile::CheckImages() {
   if (!known_type || !(planar || interleaved) || images.bytes() == 0) {
     throw DataError(file_.path() + ": `images` is " + Describe(images), kWantedImages);
   }
-  // A uint8 N×3×W×3 is taken as N×3×H×W: no image is three rows high.
+  // A uint8 tensor N×3×W×3 is taken for N×3×H×W: no image is three rows high.
   rows_ = {.type = is_float ? ElementType::kFloat32 : ElementType::kUInt8,
            .height = planar ? shape[2] : shape[1],
            .width = planar ? shape[3] : shape[2],
@@ -122,7 +122,7 @@ void TensorFile::ShiftLabels(std::optional<int64_t> said) {
     throw DataError(row_of(label) + ": label " + std::to_string(*label) + " is not a class",
                     "labels count from 0 (or from 1 without gaps)");
   }
-  // A file of tensors may hold a few samples of a larger set: that classes are missing is no mistake.
+  // A tensor file may hold a few samples of a larger set, so missing classes are not a mistake.
   const bool known = said || classes_.label_offset || classes_.count > 0;
   if (!known) said = LabelOffsetOf(labels_).value_or(0);
   classes_ = ResolveLabels(labels_, said, std::move(classes_),

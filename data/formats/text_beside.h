@@ -1,5 +1,5 @@
-// Small texts that lie beside data and need not be there: the names of classes, a pack's recipe, MXNet's index. They
-// come from outside like the data itself: a pipe is not waited for, and what is larger than any such text is not read.
+// Reads small optional text files beside the data: class names, a pack's recipe, MXNet's index. They come from outside,
+// as the data do: a pipe is refused rather than waited for, and a file larger than any such text is not read.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,8 @@
 
 namespace dtrain::data {
 
-// Empty where there is no such file. Throws DataError where it is no regular file, or has more than `most_bytes`.
+// Returns the content of a file; empty if it does not exist. Throws DataError if it is not a regular file or has more
+// than `most_bytes`.
 inline std::string TextBeside(const std::string& path, uint64_t most_bytes = uint64_t{64} << 20) {
   std::error_code unreadable;
   if (!std::filesystem::exists(path, unreadable)) return "";

@@ -13,12 +13,12 @@ using Bytes = std::span<const uint8_t>;
 
 enum WireType : uint32_t { kVarint = 0, kFixed64 = 1, kLengthDelimited = 2, kFixed32 = 5 };
 
-// Goes through the fields of one message. Never beyond its bytes.
+// Iterates over the fields of one message and never reads beyond its bytes. Throws DataError if they are malformed.
 class MessageReader {
  public:
   explicit MessageReader(Bytes bytes) : rest_(bytes) {}
 
-  // Steps to the next field; false at the end.
+  // Moves to the next field; returns false at the end.
   bool Next() {
     if (rest_.empty()) return false;
     const uint64_t key = TakeVarint();
@@ -41,7 +41,7 @@ class MessageReader {
   Bytes bytes() const { return bytes_; }
   uint64_t varint() const { return varint_; }
 
-  // For packed lists: the bytes hold varints and nothing else.
+  // Moves to the next number of a packed list, whose bytes are varints only; returns false at the end.
   bool NextPacked() {
     if (rest_.empty()) return false;
     varint_ = TakeVarint();
@@ -74,7 +74,7 @@ class MessageReader {
   uint32_t type_ = 0;
 };
 
-// The first value of a Feature's bytes_list.
+// Returns the first value of a Feature's bytes_list.
 std::optional<Bytes> FirstBytes(Bytes feature) {
   for (MessageReader list(feature); list.Next();) {
     if (!list.IsBytes(1)) continue;
@@ -85,7 +85,7 @@ std::optional<Bytes> FirstBytes(Bytes feature) {
   return std::nullopt;
 }
 
-// The first value of a Feature's int64_list, packed or not.
+// Returns the first value of a Feature's int64_list, packed or not.
 std::optional<int64_t> FirstInteger(Bytes feature) {
   for (MessageReader list(feature); list.Next();) {
     if (!list.IsBytes(3)) continue;
@@ -118,7 +118,7 @@ void AppendVarint(uint64_t value, std::string& out) {
   out += static_cast<char>(value);
 }
 
-// A length-delimited field.
+// Returns a length-delimited field.
 std::string Encoded(uint32_t number, std::string_view content) {
   std::string out;
   out.reserve(content.size() + 12);

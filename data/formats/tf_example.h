@@ -1,5 +1,5 @@
-// The part of tf.Example that image classification needs, read with a small protobuf reader of its own: libprotobuf
-// would be a large dependency for three messages, and would allocate what hostile lengths ask for.
+// Reads and writes the part of tf.Example that image classification needs, with a small protobuf reader: libprotobuf
+// would be a large dependency for three messages, and would allocate whatever size a hostile length gives.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 namespace dtrain::data {
 
 struct ImageExample {
-  std::optional<std::span<const uint8_t>> image;  // image/encoded; inside the bytes that were parsed
-  std::optional<int64_t> label;                   // image/class/label, as it is stored
-  std::vector<std::string> features;              // all names, in their order
+  std::optional<std::span<const uint8_t>> image;  // image/encoded; points into the parsed bytes
+  std::optional<int64_t> label;                   // image/class/label, as stored
+  std::vector<std::string> features;              // all names, in file order
 };
 
-// Throws DataError where the bytes are no tf.Example. Allocates for the names only.
+// Throws DataError if the bytes are not a tf.Example. Allocates memory only for the names.
 ImageExample ParseImageExample(std::span<const uint8_t> bytes);
 
-// The same for writing: a tf.Example with these two and, unless empty, image/class/text and image/filename.
+// Returns a tf.Example with image/encoded and image/class/label and, unless empty, image/class/text and image/filename.
 std::string MakeImageExample(std::string_view image, int64_t label, const std::string& class_name,
                              const std::string& file_name);
 

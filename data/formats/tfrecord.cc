@@ -11,8 +11,8 @@
 namespace dtrain::data {
 namespace {
 
-constexpr uint64_t kHeaderBytes = 12;  // length and its CRC
-constexpr uint64_t kTrailerBytes = 4;  // CRC of the data
+constexpr uint64_t kHeaderBytes = 12;  // the length and its CRC
+constexpr uint64_t kTrailerBytes = 4;  // the CRC of the data
 constexpr uint64_t kSearchBytes = uint64_t{1} << 20;
 
 bool IsHeader(const uint8_t* bytes) {
@@ -20,7 +20,7 @@ bool IsHeader(const uint8_t* bytes) {
          LoadLittleEndian<uint64_t>(bytes) <= kMostRecordBytes;
 }
 
-// The data's length, from the first bytes of a record of at most `available` bytes.
+// Returns the length of the data, given the header of a record of at most `available` bytes. Throws DamagedRecord.
 uint64_t DataBytes(const uint8_t* header, uint64_t available) {
   const auto length = LoadLittleEndian<uint64_t>(header);
   if (MaskedCrc32c(header, 8) != LoadLittleEndian<uint32_t>(header + 8)) {
@@ -34,7 +34,7 @@ uint64_t DataBytes(const uint8_t* header, uint64_t available) {
   return length;
 }
 
-// The data of a whole record, checked.
+// Returns the data of a complete record after checking its CRCs. Throws DamagedRecord.
 std::span<const uint8_t> CheckedData(std::span<const uint8_t> record) {
   if (record.size() < kHeaderBytes) throw DamagedRecord("truncated: the record's length is cut off");
   const uint64_t length = DataBytes(record.data(), record.size());
@@ -61,7 +61,7 @@ std::vector<uint8_t> ReadBytes(const ReadableBytes& file, uint64_t offset, uint6
   return bytes;
 }
 
-// Whether a whole and intact record begins here, where a header fits.
+// Whether a complete and intact record begins at `offset`; `header` is its first 12 bytes, whose CRC fits.
 bool IsRecord(const ReadableBytes& file, uint64_t offset, const uint8_t* header) {
   const uint64_t left = file.size() - offset;
   const uint64_t bytes = kHeaderBytes + LoadLittleEndian<uint64_t>(header) + kTrailerBytes;

@@ -1,5 +1,6 @@
-// TensorFlow's record files: uint64 length, masked CRC-32C of it, the data, masked CRC-32C of that; the data is a
-// tf.Example with `image/encoded` and `image/class/label`, as TensorFlow's ImageNet scripts write them.
+// TensorFlow's record files. A record is a uint64 length, the masked CRC-32C of the length, the data, and the masked
+// CRC-32C of the data. The data is a tf.Example with `image/encoded` and `image/class/label`, as written by
+// TensorFlow's ImageNet scripts.
 #pragma once
 
 #include <optional>
@@ -15,17 +16,17 @@ class TfRecordFormat : public RecordFormat {
  public:
   std::string name() const override { return "tfrecord"; }
   std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override;
-  // A record's own length is protected by a CRC of its own: 12 bytes that fit and data that fits its CRC are a record.
+  // Finds 12 bytes whose CRC fits the length, followed by data that fits its CRC.
   uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override;
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override;
 };
 
-// One record with its frame.
+// Returns the data with its lengths and CRCs, as one record.
 std::string FrameTfRecord(std::string_view data);
 
 constexpr size_t kTfRecordFrameBytes = 16;
 
-// The other way: the data of the record that `bytes` begin with; nullopt where no whole and intact one does.
+// Returns the data of the record at the front of `bytes`; empty if no complete and intact record is there.
 std::optional<std::string_view> UnframeTfRecord(std::string_view bytes);
 
 }  // namespace dtrain::data

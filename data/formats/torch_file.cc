@@ -17,17 +17,17 @@
 namespace dtrain::data {
 namespace {
 
-constexpr uint64_t kMostPickleBytes = 64 << 20;  // of a billion parameters it has one
+constexpr uint64_t kMostPickleBytes = 64 << 20;  // enough: a model of a billion parameters has a pickle of about 1 MiB
 constexpr size_t kShownKeyBytes = 80;
 constexpr std::string_view kZipStart = "PK\x03\x04";
 constexpr std::string_view kPickle = "/data.pkl";
 
-// What stands at the beginning of a file from before PyTorch 1.6: a pickle of this number (of 80 bits), of the format's
-// version, and of what the machine was like.
+// A file from before PyTorch 1.6 begins with a pickle of this number (80 bits), one of the format's version, and one
+// that describes the machine.
 constexpr std::string_view kLegacyMagic("\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19", 10);
 constexpr int64_t kLegacyVersion = 1001;
 
-// Under what keys programs keep weights; timm's, torchvision's and others'.
+// The keys under which timm, torchvision and other programs save weights.
 constexpr std::array<std::string_view, 6> kRawKeys = {"state_dict", "model", "model_state_dict",
                                                       "module",     "net",   "params"};
 constexpr std::array<std::string_view, 5> kAverageKeys = {"state_dict_ema", "model_ema", "ema", "ema_state_dict",
@@ -53,7 +53,8 @@ bool TorchFile::Recognises(const std::string& path) {
     std::array<char, 16> start{};
     file.Read(0, std::min<uint64_t>(file.size(), start.size()), start.data());
     const std::string_view bytes(start.data(), start.size());
-    // A safetensors file may begin with the same bytes: with its header's length, and at the ninth a brace.
+    // A safetensors file begins with the length of its header, which may have the same bytes, but its ninth byte is a
+    // brace.
     const bool is_pickle = bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5;
     return bytes[8] != '{' && (is_pickle || bytes.starts_with(kZipStart));
   } catch (const DataError&) {
@@ -72,7 +73,7 @@ TorchFile::TorchFile(const std::string& path, WeightSet preferred) : file_(path)
 
 TensorPickle TorchFile::OpenArchive(std::vector<uint8_t>& pickle_bytes) {
   const std::map<std::string, StoredMember> members = ReadStoredZip(file_, path());
-  // All members are in one folder, whatever its name.
+  // All members are in one folder, which may have any name.
   const auto is_pickle = [](const auto& item) { return item.first.ends_with(kPickle); };
   const auto found = std::find_if(members.begin(), members.end(), is_pickle);
   if (found == members.end()) Refuse("no data.pkl is in it", "name a file that torch.save has written");
@@ -161,7 +162,7 @@ TensorPickle TorchFile::OpenLegacy(std::vector<uint8_t>& pickle_bytes) {
   return pickle;
 }
 
-// The tensors are in the file's outermost dict, or in dicts that this one has under its keys.
+// The tensors are in the outermost dict, or in dicts under its keys.
 void TorchFile::Choose(const TensorPickle& pickle, WeightSet preferred) {
   const PickledValue& top = pickle.value();
   const auto tensors_of = [&](const PickledValue& dict) {
@@ -205,7 +206,7 @@ void TorchFile::TakeTensors(const TensorPickle& pickle, const PickledValue& dict
   const auto& items = pickle.items(dict);
   std::set<std::string_view> names;
   for (size_t i = 0; i + 1 < items.size(); i += 2) {
-    if (items[i + 1].kind != PickledKind::kTensor) continue;  // a counter, an extra state
+    if (items[i + 1].kind != PickledKind::kTensor) continue;  // such as a counter or an extra state
     const std::string shown = Shown(items[i].text, kShownKeyBytes);
     if (items[i].kind != PickledKind::kText) Refuse("a tensor has no name", "save what model.state_dict() returns");
     if (!names.insert(items[i].text).second) Refuse("the tensor " + shown + " is there twice", "get the file again");

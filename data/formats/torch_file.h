@@ -1,5 +1,5 @@
-// Weights as torch.save writes them (.pt, .pth, .bin): a pickle and the raw storages that it refers to, in a zip
-// archive or, before PyTorch 1.6, one after the other. Nothing in such a file is run (tensor_pickle.h), and every
+// Reads weights as torch.save writes them (.pt, .pth, .bin): a pickle and the raw storages that it refers to, in a zip
+// archive or, before PyTorch 1.6, one after the other. Nothing in such a file is executed (tensor_pickle.h), and every
 // number in it is checked against the file before anything is allocated.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace dtrain::data {
 
-// Training programs save several sets of weights in one file.
+// The kind of weights: training programs save the trained ones and their moving average in one file.
 enum class WeightSet { kRaw, kAverage };
 
 struct TorchTensor {
@@ -22,8 +22,8 @@ struct TorchTensor {
 };
 
 struct TorchStorage {
-  std::string dtype;   // as safetensors call it
-  uint64_t begin = 0;  // of its bytes in the file
+  std::string dtype;   // in safetensors' notation: F32, BF16, …
+  uint64_t begin = 0;  // offset of its bytes in the file
   uint64_t bytes = 0;
   std::optional<uint32_t> crc32;
 };
@@ -31,24 +31,28 @@ struct TorchStorage {
 // An open file. Const methods are safe to call from many threads at once.
 class TorchFile {
  public:
-  // Opens the file and reads what is in it. Of several dicts of tensors the preferred kind is taken, the other where
-  // that is missing. Throws DataError that names the file and what is wrong with it.
+  // Opens the file and parses everything except the storages. If it has several dicts of tensors, takes one of the
+  // preferred kind, or of the other kind if that is missing. Throws DataError, which names the file and what is wrong
+  // with it.
   TorchFile(const std::string& path, WeightSet preferred);
 
-  // Whether a file begins as one of these do; false where it cannot be read.
+  // Whether a file begins as torch.save's files do; false if it cannot be read.
   static bool Recognises(const std::string& path);
 
   const std::string& path() const { return file_.path(); }
-  const std::vector<TorchTensor>& tensors() const { return tensors_; }  // no name twice
+  const std::vector<TorchTensor>& tensors() const { return tensors_; }  // each name once
   const std::vector<TorchStorage>& storages() const { return storages_; }
-  const std::string& taken() const { return taken_; }  // the key of the dict; empty: the file is one itself
-  const std::vector<std::string>& not_taken() const { return not_taken_; }  // keys of other dicts of tensors
+  const std::string& taken() const {
+    return taken_;
+  }  // key of the dict that was taken; empty if the file itself is that dict
+  const std::vector<std::string>& not_taken() const { return not_taken_; }  // keys of the other dicts of tensors
 
-  // Copies a storage's bytes to `destination`. Throws DataError where they are not those that were written.
+  // Copies the bytes of a storage to `destination`, which has room for them. Throws DataError if they cannot be read or
+  // their checksum is wrong.
   void Read(size_t storage, void* destination) const;
 
  private:
-  // The pickle of the dict, whose bytes are kept in `bytes`, and storages_ as it numbers them.
+  // Both return the pickle of the outermost dict, whose bytes they keep in `bytes`, and fill storages_ in its order.
   TensorPickle OpenArchive(std::vector<uint8_t>& bytes);
   TensorPickle OpenLegacy(std::vector<uint8_t>& bytes);
   void Choose(const TensorPickle& pickle, WeightSet preferred);

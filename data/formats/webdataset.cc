@@ -18,11 +18,11 @@ constexpr std::array<std::string_view, 9> kImageExtensions = {"jpg", "jpeg", "pn
                                                               "tif", "tiff", "ppm", "pgm"};
 
 struct MemberName {
-  std::string key, extension;  // extension in lower case; both empty where the name is no sample's
+  std::string key, extension;  // the extension is in lower case; both are empty if the name belongs to no sample
 };
 
 MemberName Split(const std::string& name) {
-  const size_t base = name.rfind('/') + 1;  // 0 where there is none
+  const size_t base = name.rfind('/') + 1;  // 0 if there is no slash
   const size_t dot = name.find('.', base);
   if (dot == std::string::npos || dot == base) return {};
   MemberName split{name.substr(0, dot), name.substr(dot + 1)};
@@ -30,7 +30,7 @@ MemberName Split(const std::string& name) {
   return split;
 }
 
-// One sample's members, as far as they matter here.
+// The members of one sample that are used here.
 struct Sample {
   std::string key;
   uint64_t begin = 0, end = 0;
@@ -48,7 +48,8 @@ struct Sample {
   }
 };
 
-// The members from `offset` on that share a key; nullopt where no other file follows.
+// Returns the next sample at or after `offset`: the members that share a key. Empty if no other file follows. Throws
+// DamagedRecord.
 std::optional<Sample> ReadSample(const ReadableBytes& archive, uint64_t offset) {
   std::optional<Sample> sample;
   try {
@@ -63,7 +64,7 @@ std::optional<Sample> ReadSample(const ReadableBytes& archive, uint64_t offset) 
       offset = member->end;
     }
   } catch (const DamagedRecord&) {
-    // Damage behind a complete sample is not its own.
+    // Damage behind a complete sample belongs to the next one.
     if (!sample || !sample->complete()) throw;
   }
   return sample;
@@ -120,7 +121,7 @@ uint64_t WebDatasetFormat::FindRecord(const ReadableBytes& file, uint64_t from) 
     file.Read(from, kTarBlock, block.data());
     if (!IsTarHeader(block.data())) continue;
     try {
-      // The rest of a damaged sample is no record: it lacks the image or the label.
+      // The remainder of a damaged sample lacks the image or the label, so Scan throws.
       const auto record = Scan(file, from);
       return record ? record->begin : file.size();
     } catch (const DataError&) {

@@ -1,5 +1,5 @@
-// WebDataset: a tar whose neighbouring members with the same name up to the first dot are one sample, KEY.jpg (.jpeg,
-// .png, …) with its label in KEY.cls (a number as text) or KEY.json (`label` or `cls`).
+// WebDataset: a tar in which neighbouring members with the same name up to the first dot form one sample: KEY.jpg
+// (.jpeg, .png, …) with its label in KEY.cls (a number as text) or KEY.json (`label` or `cls`).
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ class WebDatasetFormat : public RecordFormat {
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override;
 };
 
-// The members of one sample. `key` has no dot and is of 90 bytes at most; `extension` is without a dot.
+// Returns the tar members of one sample. `key` has no dot and at most 90 bytes; `extension` comes without a dot.
 std::string FrameWebDataset(std::span<const uint8_t> image, int64_t label, const std::string& key,
                             const std::string& extension);
 
