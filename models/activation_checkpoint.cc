@@ -1,5 +1,5 @@
-// The parameters are inputs of the autograd node, rather than found while the part runs again: their gradients arrive
-// in the outer backward pass, where a gradient reducer waits for them.
+// The parameters are inputs of the autograd node, and are not found while the part runs again. So their gradients
+// arrive in the outer backward pass, where a gradient reducer waits for them.
 #include "models/activation_checkpoint.h"
 
 #include <ATen/ATen.h>
@@ -25,8 +25,8 @@ void SetRandomState(at::Generator generator, const at::Tensor& state) {
   generator.set_state(state);
 }
 
-// The thread's autocast, as it is or as it was. Casts of weights are not kept: those made while the part runs without
-// gradients would be taken for those of the second run.
+// The autocast settings of a thread. The cache of casted weights is switched off: casts that were made while the part
+// ran without gradients would otherwise be reused in the second run.
 struct Autocast {
   c10::DeviceType device;
   bool enabled;
@@ -60,7 +60,7 @@ class AutocastAs {
   bool cached_;
 };
 
-// What the backward pass needs to run the part as it ran.
+// What the backward pass needs to repeat the run of the part.
 struct Recipe : torch::CustomClassHolder {
   Recipe(Part run, std::vector<at::Tensor> of_part, const at::Tensor& x)
       : part(std::move(run)),
@@ -97,7 +97,7 @@ struct RunTwice : torch::autograd::Function<RunTwice> {
     SetRandomState(recipe->generator, now);
     inputs.insert(inputs.end(), recipe->parameters.begin(), recipe->parameters.end());
     torch::autograd::variable_list result = torch::autograd::grad({output}, inputs, gradients);
-    result.insert(result.begin(), at::Tensor());  // of the recipe
+    result.insert(result.begin(), at::Tensor());  // no gradient for the recipe
     return result;
   }
 };

@@ -1,4 +1,5 @@
-// A task is a group of channels of some samples; what it computes does not depend on which thread does it.
+// The work is cut into tasks, each for a group of channels of some samples. A task's result does not depend on its
+// thread.
 #include "models/depthwise_convolution.h"
 
 #include <ATen/ATen.h>
@@ -13,7 +14,8 @@
 namespace dtrain::models {
 namespace {
 
-constexpr int64_t kSamplesOfPart = 8;  // weights' gradients are summed in parts that no number of threads changes
+// the gradient of the weights is summed in parts of this size, for any number of threads
+constexpr int64_t kSamplesOfPart = 8;
 
 int64_t Parts(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
 

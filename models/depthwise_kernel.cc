@@ -1,15 +1,15 @@
-// A vector of the processor holds several channels of one pixel, and no product is ever shared between lanes. Sums stay
-// in registers while a task walks along a row.
+// A vector register holds several channels of one pixel, so lanes are never combined. Sums stay in registers while a
+// task walks along a row.
 #include "models/depthwise_kernel.h"
 
 #include <algorithm>
 
-// Compiled for several processors, one of which is chosen at start.
+// Functions are compiled for several processors; one version is chosen when the program is loaded.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__)
 #define DTRAIN_VECTOR_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
 #else
-#define DTRAIN_VECTOR_CLONES  // ifuncs run before a sanitizer is ready
+#define DTRAIN_VECTOR_CLONES  // ifunc resolvers run before a sanitizer is ready
 #endif
 
 namespace dtrain::models {
@@ -22,18 +22,19 @@ using Vector = float __attribute__((vector_size(kLanes * sizeof(float)), aligned
 inline const Vector& At(const float* place) { return *reinterpret_cast<const Vector*>(place); }
 inline Vector& At(float* place) { return *reinterpret_cast<Vector*>(place); }
 
-// Outputs o with 0 ≤ o·stride + tap − padding < size.
+// The outputs o with 0 ≤ o·stride + tap − padding < size.
 struct Range {
   int64_t begin, end;
 };
 inline Range OutputsUnder(int64_t tap, int64_t size, int64_t outputs, const DepthwiseShape& shape) {
-  const int64_t first = shape.padding() - tap;  // o·stride is at least this
+  const int64_t first = shape.padding() - tap;  // the smallest o·stride
   const int64_t last = size - 1 + shape.padding() - tap;
   return {first > 0 ? (first + shape.stride - 1) / shape.stride : 0,
           last < 0 ? 0 : std::min(outputs, last / shape.stride + 1)};
 }
 
-// What a row of outputs adds to the sums of `kVectors` vectors of channels. `x`: the sample's pixels of these channels.
+// Adds a row of outputs to the sums of `kVectors` vectors of channels. `x` points to the sample's pixels of these
+// channels.
 template <int kVectors>
 inline __attribute__((always_inline)) void AddRow(const DepthwiseShape& s, const float* x, const float* dy_row,
                                                   int64_t oh, float* sums) {
@@ -56,7 +57,8 @@ inline __attribute__((always_inline)) void AddRow(const DepthwiseShape& s, const
   }
 }
 
-// Adds to the gradients of row `h` of the pixels of `kVectors` vectors of channels. `dy`: the sample's outputs of them.
+// Adds to the gradients of pixel row `h` for `kVectors` vectors of channels. `dy` points to the sample's outputs of
+// these channels.
 template <int kVectors>
 inline __attribute__((always_inline)) void AddToRow(const DepthwiseShape& s, const float* weight, const float* dy,
                                                     int64_t h, float* dx_row) {
@@ -80,7 +82,7 @@ inline __attribute__((always_inline)) void AddToRow(const DepthwiseShape& s, con
 
 }  // namespace
 
-// Rows are the outer loop: what they touch stays in a cache while all of the group's channels pass over it.
+// Rows are the outer loop, so that their data stay in a cache while all of the group's channels are processed.
 DTRAIN_VECTOR_CLONES void AddDepthwiseWeightGradient(const DepthwiseShape& s, const float* x, const float* dy,
                                                      int64_t channel, int64_t begin, int64_t end, float* sums) {
   const int64_t last = std::min(s.channels, channel + kGroup);

@@ -1,24 +1,25 @@
-// The gradients of a depthwise convolution for a few channels, on plain memory: compiled for several processors,
-// without torch. Pixels are N×H×W×C, filters k×k×C.
+// The gradients of a depthwise convolution for a group of channels, on plain memory. Compiled for several processors
+// and without torch. Pixels are float32 N×H×W×C, filters k×k×C.
 #pragma once
 
 #include <cstdint>
 
 namespace dtrain::models {
 
-inline constexpr int64_t kDepthwiseLanes = 8;    // the number of channels is a multiple of it
-inline constexpr int64_t kDepthwiseGroup = 128;  // channels of a call at most: its sums stay in the first cache
+inline constexpr int64_t kDepthwiseLanes = 8;    // the number of channels is a multiple of this
+inline constexpr int64_t kDepthwiseGroup = 128;  // most channels of a call, whose sums then stay in the first cache
 
 struct DepthwiseShape {
   int64_t samples, channels, height, width, out_height, out_width, kernel, stride;
   int64_t padding() const { return kernel / 2; }
 };
 
-// Adds to `sums` (k·k rows of kDepthwiseGroup) what samples [begin, end) give for the group of channels from `channel`.
+// Adds the contribution of samples [begin, end) to `sums` (k·k rows of kDepthwiseGroup), for the group of channels from
+// `channel` on.
 void AddDepthwiseWeightGradient(const DepthwiseShape& shape, const float* x, const float* dy, int64_t channel,
                                 int64_t begin, int64_t end, float* sums);
 
-// Writes the gradient of the pixels of sample `n` for the group of channels from `channel` into `dx`.
+// Writes the gradient of sample `n`'s pixels into `dx`, for the group of channels from `channel` on.
 void WriteDepthwiseInputGradient(const DepthwiseShape& shape, const float* weight, const float* dy, int64_t channel,
                                  int64_t n, float* dx);
 

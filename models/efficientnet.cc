@@ -1,4 +1,4 @@
-// B0 is a table; the others are that table, scaled.
+// B0 is a table of stages; the other members scale that table.
 #include "models/efficientnet.h"
 
 #include <ATen/ATen.h>
@@ -20,9 +20,9 @@ struct Stage {
 constexpr Stage kStages[] = {{1, 3, 1, 32, 16, 1},  {6, 3, 2, 16, 24, 2},   {6, 5, 2, 24, 40, 2},  {6, 3, 2, 40, 80, 3},
                              {6, 5, 1, 80, 112, 3}, {6, 5, 2, 112, 192, 4}, {6, 3, 1, 192, 320, 1}};
 constexpr int64_t kHeadExpansion = 4;
-constexpr int64_t kSqueeze = 4;  // of a block's own input, not of its expansion
+constexpr int64_t kSqueeze = 4;  // divides the channels of the block's input, not of its expansion
 
-// The nearest multiple of 8 that is not more than a tenth smaller.
+// Returns the multiple of 8 that is nearest to base · width, or the next one if that is more than a tenth smaller.
 int64_t Channels(int64_t base, double width) {
   constexpr int64_t kMultiple = 8;
   const double wanted = static_cast<double>(base) * width;
@@ -34,7 +34,7 @@ int64_t Blocks(int64_t base, double depth) {
   return static_cast<int64_t>(std::ceil(static_cast<double>(base) * depth));
 }
 
-// Samples pass by with this probability; the others are scaled up, so that the mean stays.
+// Sets each sample to zero with this probability and scales up the others, so that the mean stays the same.
 at::Tensor DropRows(const at::Tensor& x_NCHW, double probability) {
   const double kept = 1 - probability;
   const at::Tensor mask_N111 = at::empty({x_NCHW.size(0), 1, 1, 1}, x_NCHW.options()).bernoulli_(kept);
@@ -132,12 +132,13 @@ EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(option
 
   classifier_ = Linear(HeadChannels(options), options.num_classes, InitialWeights::kNotYet);
   const auto classifier = std::make_shared<torch::nn::Module>();
-  classifier->register_module("1", classifier_);  // 0 is the dropout, which has no weights
+  classifier->register_module("1", classifier_);  // module 0 is the dropout, which has no weights
   register_module("classifier", classifier);
   Initialize();
 }
 
-// As torchvision: convolutions normal with variance 2 / fan-out, the classifier uniform in ±1/√classes, biases 0.
+// As in torchvision: convolutions are normal with variance 2 / fan-out, the classifier is uniform in ±1/√classes,
+// biases are 0.
 void EfficientNet::Initialize() {
   apply([](torch::nn::Module& module) {
     if (auto* conv = dynamic_cast<Conv2dImpl*>(&module)) {

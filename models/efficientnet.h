@@ -13,19 +13,19 @@
 namespace dtrain::models {
 
 struct EfficientNetOptions {
-  double width = 1;        // of B0's channels
-  double depth = 1;        // of B0's blocks per stage
+  double width = 1;        // factor on B0's channels
+  double depth = 1;        // factor on B0's blocks per stage
   double dropout = 0.2;    // before the classifier
-  double drop_path = 0.2;  // of the last block, rising linearly from 0 (stochastic depth, arXiv:1603.09382, by row)
+  double drop_path = 0.2;  // stochastic depth (arXiv:1603.09382), by row: block i of n drops drop_path · i / n
   BatchNormOptions norm = {};
   int64_t num_classes = 1000;
 };
 
-// What tells the members of the family apart.
+// The numbers that distinguish the members of the family.
 std::vector<int64_t> BlocksPerStage(const EfficientNetOptions& options);
-int64_t HeadChannels(const EfficientNetOptions& options);  // which the classifier sees
+int64_t HeadChannels(const EfficientNetOptions& options);  // inputs of the classifier
 
-// Convolution, BatchNorm and, where wanted, SiLU.
+// Convolution, BatchNorm and an optional SiLU.
 class ConvNormImpl : public torch::nn::Module {
  public:
   enum class Activation { kNone, kSilu };
@@ -39,7 +39,8 @@ class ConvNormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ConvNorm);
 
-// Channels weighed by what their means say (Hu et al. 2017, arXiv:1709.01507).
+// Squeeze-and-excitation: scales each channel by a weight computed from the means of all channels (Hu et al. 2017,
+// arXiv:1709.01507).
 class SqueezeExcitationImpl : public torch::nn::Module {
  public:
   SqueezeExcitationImpl(int64_t channels, int64_t squeezed_channels);
@@ -50,13 +51,13 @@ class SqueezeExcitationImpl : public torch::nn::Module {
 };
 TORCH_MODULE(SqueezeExcitation);
 
-// Mobile inverted bottleneck: expand, filter each channel, weigh the channels, project; around a shortcut where the
+// Mobile inverted bottleneck: expands the channels, filters each one, weighs them, and projects; with a shortcut if the
 // shapes allow it.
 class MbConvImpl : public torch::nn::Module {
  public:
   struct Options {
     int64_t expansion, kernel_size, stride, in_channels, out_channels;
-    double drop_path;  // probability that a sample of a training batch passes by the block
+    double drop_path;  // probability that a training sample skips the block
     BatchNormOptions norm;
   };
   explicit MbConvImpl(const Options& options);
@@ -64,7 +65,7 @@ class MbConvImpl : public torch::nn::Module {
 
  private:
   Options options_;
-  ConvNorm expand_{nullptr}, filter_{nullptr}, project_{nullptr};  // the first is null without expansion
+  ConvNorm expand_{nullptr}, filter_{nullptr}, project_{nullptr};  // expand_ is null without expansion
   SqueezeExcitation weigh_{nullptr};
 };
 TORCH_MODULE(MbConv);

@@ -1,4 +1,4 @@
-// What every image classifier is: images in, logits out.
+// The interface of all image classifiers: images in, logits out.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,10 +12,10 @@ namespace dtrain::models {
 
 class ImageModel : public torch::nn::Module {
  public:
-  // (N, 3, H, W) float → logits (N, classes). A fourth channel of zeros changes nothing.
+  // float (N, 3, H, W) → logits (N, classes). A fourth channel of zeros does not change the logits.
   virtual at::Tensor forward(const at::Tensor& images_NCHW) = 0;
 
-  // For one image of size × size pixels; for plans and benchmarks.
+  // Returns the cost of one image of size × size pixels, for plans and benchmarks.
   ForwardCost Cost(int64_t image_size);
 };
 

@@ -1,5 +1,5 @@
-// torchvision numbers the parts of a block, timm names them; what a number means depends on whether the block expands
-// its channels, which those of the first stage alone do not.
+// torchvision numbers the parts of a block, timm names them. A number's meaning depends on whether the block expands
+// its channels; only the blocks of the first stage do not.
 #include "models/image_weight_names.h"
 
 #include <ATen/ATen.h>
@@ -23,7 +23,7 @@ constexpr std::array kOutsideBlocks = {
     Names{"features.8.1.", "bn2."},       Names{"classifier.1.", "classifier."},
 };
 
-// Of names inside a block: of the first stage, and of the others.
+// Beginnings of names inside a block: in the first stage, and in the others.
 constexpr std::array kWithoutExpansion = {
     Names{"block.0.0.", "conv_dw."},          Names{"block.0.1.", "bn1."},     Names{"block.1.fc1.", "se.conv_reduce."},
     Names{"block.1.fc2.", "se.conv_expand."}, Names{"block.2.0.", "conv_pw."}, Names{"block.2.1.", "bn2."},
@@ -44,7 +44,7 @@ std::string Exchanged(std::string_view name, const Table& table, std::string_vie
   return "";
 }
 
-// Takes "12." off the front; -1 where there is no such thing.
+// Removes a number and its dot ("12.") from the front and returns the number, or -1 if there is none.
 int64_t TakeNumber(std::string_view& text) {
   int64_t number = -1;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -54,7 +54,7 @@ int64_t TakeNumber(std::string_view& text) {
   return number;
 }
 
-// torchvision counts the stem as stage 0.
+// torchvision counts the stem as stage 0, timm does not.
 std::string Renamed(std::string_view name, std::string_view Names::*from, std::string_view Names::*to) {
   if (const std::string outside = Exchanged(name, kOutsideBlocks, from, to); !outside.empty()) return outside;
   const bool is_ours = from == &Names::ours;
@@ -93,7 +93,7 @@ bool HaveTimmNames(const NamedWeights& weights) {
 }
 
 NamedWeights FromTimm(const NamedWeights& weights, double epsilon) {
-  if (!HaveTimmNames(weights)) return weights;  // timm calls a ResNet's bn1 so, too
+  if (!HaveTimmNames(weights)) return weights;  // a ResNet has a bn1, too, with another meaning
   return AllRenamed(weights, kTimmEpsilon - epsilon, TorchvisionName);
 }
 

@@ -1,4 +1,5 @@
-// Each layer is a weight and one ATen call: what LibTorch's own modules add (options, printing, drawing) is not used.
+// Each layer is a weight and one ATen call. The extras of LibTorch's modules (options, printing, drawing) are not
+// needed.
 #include "models/layers.h"
 
 #include <ATen/ATen.h>

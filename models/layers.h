@@ -1,8 +1,7 @@
-// The layers that torch::nn has too, but draws initial weights for that every model here draws again (25 M numbers of a
-// ResNet-50, a tenth of a second at start), or cannot share statistics between ranks.
-// Parameter names are torchvision's state_dict keys.
-// A tensor of the meta device, which has a shape and no data, passes through each of them; what the layer would cost is
-// counted then (forward_cost.h).
+// Replacements for layers of torch::nn, which draw initial weights that every model here draws again (25 M numbers of a
+// ResNet-50, a tenth of a second at start) or cannot share statistics between ranks. Parameter names are torchvision's
+// state_dict keys. A tensor of the meta device, which has a shape but no data, may pass through each layer, which then
+// counts its cost (forward_cost.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,7 +16,7 @@ namespace dtrain::models {
 
 struct NormReluDevice;  // norm_relu.h
 
-// Adds a tensor over all ranks, in place. A model knows nothing of ranks but this.
+// Sums a tensor over all ranks, in place. It is all that a model knows of ranks.
 using SumOverRanks = std::function<void(at::Tensor&)>;
 
 struct Conv2dOptions {
@@ -29,9 +28,9 @@ struct Conv2dOptions {
   bool bias = false;
 };
 
-// Convolution, square kernel, padded by ⌊k/2⌋. `weight`: (out, in / groups, k, k), and `bias`: (out), where wanted;
-// both uninitialised. Without groups the input may have channels of zeros behind those that the weight knows: a GPU's
-// convolutions are made for multiples of four.
+// Convolution with a square kernel, padded by ⌊k/2⌋. `weight` (out, in / groups, k, k) and the optional `bias` (out)
+// are uninitialised. If there are no groups, the input may have channels of zeros after those that the weight knows: a
+// GPU's convolutions are made for multiples of four.
 class Conv2dImpl : public torch::nn::Module {
  public:
   explicit Conv2dImpl(const Conv2dOptions& options);
@@ -47,7 +46,7 @@ struct BatchNormOptions {
   double momentum = 0.1;
 };
 
-// Batch normalisation over (N, H, W). `weight` 1, `bias` 0 at first.
+// Batch normalisation over (N, H, W). Initially `weight` is 1 and `bias` 0.
 class BatchNorm2dImpl : public torch::nn::Module {
  public:
   explicit BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options = {});
@@ -55,15 +54,16 @@ class BatchNorm2dImpl : public torch::nn::Module {
 
   BatchNormOptions& options() { return options_; }
 
-  // From now on the statistics of a training step are those of the batches of all ranks together. `sum` must be called
-  // by every rank in the same order, which equal models guarantee.
+  // From now on, training steps use the statistics of all ranks' batches together. Every rank must call `sum` in the
+  // same order, which equal models guarantee. `sum` must be callable until the last backward pass.
   void Synchronize(SumOverRanks sum) { sum_over_ranks_ = std::move(sum); }
 
-  // ReLU(forward(x)); with a shortcut, ReLU(forward(x) + shortcut()). The shortcut is computed after the normalisation,
-  // or before it where all is one operation (see Fuse): the order of backward passes, and of gradients, follows.
+  // Returns ReLU(forward(x)), or ReLU(forward(x) + shortcut()) if `shortcut` is not null. The shortcut is computed
+  // after the normalisation, but before it if both are one operation (see Fuse). That decides the order of the backward
+  // passes, and so the order in which gradients arrive.
   at::Tensor ForwardRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut = nullptr);
-  // From now on a training step's ForwardRelu is one operation of `device`, which outlives this, where its tensors
-  // allow it and the statistics are of this rank alone.
+  // From now on, ForwardRelu is a single operation of `device` in training steps if the tensors allow it and the
+  // statistics are of this rank only. `device` must outlive this object.
   void Fuse(const NormReluDevice& device) { fused_ = &device; }
 
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
@@ -79,8 +79,8 @@ TORCH_MODULE(BatchNorm2d);
 at::Tensor Silu(const at::Tensor& x);
 
 enum class InitialWeights {
-  kDrawn,   // as torch.nn draws them
-  kNotYet,  // `weight` uninitialised, `bias` 0: the model draws all of its weights
+  kDrawn,   // drawn like torch.nn's
+  kNotYet,  // `weight` is uninitialised and `bias` 0, because the model draws all of its weights
 };
 
 // Fully connected layer with torch.nn.Linear's initial weights. `weight`: (out, in); `bias`: (out).
@@ -93,7 +93,7 @@ class LinearImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Linear);
 
-// Layer normalisation over the last dimension. `weight` 1, `bias` 0 at first.
+// Layer normalisation over the last dimension. Initially `weight` is 1 and `bias` 0.
 class LayerNormImpl : public torch::nn::Module {
  public:
   LayerNormImpl(int64_t features, double epsilon);
@@ -106,7 +106,8 @@ class LayerNormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(LayerNorm);
 
-// Rows by number. `weight`: (rows, features), uninitialised. The padding row (-1: none) gets no gradient from here.
+// Looks up rows by number. `weight` (rows, features) is uninitialised. The padding row (-1: none) gets no gradient from
+// lookups.
 class EmbeddingImpl : public torch::nn::Module {
  public:
   EmbeddingImpl(int64_t rows, int64_t features, int64_t padding_row = -1);
@@ -119,14 +120,14 @@ class EmbeddingImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Embedding);
 
-// Gives every BatchNorm2d inside `model` another ε or momentum than its family has, where one is said.
+// Changes ε or momentum of every BatchNorm2d inside `model`. An empty value leaves the model's own.
 void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsilon,
                      const std::optional<double>& momentum);
 
-// Every BatchNorm2d inside `model` shares its statistics (see BatchNorm2dImpl::Synchronize).
+// Calls BatchNorm2dImpl::Synchronize of every BatchNorm2d inside `model`.
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);
 
-// Fuse for all BatchNorms of a model.
+// Calls BatchNorm2dImpl::Fuse of every BatchNorm2d inside `model`. `device` must outlive the model.
 void FuseNorms(torch::nn::Module& model, const NormReluDevice& device);
 
 }  // namespace dtrain::models

@@ -1,4 +1,4 @@
-// The table of what differs between the members of a family.
+// A table of the differences between the members of a family.
 #include "models/registry.h"
 
 #include <ATen/ATen.h>
@@ -31,7 +31,7 @@ struct ScaledNet {
   int64_t image_size;
 };
 
-// Of the paper's table; ε and momentum as torchvision has them.
+// From the paper's table, with torchvision's ε and momentum.
 const std::map<std::string, ScaledNet>& EfficientNets() {
   constexpr BatchNormOptions kSlow = {.epsilon = 1e-3, .momentum = 0.01};
   static const std::map<std::string, ScaledNet> table = {
@@ -47,7 +47,7 @@ const std::map<std::string, ScaledNet>& EfficientNets() {
   return table;
 }
 
-// How many there are of PREFIX0., PREFIX1. …
+// Returns the number of blocks PREFIX0., PREFIX1. …
 int64_t CountBlocks(const std::map<std::string, at::Tensor>& weights, const std::string& prefix) {
   for (int64_t count = 0;; ++count) {
     const std::string block = prefix + std::to_string(count) + ".";

@@ -69,7 +69,7 @@ ResNet::ResNet(const ResNetOptions& options) {
   Initialize(options.zero_init_residual);
 }
 
-// As torchvision: convolutions normal with variance 2 / fan-out (He et al. 2015, arXiv:1502.01852).
+// As in torchvision: convolutions are normal with variance 2 / fan-out (He et al. 2015, arXiv:1502.01852).
 void ResNet::Initialize(bool zero_init_residual) {
   DrawWeights(conv1_);
   for (auto& stage : stages_) {

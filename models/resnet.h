@@ -1,5 +1,5 @@
-// ResNet-18/34/50/101/152: He et al. 2015 (arXiv:1512.03385), in the v1.5 form: a bottleneck strides in its 3×3.
-// Parameter names and logits are torchvision's.
+// ResNet-18/34/50/101/152: He et al. 2015 (arXiv:1512.03385), in the form v1.5: a bottleneck strides in its 3×3
+// convolution. Parameter names and logits are torchvision's.
 #pragma once
 
 #include <torch/nn/modules/container/sequential.h>
@@ -17,7 +17,7 @@ struct ResNetOptions {
   bool bottleneck;
   std::array<int64_t, 4> blocks;  // per stage
   int64_t num_classes = 1000;
-  bool zero_init_residual = false;  // γ = 0 in each block's last BatchNorm: a block starts as the identity
+  bool zero_init_residual = false;  // γ = 0 in the last BatchNorm of each block, which then starts as the identity
 };
 
 // Two 3×3 convolutions (basic) or 1×1, 3×3, 1×1 (bottleneck) around a shortcut.
@@ -26,7 +26,7 @@ class ResidualBlockImpl : public torch::nn::Module {
   ResidualBlockImpl(bool bottleneck, int64_t in_channels, int64_t width, int64_t stride);
   at::Tensor forward(const at::Tensor& x_NCHW);
 
-  // The convolutions in order, the shortcut's last; each with its BatchNorm.
+  // Returns the convolutions in order, the shortcut's last.
   std::vector<Conv2d> convolutions() const;
   BatchNorm2d last_norm() const { return bottleneck_ ? bn3_ : bn2_; }
   int64_t out_channels() const { return out_channels_; }

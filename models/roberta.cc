@@ -1,4 +1,4 @@
-// Tokens are rows of one S×H matrix throughout: only attention knows of sequences.
+// Tokens are rows of one S×H matrix everywhere; only attention knows of sequences.
 #include "models/roberta.h"
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@
 namespace dtrain::models {
 namespace {
 
-// A module without weights of its own: it adds its name to those of its children.
+// A module without weights of its own, which adds its name to the names of its children.
 class Named : public torch::nn::Module {
  public:
   Named(std::initializer_list<std::pair<const char*, std::shared_ptr<Module>>> children) {
@@ -117,7 +117,7 @@ ForwardCost RobertaForMaskedLM::Cost(int64_t tokens, int64_t length, int64_t sco
   const int64_t dense = 4 * hidden * hidden + 2 * hidden * inner;
   const int64_t attention = 2 * length * hidden;
   const int64_t head = hidden * hidden + hidden * options_.vocab_size;
-  // What goes into a dense layer, a normalisation, attention or GELU, attention's own weights being computed again.
+  // The inputs of dense layers, normalisations, attention and GELU. Attention's own weights are computed again.
   const int64_t kept = 9 * hidden + 2 * inner;
   const int64_t kept_of_all = options_.checkpoint_activations ? layers * hidden + kept : layers * kept;
   return {.multiply_adds = tokens * layers * (dense + attention) + scored * head,

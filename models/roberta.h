@@ -1,7 +1,7 @@
 // RoBERTa with its masked-LM head: Liu et al. 2019 (arXiv:1907.11692), the post-LN encoder of BERT. Parameter names and
-// logits are those of transformers' RobertaForMaskedLM; the decoder's weight is the word embedding and its bias
-// lm_head.bias, so that neither has a name of its own.
-// Letters in names: S tokens, H hidden features, R chosen tokens, V words.
+// logits are those of transformers' RobertaForMaskedLM, except that the decoder has no names of its own: its weight is
+// the word embedding and its bias is lm_head.bias. Letters in names: S tokens, H hidden features, R chosen tokens, V
+// words.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -29,7 +29,7 @@ class RobertaEmbeddingsImpl : public torch::nn::Module {
 };
 TORCH_MODULE(RobertaEmbeddings);
 
-// Attention and two dense layers, each added to what came in and normalised then.
+// Attention, then two dense layers; the result of each is added to its input and then normalised.
 class RobertaLayerImpl : public torch::nn::Module {
  public:
   explicit RobertaLayerImpl(const RobertaOptions& options);
@@ -48,18 +48,18 @@ TORCH_MODULE(RobertaLayer);
 
 class RobertaForMaskedLM : public torch::nn::Module {
  public:
-  // Draws initial weights from torch's default generator: normal, biases 0, the rows of padding 0.
+  // Draws initial weights from torch's default generator: normal, but biases and the rows of padding are 0.
   explicit RobertaForMaskedLM(const RobertaOptions& options);
 
-  // The encoder's output for every token: S×H.
+  // Returns the encoder's output for every token: S×H.
   at::Tensor Encode(const Sequences& sequences);
 
-  // Logits for rows of the encoder's output: R×H → R×V.
+  // Returns logits for rows of the encoder's output: R×H → R×V.
   at::Tensor Scores(const at::Tensor& hidden_RH);
 
   const RobertaOptions& options() const { return options_; }
 
-  // Of `tokens` in sequences of `length`, of which `scored` go through the head.
+  // Returns the cost of `tokens` tokens in sequences of `length`, of which `scored` go through the head.
   ForwardCost Cost(int64_t tokens, int64_t length, int64_t scored) const;
 
  private:

@@ -1,4 +1,4 @@
-// Keys that are missing have the values that transformers' RobertaConfig gives them.
+// Missing keys have the values that transformers' RobertaConfig gives them.
 #include "models/roberta_options.h"
 
 #include <nlohmann/json.hpp>
@@ -42,7 +42,7 @@ void Number(const nlohmann::json& config, const char* key, double maximum, doubl
   }
 }
 
-// Refuses a key with another value than the only one that is implemented.
+// Refuses any value of a key but the only one that is implemented.
 void Only(const nlohmann::json& config, const char* key, const nlohmann::json& value) {
   const auto found = config.find(key);
   if (found != config.end() && !found->is_null() && *found != value) Refuse(key, *found, value.dump());

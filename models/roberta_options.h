@@ -1,4 +1,4 @@
-// What a RoBERTa is made of, and Hugging Face's config.json of the same meaning. No torch here.
+// The shape of a RoBERTa, and its conversion from and to Hugging Face's config.json. This file needs no torch.
 #pragma once
 
 #include <cstdint>
@@ -16,28 +16,29 @@ struct RobertaOptions {
   int64_t heads = 12;
   int64_t intermediate_size = 3072;
   int64_t max_positions = 514;  // rows of the position embeddings: the longest sequence + padding_id + 1
-  int64_t token_types = 1;      // rows of the token-type embeddings, of which the first is used
+  int64_t token_types = 1;      // rows of the token-type embeddings; only the first is used
   int64_t padding_id = 1;
   double layer_norm_epsilon = 1e-5;
   double initializer_range = 0.02;  // standard deviation of the initial weights
   double dropout = 0.1;
   double attention_dropout = 0.1;
-  bool checkpoint_activations = false;  // a layer's activations are computed again in the backward pass
+  bool checkpoint_activations = false;  // compute a layer's activations again in the backward pass
 
   int64_t longest_sequence() const { return max_positions - padding_id - 1; }
 };
 
-// roberta_tiny, roberta_base and roberta_large.
+// Returns roberta_tiny, roberta_base and roberta_large.
 const std::vector<std::string>& RobertaNames();
 
-// The shape of a name in RobertaNames(); nullopt for others.
+// Returns the shape of a name in RobertaNames(), and empty for other names.
 std::optional<RobertaOptions> RobertaNamed(const std::string& name);
 
-// From a config.json. Throws std::invalid_argument naming what is missing, out of range or not supported (another
-// activation, relative positions, an untied head, another kind of model).
+// Reads a config.json. Throws std::invalid_argument that names what is out of range or not supported (another
+// activation, relative positions, an untied head, another kind of model). Missing keys have the defaults of
+// transformers.
 RobertaOptions RobertaFromJson(const nlohmann::json& config);
 
-// The config.json that transformers' RobertaForMaskedLM reads back as this model.
+// Returns the config.json that transformers' RobertaForMaskedLM reads back as this model.
 nlohmann::ordered_json ToJson(const RobertaOptions& options);
 
 }  // namespace dtrain::models

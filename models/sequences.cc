@@ -1,5 +1,5 @@
-// Padded sequences go through scaled_dot_product_attention, which picks a fused kernel. Packed ones: one by one on the
-// CPU, whose kernel has cores enough to do within one; all in one call on a GPU, whose kernels take offsets.
+// Padded sequences go through scaled_dot_product_attention, which picks a fused kernel. Packed sequences are processed
+// one by one on a CPU, whose kernel uses all cores for each, and in one call on a GPU, whose kernels take offsets.
 #include "models/sequences.h"
 
 #include <ATen/ATen.h>
@@ -40,7 +40,7 @@ at::Tensor AttendOneByOne(const at::Tensor& q_SH, const at::Tensor& k_SH, const 
   return at::cat(outputs);
 }
 
-// Flash attention knows half types and heads of 8·n features, the memory-efficient one the others.
+// Flash attention supports half types and heads of 8·n features, up to 256; memory-efficient attention takes the rest.
 at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
                              const Sequences& sequences, double dropout) {
   const int64_t features = q_SH.size(1) / heads;

@@ -1,5 +1,5 @@
-// Two sums over ranks a layer: (Σx, Σx², count) forward and (Σdy, Σdy·(x−μ)) backward. They are kept in float64, where
-// E[x²] − E[x]² loses nothing that matters.
+// Each layer needs two sums over ranks: (Σx, Σx², count) forward and (Σdy, Σdy·(x−μ)) backward. They are float64, in
+// which E[x²] − E[x]² is exact enough.
 #include "models/sync_batch_norm.h"
 
 #include <ATen/ATen.h>
@@ -10,12 +10,12 @@ namespace {
 
 constexpr int64_t kBatch = 0, kHeight = 2, kWidth = 3;
 
-// (C) → (1, C, 1, 1), to go with (N, C, H, W).
+// (C) → (1, C, 1, 1), which broadcasts over (N, C, H, W).
 at::Tensor PerChannel(const at::Tensor& v_C) { return v_C.view({1, -1, 1, 1}); }
 
 at::Tensor SumOverPixels(const at::Tensor& x_NCHW) { return x_NCHW.sum({kBatch, kHeight, kWidth}, false, at::kDouble); }
 
-// Statistics of one batch as (Σx, Σx², count) per channel, flat: (2C + 1) float64.
+// Returns the statistics of one batch as (Σx, Σx², count) per channel, flat: (2C + 1) float64.
 at::Tensor LocalSums(const at::Tensor& x_NCHW) {
   const auto [variance_C, mean_C] = at::var_mean(x_NCHW.to(at::kFloat), {kBatch, kHeight, kWidth}, 0);
   const at::Tensor mean = mean_C.to(at::kDouble), variance = variance_C.to(at::kDouble);

@@ -1,4 +1,4 @@
-// One table of pairs serves both directions; what is more than a name is done apart.
+// One table of pairs of names serves both directions; everything beyond a change of name is done separately.
 #include "models/weight_names.h"
 
 #include <ATen/ATen.h>
@@ -25,7 +25,7 @@ struct Pair {
   std::string_view hugging_face, fairseq;
 };
 
-// Beginnings of names outside the layers. The longer of two that begin alike comes first.
+// Beginnings of names outside the layers. If one is a prefix of another, the longer one comes first.
 constexpr std::array kOutside = {
     Pair{"roberta.embeddings.word_embeddings.", "encoder.sentence_encoder.embed_tokens."},
     Pair{"roberta.embeddings.position_embeddings.", "encoder.sentence_encoder.embed_positions."},
@@ -36,7 +36,7 @@ constexpr std::array kOutside = {
     Pair{"lm_head.bias", "encoder.lm_head.bias"},
 };
 
-// Of names inside a layer.
+// Beginnings of names inside a layer.
 constexpr std::array kInside = {
     Pair{"attention.self.query.", "self_attn.q_proj."},
     Pair{"attention.self.key.", "self_attn.k_proj."},
@@ -52,7 +52,7 @@ bool BeginsWith(std::string_view text, std::string_view start) { return text.sub
 
 bool Contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// `name` with what it begins with exchanged by the table; empty where no row fits.
+// Returns `name` with its beginning replaced by the table, or an empty string if no row fits.
 template <typename Table>
 std::string Exchanged(std::string_view name, const Table& table, std::string_view Pair::*from,
                       std::string_view Pair::*to) {
@@ -69,7 +69,7 @@ std::pair<std::string, std::string_view> SplitLayer(std::string_view name, std::
   return {std::string(rest.substr(0, dot + 1)), rest.substr(dot + 1)};
 }
 
-// Older versions of fairseq called some things otherwise.
+// Returns the newer name of a weight that older versions of fairseq called otherwise.
 std::string Newer(std::string name) {
   if (BeginsWith(name, "decoder.sentence_encoder.") || BeginsWith(name, "decoder.lm_head.")) {
     name.replace(0, std::string_view("decoder").size(), "encoder");
@@ -95,7 +95,7 @@ std::string ToFairseqName(const std::string& name) {
   return inside.empty() ? "" : std::string(kFairseqLayer) + layer + inside;
 }
 
-// `self_attn.in_proj_weight` and `in_proj_bias`: query, key and value in one.
+// Splits `self_attn.in_proj_weight` and `in_proj_bias`, which hold query, key and value in one.
 NamedWeights SplitProjections(const NamedWeights& weights) {
   NamedWeights split;
   for (const auto& [name, tensor] : weights) {
@@ -130,7 +130,7 @@ void Erase(NamedWeights& weights, std::string_view name) {
   std::erase_if(weights, [name](const auto& item) { return item.first == name; });
 }
 
-// The decoder's own names go: it is the word embedding, and the head's bias.
+// Removes the decoder's own names: its weight is the word embedding, its bias the head's. Throws if its weight differs.
 void Untie(NamedWeights& weights) {
   const at::Tensor *words = Find(weights, kWords), *decoder = Find(weights, kDecoderWeight);
   if (words != nullptr && decoder != nullptr && !words->equal(*decoder)) {

@@ -1,4 +1,4 @@
-// The kernels around the functions of the header. No torch header: nvcc takes seconds for this file, not minutes.
+// The kernels around the functions of the header. It includes no torch header, so nvcc takes seconds, not minutes.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 
@@ -10,9 +10,10 @@ namespace dtrain::models::kernels {
 namespace {
 
 constexpr int kThreadsPerBlock = 256;
-// Rows of a thread that make its constants worth loading; and blocks enough for the largest GPU, several times over.
+// A thread has enough rows to make loading its constants worthwhile, and there are enough blocks for the largest GPU,
+// several times over.
 constexpr int64_t kRowsPerThread = 8, kMostBlocks = 8192;
-// A block of the sums has this many groups of channels side by side, and the rest of its threads below each other.
+// A block of Sum has this many groups of channels side by side; its other threads work on further rows.
 constexpr int kGroupsOfBlock = 8, kRowsOfBlock = kThreadsPerBlock / kGroupsOfBlock;
 constexpr int64_t kMostPartialSums = 256;
 
@@ -28,7 +29,8 @@ __global__ void __launch_bounds__(kThreadsPerBlock) Backward(const BackwardArgum
                     static_cast<int64_t>(gridDim.x) * kThreadsPerBlock);
 }
 
-// Threads of a block that have the same channels are added up in the order of their rows, the blocks by the caller.
+// Adds up the threads of a block that have the same channels, in the order of their rows. The caller adds up the
+// blocks.
 template <typename T>
 __global__ void __launch_bounds__(kThreadsPerBlock) Sum(const BackwardArguments arguments, float* partial) {
   __shared__ float below[kRowsOfBlock][kGroupsOfBlock * 2 * kWidth];
@@ -58,7 +60,7 @@ __global__ void __launch_bounds__(kThreadsPerBlock) Sum(const BackwardArguments 
 unsigned Blocks(int64_t rows, int64_t channels) {
   const int64_t threads = (rows + kRowsPerThread - 1) / kRowsPerThread * (channels / kWidth);
   const int64_t blocks = std::min((threads + kThreadsPerBlock - 1) / kThreadsPerBlock, kMostBlocks);
-  // At least a row's worth of threads.
+  // At least enough threads for one row.
   return static_cast<unsigned>(std::max(blocks, (channels / kWidth + kThreadsPerBlock - 1) / kThreadsPerBlock));
 }
 

@@ -1,10 +1,11 @@
-// y = ReLU((x − mean) · σ⁻¹ · γ + β [+ z]) and its gradients, for channels-last tensors: what stands between the
-// convolutions of a residual network, in one pass forward and two backward. Of y's sign one bit an element is kept for
-// the backward pass, instead of y.
+// y = ReLU((x − mean) · σ⁻¹ · γ + β [+ z]) and its gradients, for channels-last tensors: all that lies between the
+// convolutions of a residual network, in one pass forward and two backward. For the backward pass, one bit per element
+// (whether y > 0) is kept instead of y.
 //
-// A tensor is `rows` (images × height × width) × `channels`. A thread has eight neighbouring channels, of which it
-// loads the constants once, in every `step`-th row: 16 bytes of a half type are loaded and stored at once, and one byte
-// of the mask. What one thread does is an ordinary function here, so that a test runs it on the CPU, thread by thread.
+// A tensor is `rows` (images × height × width) × `channels`. A thread works on eight neighbouring channels, whose
+// constants it loads once, in every `step`-th row. It loads and stores 16 bytes of a half type, and one byte of the
+// mask, at once. The work of one thread is an ordinary function here, so that a test runs it on the CPU, thread by
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@ namespace dtrain::models::kernels {
 
 enum class Element { kFloat, kHalf, kBFloat16 };
 
-constexpr int kWidth = 8;  // channels of a thread; `channels` is a multiple of it
+constexpr int kWidth = 8;  // channels per thread; `channels` is a multiple of it
 
 template <typename T>
 struct alignas(kWidth * sizeof(T) < 16 ? kWidth * sizeof(T) : 16) Eight {
@@ -27,7 +28,8 @@ DTRAIN_HOST_DEVICE inline Eight<T> LoadEight(const T* from) {
   return *reinterpret_cast<const Eight<T>*>(from);
 }
 
-// Where a thread begins, and how it goes on. `threads` is how many there are; those beyond whole rows do nothing.
+// The rows `first`, `first` + `step`, … and the eight channels from `channel` on, on which one of `threads` threads
+// works. Threads beyond the last whole row have no rows.
 struct Rows {
   int64_t first, step, channel;
 
@@ -40,10 +42,10 @@ struct Rows {
   }
 };
 
-// All pointers are the device's and aligned to 16 bytes. The types of x, z, y and of the gradients are `T`, by the name
-// of `Element`; statistics and parameters are float32, one a channel.
+// All pointers are to the device's memory and aligned to 16 bytes. x, z, y and the gradients have the type `T` that
+// `Element` names; statistics and parameters are float32, one per channel.
 struct ForwardArguments {
-  const void *x, *z;  // z: null where nothing is added
+  const void *x, *z;  // z: null if nothing is added
   void* y;
   uint8_t* mask;  // bit i of byte k: whether element 8 k + i of y is above 0
   const float *mean, *inverse_std, *weight, *bias;
@@ -69,7 +71,7 @@ DTRAIN_HOST_DEVICE void ForwardThread(const ForwardArguments& arguments, int64_t
     for (int i = 0; i < kWidth; ++i) {
       float value = (static_cast<float>(x.values[i]) - mean[i]) * scale[i] + bias[i];
       if (arguments.z != nullptr) value += static_cast<float>(z.values[i]);
-      // NaN passes, as it passes ATen's ReLU: a step that is not finite must be seen.
+      // NaN passes, as in ATen's ReLU: a step that is not finite must be seen.
       const bool passes = !(value <= 0);
       y.values[i] = static_cast<T>(passes ? value : 0.0F);
       mask |= static_cast<unsigned>(passes) << i;
@@ -79,7 +81,7 @@ DTRAIN_HOST_DEVICE void ForwardThread(const ForwardArguments& arguments, int64_t
   }
 }
 
-// What a thread has added up of its rows: Σ dy and Σ dy · (x − mean), of dy that ReLU lets pass.
+// The sums of a thread over its rows: Σ dy and Σ dy · (x − mean), for the dy that ReLU lets pass.
 struct GradientSums {
   float dy[kWidth], dy_centred[kWidth];
 };
@@ -89,8 +91,8 @@ struct BackwardArguments {
   const uint8_t* mask;
   const float *mean, *inverse_std, *weight;
   int64_t rows, channels;
-  const float* sums;  // 2 × channels, over all rows: Σ dy, then Σ dy · (x − mean); not for the sums themselves
-  void *dx, *dz;      // dz: null where nothing was added
+  const float* sums;  // 2 × channels, over all rows: Σ dy, then Σ dy · (x − mean); LaunchSum ignores it
+  void *dx, *dz;      // dz: null if nothing was added
 };
 
 template <typename T>
@@ -143,11 +145,13 @@ DTRAIN_HOST_DEVICE void BackwardThread(const BackwardArguments& arguments, int64
   }
 }
 
-// How many rows of partial sums LaunchSum writes: the caller gives it that many × 2 × channels floats.
+// Returns the number of rows of partial sums that LaunchSum writes. The caller provides that many × 2 × channels
+// floats.
 int64_t NumPartialSums(int64_t rows, int64_t channels);
 
-// Start a kernel on `stream` (a cudaStream_t) of the current device. Return a cudaError_t. What LaunchSum writes, added
-// up over its first dimension, is BackwardArguments::sums; in the same order every time.
+// Start a kernel on `stream` (a cudaStream_t) of the current device. Return a cudaError_t. The caller adds up what
+// LaunchSum writes over its first dimension to get BackwardArguments::sums. The order of additions is the same every
+// time.
 int LaunchForward(const ForwardArguments& arguments, Element element, void* stream);
 int LaunchSum(const BackwardArguments& arguments, Element element, float* partial, void* stream);
 int LaunchBackward(const BackwardArguments& arguments, Element element, void* stream);
