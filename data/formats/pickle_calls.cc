@@ -1,4 +1,4 @@
-// What a call of each known name returns, given its arguments.
+// Pushes the result of a call of each known name, given its arguments.
 #include <optional>
 #include <utility>
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostValues = 4'000'000;
 
-// By the names that pickletools has for them.
+// Instructions under the names they have in pickletools.
 enum Instruction : uint8_t {
   kProto = 0x80,
   kFrame = 0x95,
@@ -73,7 +73,7 @@ void PickleMachine::Run() {
       const auto protocol = Number<uint8_t>();
       if (protocol < 2 || protocol > 5) Damaged("its protocol is " + std::to_string(protocol));
     } else if (instruction == kFrame) {
-      Number<uint64_t>();  // its length, for readers of streams
+      Number<uint64_t>();  // the frame's length, which matters only to readers of streams
     } else if (!PushesConstant(instruction) && !MovesValues(instruction) && !MakesContainer(instruction) &&
                !MakesObject(instruction)) {
       Refuse("its pickle has the instruction " + Hexadecimal(instruction) + ", which weights do not need",
@@ -131,7 +131,7 @@ void PickleMachine::Push(const PickledValue& value) {
   stack_.push_back(value);
 }
 
-// Little-endian two's complement of any length.
+// `bytes` is a little-endian two's complement number of any length.
 void PickleMachine::PushLong(std::string_view bytes) {
   if (bytes.size() > sizeof(int64_t)) return PushText(PickledKind::kBytes, bytes);
   uint64_t number = !bytes.empty() && (bytes.back() & 0x80) != 0 ? ~uint64_t{0} : 0;
@@ -155,7 +155,7 @@ PickledValue PickleMachine::Pop() {
   return value;
 }
 
-// Everything above the last mark, which goes too.
+// Removes the last mark and returns everything above it.
 std::vector<PickledValue> PickleMachine::PopMarked() {
   if (marks_.empty()) Damaged("an instruction finds no mark");
   const auto first = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
@@ -300,7 +300,7 @@ bool PickleMachine::MakesObject(uint8_t instruction) {
       const std::vector<PickledValue> call = PopSome(2);
       return Call(call[0], call[1]), true;
     }
-    // Attributes: what a dict of weights has beside its items (_metadata), or a program's arguments.
+    // Attributes, which are ignored: those of a dict of weights (_metadata), or a program's arguments.
     case kBuild:
       return Pop(), Top(), true;
     case kBinPersId:

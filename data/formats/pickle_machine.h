@@ -1,4 +1,4 @@
-// The stack machine that a pickle is written for, with the instructions that weights need and no others.
+// The stack machine that executes a pickle, limited to the instructions that weights need.
 #pragma once
 
 #include <cstddef>
@@ -15,26 +15,28 @@ namespace dtrain::data {
 
 class PickleMachine {
  public:
-  // All of them must outlive it.
+  // All arguments must outlive this object.
   PickleMachine(std::span<const uint8_t> bytes, const std::string& path, TensorPickle& pickle)
       : bytes_(bytes), path_(path), pickle_(pickle) {}
 
-  // Fills `pickle`. Throws DataError.
+  // Executes the pickle up to its STOP and fills `pickle`. Throws DataError.
   void Run();
 
  private:
   [[noreturn]] void Refuse(const std::string& reason, const std::string& hint) const;
   [[noreturn]] void Damaged(const std::string& reason) const;
 
-  // The bytes ahead.
+  // These take from the front of the bytes that are left.
   std::span<const uint8_t> Take(uint64_t size);
   std::string_view Text(uint64_t size);
   std::string_view Line();
   template <typename T>
   T Number();
 
-  // The stack. What is below the last mark cannot be reached.
-  void Count();  // of everything that is kept: an instruction is a byte or two, a value many more
+  // The stack. Values below the last mark cannot be reached.
+  // Counts everything that is kept and refuses more than a limit: an instruction takes a byte or two, a value many
+  // more.
+  void Count();
   void Push(const PickledValue& value);
   void PushText(PickledKind kind, std::string_view text) { Push({.kind = kind, .text = text}); }
   void PushInteger(int64_t number) { Push({.kind = PickledKind::kInteger, .number = number}); }
@@ -48,13 +50,13 @@ class PickleMachine {
   void Recall(uint32_t place);
   void AddTo(const PickledValue& target, PickledKind kind, const std::vector<PickledValue>& values);
 
-  // Instructions, by what they are about; false where one is not.
+  // Each executes one group of instructions; returns false if `instruction` is not in the group.
   bool PushesConstant(uint8_t instruction);
   bool MovesValues(uint8_t instruction);
   bool MakesContainer(uint8_t instruction);
   bool MakesObject(uint8_t instruction);
 
-  // Names and what they make (pickle_calls.cc).
+  // Names and the objects they make (pickle_calls.cc).
   void PushName(std::string_view module, std::string_view name);
   void Call(const PickledValue& name, const PickledValue& arguments);
   void PushOrderedDict(const std::vector<PickledValue>& given);
@@ -68,7 +70,7 @@ class PickleMachine {
   TensorPickle& pickle_;
   size_t at_ = 0, values_ = 0;
   std::vector<PickledValue> stack_;
-  std::vector<size_t> marks_;  // how high the stack was
+  std::vector<size_t> marks_;  // stack sizes at the open marks
   std::unordered_map<uint32_t, PickledValue> memory_;
   std::unordered_map<std::string_view, size_t> storage_by_key_;
 };

@@ -20,7 +20,7 @@ constexpr std::array kStorages = {
 constexpr std::array kOthers = {kOrderedDict, kRebuildTensor1, kRebuildTensor2, kRebuildParameter,
                                 kSize,        kDevice,         kNamespace};
 
-// A dtype by itself, in a training program's arguments.
+// Dtypes may appear in a training program's arguments.
 constexpr std::array<std::string_view, 14> kDtypes = {
     "torch.float32", "torch.float64", "torch.float16", "torch.bfloat16", "torch.int64", "torch.int32", "torch.int16",
     "torch.int8",    "torch.uint8",   "torch.bool",    "torch.float",    "torch.half",  "torch.long",  "torch.double"};

@@ -1,5 +1,5 @@
-// The names of Python's modules that a pickle of weights may ask for: all that torch.load's safe mode takes and weights
-// have, and what training programs keep beside them.
+// The names in Python modules that a pickle of weights may use: those that torch.load's safe mode accepts and weights
+// have, and those that training programs save beside them.
 #pragma once
 
 #include <optional>
@@ -13,13 +13,14 @@ inline constexpr std::string_view kRebuildTensor2 = "torch._utils._rebuild_tenso
 inline constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
 inline constexpr std::string_view kSize = "torch.Size";
 inline constexpr std::string_view kDevice = "torch.device";
-// The command line of timm's and torchvision's training scripts: attributes, which are not looked at.
+// Holds the command line in files of timm's and torchvision's training scripts. Its attributes are ignored.
 inline constexpr std::string_view kNamespace = "argparse.Namespace";
 
-// The name itself, for ever; nullopt where it is not known.
+// Returns the same name with static lifetime; empty if it is not known.
 std::optional<std::string_view> KnownPickledName(std::string_view name);
 
-// "torch.FloatStorage" → F32; nullopt where the name is not a storage's.
+// Returns the dtype of a storage in safetensors' notation ("torch.FloatStorage" → F32); empty if the name is not that
+// of a storage.
 std::optional<std::string_view> DtypeOfStorage(std::string_view name);
 
 }  // namespace dtrain::data

@@ -18,10 +18,10 @@ constexpr size_t kMostDimensions = 64;
                   "the file is damaged, incomplete or of another format");
 }
 
-// Names come from the file: keep messages short.
+// Names come from the file and may have any length: messages show at most 80 bytes.
 std::string Quoted(const std::string& name) { return "'" + (name.size() > 80 ? name.substr(0, 80) + "…" : name) + "'"; }
 
-// Takes the header as a stream of events rather than as a tree: it has three levels, and whatever does not fit them (a
+// Parses the header as a stream of events rather than into a tree. A valid header has three levels; anything deeper (a
 // million brackets, say) is refused where it begins.
 class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -132,7 +132,7 @@ class HeaderEvents : public nlohmann::json_sax<nlohmann::json> {
   std::vector<uint64_t> offsets_;
 };
 
-// Bytes that dtype and shape call for; nullopt on overflow or an unknown dtype.
+// Returns the number of bytes that dtype and shape require; empty on overflow or for an unknown dtype.
 std::optional<uint64_t> WantedBytes(const SafetensorsEntry& entry) {
   const std::optional<int64_t> element = SafetensorsElementSize(entry.dtype);
   if (!element) return std::nullopt;
@@ -143,7 +143,8 @@ std::optional<uint64_t> WantedBytes(const SafetensorsEntry& entry) {
   return bytes;
 }
 
-// Every tensor in bounds, as long as its shape says, and all of them side by side from the first byte to the last.
+// Returns what is wrong with the layout, or an empty string if every tensor lies within the data, has the size that its
+// shape requires, and all tensors together fill the data without holes or overlaps.
 std::string LayoutProblem(const std::map<std::string, SafetensorsEntry>& tensors, uint64_t data_bytes) {
   std::vector<std::pair<const SafetensorsEntry*, const std::string*>> by_position;
   for (const auto& [name, entry] : tensors) {

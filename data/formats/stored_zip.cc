@@ -1,5 +1,5 @@
-// Read from its end, as every zip: the record at the end says where the directory is, the directory where the members
-// are.
+// A zip archive is read from its end: the record there gives the place of the directory, and the directory gives those
+// of the members.
 #include "data/formats/stored_zip.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@ constexpr uint64_t kLocalHeaderBytes = 30, kDirectoryEntryBytes = 46, kEndBytes 
                    kEnd64PlaceBytes = 20, kMostCommentBytes = 0xffff;
 constexpr uint64_t kMostDirectoryBytes = 64 << 20;
 constexpr uint16_t kZip64Field = 1;
-constexpr uint16_t kEncrypted = 1;  // a bit of the flags
+constexpr uint16_t kEncrypted = 1;  // bit in an entry's flags
 constexpr size_t kShownMemberBytes = 80;
 
 class Archive {
@@ -67,7 +67,7 @@ class Archive {
     }
   }
 
-  // The same with wider numbers, where there is one.
+  // Reads the directory's size and place from the 64-bit record of the end, if there is one.
   void ReadEnd64(uint64_t end) {
     if (end < kEnd64PlaceBytes) return;
     const std::vector<uint8_t> place = Bytes(end - kEnd64PlaceBytes, kEnd64PlaceBytes);
@@ -78,7 +78,7 @@ class Archive {
     directory_begin_ = LoadLittleEndian<uint64_t>(&wide[48]);
   }
 
-  // The entry at the front; returns its length.
+  // Adds the member at the front of the directory and returns the length of its entry.
   size_t TakeEntry(std::span<const uint8_t> rest) {
     if (rest.size() < kDirectoryEntryBytes || LoadLittleEndian<uint32_t>(rest.data()) != kDirectoryEntry) {
       Refuse("a damaged directory");
@@ -106,10 +106,10 @@ class Archive {
   }
 
   struct Sizes {
-    uint64_t plain, packed, header;  // bytes, bytes, where the local header is
+    uint64_t plain, packed, header;  // size, compressed size, and offset of the local header; in bytes
   };
 
-  // Numbers that do not fit into 32 bits are in an extra field, in this order, those alone.
+  // Numbers that do not fit into 32 bits are in an extra field, in this order; numbers that fit are not in it.
   void Widen(Sizes& sizes, std::span<const uint8_t> extra) const {
     while (extra.size() >= 4) {
       const auto kind = LoadLittleEndian<uint16_t>(extra.data());
@@ -125,7 +125,7 @@ class Archive {
     }
   }
 
-  // A member's bytes come after its local header, whose own extra field may be of another length.
+  // A member's bytes follow its local header, whose extra field may differ in length from the directory's.
   uint64_t DataBegin(uint64_t header_begin) const {
     const std::vector<uint8_t> header = Bytes(header_begin, kLocalHeaderBytes);
     if (LoadLittleEndian<uint32_t>(header.data()) != kLocalHeader) Refuse("a member is not where its directory says");
@@ -133,7 +133,7 @@ class Archive {
            LoadLittleEndian<uint16_t>(&header[28]);
   }
 
-  // Members that share their bytes would be a small file of any number of large tensors.
+  // If members could share bytes, a small file could hold any number of large tensors.
   void RequireNoOverlap() const {
     std::vector<std::pair<uint64_t, uint64_t>> places;
     for (const auto& [name, member] : members_) places.emplace_back(member.begin, member.size);

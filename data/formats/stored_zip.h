@@ -1,5 +1,6 @@
-// The members of a zip archive that are stored as they are, as torch.save writes all of its own: a tensor is then bytes
-// at a place in the file, read there without a copy, and nothing is ever inflated.
+// Finds the members of a zip archive without compression, as torch.save writes it: a tensor is then a range of bytes of
+// the file and can be read in place, without decompression.
+//
 // Format: https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 #pragma once
 
@@ -12,13 +13,13 @@
 namespace dtrain::data {
 
 struct StoredMember {
-  uint64_t begin = 0;  // of its bytes in the file
+  uint64_t begin = 0;  // offset of its bytes in the file
   uint64_t size = 0;
   uint32_t crc32 = 0;
 };
 
-// All members by name. Throws DataError, which names `path` and what is wrong with it, unless every member is stored,
-// lies in the file and overlaps no other, and no name is there twice.
+// Returns all members by name. Throws DataError, which names `path` and what is wrong with it, if a member is
+// compressed or encrypted, leaves the file or overlaps another, or if a name occurs twice.
 std::map<std::string, StoredMember> ReadStoredZip(const ReadableBytes& bytes, const std::string& path);
 
 }  // namespace dtrain::data

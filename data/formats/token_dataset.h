@@ -1,5 +1,5 @@
-// Token files as fairseq's MMapIndexedDataset has them: PREFIX.bin holds the tokens of all items (lines of text) one
-// after another, PREFIX.idx their type, sizes and places (FORMAT.md).
+// Token files in the format of fairseq's MMapIndexedDataset: PREFIX.bin holds the tokens of all items (lines of text)
+// one after another, and PREFIX.idx their type, sizes and places (data/FORMAT.md).
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace dtrain::data {
 
-// How a token is stored. The values are the codes in the index.
+// The stored type of a token. The values are the codes in the index.
 enum class TokenType : uint8_t {
   kUInt8 = 1,
   kInt8 = 2,
@@ -29,34 +29,35 @@ enum class TokenType : uint8_t {
 
 int64_t TokenBytes(TokenType type);
 
-// The type that fairseq-preprocess writes for a dictionary of so many symbols.
+// Returns the type that fairseq-preprocess writes for a dictionary of `vocabulary` symbols.
 TokenType TokenTypeFor(int64_t vocabulary);
 
-// Stored tokens as integers; `tokens` has room for bytes.size() / TokenBytes(type) of them.
+// Converts stored tokens into int64; `tokens` has room for bytes.size() / TokenBytes(type) of them.
 void WidenTokens(TokenType type, std::span<const uint8_t> bytes, int64_t* tokens);
 
-// What stands before the sizes in PREFIX.idx.
+// The header of PREFIX.idx, before the sizes.
 struct TokenIndexHeader {
   static constexpr uint64_t kBytes = 26;
   TokenType type = TokenType::kUInt16;
   int64_t items = 0;
 };
 
-// `file_bytes`: of the whole index. Throws DataError without the file's name.
+// Parses the front of an index of `file_bytes` bytes. Throws DataError, which does not name the file.
 TokenIndexHeader ParseTokenIndexHeader(std::span<const uint8_t> bytes, uint64_t file_bytes);
 std::string MakeTokenIndexHeader(const TokenIndexHeader& header);
 
-// The files of a split without .bin and .idx: DIR/train, for "val" also DIR/validation and DIR/valid. nullopt: none.
+// Returns the path of a split's files without .bin and .idx: DIR/train, for "val" also DIR/validation and DIR/valid.
+// Empty if there are none.
 std::optional<std::string> FindTokenFiles(const std::string& data_dir, const std::string& split);
 
-// The same, but throws DataError saying what was looked for.
+// The same, but throws DataError, which says which files were tried.
 std::string RequireTokenFiles(const std::string& data_dir, const std::string& split);
 
-// A record is an item: its tokens as they are stored. Neither sizes nor tokens are held in memory.
+// A record is the tokens of one item, as they are stored. Neither sizes nor tokens are held in memory.
 class TokenDataset : public RecordSource {
  public:
-  // Opens PREFIX.bin and PREFIX.idx and checks the whole index. Throws DataError naming the file where it is no such
-  // index, holds no item, does not fit the tokens' file, or where items are not stored one after another.
+  // Opens PREFIX.bin and PREFIX.idx and checks the whole index. Throws DataError, which names the file, if it is not
+  // such an index, holds no item, does not fit PREFIX.bin, or if items are not stored one after another.
   explicit TokenDataset(const std::string& prefix);
 
   int64_t size() const override { return header_.items; }
@@ -66,12 +67,13 @@ class TokenDataset : public RecordSource {
   std::string fingerprint() const override { return fingerprint_; }
 
   TokenType type() const { return header_.type; }
-  int64_t tokens() const { return tokens_; }  // of all items
+  int64_t tokens() const { return tokens_; }  // total of all items
 
-  // Calls visit(item, size) for every item in order; `size` in tokens.
+  // Calls visit(item, size) for every item in order, with its size in tokens. Throws DataError if the index cannot be
+  // read.
   void ForEachSize(const std::function<void(int64_t item, int64_t size)>& visit) const;
 
-  // `count` tokens from the `begin`-th of the file, as they are stored.
+  // Returns `count` tokens from number `begin` of the file on, as they are stored.
   std::vector<uint8_t> ReadTokens(int64_t begin, int64_t count) const;
   RecordPlace PlaceOfToken(int64_t token) const;
 

@@ -1,5 +1,5 @@
-// Text in one safetensors file: rows of tokens, as other frameworks have them ready. `input_ids` N×T, optionally
-// `attention_mask` N×T (0: padding) and `labels` N×T (-100: no loss).
+// Text in one safetensors file: rows of tokens, as other frameworks prepare them. `input_ids` N×T, optionally
+// `attention_mask` N×T (0: padding) and `labels` N×T (-100: no loss), of any integer dtype.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@
 
 namespace dtrain::data {
 
-// Whether a safetensors file is one of text: it has `input_ids`. Throws DataError where it is no such file.
+// Whether a safetensors file holds text: it has `input_ids`. Throws DataError if it is not a safetensors file.
 bool HoldsTokenRows(const std::string& path);
 
-// A record is a row: T int64 ids, then T int64 labels where the file has them, then T int64 of the mask where it has
-// one.
+// A record is a row: T int64 ids, then T int64 labels if the file has labels, then T int64 mask values if it has a
+// mask.
 class TokenTensorFile : public RecordSource {
  public:
   struct Layout {
@@ -24,7 +24,7 @@ class TokenTensorFile : public RecordSource {
     bool operator==(const Layout&) const = default;
   };
 
-  // Throws DataError on a missing tensor, other dtypes or shapes, or no rows.
+  // Throws DataError if `input_ids` is missing, dtypes or shapes do not fit, or there are no rows.
   explicit TokenTensorFile(const std::string& path);
 
   int64_t size() const override { return rows_; }

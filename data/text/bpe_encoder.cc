@@ -1,6 +1,6 @@
-// The half of byte_level_bpe.h that has to be fast. Most of a text are words that came before: their ids are kept in a
-// table that forgets. Of the others short ones are merged by looking at all pairs again after each merge, long ones
-// with a heap, so that no text takes quadratic time.
+// The part of byte_level_bpe.h that has to be fast. Most words of a text occurred before: their ids are cached in a
+// table, where a new word replaces an older one in its place. Other short pieces are merged by searching all pairs
+// again after each merge, long ones with a heap, so that no text takes quadratic time.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -20,13 +20,13 @@ constexpr size_t kShortBytes = 64;
 
 using Key = std::array<uint64_t, 4>;
 
-// The bytes of a piece of at most 30, zeros behind them, and their number in the last.
+// Returns a piece of 1 to 30 bytes, padded with zeros to 32, with its length in the last byte.
 Key KeyOf(std::string_view piece) {
   Key key{};
   char* const bytes = reinterpret_cast<char*>(key.data());
   const char* const from = piece.data();
   const size_t size = piece.size();
-  // Two copies of fixed sizes, which overlap: a call of memcpy takes longer than the rest.
+  // Two overlapping copies of a fixed size: a memcpy of variable size would take longer than the rest of this function.
   const auto copy = [&]<size_t kBytes>(std::integral_constant<size_t, kBytes>) {
     std::memcpy(bytes, from, kBytes);
     std::memcpy(bytes + size - kBytes, from + size - kBytes, kBytes);
@@ -57,10 +57,10 @@ static_assert(uint64_t{1} << (64 - 49) == kKnownWords);
 
 }  // namespace
 
-// A word that was met: one line of the cache.
+// A cached word, in one cache line.
 struct alignas(64) BpeEncoder::Known {
-  Key key{};  // zeros: none
-  // Of ids that are below 2^24 the highest byte of the first is free: how many there are.
+  Key key{};  // zeros if the place is empty
+  // Ids are below 2^24: the highest byte of the first one holds the number of ids.
   std::array<int32_t, kMostKnownIds> ids{};
 };
 
@@ -101,7 +101,7 @@ void BpeEncoder::EncodePiece(std::string_view piece, std::vector<int32_t>& ids) 
 
 void BpeEncoder::MergeShort(std::string_view piece, std::vector<int32_t>& ids) const {
   std::array<int32_t, kShortBytes> tokens;
-  std::array<const ByteLevelBpe::Merge*, kShortBytes> merges;  // of a token and the next
+  std::array<const ByteLevelBpe::Merge*, kShortBytes> merges;  // of each token with the next
   size_t count = piece.size();
   for (size_t i = 0; i < count; ++i) tokens[i] = bpe_.byte_tokens_[static_cast<uint8_t>(piece[i])];
   for (size_t i = 0; i + 1 < count; ++i) merges[i] = &bpe_.Find(tokens[i], tokens[i + 1]);
@@ -122,14 +122,14 @@ void BpeEncoder::MergeShort(std::string_view piece, std::vector<int32_t>& ids) c
 }
 
 void BpeEncoder::MergeLong(std::string_view piece, std::vector<int32_t>& ids) const {
-  // A list of tokens, linked both ways; the second of two that are merged is taken out.
+  // A doubly linked list of tokens. A merge removes the second of its two tokens.
   struct Token {
     int32_t id;
     size_t previous, next;
   };
   struct Candidate {
     uint32_t rank;
-    size_t at;  // the first of the pair
+    size_t at;  // position of the left token
     int32_t left, right, merged;
     bool operator>(const Candidate& other) const { return rank != other.rank ? rank > other.rank : at > other.at; }
   };

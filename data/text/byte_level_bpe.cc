@@ -14,10 +14,10 @@ namespace dtrain::data {
 namespace {
 
 constexpr uint64_t kMostTokens = uint64_t{1} << 24;
-constexpr uint64_t kMostHoles = 1'000'000;  // ids that no token has
+constexpr uint64_t kMostHoles = 1'000'000;  // most ids without a token
 
-// How a vocabulary writes a byte: printable ones as the character of that number, the others as characters from U+0100
-// on, in their order (OpenAI's bytes_to_unicode).
+// Returns a byte as a vocabulary writes it: a printable byte as the character with that number, the others, in order,
+// as the characters from U+0100 on (OpenAI's bytes_to_unicode).
 std::string WrittenByte(int byte) {
   const auto printable = [](int b) { return (b >= '!' && b <= '~') || (b >= 0xA1 && b <= 0xAC) || b >= 0xAE; };
   int code_point = byte;
@@ -121,7 +121,7 @@ void ByteLevelBpe::AddMerge(std::string_view left, std::string_view right, uint3
   const uint64_t pair = PairOf(static_cast<int32_t>(left_id), static_cast<int32_t>(right_id));
   size_t place = PlaceOf(pair, merges_.size());
   while (merges_[place].rank != kNoMerge && merges_[place].pair != pair) place = (place + 1) & (merges_.size() - 1);
-  merges_[place] = {pair, rank, static_cast<int32_t>(merged)};  // of a pair twice, the last one counts
+  merges_[place] = {pair, rank, static_cast<int32_t>(merged)};  // if a pair occurs twice, the last one counts
 }
 
 int64_t ByteLevelBpe::IdOf(std::string_view token) const {

@@ -1,7 +1,7 @@
-// GPT-2's tokenizer: byte-level byte-pair encoding (Radford et al. 2019). Text is cut into pieces (pre_tokenizer.h),
-// and within a piece the pair of neighbouring tokens that was learned first is merged, the leftmost of them first,
-// until none is left. The ids are those of Hugging Face's `tokenizers` and OpenAI's encoder. Special tokens such as
-// <|endoftext|> are never made from text.
+// GPT-2's tokenizer: byte-level byte-pair encoding (Radford et al. 2019). Text is cut into pieces (pre_tokenizer.h).
+// Within a piece, the neighbouring pair that was learned first is merged, the leftmost such pair first, until no pair
+// can be merged. The ids are those of Hugging Face's `tokenizers` and OpenAI's encoder. Text never becomes special
+// tokens such as <|endoftext|>.
 #pragma once
 
 #include <cstdint>
@@ -15,28 +15,29 @@ namespace dtrain::data {
 
 class ByteLevelBpe {
  public:
-  // The contents of encoder.json (or vocab.json) and of vocab.bpe (or merges.txt). Throws DataError where one cannot be
-  // parsed, a byte has no token, or a merge makes what is no token; it names neither file, but says which of the two.
+  // Takes the contents of encoder.json (or vocab.json) and of vocab.bpe (or merges.txt). Throws DataError if one cannot
+  // be parsed, a byte has no token, or a merge makes something that is not a token. The error says which of the two is
+  // wrong, but names no file.
   ByteLevelBpe(std::string_view vocabulary_json, std::string_view merges);
   ByteLevelBpe(ByteLevelBpe&&) = default;
-  ByteLevelBpe& operator=(ByteLevelBpe&&) = default;  // no copies: ids_ looks into tokens_
+  ByteLevelBpe& operator=(ByteLevelBpe&&) = default;  // move only: ids_ points into tokens_
 
-  // The same from files, and the error names the file.
+  // The same from files; the error names them.
   static ByteLevelBpe Load(const std::string& vocabulary_json, const std::string& merges);
 
-  // Tokens by id, as the vocabulary writes them: a byte a character, printable ones as they are. An empty one: no token
-  // has this id.
+  // The tokens by id, as the vocabulary writes them: one character per byte, printable bytes as themselves. Empty if no
+  // token has this id.
   const std::vector<std::string>& tokens() const { return tokens_; }
   int64_t vocabulary() const { return static_cast<int64_t>(tokens_.size()); }
-  // The id of a token that is written so; -1: there is none.
+  // Returns the id of a token in this notation; -1 if there is none.
   int64_t IdOf(std::string_view token) const;
 
-  // Whether a token that is written so begins with a space, hence a word.
+  // Whether a token in this notation begins with a space, hence begins a word.
   static bool BeginsWord(std::string_view token);
 
  private:
   friend class BpeEncoder;
-  // What a pair becomes, in a table with open addressing. Rank kNoMerge: an empty place.
+  // A pair and the token it becomes, in a hash table with open addressing. The rank is kNoMerge in an empty place.
   struct Merge {
     uint64_t pair = 0;
     uint32_t rank = kNoMerge;
@@ -50,19 +51,19 @@ class ByteLevelBpe {
   const Merge& Find(int32_t left, int32_t right) const;
 
   std::vector<std::string> tokens_;
-  std::unordered_map<std::string_view, int32_t> ids_;  // of tokens_
+  std::unordered_map<std::string_view, int32_t> ids_;  // keys point into tokens_
   int32_t byte_tokens_[256] = {};
-  std::vector<Merge> merges_;  // a power of two
+  std::vector<Merge> merges_;  // size is a power of two
 };
 
-// Encodes text with a memory of the words it has met. One for each thread.
+// Encodes text and caches the words it has seen. Not thread-safe: each thread needs its own.
 class BpeEncoder {
  public:
-  explicit BpeEncoder(const ByteLevelBpe& bpe);  // which outlives it
+  explicit BpeEncoder(const ByteLevelBpe& bpe);  // `bpe` must outlive the encoder
   ~BpeEncoder();
   BpeEncoder(BpeEncoder&&) noexcept;
 
-  // Appends the ids of a text; what is no UTF-8 in it is replaced (ReplaceInvalidUtf8), and counted.
+  // Appends the ids of a text. Invalid UTF-8 is replaced (ReplaceInvalidUtf8) and counted.
   void Encode(std::string_view text, std::vector<int32_t>& ids);
   int64_t replaced() const { return replaced_; }
 

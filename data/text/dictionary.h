@@ -1,5 +1,5 @@
-// fairseq's dict.txt: which id a symbol has. `SYMBOL COUNT` a line; line k (from 0) is id 4 + k, for the four specials
-// come first and are not in the file.
+// fairseq's dict.txt, which gives symbols their ids. Each line is `SYMBOL COUNT`. Line k (from 0) has id 4 + k, because
+// four special tokens come first, which are not in the file.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace dtrain::data {
 
-// The ids that every dictionary has.
+// The ids of the special tokens in every dictionary.
 inline constexpr int64_t kBeginToken = 0;    // <s>
 inline constexpr int64_t kPadToken = 1;      // <pad>
 inline constexpr int64_t kEndToken = 2;      // </s>
 inline constexpr int64_t kUnknownToken = 3;  // <unk>
 inline constexpr int64_t kSpecialTokens = 4;
 
-// The symbol whose id is last.
+// The symbol that follows all others, unless the file contains it.
 inline constexpr char kMaskSymbol[] = "<mask>";
 
 class Dictionary {
@@ -30,26 +30,28 @@ class Dictionary {
     bool operator==(const Entry&) const = default;
   };
 
-  // The content of a file. Throws DataError with the line's number: no count, a symbol twice, or one of the specials.
+  // Parses the content of a file. Throws DataError with the line's number if a line has no count, repeats a symbol,
+  // contains a special token, or has fairseq's mark for overwriting a symbol.
   static Dictionary Parse(std::string_view text);
-  // The same, and the error names the file.
+  // The same from a file; the error names it.
   static Dictionary Load(const std::string& path);
 
-  // As fairseq-preprocess makes one: by count, falling; equal counts in string order; then madeupword0000 and so on, of
-  // count 0, until the size with the specials is a multiple of 8.
+  // Makes a dictionary as fairseq-preprocess does: sorted by falling count, equal counts in string order, then padded
+  // with madeupword0000 and so on of count 0, until the size including the special tokens is a multiple of 8.
   static Dictionary Count(const std::map<std::string, int64_t>& counts);
 
-  explicit Dictionary(std::vector<Entry> entries);  // each symbol once
+  explicit Dictionary(std::vector<Entry> entries);  // each symbol must occur once
 
   const std::vector<Entry>& entries() const { return entries_; }
   std::string ToText() const;
 
-  // With the specials, without <mask>: what fairseq-preprocess chooses the token type by.
+  // Number of ids including the special tokens, without <mask> unless the file has it. fairseq-preprocess chooses the
+  // token type by it.
   int64_t size() const { return kSpecialTokens + static_cast<int64_t>(entries_.size()); }
-  // kUnknownToken for a symbol that is not in the file.
+  // Returns kUnknownToken for a symbol that is not in the file.
   int64_t IdOf(const std::string& symbol) const;
 
-  // <mask>: after all the others, unless the file has it. A model's vocabulary has it, too.
+  // The id of <mask>: after all other ids, unless the file has it. It is part of a model's vocabulary.
   int64_t mask_token() const;
   int64_t vocabulary() const { return std::max(size(), mask_token() + 1); }
 

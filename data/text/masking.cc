@@ -9,9 +9,9 @@
 namespace dtrain::data {
 namespace {
 
-constexpr double kKept = 0.1, kRandom = 0.1;  // of what is drawn
+constexpr double kKept = 0.1, kRandom = 0.1;  // shares of the drawn tokens
 
-// Neighbouring tokens that share their fate.
+// Neighbouring tokens that are treated alike.
 struct Unit {
   size_t begin = 0, end = 0;
 };

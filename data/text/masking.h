@@ -1,6 +1,7 @@
-// Dynamic masking for masked language models: which tokens the model must guess, drawn anew in each epoch. The law is
-// that of fairseq's MaskTokensDataset: of n tokens ⌊p·n + u⌋, u uniform in [0, 1), are drawn without replacement; of
-// them a tenth stays, a tenth becomes a random word, and the others become <mask>.
+// Dynamic masking for masked language models: selects the tokens that the model has to guess, anew in each epoch. The
+// rule is that of fairseq's MaskTokensDataset: of n tokens ⌊p·n + u⌋ are drawn without replacement, u uniform in [0,
+// 1). Of the drawn tokens a tenth stays, a tenth becomes a random word, and the others become <mask>. n includes
+// special tokens.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +16,25 @@ namespace dtrain::data {
 
 struct MaskingOptions {
   double mask_prob = 0.15;      // p, in (0, 1)
-  bool special_tokens = false;  // whether <s>, </s>, <pad> and <unk>, too, may be masked
+  bool special_tokens = false;  // whether <s>, </s>, <pad> and <unk> may be masked, too
   int64_t vocabulary = 0;       // random words are uniform over [4, vocabulary)
   int64_t mask_token = 0;       // <mask>
   int64_t seed = 0;
-  // Whole words: for each id, whether it begins a word (a vocabulary long). Words are then drawn instead of tokens, and
-  // all tokens of a word share its fate. Null: tokens. A special is a word, and so is what comes after one.
+  // For whole-word masking: for each id of the vocabulary, whether it begins a word. Then words are drawn instead of
+  // tokens, and all tokens of a word are treated alike. Each special token is a word, and a token after one begins a
+  // word. Null: tokens are drawn.
   std::shared_ptr<const std::vector<bool>> begins_word = nullptr;
 };
 
-// What a position without a loss has among the labels.
+// The label of a position without a loss.
 inline constexpr int64_t kNoLoss = -100;
 
 class Masking {
  public:
   explicit Masking(MaskingOptions options) : options_(std::move(options)) {}
 
-  // Masks `tokens`, all in [0, vocabulary), in place; `labels`, as many, become the original token at positions that
-  // were drawn, and kNoLoss at all others. Depends on (seed, epoch, sample, repeat) and the tokens alone.
+  // Masks `tokens`, all in [0, vocabulary), in place. `labels` has the same size and receives the original token at
+  // drawn positions and kNoLoss at all others. The result depends only on (seed, epoch, sample, repeat) and the tokens.
   void Mask(int64_t epoch, int64_t sample, int64_t repeat, std::span<int64_t> tokens, std::span<int64_t> labels) const;
 
  private:

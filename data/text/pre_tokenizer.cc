@@ -49,7 +49,7 @@ class Cutter {
     return is_one ? 3 : 0;
   }
 
-  // A run of white space leaves its last character to what follows, unless it is the only one or nothing follows.
+  // A run of white space leaves its last character to the next piece, unless it has only one or ends the text.
   size_t Spaces() const {
     const char* last = begin_;
     const char* at = begin_;

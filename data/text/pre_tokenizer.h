@@ -1,5 +1,5 @@
-// GPT-2's pre-tokenisation: text is cut into pieces before pairs are merged, and no token reaches over a cut. The cuts
-// are those of this regular expression, without a regular expression:
+// GPT-2's pre-tokenisation: text is cut into pieces before pairs are merged, and no token crosses a cut. The cuts are
+// those of this regular expression, found without a regular expression engine:
 //   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
 #pragma once
 
@@ -7,7 +7,8 @@
 
 namespace dtrain::data {
 
-// Takes the first piece off the front of `text`: valid UTF-8, not empty. Time is linear in the piece.
+// Removes the first piece from `text`, which must be valid UTF-8 and not empty, and returns it. Takes time linear in
+// the piece.
 std::string_view TakePiece(std::string_view& text);
 
 }  // namespace dtrain::data

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kFirstStep = 1 << 16;
 
-// The byte behind the first \n at or after `from`; the file's end where there is none. Looks no further than `limit`.
+// Returns the offset behind the first \n at or after `from`; `limit` if there is none before it.
 uint64_t BehindLineEnd(const ReadableBytes& file, uint64_t from, uint64_t limit) {
   uint64_t step = kFirstStep;
   std::string bytes;
@@ -29,7 +29,8 @@ bool IsPythonSpace(uint32_t code_point) {
   return (code_point >= 0x1C && code_point <= 0x1F) || CharacterClasses()[code_point] == CharacterClass::kSpace;
 }
 
-// The character that begins, or ends, the text; nothing where it is no UTF-8.
+// Returns the bytes if they are valid UTF-8, else an empty optional. The two functions below return the first and the
+// last character of a text.
 std::optional<std::string_view> Character(std::string_view bytes) {
   return IsUtf8(bytes) ? std::optional(bytes) : std::nullopt;
 }
@@ -60,7 +61,8 @@ std::string LinesBeginningIn(const ReadableBytes& file, uint64_t begin, uint64_t
 }
 
 std::string_view TakeLine(std::string_view& text) {
-  // Not a search for each of the two: the one that does not come would be looked for to the end, line after line.
+  // One search for both: separate searches would run to the end of the text, line after line, if one of them never
+  // occurs.
   const auto end = std::find_if(text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; });
   const std::string_view line(text.begin(), end);
   size_t taken = line.size();

@@ -1,4 +1,4 @@
-// Text files cut for many threads, and into lines as Python's text files have them.
+// Cuts text files for many threads, and into lines as Python does.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,15 @@
 
 namespace dtrain::data {
 
-// The lines of a file that begin in [begin, begin + bytes), whole, as they are: neighbouring ranges have each line
-// once. Lines end with \n here.
+// Returns the whole lines of a file that begin in [begin, begin + bytes), unchanged, so that neighbouring ranges have
+// each line once. Here, lines end with \n. Throws DataError if the file cannot be read.
 std::string LinesBeginningIn(const ReadableBytes& file, uint64_t begin, uint64_t bytes);
 
-// Takes the first line off the front of `text`, which is not empty, and returns it without its end: \n, \r\n or \r.
+// Removes the first line from `text`, which must not be empty, and returns it without its end: \n, \r\n or \r.
 std::string_view TakeLine(std::string_view& text);
 
-// Without white space at both ends, as Python's str.strip() takes it off (U+001C to U+001F too): fairseq's encoder does
-// so to every line. Stops at what is no UTF-8.
+// Returns the line without white space at both ends, as defined by Python's str.strip() (including U+001C to U+001F):
+// fairseq's encoder strips every line. Stops at invalid UTF-8.
 std::string_view Stripped(std::string_view line);
 
 }  // namespace dtrain::data

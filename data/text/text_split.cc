@@ -47,7 +47,7 @@ MaskingOptions MaskingOf(const TextOptions& options, const Dictionary* dictionar
   return masking;
 }
 
-// The model's vocabulary: --vocab_size, which may be larger than the data's.
+// Returns the model's vocabulary: --vocab_size, which may exceed that of the data.
 int64_t Vocabulary(const TextOptions& options, const MaskingOptions& masking) {
   if (options.vocab_size == 0) return masking.vocabulary;
   if (options.vocab_size >= masking.vocabulary) return options.vocab_size;

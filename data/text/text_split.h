@@ -1,5 +1,5 @@
-// A split of text, ready for the loader: its samples, how they become rows (token_rows.h), and how long they are, which
-// token_batches.h wants to know.
+// A split of text, ready for the loader: its samples, the decoder that turns them into rows (token_rows.h), and their
+// lengths, which token_batches.h needs.
 #pragma once
 
 #include <cstdint>
@@ -21,23 +21,23 @@ struct TextOptions {
   double mask_prob = 0.15;
   bool mask_whole_words = false;
   bool mask_special_tokens = false;
-  int64_t vocab_size = 0;  // 0: the dictionary says it
-  int64_t seed = 0;        // of the masks
+  int64_t vocab_size = 0;  // 0: that of the dictionary
+  int64_t seed = 0;        // for the masks
 };
 
 struct TextSplit {
-  std::unique_ptr<RecordSource> source;  // of blocks, or of rows of a safetensors file
+  std::unique_ptr<RecordSource> source;  // blocks, or rows of a safetensors file
   std::unique_ptr<SampleDecoder> decoder;
-  std::function<int64_t(int64_t index)> length;  // tokens of a sample; lives as long as source
-  int64_t tokens_per_sample = 0;                 // at most
-  int64_t vocabulary = 0;                        // of the model
+  std::function<int64_t(int64_t index)> length;  // tokens of a sample; valid as long as `source`
+  int64_t tokens_per_sample = 0;                 // longest sample
+  int64_t vocabulary = 0;                        // that of the model
   int64_t mask_token = 0;
-  int64_t too_long = 0;  // blocks that were left out
+  int64_t too_long = 0;  // number of blocks that were left out
 };
 
-// Opens a split. Token files need dict.txt beside them, and for whole words the tokenizer's files; a safetensors file
-// needs --vocab_size, or dict.txt in its folder, and without a dictionary the last token is <mask>. Throws DataError
-// naming what is missing, and Error (exit code 2) where options contradict the data.
+// Opens a split. Token files need dict.txt beside them, and for whole-word masking the tokenizer's files. A safetensors
+// file needs --vocab_size or a dict.txt in its folder; without a dictionary the last token is <mask>. Throws DataError,
+// which says what is missing, and Error (exit code 2) if options contradict the data.
 TextSplit OpenText(const TextOptions& options, const std::string& split);
 
 }  // namespace dtrain::data

@@ -10,7 +10,7 @@
 namespace dtrain::data {
 namespace {
 
-constexpr int64_t kRowMultiple = 8;  // a GPU's matrix units take rows of such lengths best
+constexpr int64_t kRowMultiple = 8;  // row lengths at which a GPU's matrix units are fastest
 
 TokenBatchOptions Checked(const TokenBatchOptions& options) {
   const bool bounded = options.batch_size > 0 || options.max_tokens > 0;
@@ -34,10 +34,10 @@ TokenBatches::TokenBatches(int64_t blocks, std::function<int64_t(int64_t)> lengt
       batches_(HasBudget() ? Cut({0, blocks}, order_) : std::vector<Range>()),
       sampler_(units(), units_per_step(), options.seed, options.shuffle, options.last_batch) {}
 
-// By length, and blocks of one length in random order.
+// Returns the blocks sorted by length, blocks of equal length in random order. Empty if batches are in file order.
 std::vector<int64_t> TokenBatches::OrderToCut() const {
   if (!HasBudget() || options_.shuffle == Shuffle::kNone) return {};
-  constexpr int64_t kNoEpoch = -1;  // this order is that of no epoch
+  constexpr int64_t kNoEpoch = -1;  // key of an order that belongs to no epoch
   std::vector<int64_t> order = Permutation(blocks_, options_.seed, kNoEpoch);
   std::stable_sort(order.begin(), order.end(), [this](int64_t a, int64_t b) { return length_(a) < length_(b); });
   return order;
@@ -93,7 +93,8 @@ std::vector<SampleRef> TokenBatches::Share(int64_t step, int64_t rank, int64_t w
   return samples;
 }
 
-// Batches of a budget hold unequal numbers of blocks. Whole epochs of a stream hold all blocks.
+// With a budget, batches hold unequal numbers of blocks. With LastBatch::kStream, every completed epoch has all blocks,
+// so only the steps after it are counted one by one.
 int64_t TokenBatches::BlocksTaken(int64_t steps) const {
   if (!HasBudget()) return steps * units_per_step();
   const bool streams = options_.last_batch == LastBatch::kStream;

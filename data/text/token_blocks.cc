@@ -40,7 +40,7 @@ TokenBlocks::TokenBlocks(std::unique_ptr<const TokenDataset> tokens, SampleBreak
 }
 
 void TokenBlocks::Add(int64_t begin, int64_t length, int64_t most) {
-  if (length == 0) return;  // a line without even </s>: nothing to learn
+  if (length == 0) return;  // a line without even </s> has nothing to learn
   if (length > most) {
     ++too_long_;
     return;
@@ -57,8 +57,8 @@ void TokenBlocks::CutStream(int64_t most) {
 
 void TokenBlocks::CutLines(SampleBreak sample_break, int64_t most) {
   const bool documents = sample_break == SampleBreak::kCompleteDoc;
-  const int64_t longest = sample_break == SampleBreak::kEos ? 0 : most;  // 0: no line joins another
-  int64_t begin = 0, length = 0;                                         // of the block that is open
+  const int64_t longest = sample_break == SampleBreak::kEos ? 0 : most;  // 0: every line is a block
+  int64_t begin = 0, length = 0;                                         // of the current block
   const auto close = [&] {
     if (!documents || length > 1) Add(begin, length, most);
     begin += length;

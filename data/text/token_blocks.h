@@ -1,6 +1,6 @@
-// Blocks of neighbouring tokens, cut from a token file as fairseq's TokenBlockDataset cuts them: what a model sees at
-// once. A view over the file: a block's record is its tokens as they are stored, without the <s> in front, which the
-// decoder adds (token_row_decoder.h).
+// Blocks of neighbouring tokens, the samples of a language model, cut from a token file as in fairseq's
+// TokenBlockDataset. This is a view of the file: a record is a block's tokens as they are stored, without the <s> in
+// front, which the decoder adds (token_row_decoder.h).
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,21 @@
 namespace dtrain::data {
 
 enum class SampleBreak {
-  kNone,         // pieces of the stream, wherever lines end
-  kComplete,     // whole lines, as many as fit; a line that alone does not fit is a block of its own
-  kCompleteDoc,  // the same, and a line that is </s> alone ends a document, hence the block, and is in none; a block of
-                 // one token is left out
-  kEos,          // a line each
+  kNone,      // consecutive tokens, regardless of line ends
+  kComplete,  // as many whole lines as fit; a line that does not fit alone is left out
+  // As kComplete, but a line with only </s> ends a document and therefore the block, and belongs to none; blocks of one
+  // token are left out.
+  kCompleteDoc,
+  kEos,  // one line per block
 };
 
-// none | complete | complete_doc | eos. Throws std::invalid_argument on any other word.
+// Parses none, complete, complete_doc or eos. Throws std::invalid_argument for any other word.
 SampleBreak SampleBreakFromName(std::string_view name);
 
 class TokenBlocks : public RecordSource {
  public:
-  // A block has at most tokens_per_sample tokens with the <s> in front (≥ 2); longer ones are left out and counted.
-  // Throws DataError where no block is left.
+  // A block has at most tokens_per_sample tokens including the <s> in front; longer ones are left out and counted.
+  // Throws DataError if no block is left, and std::invalid_argument if tokens_per_sample is below 2.
   TokenBlocks(std::unique_ptr<const TokenDataset> tokens, SampleBreak sample_break, int64_t tokens_per_sample);
 
   int64_t size() const override { return static_cast<int64_t>(begins_.size()); }
@@ -38,9 +39,9 @@ class TokenBlocks : public RecordSource {
   std::string fingerprint() const override { return fingerprint_; }
 
   TokenType type() const { return tokens_->type(); }
-  // Tokens of a block with the <s> in front.
+  // The number of tokens of a block including the <s> in front.
   int64_t length(int64_t index) const { return 1 + int64_t{lengths_[static_cast<size_t>(index)]}; }
-  int64_t too_long() const { return too_long_; }  // blocks that were left out
+  int64_t too_long() const { return too_long_; }  // number of blocks that were left out
 
  private:
   void CutStream(int64_t most);
@@ -48,7 +49,7 @@ class TokenBlocks : public RecordSource {
   void Add(int64_t begin, int64_t length, int64_t most);
 
   std::unique_ptr<const TokenDataset> tokens_;
-  std::vector<int64_t> begins_;   // tokens from the start of the file
+  std::vector<int64_t> begins_;   // position of the first token in the file, in tokens
   std::vector<int32_t> lengths_;  // tokens, without <s>
   int64_t too_long_ = 0;
   std::string fingerprint_;

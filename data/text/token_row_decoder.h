@@ -1,4 +1,4 @@
-// From a block of stored tokens to a row of a batch: <s> in front, masked, padded.
+// Decodes a block of stored tokens into a row of a batch: adds <s>, masks and pads.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +12,21 @@
 namespace dtrain::data {
 
 struct TokenRowOptions {
-  TokenType type = TokenType::kUInt16;  // how tokens are stored
-  int64_t tokens_per_sample = 512;      // tokens of a row where SampleRef::size is 0
-  int64_t dictionary_size = 0;          // stored tokens are below it
+  TokenType type = TokenType::kUInt16;  // type of the stored tokens
+  int64_t tokens_per_sample = 512;      // row length in tokens if SampleRef::size is 0
+  int64_t dictionary_size = 0;          // stored tokens must be below it
   MaskingOptions masking;
 };
 
-// Fields as token_rows.h has them.
+// The fields are those of token_rows.h.
 class TokenRowDecoder : public SampleDecoder {
  public:
   explicit TokenRowDecoder(const TokenRowOptions& options);
 
   std::vector<Field> fields(int64_t size) const override;
 
-  // Tokens that the row has no room for are cut off: a stand-in for a bad block may be longer than the row. Throws
-  // DataError where a token is not in the dictionary.
+  // Cuts off tokens beyond the row, because the replacement of a bad block may be longer than the row. Throws DataError
+  // if a token is not in the dictionary.
   void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
               std::span<const std::span<std::byte>> rows) const override;
 
@@ -35,7 +35,7 @@ class TokenRowDecoder : public SampleDecoder {
   const Masking masking_;
 };
 
-// The three fields of rows of `length` tokens.
+// Returns the three fields for rows of `length` tokens.
 std::vector<Field> TokenFields(int64_t length);
 
 }  // namespace dtrain::data

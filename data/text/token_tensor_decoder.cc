@@ -53,7 +53,7 @@ void TokenTensorDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef&
   RequireBelow(vocabulary_, labels, true);
 }
 
-// Padding may lie anywhere: the others are masked as if there were none.
+// Masks the tokens as if padding, which may be anywhere in the row, did not exist.
 void TokenTensorDecoder::MaskReal(const SampleRef& sample, std::span<const std::byte> is_real, std::span<int64_t> ids,
                                   std::span<int64_t> labels) const {
   std::vector<size_t> places;

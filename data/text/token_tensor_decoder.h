@@ -1,4 +1,4 @@
-// From a row of a safetensors file of text to a row of a batch: served as it is, or masked where it has no labels.
+// Decodes a row of a safetensors file of text into a row of a batch: unchanged if it has labels, else masked.
 #pragma once
 
 #include <cstdint>
@@ -12,15 +12,15 @@
 
 namespace dtrain::data {
 
-// Fields as token_rows.h has them. Without a mask in the file, what is <pad> is padding.
+// The fields are those of token_rows.h. Without a mask in the file, <pad> tokens are padding.
 class TokenTensorDecoder : public SampleDecoder {
  public:
-  // Tokens are below `vocabulary`. `masking` is for rows without labels.
+  // Tokens must be below `vocabulary`. `masking` applies to rows without labels.
   TokenTensorDecoder(const TokenTensorFile::Layout& layout, int64_t vocabulary, MaskingOptions masking);
 
   std::vector<Field> fields(int64_t size) const override;
 
-  // Throws DataError where a token or a label is not in the vocabulary, or the mask has another number than 0 and 1.
+  // Throws DataError if a token or a label is not in the vocabulary, or a mask value is neither 0 nor 1.
   void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
               std::span<const std::span<std::byte>> rows) const override;
 

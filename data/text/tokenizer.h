@@ -1,5 +1,5 @@
-// A tokenizer with what its ids are called in a dictionary: GPT-2's own, whose tokens fairseq numbers anew, or that of
-// a RoBERTa model of Hugging Face's, whose ids are fairseq's already.
+// A tokenizer and the names of its tokens in a dictionary: either GPT-2's, whose tokens fairseq renumbers, or that of a
+// RoBERTa model from Hugging Face, whose ids already are fairseq's.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,37 @@ namespace dtrain::data {
 
 struct TokenizerFiles {
   std::string vocabulary, merges;  // paths
-  // Whether tokens keep the vocabulary's ids (vocab.json), rather than being decimal words that a dictionary gives ids
-  // to (encoder.json).
+  // True if tokens keep the ids of the vocabulary (vocab.json); false if the decimal ids are symbols to which a
+  // dictionary gives new ids (encoder.json).
   bool keeps_ids = false;
 };
 
-// In a folder: encoder.json and vocab.bpe, or else vocab.json and merges.txt. nullopt: neither.
+// Returns the tokenizer files in a folder: encoder.json and vocab.bpe, else vocab.json and merges.txt. Empty if neither
+// pair exists.
 std::optional<TokenizerFiles> FindTokenizer(const std::string& folder);
 
 class Tokenizer {
  public:
-  // Throws DataError, too, where ids are to be kept that are not as fairseq has them: <s> 0, <pad> 1, </s> 2, <unk> 3
-  // and <mask> the last.
+  // Throws what ByteLevelBpe::Load throws, and DataError if keeps_ids is set and the special tokens do not have
+  // fairseq's ids: <s> 0, <pad> 1, </s> 2, <unk> 3 and <mask> the last.
   explicit Tokenizer(const TokenizerFiles& files);
 
   const ByteLevelBpe& bpe() const { return bpe_; }
   bool keeps_ids() const { return keeps_ids_; }
 
-  // What a dictionary calls token `id`.
+  // Returns the symbol of token `id` in a dictionary.
   std::string Symbol(int64_t id) const;
 
-  // By how often each id came (bpe().vocabulary() of them): fairseq's, or with ids that are kept the vocabulary in its
-  // order.
+  // Makes the dictionary of a text, given the count of each id (bpe().vocabulary() numbers): in fairseq's order, or in
+  // the order of the vocabulary if ids are kept.
   Dictionary CountedDictionary(const std::vector<int64_t>& counts) const;
 
-  // The id in the dictionary of each token; kUnknownToken where it is not in there. Throws DataError where ids are to
-  // be kept and the dictionary has others.
+  // Returns each token's id in the dictionary; kUnknownToken for a token that is not in it. Throws DataError if ids are
+  // kept and the dictionary has other ids.
   std::vector<uint32_t> IdsIn(const Dictionary& dictionary) const;
 
-  // For whole-word masking: of each id in the dictionary's vocabulary, whether it begins a word. Symbols that are no
-  // tokens do.
+  // For whole-word masking: returns for each id in the dictionary's vocabulary whether it begins a word. Symbols that
+  // are not tokens do.
   std::vector<bool> BeginsWord(const Dictionary& dictionary) const;
 
  private:

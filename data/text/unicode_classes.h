@@ -1,4 +1,5 @@
-// What GPT-2's pre-tokenisation tells apart: \p{L}, \p{N}, \s (the property White_Space) and all the rest.
+// The classes of characters that GPT-2's pre-tokenisation distinguishes: \p{L}, \p{N}, \s (the property White_Space)
+// and all others.
 #pragma once
 
 #include <array>
@@ -10,7 +11,7 @@ enum class CharacterClass : uint8_t { kOther, kLetter, kNumber, kSpace };
 
 inline constexpr uint32_t kCodePoints = 0x110000;
 
-// By code point.
+// Returns the class of every code point.
 const std::array<CharacterClass, kCodePoints>& CharacterClasses();
 
 }  // namespace dtrain::data

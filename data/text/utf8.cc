@@ -6,8 +6,8 @@
 namespace dtrain::data {
 namespace {
 
-// How a character may begin, by its first byte (Unicode 16, table 3-7): its length, and the limits of its second byte.
-// Length 0: no character begins so.
+// The characters that a first byte may begin (Unicode 16, table 3-7): their length, and the limits of the second byte.
+// The length is 0 if no character begins with it.
 struct Beginning {
   size_t bytes = 0;
   uint8_t lowest_second = 0x80, highest_second = 0xBF;
@@ -26,7 +26,7 @@ Beginning BeginningOf(uint8_t first) {
   return {};
 }
 
-// The bytes from the front that are a character, or could have begun one (at least 1).
+// The bytes at the front that are a character, or could have begun one (at least 1).
 struct Scanned {
   size_t bytes = 1;
   bool valid = false;
@@ -47,7 +47,7 @@ Scanned ScanCharacter(std::string_view text) {
   return scanned;
 }
 
-// Bytes of the longest valid beginning.
+// Returns the length of the longest valid beginning.
 size_t ValidBytes(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {

@@ -1,4 +1,4 @@
-// UTF-8 as the tokenizer takes it: valid from here on.
+// Checks and repairs UTF-8 for the tokenizer, whose other parts rely on valid text.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@ namespace dtrain::data {
 // Whether all of `text` is valid UTF-8.
 bool IsUtf8(std::string_view text);
 
-// `text` with U+FFFD in place of what is invalid, as Python's errors="replace" does it: one for each longest piece that
-// could have begun a character, and one for each byte that could not. `replaced` is raised by their number.
+// Returns `text` with U+FFFD in place of invalid bytes, as Python's errors="replace" does: one for each longest
+// sequence that could have begun a character, and one for each byte that could not. Adds their number to `replaced`.
 std::string ReplaceInvalidUtf8(std::string_view text, int64_t& replaced);
 
-// Bytes of the character that begins here. For valid UTF-8 alone.
+// Returns the length in bytes of the character that begins with `first`. Requires valid UTF-8.
 inline size_t CharacterBytes(char first) {
   const auto byte = static_cast<uint8_t>(first);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
-// The code point of the character that begins at `next`. For valid UTF-8 alone.
+// Returns the code point of the character that begins at `next`. Requires valid UTF-8.
 inline uint32_t CodePointAt(const char* next) {
   const auto byte = [next](size_t i) { return static_cast<uint32_t>(static_cast<uint8_t>(next[i])); };
   const auto low = [&](size_t i) { return byte(i) & 0x3F; };
