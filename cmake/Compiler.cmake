@@ -1,4 +1,4 @@
-# Warnings, sanitizers, compiler cache: what every target of this project is compiled with.
+# The compiler options of all targets of this project: warnings, sanitizers, compiler cache.
 option(DTRAIN_WERROR "Treat warnings as errors" OFF)
 set(DTRAIN_SANITIZE "" CACHE STRING "Sanitizers to build with, e.g. address,undefined or thread")
 
@@ -10,7 +10,7 @@ if(DTRAIN_WERROR)
 endif()
 option(DTRAIN_FUZZ "Build libFuzzer's targets too (with clang; target `fuzzers`, see tests/fuzz)" OFF)
 if(DTRAIN_FUZZ)
-  add_compile_options(-fno-sanitize-recover=all)  # a finding is what ends the program
+  add_compile_options(-fno-sanitize-recover=all)  # a finding must end the program
 endif()
 if(DTRAIN_SANITIZE)
   add_compile_options(-fsanitize=${DTRAIN_SANITIZE} -fno-omit-frame-pointer)
@@ -19,7 +19,7 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE)
-  # Without these, ccache passes by every file that has a precompiled header.
+  # Without these settings, ccache does not cache any file that uses a precompiled header.
   set(CMAKE_C_COMPILER_LAUNCHER ${CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})

@@ -1,12 +1,13 @@
-# LibTorch's CUDA half and nvcc, for libdtrain_cuda.so alone. AUTO: where there is a CUDA toolkit that fits this LibTorch.
+# LibTorch's CUDA half and nvcc, for libdtrain_cuda.so only. With AUTO it is built if there is a CUDA toolkit that fits
+# this LibTorch.
 include(CudaVersions)
 set(DTRAIN_CUDA AUTO CACHE STRING "Build for GPUs too: AUTO, ON or OFF")
 set_property(CACHE DTRAIN_CUDA PROPERTY STRINGS AUTO ON OFF)
-# Machine code for each of these; the last one portable, too, for GPUs that are newer than all of them.
+# Machine code for each of these GPUs. The last one is portable, too, for GPUs that are newer than all of them.
 set(DTRAIN_CUDA_ARCHITECTURES "75-real;80-real;86-real;89-real;90" CACHE STRING
     "GPUs to compile kernels for, as CMAKE_CUDA_ARCHITECTURES; 70-real (V100) with CUDA 12")
 
-# Stops with DTRAIN_CUDA=ON, builds without CUDA otherwise.
+# Stops with an error if DTRAIN_CUDA=ON, and builds without CUDA otherwise.
 macro(dtrain_no_cuda)
   string(CONCAT why ${ARGN})
   if(DTRAIN_CUDA STREQUAL "ON")

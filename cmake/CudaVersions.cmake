@@ -1,7 +1,8 @@
-# Which CUDA fits which: apart from Cuda.cmake, so that a test can try the combinations.
+# Decides which versions of CUDA fit together. It is separate from Cuda.cmake so that a test can try the combinations.
 #
-# dtrain_cuda_problem(RESULT TORCH_CUDA TOOLKIT ARCHITECTURES): a sentence with what does not fit, or empty. TORCH_CUDA is
-# the major version that LibTorch was built for, TOOLKIT nvcc's version, ARCHITECTURES a list as CMAKE_CUDA_ARCHITECTURES.
+# dtrain_cuda_problem(RESULT TORCH_CUDA TOOLKIT ARCHITECTURES): returns a sentence that says what does not fit, or
+# nothing. TORCH_CUDA is the major version for which LibTorch was built, TOOLKIT is nvcc's version, and ARCHITECTURES is
+# a list like CMAKE_CUDA_ARCHITECTURES.
 function(dtrain_cuda_problem result torch_cuda toolkit architectures)
   set(problem "")
   string(REGEX MATCH "^[0-9]+" toolkit_major "${toolkit}")
@@ -27,8 +28,9 @@ function(dtrain_cuda_problem result torch_cuda toolkit architectures)
   set(${result} "${problem}" PARENT_SCOPE)
 endfunction()
 
-# dtrain_torch_cuda(RESULT TORCH_DIR): the major version of CUDA that this LibTorch's own library asks the loader for; the
-# wheel and the official archive write it down in different places, this they share. Empty: built without CUDA.
+# dtrain_torch_cuda(RESULT TORCH_DIR): returns the major version of CUDA that this LibTorch's library asks the loader
+# for, or nothing if it was built without CUDA. The wheel and the official archive write the version down in different
+# places, but both have this one.
 function(dtrain_torch_cuda result torch_dir)
   set(version "")
   if(EXISTS "${torch_dir}/lib/libc10_cuda.so")

@@ -5,7 +5,8 @@ find_package(JPEG REQUIRED)
 find_package(PNG REQUIRED)
 find_package(ZLIB REQUIRED)  # libpng needs it, too
 
-# Two modules only. Debian's OpenCVConfig.cmake comes with libopencv-dev, which wants all modules (1.5 GB).
+# Only two modules are needed. Debian's OpenCVConfig.cmake comes with libopencv-dev, which requires all modules (1.5
+# GB).
 find_path(OPENCV_INCLUDE_DIR opencv2/core.hpp PATH_SUFFIXES opencv4 REQUIRED)
 find_library(OPENCV_CORE opencv_core REQUIRED)
 find_library(OPENCV_IMGPROC opencv_imgproc REQUIRED)

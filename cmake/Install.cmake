@@ -1,5 +1,6 @@
-# cmake --install BUILD --prefix DIR: the bundle (scripts/bundle.sh) in DIR/lib/dtrain, links to its programs in DIR/bin, manual
-# pages and documents in DIR/share. All of it may be moved; where LibTorch is, is found out when a program starts.
+# cmake --install BUILD --prefix DIR: puts the bundle (scripts/bundle.sh) into DIR/lib/dtrain, links to its programs
+# into DIR/bin, and manual pages and documents into DIR/share. All of it may be moved, because a program looks for
+# LibTorch when it starts.
 install(CODE "
   set(root \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}\")
   file(MAKE_DIRECTORY \"\${root}/bin\" \"\${root}/lib\")

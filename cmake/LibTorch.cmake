@@ -1,8 +1,8 @@
-# LibTorch, linked library by library: find_package(Torch) of the CUDA wheel stops on a machine without a CUDA toolkit,
-# and all that a CPU build needs is libtorch_cpu and libc10.
+# LibTorch, linked library by library: find_package(Torch) of the CUDA wheel fails on a machine without a CUDA toolkit,
+# and a CPU build needs only libtorch_cpu and libc10.
 #
 # DTRAIN_TORCH_DIR names the folder that holds include/ and lib/: the torch package of a `pip install torch`, or the
-# unpacked official archive. Unset, the project's own environment (.venv, made by scripts/setup.sh) is used.
+# unpacked official archive. If it is not set, the project's own environment (.venv, made by scripts/setup.sh) is used.
 set(DTRAIN_TORCH_DIR "$ENV{DTRAIN_TORCH_DIR}" CACHE PATH "LibTorch: the folder with include/ and lib/")
 set(DTRAIN_TORCH_VERSION 2.11)
 
@@ -37,27 +37,29 @@ target_include_directories(LibTorch::cpu SYSTEM INTERFACE "${torch_dir}/include"
                                                           "${torch_dir}/include/torch/csrc/api/include")
 target_compile_definitions(LibTorch::cpu INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 target_link_libraries(LibTorch::cpu INTERFACE "${torch_dir}/lib/libtorch_cpu.so" "${torch_dir}/lib/libc10.so")
-# libtorch_cpu finds libcudart and libcupti by its own RPATH at run time; the linker need not.
+# At run time libtorch_cpu finds libcudart and libcupti by its own RPATH; the linker need not find them.
 target_link_options(LibTorch::cpu INTERFACE -Wl,--allow-shlib-undefined -Wl,-rpath,${torch_dir}/lib)
 
-# Reading the headers of torch (precompiled too), JSON and GoogleTest takes longer than the rest of a file: several files of
-# a target are compiled as one (DTRAIN_UNITY=OFF: each alone, which finds includes that are missing).
+# Reading the headers of torch (precompiled too), JSON and GoogleTest takes longer than compiling the rest of a file. So
+# several files of a target are compiled as one. DTRAIN_UNITY=OFF compiles each file alone, which finds missing
+# includes.
 option(DTRAIN_UNITY "Compile several files of a target at once" ON)
 function(dtrain_compile_together target)
   set_target_properties(${target} PROPERTIES UNITY_BUILD ${DTRAIN_UNITY} UNITY_BUILD_BATCH_SIZE 6)
-  if(DTRAIN_UNITY)  # a type of one file's own looks as if it came from a header
+  if(DTRAIN_UNITY)  # GCC takes a type of a single file for one of a header
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
 
-# What a target says that includes torch.
+# dtrain_uses_torch(TARGET): for every target that includes torch.
 add_library(torch_pch STATIC ${CMAKE_SOURCE_DIR}/cmake/torch_pch.cc)
 target_link_libraries(torch_pch PUBLIC LibTorch::cpu)
 target_precompile_headers(torch_pch PRIVATE ${CMAKE_SOURCE_DIR}/cmake/torch_pch.h)
 function(dtrain_uses_torch target)
   target_link_libraries(${target} PUBLIC torch_pch)
   target_precompile_headers(${target} REUSE_FROM torch_pch)
-  # GCC collects garbage every few hundred megabytes, an eighth of the time of such a file. 1 GiB a job.
+  # By default GCC collects garbage every few hundred megabytes, which takes an eighth of the time of such a file. This
+  # costs 1 GiB per job.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:--param=ggc-min-heapsize=1048576>)
   if(DTRAIN_SANITIZE)  # GCC then takes the guards in torch's headers for uninitialised
     target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-maybe-uninitialized>)
@@ -65,4 +67,4 @@ function(dtrain_uses_torch target)
   dtrain_compile_together(${target})
 endfunction()
 
-include(Cuda)  # DTRAIN_WITH_CUDA, and LibTorch::cuda where it is on
+include(Cuda)  # DTRAIN_WITH_CUDA, and LibTorch::cuda if that is on

@@ -1,4 +1,5 @@
-# nvJPEG's header, and its library only for others to find again: it is loaded when it is asked for (data/nvjpeg).
+# Finds nvJPEG's header. The library is found only so that programs find it again: it is loaded at run time
+# (data/nvjpeg).
 file(GLOB nvjpeg_folders "${torch_dir}/../nvidia/cu${torch_cuda}" "${torch_dir}/../nvidia/nvjpeg"
      "${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu${torch_cuda}"
      "${CMAKE_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/nvjpeg")
@@ -9,7 +10,7 @@ if(NVJPEG_INCLUDE_DIR)
   set(DTRAIN_WITH_NVJPEG ON)
   message(STATUS "nvJPEG: ${NVJPEG_INCLUDE_DIR}")
   add_library(nvjpeg_header INTERFACE IMPORTED GLOBAL)
-  # After the toolkit's: the folder may hold headers of CUDA as well.
+  # The folder comes after the toolkit's, because it may hold headers of CUDA as well.
   target_compile_options(nvjpeg_header INTERFACE "SHELL:-idirafter ${NVJPEG_INCLUDE_DIR}")
   target_compile_definitions(nvjpeg_header INTERFACE DTRAIN_WITH_NVJPEG)
   if(NVJPEG_LIBRARY)

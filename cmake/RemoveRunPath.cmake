@@ -1,2 +1,3 @@
-# Takes the run path out of FILE: cmake -DFILE=… -P. What CMake's own install step does, for one file and no target.
+# Removes the run path from FILE: cmake -DFILE=… -P. This is what CMake's own install step does, but for one file
+# without a target.
 file(RPATH_REMOVE FILE "${FILE}")

@@ -1,5 +1,5 @@
-# Which commit the programs are built from. It is asked at each build: a configuration does not hear of new commits. Sources
-# without git (an archive, an image's context) know none, unless it is given.
+# The commit from which the programs are built. Git is asked at each build, because CMake does not configure again after
+# a new commit. Sources without git (an archive, an image's context) have no commit unless one is given.
 set(DTRAIN_COMMIT "" CACHE STRING "The commit of these sources, where git cannot be asked")
 add_custom_target(commit_header
   COMMAND ${CMAKE_COMMAND} -DROOT=${CMAKE_SOURCE_DIR} "-DCOMMIT=${DTRAIN_COMMIT}"

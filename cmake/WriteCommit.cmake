@@ -1,6 +1,7 @@
-# cmake -DROOT=SOURCES -DCOMMIT=GIVEN -DOUTPUT=HEADER -P WriteCommit.cmake: the header is touched only if it changes.
+# cmake -DROOT=SOURCES -DCOMMIT=GIVEN -DOUTPUT=HEADER -P WriteCommit.cmake: writes the header, and touches it only if it
+# changes.
 if(COMMIT STREQUAL "")
-  # The sources' own repository, not one that an archive was unpacked in.
+  # Asks only the sources' own repository, not one into which an archive was unpacked.
   execute_process(COMMAND git -C ${ROOT} rev-parse --show-toplevel OUTPUT_VARIABLE top
                   OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
   file(REAL_PATH "${ROOT}" root)

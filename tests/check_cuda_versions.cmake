@@ -1,4 +1,4 @@
-# Tries which combinations of LibTorch, CUDA toolkit and architectures are accepted: cmake -P, run by CTest.
+# Tests which combinations of LibTorch, CUDA toolkit and architectures are accepted. CTest runs it with cmake -P.
 include(${CMAKE_CURRENT_LIST_DIR}/../cmake/CudaVersions.cmake)
 
 function(expect expected torch_cuda toolkit architectures)
@@ -17,7 +17,7 @@ expect("older GPUs .7.0: V100. need" 13 13.0.88 "70-real;80")
 expect("7.0 is the oldest" 12 12.4.1 "61;80")
 expect("has 'sm_80'" 13 13.0.88 "sm_80")
 
-# The library that names libcudart, as in the wheel (libcudart.so.13) and in the archive (with a hash).
+# A library that names libcudart, as in the wheel (libcudart.so.13) and in the archive (with a hash).
 set(folder ${CMAKE_CURRENT_BINARY_DIR}/check_cuda_versions)
 function(expect_torch_cuda expected text)
   file(WRITE ${folder}/lib/libc10_cuda.so "some bytes ${text} more bytes")

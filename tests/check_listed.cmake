@@ -1,5 +1,5 @@
-# Stops when a *_test.cc below FOLDER is not named in the file LISTED (one path a line).
-cmake_policy(SET CMP0057 NEW)  # IN_LIST, where this is run as a script
+# Fails if a *_test.cc below FOLDER is not named in the file LISTED (one path per line).
+cmake_policy(SET CMP0057 NEW)  # enables IN_LIST when this runs as a script
 file(STRINGS ${LISTED} listed_files)
 file(GLOB_RECURSE on_disk ${FOLDER}/*_test.cc)
 foreach(file IN LISTS on_disk)

@@ -1,4 +1,4 @@
-// What an error says that is expected.
+// Returns the texts of an error that a test expects.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 namespace dtrain {
 
-// Empty where nothing is thrown.
+// Returns the message of the Error that `call` throws, or an empty string if it throws none.
 inline std::string MessageOf(const std::function<void()>& call) {
   try {
     call();
@@ -18,7 +18,7 @@ inline std::string MessageOf(const std::function<void()>& call) {
   return "";
 }
 
-// What it tells to do.
+// Likewise for the hint, which says what to do.
 inline std::string HintOf(const std::function<void()>& call) {
   try {
     call();

@@ -17,7 +17,7 @@
 namespace dtrain::loop {
 
 struct SmallMaskedLm {
-  int64_t words, longest, width;  // width: of the hidden layers, a multiple of its two heads
+  int64_t words, longest, width;  // width: of the hidden layers, a multiple of the two heads
 
   MaskedLmTask Task(at::Device device, bool unpad, const std::string& precision = "fp32") const {
     config::Config config;
@@ -35,7 +35,7 @@ struct SmallMaskedLm {
     return {MakeRoberta(options, /*seed=*/3, device), config, device};
   }
 
-  // Rows of these lengths; a third of the tokens is to be guessed.
+  // Makes rows of these lengths. A third of the tokens is to be predicted.
   data::Batch Rows(const std::vector<int64_t>& lengths) const {
     at::manual_seed(4);
     const auto count = static_cast<int64_t>(lengths.size());

@@ -1,4 +1,4 @@
-// A folder that is gone after the test with all that is in it, and files in it.
+// A folder that is removed with all its contents after the test, and files in it.
 #pragma once
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-// Which of torch's operators would have made the host wait, had their tensors been on a GPU: those whose result decides
-// a shape, or becomes a number of the host. For a test that computes on the CPU.
+// Lists the operators of torch that would make the host wait if their tensors were on a GPU, because their result
+// decides a shape or becomes a number on the host. For tests that compute on the CPU.
 #pragma once
 
 #include <ATen/record_function.h>
@@ -20,7 +20,7 @@ class WaitsForDevice {
   WaitsForDevice(const WaitsForDevice&) = delete;
   WaitsForDevice& operator=(const WaitsForDevice&) = delete;
 
-  // Of this thread, so far.
+  // The operators that this thread has called so far.
   const std::vector<std::string>& operators() const { return Names(); }
 
  private:

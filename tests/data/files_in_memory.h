@@ -1,4 +1,4 @@
-// Files that a test has made, as a data set: file i is "file-i", of class 100 + i.
+// A data set of files that a test makes: file i is called "file-i" and has class 100 + i.
 #pragma once
 
 #include <cstdint>

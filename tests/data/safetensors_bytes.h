@@ -1,4 +1,4 @@
-// The bytes of a safetensors file: a header taken literally, so that wrong ones can be written too.
+// Makes the bytes of a safetensors file. The header is taken literally, so that tests can also write wrong ones.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Pickles, archives and whole files as torch.save writes them, built by hand: also such as it never would.
+// Pickles, archives and whole files as torch.save writes them, built by hand, so that tests can also make ones that it
+// never would.
 #pragma once
 
 #include <zlib.h>
@@ -67,7 +68,7 @@ struct ArchiveMember {
   bool has_wrong_sum = false;
 };
 
-// A zip archive; `entries` says how often each member is in its directory.
+// A zip archive, whose directory lists each member `entries` times.
 inline std::string StoredArchive(const std::vector<ArchiveMember>& members, int entries = 1) {
   std::string bytes, directory;
   for (const ArchiveMember& member : members) {
@@ -90,7 +91,7 @@ inline std::string StoredArchive(const std::vector<ArchiveMember>& members, int 
          LittleEndianBytes(static_cast<uint32_t>(bytes.size())) + std::string(2, '\0');
 }
 
-// A file whose data.pkl is this value's, with the storage 0.
+// A file of torch.save whose data.pkl holds this value, with the storage 0.
 inline std::string TorchArchive(const std::string& value, const std::string& storage = std::string(16, '\1')) {
   return StoredArchive({{"x/data.pkl", WholePickle(value)}, {"x/byteorder", "little"}, {"x/data/0", storage}});
 }

@@ -1,4 +1,5 @@
-// What the fuzz targets share: cutting an input into pieces, a file that is only in memory, and how they complain.
+// Helpers of all fuzz targets: cutting an input into pieces, a file that exists only in memory, and reporting a
+// finding.
 #pragma once
 
 #include <sys/mman.h>
@@ -13,12 +14,13 @@
 
 namespace dtrain::fuzz {
 
-// A promise of the code under test that this input breaks. Nothing catches it: libFuzzer and the replay test report it.
+// Reports that an input breaks a promise of the code under test. Nothing catches the exception before libFuzzer or the
+// replay test does.
 inline void Require(bool promise, const char* what) {
   if (!promise) throw std::logic_error(what);
 }
 
-// Takes pieces off the front; beyond the end there are zeros and empty spans.
+// Takes pieces off the front. After the end, it returns zeros and empty spans.
 class FuzzInput {
  public:
   FuzzInput(const uint8_t* data, size_t size) : rest_(data, size) {}

@@ -10,8 +10,8 @@
 
 namespace dtrain::fuzz {
 
-// Entries lie in the file, in order, without overlaps. Where nothing was `known` of the file, a record that was found
-// intact can also be read.
+// Requires that the entries lie in the file, in order and without overlaps. If nothing of the file is `known`, a record
+// that was found intact must also be readable.
 inline void ScanEverything(const data::RecordFormat& format, std::span<const uint8_t> file,
                            std::span<const data::IndexEntry> known = {}) {
   const data::MemoryBytes bytes(file);

@@ -1,4 +1,5 @@
-// Record files for tests, made from the formats' descriptions and not by the code under test where that matters.
+// Helpers for tests of record formats. The bytes of record files are made from the formats' descriptions, and not by
+// the code under test where that matters.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ inline std::vector<uint8_t> ToVector(std::string_view text) { return {AsBytes(te
 
 inline std::string ToString(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-// All records of `file`: their labels, and their images as texts.
+// All records of a file: their labels, and their images as texts.
 struct Records {
   std::vector<int64_t> labels;
   std::vector<std::string> images;
@@ -40,7 +41,7 @@ inline Records ReadAll(const RecordFormat& format, std::string_view file) {
   return records;
 }
 
-// What() and hint of the DataError that `call` throws.
+// Returns the message and the hint of the DataError that `call` throws.
 inline std::string MessageAndHint(const std::function<void()>& call) {
   try {
     call();
@@ -50,8 +51,8 @@ inline std::string MessageAndHint(const std::function<void()>& call) {
   return "no error";
 }
 
-// Whether every way of cutting and flipping a file ends in an error or a result, and never elsewhere: the sanitizers
-// would see it. Returns how many were noticed.
+// Reads `file` cut at every length and with a bit flipped in every byte, each of which must end in an error or a result
+// (the sanitizers would report anything else). Returns how many of them ended in an error.
 inline int DamageEverywhere(const RecordFormat& format, const std::string& file) {
   int noticed = 0;
   const auto try_all = [&](const std::string& damaged) {

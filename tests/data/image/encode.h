@@ -1,4 +1,4 @@
-// Encoders for tests: images of every kind that the decoder must know, made on the spot.
+// Encoders for tests, which make images of every kind that the decoders support.
 #pragma once
 
 #include <array>
@@ -16,14 +16,14 @@ struct JpegOptions {
   int quality = 90;
   bool subsample = true;  // 4:2:0 chroma
   bool progressive = false;
-  bool adobe_cmyk = false;  // 4-channel input is stored inverted as YCCK with Adobe's marker
-  int restart_rows = 0;     // restart markers
+  bool adobe_cmyk = false;  // store a 4-channel input inverted as YCCK with Adobe's marker
+  int restart_rows = 0;     // MCU rows between two restart markers; 0: no markers
 };
 
-// From CV_8UC1 (grey), CV_8UC3 (RGB) or CV_8UC4 (CMYK, stored as it is).
+// Encodes CV_8UC1 (grey), CV_8UC3 (RGB) or CV_8UC4 (CMYK, stored as it is).
 std::vector<uint8_t> EncodeJpeg(const cv::Mat& image, const JpegOptions& options = {});
 
-// What a JPEG may be besides: how its components are sampled, coded and named.
+// Further variants of a JPEG: how its components are sampled, coded and named.
 struct JpegVariant {
   std::string colours = "ycc";  // ycc, rgb (stored as it is), grey, cmyk, ycck
   std::array<int, 4> across = {1, 1, 1, 1}, down = {1, 1, 1, 1};
@@ -32,7 +32,7 @@ struct JpegVariant {
   int restart_units = 0;
 };
 
-// From CV_8UC1 (grey), CV_8UC3 (RGB) or CV_8UC4 (CMYK). Empty where libjpeg does not write such files.
+// Encodes CV_8UC1 (grey), CV_8UC3 (RGB) or CV_8UC4 (CMYK). Returns nothing if libjpeg does not write such files.
 std::vector<uint8_t> EncodeJpegVariant(const cv::Mat& image, const JpegVariant& variant);
 
 struct PngOptions {
@@ -42,7 +42,7 @@ struct PngOptions {
   std::vector<uint8_t> palette = {};  // RGB triples
 };
 
-// `rows`: bytes of each row as PNG packs them.
+// `rows` are the bytes of each row as PNG packs them.
 std::vector<uint8_t> EncodePng(int width, int height, const std::vector<std::vector<uint8_t>>& rows,
                                const PngOptions& options);
 

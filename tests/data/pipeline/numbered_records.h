@@ -1,4 +1,4 @@
-// Records that are their own index, and what a loader is asked for in its tests.
+// Records that contain their own index, and the requests for batches that the loader's tests use.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -20,7 +20,7 @@
 
 namespace dtrain::data {
 
-// Records of eight bytes: their own index. Some are bad in one of three ways, by index.
+// Records of eight bytes, their own index. Tests make some of them bad in one of three ways.
 class NumberedSource : public RecordSource {
  public:
   explicit NumberedSource(int64_t size) : size_(size) {}
@@ -66,7 +66,7 @@ inline std::vector<int64_t> Values(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<int64_t>(), tensor.const_data_ptr<int64_t>() + tensor.numel()};
 }
 
-// The first `steps` training batches of a shuffled set.
+// Provides the first `steps` training batches of a shuffled set.
 inline BatchProvider Training(int64_t size, int64_t batch, int64_t steps) {
   auto sampler = std::make_shared<TrainSampler>(size, batch, 7, Shuffle::kGlobal, LastBatch::kStream);
   return [=](int64_t number) { return number < steps ? std::optional(sampler->GlobalBatch(number)) : std::nullopt; };

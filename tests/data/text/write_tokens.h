@@ -1,4 +1,4 @@
-// Token files of a few lines, for tests.
+// Writes token files of a few lines for tests.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace dtrain::data {
 
-// PREFIX.bin and PREFIX.idx of uint16 tokens in a folder.
+// Writes PREFIX.bin and PREFIX.idx of uint16 tokens into a folder.
 inline void WriteTokens(const TemporaryFolder& folder, const std::string& prefix,
                         const std::vector<std::vector<uint16_t>>& lines) {
   std::string tokens, sizes, places;

@@ -1,4 +1,4 @@
-// Small snapshots whose content is a function of the step.
+// Small snapshots whose contents follow from the step.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -19,7 +19,7 @@ inline Snapshot MakeSnapshot(int64_t step) {
   return snapshot;
 }
 
-// Whether the checkpoint holds what MakeSnapshot(its step) does.
+// Returns whether the checkpoint holds the snapshot that MakeSnapshot makes for its step.
 inline bool HoldsItsSnapshot(const Checkpoint& checkpoint) {
   const Snapshot expected = MakeSnapshot(checkpoint.step);
   const Snapshot found = Load(checkpoint);

@@ -32,7 +32,7 @@ class LoopbackRanks {
 
   int port() const { return port_; }
   Endpoint endpoint() const { return {"127.0.0.1", port_, "token"}; }
-  // What each rank's process would have ended with; empty: nothing did.
+  // The messages with which the ranks' processes would have ended; empty for ranks that go on.
   const std::vector<std::string>& ends() const { return ends_; }
 
   JoinOptions JoinOptionsOf(int rank) const {
@@ -68,7 +68,7 @@ class LoopbackRanks {
     return *control;
   }
 
-  // In a thread for each rank, and waits for them.
+  // Runs `body` in a thread for each rank and waits for all threads.
   void Run(const std::function<void(int rank)>& body) {
     std::vector<int> all(controls_.size());
     std::iota(all.begin(), all.end(), 0);
@@ -80,7 +80,7 @@ class LoopbackRanks {
   }
 
   void RequestStop(int rank) { stop_requested_[static_cast<size_t>(rank)] = true; }
-  // Closes its connections without a word.
+  // Closes the rank's connections without a farewell.
   void Kill(int rank) { controls_[static_cast<size_t>(rank)].reset(); }
   void WaitForEnd(int rank) {
     std::unique_lock lock(mutex_);
@@ -95,7 +95,7 @@ class LoopbackRanks {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<std::string> ends_;
-  std::vector<std::unique_ptr<ControlPlane>> controls_;  // last: their threads use all of the above
+  std::vector<std::unique_ptr<ControlPlane>> controls_;  // destroyed first, because their threads use all members above
 };
 
 }  // namespace dtrain::distributed

@@ -1,4 +1,4 @@
-// Ranks as threads of one process, meeting through a real store on the loopback interface.
+// Ranks as threads of one process, which meet through a real store on the loopback interface.
 #pragma once
 
 #include <functional>
@@ -9,9 +9,9 @@
 
 namespace dtrain::distributed {
 
-constexpr double kTimeoutSeconds = 20;  // for a busy machine: ranks that meet wait a fraction of it
+constexpr double kTimeoutSeconds = 20;  // enough for a busy machine; ranks that meet wait a fraction of it
 
-// A port that nobody uses; the socket keeps it until rank 0's store takes it over.
+// A port that is free. The socket reserves it until rank 0's store takes it over.
 struct FreePort {
   FreePort();
   int fd = -1;
@@ -20,10 +20,10 @@ struct FreePort {
 
 launch::Launch LaunchOf(int rank, int world_size, int port);
 
-// A launcher's store on that port.
+// Starts a store on that port, as a launcher does.
 c10::intrusive_ptr<c10d::Store> ServeStore(const FreePort& port);
 
-// Calls `body(rank)` in a thread each and waits for all. What a body throws is thrown here, the lowest rank's first.
+// Calls `body(rank)` in a thread for each rank and waits for all. Rethrows the exception of the lowest rank that threw.
 void RunRanks(int world_size, const std::function<void(int rank)>& body);
 
 }  // namespace dtrain::distributed

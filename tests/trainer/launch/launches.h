@@ -1,4 +1,4 @@
-// What launchers' tests are made of: environments, and a launch in a line.
+// Helpers for tests of launchers: environments, and a launch as one line of text.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ inline config::RanksConfig Nproc(const std::string& nproc) {
   return ranks;
 }
 
-// launcher rank/world local_rank/local_world node/nnodes addr:port spawns
+// Returns "launcher rank/world local_rank/local_world node/nnodes addr:port spawns".
 inline std::string Text(const Launch& launch) {
   const auto slash = [](int a, int b) { return std::to_string(a) + "/" + std::to_string(b) + " "; };
   return launch.launcher + " " + slash(launch.rank, launch.world_size) +

@@ -1,4 +1,4 @@
-// A graph on the CPU: it does again what it was told to record.
+// A graph on the CPU, which replays the recorded work by calling it again.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// A task small enough to be done by hand: a linear fit whose samples weigh unequally.
+// A task small enough to be computed by hand: a linear fit whose samples have unequal weights.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,8 +8,8 @@
 
 namespace dtrain::loop {
 
-// Of the sample at this place in the data: features (…, kFeatures), target and weight, float64, for any tensor of
-// places.
+// Features (…, kFeatures), targets and weights, all float64, of the samples at these places in the data. The tensor of
+// places may have any shape.
 struct FakeSamples {
   static constexpr int64_t kFeatures = 4;
 
@@ -18,7 +18,7 @@ struct FakeSamples {
                      .to(at::kDouble)
                      .div(4)),
         target(index.remainder(2).to(at::kDouble)),
-        weight(index.remainder(4).to(at::kDouble)) {}  // every fourth sample says nothing
+        weight(index.remainder(4).to(at::kDouble)) {}  // every fourth sample has weight 0
 
   at::Tensor features, target, weight;
 };
@@ -58,7 +58,7 @@ class FakeTask : public Task {
   int64_t num_evaluation_sums() const override { return 1; }
   report::Metrics MetricsOf(const at::Tensor& sums) const override { return {{"samples", sums[0].item<double>()}}; }
 
-  std::vector<float> draws;  // one a micro-step: what dropout would have drawn
+  std::vector<float> draws;  // one for each micro-step, in place of dropout's draws
 
  private:
   Model model_;

@@ -1,4 +1,4 @@
-// A listener that notes what it hears, a word each.
+// A listener that notes each call as a word and a number.
 #pragma once
 
 #include <string>
