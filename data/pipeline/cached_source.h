@@ -1,4 +1,4 @@
-// A set of records that is read from storage once: what has been read stays in the memory of the machine.
+// A set of records that is read from storage once and then kept in the memory of the machine.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@ namespace dtrain::data {
 
 class CachedSource : public RecordSource {
  public:
-  // The records of `source` are those from `first` on in the cache. `note` hears, once on a machine and from any
-  // thread, that not all fit; what does not fit is read from storage every time.
+  // Record i of `source` is record first + i of the cache. `note` is called from any thread, once per machine, if not
+  // all records fit; those that do not fit are read from storage every time.
   CachedSource(std::unique_ptr<RecordSource> source, std::shared_ptr<NodeCache> cache, int64_t first,
                std::function<void(const std::string&)> note)
       : source_(std::move(source)), cache_(std::move(cache)), first_(first), note_(std::move(note)) {}
 
-  // A record that cannot be read is not kept: the next call tries again.
+  // A record that cannot be read is not kept, so the next call tries again.
   std::vector<uint8_t> Read(int64_t index) const override;
 
   int64_t size() const override { return source_->size(); }

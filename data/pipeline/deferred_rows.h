@@ -1,5 +1,5 @@
-// Rows of a batch that are read and not decoded: a device finishes them. What has to be done is known to the decoder
-// that deferred them and to the device's; the pipeline between hands it on unseen.
+// Rows of a batch that are read but not decoded, because a device will decode them. Only the decoder that deferred them
+// and the device's decoder know the type of the work; the pipeline between them passes it on as std::any.
 #pragma once
 
 #include <any>
@@ -11,14 +11,15 @@ namespace dtrain::data {
 
 struct DeferredRow {
   int64_t row = 0;
-  std::vector<uint8_t> bytes;  // the record's
-  std::any work;               // what SampleDecoder::Defer returned
+  std::vector<uint8_t> bytes;  // of the record
+  std::any work;               // as returned by SampleDecoder::Defer
 };
 
 struct DeferredRows {
   std::vector<DeferredRow> rows;  // ascending
-  // Decodes a row on the CPU after all, into the batch's tensors; a bad record is noted and replaced, as it would have
-  // been at once: index, labels and all. The loader outlives this. Throws DataError as the loader does.
+  // Decodes a row on the CPU into the batch's tensors. A bad record is noted and replaced as if it had not been
+  // deferred, including its index and labels. The loader must outlive this function. Throws DataError as the loader
+  // does.
   std::function<void(DeferredRow)> decode_here;
 };
 

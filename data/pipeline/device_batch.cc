@@ -8,8 +8,8 @@
 namespace dtrain::data {
 namespace {
 
-// What networks eat; the rest (the index, and where images were cropped) is for people and files, and stays where it
-// is.
+// Whether networks read this tensor. The others (the index, and where images were cropped) are for messages and files
+// and stay on the host.
 bool IsForNetworks(const std::string& name) { return name != "index" && name != "crop" && name != "flip"; }
 
 at::Tensor SpaceFor(const at::Tensor& tensor, at::Device device) {
@@ -44,7 +44,7 @@ Batch CopyToDevice(Batch host, at::Device device, DeviceImageDecoder* decoder) {
   Batch batch;
   batch.number = host.number;
   batch.on_host = std::move(host.on_host);
-  // Images come first: one that turns out to be bad is replaced, and its replacement has another label.
+  // Images come first: a bad one is replaced, and its replacement has another label.
   if (host.deferred) batch.tensors["images"] = WithDeferredImages(host, device, decoder);
   batch.decoded_on_device = host.decoded_on_device;
   for (const auto& [name, tensor] : host.tensors) {

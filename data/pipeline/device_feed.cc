@@ -1,5 +1,5 @@
-// Streams and events come through c10's device-independent interface, which a CUDA build of LibTorch fills in when it
-// is loaded: nothing here is linked with CUDA.
+// Streams and events come through c10's device-independent interface, which a CUDA build of LibTorch implements when it
+// is loaded, so that this file does not link CUDA.
 #include "data/pipeline/device_feed.h"
 
 #include <c10/core/Event.h>
@@ -11,8 +11,8 @@
 namespace dtrain::data {
 namespace {
 
-// The device's memory comes from the caching allocator, which is told of both streams: a batch's memory is used again
-// when the step that reads it is done, and no earlier. The pinned host memory likewise, when the copy is done.
+// The device's memory comes from the caching allocator, which is told of both streams: it reuses a batch's memory only
+// after the step that reads it is done. Likewise, pinned host memory is reused only after the copy is done.
 class SideStreamTransport : public BatchTransport {
  public:
   SideStreamTransport(at::Device device, DeviceImageDecoder* decoder)

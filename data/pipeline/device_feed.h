@@ -1,4 +1,4 @@
-// Between the loader and the step: batches on the device, the next one's copy under way while this one is computed on.
+// Brings the loader's batches to the device; the next batch is copied while the current one is computed on.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,35 +14,37 @@
 
 namespace dtrain::data {
 
-// How a batch gets to a device.
+// Copies batches to a device.
 class BatchTransport {
  public:
   virtual ~BatchTransport() = default;
 
-  // Starts the copy of a host batch, and returns the one that is being filled. One call at a time, from any thread.
+  // Starts the copy of a host batch and returns the device batch that it fills. One call at a time, from any thread.
   virtual Batch Start(Batch host) = 0;
 
-  // Makes what the caller computes from now on wait for the copy that was started last. Does not wait itself.
+  // Makes everything that the caller's stream computes from now on wait for the copy that was started last. The call
+  // itself does not wait.
   virtual void Arrive(const Batch& batch) = 0;
 };
 
-// For a GPU: copies on a stream of their own, beside the one that computes. Null for the CPU. The copies overlap only
-// where the host batches are pinned (LoaderOptions::pin_memory). `decoder`: for batches with deferred rows; outlives
-// the transport.
+// Returns a transport that copies to a GPU on a stream of its own; null for the CPU. The copies overlap with computing
+// only if the host batches are pinned (LoaderOptions::pin_memory). `decoder` decodes deferred rows; it must outlive the
+// transport, and may be null if no batch has any.
 std::unique_ptr<BatchTransport> MakeTransport(at::Device device, DeviceImageDecoder* decoder = nullptr);
 
 class DeviceFeed {
  public:
-  // Works out on the host what a device would have to be waited for.
+  // Prepares a batch on the host, for instance computes numbers for which the device would otherwise have to be waited
+  // for. Called on the thread that calls Next, never with an empty batch.
   using Preparation = std::function<Batch(Batch host)>;
 
-  // `loader` outlives the feed, which is its one caller. Each batch is prepared, where that is given, and then copied;
-  // without a transport it stays where it is.
+  // `loader` must outlive the feed, which must be the only one to call its Next. Each batch is prepared, if `prepare`
+  // is given, and then copied; without a transport it stays on the host.
   DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport, Preparation prepare = nullptr);
 
-  // As Loader::Next. Before it returns a batch, the copy of the one after it is started if that is ready: a batch that
-  // is late, or cannot be made, is the next call's affair. Deferred rows take a while: a thread of their own sees to
-  // them while the caller computes.
+  // As Loader::Next. Before it returns a batch, it starts the copy of the next one if the loader has that ready; a
+  // batch that is late or cannot be made is left to the next call. Decoding deferred rows takes long, so a batch with
+  // such rows is started on a thread of its own while the caller computes.
   std::optional<Batch> Next();
 
  private:
@@ -52,7 +54,7 @@ class DeviceFeed {
   Loader& loader_;
   std::unique_ptr<BatchTransport> transport_;
   Preparation prepare_;
-  std::future<Batch> ahead_;  // its copy is under way; the thread, if there is one, is joined with it
+  std::future<Batch> ahead_;  // the next batch, whose copy is under way; joins its thread, if any, when destroyed
 };
 
 }  // namespace dtrain::data

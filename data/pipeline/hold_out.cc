@@ -1,5 +1,6 @@
-// Records are walked class by class, in random order within a class, and one is taken whenever the count of those taken
-// lags behind `fraction` of those seen: every class gives its share to within one record, and so does the whole.
+// Visits the records class by class, in random order within a class, and takes one whenever the number of records taken
+// lags behind `fraction` of those visited. So the share of every class, and of the whole, is exact to within one
+// record.
 #include "data/pipeline/hold_out.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace dtrain::data {
 namespace {
 
-constexpr int64_t kNoEpoch = (int64_t{1} << 24) - 1;  // the order is drawn as that of an epoch that no training reaches
+constexpr int64_t kNoEpoch = (int64_t{1} << 24) - 1;  // the order is that of an epoch that no training reaches
 
 std::string FingerprintOf(const RecordSource& whole, const std::vector<int64_t>& positions) {
   std::string text = whole.fingerprint();

@@ -1,4 +1,4 @@
-// A validation split for data that has none: a share of the training split, which training then does without.
+// Makes a validation split for data that has none: a share of the training split, which training then leaves out.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@
 namespace dtrain::data {
 
 struct HeldOut {
-  std::vector<int64_t> train, val;  // positions in the whole, ascending; together all of them
+  std::vector<int64_t> train, val;  // positions in the whole, ascending; together they are all positions
 };
 
-// Holds out `fraction` (0 to 1, exclusive) of the records, rounded, of each class as near to that share as whole
-// numbers allow; one record of each class stays for training, at least. A function of the labels and of `seed` alone.
+// Holds out `fraction` (between 0 and 1, exclusive) of the records, rounded, and of each class as near to that share as
+// whole numbers allow. At least one record of each class stays in `train`. The result depends only on the labels and on
+// `seed`.
 HeldOut HoldOut(const RecordSource& whole, double fraction, int64_t seed);
 
-// Some of the records of `whole`, in this order.
+// The records of `whole` at `positions`, in that order.
 class Subset : public RecordSource {
  public:
   Subset(std::shared_ptr<const RecordSource> whole, std::vector<int64_t> positions);
 
-  // In the whole.
+  // Returns the position in the whole.
   int64_t PositionOf(int64_t index) const { return positions_[static_cast<size_t>(index)]; }
 
   int64_t size() const override { return static_cast<int64_t>(positions_.size()); }
@@ -42,7 +43,7 @@ class Subset : public RecordSource {
  private:
   const std::shared_ptr<const RecordSource> whole_;
   const std::vector<int64_t> positions_;
-  const std::string fingerprint_;  // of the whole's and of the positions
+  const std::string fingerprint_;  // over the whole's fingerprint and the positions
 };
 
 }  // namespace dtrain::data

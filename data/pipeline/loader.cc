@@ -23,16 +23,17 @@ namespace {
 
 constexpr int64_t kMostSamplesPerChunk = 16;
 
-// Reads in flight: few while they are answered at once, one more with each read that had to wait.
+// The number of concurrent readers: few if storage answers at once, and one more for each chunk whose reads had to
+// wait.
 constexpr int64_t kFirstReaders = 8;
 constexpr std::chrono::milliseconds kSlowRead{1};
 
-// What the threads know of a batch under way.
+// A batch under way, shared by the threads.
 struct Job {
   Job(int64_t number, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned)
       : batch(number, std::move(samples), fields, pinned), done(batch.rows() == 0) {}
   OpenBatch batch;
-  int64_t next_unread = 0;  // under the pipeline's mutex, as are the two below
+  int64_t next_unread = 0;  // guarded by the pipeline's mutex, like the next two
   bool done;
   std::exception_ptr error;
 };
@@ -101,7 +102,7 @@ class Loader::Pipeline {
 
  private:
   void Start() {
-    // at::set_num_threads sets the calling thread's count and a process-wide default: the latter is put back.
+    // at::set_num_threads sets the calling thread's count and also a process-wide default, which is restored here.
     const int intra_op_threads = at::get_num_threads();
     try {
       for (int64_t i = 0; i < options_.decode_threads; ++i) {
@@ -174,7 +175,8 @@ class Loader::Pipeline {
     }
   }
 
-  // The next rows that nobody reads yet; opens a batch where none is left. nullopt: stopping, or all is read.
+  // Returns the next rows that no thread reads yet, and begins a batch if there are none. Empty when the loader stops
+  // or all batches are read.
   std::optional<Chunk> NextUnread() {
     std::unique_lock lock(mutex_);
     while (true) {
@@ -199,7 +201,7 @@ class Loader::Pipeline {
     }
   }
 
-  // What waits for a device, too, must not fill the memory; the batch that is taken next is always made.
+  // Rows that wait for a device must not fill the memory, either; but the batch that is taken next is always made.
   bool MayOpen() const {
     int64_t deferred_bytes = 0;
     for (const std::shared_ptr<Job>& job : jobs_) deferred_bytes += job->batch.deferred_bytes();
@@ -212,7 +214,7 @@ class Loader::Pipeline {
                                kMostSamplesPerChunk);
   }
 
-  // Asks for a batch and allocates it, both outside of the lock: a new epoch's permutation takes a while.
+  // Asks for a batch and allocates it, both without the lock, because a new epoch's permutation takes a while.
   void BeginBatch(std::unique_lock<std::mutex>& lock) {
     opening_ = true;
     const int64_t number = next_number_++;
@@ -282,17 +284,17 @@ class Loader::Pipeline {
   const BatchProvider batches_;
   LoaderOptions options_;
 
-  mutable std::mutex mutex_;  // guards what follows
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable work_to_read_, work_to_decode_, batch_done_;
-  std::deque<std::shared_ptr<Job>> jobs_;  // begun and not yet taken, in order
+  std::deque<std::shared_ptr<Job>> jobs_;  // begun but not yet taken, in order
   std::deque<Chunk> undecoded_;
   int64_t bytes_in_flight_ = 0;
   int64_t next_number_ = 0;
-  int64_t waits_for_storage_ = 0, other_waits_ = 0;  // of Next()
+  int64_t waits_for_storage_ = 0, other_waits_ = 0;  // numbers of calls of Next()
   int64_t readers_ = 0, allowed_readers_ = 1;
   int64_t decoders_ready_ = 0;
   bool opening_ = false, provider_ended_ = false;
-  std::exception_ptr failure_;  // what Next() has thrown
+  std::exception_ptr failure_;  // the exception that Next() has thrown
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> threads_;
 };

@@ -1,7 +1,8 @@
-// Batches, made ahead by threads: readers fetch bytes (they wait for storage), decoders turn them into rows (they use
-// cores). Threads rather than processes: no fork, no shared memory, no pickling, one copy of everything.
+// Makes batches ahead of time with threads: readers fetch bytes (and wait for storage), decoders turn them into rows
+// (and use cores). They are threads rather than processes, so that there is no fork, no shared memory, no pickling, and
+// only one copy of everything.
 //
-// Work is handed over in chunks of several samples of one batch, so that the price of a lock is paid once a chunk.
+// Work is passed on in chunks of several samples of one batch, so that each lock is taken once per chunk.
 #pragma once
 
 #include <cstdint>
@@ -20,39 +21,41 @@ namespace dtrain::data {
 
 struct LoaderOptions {
   int64_t decode_threads = 0;    // 0: AvailableCores()
-  int64_t read_threads = 64;     // reads in flight at most; only storage that is slow gets more than 8
-  int64_t prefetch_batches = 4;  // batches begun and not yet taken, ≥ 1
-  // Encoded bytes read and not yet decoded, overshot by a chunk at most; and as many that wait for a device
-  // (Batch::deferred), overshot by a batch.
+  int64_t read_threads = 64;     // most concurrent reads; exceeds 8 only if storage is slow
+  int64_t prefetch_batches = 4;  // batches begun but not yet taken, ≥ 1
+  // No read begins while more encoded bytes than this wait to be decoded; chunks being read then may exceed it.
+  // Likewise, no batch is begun while more than this wait for a device (Batch::deferred), except the one that is taken
+  // next.
   int64_t max_bytes_in_flight = int64_t{1} << 28;
   bool pin_memory = false;
   BadRecordPolicy bad_records = BadRecordPolicy::kReplace;
-  int64_t seed = 0;         // of replacements
+  int64_t seed = 0;         // for choosing replacements
   int64_t first_batch = 0;  // number of the first batch
 };
 
-// The samples of batch `number` (from first_batch), all of one size, or nullopt after the last one. Called once per
-// number, in order, by one thread at a time (not the caller's).
+// Returns the samples of batch `number` (counted from first_batch), all of one size; empty after the last batch. Called
+// once per number, in order, by one thread of the loader at a time.
 using BatchProvider = std::function<std::optional<std::vector<SampleRef>>(int64_t number)>;
 
 class Loader {
  public:
-  // `source`, `decoder` and `quarantine` must outlive the loader. Without a quarantine the first bad record is an
-  // error. Work starts at once.
+  // `source`, `decoder` and `quarantine` must outlive the loader. If `quarantine` is null, the first bad record is an
+  // error. The loader starts to work at once. Throws Error (exit code 7) if its threads cannot be started.
   Loader(const RecordSource& source, const SampleDecoder& decoder, BatchProvider batches, LoaderOptions options,
          Quarantine* quarantine);
-  // Abandons what is under way and joins the threads: waits for one read at most.
+  // Abandons all work and joins the threads, each of which first finishes the record that it is reading or decoding.
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next batch in order; nullopt after the last. What a worker threw while making it is thrown here, DataError for
-  // data; from then on every call throws it again. One caller at a time.
+  // Returns the next batch in order; empty after the last. If a thread of the loader threw while making this batch,
+  // rethrows that (DataError for data), and again at every later call. One caller at a time.
   std::optional<Batch> Next();
 
-  // Of the calls of Next() that had to wait, whether most found nothing read yet: storage is slower than decoding.
+  // Whether most calls of Next() that had to wait found no record waiting to be decoded: then storage is slower than
+  // decoding.
   bool waits_for_storage() const;
-  // Whether Next() would return a batch, and at once.
+  // Whether Next() would return a batch without waiting.
   bool IsReady() const;
 
  private:

@@ -1,6 +1,7 @@
-// In the file: the header, an entry for each record, then their bytes, one after the other as they came. A record is
-// claimed by one thread of one process, copied, and then published by a store that readers acquire: no lock that a
-// killed process could hold. (What it had claimed is then never kept; the run ends anyway.)
+// The file holds the header, an entry for each record, then the bytes of the records in the order in which they were
+// kept. One thread of one process claims a record, copies its bytes, and publishes them by a store that readers
+// acquire. So there is no lock that a killed process could hold. (A record that it had claimed is never kept; but then
+// the run ends anyway.)
 #include "data/pipeline/node_cache.h"
 
 #include <fcntl.h>
@@ -21,22 +22,22 @@ namespace {
 
 constexpr uint64_t kCacheMagic = 0x4548434143525444;  // "DTRCACHE"
 constexpr uint64_t kAbsent = 0, kBeingWritten = 1;
-static_assert(std::atomic<uint64_t>::is_always_lock_free);  // else it would not work between processes
+static_assert(std::atomic<uint64_t>::is_always_lock_free);  // required for use between processes
 
 }  // namespace
 
 struct NodeCache::Header {
   uint64_t magic;
-  uint64_t token;  // drawn: another process's file of the same number is not taken for this one
+  uint64_t token;  // random, to recognise a file of another process with the same descriptor
   int64_t records;
   int64_t capacity;
-  std::atomic<uint64_t> used;  // bytes of the records' part; may go beyond the capacity
+  std::atomic<uint64_t> used;  // bytes given to records; may exceed the capacity
   std::atomic<int64_t> kept;
   std::atomic<bool> found_full;
 };
 
 struct NodeCache::Entry {
-  std::atomic<uint64_t> begin;  // bytes from the start of the file, or one of the two above
+  std::atomic<uint64_t> begin;  // bytes from the start of the file, or kAbsent, or kBeingWritten
   uint64_t bytes;
 };
 
@@ -85,7 +86,7 @@ std::unique_ptr<NodeCache> NodeCache::Create(int64_t records, int64_t capacity) 
   }
   std::random_device draw;
   const uint64_t token = uint64_t{draw()} << 32 | draw();
-  // All else in the file is 0: no record is here.
+  // The rest of the file is zero: every record is absent.
   new (cache->begin_) Header{.magic = kCacheMagic,
                              .token = token,
                              .records = records,
@@ -109,7 +110,7 @@ std::unique_ptr<NodeCache> NodeCache::Open(const std::string& offer) {
   if (!(text >> process >> number >> token)) return nullptr;
   const std::string path = "/proc/" + std::to_string(process) + "/fd/" + std::to_string(number);
   struct stat status {};
-  // Not just anything is opened: what is no ordinary file could block.
+  // Only a regular file is opened: opening anything else could block.
   if (stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
   auto cache = descriptor >= 0 ? Map(descriptor) : nullptr;

@@ -1,6 +1,6 @@
-// Records in memory, once for all ranks of a machine. An anonymous file (memfd) rather than one in /dev/shm: it takes
-// space as it fills, containers do not limit it to 64 MB, and when the last rank has ended, by kill -9 even, nothing of
-// it is left.
+// Keeps records in memory, once for all ranks of a machine. The memory is an anonymous file (memfd) rather than one in
+// /dev/shm: it takes space only as it fills, containers do not limit it to 64 MB, and nothing of it remains after the
+// last rank has ended, even by kill -9.
 #pragma once
 
 #include <atomic>
@@ -16,28 +16,29 @@ namespace dtrain::data {
 // All methods are safe to call from many threads and processes at once.
 class NodeCache {
  public:
-  // Room for `records` records (numbered from 0) of `capacity` bytes together; nothing is used before there is
-  // something to hold. Throws DataError where it cannot be made.
+  // Makes room for `records` records (numbered from 0) of at most `capacity` bytes together. Memory is only used as
+  // records are kept. Throws Error (exit code 7 if there is no memory, else 3).
   static std::unique_ptr<NodeCache> Create(int64_t records, int64_t capacity);
 
-  // The one that another process of this machine has made, by what its Offer() says. Null where it cannot be reached:
-  // in another container, of another user, or ended meanwhile.
+  // Opens the cache of another process on this machine, given its Offer(). Returns null if it cannot be reached: the
+  // process is in another container, belongs to another user, or has ended.
   static std::unique_ptr<NodeCache> Open(const std::string& offer);
 
   ~NodeCache();
   NodeCache(const NodeCache&) = delete;
   NodeCache& operator=(const NodeCache&) = delete;
 
-  // One line of text; good as long as this process lives.
+  // Returns one line of text for Open, valid while this process lives.
   std::string Offer() const;
 
-  // The bytes of a record; nullopt: it is not here.
+  // Returns the bytes of a record; empty if it is not in the cache.
   std::optional<std::vector<uint8_t>> Find(int64_t record) const;
 
-  // Keeps the bytes, unless the record is here already (or is just being kept). False: it does not fit.
+  // Keeps a copy of the bytes, unless the record is in the cache already or another thread is adding it. Returns false
+  // if they do not fit.
   bool Keep(int64_t record, std::span<const uint8_t> bytes);
 
-  // True for one caller on this machine: who tells that something did not fit.
+  // Returns true to exactly one caller on this machine, which then reports that the cache is full.
   bool FirstToFindItFull();
 
   int64_t records_kept() const;
@@ -53,7 +54,7 @@ class NodeCache {
 
   const int descriptor_;
   void* const begin_;
-  const size_t bytes_;  // of the mapping
+  const size_t bytes_;  // size of the mapping
 };
 
 }  // namespace dtrain::data

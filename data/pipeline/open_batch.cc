@@ -70,7 +70,7 @@ void OpenBatch::Defer(DeferredRow row) {
 }
 
 Batch OpenBatch::Take() {
-  Batch batch = batch_;  // the tensors stay in reach
+  Batch batch = batch_;  // shares the tensors, so that deferred rows can be written later
   for (DeferredRow& row : deferred_) {
     if (row.bytes.empty()) continue;
     if (!batch.deferred) batch.deferred = std::make_shared<DeferredRows>();

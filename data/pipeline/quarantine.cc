@@ -17,13 +17,13 @@
 namespace dtrain::data {
 namespace {
 
-constexpr size_t kMostEarlierBytes = size_t{256} << 20;  // of a million bad records
+constexpr size_t kMostEarlierBytes = size_t{256} << 20;  // about a million bad records
 
 }  // namespace
 
 int64_t BadRecordBudget(int64_t dataset_size, const QuarantineOptions& options) {
   if (options.strict) return 0;
-  // The small amount keeps a product that is a whole number from being rounded up by its last bit.
+  // The subtraction keeps a product that should be a whole number from being rounded up because of its last bit.
   return static_cast<int64_t>(std::ceil(options.max_bad_records * static_cast<double>(dataset_size) - 1e-9));
 }
 
@@ -33,7 +33,7 @@ std::string JsonLine(const BadRecord& record) {
                                        {"file", record.place.file},
                                        {"offset", record.place.offset.value_or(0)},
                                        {"reason", record.reason}};
-  // File names need not be UTF-8; the line must be.
+  // File names need not be UTF-8, but JSON has to be.
   return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
@@ -64,8 +64,9 @@ void Quarantine::Add(int64_t index, const RecordPlace& place, const std::string&
 
 void Quarantine::ReadEarlierLines() {
   if (std::exchange(earlier_lines_read_, true)) return;
-  const int descriptor = OpenOrCreate(options_.path, O_RDONLY);  // as carefully as it is written
-  if (descriptor < 0) return;                                    // writing says why
+  const int descriptor =
+      OpenOrCreate(options_.path, O_RDONLY);  // follows no link and waits for no pipe, as when writing
+  if (descriptor < 0) return;                 // Append then reports why
   std::string text;
   std::vector<char> block(size_t{64} << 10);
   for (ssize_t got = 0; text.size() < kMostEarlierBytes && (got = read(descriptor, block.data(), block.size())) > 0;) {

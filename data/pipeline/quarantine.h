@@ -1,4 +1,4 @@
-// The list of bad records, and how many of them a run puts up with. A single broken file must not end a run of days; a
+// Lists bad records and limits how many of them a run tolerates. A single broken file must not end a run of days, but a
 // broken disk must not go unnoticed.
 #pragma once
 
@@ -14,32 +14,32 @@ namespace dtrain::data {
 
 struct BadRecord {
   std::string split;
-  int64_t index = 0;  // in the RecordSource
+  int64_t index = 0;  // position in the RecordSource
   RecordPlace place;
   std::string reason;
 };
 
 struct QuarantineOptions {
   std::string split = "train";    // for messages and the file
-  double max_bad_records = 1e-4;  // fraction; the budget is ⌈max_bad_records · dataset_size⌉
+  double max_bad_records = 1e-4;  // a fraction; the budget is ⌈max_bad_records · dataset_size⌉
   bool strict = false;            // budget 0: the first bad record is an error
-  // JSON lines are appended here, opened when first needed; empty: no file. A line that is there already, of an earlier
-  // attempt, is not written again.
+  // JSON lines are appended to this file, which is created for the first one; empty: no file. A line that an earlier
+  // attempt of the run wrote is not written again.
   std::string path = {};
-  std::function<void(const BadRecord&)> on_bad_record =
-      {};  // for logging; may be called from any thread, one at a time
+  // Called for each new bad record, from any thread, one call at a time; may be empty.
+  std::function<void(const BadRecord&)> on_bad_record = {};
 };
 
-// How many bad records a set of this size may have.
+// Returns the number of bad records that a set of this size may have.
 int64_t BadRecordBudget(int64_t dataset_size, const QuarantineOptions& options);
 
-// One per split and process. Safe to call from many threads.
+// There is one per split and process. Safe to call from many threads.
 class Quarantine {
  public:
   Quarantine(int64_t dataset_size, QuarantineOptions options);
 
-  // Notes a bad record; each index counts once. Throws DataError once the budget is exceeded (naming the file, the
-  // counts and --max_bad_records), or when the file cannot be written.
+  // Adds a bad record; each index counts once. Throws DataError if the budget is exceeded (naming the file, the counts
+  // and --max_bad_records) or the file cannot be written.
   void Add(int64_t index, const RecordPlace& place, const std::string& reason);
 
   int64_t count() const;
@@ -54,11 +54,11 @@ class Quarantine {
   const int64_t budget_;
   mutable std::mutex mutex_;
   std::unordered_set<int64_t> seen_;
-  std::unordered_set<std::string> earlier_lines_;  // of the file, read before the first is added
+  std::unordered_set<std::string> earlier_lines_;  // lines of the file, read before the first line is appended
   bool earlier_lines_read_ = false;
 };
 
-// The line of quarantine.jsonl for a record, without the newline: split, index, file, offset (bytes; 0 where the record
+// Returns a record's line of quarantine.jsonl without the newline: split, index, file, offset (bytes; 0 if the record
 // is the whole file) and reason.
 std::string JsonLine(const BadRecord& record);
 

@@ -25,8 +25,9 @@ void RowReader::Fill(OpenBatch& batch, int64_t row, EncodedSample encoded) const
   if (!Defer(batch, row, encoded)) FillNow(batch, row, encoded);
 }
 
-// False, too, where the record is bad: decoding it will tell why. A batch that gets shorter has no deferred rows, which
-// could not be left out any more; a stand-in is never deferred, so that a deferred row is always its own sample's.
+// Returns false also for a bad record: decoding it then finds the reason. A batch that may become shorter has no
+// deferred rows, because they could not be left out any more. A replacement is never deferred, so a deferred row always
+// belongs to its own sample.
 bool RowReader::Defer(OpenBatch& batch, int64_t row, EncodedSample& encoded) const {
   if (policy_ != BadRecordPolicy::kReplace || !encoded.problem.empty()) return false;
   const SampleRef& sample = batch.sample(row);
@@ -45,7 +46,7 @@ void RowReader::FillNow(OpenBatch& batch, int64_t row, const EncodedSample& enco
   const SampleRef& wanted = batch.sample(row);
   if (Decode(batch, row, wanted, encoded)) return;
   if (policy_ == BadRecordPolicy::kLeaveOut) return batch.LeaveOut(row);
-  // Keyed by the sample alone: every rank, thread count and resumed run picks the same stand-in.
+  // The draw is keyed by the sample alone, so every rank, thread count and resumed run chooses the same replacement.
   RandomGenerator random(
       {.seed = seed_, .epoch = wanted.epoch, .sample = wanted.index, .stream = RandomStream::kReplacement});
   for (int attempt = 0; attempt < kReplacementTries; ++attempt) {
@@ -58,7 +59,7 @@ void RowReader::FillNow(OpenBatch& batch, int64_t row, const EncodedSample& enco
                   "most of the data set seems unreadable: run dtrain_data verify");
 }
 
-// Writes one row; false where the record is bad, which is noted.
+// Writes one row; returns false if the record is bad, after adding it to the quarantine.
 bool RowReader::Decode(OpenBatch& batch, int64_t row, const SampleRef& sample, const EncodedSample& encoded) const {
   std::string problem = encoded.problem;
   if (problem.empty()) {

@@ -1,4 +1,4 @@
-// One sample → one row of a batch, or what stands in for it where its record is bad.
+// Turns one sample into one row of a batch, or replaces it if its record is bad.
 #pragma once
 
 #include <cstdint>
@@ -13,32 +13,32 @@
 namespace dtrain::data {
 
 enum class BadRecordPolicy {
-  kReplace,   // training: another sample stands in, chosen by (seed, epoch, index) alone
-  kLeaveOut,  // evaluation: the batch gets shorter, possibly empty
+  kReplace,   // training: another sample replaces it, chosen by (seed, epoch, index) alone
+  kLeaveOut,  // evaluation: the batch becomes shorter, possibly empty
 };
 
-// The bytes of one sample, or why there are none.
+// The bytes of one sample, or the reason why it could not be read.
 struct EncodedSample {
   std::vector<uint8_t> bytes;
   std::string problem;
 };
 
-// Pure but for the quarantine: the same samples give the same rows on any rank and thread. Safe to call from many
+// Pure except for the quarantine: the same samples give the same rows on any rank and thread. Safe to call from many
 // threads.
 class RowReader {
  public:
-  // All outlive the reader. Without a quarantine the first bad record is an error.
+  // All references must outlive the reader. If `quarantine` is null, the first bad record is an error.
   RowReader(const RecordSource& source, const SampleDecoder& decoder, Quarantine* quarantine, BadRecordPolicy policy,
             int64_t seed)
       : source_(source), decoder_(decoder), quarantine_(quarantine), policy_(policy), seed_(seed) {}
 
   EncodedSample Read(int64_t index) const;
 
-  // Decodes what was read for it into a row of the batch, or leaves it to a device (Batch::deferred). Throws DataError
-  // where the quarantine does, or where no sample can be found that would stand in.
+  // Decodes the bytes into a row of the batch, or leaves that to a device (Batch::deferred). Throws DataError if the
+  // quarantine does, or if no replacement can be read.
   void Fill(OpenBatch& batch, int64_t row, EncodedSample encoded) const;
 
-  // The same, and nothing is left to a device.
+  // The same, but never leaves a row to a device.
   void FillNow(OpenBatch& batch, int64_t row, const EncodedSample& encoded) const;
 
  private:

@@ -42,7 +42,8 @@ TrainSampler::TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t s
 }
 
 std::vector<SampleRef> TrainSampler::GlobalBatch(int64_t step) const {
-  // `position` counts samples of the stream; with kDrop each epoch contributes only its whole batches to it.
+  // `position` counts the samples of the stream, to which each epoch contributes only its whole batches if kDrop is
+  // set.
   const int64_t epoch_length =
       last_batch_ == LastBatch::kDrop ? dataset_size_ / global_batch_ * global_batch_ : dataset_size_;
   int64_t position = step * global_batch_;
@@ -79,7 +80,7 @@ TrainSampler::Order TrainSampler::EpochOrder(int64_t epoch) const {
     order = std::make_shared<const std::vector<int64_t>>(make(dataset_size_, seed_, epoch));
   }
   Order result = order;
-  // Two neighbouring epochs are enough for sequential steps; drop whichever is farther from this one.
+  // Sequential steps need at most two neighbouring epochs; the one farther from this epoch is dropped.
   while (orders_.size() > 2) {
     const auto first = orders_.begin(), last = std::prev(orders_.end());
     orders_.erase(epoch - first->first >= last->first - epoch ? first : last);

@@ -1,5 +1,6 @@
-// Which samples make up which batch: a pure function of its arguments. Batches are global and only then cut among
-// ranks, so that the order does not depend on the number of ranks, and any step can be asked for directly (resume).
+// Assigns samples to batches, as a pure function of its arguments. Global batches are formed first and then divided
+// among the ranks, so that the order does not depend on the number of ranks, and any step can be computed directly
+// (resume).
 #pragma once
 
 #include <cstdint>
@@ -15,33 +16,36 @@
 namespace dtrain::data {
 
 enum class Shuffle {
-  kGlobal,  // each epoch is its own permutation of all samples
-  kShard,   // each epoch permutes chunks of neighbouring samples, and the samples of some chunks among each other
+  kGlobal,  // each epoch is a permutation of all samples
+  kShard,   // each epoch permutes chunks of neighbouring samples, then the samples of every 32 chunks
   kNone,    // file order
 };
 enum class LastBatch {
-  kStream,  // the epochs' orders are one stream, cut into batches across epoch boundaries
-  kDrop,    // each epoch is cut to ⌊dataset_size / global_batch⌋ batches
+  kStream,  // the orders of all epochs form one stream, whose batches may span epochs
+  kDrop,    // each epoch has ⌊dataset_size / global_batch⌋ batches; the rest is dropped
 };
 
-// The values of --shuffle and --last_batch. Throw std::invalid_argument on any other word.
+// Parse the values of --shuffle and --last_batch. Throw std::invalid_argument for any other word.
 Shuffle ShuffleFromName(std::string_view name);      // global | shard | none
 LastBatch LastBatchFromName(std::string_view name);  // stream | drop
 
 // The training order. Safe to call from many threads.
 class TrainSampler {
  public:
-  // Throws DataError where no batch can be made: an empty data set, or kDrop with fewer samples than a global batch.
-  // With `repeats` R > 1 each sample of an epoch's order comes R times (repeated augmentation, arXiv:1901.09335), and
-  // an epoch still has dataset_size samples: it ends after a part of its order. A global batch holds the first copies
-  // of its samples, then the second ones, and so on: cut into R parts or more, among ranks and micro-steps, no part has
-  // two of the same sample, as torchvision's RASampler has it among ranks; and neighbours, which mixup mixes, differ.
-  // All samples of a batch have the size that `sizes` says for the epoch of the first.
+  // Throws DataError if no batch can be made: the data set is empty, or with kDrop smaller than a global batch.
+  //
+  // With `repeats` R > 1 each sample in an epoch's order occurs R times (repeated augmentation, arXiv:1901.09335). An
+  // epoch still has dataset_size samples, so it ends after a part of its order. A global batch holds the first copies
+  // of its samples, then the second ones, and so on. Therefore, if it is cut into R or more parts among ranks and
+  // micro-steps, no part holds a sample twice, as in torchvision's RASampler among ranks; and neighbours, which mixup
+  // mixes, differ.
+  //
+  // All samples of a batch have the size that `sizes` gives for the epoch of its first sample.
   TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle, LastBatch last_batch,
                int64_t repeats = 1, SizeSchedule sizes = {});
 
-  // The samples of global step `step` (from 0), `global_batch` of them. Sequential calls cost O(global_batch); a jump
-  // into another epoch computes its permutation, O(dataset_size).
+  // Returns the `global_batch` samples of global step `step` (from 0). Sequential calls cost O(global_batch); a call
+  // for another epoch computes its permutation, O(dataset_size).
   std::vector<SampleRef> GlobalBatch(int64_t step) const;
 
  private:
@@ -53,21 +57,22 @@ class TrainSampler {
   const LastBatch last_batch_;
   const SizeSchedule sizes_;
   mutable std::mutex mutex_;
-  mutable std::map<int64_t, Order> orders_;  // of the latest epochs asked for
+  mutable std::map<int64_t, Order> orders_;  // orders of the epochs asked for last, by epoch
 };
 
-// An order for storage that reads neighbours faster: chunks of 64 samples (some megabytes of photographs) in random
-// order, and the samples of each 32 successive chunks shuffled.
+// Returns an order for storage that reads neighbouring records faster: chunks of 64 samples (some megabytes of
+// photographs) in random order, and the samples of each 32 successive chunks shuffled.
 std::vector<int64_t> ShardPermutation(int64_t n, int64_t seed, int64_t epoch);
 
-// The contiguous part of a global batch that `rank` of `world` takes in micro-step `micro_step` of `accumulation`: rank
-// r owns [r·G/world, (r+1)·G/world), its micro-steps cut that the same way. All parts together are the batch, each
-// once.
+// Returns the contiguous part of a global batch of G samples that `rank` of `world` processes in micro-step
+// `micro_step` of `accumulation`. Rank r has [r·G/world, (r+1)·G/world), which is divided among its micro-steps in the
+// same way. All parts together are the batch, without overlaps.
 std::vector<SampleRef> RankShare(const std::vector<SampleRef>& global_batch, int64_t rank, int64_t world,
                                  int64_t micro_step = 0, int64_t accumulation = 1);
 
-// Evaluation: every sample exactly once over all ranks, unpadded, in file order, one contiguous range a rank. The last
-// batch may be short; a rank may have none where there are fewer samples than ranks. Epoch is 0.
+// Evaluation: returns the batches of a rank. Each sample occurs once over all ranks, without padding, in file order,
+// one contiguous range per rank. The last batch may be shorter; a rank may have none if there are fewer samples than
+// ranks. The epoch is 0.
 std::vector<std::vector<SampleRef>> EvaluationBatches(int64_t dataset_size, int64_t batch_size, int64_t rank,
                                                       int64_t world);
 

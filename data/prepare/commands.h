@@ -1,5 +1,4 @@
-// What dtrain_data does, one function a command. All print their result on stdout and their progress on stderr, and
-// throw dtrain::Error.
+// The commands of dtrain_data. All print their result on stdout and their progress on stderr, and throw dtrain::Error.
 #pragma once
 
 #include "data/prepare/options.h"
@@ -8,10 +7,10 @@ namespace dtrain::data {
 
 void Pack(const PrepareOptions& options);
 void MakeIndexes(const PrepareOptions& options);
-void Tokenize(const PrepareOptions& options);  // DataError where a file cannot be read or a tokenizer be used
-void Encode(const PrepareOptions& options);    // DataError where a line of stdin is no JSON string
+void Tokenize(const PrepareOptions& options);  // DataError if a file cannot be read or the tokenizer is unusable
+void Encode(const PrepareOptions& options);    // DataError if a line of stdin is not a JSON string
 void Inspect(const PrepareOptions& options);
-void Verify(const PrepareOptions& options);  // DataError where a record is bad
-void Warm(const PrepareOptions& options);    // DataError where a file cannot be read
+void Verify(const PrepareOptions& options);  // DataError if a record is bad
+void Warm(const PrepareOptions& options);    // DataError if a file cannot be read
 
 }  // namespace dtrain::data

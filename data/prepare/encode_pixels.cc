@@ -25,7 +25,7 @@ std::vector<uint8_t> EncodePixels(std::span<const uint8_t> row, const RawRows& r
     row = interleaved;
   }
   if (quality == 0) return WritePng(row.data(), rows.width, rows.height);
-  // Read only; cv::Mat has no such type.
+  // The pixels are only read, but cv::Mat cannot refer to const data.
   const cv::Mat image(static_cast<int>(rows.height), static_cast<int>(rows.width), CV_8UC3,
                       const_cast<uint8_t*>(row.data()));
   return WriteJpeg(image, quality);

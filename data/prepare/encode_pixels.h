@@ -1,4 +1,4 @@
-// Records that are pixels already (safetensors) as encoded images, which record files hold.
+// Encodes records of pixels (safetensors) as images, because record files hold encoded images.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 
 namespace dtrain::data {
 
-// Throws Error (exit code 2) for float32 rows: they are normalised already, and no image format keeps them as they are.
+// Throws Error (exit code 2) if the rows are float32: they are normalised, and no image format keeps them unchanged.
 void RequirePixels(const RawRows& rows);
 
-// A uint8 row as a PNG, which keeps every pixel; with `quality` > 0 as a JPEG of it. Throws DataError where it cannot
+// Returns a uint8 row as a PNG, which keeps every pixel, or as a JPEG if `quality` > 0. Throws DataError if it cannot
 // be encoded.
 std::vector<uint8_t> EncodePixels(std::span<const uint8_t> row, const RawRows& rows, int quality);
 

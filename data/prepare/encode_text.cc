@@ -1,4 +1,4 @@
-// dtrain_data encode: the tokenizer alone, for other programs to talk to.
+// dtrain_data encode: runs the tokenizer alone, for use by other programs.
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -31,7 +31,8 @@ void Encode(const PrepareOptions& options) {
     std::string answer = "[";
     for (const int32_t id : ids) answer += (answer.size() > 1 ? "," : "") + std::to_string(id);
     std::cout << answer << "]\n";
-    if (std::cin.rdbuf()->in_avail() <= 0) std::cout.flush();  // a program that asks line by line waits for each
+    if (std::cin.rdbuf()->in_avail() <= 0)
+      std::cout.flush();  // a program that writes single lines waits for each answer
   }
   if (!std::cout.flush()) throw Error(ExitCode::kStorage, "cannot write to stdout", "");
   if (replaced > 0) {

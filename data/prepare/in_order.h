@@ -1,4 +1,4 @@
-// Work on many pieces by several threads, its results taken one by one in the order of the pieces.
+// Processes many pieces on several threads and hands out the results one by one, in the order of the pieces.
 #pragma once
 
 #include <condition_variable>
@@ -12,9 +12,9 @@
 
 namespace dtrain::data {
 
-// Calls make(thread, i) for each i in [0, count) on threads 0 to threads − 1, and take(result) on the caller's for each
-// result in the order of i. Few results wait to be taken. What a call throws is thrown here, after all threads have
-// ended.
+// Calls make(thread, i) for each i in [0, count) on `threads` new threads, numbered from 0, and take(result) on the
+// calling thread for each result, in the order of i. At most 4 results per thread wait to be taken. The first exception
+// of a call is rethrown after all threads have ended.
 template <typename Make, typename Take>
 void InOrder(size_t count, size_t threads, const Make& make, const Take& take) {
   using Result = decltype(make(size_t{0}, size_t{0}));

@@ -1,4 +1,4 @@
-// dtrain_data inspect: what a data set holds, in a form that is the same for all formats.
+// dtrain_data inspect: prints the content of a data set in a form that is the same for all formats.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <opencv2/core.hpp>
@@ -14,7 +14,7 @@
 namespace dtrain::data {
 namespace {
 
-constexpr int64_t kRecordsAtOnce = 512;  // lines made in parallel, then printed in order
+constexpr int64_t kRecordsAtOnce = 512;  // lines are made in parallel, then printed in order
 
 using Json = nlohmann::ordered_json;
 
@@ -26,7 +26,7 @@ void AddImage(const std::vector<uint8_t>& bytes, Json& line) {
   line["mean_rgb"] = {mean[0], mean[1], mean[2]};
 }
 
-// A line of text: its tokens, whatever type they are stored as.
+// Hashes the tokens of a line as int64, so that the result does not depend on their stored type.
 void AddTokens(const TokenDataset& tokens, const std::vector<uint8_t>& bytes, Json& line) {
   std::vector<int64_t> ids(bytes.size() / static_cast<size_t>(TokenBytes(tokens.type())));
   WidenTokens(tokens.type(), bytes, ids.data());

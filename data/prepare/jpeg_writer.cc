@@ -12,7 +12,8 @@
 namespace dtrain::data {
 namespace {
 
-// libjpeg is compiled with unwind tables, and the objects that an exception passes are destroyed by RAII.
+// Throwing through libjpeg is safe: it is compiled with unwind tables, and the objects on the way are destroyed by
+// RAII.
 [[noreturn]] void ThrowError(j_common_ptr jpeg) {
   char message[JMSG_LENGTH_MAX];
   (*jpeg->err->format_message)(jpeg, message);
@@ -20,7 +21,7 @@ namespace {
 }
 
 void ThrowAtDamage(j_common_ptr jpeg, int level) {
-  if (level == -1) ThrowError(jpeg);  // a warning; other levels are traces
+  if (level == -1) ThrowError(jpeg);  // -1 is a warning; other levels are traces
 }
 
 class Compressor : public jpeg_compress_struct {

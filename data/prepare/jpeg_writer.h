@@ -1,4 +1,4 @@
-// JPEG files through libjpeg-turbo.
+// Writes JPEG files with libjpeg-turbo.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace dtrain::data {
 
-// From CV_8UC3, RGB; 4:2:0 colour. Throws DataError where it cannot be written.
+// Encodes a CV_8UC3 image (RGB) with 4:2:0 colour. Throws DataError if it cannot be written.
 std::vector<uint8_t> WriteJpeg(const cv::Mat& image, int quality);
 
-// The same coefficients (hence the same pixels) as a baseline file: a progressive one becomes about a tenth larger and
-// decodes in half the time. Metadata are left out. Throws DataError where the file is damaged.
+// Returns the same coefficients, hence the same pixels, as a baseline file. A progressive file becomes about a tenth
+// larger and decodes in half the time. Metadata are left out. Throws DataError if the file is damaged.
 std::vector<uint8_t> RewriteAsBaseline(std::span<const uint8_t> jpeg);
 
 }  // namespace dtrain::data

@@ -1,4 +1,4 @@
-// dtrain_data index: makes the indexes anew, before a run of many ranks needs them.
+// dtrain_data index: rebuilds the indexes before a run of many ranks needs them.
 #include <cstdio>
 
 #include "data/error.h"

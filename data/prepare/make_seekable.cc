@@ -17,7 +17,7 @@ std::vector<uint8_t> MakeSeekable(std::vector<uint8_t> encoded) {
       std::vector<uint8_t> baseline = RewriteAsBaseline(encoded);
       if (ReadBaselineHeader(baseline)) encoded = std::move(baseline);
     } catch (const DataError&) {
-      return encoded;  // whoever decodes it says what is wrong with it
+      return encoded;  // decoding it later reports the damage
     }
   }
   return AddSeekPoints(std::move(encoded));

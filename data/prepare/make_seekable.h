@@ -1,4 +1,4 @@
-// Images rewritten, when they are packed, so that crops of them decode fastest. The pixels stay the same.
+// Rewrites images while they are packed, so that their crops decode fastest. The pixels stay the same.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace dtrain::data {
 
-// A JPEG comes back as a baseline file with seek points (data/image/jpeg/seek_points.h); what is no JPEG, or one of a
-// kind that has none (CMYK, damaged), as it is.
+// Returns a JPEG as a baseline file with seek points (data/image/jpeg/seek_points.h); returns any other content, and
+// JPEGs that cannot have them (CMYK, damaged), unchanged.
 std::vector<uint8_t> MakeSeekable(std::vector<uint8_t> encoded);
 
 }  // namespace dtrain::data

@@ -27,7 +27,7 @@ const std::map<std::string, const char*> kCommands = {
     {"warm", "reads all data once with many threads"}};
 
 struct Entry {
-  std::string name, commands;  // commands: words, empty for all
+  std::string name, commands;  // commands: those with this flag, separated by blanks; empty: all
   bool is_boolean = false;
   std::string expected, help;
   Take take;
@@ -152,7 +152,7 @@ bool BelongsTo(const Entry& entry, const std::string& command) {
   return entry.commands.empty() || (" " + entry.commands + " ").find(" " + command + " ") != std::string::npos;
 }
 
-// Of all commands, or of one alone.
+// Returns the help on `command`, or on all commands if it is empty.
 std::string Help(const std::vector<Entry>& table, const std::string& command) {
   std::string text = "Usage: dtrain_data " + (command.empty() ? "COMMAND" : command) + " [--flag=value ...]\n";
   if (command.empty()) text += "Prepares and checks data.\n\n";

@@ -1,4 +1,4 @@
-// The command line of dtrain_data: one small table, read by the parser that all programs share.
+// The command line of dtrain_data: one small table of flags for the parser that all programs share.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct PrepareOptions {
   std::string command;  // pack | index | tokenize | encode | inspect | verify | warm
   std::string data_dir;
   std::string data_format = "auto";
-  std::string split;      // empty: all that are there
+  std::string split;      // empty: train and val, as far as they exist
   std::string index_dir;  // empty: beside the data
   std::optional<int64_t> label_offset;
   int64_t workers = 0;  // threads; 0: the command's default
@@ -22,15 +22,15 @@ struct PrepareOptions {
   std::vector<std::string> inputs;  // tokenize: text files
   std::string encoder_json;         // tokenize, encode: GPT-2's encoder.json
   std::string vocab_bpe;            // tokenize, encode: GPT-2's vocab.bpe
-  std::string tokenizer;            // tokenize, encode: a folder with vocab.json and merges.txt, instead of the two
-  std::string dict;                 // tokenize: a dict.txt; empty: one is counted
+  std::string tokenizer;  // tokenize, encode: a folder with vocab.json and merges.txt, instead of the two above
+  std::string dict;       // tokenize: a dict.txt; empty: make one from the text
 
   std::string output;           // pack, verify: a folder; tokenize: the token files without .bin and .idx
   std::string output_format;    // pack: tfrecord | recordio | webdataset
   int64_t short_side = 0;       // pack: pixels; 0: bytes are kept as they are
-  int64_t quality = 0;          // pack: of the JPEGs that are written; 0: 95, and pixels become PNG
+  int64_t quality = 0;          // pack: quality of written JPEGs; 0: 95, and pixels become PNG
   bool seek_points = false;     // pack: JPEGs are rewritten so that crops decode fastest
-  int64_t shards = 0;           // pack: of each split; 0: one for every 2,048 records
+  int64_t shards = 0;           // pack: number of shards of each split; 0: one for every 2,048 records
   int64_t part = 1, parts = 1;  // pack: this machine's share
 
   bool decode = false;  // inspect
@@ -39,11 +39,11 @@ struct PrepareOptions {
 
 struct PrepareCommandLine {
   PrepareOptions options;
-  std::string answer;  // not empty: --help or --version; print it and exit with 0
+  std::string answer;  // answer to --help or --version, to be printed before exiting with 0; else empty
 };
 
-// Throws one Error (exit code 2) that names every mistake.
-// `version`: what --version says besides the name.
+// Parses the command line. Throws one Error (exit code 2) that names every mistake. `version` is printed after the
+// program's name by --version.
 PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& arguments, const std::string& version = "");
 
 }  // namespace dtrain::data

@@ -1,6 +1,6 @@
-// dtrain_data pack: many small files become few large ones, which every file system reads fast. Each shard is a fixed
-// part of the split's records, whatever the number of threads and machines: so parts fit together, and a second call
-// makes what is missing.
+// dtrain_data pack: turns many small files into few large ones, which every file system reads fast. Each shard is a
+// fixed part of the split's records, whatever the number of threads and machines, so that the parts of several machines
+// fit together and a second call makes the missing shards.
 #include <unistd.h>
 
 #include <algorithm>
@@ -51,7 +51,8 @@ std::string JoinLines(const std::vector<std::string>& lines) {
   return text;
 }
 
-// What decides the bytes of the output: kept beside it, so that shards of different calls are never mixed.
+// Returns everything that determines the output's bytes. It is written beside the output, so that shards of different
+// calls are never mixed.
 nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<OpenSplit>& splits) {
   nlohmann::ordered_json recipe = {{"format", options.output_format},
                                    {"first_label", FirstLabel(options.output_format)},
@@ -72,16 +73,18 @@ nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<O
 }
 
 void WriteTextFile(const std::string& path, const std::string& text) {
-  const std::string partial = path + ".partial." + std::to_string(getpid());  // other parts write the same file
+  const std::string partial =
+      path + ".partial." + std::to_string(getpid());  // machines that pack other parts write the same file
   std::error_code error;
-  if (const int descriptor = CreateAnew(partial); descriptor >= 0) close(descriptor);  // no link is followed
+  if (const int descriptor = CreateAnew(partial); descriptor >= 0)
+    close(descriptor);  // creates the file anew, so that ofstream follows no link
   if (std::ofstream file(partial); !(file << text).flush()) error = std::make_error_code(std::errc::io_error);
   if (!error) fs::rename(partial, path, error);
   if (error)
     throw Error(ExitCode::kStorage, "cannot write " + path + ": " + error.message(), "choose another --output");
 }
 
-// Splits may be packed by calls of their own; what both calls say of one split must agree.
+// Splits may be packed by separate calls, whose recipes must agree on what both contain.
 void TakeOutputFolder(const std::string& folder, nlohmann::ordered_json recipe) {
   std::error_code error;
   fs::create_directories(folder, error);
@@ -136,14 +139,14 @@ class SplitPacker {
   int64_t shards() const { return shards_; }
   int64_t written() const { return static_cast<int64_t>(missing_.size()); }
   int64_t left_out() const { return quarantine_.count(); }
-  int64_t missing() const {  // of all parts
+  int64_t missing() const {  // shards of all parts that do not exist yet
     int64_t count = 0;
     for (int64_t shard = 0; shard < shards_; ++shard) count += fs::exists(PathOf(shard)) ? 0 : 1;
     return count;
   }
 
  private:
-  // Several machines must not append to one file of a network file system.
+  // Several machines must not append to the same file of a network file system.
   static std::string QuarantineName(const PrepareOptions& options) {
     if (options.parts == 1) return "quarantine.jsonl";
     return "quarantine.part" + std::to_string(options.part) + "of" + std::to_string(options.parts) + ".jsonl";
@@ -165,7 +168,7 @@ class SplitPacker {
     writer.Finish();
   }
 
-  // Empty where the record is bad.
+  // Returns an empty vector if the record is bad.
   std::vector<uint8_t> ReadImage(int64_t index) {
     std::vector<uint8_t> image;
     try {
@@ -197,11 +200,11 @@ class SplitPacker {
   const bool has_pixels_;
   const int64_t shards_;
   Quarantine quarantine_;
-  std::vector<int64_t> missing_;  // this part's shards that are not there yet
-  int64_t records_ = 0;           // in them
+  std::vector<int64_t> missing_;  // shards of this part that do not exist yet
+  int64_t records_ = 0;           // number of records in missing_
 };
 
-// The names of classes, one for all splits of the output: a split that was packed before has left them there.
+// The class names, shared by all splits of the output. A split that was packed earlier has written them.
 Classes ClassesOf(const std::string& output) {
   return WithNames({}, ReadClassNames(output), output + "/" + kClassFile);
 }
@@ -222,7 +225,7 @@ void KeepClassNames(const std::string& output, const std::vector<std::string>& n
               "pack the training split first or together with the others, or give another --output");
 }
 
-// Makes the index of a split that is complete.
+// Makes the index of a complete split.
 void IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
   Classes classes = split.source->classes();
   classes.label_offset = FirstLabel(options.output_format);

@@ -1,4 +1,4 @@
-// A file that is there whole or not at all: written under another name, which it loses at the end.
+// Writes a file that exists completely or not at all: it has another name until it is finished.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace dtrain::data {
 
-// Methods throw Error (exit code 5).
+// All methods throw Error (exit code 5).
 class PartialFile {
  public:
   explicit PartialFile(std::string path);  // opens PATH.partial
-  ~PartialFile();                          // removes it, unless it was published
+  ~PartialFile();                          // removes PATH.partial unless it was published
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
@@ -19,8 +19,8 @@ class PartialFile {
   uint64_t bytes() const { return bytes_; }
   void Append(std::string_view bytes);
 
-  void Sync();     // what was appended is on the disk
-  void Publish();  // Sync, and the file takes its own name
+  void Sync();     // writes everything appended to the disk
+  void Publish();  // calls Sync and renames the file to PATH
 
  private:
   const std::string path_, partial_path_;
@@ -28,7 +28,7 @@ class PartialFile {
   uint64_t bytes_ = 0;
 };
 
-// A small file at once.
+// Writes a small file in one call.
 void PublishFile(const std::string& path, std::string_view content);
 
 }  // namespace dtrain::data

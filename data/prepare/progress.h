@@ -1,4 +1,5 @@
-// How far a long pass is, on stderr: one line that is redrawn on a terminal, a line every ten seconds elsewhere.
+// Shows the progress of a long pass on stderr: one line that is redrawn on a terminal, else a new line every ten
+// seconds.
 #pragma once
 
 #include <atomic>
@@ -11,14 +12,14 @@ namespace dtrain::data {
 
 class Progress {
  public:
-  // `total` in `unit`, such as "records".
+  // `total` counts `unit`s, such as "records".
   Progress(std::string what, std::string unit, int64_t total);
-  // Ends the line.
+  // Draws the final state and ends the line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Some more is done. Safe to call from many threads.
+  // Adds to the work that is done. Safe to call from many threads.
   void Add(int64_t count, int64_t bytes);
 
   double seconds() const;
@@ -33,7 +34,7 @@ class Progress {
   const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
   std::atomic<int64_t> done_{0}, bytes_{0};
   std::mutex mutex_;
-  std::chrono::steady_clock::time_point last_drawn_ = begin_;  // under mutex_
+  std::chrono::steady_clock::time_point last_drawn_ = begin_;  // guarded by mutex_
 };
 
 }  // namespace dtrain::data

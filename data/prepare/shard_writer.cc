@@ -36,7 +36,7 @@ std::string_view AsText(std::span<const uint8_t> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-// What the content is called in a tar.
+// Returns the extension of the image's name in a tar.
 std::string ExtensionOf(std::span<const uint8_t> image) {
   const std::string_view text = AsText(image);
   if (text.starts_with("\x89PNG")) return "png";
@@ -116,7 +116,7 @@ void ShardWriter::ReadBack() const {
   }
 }
 
-// MXNet's index beside a .rec: "KEY<tab>OFFSET" a line.
+// Writes MXNet's index beside a .rec: one "KEY<tab>OFFSET" per line.
 void ShardWriter::WriteOffsets() const {
   const std::string path = path_.substr(0, path_.size() - 4) + ".idx";
   const int descriptor = CreateAnew(path);

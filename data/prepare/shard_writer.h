@@ -1,5 +1,5 @@
-// One shard of packed records: written under another name, read back, and only then given its own. A shard that is
-// there is whole.
+// Writes one shard of packed records under a temporary name, reads it back, and only then gives it its own name. So a
+// shard that exists is complete.
 #pragma once
 
 #include <cstdint>
@@ -14,29 +14,30 @@ namespace dtrain::data {
 struct PackedImage {
   std::span<const uint8_t> bytes;
   int64_t label = 0;       // 0-based
-  int64_t index = 0;       // in the split: the record's id or key
+  int64_t index = 0;       // position in the split; becomes the record's id or key
   std::string class_name;  // may be empty
   std::string file_name;   // may be empty
 };
 
 class ShardWriter {
  public:
-  // `path`: the shard's own name. Throws Error (exit code 5) as all methods do.
+  // `path` is the shard's final name. All methods throw Error (exit code 5) if they cannot write.
   ShardWriter(const RecordFormat& format, std::string path);
-  // An unfinished shard is removed.
+  // Removes an unfinished shard.
   ~ShardWriter();
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
   void Add(const PackedImage& image);
 
-  // Ends the shard, reads each record back and compares it, and publishes.
+  // Ends the shard, reads each record back and compares it, and renames the file. Also throws DataError if the records
+  // that it reads back cannot be parsed.
   void Finish();
 
  private:
   struct Written {
     uint64_t offset = 0;
-    uint32_t crc = 0;  // of the image
+    uint32_t crc = 0;  // CRC-32C of the image
     int64_t stored_label = 0, id = 0;
   };
   void Append(const std::string& bytes);
@@ -50,10 +51,11 @@ class ShardWriter {
   std::vector<Written> written_;
 };
 
-// The name of shard `number` of `count`: train-00003-of-00010, train-00003.rec or train-000003.tar.
+// Returns the name of shard `number` of `count`: train-00003-of-00010, train-00003.rec or train-000003.tar.
 std::string ShardName(const std::string& format, const std::string& split, int64_t number, int64_t count);
 
-// What the first class is called in files of this format: TensorFlow's ImageNet scripts count from 1.
+// Returns the label of the first class in files of this format: 1 for TFRecord, as in TensorFlow's ImageNet scripts,
+// else 0.
 int64_t FirstLabel(const std::string& format);
 
 }  // namespace dtrain::data

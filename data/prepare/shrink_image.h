@@ -1,4 +1,4 @@
-// Images made smaller once, when they are packed, instead of at every epoch.
+// Makes images smaller once, while they are packed, instead of in every epoch.
 #pragma once
 
 #include <cstdint>
@@ -6,11 +6,11 @@
 
 namespace dtrain::data {
 
-// An encoded image whose short side is longer than `short_side` pixels comes back resized to it (antialiased) as a JPEG
-// of this quality; any other as it is. Throws DataError where it cannot be decoded.
+// Returns an encoded image whose short side exceeds `short_side` pixels as a JPEG of this quality, resized to that
+// short side (antialiased); returns any other image unchanged. Throws DataError if it cannot be decoded.
 std::vector<uint8_t> ShrinkImage(std::vector<uint8_t> encoded, int short_side, int quality);
 
-// Each calling thread resizes on itself alone: the callers are many already.
+// Limits LibTorch to one thread in the calling thread, because many threads resize at the same time.
 void UseOneThreadEach();
 
 }  // namespace dtrain::data

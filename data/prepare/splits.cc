@@ -39,7 +39,7 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
   if (options.split.empty()) {
     names = {"train", "val"};
     std::erase_if(names, [&](const std::string& name) { return !HasSplit(source.format, options.data_dir, name); });
-    if (names.empty()) names = {"train"};  // its message says what is missing
+    if (names.empty()) names = {"train"};  // opening it reports what is missing
   }
   const bool has_train = HasSplit(source.format, options.data_dir, "train");
   if (!has_train) source.classes = classes;

@@ -1,4 +1,4 @@
-// Which splits a command works on, opened.
+// Opens the splits that a command works on.
 #pragma once
 
 #include <memory>
@@ -11,18 +11,19 @@
 namespace dtrain::data {
 
 struct OpenSplit {
-  std::string name;  // train | val, or as --split says
+  std::string name;  // train, val, or the value of --split
   std::unique_ptr<RecordSource> source;
 };
 
-// The format that --data_format names or that is recognised.
+// Returns the format that --data_format names, or else recognises it.
 std::string FormatOf(const PrepareOptions& options);
 
-// --split, or train and val as far as they are there (one at least). Labels mean what the training split says, be it
-// among them or not; without one what `classes` says, then what the first split says. Throws DataError.
+// Opens --split, or train and val as far as they exist (at least one). Labels have the meaning that the training split
+// gives them, even if it is not opened; if it does not exist, that of `classes`, else that of the first split. Throws
+// DataError.
 std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_index, const Classes& classes = {});
 
-// --workers, or the cores that this process may use.
+// Returns --workers, or the number of cores that this process may use.
 size_t Threads(const PrepareOptions& options);
 
 }  // namespace dtrain::data

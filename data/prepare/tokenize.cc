@@ -1,6 +1,6 @@
-// dtrain_data tokenize: raw text → PREFIX.bin, PREFIX.idx and dict.txt, byte for byte as fairseq's BPE encoder (with
-// --keep-empty) and fairseq-preprocess leave them. Lines are encoded by many threads and written in their order. Where
-// the dictionary has yet to be counted, the tokenizer's own ids are kept in a file meanwhile and renumbered at the end.
+// dtrain_data tokenize: turns raw text into PREFIX.bin, PREFIX.idx and dict.txt, byte for byte as fairseq's BPE encoder
+// (with --keep-empty) and fairseq-preprocess do. Many threads encode lines, which are written in their order. If the
+// dictionary has to be counted first, the tokenizer's own ids are kept in a temporary file and renumbered at the end.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -28,7 +28,7 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kPieceBytes = 1 << 20;
 
-// Tokens, narrowed to what is stored.
+// Appends tokens in their stored type.
 void AppendTokens(TokenType type, const std::vector<uint32_t>& tokens, std::string& bytes) {
   const auto append = [&]<typename Stored>(Stored /*type*/) {
     const size_t before = bytes.size();
@@ -42,25 +42,25 @@ void AppendTokens(TokenType type, const std::vector<uint32_t>& tokens, std::stri
   append(uint32_t{});
 }
 
-// What a token of the tokenizer is stored as.
+// The stored number of each token of the tokenizer.
 struct Numbering {
   std::vector<uint32_t> ids;
-  uint32_t end = 0;  // behind each line
+  uint32_t end = 0;  // stored behind each line
   TokenType type = TokenType::kUInt16;
 };
 
-// A part of a text file, encoded.
+// The encoded lines of a part of a text file.
 struct EncodedLines {
   std::string tokens;
   std::vector<int32_t> sizes;
   int64_t text_bytes = 0;
 };
 
-// What one thread needs and finds.
+// The state of one thread.
 struct Worker {
   explicit Worker(const ByteLevelBpe& bpe) : encoder(bpe), counts(static_cast<size_t>(bpe.vocabulary()), 0) {}
   BpeEncoder encoder;
-  std::vector<int64_t> counts;  // of each token
+  std::vector<int64_t> counts;  // occurrences of each token
   std::vector<int32_t> line;
   std::vector<uint32_t> stored;
 };
@@ -106,10 +106,10 @@ class TextFiles {
   std::vector<Place> pieces_;
 };
 
-// What the whole text was found to have.
+// The totals of the whole text.
 struct Totals {
-  std::vector<int32_t> sizes;   // of all lines
-  std::vector<int64_t> counts;  // of each token of the tokenizer
+  std::vector<int32_t> sizes;   // tokens of each line
+  std::vector<int64_t> counts;  // occurrences of each token of the tokenizer
   int64_t tokens = 0, replaced = 0;
 };
 
@@ -136,7 +136,8 @@ Totals EncodeText(const TextFiles& text, const Tokenizer& tokenizer, const Numbe
   return totals;
 }
 
-// Copies stored tokens, each as its place in `numbering`.ids says; `type`: of those that are read.
+// Copies the stored tokens of a file and replaces each by its entry in `numbering`.ids. `type` is their type in the
+// file.
 void Renumber(const std::string& path, TokenType type, const Numbering& numbering, size_t threads,
               PartialFile& output) {
   const RandomAccessFile input(path);
@@ -188,7 +189,7 @@ std::string Content(const std::string& path) {
   throw Error(ExitCode::kUsage, path + " " + why + ": the token files of one folder share it", hint);
 }
 
-// A tokenizer's file beside the data, for the model that is exported in the end.
+// Copies a tokenizer's file beside the data, for the model that is exported in the end.
 void LeaveFile(const std::string& from, const std::string& to) {
   std::error_code ignored;
   const std::string content = Content(from);
@@ -206,7 +207,7 @@ bool SameSymbols(const Dictionary& a, const Dictionary& b) {
                     [](const auto& x, const auto& y) { return x.symbol == y.symbol; });
 }
 
-// dict.txt of the folder: ids there must mean what they mean here.
+// Throws unless the dict.txt in the folder, if there is one, gives the ids the same meaning.
 void RequireSameDictionary(const std::string& path, const Dictionary& dictionary) {
   std::error_code ignored;
   if (!fs::exists(path, ignored) || SameSymbols(Dictionary::Load(path), dictionary)) return;
@@ -220,7 +221,7 @@ Numbering NumberingOf(const Tokenizer& tokenizer, const Dictionary& dictionary) 
           .type = TokenTypeFor(dictionary.size())};
 }
 
-// The tokenizer's own ids, and the next number behind each line.
+// Returns the tokenizer's own ids, and as the end of a line the number after the last id.
 Numbering OwnNumbering(const Tokenizer& tokenizer) {
   const auto count = static_cast<uint32_t>(tokenizer.bpe().vocabulary());
   Numbering numbering{.ids = std::vector<uint32_t>(count), .end = count, .type = TokenTypeFor(count + 1)};
@@ -277,7 +278,7 @@ void Tokenize(const PrepareOptions& options) {
     with_end.ids.push_back(numbering.end);
     Renumber(own_ids->partial_path(), first.type, with_end, threads, bin);
   }
-  // The index comes last: where it is, all is there.
+  // The index is written last: if it exists, everything is complete.
   fs::remove(prefix + ".idx", ignored);
   bin.Publish();
   PublishFile(dict_path, dictionary->ToText());

@@ -1,4 +1,4 @@
-// Which tokenizer the command line of dtrain_data names.
+// The tokenizer that the command line of dtrain_data names.
 #pragma once
 
 #include "data/error.h"

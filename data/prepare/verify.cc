@@ -1,4 +1,4 @@
-// dtrain_data verify: reads and decodes every record, so that a bad one is found before a run meets it.
+// dtrain_data verify: reads and decodes every record, so that bad ones are found before a run reads them.
 #include <unistd.h>
 
 #include <cstdio>
@@ -21,10 +21,10 @@
 namespace dtrain::data {
 namespace {
 
-// What is wrong with the bytes of a record shows here: throws DataError.
+// Throws DataError if the bytes of a record are bad.
 using Check = std::function<void(const std::vector<uint8_t>& record)>;
 
-// Tokens are looked up in the folder's dictionary.
+// Returns a check that all tokens are in the folder's dictionary.
 Check TokenCheck(const TokenDataset& tokens, const std::string& data_dir) {
   const int64_t size = Dictionary::Load(data_dir + "/dict.txt").size();
   return [size, type = tokens.type()](const std::vector<uint8_t>& record) {
@@ -40,10 +40,10 @@ Check TokenCheck(const TokenDataset& tokens, const std::string& data_dir) {
 Check CheckOf(const RecordSource& source, const std::string& data_dir) {
   if (const auto* tokens = dynamic_cast<const TokenDataset*>(&source)) return TokenCheck(*tokens, data_dir);
   if (source.kind() == RecordKind::kEncodedImage) return [](const auto& record) { DecodeImage(record); };
-  return [](const auto& /*record*/) {};  // numbers already
+  return [](const auto& /*record*/) {};  // rows of numbers need no decoding
 }
 
-// The number of bad records, which are appended to `list`.
+// Returns the number of bad records, which it appends to `list`.
 int64_t VerifySplit(const OpenSplit& split, const Check& check_record, size_t threads, const std::string& list) {
   const RecordSource& source = *split.source;
   Quarantine quarantine(source.size(), {.split = split.name, .max_bad_records = 1, .path = list});
@@ -74,7 +74,7 @@ void Verify(const PrepareOptions& options) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   const std::string list = folder + "/quarantine.jsonl";
-  const int descriptor = CreateAnew(list);  // of this pass alone
+  const int descriptor = CreateAnew(list);  // the list holds the bad records of this pass alone
   if (descriptor < 0) throw Error(ExitCode::kStorage, "cannot write " + list, "--output=DIR names another folder");
   close(descriptor);
 

@@ -1,5 +1,5 @@
-// dtrain_data warm: touches every byte once. File systems that load lazily (FSx for Lustre from S3) are slow at the
-// first read only; many reads in flight hide that.
+// dtrain_data warm: reads every byte once. File systems that load lazily (FSx for Lustre from S3) are slow only at the
+// first read, and many concurrent reads hide that.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -22,14 +22,15 @@ namespace {
 constexpr uint64_t kBlockBytes = uint64_t{4} << 20;
 constexpr size_t kWarmThreads = 64;
 
-// What one thread reads at a time: a piece of a file, or the whole of it.
+// The unit of work of a thread: a piece of a file, or the whole file.
 struct Block {
   std::string path;
   uint64_t offset = 0;
   uint64_t most_bytes = kBlockBytes;
 };
 
-// The files of one split, large ones in blocks. Nothing is parsed: an index would have to read the files first.
+// Returns the files of one split, large ones in blocks. Nothing is parsed, because making an index would read the files
+// first.
 std::vector<Block> BlocksOf(const PrepareOptions& options, const std::string& format, const std::string& split) {
   std::vector<std::string> paths;
   if (format == "imagefolder") {
@@ -58,7 +59,7 @@ std::vector<Block> BlocksOf(const PrepareOptions& options, const std::string& fo
   return blocks;
 }
 
-// Reads a block; returns its bytes.
+// Reads a block and returns its number of bytes.
 uint64_t Touch(const Block& block) {
   const RandomAccessFile file(block.path);
   const uint64_t end = block.offset + std::min(block.most_bytes, file.size() - std::min(file.size(), block.offset));
@@ -77,7 +78,7 @@ void Warm(const PrepareOptions& options) {
   if (options.split.empty()) {
     splits = {"train", "val"};
     std::erase_if(splits, [&](const std::string& split) { return !HasSplit(format, options.data_dir, split); });
-    if (splits.empty()) splits = {"train"};  // its message says what is missing
+    if (splits.empty()) splits = {"train"};  // opening it reports what is missing
   }
   std::vector<Block> blocks;
   for (const std::string& split : splits) {
