@@ -1,5 +1,5 @@
-// --stop_after_epochs_without_gain: a function of what every rank knows and every checkpoint holds, so that all ranks
-// agree, and a run that goes on decides as if it had not been stopped.
+// --stop_after_epochs_without_gain. The decision is a function of values that every rank knows and every checkpoint
+// holds, so all ranks decide alike, and a resumed run decides as if it had never been interrupted.
 #pragma once
 
 #include <string>
@@ -10,9 +10,9 @@
 
 namespace dtrain::loop {
 
-// Why the run ends at the step of `progress`, in words; empty: it does not. Evaluations count as the epochs that they
-// belong to: with N epochs and an evaluation after each, the N-th in a row that is no better than the best ends the
-// run.
+// Returns the reason why the run ends at the step of `progress`, for people, or an empty string if it goes on. The gap
+// is measured between the epochs that evaluations belong to (Plan::EvaluatedEpoch): with a patience of N epochs and an
+// evaluation after each epoch, the N-th evaluation in a row that does not beat the best one ends the run.
 std::string WhyStopsEarly(const config::RunConfig& config, const Plan& plan, const Progress& progress);
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// Exact evaluation: every validation sample once, unpadded, sums added over ranks.
+// Exact evaluation: each validation sample counts exactly once, no batch is filled up, and sums are added over ranks.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +14,14 @@
 
 namespace dtrain::loop {
 
-// Hears, after each of its batches, how many of this rank's are done, and of how many.
+// Called after each round of batches (one batch per rank) with the numbers of rounds done and of all rounds.
 using EvaluationProgress = std::function<void(int64_t done, int64_t total)>;
 
-// A collective. Bad records are left out and go to `quarantine`. --batch_size per rank; at most `limit_steps` batches
-// (0: all). The model is in training mode again afterwards. nullopt: all ranks have agreed to stop, after the same
-// batch. `steps_done` is for the control plane. Throws DataError where no record could be read.
+// A collective. Each rank evaluates batches of --batch_size samples (or --max_tokens tokens), at most --limit_val_steps
+// of them (0: all). Bad records are left out and added to `quarantine`. Afterwards the model is in training mode again.
+// Returns empty if all ranks have agreed to stop, each after the same round. The control plane takes `steps_done` as
+// the position of this rank. The caller fills in step and epoch of the result. Throws DataError if no record could be
+// read, or too many are bad.
 std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, const config::Config& config,
                                          distributed::Communicator& communicator, distributed::ControlPlane& control,
                                          int64_t steps_done, data::Quarantine& quarantine,

@@ -1,4 +1,4 @@
-// Where the host's time goes: whoever enters a part ends the one before, so that the parts add up to the whole.
+// Measures where the host's time goes. Entering a part ends the one before, so the parts add up to the whole.
 #pragma once
 
 #include <chrono>
@@ -7,13 +7,13 @@
 
 namespace dtrain::loop {
 
-// On a CPU these are the parts of the work itself. On a GPU the host only says what is to be done, and waits now and
-// then: what it knows there is when it waits for data, saves and evaluates, and all else counts as one, kForward.
+// If the rank computes on a CPU, the parts are the work itself. With a GPU the host only queues work and waits now and
+// then, so it knows only how long it waits for data, saves and evaluates; all other time counts as kForward.
 class HostTimes {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // Begins with kStartUp, of which `so_far` seconds are gone.
+  // Starts in kStartUp, of which `so_far` seconds have passed already.
   HostTimes(bool host_computes, double so_far) : host_computes_(host_computes) {
     times_[report::TimePart::kStartUp] = so_far;
   }
@@ -24,10 +24,10 @@ class HostTimes {
     const auto now = Clock::now();
     times_ = UpTo(now);
     since_ = now;
-    part_ = host_computes_ || IsTold(part) ? part : report::TimePart::kForward;
+    part_ = host_computes_ || IsKnownOnGpu(part) ? part : report::TimePart::kForward;
   }
 
-  // All so far.
+  // The time spent in each part up to now, the current one included.
   report::TimeParts UpToNow() const { return UpTo(Clock::now()); }
 
  private:
@@ -36,7 +36,7 @@ class HostTimes {
     times[part_] += std::chrono::duration<double>(now - since_).count();
     return times;
   }
-  static bool IsTold(report::TimePart part) {
+  static bool IsKnownOnGpu(report::TimePart part) {
     return part == report::TimePart::kDataWait || part == report::TimePart::kCheckpoint ||
            part == report::TimePart::kEvaluation;
   }

@@ -1,4 +1,4 @@
-// What is summed up between two logged lines, and the line that comes of it.
+// The sums over the steps between two logged lines, and the line that is made of them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,37 +15,37 @@
 
 namespace dtrain::loop {
 
-// What a step sums over its global batch, and what travels in its exchange.
+// What a step sums over its global batch. StepExchange adds these sums over the ranks.
 enum StepSum { kLossSum, kWeight, kUnits, kPadding, kSamples, kHits, kNumStepSums };
 
-// The sums stay on the device until a line is logged: no step waits for it.
+// The sums stay on the device until a line is logged, so that no step waits for the device.
 class LogInterval {
  public:
   LogInterval(const TrainerParts& parts, const HostTimes& times);
 
-  // A run that goes on in the middle of an interval has the loss and the hits of the steps before.
+  // For a run that resumes in the middle of an interval: restores the loss, weight and hits of the steps before.
   void Restore(const Progress& progress);
-  // For a checkpoint; waits for the device.
+  // Stores the same in `progress`, for a checkpoint. Waits for the device.
   void KeepIn(Progress& progress) const;
 
-  // The first step comes now.
+  // Starts the clocks. Called right before the first step.
   void Start();
-  // Done in what a step graph records, too: `sums` (floats by StepSum, of all ranks) of a step that `update` was
-  // applied in.
+  // Adds a step's `sums` (float32 by StepSum, over all ranks) and its result in `update`. This is work of the device
+  // alone, since a step graph records it (StepGraph::Step).
   void AddStep(const at::Tensor& sums, const optim::ParameterUpdate& update);
-  // What the host knows of a step.
+  // Counts, on the host, what the batches of a step bring.
   void AddBatch(const data::Batch& batch) { decoded_on_cpu_ += batch.size() - batch.decoded_on_device; }
   void EndStep() { ++steps_; }
-  // Something other than training took so long: speeds do not count it.
+  // Excludes `time`, which was spent on something other than training, from speeds and step times.
   void LeaveOut(std::chrono::steady_clock::duration time) { start_ += time; }
 
-  // The line, of all but what the checkpoints' writer knows; waits for the device. The loss is NaN where no step had a
-  // finite one.
+  // Returns the line, without the fields that Saving::AddTo fills in. The loss is NaN if no step had a finite one.
+  // Waits for the device.
   report::TrainPoint Line(int64_t step, const optim::ParameterUpdate& update) const;
-  // The next interval begins.
+  // Begins the next interval.
   void Restart();
 
-  // All that was trained on in this run of the program: what its speed counts. Waits for the device.
+  // The images or tokens of all ranks that this run of the program has trained on. Waits for the device.
   double units_of_run() const { return units_of_run_.item<double>(); }
 
  private:
@@ -55,9 +55,9 @@ class LogInterval {
 
   const TrainerParts& parts_;
   const HostTimes& times_;
-  at::Tensor sums_;                 // float64 on the device, by IntervalSum
+  at::Tensor sums_;                 // float64 on the device, indexed by IntervalSum
   at::Tensor units_of_run_;         // float64 scalar on the device
-  report::TimeParts times_before_;  // the interval
+  report::TimeParts times_before_;  // at the start of the interval
   int64_t steps_ = 0;
   int64_t decoded_on_cpu_ = 0;  // images of this rank
   std::chrono::steady_clock::time_point run_start_, start_;

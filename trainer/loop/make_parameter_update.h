@@ -1,4 +1,4 @@
-// What the flags on optimizer, precision and the averaging of gradients mean.
+// Turns the flags on optimizer, precision and gradient averaging into the objects that implement them.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -13,12 +13,13 @@
 
 namespace dtrain::loop {
 
-// For all parameters of `module`, which are on `device` to stay. The loss is scaled with --precision=fp16, and where
-// --loss_scale is a number.
+// Makes the update of all parameters of `module` that learn; they must already be on `device`, their final one. The
+// loss is scaled with --precision=fp16, or if --loss_scale is a number.
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device);
 
-// As it was saved, or as the weights are now; none without --ema_decay. `restored` may be null.
+// Returns the average of the weights that `restored` holds. It starts from the current weights if `restored` is null or
+// holds no average (which logs a warning). Returns empty without --ema_decay.
 std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config,
                                                       const torch::nn::Module& module,
                                                       const checkpoint::Snapshot* restored);

@@ -1,4 +1,5 @@
-// What a step is at: told to those who watch over the ranks, and to those who keep time.
+// The phase that a rank is in. One call announces it to the control plane, which watches over the ranks, and to those
+// who measure time (HostTimes, StepProfiler).
 #pragma once
 
 #include "trainer/control/control_plane.h"
@@ -9,6 +10,7 @@ namespace dtrain::loop {
 
 class Phases {
  public:
+  // `host_computes` and `seconds_so_far`: see HostTimes. `alone`: Communicator::is_alone.
   Phases(distributed::ControlPlane& control, StepProfiler& profiler, bool host_computes, bool alone,
          double seconds_so_far)
       : control_(control), profiler_(profiler), times_(host_computes, seconds_so_far), alone_(alone) {}
@@ -17,7 +19,7 @@ class Phases {
     control_.Enter(phase);
     Spend(PartOf(phase));
   }
-  // Of no interest to other ranks.
+  // Changes the part that time is counted for, without telling the control plane.
   void Spend(report::TimePart part) {
     times_.Enter(part);
     profiler_.Enter(part);
@@ -31,7 +33,7 @@ class Phases {
   distributed::ControlPlane& control_;
   StepProfiler& profiler_;
   HostTimes times_;
-  bool alone_;  // nothing is exchanged
+  bool alone_;  // there is no exchange: kExchange is counted as kUpdate
 };
 
 inline report::TimePart Phases::PartOf(distributed::Phase phase) const {

@@ -24,19 +24,20 @@ struct Plan {
   double save_every_epochs = 0;  // 0: at the end only
   int64_t log_interval = 1;
 
-  // All take the number of steps done, from 0.
+  // `step` is the number of steps done, from 0, in these three.
   double EpochAt(int64_t step) const { return static_cast<double>(step) / steps_per_epoch; }
   int64_t EpochsDone(int64_t step) const;
   double LearningRate(int64_t step) const { return optim::LearningRate(schedule, step); }
 
-  // The epochs, a multiple of eval_every_epochs, that an evaluation after this step belongs to; what runs at the end
-  // alone belongs to the last of them.
+  // The multiple of eval_every_epochs that an evaluation after this step belongs to: the epochs done, rounded down. The
+  // additional evaluation at the end of a run belongs to the last multiple. 0 if a run is evaluated at its end only.
   double EvaluatedEpoch(int64_t step) const;
 
-  // The first step, counted from 1, whose batch begins in this epoch (counted from 0).
+  // Returns the first step, counted from 1, whose batch begins in `epoch`, counted from 0.
   int64_t FirstStepOf(int64_t epoch) const;
 
-  // Whether something is due now that `step` steps are done; everything is at the end of the run.
+  // Whether something is due after `step` steps. At the end of the run all but EndsEpoch are true, and the first step
+  // is always logged.
   bool EndsEpoch(int64_t step) const;
   bool ShouldEvaluate(int64_t step) const;
   bool ShouldSave(int64_t step) const;
@@ -46,11 +47,12 @@ struct Plan {
   bool Crossed(int64_t step, double every_epochs) const;
 };
 
-// Throws UsageError where the run would have no step, or a warmup longer than itself.
+// Throws UsageError if the run would have no step, if the warmup is longer than the schedule, or if the batch sizes
+// disagree (ResolveBatch).
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size);
 
-// The same for an epoch of `units` of which a step takes so many (SplitBatches): with a budget of tokens a global batch
-// has no fixed number of samples.
+// The same for an epoch of `units`, of which each step takes `units_per_step` (see SplitBatches): with a budget of
+// tokens a global batch has no fixed number of samples.
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size, int64_t units,
               int64_t units_per_step);
 

@@ -1,5 +1,5 @@
-// Everyone who hears of a run's numbers, behind one name: the console, metrics.jsonl, TensorBoard, Prometheus. Only
-// rank 0 reports.
+// Passes a run's numbers on to everything that shows or keeps them (the console, metrics.jsonl, times.jsonl,
+// TensorBoard, Prometheus), so that the loop reports each thing once. Only rank 0 shows and writes anything.
 #pragma once
 
 #include <memory>
@@ -19,17 +19,17 @@ namespace dtrain::loop {
 
 class Reporter {
  public:
-  // Ranks other than 0 pass no files. Throws UsageError where --metrics_port cannot be listened on.
+  // `files` is empty on ranks other than 0. Throws UsageError if --metrics_port cannot be listened on.
   Reporter(const config::ReportConfig& config, int rank, const report::RunFacts& facts,
            const std::optional<report::RunDirectory>& files, const report::TensorboardLog::Facts& for_tensorboard = {});
 
   void Start(const report::Banner& banner) { console_->Start(banner); }
   void Note(const std::string& text) { console_->Note(text); }
-  // --clear_log.
+  // --clear_log: empties metrics.jsonl and removes TensorBoard's events.
   void Clear();
-  // The run goes on from here: what was said of later steps is dropped.
+  // The run resumes after `step`: drops what earlier attempts reported of later steps.
   void Resume(int64_t step, double epochs_done) { sinks_.Resume(step, epochs_done); }
-  // For the bar of the console: after every step, and after every batch of an evaluation.
+  // Move the progress bar of the console: after every step, and after every batch of an evaluation.
   void Step(int64_t step, double epoch) { console_->Step(step, epoch); }
   void Evaluating(int64_t done, int64_t total) { console_->Evaluating(done, total); }
   void Train(const report::TrainPoint& point) { sinks_.Train(point); }
@@ -37,12 +37,13 @@ class Reporter {
   void Times(const report::RunTimes& times) { sinks_.Times(times); }
   void FirstBatch(const report::Picture& picture) { sinks_.FirstBatch(picture); }
   void Epoch(const report::EpochPoint& point) { sinks_.Epoch(point); }
-  // Whether anyone shows the first batch, which takes a moment to draw.
+  // Whether FirstBatch is shown anywhere; the picture takes a moment to draw.
   bool wants_first_batch() const { return tensorboard_ != nullptr; }
-  // result.json and the final line. A finished run that was only started again keeps the result.json that it has.
+  // Writes result.json and the final line. `keeps_result`: a result.json that exists stays as it is, since the run was
+  // already finished when it was started.
   void Finish(report::RunResult result, bool keeps_result = false);
 
-  // The table shows the loss with its L2 term, which costs a pass over the weights.
+  // Whether the loss with its L2 term is shown (--log_format=table); it costs a pass over the weights.
   bool wants_final_loss() const { return format_ == report::LogFormat::kTable; }
 
  private:
@@ -55,7 +56,7 @@ class Reporter {
   std::shared_ptr<report::TimesLog> times_;              // rank 0 only
   std::shared_ptr<report::TensorboardLog> tensorboard_;  // rank 0 only, with --tensorboard
   report::LogSinks sinks_;
-  // Rank 0 only, and where they were asked for.
+  // Rank 0 only, with --metrics_port and --metrics_file.
   std::unique_ptr<report::MetricsEndpoint> endpoint_;
   std::unique_ptr<report::MetricsFile> metrics_file_;
 };

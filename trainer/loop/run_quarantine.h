@@ -1,4 +1,4 @@
-// The bad records of one split: listed in the run directory, told to the log, and counted over all ranks.
+// The bad records of one split: listed in the run directory, logged, and counted over all ranks.
 #pragma once
 
 #include <filesystem>
@@ -11,9 +11,9 @@
 
 namespace dtrain::loop {
 
-// The budget is the run's: where all ranks together are over it, the control plane ends them all with exit code 3, and
-// the rank that met the last record may throw DataError first. `path`: as QuarantineOptions has it. `control` outlives
-// the quarantine. `fate`: what becomes of a bad record, for the log.
+// The budget is that of the whole run: if all ranks together exceed it, the control plane ends them all with exit code
+// 3; the rank that met the last record may throw DataError before that. `path` is QuarantineOptions::path. `fate` says
+// in the log what happens to a bad record ("replaced"). `fate` and `control` must outlive the quarantine.
 std::unique_ptr<data::Quarantine> MakeRunQuarantine(const DataSplit& split, const config::DataConfig& config,
                                                     const std::filesystem::path& path, const char* fate,
                                                     distributed::ControlPlane& control);

@@ -1,4 +1,4 @@
-// What the loop hands to the checkpoints' writer, and when.
+// Hands snapshots of the training to the checkpoint writer, and knows when --save_every_seconds asks for one.
 #pragma once
 
 #include <chrono>
@@ -12,26 +12,27 @@
 
 namespace dtrain::loop {
 
-// The step that saves waits for the copies to the host to be asked for, and for a file that is still being written.
+// A step that saves waits until the copies to the host have been started (on a CPU: made), and until the previous save
+// has been written.
 class Saving {
  public:
-  // `writer` is rank 0's, null on the others, which save nothing.
+  // `writer` is null on ranks other than 0, which save nothing.
   Saving(const TrainerParts& parts, checkpoint::AsyncWriter* writer, Phases& phases)
       : parts_(parts), writer_(writer), phases_(phases) {}
 
-  // The first step comes now.
+  // Starts the clock of --save_every_seconds. Called right before the first step.
   void Start() { last_ = std::chrono::steady_clock::now(); }
-  // --save_every_seconds.
+  // Whether --save_every_seconds have passed since the last save. Always false without a writer.
   bool IsDueByTime() const;
 
-  // A checkpoint; `average` may be null.
+  // Saves a checkpoint; `average` may be null. Throws what an earlier save failed with (StorageError).
   void Save(const Progress& progress, const optim::ParameterUpdate& update, const optim::WeightAverage* average);
-  // The weights as the best so far.
+  // Saves the current weights as the best so far. Throws as Save does.
   void SaveBest(int64_t step);
-  // Until all is on the disk. Throws StorageError.
+  // Waits until everything is on the disk. Throws StorageError.
   void Finish();
 
-  // For the logged line.
+  // Adds age and duration of the last checkpoint to a logged line.
   void AddTo(report::TrainPoint& point) const;
 
  private:

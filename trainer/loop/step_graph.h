@@ -1,5 +1,5 @@
-// --cuda_graphs: the training step as one call to the device. What a step computes must depend on tensors of the device
-// alone: its batch, which is copied to where the recorded step reads it, the learning rate, and what it keeps itself.
+// --cuda_graphs: runs a training step as one call to the device. A step's result must depend only on tensors of the
+// device: the batch, which is copied to where the recorded step reads it, the learning rate, and the step's own state.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,19 +18,20 @@ namespace dtrain::loop {
 
 class StepGraph {
  public:
-  // Steps of one shape in a row that are done as they come, before one is recorded: in them libraries choose their
-  // algorithms and take their memory, which cannot be recorded.
+  // The number of consecutive steps of one shape that run unrecorded before a graph is recorded: in them libraries
+  // choose their algorithms and allocate their memory, which cannot be recorded.
   static constexpr int64_t kWarmUpSteps = 3;
 
-  // What a step does on the device. It may be called without anything being done (DeviceGraph::Record), or not be
-  // called where it is done all the same: nothing of it may hang on what the host knows of this step alone.
+  // The work of one training step on the device. While a graph is recorded, this function runs but the device computes
+  // nothing; while the graph is replayed, the device computes but this function does not run. So it must not depend on
+  // any value of the host that changes from step to step. `learning_rate` is a float32 scalar on the device.
   using Step = std::function<void(const data::Batch& batch, const at::Tensor& learning_rate)>;
 
   StepGraph(std::unique_ptr<distributed::DeviceGraph> graph, at::Device device);
 
-  // Does one step. A batch of another shape than the recorded one's (a short one, another image size) is worked on as
-  // it comes, and recorded once so many of its kind have come in a row. `batch` has at least one tensor on the device.
-  // Throws UsageError where the step cannot be recorded.
+  // Runs one step. A batch of another shape than the recorded one (a short batch, another image size) runs unrecorded;
+  // after kWarmUpSteps of its shape in a row a graph of it replaces the old one. `batch` has at least one tensor on the
+  // device. Throws UsageError if the step cannot be recorded.
   void Run(const data::Batch& batch, double learning_rate, const Step& step);
 
  private:
@@ -41,26 +42,26 @@ class StepGraph {
   std::unique_ptr<distributed::DeviceGraph> graph_;
   at::Device device_;
   at::Tensor learning_rate_;  // float32 scalar on the device
-  data::Batch inputs_;        // what the recorded step reads
-  Shape recorded_, last_;
-  int64_t alike_ = 0;  // steps in a row of the shape `last_` that were done as they came
+  data::Batch inputs_;        // the tensors that the recorded step reads
+  Shape recorded_, last_;     // of the graph (empty before the first recording), of the previous step
+  int64_t alike_ = 0;         // consecutive unrecorded steps of shape `last_`
 };
 
-// What decides whether a run's steps can be recorded.
+// The facts that decide whether a run's steps can be recorded.
 struct GraphConditions {
   at::Device device = at::kCPU;
-  bool exchanges = false;  // gradients with other ranks, or through a process group of one
+  bool exchanges = false;  // gradients go through a process group (even one of a single rank)
   int64_t micro_steps = 1;
   std::string task = {};  // Task::WhyNotRecorded
 };
 
-// Empty where they can.
+// Returns the reason why the steps cannot be recorded, or an empty string if they can.
 std::string WhyNotRecorded(const GraphConditions& conditions);
 
-// For --cuda_graphs=`wanted` (off, on or auto): throws UsageError with on where they cannot.
+// Throws UsageError if `wanted`, the value of --cuda_graphs (off, on or auto), is on and the steps cannot be recorded.
 void RequireGraphs(const std::string& wanted, const GraphConditions& conditions);
 
-// The same; null where steps are done as they come. With auto a reason for that is logged.
+// Throws as RequireGraphs does. Returns null if the steps run unrecorded; with auto the reason is logged.
 std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, const GraphConditions& conditions);
 
 }  // namespace dtrain::loop

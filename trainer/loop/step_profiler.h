@@ -1,5 +1,5 @@
-// --profile_steps: a trace of a few training steps: every operator, kernel, copy and call into CUDA, with their times;
-// and a table of where their time goes.
+// --profile_steps: a trace of a few training steps (every operator, kernel, copy and call into CUDA, with its time) and
+// a table of where the time of these steps goes.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -15,23 +15,22 @@
 
 namespace dtrain::loop {
 
-// Each step of the trace is marked "train_step N". A trace opens in chrome://tracing or Perfetto; scripts/gpu_check
-// reads it, too.
+// In the trace each step is marked "train_step N". chrome://tracing and Perfetto open it; scripts/gpu_check reads it.
 class StepProfiler {
  public:
   using Print = std::function<void(const std::string& line)>;
 
-  // Without `steps` it does nothing. `trace` is written after the last of them, and the table beside it as .txt; the
-  // folder need not exist. `recorded`: as StepTimeline has it. `print` gets the table's lines.
+  // Without `steps` the profiler does nothing. After the last of them it writes `trace`, and the table beside it as
+  // .txt; the folder need not exist. `recorded`: see StepTimeline. `print` is called with each line of the table.
   StepProfiler(std::optional<config::StepRange> steps, std::filesystem::path trace, at::Device device, bool recorded,
                Print print);
   ~StepProfiler();
 
-  // Around step `number`, counted from 1. A step that is profiled costs more, and those at both ends wait for the
-  // device. Throws StorageError where the trace cannot be written.
+  // Called before and after step `number`, counted from 1. A profiled step takes longer, and the first and the last one
+  // wait for the device. After throws StorageError if the trace cannot be written.
   void Before(int64_t number);
   void After(int64_t number);
-  // What the step is at from now on.
+  // The step spends its time on `part` from now on. Ignored outside profiled steps.
   void Enter(report::TimePart part) {
     if (mark_) timeline_.Enter(part);
   }
@@ -47,7 +46,7 @@ class StepProfiler {
   bool recorded_;
   Print print_;
   StepTimeline timeline_;
-  std::unique_ptr<Mark> mark_;  // the step under way
+  std::unique_ptr<Mark> mark_;  // of the step under way; null outside profiled steps
 };
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// Where the time of a few profiled steps goes, and the table that says so.
+// Measures where the time of a few profiled steps goes, and prints it as a table.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,20 +14,22 @@
 
 namespace dtrain::loop {
 
-// On a CPU the host's clock. On a GPU events on the stream that computes: a part lasts from when the device has done
-// what was asked for before it to when it has done what belongs to it, whatever the host does meanwhile. Nobody waits
-// for them. What is exposed of a wait (for data, for other ranks' gradients) is what that stream waits.
+// On a CPU parts are measured by the host's clock. On a GPU they are measured by events on the stream that computes: a
+// part lasts from when the device has finished all earlier work until it has finished the work of the part, whatever
+// the host does meanwhile. Recording events makes neither host nor device wait. A wait (for data, for the gradients of
+// other ranks) is counted only as far as that stream waits, so what computing hides is left out.
 class StepTimeline {
  public:
-  // `recorded`: steps are replayed as a whole (--cuda_graphs), so that only data and the rest can be told apart.
+  // `recorded`: steps are replayed as a whole (--cuda_graphs), so that only kDataWait, kOther and the step, counted as
+  // kForward, can be told apart.
   StepTimeline(at::Device device, bool recorded) : device_(device), recorded_(recorded) {}
 
-  // From now on.
+  // Begins `part` and ends the one before.
   void Enter(report::TimePart part);
-  // The end of a step: what comes until the next Enter is none of it.
+  // Ends a step: the time until the next Enter is not counted.
   void Leave() { Add(std::nullopt); }
 
-  // Of all steps together; the device has done them.
+  // The seconds of all steps together. Called when the device has finished them.
   report::TimeParts Seconds() const;
 
  private:
@@ -43,7 +45,8 @@ class StepTimeline {
   std::vector<Mark> marks_;
 };
 
-// Lines: "forward pass   12.3 ms   45.6 %" … "a step". `seconds` is of so many steps together.
+// Returns the lines of the table ("  forward   12.30 ms   45.6 %"), per step: `seconds` is the sum over the steps from
+// `first` to `last`.
 std::vector<std::string> StepTable(const report::TimeParts& seconds, int64_t first, int64_t last, bool recorded);
 
 }  // namespace dtrain::loop

@@ -1,16 +1,17 @@
-// SIGTERM, SIGINT and SIGUSR1 ask for an orderly stop: save, then exit with 75.
+// SIGTERM, SIGINT and SIGUSR1 ask for an orderly stop: the run saves, then exits with 75.
 #pragma once
 
 namespace dtrain::loop {
 
-// From now on the first such signal is remembered; the second one of a kind ends the process at once. Until
-// StopsAreOrderly nothing has been done that could be saved: a process that hangs then, in whatever, ends with 75
-// `patience_seconds` after the signal.
+// From now on the first of these signals makes StopRequested return true; a second one of the same kind ends the
+// process at once. Until StopsAreOrderly is called there is nothing to save, so a process that is still alive
+// `patience_seconds` after the signal, whatever it hangs in, ends with 75.
 void CatchStopSignals(unsigned patience_seconds = 20);
 
-// From the end of the first step on. May be called again.
+// Called at the end of every step: from the first one on the loop itself handles stops. May be called repeatedly.
 void StopsAreOrderly();
 
+// Whether one of the signals has come. Any thread.
 bool StopRequested();
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// The batches of training as one rank gets them: loaded, and on the device.
+// The training batches of one rank, loaded and copied to its device.
 #pragma once
 
 #include <memory>
@@ -15,14 +15,15 @@ class TrainFeed {
  public:
   explicit TrainFeed(const TrainerParts& parts);
 
-  // Loading begins, with the batches of the step after `steps_done`.
+  // Begins loading, with the batches of the step after `steps_done`.
   void Start(int64_t steps_done);
   void Stop();
 
-  // One for each micro-step, to the end of the plan; waits until it has arrived. Throws DataError.
+  // Returns the batch of the next micro-step once it is loaded; work that the device gets from now on waits for its
+  // copy. Not to be called beyond the end of the plan. Throws DataError if too many records are bad.
   data::Batch Next() { return *feed_->Next(); }
 
-  // Whether the loader has waited for storage rather than for its decoders.
+  // Whether loading has waited for storage more than for decoding.
   bool waits_for_storage() const { return loader_->waits_for_storage(); }
 
  private:

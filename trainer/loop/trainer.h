@@ -1,4 +1,4 @@
-// The training loop.
+// The training loop: steps, and between them logging, evaluating, saving and stopping.
 #pragma once
 
 #include <chrono>
@@ -26,30 +26,32 @@ namespace dtrain::loop {
 
 class Trainer {
  public:
-  // `writer` is rank 0's, null on the others.
+  // `writer` is null on ranks other than 0. What `parts` refers to and `writer` must outlive the trainer.
   Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer);
   ~Trainer();
 
-  // Before Run, on all ranks alike: `restored` is what rank 0 read from its checkpoint (null on the others, and where
-  // there is none), `progress` is the same on all ranks.
+  // A collective, called once before Run, also by a fresh run. `restored` is the checkpoint that rank 0 has read (null
+  // on other ranks, and if there is none), `progress` is the same on all ranks. Throws StorageError if the checkpoint
+  // does not fit the model or the optimizer.
   void Restore(const Progress& progress, const checkpoint::Snapshot* restored);
 
-  // To the end of the plan, or to where it is given up (early_stop.h). Throws Preempted after a clean save when a stop
-  // was asked for on any rank, DivergedError when the loss is no longer finite, and what data, peers and disk throw.
+  // A collective. Trains to the end of the plan, or until training stops early (early_stop.h). Throws Preempted after a
+  // clean save if any rank was asked to stop, DivergedError if the loss is no longer finite or too many steps in a row
+  // were skipped, DataError, StorageError, and what lost peers make Communicator throw.
   report::RunResult Run();
 
-  // Keeps `*step` at the number of steps done, for the report of a failure.
+  // From now on Run stores the number of steps done in `*step`, for the report of a failure.
   void ReportStepsTo(int64_t* step) { reported_step_ = step; }
 
  private:
-  int64_t LastStep() const;  // of this run of the program
+  int64_t LastStep() const;  // the last step of this run of the program: see --limit_train_steps
   bool EvaluationWasMissed() const;
   bool StopsEarly() const { return !WhyStopsEarly(parts_.config.run, parts_.plan, progress_).empty(); }
   [[noreturn]] void SaveAndStop();
   void TrainStep();
-  // The batch of a micro-step, arrived; what its step draws is drawn from now on.
+  // Waits for the batch of a micro-step, and seeds the random generators for it.
   data::Batch NextBatch(int64_t micro_step);
-  // What a step does on the device.
+  // The part of a step that a step graph records: forward, backward, exchange and update. See StepGraph::Step.
   void ComputeStep(const std::function<data::Batch(int64_t micro_step)>& next_batch, const optim::Rate& learning_rate);
   void ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor& sums);
   void LogStep();
@@ -65,7 +67,7 @@ class Trainer {
 
   const TrainerParts parts_;
   int64_t* reported_step_ = nullptr;
-  const double nominal_weight_;  // of a global batch: see Task
+  const double nominal_weight_;  // of a global batch: see Task::NominalWeight
   TrainFeed feed_;
   Validation validation_;
   optim::ParameterUpdate update_;

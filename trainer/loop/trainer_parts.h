@@ -1,4 +1,4 @@
-// What the training loop and its parts work on: made by the mode, before the loop.
+// The objects that the training loop and its parts work with. Train (trainer/modes/train_run.cc) makes them.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -19,7 +19,7 @@
 
 namespace dtrain::loop {
 
-// All of it outlives the trainer.
+// Everything referred to must outlive the trainer.
 struct TrainerParts {
   const config::Config& config;
   const Plan& plan;
@@ -32,8 +32,8 @@ struct TrainerParts {
   const report::RunDirectory& files;
   at::Device device;
   data::DeviceImageDecoder* image_decoder;  // null: images are decoded on the CPU
-  StepGraph* step_graph;                    // null: each step is done as it comes
-  nlohmann::json kept;                      // goes into every checkpoint beside the progress
+  StepGraph* step_graph;                    // null: steps run unrecorded
+  nlohmann::json kept;                      // stored in every checkpoint's state.json beside the progress
 };
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// What is said of a training that does not fail, and does not go well either; and when it is ended for that.
+// Warnings about a training that is slow or skips steps, and the limits beyond which it is ended as diverged.
 #pragma once
 
 #include <cstdint>
@@ -6,16 +6,17 @@
 
 namespace dtrain::loop {
 
-// `fraction` of the time a step takes is spent on waiting for data: says what to change.
+// Warns that training spends `fraction` (0 to 1) of its time waiting for data, and says what to change. `for_storage`:
+// it waits for storage; `for_gpu`: the GPU decodes; otherwise it waits for `workers` decode threads.
 void WarnOfWaiting(double fraction, bool for_storage, bool for_gpu, int64_t workers);
 
-// Says that steps were skipped: the first time, and whenever their number has doubled.
+// Warns of skipped steps: the first time, and whenever their number has doubled.
 class SkippedSteps {
  public:
-  // Of steps after this one.
+  // Counts the steps after `step`.
   explicit SkippedSteps(int64_t step = 0) : last_line_(step) {}
 
-  // With each logged line: `skipped` of the steps since the last one, up to `step`.
+  // Called with each logged line: `skipped` is the number of skipped steps since the previous line, up to `step`.
   void Line(int64_t step, int64_t skipped, std::optional<double> loss_scale);
 
  private:
@@ -24,10 +25,10 @@ class SkippedSteps {
   int64_t warned_of_ = 0;
 };
 
-// Throws DivergedError where the loss is not finite by `step`.
+// Throws DivergedError if `loss` is not finite after `step` steps.
 void RequireFinite(double loss, int64_t step);
 
-// Throws DivergedError where the last `skipped_in_a_row` steps changed nothing and only fewer than `limit` may.
+// Throws DivergedError if `skipped_in_a_row`, the number of the last steps that were all skipped, is `limit` or more.
 void RequireUpdates(int64_t skipped_in_a_row, int64_t limit, int64_t step);
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// What a checkpoint holds besides tensors, and how both get into it and out again.
+// The part of a checkpoint that is not tensors: how far the run is, and what identifies it; both as JSON.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,29 @@
 
 namespace dtrain::loop {
 
-// The part of a run that changes while it runs. Random numbers need no place here: they are functions of the seed and
-// of the sample, or of the step (task_seed.h).
+// The state of a run that changes with every step. The state of random generators is not part of it: all random numbers
+// are functions of the seed and the sample, or of the seed and the step (task_seed.h).
 struct Progress {
   int64_t step = 0;              // steps done
   double interval_loss_sum = 0;  // since the last logged line
   double interval_weight = 0;
   double interval_hits = 0;
-  double last_train_loss = 0;                  // of the last logged line; NaN: none of its steps had a finite one
-  std::optional<report::ValPoint> validation;  // the last one
-  std::optional<report::ValPoint> best;        // by its first metric
-  distributed::BucketLayout bucket_layout;
+  double last_train_loss = 0;                  // of the last logged line; NaN if none of its steps had a finite loss
+  std::optional<report::ValPoint> validation;  // the last evaluation
+  std::optional<report::ValPoint> best;        // the best evaluation, by its first metric
+  distributed::BucketLayout bucket_layout;     // empty before the first step
 };
 
 nlohmann::json ToJson(const Progress& progress);
-// Throws StorageError naming what is missing or of a wrong kind: a checkpoint may have right sums and a wrong content.
+// Throws StorageError naming the value that is missing or of a wrong type. A right checksum does not exclude that.
 Progress ProgressFromJson(const nlohmann::json& json);
 
-// What must be the same for a run to go on from a checkpoint: a flat object, keys named for people. What is there where
-// a flag was given is missing elsewhere.
+// Returns the settings that must be equal for a run to resume from a checkpoint, as a flat object whose keys people can
+// read. The key of an optional setting that is off (val_fraction, freeze) is missing.
 nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data);
 
-// Throws UsageError naming the first key that differs (DataError if it is the data, StorageError where `saved` is
-// none).
+// Throws UsageError naming the first key that differs, DataError if it concerns the data (and `allow_dataset_change` is
+// false), StorageError if `saved` is not an object.
 void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool allow_dataset_change);
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// The evaluations that a training makes as it goes on.
+// The evaluations during a training: of the weights and, with --ema_decay, of their average.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@ class Validation {
  public:
   explicit Validation(const TrainerParts& parts);
 
-  // Whether there is anything to evaluate on.
+  // Whether there is a validation split.
   explicit operator bool() const { return quarantine_ != nullptr; }
 
-  // A collective, after so many steps: metrics of the weights themselves, and behind them, named ema_*, those of
-  // `average` (null: none). nullopt: all ranks have agreed to stop. Throws as Evaluate.
+  // A collective, called after `steps_done` steps. Returns the metrics of the weights themselves, followed by those of
+  // `average`, named ema_*, if it is not null. Returns empty if all ranks have agreed to stop. Throws as Evaluate does.
   std::optional<report::ValPoint> Run(int64_t steps_done, optim::WeightAverage* average);
 
  private:
