@@ -1,4 +1,4 @@
-// --cache=ram: after the first epoch no record is read from storage again.
+// --cache=ram: keeps the bytes of records in memory, so that after the first epoch none is read from storage again.
 #pragma once
 
 #include "trainer/distributed/rendezvous.h"
@@ -6,10 +6,10 @@
 
 namespace dtrain::loop {
 
-// Puts a cache before the records of all splits, one for all ranks of this machine: the first of them to come makes it,
-// the others find it through the rendezvous (null: this rank is alone). It takes most of the memory that is free at
-// this moment, if there is that much to hold. A rank that cannot reach the others' (in a container of its own) says so,
-// and has its own, of its share of that memory. A collective, after WaitForAll.
+// Puts a cache in front of the records of all splits. The ranks of a machine share one cache: the first rank to arrive
+// makes it, the others find it through `rendezvous` (null: this rank is alone). It grows to at most 80 % of the memory
+// that is free now. A rank that cannot open the shared cache (it runs in a container of its own) logs a warning and
+// makes its own, limited to its share of that memory. A collective, called after ControlPlane::WaitForAll.
 void KeepInMemory(DataSets& data, distributed::Rendezvous* rendezvous);
 
 }  // namespace dtrain::loop

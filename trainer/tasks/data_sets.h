@@ -1,4 +1,5 @@
-// The data of a run: which format, which splits, how records become rows, and whether the splits fit each other.
+// Opens the data of a run: finds its format and splits, makes the decoders that turn records into rows, and checks that
+// the splits fit each other.
 #pragma once
 
 #include <cstdint>
@@ -18,31 +19,32 @@ struct DataSplit {
   std::string name;
   std::unique_ptr<data::RecordSource> source;
   std::unique_ptr<data::SampleDecoder> decoder;
-  // Text: tokens of a block, which its row must have room for. Null where rows are of one size.
+  // For text: returns the number of tokens of a block. Null if all rows have the same size.
   std::function<int64_t(int64_t index)> length = nullptr;
-  int64_t tokens_per_sample = 0;  // at most
+  int64_t tokens_per_sample = 0;  // for text: the length of the longest block allowed
 };
 
 struct DataSets {
   std::optional<DataSplit> train;
-  std::optional<DataSplit> val;  // none: the run ends with its training loss
-  data::Classes classes;         // the training split's; in an evaluation, those that val was opened with
-  int64_t num_classes = 0;       // outputs of the model; labels are below it. Text: the vocabulary, with <mask>
+  std::optional<DataSplit> val;  // empty: there is no validation, and the run ends with its training loss
+  data::Classes classes;         // of the training split; in an evaluation, those that val was opened with
+  int64_t num_classes = 0;       // outputs of the model, more than any label; for text the size of the vocabulary,
+                                 // <mask> included
 };
 
-// Training needs a training split; evaluation needs a validation split and opens no other. Throws DataError naming what
-// is missing, empty, unreadable, or where train and val disagree about the classes. `parcel`: indexes that another rank
-// has made, or to be sent to other ranks (SourceOptions::parcel).
-// `known` is what the weights say of their classes in an evaluation; where they know no more than how many there are,
-// the training split is asked, if it is there.
+// Opens the training split and, if there is one, the validation split; modes other than train get the validation split
+// alone. Throws DataError naming what is missing, empty or unreadable, or if the splits disagree about the classes, and
+// UsageError if flags do not fit the data. `known`: in an evaluation, the classes that the weights were trained on; if
+// only their number is known, the training split is asked for the rest, provided it is there. `parcel`: indexes that
+// another rank has made, or that are to be sent to other ranks (SourceOptions::parcel).
 DataSets OpenDataSets(const config::Config& config, const data::Classes& known = {},
                       data::IndexParcel* parcel = nullptr);
 
-// As validation images of encoded files are decoded.
+// The decoder of encoded validation images.
 std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config);
 
-// Says what lies beside the images and is none; of a small set, reads all headers. Throws DataError that names every
-// bad file where they are too many. For one rank: the others would find the same.
+// Warns of files beside the images that are not images. Reads all headers of a small set, and throws DataError naming
+// every bad file if there are too many. Called on one rank only: the others would find the same.
 void LookThrough(const DataSets& sets, const config::DataConfig& config);
 
 }  // namespace dtrain::loop

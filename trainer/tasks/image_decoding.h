@@ -1,4 +1,4 @@
-// --decode: where the images of training are decoded.
+// --decode: whether training images are decoded on the CPU or on the GPU.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -10,7 +10,8 @@
 
 namespace dtrain::loop {
 
-// Null with --decode=cpu. Throws UsageError where this rank cannot decode on `device`, its current one.
+// Returns null with --decode=cpu and outside training. `device` is the current one. Throws UsageError if it cannot
+// decode.
 std::unique_ptr<data::DeviceImageDecoder> MakeDeviceImageDecoder(const config::Config& config, at::Device device);
 
 }  // namespace dtrain::loop

@@ -1,5 +1,5 @@
-// Image classification: cross entropy, plain or of each class by itself, for training, top-1, top-5 and plain cross
-// entropy for evaluation.
+// Image classification. Training minimises the cross entropy, or the binary cross entropy of each class (--loss=bce);
+// evaluation reports top-1, top-5 and the plain cross entropy.
 #pragma once
 
 #include <memory>
@@ -14,13 +14,13 @@
 
 namespace dtrain::loop {
 
-// The model of `config` with `num_classes` outputs, drawn from --seed, on `device`, in the memory format of
-// --channels_last.
+// Makes the model of `config` with `num_classes` outputs, its weights drawn from --seed, on `device` and in the memory
+// format of --channels_last. Throws UsageError for flags that the model does not use.
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device);
 
 class ImageTask : public Task {
  public:
-  // `shard` keys the draws of mixup and CutMix: the rank, when training.
+  // `shard` is one of the keys of mixup's and CutMix's random draws: the rank, in training.
   ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device,
             int64_t shard = 0);
 
@@ -37,21 +37,21 @@ class ImageTask : public Task {
   at::Tensor EvaluationSums(const data::Batch& batch) override;
   int64_t num_evaluation_sums() const override;
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
-  // Top-1 of the images as they are learned from. None with mixup and CutMix, whose images are of two classes.
+  // Returns top-1 of the augmented images; nothing with mixup and CutMix, whose images belong to two classes.
   report::Metrics TrainingMetrics(double hits, double weight) const override;
   void CountConfusions() override { counts_confusions_ = true; }
   std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override;
 
-  // `images`: uint8 N×H×W×3 or normalised float32 N×3×H×W → logits, float32 N×classes.
+  // `images` are uint8 N×H×W×3 or normalised float32 N×3×H×W. Returns logits, float32 N×classes on the device.
   at::Tensor Logits(const at::Tensor& images);
 
  private:
   at::Tensor Prepared(const at::Tensor& images) const;
   at::Tensor LogitsOfPrepared(const at::Tensor& prepared);
-  // Of the criterion that is learned by: its sum over the batch.
+  // The training criterion, summed over the batch.
   at::Tensor CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const;
   LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
-  int64_t NumConfusions() const;  // classes², or none
+  int64_t NumConfusions() const;  // classes², or 0 if they are not counted
   LossSums MixedLoss(const data::Batch& batch, const at::Tensor& labels);
   data::Mix DrawMixOf(const data::Batch& batch, const at::Tensor& images) const;
 

@@ -1,4 +1,4 @@
-// The one place that knows which task a configuration means: programs and modes name no task class.
+// Chooses the task and the model that a configuration means, so that programs and modes need not name task classes.
 #pragma once
 
 #include <memory>
@@ -10,19 +10,20 @@
 
 namespace dtrain::loop {
 
-// For training: with a model whose weights are drawn from --seed, on `device`, parts of it frozen as --freeze says.
-// `num_classes` of the data; `shard` is the rank, when training.
+// Makes a task for training: its model is on `device`, with weights drawn from --seed, and frozen as --freeze says.
+// `num_classes` is that of the data (DataSets); `shard` is the rank, in training. Throws UsageError for flags that the
+// task does not use.
 std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes, at::Device device, int64_t shard = 0);
 
-// A model of images with trained weights.
+// Makes an image model with trained weights.
 std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,
                                                        at::Device device);
 
-// With --fused_norm the model's training steps use the kernels of `device`, on which it is. Throws UsageError on the
-// CPU, which has none.
+// With --fused_norm, makes the training steps of `module` use the fused kernels of `device`, on which `module` is.
+// Throws UsageError on the CPU, which has no such kernels.
 void UseFusedNorms(const config::ModelConfig& config, at::Device device, torch::nn::Module& module);
 
-// With a trained model.
+// Makes a task with a trained model.
 std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights, at::Device device);
 
 }  // namespace dtrain::loop

@@ -1,6 +1,6 @@
-// A batch of text as the model is asked: which tokens there are, where each sequence begins, which are to be guessed.
-// All of it is worked out on the host before the batch is copied. On a device these numbers would have to be waited
-// for.
+// A batch of text in the form that the model takes: the tokens, where each sequence begins, and which tokens are to be
+// guessed. The host computes all of it before the batch is copied, since shapes depend on these numbers and the host
+// would otherwise wait for the device.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@ namespace dtrain::loop {
 
 struct MaskedLmBatch {
   models::Sequences sequences;
-  at::Tensor chosen;   // int64: the places in the list of tokens that are to be guessed
-  at::Tensor answers;  // int64, as many
-  int64_t tokens = 0;  // that are no padding
+  at::Tensor chosen;   // int64: the places, in the list of tokens, of those to be guessed
+  at::Tensor answers;  // int64: the right token for each of `chosen`
+  int64_t tokens = 0;  // without padding
 
-  int64_t padding() const { return sequences.ids.numel() - tokens; }  // that the model computes on besides
+  int64_t padding() const { return sequences.ids.numel() - tokens; }  // tokens that the model computes on too
 };
 
-// `rows`: as data/text/token_rows.h has them, on the host. The result has the tensors of a MaskedLmBatch in place of
-// theirs, pinned where theirs are. `unpad`: the list of tokens has no padding.
+// Turns `rows`, which are on the host and in the form of data/text/token_rows.h, into a batch with the tensors of a
+// MaskedLmBatch, in pinned memory if those of `rows` are. `unpad`: leaves padding out of the list of tokens.
 data::Batch PreparedText(data::Batch rows, int64_t padding_id, bool unpad);
 
-// Of what PreparedText returned, wherever its tensors are by now. Nothing is copied or waited for.
+// Views a batch that PreparedText has returned, and that may have been copied to a device since. Copies nothing, and
+// does not wait for the device.
 MaskedLmBatch TextOf(const data::Batch& prepared);
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// Masked language modelling: cross entropy of the tokens that are to be guessed.
+// Masked language modelling: the loss is the cross entropy of the tokens that are to be guessed.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ class MaskedLmTask : public Task {
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
-  // Takes batches as data/text/token_rows.h has them.
+  // Takes batches in the form of data/text/token_rows.h.
   data::Batch Prepared(data::Batch batch) const override;
   // The weight is the number of tokens to be guessed.
   LossSums Loss(const data::Batch& batch) override;
@@ -31,19 +31,20 @@ class MaskedLmTask : public Task {
   int64_t num_evaluation_sums() const override { return 4; }
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
 
-  // int64 N×T and bool N×T (undefined: padding is what <pad> stands at) → logits, float32 N×T×words.
+  // `ids_NT` is int64, `attended_NT` bool (undefined: every token but <pad> is attended). Returns logits, float32
+  // N×T×vocabulary on the device.
   at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT);
 
  private:
-  // Logits of the chosen tokens, float32.
+  // Returns the logits of the chosen tokens, float32.
   at::Tensor Guess(const MaskedLmBatch& batch);
 
   std::shared_ptr<models::RobertaForMaskedLM> model_;
   std::string precision_;
   bool unpad_;
-  int64_t longest_;  // tokens of a sample
+  int64_t longest_;  // --tokens_per_sample
   double mask_prob_;
-  double expected_share_;  // of a sample's weight in NominalWeight
+  double expected_share_;  // weight of one sample in NominalWeight
   at::Device device_;
 };
 

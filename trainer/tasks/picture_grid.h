@@ -1,4 +1,4 @@
-// A training batch as one picture, for people.
+// Draws a training batch as one picture, for people to look at.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,7 @@
 
 namespace dtrain::loop {
 
-// `images`: uint8 N×H×W×3 on the host. The first 64 of them at most, row by row, eight or fewer in a row, with a gap of
-// two pixels.
+// `images` is uint8 N×H×W×3 on the host. Returns at most the first 64 in rows of up to eight, with gaps of two pixels.
 report::Picture PictureGrid(const at::Tensor& images);
 
 }  // namespace dtrain::loop

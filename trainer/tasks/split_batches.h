@@ -1,5 +1,5 @@
-// Which samples of a split make which batch, for training, evaluation and benchmarks alike. An epoch consists of units,
-// of which a step takes a fixed number: samples, or with a budget of tokens whole batches.
+// Decides which samples of a split make which batch, for training, evaluation and benchmarks alike. An epoch consists
+// of units, of which each step takes a fixed number. A unit is a sample or, with a budget of tokens, a whole batch.
 #pragma once
 
 #include <cstdint>
@@ -19,15 +19,15 @@ class SplitBatches {
   virtual int64_t units() const = 0;
   virtual int64_t units_per_step() const = 0;
 
-  // Training: how many samples the first `steps` steps take, over all ranks.
+  // Training: the number of samples that the first `steps` steps take, over all ranks.
   virtual int64_t SamplesTaken(int64_t steps) const = 0;
 
-  // Training: what a rank takes in a micro-step of a step (from 0). Safe to call from many threads.
+  // Training: the samples of one rank in one micro-step. `step` and `micro_step` count from 0. Thread-safe.
   virtual std::vector<data::SampleRef> Share(int64_t step, int64_t rank, int64_t micro_step) const = 0;
 
-  // Evaluation: every sample once over all ranks.
+  // Evaluation: the batches of one rank. Over all ranks each sample occurs once.
   virtual std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t rank) const = 0;
-  // The most that any rank has.
+  // The largest number of evaluation batches that a rank has.
   int64_t EvaluationRounds() const;
 
  protected:
@@ -38,11 +38,11 @@ class SplitBatches {
   const int64_t world_;
 };
 
-// For `world` ranks; `split` outlives the result. Sizes are those of ResolveBatch. Throws DataError where
-// --last_batch=drop leaves no batch.
+// Makes the batches of `world` ranks, with the sizes of ResolveBatch. `split` must outlive the result. Throws DataError
+// if --last_batch=drop leaves no batch.
 std::unique_ptr<SplitBatches> MakeTrainBatches(const DataSplit& split, const config::Config& config, int world);
 
-// The same for EvaluationBatches alone: nothing is dropped.
+// The same, to be used for EvaluationBatches alone: no sample is dropped.
 std::unique_ptr<SplitBatches> MakeEvaluationBatches(const DataSplit& split, config::Config config, int world);
 
 }  // namespace dtrain::loop

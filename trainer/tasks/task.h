@@ -1,4 +1,4 @@
-// What is learned: the seam between the training loop and images, text, or whatever comes.
+// The interface between the training loop and what is learned: image classes, masked words, or another task.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,18 +13,19 @@
 
 namespace dtrain::loop {
 
-// Float32 scalars on the device, of one micro-batch of one rank.
+// Float32 scalars on the device, for one micro-batch of one rank.
 struct LossSums {
   at::Tensor loss_sum;      // differentiable
-  at::Tensor weight;        // what the loss is a sum over: samples, or masked tokens
-  at::Tensor units;         // what speeds count: images, or tokens that are no padding
-  at::Tensor padding = {};  // of text: what is computed on besides; undefined where there is none
-  at::Tensor hits = {};     // what TrainingMetrics knows how to count; undefined where it is nothing
+  at::Tensor weight;        // the number of terms in loss_sum: samples, or masked tokens
+  at::Tensor units;         // what speeds count: images, or tokens without padding
+  at::Tensor padding = {};  // for text: padding tokens computed on; otherwise undefined
+  at::Tensor hits = {};     // for TrainingMetrics; undefined if the task has none
 };
 
-// The gradient that the optimizer sees is that of the sum of `loss_sum` over the global batch, divided by the sum of
-// `weight` over it: micro-steps and ranks of unequal weight count for what they are. That sum is known only after the
-// ranks' exchange, so backward runs on a nominal weight, and the update multiplies by what is left.
+// The optimizer sees the gradient of the sum of `loss_sum` over the global batch, divided by the sum of `weight` over
+// it, so that micro-steps and ranks of unequal weight contribute in proportion. The sum of weights is known only after
+// the ranks have exchanged it. So backward divides by a nominal weight, and the update multiplies the gradients by
+// nominal weight ÷ sum of weights.
 class Task {
  public:
   virtual ~Task() = default;
@@ -32,45 +33,45 @@ class Task {
   virtual torch::nn::Module& module() = 0;
   virtual at::Device device() const = 0;
 
-  // On the host, before a batch is copied to the device: works out what Loss and EvaluationSums would have to wait for
-  // the device for. They take what this returns.
+  // Called on the host, before a batch is copied to the device. Computes the numbers for which Loss and EvaluationSums
+  // would otherwise wait for the device; both take the batch that this returns.
   virtual data::Batch Prepared(data::Batch batch) const { return batch; }
 
-  // One training micro-batch: forward pass and criterion. Random draws come from the generators of torch, which the
-  // loop seeds before every call (task_seed.h).
+  // Runs the forward pass and the criterion on one training micro-batch. Random draws come from torch's generators,
+  // which the loop seeds before every call (task_seed.h).
   virtual LossSums Loss(const data::Batch& batch) = 0;
 
-  // The expected weight of a global batch of so many samples; and whether a batch may have another weight. Where it may
-  // not, nothing is left to multiply by, and the update does without that pass.
+  // The expected weight of a global batch of `samples` samples.
   virtual double NominalWeight(int64_t samples) const = 0;
+  // Whether a batch may have another weight. If not, the update need not multiply the gradients.
   virtual bool weight_varies() const = 0;
   virtual report::SpeedUnit speed_unit() const = 0;
 
-  // Of training samples, from the sums of `hits` and of `weight` over some steps.
+  // Returns metrics of training samples, from the sums of LossSums::hits and LossSums::weight over some steps.
   virtual report::Metrics TrainingMetrics(double /*hits*/, double /*weight*/) const { return {}; }
 
-  // Why Loss cannot be recorded once and done again for other batches of the same shape (step_graph.h): because the
-  // host decides something in it. Empty: it can.
+  // Returns the reason why a step graph cannot record Loss and replay it for other batches of the same shape: the host
+  // decides something in it (step_graph.h). Returns an empty string if it can.
   virtual std::string WhyNotRecorded() const = 0;
 
-  // Of the largest sample that training sees.
+  // The cost of the largest sample that training sees.
   virtual models::ForwardCost CostOfSample() const = 0;
-  // Random samples as large, on the device: for benchmarks.
+  // Returns random samples of that size on the device, for benchmarks.
   virtual data::Batch RandomBatch(int64_t samples) const = 0;
 
-  // The samples of a prepared training batch as Loss sees them, for people: uint8 N×H×W×3 on the host; undefined where
-  // they are no images.
+  // Returns the samples of a prepared training batch as Loss sees them, for people to look at: uint8 N×H×W×3 on the
+  // host, or an undefined tensor if samples are not images. Waits for the device.
   virtual at::Tensor Pictures(const data::Batch& /*batch*/) const { return {}; }
 
-  // One evaluation batch: what MetricsOf understands, 1-D float64 on the device; to be added over batches and ranks.
-  // The last of them counts the batch's units.
+  // Evaluates one batch. Returns num_evaluation_sums() sums, float64 on the device, which are added over batches and
+  // ranks and then given to MetricsOf. The last sum counts the units of the batch.
   virtual at::Tensor EvaluationSums(const data::Batch& batch) = 0;
   virtual int64_t num_evaluation_sums() const = 0;
-  // From here on evaluations count, too, which class is taken for which. Without effect where there are no classes.
+  // From now on evaluations also count which class is taken for which. No effect on tasks without classes.
   virtual void CountConfusions() {}
-  // `sums` on the host. The first metric says which weights are the best.
+  // `sums` is on the host. The first metric decides which weights are the best.
   virtual report::Metrics MetricsOf(const at::Tensor& sums) const = 0;
-  // As ValPoint has them; empty where they are not counted.
+  // Returns ValPoint::confusions; empty if they are not counted. `sums` is on the host.
   virtual std::vector<int64_t> ConfusionsOf(const at::Tensor& /*sums*/) const { return {}; }
 };
 

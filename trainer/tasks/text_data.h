@@ -1,4 +1,4 @@
-// Text: token files with their dictionary, or a safetensors file of token ids, as the splits of a run.
+// Opens text (token files with their dictionary, or safetensors files of token ids) as the splits of a run.
 #pragma once
 
 #include "trainer/config/config.h"
@@ -6,7 +6,7 @@
 
 namespace dtrain::loop {
 
-// As OpenDataSets; num_classes is the size of the vocabulary, <mask> included.
+// Opens what OpenDataSets would; throws as it does. num_classes is the size of the vocabulary, <mask> included.
 DataSets OpenTextSets(const config::Config& config);
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// --val_fraction: a set of one split becomes one of two.
+// --val_fraction: divides the training split into a training and a validation part.
 #pragma once
 
 #include <memory>
@@ -14,14 +14,15 @@ struct SplitSources {
   std::unique_ptr<data::Subset> train, val;
 };
 
-// Both are parts of `whole`. Throws UsageError where the share is no sample.
+// Divides `whole`, which both parts keep open. Throws UsageError if no sample would be held out.
 SplitSources HoldOutValidation(std::unique_ptr<data::RecordSource> whole, const config::Config& config);
 
-// What the held-out part of this split is called in messages and records.
+// The name of the held-out part of `train_split` in messages and records.
 std::string NameOfHeldOut(const std::string& train_split);
 
-// `exists`: there is a split called --val_split. Whether --val_fraction makes one: one that is there is evaluated on
-// where the fraction is but the evaluated run's. Throws UsageError where it was given.
+// Whether --val_fraction makes the validation split. `exists`: the data has a split named --val_split. That one is used
+// if the fraction comes from the settings of the run that is evaluated; if --val_fraction was given on the command
+// line, UsageError is thrown.
 bool HoldsOut(const config::Config& config, bool exists);
 
 }  // namespace dtrain::loop
