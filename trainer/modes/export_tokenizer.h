@@ -1,4 +1,4 @@
-// The tokenizer that goes with a model of text, as transformers' RobertaTokenizer takes it.
+// Keeps the tokenizer of a text model with its run, and exports it as transformers' RobertaTokenizer reads it.
 #pragma once
 
 #include <filesystem>
@@ -10,18 +10,20 @@
 
 namespace dtrain::loop {
 
-// Where a run keeps the tokenizer's files and the dictionary of its data: RUN_DIR/tokenizer.
+// The subfolder of a run directory that holds the tokenizer's files and the dictionary of the data.
 inline constexpr char kTokenizerFolder[] = "tokenizer";
 
-// Copies dict.txt and the tokenizer's files that lie beside the data into the run directory; those that are there.
+// Copies dict.txt and the tokenizer's files from beside the data into the run directory. Does nothing unless all of
+// them are there. Throws StorageError.
 void KeepTokenizer(const std::string& data_dir, const std::filesystem::path& run_directory);
 
-// The first folder with a dictionary and a tokenizer: of each path itself, its `tokenizer` folder, and those of the
-// folder that it is in.
+// Returns the first folder that has a dictionary and a tokenizer. For each path it looks into the path itself and the
+// folder above it, into the `tokenizer` subfolder of both, and into the one two levels above. Empty if there is none.
 std::optional<std::filesystem::path> FindTokenizerToExport(const std::vector<std::string>& paths);
 
-// Writes vocab.json, merges.txt and what names the special tokens into `folder`. Tokens that are not in the dictionary
-// are <unk>. Throws DataError where dictionary and model disagree.
+// Writes vocab.json, merges.txt, special_tokens_map.json and tokenizer_config.json into `folder`, from the files in the
+// folder `tokenizer`. Tokens that are not in the dictionary become <unk>. Throws DataError if the dictionary has more
+// tokens than the model, StorageError if a file cannot be written.
 void ExportTokenizer(const std::filesystem::path& tokenizer, const models::RobertaOptions& model,
                      const std::filesystem::path& folder);
 

@@ -1,4 +1,4 @@
-// --mode=predict over image files: the likeliest classes of each, as a table.
+// --mode=predict for image files: writes a table with the likeliest classes of each.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,11 +7,11 @@
 
 namespace dtrain::loop {
 
-// Whether --output names a table: FILE.csv or FILE.jsonl.
+// Whether --output names a table, that is, FILE.csv or FILE.jsonl.
 bool WantsTable(const config::Config& config);
 
-// Writes it. Files that cannot be read have their line in it, and are counted aloud. Throws DataError where there is no
-// image, or none that can be read.
+// Writes the table. A file that cannot be read gets a line with the reason; a warning gives their number. Throws
+// DataError if --input holds no image, or none that can be read.
 void PredictImages(const config::Config& config, at::Device device);
 
 }  // namespace dtrain::loop

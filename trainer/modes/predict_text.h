@@ -1,4 +1,4 @@
-// --mode=predict of text models.
+// --mode=predict for text models: token ids in, logits out.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,8 +7,9 @@
 
 namespace dtrain::loop {
 
-// `input_ids` (int64 or int32, N×T) and, if it is there, `attention_mask` (N×T, 0 where there is padding) of --input →
-// `logits`, float32 N×T×words, in --output. Without a mask <pad> is padding.
+// Reads `input_ids` (any integer dtype, N×T) and, if present, `attention_mask` (N×T, 0 at padding) from the safetensors
+// file --input, and writes `logits` (float32 N×T×vocabulary) to --output. Without a mask every <pad> is padding. Throws
+// UsageError if --input is not a file, DataError if its tensors do not fit the model.
 void PredictText(const config::Config& config, at::Device device);
 
 }  // namespace dtrain::loop

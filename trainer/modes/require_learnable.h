@@ -1,4 +1,5 @@
-// Whether a training could learn anything at all: what only data, plan and model together tell.
+// Checks that a training can learn anything at all. Only data, plan and model together tell, so the flags' own checks
+// (trainer/config) cannot.
 #pragma once
 
 #include "trainer/config/config.h"
@@ -7,8 +8,9 @@
 
 namespace dtrain::loop {
 
-// Throws UsageError where images of one class are to be mixed, where batch normalisation would see a single value of
-// each channel, and where the average of the weights would never be updated.
+// Throws UsageError if early stopping is asked for without a validation split, if the average of the weights would
+// never be updated, if mixup or CutMix is to mix images of a single class, or if batch normalisation would see a single
+// value of each channel.
 void RequireLearnable(const config::Config& config, const Plan& plan, const DataSets& data);
 
 }  // namespace dtrain::loop

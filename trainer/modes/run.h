@@ -1,4 +1,4 @@
-// What dtrain_main does once it knows its rank: the modes of --mode, each a short story of its own.
+// The modes of --mode, which dtrain_main runs once a process knows its rank. Each has a file of its own.
 #pragma once
 
 #include <atomic>
@@ -13,34 +13,34 @@
 
 namespace dtrain::loop {
 
-// Where this process stands, kept up to date for the report of a failure.
+// The state of this process, kept up to date for the report of a failure.
 struct RunStatus {
-  std::string run_directory;                    // empty: none (yet)
-  std::atomic<bool> has_run_directory = false;  // set after it: another thread may read it then
+  std::string run_directory;                    // empty: none, or not known yet
+  std::atomic<bool> has_run_directory = false;  // run_directory is set and may be read by any thread
   std::atomic<bool> uses_nccl = false;
-  bool meets_ranks = false;  // what goes wrong now may be the launcher's doing
+  bool meets_ranks = false;  // the ranks are being connected: the launcher may be to blame for errors
   std::shared_ptr<distributed::ControlPlane> control;
-  // Steps done; -1: not training (yet). The ranks of a node launcher keep it where their parent can read it.
+  // Steps done; -1: not training (yet). A rank that the node launcher forked has it in memory that the parent can read.
   std::shared_ptr<int64_t> step = std::make_shared<int64_t>(-1);
 };
 
 struct RunContext {
   config::Config config;
   launch::Launch launch;
-  int listen_fd = -1;  // rank 0's store, where the node launcher opened its socket
+  int listen_fd = -1;  // ≥ 0: the socket on which rank 0 listens already; see RendezvousOptions
   RunStatus* status = nullptr;
-  config::Start start;             // for config.json
-  std::vector<std::string> notes;  // to be said by rank 0, once there is a log
+  config::Start start;             // how the program was started, for config.json
+  std::vector<std::string> notes;  // for people; rank 0 logs them once there is a log
 };
 
-// Prints the plan and checks what can be checked without the other ranks.
+// Prints the plan, and checks everything that can be checked without the other ranks.
 void DryRun(const RunContext& context);
 
-// These meet the other ranks first.
+// These connect to the other ranks first. All ranks call them.
 void Train(const RunContext& context);
 void EvaluateOnly(const RunContext& context);
 
-// One rank only.
+// These run on one rank; they throw UsageError if there are several.
 void Predict(const RunContext& context);
 void Export(const RunContext& context);
 

@@ -1,4 +1,4 @@
-// What every mode with ranks begins with: device, threads, logging, and the way to the other ranks.
+// The beginning of every mode that runs on several ranks: device, threads, logging, and the connections to the others.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -19,29 +19,31 @@
 namespace dtrain::loop {
 
 struct Session {
-  // Finds rank 0 (in a run of several ranks) and learns the run directory from it. When training, rank 0 takes that
-  // directory first: no rank writes into one that belongs to another job. Throws StorageError where it does.
+  // In a run of several ranks, finds rank 0 and learns the run directory from it. In training rank 0 locks the
+  // directory before it tells the others, so that no rank writes into the directory of another job. Throws StorageError
+  // if another job holds it, PeerLostError, Preempted.
   explicit Session(const RunContext& context);
 
-  // Opens the data: rank 0 first, so that it makes the indexes, if they are not there. The others find them made, or
-  // are sent those that could not be kept. `known`: as OpenDataSets has it.
+  // A collective. Opens the data, on rank 0 first, which makes the indexes that are missing. The other ranks find these
+  // on the disk, or are sent those that could not be kept there. `known`: see OpenDataSets, whose errors it throws.
   DataSets OpenData(const data::Classes& known = {}) const;
 
-  // Shakes hands with all ranks and connects them. `identity` and the configuration must be the same on all.
+  // A collective. Waits for all ranks, checks that `identity`, configuration and build are the same on all of them, and
+  // makes the communicator. Throws as ControlPlane::WaitForAll does.
   void Connect(const nlohmann::json& identity);
 
-  // The orderly end: returns when all ranks have come to it.
+  // The orderly end of a run: returns when all ranks have called it.
   void Leave() { control->Leave(); }
 
   const RunContext& context;
   distributed::RankDevice place;
   at::Device device;
-  std::string run_directory;                            // may be empty outside of training
-  bool restarted = false;                               // rank 0: by a launcher, after an earlier attempt
-  std::optional<checkpoint::RunLock> lock;              // rank 0's, when training
-  std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank, but for --backend=nccl
+  std::string run_directory;                // may be empty outside training
+  bool restarted = false;                   // rank 0: a launcher started the run again after an earlier attempt
+  std::optional<checkpoint::RunLock> lock;  // rank 0 in training; otherwise empty
+  std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank without --backend=nccl
   std::shared_ptr<distributed::ControlPlane> control;
-  std::unique_ptr<distributed::Communicator> communicator;
+  std::unique_ptr<distributed::Communicator> communicator;  // null until Connect
 };
 
 }  // namespace dtrain::loop

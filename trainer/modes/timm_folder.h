@@ -1,4 +1,4 @@
-// What stands beside weights in a folder of timm's: on the Hugging Face hub, for one.
+// The config.json that timm expects beside weights, for example in a model's folder on the Hugging Face hub.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace dtrain::loop {
 
-// Its config.json: the architecture, its classes, and the images that it was trained on as `image` says it.
+// Returns its content: the architecture, the classes, and size, normalisation and crop of the images in evaluation.
 nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes, const data::Classes& classes,
                                   const config::ImageConfig& image);
 
