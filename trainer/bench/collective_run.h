@@ -1,4 +1,4 @@
-// `dtrain_bench collective`, under every launcher.
+// dtrain_bench collective: the bench of collectives as a program, under every launcher.
 #pragma once
 
 #include "trainer/bench/collective_bench.h"
@@ -6,8 +6,8 @@
 
 namespace dtrain::loop {
 
-// Meets the other ranks, measures, and prints on rank 0. Throws UsageError for a run of one rank, and an error when an
-// element was wrong.
+// A collective. Connects to the other ranks, measures, and prints on rank 0, with `json` also one JSON object. Throws
+// UsageError if the run has one rank and no process group, and Error (kInternal) if an element was wrong.
 void BenchCollective(const RunContext& context, const distributed::CollectiveBenchOptions& options, bool json);
 
 }  // namespace dtrain::loop

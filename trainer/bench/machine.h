@@ -1,11 +1,11 @@
-// The machine that a benchmark ran on: a figure without it means nothing.
+// Describes the machine that a benchmark ran on, without which its figures mean nothing.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 namespace dtrain::loop {
 
-// threads (of an operator), cpu, cores (that this process may use), torch.
+// Returns threads (of an operator), cpu (its name), cores (that this process may use) and torch (LibTorch's version).
 nlohmann::ordered_json DescribeMachine();
 
 }  // namespace dtrain::loop

@@ -1,4 +1,5 @@
-// dtrain_bench step: the real model, loss, exchange and optimizer on one batch that stays on the device. No data.
+// dtrain_bench step: measures steps of the real model, loss, exchange and optimizer on one random batch that stays on
+// the device, so that reading data plays no part.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,18 @@ namespace dtrain::loop {
 
 struct StepBenchOptions {
   int64_t warmup = 3;   // steps before the clock starts
-  int64_t steps = 10;   // steps timed, at least
-  double seconds = 0;   // timed, at least; 0: `steps` decides
+  int64_t steps = 10;   // minimum number of timed steps
+  double seconds = 0;   // minimum time to measure; 0: `steps` alone decides
   int64_t threads = 0;  // of an operator; 0: this rank's share of the cores
 };
 
-// A collective when there are several ranks. Returns images_per_second (of all ranks) and step_milliseconds (mean),
-// achieved_tflops (a rank's: forward cost × 3), loss of the last step, what was measured, the machine, and the parts of
-// a step (step_timeline.h). With several ranks also what communication costs:
-//   compute_milliseconds         a step without any
-//   reduced_after_milliseconds   a step whose gradients are reduced when the backward pass is over
-//   hidden_fraction              how much of that communication the backward pass hides in step_milliseconds
-//   bucket_bytes                 what is reduced together, in order
+// A collective. Returns images_per_second or tokens_per_second (of all ranks), step_milliseconds (mean),
+// achieved_tflops (of one rank: forward cost × 3), the loss of the last step, the settings, the machine, and the parts
+// of a step (step_timeline.h). With several ranks it also returns the cost of communication:
+//   compute_milliseconds         a step without communication
+//   reduced_after_milliseconds   a step whose gradients are reduced after the backward pass
+//   hidden_fraction              the share of that communication which the backward pass hides in step_milliseconds
+//   bucket_bytes                 the sizes of the buckets of gradients that are reduced together, in their order
 nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptions& options);
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// What a step's time goes into, and when each gradient is there: what a model of overlapped communication starts from.
+// Measures the parts of a step, and when each gradient is ready: the input of a model of overlapped communication.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,16 +9,16 @@
 
 namespace dtrain::loop {
 
-// A step, cut where its parts are timed; without communication.
+// The parts of a step that are timed, without communication.
 struct StepParts {
   std::function<void()> forward, backward, update;
 };
 
 // Runs `steps` steps (1 or more) and returns the means
 //   {"forward_milliseconds", "backward_milliseconds", "update_milliseconds",
-//    "gradients": [[bytes, milliseconds since the backward pass began], …] in the order of their arrival}
-// The host waits for the device after each part and at each gradient, so that a clock of the host's can be used: on a
-// GPU the sum is longer than a step that is not watched, and only shares are to be trusted.
+//    "gradients": [[bytes, milliseconds since the backward pass began], …] in the order in which they were ready}
+// The host waits for the device after each part and at each gradient, so that its clock can be used. On a GPU the sum
+// is therefore longer than an unmeasured step, and only the shares can be trusted. `parameters` are all on one device.
 nlohmann::ordered_json MeasureTimeline(const StepParts& parts, const std::vector<at::Tensor>& parameters,
                                        int64_t steps);
 
