@@ -1,6 +1,5 @@
-// Saves while training goes on: one background thread publishes snapshots, so that the loop waits only for the copy to
-// host memory (not even for that where it comes from a GPU) and, if saves come faster than the disk, for the previous
-// save.
+// Saves while training goes on. One background thread publishes snapshots, so that the loop waits only for the copy to
+// host memory (from a GPU not even for that) and, if saves come faster than the disk writes, for the previous save.
 #pragma once
 
 #include <chrono>
@@ -20,42 +19,43 @@ namespace dtrain::checkpoint {
 
 struct AsyncWriterOptions {
   int64_t keep_checkpoints = 3;
-  int attempts = 3;                // per save, each from the beginning
+  int attempts = 3;                // per save; each starts from the beginning
   double retry_pause_seconds = 1;  // between attempts
-  Metadata model_metadata;         // of model.safetensors and its companions, with the step; no time stamps:
-                                   // equal runs, equal bytes
+  Metadata model_metadata;         // of model.safetensors and its companions, beside the step. It has no time
+                                   // stamp, so that equal runs write equal bytes
   std::function<void(const std::string&)> warn = [](const std::string&) {};  // called on the background thread
 };
 
-// All public methods are for one thread (the loop's) but the const ones, which any thread may call.
+// The const methods may be called on any thread, all others on one thread only (the main thread).
 class AsyncWriter {
  public:
   AsyncWriter(Store store, AsyncWriterOptions options);
-  // Finishes the pending save. A failure that nobody has heard of yet goes to `warn`.
+  // Finishes the pending saves. If one fails, or a failure has not been thrown yet, calls `warn` with it.
   ~AsyncWriter();
   AsyncWriter(const AsyncWriter&) = delete;
   AsyncWriter& operator=(const AsyncWriter&) = delete;
 
-  // Takes the snapshot and returns, after waiting for the previous save. The thread publishes it, reads it back, prunes
-  // old checkpoints and replaces <run_dir>/model.safetensors with its model tensors, and
-  // model_ema.safetensors with their average where there is one. Throws what an earlier save
-  // failed with (StorageError), before taking the new one.
+  // Waits for the previous Save, takes the snapshot and returns. The background thread publishes and verifies it,
+  // replaces <run_dir>/model.safetensors by its model tensors and, if the snapshot has an average,
+  // model_ema.safetensors by that, and prunes old checkpoints. If an earlier save has failed, throws its error
+  // (StorageError) and does not take the new snapshot.
   void Save(Snapshot snapshot);
 
-  // The same for <run_dir>/model_best.safetensors alone: waits for the previous SaveBest, not for a Save.
-  // `wait` as in Snapshot.
+  // The same for <run_dir>/model_best.safetensors alone: waits for the previous SaveBest, not for a Save. `wait`: see
+  // Snapshot.
   void SaveBest(
       int64_t step, NamedTensors model, std::function<void()> wait = [] {});
 
-  // Returns when everything is on the disk. Throws what a pending save failed with (StorageError).
+  // Returns when everything is on the disk. Throws the error of a save that failed (StorageError).
   void Wait();
 
-  // Since the last save that succeeded, or since construction (monotonic clock).
+  // Seconds since the last Save that succeeded, or since construction (monotonic clock). SaveBest does not count.
   double seconds_since_last_success() const;
-  // How long the last one that succeeded was written; nullopt before the first.
+  // Seconds that writing the last successful Save took; empty before the first.
   std::optional<double> last_save_seconds() const;
 
-  // What is being written right now and for how long: for a watchdog that names the path of a hanging file system.
+  // The file or folder that is being written, and for how long; empty if nothing is. For a watchdog, which names the
+  // path if a file system hangs.
   struct Activity {
     std::filesystem::path path;
     double seconds = 0;
@@ -66,7 +66,7 @@ class AsyncWriter {
   using Clock = std::chrono::steady_clock;
 
   enum class Kind { kCheckpoint, kBest };
-  // One thing to write. `path` is for people: what is being written.
+  // One thing to write. `path` is what `current` shows.
   struct Job {
     Kind kind;
     std::filesystem::path path;
@@ -86,13 +86,13 @@ class AsyncWriter {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Job> jobs_;  // one of each kind at most; the first until the thread is done with it
+  std::deque<Job> jobs_;  // at most one of each kind; the first is being written
   bool stopping_ = false;
-  std::exception_ptr failure_;
+  std::exception_ptr failure_;  // of a save, until it is thrown
   Clock::time_point last_success_ = Clock::now();
   std::optional<double> last_save_seconds_;
-  Clock::time_point started_;  // of the first job
-  std::thread thread_;         // last: starts when everything above is ready
+  Clock::time_point started_;  // when the first job began
+  std::thread thread_;         // last member: it starts when all others are ready
 };
 
 }  // namespace dtrain::checkpoint

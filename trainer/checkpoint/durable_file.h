@@ -1,7 +1,7 @@
-// Files that are on the disk when the call returns, or an error: the one place that writes, syncs and renames, so that
-// every short write, full disk and failing fsync or close is noticed once and everywhere. Knows nothing of torch.
-// Each write, fsync, close and rename made here is one operation of fault_points.h: an injected failure is ENOSPC for a
-// write (after half of it) and EIO for the others.
+// Writes files that are on the disk when the call returns; otherwise it throws. All writing, syncing and renaming
+// happens here, so that every short write, full disk and failing fsync or close is noticed. No torch in here.
+// Each write, fsync, close and rename is one operation of fault_points.h. An injected failure is ENOSPC for a write
+// (after half of it) and EIO for the others.
 #pragma once
 
 #include <cstddef>
@@ -20,13 +20,13 @@ struct FileDigest {
   std::string sha256;  // 64 lower-case hexadecimal digits
 };
 
-// One file being written from its beginning. All failures are StorageError with the path and the system's reason.
+// A file that is written from its beginning. All methods throw StorageError with the path and the system's reason.
 class DurableFile {
  public:
-  // Creates the file. What has its name already is removed, and a link not followed (data/careful_open.h). The folder
-  // must exist.
+  // Creates the file, in a folder that must exist. Whatever has its name is removed first; links are not followed
+  // (data/careful_open.h).
   explicit DurableFile(std::filesystem::path path);
-  // A file that was not finished is closed and left behind: whoever chose its name removes it.
+  // Closes a file that was not finished and leaves it behind: the caller, who chose its name, removes it.
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
@@ -34,7 +34,7 @@ class DurableFile {
   void Append(const void* data, size_t bytes);
   void Append(std::string_view text) { Append(text.data(), text.size()); }
 
-  // Syncs and closes. To be called once, last.
+  // Syncs and closes the file. Called once, as the last method.
   FileDigest Finish();
 
   const std::filesystem::path& path() const { return path_; }
@@ -46,28 +46,29 @@ class DurableFile {
   data::Sha256 sha256_;
 };
 
-// A system call failed: throws StorageError "cannot ACTION PATH: REASON" with a hint that fits the reason.
+// Throws StorageError "cannot ACTION PATH: REASON" for a failed system call, with a hint that fits `error_number`.
 [[noreturn]] void ThrowSystemError(const std::string& action, const std::filesystem::path& path, int error_number);
 
-// Makes the entries of a folder durable. File systems that cannot sync a folder (EINVAL, ENOTSUP) are let pass.
+// Makes the entries of a folder durable. Ignores that some file systems cannot sync a folder (EINVAL, ENOTSUP).
 void SyncDirectory(const std::filesystem::path& directory);
 
-// Renames and syncs the target's folder. An existing file at `to` is replaced; an existing non-empty folder is an
-// error.
+// Renames `from`, then syncs the folder of `to`. Replaces an existing file at `to`; throws StorageError if `to` is a
+// folder that is not empty.
 void RenameDurably(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // Replaces `path` as a whole: whatever happens, a reader finds the old content or the new one. `write` fills a
-// temporary file (".NAME.tmp" in the same folder), which is removed if anything fails. Not for two writers of one path.
+// temporary file (".NAME.tmp" in the same folder), which is removed if anything fails. A path must not have two writers
+// at a time.
 void WriteAtomically(const std::filesystem::path& path, const std::function<void(DurableFile&)>& write);
 void WriteAtomically(const std::filesystem::path& path, std::string_view content);
 
-// The size of a regular file, without reading it. Throws StorageError.
+// Returns the size of a regular file in bytes, without reading it. Throws StorageError.
 uint64_t SizeOfFile(const std::filesystem::path& path);
 
-// The size and checksum of a file as it is on the disk now. Throws StorageError.
+// Reads a file and returns its size and checksum. Throws StorageError.
 FileDigest DigestOfFile(const std::filesystem::path& path);
 
-// A whole text file of at most `max_bytes`. Throws StorageError when it is larger or cannot be read.
+// Returns the content of a text file. Throws StorageError if it is larger than `max_bytes` or cannot be read.
 std::string ReadTextFile(const std::filesystem::path& path, uint64_t max_bytes);
 
 }  // namespace dtrain::checkpoint

@@ -1,21 +1,21 @@
-// Test hooks of the files that must survive anything: each write, fsync, close and rename asks here whether it is to go
-// wrong. Environment variables, because the process under test is often a real dtrain_main.
-//   DTRAIN_CRASH_AT=n     the process kills itself (SIGKILL) at the n-th operation (a write is half done by then)
+// Test hooks for files that must survive any crash: each write, fsync, close and rename asks here whether it is to
+// fail. They are set by environment variables, because the process under test is often a real dtrain_main.
+//   DTRAIN_CRASH_AT=n     the process kills itself (SIGKILL) at the n-th operation (half-way through if it is a write)
 //   DTRAIN_FAIL_AT=n[:k]  operations n … n+k-1 fail (k = 1 unless given)
-// Operations are counted from 1, and only while one of the two is set.
+// Operations are counted from 1 in each process, and only while one of the two variables is set.
 #pragma once
 
 namespace dtrain::checkpoint {
 
 enum class Fault { kNone, kFail, kCrash };
 
-// Counts one operation and says what is to become of it. Safe to call from many threads.
+// Counts one operation and returns what is to happen to it. Thread-safe.
 Fault NextFault();
 
-// Ends the process as kill -9 does.
+// Kills this process with SIGKILL.
 [[noreturn]] void Crash();
 
-// For an operation that either happens as a whole or not at all: crashes if told to; true when it is to fail.
+// For an operation that happens as a whole or not at all: crashes, or returns whether the operation is to fail.
 bool NextOperationFails();
 
 }  // namespace dtrain::checkpoint

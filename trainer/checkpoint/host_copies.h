@@ -1,5 +1,5 @@
-// Copies of many tensors to the host: a checkpoint's hundreds in one go. From a GPU they are copied into pinned memory
-// without waiting, so that the loop goes on at once, and only the thread that writes them waits.
+// Copies the hundreds of tensors of a checkpoint to the host. From a GPU the copies go into pinned memory and nobody
+// waits for them here: the loop goes on at once, and only the thread that writes them waits.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 namespace dtrain::checkpoint {
 
 struct HostCopies {
-  std::vector<NamedTensors> sets;  // as they were given, of the same strides, in a few large allocations
-  // Returns when the copies are there; any thread, any number of times. What is computed on the GPU after this was made
-  // cannot reach the copies: it is queued behind them.
+  std::vector<NamedTensors> sets;  // as given, with the same strides, in a few large allocations
+  // Returns when the copies are complete. May be called on any thread, any number of times. Work that is queued on the
+  // stream after CopyToHost cannot change the copies, since it runs after them.
   std::function<void()> wait;
 };
 
-// All tensors are on one device, which is current, or some on the CPU. On the current stream. An allocation has at most
-// `piece_bytes`, or holds a single tensor.
+// Starts the copies on the current stream. Each tensor is on the CPU or on one device, the current one. An allocation
+// has at most `piece_bytes` or holds a single tensor.
 HostCopies CopyToHost(const std::vector<NamedTensors>& sets, int64_t piece_bytes = int64_t{256} << 20);
 
 }  // namespace dtrain::checkpoint

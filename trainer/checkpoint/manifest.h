@@ -1,5 +1,5 @@
-// manifest.json of a checkpoint: what its files must look like. It also carries the SHA-256 of its own content, and is
-// accepted only if it is byte for byte the text that this program writes: no bit of it can change unnoticed.
+// manifest.json of a checkpoint: the sizes and checksums of its files. It also holds the SHA-256 of its own content and
+// is accepted only if it is byte for byte the text that this program writes, so that no bit of it can change unnoticed.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,13 @@ namespace dtrain::checkpoint {
 
 struct Manifest {
   int64_t step = 0;
-  std::map<std::string, FileDigest> files;  // by name inside the folder
+  std::map<std::string, FileDigest> files;  // by file name in the checkpoint's folder
 };
 
+// Returns the content of manifest.json.
 std::string ManifestText(const Manifest& manifest);
 
-// Throws StorageError saying what is wrong with the text.
+// Parses the content of manifest.json. Throws StorageError naming what is wrong with it.
 Manifest ParseManifest(const std::string& text);
 
 }  // namespace dtrain::checkpoint

@@ -1,5 +1,5 @@
-// One job per run directory: an flock on <run_dir>/lock. The kernel drops it with its holder, however that dies, so
-// there is no stale lock to clean up after a crash.
+// Lets only one job at a time use a run directory: an flock on <run_dir>/lock. The kernel releases it when its holder
+// dies, in whatever way, so there is no stale lock to clean up after a crash.
 #pragma once
 
 #include <filesystem>
@@ -9,16 +9,16 @@ namespace dtrain::checkpoint {
 
 class RunLock {
  public:
-  // Takes the lock of an existing run directory, trying for `patience_seconds` (a job restarted at once may meet its
-  // dying predecessor). Throws StorageError, naming host and pid of the holder, when another process keeps it, or when
-  // the lock file cannot be written.
+  // Takes the lock of an existing run directory. Tries for `patience_seconds`, since the predecessor of a job that was
+  // restarted at once may still be dying. Throws StorageError if another process keeps the lock (naming its host and
+  // pid) or the lock file cannot be written.
   explicit RunLock(const std::filesystem::path& run_directory, double patience_seconds = 1);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  // Not empty where the file system knows no locks (Lustre mounted without `flock`): the run goes on unprotected, and
-  // this is the sentence to log.
+  // The sentence to log if the file system has no locks (Lustre mounted without `flock`) and the run goes on
+  // unprotected; otherwise empty.
   const std::string& warning() const { return warning_; }
 
  private:

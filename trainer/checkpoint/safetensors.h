@@ -1,5 +1,5 @@
-// Tensors to and from safetensors files: the only format for weights and optimizer state, because it holds no code, can
-// be checked before anything is allocated, and is read by every other framework.
+// Writes tensors to safetensors files and reads them back. All weights and optimizer states are kept in this format,
+// because it holds no code, can be checked before anything is allocated, and is read by every other framework.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -19,16 +19,16 @@ namespace dtrain::checkpoint {
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 using Metadata = std::map<std::string, std::string>;
 
-// Writes `tensors` (any device; strided and channels_last ones in contiguous logical order) into `file`. The bytes are
-// a function of names, values and metadata alone: tensors are laid out by dtype (widest first), then by name, as the
-// reference implementation does, with the header padded by spaces to 8 bytes. Dtypes: F64 F32 F16 BF16 I64 I32 I16 I8
-// U8 BOOL. Throws StorageError when a name is there twice, a dtype has no counterpart, or the disk refuses.
+// Appends `tensors` to `file`. They may be on any device and have any strides; elements are written in contiguous
+// logical order. The bytes are a function of names, values and metadata alone: tensors are ordered by dtype (widest
+// first), then by name, as in the reference implementation, and the header is padded by spaces to 8 bytes. Dtypes: F64
+// F32 F16 BF16 I64 I32 I16 I8 U8 BOOL. Throws StorageError for a repeated name, another dtype or a failing disk.
 void AppendSafetensors(DurableFile& file, const NamedTensors& tensors, const Metadata& metadata = {});
 
-// The same into a file of its own, replaced atomically and durable on return.
+// The same as a whole file, which is replaced atomically and durable on return.
 void WriteSafetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
 
-// The type that safetensors call so (F32, BF16, …); nullopt where it is not in the list above.
+// Returns the type that safetensors files name so (F32, BF16, …); empty if it is not in the list above.
 std::optional<at::ScalarType> ScalarTypeNamed(std::string_view dtype);
 
 struct SafetensorsContent {
@@ -36,8 +36,8 @@ struct SafetensorsContent {
   Metadata metadata;
 };
 
-// Reads a whole file. Throws DataError when it is missing, damaged or hostile, or has a dtype that is not in the list
-// above; sizes are checked against the file before anything is allocated.
+// Reads a whole file. Throws DataError if it is missing, damaged or hostile, or has a dtype that is not in the list
+// above. Sizes are checked against the file before anything is allocated.
 SafetensorsContent ReadSafetensors(const std::filesystem::path& path);
 
 }  // namespace dtrain::checkpoint

@@ -1,15 +1,15 @@
-// Checkpoints of one run directory. A checkpoint is a folder that appears by a single rename and is never written
-// again, so that a crash at any instant leaves the previous one or the new one whole; and it is believed only after
-// every byte has been checked against its manifest, because disks lie.
+// The checkpoints of one run directory. A checkpoint is a folder that appears by a single rename and is never written
+// again, so that a crash at any instant leaves the previous one or the new one whole. Since disks lie, it is trusted
+// only after every byte has been checked against its manifest.
 //
 //   <run_dir>/checkpoints/step-000001234/model.safetensors      weights and buffers
 //                                        optimizer.safetensors  optimizer state
-//                                        model_ema.safetensors  the moving average of the weights, where one is kept
-//                                        state.json             everything else (counters, random states, …)
-//                                        manifest.json          size and SHA-256 of the others, and of itself
+//                                        model_ema.safetensors  the moving average of the weights, with --ema_decay
+//                                        state.json             everything else (progress, settings, classes, …)
+//                                        manifest.json          sizes and SHA-256 of the others, SHA-256 of itself
 //   <run_dir>/checkpoints/tmp.<pid>.step-000001234              being written or deleted, or left by a dead process
-//   <run_dir>/checkpoints/aside-<n>-step-000001234              by SetAsideNewerThan; never touched again
-//   <run_dir>/latest                                            "checkpoints/step-000001234\n": a hint for people
+//   <run_dir>/checkpoints/aside-<n>-step-000001234              moved here by SetAsideNewerThan, never touched again
+//   <run_dir>/latest                                            "checkpoints/step-000001234\n", for people
 #pragma once
 
 #include <cstdint>
@@ -24,15 +24,15 @@
 
 namespace dtrain::checkpoint {
 
-// All that a run needs to go on. The tensors are copies on the host that nobody else writes to, once `wait` has
-// returned.
+// Everything that a run needs to resume. Once `wait` has returned, the tensors are complete copies on the host, which
+// nobody else writes to.
 struct Snapshot {
   int64_t step = 0;
   NamedTensors model;
   NamedTensors optimizer;
-  NamedTensors average;  // empty: none is kept
+  NamedTensors average;  // empty: no average is kept
   nlohmann::json state;
-  std::function<void()> wait = [] {};  // of host_copies.h; AsyncWriter calls it before it writes
+  std::function<void()> wait = [] {};  // HostCopies::wait; AsyncWriter calls it before it writes
 };
 
 // A published checkpoint whose every byte has been verified.
@@ -41,37 +41,37 @@ struct Checkpoint {
   std::filesystem::path directory;
 };
 
-// Failures are StorageError. Reading methods may be used by any number of processes; the others only by the holder of
-// the run directory's lock (run_lock.h).
+// All methods throw StorageError. Any number of processes may call the const methods; only the holder of the run
+// directory's lock (run_lock.h) may call the others.
 class Store {
  public:
   // Called with the folder of a checkpoint that failed verification and the reason.
   using OnInvalid = std::function<void(const std::filesystem::path& directory, const std::string& reason)>;
 
-  // Touches nothing yet.
+  // Does not touch the disk.
   explicit Store(std::filesystem::path run_directory);
 
-  // Removes what dead writers left behind. Once, at the start.
+  // Removes temporary folders that dead processes left behind. Called once, before anything is published.
   void RemoveLeftovers();
 
-  // Makes `snapshot` durable, reads it back, then makes it visible and points `latest` at it. A valid checkpoint of
-  // that step that is already there is kept, an invalid one is replaced. When it throws, no valid checkpoint has been
-  // touched and the temporary folder is gone; calling it again is right.
+  // Writes `snapshot` durably, reads it back, makes it visible by a rename and points `latest` at it. If there is a
+  // checkpoint of this step already, a valid one is kept and an invalid one replaced. If Publish throws, no valid
+  // checkpoint has been touched and the temporary folder is gone, so it may be called again.
   Checkpoint Publish(const Snapshot& snapshot);
 
-  // Verifies from the newest to the oldest and returns the first valid one, reporting each invalid one on the way;
-  // nullopt when there are no checkpoints at all. Throws when there are some and none is valid.
+  // Verifies checkpoints from the newest to the oldest and returns the first valid one; calls `on_invalid` for each
+  // invalid one on the way. Returns empty if there are no checkpoints at all, throws if none of them is valid.
   std::optional<Checkpoint> FindNewestValid(const OnInvalid& on_invalid) const;
 
-  // Deletes all but the newest `keep` (≥ 1) checkpoints, counted from `newest` downwards: it is known to be good, so
-  // there is something to go back to. Those above `newest` are damaged or foreign and stay.
+  // Deletes old checkpoints: keeps `newest`, which is known to be valid, and the `keep` - 1 before it (`keep` below 1
+  // counts as 1). Checkpoints above `newest` are damaged or foreign and stay.
   void Prune(const Checkpoint& newest, int64_t keep);
 
-  // Renames the checkpoints with step > `step` out of the way (all of them with -1): for a run that starts again from
-  // an older state, whose later checkpoints must not be mistaken for its own. Returns how many.
+  // Renames the checkpoints with a step above `step` (all if it is -1), so that a run that starts from an older state
+  // does not take later checkpoints for its own. Returns their number.
   int SetAsideNewerThan(int64_t step);
 
-  // Steps of the published checkpoints, valid or not, in increasing order.
+  // Returns the steps of the published checkpoints, valid or not, in increasing order.
   std::vector<int64_t> Steps() const;
 
   std::filesystem::path DirectoryOf(int64_t step) const;
@@ -87,13 +87,14 @@ class Store {
   std::filesystem::path checkpoints_;
 };
 
-// Why the checkpoint in `directory` cannot be believed; nullopt when all of it is as it was written.
+// Returns the reason why the checkpoint in `directory` is invalid; empty if every byte is as it was written.
 std::optional<std::string> ProblemOf(const std::filesystem::path& directory);
 
-// Verifies the checkpoint folder that a user named (--resume=PATH; a run directory means its newest valid checkpoint).
+// Verifies the checkpoint that a user named with --resume=PATH: a checkpoint's folder, or a run directory, which means
+// its newest valid checkpoint. Throws StorageError.
 Checkpoint OpenCheckpoint(const std::filesystem::path& path, const Store::OnInvalid& on_invalid);
 
-// Reads a verified checkpoint.
+// Reads a verified checkpoint. Throws StorageError.
 Snapshot Load(const Checkpoint& checkpoint);
 
 }  // namespace dtrain::checkpoint

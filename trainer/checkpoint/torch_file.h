@@ -1,4 +1,4 @@
-// Tensors as torch.save writes a state_dict: a pickle, which is never run here, and raw storages.
+// Writes and reads the files of torch.save: a pickle and raw storages. Reading executes nothing of the pickle.
 #pragma once
 
 #include <filesystem>
@@ -10,18 +10,18 @@
 
 namespace dtrain::checkpoint {
 
-// Replaces `path` by a file that torch.load takes, its safe mode (weights_only=True) too: an OrderedDict of the
-// tensors, as state_dict() is one; with `key` {key: that OrderedDict}. Tensors that share their memory here share it
-// there. Throws StorageError when the disk refuses.
+// Replaces `path` by a file that torch.load reads, also in its safe mode (weights_only=True): an OrderedDict of the
+// tensors like state_dict()'s, with `key` {key: that OrderedDict}. Tensors that share their memory here share it there.
+// Throws StorageError if the disk fails.
 void WriteTorchFile(const std::filesystem::path& path, const NamedTensors& tensors, const std::string& key = "");
 
 struct TorchFileContent {
-  NamedTensors tensors;  // on the host, with the strides that they were saved with; views of one storage stay that
-  std::string taken;     // the key of the dict that they were in; empty: the file is one itself
-  std::vector<std::string> not_taken;  // keys of other dicts of tensors
+  NamedTensors tensors;  // on the host, with the strides of the file; views of one storage share it here, too
+  std::string taken;     // the key of the dict that they come from; empty: it is the whole file
+  std::vector<std::string> not_taken;  // the keys of other dicts of tensors in the file
 };
 
-// Reads a file that torch.save has written. Throws DataError as data::TorchFile does.
+// Reads a file of torch.save. `preferred` and errors (DataError): see data::TorchFile.
 TorchFileContent ReadTorchFile(const std::filesystem::path& path, data::WeightSet preferred);
 
 }  // namespace dtrain::checkpoint
