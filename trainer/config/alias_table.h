@@ -1,4 +1,4 @@
-// The rows of the table of foreign flags (aliases.h says what becomes of them).
+// The table of foreign flags: flags that other training programs have. aliases.h applies it.
 #pragma once
 
 #include <string>
@@ -7,30 +7,32 @@
 
 namespace dtrain::config {
 
+// A value of a foreign flag, and its translation.
 struct Word {
-  std::string_view theirs;        // "rand*": all that begin so
-  std::string_view ours;          // empty: the flag is not set
-  std::string_view implied = {};  // a flag of ours that comes with it
-  std::string_view reason = {};   // in what it differs, for people
+  std::string_view theirs;        // "rand*" matches every value that begins with rand
+  std::string_view ours;          // empty: our flag is not set
+  std::string_view implied = {};  // another flag of ours that this value sets
+  std::string_view reason = {};   // how our meaning differs, for people
 };
 
+// A foreign flag, and its translation.
 struct Alias {
   std::string_view name;  // with underscores
   bool takes_value = true;
-  std::string_view flag = {};     // of ours, that gets the value; empty: none does
-  std::vector<Word> words = {};   // the values that are understood, and what they are here; empty: any, as it is
-  bool other_words_pass = false;  // as they are: for flags that are ours, too
-  std::vector<std::string> implied = {};  // flags of ours that come with it
-  std::string_view reason = {};           // why it means nothing here
+  std::string_view flag = {};     // our flag that gets the value; empty: no flag does
+  std::vector<Word> words = {};   // the values that are understood; empty: any value, which is passed on unchanged
+  bool other_words_pass = false;  // values not in `words` are passed on unchanged: the flag is also one of ours
+  std::vector<std::string> implied = {};  // further flags of ours that it sets
+  std::string_view reason = {};           // why it has no effect here, for people
 };
 
-// Of fairseq.
+// The flags of fairseq.
 const std::vector<Alias>& TextAliases();
-// Of the AWS ImageNet scripts (Horovod, TensorFlow), torchvision's references, torchelastic's example, NVIDIA's
-// ConvNets and timm. A flag that two of them have stands once.
+// The flags of the AWS ImageNet scripts (Horovod, TensorFlow), torchvision's references, torchelastic's example,
+// NVIDIA's ConvNets and timm. A flag that several of them share has one row.
 const std::vector<Alias>& ImageAliases();
 
-// The row of this name (with underscores), or null.
+// Returns the row of the flag `name` (with underscores), or null.
 const Alias* FindAlias(std::string_view name);
 
 }  // namespace dtrain::config

@@ -1,6 +1,6 @@
-// The flags that people's commands already have: fairseq's, torchvision's, NVIDIA's and others', as a table
-// (alias_table.h). Each becomes flags of ours, or is named in a note with the reason why it means nothing here:
-// none is dropped without a word.
+// Translates the flags of other training programs (alias_table.h), so that the commands people already have keep
+// working. A foreign flag becomes flags of ours; one that has no effect here is named in a note with the reason, never
+// silently dropped.
 #pragma once
 
 #include <string>
@@ -12,12 +12,12 @@ namespace dtrain::config {
 
 struct Rewritten {
   std::vector<command_line::Argument> arguments;
-  std::vector<std::string> notes;  // for people: what was left out, and why
+  std::vector<std::string> notes;  // for people: the flags that have no effect or another meaning, and why
 };
 
-// Between expanding flagfiles and parsing. What a foreign flag implies comes first, so that anything said in so many
-// words wins. Adds a sentence to `mistakes` for each foreign flag whose value is not understood. Arguments without a
-// foreign flag come back as they are.
+// Called after flagfiles are expanded and before arguments are parsed. The flags that foreign flags imply come first in
+// the result, so that a flag given explicitly overrides them. Adds a sentence to `mistakes` for each foreign flag whose
+// value is missing or not understood. All other arguments are passed on unchanged.
 Rewritten RewriteAliases(const std::vector<command_line::Argument>& arguments, std::vector<std::string>& mistakes);
 
 }  // namespace dtrain::config

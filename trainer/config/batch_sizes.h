@@ -1,5 +1,5 @@
-// The three batch sizes and how two of them give the third: global = batch_size × world size × grad_accum_steps. Apart
-// from the other rules because the trainer needs the result and not only the verdict.
+// The three batch sizes: global = batch_size × world size × grad_accum_steps. Two of them determine the third. This
+// rule is apart from the others (problems.h) because the trainer needs its result, not only its verdict.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,12 @@ struct BatchSizes {
   int64_t global_batch_size = 32;
 };
 
-// Why the sizes given do not fit each other or this number of ranks; nothing when they do.
+// Returns the problem if the given sizes do not fit each other or the number of ranks, else empty.
 std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size);
 
-// Sizes not given: with --global_batch_size the missing one is derived (both missing: no accumulation); without it,
-// batch_size is 32 and grad_accum_steps 1. Throws UsageError where BatchMistake finds something.
+// Fills in the sizes that were not given. With --global_batch_size the missing one is derived (if both are missing,
+// grad_accum_steps is 1); without it batch_size is 32 and grad_accum_steps 1. Throws UsageError if BatchMistake finds a
+// problem.
 BatchSizes ResolveBatch(const BatchConfig& batch, int world_size);
 
 }  // namespace dtrain::config

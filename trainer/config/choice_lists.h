@@ -1,15 +1,15 @@
-// What --list_optimizers and --list_schedules print: the words that a flag takes, each with a sentence.
+// The output of --list_optimizers and --list_schedules: the values that a flag takes, each with a description.
 #pragma once
 
 #include <string>
 
 namespace dtrain::config {
 
-// "cosine       half a cosine down to --end_lr": a line for each choice of the flag, in its order. `flag` is optimizer
-// or lr_schedule.
+// Returns a line for each choice of the flag, in the order of its help: "cosine       half a cosine, down to --end_lr".
+// `flag` is optimizer or lr_schedule.
 std::string ListOfChoices(const std::string& flag);
 
-// A line of such a list.
+// Returns one line of such a list, with the newline.
 std::string ListLine(const std::string& name, const std::string& description);
 
 }  // namespace dtrain::config

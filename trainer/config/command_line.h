@@ -1,7 +1,8 @@
-// From argv to Config. The arguments are checked and rewritten before gflags parses a value, because gflags would end
-// the process with 1 at the first mistake, knows the flags of every linked library, and treats a dash and an underscore
-// as different. Three stages over plain lists: expand flagfiles → name flags and values → let gflags parse and store;
-// the flags of other tools become ours between the first two (aliases.h).
+// Turns argv into a Config. The arguments are checked and rewritten before gflags parses a value, because gflags would
+// end the process with 1 at the first mistake, knows the flags of every linked library, and treats a dash and an
+// underscore as different. There are three stages over plain lists: flagfiles are expanded, flags and values are told
+// apart, gflags parses and stores the values. Between the first two the flags of other programs are translated
+// (aliases.h).
 #pragma once
 
 #include <map>
@@ -13,7 +14,7 @@
 
 namespace dtrain::config {
 
-// A flag of one executable only, such as --json of dtrain_bench: no part of Config.
+// A flag of one executable only, such as --json of dtrain_bench. It is not part of Config.
 struct ExtraFlag {
   std::string name;
   Kind kind = Kind::kText;
@@ -24,24 +25,25 @@ struct ExtraFlag {
 // What an executable accepts beyond the flags of Config.
 struct Program {
   std::string name = "dtrain_main";
-  std::string purpose = {};                // a line for --help
-  std::vector<std::string> commands = {};  // where not empty, the first argument must be one of these
+  std::string purpose = {};                // shown by --help below the usage line
+  std::vector<std::string> commands = {};  // if not empty, the first argument must be one of these
   std::vector<ExtraFlag> flags = {};
-  std::string version = {};  // of --version; empty: the sources' alone
+  std::string version = {};  // shown by --version; empty: the version of the sources alone
 };
 
 struct CommandLine {
   Config config;
-  std::string command;                       // of Program::commands
-  std::map<std::string, std::string> extra;  // every ExtraFlag's value; booleans are "true" or "false"
-  std::vector<std::string> notes;            // of other tools' flags that mean nothing here (aliases.h)
-  std::string answer;                        // not empty: --help or --version; print it and exit with 0
+  std::string command;                       // one of Program::commands; empty if there are none
+  std::map<std::string, std::string> extra;  // the value of every ExtraFlag; booleans are "true" or "false"
+  std::vector<std::string> notes;            // on flags of other programs (Rewritten::notes)
+  std::string answer;                        // of --help or --version, to print before exiting with 0; else empty
 };
 
-// Throws one UsageError that names every mistake. Leaves no trace in gflags: may be called again.
+// `arguments` are without the program's name. Throws one UsageError that names every mistake. May be called repeatedly,
+// since gflags is left as it was.
 CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Program& program = {});
 
-// The same for main; argv[0] is skipped.
+// The same for the arguments of main; skips argv[0].
 CommandLine ParseCommandLine(int argc, const char* const* argv, const Program& program = {});
 
 }  // namespace dtrain::config

@@ -1,6 +1,6 @@
 // The configuration: plain structs, one section per concern, filled from the command line (flags.h), checked once
-// (problems.h) and const from then on. An empty optional means: not said on the command line, derived or defaulted
-// later.
+// (problems.h) and const from then on. flags.cc has the meaning of each field in full. An empty optional means that the
+// flag was not given and its value is derived later.
 #pragma once
 
 #include <cstdint>
@@ -16,17 +16,17 @@ struct DataConfig {
   std::string format = "auto";
   std::string train_split = "train";
   std::string val_split = "val";
-  double val_fraction = 0;  // of the training split; 0: there is a validation split, or none
-  int64_t workers = 0;      // decode threads of this rank; 0: the cores it may use
+  double val_fraction = 0;  // the part of the training split to validate on; 0: none of it
+  int64_t workers = 0;      // decode threads of this rank; 0: as many as its cores
   int64_t prefetch_batches = 4;
   std::string shuffle = "global";     // global | shard | none
   std::string cache = "none";         // none | ram
-  std::string decode = "cpu";         // cpu | gpu: images of training
+  std::string decode = "cpu";         // cpu | gpu; for training images
   std::string last_batch = "stream";  // stream | drop
-  double max_bad_records = 1e-4;      // fraction of the records
+  double max_bad_records = 1e-4;      // fraction of the records of a split
   bool strict = false;
   bool allow_dataset_change = false;
-  std::string label_offset = "auto";  // auto | a whole number: what the first class is called in the data
+  std::string label_offset = "auto";  // auto | a whole number, the label of the first class in the data
   std::string index_dir;              // empty: beside the data
 };
 
@@ -49,13 +49,13 @@ struct ImageConfig {
 };
 
 struct TextConfig {
-  int64_t tokens_per_sample = 512;        // of a block at most, <s> in front included
-  int64_t max_tokens = 0;                 // blocks × longest of a micro-batch; 0: no budget
+  int64_t tokens_per_sample = 512;        // at most in a block, the <s> in front included
+  int64_t max_tokens = 0;                 // blocks × longest block, of a micro-batch; 0: no limit
   std::string sample_break = "complete";  // complete | complete_doc | eos | none
   double mask_prob = 0.15;
   bool mask_whole_words = false;
   bool mask_special_tokens = false;
-  int64_t vocab_size = 0;  // 0: as the dictionary or the model's configuration says
+  int64_t vocab_size = 0;  // 0: that of the dictionary or the model's configuration
   bool unpad = false;
 };
 
@@ -66,11 +66,11 @@ struct ModelConfig {
   std::string init_weights;
   std::string weights_naming = "auto";  // auto | torchvision | timm | hf | fairseq
   bool strict_weights = true;
-  std::string freeze;  // beginnings of parameters' names, with commas between them
+  std::string freeze;  // prefixes of parameter names, separated by commas
   bool zero_init_residual = false;
   bool channels_last = true;
-  std::optional<double> dropout, attention_dropout, drop_path;  // not said: the model's own
-  std::optional<double> bn_momentum, bn_eps;                    // the same
+  std::optional<double> dropout, attention_dropout, drop_path;  // empty: the model's default
+  std::optional<double> bn_momentum, bn_eps;                    // likewise
   bool activation_checkpointing = false;
   bool fused_norm = false;
   bool pad_stem = false;
@@ -87,9 +87,9 @@ struct BatchConfig {
 
 struct OptimizerConfig {
   std::string name = "sgd";           // sgd | adam | adamw | lars | lamb | rmsprop_tf
-  std::optional<double> lr;           // peak; not said: DefaultLearningRate (resolve.h)
-  double lr_base_batch = 0;           // > 0: the peak is lr × global batch / lr_base_batch …
-  std::string lr_scaling = "linear";  // … or lr × its square root: linear | sqrt
+  std::optional<double> lr;           // peak; empty: DefaultLearningRate (resolve.h)
+  double lr_base_batch = 0;           // > 0: the peak is multiplied by global batch / lr_base_batch …
+  std::string lr_scaling = "linear";  // … or by its square root: linear | sqrt
   double momentum = 0.9;
   bool nesterov = false;
   std::vector<double> adam_betas = {0.9, 0.999};
@@ -99,13 +99,13 @@ struct OptimizerConfig {
   double rmsprop_eps = 1e-10;
   double backbone_lr_factor = 1;
   double weight_decay = 1e-4;
-  bool decay_norm_and_bias = true;  // not said: false with lars and lamb
+  bool decay_norm_and_bias = true;  // if not given: false with lars and lamb
   double clip_norm = 0;             // 0: no clipping
   int64_t max_skipped_steps = 30;
   std::string loss = "ce";  // ce | bce
   double label_smoothing = 0;
-  double ema_decay = 0;   // 0: no average is kept
-  int64_t ema_every = 1;  // steps
+  double ema_decay = 0;   // 0: no average
+  int64_t ema_every = 1;  // steps between two updates of the average
 };
 
 struct ScheduleConfig {
@@ -116,21 +116,21 @@ struct ScheduleConfig {
   double poly_power = 2;
   double end_lr = 0;
   double decay_factor = 0.1;
-  std::vector<double> decay_epochs = {30};  // one: so often; several: at these
-  bool through_warmup = false;              // counts from the first step, not from the end of the warmup
+  std::vector<double> decay_epochs = {30};  // one number: the period; several: the epochs themselves
+  bool through_warmup = false;              // the schedule counts from step 0 instead of the end of the warmup
   std::optional<int64_t> schedule_steps;
 };
 
 struct PrecisionConfig {
   std::string name = "fp32";                 // fp32 | tf32 | fp16 | bf16
   std::string loss_scale = "dynamic";        // dynamic (with fp16 only) | a number
-  std::optional<int64_t> loss_scale_window;  // steps; not said: fairseq's for text, else 2,000
-  bool memory_efficient_fp16 = false;        // weights, gradients and moments in half precision, too
+  std::optional<int64_t> loss_scale_window;  // steps; empty: fairseq's for text, else 2,000
+  bool memory_efficient_fp16 = false;        // weights, gradients and moments are fp16, too
 };
 
 struct RanksConfig {
-  std::string nproc_per_node;  // auto | N; empty: not said
-  std::string nnodes;          // N | MIN:MAX; empty: not said
+  std::string nproc_per_node;  // auto | N; empty: not given
+  std::string nnodes;          // N | MIN:MAX; empty: not given
   std::optional<int64_t> node_rank;
   int64_t max_restarts = 0;
   std::optional<int64_t> rank;
@@ -158,15 +158,15 @@ struct RunConfig {
   bool dry_run = false;
   bool print_config = false;
   std::string dir;
-  std::string resume = "auto";   // auto | none | last | a checkpoint's folder
-  std::string weights = "last";  // last | best | ema: of a run that is evaluated or predicts
+  std::string resume = "auto";   // auto | none | last | the path of a checkpoint or a run directory
+  std::string weights = "last";  // last | best | ema; for evaluating, predicting and exporting
   double save_every_epochs = 1;
-  double save_every_seconds = 0;  // 0: by epochs only
+  double save_every_seconds = 0;  // 0: only by epochs
   int64_t keep_checkpoints = 3;
-  double eval_every_epochs = 1;               // 0: at the end only
+  double eval_every_epochs = 1;               // 0: only at the end
   double stop_after_epochs_without_gain = 0;  // 0: never
   int64_t limit_train_steps = 0;              // 0: no limit
-  int64_t limit_val_steps = 0;
+  int64_t limit_val_steps = 0;                // 0: no limit
 };
 
 struct ReportConfig {
@@ -174,10 +174,10 @@ struct ReportConfig {
   int64_t log_interval = 20;        // steps
   bool clear_log = false;
   bool tensorboard = false;
-  std::string profile_steps;  // FIRST:LAST; empty: none
-  int64_t metrics_port = 0;   // 0: none
+  std::string profile_steps;  // FIRST:LAST; empty: no profile
+  int64_t metrics_port = 0;   // 0: no endpoint
   std::string metrics_address = "127.0.0.1";
-  std::string metrics_file;  // empty: none
+  std::string metrics_file;  // empty: no file
 };
 
 struct Config {

@@ -1,5 +1,5 @@
-// The configuration as JSON, for --print_config and config.json: what would have to be typed to get the same run. Keys
-// are flag names, so that nobody has to learn a second vocabulary.
+// The configuration as JSON, for --print_config and config.json: the flags that would give the same run. Keys are flag
+// names, so that nobody has to learn a second vocabulary.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,20 +10,20 @@
 
 namespace dtrain::config {
 
-// A flat object in the order of the help; null for what was not said and is derived later. Nothing of the environment
-// gets in, nor does the run's token: config.json is for all to read. For the sizes in use, put ResolveBatch's result
-// into the config first.
+// Returns a flat object in the order of the help, with null for flags that were not given and are derived later.
+// Everybody may read config.json, so the run's token is left empty and nothing of the environment is included. After
+// Resolve the values are those in use.
 nlohmann::ordered_json ToJson(const Config& config);
 
-// The other way for the flags named: those that were not given on the command line are taken from `saved`, where it has
-// them. Returns, for people, the given ones that say something else: "--image_size=32 instead of 64". Throws UsageError
-// where a value of `saved` is none that the flag can have.
+// The reverse for the flags `names`: copies the values that `saved` has to `config`, except for flags that were given
+// on the command line. Returns, for people, the given flags whose value differs: "--image_size=32 instead of 64".
+// Throws UsageError if `saved` has a value that is not of the flag's kind.
 std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector<std::string>& names, Config& config);
 
-// The part of ToJson that changes what is trained: no paths of data, threads, ranks and reports.
+// Returns the part of ToJson that affects what is learned, without data paths, threads, ranks, run and reports.
 nlohmann::json TrainingPart(const Config& config);
 
-// "lr 0.02 → 0.005, epochs 2 → 3": what differs between two such parts.
+// Returns the differences between two such parts, for people: "lr 0.02 → 0.005, epochs 2 → 3".
 std::string Changes(const nlohmann::json& before, const nlohmann::json& now);
 
 }  // namespace dtrain::config

@@ -14,12 +14,12 @@
 
 namespace dtrain::config {
 
-// A field's value; monostate: an optional that was not said.
+// The value of a field; monostate: an empty optional.
 using Value = std::variant<std::monostate, bool, int64_t, double, std::string, std::vector<double>>;
 
 enum class Kind { kBool, kInteger, kNumber, kText, kNumbers };
 
-// What a flag accepts: numbers of an interval, or one of some words, or anything.
+// The values that a flag accepts: the numbers of an interval, one of some words, or anything.
 struct Limits {
   double minimum = -std::numeric_limits<double>::infinity();
   double maximum = std::numeric_limits<double>::infinity();
@@ -27,9 +27,9 @@ struct Limits {
   bool maximum_excluded = false;
   std::vector<std::string> choices = {};
 
-  // NaN and infinities are in no interval. Texts are held against the choices only.
+  // Never allows NaN and infinities. Checks texts against the choices only.
   bool Allow(const Value& value) const;
-  // "1 or more", "0 to 1 (1 excluded)", "one of a | b"; empty: anything.
+  // Returns "1 or more", "0 to 1 (excluded)", "one of a | b", or an empty string if anything is allowed.
   std::string Text() const;
 };
 
@@ -41,29 +41,30 @@ struct Flag {
   std::string unit;
   std::string help;
   std::function<Value(const Config&)> get;
-  // Copies what gflags parsed last into the field; false where a comma list holds something else than numbers.
+  // Copies the value that gflags parsed last into the field. Returns false if a list of numbers holds anything else.
   std::function<bool(Config&)> store;
 };
 
-// All flags, in the order of the help.
+// Returns all flags, in the order of the help.
 const std::vector<Flag>& Flags();
 
-// The flag of this name (underscores), or null.
+// Returns the flag `name` (with underscores), or null.
 const Flag* FindFlag(const std::string& name);
 
-// Whether the flag of this name was on the command line.
+// Whether the flag `name` was on the command line or in a flag file.
 bool WasGiven(const Config& config, const std::string& name);
 
-// Gives a flag the value that `text` says, as the command line does; false where it says none.
+// Sets a flag's field from `text`, as the command line does. Returns false if `text` is not of the flag's kind; limits
+// are not checked.
 bool Set(const Flag& flag, const std::string& text, Config& config);
 
-// "a whole number, 1 or more": what a mistake in such a flag's value is held against.
+// Describes the allowed values, for messages about mistakes: "a whole number, 1 or more".
 std::string Expected(Kind kind, const Limits& limits);
 
-// The number that all of `text` is; nothing where it is something else.
+// Returns the number that the whole of `text` spells; empty if it is anything else.
 std::optional<double> NumberFrom(const std::string& text);
 
-// As one would write it after --flag=; empty for monostate.
+// Returns the text that one would write after --flag=; an empty string for monostate.
 std::string ToText(const Value& value);
 
 }  // namespace dtrain::config

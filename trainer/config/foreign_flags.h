@@ -1,5 +1,5 @@
-// The names that flags of ours have in other tools, for the answer to a command line that has them. Flags that can be
-// carried over as they are have a row in the table of aliases instead (alias_table.h).
+// Names that our flags have in other programs, for the hint if a command line has one of them. Flags that can be
+// translated automatically have a row in the table of aliases instead (alias_table.h).
 #pragma once
 
 #include <map>
@@ -7,7 +7,7 @@
 
 namespace dtrain::config {
 
-// Name (with underscores) → what to write here: "--optimizer".
+// Returns a map from the foreign name (with underscores) to what to write here: "--optimizer".
 const std::map<std::string, std::string>& ForeignFlags();
 
 }  // namespace dtrain::config

@@ -1,4 +1,4 @@
-// The text of --help, made from the table of flags: grouped by concern, at most 100 columns wide; and of --help=TOPIC.
+// The texts of --help and --help=TOPIC, made from the table of flags: grouped by concern, at most 100 columns wide.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@ namespace dtrain::config {
 
 std::string Help(const Program& program);
 
-// The flags of a concern (a section's name: data, optimizer, …), else those whose names have `topic` in them. Empty
-// where there are none.
+// If `topic` names a section (data, optimizer, …), returns the help on its flags, otherwise on the flags whose names
+// contain `topic`. Returns an empty string if there are none.
 std::string HelpOn(const std::string& topic);
 
-// What the first is called: "run | data | …".
+// Returns the names of the sections: "run | data | …".
 std::string HelpTopics();
 
 }  // namespace dtrain::config

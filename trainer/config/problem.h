@@ -1,5 +1,5 @@
-// One mistake in the configuration, as a value: so that all of them can be collected and shown at once, where an
-// exception would show the first only.
+// One mistake in the configuration, as a value: all mistakes can be collected and shown at once, whereas an exception
+// would show only the first.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@ namespace dtrain::config {
 
 struct Problem {
   std::string flag;      // without the dashes
-  std::string value;     // as the user would write it; empty: not given
-  std::string expected;  // what would be accepted, with its range
+  std::string value;     // as the user would write it; empty: the flag was not given
+  std::string expected;  // what would be accepted, for example a range
   std::string hint;      // what to do about it; may be empty
 };
 
-// One block for the user, a line for each problem: `--flag=value: expected …; hint`.
+// Returns a line for each problem: `--flag=value: expected …; hint`.
 std::string Describe(const std::vector<Problem>& problems);
 
 }  // namespace dtrain::config

@@ -1,6 +1,6 @@
-// Every mistake in a configuration, found before anything is opened or allocated: pure functions, so that a dry run on
-// a laptop says what a cluster would say. Ranges and choices come from the table in flags.cc; here are the rules that
-// relate one flag to another.
+// Finds every mistake in a configuration before anything is opened or allocated. The functions are pure, so that a dry
+// run on a laptop finds what a cluster would find. Ranges and choices come from the table in flags.cc; the rules that
+// relate one flag to another are here.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 
 namespace dtrain::config {
 
-// All problems, in the order of the help; empty when the configuration is valid. `world_size` is the number of ranks
-// that the launcher announced; `model_names` are the models that exist (empty: the model is not checked).
+// Returns all problems in the order of the help; empty if the configuration is valid. `world_size` is the number of
+// ranks that the launcher announced; `model_names` are the models that exist (empty: the model is not checked).
 std::vector<Problem> Problems(const Config& config, int world_size, const std::vector<std::string>& model_names);
 
-// The flags in use that change the pixels of randomly cropped images, and those alone: "--blur, --random_erasing".
+// Returns the flags in use that have an effect on randomly cropped images only: "--blur, --random_erasing".
 std::string FlagsThatNeedCrops(const ImageConfig& image);
 
-// Throws one UsageError that describes all problems, if there are any.
+// Throws one UsageError that describes all problems if there are any.
 void RequireValid(const Config& config, int world_size, const std::vector<std::string>& model_names);
 
 }  // namespace dtrain::config

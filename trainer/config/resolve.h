@@ -1,5 +1,4 @@
-// From what was said to what is meant: values that follow from others are filled in, so that --print_config and
-// config.json show what a run really uses.
+// Fills in the values that follow from others, so that --print_config and config.json show what a run really uses.
 #pragma once
 
 #include <cstdint>
@@ -8,18 +7,18 @@
 
 namespace dtrain::config {
 
-// The peak learning rate that was not said. SGD learns with 0.1 for 256 samples; where --lr_base_batch scales the rate
-// anyway, it is 0.1 at that size. Adam's does not grow with the batch.
+// The peak learning rate if --lr was not given. For sgd it is 0.1 for each 256 samples of the global batch, or 0.1 if
+// --lr_base_batch scales it later (LearningRateFactor). For the other optimizers it is 0.001, whatever the batch.
 double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size);
 
-// What --lr is multiplied by for this global batch: --lr_base_batch and --lr_scaling.
+// The factor by which --lr is multiplied for this global batch, from --lr_base_batch and --lr_scaling; 1 without them.
 double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size);
 
-// The short side that --eval_resize has where it was not said.
+// The short side, in pixels, if --eval_resize was not given.
 int64_t DefaultEvalResize(int64_t image_size);
 
-// Fills the three batch sizes, --lr, --eval_resize, --decay_norm_and_bias where it was not said, and the precision that
-// --memory_efficient_fp16 implies. Call it once, on a configuration without problems.
+// Fills in the three batch sizes, --lr, --eval_resize and --decay_norm_and_bias where they were not given, and the
+// precision that --memory_efficient_fp16 implies. Called once, on a configuration without problems.
 void Resolve(Config& config, int world_size);
 
 }  // namespace dtrain::config

@@ -1,4 +1,4 @@
-// How a run was started, for those who look at its config.json later: the part of it that is no flag.
+// Records in config.json how a run was started, beside its flags, for people who look at it later.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,19 +9,19 @@
 
 namespace dtrain::config {
 
-// What only main knows.
+// The facts that only main knows.
 struct Start {
   std::string version;               // "0.1.0"
-  std::string commit;                // empty: not known
+  std::string commit;                // empty: unknown
   std::vector<std::string> command;  // argv
 };
 
-// {"version", "commit", "host", "directory", "command", "time", "given"}: the time now (UTC, ISO 8601), the working
-// directory, the command without the run's token, and the names of the flags that were given. --flagfile=config.json
-// takes the latter again and derives the others anew (data/command_line/arguments.h).
+// Returns {"version", "commit", "host", "directory", "command", "time", "given"}: the working directory, the command
+// without the run's token, the time now (UTC, ISO 8601), and the names of the flags that were given.
+// --flagfile=config.json sets only these flags again, and the others are derived anew (data/command_line/arguments.h).
 nlohmann::ordered_json StartRecord(const Start& start, const Config& config);
 
-// Its key in config.json.
+// The key of this record in config.json.
 inline constexpr char kStartKey[] = "start";
 
 }  // namespace dtrain::config

@@ -1,4 +1,4 @@
-// "10:12": training steps, first and last, counted from 1.
+// A range of training steps, such as "10:12"; both ends are included and count from 1.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct StepRange {
   bool operator==(const StepRange&) const = default;
 };
 
-// nullopt for anything else than two whole numbers, 1 ≤ first ≤ last.
+// Returns empty unless `text` is two whole numbers with a colon between them, 1 ≤ first ≤ last.
 std::optional<StepRange> ParseStepRange(const std::string& text);
 
 }  // namespace dtrain::config

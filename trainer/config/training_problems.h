@@ -8,7 +8,7 @@
 
 namespace dtrain::config {
 
-// Adds what is wrong; silent where single flags are out of range already.
+// Adds the problems that it finds. A flag that is out of range by itself is reported by problems.cc alone.
 void CheckTraining(const Config& config, std::vector<Problem>& problems);
 
 }  // namespace dtrain::config
