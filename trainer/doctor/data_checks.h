@@ -1,4 +1,4 @@
-// The data set as a run would open it, and some of its records.
+// Checks the data set: opens it as a run would, and reads some of its records.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ struct ReadFacts {
   std::string split;
   int64_t records = 0;  // of the split
   int64_t tried = 0;
-  int64_t bad = 0;             // of them, those that could not be read or decoded
-  std::string first_bad = {};  // the error of the first one
-  double bytes = 0;            // read
-  double read_seconds = 0;
-  double decode_seconds = 0;
+  int64_t bad = 0;             // of `tried`, those that could not be read or decoded
+  std::string first_bad = {};  // place and error of the first bad one
+  double bytes = 0;            // encoded bytes that were read
+  double read_seconds = 0;     // of all good records together
+  double decode_seconds = 0;   // likewise
 };
-// `most_bad` is --max_bad_records; 0 with --strict_data.
+// `most_bad` is the fraction of bad records that is allowed: --max_bad_records, or 0 with --strict_data.
 Finding JudgeReading(const ReadFacts& facts, double most_bad);
 
-// Reads and decodes records in equal distances, one after the other: a few hundred, or as many as some seconds allow.
+// Reads and decodes up to 256 evenly spaced records on this thread, for 10 seconds at most.
 ReadFacts ReadSome(const loop::DataSplit& split);
 
-// Opens the data and reads of each split. No index is kept. Throws what opening the data throws.
+// Opens the data and adds a finding for each split. Keeps no index on the disk. Throws what OpenDataSets throws.
 void ExamineData(const config::Config& config, Findings& findings);
 
 }  // namespace dtrain::doctor

@@ -1,4 +1,4 @@
-// --doctor: looks at machine, network and data before hours are spent, says what it finds, and leaves nothing behind.
+// --doctor: examines machine, network and data before people spend hours on a run. It leaves nothing behind.
 #pragma once
 
 #include "data/error.h"
@@ -7,8 +7,8 @@
 
 namespace dtrain::doctor {
 
-// Prints a line for each thing that was looked at (finding.h). The ranks meet each other as a run's ranks do, within
-// --init_timeout where it was given, else within a minute, and part. Returns the code of this rank's first failure.
+// Prints a line for each check (finding.h). The ranks connect to each other as those of a run do, within --init_timeout
+// (if not given: one minute), and disconnect again. Returns the exit code of this rank's first failure, or kDone.
 ExitCode Examine(const loop::RunContext& context, const launch::Machine& machine);
 
 }  // namespace dtrain::doctor

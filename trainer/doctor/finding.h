@@ -1,4 +1,4 @@
-// What --doctor says of one thing: a value, so that each check is a function that can be tried without the machine.
+// The result of one check of --doctor: a value, so that tests can try verdicts without the machine they are about.
 #pragma once
 
 #include <functional>
@@ -11,30 +11,31 @@ namespace dtrain::doctor {
 enum class Verdict { kOk, kWarning, kFailed };
 
 struct Finding {
-  std::string check;  // a word or two: what was looked at
+  std::string check;  // one or two words: the thing that was checked
   Verdict verdict = Verdict::kOk;
-  std::string what;                 // what was found, with its numbers
-  std::string remedy = {};          // what to do; empty where all is well
-  ExitCode code = ExitCode::kDone;  // of a failure: its class
+  std::string what;                 // the facts, with numbers
+  std::string remedy = {};          // what to do; empty if the verdict is kOk
+  ExitCode code = ExitCode::kDone;  // the exit code of a failure; otherwise kDone
 };
 
 Finding Ok(const std::string& check, const std::string& what);
 Finding Warning(const std::string& check, const std::string& what, const std::string& remedy);
 Finding Failed(const std::string& check, ExitCode code, const std::string& what, const std::string& remedy);
 
-// What `look` finds; an Error that it throws is a failure.
+// Returns what `look` returns, or a failure if `look` throws an Error.
 Finding Tried(const std::string& check, const std::function<Finding()>& look);
 
-// Prints findings on stdout, each at once, and remembers the first failure.
+// Prints findings on stdout as they come, and remembers the first failure.
 class Findings {
  public:
   Findings(bool as_json, int rank, int world_size) : as_json_(as_json), rank_(rank), world_size_(world_size) {}
 
-  // A line: "failed   disk           cannot …; choose another --run_dir". With several ranks "[rank 1] " is before it.
-  // As JSON an object with check, verdict, what, remedy, rank, host, and with a failure exit_code.
+  // Prints one line: "failed   disk           cannot …; choose another --run_dir". With several ranks it begins with
+  // "[rank 1] ". As JSON it is an object with check, verdict, what, remedy, rank and host; a failure also has
+  // exit_code.
   void Say(const Finding& finding);
 
-  // Of the first failure.
+  // The exit code of the first failure; kDone if there was none.
   ExitCode code() const { return code_; }
 
  private:

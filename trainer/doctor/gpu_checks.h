@@ -1,4 +1,4 @@
-// GPUs against the driver and LibTorch's CUDA; NCCL, and the way it has to other machines.
+// Checks of the GPU with its driver and LibTorch's CUDA, of NCCL, and of NCCL's network between machines (EFA).
 #pragma once
 
 #include <string>
@@ -10,26 +10,27 @@
 namespace dtrain::doctor {
 
 struct DeviceFiles {
-  bool built_with_cuda = false;  // libdtrain_cuda.so is there
-  bool in_dev = false;           // /dev/nvidia0 is
+  bool built_with_cuda = false;  // libdtrain_cuda.so exists
+  bool in_dev = false;           // /dev/nvidia0 exists
 };
 
-// Which device the rank computes on, and whether it can.
+// Names the device that the rank computes on, or the reason why it cannot.
 Finding JudgeDevice(const distributed::GpuFacts& facts, const distributed::RankPlace& place, const std::string& backend,
                     const DeviceFiles& files);
 
-// `version` as ncclGetVersion has it (22907); 0: the library was not found.
+// `version` is that of ncclGetVersion (22907 is 2.29.7); 0: the library was not found.
 Finding JudgeNccl(int version);
 
 struct EfaFacts {
-  int adapters = 0;             // of Amazon, in /sys/class/infiniband
-  bool has_fi_info = false;     // libfabric's tool is on the PATH
+  int adapters = 0;             // Amazon's adapters in /sys/class/infiniband
+  bool has_fi_info = false;     // libfabric's tool fi_info is on the PATH
   bool provider_works = false;  // `fi_info -p efa` lists it
-  bool has_plugin = false;      // aws-ofi-nccl's library can be loaded
+  bool has_plugin = false;      // the library of aws-ofi-nccl can be loaded
 };
 Finding JudgeEfa(const EfaFacts& facts, int nnodes);
 
-// These ask the machine. The first touches CUDA where there is a GPU; `on_gpu` says whether the rank computes on one.
+// These look at the machine. LookAtDevice initialises CUDA if there is a GPU, and sets `*on_gpu` to whether the rank
+// computes on one.
 Finding LookAtDevice(const launch::Launch& launch, const std::string& backend, bool* on_gpu);
 Finding LookAtNccl();
 Finding LookAtEfa(int nnodes);

@@ -1,4 +1,4 @@
-// Who started this process, and how its ranks are to find each other.
+// Checks of the launcher, and of what the ranks need to find each other.
 #pragma once
 
 #include <string>
@@ -9,27 +9,27 @@
 
 namespace dtrain::doctor {
 
-// The launcher as detected, and this process's place.
+// Names the launcher that was detected, and this process's rank. Always ok.
 Finding LauncherFound(const launch::Launch& launch);
 
-// What a name resolves to: numeric addresses, or the resolver's reason.
+// The numeric addresses of a host name; if there are none, the resolver's reason.
 struct Resolved {
   std::vector<std::string> addresses;
   std::string reason;
 };
 Resolved Resolve(const std::string& host);
 
-// The address of rank 0, as this machine sees it. A name that several machines share and that is this machine's own
-// loopback here (Debian's /etc/hosts has such lines) is reached by nobody else: the meeting shows whether that matters.
+// Judges the address of rank 0, as this machine resolves it. In a run of several machines a loopback address (Debian's
+// /etc/hosts has such lines for the own name) only earns a warning: the meeting of the ranks shows whether it matters.
 Finding JudgeAddress(const launch::Launch& launch, const Resolved& resolved);
 
-// Rank 0's port, by listening on it for a moment.
+// On rank 0, listens on its port for a moment. `already_listens`: the node launcher has opened it.
 Finding TryPort(const launch::Launch& launch, bool already_listens);
 
-// Whether strangers can join: docs/trust.md.
+// Judges whether strangers can join the run: docs/trust.md.
 Finding JudgeToken(const launch::Launch& launch);
 
-// This machine's clock beside rank 0's. `seconds_off` holds the time that the answer took, too.
+// `seconds_off` is this machine's clock minus rank 0's. It includes the time that rank 0's answer took.
 Finding JudgeClock(double seconds_off);
 
 }  // namespace dtrain::doctor
