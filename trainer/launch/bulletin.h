@@ -1,5 +1,5 @@
-// Where rank 0 says its address and the run's token when no launcher knows them: a small file in the run directory,
-// which all machines share. Only this user may read it.
+// A small file through which rank 0 tells the other ranks its address and the run's token if no launcher knows the
+// address. It lies in the run directory, which all machines share, and only this user may read it.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,11 @@
 
 namespace dtrain::launch {
 
-// Names this start of the job, the same on all its ranks: a hash of the values of those variables that are set (some
-// are secrets among processes, and the key becomes a file's name).
+// Returns a name for this start of the job, which is the same on all its ranks: a hash of the values of the variables
+// `names`. It is a hash because some of the values are secrets, and the key becomes part of a file's name.
 std::string KeyOfRun(const Environment& environment, const std::vector<std::string>& names);
 
-// In `run_directory`, or in runs/ where that is not given.
+// Returns the path of the file: in `run_directory`, or in runs/ if that is empty.
 std::filesystem::path BulletinPath(const std::string& run_directory, const std::string& key);
 
 struct Posting {
@@ -25,21 +25,21 @@ struct Posting {
   std::string token;
 };
 
-// The file's content is "dtrain rank 0 at HOST PORT TOKEN\n". It is written beside and moved into place, so a reader
-// finds nothing or all of it.
+// The content of the file is "dtrain rank 0 at HOST PORT TOKEN\n", with "-" for an empty token. It is written under
+// another name and then renamed, so a reader finds all of it or nothing.
 class Bulletin {
  public:
   explicit Bulletin(std::filesystem::path path) : path_(std::move(path)) {}
-  // Removes what this object has posted.
+  // Removes the file if this object has posted it.
   ~Bulletin();
   Bulletin(const Bulletin&) = delete;
   Bulletin& operator=(const Bulletin&) = delete;
 
-  // Rank 0's part; replaces what an earlier attempt has left. Throws StorageError.
+  // Called by rank 0. Replaces a file that an earlier attempt has left. Throws StorageError.
   void Post(const Posting& posting);
 
-  // The others' part: what was posted, once it is. Throws PeerLostError naming the file after `timeout_seconds`,
-  // Preempted when a stop is asked for.
+  // Called by the other ranks: waits for the file and returns its content. Throws PeerLostError naming the file after
+  // `timeout_seconds`, and Preempted if `stop_requested` returns true.
   Posting Await(double timeout_seconds, const std::function<bool()>& stop_requested) const;
 
  private:
@@ -49,9 +49,9 @@ class Bulletin {
   bool posted_ = false;
 };
 
-// Completes a launch whose master is unknown: rank 0 opens its port (`listen_fd`) and posts it with a random token, the
-// others wait for both. A token that was given is used, and is not posted.
-// Keep the bulletin until the ranks have met.
+// Completes a launch that has a bulletin_key. Rank 0 opens a port, stores its socket in `*listen_fd` and posts address,
+// port and a random token; the other ranks wait for these. A token that `launch` already has is used and not posted.
+// The bulletin must live until the ranks are connected. Throws as Post and Await do.
 void MeetThrough(Bulletin& bulletin, const Machine& machine, double timeout_seconds,
                  const std::function<bool()>& stop_requested, Launch* launch, int* listen_fd);
 

@@ -1,5 +1,5 @@
-// One function per launcher: a Launch where it recognises itself, nothing where it does not, UsageError where it was
-// set up wrongly. And what they share: how many ranks a machine gets, and where rank 0 is.
+// One function per launcher: it returns a Launch if it recognises its variables, empty if not, and throws UsageError if
+// they are set up wrongly. The functions that they share (a machine's number of ranks, rank 0's address) are below.
 #pragma once
 
 #include <optional>
@@ -12,6 +12,7 @@ namespace dtrain::launch {
 
 constexpr int kDefaultMasterPort = 29500;
 
+// What detectors look at.
 struct Facts {
   const config::RanksConfig& ranks;
   const Environment& environment;
@@ -27,34 +28,37 @@ std::optional<Launch> FromSlurmStep(const Facts& facts);
 std::optional<Launch> FromKubeflowTrainer(const Facts& facts);
 std::optional<Launch> FromPods(const Facts& facts);  // PyTorchJob, Volcano
 std::optional<Launch> FromAwsBatch(const Facts& facts);
-std::optional<Launch> HalfSetTorchrun(const Facts& facts);  // throws, or nothing: only remnants are left to see
-std::optional<Launch> ThisMachine(const Facts& facts);      // always
+std::optional<Launch> HalfSetTorchrun(const Facts& facts);  // for remnants of torchrun's variables: throws or is empty
+std::optional<Launch> ThisMachine(const Facts& facts);      // matches always
 
-// What --nproc_per_node says as a number; nothing where it was not given, or leaves the choice to the launcher (auto).
+// Returns the number of --nproc_per_node; empty if it was not given or is auto. Throws UsageError for anything else.
 std::optional<int> GivenProcesses(const config::RanksConfig& ranks);
 
-// Ranks of each machine where this process is to fork them: as --nproc_per_node says, or else `otherwise` (a number,
-// auto, gpu, cpu, or empty for auto), which came from the variable `name`.
+// Returns the number of ranks that this process is to fork on its machine: --nproc_per_node if given, else `otherwise`
+// (a number, auto, gpu, cpu, or empty for auto), which is the value of the variable `name`. auto is one rank per GPU,
+// or one. Throws UsageError.
 int ProcessesPerNode(const Facts& facts, const std::string& otherwise, const std::string& name);
 
-// Ranks of one machine where no variable says it: as the flag says, or one per GPU, or all on this machine.
+// Returns the number of ranks of a machine if no variable tells: --nproc_per_node, or one per GPU, or all `world_size`.
 int AssumedLocalWorldSize(const Facts& facts, int world_size);
 
-// --nnodes and PET_NNODES: "4", or torchrun's elastic "2:4".
+// The value of --nnodes or PET_NNODES: "4", or torchrun's elastic "2:4".
 struct NodeCount {
   int minimum = 1;
   int maximum = 1;
 };
+// Throws UsageError that quotes `name` and `seen` if `text` is no such value.
 NodeCount ParseNodeCount(const std::string& text, const std::string& name, const std::string& seen);
 
-// One process per machine, which forks `processes` ranks. Address and port: the flags' where given, or else these.
+// Returns the launch of a launcher that starts one process per machine, which forks `processes` ranks. --master_addr
+// and --master_port override `address` and `port`.
 Launch NodeLevel(const Facts& facts, const std::string& launcher, int nnodes, int node_rank, int processes,
                  const std::string& address, int port);
 
-// How many ranks this process forks to have `processes` of them: none where it can be the only one itself.
+// Returns the number of ranks that this process forks, `processes`, or 0 if it can be the only rank itself.
 int Spawns(const config::RanksConfig& ranks, int processes);
 
-// Throws UsageError where --nproc_per_node is a number and not how many local ranks there are: started by `launcher`.
+// Throws UsageError if --nproc_per_node is a number and differs from the number of local ranks that `launcher` started.
 void RequireSameProcesses(const Facts& facts, const Launch& launch, const std::string& launcher);
 
 }  // namespace dtrain::launch

@@ -1,5 +1,5 @@
-// The node launcher: one process forks the ranks of this machine, watches over them, starts them again if it may, and
-// ends with their root cause.
+// The node launcher: one process forks the ranks of this machine, watches over them, restarts them after a failure if
+// --max_restarts allows it, and exits with the code of the root cause.
 #pragma once
 
 #include <functional>
@@ -10,45 +10,47 @@
 
 namespace dtrain::launch {
 
-// How a local rank ended that did not end well.
+// The end of a local rank that failed.
 struct RankDeath {
-  int rank = 0;       // among all
-  int exit_code = 0;  // 4 where a signal killed it
-  int signal = 0;     // which one; 0: it ended by itself
+  int rank = 0;       // among all ranks of the run
+  int exit_code = 0;  // 4 if a signal killed it
+  int signal = 0;     // the signal that killed it; 0: it exited by itself
 };
 
-// A failed attempt, when all its ranks are gone.
+// The end of a failed attempt, after all its ranks have ended.
 struct AttemptEnd {
-  RankDeath cause;         // the first death that was no consequence of another
+  RankDeath cause;         // the root cause: the first death that is not the consequence of another
   int64_t last_step = -1;  // steps done; -1: training had not begun
   bool restarts = false;
-  std::string verdict;  // why the ranks are started again, or are not; may be empty
+  std::string verdict;  // why the ranks are or are not restarted, for people; may be empty
 };
 
 struct NodeLauncherOptions {
   int max_restarts = 0;
-  std::function<void(const RankDeath&)> on_death;     // at once, in the parent, before the other ranks are killed
-  std::function<void(const AttemptEnd&)> on_failure;  // after each failed attempt, in the parent
+  std::function<void(const RankDeath&)> on_death;     // called in the parent at once, before other ranks are killed
+  std::function<void(const AttemptEnd&)> on_failure;  // called in the parent after each failed attempt
 };
 
-// What a process is after ForkLocalRanks.
+// The result of ForkLocalRanks: this process is now a rank, or the parent of ranks that have ended.
 struct Forked {
-  bool is_rank = false;           // true in a child
-  Launch launch;                  // a child's
-  int listen_fd = -1;             // of rank 0 on a single machine: an open socket for its store
-  std::shared_ptr<int64_t> step;  // a child's: where it keeps its number of steps done, which the parent reads
-  int exit_code = 0;              // of the parent: 0, or the root cause's; 4 for a rank killed by a signal
+  bool is_rank = false;           // true in a child, which is a rank
+  Launch launch;                  // of a child
+  int listen_fd = -1;             // of rank 0 of a single machine: the open socket that it listens on; else -1
+  std::shared_ptr<int64_t> step;  // of a child: memory for its number of steps done, which the parent reads
+  int exit_code = 0;              // of the parent: 0, or that of the root cause (4 for a rank killed by a signal)
 };
 
-// Forks launch.spawns ranks. On a single machine they meet at a loopback port that is already open (no other process
-// can take it) and share a random token that nobody else knows, on several ones at the master address. Must be called
-// before any thread is started. Returns in every child at once, and in the parent when all is over: SIGTERM, SIGINT and
-// SIGUSR1 are passed on to the ranks (the second of a kind ends all at once, the parent by that signal, too), the first
-// failure ends all within a second, and no rank outlives the parent. launch.restart_count counts the attempts that came
-// to train.
+// Forks launch.spawns ranks. Must be called before any thread is started. On a single machine the ranks meet at a
+// loopback port that is already open, so that no other process can take it, and share a random token; on several
+// machines they meet at the master address. Returns in every child at once, and in the parent after all ranks have
+// ended. The parent passes SIGTERM, SIGINT and SIGUSR1 on to the ranks as an order to stop; the second signal of a kind
+// kills them all, and the parent dies of it, too. The first failure ends the other ranks within a second, and no rank
+// outlives the parent. launch.restart_count of a child grows with each attempt that had begun to train. Throws
+// UsageError if a rank cannot be forked.
 Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options = {});
 
-// From now on this process is killed when its parent is. For torchrun's ranks: a killed agent would leave them running.
+// From now on the system kills this process when its parent dies. For torchrun's ranks, which a killed agent would
+// leave running.
 void EndWithParent();
 
 }  // namespace dtrain::launch

@@ -1,4 +1,4 @@
-// Whether the local ranks are started again after a failure.
+// Decides whether the node launcher restarts the local ranks after a failure.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +12,12 @@ class RestartPolicy {
 
   struct Verdict {
     bool restart = false;
-    std::string reason;  // why (not), for the user; empty where no restart was asked for
+    std::string reason;  // for the user; empty if no restart was asked for
   };
 
-  // An attempt failed with `exit_code` when `last_step` steps were done (-1: training had not begun). A failure that
-  // would only come again (exit codes 2, 3 and 6) is not repeated, nor is one that has come three times more without
-  // getting any further.
+  // Called when an attempt has failed with `exit_code` after `last_step` steps (-1: training had not begun). There is
+  // no restart after a failure that would repeat (exit codes 2, 3 and 6), nor after three restarts in a row that got no
+  // further.
   Verdict AfterFailure(int exit_code, int64_t last_step);
 
   int restarts() const { return restarts_; }
@@ -25,7 +25,7 @@ class RestartPolicy {
  private:
   int max_restarts_;
   int restarts_ = 0;
-  int without_progress_ = -1;  // restarts since the furthest step was reached; -1: none was made yet
+  int without_progress_ = -1;  // failures since the furthest step was reached; -1: no failure yet
   int64_t furthest_step_ = -1;
 };
 
