@@ -1,4 +1,4 @@
-// One error type per exit code of the trainer; DataError comes with data/error.h.
+// One exception type per exit code of the trainer. data/error.h has Error, their base, and DataError.
 #pragma once
 
 #include "data/error.h"

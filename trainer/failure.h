@@ -1,4 +1,4 @@
-// From an exception to an exit code: the last thing that both executables do.
+// Turns exceptions, and other ways in which a process fails, into a report and an exit code, for both executables.
 #pragma once
 
 #include <exception>
@@ -8,17 +8,20 @@
 
 namespace dtrain {
 
-// Message, hint and exit code; rank and step are the caller's to add. What is no dtrain::Error is out of memory, a lost
-// peer, a GPU that the kernels were not compiled for, or internal.
+// Returns message, hint and exit code of `error`; the caller adds rank and step. An exception other than dtrain::Error
+// is classified by type and message: out of memory, lost peer, storage, a GPU without kernels in this build, or
+// internal.
 report::Failure FailureOf(const std::exception& error);
 
-// From now on an exception that no thread catches is given to `report`, and the process ends with the code that it
-// returns. c10d's watchdog of NCCL throws in a thread of its own when a peer is lost, while the main thread waits for a
-// GPU that will never answer: destructors are not run, they would wait, too. Once per process.
+// From now on an exception that no thread catches is passed to `report`, on the thread that threw it, and the process
+// ends with the code that `report` returns. c10d's watchdog of NCCL throws on its own thread when a peer is lost, while
+// the main thread waits for a GPU that will never answer; destructors do not run, since they would wait, too. Called
+// once per process.
 void ReportOnTerminate(std::function<int(const std::exception&)> report);
 
-// While one lives, an exit() that a library calls is a failure, too: libgomp ends the process with 1 where a thread
-// cannot be started. It is given to `report`, and the process ends with the code that it returns. One at a time.
+// While an object of this class lives, an exit() that a library calls counts as a failure: libgomp ends the process
+// with 1 if it cannot start a thread. The failure is passed to `report`, and the process ends with the code that
+// `report` returns. There may be one object at a time.
 class OwnExit {
  public:
   explicit OwnExit(std::function<int(const std::exception&)> report);

@@ -1,4 +1,4 @@
-// What the node launcher tells of a failed attempt: the rank that failed first, and the end of its log.
+// The node launcher's report of a failed attempt: the rank that failed first, and the end of its log.
 #pragma once
 
 #include <filesystem>
@@ -7,8 +7,8 @@
 
 namespace dtrain {
 
-// On stderr; and for a rank that a signal has killed, which cannot report itself, the run directory's error.json. An
-// empty run_directory: on stderr only.
+// Reports on stderr. For a rank that a signal has killed, which cannot report itself, also writes error.json in
+// `run_directory`, unless that is empty.
 void ReportAttempt(const launch::AttemptEnd& end, int world_size, const std::filesystem::path& run_directory);
 
 }  // namespace dtrain

@@ -1,4 +1,4 @@
-// How many files and connections this process may have open.
+// Raises the number of files and connections that this process may have open.
 #pragma once
 
 #include <sys/resource.h>
@@ -7,8 +7,8 @@
 
 namespace dtrain {
 
-// Many systems allow 1,024 unless a process asks for more. Data files, the other ranks and the ports of Gloo and of the
-// store take theirs from the same number, and a stranger who holds connections open is to find none missing.
+// Many systems allow 1,024 unless a process asks for more. Data files, connections to other ranks, Gloo and the store
+// all count towards this limit, and a stranger who holds connections open must not exhaust it.
 inline void AllowManyOpenFiles() {
   constexpr rlim_t kWanted = 65536;
   rlimit files{};

@@ -1,4 +1,4 @@
-// How this process gets memory from the system.
+// Settings of glibc's heap for training.
 #pragma once
 
 #include <malloc.h>
@@ -9,14 +9,14 @@
 
 namespace dtrain {
 
-// A training step frees and allocates the same large tensors again and again. By default glibc gives them back to the
-// system each time, and every page is then cleared and faulted in anew. Here the heap keeps them.
+// A training step frees and allocates the same large tensors again and again. By default glibc returns them to the
+// system each time, and every page is then cleared and faulted in anew. With these settings the heap keeps them.
 //
-// There are few heaps: records are allocated by one of many reading threads and freed by a decoding one, and with
-// glibc's eight heaps a core each grows on its own to the largest that it ever had to hold. (Loading images of all
-// sizes on two cores, the process grew from 320 MiB to 455 MiB in a minute and went on; with two heaps it stays at
-// 230.) One for two cores, at least two: the threads of as many cores as there are may want memory at once.
-// MALLOC_ARENA_MAX says otherwise.
+// The number of heaps is small, because one of many reading threads allocates a record and a decoding thread frees it:
+// with glibc's default of eight heaps per core, each heap grows to the largest size that it ever had to hold. (Loading
+// images of all sizes on two cores, the process grew from 320 MiB to 455 MiB in a minute and went on growing; with two
+// heaps it stays at 230 MiB.) There is one heap per two cores, but at least two, since threads on several cores may
+// allocate at the same time. MALLOC_ARENA_MAX, if set, overrides this number.
 inline void KeepFreedMemory() {
   mallopt(M_MMAP_MAX, 0);
   mallopt(M_TRIM_THRESHOLD, -1);
