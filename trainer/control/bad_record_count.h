@@ -1,5 +1,5 @@
-// How many bad records all ranks have met together. One rank knows its own alone, and two may meet the same one in
-// different epochs: rank 0's control server counts.
+// Counts the bad records of all ranks together. Rank 0's control server does the counting, because a rank knows only
+// the records that it has read itself, and two ranks may meet the same bad record in different epochs.
 #pragma once
 
 #include <map>
@@ -10,17 +10,19 @@
 
 namespace dtrain::distributed {
 
-// What a rank tells the server of a record that it has not met before. `options` are its quarantine's.
+// The message by which a rank reports a bad record to the server. The rank sends it once per record. `dataset_size` is
+// in samples; `options` are those of the rank's quarantine.
 nlohmann::json BadRecordMessage(const data::BadRecord& record, int64_t dataset_size,
                                 const data::QuarantineOptions& options);
 
 class BadRecordCount {
  public:
-  // Returns how many different ones of this split are known now. Throws DataError where that is over the budget.
+  // Adds the record of a BadRecordMessage, which ParseControlLine has checked. Returns the number of different bad
+  // records in its split so far. Throws DataError if that exceeds the budget in the message.
   int64_t Add(const nlohmann::json& message);
 
  private:
-  std::map<std::string, data::Quarantine> splits_;
+  std::map<std::string, data::Quarantine> splits_;  // by name of the split
 };
 
 }  // namespace dtrain::distributed

@@ -1,11 +1,12 @@
-// Which build this program is: two ranks with different ones may well compute different numbers.
+// Identifies the build of this program. Ranks compare it, because two builds may compute different numbers.
 #pragma once
 
 #include <string>
 
 namespace dtrain::distributed {
 
-// The linker's build id (a hash of the program's contents) in hexadecimal; "unknown" where it was linked without.
+// Returns the build id that the linker wrote into the program (a hash of its contents) in hexadecimal, or "unknown" if
+// the program has none.
 std::string BuildId();
 
 }  // namespace dtrain::distributed

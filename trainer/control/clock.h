@@ -1,4 +1,4 @@
-// How ranks measure how long they wait for each other.
+// The clock and the timeouts by which ranks measure how long they wait for each other.
 #pragma once
 
 #include <algorithm>
@@ -9,13 +9,14 @@ namespace dtrain::distributed {
 
 using Clock = std::chrono::steady_clock;
 
-// Eleven days: any timeout beyond means "for ever", and milliseconds of it still fit an int, which c10d hands to
-// poll().
+// Longer timeouts are cut to this one, about eleven days. Its milliseconds still fit into an int, which is what c10d
+// passes to poll().
 constexpr double kLongestTimeoutSeconds = 1e6;
 
 inline double ClampedSeconds(double seconds) { return std::clamp(seconds, 0.0, kLongestTimeoutSeconds); }
 
-// Of any number: what is added to a clock, or handed to c10d and Gloo, must not overflow there.
+// Converts any number of seconds, clamped so that the result does not overflow when it is added to a time point or
+// passed to c10d or Gloo.
 inline std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(ClampedSeconds(seconds) * 1000));
 }

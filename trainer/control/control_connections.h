@@ -1,5 +1,5 @@
-// The control server's side of its connections: one poll() for all. A connection is a stranger's until it has proved
-// that it knows the run's token, and a stranger gets little: some kilobytes, some seconds, and no influence on the run.
+// The control server's connections, served by one poll() on the server's thread. A peer is a stranger until it has
+// proved that it knows the run's token. Strangers get a few kilobytes and seconds, and cannot influence the run.
 #pragma once
 
 #include <chrono>
@@ -18,15 +18,15 @@ namespace dtrain::distributed {
 
 struct Peer {
   LineSocket socket;
-  Clock::time_point since, heard;
-  int rank = -1;  // a stranger's or a launcher's
+  Clock::time_point since, heard;  // when it connected; when it last sent something
+  int rank = -1;                   // -1 for strangers and launchers
   bool is_launcher = false;
-  bool left = false;
-  nlohmann::json hello;  // a stranger's, who has yet to prove that it is true
-  std::string nonce;     // what it was asked then
-  std::optional<nlohmann::json> config;
-  std::string name;   // "rank 1 (host h, process 123)"
-  std::string fault;  // why a rank's connection was closed here: not empty where it has sent what no rank sends
+  bool left = false;                     // it has announced its orderly end
+  nlohmann::json hello;                  // its claims about itself, unproven as long as it is a stranger; null before
+  std::string nonce;                     // the challenge it was sent; empty before
+  std::optional<nlohmann::json> config;  // empty until the rank has sent its configuration
+  std::string name;                      // "rank 1 (host h, process 123)"; empty for strangers and launchers
+  std::string fault;                     // its invalid message, for which the server closed the connection; else empty
   Position position;
 
   bool is_stranger() const { return rank < 0 && !is_launcher; }
@@ -36,22 +36,22 @@ struct Peer {
 
 class ControlConnections {
  public:
-  // Takes both descriptors over; `own_descriptor` and `warn` as ControlServerOptions has them. Throws UsageError where
-  // this process may not have as many open files as there are ranks.
+  // Takes ownership of both descriptors; `own_descriptor` and `warn` are those of ControlServerOptions. Raises the
+  // process's limit of open files as needed; throws UsageError if the hard limit is too low for so many ranks.
   ControlConnections(int listening_descriptor, int own_descriptor, int world_size,
                      std::function<void(const std::string&)> warn);
 
-  // Waits for up to `patience`, then calls `handle` with each message that has come. What is none of the peer's ends
-  // the connection. Last, `gone` is called for each rank whose connection is closed.
+  // Waits up to `patience` for something to arrive, then calls `handle` with each message. A peer that sends an invalid
+  // line is disconnected. Finally calls `gone` for each rank whose connection is closed, and forgets it.
   void Serve(std::chrono::milliseconds patience, const std::function<void(Peer&, const nlohmann::json&)>& handle,
              const std::function<void(const Peer&)>& gone);
 
-  // To all ranks; if `only_if_nothing_waits`, then without those that have not yet taken what they were sent before.
+  // Sends to all ranks. If `only_if_nothing_waits`, skips ranks to which earlier messages are still unsent.
   void Broadcast(const nlohmann::json& message, bool only_if_nothing_waits = false);
 
-  // From now on this peer is `rank`, which nobody else is.
+  // Makes this peer, so far a stranger, `rank`. No other peer may have that rank.
   void Admit(Peer& peer, int rank);
-  // Null where it is not here.
+  // Returns null if the rank is not connected. The pointer is valid until the next Serve.
   Peer* Find(int rank);
   bool AllAreHere() const { return ranks_.size() == static_cast<size_t>(world_size_); }
   std::list<Peer>& all() { return peers_; }
@@ -68,9 +68,9 @@ class ControlConnections {
   int world_size_;
   const std::function<void(const std::string&)> warn_;
   LineSocket listener_;
-  Clock::time_point accepts_after_;  // where no descriptor was left: not at once again
-  bool told_of_descriptors_ = false;
-  std::list<Peer> peers_;  // by age
+  Clock::time_point accepts_after_;   // no accept() before this time, because the last one found no free descriptor
+  bool told_of_descriptors_ = false;  // the user was warned of that once
+  std::list<Peer> peers_;             // oldest connection first
   std::unordered_map<int, Peer*> ranks_;
 };
 

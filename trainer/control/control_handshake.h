@@ -1,6 +1,6 @@
-// How a newcomer and the control server find out that both know the run's token, which is never sent: each answers the
-// other's random number (nonce) with a proof that only the token makes. The newcomer proves first, so that the server
-// says nothing about the token to strangers.
+// The handshake by which a newcomer and the control server prove to each other that they know the run's token, without
+// ever sending it: each answers the other's random number (nonce) with a proof that can only be computed with the
+// token. The newcomer proves first, so that the server reveals nothing about the token to strangers.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -11,13 +11,14 @@ namespace dtrain::distributed {
 constexpr const char* kControlMagic = "dtrain control";
 constexpr int kControlVersion = 2;
 
-// This process's, as `rank` of `world_size`; -1 of 0: a launcher. With a new nonce.
+// Returns the hello of this process as `rank` of `world_size`, with a new nonce. Launchers are rank -1 of 0.
 nlohmann::json MakeHello(int rank, int world_size);
 
 // "rank 1 (host h, process 123)", for people.
 std::string NameOf(const nlohmann::json& hello);
 
-// What each side shows the other: of both nonces and of what the hello has said.
+// The proofs that the two sides send. `challenge` is the server's nonce; `hello` is the newcomer's, with its nonce. A
+// proof covers both nonces and the hello's rank and world size.
 std::string ProofOfNewcomer(const std::string& token, const std::string& challenge, const nlohmann::json& hello);
 std::string ProofOfServer(const std::string& token, const std::string& challenge, const nlohmann::json& hello);
 

@@ -1,6 +1,7 @@
-// What the ranks tell each other besides tensors: where each stands, that one was asked to stop, that one is gone. A
-// thread of its own and a connection of its own (to rank 0's ControlServer): a blocked collective blocks neither, and
-// when the run cannot go on the thread reports and ends the process, whatever the main thread hangs in.
+// The control plane: through it ranks tell each other everything but tensors, such as how far each one is, that one was
+// asked to stop, or that one is gone. It has its own thread and its own connection to rank 0's ControlServer, so a
+// blocked collective blocks neither. If the run cannot go on, the control plane's thread reports the failure and ends
+// the process, even if the main thread hangs.
 #pragma once
 
 #include <atomic>
@@ -27,46 +28,50 @@ namespace dtrain::distributed {
 struct ControlPlaneOptions {
   int rank = 0;
   int world_size = 1;
-  double comm_timeout_seconds = 600;  // without a sign of rank 0: the run is over
-  // Whether this process was asked to stop. Called on the control plane's thread.
+  double comm_timeout_seconds = 600;  // the run ends if rank 0 is silent for this long
+  // Whether this process was asked to stop. Called on the control plane's thread and on the main thread.
   std::function<bool()> stop_requested = [] { return false; };
-  std::function<void(const std::string&)> warn = [](const std::string&) {};
+  std::function<void(const std::string&)> warn = [](const std::string&) {};  // called on the control plane's thread
   // Reports the failure and ends the process. Called on the control plane's thread, once.
   std::function<void(const report::Failure&)> end_process;
 };
 
-// Methods are for the main thread, but where they say otherwise. A run of one rank has no thread and no connection.
+// Methods are called on the main thread unless they say otherwise. A run of one rank has no thread and no connection.
 class ControlPlane {
  public:
-  // One rank.
+  // For a run of one rank.
   explicit ControlPlane(std::function<bool()> stop_requested);
-  // Several. `server` is rank 0's, null on the others.
+  // For a run of several ranks; starts the thread. `server` is null on all ranks but rank 0.
   ControlPlane(ControlPlaneOptions options, Joined joined, std::unique_ptr<ControlServer> server);
   ~ControlPlane();
   ControlPlane(const ControlPlane&) = delete;
   ControlPlane& operator=(const ControlPlane&) = delete;
 
-  // Waits until all ranks are here and have said so. `config` is a JSON object, compared key by key. Throws, on every
-  // rank alike, UsageError naming a key that differs, PeerLostError naming the ranks that are missing, Preempted.
+  // Waits until all ranks are ready. `config` is a JSON object; rank 0's control server compares it key by key with
+  // rank 0's. All ranks throw the same error: UsageError naming a key that differs, PeerLostError naming the missing
+  // ranks, Preempted if a rank was asked to stop, or Error with the exit code that the server sent.
   void WaitForAll(const std::string& config);
 
-  // The phases of training, in the same order on all ranks; an atomic store.
+  // Announces the phase that the main thread enters. All ranks go through the same phases in the same order. Costs a
+  // few atomic operations.
   void Enter(Phase phase);
-  // To be called at the same points by all ranks: the end of a step, of an evaluation batch. True: a stop was asked for
-  // somewhere, and all ranks stop at this very point. Costs an atomic load, unless a stop is being agreed on.
+  // Called by all ranks at the same points: the end of each step and of each evaluation batch. Returns true if a rank
+  // was asked to stop; it then returns true at the same point on all ranks. Costs a few atomic operations, but waits
+  // for the other ranks while they agree on a stop.
   bool StopsHere(int64_t steps_done);
 
-  // A bad record that this rank has not met before. Where all ranks together are over the budget they all end with exit
+  // Reports a bad record, once per record and rank. If all ranks together exceed the budget, they all end with exit
   // code 3. Any thread.
   void NoteBadRecord(const data::BadRecord& record, int64_t dataset_size, const data::QuarantineOptions& options);
-  // Of all ranks, as last heard.
+  // The number of bad records of all ranks together, as of the last message from rank 0. Any thread.
   int64_t bad_records(const std::string& split);
 
-  // The orderly end: returns when all ranks have come to it.
+  // Announces the orderly end of this rank, and returns when all ranks have done so or the run has failed.
   void Leave();
 
-  // Before the process ends with `failure`: tells the others, or learns from them that it is only a consequence.
-  // Returns what to report. Does not return when the control plane's thread ends the process.
+  // Called before the process ends with `failure`. Tells the other ranks of it, or learns from them that it is only a
+  // consequence of another rank's failure. Returns the failure to report; does not return if the control plane's thread
+  // is ending the process already.
   report::Failure LastWords(report::Failure failure);
 
  private:
@@ -87,33 +92,33 @@ class ControlPlane {
   const ControlPlaneOptions options_;
   const std::unique_ptr<ControlServer> server_;
 
-  // Where the main thread stands.
+  // The main thread's position, which only that thread writes; the control plane's thread reads it.
   std::atomic<int64_t> point_ = 0, moves_ = 0, step_ = 0, work_nanoseconds_ = 0;
   std::atomic<Phase> phase_ = Phase::kStarting;
-  Clock::time_point phase_start_;             // the main thread's
-  std::atomic<int64_t> stop_point_ = kNever;  // proposed, or committed
+  Clock::time_point phase_start_;             // used by the main thread alone
+  std::atomic<int64_t> stop_point_ = kNever;  // the proposed or committed point; written by the control plane's thread
 
-  // The thread's.
+  // Used by the control plane's thread alone, except for wake_descriptor_.
   LineSocket socket_;
-  Clock::time_point heard_, last_tick_;
-  Position first_rank_;  // as last heard
+  Clock::time_point heard_, last_tick_;  // when rank 0 last sent something; when Watch last ran
+  Position first_rank_;                  // rank 0's position, as of its last message
   bool stop_sent_ = false, silence_told_ = false;
-  int wake_descriptor_ = -1;
+  int wake_descriptor_ = -1;  // an eventfd that wakes the control plane's thread from poll()
 
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards all members below but thread_
   std::condition_variable changed_;
-  std::string posted_;      // lines for the thread to send
-  bool going_ = false;      // all ranks are here
-  bool committed_ = false;  // stop_point_ is
-  bool all_left_ = false;
-  bool all_know_ = false;                       // that the run is over
+  std::string posted_;                          // lines for the thread to send
+  bool going_ = false;                          // all ranks are ready
+  bool committed_ = false;                      // stop_point_ is final
+  bool all_left_ = false;                       // all ranks have announced their orderly end
+  bool all_know_ = false;                       // the server has told all ranks that the run is over
   std::map<std::string, int64_t> bad_records_;  // by split
-  std::optional<report::Failure> end_;          // why the run is over
-  bool main_ends_ = false;                      // the main thread ends the process with a failure of its own
-  bool main_is_victim_ = false;                 // it has only lost a peer: the thread may know why
-  bool thread_ends_ = false;                    // the thread ends the process
-  bool ended_ = false;
-  std::jthread thread_;  // last: starts when everything above is ready
+  std::optional<report::Failure> end_;          // why the run is over; empty while it goes on
+  bool main_ends_ = false;                      // the main thread ends the process
+  bool main_is_victim_ = false;                 // the main thread has lost a peer, and the thread may learn why
+  bool thread_ends_ = false;                    // the control plane's thread ends the process
+  bool ended_ = false;                          // end_process has returned
+  std::jthread thread_;                         // declared last, so that it starts when everything above is ready
 };
 
 }  // namespace dtrain::distributed

@@ -1,4 +1,4 @@
-// How a rank finds rank 0's control server and is let in, or is told why not.
+// How a rank finds rank 0's control server and is admitted, or learns why it is not.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,16 @@ namespace dtrain::distributed {
 struct Endpoint {
   std::string host;
   int port = 0;
-  std::string token;  // of the run: both sides prove that they know it
+  std::string token;  // the run's token; both sides prove that they know it
 };
 
 struct JoinOptions {
-  // Asked before every attempt: under torchrun the address is posted somewhere, and may change. Nothing: not posted
-  // yet.
+  // Called before every attempt, because under torchrun rank 0 posts its address on a store, and it may change. Returns
+  // nothing if the address is not posted yet.
   std::function<std::optional<Endpoint>()> locate;
-  bool location_may_be_old = false;  // of an earlier attempt, whose rank 0 may still be there: its refusal says nothing
+  // Whether the address may be that of rank 0 of an earlier attempt, which may still listen. If so, Join does not give
+  // up when it is refused, but tries again until the deadline.
+  bool location_may_be_old = false;
   int rank = 0;
   int world_size = 1;
   double timeout_seconds = 300;
@@ -28,21 +30,23 @@ struct JoinOptions {
 };
 
 struct Joined {
-  LineSocket socket;
-  Endpoint endpoint;
-  int store_port = 0;
+  LineSocket socket;   // the connection to the control server, which has admitted this rank
+  Endpoint endpoint;   // where the server was found
+  int store_port = 0;  // the port of c10d's store on rank 0's machine
 };
 
-// Tries until the deadline: ranks start in any order. Throws PeerLostError where nobody answers in time, UsageError
-// where a refusal comes or something else answers, Preempted when a stop was asked for
-// and rank 0 cannot be told of it.
+// Tries until the deadline, because ranks start in any order. Throws PeerLostError if rank 0 does not answer in time,
+// UsageError if the rank is refused or another program answers, and Preempted if a stop was requested and rank 0 was
+// not reached within a second of that.
 Joined Join(const JoinOptions& options);
 
-// The same through a connection to the server at `endpoint` that there is already: rank 0's own.
+// Does the same over `connection`, which is connected to the server at `endpoint` already. Used by rank 0 itself, whose
+// connection needs no network. Throws PeerLostError if the connection is closed.
 Joined JoinThrough(LineSocket connection, const Endpoint& endpoint, const JoinOptions& options);
 
-// For a launcher that has seen `rank` of its own die: tells the control server, which ends the run everywhere at once.
-// Needs no torch and no thread. False: it could not be told before `deadline`, perhaps because it is gone itself.
+// Used by a launcher whose process of rank `rank` has died: tells the control server, which then ends the run on all
+// ranks. Needs neither torch nor a thread. Returns false if the server could not be told before `deadline`, perhaps
+// because it is gone itself.
 bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Clock::time_point deadline);
 
 }  // namespace dtrain::distributed

@@ -1,5 +1,5 @@
-// TCP with deadlines, for lines of text: what the ranks need to find each other and to talk about the run itself
-// (tensors travel over Gloo and NCCL). Nothing here waits longer than it was told to, whatever the other side does.
+// Lines of text over TCP, with deadlines. Ranks use it to find each other and for the control plane; tensors travel
+// over Gloo and NCCL. Every call returns by its deadline (looking up a name excepted), whatever the other side does.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace dtrain::distributed {
 
-// A connected TCP socket that never blocks. Movable; closes what it holds.
+// A connected stream socket that never blocks. Movable; owns its descriptor. Not for use by several threads at once.
 class LineSocket {
  public:
   LineSocket() = default;
-  explicit LineSocket(int descriptor);
+  explicit LineSocket(int descriptor);  // takes ownership, and makes the descriptor non-blocking
   LineSocket(LineSocket&& other) noexcept;
   LineSocket& operator=(LineSocket&& other) noexcept;
   ~LineSocket();
@@ -24,21 +24,22 @@ class LineSocket {
   int descriptor() const { return descriptor_; }
   bool is_open() const { return descriptor_ >= 0; }
 
-  // Reads some of what has arrived, and returns: whoever sends without a pause must not keep its reader from all else.
-  // False: the other side has closed, the connection broke, or what waits for NextLine is longer than a line may be;
-  // lines that were read before are there.
+  // Reads at most one block (64 KiB) of what has arrived, so that a peer which sends without a pause does not keep its
+  // reader busy. Returns false if the other side has closed, the connection is broken, or the next line is longer than
+  // allowed. NextLine still returns the lines that were received before.
   bool Receive();
-  // The next complete line, without its end; valid until the next call of Receive.
+  // Returns the next complete line without its newline; valid until the next call of Receive. Empty if there is none.
   std::optional<std::string_view> NextLine();
 
-  // Adds a line to what is to be sent, and sends as much as the system takes. False: the connection broke. Where the
-  // other side leaves more than kMaxUnsent unread the socket is closed.
+  // Queues a line, and sends as much of the queue as the system accepts. Returns false if the connection is broken.
+  // Closes the socket if more than kMaxUnsent bytes remain unsent.
   bool Send(const std::string& line);
+  // Sends as much of the queue as the system accepts. Returns false if the connection is broken.
   bool Flush();
   bool has_unsent() const { return !unsent_.empty(); }
   void Close();
 
-  // Of a line. Little for strangers; kMaxLine from the start.
+  // Sets the longest line that is accepted, in bytes. It is kMaxLine at first, and set lower for strangers.
   void set_max_line(size_t bytes) { max_line_ = bytes; }
 
   static constexpr size_t kMaxLine = size_t{4} << 20;
@@ -49,27 +50,28 @@ class LineSocket {
   size_t max_line_ = kMaxLine;
   std::string received_;
   size_t taken_ = 0;    // bytes of received_ that NextLine has returned
-  size_t scanned_ = 0;  // bytes of received_ known to be without a line's end, or taken
+  size_t scanned_ = 0;  // bytes of received_ that are taken or known to contain no newline
   std::string unsent_;
 };
 
-// Waits until a line has arrived or `deadline` has passed. nullopt: too late, or closed (then it is no longer open).
+// Waits until a line has arrived or `deadline` has passed. Returns empty if none came in time, or if the other side
+// closed the connection, in which case the socket is closed, too.
 std::optional<std::string> WaitForLine(LineSocket& socket, Clock::time_point deadline);
 
-// One attempt: connects to host:port before `deadline`. Not open on failure, with the reason in `*reason`.
+// Tries once to connect to host:port before `deadline`. On failure the socket that it returns is not open, and
+// `*reason` says why.
 LineSocket TryConnect(const std::string& host, int port, Clock::time_point deadline, std::string* reason);
 
-// The address of this machine's interface that leads to host:port. Where there is no such interface, tries until
-// `deadline` (the network may come up later), then throws PeerLostError; where the name does not resolve, tries for
-// some seconds (a cluster's name service may be behind), then throws UsageError. Throws Preempted when a stop is asked
-// for.
+// Returns the address of this machine's interface that leads to host:port. If there is no such interface, tries until
+// `deadline`, because the network may come up later, then throws PeerLostError. If the name does not resolve, tries for
+// 30 seconds, because a cluster's name service may lag behind, then throws UsageError. Throws Preempted when stopped.
 std::string AddressTowards(const std::string& host, int port, Clock::time_point deadline,
                            const std::function<bool()>& stop_requested);
 
-// A socket that listens on `address` only; port 0: any. Throws UsageError.
+// Returns the descriptor of a socket that listens on `address` only; the caller owns it. With port 0 the system chooses
+// a free port. Throws UsageError if it cannot listen there.
 int ListenOn(const std::string& address, int port);
 
-// The port of a listening socket.
 int PortOf(int listening_descriptor);
 
 }  // namespace dtrain::distributed

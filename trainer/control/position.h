@@ -1,4 +1,4 @@
-// Where a rank stands in the run: what it tells rank 0 several times a second.
+// A rank's position in the run, which it reports to rank 0 several times a second.
 #pragma once
 
 #include <chrono>
@@ -8,9 +8,9 @@
 
 namespace dtrain::distributed {
 
-constexpr auto kTick = std::chrono::milliseconds(100);  // between two things told
-constexpr double kSavingSeconds = 600;                  // that a rank may stand still for while it saves
-constexpr auto kOwnGap = std::chrono::seconds(1);       // between two ticks: this process itself stood still
+constexpr auto kTick = std::chrono::milliseconds(100);  // the time between two reports
+constexpr double kSavingSeconds = 600;                  // a rank may stand still for at least this long while it saves
+constexpr auto kOwnGap = std::chrono::seconds(1);  // a longer time between two ticks: this process itself was stopped
 
 enum class Phase { kStarting, kData, kForward, kBackward, kExchange, kUpdate, kEvaluation, kSaving, kLeaving };
 
@@ -27,13 +27,14 @@ inline const char* NameOf(Phase phase) {
   return kNames[static_cast<size_t>(phase)];
 }
 
-// All ranks run through the same points and, between two of them, the same phases: (point, moves) says who is behind.
+// All ranks go through the same points and, between two points, through the same phases. So of two ranks the one with
+// the smaller (point, moves) is behind.
 struct Position {
-  int64_t point = 0;  // ends of steps and of evaluation batches passed
-  int64_t moves = 0;  // phases entered since
-  int64_t step = 0;   // steps done
+  int64_t point = 0;  // the number of ends of steps and of evaluation batches that the rank has passed
+  int64_t moves = 0;  // the number of phases entered since that point, kStarting and kSaving not counted
+  int64_t step = 0;   // the number of steps done
   Phase phase = Phase::kStarting;
-  double work_seconds = 0;  // spent so far on this rank's own work: no collective in it
+  double work_seconds = 0;  // the time spent so far in phases without a collective
 
   bool operator==(const Position& other) const {
     return point == other.point && moves == other.moves && phase == other.phase;
@@ -43,11 +44,11 @@ struct Position {
   }
 };
 
-// Why nothing is heard of a rank, as far as another one can know.
+// Ends a message that a rank does not answer: the causes that are possible as far as another rank can know.
 constexpr const char* kPossibleCauses =
     " (its process is stopped, or its machine or the network to it is lost; --comm_timeout)";
 
-// "after step 6: forward pass".
+// Returns a text such as "after step 6: forward pass".
 inline std::string Describe(const Position& position) {
   return "after step " + std::to_string(position.step) + ": " + NameOf(position.phase);
 }

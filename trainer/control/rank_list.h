@@ -1,4 +1,4 @@
-// Numbers of ranks as a person reads them.
+// A list of ranks as text for a person.
 #pragma once
 
 #include <cstddef>
@@ -8,20 +8,21 @@
 
 namespace dtrain::distributed {
 
-// "1, 3, 5-999999", and of many only the first: a run may have a million ranks, and a message goes into one line.
+// Writes neighbours as a range, and counts the ranks after the tenth range instead of listing them: a run may have a
+// million ranks, and a message must fit into one line.
 class RankList {
  public:
-  // In ascending order.
+  // Ranks must be added in ascending order.
   void Add(int rank);
   int count() const { return count_; }
-  std::string Text() const;
+  std::string Text() const;  // "1, 3, 5-999999 and 7 more"
 
  private:
   static constexpr size_t kShownRuns = 10;
 
-  std::vector<std::pair<int, int>> runs_;  // of neighbours: first and last
+  std::vector<std::pair<int, int>> runs_;  // the first and last rank of each range of neighbours
   int count_ = 0;
-  int unshown_ = 0;
+  int unshown_ = 0;  // the number of ranks that are in no range of runs_
 };
 
 }  // namespace dtrain::distributed

@@ -1,5 +1,5 @@
-// Who holds up the others: a pure function of what has been heard of each rank and when, so that the tests need no
-// clock. Rank 0's control server asks it several times a second.
+// Finds the ranks that hold up the others. It knows only the ranks' positions and when they were received, and reads no
+// clock, so tests need none. Rank 0's control server calls it on its thread several times a second.
 #pragma once
 
 #include <chrono>
@@ -15,32 +15,33 @@ class StallWatch {
   using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::steady_clock::duration;
 
-  // A rank that is silent, or stands still, for `timeout_seconds` ends the run. While it saves it has ten minutes at
-  // least, and so have those who wait for it.
+  // The run has to end when a rank has been silent, or has stood still, for `timeout_seconds`. A rank that saves, or
+  // waits for a rank that saves, may stand still for kSavingSeconds if that is longer.
   StallWatch(int world_size, double timeout_seconds, Time now);
 
   void Heard(int rank, const Position& position, Time now);
   void Left(int rank) { ranks_[static_cast<size_t>(rank)].left = true; }
-  // This process itself stood still for so long (it was stopped, or the machine slept): nobody else is to blame.
+  // Discounts a time during which this process itself stood still (it was stopped, or the machine slept), because the
+  // other ranks are not to blame for it.
   void Skip(Duration gap);
 
   struct Finding {
-    std::vector<std::string> warnings;  // each is told once
-    std::string stall;                  // not empty: the run has to end; names the ranks that hold it up
+    std::vector<std::string> warnings;  // each warning is returned once
+    std::string stall;                  // if the run has to end: a text that names the ranks to blame; else empty
   };
   Finding Check(Time now);
 
  private:
   struct Rank {
     Position position;
-    Time heard;
-    Time moved;
-    Time waited;  // for a save, last
+    Time heard;   // when it was last heard
+    Time moved;   // when it was last heard with a new position
+    Time waited;  // when it last saved or waited for a save
     bool left = false;
     bool silence_told = false;
     bool stillness_told = false;
     bool slowness_told = false;
-    Position window_start;  // of the comparison of speeds
+    Position window_start;  // its position when the current comparison of speeds began
   };
 
   std::string DescribeStall(Time now) const;
@@ -53,7 +54,7 @@ class StallWatch {
 
   double timeout_seconds_;
   std::vector<Rank> ranks_;
-  Time window_start_;
+  Time window_start_;  // when the current comparison of speeds began
 };
 
 }  // namespace dtrain::distributed
