@@ -1,4 +1,4 @@
-// Part of libdtrain_cuda.so.
+// The implementation of DeviceGraph by CUDA graphs; part of libdtrain_cuda.so.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,7 +9,7 @@
 
 namespace dtrain::distributed {
 
-// A graph of `device`, which is the current one.
+// Returns an empty graph for `device`, which must be the current device.
 std::unique_ptr<DeviceGraph> MakeCudaGraph(at::Device device);
 
 }  // namespace dtrain::distributed

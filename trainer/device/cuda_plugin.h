@@ -1,6 +1,6 @@
-// What only a machine with a GPU needs: LibTorch's CUDA half and NCCL, in a shared library of its own
-// (libdtrain_cuda.so, built with DTRAIN_CUDA). It is loaded where there is a GPU and nowhere else: on a machine without
-// one the same binary starts in a third of the time, and runs without any of CUDA's libraries.
+// Everything that needs a GPU (LibTorch's CUDA half, NCCL, kernels) is in a shared library of its own,
+// libdtrain_cuda.so, built with DTRAIN_CUDA. It is loaded only on machines with a GPU. On other machines the same
+// binary starts in a third of the time, and runs without any of CUDA's libraries.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -22,50 +22,53 @@ class Store;
 
 namespace dtrain::distributed {
 
-// A decoder for JPEGs on a GPU, or why there is none, and what to do.
+// A decoder for JPEGs on a GPU; if there is none, `decoder` is null and the texts say why and what to do.
 struct GpuImageDecoder {
   std::unique_ptr<data::DeviceImageDecoder> decoder;
   std::string problem, hint;
 };
 
+// The functions that the library exports. They throw c10::Error if CUDA fails, unless they say otherwise.
 struct CudaPlugin {
-  // What CUDA says about this machine. Does not throw: what CUDA refuses is in the facts.
+  // Asks CUDA about this machine. Does not throw: an error of CUDA is one of the facts.
   GpuFacts (*probe)();
-  // Makes `index` the current device of this thread, and of the threads that it starts.
+  // Makes `index` the current device of the calling thread.
   void (*set_device)(int index);
-  // NCCL between this rank's GPU and those of the others; `timeout_seconds` for each collective.
+  // Returns an NCCL backend for this rank's GPU and those of the other ranks. Each collective has `timeout_seconds`.
   c10::intrusive_ptr<c10d::Backend> (*make_nccl)(const c10::intrusive_ptr<c10d::Store>& store, int rank, int world_size,
                                                  at::Device device, double timeout_seconds);
-  // What c10d has recorded of the last collectives. Asks the GPU about those under way, and may hang with it.
+  // Returns c10d's record of the last collectives. It asks the GPU about unfinished collectives, and may hang.
   std::string (*flight_record)();
-  // The kernel that prepares images (data/kernels). `images` are on the current device.
+  // Runs the kernel that normalises images (data/kernels). `images` are on the current device.
   data::DeviceNormalisation normalise_images;
-  // The kernels of BatchNorm + addition + ReLU (models/kernels), on the current device.
+  // Run the kernels of BatchNorm + addition + ReLU (models/kernels) on the current device.
   models::NormReluDevice norm_relu;
-  // Records on a stream of its own of `device`, the current one.
+  // Returns an empty graph for `device`, which must be the current device. The graph has a stream of its own.
   std::unique_ptr<DeviceGraph> (*make_graph)(at::Device device);
-  // nvJPEG (data/nvjpeg), for the current device.
+  // Returns a decoder that uses nvJPEG (data/nvjpeg) on `device`, which must be the current device.
   GpuImageDecoder (*make_image_decoder)(at::Device device, data::Interpolation interpolation);
 };
 
-// Loads the library, once per process; not before a fork. Throws UsageError where it is there and cannot be loaded (a
-// library that is missing, another LibTorch than the one it was built with).
+// Loads the library on the first call; must not be called before a fork. Throws UsageError if the library cannot be
+// loaded, because a library that it needs is missing or it was built with another LibTorch. Any thread.
 const CudaPlugin& LoadCudaPlugin();
 
-// Whether the library was built.
+// Whether the library is there. It is not if it was not built.
 bool HasCudaPlugin();
 
-// GPUs of this machine that this process may use, counted without touching CUDA (a process that has touched it cannot
-// fork any more): the entries of CUDA_VISIBLE_DEVICES, or the device files. 0 where the library was not built.
+// Returns the number of GPUs that this process may use: the device files of this machine, but no more than
+// CUDA_VISIBLE_DEVICES names. 0 without the library. Does not call CUDA, because a process that has initialised CUDA
+// cannot fork any more.
 int CountGpus();
 
-// The kernel for `device`; null on the CPU.
+// Returns the function that normalises images on `device`; null for the CPU.
 data::DeviceNormalisation NormalisationOn(at::Device device);
 
-// The kernels of --fused_norm. Throws UsageError on the CPU, which has none.
+// Returns the kernels for --fused_norm. Throws UsageError for the CPU, which has none.
 const models::NormReluDevice& NormReluOn(at::Device device);
 
-// What decodes JPEGs on `device`, the current one. Throws UsageError on the CPU, and where nvJPEG is missing.
+// Returns a decoder for JPEGs on `device`, which must be the current device. Throws UsageError for the CPU, and if
+// nvJPEG is missing.
 std::unique_ptr<data::DeviceImageDecoder> ImageDecoderOn(at::Device device, data::Interpolation interpolation);
 
 }  // namespace dtrain::distributed

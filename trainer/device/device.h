@@ -1,4 +1,4 @@
-// Which device this rank computes on, and with how many threads.
+// The device that a rank computes on, its memory, and the number of CPU threads that it uses.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -12,40 +12,42 @@ namespace dtrain::distributed {
 
 struct RankDevice {
   at::Device device;
-  std::string name;    // of a GPU: "NVIDIA H100 80GB HBM3"
-  std::string pci_id;  // of a GPU
+  std::string name;    // "NVIDIA H100 80GB HBM3"; empty for the CPU
+  std::string pci_id;  // "0000:17:00.0"; empty for the CPU
 };
 
-// Which of the machine's GPUs is this rank's to take.
+// Returns the facts of the launch from which ChooseGpu chooses a GPU.
 RankPlace PlaceOf(const launch::Launch& launch);
 
-// The GPU of the local rank, which becomes the thread's current device; the CPU where there is none, or with
-// --backend=gloo. Throws UsageError as ChooseGpu does.
+// Returns the GPU of this local rank and makes it the thread's current device. Returns the CPU if there is no GPU, or
+// with --backend=gloo. Throws UsageError as ChooseGpu and LoadCudaPlugin do.
 RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend);
 at::Device DeviceOf(const launch::Launch& launch, const std::string& backend);
 
-// "cpu (2 threads)".
+// Returns a text such as "cpu (2 threads)" or "cuda:0".
 std::string Describe(at::Device device);
 
-// The cores of this machine that one of its ranks may use: an equal part, at least 1.
+// Returns the number of cores for each rank of this machine, all ranks having equally many; at least 1.
 int64_t ShareOfCores(const launch::Launch& launch);
 
-// The most memory that was in use at once, in bytes: on a GPU by tensors, on the CPU by the process.
+// Returns the largest amount of memory in use at once, in bytes: on the CPU by this process, on a GPU by tensors since
+// the last call of LeastFreeGigabytes.
 int64_t PeakMemoryBytes(at::Device device);
 
-// Of a GPU's memory, what was not in use by tensors when they used most, in GiB; since the last call.
+// Returns the GiB of a GPU's memory that were free of tensors when tensors used the most, since the last call. Resets
+// the peak that PeakMemoryBytes returns.
 double LeastFreeGigabytes(at::Device device);
 
-// Throws std::system_error where this process may not have so many threads more: for libraries that end or hang where
-// they find it out themselves.
+// Throws std::system_error if this process cannot start `count` more threads. Called before libraries start threads
+// that end the process or hang if they cannot.
 void RequireThreads(int count);
 
-// For ATen's operators. Where it finds that a thread cannot be started, OpenMP ends the process with 1, and LibTorch's
-// pool waits for ever: throws std::system_error instead.
+// Sets the number of threads for ATen's operators and starts them. Throws std::system_error if they cannot be started;
+// without that check OpenMP would end the process with exit code 1, or LibTorch's pool would wait for ever.
 void UseThreads(int count);
 
-// This rank's share of the cores, for ATen's operators. OMP_NUM_THREADS is respected except under torchrun, which sets
-// it to 1 unasked.
+// Calls UseThreads with this rank's share of the cores. Respects OMP_NUM_THREADS, except under torchrun, which sets it
+// to 1 of its own accord.
 void UseShareOfCores(const launch::Launch& launch);
 
 }  // namespace dtrain::distributed

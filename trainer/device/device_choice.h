@@ -1,5 +1,5 @@
-// Which GPU a rank computes on, decided from what CUDA says about the machine. Pure functions of these facts: no GPU is
-// needed to test what happens on a machine that has the wrong ones.
+// Decides which GPU a rank computes on, from the facts that CUDA reports about the machine. These are pure functions,
+// so that tests of machines with unsuitable GPUs need no GPU.
 #pragma once
 
 #include <cstdint>
@@ -11,45 +11,46 @@ namespace dtrain::distributed {
 
 struct Gpu {
   std::string name;  // "NVIDIA H100 80GB HBM3"
-  int major = 0;     // compute capability 9.0
+  int major = 0;     // of the compute capability: 9 of 9.0
   int minor = 0;
   std::string pci_id;  // "0000:17:00.0"
 };
 
 struct GpuFacts {
-  int driver_version = 0;     // the newest CUDA that the driver can run, as CUDA counts: 12040 is 12.4; 0: no driver
-  int runtime_version = 0;    // of the CUDA that LibTorch came with
-  std::string error;          // CUDA's name of what went wrong, "cudaErrorInsufficientDriver"; empty: nothing
-  std::string error_text;     // and its sentence
-  std::vector<Gpu> gpus;      // those that this process may use
-  std::string architectures;  // what the kernels were compiled for: "75-real,80-real,90"
+  int driver_version = 0;     // the newest CUDA that the driver supports, 12040 for 12.4; 0 without a driver
+  int runtime_version = 0;    // the version of the CUDA that LibTorch uses, likewise
+  std::string error;          // CUDA's name of an error, "cudaErrorInsufficientDriver"; empty if there was none
+  std::string error_text;     // CUDA's description of that error
+  std::vector<Gpu> gpus;      // the GPUs that this process may use; empty after an error
+  std::string architectures;  // the architectures that the kernels were compiled for: "75-real,80-real,90"
 };
 
 struct RankPlace {
   int local_rank = 0;
   int local_world_size = 1;
-  // CUDA_VISIBLE_DEVICES names one GPU, as launchers set it that give each rank its own.
+  // Whether the launcher has limited this rank to one GPU, for example by CUDA_VISIBLE_DEVICES.
   bool sees_its_own_gpu_only = false;
 };
 
-// Index into facts.gpus; nullopt: the CPU, where there is no GPU and `backend` (auto | nccl | gloo) does not ask for
-// one. Throws UsageError, naming versions, GPUs and what to do: more local ranks than GPUs, a driver too old for CUDA,
-// a GPU too old for the build, and whatever else CUDA refuses.
+// Returns an index into facts.gpus. Returns empty, which means the CPU, if `backend` (auto | nccl | gloo) is gloo, or
+// is auto and there is no GPU. Throws UsageError, which names versions, GPUs and what to do, if there are more local
+// ranks than GPUs, the driver is too old for this CUDA, the GPU is too old for this build, or CUDA fails otherwise.
 std::optional<int> ChooseGpu(const GpuFacts& facts, const RankPlace& place, const std::string& backend);
 
-// A machine code of the same major version runs on that minor version and later ones; portable code (an entry without
-// "-real") on everything from its version on.
+// Whether code compiled for `architectures` runs on a GPU of this compute capability. Machine code (an entry without
+// "-virtual") runs on the same major version from its minor version on; portable code (an entry without "-real") runs
+// on every version from its own on.
 bool CanRunOn(const std::string& architectures, int major, int minor);
 
-// Where a rank computes: `machine` tells machines apart, `host` is its name for people.
+// The GPU that a rank computes on.
 struct RankGpu {
   int rank = 0;
-  std::string host;
-  std::string machine;
-  std::string pci_id;  // empty: on the CPU
+  std::string host;     // the machine's name for people
+  std::string machine;  // identifies the machine; see MachineId
+  std::string pci_id;   // empty for the CPU
 };
 
-// Names two ranks that compute on the same GPU; empty: there are none.
+// Returns a text that names two ranks which compute on the same GPU, or an empty string if there are no two.
 std::string SharedGpu(const std::vector<RankGpu>& ranks);
 
 }  // namespace dtrain::distributed

@@ -1,25 +1,26 @@
-// Work that a device records once and does again at one call (CUDA's graphs): the host, which would otherwise start
-// hundreds of kernels a step, is out of the way.
+// Work that a device records once and replays at a single call (a CUDA graph), so that the host need not start hundreds
+// of kernels in every step.
 #pragma once
 
 #include <functional>
 
 namespace dtrain::distributed {
 
-// What is recorded must not wait for the device, and must find its tensors at the same places each time. Tensors that
-// it makes and that outlive it keep their places, and hold what the last Replay wrote.
+// Recorded work must not wait for the device, and its tensors must be at the same addresses at each replay. A tensor
+// that the work creates and that outlives it keeps its address, and holds what the last Replay wrote.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
 
-  // Does `work` now, between what the caller has started before and what it starts after.
+  // Calls `work` without recording it. On the device it runs after everything that the caller has started before, and
+  // before everything that the caller starts afterwards.
   virtual void Run(const std::function<void()>& work) = 0;
 
-  // Records what `work` would have the device do, in place of what was recorded before; none of it is done. Throws
-  // c10::Error where `work` does something that cannot be recorded; the device is of no use to this process then.
+  // Calls `work` and records what it starts on the device, without running it there; replaces an earlier recording.
+  // Throws c10::Error if `work` does something that cannot be recorded; this process cannot use the device after that.
   virtual void Record(const std::function<void()>& work) = 0;
 
-  // Does what was recorded, between what the caller has started before and what it starts after.
+  // Runs the recorded work on the device, in the same order with the caller's work as Run.
   virtual void Replay() = 0;
 };
 

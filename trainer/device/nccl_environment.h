@@ -1,5 +1,5 @@
-// How c10d's NCCL behaves when a peer is lost, and how ranks of one machine meet. It takes these settings from
-// environment variables only.
+// The settings of c10d's NCCL backend: how it behaves when a peer is lost, and over which interface ranks of one
+// machine connect. c10d and NCCL read them from environment variables only.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace dtrain::distributed {
 
-using EnvironmentSettings = std::vector<std::pair<std::string, std::string>>;
+using EnvironmentSettings = std::vector<std::pair<std::string, std::string>>;  // names and values of variables
 
-// A collective that fails or times out ends this rank (exit code 4) within seconds, after writing what c10d's flight
-// recorder saw to files `nccl-flight-recorder-RANK` in `dump_folder` (empty: no files). The collectives' own timeout is
-// given to the process group; `comm_timeout_seconds` is for c10d's watchdog where that itself hangs, in the driver.
-// `on_one_machine`: all ranks are on this one, and meet on the loopback interface, which may be the only one that
-// works.
+// With these settings a collective that fails or times out ends this rank (exit code 4) within seconds, after c10d has
+// written its flight record to the file `nccl-flight-recorder-RANK` in `dump_folder` (no file if that is empty).
+// `comm_timeout_seconds` limits how long c10d's watchdog itself may hang in the driver; the timeout of collectives is
+// given to the process group. If `on_one_machine`, all ranks are on this machine and connect over the loopback
+// interface, which may be the only one that works.
 EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_timeout_seconds, bool on_one_machine);
 
-// Sets what the user has not set. Before the process group is made.
+// Sets the variables that the user has not set. To be called before the process group is made.
 void Apply(const EnvironmentSettings& settings);
 
 }  // namespace dtrain::distributed
