@@ -1,6 +1,7 @@
-// The store of torchrun's agent, as a board on which rank 0 posts its address. The store outlives the ranks: when nodes
-// come or go torchrun starts all ranks again on the same one, with counters that tell neither whether this happened nor
-// the same to all ranks. So there is one key, the newest posting is the one that counts, and readers look again.
+// Uses the store of torchrun's agent as a board on which rank 0 posts its address. The store outlives the ranks: when
+// nodes join or leave, torchrun restarts all ranks with the same store. Its restart counters do not tell reliably that
+// this has happened, and differ between ranks. So there is a single key, the newest posting counts, and readers read it
+// again before each attempt.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -17,26 +18,26 @@ class TCPStore;
 
 namespace dtrain::distributed {
 
-// How long to wait for a store, unless a stop is asked for.
+// How long to wait for a store. A stop ends the wait earlier, with Preempted.
 struct StoreWait {
   double timeout_seconds = 300;
   std::function<bool()> stop_requested = [] { return false; };
 };
 
-// A client of the store at host:port. Throws PeerLostError where none answers in time, Preempted.
+// Returns a client of the store at host:port. Throws PeerLostError if none answers in time, Preempted if asked to stop.
 c10::intrusive_ptr<c10d::TCPStore> ConnectToStore(const std::string& host, int port, const StoreWait& wait);
 
-// What AgentBoard::Post has written. Throws PeerLostError for anything else.
+// Parses a text that AgentBoard::Post has written. Throws PeerLostError if it is anything else.
 Endpoint ParseEndpoint(const std::string& posting);
 
 class AgentBoard {
  public:
-  // Throws what ConnectToStore throws.
+  // Connects to the store at host:port; throws what ConnectToStore throws.
   AgentBoard(const std::string& host, int port, StoreWait wait);
   ~AgentBoard();
 
   void Post(const Endpoint& endpoint);
-  // Nothing where nothing was posted yet. Throws PeerLostError where the store is gone or silent, Preempted.
+  // Returns empty if nothing was posted yet. Throws PeerLostError if the store is gone or silent, Preempted.
   std::optional<Endpoint> Read() const;
 
  private:

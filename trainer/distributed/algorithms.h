@@ -1,4 +1,4 @@
-// Which of several ways of computing the same LibTorch and CUDA's libraries take.
+// Chooses between the algorithms by which LibTorch and CUDA's libraries can compute the same result.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +6,15 @@
 namespace dtrain::distributed {
 
 struct AlgorithmOptions {
-  // --deterministic=run: the same bits whenever the same is computed on the same kind of GPU with the same libraries.
-  // Otherwise cuDNN times its algorithms and takes the fastest, which may be another one the next time; some of them
-  // add up in whatever order threads arrive.
+  // --deterministic=run: the same computation gives the same bits each time, on the same kind of GPU with the same
+  // libraries. Otherwise cuDNN times its algorithms and takes the fastest, which may be another one next time, and some
+  // algorithms add numbers in the order in which threads arrive.
   bool deterministic = false;
-  int64_t cudnn_benchmark_limit = 10;  // how many algorithms are timed for each convolution; 0: all
+  int64_t cudnn_benchmark_limit = 10;  // the number of algorithms timed for each convolution; 0: all
 };
 
-// For the whole process, before anything is computed on a GPU (cuBLAS reads its environment variable then).
+// Applies to the whole process. To be called before anything is computed on a GPU, because cuBLAS then reads the
+// environment variable that this sets.
 void ChooseAlgorithms(const AlgorithmOptions& options);
 
 }  // namespace dtrain::distributed

@@ -1,4 +1,4 @@
-// Where computing ends in a backward pass, and waiting for the reduction of its gradients begins.
+// Finds the moment in a backward pass at which its computation ends and waiting for the reduction of gradients begins.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,8 +7,9 @@
 
 namespace dtrain::distributed {
 
-// Calls `then` in the coming backward pass of `loss`, when the last gradient is computed (on a GPU: asked for) and
-// before the reducer waits for its buckets: on the thread that ends the pass, while its caller waits.
+// Calls `then` once in each later backward pass of `loss`, after the last gradient was computed (on a GPU: its kernels
+// were started) and before the reducer waits for its buckets. It is called on the thread of autograd that ends the
+// pass, while the thread that called backward() waits.
 void AfterLastGradient(const at::Tensor& loss, std::function<void()> then);
 
 }  // namespace dtrain::distributed

@@ -1,4 +1,4 @@
-// The ranks of a run, and the few collectives that training needs outside the gradients.
+// The process group of a run, and the few collectives that training needs besides the reduction of gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,13 +16,14 @@ namespace dtrain::distributed {
 class Rendezvous;
 
 // All methods but the accessors are collectives: every rank calls them in the same order. Without a process group they
-// do nothing. When a peer is lost they throw what c10d and Gloo throw; who it was, the control plane knows.
+// do nothing. If a peer is lost they throw the errors of c10d and Gloo; the control plane knows which peer it was.
 class Communicator {
  public:
-  // One rank, without a process group.
+  // For one rank, without a process group.
   Communicator();
-  // Several (or one, that does as several would): meets the others through `rendezvous`; CPU tensors travel over Gloo,
-  // those of a GPU over NCCL.
+  // For several ranks, or for one rank that is to work as several would. Connects to the other ranks through
+  // `rendezvous`, after its WaitForAll. CPU tensors travel over Gloo, tensors of a GPU over NCCL. The collectives'
+  // timeout is slightly longer than `timeout_seconds`, and at least the time that a rank may take to save.
   Communicator(Rendezvous& rendezvous, at::Device device, double timeout_seconds);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -31,13 +32,13 @@ class Communicator {
   int rank() const { return rank_; }
   int world_size() const { return world_size_; }
   bool is_alone() const { return !group_; }
-  const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }
+  const c10::intrusive_ptr<c10d::ProcessGroup>& group() const { return group_; }  // null if is_alone()
 
-  // In place; `tensor` is contiguous.
+  // Adds `tensor`, which must be contiguous, over all ranks, in place.
   void Sum(at::Tensor& tensor);
-  // Copies rank 0's tensors to all, a few megabytes at a time.
+  // Copies rank 0's tensors into those of all ranks, in pieces of up to 64 MiB.
   void BroadcastFromFirst(const std::vector<at::Tensor>& tensors);
-  void Barrier();
+  void Barrier();  // returns when all ranks have called it
 
  private:
   int rank_ = 0;

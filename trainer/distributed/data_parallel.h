@@ -1,5 +1,5 @@
-// Gradients averaged over ranks while the backward pass still runs: what torch's DistributedDataParallel does, on the
-// same c10d::Reducer.
+// Averages gradients over ranks while the backward pass still runs, as torch's DistributedDataParallel does and with
+// the same c10d::Reducer.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -15,24 +15,25 @@ namespace dtrain::distributed {
 
 class ObservedReducer;
 
-// Which parameters (by index) are reduced together, in the order of reduction.
+// The buckets in the order of their reduction. Each lists the indices of the parameters that are reduced together.
 using BucketLayout = std::vector<std::vector<size_t>>;
 
 struct DataParallelOptions {
-  double bucket_cap_mb = 25;
-  std::string compression = "none";  // none, fp16 or bf16: what gradients are averaged in
-  // All steps are alike: a parameter that no rank's first step uses is left as it is, and a gradient may come in
-  // several pieces. The first step (of every run) is reduced after its backward pass, not during it; the others as
-  // ever, in the same time. Off: a parameter without a gradient is an error.
+  double bucket_cap_mb = 25;         // the size of a bucket, in MiB
+  std::string compression = "none";  // none, fp16 or bf16: the type in which gradients are averaged
+  // Whether all steps use the same parameters. Then a parameter that no rank uses in the first step stays as it is, and
+  // a gradient may arrive in several pieces. The first step after each start is reduced after its backward pass, not
+  // during it; the other steps are as fast as without this option. If false, such a parameter is an error.
   bool static_graph = false;
 };
 
-// Per step: ZeroGradients, then for each micro-step the forward pass, BeforeBackward, the backward pass; then
-// AfterBackward. A run of one rank has no reducer.
+// The order of calls in a step: ZeroGradients; for each micro-step the forward pass, BeforeBackward and the backward
+// pass; AfterBackward. A run of one rank has no reducer. Used on the main thread.
 class DataParallel {
  public:
-  // `parameters` have equal shapes and order on all ranks. `restored` is the layout that an earlier run settled on
-  // (empty: none): another layout would add in another order, which at three ranks or more gives other bits.
+  // `parameters` have equal shapes and order on all ranks. `restored` is the layout of the run that is resumed, or
+  // empty. Resuming with another layout would add numbers in another order, which gives other bits with three ranks or
+  // more. Throws StorageError if `restored` does not fit the parameters. `communicator` may be destroyed first.
   DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
                const DataParallelOptions& options, const BucketLayout& restored);
   ~DataParallel();
@@ -40,20 +41,22 @@ class DataParallel {
   DataParallel& operator=(const DataParallel&) = delete;
 
   void ZeroGradients();
-  // The gradients of the coming backward pass are added to what is there; if `reduce`, then averaged over ranks.
+  // The next backward pass adds its gradients to those of the parameters. If `reduce`, which is for the last
+  // micro-step, the sums are averaged over ranks.
   void BeforeBackward(bool reduce);
-  // After the step's last backward pass; a collective the first time, when the reducer re-lays its buckets. Throws
-  // UsageError naming the parameters that should have got a gradient: the others' last bucket waits for them, on every
-  // rank.
+  // Called after the last backward pass of a step; the first call is a collective, because the reducer then rearranges
+  // its buckets. Throws UsageError naming the parameters that should have received a gradient but did not: without it,
+  // every rank would wait for the bucket that lacks them.
   void AfterBackward();
 
-  // Averages over ranks, in the same buckets, what a backward pass without `reduce` has left: how long a step takes
-  // whose communication is not hidden. After the first step's AfterBackward, when gradients lie in the buckets.
+  // Averages the gradients of a backward pass without `reduce` over ranks, in the same buckets. Measures the time of a
+  // step that does not hide its communication. To be called after the AfterBackward of the first step, from which on
+  // gradients lie in the buckets.
   void ReduceNow();
 
-  // Of all parameters but those that a static graph does without.
+  // Returns the defined gradients. After a step only parameters that a static graph does not use lack one.
   std::vector<at::Tensor> gradients() const;
-  BucketLayout bucket_layout() const;
+  BucketLayout bucket_layout() const;  // empty for a run of one rank
 
  private:
   void DefineGradients();
@@ -64,8 +67,8 @@ class DataParallel {
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
   int rank_;
   DataParallelOptions options_;
-  bool knows_graph_ = false;    // static, and seen
-  std::vector<size_t> unused_;  // in it, by this rank
+  bool knows_graph_ = false;    // with static_graph, after the first step
+  std::vector<size_t> unused_;  // indices of the parameters that the static graph does not use on this rank
   std::unique_ptr<ObservedReducer> reducer_;
 };
 

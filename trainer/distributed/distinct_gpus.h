@@ -1,5 +1,5 @@
-// No two ranks of a run on one GPU: they would train, each at half the speed and with half the memory, and NCCL fails
-// with a message that helps nobody.
+// Ensures that no two ranks of a run compute on the same GPU. They would get half the speed and half the memory each,
+// and NCCL refuses it with a message that does not help.
 #pragma once
 
 #include <string>
@@ -8,11 +8,12 @@
 
 namespace dtrain::distributed {
 
-// A collective over the store, after WaitForAll. `pci_id` is of this rank's GPU; empty: the CPU. `machine` tells
-// machines apart. Throws UsageError on every rank, naming the two.
+// Called by all ranks after WaitForAll; they exchange their GPUs over the store. `pci_id` is that of this rank's GPU,
+// or empty for the CPU; `machine` is MachineId(). If two ranks share a GPU, every rank throws UsageError naming them.
 void RequireDistinctGpus(Rendezvous& rendezvous, const std::string& pci_id, const std::string& machine);
 
-// This boot of this machine's kernel: the same in all its containers, which may share GPUs while their names differ.
+// Returns the boot id of this machine's kernel, or the host's name if it cannot be read. All containers of a machine
+// have the same boot id; they may share GPUs although their host names differ.
 std::string MachineId();
 
 }  // namespace dtrain::distributed

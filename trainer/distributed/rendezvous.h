@@ -1,5 +1,5 @@
-// How the ranks of a run find each other: through rank 0's control server, which lets in those that belong to the run.
-// Behind it c10d's key-value store, for what Gloo and NCCL exchange when they connect.
+// How the ranks of a run find each other: through rank 0's control server, which admits the processes that belong to
+// the run and tells them the port of c10d's key-value store. Gloo and NCCL exchange their addresses over that store.
 #pragma once
 
 #include <c10/util/intrusive_ptr.h>
@@ -19,34 +19,35 @@ namespace dtrain::distributed {
 
 struct RendezvousOptions {
   launch::Launch launch;
-  int listen_fd = -1;  // ≥ 0: a socket that already listens for rank 0 (the node launcher's)
+  int listen_fd = -1;  // on rank 0: a socket of the node launcher that listens already, or -1
   double init_timeout_seconds = 300;
 };
 
 class Rendezvous {
  public:
-  // Connects to rank 0, or serves on rank 0, and starts the control plane. Throws what Join throws, and UsageError
-  // where rank 0 cannot listen.
+  // Starts the control server on rank 0, connects to it and to rank 0's store, and starts the control plane. Throws
+  // what Join, AddressTowards and AgentBoard throw, and UsageError if rank 0 cannot listen.
   Rendezvous(const RendezvousOptions& options, ControlPlaneOptions control);
   ~Rendezvous();
 
-  // Outlives the rendezvous: the last to be told of a failure.
+  // Shared, because it must outlive the rendezvous: a failure is reported to it last of all.
   const std::shared_ptr<ControlPlane>& control() const { return control_; }
 
-  // Waits for all ranks, and connects to rank 0's store. See ControlPlane::WaitForAll.
+  // See ControlPlane::WaitForAll.
   void WaitForAll(const std::string& config) { control_->WaitForAll(config); }
 
-  // Rank 0's value, on every rank. Both throw PeerLostError where somebody who does not know the token has written it.
+  // Returns rank 0's value on every rank; the other ranks' values are ignored. Throws PeerLostError if the value in the
+  // store was written by somebody who does not know the token.
   std::string ShareFromFirst(const std::string& key, const std::string& value);
 
-  // The value of the rank that came first, on every rank.
+  // Returns the value of the rank that called this first, on every rank. Throws as ShareFromFirst does.
   std::string ShareFromEarliest(const std::string& key, const std::string& value);
 
   const launch::Launch& launch() const { return launch_; }
-  // On rank 0, and only as far as torchrun's store tells: this is not the run's first attempt.
+  // On rank 0 under torchrun: whether an earlier attempt of this run has posted an address. Otherwise false.
   bool was_started_before() const { return was_started_before_; }
-  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
-  // The address at which the other ranks can reach this one's sockets.
+  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }  // a SealedStore
+  // The address of this machine's interface towards rank 0, at which the other ranks can reach this rank's sockets.
   const std::string& local_address() const { return local_address_; }
 
  private:
@@ -54,7 +55,7 @@ class Rendezvous {
                  std::unique_ptr<ControlServer>& server);
 
   launch::Launch launch_;
-  std::unique_ptr<AgentBoard> board_;  // null but under torchrun
+  std::unique_ptr<AgentBoard> board_;  // null, except under torchrun
   bool was_started_before_ = false;
   std::string local_address_;
   c10::intrusive_ptr<c10d::Store> store_;

@@ -1,5 +1,5 @@
-// c10d's TCPStore serves whoever connects: it knows no token, and lists, replaces and deletes keys for strangers. So no
-// value of it is believed that was not sealed by someone who knows the run's token.
+// Protects the values in c10d's TCPStore. That store serves whoever connects: it knows no token, and lists, replaces
+// and deletes keys for strangers. So a value is trusted only if it was sealed by somebody who knows the run's token.
 #pragma once
 
 #include <string>
@@ -9,8 +9,9 @@
 
 namespace dtrain::distributed {
 
-// Passes everything on to another store; each value carries a proof of itself and its key. get(), compareSet() and
-// multiGet() throw PeerLostError for a value without it. Counters (add) are not sealed: nothing here relies on them.
+// Forwards everything to another store, and puts before each value a proof of that value and its key. get(),
+// compareSet() and multiGet() throw PeerLostError for a value without a valid proof. Counters (add) are not sealed,
+// because nothing here relies on them.
 class SealedStore : public c10d::Store {
  public:
   SealedStore(c10::intrusive_ptr<c10d::Store> store, std::string token);
@@ -22,7 +23,7 @@ class SealedStore : public c10d::Store {
   using Store::set;
   void set(const std::string& key, const std::vector<uint8_t>& value) override;
   std::vector<uint8_t> get(const std::string& key) override;
-  // `expected` may only be empty: the first value stays. Returns the one that is there now.
+  // Sets the value if the key has none; returns the key's value then. Throws c10::Error unless `expected` is empty.
   std::vector<uint8_t> compareSet(const std::string& key, const std::vector<uint8_t>& expected,
                                   const std::vector<uint8_t>& desired) override;
   std::vector<std::vector<uint8_t>> multiGet(const std::vector<std::string>& keys) override;

@@ -1,4 +1,4 @@
-// The one small all-reduce of every training step: running statistics and the step's sums together.
+// The small all-reduce of every training step, which carries BatchNorm's running statistics and the step's sums.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,26 +9,26 @@
 
 namespace dtrain::distributed {
 
-// Averages BatchNorm's running statistics over ranks in every step, so that they are the same on all ranks and do not
-// depend on when one saves. What else ranks must know of each other's step travels along. A statistic that a batch made
-// infinite or NaN keeps its value of the step before: it would not recover, and the weights have skipped that step.
+// Averages BatchNorm's running statistics over ranks in every step, so that they are equal on all ranks and do not
+// depend on when a checkpoint is saved. The sums that ranks need of each other's step travel with them. A statistic
+// that a batch has made infinite or NaN gets its value of the step before, because it would never recover, and because
+// the weights have skipped that step, too.
 class StepExchange {
  public:
-  // `running_statistics`: float32, on their final device, equal shapes on all ranks. They are moved into one flat
-  // tensor, of which they become views: the latency of a collective is paid once, and nothing is copied for it.
-  // `device` is theirs and that of the sums.
+  // `running_statistics` are float32, on `device`, with equal shapes on all ranks. They become views of one flat
+  // tensor, so that one collective without copies is enough. The `num_sums` sums are on `device`, too.
   StepExchange(std::vector<at::Tensor> running_statistics, int64_t num_sums, at::Device device,
                Communicator& communicator);
 
-  // Adds `sums` (num_sums, float32) over ranks, in place, and averages the running statistics.
+  // Averages the running statistics over ranks, and adds `sums` (float32, shape (num_sums)) over ranks, in place.
   void Run(at::Tensor& sums);
 
  private:
   Communicator& communicator_;
-  at::Tensor flat_;        // (statistics + num_sums)
-  at::Tensor statistics_;  // view of it
-  at::Tensor finite_statistics_;
-  at::Tensor sums_;  // view of it
+  at::Tensor flat_;               // float32, all statistics and then the sums
+  at::Tensor statistics_;         // a view of flat_
+  at::Tensor finite_statistics_;  // the statistics after the last step, all finite
+  at::Tensor sums_;               // a view of flat_
 };
 
 }  // namespace dtrain::distributed
