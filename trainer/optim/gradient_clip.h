@@ -1,4 +1,4 @@
-// Global norm of the gradients, and clipping to it (torch.nn.utils.clip_grad_norm_).
+// The global norm of gradients, and clipping by it (torch.nn.utils.clip_grad_norm_).
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,11 +7,12 @@
 
 namespace dtrain::optim {
 
-// ‖g‖₂ over all gradients together, as a scalar on their device.
+// Returns ‖g‖₂ over all gradients together (at least one), a scalar on their device; float32 if they are of half
+// precision, else of their type.
 at::Tensor GradientNorm(const std::vector<at::Tensor>& gradients);
 
-// What gradients of this norm are to be multiplied by: min(1, max_norm / (norm + 1e-6)), a scalar on their device; the
-// same bits as in Python, where the quotient is a product with the reciprocal.
+// Returns the factor that clips gradients of this norm, min(1, max_norm / (norm + 1e-6)), a scalar on the device of
+// `norm`. It has the same bits as in Python, where torch computes the quotient as a product with the reciprocal.
 at::Tensor ClipFactor(const at::Tensor& norm, double max_norm);
 
 }  // namespace dtrain::optim

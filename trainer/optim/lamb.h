@@ -1,4 +1,4 @@
-// LAMB: You et al. 2019 (arXiv:1904.00962), as timm.optim.Lamb has it without its own clipping (--clip_norm does that).
+// LAMB: You et al. 2019 (arXiv:1904.00962), as in timm.optim.Lamb but without its clipping, which --clip_norm does.
 #pragma once
 
 #include <vector>
@@ -13,9 +13,8 @@ struct LambOptions {
   double epsilon = 1e-6;
 };
 
-// u = Adam's direction + wd·w; for each parameter of a group that is adapted u is scaled by ‖w‖ / ‖u‖ (1 where one of
-// them is 0); w −= lr·u.
-// State: as Adam's.
+// u = Adam's direction + wd·w; in an adapted group, each parameter's u is scaled by ‖w‖ / ‖u‖, unless one of them is 0;
+// w −= lr·u. The state has Adam's names.
 class Lamb : public Optimizer {
  public:
   Lamb(std::vector<ParameterGroup> groups, const LambOptions& options);
@@ -24,7 +23,7 @@ class Lamb : public Optimizer {
 
  private:
   void StepGroup(size_t i, const Rate& learning_rate, const std::optional<at::Tensor>& found_inf);
-  // 1 − beta^step, a float scalar on the device.
+  // Returns 1 − beta^step, a float32 scalar on the device.
   at::Tensor BiasCorrection(double beta) const;
 
   LambOptions options_;

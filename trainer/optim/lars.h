@@ -1,4 +1,4 @@
-// LARS: You, Gitman and Ginsburg 2017 (arXiv:1708.03888), as timm.optim.Lars has it.
+// LARS: You, Gitman and Ginsburg 2017 (arXiv:1708.03888), as in timm.optim.Lars.
 #pragma once
 
 #include <vector>
@@ -14,9 +14,9 @@ struct LarsOptions {
   double epsilon = 1e-8;
 };
 
-// For each parameter of a group that is adapted, r = trust·‖w‖ / (‖g‖ + wd·‖w‖ + ε), 1 where ‖w‖ or ‖g‖ is 0; the
-// others have r = 1 and, as a rule, no decay. g = r·(g + wd·w), and with that the step of SGD.
-// State: `<parameter>`, its momentum (none where momentum is 0).
+// g = r·(g + wd·w), then a step of SGD with this g. In an adapted group, each parameter has r = trust·‖w‖ / (‖g‖ +
+// wd·‖w‖ + ε), or 1 if ‖w‖ or ‖g‖ is 0. In other groups r = 1, and usually wd = 0. State: `<parameter>` is its
+// momentum; no state if momentum is 0.
 class Lars : public Optimizer {
  public:
   Lars(std::vector<ParameterGroup> groups, const LarsOptions& options);
@@ -24,7 +24,7 @@ class Lars : public Optimizer {
   std::vector<NamedTensor> State() const override;
 
  private:
-  // What is left of a group's gradients for SGD to do.
+  // Returns r·(g + wd·w) for the parameters of `group` that have a gradient.
   std::vector<at::Tensor> Adapted(const ParameterGroup& group) const;
 
   LarsOptions options_;

@@ -11,24 +11,26 @@ struct LrScheduleOptions {
   std::string name = "poly";  // poly | cosine | step | exponential | constant
   double peak = 0.1;
   double warmup_start = 0;
-  double end = 0;            // poly and cosine end here
+  double end = 0;            // the final rate of poly and cosine
   int64_t warmup_steps = 0;  // W
-  int64_t total_steps = 1;   // T: where poly and cosine reach the end
+  int64_t total_steps = 1;   // T, the step at which poly and cosine reach `end`
   double poly_power = 2;
-  double decay_factor = 0.1;              // step and exponential: × factor …
-  std::vector<double> decay_steps = {1};  // … every so many steps; step with several: at each of these
-  bool through_warmup = false;            // see below
+  double decay_factor = 0.1;  // of step and exponential
+  // The interval between decays in steps; several values are the steps at which `step` decays.
+  std::vector<double> decay_steps = {1};
+  bool through_warmup = false;  // see below
 };
 
-// Learning rate of the step that follows `steps_done` (from 0) steps:
-//   s < W: start + (peak − start)·s/W;   after it, with a = s − W and p = a/(T − W), at most 1:
+// Returns the learning rate of the step that follows s = `steps_done` steps:
+//   s < W: start + (peak − start)·s/W;   otherwise, with a = s − W and p = min(1, a/(T − W)):
 //   poly         end + (peak − end)·(1 − p)^power
 //   cosine       end + (peak − end)·(1 + cos πp)/2
-//   step         peak·factor^⌊a/decay_steps⌋, or peak·factor^(how many of several decay_steps are ≤ a)
+//   step         peak·factor^⌊a/decay_steps⌋, or peak·factor^(the number of decay_steps ≤ a) if there are several
 //   exponential  peak·factor^(a/decay_steps)
 //   constant     peak
-// These are torch.optim.lr_scheduler's in a SequentialLR behind a LinearLR, as torchvision's references have them. With
-// `through_warmup` a = s and p = s/T: timm.scheduler's without warmup_prefix, and TensorFlow's.
+// These are the schedules of torch.optim.lr_scheduler in a SequentialLR after a LinearLR, as torchvision's references
+// use them. With `through_warmup`, a = s and p = s/T, as in timm.scheduler without warmup_prefix and in TensorFlow.
+// Throws std::invalid_argument for an unknown name.
 double LearningRate(const LrScheduleOptions& options, int64_t steps_done);
 
 }  // namespace dtrain::optim

@@ -1,4 +1,4 @@
-// The one place where an optimizer's name becomes one.
+// Makes the optimizer that the configuration names.
 #pragma once
 
 #include <memory>
@@ -9,14 +9,14 @@
 
 namespace dtrain::optim {
 
-// As --optimizer and its companions say; where the parameters are of half precision, Adam is the memory-efficient one.
-// The parameters are where they will stay; those of the module `classifier` (empty: none is) learn at the whole rate.
-// Throws UsageError for an unknown name.
+// Returns the optimizer of --optimizer and its companions. For parameters of half precision adam and adamw are
+// MemoryEfficientAdam. The parameters must be on their final device. Those outside of the module `classifier` learn at
+// config.backbone_lr_factor of the rate. Throws UsageError for an unknown name.
 std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
                                          const std::vector<NamedTensor>& parameters,
                                          const std::string& classifier = "");
 
-// Bytes that MakeOptimizer's would keep for such parameters, for plans: nothing is allocated.
+// Returns the bytes of state that this optimizer would keep for such parameters, without allocating them.
 int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters);
 
 }  // namespace dtrain::optim

@@ -1,6 +1,6 @@
-// From gradients to new weights. A step whose gradients are not finite is skipped: it changes neither weights nor the
-// optimizer's state, on all ranks alike, since all have the same reduced gradients. The decision is made on the device,
-// and the host does not wait for it.
+// Updates the weights from the gradients: unscales, clips and calls the optimizer. A step whose gradients are not
+// finite is skipped: it changes neither the weights nor the optimizer's state. All ranks skip the same steps, because
+// all have the same reduced gradients. The decision is made on the device, and the host does not wait for it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,37 +16,40 @@ namespace dtrain::optim {
 
 class ParameterUpdate {
  public:
-  // `clip_norm` 0: no clipping. Without a scaler the loss stays as it is.
+  // If `clip_norm` is 0, gradients are not clipped. Without a scaler the loss is not scaled.
   ParameterUpdate(std::unique_ptr<Optimizer> optimizer, std::optional<LossScaler> scaler, double clip_norm,
                   at::Device device);
 
-  // What backward is to be called on.
+  // Returns the loss to call backward() on.
   at::Tensor Scale(const at::Tensor& loss) const { return scaler_ ? scaler_->Scale(loss) : loss; }
 
-  // `gradients` are all of the optimizer's parameters that have one; they are unscaled and clipped in place. `factor`,
-  // a float scalar on their device, is what they are still to be multiplied by; where it is 0 the step is skipped.
+  // `gradients` are those of all the optimizer's parameters that have one. They are unscaled and clipped in place,
+  // unless the optimizer takes_factor(). They are also multiplied by `factor`, a float32 scalar on their device; if it
+  // is 0, the step is skipped.
   void Apply(std::vector<at::Tensor> gradients, const Rate& learning_rate,
              const std::optional<at::Tensor>& factor = std::nullopt);
 
-  // Of the last Apply: float scalar on the device, 1 where it was skipped, else 0; always the same tensor.
+  // A float32 scalar on the device: 1 if the last Apply was skipped, else 0. It is always the same tensor.
   const at::Tensor& skipped() const { return skipped_; }
-  // Of the last Apply, float scalar on the device: see gradient_norm.
+  // See gradient_norm. A float32 scalar on the device, always the same tensor.
   const at::Tensor& gradient_norm_on_device() const { return gradient_norm_; }
 
-  // These wait for the device.
+  // These four wait for the device.
   int64_t skipped_in_a_row() const { return skipped_in_a_row_.item<int64_t>(); }
-  // Of the last Apply: as the optimizer would see the gradients without clipping.
+  // The norm of the gradients at the last Apply: unscaled, multiplied by `factor`, and not clipped.
   double gradient_norm() const { return gradient_norm_.item<double>(); }
-  std::optional<double> loss_scale() const;
+  std::optional<double> loss_scale() const;  // empty without a scaler
   double L2Term() const { return optimizer_->L2Term(); }
 
-  // For checkpoints: the optimizer's, the scaler's, and `skipped_in_a_row`; shared, not copied.
+  // Returns the state for checkpoints: the optimizer's, the scaler's, and `skipped_in_a_row`; shared, not copied.
   std::vector<NamedTensor> State() const;
 
  private:
-  // For an optimizer that multiplies them itself: tells it by what. Returns what Unscale does.
+  // For an optimizer that multiplies the gradients itself: computes their norm, and gives the optimizer the factor.
+  // Returns the same as Unscale.
   at::Tensor LeaveToOptimizer(const std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor);
-  // Leaves the gradients as the optimizer is to see them, and their norm. Returns 1 where they are not finite, else 0.
+  // Unscales and clips the gradients, and computes their norm. Returns a float32 scalar on the device: 1 if they are
+  // not finite, else 0.
   at::Tensor Unscale(std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor);
 
   std::unique_ptr<Optimizer> optimizer_;

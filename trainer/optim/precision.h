@@ -1,5 +1,5 @@
-// --precision: in which types forward and backward work, while weights, their gradients, BatchNorm's statistics and the
-// loss stay float32.
+// --precision: the types in which the forward and backward pass compute. With autocast the weights, their gradients,
+// BatchNorm's statistics and the loss remain float32.
 #pragma once
 
 #include <c10/core/DeviceType.h>
@@ -8,11 +8,11 @@
 
 namespace dtrain::optim {
 
-// For the whole process: whether GPUs may round the inputs of float32 products to TF32 (10 bits of mantissa). Only with
-// tf32; fp32 means fp32, for convolutions too, unlike PyTorch's default.
+// Sets for the whole process whether GPUs may round the inputs of float32 products to TF32 (10 bits of mantissa).
+// Allowed with --precision=tf32 only: with fp32 convolutions do not use TF32, either, unlike PyTorch's default.
 void AllowTf32(bool allowed);
 
-// Autocast on `device` while alive, for --precision=fp16 and bf16; nothing otherwise.
+// While alive, enables autocast on `device` for this thread if `precision` is fp16 or bf16, and disables it otherwise.
 class AutocastScope {
  public:
   AutocastScope(c10::DeviceType device, const std::string& precision);
@@ -25,8 +25,8 @@ class AutocastScope {
   bool was_enabled_;
 };
 
-// While alive, autocast's casts of the weights are kept: around the micro-steps of one step, between which the weights
-// do not change.
+// While alive, autocast keeps its casts of the weights. Used around the micro-steps of one step, between which the
+// weights do not change.
 class CastCacheScope {
  public:
   CastCacheScope();

@@ -1,4 +1,4 @@
-// RMSprop as TensorFlow has it, which EfficientNet's and MobileNet's recipes mean: timm.optim.RMSpropTF.
+// RMSprop as in TensorFlow, which the recipes of EfficientNet and MobileNet assume, and in timm.optim.RMSpropTF.
 #pragma once
 
 #include <vector>
@@ -13,9 +13,9 @@ struct RmspropTfOptions {
   double momentum = 0.9;
 };
 
-// g += wd·w; s += (1 − α)(g² − s), beginning with 1; v = m·v + lr·g/√(s + ε); w −= v. PyTorch's own has ε outside of
-// the root, s beginning with 0, and the learning rate outside of v. State: `square_avg.<parameter>`, and `<parameter>`,
-// its momentum (none where momentum is 0).
+// g += wd·w; s += (1 − α)(g² − s), with s = 1 at first; v = m·v + lr·g/√(s + ε); w −= v. PyTorch's RMSprop differs: its
+// ε is outside of the root, its s is 0 at first, and its v does not contain the learning rate. State:
+// `square_avg.<parameter>`, and `<parameter>`, its momentum, which is left out if momentum is 0.
 class RmspropTf : public Optimizer {
  public:
   RmspropTf(std::vector<ParameterGroup> groups, const RmspropTfOptions& options);

@@ -1,4 +1,4 @@
-// The one write of the optimizers that ATen has no fused kernel for.
+// The subtraction by which optimizers without a fused kernel of ATen write their parameters and state.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,8 +8,8 @@
 
 namespace dtrain::optim {
 
-// tensors[i] −= rate · differences[i]; where `found_inf` (a float scalar on their device) is 1, they stay as they are,
-// whatever the differences hold. The host does not wait for it.
+// tensors[i] −= rate · differences[i]. If `found_inf` (a float32 scalar on their device) is 1, the tensors do not
+// change, even if `differences` are not finite. The host does not wait for it.
 void SubtractUnless(const std::optional<at::Tensor>& found_inf, const std::vector<at::Tensor>& tensors,
                     const std::vector<at::Tensor>& differences, double rate);
 

@@ -1,4 +1,4 @@
-// What LARS and LAMB have in common: a step of each layer is measured by the length of its weights.
+// The trust ratio of LARS and LAMB, which scales each parameter's step by the norm of its weights.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,10 +7,11 @@
 
 namespace dtrain::optim {
 
-// ‖t‖₂ of each, in one vector on their device.
+// Returns a vector on the tensors' device with ‖t‖₂ of each tensor.
 at::Tensor NormOfEach(const std::vector<at::Tensor>& tensors);
 
-// tensors[i] *= ratios[i]; but by 1 where the norm of the weights or that of the step is 0, which says nothing.
+// tensors[i] *= ratios[i], in place. A tensor stays as it is if weight_norms[i] or step_norms[i] is 0, because then the
+// ratio is meaningless.
 void ScaleByTrust(const std::vector<at::Tensor>& tensors, const at::Tensor& ratios, const at::Tensor& weight_norms,
                   const at::Tensor& step_norms);
 

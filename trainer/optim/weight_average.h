@@ -11,31 +11,32 @@
 
 namespace dtrain::optim {
 
-// Share of the average that stays at its n-th update, n from 1: min(decay, (1 + n) / (10 + n)), as in TensorFlow. With
-// 0.9999 from the start it would be mostly the initial weights for tens of epochs.
+// Returns the share of the average that its n-th update (n from 1) keeps: min(decay, (1 + n) / (10 + n)), as in
+// TensorFlow. With a decay of 0.9999 from the start, the initial weights would dominate for tens of epochs.
 double AverageDecay(double decay, int64_t update);
 
 struct WeightAverageOptions {
   double decay = 0.9999;
-  int64_t every = 1;  // steps between two updates
+  int64_t every = 1;  // the number of steps from one update to the next
 };
 
 class WeightAverage {
  public:
-  // `state`: parameters and buffers, where they will stay; the average begins as a copy of them.
+  // `state` are the model's parameters and buffers on their final device. The average is a copy of them at first.
   WeightAverage(const std::vector<NamedTensor>& state, const WeightAverageOptions& options);
 
-  // After so many steps of the training, of which the average's decay is a function: nothing else is to be saved.
+  // Updates the average if an update is due after `steps_done` steps. The decay depends on that number alone, so a
+  // checkpoint holds nothing but tensors().
   void AfterStep(int64_t steps_done);
 
-  // Takes in what the weights are now: a ← d·a + (1 − d)·w. Buffers of whole numbers (counters) are copied. The host
-  // does not wait for the device.
+  // Moves the average towards the current weights: a ← d·a + (1 − d)·w with d = `decay`. Integer buffers (counters) are
+  // copied. The host does not wait for the device.
   void Update(double decay);
 
-  // The average by the names of the weights; shared, not copied.
+  // The average under the names of the weights; shared, not copied.
   const std::vector<NamedTensor>& tensors() const { return averages_; }
 
-  // While alive, the model has the average for its weights, and the average theirs: nothing is copied.
+  // While alive, the model's tensors and those of the average are swapped, without copying.
   class Scope {
    public:
     explicit Scope(WeightAverage& average) : average_(average) { average_.Swap(); }
@@ -51,8 +52,8 @@ class WeightAverage {
   void Swap();
 
   WeightAverageOptions options_;
-  std::vector<at::Tensor> weights_;
-  std::vector<NamedTensor> averages_;  // in the same order
+  std::vector<at::Tensor> weights_;    // the model's tensors
+  std::vector<NamedTensor> averages_;  // in the order of weights_
 };
 
 }  // namespace dtrain::optim
