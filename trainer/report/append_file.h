@@ -1,5 +1,5 @@
-// A file that grows by whole pieces: each is added by a single write(2) to a file opened for appending, so that a
-// reader (or a crash of this process) sees whole ones.
+// A file to which whole pieces are appended. Each piece is one write(2) to a file opened for appending, so that readers
+// see whole pieces only, also after a crash of this process.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace dtrain::report {
 
-// All failures are StorageError.
+// Methods throw StorageError if they fail.
 class AppendFile {
  public:
   // Opens or creates the file; its folder must exist.
@@ -16,7 +16,7 @@ class AppendFile {
   AppendFile(const AppendFile&) = delete;
   AppendFile& operator=(const AppendFile&) = delete;
 
-  // What could be written in part only is taken back.
+  // Appends `bytes` as one piece. If only a part could be written, removes that part and throws.
   void Append(std::string_view bytes);
 
  private:

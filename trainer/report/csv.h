@@ -5,7 +5,7 @@
 
 namespace dtrain::report {
 
-// As it stands between two commas: in quotes where it needs them.
+// Returns `text` as a field, in quotes if it contains a comma, a quote or the end of a line.
 std::string CsvField(const std::string& text);
 
 }  // namespace dtrain::report

@@ -1,5 +1,6 @@
-// The lines that fairseq-train prints with --log-format=json, which people's scripts parse: its keys in its order, and
-// its rounding. All but epoch and update are strings. The loss is in bits a masked token, ppl is 2 to its power.
+// The lines that fairseq-train prints with --log-format=json, for scripts that parse them: the same keys in the same
+// order with the same rounding. All values but epoch and update are strings. The loss is in bits per masked token, and
+// ppl is 2^loss.
 #pragma once
 
 #include <string>
@@ -8,8 +9,8 @@
 
 namespace dtrain::report {
 
-// Points of text, which have counts. As in fairseq, clip is there with clipping, loss_scale with fp16, gb_free on a
-// GPU, and valid_best_loss from the second evaluation on.
+// For points of text, which have TextCounts. As in fairseq, clip is written only with clipping, loss_scale with fp16,
+// gb_free on a GPU, and valid_best_loss from the second evaluation on.
 std::string FairseqLine(const TrainPoint& point);
 std::string FairseqLine(const ValPoint& point);
 

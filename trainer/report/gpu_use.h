@@ -1,5 +1,5 @@
-// How busy this machine's GPUs are, as their driver's library (NVML) tells. It is opened at run time: the same program
-// runs where there is no driver, and then there are no GPUs.
+// How busy this machine's GPUs are, according to the driver's library (NVML). The library is opened at run time, so
+// that the same program runs on machines without a driver.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,20 @@
 namespace dtrain::report {
 
 struct GpuUse {
-  int index = 0;           // as nvidia-smi counts them: not as CUDA_VISIBLE_DEVICES does
-  double utilization = 0;  // 0 to 1: the part of the last moments in which a kernel ran
+  int index = 0;           // that of nvidia-smi, regardless of CUDA_VISIBLE_DEVICES
+  double utilization = 0;  // 0 to 1: the share of the driver's last sample period in which a kernel ran
   uint64_t memory_used_bytes = 0;
   uint64_t memory_total_bytes = 0;
 };
 
-// For any threads.
+// Can be used by several threads at once.
 class GpuUseReader {
  public:
   explicit GpuUseReader(std::string library = "libnvidia-ml.so.1");
   ~GpuUseReader();
 
-  // All GPUs that this process may see. The first call opens the library, which takes a moment; empty where that fails.
+  // Returns the GPUs that this process may see and that answer. The first call opens the library, which is slow; empty
+  // if that fails.
   std::vector<GpuUse> Read();
 
  private:

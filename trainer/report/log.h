@@ -1,5 +1,5 @@
-// Diagnostics for people, to stderr and optionally a file: a thin front for glog, so that one file includes it (its
-// macros clash with those of torch).
+// Diagnostics for people, on stderr and optionally in a file. This wraps glog, so that a single file includes it: its
+// macros clash with those of torch. The functions can be called on any thread unless they say otherwise.
 #pragma once
 
 #include <filesystem>
@@ -8,20 +8,21 @@
 
 namespace dtrain::report {
 
-// Once per process, before the first line. With more than one rank each line is prefixed by "[rank N]". A directory
-// (created if need be) adds <directory>/rank-N.log with everything, and ranks other than 0 then show only warnings and
-// errors on stderr. An empty directory: stderr only.
+// Called once per process, on the main thread, before the first message. With more than one rank each line contains
+// "[rank N]". If `log_directory` is not empty, creates it and writes all messages to <log_directory>/rank-N.log; ranks
+// other than 0 then write only warnings and errors to stderr.
 void InitializeLogging(int rank, int world_size, const std::string& log_directory);
 
-// Sends this process's stdout and stderr to the end of a file from here on, and creates its folder. False, and nothing
-// changed, where it cannot be opened.
+// Redirects this process's stdout and stderr to the end of `file`, and creates its folder. Returns false, and changes
+// nothing, if the file cannot be opened.
 bool SendOutputTo(const std::filesystem::path& file);
 
-// Whoever keeps a line at the bottom of the terminal is called with each line that the log writes to it, and makes room
-// for it. Null: nobody does. A line that is being written is waited for.
+// Sets a function that the log calls for each message, on the message's thread. It must call `write`, which writes the
+// line to stderr; a progress bar makes room for the line before and draws itself again afterwards. Null for none.
+// Ignored if stderr is no terminal. Returns when no call of the previous function is running.
 void SetAroundLogLines(std::function<void(const std::function<void()>& write)> around);
 
-// Each message is one line: what a terminal would act on is shown escaped.
+// Each message is one line. Control characters are escaped.
 void LogInfo(const std::string& message);
 void LogWarning(const std::string& message);
 void LogError(const std::string& message);

@@ -1,5 +1,5 @@
-// Who hears a run's numbers: the console, metrics.jsonl, TensorBoard, the metrics endpoint. The loop says each thing
-// once, to all.
+// The interface of everything that receives a run's numbers: the console, metrics.jsonl, TensorBoard, the metrics
+// endpoint. The training loop reports each number once, to all of them.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace dtrain::report {
 
-// For the loop's thread, on rank 0. What a listener does not care for it leaves alone. A listener that must not fail
-// silently throws (StorageError), and the run ends; one that could be slow does its work in a thread of its own.
+// Methods are called on the main thread of rank 0. A sink overrides those that it needs. A sink whose failures must not
+// go unnoticed throws StorageError, which ends the run; a sink that could be slow works in a thread of its own.
 class LogSink {
  public:
   virtual ~LogSink() = default;
 
-  // The run goes on at `step` with `epochs_done` epochs (a fraction) behind it, 0 and 0 for a new one: what was said of
-  // later steps is void. Comes first, once.
+  // Called once, before all others. The run continues after `step` steps and `epochs_done` (fractional) epochs, both 0
+  // for a new run. Everything reported earlier about later steps is void.
   virtual void Resume(int64_t /*step*/, double /*epochs_done*/) {}
   virtual void Train(const TrainPoint& /*point*/) {}
   virtual void Validation(const ValPoint& /*point*/) {}
   virtual void Epoch(const EpochPoint& /*point*/) {}
-  // Where the time of this start of the program has gone: after the start, each logged line, evaluation and save.
+  // The time that this start of the program has spent so far. Called often, and after each evaluation and save.
   virtual void Times(const RunTimes& /*times*/) {}
-  // Of a training that begins anew, before its first line.
+  // The images of the first batch. Called at most once, and only if the training starts at step 0.
   virtual void FirstBatch(const Picture& /*picture*/) {}
-  // All steps are done.
+  // The run is finished.
   virtual void Finish(const RunResult& /*result*/) {}
 };
 
-// Tells everyone in the order in which they were added.
+// Forwards every call to all sinks, in the order in which they were added.
 class LogSinks : public LogSink {
  public:
   void Add(std::shared_ptr<LogSink> sink) { sinks_.push_back(std::move(sink)); }

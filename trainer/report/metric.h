@@ -1,5 +1,5 @@
-// One number that says how good a model is. A task lists its own, and everything else (console, JSON, checkpoints,
-// which weights are the best) goes through that list without knowing their names.
+// A number that tells how good a model is. Each task lists its metrics; everything else (console, JSON, checkpoints,
+// the choice of the best weights) uses that list and knows no metric by name.
 #pragma once
 
 #include <string>
@@ -10,17 +10,17 @@ namespace dtrain::report {
 struct Metric {
   std::string name;  // the key: "top1" is val_top1 in result.json
   double value = 0;
-  int decimals = 4;  // in text; JSON has every digit
+  int decimals = 4;  // in text; JSON has all digits
   bool higher_is_better = false;
-  // In the table of --log_format=table: the heading, with the spaces before it, and the decimals of its column. Without
-  // a heading the column is made of the name and the decimals above.
+  // Its column in --log_format=table: the heading with the spaces before it, and the number of decimals. If the heading
+  // is empty, the column uses `name` and `decimals`.
   std::string table_heading = {};
   int table_decimals = 0;
 
   bool operator==(const Metric&) const = default;
 };
 
-// In the order in which they are shown. The first one says which weights are the best.
+// Metrics in the order in which they are shown. The first one decides which weights are the best.
 using Metrics = std::vector<Metric>;
 
 // Whether `candidate` is a better value of the same metric. NaN is never better, and any number is better than NaN.

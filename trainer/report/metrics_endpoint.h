@@ -1,5 +1,5 @@
-// Prometheus' door: http://ADDRESS:PORT/metrics. One thread of its own serves all who come, none of whom it waits for:
-// one who says nothing or reads slowly is sent away after two seconds, and training never notices.
+// Serves a run's metrics to Prometheus at http://ADDRESS:PORT/metrics. One thread of its own serves all connections
+// without blocking, and closes a connection that is idle for two seconds, so training is never delayed.
 #pragma once
 
 #include <memory>
@@ -13,8 +13,8 @@ class RunMetrics;
 
 class MetricsEndpoint {
  public:
-  // `address` is an IPv4 or IPv6 address ("::" takes both kinds of visitors), `port` 0 for any that is free. Throws
-  // UsageError where nothing can listen there.
+  // `address` is an IPv4 or IPv6 address ("::" accepts both kinds of connections). With `port` 0 the system chooses a
+  // free one. Throws UsageError if it cannot listen there.
   MetricsEndpoint(const std::string& address, int port, std::shared_ptr<const RunMetrics> metrics);
   ~MetricsEndpoint();
   MetricsEndpoint(const MetricsEndpoint&) = delete;
@@ -28,7 +28,7 @@ class MetricsEndpoint {
   MHD_Daemon* server_ = nullptr;
 };
 
-// "http://127.0.0.1:9401/metrics", with brackets around an IPv6 address.
+// Returns "http://127.0.0.1:9401/metrics", with brackets around an IPv6 address.
 std::string MetricsUrl(const std::string& address, int port);
 
 }  // namespace dtrain::report

@@ -1,4 +1,4 @@
-// The same metrics as a file, for machines that let nobody in: node-exporter's textfile collector reads it.
+// Writes a run's metrics to a file for node-exporter's textfile collector, for machines that accept no connections.
 #pragma once
 
 #include <condition_variable>
@@ -11,13 +11,13 @@ namespace dtrain::report {
 
 class RunMetrics;
 
-// Written in a thread of its own, so that a slow disk touches no step; replaced as a whole, so that a reader never sees
-// half of it.
+// A thread of its own writes the file, so that a slow disk delays no step. The file is replaced atomically, so that a
+// reader never sees half of it.
 class MetricsFile {
  public:
-  // Writes it a first time: throws StorageError where it cannot be. Later failures are one warning.
+  // Writes the file for the first time; throws StorageError if it cannot. Later failures are logged as one warning.
   MetricsFile(std::filesystem::path path, std::shared_ptr<const RunMetrics> metrics, double interval_seconds = 10);
-  // Writes it a last time.
+  // Writes the file for the last time.
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
@@ -32,7 +32,7 @@ class MetricsFile {
   bool warned_ = false;
   std::mutex mutex_;
   std::condition_variable_any stopped_;
-  std::jthread thread_;  // last: it uses all of the above
+  std::jthread thread_;  // declared last, because it uses everything above
 };
 
 }  // namespace dtrain::report

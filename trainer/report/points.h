@@ -1,5 +1,5 @@
-// The numbers of a run as they are reported, and their JSON lines: plain values, so that what is logged can be tested
-// without training anything. The keys are a contract (metrics.jsonl).
+// The numbers that a run reports, and their JSON lines. They are plain values, so that logging can be tested without
+// training. Other programs rely on the keys (metrics.jsonl).
 #pragma once
 
 #include <cstdint>
@@ -14,65 +14,66 @@ namespace dtrain::report {
 
 enum class SpeedUnit { kImages, kTokens };
 
-// "images_per_second" or "tokens_per_second".
+// Returns "images_per_second" or "tokens_per_second".
 const char* SpeedKey(SpeedUnit unit);
 
-// What a run on text counts beside: over all ranks, since the last point, or over all of an evaluation.
+// Further counts of a run on text, over all ranks: since the last point, or of a whole evaluation.
 struct TextCounts {
-  int64_t batches = 0;  // global ones: steps of training
+  int64_t batches = 0;  // global batches; in training, steps
   int64_t samples = 0;
-  int64_t tokens = 0;   // that are no padding
-  int64_t padding = 0;  // that were computed on along with them
+  int64_t tokens = 0;   // without padding
+  int64_t padding = 0;  // padding tokens that the model computed on
   double seconds = 0;
 };
 
 struct TrainPoint {
   int64_t step = 0;  // steps done: 1 after the first
   double epoch = 0;  // samples seen / samples of an epoch
-  double loss = 0;   // mean of the criterion over the global batches since the last point
-  std::optional<double> final_loss = std::nullopt;  // loss + ½·wd·‖w‖²: only in the table
+  double loss = 0;   // mean of the criterion over the global batches since the last point, non-finite ones left out
+  std::optional<double> final_loss = std::nullopt;  // loss + ½·wd·‖w‖²; only for the table
   double lr = 0;
-  Metrics metrics = {};  // of the training samples since the last point, as they were augmented
-  double speed = 0;      // of the whole run, all ranks, per second
+  Metrics metrics = {};  // of the (augmented) training samples since the last point
+  double speed = 0;      // images or tokens per second since the last point, all ranks together
   SpeedUnit speed_unit = SpeedUnit::kImages;
-  double data_seconds = 0;  // of a step: waiting for data
-  double step_seconds = 0;  // of a step: all of it
-  // Of a step: where the rest of step_seconds goes, up to the last part of it. None on a GPU, where the host only says
-  // what is to be done: --profile_steps measures there.
+  double data_seconds = 0;  // mean time that a step since the last point waited for data
+  double step_seconds = 0;  // mean time of a step since the last point
+  // The mean time that a step spent in each part, kOther being the rest of step_seconds. Empty on a GPU, where the host
+  // only starts the work; --profile_steps measures it there.
   std::optional<TimeParts> step_parts = std::nullopt;
-  std::optional<double> grad_norm = std::nullopt;
-  std::optional<double> loss_scale = std::nullopt;
-  int64_t bad_records = 0;  // different ones that this run of the program has met and replaced, all ranks
-  // With --decode=gpu: images of rank 0 since the last point that the GPU did not decode.
+  std::optional<double> grad_norm = std::nullopt;   // of the last step, before clipping
+  std::optional<double> loss_scale = std::nullopt;  // empty without loss scaling
+  int64_t bad_records = 0;  // different training records replaced since this start of the program, all ranks together
+  // With --decode=gpu: the number of rank 0's images since the last point that the CPU decoded.
   std::optional<int64_t> decoded_on_cpu = std::nullopt;
   double time = 0;  // seconds since 1970
 
-  // For the metrics of Prometheus alone.
+  // Only for Prometheus.
   int64_t skipped_steps = 0;                                // since the last point
-  std::optional<double> checkpoint_age = std::nullopt;      // seconds since one was last on the disk, or the start
-  std::optional<double> checkpoint_seconds = std::nullopt;  // how long the last one took to be written
+  std::optional<double> checkpoint_age = std::nullopt;      // seconds since the last one was on the disk, or the start
+  std::optional<double> checkpoint_seconds = std::nullopt;  // the time that writing the last one took
 
-  // Of text only; all but the counts are for fairseq's line alone.
+  // Only for text; all but the counts are only for fairseq's line.
   std::optional<TextCounts> text = std::nullopt;
-  std::optional<double> mean_grad_norm = std::nullopt;  // of the steps since the last point that were not skipped
-  std::optional<double> clipped = std::nullopt;         // percent of them; there with --clip_norm
-  std::optional<double> free_gigabytes = std::nullopt;  // the least since the last point, of rank 0's GPU
-  double run_seconds = 0;                               // since the run of the program began
+  std::optional<double> mean_grad_norm = std::nullopt;  // over the steps since the last point that were not skipped
+  std::optional<double> clipped = std::nullopt;  // the percentage of them that was clipped; empty without clipping
+  std::optional<double> free_gigabytes = std::nullopt;  // least free GiB of rank 0's GPU since the last point
+  double run_seconds = 0;                               // since training began in this start of the program
 };
 
 struct ValPoint {
   int64_t step = 0;
   double epoch = 0;
-  Metrics metrics = {};     // of the task; never empty where there was an evaluation
-  int64_t bad_records = 0;  // left out of this evaluation, all ranks
-  int64_t samples = 0;      // evaluated, all ranks
-  int64_t units = 0;        // images, or tokens that are no padding: what speeds count
+  Metrics metrics = {};     // the task's; never empty after an evaluation
+  int64_t bad_records = 0;  // left out of this evaluation, all ranks together
+  int64_t samples = 0;      // evaluated by all ranks
+  int64_t units = 0;        // images, or tokens without padding, from which the speed is computed
 
-  // Of classes, where they were asked for: how often a sample of the class of the row was taken for that of the column.
+  // The confusion matrix, classes² counts with a row for each true class and a column for each predicted one. Empty if
+  // it was not asked for.
   std::vector<int64_t> confusions = {};
 
-  std::optional<TextCounts> text = std::nullopt;  // of text only, for fairseq's line
-  // Of all evaluations up to this one, by the first metric; none at the first.
+  std::optional<TextCounts> text = std::nullopt;  // only for text, for fairseq's line
+  // The best value of the first metric in all evaluations up to this one; empty at the first.
   std::optional<double> best = std::nullopt;
 };
 
@@ -81,53 +82,53 @@ struct EpochPoint {
   double epoch_seconds = 0;
 };
 
-// What one start of the program has spent, from the start of the process to the end of a step.
+// The time that one start of the program has spent, from the start of the process to the end of a step.
 struct RunTimes {
   int64_t step = 0;
   TimeParts parts = {};
 };
 
-// What all starts of the program have spent on a run, and what of it was of use.
+// The time that all starts of the program have spent on a run.
 struct TimeSplit {
-  int64_t attempts = 0;
-  TimeParts kept = {};      // of what was not lost
-  double lost_seconds = 0;  // work of which a later attempt found no checkpoint, and has done again
+  int64_t attempts = 0;     // starts of the program
+  TimeParts kept = {};      // the time that was not lost
+  double lost_seconds = 0;  // work that no checkpoint kept and that a later attempt did again
 };
 
-// The first samples of a training, as it sees them.
+// An image of the first training samples, as the model sees them.
 struct Picture {
   int width = 0, height = 0;  // pixels
   std::string png;
 };
 
-// result.json: a finished run. Its keys are val_* (or train_loss without a validation) and the fields below.
+// The result of a finished run. result.json has val_* (or train_loss without a validation) and the fields below.
 struct RunResult {
-  std::optional<ValPoint> validation = std::nullopt;  // the last one
-  std::optional<ValPoint> best = std::nullopt;        // by its first metric; there where `validation` is
-  double train_loss = 0;                              // of the last train point
-  std::string stopped_early = {};                     // why; empty: all steps are done
+  std::optional<ValPoint> validation = std::nullopt;  // the last one; empty without validation
+  std::optional<ValPoint> best = std::nullopt;        // the best one by its first metric; empty without validation
+  double train_loss = 0;                              // of the last TrainPoint
+  std::string stopped_early = {};                     // the reason; empty if all steps are done
   int64_t step = 0;
   double epoch = 0;
-  double seconds = 0;  // of this run of the program
+  double seconds = 0;  // of this start of the program
   int64_t samples_seen = 0;
   int world_size = 1;
-  double speed = 0;  // mean of this run of the program, per second
+  double speed = 0;  // mean over this start of the program, images or tokens per second of all ranks together
   SpeedUnit speed_unit = SpeedUnit::kImages;
   std::optional<TimeSplit> time_split = std::nullopt;
 };
 
-// One line of metrics.jsonl, without the newline. Numbers keep their full precision; NaN and infinities become null.
-// bad_records is there where it is not 0; text has tokens and padding_tokens, counted since the last line.
+// Return one line of metrics.jsonl without the newline. Numbers have full precision; NaN and infinities become null.
+// bad_records is written only if it is not 0. Training on text adds tokens and padding_tokens since the last line.
 std::string JsonLine(const TrainPoint& point);
 std::string JsonLine(const ValPoint& point);
 std::string JsonLine(const EpochPoint& point);
 
-// The content of result.json, and the same in one line with "kind":"result".
+// Return the content of result.json, and the same in one line with "kind":"result".
 std::string ResultJson(const RunResult& result);
 std::string JsonLine(const RunResult& result);
 
-// The last line of stdout: val_<metric>=… for each metric, "val_top1=75.93 val_top5=92.91 val_loss=0.9912"; without a
-// validation "train_loss=".
+// Returns the last line of stdout: val_<metric>=… for each metric, "val_top1=75.93 val_top5=92.91 val_loss=0.9912", or
+// train_loss=… without a validation.
 std::string FinalLine(const RunResult& result);
 
 }  // namespace dtrain::report

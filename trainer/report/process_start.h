@@ -1,9 +1,9 @@
-// When this process began: what it does before main, loading libraries above all, is part of a run's start.
+// When this process began. The time before main(), mostly for loading libraries, counts as part of a run's start.
 #pragma once
 
 namespace dtrain::report {
 
-// By /proc; 0 where it does not say.
+// Returns the seconds since then according to /proc, or 0 if /proc does not tell.
 double SecondsSinceProcessStart();
 
 }  // namespace dtrain::report

@@ -1,4 +1,4 @@
-// The last line of a terminal: how far something is. Other lines appear above it, whoever writes them.
+// A progress bar in the last line of a terminal. Other lines appear above it, no matter which thread writes them.
 #pragma once
 
 #include <chrono>
@@ -13,36 +13,36 @@
 
 namespace dtrain::report {
 
-// "0:03:12", "27:46:40"; "-" where it is unknown.
+// Returns "0:03:12" or "27:46:40", and "-" for an unknown (negative, not finite or huge) duration.
 std::string FormatDuration(double seconds);
 
 class ProgressBar {
  public:
   struct Fact {
     std::string text;
-    int rank = 0;  // where there is no room for all, those of the highest rank go first, from 5 on before the bar
+    int rank = 0;  // if the line is too short, facts of the highest rank are left out first, from rank 5 before the bar
   };
   struct Content {
-    std::string label;  // what is under way
+    std::string label;  // names the current activity
     int64_t done = 0;
     int64_t total = 0;
     std::vector<Fact> facts = {};
-    std::optional<double> remaining_seconds = {};  // from now on
+    std::optional<double> remaining_seconds = {};  // from the call of Show on; empty if unknown
   };
 
-  // `output` gets text as it is to appear. `columns` of the terminal, asked whenever the bar is drawn. With `ticks` a
-  // thread of its own draws it anew every second; otherwise Show draws it.
+  // `output` gets all text, with control characters. `columns` returns the width of the terminal, and is called
+  // whenever the bar is drawn. With `ticks` a thread of its own draws the bar every second, otherwise Show does.
   ProgressBar(std::function<void(const std::string&)> output, std::function<int()> columns, bool ticks);
-  // Ends the line.
+  // Ends the line and joins the thread.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // What is shown from now on, within a second.
+  // Sets the content, which is drawn within a second.
   void Show(Content content);
-  // A line of its own above the bar.
+  // Writes a line above the bar.
   void Above(const std::string& text);
-  // The same for a line that `write` writes to the terminal itself. From any thread.
+  // Erases the bar, calls `write`, which writes lines to the terminal itself, and draws the bar again. Any thread.
   void Around(const std::function<void()>& write);
   // Ends the line; the next Show begins a new one.
   void End();
@@ -55,16 +55,17 @@ class ProgressBar {
   const std::function<void(const std::string&)> output_;
   const std::function<int()> columns_;
   const bool ticks_;
-  std::mutex mutex_;
+  std::mutex mutex_;  // guards the members below and calls of output_
   Content content_;
-  Clock::time_point shown_at_;  // when content_ came
-  bool drawn_ = false;
+  Clock::time_point shown_at_;  // when Show was called with content_
+  bool drawn_ = false;          // the bar is on the terminal's last line
   bool stopped_ = false;
   std::condition_variable stop_;
   std::thread thread_;
 };
 
-// The line for a terminal of so many columns: it never wraps. `seconds` have passed since the content came.
+// Returns the text of the bar for a terminal of `columns` columns; it never wraps. `seconds` is the time since Show was
+// called with `content`.
 std::string BarLine(const ProgressBar::Content& content, double seconds, int columns);
 
 }  // namespace dtrain::report

@@ -1,5 +1,4 @@
-// Prometheus' text format, version 0.0.4, written metric by metric:
-// https://prometheus.io/docs/instrumenting/exposition_formats/
+// Writes Prometheus' text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
 #pragma once
 
 #include <optional>
@@ -14,9 +13,10 @@ class PrometheusText {
  public:
   using Labels = std::vector<std::pair<std::string, std::string>>;
 
-  // `name` without its dtrain_, of letters, digits and underscores. Those of one name follow each other.
+  // `name` consists of letters, digits and underscores, and gets the prefix dtrain_. Values of one name must be added
+  // one after the other.
   void Gauge(const std::string& name, std::string_view help, double value, const Labels& labels = {});
-  // Nothing where there is no value.
+  // Adds nothing if `value` is empty.
   void Gauge(const std::string& name, std::string_view help, const std::optional<double>& value);
   void Counter(const std::string& name, std::string_view help, double value);
 
@@ -26,7 +26,7 @@ class PrometheusText {
   void Add(std::string_view type, const std::string& name, std::string_view help, double value, const Labels& labels);
 
   std::string text_;
-  std::string last_name_;  // HELP and TYPE are said once of a name
+  std::string last_name_;  // HELP and TYPE are written only when the name changes
 };
 
 }  // namespace dtrain::report

@@ -1,5 +1,5 @@
-// Protocol buffers' wire format, as far as writing a few messages needs it: protobuf's own library is no choice beside
-// LibTorch, which has another version of it inside (https://protobuf.dev/programming-guides/encoding).
+// Writes the wire format of protocol buffers (https://protobuf.dev/programming-guides/encoding), as far as a few
+// messages need it. Protobuf's own library cannot be used, because LibTorch contains another version of it.
 #pragma once
 
 #include <bit>
@@ -11,10 +11,10 @@
 
 namespace dtrain::report {
 
-// One message, field by field. Numbers of fields are those of the .proto file.
+// One message, to which fields are appended. Field numbers are those of the .proto file.
 class ProtobufWriter {
  public:
-  // int32, int64, bool and enum. Negative ones take ten bytes.
+  // For int32, int64, bool and enum. Negative values take ten bytes.
   ProtobufWriter& Varint(int field, uint64_t value) {
     AppendKey(field, 0);
     AppendVarint(value);
@@ -30,7 +30,7 @@ class ProtobufWriter {
     data::AppendLittleEndian(std::bit_cast<uint32_t>(value), bytes_);
     return *this;
   }
-  // string and bytes.
+  // For string and bytes.
   ProtobufWriter& Bytes(int field, std::string_view value) {
     AppendKey(field, 2);
     AppendVarint(value.size());

@@ -1,4 +1,4 @@
-// Where the files of a run are: names in one place, and a check that the folder can be written before hours are spent.
+// The paths of a run's files, and a check that its folder can be written before hours are spent on training.
 #pragma once
 
 #include <cstdint>
@@ -14,45 +14,47 @@ struct RunDirectory {
 
   std::filesystem::path root;
   std::filesystem::path config_json;
-  std::filesystem::path attempts;  // the config.json of each start, by the step it began at
-  std::filesystem::path classes;   // classes.txt: a name a line, in the order of the labels; none where they have none
+  std::filesystem::path attempts;  // the folder with the config.json of each start of the program
+  std::filesystem::path classes;   // classes.txt: one name per line, in the order of the labels; absent without names
   std::filesystem::path metrics_jsonl;
   std::filesystem::path times_jsonl;
   std::filesystem::path result_json;
-  // Of the last evaluation by --mode=eval: see confusions.h.
+  // Written by --mode=eval; see confusions.h.
   std::filesystem::path confusion_matrix, class_accuracy;
   std::filesystem::path error_json;
-  std::filesystem::path model;       // model.safetensors: the last state's raw weights
+  std::filesystem::path model;       // model.safetensors: the raw weights of the last state
   std::filesystem::path model_best;  // model_best.safetensors
   std::filesystem::path model_ema;   // model_ema.safetensors
-  std::filesystem::path logs;        // rank-N.log
+  std::filesystem::path logs;        // the folder of rank-N.log
 
-  // logs/rank-N.log
+  // Returns logs/rank-N.log.
   std::filesystem::path log(int rank) const;
 
-  // quarantine.jsonl of rank 0, quarantine.rankN.jsonl of the others.
+  // Returns quarantine.jsonl for rank 0, quarantine.rankN.jsonl for other ranks.
   std::filesystem::path quarantine(int rank) const;
 };
 
-// <runs>/<model>-<YYYYMMDD>-<HHMMSS>, local time; created here, and with -2, -3, … behind it where that is taken: two
-// runs that start in the same second have a folder each. Throws StorageError.
+// Creates and returns <runs>/<model>-<YYYYMMDD>-<HHMMSS> (local time), with -2, -3, … appended if that exists, so that
+// two runs which start in the same second have a folder each. Throws StorageError.
 std::filesystem::path MakeDefaultRunDirectory(const std::filesystem::path& runs, const std::string& model,
                                               std::time_t now);
 
-// The folder in `runs` whose run was started last (config.json is written then); nullopt where there is none.
+// Returns the folder in `runs` whose config.json is the newest, which is written at each start of a run. Empty if there
+// is no run.
 std::optional<std::filesystem::path> NewestRun(const std::filesystem::path& runs);
 
-// Moves all that an earlier run has left in the folder into a new one inside, aside-1 or the next that is free, but for
-// its logs, which are written on. Returns that folder; nullopt where nothing was there. Throws StorageError.
+// Moves the files of an earlier run into a new folder inside of the run directory, aside-1 or the next free number.
+// Leaves the logs, which are appended to, and files that are none of a run's. Returns the new folder, or empty if there
+// was nothing to move. Throws StorageError.
 std::optional<std::filesystem::path> MoveRunAside(const RunDirectory& run_directory);
 
-// Writes config.json, and keeps a copy among the attempts: NNN-from-step-NNNNNNNNN.json. Throws StorageError.
+// Writes config.json, and a copy of it as attempts/NNN-from-step-NNNNNNNNN.json. Throws StorageError.
 void WriteConfig(const RunDirectory& run_directory, const std::string& content, int64_t first_step);
 
-// Creates the folder with its parents and proves that files can be written in it. Throws StorageError.
+// Creates the folder with its parents, and writes and removes a file to prove that it can. Throws StorageError.
 void PrepareRunDirectory(const RunDirectory& run_directory);
 
-// Replaces a small text file (config.json, result.json) as a whole. Throws StorageError.
+// Replaces a small text file such as config.json or result.json atomically. Throws StorageError.
 void WriteTextFile(const std::filesystem::path& path, const std::string& content);
 
 }  // namespace dtrain::report

@@ -1,5 +1,5 @@
-// A run's latest numbers for Prometheus. The loop's thread tells them, other threads ask for them at any time; what
-// costs something (asking the GPUs) is done by who asks.
+// Keeps a run's latest numbers for Prometheus. The main thread reports them; other threads may call Text at any time.
+// The slow part, asking the GPUs, is done on the thread that calls Text.
 #pragma once
 
 #include <chrono>
@@ -14,15 +14,15 @@
 
 namespace dtrain::report {
 
-// What does not change.
+// The facts of a run that do not change.
 struct RunFacts {
   std::string model;
   int world_size = 1;
   int64_t total_steps = 0;
 };
 
-// Gauges have NaN where there is none yet (the loss of a step that was skipped); what a run does not have (the loss
-// scale of fp32, a validation before the first) is left out. Names and meanings are in docs/metrics.md.
+// A gauge without a number is NaN (the loss of steps that were skipped). A gauge that a run does not have is left out
+// (the loss scale in fp32, the validation before the first one). docs/metrics.md lists names and meanings.
 class RunMetrics final : public LogSink {
  public:
   using GpuSource = std::function<std::vector<GpuUse>()>;
@@ -35,7 +35,7 @@ class RunMetrics final : public LogSink {
   void Epoch(const EpochPoint& point) override;
   void Finish(const RunResult& result) override;
 
-  // In Prometheus' text format.
+  // Returns all metrics in Prometheus' text format. Any thread.
   std::string Text() const;
 
  private:
@@ -44,14 +44,14 @@ class RunMetrics final : public LogSink {
   const RunFacts facts_;
   const GpuSource gpus_;
 
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // guards the members below
   int64_t step_ = 0;
   double epoch_ = 0;
   std::optional<TrainPoint> train_;
-  Clock::time_point train_heard_;
+  Clock::time_point train_heard_;  // when train_ was reported
   std::optional<ValPoint> validation_;
   std::optional<double> epoch_seconds_;
-  // Of this run of the program.
+  // Sums over this start of the program.
   double data_wait_seconds_ = 0;
   int64_t skipped_steps_ = 0;
   bool finished_ = false;

@@ -1,5 +1,5 @@
-// TensorBoard's events as bytes: messages of tensorboard/compat/proto (event, summary, tensor) and of its plugin for
-// hyperparameters, each framed as a TFRecord.
+// Builds the bytes of TensorBoard's events: messages of tensorboard/compat/proto (event, summary, tensor) and of its
+// plugin for hyperparameters. Each event is framed as a TFRecord.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,28 @@
 
 namespace dtrain::report {
 
-// When it is said, in seconds since 1970, and of which step.
 struct EventTime {
-  double seconds = 0;
-  int64_t step = 0;
+  double seconds = 0;  // when the event is written, since 1970
+  int64_t step = 0;    // the step that it belongs to
 };
 
-// What every file of events begins with.
+// The first event of every file.
 std::string FileVersionEvent(double seconds);
-// The events of this step and later ones that were read before are void.
+// Tells TensorBoard to forget the events of this step and later ones that it has read before.
 std::string SessionStartEvent(const EventTime& time);
 
 std::string ScalarsEvent(const EventTime& time, const std::vector<std::pair<std::string, double>>& values);
 std::string ImageEvent(const EventTime& time, const std::string& tag, const Picture& picture);
-// `markdown` is shown as such.
+// A text that TensorBoard renders as markdown.
 std::string TextEvent(const EventTime& time, const std::string& tag, const std::string& markdown);
 
-// The run as a session of the hyperparameters' page. `hyperparameters` is a flat object of numbers, truths and texts;
-// lists are shown as text, what is null is left out.
+// Makes the run a session on the page of hyperparameters. `hyperparameters` is a flat object of numbers, booleans and
+// texts; lists are shown as text, and null values are left out.
 std::string SessionEvent(const EventTime& time, const nlohmann::json& hyperparameters);
-// It is done.
+// Marks that session as successfully finished.
 std::string SessionEndEvent(const EventTime& time);
 
-// What is left of a file of such events without those that come after `step`, and without a torn end.
+// Returns the content `file` of a file of events without the events of steps after `step`, and without a torn end.
 std::string EventsUntil(std::string_view file, int64_t step);
 
 }  // namespace dtrain::report

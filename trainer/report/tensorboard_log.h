@@ -1,4 +1,4 @@
-// --tensorboard: the run as TensorBoard shows it, in files of events beside metrics.jsonl.
+// --tensorboard: writes a run for TensorBoard, as files of events beside metrics.jsonl.
 #pragma once
 
 #include <cstdint>
@@ -14,39 +14,39 @@
 
 namespace dtrain::report {
 
-// For rank 0 only. Every start of the program has a file of its own: TensorBoard, which may be reading, goes from one
-// to the next by their names, and is told from which step on it has to forget. Failures are StorageError.
+// For rank 0 only. Each start of the program writes a file of its own, because a TensorBoard that is running reads the
+// files in the order of their names; the new file tells it from which step on to forget what it has read. Methods throw
+// StorageError if they fail.
 class TensorboardLog : public LogSink {
  public:
   struct Facts {
-    nlohmann::ordered_json config = {};   // resolved: shown as text
-    nlohmann::json hyperparameters = {};  // flat
+    nlohmann::ordered_json config = {};   // the resolved configuration, shown as text
+    nlohmann::json hyperparameters = {};  // a flat object; see SessionEvent
   };
 
   TensorboardLog(std::filesystem::path folder, Facts facts);
 
-  // Cuts the files that are there back to `step`.
+  // Removes the events of later steps from existing files.
   void Resume(int64_t step, double epochs_done) override;
   void FirstBatch(const Picture& picture) override;
   void Train(const TrainPoint& point) override;
   void Validation(const ValPoint& point) override;
   void Finish(const RunResult& result) override;
 
-  // --clear_log.
-  void Clear() { CutBack(0); }
+  void Clear() { CutBack(0); }  // for --clear_log
 
  private:
   using Scalars = std::vector<std::pair<std::string, double>>;
 
   std::vector<std::filesystem::path> Files() const;
   void CutBack(int64_t step);
-  // A file is begun with the first event: a run that has nothing left to do leaves none.
+  // Appends events. Creates the file at the first call, so that a run with nothing left to do writes no file.
   void Write(const std::string& events);
   void Begin();
 
   const std::filesystem::path folder_;
   const Facts facts_;
-  int64_t first_step_ = 1;  // of this start of the program
+  int64_t first_step_ = 1;  // the first step of this start of the program
   std::optional<AppendFile> file_;
 };
 

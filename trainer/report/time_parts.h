@@ -1,4 +1,4 @@
-// What the time of a run is spent on. The keys are a contract (metrics.jsonl, times.jsonl, result.json).
+// The parts into which the time of a run is divided, in metrics.jsonl, times.jsonl and result.json.
 #pragma once
 
 #include <array>
@@ -8,18 +8,18 @@ namespace dtrain::report {
 
 enum class TimePart {
   kStartUp,        // from the start of the process to the first step
-  kDataWait,       // for a batch that was not ready
+  kDataWait,       // waiting for a batch that is not ready
   kForward,        //
-  kBackward,       // with what of the gradients' reduction is hidden by it
-  kCommunication,  // exposed: for the rest of the reduction, and the exchange of sums and statistics
-  kUpdate,         // of the weights
-  kCheckpoint,     // copying what is saved, and waiting for the writer
+  kBackward,       // including the part of the gradients' reduction that it hides
+  kCommunication,  // exposed: waiting for the rest of the reduction, and the exchange of sums and statistics
+  kUpdate,         // the update of the weights
+  kCheckpoint,     // copying the state to be saved, and waiting for the writer
   kEvaluation,
-  kOther,  // logging, and what is between the others
+  kOther,  // logging and everything else
 };
 constexpr size_t kNumTimeParts = 9;
 
-// Seconds by TimePart.
+// The seconds spent in each part.
 struct TimeParts {
   std::array<double, kNumTimeParts> seconds{};
 

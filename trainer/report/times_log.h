@@ -1,5 +1,5 @@
-// times.jsonl: where the wall time of a run went, over all starts of the program, and what of it was lost because a run
-// had to go back to its last checkpoint.
+// times.jsonl: how the wall time of a run was spent, over all starts of the program, and how much of it was lost
+// because the run had to go back to its last checkpoint.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace dtrain::report {
 
-// For rank 0 only. Nothing is ever cut off the file: the lines of an attempt that was killed say, up to the last of
-// them, what it has spent. Failures are StorageError.
+// For rank 0 only. Lines are never removed: those of an attempt that was killed tell the time that it has spent, up to
+// the last of them. Methods throw StorageError if they fail.
 class TimesLog : public LogSink {
  public:
   // Opens or creates the file; its folder must exist.
   explicit TimesLog(std::filesystem::path path);
 
-  // A line: {"attempt":1,"step":40,"startup_seconds":…,…}, all of this attempt so far. Parts that took no time are left
-  // out.
+  // Appends a line with the totals of this attempt so far: {"attempt":1,"step":40,"startup_seconds":…,…}. Parts that
+  // took no time are left out.
   void Times(const RunTimes& times) override;
 
-  // All attempts.
+  // Returns the split over all attempts in the file.
   TimeSplit Split() const;
 
  private:
@@ -33,8 +33,8 @@ class TimesLog : public LogSink {
   AppendFile file_;
 };
 
-// What `lines` (the content of such a file) come to. An attempt begins at the step of its first line; the ones before
-// have kept what they had done by then, and lost the rest. Lines that are none are left out.
+// Returns the split for `lines`, the content of such a file. An attempt begins at the step of its first line: earlier
+// attempts keep the time up to that step, and the rest of their time is lost. Invalid lines are skipped.
 TimeSplit SplitOf(const std::string& lines);
 
 }  // namespace dtrain::report
