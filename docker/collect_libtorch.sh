@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Copies what runs of the LibTorch in use (and of CUDA's libraries beside it) to DIR: shared libraries, and the file that
-# says the version. No headers, no static libraries, no Python.
+# Copies the run-time part of the LibTorch in use (and of CUDA's libraries beside it) to DIR: the shared libraries and
+# the file with the version. Headers, static libraries and Python are left out.
 #
 #   docker/collect_libtorch.sh DIR      then DTRAIN_TORCH_DIR=DIR/torch
 set -euo pipefail

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The one entry of the containers: under AWS Batch, Kubernetes, Slurm with Pyxis, and plain docker. It looks at what a
-# cluster most often gets wrong before a GPU is used, says what is running, and becomes the program: signals and exit
-# codes are the program's own, also as process 1.
+# The entry point of all containers: under AWS Batch, Kubernetes, Slurm with Pyxis, and plain docker. It checks what
+# clusters most often get wrong before a GPU is used, says what is running, and becomes the program, so that signals and
+# exit codes are the program's own, also as process 1.
 #
 #   entrypoint.sh [dtrain_main | dtrain_data | dtrain_bench | COMMAND] ARGUMENTS…     --flags alone: dtrain_main
 #
@@ -34,7 +34,7 @@ whole_number() {  # whole_number VARIABLE
 
 # ---- What to run -----------------------------------------------------------------------------------------------------
 
-# SageMaker starts every image with the word `train`; flags are its hyperparameters, a file of names and texts.
+# SageMaker starts every image with the word `train`. The flags are its hyperparameters, a file of names and texts.
 sagemaker=${SAGEMAKER_DIR:-/opt/ml}
 if [ "$*" = train ] && [ -r "$sagemaker/input/config/hyperparameters.json" ]; then
   mapfile -t set_there < <(tr '\n' ' ' <"$sagemaker/input/config/hyperparameters.json" |
@@ -48,7 +48,7 @@ esac
 program=$1
 shift
 
-recipes=$(dirname "${BASH_SOURCE[0]}")/recipes  # in the image; in the sources:
+recipes=$(dirname "${BASH_SOURCE[0]}")/recipes  # in the image; the next line has the place in the sources
 if [ ! -d "$recipes" ]; then recipes=$(dirname "${BASH_SOURCE[0]}")/../scripts/recipes; fi
 from_parameters() {  # fills words
   local names=("$recipes"/*.flags)
@@ -72,7 +72,7 @@ set -- "${words[@]}"
 command -v "$program" >/dev/null || fail 2 "there is no program '$program' in this container" \
   "dtrain_main, dtrain_data and dtrain_bench are; arguments that begin with -- go to dtrain_main"
 
-given() {  # given FLAG ARGUMENTS…: whether the arguments have this flag
+given() {  # given FLAG ARGUMENTS…: succeeds if the arguments have this flag
   local flag=$1 argument
   shift
   for argument in "$@"; do
@@ -82,7 +82,7 @@ given() {  # given FLAG ARGUMENTS…: whether the arguments have this flag
   return 1
 }
 
-value_of() {  # value_of FLAG ARGUMENTS…: the last value given, or nothing
+value_of() {  # value_of FLAG ARGUMENTS…: prints the last value given, or nothing
   local flag=$1 found='' name
   shift
   while [ $# -gt 0 ]; do
@@ -151,7 +151,7 @@ check_data() {
   fi
 }
 
-# The run directory is locked, and Lustre has no locks unless its mount options say flock.
+# Runs lock their directory, and Lustre has no locks unless it is mounted with the option flock.
 check_run_directory() {
   local run=$1 probe
   mkdir -p "$run" 2>/dev/null || fail 5 "the run directory $run cannot be made by user $(id -u)" \
@@ -166,7 +166,7 @@ check_run_directory() {
   rm -f "$probe"
 }
 
-# A limited memlock makes EFA fail late, with a message that does not name it.
+# With a limited memlock, EFA fails late and with a message that does not name it.
 check_efa() {
   local present=(/dev/infiniband/uverbs*) memlock
   if [ ! -e "${present[0]}" ]; then present=(); fi
@@ -213,9 +213,9 @@ run=$(value_of run_dir "${flags[@]}" "$@")
 if [ -n "$data" ]; then check_data "$data"; fi
 if [ -n "$run" ] && [ "$program" = dtrain_main ] && ! given dry_run "$@"; then check_run_directory "$run"; fi
 
-# Docker's and Batch's own interfaces lead nowhere: NCCL must not choose them.
+# Docker's and Batch's own interfaces lead to no other machine, so NCCL must not choose them.
 export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-^lo,docker,ecs,veth}
-# An index that cannot be kept beside the data is kept beside the results.
+# If an index cannot be kept beside the data, it is kept beside the results.
 if [ -n "$run" ] && [ -d "$data" ] && [ ! -w "$data" ] && ! given index_dir "$@"; then flags+=("--index_dir=$run/index"); fi
 if [ ${#flags[@]} -gt 0 ]; then note "from the environment: ${flags[*]}"; fi
 exec "$program" "${subcommand[@]}" "${flags[@]}" "$@"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Whether this container is healthy: one of the programs runs, and, where HEALTH_SECONDS is set, the run directory's
-# metrics.jsonl has grown within as many seconds (give it more than the longest evaluation and the first batches take).
+# Succeeds if this container is healthy: one of the programs runs, and, if HEALTH_SECONDS is set, the run directory's
+# metrics.jsonl has grown within that many seconds (more than the longest evaluation and the first batches take).
 set -euo pipefail
 
 running=no

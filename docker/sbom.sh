@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Prints what this image is made of, as CycloneDX 1.6 JSON: the distribution's packages, and the components named in the
-# arguments as NAME=VERSION (what was not installed by the package manager).
+# Prints the contents of this image as CycloneDX 1.6 JSON: the distribution's packages, and the components that the
+# package manager did not install, which the arguments name as NAME=VERSION.
 set -euo pipefail
 
 quoted() {
@@ -20,7 +20,7 @@ for named in "$@"; do
   components+=("$(component library "${named%%=*}" "${named#*=}" "pkg:generic/${named%%=*}@${named#*=}")")
 done
 while IFS=$'\t' read -r name version architecture; do
-  # In a package URL + and : have other meanings.
+  # In a package URL, + and : have other meanings.
   url=${version//+/%2B}
   url=${url//:/%3A}
   components+=("$(component library "$name" "$version" "pkg:deb/$distribution/${name//+/%2B}@$url?arch=$architecture")")

@@ -24,7 +24,8 @@ done
 cd "$root"
 log=build/$preset.log
 
-# A file that includes torch needs up to 2 GB to compile: more compilers than memory carries would be killed.
+# A file that includes torch needs up to 2 GB to compile. With more compilers than fit into memory, some would be
+# killed.
 parallel_jobs() {
   local cores memory
   cores=$(nproc)
@@ -32,7 +33,7 @@ parallel_jobs() {
   printf '%s\n' "${DTRAIN_JOBS:-$((memory < 1 ? 1 : memory < cores ? memory : cores))}"
 }
 
-# Of Ninja's lines "[12/80] Building…", one for every tenth part.
+# Shows one of Ninja's lines "[12/80] Building…" for every tenth of the work.
 show_progress() {
   local line tenth shown=0
   while IFS= read -r line; do
@@ -59,7 +60,7 @@ compile() {
   if ! "$(cmake_tool cmake)" --build --preset "$preset" --parallel "$jobs" "${build_options[@]}" 2>&1 |
     tee -a "$log" | show_progress; then
     if grep -q '^FAILED:' "$log"; then
-      # Compiler commands are left out: they are in the log.
+      # Leaves out compiler commands, which are in the log.
       sed -n '/^FAILED:/,$p' "$log" | grep -vE '^\[[0-9]+/[0-9]+\]|ccache ' | sed -n '1,60p' >&2
     else
       tail -n 5 "$log" >&2

@@ -24,7 +24,7 @@ if [ -e "$target" ]; then
     fail "$target exists and is no bundle: it is not replaced. Name another folder."
 fi
 
-# What each system brings along in versions that fit it: the C library's parts and the compiler's.
+# Libraries that each system has in versions of its own: the C library's parts and the compiler's.
 belongs_to_the_system() {
   case $1 in
     ld-linux*.so.* | libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libutil.so.* | libresolv.so.*) ;;
@@ -33,7 +33,7 @@ belongs_to_the_system() {
   esac
 }
 
-# LibTorch's own folder, and the folders of CUDA's libraries, which stand beside it or in the toolkit.
+# LibTorch's own folder, and the folders of CUDA's libraries, which lie beside it or in the toolkit.
 belongs_to_torch() {
   case $1 in
     */torch/lib/* | */nvidia/* | */cuda*/* | */libcuda.so.* | */libnvidia-*) ;;
@@ -41,14 +41,14 @@ belongs_to_torch() {
   esac
 }
 
-# copy_libraries PROGRAM…: the closure of what they need, without the two sets above.
+# copy_libraries PROGRAM…: copies all libraries that the programs need, except those of the two sets above.
 copy_libraries() {
   local name arrow path rest
   while read -r name arrow path rest; do
     [ "$arrow" = "=>" ] || continue
     if belongs_to_the_system "$name"; then continue; fi
     if [ "$path" = not ]; then
-      case $name in libtorch* | libc10* | libcu* | libnv* | libnccl*) continue ;; esac  # of a LibTorch elsewhere
+      case $name in libtorch* | libc10* | libcu* | libnv* | libnccl*) continue ;; esac  # belongs to a LibTorch in another place
       fail "$name, which a program needs, is not found on this machine."
     fi
     if belongs_to_torch "$path"; then continue; fi
@@ -58,7 +58,7 @@ copy_libraries() {
   done < <(for program in "$@"; do ldd "$program"; done)
 }
 
-# nvJPEG is loaded by its name when it is asked for, and no PyTorch brings it along.
+# nvJPEG is loaded by its name at run time, and no PyTorch contains it.
 copy_nvjpeg() {
   local library licence
   library=$(sed -n 's/^NVJPEG_LIBRARY:FILEPATH=//p' "$build/CMakeCache.txt")
@@ -69,7 +69,7 @@ copy_nvjpeg() {
   done
 }
 
-# The licences of what was copied, where the distribution keeps them.
+# Copies the licences of the copied libraries from where the distribution keeps them.
 copy_licences() {
   local package
   cp "$root/LICENSE" "$staging/licenses/dtrain"
@@ -107,7 +107,7 @@ for program in "${programs[@]}"; do
   name=$(basename "$program")
   install -m 755 "$program" "$staging/libexec/$name"
   strip --strip-unneeded "$staging/libexec/$name"
-  # Where this machine keeps LibTorch means nothing elsewhere.
+  # The path of this machine's LibTorch is of no use on others.
   "$(cmake_tool cmake)" -DFILE="$staging/libexec/$name" -P "$root/cmake/RemoveRunPath.cmake"
   case $name in *.so) ;; *) install -m 755 "$root/scripts/bundle_launcher.sh" "$staging/bin/$name" ;; esac
 done

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Starts the program of this name from a bundle (scripts/bundle.sh): tells the loader where LibTorch is, and becomes it.
-# LibTorch is in $DTRAIN_TORCH_DIR, else in the torch of the python3 on the PATH; Python is asked for the folder, and does
-# not import it.
+# Starts the program of this name from a bundle (scripts/bundle.sh): tells the loader where LibTorch is and becomes the
+# program. LibTorch is in $DTRAIN_TORCH_DIR, else in the torch of the python3 on the PATH, which is asked for torch's
+# folder without importing it.
 name=${0##*/}
 self=$(readlink -f "$0") || exit 2
 bundle=${self%/bin/*}

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # shellcheck disable=SC2034  # the variables are read by the scripts that source this
-# Sourced by the scripts beside it: where things are, which CMake and which LibTorch, and how to speak and fail.
-# Kept in one place so that a LibTorch named once (setup.sh --torch=DIR) is the one that every script uses.
+# Sourced by the scripts beside it: paths, which CMake and which LibTorch to use, and how to print messages and fail. It
+# is kept in one place so that every script uses a LibTorch named once (setup.sh --torch=DIR).
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
@@ -16,8 +16,8 @@ fail() { printf 'error: %s\n' "$*" >&2; exit 2; }
 # usage SCRIPT: prints its opening comment.
 usage() { sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$1"; }
 
-# preset_and_folder ARGUMENT…: sets preset and target (empty where none is named), for the scripts that make a folder of
-# a build.
+# preset_and_folder ARGUMENT…: sets preset and target (empty if none is named), for scripts that make a folder from a
+# build.
 preset_and_folder() {
   preset=release target=
   local argument script=$0
@@ -39,12 +39,13 @@ elapsed() {
 # version_at_least HAVE NEED
 version_at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
 
-# The distribution's CMake, or the one that setup.sh put into .venv where that is too old. cmake_tool cmake|ctest
+# cmake_tool cmake|ctest: prints the distribution's tool, or the one that setup.sh put into .venv if that is too old.
 cmake_tool() {
   if [ -x "$venv/bin/$1" ]; then printf '%s\n' "$venv/bin/$1"; else printf '%s\n' "$1"; fi
 }
 
-# An existing LibTorch that the user named, now or in an earlier setup.sh; empty: the one in .venv.
+# Prints the folder of an existing LibTorch that the user named, now or in an earlier setup.sh, or nothing for the one
+# in .venv.
 named_torch_dir() {
   if [ -n "${DTRAIN_TORCH_DIR:-}" ]; then
     printf '%s\n' "$DTRAIN_TORCH_DIR"
@@ -53,7 +54,7 @@ named_torch_dir() {
   fi
 }
 
-# Whether LibTorch should come with CUDA: DTRAIN_CUDA=ON|OFF decides, else whether the machine has nvcc.
+# Succeeds if LibTorch should have CUDA: DTRAIN_CUDA=ON|OFF decides; if it is not set, a machine with nvcc gets CUDA.
 wants_cuda() {
   case "${DTRAIN_CUDA:-auto}" in
     ON | on | 1) return 0 ;;

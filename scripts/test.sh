@@ -20,7 +20,7 @@ for argument in "$@"; do
 done
 cd "$root"
 
-# run_tests PRESET CTEST-OPTIONS…: keeps the output, and leaves CTest's count in `summary`.
+# run_tests PRESET CTEST-OPTIONS…: writes the output to a log and CTest's count into `summary`.
 summary=
 run_tests() {
   local preset=$1 status=0

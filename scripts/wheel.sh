@@ -23,12 +23,12 @@ mkdir "$staging/wheel" "$staging/wheel/dtrain"
 "$root/scripts/bundle.sh" --preset="$preset" "$staging/wheel/dtrain/bundle"
 bundle=$staging/wheel/dtrain/bundle
 
-# Tests of GPUs are for bundles.
+# The tests of GPUs belong to bundles only.
 rm -rf "$bundle"/{bin,libexec}/gpu_test "$bundle"/scripts/gpu_check*
 version=$(sed -n '1s/^dtrain \([0-9.]*\).*/\1/p' "$bundle/BUNDLE.txt")
 [ -n "$version" ] || fail "$bundle/BUNDLE.txt does not say the version."
 
-# The newest symbol version that any file in it asks glibc for.
+# The newest version of glibc's symbols that any file in the bundle needs.
 glibc=$(find "$bundle/libexec" "$bundle/lib" -type f -exec objdump -T {} + | grep -oE 'GLIBC_[0-9]+\.[0-9]+' | sort -uV | tail -n 1)
 glibc=${glibc#GLIBC_}
 [ -n "$glibc" ] || fail "objdump finds no symbol of glibc in $bundle. Is binutils installed?"
@@ -40,7 +40,7 @@ printf '"""The programs of dtrain; there is nothing to import. They are on the P
 scripts=$staging/wheel/dtrain-$version.data/scripts
 mkdir -p "$scripts"
 for program in dtrain_main dtrain_data dtrain_bench; do
-  # pip replaces the first line by the Python that it installs for.
+  # pip replaces the first line by the Python for which it installs.
   cat >"$scripts/$program" <<'PYTHON'
 #!python
 """Becomes the program of this name: asks Python where its torch is, without importing it."""

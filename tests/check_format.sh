@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks that the tracked sources are formatted as .clang-format says. Run from anywhere: tests/check_format.sh
-# Versions of clang-format disagree with each other, so only version 14 (Debian 12, Ubuntu 22.04) is asked; without it
-# the check exits with 77, which CTest counts as skipped (SKIP_RETURN_CODE 77); in CI (CI=true), where nobody reads what was
-# skipped, with 1.
+# Checks that the tracked sources are formatted according to .clang-format. It runs from anywhere: tests/check_format.sh
+# Versions of clang-format disagree with each other, so only version 14 (Debian 12, Ubuntu 22.04) is used. Without it
+# the check exits with 77, which CTest counts as skipped (SKIP_RETURN_CODE 77), but in CI (CI=true), where nobody reads
+# what was skipped, with 1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 version=14

@@ -18,7 +18,7 @@ fail() {  # fail WHAT HAPPENED, WHAT TO DO
 # usage SCRIPT: prints its opening comment.
 usage() { sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$1"; }
 
-# takes_nothing SCRIPT WHAT TO DO ARGUMENTS…: for scripts without arguments but --help.
+# takes_nothing SCRIPT WHAT TO DO ARGUMENTS…: for scripts without arguments except --help.
 takes_nothing() {
   case ${3:-} in
     '') ;;
@@ -31,7 +31,7 @@ need() {  # need VARIABLE MEANING
   [ -n "${!1:-}" ] || fail "$1 is not set" "export $1=… ($2)"
 }
 
-# The CLI is there, the region is one of this account's, and the credentials work. Costs nothing.
+# Checks that the CLI is installed, the region is one of this account's, and the credentials work. Costs nothing.
 check_account() {
   command -v aws >/dev/null || fail "the AWS CLI is not installed" "pip install awscli, or AWS's installer"
   [[ $NAME =~ ^[a-z][a-z0-9-]{1,30}$ ]] || fail "NAME is '$NAME'" "use 2 to 31 lower-case letters, digits and hyphens"
@@ -47,7 +47,7 @@ check_account() {
     fail "this account has no region '$AWS_REGION'" "choose one of: ${regions//$'\t'/ }"
 }
 
-# instance_value TYPE COLUMN: of instance_types.tsv
+# instance_value TYPE COLUMN: prints a value of instance_types.tsv
 instance_value() { awk -F'\t' -v type="$1" -v column="$2" '$1 == type {print $column}' "$aws_folder/instance_types.tsv"; }
 
 check_instance_type() {  # check_instance_type TYPE
@@ -63,7 +63,7 @@ check_offered() {  # check_offered TYPE ZONE
     "aws ec2 describe-instance-type-offerings --location-type availability-zone --filters Name=instance-type,Values=$1"
 }
 
-check_quota() {  # check_quota TYPE NODES: vCPUs that this account may run at once
+check_quota() {  # check_quota TYPE NODES: the vCPUs that this account may run at once
   local wanted have
   wanted=$(($2 * $(instance_value "$1" 2)))
   have=$(aws service-quotas get-service-quota --service-code ec2 --quota-code "$(instance_value "$1" 6)" \
@@ -90,13 +90,13 @@ need_stack() {  # need_stack STACK SCRIPT
   esac
 }
 
-# deploy STACK TEMPLATE NAME=VALUE…: makes it, brings it up to date, or leaves it as it is. A stack of this name that is
-# somebody else's is not touched.
+# deploy STACK TEMPLATE NAME=VALUE…: makes the stack, updates it, or leaves it if it is up to date. Does not touch a
+# stack of this name that belongs to somebody else.
 deploy() {
   local stack=$1 template=$2 status owner answer
   shift 2
   status=$(stack_status "$stack")
-  if [ -n "$status" ] && [ "$status" != REVIEW_IN_PROGRESS ]; then  # this one is a change set that was never carried out
+  if [ -n "$status" ] && [ "$status" != REVIEW_IN_PROGRESS ]; then  # that status is of a change set that was never executed
     owner=$(aws cloudformation describe-stacks --stack-name "$stack" --output text \
       --query "Stacks[0].Tags[?Key=='dtrain:name'].Value | [0]")
     [ "$owner" = "$NAME" ] || fail "there is a stack $stack that these scripts have not made" "choose another NAME"
@@ -118,7 +118,8 @@ deploy() {
   fi
 }
 
-# deploy_file_system SUBNET SECURITY_GROUP BUCKET: what would make CloudFormation replace one that is there is refused.
+# deploy_file_system SUBNET SECURITY_GROUP BUCKET: refuses settings for which CloudFormation would replace an existing
+# file system.
 deploy_file_system() {
   local wanted=("CapacityGib=${CAPACITY_GIB:-2400}" "Deployment=${DEPLOYMENT:-SCRATCH_2}" "SubnetId=$1" "SecurityGroupId=$2" "BucketName=$3")
   local parameter there
@@ -132,7 +133,7 @@ deploy_file_system() {
   deploy "$NAME-files" "$aws_folder/cloudformation/file_system.yaml" "Name=$NAME" "${wanted[@]}"
 }
 
-delete_stack() {  # delete_stack STACK: and waits; nothing where there is none
+delete_stack() {  # delete_stack STACK: deletes it and waits; does nothing if there is none
   if [ -z "$(stack_status "$1")" ]; then return; fi
   say "Deleting the stack $1"
   aws cloudformation delete-stack --stack-name "$1"
@@ -140,7 +141,7 @@ delete_stack() {  # delete_stack STACK: and waits; nothing where there is none
     fail "$1 could not be deleted" "see aws cloudformation describe-stack-events --stack-name $1, remove what holds it, run this again"
 }
 
-# wait_until SECONDS WHAT COMMAND…: asks every few seconds, for at most so long.
+# wait_until SECONDS WHAT COMMAND…: repeats the command every few seconds until it succeeds, for at most SECONDS.
 wait_until() {
   local seconds=$1 what=$2 waited=0 pause=${POLL_SECONDS:-5}
   shift 2

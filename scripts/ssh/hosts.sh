@@ -15,7 +15,8 @@ fail() {
 # usage SCRIPT: prints its opening comment.
 usage() { sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$1"; }
 
-# read_hosts: fills hosts and slots. A host twice, no slots, an odd character: nothing is started.
+# read_hosts: fills hosts and slots. Fails before anything is started if a host is named twice, has no slots or contains
+# an odd character.
 read_hosts() {
   hosts=()
   slots=()
@@ -36,8 +37,8 @@ read_hosts() {
   [ ${#hosts[@]} -gt 0 ] || fail "$HOSTS names no host" "a line for each machine: ADDRESS slots=8"
 }
 
-# on_each FUNCTION: runs on every host at once the command that FUNCTION prints for its place in the file (from 0), each line
-# of output with its host before it. Returns the first code that is not 0, in the order of the file.
+# on_each FUNCTION: runs a command on every host at once, the one that FUNCTION prints for the host's place in the file
+# (from 0). Prefixes each line of output with its host. Returns the first code that is not 0, in the order of the file.
 on_each() {
   local i host process code=0 one
   local processes=()
@@ -55,7 +56,7 @@ on_each() {
   return "$code"
 }
 
-# on_all COMMAND: the same one everywhere.
+# on_all COMMAND: runs the same command on every host.
 on_all() {
   local command=$1
   # shellcheck disable=SC2329  # on_each calls it

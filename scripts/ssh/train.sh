@@ -22,9 +22,9 @@ on_all "test -x '$program'" || fail "$program is not on all machines" "scripts/s
 
 # shellcheck disable=SC2054  # the commas are Open MPI's
 options=(--hostfile "$HOSTS" -n "$total" --bind-to none
-  # Enough time for a save between the first rank's end and the last one's; mpirun itself waits for all of it.
+  # Enough time for a save between the end of the first rank and that of the last one. mpirun itself waits that long.
   --mca odls_base_sigkill_timeout "${SAVE_SECONDS:-120}"
-  # Open MPI only starts the ranks here. EFA's images: no UCX.
+  # Open MPI only starts the ranks here. Images for EFA have no UCX.
   --mca pml '^ucx' --mca btl tcp,self --mca btl_tcp_if_exclude "lo,docker0")
 if [ "$(id -u)" = 0 ]; then options+=(--allow-run-as-root); fi
 if [ -n "${REMOTE_SHELL:-}" ]; then options+=(--mca plm_rsh_agent "$REMOTE_SHELL"); fi
@@ -34,7 +34,7 @@ for name in NCCL_SOCKET_IFNAME NCCL_DEBUG LD_LIBRARY_PATH DTRAIN_TORCH_DIR OMP_N
   if [ -n "${!name:-}" ]; then options+=(-x "$name"); fi
 done
 
-# SIGTERM to mpirun kills its ranks a second later, unsaved; SIGUSR1 is passed on to them, and they save.
+# On SIGTERM mpirun kills its ranks a second later, before they have saved. It passes SIGUSR1 on to them, and they save.
 mpirun "${options[@]}" "$program" "$@" &
 mpirun=$!
 trap 'kill -USR1 "$mpirun" 2>/dev/null || true' TERM USR1 INT

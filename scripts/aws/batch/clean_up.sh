@@ -41,7 +41,7 @@ fi
 delete_stack "$NAME-workflow"
 delete_stack "$NAME-batch"
 
-# What a failed stack has left behind.
+# Job definitions that a failed stack has left behind.
 if ! queue_gone; then
   say "Deleting the queue $NAME"
   wait_until 600 "the queue to be disabled" queue_settled

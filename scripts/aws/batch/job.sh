@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by the scripts that register and submit jobs: what a job would find wrong only when its machines run already is
-# looked for before that.
+# Sourced by the scripts that register and submit jobs. It checks beforehand what a job would otherwise find wrong only
+# when its machines are already running.
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
@@ -12,13 +12,13 @@ check_job_name() {  # check_job_name NAME MOST-CHARACTERS
     fail "'$1' is no name for a job" "begin with a letter or digit; up to $2 of letters, digits, - and _"
 }
 
-# definition_field DEFINITION QUERY: of its newest revision; None where there is none.
+# definition_field DEFINITION QUERY: prints a field of the newest revision, or None if there is no revision.
 definition_field() {
   aws batch describe-job-definitions --job-definition-name "$1" --status ACTIVE --output text \
     --query "reverse(sort_by(jobDefinitions, &revision))[0].$2"
 }
 
-# register DEFINITION ARGUMENTS-FOR-job_definition.py…: a new revision, unless the newest one is this already.
+# register DEFINITION ARGUMENTS-FOR-job_definition.py…: makes a new revision, unless the newest one is equal.
 register() {
   local definition=$1 job registered
   shift
@@ -61,13 +61,15 @@ check_recipe() {
   [ -r "$recipes/$1.flags" ] || fail "there is no recipe '$1'" "one of: ${names[*]%.flags}"
 }
 
-# file_system LIFECYCLES: the one that an instance would find to mount, or that is about to be that; None where there is none.
+# file_system LIFECYCLES: prints the id of the file system that an instance would mount, now or soon, or None if there
+# is none.
 file_system() {
   aws fsx describe-file-systems --output text \
     --query "FileSystems[?contains('$1', Lifecycle) && Tags[?Key=='dtrain:name' && Value=='$NAME']] | [0].FileSystemId"
 }
 
-# check_file_system: an instance that finds none to mount stops, and another one is started in its place.
+# check_file_system: requires a file system. An instance without one to mount stops, and another one is started in its
+# place.
 check_file_system() {
   local found
   found=$(file_system AVAILABLE)
@@ -75,7 +77,8 @@ check_file_system() {
     "scripts/aws/cloudformation/set_up.sh --file-system makes one; scripts/aws/batch/workflow.sh one for each training"
 }
 
-# check_no_file_system: of two of one name an instance would mount the first that it finds.
+# check_no_file_system: requires that there is none yet. If two have the same name, an instance mounts the first that it
+# finds.
 check_no_file_system() {
   local found
   found=$(file_system "AVAILABLE CREATING UPDATING DELETING")
@@ -83,7 +86,8 @@ check_no_file_system() {
     "wait for the other execution; or scripts/aws/cloudformation/clean_up.sh --file-system-only; or another NAME for the workflow"
 }
 
-# check_data FOLDER: of the bucket, as /fsx/data shows it. Data that was made on the file system is not in the bucket.
+# check_data FOLDER: requires data in the bucket's folder that the instances see as FOLDER. Data that was made on the
+# file system is not in the bucket.
 check_data() {
   local bucket prefix=${1#/fsx/} found
   if [ -n "${DATA_IS_THERE:-}" ]; then return; fi
@@ -94,7 +98,8 @@ check_data() {
     "aws s3 sync FOLDER s3://$bucket/${prefix%/}/; data that was made on the file system itself: DATA_IS_THERE=1"
 }
 
-# check_queue DEFINITION NODES: it takes jobs, and one of so many nodes would not wait for ever.
+# check_queue DEFINITION NODES: requires that the queue takes jobs, and that a job of so many nodes would not wait for
+# ever.
 check_queue() {
   local state status environment limit type wanted
   read -r state status environment < <(aws batch describe-job-queues --job-queues "$NAME" --output text \
@@ -108,7 +113,7 @@ check_queue() {
     "fewer --nodes, or NODES=… scripts/aws/batch/set_up.sh"
 }
 
-# job_under_way JOB: the id of one of this name that is not over; nothing where there is none.
+# job_under_way JOB: prints the id of a job of this name that has not ended, or nothing if there is none.
 job_under_way() {
   local state found
   for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING; do

@@ -31,7 +31,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
   esac
   shift
 done
-shift || true  # the --
+shift || true  # skips the --
 [[ $trials =~ ^[1-9][0-9]{0,3}$ ]] || fail "--trials is '$trials'" "give a number from 1 to 9999"
 [ $# -gt 0 ] || fail "no flags for dtrain_main were given" "after -- at least --recipe NAME or --flagfile=…"
 if [ ! -f "$space" ] || ! grep -q '^flags:' "$space" || ! grep -q '^metric:' "$space"; then
@@ -69,7 +69,7 @@ fi
 register "$NAME-sweep" --sweep --instance_type="$(definition_field "$NAME" 'tags."dtrain:instance-type"')" --image="$image" \
   --role="$(stack_output "$NAME-base" JobRoleArn)" --retries="${RETRIES:-3}" --hours="${HOURS:-24}"
 
-# The space goes along as text: the machines see nothing of this one's files.
+# The space is passed as text, because the machines do not see this machine's files.
 overrides=$(python3 -c 'import json, sys; print(json.dumps({"command": sys.argv[1:]}))' \
   python3 /opt/dtrain/scripts/sweep.py --space="$(sed '/^[[:space:]]*#/d' "$space")" --trials="$trials" --at_most=1 \
   --output="/fsx/results/$sweep" "${options[@]}" -- dtrain_main "$@")

@@ -19,7 +19,7 @@ mapfile -t trials < <(sed 's/#.*//; /^[[:space:]]*$/d' "$file")
 [ ${#trials[@]} -gt 0 ] || fail "$file has no trial" "a line for each trial: lr=0.05 seed=1"
 [ ${#trials[@]} -le "$most" ] || fail "$file has ${#trials[@]} trials, more than $most" "MOST_TRIALS=${#trials[@]} if that is meant: each is a whole training"
 check_account
-for trial in "${trials[@]}"; do  # a mistake in the last line must not be found when all the others run
+for trial in "${trials[@]}"; do  # a mistake in the last line must be found before any trial runs
   read -ra parameters <<<"$trial"
   check_parameters "$NAME" "${parameters[@]}"
 done

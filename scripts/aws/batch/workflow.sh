@@ -40,7 +40,7 @@ elif [ "$command" = start ]; then
   done
   check_no_file_system
   check_data "$data"
-  # The name of an execution is taken for 90 days: a second call with the same one starts nothing.
+  # An execution's name is taken for 90 days. A second call with the same name starts nothing.
   aws stepfunctions start-execution --state-machine-arn "$(stack_output "$NAME-workflow" StateMachineArn)" --name "$job" \
     --input "{\"job\": \"$job\", \"parameters\": {$parameters}}" --query executionArn --output text
 else

@@ -27,13 +27,14 @@ for user in batch workflow; do
   fi
 done
 
-# Every file system of this name, also one that a failed set-up or an aborted workflow has left.
+# All file systems of this name, also those that a failed set-up or an aborted workflow has left.
 file_systems() {
   aws fsx describe-file-systems --output text \
     --query "FileSystems[?Tags[?Key=='dtrain:name' && Value=='$NAME']].FileSystemId" 2>/dev/null | tr '\t' '\n' | sed '/^None$/d'
 }
 
-# Seconds that the oldest file has waited for its way into the bucket; 0: all are there, or nothing is exported.
+# The seconds for which the oldest file has waited for its export to the bucket; 0 if all are there or nothing is
+# exported.
 # shellcheck disable=SC2016  # the backquotes are JMESPath's
 export_delay() {
   aws cloudwatch get-metric-statistics --namespace AWS/FSx --metric-name AgeOfOldestQueuedMessage --statistics Maximum \

@@ -43,8 +43,8 @@ case $(cluster_field status) in
 esac
 aws eks update-kubeconfig --name "$NAME" >/dev/null
 
-# The file system lies in the cluster's network: in the GPU zone's private subnet, with the cluster's security group (which
-# lets in all that comes from itself).
+# The file system is in the cluster's network: in the GPU zone's private subnet, with the cluster's security group
+# (which admits all traffic from itself).
 vpc=$(cluster_field resourcesVpcConfig.vpcId)
 subnet=$(aws ec2 describe-subnets --filters "Name=vpc-id,Values=$vpc" "Name=availability-zone,Values=$ZONE" \
   Name=tag-key,Values=kubernetes.io/role/internal-elb --query 'Subnets[0].SubnetId' --output text)

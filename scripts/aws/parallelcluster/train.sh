@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What the sbatch files have in common: checks, starts one task a GPU, and ends as dtrain_main ended. Slurm's --signal has
-# SIGUSR1 sent to the tasks before the time is over: they save, and end with 75, with which the job goes back into the queue
-# (RequeueExit; without it this script asks for that itself).
+# The common part of the sbatch files: checks, starts one task per GPU, and ends as dtrain_main ended. Slurm's --signal
+# sends SIGUSR1 to the tasks before the time is over. They save and end with 75, with which the job goes back into the
+# queue (by RequeueExit; without it this script requeues the job).
 #
 #   train.sh FLAGS-FOR-dtrain_main…      within a job
 #
@@ -30,8 +30,8 @@ else
 fi
 export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-^lo,docker,veth}
 
-# scancel, and the end of the job's time, send SIGTERM to this shell, too. The tasks hear of it by themselves; srun must not
-# be told: it would kill them before they have saved.
+# scancel and the end of the job's time send SIGTERM to this shell, too. The tasks get it from Slurm; it must not be
+# passed on to srun, which would kill them before they have saved.
 trap 'printf "train.sh: told to stop, waiting for the tasks to save\n" >&2' TERM USR1
 "${launch[@]}" --data_dir="$data" --run_dir="$run" "$@" &
 step=$!
@@ -43,7 +43,8 @@ while true; do
   kill -0 "$step" 2>/dev/null || break
 done
 
-# srun returns the highest code of all tasks; the root cause's is in error.json, which the victims (4) do not write.
+# srun returns the highest code of all tasks. The code of the root cause is in error.json, which the victims (4) do not
+# write.
 if [ "$code" != 0 ] && [ "$code" != 75 ] && [ -r "$run/error.json" ]; then
   cause=$(sed -n 's/.*"exit_code": *\([0-9]*\).*/\1/p' "$run/error.json" | head -n 1)
   code=${cause:-$code}
