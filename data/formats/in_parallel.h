@@ -13,7 +13,7 @@
 
 namespace dtrain::data {
 
-inline constexpr size_t kStorageThreads = 16;
+inline constexpr size_t kStorageThreads = 16;  // concurrent calls that a network file system serves well
 
 // Calls work(i) for each i in [0, count) on the calling thread and on further threads, if there are enough items for
 // several threads. If a call throws, the remaining items are skipped, and the first exception is rethrown after all

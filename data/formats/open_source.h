@@ -38,6 +38,7 @@ struct SourceOptions {
 // what is missing. Throws DataError if several formats fit.
 std::string DetectFormat(const std::string& data_dir, const std::vector<std::string>& splits);
 
+// Whether the split exists in this format. Throws DataError if shards of it are missing.
 bool HasSplit(const std::string& format, const std::string& data_dir, const std::string& split);
 
 // Opens a split after loading or making its index. For the format tokens a record is a line of text

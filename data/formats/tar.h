@@ -25,7 +25,7 @@ std::optional<TarMember> ReadTarMember(const ReadableBytes& archive, uint64_t of
 // Whether a block of 512 bytes is a header, judged by its checksum.
 bool IsTarHeader(const uint8_t* block);
 
-inline constexpr uint64_t kTarBlock = 512;
+inline constexpr uint64_t kTarBlock = 512;  // bytes
 
 // Returns header, content and padding of a file. Throws std::invalid_argument if the name has more than 100 bytes.
 std::string MakeTarMember(const std::string& name, std::string_view content);

@@ -24,7 +24,7 @@ class TfRecordFormat : public RecordFormat {
 // Returns the data with its lengths and CRCs, as one record.
 std::string FrameTfRecord(std::string_view data);
 
-constexpr size_t kTfRecordFrameBytes = 16;
+constexpr size_t kTfRecordFrameBytes = 16;  // bytes of a record besides its data
 
 // Returns the data of the record at the front of `bytes`; empty if no complete and intact record is there.
 std::optional<std::string_view> UnframeTfRecord(std::string_view bytes);

@@ -27,6 +27,7 @@ enum class TokenType : uint8_t {
   kUInt64 = 10,
 };
 
+// Returns the bytes of a stored token; 0 for a value that is not one of the above.
 int64_t TokenBytes(TokenType type);
 
 // Returns the type that fairseq-preprocess writes for a dictionary of `vocabulary` symbols.

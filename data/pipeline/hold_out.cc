@@ -1,6 +1,5 @@
 // Visits the records class by class, in random order within a class, and takes one whenever the number of records taken
-// lags behind `fraction` of those visited. So the share of every class, and of the whole, is exact to within one
-// record.
+// lags behind `fraction` of those visited. So the share of every class, and of the whole, is exact to about one record.
 #include "data/pipeline/hold_out.h"
 
 #include <algorithm>

@@ -41,8 +41,8 @@ class NodeCache {
   // Returns true to exactly one caller on this machine, which then reports that the cache is full.
   bool FirstToFindItFull();
 
-  int64_t records_kept() const;
-  int64_t capacity() const;
+  int64_t records_kept() const;  // by all processes
+  int64_t capacity() const;      // bytes
 
  private:
   struct Header;

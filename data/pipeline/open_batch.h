@@ -23,7 +23,9 @@ class OpenBatch {
 
   // Returns the memory of a row, one span per field.
   std::vector<std::span<std::byte>> RowOf(int64_t row);
+  // Writes index, and the label unless labels are a field.
   void SetLabel(int64_t row, int64_t index, int64_t label);
+  // Take() then omits the row. Each thread may leave out its own rows.
   void LeaveOut(int64_t row) { left_out_[static_cast<size_t>(row)] = 1; }
 
   // Leaves a row to a device (Batch::deferred).

@@ -42,8 +42,8 @@ class Quarantine {
   // and --max_bad_records) or the file cannot be written.
   void Add(int64_t index, const RecordPlace& place, const std::string& reason);
 
-  int64_t count() const;
-  int64_t budget() const { return budget_; }
+  int64_t count() const;                      // bad records so far
+  int64_t budget() const { return budget_; }  // bad records allowed
 
  private:
   void Append(const BadRecord& record);

@@ -32,6 +32,7 @@ class RowReader {
             int64_t seed)
       : source_(source), decoder_(decoder), quarantine_(quarantine), policy_(policy), seed_(seed) {}
 
+  // Reads a record; a DataError becomes the sample's problem.
   EncodedSample Read(int64_t index) const;
 
   // Decodes the bytes into a row of the batch, or leaves that to a device (Batch::deferred). Throws DataError if the

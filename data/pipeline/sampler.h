@@ -38,7 +38,7 @@ class TrainSampler {
   // epoch still has dataset_size samples, so it ends after a part of its order. A global batch holds the first copies
   // of its samples, then the second ones, and so on. Therefore, if it is cut into R or more parts among ranks and
   // micro-steps, no part holds a sample twice, as in torchvision's RASampler among ranks; and neighbours, which mixup
-  // mixes, differ.
+  // mixes, differ. (With exactly R parts, a batch that spans two epochs may be an exception.)
   //
   // All samples of a batch have the size that `sizes` gives for the epoch of its first sample.
   TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle, LastBatch last_batch,

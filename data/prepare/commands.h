@@ -5,7 +5,7 @@
 
 namespace dtrain::data {
 
-void Pack(const PrepareOptions& options);
+void Pack(const PrepareOptions& options);  // DataError if more records are bad than allowed
 void MakeIndexes(const PrepareOptions& options);
 void Tokenize(const PrepareOptions& options);  // DataError if a file cannot be read or the tokenizer is unusable
 void Encode(const PrepareOptions& options);    // DataError if a line of stdin is not a JSON string

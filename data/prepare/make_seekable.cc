@@ -13,7 +13,7 @@ std::vector<uint8_t> MakeSeekable(std::vector<uint8_t> encoded) {
   if (!is_jpeg) return encoded;
   if (!ReadBaselineHeader(encoded)) {
     try {
-      ReadImageSize(encoded);  // throws where decoding would need too much memory
+      ReadImageSize(encoded);  // throws if decoding would need too much memory
       std::vector<uint8_t> baseline = RewriteAsBaseline(encoded);
       if (ReadBaselineHeader(baseline)) encoded = std::move(baseline);
     } catch (const DataError&) {

@@ -22,7 +22,7 @@ class Progress {
   // Adds to the work that is done. Safe to call from many threads.
   void Add(int64_t count, int64_t bytes);
 
-  double seconds() const;
+  double seconds() const;  // since construction, above 0
   int64_t bytes() const { return bytes_; }
 
  private:

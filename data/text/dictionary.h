@@ -43,7 +43,7 @@ class Dictionary {
   explicit Dictionary(std::vector<Entry> entries);  // each symbol must occur once
 
   const std::vector<Entry>& entries() const { return entries_; }
-  std::string ToText() const;
+  std::string ToText() const;  // the content of dict.txt
 
   // Number of ids including the special tokens, without <mask> unless the file has it. fairseq-preprocess chooses the
   // token type by it.

@@ -1,12 +1,12 @@
-// Writes what the decoder makes of image files as a safetensors file with one uint8 tensor `images` (N×H×W×3), for the
-// comparison with torchvision and Pillow in tests/interop.
+// Writes decoded image files as a safetensors file with one uint8 tensor `images` (N×H×W×3), for the comparison with
+// torchvision and Pillow in tests/interop.
 //
 //   decode_dump full OUTPUT FILE                        the whole image
 //   decode_dump crop X Y WIDTH HEIGHT SIZE OUTPUT FILE  a region resized to SIZE, as in training
 //   decode_dump op NAME MAGNITUDE OUTPUT FILE           the whole image after an augmentation
-//   decode_dump mix MIXUP CUTMIX WIDTH HEIGHT SEED COUNT    no pixels: what the first COUNT batches of rank 0 draw, a
-//   line
-//                                                           each: own share, x, y, width and height of the box
+//   decode_dump mix MIXUP CUTMIX WIDTH HEIGHT SEED COUNT    no pixels: prints the draws of rank 0 for COUNT batches,
+//   one
+//                                                           per line: own share, x, y, width and height of the box
 //   decode_dump centre SIZE RESIZE bilinear|bicubic OUTPUT FILE…    as in evaluation
 #include <cstdio>
 #include <exception>
@@ -77,8 +77,8 @@ void DumpCrop(const std::vector<std::string>& arguments) {
   WriteImage(arguments.at(5), dtrain::data::Resize(region, size, size, Interpolation::kBilinear));
 }
 
-// The operators of augment_policy.h by name, and Hue, Blur (magnitude: sigma, kernel of 23) and Lighting (first
-// component).
+// Applies an operator of augment_policy.h by name, or Hue, Blur (the magnitude is sigma, the kernel has 23 pixels) or
+// Lighting (first component).
 void DumpOperator(const std::vector<std::string>& arguments) {
   const std::string& name = arguments.at(0);
   const double magnitude = std::stod(arguments.at(1));

@@ -10,7 +10,7 @@ namespace {
 
 using Words = std::array<uint32_t, 4>;
 
-// Known answers of the authors' implementation: Random123, tests/kat_vectors, philox4x32 10.
+// The known answers of the authors' implementation: Random123, tests/kat_vectors, philox4x32 10.
 TEST(Philox, KnownAnswers) {
   EXPECT_EQ(Philox4x32({0, 0, 0, 0}, {0, 0}), (Words{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   constexpr uint32_t kOnes = 0xffffffff;

@@ -1,4 +1,4 @@
-// Makes the bytes of a safetensors file. The header is taken literally, so that tests can also write wrong ones.
+// Makes the bytes of a safetensors file. The header is written as given, so that tests can also write malformed ones.
 #pragma once
 
 #include <cstdint>

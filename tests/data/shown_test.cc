@@ -20,13 +20,13 @@ TEST(Shown, EscapesWhatATerminalWouldActOn) {
   EXPECT_EQ(Shown("\xc2\x9b"
                   "31m"),
             "\\u009b31m");                                // CSI as one character
-  EXPECT_EQ(Shown("a\u202egpj.exe"), "a\\u202egpj.exe");  // right to left from here
+  EXPECT_EQ(Shown("a\u202egpj.exe"), "a\\u202egpj.exe");  // right-to-left override
   EXPECT_EQ(Shown("a\u2028b\u200bc"), "a\\u2028b\\u200bc");
 }
 
 TEST(Shown, EscapesWhatIsNoUtf8) {
   EXPECT_EQ(Shown("\xff\xfe"), "\\xff\\xfe");
-  EXPECT_EQ(Shown("\xc0\x8a"), "\\xc0\\x8a");  // a line feed, in too long a form
+  EXPECT_EQ(Shown("\xc0\x8a"), "\\xc0\\x8a");  // an overlong line feed
   EXPECT_EQ(Shown("\xe0\x80\x8a"), "\\xe0\\x80\\x8a");
   EXPECT_EQ(Shown("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // half a surrogate pair
   EXPECT_EQ(Shown("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
@@ -41,7 +41,7 @@ TEST(Shown, TwiceIsOnce) {
 TEST(Shown, CutsLongTextsAndSaysSo) {
   EXPECT_EQ(Shown("abcdef", 6), "abcdef");
   EXPECT_EQ(Shown("abcdefg", 6), "abcdef... (7 bytes)");
-  EXPECT_EQ(Shown("ab日", 3), "ab日");  // no half characters
+  EXPECT_EQ(Shown("ab日", 3), "ab日");  // no character is cut in half
 }
 
 TEST(Shown, KeepsLinesOfItsOwnWhenAsked) {

@@ -1,5 +1,5 @@
-// Prints the blocks that a token file is cut into, for the comparison with fairseq's in tests/interop: a line of tokens
-// each.
+// Prints the blocks that a token file is cut into, one line of tokens per block, for the comparison with fairseq in
+// tests/interop.
 //
 //   token_blocks_dump PREFIX none|complete|complete_doc|eos TOKENS_PER_SAMPLE
 #include <cstdio>

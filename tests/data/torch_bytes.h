@@ -1,5 +1,5 @@
-// Pickles, archives and whole files as torch.save writes them, built by hand, so that tests can also make ones that it
-// never would.
+// Builds pickles, archives and whole files by hand, as torch.save writes them, so that tests can also make malformed
+// ones.
 #pragma once
 
 #include <zlib.h>
@@ -68,7 +68,7 @@ struct ArchiveMember {
   bool has_wrong_sum = false;
 };
 
-// A zip archive, whose directory lists each member `entries` times.
+// Returns a zip archive whose directory lists each member `entries` times.
 inline std::string StoredArchive(const std::vector<ArchiveMember>& members, int entries = 1) {
   std::string bytes, directory;
   for (const ArchiveMember& member : members) {
@@ -91,7 +91,7 @@ inline std::string StoredArchive(const std::vector<ArchiveMember>& members, int 
          LittleEndianBytes(static_cast<uint32_t>(bytes.size())) + std::string(2, '\0');
 }
 
-// A file of torch.save whose data.pkl holds this value, with the storage 0.
+// Returns a file of torch.save whose data.pkl holds this value, with the storage 0.
 inline std::string TorchArchive(const std::string& value, const std::string& storage = std::string(16, '\1')) {
   return StoredArchive({{"x/data.pkl", WholePickle(value)}, {"x/byteorder", "little"}, {"x/data/0", storage}});
 }

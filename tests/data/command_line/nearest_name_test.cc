@@ -1,4 +1,4 @@
-// The distance and the "did you mean" on top of it.
+// Tests the edit distance and the suggestions that use it.
 #include "data/command_line/nearest_name.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ TEST(NearestName, FindsTheNearestOrNone) {
   EXPECT_EQ(NearestName("btach_size", names), "batch_size");
   EXPECT_EQ(NearestName("batchsize", names), "batch_size");
   EXPECT_EQ(NearestName("lrr", names), "lr");
-  EXPECT_EQ(NearestName("modle", {"mode", "model"}), "model");  // swapped letters rather than one too many
+  EXPECT_EQ(NearestName("modle", {"mode", "model"}), "model");  // a swap is preferred to an extra letter
   EXPECT_EQ(NearestName("optimizer", names), "");
   EXPECT_EQ(NearestName("", names), "");
   EXPECT_EQ(NearestName("x", {}), "");

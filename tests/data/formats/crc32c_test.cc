@@ -8,7 +8,7 @@
 namespace dtrain::data {
 namespace {
 
-// RFC 3720, B.4.
+// Test vectors of RFC 3720, B.4.
 TEST(Crc32c, TestVectors) {
   EXPECT_EQ(Crc32c("123456789", 9), 0xE3069283U);
   EXPECT_EQ(Crc32c(std::string(32, '\0').data(), 32), 0x8A9136AAU);

@@ -35,7 +35,7 @@ TEST(ImageFolder, OrderIsTorchvisions) {
   EXPECT_THAT(names, ElementsAre("a/z.tif", "b/10.png", "b/2.JPG", "b/x-y/1.webp", "b/x/w/1.jpeg"));
 }
 
-// What notebooks, Macs, Windows and file servers leave beside photos is no class and no image.
+// Files that notebooks, Macs, Windows and file servers leave beside photos are neither classes nor images.
 TEST(ImageFolder, OtherProgramsFilesAreSkippedAndCounted) {
   const TemporaryFolder folder;
   for (const char* name : {"a/1.jpg", "a/._1.jpg", "a/.DS_Store", "a/Thumbs.db", "a/2.GIF", "a/3.heic", "a/notes.txt",
@@ -93,12 +93,12 @@ TEST(ImageFolder, DeletedAndShortenedFilesAreErrorsOrShort) {
   const std::string path = folder.Write("s/a/1.jpg", "12345");
   const ImageFolder source(folder.path("s"));
   std::filesystem::resize_file(path, 2);
-  EXPECT_EQ(source.Read(0).size(), 2U);  // the decoder then says that it is truncated
+  EXPECT_EQ(source.Read(0).size(), 2U);  // the decoder then reports the truncation
   std::filesystem::remove(path);
   EXPECT_THROW(source.Read(0), DataError);
 }
 
-// A sparse one takes no room on disk, and would all the memory.
+// A sparse file takes no space on disk, but reading it would take all memory.
 TEST(ImageFolder, AFileThatIsTooLargeForAnImageIsOneBadRecord) {
   const TemporaryFolder folder;
   std::filesystem::resize_file(folder.Write("s/a/1.jpg", ""), uintmax_t{20} << 30);

@@ -36,7 +36,8 @@ TEST(LabelOffset, RefusesToGuess) {
               HasSubstr("record of 0: label 0 where --label_offset=1"));
 }
 
-// Another split, or an evaluation: a part may lack classes, and what labels mean is not guessed from it.
+// For another split or an evaluation, the known classes decide: a part may lack classes, so nothing is guessed from its
+// labels.
 TEST(LabelOffset, KnownClassesDecide) {
   struct Case {
     std::vector<int64_t> labels;

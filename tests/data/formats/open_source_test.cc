@@ -40,7 +40,7 @@ TEST(DetectFormat, RefusesToChoose) {
               HasSubstr("as recordio and as imagefolder | say which one: --data_format=recordio"));
 }
 
-// Labels of a part with neither the first nor the last class could count from 0 or from 1.
+// The labels of a part without the first and the last class could count from 0 or from 1.
 TEST(OpenSource, APackSaysWhatItsFirstLabelIs) {
   const TemporaryFolder folder;
   folder.Write("val.rec", FrameRecordIo(AsBytes("x"), 1, 0) + FrameRecordIo(AsBytes("x"), 2, 1));
@@ -87,7 +87,7 @@ int64_t SizeOf(const TemporaryFolder& folder, bool rebuild = false) {
   return OpenSource({.data_dir = folder.path(), .format = "imagefolder", .rebuild_index = rebuild}, "train")->size();
 }
 
-// A folder's time is set by hand: two changes may fall into one tick of the clock.
+// Sets a folder's time explicitly: two changes may fall into one tick of the clock.
 void SetTime(const TemporaryFolder& folder, const std::string& name, int seconds) {
   std::filesystem::last_write_time(folder.path(name),
                                    std::filesystem::file_time_type() + std::chrono::seconds(seconds));

@@ -20,7 +20,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Ten records "image 0" … "image 9" of the labels 0 … 9, framed as each format does.
+// Frames one of ten records, "image 0" to "image 9" with labels 0 to 9.
 std::string Frame(const std::string& format, int i) {
   const std::string image = "image " + std::to_string(i);
   if (format == "tfrecord") return FrameTfRecord(MakeImageExample(image, i, "", ""));
@@ -42,7 +42,7 @@ struct Shards {
   }
   void Write(int shard) {
     folder.Write(names[shard], content[shard]);
-    // A time of its own for each write: two may fall into one tick of the clock.
+    // Gives each write its own time: two may fall into one tick of the clock.
     const auto time = std::filesystem::file_time_type() + std::chrono::seconds(++writes);
     std::filesystem::last_write_time(folder.path(names[shard]), time);
   }
@@ -59,7 +59,7 @@ struct Shards {
   int writes = 0;
 };
 
-// "image 3" or "bad", one for each record.
+// Returns each record's image, such as "image 3", or "bad".
 std::vector<std::string> Images(const PackedRecords& source) {
   std::vector<std::string> images;
   for (int64_t i = 0; i < source.size(); ++i) {
@@ -107,7 +107,7 @@ TEST_P(EachFormat, AnIndexThatFitsIsUsedAndAnOlderOneIsNot) {
   EXPECT_NE(shards.Open().fingerprint(), fingerprint);
 }
 
-// A damaged header: one record is bad, and the others keep their numbers, whether an index was there before or not.
+// With a damaged header, one record is bad and the others keep their numbers, whether or not an index existed.
 TEST_P(EachFormat, DamageCostsOneRecord) {
   for (const bool indexed : {false, true}) {
     Shards shards(GetParam());
@@ -122,7 +122,7 @@ TEST_P(EachFormat, DamageCostsOneRecord) {
   }
 }
 
-// Two neighbours are lost: only what was known before can tell that they were two.
+// Two neighbours are lost: only the old index can tell that they were two.
 TEST_P(EachFormat, TheOldIndexKeepsTheNumbers) {
   Shards shards(GetParam());
   shards.Open();
@@ -166,7 +166,7 @@ TEST_P(EachFormat, TextAndEmptyFilesAreNamed) {
 TEST(PackedRecords, ARecordWithALengthThatIsTooSmallIsCaughtByTheIndex) {
   Shards shards("recordio");
   shards.Open();
-  shards.content[0][shards.begins[2] + 4] -= 4;  // "image 2" loses its end; the next magic is not where it should be
+  shards.content[0][shards.begins[2] + 4] -= 4;  // "image 2" loses its end, and no magic follows it
   shards.Write(0);
   EXPECT_THAT(Images(shards.Open()), ElementsAre("image 0", "image 1", "bad", "image 3", "image 4", "image 5",
                                                  "image 6", "image 7", "image 8", "image 9"));

@@ -34,7 +34,7 @@ TEST(RandomAccessFile, RefusesWhatIsNotAFile) {
   EXPECT_THROW(RandomAccessFile(folder.path("missing")), DataError);
   EXPECT_THROW(RandomAccessFile(folder.path()), DataError);
   ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);
-  EXPECT_THROW(RandomAccessFile(folder.path("pipe")), DataError);  // and does not wait for a writer
+  EXPECT_THROW(RandomAccessFile(folder.path("pipe")), DataError);  // without waiting for a writer
 }
 
 }  // namespace

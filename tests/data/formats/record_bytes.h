@@ -1,5 +1,5 @@
-// Helpers for tests of record formats. The bytes of record files are made from the formats' descriptions, and not by
-// the code under test where that matters.
+// Helpers for tests of record formats. Where it matters, the bytes of record files are made from the formats'
+// descriptions rather than by the code under test.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ inline std::vector<uint8_t> ToVector(std::string_view text) { return {AsBytes(te
 
 inline std::string ToString(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-// All records of a file: their labels, and their images as texts.
+// All records of a file: their labels, and their images as text.
 struct Records {
   std::vector<int64_t> labels;
   std::vector<std::string> images;
@@ -51,8 +51,8 @@ inline std::string MessageAndHint(const std::function<void()>& call) {
   return "no error";
 }
 
-// Reads `file` cut at every length and with a bit flipped in every byte, each of which must end in an error or a result
-// (the sanitizers would report anything else). Returns how many of them ended in an error.
+// Reads `file` cut at every length and with a bit flipped in every byte. Each of these must give an error or a result
+// (the sanitizers would report anything else). Returns the number of errors.
 inline int DamageEverywhere(const RecordFormat& format, const std::string& file) {
   int noticed = 0;
   const auto try_all = [&](const std::string& damaged) {

@@ -77,7 +77,8 @@ TEST(RecordIndex, IsKeptBesideTheDataOrInAFolderOfIndexes) {
   EXPECT_THAT(SaveIndex("/proc/no/index", Example()), testing::HasSubstr("cannot write /proc/no/index"));
 }
 
-// ImageNet's size, with names as long as its own. Processor time: the machine may be busy.
+// An index of ImageNet's size, with names as long as ImageNet's. Measures processor time, because the machine may be
+// busy.
 TEST(RecordIndex, MillionsLoadInASecond) {
   RecordIndex index = FolderExample();
   index.class_names.resize(1000, "n01440764");

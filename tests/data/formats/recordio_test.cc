@@ -21,7 +21,7 @@ const std::string kMagic("\x0A\x23\xD7\xCE", 4);
 
 std::string Record(const std::string& image, int64_t label) { return FrameRecordIo(AsBytes(image), label, 0); }
 
-// A record by hand: frame, IRHeader, labels, image.
+// Builds a record by hand: frame, IRHeader, labels, image.
 std::string RawRecord(uint32_t flag, float label, const std::vector<float>& labels, const std::string& image) {
   std::string data;
   AppendLittleEndian(flag, data);
@@ -45,7 +45,7 @@ TEST(RecordIo, WrittenRecordsAreRead) {
   EXPECT_EQ(Record("12345", 3), RawRecord(0, 3, {}, "12345").replace(16, 8, std::string(8, '\0')));
 }
 
-// Of several labels the first counts, and the image is behind the last.
+// The first of several labels counts, and the image follows the last one.
 TEST(RecordIo, LabelArrays) {
   const Records records = ReadAll(
       RecordIoFormat(), RawRecord(1, 0, {5}, "one") + RawRecord(3, 9, {4, 2, 8}, "three") + RawRecord(0, 6, {}, "x"));

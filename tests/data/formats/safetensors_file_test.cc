@@ -126,7 +126,7 @@ TEST(SafetensorsFile, AnyCutOrFlippedHeaderBitIsReadOrRefused) {
     try {
       const SafetensorsFile file(folder.Write("f", bytes));
     } catch (const DataError&) {
-      // refused: fine; anything else fails the test
+      // A refusal is fine; any other exception fails the test.
     }
   }
 }

@@ -10,7 +10,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// Changes a member's header and makes its checksum right again.
+// Changes a member's header and corrects its checksum.
 std::string WithField(std::string member, size_t at, const std::string& bytes) {
   member.replace(at, bytes.size(), bytes);
   member.replace(148, 8, "        ");

@@ -17,7 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A file with `images` of this dtype, shape and bytes, and int64 `labels`.
+// Returns a file with `images` of this dtype, shape and bytes, and int64 `labels`.
 std::string FileBytes(const std::string& dtype, const std::string& shape, const std::string& images,
                       const std::vector<int64_t>& labels) {
   const size_t middle = images.size(), end = middle + 8 * labels.size();
@@ -62,7 +62,7 @@ TEST(TensorFile, FloatsAreUntouched) {
   EXPECT_EQ(file.Label(0), 3);
 }
 
-// A few samples of a larger set lack classes: nothing is shifted then.
+// Labels with gaps, as those of a few samples of a larger set, are not shifted.
 TEST(TensorFile, LabelsFromOneAreShifted) {
   struct Case {
     std::vector<int64_t> labels, wanted;

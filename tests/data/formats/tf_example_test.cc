@@ -11,8 +11,8 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// Examples by hand, after https://protobuf.dev/programming-guides/encoding: 0x0A is field 1 with a length, 0x12
-// field 2.
+// Builds examples by hand, after https://protobuf.dev/programming-guides/encoding: 0x0A is field 1 with a length, 0x12
+// is field 2.
 std::string Sized(char key, const std::string& content) {
   return std::string(1, key) + static_cast<char>(content.size()) + content;
 }

@@ -20,7 +20,7 @@ std::string Record(const std::string& image, int64_t label) {
 
 const std::string kThree = Record("first", 1) + Record("second", 2) + Record("third", 3);
 
-// tf.io.TFRecordWriter("f").write(b"abc"), TensorFlow 2.20.
+// The bytes that tf.io.TFRecordWriter("f").write(b"abc") of TensorFlow 2.20 writes.
 TEST(TfRecord, FrameIsTensorFlows) {
   const std::string frame = FrameTfRecord("abc");
   ASSERT_EQ(frame.size(), 19U);

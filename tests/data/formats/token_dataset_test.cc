@@ -15,7 +15,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// An index of items of these sizes, one behind the other.
+// Returns an index of items of these sizes, one behind the other.
 std::string Index(TokenType type, const std::vector<int32_t>& sizes) {
   std::string bytes = MakeTokenIndexHeader({.type = type, .items = static_cast<int64_t>(sizes.size())});
   for (const int32_t size : sizes) AppendLittleEndian(size, bytes);
@@ -69,12 +69,12 @@ TEST(TokenDataset, KnowsEveryType) {
   EXPECT_EQ(first(TokenType::kInt32), -2);
   EXPECT_EQ(first(TokenType::kUInt32), 4294967294);
   EXPECT_EQ(first(TokenType::kInt64), -2);
-  EXPECT_EQ(first(TokenType::kUInt64), -2);  // beyond any dictionary, too
+  EXPECT_EQ(first(TokenType::kUInt64), -2);  // outside any dictionary as an unsigned number, too
   EXPECT_EQ(TokenTypeFor(65499), TokenType::kUInt16);
   EXPECT_EQ(TokenTypeFor(65500), TokenType::kUInt32);
 }
 
-// Files of 2.5 · 2^31 tokens, whose holes take no room on the disk.
+// Files of 2.5 · 2^31 tokens, which are sparse and take no space on disk.
 TEST(TokenDataset, HoldsMoreTokensThan32BitsCount) {
   const TemporaryFolder folder;
   constexpr int32_t kSize = 1 << 30;

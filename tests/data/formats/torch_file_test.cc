@@ -159,7 +159,7 @@ TEST(TorchFile, RefusesWhatIsNoPickleOfWeights) {
 }
 
 TEST(TorchFile, APickleOfManySmallInstructionsIsBounded) {
-  std::string bomb = "(NNNNNNNNNNNNNNNNl";  // doubled by every turn
+  std::string bomb = "(NNNNNNNNNNNNNNNNl";  // doubled in each iteration
   for (int i = 0; i < 40; ++i) bomb += "q\1h\1h\1\x86";
   EXPECT_THAT(MessageOfPickle(bomb), HasSubstr("it holds no dict of tensors"));
   EXPECT_THAT(MessageOfPickle(std::string(5'000'000, 'N')), HasSubstr("too many values"));
@@ -203,7 +203,7 @@ TEST(TorchFile, ChecksTheSumOfATensor) {
 
 TEST(TorchFile, MembersThatOverlapAreRefused) {
   std::string archive = StoredArchive({{"x/data.pkl", WholePickle("N")}, {"x/data/0", std::string(400, '\1')}});
-  // The second member of the directory is said to begin where the first does.
+  // The directory says that the second member begins where the first does.
   const size_t second = archive.rfind("PK\x01\x02");
   archive.replace(second + 42, 4, std::string(4, '\0'));
   EXPECT_THAT(MessageOfFile(archive), HasSubstr("members of it overlap"));

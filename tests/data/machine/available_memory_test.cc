@@ -25,7 +25,7 @@ TEST(AvailableMemory, IsTheLeastOfMachineAndGroups) {
   EXPECT_EQ(left(), 100);
   folder.Write("groups/pod/container/memory.stat",
                "anon 5\ninactive_file " + std::to_string(50 * kMiB) + "\nactive_file " + std::to_string(30 * kMiB));
-  EXPECT_EQ(left(), 180);  // what is cached gives way
+  EXPECT_EQ(left(), 180);  // file caches count as available
   folder.Write("groups/pod/container/memory.current", std::to_string(2000 * kMiB));
   EXPECT_EQ(left(), 0);
 }

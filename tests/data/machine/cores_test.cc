@@ -24,7 +24,7 @@ TEST(CgroupCores, TheLeastQuotaOfAGroupAndItsParentsRoundedUp) {
   EXPECT_EQ(CgroupCores("0::/a/b\n", mount), 3);
   Write(mount / "cpu.max", "150000 100000\n");
   EXPECT_EQ(CgroupCores("0::/a/b\n", mount), 2);
-  EXPECT_EQ(CgroupCores("0::/not/here\n", mount), 2);  // in a container its own group is the root
+  EXPECT_EQ(CgroupCores("0::/not/here\n", mount), 2);  // in a container, the root is its own group
   EXPECT_EQ(CgroupCores("nonsense\n\n", mount), 0);
 }
 

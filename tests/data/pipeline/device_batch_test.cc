@@ -1,6 +1,6 @@
-// Batches whose images a device decodes, beside those of the CPU: same samples, same crops, same bad records, and
-// pixels that are the same within rounding. The device is a stand-in on the CPU that runs the real kernel's threads and
-// refuses what a test tells it to.
+// Compares batches whose images a device decodes with those of the CPU: same samples, same crops, same bad records, and
+// equal pixels up to rounding. The device is simulated on the CPU by a class that runs the threads of the real kernel
+// and refuses the images that a test names.
 #include "data/pipeline/device_batch.h"
 
 #include <ATen/ATen.h>
@@ -32,7 +32,7 @@ using testing::SizeIs;
 
 constexpr int64_t kImageSide = 48, kRowsOfBatch = 8, kAllBatches = 6;
 
-// Photographs; every fifth is of a kind that is not for the device.
+// Returns photographs, every fifth of a kind that the device does not decode.
 FilesInMemory Photographs() {
   std::vector<std::vector<uint8_t>> files;
   for (int i = 0; i < 20; ++i) {
@@ -98,7 +98,7 @@ struct LoadedRun {
   int64_t decoded_on_device = 0;
 };
 
-// `device` null: as ever, on the CPU.
+// If `device` is null, everything is decoded on the CPU.
 LoadedRun AllBatches(const RecordSource& source, const SampleDecoder& decoder, StandIn* device,
                      LoaderOptions options = {}) {
   LoadedRun run;
@@ -144,7 +144,7 @@ TEST(DeviceBatch, HasTheSamplesAndCropsOfTheCpuAndItsPixelsWithinRounding) {
     const LoadedRun run = AllBatches(source, ImageDecoder(DecoderOptions(true)), &device, {.decode_threads = threads});
     ExpectSameSamples(wanted, run);
     EXPECT_LE(LargestMeanDifference(wanted, run), 2);
-    EXPECT_GT(LargestMeanDifference(wanted, run), 0);  // it was not the CPU that decoded
+    EXPECT_GT(LargestMeanDifference(wanted, run), 0);  // the CPU did not decode them
     EXPECT_EQ(device.calls, kAllBatches);
     int64_t not_for_it = 0;
     for (int64_t sample = 0; sample < kRowsOfBatch * kAllBatches; ++sample) not_for_it += sample % 5 == 4;
@@ -178,13 +178,13 @@ TEST(DeviceBatch, BadRecordsAreNotedAndReplacedAsOnTheCpu) {
   std::vector<std::vector<uint8_t>> files;
   for (int i = 0; i < 20; ++i) files.push_back(EncodeJpeg(TestPicture(100, 80 + i)));
   files[2].resize(files[2].size() / 2);                       // truncated
-  files[5] = {'t', 'e', 'x', 't'};                            //
+  files[5] = {'t', 'e', 'x', 't'};                            // not an image
   files[9].clear();                                           // empty
-  files[11][3] = 0xC3;                                        // no such header
-  const std::vector<uint8_t> frame = {0xFF, 0xC0, 0, 17, 8};  // the height follows, and the width
+  files[11][3] = 0xC3;                                        // an invalid marker
+  const std::vector<uint8_t> frame = {0xFF, 0xC0, 0, 17, 8};  // height and width follow
   const auto at = std::search(files[14].begin(), files[14].end(), frame.begin(), frame.end());
   ASSERT_NE(at, files[14].end());
-  for (int i = 5; i < 9; ++i) at[i] = 0xFD;  // of 65,021² pixels
+  for (int i = 5; i < 9; ++i) at[i] = 0xFD;  // 65,021² pixels
   const FilesInMemory source(files);
   const LoadedRun wanted = AllBatches(source, ImageDecoder(DecoderOptions(false)), nullptr);
   EXPECT_THAT(wanted.bad, SizeIs(5));
@@ -196,7 +196,7 @@ TEST(DeviceBatch, BadRecordsAreNotedAndReplacedAsOnTheCpu) {
   }
 }
 
-// Fine in the header, refused by the CPU: as a scan may be.
+// Refuses images on the CPU whose header is intact, as a damaged scan does.
 struct DislikesWidth : ImageDecoder {
   DislikesWidth(bool defer, int disliked) : ImageDecoder(DecoderOptions(defer)), width(disliked) {}
   void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
@@ -242,7 +242,7 @@ TEST(DeviceBatch, ARunThatGoesOnInTheMiddleSeesTheSame) {
   }
 }
 
-// A copy has memory of its own; what nobody computes with travels nowhere.
+// Copies have their own memory; tensors that no network reads are not copied.
 TEST(DeviceBatch, OnlyWhatNetworksEatTravels) {
   Batch host;
   for (const char* name : {"images", "labels", "index", "crop", "flip"}) host.tensors[name] = at::ones({2});
@@ -287,7 +287,7 @@ TEST(DeviceBatch, TheNextOneIsDecodedWhileTheCallerComputes) {
   EXPECT_EQ(feed.Next()->number, 1);
 }
 
-// What waits for a device counts: beyond the limit no other batch is begun.
+// Bytes that wait for a device count: above the limit no further batch is begun.
 TEST(DeviceBatch, DeferredBytesHoldBackReadingAhead) {
   const FilesInMemory source = Photographs();
   const ImageDecoder decoder(DecoderOptions(true));

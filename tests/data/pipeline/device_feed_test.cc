@@ -1,4 +1,4 @@
-// The order in which copies are started and waited for; a GPU's own transport is tested by gpu_test.
+// Tests the order in which copies are started and waited for; gpu_test tests a GPU's own transport.
 #include "data/pipeline/device_feed.h"
 
 #include <ATen/ATen.h>
@@ -20,7 +20,7 @@ using testing::ElementsAre;
 
 constexpr int64_t kBatches = 3;
 
-// One sample a batch; `before` is called on the loader's thread for each batch number.
+// Has one sample per batch; `before` is called on the loader's thread with each batch number.
 struct Fixture {
   explicit Fixture(std::function<void(int64_t)> before = [](int64_t) {})
       : source(10, 10, 2, 2, 0),

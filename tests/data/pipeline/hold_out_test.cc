@@ -12,7 +12,7 @@
 namespace dtrain::data {
 namespace {
 
-// Records of these classes; record i reads as one byte, i.
+// Records with these labels; record i is one byte, i.
 class Labelled : public RecordSource {
  public:
   explicit Labelled(std::vector<int64_t> labels) : labels_(std::move(labels)) {}
@@ -26,7 +26,7 @@ class Labelled : public RecordSource {
   std::vector<int64_t> labels_;
 };
 
-// `sizes` of the classes; their records lie mixed.
+// Returns classes of these sizes, with their records mixed.
 Labelled Classes(const std::vector<int64_t>& sizes) {
   std::vector<int64_t> labels, left = sizes;
   for (bool any = true; std::exchange(any, false);) {
@@ -50,7 +50,7 @@ TEST(HoldOut, EveryClassGivesItsShare) {
   const Labelled source = Classes(sizes);
   for (const double fraction : {0.1, 0.25, 0.5, 0.9}) {
     const HeldOut parts = HoldOut(source, fraction, /*seed=*/3);
-    EXPECT_NEAR(static_cast<double>(parts.val.size()), fraction * 151, 2) << fraction;  // small classes keep one
+    EXPECT_NEAR(static_cast<double>(parts.val.size()), fraction * 151, 2) << fraction;  // small classes keep one record
     auto val = CountByClass(source, parts.val), train = CountByClass(source, parts.train);
     for (size_t c = 0; c < sizes.size(); ++c) {
       const auto label = static_cast<int64_t>(c);
@@ -80,7 +80,7 @@ TEST(HoldOut, TheSeedSaysWhich) {
 TEST(HoldOut, WhatHasNoClassesIsOneClass) {
   const Labelled source(std::vector<int64_t>(30, -1));
   EXPECT_EQ(HoldOut(source, 0.1, 0).val.size(), 3U);
-  EXPECT_TRUE(HoldOut(Labelled({0, 1, 2}), 0.5, 0).val.empty());  // a class needs two
+  EXPECT_TRUE(HoldOut(Labelled({0, 1, 2}), 0.5, 0).val.empty());  // a class needs two records
   EXPECT_TRUE(HoldOut(Labelled({0, 0, 0}), 0.1, 0).val.empty());
 }
 
@@ -92,7 +92,7 @@ TEST(Subset, IsTheRecordsAtItsPositions) {
   EXPECT_EQ(part.Label(0), source->Label(1));
   EXPECT_EQ(part.Location(1), "file-4");
   EXPECT_EQ(part.PositionOf(1), 4);
-  // Another part of the same data is other data.
+  // Another subset of the same data has another fingerprint.
   EXPECT_EQ(part.fingerprint(), Subset(source, {1, 4}).fingerprint());
   EXPECT_NE(part.fingerprint(), Subset(source, {1, 5}).fingerprint());
   EXPECT_NE(part.fingerprint(), source->fingerprint());

@@ -1,4 +1,4 @@
-// What a loader makes of records that cannot be read or decoded: replaced, left out, or the end.
+// Tests how a loader treats records that cannot be read or decoded: it replaces them, leaves them out, or fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ TEST(LoaderOfBadRecords, BadTrainingRecordsAreReplacedTheSameWayEverywhere) {
   }
 }
 
-// The batches of all ranks of a world, put together again.
+// Returns the samples of all ranks' batches, joined in order.
 std::vector<int64_t> IndicesAt(int64_t world, const NumberedSource& source, int64_t batch, int64_t steps) {
   const NumberDecoder decoder;
   const auto sampler = TrainSampler(source.size(), batch, 7, Shuffle::kGlobal, LastBatch::kStream);
@@ -60,12 +60,12 @@ std::vector<int64_t> IndicesAt(int64_t world, const NumberedSource& source, int6
 
 TEST(LoaderOfBadRecords, ReplacementsAreTheSameAtAnyWorldSize) {
   NumberedSource source(60);
-  for (int64_t index = 0; index < 60; index += 3) source.unreadable.insert(index);  // stand-ins are often bad, too
+  for (int64_t index = 0; index < 60; index += 3) source.unreadable.insert(index);  // replacements are often bad, too
   const std::vector<int64_t> alone = IndicesAt(1, source, 12, 10);
   EXPECT_EQ(alone.size(), 120U);
   EXPECT_EQ(IndicesAt(2, source, 12, 10), alone);
   EXPECT_EQ(IndicesAt(3, source, 12, 10), alone);
-  // Another epoch draws other stand-ins: of the 20 records that are bad in both, not all have the same twice.
+  // Another epoch draws other replacements: not all of the 20 bad records get the same one twice.
   const auto wanted = TrainSampler(60, 12, 7, Shuffle::kGlobal, LastBatch::kStream);
   std::map<int64_t, std::set<int64_t>> stand_ins;
   for (size_t i = 0; i < alone.size(); ++i) {

@@ -1,4 +1,4 @@
-// The order of batches, and how far they are read ahead; bad records are in loader_bad_records_test.cc.
+// Tests the order of batches and how far the loader reads ahead; loader_bad_records_test.cc tests bad records.
 #include "data/pipeline/loader.h"
 
 #include <ATen/Parallel.h>
@@ -56,7 +56,7 @@ TEST(Loader, BeginsNoMoreBatchesThanAskedFor) {
   };
   Loader loader(source, decoder, batches, {.decode_threads = 2, .prefetch_batches = 2}, nullptr);
   do {
-    ++taken;  // before Next: the slot is free once Next has taken the batch
+    ++taken;  // before Next, because Next frees the slot of the batch it takes
   } while (loader.Next());
   EXPECT_FALSE(ahead);
   EXPECT_EQ(asked, 51);
@@ -91,7 +91,7 @@ TEST(Loader, IsAbandonedAtAnyMoment) {
   }
 }
 
-// A source whose reads block until they are let go.
+// A source whose reads block until they are released.
 class BlockedSource : public NumberedSource {
  public:
   using NumberedSource::NumberedSource;
@@ -126,14 +126,14 @@ TEST(Loader, AbandonedMidReadItWaitsForThatReadAlone) {
   SUCCEED();
 }
 
-// A file system that takes its time over each read but serves many at once, as a network's does.
+// Simulates a file system with slow reads that serves many of them at once, as a network file system does.
 class SlowSource : public NumberedSource {
  public:
   using NumberedSource::NumberedSource;
   std::vector<uint8_t> Read(int64_t index) const override {
     for (int now = ++reading_, most = most_; now > most && !most_.compare_exchange_weak(most, now);) {
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // what is simulated, not a way to wait for something
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // simulates a slow read; nothing is synchronised by it
     --reading_;
     return NumberedSource::Read(index);
   }
@@ -151,7 +151,7 @@ TEST(Loader, SlowReadsAreOverlapped) {
   EXPECT_EQ(AllIndices(loader).size(), 2560U);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   std::printf("%.0f reads/s\n", 2560 / seconds.count());
-  EXPECT_GT(source.most_at_once(), 16);  // storage that is not slow is given eight
+  EXPECT_GT(source.most_at_once(), 16);  // only slow storage gets more than eight readers
   EXPECT_TRUE(loader.waits_for_storage());
 }
 
@@ -184,7 +184,8 @@ TEST(Loader, LeavesTheCallersThreadCountAlone) {
   EXPECT_EQ(at::get_num_threads(), before);
 }
 
-// Not a benchmark, only a guard against a price per sample that small images would notice (10,000 a second are wanted).
+// Not a benchmark, but a guard against a cost per sample that would slow down small images (10,000 per second are
+// needed).
 TEST(Loader, SmallImagesAreFast) {
   const Synthetic source(60000, 10, 32, 32);
   const RawRowDecoder decoder(source.rows());

@@ -1,4 +1,4 @@
-// Several processes are several here, too: what one keeps the other finds.
+// Runs several processes: what one of them keeps, the others find.
 #include "data/pipeline/node_cache.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +22,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Bytes = std::vector<uint8_t>;
 
-// Record i: i + 1 bytes of value i. Counts the reads.
+// Record i has i + 1 bytes of value i. Counts the reads.
 class CountingSource : public RecordSource {
  public:
   explicit CountingSource(int64_t size) : reads(static_cast<size_t>(size)) {}
@@ -81,7 +81,7 @@ TEST(CachedSource, ReadsEachRecordOnce) {
 }
 
 TEST(CachedSource, ReadsWhatDoesNotFitAgainAndSaysSoOnce) {
-  Cached cached(100, 1000);  // of 5,050 bytes
+  Cached cached(100, 1000);  // room for 1,000 of 5,050 bytes
   for (int epoch = 0; epoch < 3; ++epoch) cached.ReadAll();
   const int64_t kept = cached.cache->records_kept();
   EXPECT_EQ(kept, 44);  // 1 + 2 + … + 44 = 990
@@ -123,7 +123,7 @@ TEST(NodeCache, ManyThreadsFillItTogether) {
   EXPECT_EQ(first.reads() + second.reads(), reads);
 }
 
-// What a child process has read its parent finds, after the child was killed, too.
+// The parent finds what a child process has read, even after the child was killed.
 TEST(NodeCache, OutlivesTheProcessesThatFilledIt) {
   Cached own(50, 1 << 20);
   const std::string offer = own.cache->Offer();

@@ -83,7 +83,7 @@ TEST(Quarantine, OverBudgetNamesTheFileAndTheFlag) {
   }
 }
 
-// Neither of what is there before, nor of what is added.
+// Holds for reading earlier lines and for appending new ones.
 TEST(Quarantine, FollowsNoLinkAndWaitsForNoPipe) {
   const TemporaryFolder folder;
   ASSERT_EQ(mkfifo(folder.path("pipe").c_str(), 0600), 0);

@@ -72,7 +72,7 @@ TEST(TrainSampler, RepeatsComeInAnEpochOfTheSameLength) {
   EXPECT_THAT(sampler.GlobalBatch(1)[0], (SampleRef{0, 1, 0}));
 }
 
-// As torchvision's RASampler gives them to different ranks; micro-steps are parts as well.
+// Like torchvision's RASampler among ranks; micro-steps are parts, too.
 TEST(TrainSampler, CopiesOfASampleGoToDifferentParts) {
   for (const int64_t repeats : {2, 3, 4}) {
     for (const int64_t parts : {repeats, 2 * repeats}) {
@@ -80,7 +80,7 @@ TEST(TrainSampler, CopiesOfASampleGoToDifferentParts) {
       const TrainSampler sampler(101, global_batch, 7, Shuffle::kGlobal, LastBatch::kStream, repeats);
       for (int64_t step = 0; step < 30; ++step) {
         const auto batch = sampler.GlobalBatch(step);
-        // Where an epoch ends inside of a sample's copies, two of another one may be a place closer.
+        // If an epoch ends within a sample's copies, two copies of another sample may be one place closer.
         if (parts == repeats && batch.front().epoch != batch.back().epoch) continue;
         for (int64_t part = 0; part < parts; ++part) {
           std::set<std::pair<int64_t, int64_t>> samples;
@@ -105,7 +105,7 @@ TEST(TrainSampler, ABatchHasTheSizeOfTheEpochThatItBeginsIn) {
     return all;
   };
   EXPECT_THAT(sizes(0), ElementsAre(160, 160));
-  EXPECT_THAT(sizes(2), ElementsAre(160, 160));  // its second sample is the next epoch's
+  EXPECT_THAT(sizes(2), ElementsAre(160, 160));  // its second sample belongs to the next epoch
   EXPECT_THAT(sizes(3), ElementsAre(192, 192));
   EXPECT_THAT(sizes(30), ElementsAre(192, 192));
   EXPECT_THAT(RankShare(sampler.GlobalBatch(3), 1, 2)[0].size, 192);
@@ -140,7 +140,7 @@ TEST(ShardPermutation, IsOneOfNeighboursThatDependsOnSeedAndEpoch) {
   const std::vector<int64_t> order = ShardPermutation(100'000, 3, 1);
   EXPECT_NE(order, ShardPermutation(100'000, 3, 2));
   EXPECT_NE(order, ShardPermutation(100'000, 4, 1));
-  // The first 2,048 samples come from 32 chunks of 64, not one from each of hundreds.
+  // The first 2,048 samples come from 32 chunks of 64 rather than one from each of hundreds.
   std::set<int64_t> chunks;
   for (size_t i = 0; i < 2048; ++i) chunks.insert(order[i] / 64);
   EXPECT_LE(chunks.size(), 33U);

@@ -11,7 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// 256 ab, 257 bc, 258 abc (of ab and c), 259 " a" as it is written.
+// The merged tokens: 256 ab, 257 bc, 258 abc (of ab and c), 259 " a" in the vocabulary's notation.
 const SmallTokenizer kSmall({{"a", "b"}, {"b", "c"}, {"ab", "c"}, {"\xC4\xA0", "a"}});
 
 std::vector<int32_t> Encode(const std::string& text) {
@@ -19,7 +19,7 @@ std::vector<int32_t> Encode(const std::string& text) {
   BpeEncoder encoder(bpe);
   std::vector<int32_t> ids, again;
   encoder.Encode(text, ids);
-  encoder.Encode(text, again);  // from memory
+  encoder.Encode(text, again);  // from the cache
   EXPECT_EQ(ids, again);
   return ids;
 }
@@ -32,7 +32,7 @@ TEST(ByteLevelBpe, MergesThePairThatWasLearnedFirst) {
   EXPECT_THAT(Encode("\xC3\xA9\n"), ElementsAre(0xC3, 0xA9, '\n'));
 }
 
-// Long pieces are merged by other code than short ones.
+// Long pieces and short ones are merged by different functions.
 TEST(ByteLevelBpe, LongAndShortPiecesAreMergedAlike) {
   for (const size_t letters : {29, 30, 31, 63, 64, 65, 66, 1000}) {
     std::string text;

@@ -22,7 +22,7 @@ struct Masked {
   }
 };
 
-// <s>, words that count from 100 on, </s>.
+// Masks a sample of <s>, words with ids from 100 on, and </s>.
 Masked Mask(const MaskingOptions& options, int64_t sample, int64_t length, int64_t epoch = 0) {
   Masked masked;
   masked.original.assign(static_cast<size_t>(length), 0);
@@ -44,14 +44,14 @@ Masked Mask(const MaskingOptions& options, int64_t sample, int64_t length, int64
 
 MaskingOptions Options() { return {.vocabulary = kVocabulary, .mask_token = kMask, .seed = 5}; }
 
-// Within five standard deviations of what is expected of `trials` draws.
+// Expects `hits` within five standard deviations of the mean of `trials` draws.
 void ExpectShare(int64_t hits, int64_t trials, double share) {
   const auto n = static_cast<double>(trials);
   EXPECT_NEAR(static_cast<double>(hits) / n, share, 5 * std::sqrt(share * (1 - share) / n));
 }
 
 TEST(Masking, FollowsTheLaw) {
-  constexpr int64_t kLength = 50, kSamples = 20'000;  // 7.5 tokens of a sample: 7 or 8
+  constexpr int64_t kLength = 50, kSamples = 20'000;  // 15 % are 7.5 tokens per sample: 7 or 8
   int64_t of_seven = 0, drawn = 0, masked = 0, kept = 0;
   std::map<int64_t, int64_t> random_words;
   std::vector<int64_t> at(kLength);
@@ -64,7 +64,7 @@ TEST(Masking, FollowsTheLaw) {
       ++drawn;
       ++at[i];
       if (m.tokens[i] == kMask) {
-        ++masked;  // some of them random words, as all words are
+        ++masked;  // includes random words that happen to be <mask>
       } else if (m.tokens[i] == m.original[i]) {
         ++kept;
       } else {
@@ -79,7 +79,7 @@ TEST(Masking, FollowsTheLaw) {
   ExpectShare(random, drawn, 0.1 - 0.2 / 1000);
   EXPECT_GE(random_words.begin()->first, kSpecialTokens);
   EXPECT_LT(random_words.rbegin()->first, kVocabulary);
-  EXPECT_EQ(random_words.size(), 999U);  // every word but <mask>
+  EXPECT_EQ(random_words.size(), 999U);  // every word except <mask>
   EXPECT_EQ(at.front() + at.back(), 0);
   for (size_t i = 1; i + 1 < at.size(); ++i) ExpectShare(at[i], kSamples, 7.5 / 48);
 }
@@ -128,8 +128,8 @@ TEST(Masking, WholeWordsShareTheirFate) {
       begin = end;
     }
   }
-  EXPECT_LE(apart, 12);  // of 1,800 random tokens one in a thousand is <mask>
-  // 15 % of words and specials are drawn, all of them words.
+  EXPECT_LE(apart, 12);  // one in a thousand of 1,800 random tokens is <mask>
+  // 15 % of the words and special tokens are drawn, but all of the drawn ones are words.
   ExpectShare(drawn_words, words, 0.15 * static_cast<double>(words / 2000 + 2) / static_cast<double>(words / 2000));
 }
 

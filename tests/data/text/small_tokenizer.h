@@ -1,4 +1,4 @@
-// A byte-level tokenizer of 256 bytes and a few merges, for tests. Byte b is token b.
+// A byte-level tokenizer with the 256 bytes and a few merges, for tests. Byte b is token b.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,7 +12,7 @@ struct SmallTokenizer {
   nlohmann::json vocabulary = nlohmann::json::object();
   std::string merges = "#version: 0.2\n";
 
-  // Each merge is a pair of tokens as a vocabulary writes them, and gets the next id.
+  // Each merge is a pair of tokens in the vocabulary's notation, and its result gets the next id.
   explicit SmallTokenizer(const std::vector<std::pair<std::string, std::string>>& pairs) {
     int other = 0x100;
     for (int byte = 0; byte < 256; ++byte) {

@@ -24,11 +24,11 @@ TEST(TextLines, AreStrippedAsPythonStrips) {
   EXPECT_EQ(Stripped(" \t a b \xC2\x85\x1C"), "a b");
   EXPECT_EQ(Stripped("\xE3\x80\x80\xE2\x80\xAFx\xC2\xA0"), "x");
   EXPECT_EQ(Stripped(" \n "), "");
-  EXPECT_EQ(Stripped("\xE2\x80\x8Bx"), "\xE2\x80\x8Bx");  // U+200B is no white space
+  EXPECT_EQ(Stripped("\xE2\x80\x8Bx"), "\xE2\x80\x8Bx");  // U+200B is not white space
   EXPECT_EQ(Stripped(" \x80 x\xFF "), "\x80 x\xFF");
 }
 
-// Whatever the size of the parts, each line is in one of them, whole.
+// Each line is in exactly one part, whole, whatever the size of the parts.
 TEST(TextLines, ArePartedWhole) {
   const std::string text = "one\n\nthree is longer\n4\r\n\nsix";
   const MemoryBytes file({reinterpret_cast<const uint8_t*>(text.data()), text.size()});

@@ -17,7 +17,7 @@ using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// A row as the loader would have it made.
+// A decoded row, as the loader would produce it.
 struct Row {
   std::vector<int64_t> ids, labels;
   std::vector<uint8_t> mask;
@@ -60,12 +60,13 @@ TEST_F(TextSplits, RowsHaveABeginningAndPadding) {
   EXPECT_THAT(row.mask, ElementsAre(1, 1, 1, 1, 0, 0));
   EXPECT_THAT(row.labels, Each(kNoLoss));
   EXPECT_THAT(Decode(text, {.index = 0}).ids, ElementsAre(0, 4, 5, 6, 2, 7, 2, 2));
-  EXPECT_THAT(Decode(text, {.index = 0, .size = 3}).ids, ElementsAre(0, 4, 5));  // a stand-in that is too long
+  EXPECT_THAT(Decode(text, {.index = 0, .size = 3}).ids,
+              ElementsAre(0, 4, 5));  // a replacement that is too long is cut
 }
 
 TEST_F(TextSplits, MasksAreDrawnAnewInEachEpoch) {
   TextOptions options = Options();
-  options.mask_prob = 0.25;  // two of eight tokens, of which four are no specials
+  options.mask_prob = 0.25;  // two of eight tokens, four of which are not special
   const TextSplit text = OpenText(options, "train");
   const Row row = Decode(text, {.index = 0, .epoch = 1});
   EXPECT_EQ(row.ids, Decode(text, {.index = 0, .epoch = 1}).ids);
@@ -82,7 +83,7 @@ TEST_F(TextSplits, WholeWordsNeedATokenizer) {
   folder_.Write("encoder.json", small.Json());
   folder_.Write("vocab.bpe", small.merges);
   options.mask_prob = 0.9999;
-  // 4 and 5 are letters, 6 begins a word, 7 and what comes behind </s> as well: words 4 5, 6 and 7.
+  // 4 and 5 are letters, 6 begins a word, and so do 7 and every token behind </s>. The words are 4 5, 6 and 7.
   for (int64_t epoch = 0; epoch < 20; ++epoch) {
     const Row row = Decode(OpenText(options, "train"), {.index = 0, .epoch = epoch});
     EXPECT_EQ(row.labels[1] == kNoLoss, row.labels[2] == kNoLoss);

@@ -11,7 +11,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr int64_t kBlocks = 103;
-int64_t Length(int64_t block) { return 2 + block * 37 % 63; }  // 2 to 64
+int64_t Length(int64_t block) { return 2 + block * 37 % 63; }  // from 2 to 64
 
 TokenBatchOptions Options(int64_t batch_size, int64_t max_tokens, int64_t micro_batches) {
   return {.batch_size = batch_size,
@@ -73,7 +73,7 @@ TEST(TokenBatches, ABudgetHoldsAndAnEpochHasEveryBlockOnce) {
   }
 }
 
-// What a global step takes depends on ranks × accumulation alone, and epochs shuffle whole batches.
+// The blocks of a global step depend only on ranks × accumulation, and epochs shuffle whole batches.
 TEST(TokenBatches, StepsAreTheSameOnAnyNumberOfRanks) {
   const TokenBatches batches(kBlocks, Length, Options(0, 256, 6));
   EXPECT_EQ(batches.units_per_step(), 6);

@@ -14,7 +14,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using Block = std::vector<int64_t>;
 
-// Lines of these sizes, whose tokens count from 10 on through the file.
+// A text with lines of these sizes. Its tokens are numbered from 10 on.
 class Text {
  public:
   explicit Text(const std::vector<int>& sizes) {
@@ -58,7 +58,7 @@ TEST(TokenBlocks, EosTakesALineEach) {
 }
 
 TEST(TokenBlocks, CompleteTakesWholeLinesWhileTheyFit) {
-  // Of at most 5: 2+3 fit, then 1+1, then 6 is a block of its own and too long, then 4, and 2 at the end.
+  // At most 5 tokens fit: 2+3, then 1+1; 6 is too long alone and left out; then 4, and 2 at the end.
   const auto blocks = Text({2, 3, 1, 1, 6, 4, 2}).Cut(SampleBreak::kComplete, 6);
   EXPECT_THAT(BlocksOf(blocks),
               ElementsAre(Block{10, 11, 12, 13, 14}, Block{15, 16}, Block{23, 24, 25, 26}, Block{27, 28}));
@@ -66,7 +66,7 @@ TEST(TokenBlocks, CompleteTakesWholeLinesWhileTheyFit) {
 }
 
 TEST(TokenBlocks, CompleteDocEndsWithTheDocument) {
-  // Lines of one token end documents and are in no block; between two of them, and at the start, is nothing.
+  // Lines of one token end documents and are in no block; empty documents, also at the start, give no block.
   const auto blocks = Text({1, 2, 2, 1, 1, 3, 3, 1, 2, 7, 1, 2}).Cut(SampleBreak::kCompleteDoc, 6);
   EXPECT_THAT(BlocksOf(blocks),
               ElementsAre(Block{11, 12, 13, 14}, Block{17, 18, 19}, Block{20, 21, 22}, Block{24, 25}, Block{34, 35}));

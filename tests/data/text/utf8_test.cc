@@ -6,10 +6,10 @@ namespace dtrain::data {
 namespace {
 
 struct Case {
-  std::string bytes, replaced;  // R for U+FFFD
+  std::string bytes, replaced;  // R stands for U+FFFD
 };
 
-// As Python's bytes.decode(errors="replace") has them (3.11).
+// The results of Python 3.11's bytes.decode(errors="replace").
 const Case kCases[] = {
     {"plain and longer than eight", "plain and longer than eight"},
     {"caf\xC3\xA9", "caf\xC3\xA9"},
