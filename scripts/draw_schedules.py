@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def plan_of(program: Path, recipe: Path | None, flags: list[str]) -> dict:
-    """What a dry run with these flags prints."""
+    """Returns what a dry run with these flags prints."""
     command = [str(program), *([f"--flagfile={recipe}"] if recipe else []), "--data_format=synthetic", *flags,
                "--dry_run", "--log_format=json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -28,7 +28,7 @@ def plan_of(program: Path, recipe: Path | None, flags: list[str]) -> dict:
 
 
 def curve_of(plan: dict, relative: bool) -> tuple[list[float], list[float]]:
-    """Epochs and learning rates; as parts of the whole and of the peak, where they are to be compared."""
+    """Returns epochs and learning rates, as parts of the whole and of the peak if they are to be compared."""
     steps, rates = zip(*plan["learning_rates"])
     length = plan["total_steps"] if relative else plan["steps_per_epoch"]
     return [step / length for step in steps], [rate / plan["lr_peak"] if relative else rate for rate in rates]

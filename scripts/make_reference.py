@@ -26,12 +26,13 @@ SECONDS_TO_ANSWER = 120
 @dataclass
 class Section:
     title: str
-    text: list[str] = field(default_factory=list)              # lines that are no entries
-    entries: list[tuple[str, str]] = field(default_factory=list)  # what stands on the left, and the words beside it
+    text: list[str] = field(default_factory=list)              # lines that belong to no entry
+    entries: list[tuple[str, str]] = field(default_factory=list)  # the left column, and the words beside it
 
 
 def read_help(program: str) -> list[Section]:
-    """An entry begins with two spaces and a dash, or a word; what is indented further goes on with it."""
+    """Parses --help. An entry begins with two spaces and a dash, or with a word; lines that are indented further
+    continue it."""
     done = subprocess.run([BUILD / "bin" / program, "--help"], capture_output=True, text=True, timeout=SECONDS_TO_ANSWER,
                           check=False)
     if done.returncode != 0:
@@ -56,7 +57,7 @@ def read_help(program: str) -> list[Section]:
 
 
 def split_details(text: str) -> tuple[str, str, str]:
-    """The words, the default, and the unit and range, out of 'Words. [default: 3; steps, 1 or more]'."""
+    """Splits 'Words. [default: 3; steps, 1 or more]' into the words, the default, and the unit and range."""
     found = re.match(r"(.*?) ?\[default: ([^;\]]*(?:\[[^\]]*\])?[^;\]]*)(?:; (.*))?\]$", text)
     return (found[1], found[2], found[3] or "") if found else (text, "", "")
 
@@ -66,7 +67,7 @@ def cell(text: str) -> str:
 
 
 def flags_page(helps: dict[str, list[Section]]) -> str:
-    """Flags that programs share stand once, with dtrain_main."""
+    """Flags that programs share are listed once, with dtrain_main."""
     lines = ["# All flags", "", f"<!-- {MADE} -->", "",
              "`--flag=value` or `--flag value`, `--flag` and `--noflag` for booleans; `-` and `_` are alike. Of a flag given twice the last one",
              "counts. `--flagfile=FILE` reads flags from a file, one a line. What flags of other tools become: [coming-from.md](coming-from.md)."]

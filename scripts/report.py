@@ -45,7 +45,7 @@ def png(figure) -> bytes:
 
 
 def draw(runs: list[Run]) -> list[tuple[str, str, bytes]]:
-    """(file name, what it shows, PNG) of all that the runs have."""
+    """Returns (file name, what it shows, PNG) for all data that the runs have."""
     drawn = [(name, words, chart(runs)) for name, words, chart in charts.CHARTS]
     for place, run in enumerate(runs):
         name = "confusion" if len(runs) == 1 else f"confusion_{place + 1}"

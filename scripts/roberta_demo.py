@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The end of scripts/roberta_demo.sh: what guessing by frequency alone would give on the validation text, what the
-trained model gives, and three masks that transformers fills with the exported model."""
+"""The end of scripts/roberta_demo.sh: the perplexity of guessing by frequency alone on the validation text, that of the
+trained model, and three masks that transformers fills with the exported model."""
 
 import json
 import math
@@ -18,7 +18,7 @@ SENTENCES = ("In the beginning God created the heaven and the<mask>.", "And the 
 
 
 def tokens(path: Path) -> np.ndarray:
-    """Of a small vocabulary: two bytes each."""
+    """Reads tokens of a small vocabulary, two bytes each."""
     ids = np.fromfile(path, np.uint16)
     return ids[ids != END_OF_LINE]
 
@@ -26,7 +26,7 @@ def tokens(path: Path) -> np.ndarray:
 def unigram_perplexity(train: np.ndarray, valid: np.ndarray) -> float:
     counts = Counter(train.tolist())
     words = len(set(counts) | set(valid.tolist()))
-    total = len(train) + words  # each counted once more than it was seen
+    total = len(train) + words  # add-one smoothing: each word counts once more than it was seen
     return math.exp(-sum(math.log((counts[word] + 1) / total) for word in valid.tolist()) / len(valid))
 
 

@@ -21,9 +21,9 @@ from scaling import network, step
 from scaling.limited_network import LimitedNetwork, Unavailable
 
 BENCH = Path(__file__).resolve().parents[1] / "build" / "release" / "bin" / "dtrain_bench"
-PORT = 29500  # in a namespace of its own: never taken
+PORT = 29500  # never taken, because the namespace is new
 PATIENCE_SECONDS = 600
-SMALLEST_BYTES, LARGEST_BYTES = 2**20, 2**22  # several times what a link lets pass at once
+SMALLEST_BYTES, LARGEST_BYTES = 2**20, 2**22  # several times the burst of a link
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -41,7 +41,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def bench(links: LimitedNetwork, ranks: int, program: Path, *flags: str) -> dict:
-    """Runs dtrain_bench on that many hosts, one rank each; the object that rank 0's output ends with."""
+    """Runs dtrain_bench on that many hosts, one rank each. Returns the object with which rank 0's output ends."""
     processes = []
     try:
         for rank in range(ranks):
@@ -65,7 +65,7 @@ def check(links: LimitedNetwork, between: network.Network, ranks: int, arguments
                   f"--image_size={arguments.image_size}", f"--batch_size={arguments.batch_size}",
                   f"--bucket_cap_mb={arguments.bucket_cap_mb}", f"--steps={arguments.steps}", "--warmup=1")
     alone = step.from_bench(found)
-    one = found["step_milliseconds"]  # all that there is to a step of one rank
+    one = found["step_milliseconds"]  # the whole step of a single rank
     row = {"ranks": ranks, "compute_milliseconds": found.get("compute_milliseconds", one)}
     for kind, key, overlap in (("overlapped", "step_milliseconds", True),
                                ("afterwards", "reduced_after_milliseconds", False)):

@@ -57,7 +57,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def read_object(path: Path) -> dict:
-    """The last line that is a JSON object: the whole output of dtrain_bench will do."""
+    """Returns the last line that is a JSON object, so the whole output of dtrain_bench may be passed."""
     try:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
         return json.loads(lines[-1])

@@ -42,9 +42,9 @@ except ModuleNotFoundError as error:
     sys.exit(2)
 
 POLL_SECONDS = 0.1
-MOST_ATTEMPTS = 3           # at a trial whose machine or process was lost
-FAILURES_IN_A_ROW = 3       # of the same kind, that is not a matter of the values: the next trial would fail, too
-PATIENCE_SECONDS = 60       # for trials that another process still holds, when nothing else is left to do
+MOST_ATTEMPTS = 3           # tries of a trial whose machine or process was lost
+FAILURES_IN_A_ROW = 3       # equal failures in a row that do not come from the values: the next trial would fail, too
+PATIENCE_SECONDS = 60       # seconds to wait for trials that other processes hold, when nothing else is left to do
 LOST = 4
 
 
@@ -55,7 +55,7 @@ def positive(text: str) -> int:
 
 
 def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """What is before -- and after it."""
+    """Returns the words before -- and those after it."""
     before = arguments[:arguments.index("--")] if "--" in arguments else arguments
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--space", required=True, metavar="FILE.yaml", help="which flags vary, and what is best; or its text")
@@ -73,12 +73,12 @@ def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]
 
 
 def validation_key(metric: str) -> str | None:
-    """What a key of result.json is called in the validations of metrics.jsonl."""
+    """Returns the name that a key of result.json has in the validations of metrics.jsonl."""
     return next((metric.removeprefix(start) for start in ("val_", "best_") if metric.startswith(start)), None)
 
 
 class Sweep:
-    """The loop of one worker: as many trainings at a time as it may have, until the study has enough trials."""
+    """The loop of one worker. It runs as many trainings at a time as allowed, until the study has enough trials."""
 
     def __init__(self, study: Study, space: Space, command: Command, arguments: argparse.Namespace):
         self._study, self._space, self._command, self._arguments = study, space, command, arguments
@@ -158,7 +158,8 @@ class Sweep:
         elif code == failure.PREEMPTED:
             self.stop()
         elif code in (failure.DIVERGED, failure.OUT_OF_MEMORY):
-            # For Optuna it is pruned: so its values count as bad ones, where a failed trial would count as none.
+            # Optuna is told that it was pruned, so that its values count as bad ones; a failed trial would not count at
+            # all.
             word = "diverged" if code == failure.DIVERGED else "out of memory"
             self._tell(trial, TrialState.PRUNED, word, outcome=word, exit_code=code, reason=running.reason())
         elif self._stopping == failure.PREEMPTED:
@@ -186,8 +187,8 @@ class Sweep:
 
 
 def report(study: Study, space: Space, command: Command, folder: Path) -> int:
-    """Writes what the folder keeps. 0 where there is a best trial, else the exit code of the last failure."""
-    from sweeps import results  # Matplotlib takes a second to load, and a refusal need not wait for it
+    """Writes the folder's summary files. Returns 0 if there is a best trial, else the exit code of the last failure."""
+    from sweeps import results  # Matplotlib takes a second to load, for which a refusal need not wait.
 
     trials = study.trials()
     results.write_table(folder, trials, space)
@@ -224,7 +225,7 @@ def main() -> int:
             signal.signal(one, sweep.stop)
         code = sweep.run()
         found = report(study, space, command, arguments.output)
-        # A task of an array has done its part also where its own trial diverged.
+        # A task of an array has succeeded even if its own trial diverged.
         return code or (0 if arguments.at_most else found)
     except Failure as problem:
         print(f"error: {problem}\n  what to do: {problem.remedy}", file=sys.stderr)

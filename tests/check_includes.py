@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Checks who may include whom, and where flags and logging may appear. CTest runs it: check_includes.py ROOT.
+"""Checks which files may include which, and where flags and logging may appear. CTest runs it: check_includes.py ROOT.
 
     check_includes.py ROOT         prints each violation as FILE:LINE with what to do; exit code 1 if there is one
     check_includes.py --self-test  plants one violation of each rule, and checks that it is caught
 
-The rules are the tables below: a rule is a pattern of files, what they must not include, and the way out.
+The rules are the tables below. A rule is a pattern of files, the includes that are forbidden for them, and what to do
+instead.
 """
 
 import fnmatch
@@ -43,13 +44,13 @@ INCLUDE_RULES = [
          "config, control, launch and report include no torch: they compile fast; move the part that needs it"),
 ]
 
-# The trainer's folders point one way: each may include the ones above it that it names. Of the files beside them, the
-# two with a main() may include what makes a run.
+# The trainer's folders depend in one direction: each may include the folders above it that it names. Among the files
+# beside the folders, the two with a main() may include what makes a run.
 TRAINER_FOLDERS = {
     "config": set(),
     "checkpoint": set(),
     "launch": {"config"},
-    "report": {"checkpoint"},  # its durable files
+    "report": {"checkpoint"},  # only its durable files
     "optim": {"config", "launch", "report"},
     "control": {"config", "launch", "report"},
     "device": {"config", "launch", "report", "control"},
@@ -79,7 +80,7 @@ def matches(file: str, patterns: tuple[str, ...]) -> bool:
 
 
 def without_comments(text: str) -> list[str]:
-    """The lines with comments blanked; string literals are kept, so an include stays readable."""
+    """Returns the lines with comments blanked. String literals are kept, so an include stays readable."""
     text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m.group().count("\n"), text, flags=re.DOTALL)
     return [re.sub(r"(^|\s)//.*", "", line) for line in text.split("\n")]
 

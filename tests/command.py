@@ -1,6 +1,6 @@
-"""Runs the binaries of DTRAIN_BUILD_DIR (default: build/release) as a user does, and reads what they leave behind.
+"""Runs the binaries of DTRAIN_BUILD_DIR (default: build/release) as a user does, and reads their output files.
 
-Nothing here sleeps to be in step with a process: a test waits for a line of output, a file or an exit, with a deadline.
+Nothing here sleeps to wait for a process: a test waits for a line of output, a file or an exit, with a deadline.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ DATA = BUILD / "bin" / "dtrain_data"
 
 DEADLINE = 120  # seconds; generous, for a busy machine: a test that passes never waits for it
 
-# What a launcher around the tests would leak into them.
+# Variables that a launcher around the tests would leak into them.
 LAUNCHER_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PET_",
                       "SLURM_", "OMPI_", "PMI", "AWS_BATCH_", "TORCHELASTIC_", "GROUP_")
 
@@ -45,7 +45,7 @@ class Outcome:
 
     @property
     def step_lines(self) -> list[str]:
-        """What the console says of steps, without the time of day before it."""
+        """Returns the console's lines about steps, without the time of day before them."""
         return [line[9:] for line in self.lines if re.match(r"\d\d:\d\d:\d\d step \d+/", line)]
 
     @property
@@ -66,7 +66,7 @@ def environment(extra: dict | None = None, threads: int | None = 1) -> dict:
 
 def run(*flags, check: int | None = 0, program=MAIN, env=None, threads: int | None = 1, cwd=None,
         timeout: float = DEADLINE) -> Outcome:
-    """Runs `program` to its end. `check` is the exit code that must come, None for any."""
+    """Runs `program` to its end. `check` is the expected exit code; None accepts any."""
     done = subprocess.run([str(program), *map(str, flags)], capture_output=True, text=True, timeout=timeout, cwd=cwd,
                           env=environment(env, threads), stdin=subprocess.DEVNULL, check=False)
     outcome = Outcome(done.returncode, done.stdout, done.stderr)
@@ -135,7 +135,7 @@ class Background:
         return [int(pid) for pid in text.split()]
 
     def family(self) -> list[int]:
-        """Every living process that carries this command's mark in its environment."""
+        """Returns every living process that carries this command's mark in its environment."""
         mark = self._mark.encode()
         pids = []
         for folder in Path("/proc").iterdir():
@@ -144,7 +144,7 @@ class Background:
             try:
                 if mark in (folder / "environ").read_bytes():
                     pids.append(int(folder.name))
-            except OSError:  # ended meanwhile, a zombie, or somebody else's
+            except OSError:  # ended meanwhile, a zombie, or another user's
                 continue
         return pids
 
@@ -162,7 +162,7 @@ def metrics(run_dir: Path, kind: str | None = None) -> list[dict]:
 
 
 def losses(run_dir: Path) -> list[tuple[int, float]]:
-    """(step, loss) of the training lines, exactly as they were written."""
+    """Returns (step, loss) of the training lines, exactly as they were written."""
     return [(point["step"], point["loss"]) for point in metrics(run_dir, "train")]
 
 

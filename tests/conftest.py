@@ -1,4 +1,4 @@
-"""The small data sets that all tests share, made once a session from fixed seeds."""
+"""The small data sets that all tests share, made once per session from fixed seeds."""
 
 import shutil
 from pathlib import Path
@@ -21,7 +21,7 @@ def pytest_collection_modifyitems(items):
 
 
 def picture(kind: str, random: np.random.Generator) -> Image.Image:
-    """40 × 40 noise with a tint or stripes: what a network learns within an epoch or two."""
+    """Returns 40 × 40 pixels of noise with a tint or stripes, which a network learns within an epoch or two."""
     pixels = random.normal(110, 25, (40, 40, 3))
     if kind == "stripes":
         pixels += 60 * ((np.arange(40) // 5) % 2)[None, :, None]
@@ -31,7 +31,7 @@ def picture(kind: str, random: np.random.Generator) -> Image.Image:
 
 
 def make_image_folder(folder: Path, train: int, val: int, seed: int = 7) -> Path:
-    """`train` and `val` JPEGs a class."""
+    """Makes `train` and `val` JPEGs of each class."""
     random = np.random.default_rng(seed)
     for split, count in (("train", train), ("val", val)):
         for kind in CLASSES if count else ():

@@ -56,7 +56,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class SlurmMachine:
-    """In the `with` block srun and sbatch work with `environment`."""
+    """In the `with` block, srun and sbatch work with `environment`."""
 
     def __init__(self):
         missing = [name for name in (*DAEMONS, "srun") if program(name) is None]
@@ -99,7 +99,7 @@ class SlurmMachine:
         (folder / "slurm.conf").write_text(
             CONFIGURATION.format(host=socket.gethostname().split(".")[0], folder=folder,
                                  controller_port=controller_port, machine_port=machine_port), encoding="utf-8")
-        # Named, because to find out which there is slurmd wants to see one mounted; none is used.
+        # The version is named, because slurmd finds it out only if one is mounted. No cgroup is used.
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n", encoding="utf-8")
         self._start("munged", "--foreground", f"--key-file={key}", f"--socket={folder}/munge.socket",
                     f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munged.file", f"--seed-file={folder}/seed")

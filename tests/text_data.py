@@ -10,7 +10,7 @@ MERGES = ("t h", "th e", "Ġ the", "a t", "o g")
 
 
 def letters_of_bytes() -> list[str]:
-    """What GPT-2's tables write for each byte."""
+    """Returns the character that GPT-2's tables write for each byte."""
     printable = [*range(33, 127), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     letters = {byte: chr(byte) for byte in printable}
     others = [byte for byte in range(256) if byte not in letters]
@@ -19,7 +19,7 @@ def letters_of_bytes() -> list[str]:
 
 
 def write_tokenizer(folder: Path) -> tuple[str, str]:
-    """Returns the flags that name it."""
+    """Writes the tokenizer and returns the flags that name it."""
     folder.mkdir(parents=True)
     names = letters_of_bytes() + [merge.replace(" ", "") for merge in MERGES] + ["<|endoftext|>"]
     vocabulary = {name: number for number, name in enumerate(names)}
@@ -29,7 +29,7 @@ def write_tokenizer(folder: Path) -> tuple[str, str]:
 
 
 def make_tokens(folder: Path, **texts: str) -> Path:
-    """Token files of each split, the first of which the dictionary is counted in."""
+    """Makes token files of each split. The dictionary is counted in the first one."""
     tokenizer = write_tokenizer(folder / "tokenizer")
     tokens = folder / "tokens"
     for number, (split, text) in enumerate(texts.items()):

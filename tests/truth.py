@@ -1,5 +1,5 @@
-"""What is compared with what, and how far apart it was. Each comparison leaves a record in the build folder;
-scripts/truth.py makes docs/truth.md of them."""
+"""Records of the comparisons with other programs: what is compared with what, and the worst difference. Each comparison
+leaves a record in the build folder, from which scripts/truth.py makes docs/truth.md."""
 
 import hashlib
 import json
@@ -10,7 +10,8 @@ FOLDER = BUILD / "truth"
 
 
 def record(kind: str, subject: str, reference: str, tolerance: str, worst: float) -> None:
-    """`kind` is a heading of the page; `worst` is what was found, in the terms of `tolerance`."""
+    """Leaves a record. `kind` is a heading of the page; `worst` is the worst difference found, in the terms of
+    `tolerance`."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     entry = {"kind": kind, "subject": subject, "reference": reference, "tolerance": tolerance, "worst": float(worst)}
     name = hashlib.sha256(json.dumps([kind, subject, reference]).encode()).hexdigest()[:16]
@@ -20,11 +21,11 @@ def record(kind: str, subject: str, reference: str, tolerance: str, worst: float
 
 
 def worst_difference(found, expected) -> float:
-    """The largest absolute difference of two tensors, or lists of numbers."""
+    """Returns the largest absolute difference of two tensors, or lists of numbers."""
     pairs = zip(found.flatten().tolist(), expected.flatten().tolist()) if hasattr(found, "flatten") else zip(found, expected)
     return max((abs(a - b) for a, b in pairs), default=0.0)
 
 
 def worst_ratio(found, expected) -> float:
-    """The largest relative difference of two lists of numbers, none of which is 0."""
+    """Returns the largest relative difference of two lists of numbers, none of which is 0."""
     return max(abs(a / b - 1) for a, b in zip(found, expected, strict=True))

@@ -1,4 +1,4 @@
-"""Two hosts on this machine: namespaces for network and host name, with a cable between them, which a test can pull."""
+"""Two hosts on this machine: namespaces for network and host name, with a cable between them that a test can pull."""
 
 import os
 import shutil
@@ -13,8 +13,9 @@ PATH = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
 
 
 class TwoHosts:
-    """In the `with` block `at(host)` is what a command is to begin with. The namespaces live as long as the processes
-    in them: nothing is left behind, whatever becomes of the test. Skips, saying why, where the system forbids it."""
+    """In the `with` block, `at(host)` returns the words with which a command on that host begins. The namespaces live
+    as long as the processes in them, so nothing is left behind if a test fails. Skips with a reason if the system
+    forbids it."""
 
     addresses = ("10.31.7.1", "10.31.7.2")
 
@@ -66,7 +67,7 @@ class TwoHosts:
         self.run(host, "ip", *arguments)
 
     def remote_shell(self, script: Path) -> Path:
-        """Writes what ssh is elsewhere: a script that is called with an address and a command."""
+        """Writes a substitute for ssh: a script that is called with an address and a command."""
         cases = "".join(f"{address}) exec {' '.join(self.at(host))} sh -c \"$*\" ;;\n"
                         for host, address in enumerate(self.addresses))
         script.write_text(f'#!/bin/sh\naddress=$1\nshift\ncase $address in\n{cases}esac\nexit 1\n', encoding="utf-8")
@@ -74,7 +75,7 @@ class TwoHosts:
         return script
 
     def pull_cable(self, host: int) -> None:
-        """At this host's end: that host loses its interface, the other one the signal."""
+        """Pulls the cable at this host's end: this host loses its interface, the other one the signal."""
         self.ip(host, "link", "set", "cable", "down")
 
     def plug_cable(self, host: int) -> None:

@@ -1,5 +1,5 @@
-"""Loading alone, images decoded by the CPU and by the GPU: images/s, how many the GPU left to the CPU, and what more
-threads and more heaps give."""
+"""Measures loading alone, with images decoded by the CPU and by the GPU: images/s, how many images the GPU left to the
+CPU, and the gain of more threads and heaps."""
 
 import os
 
@@ -11,7 +11,7 @@ from rows import Row
 def measure(arguments, machine: Machine, where: str, *flags: str, env: dict | None = None) -> dict:
     timed = ["--warmup=1", "--steps=2"] if arguments.smoke else ["--warmup=5", f"--seconds={speed.TIMED_SECONDS}"]
     size = speed.sizes(arguments.smoke)["image_size"]
-    # With --decode=cpu nothing of it is a GPU's.
+    # With --decode=cpu nothing of it runs on a GPU.
     result = machine.run(machine.bin / "dtrain_bench", "loader",
                          f"--data_dir={speed.make_images(machine, arguments.smoke)}", f"--decode={where}",
                          f"--image_size={size}", f"--batch_size={arguments.batch_sizes[0]}", *timed, *flags, "--json", env=env)
@@ -22,7 +22,7 @@ def measure(arguments, machine: Machine, where: str, *flags: str, env: dict | No
 
 
 def by_the_gpu(arguments, machine: Machine) -> dict:
-    """Files as these are what the GPU is for: it must have decoded nearly all."""
+    """Files like these are what the GPU is for, so it must have decoded nearly all of them."""
     one = measure(arguments, machine, "gpu")
     all_images = one["batches"] * one["batch_size"]
     return {"ok": one["decoded_on_gpu"] >= 0.99 * all_images, "result": one,
@@ -36,7 +36,7 @@ def by_the_cpu(arguments, machine: Machine, workers: int, heaps: int = 0) -> dic
 
 
 def worker_counts(cores: int) -> list[int]:
-    """1, 2, 4 … up to the cores, and twice as many."""
+    """Returns 1, 2, 4 … up to the number of cores, and twice that number."""
     counts = [1]
     while counts[-1] * 2 < cores:
         counts.append(counts[-1] * 2)

@@ -1,5 +1,6 @@
-"""What must go right when things are used together, or go wrong: each option of several ranks with the one rank that a GPU
-has, decoding under load, a kill, a full GPU, a step that is not finite, a recipe to its accuracy."""
+"""Checks what must work when features are used together, and what happens when something fails: each option for several
+ranks with the one rank that a GPU has, decoding under load, a kill, a full GPU, a step that is not finite, a recipe to
+its accuracy."""
 
 import contextlib
 import hashlib
@@ -12,7 +13,7 @@ from programs import Failed, LeftOut, Machine, end, find_test, metrics
 from rows import Row
 
 STEPS = 10
-# Of the loss at each step; a step of training amplifies what rounding and compression change.
+# Relative difference of the loss at each step; training amplifies the changes by rounding and compression.
 TOLERANCE = 0.05
 KEEPS_BUSY = """
 import time, torch
@@ -31,7 +32,7 @@ VARIANTS = {
     "static graph": ("--static_graph",),
     "clipping": ("--clip_norm=0.5",),
 }
-# What changes the sums of one rank, with NCCL or without it.
+# These change the sums of one rank, with NCCL or without it.
 CHANGES_THE_RUN = {"--grad_accum_steps=2", "--clip_norm=0.5"}
 
 
@@ -57,7 +58,7 @@ def agreement(ours: list[float], wanted: list[float], tolerance: float) -> dict:
 
 
 def with_ranks_options(arguments, machine: Machine, name: str) -> dict:
-    """Over NCCL (Gloo has no use with one rank) against the plain step."""
+    """Compares a run over NCCL (Gloo has no use with one rank) with the plain step."""
     if not machine.on_gpu:
         raise LeftOut("NCCL is for GPUs")
     flags = common_flags(arguments)
@@ -67,12 +68,12 @@ def with_ranks_options(arguments, machine: Machine, name: str) -> dict:
 
 @contextlib.contextmanager
 def load(machine: Machine, seconds: float):
-    """Another program that keeps the device busy meanwhile."""
+    """Runs another program that keeps the device busy meanwhile."""
     size = 8192 if machine.on_gpu else 64
     code = KEEPS_BUSY.format(device=machine.device, size=size, seconds=seconds)
     process = machine.start(sys.executable, "-c", code)
     try:
-        process.stdout.readline()  # it has begun
+        process.stdout.readline()  # the load has begun
         yield
     finally:
         end(process)
@@ -99,7 +100,7 @@ def weights_of(run_dir) -> str:
 
 
 def killed_and_resumed(arguments, machine: Machine) -> dict:
-    """Bit for bit with --deterministic=run."""
+    """The resumed run must be equal bit for bit, with --deterministic=run."""
     flags = [*common_flags(arguments), "--deterministic=run", f"--max_steps={STEPS}"]
     whole, broken = machine.folder / "whole", machine.folder / "broken"
     machine.train(whole, *flags)
@@ -123,7 +124,7 @@ def full_gpu(arguments, machine: Machine) -> dict:
 
 
 def not_finite(arguments, machine: Machine) -> dict:
-    """A scale that no gradient survives: each step is skipped, until three were."""
+    """Uses a scale that no gradient survives: each step is skipped, until three have been."""
     flags = [flag for flag in common_flags(arguments) if not flag.startswith("--precision")]
     ended = machine.train(machine.folder / "nan", *flags, "--precision=fp32", "--loss_scale=3e38", "--max_skipped_steps=3",
                           f"--max_steps={STEPS}", code=6)

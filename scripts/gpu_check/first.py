@@ -1,5 +1,5 @@
-"""What is wanted most, in five minutes: do the kernels and NCCL work, how fast is a step, when does it begin, and what
-does its time go into."""
+"""The most wanted answers, in five minutes: whether the kernels and NCCL work, how fast a step is, when training
+begins, and how a step's time is spent."""
 
 import statistics
 
@@ -12,7 +12,8 @@ ROUNDS_OF_STARTS = 3
 
 
 def own_tests(machine: Machine) -> dict:
-    """77 is their word for 'no GPU', and a failure here. With --device=cpu the build may be one without them."""
+    """The tests exit with 77 if there is no GPU, which is a failure here. With --device=cpu the build may have no tests
+    of GPUs."""
     if not machine.on_gpu:
         raise LeftOut("no GPU")
     ended = machine.run(find_test(machine.bin), code=None)
@@ -55,7 +56,7 @@ def their_start(arguments, machine: Machine) -> float:
 
 
 def starts(arguments, machine: Machine) -> dict:
-    """Seconds from the start of the process to the end of its first step (fp32, synthetic data)."""
+    """Returns the seconds from the start of the process to the end of its first step (fp32, synthetic data)."""
     seconds: dict[str, list] = {"dtrain": [], "eager": []}
     for number in range(1 if arguments.smoke else ROUNDS_OF_STARTS):
         seconds["dtrain"].append(our_start(arguments, machine, number))

@@ -15,7 +15,7 @@ import torch
 import programs
 from rows import Report, line_of
 
-# Minutes that each may take; --minutes is for all of them together.
+# Most minutes of each part; --minutes limits all of them together.
 PARTS = {"first": 5, "parity": 5, "speed": 15, "text": 8, "decode": 5, "faults": 10}
 
 
@@ -47,7 +47,7 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def nvidia_smi(*query: str) -> str:
-    """What the driver's own tool says; nothing where there is none."""
+    """Returns what the driver's own tool says, or nothing if there is no such tool."""
     try:
         done = subprocess.run(["nvidia-smi", *query], capture_output=True, text=True, check=False, timeout=30)
     except (OSError, subprocess.TimeoutExpired):
@@ -56,7 +56,7 @@ def nvidia_smi(*query: str) -> str:
 
 
 def refusal(arguments: argparse.Namespace) -> str:
-    """Why nothing can be checked; empty where it can."""
+    """Returns why nothing can be checked, or an empty string if it can."""
     if not (arguments.bin / "dtrain_main").exists():
         return f"no dtrain_main in {arguments.bin}: run this from a bundle, or name a folder with --bin"
     if arguments.device == "cpu":
@@ -89,7 +89,7 @@ def main() -> int:
     import decode
     import faults
     import first
-    import parity  # these load torchvision, too
+    import parity  # imported late, because they load torchvision, too
     import speed
     import text
 

@@ -1,7 +1,8 @@
 """Ten training steps of ResNet-50 in each precision beside PyTorch's: the same weights, the same batches, the same GPU.
 
-Two runs of the same mathematics differ by rounding, which training amplifies. How much is not guessed but measured:
-PyTorch is run with its algorithms chosen in several ways, and the largest difference between these is the scale for ours.
+Two runs of the same mathematics differ by rounding, which training amplifies. The scale of that difference is measured:
+PyTorch runs with its algorithms chosen in several ways, and the largest difference between these runs is the scale for
+ours.
 """
 
 import contextlib
@@ -14,11 +15,12 @@ from programs import Failed, Machine
 from rows import Row
 
 STEPS = 10
-LR = 0.0005  # gentle: what is compared is the arithmetic
+LR = 0.0005  # a gentle rate, because the arithmetic is compared
 MOMENTUM = 0.9
 DECAY = 1e-4
 LOSS_SCALE = 1024
-# How often PyTorch's own difference is allowed, and what is always allowed: the last digits of the precision.
+# The factor on PyTorch's own difference that is allowed, and the difference that is always allowed: the last digits of
+# the precision.
 FACTOR = 4
 ALWAYS = {"fp32": 1e-5, "tf32": 1e-3, "bf16": 1e-2, "fp16": 2e-3}
 
@@ -30,7 +32,7 @@ def sizes(smoke: bool) -> dict:
 
 
 def initial_model(size: dict) -> torch.nn.Module:
-    """Residual branches that say little at first, so that rounding does not grow by itself."""
+    """Returns a model whose residual branches contribute little at first, so that rounding does not grow by itself."""
     torch.manual_seed(0)
     model = getattr(torchvision.models, size["model"])(num_classes=size["num_classes"])
     for name, module in model.named_modules():
@@ -46,7 +48,7 @@ def exact_float32(precision: str) -> None:
 
 @contextlib.contextmanager
 def algorithms(way: str):
-    """Which of several algorithms cuDNN takes."""
+    """Sets which of several algorithms cuDNN takes."""
     kept = torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic
     torch.backends.cudnn.benchmark, torch.backends.cudnn.deterministic = way == "fastest", way == "deterministic"
     yield
@@ -54,7 +56,7 @@ def algorithms(way: str):
 
 
 def torch_training(weights: dict, data: dict, size: dict, precision: str, device: str, way: str) -> tuple:
-    """`way`: fastest, deterministic, or planes (another memory format)."""
+    """Trains with PyTorch. `way` is fastest, deterministic, or planes (another memory format)."""
     with algorithms(way):
         memory_format = torch.contiguous_format if way == "planes" else torch.channels_last
         return trained(weights, data, size, precision, device, memory_format)
@@ -67,7 +69,7 @@ def trained(weights: dict, data: dict, size: dict, precision: str, device: str, 
     model = model.to(device=device, memory_format=memory_format).train()
     optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=MOMENTUM, weight_decay=DECAY)
     low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(precision)
-    # As --loss_scale=NUMBER: it does not grow.
+    # Like --loss_scale=NUMBER, it does not grow.
     scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=10**6, enabled=precision == "fp16")
     losses = []
     for step in range(STEPS):
@@ -106,14 +108,14 @@ def largest_difference(ours: list, theirs: list) -> float:
 
 
 def movement_difference(ours: dict, theirs: dict, start: dict) -> float:
-    """The distance between the two results, in units of how far the training moved."""
+    """Returns the distance between the two results, in units of the distance that training moved."""
     apart = sum(float((ours[name] - theirs[name]).square().sum()) for name in theirs)
     moved = sum(float((theirs[name] - start[name]).square().sum()) for name in theirs)
     return (apart / moved) ** 0.5
 
 
 def prepare(machine: Machine, size: dict) -> tuple[dict, dict]:
-    """The weights that all begin with, and the batches."""
+    """Makes the weights with which all runs begin, and the batches."""
     generator = torch.Generator().manual_seed(1)
     rows_of_data = STEPS * size["batch_size"]
     data = {"images": torch.randn(rows_of_data, 3, size["image_size"], size["image_size"], generator=generator),

@@ -1,7 +1,7 @@
-"""PyTorch's side of a measurement, in a process of its own: trains, and prints one JSON object.
+"""PyTorch's side of a measurement, in a process of its own: it trains and prints one JSON object.
 
-What a careful user writes: channels_last, autocast, the fused optimizer, cuDNN's benchmark mode, normalisation on the
-device, and torch.compile in the mode that is asked for.
+It does what a careful user would write: channels_last, autocast, the fused optimizer, cuDNN's benchmark mode,
+normalisation on the device, and torch.compile in the mode that is asked for.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def decoded_batches(arguments):
     transform = v2.Compose([v2.RandomResizedCrop(arguments.image_size, antialias=True), v2.RandomHorizontalFlip(),
                             v2.PILToTensor()])
     dataset = torchvision.datasets.ImageFolder(arguments.data_dir, transform)
-    endless = 10**9  # the caller stops
+    endless = 10**9  # runs until the caller stops
     sampler = torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=endless)
     cuda = arguments.device == "cuda"
     loader = torch.utils.data.DataLoader(dataset, arguments.batch_size, sampler=sampler, num_workers=arguments.workers,
@@ -115,7 +115,7 @@ def main() -> None:
         scaler.update()
 
     first_step, steps, probes = 0.0, arguments.steps, 3
-    # The last steps of the warm-up tell how many fill the time.
+    # The last steps of the warm-up show how many steps fill the time.
     for number, batch in enumerate(task.batches(arguments)):
         if number in (arguments.warmup - probes, arguments.warmup):
             synchronize(arguments.device)

@@ -4,9 +4,9 @@ import os
 
 import torch
 
-os.environ.setdefault("USE_TF", "0")  # transformers would load TensorFlow, where there is one
+os.environ.setdefault("USE_TF", "0")  # transformers would load TensorFlow if it is installed
 MASKED = 0.15
-# What differs from RobertaConfig's defaults, which are those of roberta_base.
+# The differences from RobertaConfig's defaults, which are those of roberta_base.
 SHAPES = {
     "roberta_tiny": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512},
     "roberta_base": {},

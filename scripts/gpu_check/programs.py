@@ -15,17 +15,17 @@ import torch
 
 HERE = Path(__file__).resolve()
 TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64", torch.uint8: "U8"}
-# What a program may take where nothing shorter is said: it is killed then, and that is its row's failure.
+# The default time limit of a program, which is then killed, so that its row fails.
 TIMEOUT_SECONDS = 240
 LAST_WORDS = 1500
 
 
 class Failed(Exception):
-    """What was checked is not as it should be, or could not be found out."""
+    """The result of a check is not as it should be, or could not be found out."""
 
 
 class LeftOut(Exception):
-    """This machine lacks what the check needs; the text says what."""
+    """This machine lacks something that the check needs; the text names it."""
 
 
 class Ended:
@@ -39,7 +39,7 @@ class Ended:
 
 
 def default_folder() -> Path:
-    """Of the bundle that this file is in; of the release build where it is in a checkout."""
+    """Returns the folder of the bundle that contains this file, or of the release build in a checkout."""
     home = HERE.parents[2]
     return home / "bin" if (home / "BUNDLE.txt").exists() else home / "build" / "release" / "bin"
 
@@ -52,8 +52,8 @@ def find_test(folder: Path) -> Path:
 
 
 class Machine:
-    """Runs programs on the device that was asked for, until the time is up. What they print of the device is checked:
-    a program that fell back to the CPU has measured nothing."""
+    """Runs programs on the requested device until the time is up. Checks the device that they print, because a program
+    that fell back to the CPU has measured nothing."""
 
     def __init__(self, arguments, folder: Path):
         self.bin, self.device, self.folder = arguments.bin, arguments.device, folder
@@ -67,14 +67,14 @@ class Machine:
         return self.deadline - time.monotonic()
 
     def start(self, program: Path, *flags: str, env: dict | None = None, output=subprocess.PIPE) -> subprocess.Popen:
-        """In a session of its own, so that all its processes can be ended."""
+        """Starts the program in a session of its own, so that all its processes can be ended."""
         return subprocess.Popen([str(program), *flags], stdout=output, stderr=output, text=True, start_new_session=True,
                                 env={**os.environ, **(env or {})})
 
     def run(self, program: Path, *flags: str, env: dict | None = None, timeout: float = TIMEOUT_SECONDS,
             code: int | None = 0) -> Ended:
-        """An exit code other than `code` (None: any) is an error with the program's own words, and so is a program that
-        does not end."""
+        """Raises an error with the program's own words if its exit code is not `code` (None: any), or if it does not
+        end."""
         began = time.time()
         limit = max(1.0, min(timeout, self.seconds_left()))
         process = self.start(program, *flags, env=env)
@@ -91,7 +91,7 @@ class Machine:
         return ended
 
     def bench(self, *flags: str, **options) -> dict:
-        """dtrain_bench's JSON object."""
+        """Returns dtrain_bench's JSON object."""
         result = last_json(self.run(self.bin / "dtrain_bench", *flags, "--json", **options).stdout)
         self.require_device(result.get("device", "nothing"))
         return result
@@ -103,7 +103,7 @@ class Machine:
         return result
 
     def train(self, run_dir: Path, *flags: str, **options) -> Ended:
-        """dtrain_main, whose banner names the device."""
+        """Runs dtrain_main, whose banner names the device."""
         ended = self.run(self.bin / "dtrain_main", *self.training_flags(run_dir, flags), **options)
         self.require_device(device_of(ended.stdout))
         return ended
@@ -115,9 +115,9 @@ class Machine:
         return [*own, *flags]
 
     def train_until(self, run_dir: Path, enough, *flags: str, timeout: float = TIMEOUT_SECONDS) -> list[dict]:
-        """Trains until `enough` says so of the lines of metrics.jsonl, then kills it. Returns the lines."""
+        """Trains until `enough` accepts the lines of metrics.jsonl, then kills the training. Returns the lines."""
         limit = time.monotonic() + max(1.0, min(timeout, self.seconds_left()))
-        # A file: nobody reads a pipe meanwhile.
+        # A file, because nobody would read a pipe meanwhile.
         with tempfile.TemporaryFile("w+") as output:
             process = self.start(self.bin / "dtrain_main", *self.training_flags(run_dir, flags), output=output)
             try:
@@ -167,7 +167,7 @@ def backend(device: str) -> str:
 
 def metrics(run_dir: Path, kind: str) -> list[dict]:
     path = run_dir / "metrics.jsonl"
-    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []  # the last may be half written
+    lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []  # the last line may be incomplete
     return [point for point in map(json.loads, lines) if point["kind"] == kind]
 
 

@@ -1,4 +1,4 @@
-"""What a check consists of: rows, the most wanted first, each written down as soon as it is there."""
+"""The rows of a check, the most wanted first. Each result is written down as soon as it is there."""
 
 import json
 import sys
@@ -13,14 +13,14 @@ from programs import LeftOut, Machine
 @dataclass
 class Row:
     name: str
-    # How long it may take on a GPU: it is not begun where less is left of its part's time.
+    # The most time that the row takes on a GPU. It is not begun if less is left of its part's time.
     seconds: float
-    # Returns "text", and whatever else is worth keeping; "ok" False, or an exception, where something is wrong.
+    # Returns "text" and any other results worth keeping. A failure is "ok" False or an exception.
     run: Callable[[], dict]
 
 
 class Report:
-    """Everything that was found, on the disk after every row: whatever becomes of this process or its machine."""
+    """All results so far. They are written to disk after every row, so they survive this process."""
 
     def __init__(self, path: Path, header: dict):
         self.path = path
@@ -46,7 +46,7 @@ class Report:
                 entry |= {"ok": True} | row.run()
             except LeftOut as reason:
                 entry |= {"left_out": str(reason)}
-            except Exception as error:  # the other rows are worth their answers
+            except Exception as error:  # the other rows still run
                 entry |= {"ok": False, "text": f"{type(error).__name__}: {error}"}
         entry["seconds"] = round(time.monotonic() - began, 1)
         self.content["rows"].append(entry)
@@ -54,7 +54,7 @@ class Report:
         print(line_of(entry), file=sys.stderr, flush=True)
 
     def ok(self) -> bool:
-        """Nothing is wrong, and something was looked at."""
+        """Returns whether something was checked and nothing is wrong."""
         looked_at = [row for row in self.content["rows"] if "left_out" not in row]
         return bool(looked_at) and all(row["ok"] for row in looked_at)
 

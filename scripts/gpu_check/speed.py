@@ -1,4 +1,4 @@
-"""images/s and memory: ours, PyTorch eager and torch.compile, alternating in one run."""
+"""Compares images/s and memory of dtrain, PyTorch eager and torch.compile, which take turns in one run."""
 
 import os
 import statistics
@@ -10,7 +10,7 @@ from rows import Row
 TIMED_SECONDS = 5
 WARMUP_STEPS = 10
 SMALL_BATCH = 64
-# What may make a step faster, and is off until this has shown it.
+# Options that may make a step faster. They are off until this comparison has shown a gain.
 SWITCHES = {
     "fused norm": ("--fused_norm",),
     "graphs": ("--cuda_graphs=on",),
@@ -31,12 +31,13 @@ def size_flags(smoke: bool) -> list[str]:
 
 
 def plan(smoke: bool) -> list[str]:
-    """How long both sides go on."""
+    """Returns the flags for the duration of both sides."""
     return ["--warmup=1", "--steps=2"] if smoke else [f"--warmup={WARMUP_STEPS}", "--steps=10", f"--seconds={TIMED_SECONDS}"]
 
 
 def make_images(machine: Machine, smoke: bool) -> Path:
-    """JPEGs of the size of ImageNet's, each of 10 classes: smooth shapes with noise, which compress like photographs."""
+    """Makes JPEGs of the size of ImageNet's in 10 classes: smooth shapes with noise, which compress like
+    photographs."""
     import numpy
     from PIL import Image
 
@@ -61,12 +62,12 @@ def our_synthetic(arguments, machine: Machine, precision: str, batch_size: int, 
 
 
 def window(points: list[dict], warmup: int) -> list[dict]:
-    """The lines after the warm-up."""
+    """Returns the lines after the warm-up."""
     return [point for point in points if point["step"] > warmup]
 
 
 def our_decoded(arguments, machine: Machine, precision: str, batch_size: int, *flags: str) -> dict:
-    """The speed after the warm-up, over as many lines of the log as fill the time."""
+    """Returns the speed after the warm-up, over as many lines of the log as fill the time."""
     images = make_images(machine, arguments.smoke)
     warmup, interval, seconds = (1, 1, 0) if arguments.smoke else (WARMUP_STEPS, 10, TIMED_SECONDS)
     run_dir = machine.folder / f"decoded-{len(list(machine.folder.iterdir()))}"
@@ -91,7 +92,7 @@ def their(arguments, machine: Machine, precision: str, batch_size: int, *flags: 
 
 
 def contenders(arguments, machine: Machine, data: str, precision: str, batch_size: int) -> dict:
-    """Who is measured, by name. Compiling takes a minute on a CPU, and is PyTorch's affair."""
+    """Returns the contenders by name. Compiling takes a minute on a CPU and is left out of the smoke test."""
     where = (arguments, machine, precision, batch_size)
     if data == "synthetic":
         found = {"dtrain": lambda: our_synthetic(*where)}
@@ -109,7 +110,8 @@ def contenders(arguments, machine: Machine, data: str, precision: str, batch_siz
 
 
 def compare(makers: dict, rounds: int, unit: str = "images") -> dict:
-    """Each in turn, `rounds` times: the medians, their spread, and ours over the best of the others."""
+    """Measures each contender in turn, `rounds` times. Returns the medians, their spread, and ours over the best of the
+    others."""
     results: dict[str, list] = {name: [] for name in makers}
     errors = []
     for _ in range(rounds):
@@ -148,7 +150,7 @@ def switch(arguments, machine: Machine, name: str, batch_size: int) -> Row:
 
 
 def autotuned(arguments, machine: Machine) -> Row:
-    """Once: it takes minutes to choose."""
+    """Runs only once, because choosing the kernels takes minutes."""
     where = (arguments, machine, arguments.precisions[0], arguments.batch_sizes[0])
     makers = {"dtrain": lambda: our_synthetic(*where),
               "compile max-autotune": lambda: their(*where, "--compile=max-autotune-no-cudagraphs")}
@@ -164,7 +166,7 @@ def rows(arguments, machine: Machine):
     if machine.on_gpu:
         for name in SWITCHES:
             yield switch(arguments, machine, name, arguments.batch_sizes[0])
-        if len(arguments.batch_sizes) > 1:  # where the host may be what is slow
+        if len(arguments.batch_sizes) > 1:  # with small batches the host may be the bottleneck
             yield switch(arguments, machine, "graphs", arguments.batch_sizes[-1])
     for precision in others:
         for batch_size in arguments.batch_sizes:

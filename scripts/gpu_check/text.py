@@ -1,5 +1,5 @@
-"""Tokens/s and memory of a masked language model: ours, Hugging Face's eager and compiled, and what it gains not to
-compute on padding."""
+"""Compares tokens/s and memory of a masked language model: dtrain, Hugging Face's eager and compiled, and the gain from
+not computing on padding."""
 
 import importlib.util
 
@@ -44,7 +44,7 @@ def beside_hugging_face(arguments, machine: Machine, precision: str, batch_size:
 
 
 def unpadding(arguments, machine: Machine, precision: str, batch_size: int) -> dict:
-    """Rows of all lengths, half of their places padding: the tokens that are none count."""
+    """Uses rows of all lengths, half of whose places are padding. Only tokens that are not padding count."""
     import torch
 
     size = sizes(arguments.smoke)
@@ -88,7 +88,7 @@ def rows(arguments, machine: Machine):
     for batch_size in batch_sizes:
         yield Row(f"{first} batch {batch_size}", seconds(80 * arguments.rounds),
                   lambda batch_size=batch_size: beside_hugging_face(arguments, machine, first, batch_size))
-    # Flash attention knows half types; what fp32 packs goes another way.
+    # Flash attention supports only half types; packed fp32 takes another kernel.
     for precision in dict.fromkeys((first, "fp32")):
         yield Row(f"half of it padding, {precision} batch {batch_sizes[0]}", seconds(40 * arguments.rounds),
                   lambda precision=precision: unpadding(arguments, machine, precision, batch_sizes[0]))

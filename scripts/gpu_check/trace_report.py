@@ -1,5 +1,5 @@
-"""What a training step's time goes into, and every place where the host waits for the GPU in it: from the trace that
---profile_steps writes (all kernels, and all calls into CUDA, as CUPTI saw them)."""
+"""Reports how a training step's time is spent, and every place in it where the host waits for the GPU. It reads the
+trace that --profile_steps writes (all kernels and all calls into CUDA, as CUPTI saw them)."""
 
 import gzip
 import json
@@ -10,8 +10,8 @@ from pathlib import Path
 import speed
 from programs import Failed, Machine
 
-# Calls that return only when the device is done. A copy between pinned memory and the device is not among them, one that
-# says so in its name is.
+# Calls that return only when the device is done. A synchronous copy is among them; an asynchronous one between pinned
+# memory and the device is not.
 WAITING = ("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpy2D",
            "cudaMemset", "cudaFree", "cudaFreeHost", "cudaMalloc", "cudaHostAlloc", "cuStreamSynchronize",
            "cuCtxSynchronize", "cuEventSynchronize", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2")
@@ -25,7 +25,7 @@ def read_trace(path: Path) -> list[dict]:
 
 
 def steps_of(events: list[dict]) -> list[dict]:
-    """The marks of the training steps; a copy of them on the GPU's timeline is left out."""
+    """Returns the marks of the training steps, without their copies on the GPU's timeline."""
     return [event for event in events if event["name"].startswith("train_step ") and event.get("cat") == "user_annotation"]
 
 
@@ -34,8 +34,8 @@ def thread_of(event: dict) -> tuple:
 
 
 def host_waits(events: list[dict]) -> list[dict]:
-    """What waits while a step lasts, on the threads that compute: the loop's own and the backward pass's. The loader's
-    threads run no operators that the profiler sees, and may wait for storage and pinned memory as they like."""
+    """Returns the waits during a step on the threads that compute: the loop's own and the backward pass's. The loader's
+    threads run no operators that the profiler sees, and may wait for storage and pinned memory."""
     waits = []
     for step in steps_of(events):
         end = step["ts"] + step["dur"]
@@ -54,7 +54,7 @@ def host_waits(events: list[dict]) -> list[dict]:
 
 
 def top(events: list[dict], category: str, divisor: int) -> list[dict]:
-    """Of each name: microseconds and calls a step, the longest first."""
+    """Returns microseconds and calls per step for each name, the longest first."""
     times: Counter = Counter()
     counts: Counter = Counter()
     for event in events:
@@ -76,7 +76,7 @@ def summarize(events: list[dict]) -> dict:
 
 
 def check(arguments, machine: Machine) -> dict:
-    """A step with decoded data, of the precision that is asked for first. The trace itself is kept, compressed, beside
+    """Checks a step with decoded data in the first of the requested precisions. The trace is kept, compressed, beside
     the report."""
     precision, batch_size = arguments.precisions[0], arguments.batch_sizes[0]
     run_dir = machine.folder / "profile"

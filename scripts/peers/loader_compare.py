@@ -35,7 +35,7 @@ PEERS = ROOT / "build" / "peers"
 PACKAGES = {"dali": "nvidia-dali-cuda120==2.4.0", "ffcv": "ffcv==1.0.2"}
 NAMES = ("dtrain", "dtrain-packed", "dali", "dali-packed", "ffcv", "torchvision-pillow", "torchvision-tensor")
 SIZE, BATCH = 224, 64
-MOST_STARTUP_SECONDS = 90  # FFCV compiles its pipeline, and at times never ends
+MOST_STARTUP_SECONDS = 90  # FFCV compiles its pipeline, which sometimes never ends
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
@@ -101,7 +101,7 @@ def ffcv_batches(arguments, threads: int, pixels: str):
     from torchvision.datasets import ImageFolder
 
     packed = arguments.data / f"photos-{arguments.images}.beton"
-    if not packed.exists():  # it encodes what it packs: at the files' own quality
+    if not packed.exists():  # encodes what it packs, with the quality of the files
         fields = {"image": RGBImageField(write_mode="jpg", jpeg_quality=QUALITY), "label": IntField()}
         DatasetWriter(str(packed), fields, num_workers=1).from_indexed_dataset(ImageFolder(arguments.data / "train"))
     image = [RandomResizedCropRGBImageDecoder((SIZE, SIZE)), RandomHorizontalFlip(), ToTensor()]
@@ -128,7 +128,7 @@ def torchvision_batches(arguments, threads: int, pixels: str, decode_to_tensor: 
     loader = (lambda path: io.decode_jpeg(io.read_file(path))) if decode_to_tensor else None
     folder = ImageFolder(arguments.data / "train", v2.Compose(steps), **({"loader": loader} if loader else {}))
     torch.set_num_threads(1)
-    # One process loads in the main one; more are workers, as users run it.
+    # With one process, the main process loads; more processes are workers, as users run it.
     batches = torch.utils.data.DataLoader(folder, BATCH, shuffle=True, drop_last=True,
                                           num_workers=0 if threads == 1 else threads,
                                           persistent_workers=threads > 1)
@@ -151,7 +151,7 @@ def peer_round(arguments) -> dict:
     while time.perf_counter() - began < arguments.seconds:
         images += next(batches)
     seconds = time.perf_counter() - began
-    # The time of workers that are processes is only known once they have ended.
+    # The time of worker processes is known only when they have ended.
     processor = processor_seconds() - processor_began if threads == 1 or not peer.startswith("torchvision") else None
     return {"images_per_second": images / seconds,
             "images_per_processor_second": images / processor if processor else None}
@@ -215,7 +215,7 @@ def make_environment(environment: Path, peers: list[str]) -> None:
 
 
 def opencv_for_ffcv(environment: Path) -> dict[str, str]:
-    """FFCV asks pkg-config for all of OpenCV and includes all of it; core and imgproc are what it uses."""
+    """FFCV asks pkg-config for all of OpenCV and includes all of it, but uses only core and imgproc."""
     folder = environment / "opencv"
     (folder / "opencv2").mkdir(parents=True, exist_ok=True)
     (folder / "opencv2" / "opencv.hpp").write_text(

@@ -1,7 +1,7 @@
 """Makes photographs like ImageNet's out of Debian's wallpapers: JPEGs of 500 x 375 or 375 x 500 pixels in class folders.
 
-ImageNet itself may not be passed on; these photographs are free, and their files are about as large as ImageNet's (80 KB
-on average). The same files come out every time.
+ImageNet itself may not be redistributed. These photographs are free, and their files are about as large as ImageNet's
+(80 KB on average). The same files are made every time.
 """
 
 import random
@@ -16,7 +16,7 @@ QUALITY = 97
 
 
 def wallpapers(folder: Path) -> list[Path]:
-    """The packages' photographs, unpacked below `folder`; nothing is installed."""
+    """Unpacks the packages' photographs below `folder` and returns them. Nothing is installed."""
     if not folder.exists():
         folder.mkdir(parents=True)
         subprocess.run(["apt-get", "download", *PACKAGES], cwd=folder, check=True, capture_output=True)
@@ -28,7 +28,7 @@ def wallpapers(folder: Path) -> list[Path]:
 
 
 def cut(image: Image.Image, upright: bool, draw: random.Random) -> Image.Image:
-    """A piece of a wallpaper, halved in size: as sharp as a photograph of that size."""
+    """Returns a piece of a wallpaper, halved in size to be as sharp as a photograph of that size."""
     width, height = (375, 500) if upright else (500, 375)
     left = draw.randrange(max(1, image.width - 2 * width))
     top = draw.randrange(max(1, image.height - 2 * height))
@@ -36,7 +36,7 @@ def cut(image: Image.Image, upright: bool, draw: random.Random) -> Image.Image:
 
 
 def make_photos(folder: Path, count: int) -> Path:
-    """folder/train/CLASS/NUMBER.jpg, `count` in all; made once."""
+    """Makes folder/train/CLASS/NUMBER.jpg, `count` in all, unless they are there."""
     done = folder / f"photos-{count}"
     if done.exists():
         return folder

@@ -114,7 +114,7 @@ def text_step(arguments: argparse.Namespace):
 
 
 def torch_round(arguments: argparse.Namespace) -> dict:
-    """One round of the peer, in this process: what a plain PyTorch training script does a step."""
+    """Runs one round of the peer in this process: the steps of a plain PyTorch training script."""
     import torch
 
     torch.set_num_threads(arguments.threads)
@@ -155,7 +155,7 @@ def peer_command(arguments: argparse.Namespace) -> list[str]:
 
 
 def run_round(command: list[str], threads: int) -> dict:
-    # transformers would load an installed TensorFlow.
+    # transformers would load TensorFlow if it is installed.
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads), USE_TF="0")
     result = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=environment, check=False)
     lines = result.stdout.strip().splitlines()

@@ -95,7 +95,8 @@ def ids_of(name: str, output: Path) -> np.ndarray:
 
 
 def in_a_process(name: str, text: Path, output: Path, threads: int) -> float:
-    """Seconds of a process of its own, its start left out for the peers: what Python takes to import is not theirs."""
+    """Returns the seconds of a process of its own, for the peers without its start, because Python's import time is not
+    theirs."""
     if name == "dtrain":
         start = time.perf_counter()
         with_dtrain(text, output, threads)

@@ -1,4 +1,5 @@
-"""The pictures of a report. Each function takes the runs and returns a figure, or none where no run has what it shows."""
+"""The pictures of a report. Each function takes the runs and returns a figure, or None if no run has the data for
+it."""
 
 import matplotlib
 
@@ -8,14 +9,14 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator  # noqa: E402
 
 from reports.run import Run, number  # noqa: E402
 
-# Of Okabe and Ito, which the colour-blind tell apart, too.
+# Colours of Okabe and Ito, which colour-blind people can tell apart, too.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5a5a5a", "#8c6d31")
 PART_COLOURS = {"data": "#e69f00", "data_wait": "#e69f00", "computing": "#0072b2", "compute": "#0072b2", "forward": "#56b4e9",
                 "backward": "#0072b2", "communication": "#d55e00", "update": "#009e73", "checkpoint": "#cc79a7",
                 "evaluation": "#009e73", "startup": "#f0e442", "lost": "#5a5a5a", "other": "#c0c0c0"}
 SIZE = (6.4, 3.7)
-MOST_INSIDE, MOST_IN_LEGEND = 4, 16  # runs whose names stand within the picture, and beside it
-MOST_NUMBERS = 20  # classes up to which a confusion matrix has its counts written into it
+MOST_INSIDE, MOST_IN_LEGEND = 4, 16  # most runs whose names fit into the picture, and beside it
+MOST_NUMBERS = 20  # most classes of a confusion matrix with its counts written into it
 
 plt.rcParams.update({"axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
                      "font.size": 9, "axes.titlesize": 10, "axes.titlelocation": "left", "legend.frameon": False,
@@ -46,18 +47,18 @@ def finished(figure, plot, drawn: int):
 
 
 def plainly(value: float, _place=None) -> str:
-    """20,000 and 0.005, not 2e+04 and 5e-03."""
+    """Formats numbers as 20,000 and 0.005, not as 2e+04 and 5e-03."""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def clock(runs: list[Run]) -> str:
-    """What time is counted in: epochs, where there is at least one."""
+    """Returns the unit of the time axis: epochs if there is at least one."""
     points = [point for run in runs for point in run.train + run.val]
     return "epoch" if max((point.get("epoch") or 0 for point in points), default=0) >= 1 else "step"
 
 
 def smooth(values: list[float], window: int) -> list[float]:
-    """The mean of as many neighbours; those at the ends have fewer."""
+    """Returns the mean over as many neighbours; points near the ends have fewer."""
     sums = [0.0]
     for value in values:
         sums.append(sums[-1] + value)
@@ -70,7 +71,7 @@ def smooth(values: list[float], window: int) -> list[float]:
 
 
 def noisy_line(plot, x: list[float], y: list[float], colour_of: str, label: str | None) -> None:
-    """A line; of many points their mean, with the points themselves pale behind it."""
+    """Draws a line. For many points it is their mean, and the points themselves are pale behind it."""
     window = len(y) // 50
     if window < 3:
         plot.plot(x, y, color=colour_of, label=label)
@@ -151,7 +152,7 @@ def throughput(runs: list[Run]):
 
 
 def stacked(runs: list[Run], parts: list[dict[str, float]], title: str, label: str, scale: float):
-    """A bar a run, in pieces; the percentage is written into those with room for it."""
+    """Draws a bar for each run, in pieces. Pieces with enough room show their percentage."""
     shown = [(run, part) for run, part in zip(runs, parts, strict=True) if sum(part.values()) > 0]
     if not shown:
         return None
@@ -195,8 +196,8 @@ def wall_time(runs: list[Run]):
 
 
 def by_devices(runs: list[Run]) -> dict[str, list[Run]]:
-    """Runs of the same model, by the number of devices: the fastest of those with as many. Models with one number of
-    devices alone are left out."""
+    """Returns the runs of each model by the number of devices, the fastest of those with the same number. Models with
+    only one number of devices are left out."""
     groups: dict[str, dict[int, Run]] = {}
     for run in runs:
         if run.devices and run.speed():
@@ -255,7 +256,7 @@ def efficiency(runs: list[Run]):
 
 
 def share_over_devices(runs: list[Run]):
-    """Start-up and communication as a share of the whole run: of the seconds in result.json."""
+    """Draws start-up and communication as shares of the whole run, by the seconds in result.json."""
     parts = {"start-up": "startup", "communication": "communication"}
     figure, plot = blank("Share of the run that is not training", "devices", "percent of the time")
     drawn, counts = 0, set()
@@ -282,7 +283,7 @@ def share_over_devices(runs: list[Run]):
 
 
 def confusion(run: Run):
-    """Shares of each true class, rows adding up to 100 %."""
+    """Draws the shares of each true class; rows add up to 100 %."""
     if run.confusion is None:
         return None
     names, counts = run.confusion
@@ -309,7 +310,7 @@ def confusion(run: Run):
     return figure
 
 
-# File name, words for those who cannot see it, the function.
+# File name, words for people who cannot see the picture, the function.
 CHARTS = (
     ("loss", "loss over time", loss),
     ("metric", "validation over time", metric),

@@ -1,4 +1,4 @@
-"""The page: one file that fetches nothing, with the pictures inside, and a table of the runs. Made to be printed, too."""
+"""The page: one file that fetches nothing, with the pictures inside and a table of the runs. It can be printed, too."""
 
 from base64 import b64encode
 from datetime import datetime
@@ -40,7 +40,7 @@ def duration(seconds) -> str:
 
 
 def goodput(run: Run) -> str:
-    """Computing's share of the time of all attempts."""
+    """Returns computing's share of the time of all attempts."""
     share = run.result.get("goodput")
     return f"{100 * share:.1f} %" if number(share) else "–"
 
@@ -82,7 +82,7 @@ def best_run(runs: list[Run], name: str) -> Run | None:
 
 
 def page(runs: list[Run], pictures: list[tuple[str, str, bytes]], now: datetime) -> str:
-    """`pictures`: file name, alternative text, PNG."""
+    """Returns the page. `pictures`: file name, alternative text, PNG."""
     title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
     figures = "".join(f'<figure id="{escape(name)}"><img alt="{escape(words)}" src="data:image/png;base64,'
                       f'{b64encode(content).decode()}"></figure>' for name, words, content in pictures)

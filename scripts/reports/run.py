@@ -1,5 +1,5 @@
-"""What a run directory says of a run: metrics.jsonl, result.json, config.json, error.json, confusion_matrix.csv. All but the
-first may be missing; of a run that is under way or was killed some are."""
+"""Reads a run directory: metrics.jsonl, result.json, config.json, error.json, confusion_matrix.csv. All but the first
+may be missing, and some are if the run is under way or was killed."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ STEP_PARTS = ("data", "forward", "backward", "communication", "update", "other")
 
 
 class NoRun(Exception):
-    """A folder that no run has written, or not one that can be read."""
+    """A folder that no run has written, or that cannot be read."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Run:
 
     @property
     def metric(self) -> str | None:
-        """The first number of the validations that is not the loss: what the run is judged by."""
+        """Returns the first number of the validations that is not the loss; the run is judged by it."""
         names = [name for name in (self.val[-1] if self.val else {}) if name not in ("kind", "step", "epoch", "loss", "bad_records", "time")]
         return "perplexity" if "perplexity" in names else names[0] if names else None
 
@@ -49,15 +49,16 @@ class Run:
         return [one for one, _ in pairs], [one for _, one in pairs]
 
     def speed(self) -> float | None:
-        """Of the whole run, a second: the result's, else the median of the second half of what was logged."""
+        """Returns the speed per second of the whole run: the result's, else the median of the second half of the
+        log."""
         if number(self.result.get(self.speed_key)):
             return self.result[self.speed_key]
         values = sorted(self.series(self.train, "step", self.speed_key)[1][len(self.train) // 2:])
         return values[len(values) // 2] if values else None
 
     def step_parts(self) -> dict[str, float]:
-        """Mean seconds of each part of a step, as far as they were logged (on a GPU it is only the wait for data); the rest is
-        `computing`. Empty: nothing was."""
+        """Returns mean seconds of each part of a step that was logged (on a GPU only the wait for data); the rest is
+        `computing`. Empty if nothing was logged."""
         points = [point for point in self.train if number(point.get("step_seconds"))][1:] or self.train[:1]
         if not points or not number(points[0].get("step_seconds")):
             return {}
@@ -75,7 +76,7 @@ class Run:
         return dict(sorted(parts.items(), key=lambda one: order.get(one[0], len(order))))
 
     def wall_time(self) -> dict[str, float]:
-        """Where the time of all attempts went, in seconds. Empty: result.json does not say."""
+        """Returns how the time of all attempts was spent, in seconds. Empty if result.json does not say."""
         split = self.result.get("time_split")
         if not isinstance(split, dict):
             return {}
@@ -83,7 +84,7 @@ class Run:
                 if name.endswith("_seconds") and name != "total_seconds" and number(seconds)}
 
     def epoch_seconds(self) -> float | None:
-        """The median of the epochs; of a run shorter than one, what one would take at its speed is not made up."""
+        """Returns the median of the epochs. For a run shorter than one epoch, no time is extrapolated."""
         values = sorted(point["epoch_seconds"] for point in self.epochs if number(point.get("epoch_seconds")))
         return values[len(values) // 2] if values else None
 
@@ -123,7 +124,7 @@ def read_run(folder: Path) -> Run:
         for line in lines:
             try:
                 point = json.loads(line)
-            except ValueError:  # a torn last line
+            except ValueError:  # an incomplete last line
                 continue
             if isinstance(point, dict) and point.get("kind") in kinds:
                 kinds[point["kind"]].append(point)
@@ -135,7 +136,7 @@ def read_run(folder: Path) -> Run:
 
 
 def read_confusion(path: Path) -> tuple[list[str], list[list[float]]] | None:
-    """Rows are true classes, columns predicted ones; the first row and the first column name them."""
+    """Reads the matrix. Rows are true classes, columns predicted ones; the first row and the first column name them."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             rows = [row for _, row in zip(range(MOST_CLASSES + 1), csv.reader(file), strict=False)]
@@ -148,7 +149,7 @@ def read_confusion(path: Path) -> tuple[list[str], list[list[float]]] | None:
 
 
 def name_apart(runs: list[Run]) -> None:
-    """Folders of the same name get their parents' in front."""
+    """Puts the parents' names before folders of the same name."""
     names = [run.name for run in runs]
     for run in runs:
         if names.count(run.name) > 1:

@@ -1,4 +1,5 @@
-"""Efficiency over GPUs as an SVG file, which every browser shows: too little to ask for a plotting library."""
+"""Draws efficiency over GPUs as an SVG file, which every browser shows. So simple a picture needs no plotting
+library."""
 
 import math
 from html import escape
@@ -35,7 +36,8 @@ def _axes(most: int) -> list[str]:
 
 def draw(path: Path, title: str, lines: dict[str, list[tuple[int, float]]],
          points: list[tuple[str, int, float]] = ()) -> None:
-    """`lines`: by name, (ranks, efficiency from 0 to 1); `points`: (label, ranks, efficiency) of what was measured."""
+    """Draws the file. `lines`: by name, (ranks, efficiency from 0 to 1); `points`: measured (label, ranks,
+    efficiency)."""
     most = max(ranks for line in lines.values() for ranks, _ in line)
     parts = [_text(WIDTH / 2, 22, title), *_axes(most)]
     for number, (name, line) in enumerate(lines.items()):

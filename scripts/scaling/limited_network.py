@@ -1,20 +1,20 @@
-"""Hosts that are network namespaces of this machine, on one switch, behind links as slow as one asks for.
+"""Hosts that are network namespaces of this machine, on one switch, behind links of a chosen speed.
 
-A veth pair leads from each host to a bridge; a token bucket (tc tbf) at both of its ends limits what goes in and what
-comes out. It needs root, and leaves nothing behind.
+A veth pair leads from each host to a bridge; a token bucket (tc tbf) at both of its ends limits both directions. It
+needs root, and leaves nothing behind.
 """
 
 import os
 import shutil
 import subprocess
 
-# What may pass at once: a moment's worth, but no less than the segments that the kernel hands over in one piece.
+# How much may pass at once: a moment's worth, but at least the segments that the kernel hands over in one piece.
 BURST_SECONDS, LEAST_BURST = 0.004, 2**17
-QUEUE = "200ms"  # longer than TCP needs, so that the rate is what limits
+QUEUE = "200ms"  # longer than TCP needs, so that only the rate limits
 
 
 class Unavailable(Exception):
-    """Why there can be no such network here."""
+    """There can be no such network here; the text says why."""
 
 
 def _run(*command: str) -> None:

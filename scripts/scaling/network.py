@@ -1,7 +1,7 @@
-"""How long an all-reduce takes: closed forms of the algorithms that NCCL and Gloo use, on nodes with several ranks.
+"""Predicts the time of an all-reduce by closed forms of the algorithms of NCCL and Gloo, on nodes with several ranks.
 
 A message costs latency + bytes / bandwidth, links are full-duplex, and no link is shared with anybody else. Bandwidths
-are bus bandwidths, what nccl-tests and `dtrain_bench collective` print: measured, not a card's nominal speed.
+are bus bandwidths as nccl-tests and `dtrain_bench collective` print them: measured, not a card's nominal speed.
 """
 
 import math
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 @dataclass(frozen=True)
 class Network:
     bandwidth: float  # bytes/s in each direction, of a whole node
-    latency: float = 0.0  # seconds a hop between nodes
+    latency: float = 0.0  # seconds per hop between nodes
     local_ranks: int = 1  # ranks of a node
     local_bandwidth: float = math.inf  # bytes/s between the ranks of a node
-    local_latency: float = 0.0  # seconds a hop between them
+    local_latency: float = 0.0  # seconds per hop between them
 
     def nodes(self, ranks: int) -> int:
         return -(-ranks // self.local_ranks)
@@ -62,15 +62,16 @@ ALGORITHMS = {"ring": ring, "tree": tree, "hierarchical": hierarchical}
 
 
 def all_reduce(size: float, ranks: int, network: Network, algorithm: str) -> float:
-    """Seconds for `size` bytes. "best" is the fastest for this size, as NCCL chooses between ring and tree."""
+    """Returns the seconds for `size` bytes. "best" is the fastest for this size, as NCCL chooses between ring and
+    tree."""
     if algorithm == "best":
         return min(ring(size, ranks, network), tree(size, ranks, network))
     return ALGORITHMS[algorithm](size, ranks, network)
 
 
 def fit(measured: list[tuple[float, float]], ranks: int) -> Network:
-    """The latency and bandwidth of a ring of one rank a node that explain (bytes, seconds) best. Errors count relative
-    to the time, so that small sizes weigh as much as large ones."""
+    """Returns the latency and bandwidth of a ring of one rank per node that explain (bytes, seconds) best. Errors count
+    relative to the time, so that small sizes weigh as much as large ones."""
     # seconds ≈ intercept + slope · bytes, weighted with 1 / seconds².
     weights = [1 / seconds**2 for _, seconds in measured]
     total = sum(weights)
@@ -85,7 +86,7 @@ def fit(measured: list[tuple[float, float]], ranks: int) -> Network:
 
 
 def fit_table(table: dict) -> Network:
-    """From the object that `dtrain_bench collective --json` ends with."""
+    """Fits to the object with which `dtrain_bench collective --json` ends."""
     measured = [(row["bytes"], row["in_place"]["microseconds"] / 1e6) for row in table["results"]
                 if row["operation"] == "all_reduce"]
     if len({size for size, _ in measured}) < 2:

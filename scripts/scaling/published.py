@@ -1,8 +1,8 @@
-"""Published runs of ResNet-50 on AWS, and what the model says of them.
+"""Published runs of ResNet-50 on AWS, and the model's predictions for them.
 
-What is known of each: GPUs, images/s and scaling efficiency. What is assumed, because nobody wrote it down, is in this
-file and printed with the table. A GPU's own speed follows from the figures (images/s ÷ GPUs ÷ efficiency); how its step
-is shared out between forward, backward and the arrival of gradients is measured by dtrain_bench.
+Known of each run are GPUs, images/s and scaling efficiency. The assumptions about everything else are in this file and
+are printed with the table. A GPU's own speed follows from the figures (images/s ÷ GPUs ÷ efficiency); dtrain_bench
+measures how its step is divided into forward, backward and the arrival of gradients.
 """
 
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ from scaling.step import Plan, Step, efficiency
 
 V100S_OF_A_NODE = 8
 BATCH_OF_A_GPU = 256
-# Gradients in fp16, half of what dtrain_bench measures in fp32.
+# Gradients are fp16, half of the bytes that dtrain_bench measures in fp32.
 FP16 = 0.5
 
-# NVLink between the V100s of a node: not measured by us, and hardly matters beside the links between nodes.
+# NVLink between the V100s of a node. We have not measured it, and it hardly matters beside the links between nodes.
 LOCAL_BANDWIDTH, LOCAL_LATENCY = 130e9, 5e-6
 # The largest bus bandwidths of all-reduce in AWS's EKS post: sockets, and one EFA card of 100 Gbit/s.
 SOCKETS = Network(2.38e9, 50e-6, V100S_OF_A_NODE, LOCAL_BANDWIDTH, LOCAL_LATENCY)
@@ -39,14 +39,14 @@ class Published:
     gpus: int
     images_per_second: float
     efficiency: float
-    baseline_gpus: int = 1  # what 100 % is
+    baseline_gpus: int = 1  # the run that counts as 100 %
 
     @property
     def images_per_second_alone(self) -> float:
         return self.images_per_second / self.gpus / self.efficiency
 
 
-# The post of the 160 GPUs counts from one node on, and its "linear" is read off a curve.
+# The post on 160 GPUs counts from one node on, and its "linear" is read off a curve.
 RUNS = (
     Published("64 V100, TensorFlow", 64, 44_000, 0.92),
     Published("64 V100, MXNet", 64, 41_000, 0.90),
@@ -56,7 +56,7 @@ RUNS = (
 
 
 def step_of(run: Published, measured: Step) -> Step:
-    """A V100's step that lasts as long as published, in the measured proportions."""
+    """Returns a V100's step of the published length, in the measured proportions."""
     seconds = BATCH_OF_A_GPU / run.images_per_second_alone
     step = measured.scaled(seconds / measured.seconds).narrowed(FP16)
     return replace(step, images=BATCH_OF_A_GPU)
@@ -67,7 +67,8 @@ def efficiency_of(run: Published, measured: Step, network: Network, jitter: floa
 
 
 def explaining_jitter(run: Published, measured: Step, network: Network) -> float:
-    """How much a rank's step must vary for the model to give the published efficiency; 0 if it is lower without any."""
+    """Returns how much a rank's step must vary for the model to give the published efficiency, or 0 if the model's is
+    lower without any variation."""
     low, high = 0.0, 0.5
     for _ in range(40):
         middle = (low + high) / 2
@@ -79,7 +80,7 @@ def explaining_jitter(run: Published, measured: Step, network: Network) -> float
 
 
 def compare(measured: Step) -> dict:
-    """One figure a network is fitted: the jitter, to the first run. The others are predicted with it."""
+    """Fits one figure for each network, the jitter, to the first run, and predicts the others with it."""
     compared = {}
     for name, network in NETWORKS.items():
         jitter = explaining_jitter(RUNS[0], measured, network)
@@ -92,7 +93,7 @@ def compare(measured: Step) -> dict:
 
 
 def curves(measured: Step, compared: dict, most_gpus: int = 1024) -> dict[str, list[tuple[int, float]]]:
-    """By name, (GPUs, efficiency) from one GPU to `most_gpus`, for the first run's step."""
+    """Returns, by name, (GPUs, efficiency) from one GPU to `most_gpus`, for the first run's step."""
     step = step_of(RUNS[0], measured)
     counts = [2**power for power in range(most_gpus.bit_length())]
     return {f"{name}, {what}": [(gpus, efficiency(step, gpus, network, Plan(jitter=jitter))) for gpus in counts]

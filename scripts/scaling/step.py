@@ -1,7 +1,9 @@
-"""How long a training step takes on N ranks: what one computes, and all-reduces that run beside its backward pass.
+"""Predicts the time of a training step on N ranks, from the computation of one rank and all-reduces that run beside its
+backward pass.
 
-Buckets are filled as c10d's reducer fills them, and reduced one after the other as they become full. Not in the model:
-what communication takes from computation (cores, memory, a GPU's multiprocessors), other users of the network, data.
+Buckets are filled as by c10d's reducer and reduced one after the other as they become full. The model ignores the
+resources that communication takes from computation (cores, memory, a GPU's multiprocessors), other users of the
+network, and data.
 """
 
 import statistics
@@ -11,7 +13,7 @@ from functools import lru_cache
 from scaling import network as networks
 from scaling.network import Network
 
-FIRST_BUCKET_BYTES = 2**20  # c10d's: reducing begins early
+FIRST_BUCKET_BYTES = 2**20  # c10d's first bucket is smaller, so that reducing begins early
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Step:
     update: float
     gradients: tuple[tuple[float, float], ...]  # (bytes, seconds since the backward pass began), as they arrive
     exchange_bytes: float = 0  # reduced between the backward pass and the update: running statistics
-    images: float = 1  # a rank's batch
+    images: float = 1  # batch of one rank
 
     @property
     def seconds(self) -> float:
@@ -34,13 +36,13 @@ class Step:
                        gradients=tuple((size, ready * factor) for size, ready in self.gradients))
 
     def narrowed(self, factor: float) -> "Step":
-        """With gradients of another size, as in fp16."""
+        """Returns the step with gradients of another size, as in fp16."""
         return replace(self, gradients=tuple((size * factor, ready) for size, ready in self.gradients))
 
 
 def from_bench(found: dict) -> Step:
-    """From the object that `dtrain_bench step --json` ends with. The parts were watched, which slows them on a GPU:
-    they are scaled to the step that was not."""
+    """Reads the object with which `dtrain_bench step --json` ends. Its parts were measured separately, which slows them
+    on a GPU, so they are scaled to the step that was measured as a whole."""
     step = Step(found["forward_milliseconds"] / 1e3, found["backward_milliseconds"] / 1e3,
                 found["update_milliseconds"] / 1e3,
                 tuple((size, milliseconds / 1e3) for size, milliseconds in found["gradients"]),
@@ -50,7 +52,7 @@ def from_bench(found: dict) -> Step:
 
 
 def buckets(gradients, cap_bytes: float, first_bytes: float = FIRST_BUCKET_BYTES) -> list[tuple[float, float]]:
-    """(bytes, ready) in the order of reduction. A bucket is closed by the gradient that fills it; the last one may stay
+    """Returns (bytes, ready) in the order of reduction. The gradient that fills a bucket closes it; the last one may be
     smaller."""
     made: list[tuple[float, float]] = []
     size = 0.0
@@ -63,8 +65,8 @@ def buckets(gradients, cap_bytes: float, first_bytes: float = FIRST_BUCKET_BYTES
 
 
 def backward_end(backward: float, reductions: list[tuple[float, float]]) -> float:
-    """When the last gradient is reduced: `reductions` are (ready, seconds), one at a time, in order, and like the
-    result in seconds since the backward pass began."""
+    """Returns when the last gradient is reduced. `reductions` are (ready, seconds), one at a time, in order; all times
+    are seconds since the backward pass began."""
     end = 0.0
     for ready, seconds in reductions:
         end = max(end, ready) + seconds
@@ -73,7 +75,7 @@ def backward_end(backward: float, reductions: list[tuple[float, float]]) -> floa
 
 @dataclass(frozen=True)
 class Plan:
-    """What is chosen about the communication."""
+    """The choices about the communication."""
     bucket_cap_bytes: float = 25 * 2**20
     algorithm: str = "ring"
     overlap: bool = True
@@ -84,15 +86,16 @@ class Plan:
 class Prediction:
     ranks: int
     seconds: float
-    communication: float  # of all gradients and the exchange, hidden or not
-    waiting: float  # for the slowest rank
+    communication: float  # seconds of all reductions and the exchange, hidden or not
+    waiting: float  # seconds of waiting for the slowest rank
     hidden: float  # the part of the communication, 0 to 1, that costs no time
     images_per_second: float
 
 
 @lru_cache(maxsize=None)
 def slowest_of(ranks: int) -> float:
-    """The mean of the largest of N standard normal draws: how many deviations the slowest rank is late on average."""
+    """Returns the mean of the largest of N standard normal draws: how many deviations the slowest rank is late on
+    average."""
     normal = statistics.NormalDist()
     steps = 20_000
     return sum(normal.inv_cdf(((i + 0.5) / steps) ** (1 / ranks)) for i in range(steps)) / steps
@@ -118,6 +121,6 @@ def predict(step: Step, ranks: int, network: Network, plan: Plan) -> Prediction:
 
 
 def efficiency(step: Step, ranks: int, network: Network, plan: Plan, baseline_ranks: int = 1) -> float:
-    """Images/s a rank, over those of `baseline_ranks`."""
+    """Returns images/s per rank, relative to those of `baseline_ranks`."""
     baseline = predict(step, baseline_ranks, network, plan)
     return baseline.seconds / predict(step, ranks, network, plan).seconds

@@ -1,4 +1,4 @@
-"""How the sweep says that it cannot go on: one sentence, what to do, and an exit code of dtrain_main's list."""
+"""The error with which a sweep ends: one sentence, what to do, and an exit code of dtrain_main's list."""
 
 USAGE = 2
 DATA = 3

@@ -1,4 +1,4 @@
-"""What of this machine each of several trials gets that run at once: its share of the cores and of the GPUs."""
+"""Divides this machine among the trials that run at once: each gets its share of the cores and of the GPUs."""
 
 import os
 import shutil
@@ -8,7 +8,7 @@ from sweeps.failure import Failure
 
 
 def gpus() -> list[str]:
-    """As CUDA_VISIBLE_DEVICES names them, or all that nvidia-smi lists."""
+    """Returns the GPUs that CUDA_VISIBLE_DEVICES names, or all that nvidia-smi lists."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     if named is not None:
         return [one.strip() for one in named.split(",") if one.strip()]
@@ -20,7 +20,8 @@ def gpus() -> list[str]:
 
 
 def shares(jobs: int, cores: list[int], devices: list[str]) -> list[tuple[list[int], list[str]]]:
-    """(cores, GPUs) of each trial that runs at once; empty: no restriction. One alone has everything."""
+    """Returns (cores, GPUs) of each trial that runs at once. Empty means no restriction. A single trial has
+    everything."""
     if jobs == 1:
         return [([], [])]
     if devices and len(devices) < jobs:

@@ -1,5 +1,5 @@
-"""The command of a sweep: what stands before its flags (a launcher, or a script around it), and what the program says of
-its flags and their values before anything is trained."""
+"""The command of a sweep: the words before its flags (a launcher or a script), and the checks of its flags and values
+by the program itself before anything is trained."""
 
 import re
 import shlex
@@ -13,13 +13,14 @@ from sweeps.space import RESERVED, Space, as_flag_value
 
 PROGRAM = "dtrain_main"
 ROOT = Path(__file__).resolve().parents[2]
-BUILT = (ROOT / "build" / "release" / "bin" / PROGRAM, ROOT / "bin" / PROGRAM)  # of the sources, and of a bundle
+BUILT = (ROOT / "build" / "release" / "bin" / PROGRAM, ROOT / "bin" / PROGRAM)  # in the sources, and in a bundle
 SECONDS_TO_ANSWER = 120
 FLAG = re.compile(r"^  --(\[no\])?(\w+)(?:=(\S+))?", re.MULTILINE)
 
 
 def find(word: str) -> str:
-    """A path as it is; a bare name on the PATH, or the one that was built or came along."""
+    """Returns a path unchanged. A bare name is looked up on the PATH, else the program of the build or the bundle is
+    used."""
     found = shutil.which(word)
     if found is None and word == PROGRAM:
         found = next((str(path) for path in BUILT if path.exists()), None)
@@ -30,9 +31,9 @@ def find(word: str) -> str:
 
 @dataclass(frozen=True)
 class Command:
-    start: list[str]        # up to the program, or a script in its place
-    flags: list[str]        # of every trial
-    program: str | None     # that is asked about flags; none: nobody is
+    start: list[str]        # the words up to the program, or a script in its place
+    flags: list[str]        # the flags of every trial
+    program: str | None     # the program that is asked about flags; None: no checks
 
     @classmethod
     def parse(cls, words: list[str], program: str | None) -> "Command":
@@ -66,7 +67,7 @@ class Command:
             raise Failure(f"{self.program} does not answer: {error}", "try it with --help alone") from None
 
     def kinds(self) -> dict[str, str] | None:
-        """What each flag takes, as --help lists it."""
+        """Returns the kind of value of each flag, as --help lists it."""
         if self.program is None:
             return None
         done = self._ask("--help")
@@ -77,8 +78,8 @@ class Command:
         return kinds
 
     def check(self, space: Space) -> None:
-        """Each listed value and each end of a range goes through the program's own checks, and the data is looked at. What
-        is refused only beside another flag's value is left to the trial that draws both."""
+        """Each listed value and each end of a range goes through the program's own checks, and the data is looked at. A
+        value that is refused only together with another flag's value is found by the trial that draws both."""
         if self.program is None:
             return
         for number, params in enumerate(space.corners()):

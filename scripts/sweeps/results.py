@@ -1,4 +1,4 @@
-"""What a sweep leaves in its folder: best.json, trials.csv, and two pictures."""
+"""Writes a sweep's results into its folder: best.json, trials.csv, and two pictures."""
 
 import csv
 import io
@@ -21,7 +21,7 @@ GREY = "#b8b8b8"
 
 
 def write(path: Path, content: str | bytes) -> None:
-    """Whole or not at all: several workers write the same files."""
+    """Writes a file completely or not at all, because several workers write the same files."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     draft.write_bytes(content.encode() if isinstance(content, str) else content)
     draft.replace(path)
@@ -51,7 +51,7 @@ def outcome(trial: FrozenTrial) -> str:
 
 
 def value_of(trial: FrozenTrial) -> float | str:
-    """The final value; of a pruned one its last."""
+    """Returns the final value, or the last one of a pruned trial."""
     if trial.value is not None and trial.state == TrialState.COMPLETE:
         return trial.value
     return trial.intermediate_values[max(trial.intermediate_values)] if trial.intermediate_values else ""
@@ -77,7 +77,7 @@ def label(number: float) -> str:
 
 
 class Axis:
-    """Values of one flag, or of the metric, between 0 and 1 of the picture's height."""
+    """Maps the values of one flag, or of the metric, to heights between 0 and 1 in the picture."""
 
     def __init__(self, name: str, values: list, distribution=None):
         self.name = name
@@ -108,10 +108,11 @@ class Axis:
 
 
 def parallel_coordinates(trials: list[FrozenTrial], space: Space):
-    """A line a trial; the better, the darker. Broken lines were pruned, or ended otherwise before their time."""
+    """Draws one line for each trial, darker for better ones. Broken lines were pruned or ended early for another
+    reason."""
     values = [value_of(one) for one in trials]
     axes = [Axis(name, [], one) for name, one in space.distributions.items()] + [Axis(space.metric, values)]
-    order = sorted(zip(values, trials, strict=True), key=lambda one: one[0], reverse=not space.maximize)  # the best on top
+    order = sorted(zip(values, trials, strict=True), key=lambda one: one[0], reverse=not space.maximize)  # draws the best on top
     low, high = min(values), max(values)
     colours = plt.get_cmap("viridis_r" if space.maximize else "viridis")
     figure, plot = plt.subplots(figsize=(max(6, 1.7 * len(axes)), 4.2))
@@ -140,7 +141,7 @@ def parallel_coordinates(trials: list[FrozenTrial], space: Space):
 
 
 def history(trials: list[FrozenTrial], space: Space):
-    """Each trial's value by its number, and the best so far."""
+    """Draws each trial's value by its number, and the best so far."""
     figure, plot = plt.subplots(figsize=(6.4, 3.6))
     for whole, colour, name in ((True, "#2a6f97", "finished"), (False, GREY, "stopped early")):
         chosen = [one for one in trials if (one.state == TrialState.COMPLETE) == whole]

@@ -1,4 +1,4 @@
-"""The space of a sweep: which flags vary, over which values, and which number of result.json says what is best.
+"""The space of a sweep: which flags vary, over which values, and which number of result.json decides what is best.
 
     metric: val_top1              # a key of result.json
     direction: maximize           # or minimize; not given: by the metric's name
@@ -21,10 +21,10 @@ from optuna.distributions import CategoricalDistribution, FloatDistribution, Int
 from sweeps.failure import Failure
 
 EXAMPLE = "see scripts/sweeps/examples/digits.yaml"
-# Flags that belong to the sweep: it says where a trial runs, and a trial goes on from its own checkpoints.
+# Flags that the sweep sets itself: it decides where a trial runs, and a trial resumes from its own checkpoints.
 RESERVED = {"run_dir", "resume", "mode", "clear_log", "dry_run", "doctor", "print_config", "flagfile", "help", "version"}
 SMALLER_IS_BETTER = ("loss", "perplexity", "seconds")
-MOST_VALUES = 1000  # of a list or a range with a step
+MOST_VALUES = 1000  # most values of a list or a range with a step
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Space:
     distributions: dict[str, optuna.distributions.BaseDistribution]
 
     def grid(self) -> list[dict]:
-        """Every combination, the last flag changing fastest."""
+        """Returns every combination, with the last flag changing fastest."""
         without = [name for name, one in self.distributions.items() if values_of(one) is None]
         if without:
             raise Failure(f"--sampler=grid: {', '.join(without)} has no end of values",
@@ -43,21 +43,21 @@ class Space:
         return [dict(zip(self.distributions, combination, strict=True)) for combination in itertools.product(*values)]
 
     def corners(self) -> list[dict]:
-        """Few combinations in which each listed value, and each end of a range, occurs once."""
+        """Returns few combinations in which each listed value, and each end of a range, occurs once."""
         ends = [list(one.choices) if isinstance(one, CategoricalDistribution) else [one.low, one.high]
                 for one in self.distributions.values()]
         return [{name: values[min(row, len(values) - 1)] for name, values in zip(self.distributions, ends, strict=True)}
                 for row in range(max(map(len, ends)))]
 
     def identity(self) -> dict:
-        """What two calls must agree on to work on the same study."""
+        """Returns the facts that must agree for two calls to work on the same study."""
         return {"metric": self.metric, "maximize": self.maximize,
                 "flags": {name: optuna.distributions.distribution_to_json(one)
                           for name, one in self.distributions.items()}}
 
 
 def values_of(distribution) -> list | None:
-    """All values, in order; none where there are too many to count."""
+    """Returns all values in order, or None if there are too many to count."""
     if isinstance(distribution, CategoricalDistribution):
         return list(distribution.choices)
     if distribution.log or distribution.step is None:
@@ -67,15 +67,15 @@ def values_of(distribution) -> list | None:
 
 
 def as_flag_value(value) -> str:
-    """As it stands after --flag=: six digits say enough."""
+    """Returns the text after --flag=, with at most six digits."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return format(value, ".6g") if isinstance(value, float) else str(value)
 
 
 def read_space(where: str | Path, kinds: dict[str, str] | None) -> Space:
-    """Reads a file, or the text itself ({…}, or more than a line), and checks it. `kinds` says of each flag that the program
-    knows what it takes (INT, NUMBER, TEXT, …); without it any name is believed."""
+    """Reads a file, or the text itself ({…}, or more than a line), and checks it. `kinds` gives the kind of value (INT,
+    NUMBER, TEXT, …) of each flag that the program knows; without it any name is accepted."""
     is_text = isinstance(where, str) and (where.startswith("{") or "\n" in where)
     path = "{…}" if is_text else where
     try:
@@ -128,7 +128,7 @@ def choices(flag: str, values: list) -> CategoricalDistribution:
 
 
 def number(flag: str, key: str, value) -> float | int:
-    """YAML takes 1e-3, which has no point, for a word."""
+    """Converts to a number. YAML reads 1e-3, which has no point, as text."""
     if isinstance(value, str):
         try:
             value = float(value)
@@ -163,6 +163,6 @@ def interval(flag: str, values: dict, kind: str | None):
         raise Failure(f"--{flag} of the space: {problem}", EXAMPLE)
     if kind == "INT" or (whole and kind is None):
         return IntDistribution(low, high, log=log, step=step or 1)
-    if step is not None:  # the last step that fits is the end: Optuna would say so with a warning
+    if step is not None:  # the last step that fits becomes the end; Optuna would warn otherwise
         high = low + math.floor((high - low) / step + 1e-9) * step
     return FloatDistribution(low, high, log=log, step=step)

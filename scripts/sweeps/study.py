@@ -1,8 +1,9 @@
 """The study: all trials of a sweep, in one place that every worker shares.
 
-By default a file in the sweep's folder, DIR/study.journal; a database where --study is a URL. Locks are flock's, in DIR:
-the kernel takes them back from whoever was killed. A trial belongs to the process that holds DIR/trial-NNNN.lock; the
-training itself holds it, too, so that nobody takes a trial up again while what is left of it still runs.
+By default it is a file in the sweep's folder, DIR/study.journal; it is a database if --study is a URL. Locks are
+flock's, in DIR, because the kernel releases those of a killed process. A trial belongs to the process that holds
+DIR/trial-NNNN.lock. The training itself holds it, too, so that nobody resumes a trial while some of its processes still
+run.
 """
 
 import contextlib
@@ -20,13 +21,13 @@ from optuna.trial import TrialState
 from sweeps.failure import Failure
 from sweeps.space import Space
 
-warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # of constant_liar, which is as old as TPE's parallel use
-STARTUP_TRIALS = 4  # before these have ended nothing is pruned, and never after the first validation
+warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # for constant_liar, which is as old as TPE's parallel use
+STARTUP_TRIALS = 4  # nothing is pruned before these have ended, and no trial at its first validation
 WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
 
 
 def lock(path: Path, wait: bool) -> int | None:
-    """A descriptor that holds the lock; none where another process does."""
+    """Returns a descriptor that holds the lock, or None if another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -50,7 +51,7 @@ def locked(path: Path):
 
 
 class JournalLock:
-    """Optuna's own locks are files that a killed process leaves behind. Of the same shape."""
+    """A lock with the interface of Optuna's own, which are files that a killed process leaves behind."""
 
     def __init__(self, path: Path):
         self._path = path
@@ -69,7 +70,7 @@ def open_storage(where: str | None, folder: Path):
     if where and "://" in where:
         try:
             return optuna.storages.RDBStorage(where)
-        except Exception as error:  # SQLAlchemy's and each driver's own
+        except Exception as error:  # SQLAlchemy and each driver have exceptions of their own
             raise Failure(f"the study {where.split('@')[-1]} cannot be opened: {' '.join(str(error).split())[:300]}",
                           "--study is a URL such as sqlite:///FILE or postgresql://USER@HOST/NAME, or a file") from None
     path = Path(where) if where else folder / "study.journal"
@@ -81,7 +82,7 @@ def open_storage(where: str | None, folder: Path):
 
 
 class Study:
-    """The trials of one space; tells which one comes next."""
+    """The trials of one space. Decides which one comes next."""
 
     def __init__(self, where: str | None, folder: Path, space: Space, flags: list[str], sampler: str, seed: int, prune: bool):
         self._folder, self._space, self._sampler, self._seed = folder, space, sampler, seed
@@ -116,8 +117,8 @@ class Study:
         return self._study.get_trials(deepcopy=False)
 
     def next(self, wanted: int) -> tuple[optuna.Trial, int] | None:
-        """A trial that somebody began and nobody runs, else a new one while there are fewer than `wanted`; with the
-        descriptor of its lock."""
+        """Returns a trial that was begun and that nobody runs, else a new one if there are fewer than `wanted`, with
+        the descriptor of its lock."""
         with locked(self._folder / "study.lock"):
             trials = self.trials()
             for known in trials:
@@ -135,7 +136,7 @@ class Study:
             return trial, self._lock_trial(trial.number)
 
     def _make_sampler(self, number: int):
-        """A new one for each trial, so that what is drawn does not depend on when the sweep was stopped."""
+        """Makes a new sampler for each trial, so that its draws do not depend on when the sweep was stopped."""
         seed = self._seed + number
         if self._sampler == "tpe":
             return optuna.samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=2 * STARTUP_TRIALS)

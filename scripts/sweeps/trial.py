@@ -1,4 +1,4 @@
-"""One training of a sweep: its process, the validations that it writes, and what its end means."""
+"""One training of a sweep: its process, its validations, and the meaning of its end."""
 
 import ctypes
 import json
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import optuna
 
-KILL_AFTER_SECONDS = 120  # of a trial that was told to stop: a large model takes a while to save
+KILL_AFTER_SECONDS = 120  # for a trial that was told to stop, because a large model takes a while to save
 PR_SET_PDEATHSIG = 1
 libc = ctypes.CDLL(None)
 
@@ -28,7 +28,7 @@ class Running:
             environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
 
         def prepare():
-            """In the child: it stops, and saves, when the sweep dies; and it keeps to its share of the cores."""
+            """Runs in the child: it stops, and saves, if the sweep dies; and it keeps to its share of the cores."""
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
             if cores:
                 os.sched_setaffinity(0, cores)
@@ -39,7 +39,7 @@ class Running:
                                              start_new_session=True, preexec_fn=prepare)
 
     def code(self) -> int | None:
-        """The exit code once it has ended; none before. Gives the lock back."""
+        """Returns the exit code once the training has ended, and None before. Releases the lock then."""
         code = self._process.poll()
         if code is None and self._told_at and time.monotonic() - self._told_at > KILL_AFTER_SECONDS:
             self._process.kill()
@@ -54,7 +54,8 @@ class Running:
             self._process.terminate()
 
     def watch(self, metric: str) -> None:
-        """Tells the study of new validations; stops the training when the pruner says so. The n-th validation is step n."""
+        """Reports new validations to the study, and stops the training if the pruner says so. The n-th validation is
+        step n."""
         points = self._points()
         for number in range(self._validations, len(points)):
             value = points[number].get(metric)
@@ -80,7 +81,7 @@ class Running:
             return {}
 
     def reason(self) -> str:
-        """Of a failure: error.json's sentence, else the last line that was said."""
+        """Returns the reason of a failure: error.json's message, else the last line of the log."""
         try:
             return json.loads((self.run_dir / "error.json").read_text(encoding="utf-8"))["message"]
         except (OSError, ValueError, KeyError, TypeError):

@@ -1,8 +1,9 @@
 """Validates manifests of custom resources against the models that their projects publish; run with .venv/clusters/bin/python.
 
-check_custom_resources.py FILE…: FILE holds one rendered document as JSON. Unknown fields are errors, which the packages' own readers
-would pass over. TrainJob, ClusterTrainingRuntime and the JobSet in it: kubeflow-trainer-api's models as JSON schemas.
-PyTorchJob: kubeflow-training's attribute maps; its pods are checked as a Job's by kubernetes-validate.
+check_custom_resources.py FILE…: FILE holds one rendered document as JSON. Unknown fields are errors, although the
+packages' own readers ignore them. TrainJob, ClusterTrainingRuntime and the JobSet in it are checked against
+kubeflow-trainer-api's models as JSON schemas, PyTorchJob against kubeflow-training's attribute maps; its pods are
+checked like a Job's by kubernetes-validate.
 """
 
 import importlib
@@ -14,7 +15,8 @@ from kubeflow_trainer_api import models as trainer
 
 
 def strict(schema: dict) -> dict:
-    """Without the two types that Kubernetes writes as a string or a number, and with no field besides the known."""
+    """Returns the schema without the two types that Kubernetes writes as a string or a number, and without unknown
+    fields."""
     for name, definition in schema.get("$defs", {}).items():
         if name.endswith(("Quantity", "IntOrString")):
             definition.clear()
@@ -41,12 +43,12 @@ def trainer_problems(document: dict, model) -> list[str]:
 
 
 def leaves(error) -> list:
-    """Of alternatives: what is wrong with each."""
+    """Returns what is wrong with each alternative."""
     return [leaf for part in error.context for leaf in leaves(part)] or [error]
 
 
 def training_problems(document, kind: str, path: str = "") -> list[str]:
-    """Fields that a model of kubeflow-training does not have, down to the pods."""
+    """Returns the fields that a model of kubeflow-training does not have, down to the pods."""
     if kind.startswith("dict("):
         inner = kind[len("dict("):-1].split(",")[1].strip()
         return [problem for key, value in document.items() for problem in training_problems(value, inner, f"{path}/{key}")]

@@ -1,9 +1,9 @@
 """An imitation of AWS (moto) as a server for the AWS CLI; run with .venv/clusters/bin/python: imitated_aws.py PORT.
 
-What moto leaves out and the scripts ask for is added here, as the services' own models describe it: file systems of FSx
-become available and can be made by CloudFormation (which also deletes route tables, and tells outputs), data repository
-associations and tasks, EC2's quotas, the network of EKS' clusters, and the names of parameters and results that Step Functions
-translates for Batch and FSx. Jobs end at once, but those whose names begin with `waits` never start.
+It adds what moto lacks and the scripts need, as the services' own models describe it: file systems of FSx become
+available and can be made by CloudFormation (which also deletes route tables, and returns outputs), data repository
+associations and tasks, EC2's quotas, the network of EKS' clusters, and the names of parameters and results that Step
+Functions translates for Batch and FSx. Jobs end at once, but those whose names begin with `waits` never start.
 """
 
 import copy
@@ -60,7 +60,7 @@ def add_file_systems() -> None:
     class FileSystemStack(CloudFormationModel):
         """AWS::FSx::FileSystem."""
 
-        __module__ = fsx.__name__  # by which moto knows the service
+        __module__ = fsx.__name__  # the name by which moto knows the service
 
         def __init__(self, file_system, backend):
             self.file_system, self.backend = file_system, backend
@@ -101,7 +101,7 @@ def add_file_systems() -> None:
 
         @classmethod
         def update_from_cloudformation_json(cls, original_resource, new_resource_name, cloudformation_json, account_id, region_name):
-            return original_resource  # moto takes a second change set for a change, and would lose what it cannot update
+            return original_resource  # moto takes a second change set for an update, and would lose resources that it cannot update
 
         @classmethod
         def delete_from_cloudformation_json(cls, resource_name, cloudformation_json, account_id, region_name):

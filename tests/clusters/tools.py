@@ -18,7 +18,7 @@ def tool(name: str) -> Path:
 
 
 def call(name: str, *arguments, check: bool = True, **options) -> subprocess.CompletedProcess:
-    """Runs a program of .venv/clusters; its output is in the failure's message."""
+    """Runs a program of .venv/clusters. A failure's message has its output."""
     done = subprocess.run([tool(name), *map(str, arguments)], capture_output=True, text=True, check=False,
                           stdin=options.pop("stdin", subprocess.DEVNULL), timeout=options.pop("timeout", 120), **options)
     assert not check or done.returncode == 0, f"{name} {arguments}\n{done.stdout}\n{done.stderr}"
@@ -26,7 +26,7 @@ def call(name: str, *arguments, check: bool = True, **options) -> subprocess.Com
 
 
 def tracked(*patterns: str) -> list[Path]:
-    """Files of the project, those that git does not yet know included."""
+    """Returns the files of the project, also those that git does not know yet."""
     listed = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *patterns], cwd=ROOT,
                             capture_output=True, text=True, check=True, env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"})
     return sorted({ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()})

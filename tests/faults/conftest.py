@@ -1,4 +1,4 @@
-"""What the faults are tried on."""
+"""Fixtures of the tests of faults."""
 
 import functools
 import shutil
@@ -13,7 +13,7 @@ STEPS = 8
 
 @pytest.fixture(scope="session")
 def undisturbed(few_images, tmp_path_factory):
-    """world → weights and losses of a run of as many ranks and 8 steps that nothing happened to."""
+    """Returns, by world size, weights and losses of an undisturbed run of that many ranks and 8 steps."""
 
     @functools.cache
     def get(world: int = 2) -> tuple:
@@ -29,7 +29,7 @@ def undisturbed(few_images, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def slow_to_evaluate(few_images, tmp_path_factory):
-    """Few training images, and 3,200 validation images: an evaluation of many batches."""
+    """Few training images and 3,200 validation images, so that an evaluation has many batches."""
     folder = tmp_path_factory.mktemp("slow") / "data"
     shutil.copytree(few_images / "train", folder / "train")
     for source in sorted((few_images / "val").rglob("*.jpg")):

@@ -1,4 +1,4 @@
-"""Ranks that are started one by one, as on several machines: no launcher cleans up behind them."""
+"""Ranks that are started one by one, as on several machines, so that no launcher cleans up after them."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ def free_port() -> int:
 
 
 class Ranks:
-    """Leaving the `with` block kills them all. `own` are further flags of single ranks, by rank."""
+    """Leaving the `with` block kills all ranks. `own` has further flags of single ranks, by rank."""
 
     def __init__(self, *flags, world: int = 2, own: dict | None = None, port: int | None = None, only=None):
         port = port or free_port()
@@ -45,13 +45,13 @@ class Ranks:
         return self.processes[rank]
 
     def signal(self, rank: int, number: int) -> float:
-        """Returns when, on the monotonic clock."""
+        """Sends a signal. Returns the time of the monotonic clock."""
         os.kill(self[rank].pid, number)
         return time.monotonic()
 
     def outcomes(self, since: float, within: float, ranks=None, margin: float = 10) -> dict[int, Outcome]:
-        """Waits for the ends of `ranks` (default: all). They must come `within` seconds; a busy machine gets a margin,
-        and the time measured is printed."""
+        """Waits until `ranks` (default: all) have ended, which must take at most `within` seconds. A busy machine gets
+        a margin, and the measured time is printed."""
         found = {}
         for rank in ranks if ranks is not None else self.processes:
             found[rank] = self[rank].wait(timeout=max(1, since + within + margin + 30 - time.monotonic()))
@@ -62,7 +62,7 @@ class Ranks:
 
 
 def only_model(run_dir: Path) -> None:
-    """Checkpoints are large; what is compared is small."""
+    """Deletes the checkpoints, which are large, and keeps the files that a test compares."""
     shutil.rmtree(run_dir / "checkpoints", ignore_errors=True)
 
 

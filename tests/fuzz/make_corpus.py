@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes the seeds of the fuzz targets: tests/fuzz/corpus/TARGET/seed-NAME, small and of every kind that a parser knows.
+"""Makes the seeds of the fuzz targets, tests/fuzz/corpus/TARGET/seed-NAME: small inputs of every kind that a parser
+knows.
 
     .venv/bin/python tests/fuzz/make_corpus.py
 
@@ -215,14 +216,14 @@ def record_files() -> None:
 # ---- What torch.save writes ----
 
 class Caller:
-    """A pickle of it calls a function."""
+    """Its pickle calls a function."""
 
     def __reduce__(self):
         return print, ("a pickle has been run",)
 
 
 def torch_files() -> None:
-    """By what they are: a whole file (0, or 3 where averaged weights are preferred), a pickle, an archive."""
+    """Seeds by kind: a whole file (0, or 3 if averaged weights are preferred), a pickle, an archive."""
     def saved(content, archive: bool = True) -> bytes:
         buffer = io.BytesIO()
         torch.save(content, buffer, _use_new_zipfile_serialization=archive)
@@ -257,7 +258,7 @@ def torch_files() -> None:
 # ---- What ranks tell each other ----
 
 def control_lines() -> None:
-    """By who speaks: newcomer, launcher, rank, the server at its door, the server."""
+    """Seeds by sender: newcomer, launcher, rank, the server to a newcomer, the server."""
     position = [3, 7, 2, 4, 0.25]
     spoken = {
         "newcomer": (0, [{"kind": "hello", "magic": "dtrain control", "version": 2, "nonce": "00ff", "rank": 1,
@@ -299,7 +300,7 @@ def control_lines() -> None:
 # ---- Text ----
 
 def texts() -> None:
-    # As ManifestText writes it; the sum over the text does not fit, which is what most inputs meet.
+    # As ManifestText writes it. The sum over the text is wrong, as in most inputs.
     manifest = {"format": 1, "step": 12, "files": {"model.safetensors": {"bytes": 100, "sha256": "00" * 32}},
                 "sha256": "11" * 32}
     write("manifest", "text", b"\0" + json.dumps(manifest, indent=2).encode() + b"\n")

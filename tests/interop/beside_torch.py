@@ -1,4 +1,4 @@
-"""What comparisons with PyTorch share: the logits of --mode=predict, and a training beside the same one in PyTorch."""
+"""Helpers for comparisons with PyTorch: the logits of --mode=predict, and a training beside the same one in PyTorch."""
 
 import pytest
 
@@ -12,20 +12,21 @@ torch.set_num_threads(1)
 
 
 def predict(inputs: dict, folder, *flags):
-    """The logits that the model of `flags` has for these tensors; `folder` is for the files between."""
+    """Returns the logits that the model of `flags` has for these tensors. `folder` is for temporary files."""
     save_file(inputs, folder / "in.safetensors")
     run("--mode=predict", f"--input={folder / 'in.safetensors'}", f"--output={folder / 'out.safetensors'}", *flags)
     return load_file(folder / "out.safetensors")["logits"]
 
 
 def assert_same_steps(points: list[dict], losses: list[float], norms: list[float]) -> None:
-    """`points`: lines of metrics.jsonl, one a step."""
+    """Asserts that the steps agree. `points` are lines of metrics.jsonl, one for each step."""
     assert [point["loss"] for point in points] == pytest.approx(losses, rel=1e-4)
     assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=1e-3)
 
 
 def assert_moved_alike(found: dict, before: dict, expected: dict) -> None:
-    """Each tensor has moved from `before` to where it is expected, to a hundredth of the way; counters are equal."""
+    """Asserts that each tensor has moved from `before` to where it is expected, to a hundredth of the way, and that
+    counters are equal."""
     for name, tensor in expected.items():
         if not tensor.is_floating_point():
             assert found[name] == tensor, name

@@ -1,5 +1,5 @@
-"""Reads record files with the programs that defined them, and prints what is in them as JSON: run in a process of its
-own, because TensorFlow and PyTorch in one process clash.
+"""Reads record files with the programs that defined them and prints their records as JSON. It runs in a process of its
+own, because TensorFlow and PyTorch clash in one process.
 
     record_peers.py tfrecord|recordio|webdataset FILE…   →   [[label, sha256 of the image], …]
     record_peers.py write-tfrecord|write-recordio|write-webdataset FILE IMAGE LABEL [IMAGE LABEL …]
@@ -16,7 +16,8 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 
 
 def mxnet_recordio():
-    """MXNet's last release names parts of NumPy that NumPy 2 has dropped; its recordio uses none of them."""
+    """Returns MXNet's recordio. MXNet's last release names parts of NumPy that NumPy 2 has dropped, but recordio uses
+    none of them."""
     import numpy
 
     known = numpy.__getattr__
@@ -79,7 +80,7 @@ def write_recordio(path, samples):
     recordio = mxnet_recordio()
     writer = recordio.MXIndexedRecordIO(str(Path(path).with_suffix(".idx")), path, "w")
     for number, (label, image) in enumerate(samples):
-        # Every other label as an array, as im2rec's --pack-label does.
+        # Every other label is an array, as with im2rec's --pack-label.
         header = recordio.IRHeader(0, [float(label), 0.5] if number % 2 else float(label), number, 0)
         writer.write_idx(number, recordio.pack(header, image))
     writer.close()

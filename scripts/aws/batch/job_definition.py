@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-MAX_RULES = 5  # of evaluateOnExit; cfn-lint does not look
+MAX_RULES = 5  # evaluateOnExit's limit, which cfn-lint does not check
 
 
 def instance(name: str) -> dict:
@@ -52,7 +52,7 @@ def definition(name: str, instance_type: str, nodes: int, image: str, role: str,
         container["environment"].append({"name": "EFA_DEVICES", "value": machine["efa"]})
     assert len(job["retryStrategy"]["evaluateOnExit"]) <= MAX_RULES
     whole = json.dumps(job, sort_keys=True).encode()
-    # What job.sh asks for, besides.
+    # Further facts for which job.sh asks.
     job["tags"] = {"dtrain:name": name.removesuffix("-sweep"), "dtrain:nodes": str(nodes),
                    "dtrain:instance-type": instance_type, "dtrain:sha256": hashlib.sha256(whole).hexdigest()[:32]}
     return job

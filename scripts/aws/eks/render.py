@@ -20,7 +20,7 @@ def render(text: str, variables: dict) -> str:
 def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
-    # Comments may name a variable without meaning it.
+    # Comments may name variables that need not be set.
     texts = ["\n".join(line for line in Path(name).read_text(encoding="utf-8").splitlines()
                        if not line.lstrip().startswith("#")) for name in sys.argv[1:]]
     try:

@@ -24,7 +24,7 @@ def main() -> int:
     run = wandb.init()
     folder = Path("runs") / f"wandb-{run.id}"
     training = subprocess.Popen([*sys.argv[1:], f"--run_dir={folder}"])
-    signal.signal(signal.SIGTERM, lambda *_: training.terminate())  # the agent's way to stop it: the training saves
+    signal.signal(signal.SIGTERM, lambda *_: training.terminate())  # the agent stops the training this way; it saves first
     sent, over = 0, False
     while not over:
         over = training.poll() is not None
