@@ -1,4 +1,4 @@
-// --freeze: parts of a model that do not learn.
+// --freeze: excludes parts of a model from training.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -7,10 +7,10 @@
 
 namespace dtrain::loop {
 
-// The parameters of the modules that `config.freeze` names take no gradient from here on: ParametersOf and
-// RunningStatistics leave them out. Batch normalisation among them is in evaluation mode: it normalises with its
-// running statistics, and keeps them. Dropout stays. Throws UsageError that lists the modules there are where a name is
-// none of them, and where nothing is left to learn.
+// Turns gradients off for the parameters of the modules that `config.freeze` names, so that ParametersOf and
+// RunningStatistics leave them out. Puts frozen batch normalisation into evaluation mode: it normalises with its
+// running statistics and does not change them. Dropout stays active. Throws UsageError if there is no module of such a
+// name, with a list of modules, and if nothing is left to learn.
 void Freeze(const config::ModelConfig& config, torch::nn::Module& module);
 
 }  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-// A trained model for --mode=eval and --mode=predict.
+// The weights of a trained model for --mode=eval, --mode=predict and --mode=export.
 #pragma once
 
 #include <filesystem>
@@ -12,22 +12,23 @@ namespace dtrain::loop {
 
 struct TrainedWeights {
   checkpoint::NamedTensors tensors;
-  data::Classes classes;     // what the checkpoint or the file knows of them
-  std::string origin;        // for people
-  std::string model_config;  // a model of text: its config.json; empty: not known
+  data::Classes classes;     // the classes that the checkpoint or the file names; may be unknown
+  std::string origin;        // the file or checkpoint, for messages
+  std::string model_config;  // the content of a text model's config.json; empty if unknown
 };
 
-// Of --init_weights, else those that --weights says of the run that NamedRun (run_settings.h) finds. Throws UsageError
-// where nothing is named, or the run has no such weights.
+// Reads the file of --init_weights, else the weights that --weights chooses of the run that NamedRun (run_settings.h)
+// finds. Throws UsageError if no weights are named or the run does not have them, and as ReadInitialWeights does.
 TrainedWeights ReadInferenceWeights(const config::Config& config);
 
-// The same of a run directory or a checkpoint's folder. `which`: last, best or ema.
+// Reads the weights of a run directory or a checkpoint's folder. `which` is last, best or ema. Throws UsageError if the
+// run does not have them.
 TrainedWeights ReadRunWeights(const std::filesystem::path& run, const std::string& which);
 
-// --num_classes, or the rows of the classifier.
+// Returns --num_classes, else the rows of the classifier in `weights`. Throws UsageError if these have no classifier.
 int64_t NumClassesFor(const config::Config& config, const TrainedWeights& weights);
 
-// What they know of their classes: how many, at least. Nothing for models of text.
+// Returns the classes of `weights`, with at least their number (see NumClassesFor); unknown classes for models of text.
 data::Classes ClassesOf(const config::Config& config, const TrainedWeights& weights);
 
 }  // namespace dtrain::loop

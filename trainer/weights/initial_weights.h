@@ -1,4 +1,4 @@
-// Weights from a file into a model: --init_weights.
+// --init_weights: copies weights from a file into a model.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -10,24 +10,25 @@
 
 namespace dtrain::loop {
 
-// --init_weights, under the names that the model has here. Throws as FindWeights and ReadWeightsFile (weight_files.h)
-// do, and UsageError where --weights_naming says something else than the names do.
+// Reads the file of --init_weights and translates its names to those of this program's models. Throws as FindWeights
+// and ReadWeightsFile (weight_files.h) do, and UsageError if the names contradict --weights_naming.
 checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config);
 
-// Weights of whatever naming as the model of this name has them.
+// Returns `weights` under the names of this program's model `config.name`, whatever naming they had. `origin` is for
+// messages. Throws UsageError for a RoBERTa whose decoder is not tied to its embeddings.
 checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                                       const std::string& origin);
 
-// Rows of the classifier in `weights`; 0 where none is recognised.
+// Returns the rows of the classifier in `weights`, or 0 if they have no classifier of `model`.
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model);
 
-// Whether a training may have other classes than its initial weights.
+// Whether the model may have another number of classes than its initial weights.
 enum class Classifier { kMustFit, kMayBeginAnew };
 
-// Copies `weights` into the parameters and buffers of the same names. With --strict_weights, throws UsageError listing
-// what is missing, superfluous or of another shape; without it, those are left as they are and named in a warning, but
-// weights of which nothing fits are refused all the same. `num_batches_tracked` may always be missing: older files lack
-// it. A classifier that may begin anew is left as it was drawn where `weights` know another number of classes, aloud.
+// Copies `weights` into the parameters and buffers of the same names. If tensors are missing, superfluous or of another
+// shape, throws UsageError listing them with --strict_weights, else names them in a warning and leaves those of the
+// model as they are. Always throws UsageError if no tensor fits. `num_batches_tracked` may be missing, because older
+// files lack it. With kMayBeginAnew, a classifier for another number of classes keeps its random weights (logged).
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                          torch::nn::Module& module, Classifier classifier = Classifier::kMustFit);
 

@@ -1,5 +1,5 @@
-// What the labels of a model mean is the training split's to say, and belongs to the weights from then on: the classes
-// travel in every checkpoint and in the metadata of every file of weights.
+// The classes that a model was trained on. The training split defines what its labels mean, so the classes are stored
+// with the weights, in every checkpoint and in the metadata of every file of weights.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,23 +12,24 @@
 namespace dtrain::loop {
 
 nlohmann::json ToJson(const data::Classes& classes);
-// Nothing is known from null. Throws StorageError naming `where` where the JSON is something else.
+// Returns unknown classes for null. Throws StorageError naming `where` (a file or checkpoint) for other JSON.
 data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& where);
 
-// As metadata of a safetensors file: class_names (a JSON list), num_classes and label_offset, as far as they are known.
+// Add and read the metadata of a safetensors file: class_names (a JSON list), num_classes and label_offset if known.
+// ClassesFrom returns unknown classes for files of other programs, and throws StorageError if the metadata is damaged.
 void AddTo(checkpoint::Metadata& metadata, const data::Classes& classes);
 data::Classes ClassesFrom(const checkpoint::Metadata& metadata, const std::string& where);
 
-// The names as they come back from JSON: what is no UTF-8 is replaced there.
+// Returns the names as they are after storing: invalid UTF-8 is replaced.
 std::vector<std::string> AsKept(const std::vector<std::string>& names);
 
-// Throws DataError where both know the names and these differ.
+// Throws DataError if the names of both are known and differ.
 void RequireSameNames(const data::Classes& checkpoint, const data::Classes& now);
 
-// "4: cat, dog, …"; "10, without names". At most five names.
+// Returns a text such as "4: cat, dog, …" with at most five names, or "10, without names".
 std::string Describe(const data::Classes& classes);
 
-// The content of classes.txt.
+// Returns the content of classes.txt.
 std::string ClassesText(const std::vector<std::string>& names);
 
 }  // namespace dtrain::loop

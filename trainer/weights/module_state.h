@@ -1,4 +1,4 @@
-// The named tensors of a model: what is updated, what ranks exchange, what is saved.
+// The tensors of a model that the optimizer updates, that ranks exchange, and that checkpoints hold.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -10,16 +10,17 @@
 
 namespace dtrain::loop {
 
-// Those that learn: see freeze.h.
+// Returns the parameters that learn, that is, those that are not frozen (freeze.h).
 std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module);
 
-// BatchNorm's means and variances, of modules in training mode; not its counters.
+// Returns BatchNorm's running means and variances of the modules in training mode, without its counters.
 std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module);
 
-// Parameters and buffers by torchvision's names; shared, not copied.
+// Returns all parameters and buffers under the names of their modules; shared, not copied.
 checkpoint::NamedTensors StateOf(const torch::nn::Module& module);
 
-// Copies `saved` into the tensors of the same names. Throws StorageError naming what is missing or has another shape.
+// Copies `saved` into the tensors of the same names in `destination`. Throws StorageError naming a tensor that is
+// missing or has another shape or dtype.
 void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::NamedTensors& saved);
 
 }  // namespace dtrain::loop

@@ -1,5 +1,5 @@
-// Which RoBERTa a configuration means: a name or a config.json says its shape, its weights or its data how many words
-// and positions it has.
+// Determines the RoBERTa that a configuration describes. Its shape comes from its name or a config.json; the numbers of
+// words and positions come from its weights or from the data.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -16,31 +16,31 @@
 
 namespace dtrain::loop {
 
-// In a weights file's metadata: its model's config.json, so that a file knows what it is.
+// The key of a weights file's metadata that holds the config.json of its model.
 inline constexpr char kModelConfigKey[] = "model_config";
-// In a checkpoint's description of its run: the shape of a model of text, as its config.json has it.
+// The key of a checkpoint's description of its run that holds the shape of a text model, as a config.json.
 inline constexpr char kModelShapeKey[] = "model_shape";
 
-// What weights say of their model without being read.
+// What is known of weights without reading the tensors.
 struct WeightsOutline {
-  std::map<std::string, std::vector<int64_t>> shapes;  // by the file's names
-  std::string model_config;                            // JSON; empty: not said
+  std::map<std::string, std::vector<int64_t>> shapes;  // by the names in the file
+  std::string model_config;                            // JSON; empty if unknown
 };
 
 WeightsOutline OutlineOf(const checkpoint::NamedTensors& weights, const std::string& model_config);
-// The same of a file, or of a folder as Hugging Face's save_pretrained leaves it; nothing but the header is read. Empty
-// where `path` is. Throws as ReadInitialWeights does.
+// Returns the outline of a file, or of a folder written by Hugging Face's save_pretrained, reading only the header.
+// Empty if `path` is empty. Throws as FindWeights and ReadWeightsFile do.
 WeightsOutline ReadOutline(const std::string& path);
 
-// `vocabulary`: token ids of the data are below it; 0: unknown. Throws UsageError where the shape is not said, where
-// the model has fewer words than the data or fewer positions than --tokens_per_sample.
+// `vocabulary` is the number of token ids of the data, or 0 if unknown. Throws UsageError if the shape or the
+// vocabulary is unknown, or if the model has fewer words than the data or fewer positions than --tokens_per_sample.
 models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vocabulary,
                                         const WeightsOutline& weights);
 
-// The config.json of the model that training makes.
+// Returns the config.json of the model that training would make. Throws as RobertaOptionsOf and ReadOutline do.
 std::string ModelConfigOf(const config::Config& config, int64_t vocabulary);
 
-// Its weights are drawn from --seed.
+// Makes a model on `device` whose weights are drawn with `seed`. Seeds LibTorch's generators.
 std::shared_ptr<models::RobertaForMaskedLM> MakeRoberta(const models::RobertaOptions& options, int64_t seed,
                                                         at::Device device);
 

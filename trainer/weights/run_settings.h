@@ -1,5 +1,5 @@
-// A run knows itself: what model it trains and which images that model sees are in its config.json, and in the metadata
-// of its files of weights, so that nobody has to say them again to evaluate it.
+// Settings that are stored with a run: its config.json, and the metadata of its files of weights, tell its model and
+// the size and preparation of its images, so that users need not repeat them to evaluate it.
 #pragma once
 
 #include <filesystem>
@@ -11,24 +11,23 @@
 
 namespace dtrain::loop {
 
-// --resume=last: --run_dir becomes the newest run of runs/, and --resume auto. Where there is none, throws UsageError
-// on rank 0; other ranks are told the directory.
+// With --resume=last and no --run_dir, sets --run_dir to the newest run in runs/, and --resume to auto. If there is no
+// run, throws UsageError on rank 0; the other ranks learn the directory from rank 0.
 void FindLastRun(config::Config& config, int rank);
 
-// Whose weights --mode=eval, predict and export are about: the run directory, or the folder of one of its checkpoints,
-// that --resume=PATH, --input (eval, export) or --run_dir names, the first of them that does. Empty where
-// --init_weights names a file, or nothing a run.
+// Returns the run directory or the checkpoint's folder whose weights --mode=eval, predict and export use: the first one
+// named by --resume=PATH, --input (eval, export) or --run_dir (eval, predict). Empty with --init_weights or if none is.
 std::filesystem::path NamedRun(const config::Config& config);
 
-// The metadata of a file of weights for what TakeSettingsOfRun reads.
+// Adds the settings to a weights file's metadata, from where TakeSettingsOfRun reads them.
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 
-// --image_size that was not given is what the model was made for: 224, or an EfficientNet's own.
+// Sets --image_size, unless it was given, to the size that the model was designed for: 224, or an EfficientNet's own.
 void TakeImageSizeOfModel(config::Config& config);
 
-// For --mode=eval, predict and export: takes the model and the image settings that were not given on the command line
-// from the run, or from the file of weights. Returns what is to be said of it once there is a log. Throws StorageError
-// where a run's configuration is damaged.
+// For --mode=eval, predict and export: takes the settings of the model and of its data that were not given on the
+// command line from the run, or from the file of weights. Returns lines for the log, which is not open yet. Throws
+// StorageError if the stored configuration is damaged.
 std::vector<std::string> TakeSettingsOfRun(config::Config& config);
 
 }  // namespace dtrain::loop

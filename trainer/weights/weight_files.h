@@ -1,4 +1,4 @@
-// Files of weights, of whatever program: safetensors, and what torch.save writes.
+// Reads files of weights of any program: safetensors files, and those of torch.save.
 #pragma once
 
 #include <cstdint>
@@ -10,33 +10,33 @@
 
 namespace dtrain::loop {
 
-// Where the weights are that a path names: a file, or a folder as Hugging Face's save_pretrained leaves it.
+// The file of weights that a path names.
 struct WeightsPlace {
   std::string file;
-  std::string model_config = {};  // the content of the folder's config.json; empty: there is none
+  std::string model_config = {};  // the content of the folder's config.json; empty if there is none of a model
 };
 
-// Throws UsageError where there is nothing of the kind.
+// Finds the weights at `path`: a file, or a folder of Hugging Face's save_pretrained, else throws UsageError.
 WeightsPlace FindWeights(const std::string& path);
 
-// A whole file. Of one with several sets of weights (torch.save's of a training) `which` says whether the averaged one
-// (ema) is preferred; what was taken is said. Throws DataError where the file is damaged or asks for more than tensors,
-// UsageError where it cannot have an averaged set.
+// Reads a whole file. If it has several sets of weights, as torch.save writes them during training, `which` == "ema"
+// prefers the averaged one, and the log says which was taken. Throws DataError if the file is damaged or calls for
+// more than tensors, UsageError if `which` is ema and the format has no averaged set.
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which);
 
-// Its shapes by name, without reading tensors; and its metadata, where it has any.
+// The shapes in a file by name, and its metadata, if any. ReadWeightsHeader reads no tensors.
 struct WeightsHeader {
   std::map<std::string, std::vector<int64_t>> shapes;
   checkpoint::Metadata metadata;
 };
 WeightsHeader ReadWeightsHeader(const std::string& file);
 
-// Takes off what other programs put in front of all names ("module.", "_orig_mod.", "model.", several of them too), and
-// the counter that averaging adds to them; returns what was in front.
+// Removes the prefixes that other programs put before all names ("module.", "_orig_mod.", "model.", also several of
+// them), and the counter that averaging adds. Returns the prefixes.
 std::string TakeOffWrappers(checkpoint::NamedTensors& weights);
 
-// Whose names they have: torchvision, timm, hf or fairseq; empty where that makes no difference (a ResNet's), or
-// nobody's.
+// Returns whose names the weights have: torchvision, timm, hf or fairseq. Empty if the names are unknown, or the same
+// for all (a ResNet's).
 std::string NamingIn(const checkpoint::NamedTensors& weights);
 
 }  // namespace dtrain::loop
