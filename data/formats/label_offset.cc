@@ -55,15 +55,16 @@ int64_t GuessFromCount(const std::vector<int64_t>& labels, int64_t count, const 
                   kSayOffset);
 }
 
-void RequireLabelsIn(const Classes& classes, bool said, const std::vector<int64_t>& labels, const WhereIs& where_is) {
+void RequireLabelsIn(const Classes& classes, bool from_user, const std::vector<int64_t>& labels,
+                     const WhereIs& where_is) {
   const int64_t offset = *classes.label_offset;
   if (labels.front() < offset) {
     const std::string text = std::to_string(offset);
     throw DataError(where_is(labels.front()) + ": label " + std::to_string(labels.front()) +
-                        (said ? " where --label_offset=" + text + " says that labels start there"
-                              : " where the labels of the training split start at " + text),
-                    said ? "leave --label_offset out, or say what the first class is called"
-                         : "both splits need the same classes; --label_offset says what the first one is called");
+                        (from_user ? " where --label_offset=" + text + " says that labels start there"
+                                   : " where the labels of the training split start at " + text),
+                    from_user ? "leave --label_offset out, or say what the first class is called"
+                              : "both splits need the same classes; --label_offset says what the first one is called");
   }
   if (classes.count == 0 || labels.back() - offset < classes.count) return;
   const int64_t beyond = *std::lower_bound(labels.begin(), labels.end(), classes.count + offset);
@@ -76,10 +77,10 @@ void RequireLabelsIn(const Classes& classes, bool said, const std::vector<int64_
 
 }  // namespace
 
-Classes ResolveLabels(std::vector<int64_t> labels, std::optional<int64_t> said, Classes known,
+Classes ResolveLabels(std::vector<int64_t> labels, std::optional<int64_t> user_offset, Classes known,
                       const WhereIs& where_is) {
   labels = Distinct(std::move(labels));
-  if (said) known.label_offset = said;
+  if (user_offset) known.label_offset = user_offset;
   if (labels.empty()) {
     known.label_offset = known.label_offset.value_or(0);
     return known;
@@ -88,7 +89,7 @@ Classes ResolveLabels(std::vector<int64_t> labels, std::optional<int64_t> said, 
     known.label_offset =
         known.count > 0 ? GuessFromCount(labels, known.count, where_is) : GuessFromLabels(labels, where_is);
   }
-  RequireLabelsIn(known, said.has_value(), labels, where_is);
+  RequireLabelsIn(known, user_offset.has_value(), labels, where_is);
   if (known.count == 0) known.count = labels.back() + 1 - *known.label_offset;
   return known;
 }

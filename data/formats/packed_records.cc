@@ -106,7 +106,7 @@ RecordIndex IndexRecordFiles(const RecordFormat& format, const std::string& data
 }
 
 PackedRecords::PackedRecords(const RecordFormat& format, const std::string& data_dir, RecordIndex index,
-                             std::optional<int64_t> said, Classes classes)
+                             std::optional<int64_t> user_offset, Classes classes)
     : format_(format), data_dir_(data_dir), index_(std::move(index)), files_([&] {
         std::vector<std::string> paths;
         for (const IndexedFile& file : index_.files) paths.push_back(data_dir + "/" + file.name);
@@ -122,7 +122,7 @@ PackedRecords::PackedRecords(const RecordFormat& format, const std::string& data
     return Location(at - index_.records.begin());
   };
   classes = WithNames(std::move(classes), index_.class_names, data_dir + "/" + kClassFile);
-  classes_ = ResolveLabels(std::move(labels), said, std::move(classes), where_is);
+  classes_ = ResolveLabels(std::move(labels), user_offset, std::move(classes), where_is);
 }
 
 int64_t PackedRecords::Label(int64_t index) const {

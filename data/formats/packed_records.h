@@ -32,11 +32,11 @@ std::vector<std::string> ReadClassNames(const std::string& data_dir);
 
 class PackedRecords : public RecordSource {
  public:
-  // `said` is the label of the first class as given by the user, if it was given (label_offset.h). `classes` is what is
-  // known of the set; otherwise the names are those of the index. Throws DataError if there is no record, or if labels
-  // or names do not fit. `format` must outlive this object.
-  PackedRecords(const RecordFormat& format, const std::string& data_dir, RecordIndex index, std::optional<int64_t> said,
-                Classes classes = {});
+  // `user_offset` is the label of the first class if the user gave it (label_offset.h). `classes` is what is known of
+  // the set; its names default to those of the index. Throws DataError if there is no record, or if labels or names do
+  // not fit. `format` must outlive this object.
+  PackedRecords(const RecordFormat& format, const std::string& data_dir, RecordIndex index,
+                std::optional<int64_t> user_offset, Classes classes = {});
 
   int64_t size() const override { return static_cast<int64_t>(index_.records.size()); }
   int64_t Label(int64_t index) const override;

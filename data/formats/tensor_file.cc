@@ -62,7 +62,7 @@ std::string RequireTensorFile(const std::string& data_dir, const std::string& sp
                   "--data_dir names a safetensors file, or a folder with train.safetensors and val.safetensors");
 }
 
-TensorFile::TensorFile(const std::string& path, std::optional<int64_t> said, Classes classes)
+TensorFile::TensorFile(const std::string& path, std::optional<int64_t> user_offset, Classes classes)
     : file_(path), classes_(std::move(classes)) {
   CheckImages();
   ReadLabels();
@@ -71,7 +71,7 @@ TensorFile::TensorFile(const std::string& path, std::optional<int64_t> said, Cla
   hash.UpdateText(Describe(Entry(file_, "images")));
   hash.Update(labels_.data(), labels_.size() * sizeof(int64_t));
   fingerprint_ = hash.Hex();
-  ShiftLabels(said);
+  ShiftLabels(user_offset);
 }
 
 void TensorFile::CheckImages() {
@@ -113,7 +113,7 @@ void TensorFile::ReadLabels() {
   }
 }
 
-void TensorFile::ShiftLabels(std::optional<int64_t> said) {
+void TensorFile::ShiftLabels(std::optional<int64_t> user_offset) {
   const auto [lowest, highest] = std::minmax_element(labels_.begin(), labels_.end());
   const auto row_of = [this](auto label) { return file_.path() + " row " + std::to_string(label - labels_.begin()); };
   constexpr int64_t kMostClasses = int64_t{1} << 31;
@@ -123,9 +123,9 @@ void TensorFile::ShiftLabels(std::optional<int64_t> said) {
                     "labels count from 0 (or from 1 without gaps)");
   }
   // A tensor file may hold a few samples of a larger set, so missing classes are not a mistake.
-  const bool known = said || classes_.label_offset || classes_.count > 0;
-  if (!known) said = LabelOffsetOf(labels_).value_or(0);
-  classes_ = ResolveLabels(labels_, said, std::move(classes_),
+  const bool known = user_offset || classes_.label_offset || classes_.count > 0;
+  if (!known) user_offset = LabelOffsetOf(labels_).value_or(0);
+  classes_ = ResolveLabels(labels_, user_offset, std::move(classes_),
                            [&](int64_t label) { return row_of(std::find(labels_.begin(), labels_.end(), label)); });
   for (int64_t& label : labels_) label -= *classes_.label_offset;
 }

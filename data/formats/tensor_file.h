@@ -23,10 +23,10 @@ std::string RequireTensorFile(const std::string& data_dir, const std::string& sp
 // are read row by row when they are asked for; labels are held in memory.
 class TensorFile : public RecordSource {
  public:
-  // `said` is subtracted from every label. If it is empty, the offset of the known `classes` is; else 1 if the labels
-  // are exactly 1…C, and 0 otherwise. Throws DataError on missing tensors, other dtypes or shapes, labels that do not
-  // fit, or no rows.
-  explicit TensorFile(const std::string& path, std::optional<int64_t> said = std::nullopt, Classes classes = {});
+  // `user_offset` is subtracted from every label; if it is empty, the offset that follows from `classes`, which is what
+  // is known of the set (label_offset.h). If nothing is known, the offset is 1 for labels that are exactly 1…C and 0
+  // for any others. Throws DataError on missing tensors, other dtypes or shapes, labels that do not fit, or no rows.
+  explicit TensorFile(const std::string& path, std::optional<int64_t> user_offset = std::nullopt, Classes classes = {});
 
   int64_t size() const override { return static_cast<int64_t>(labels_.size()); }
   RecordKind kind() const override { return RecordKind::kPixels; }
@@ -42,7 +42,7 @@ class TensorFile : public RecordSource {
  private:
   void CheckImages();
   void ReadLabels();
-  void ShiftLabels(std::optional<int64_t> said);
+  void ShiftLabels(std::optional<int64_t> user_offset);
 
   SafetensorsFile file_;
   RawRows rows_;

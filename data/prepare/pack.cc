@@ -61,13 +61,13 @@ nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<O
   if (options.short_side > 0 || encodes_pixels) recipe["quality"] = QualityOf(options);
   if (options.seek_points) recipe["seek_points"] = true;
   for (const OpenSplit& split : splits) {
-    auto& said = recipe["splits"][split.name];
-    said = {{"records", split.source->size()},
-            {"shards", ShardCount(options, split.source->size())},
-            {"fingerprint", split.source->fingerprint()}};
-    if (const auto offset = split.source->label_offset()) said["label_offset"] = *offset;
+    auto& entry = recipe["splits"][split.name];
+    entry = {{"records", split.source->size()},
+             {"shards", ShardCount(options, split.source->size())},
+             {"fingerprint", split.source->fingerprint()}};
+    if (const auto offset = split.source->label_offset()) entry["label_offset"] = *offset;
     const auto& names = split.source->class_names();
-    if (!names.empty()) said["classes"] = Sha256Of(JoinLines(names));
+    if (!names.empty()) entry["classes"] = Sha256Of(JoinLines(names));
   }
   return recipe;
 }
