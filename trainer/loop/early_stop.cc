@@ -7,7 +7,7 @@ namespace dtrain::loop {
 std::string WhyStopsEarly(const config::RunConfig& config, const Plan& plan, const Progress& progress) {
   const double patience = config.stop_after_epochs_without_gain;
   if (!(patience > 0) || !progress.validation || !progress.best) return "";
-  if (progress.validation->step != progress.step) return "";  // not evaluated yet
+  if (progress.validation->step != progress.step) return "";  // this step has not been evaluated
   const double without_gain = plan.EvaluatedEpoch(progress.step) - plan.EvaluatedEpoch(progress.best->step);
   if (without_gain < patience) return "";
   const report::Metric& best = progress.best->metrics.front();

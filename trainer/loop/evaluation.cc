@@ -1,4 +1,4 @@
-// The loader lives as long as one evaluation: nothing of it waits in memory while training goes on.
+// Each evaluation has a loader of its own, so that it holds no memory while training goes on.
 #include "trainer/loop/evaluation.h"
 
 #include <ATen/ATen.h>
@@ -15,6 +15,7 @@
 namespace dtrain::loop {
 namespace {
 
+// Puts a module into evaluation mode and switches gradients off, both for its own lifetime.
 class EvaluationMode {
  public:
   explicit EvaluationMode(torch::nn::Module& module) : module_(module) {
@@ -30,7 +31,7 @@ class EvaluationMode {
 
  private:
   torch::nn::Module& module_;
-  std::vector<torch::nn::Module*> frozen_;  // what is in evaluation mode in training, too
+  std::vector<torch::nn::Module*> frozen_;  // modules that are in evaluation mode during training, too
   at::NoGradGuard no_grad_;
 };
 
@@ -47,7 +48,7 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   auto batches = all_batches->EvaluationBatches(communicator.rank());
   const auto limit = static_cast<size_t>(config.run.limit_val_steps);
   if (limit > 0 && batches.size() > limit) batches.resize(limit);
-  // Shares differ by a batch at most, the points at which all may stop do not.
+  // Ranks may differ by one batch, but all must pass the same points at which they may stop.
   int64_t rounds = all_batches->EvaluationRounds();
   if (limit > 0) rounds = std::min(rounds, static_cast<int64_t>(limit));
 
@@ -64,7 +65,7 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
                       &quarantine);
   data::DeviceFeed feed(loader, data::MakeTransport(task.device()),
                         [&task](data::Batch batch) { return task.Prepared(std::move(batch)); });
-  // The task's sums, and behind them the records that were taken and those that were left out.
+  // The task's sums, followed by the numbers of records that were evaluated and left out.
   const int64_t num_sums = task.num_evaluation_sums();
   at::Tensor all_sums = at::zeros({num_sums + 2}, at::TensorOptions(at::kDouble).device(task.device()));
   at::Tensor sums = all_sums.slice(0, 0, num_sums);
@@ -84,7 +85,7 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   all_sums[num_sums] = static_cast<double>(taken);
   all_sums[num_sums + 1] = static_cast<double>(left_out);
   communicator.Sum(all_sums);
-  all_sums = all_sums.cpu();  // the one place that waits for the device
+  all_sums = all_sums.cpu();  // the only line that waits for the device
   sums = all_sums.slice(0, 0, num_sums);
   if (sums.eq(0).all().item<bool>()) {
     throw DataError("no record of split " + split.name + " could be read", "see quarantine.jsonl for the reasons");

@@ -13,8 +13,8 @@ namespace {
 
 using IntervalClock = std::chrono::steady_clock;
 
-// Loss, weight and hits of the steps whose loss is finite, norms (and which were clipped) of the steps that were not
-// skipped.
+// Loss, weight and hits are summed over the steps whose loss is finite, norms and clipped steps over the steps that
+// were not skipped.
 enum IntervalSum {
   kIntervalLoss,
   kIntervalWeight,
@@ -101,7 +101,7 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
   return point;
 }
 
-// What is none of the parts of a step, saving above all, is `other`.
+// Time that belongs to no part of a step, above all saving, is counted as kOther.
 void LogInterval::AddTimes(report::TrainPoint& point, double seconds) const {
   using report::TimePart;
   const auto steps = static_cast<double>(steps_);

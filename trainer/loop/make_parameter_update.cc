@@ -11,7 +11,7 @@
 namespace dtrain::loop {
 namespace {
 
-// For text fairseq's: 2^14 micro-batches.
+// For text this is fairseq's default: the number of steps that take 2^14 micro-batches.
 int64_t DefaultScaleWindow(const config::Config& config) {
   if (!models::IsRoberta(config.model.name)) return optim::LossScalerOptions().growth_interval;
   constexpr int64_t kMicroBatches = 1 << 14;

@@ -1,4 +1,4 @@
-// Steps are counted in floating point: see whole_part.h.
+// Steps per epoch are a fraction in general. whole_part.h rounds products with it safely.
 #include "trainer/loop/plan.h"
 
 #include <algorithm>

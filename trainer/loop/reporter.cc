@@ -1,4 +1,4 @@
-// A fan-out and nothing else, so that the loop says each thing once.
+// Only passes calls on to the sinks; these know formats and files.
 #include "trainer/loop/reporter.h"
 
 #include "trainer/report/log.h"
@@ -51,7 +51,7 @@ void Reporter::Finish(report::RunResult result, bool keeps_result) {
   if (times_) result.time_split = times_->Split();
   const bool has_result = files_ && keeps_result && std::filesystem::exists(files_->result_json);
   if (files_ && !has_result) report::WriteTextFile(files_->result_json, report::ResultJson(result));
-  sinks_.Finish(result);  // the console last: its last line is the run's
+  sinks_.Finish(result);  // the console is the last sink, so that its line is the last of the run
 }
 
 }  // namespace dtrain::loop

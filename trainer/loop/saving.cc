@@ -36,7 +36,7 @@ void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update
 
 void Saving::SaveBest(int64_t step) {
   if (writer_ == nullptr) return;
-  phases_.Enter(Phase::kSaving);  // the previous one may still be written
+  phases_.Enter(Phase::kSaving);  // waits if the previous best weights are still being written
   auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module())});
   writer_->SaveBest(step, std::move(copies.sets[0]), std::move(copies.wait));
   phases_.Spend(TimePart::kOther);

@@ -1,5 +1,5 @@
-// The learning rate is a tensor in the steps that are not recorded, too: float32 rounds it, and which steps of a run
-// are recorded must not show in its bits.
+// Unrecorded steps take the learning rate as a tensor, too: float32 rounds it, and the bits of a run must not depend on
+// which of its steps are recorded.
 #include "trainer/loop/step_graph.h"
 
 #include <ATen/ATen.h>

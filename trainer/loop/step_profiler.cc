@@ -1,4 +1,4 @@
-// LibTorch's own profiler (Kineto), which the Python profiler drives, too.
+// Uses LibTorch's profiler (Kineto), on which torch.profiler is built, too.
 #include "trainer/loop/step_profiler.h"
 
 #include <ATen/record_function.h>
@@ -76,7 +76,7 @@ void StepProfiler::Save() {
   const auto result = torch::autograd::profiler::disableProfiler();
   std::error_code error;
   std::filesystem::create_directories(trace_.parent_path(), error);
-  if (const int descriptor = data::CreateAnew(trace_); descriptor >= 0) close(descriptor);  // no link is followed
+  if (const int descriptor = data::CreateAnew(trace_); descriptor >= 0) close(descriptor);  // does not follow links
   result->save(trace_.string());
   if (!std::filesystem::exists(trace_, error)) {
     throw StorageError("the profile could not be written to " + trace_.string(),

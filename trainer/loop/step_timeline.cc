@@ -10,14 +10,14 @@ using report::TimePart;
 
 void StepTimeline::Enter(TimePart part) {
   if (recorded_ && part != TimePart::kDataWait && part != TimePart::kOther) part = TimePart::kForward;
-  if (!marks_.empty() && marks_.back().part == part) return;  // while a graph is recorded nothing else may be
+  if (!marks_.empty() && marks_.back().part == part) return;  // no event may be recorded while a graph is
   Add(part);
 }
 
 void StepTimeline::Add(std::optional<TimePart> part) {
   Mark mark{.part = part, .time = std::chrono::steady_clock::now(), .event = std::nullopt};
   if (!device_.is_cpu()) {
-    mark.event.emplace(device_.type(), c10::EventFlag::BACKEND_DEFAULT);  // that times
+    mark.event.emplace(device_.type(), c10::EventFlag::BACKEND_DEFAULT);  // with timing
     mark.event->record(c10::impl::VirtualGuardImpl(device_.type()).getStream(device_));
   }
   marks_.push_back(std::move(mark));

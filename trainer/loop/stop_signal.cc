@@ -1,5 +1,5 @@
-// The handler only sets a flag, and is gone after its first use: whoever sends a second signal means it. An alarm needs
-// neither a thread nor a descriptor, which may be what the process waits for.
+// The handler only sets a flag, and is removed after its first use, so that a second signal ends the process. Before
+// the first step an alarm ends a process that hangs. It needs no thread and no descriptor, whose lack may be the cause.
 #include "trainer/loop/stop_signal.h"
 
 #include <unistd.h>

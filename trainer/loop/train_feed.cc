@@ -14,7 +14,7 @@ TrainFeed::TrainFeed(const TrainerParts& parts)
 
 void TrainFeed::Start(int64_t steps_done) {
   const DataSplit& train = *parts_.data.train;
-  // Batches are numbered from the start of the training, not of this run of the program: draws are keyed by it.
+  // Random draws depend on the number of a batch, so it counts from the start of the training, not of this program run.
   loader_ = std::make_unique<data::Loader>(
       *train.source, *train.decoder, Batches(),
       data::LoaderOptions{.decode_threads = parts_.config.data.workers,

@@ -1,4 +1,4 @@
-// Read Run() first. Nothing in a step waits for the device: losses stay there until a line is logged.
+// Read Run() first. No step waits for the device: its sums stay there until a line is logged.
 #include "trainer/loop/trainer.h"
 
 #include <ATen/ATen.h>
@@ -24,7 +24,7 @@ using Clock = std::chrono::steady_clock;
 using distributed::Phase;
 using report::TimePart;
 
-constexpr double kSecondsBetweenTimes = 10;  // at most; a step may last longer
+constexpr double kSecondsBetweenTimes = 10;  // the first step that ends later reports them
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -113,7 +113,7 @@ int64_t Trainer::LastStep() const {
   return limit > 0 ? std::min(parts_.plan.total_steps, progress_.step + limit) : parts_.plan.total_steps;
 }
 
-// A stop can fall between the end of an epoch and its evaluation.
+// A run may have been stopped between the end of an epoch and its evaluation.
 bool Trainer::EvaluationWasMissed() const {
   const bool evaluated = progress_.validation && progress_.validation->step == progress_.step;
   return progress_.step > 0 && parts_.plan.ShouldEvaluate(progress_.step) && !evaluated;
@@ -134,7 +134,7 @@ void Trainer::TrainStep() {
     ComputeStep([this](int64_t micro_step) { return NextBatch(micro_step); }, learning_rate);
   } else {
     const data::Batch next = NextBatch(0);
-    phases_.Enter(Phase::kForward);  // all that a replayed step enters: it must not seem to wait for data
+    phases_.Enter(Phase::kForward);  // a replayed step enters no phase itself, and must not seem to wait for data
     parts_.step_graph->Run(next, learning_rate, [this](const data::Batch& batch, const at::Tensor& rate) {
       ComputeStep([&batch](int64_t) { return batch; }, rate);
     });
@@ -143,7 +143,7 @@ void Trainer::TrainStep() {
   interval_.EndStep();
   if (average_) average_->AfterStep(progress_.step);
   if (reported_step_ != nullptr) *reported_step_ = progress_.step;
-  // On a GPU reading these waits for the device, which only a step that is logged does anyway.
+  // On a GPU this waits for the device, so it is checked only in steps that are logged and wait anyway.
   if (parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step)) {
     RequireUpdates(update_.skipped_in_a_row(), parts_.config.optimizer.max_skipped_steps, progress_.step);
   }
@@ -177,7 +177,7 @@ void Trainer::ComputeStep(const std::function<data::Batch(int64_t)>& next_batch,
   phases_.Enter(Phase::kExchange);
   exchange_->Run(sums);
   phases_.Enter(Phase::kUpdate);
-  // Backward has divided by the nominal weight.
+  // Backward has divided by the nominal weight. This factor makes that the true weight.
   std::optional<at::Tensor> remaining;
   if (parts_.task.weight_varies()) {
     remaining = at::where(sums[kWeight] > 0, nominal_weight_ / sums[kWeight], at::zeros_like(sums[kWeight]));
@@ -190,7 +190,7 @@ void Trainer::ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor
   phases_.Enter(Phase::kForward);
   const LossSums loss = parts_.task.Loss(batch);
   data_parallel_->BeforeBackward(reduce);
-  // The reducer averages over ranks what is to be the mean over the global batch.
+  // The reducer averages gradients over ranks. The factor world_size makes that a sum.
   const double scale = static_cast<double>(parts_.communicator.world_size()) / nominal_weight_;
   phases_.Enter(Phase::kBackward);
   const at::Tensor scaled = update_.Scale(loss.loss_sum * scale);
@@ -230,7 +230,7 @@ void Trainer::ReportTimes() {
   parts_.reporter.Times({progress_.step, phases_.times().UpToNow()});
 }
 
-// Once a run, and not for the first line, whose wait is the loader's start.
+// Warns once per run. The first line does not count, since its step waits until the loader has started.
 void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   constexpr double kTolerated = 0.1;
   if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
@@ -249,7 +249,7 @@ void Trainer::EvaluateNow() {
   const auto start = Clock::now();
   phases_.Spend(TimePart::kEvaluation);
   const auto evaluated = validation_.Run(progress_.step, average());
-  if (!evaluated) SaveAndStop();  // evaluated anew when the run goes on: see EvaluationWasMissed
+  if (!evaluated) SaveAndStop();  // the resumed run evaluates again: see EvaluationWasMissed
   report::ValPoint point = *evaluated;
   if (progress_.best) {
     const report::Metric& best = progress_.best->metrics.front();
@@ -261,7 +261,7 @@ void Trainer::EvaluateNow() {
   NoteBest(point);
   phases_.Spend(TimePart::kOther);
   ReportTimes();
-  // Speeds are of training.
+  // Speeds do not include evaluations.
   interval_.LeaveOut(Clock::now() - start);
   evaluation_seconds_ += SecondsSince(start);
 }
@@ -273,7 +273,7 @@ void Trainer::NoteBest(const report::ValPoint& point) {
 }
 
 void Trainer::Save() {
-  phases_.Enter(Phase::kSaving);  // what is kept of the interval waits for the device
+  phases_.Enter(Phase::kSaving);  // KeepIn waits for the device
   interval_.KeepIn(progress_);
   RequireFinite(progress_.interval_loss_sum, progress_.step);
   progress_.bucket_layout = data_parallel_->bucket_layout();

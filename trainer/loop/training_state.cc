@@ -1,4 +1,4 @@
-// Numbers travel as JSON doubles (17 digits: exact), tensors as safetensors; nothing here depends on the rank.
+// Numbers are stored as JSON doubles, exactly (17 digits). Nothing here depends on the rank.
 #include "trainer/loop/training_state.h"
 
 #include <ATen/ATen.h>
@@ -32,8 +32,8 @@ nlohmann::json ToJson(const std::optional<report::ValPoint>& point) {
   return point ? ToJson(*point) : nlohmann::json();
 }
 
-// What a checkpoint says, one value at a time: the number of files with right sums and wrong kinds of values is small,
-// but a cast of such a value may do anything.
+// Reads the values of state.json one at a time and checks their types. A file with a right checksum hardly ever has a
+// value of a wrong type, but an unchecked conversion of such a value could do anything.
 class SavedObject {
  public:
   SavedObject(const nlohmann::json& json, std::string name) : json_(json), name_(std::move(name)) {
@@ -47,9 +47,9 @@ class SavedObject {
   }
   int64_t Count(const char* key) const { return CountIn(At(key), Named(key)); }
   int SmallInteger(const char* key) const {
-    constexpr int64_t kMost = 100;  // digits after a point, columns
+    constexpr int64_t kMost = 100;  // more than any number of decimals or columns
     const nlohmann::json& value = At(key);
-    const bool fits = value.is_number_integer() && value >= -kMost && value <= kMost;  // of either sign's type
+    const bool fits = value.is_number_integer() && value >= -kMost && value <= kMost;  // signed or unsigned
     if (!fits) Refuse(Named(key), "a small whole number");
     return value.get<int>();
   }
@@ -57,7 +57,7 @@ class SavedObject {
     if (!At(key).is_number()) Refuse(Named(key), "a number");
     return At(key).get<double>();
   }
-  // A number that was not finite was written as null.
+  // Reads null as NaN: a number that is not finite is written as null.
   double NumberOrNaN(const char* key) const {
     return At(key).is_null() ? std::numeric_limits<double>::quiet_NaN() : Number(key);
   }
@@ -180,7 +180,7 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
   const SavedObject must_be_one(saved, "run");
   nlohmann::json keys = saved;
   keys.update(now);
-  // The data comes last: what it is may follow from a flag.
+  // Keys about the data are compared last: another flag that differs may be the reason why they differ.
   std::vector<std::string> names, of_data;
   for (const auto& item : keys.items()) (item.key().rfind("data_", 0) == 0 ? of_data : names).push_back(item.key());
   names.insert(names.end(), of_data.begin(), of_data.end());
