@@ -14,10 +14,10 @@
 namespace dtrain::loop {
 namespace {
 
-// Of the memory that is free at the start: the network's own grows later.
+// The share of the free memory that the cache may take. The rest is for training, whose memory grows later.
 constexpr double kShareOfMemory = 0.8;
 
-// Who can open each other's files: the processes of one machine that see each other.
+// Returns a name for the processes that can open each other's files: those of one machine and PID namespace.
 std::string Neighbourhood() {
   std::error_code none;
   return distributed::MachineId() + "/" + std::filesystem::read_symlink("/proc/self/ns/pid", none).string();

@@ -1,4 +1,4 @@
-// What the formats are, data/formats/open_source.h knows; here they become the splits of a run.
+// data/formats/open_source.h reads the formats; this file makes the splits of a run from them.
 #include "trainer/tasks/data_sets.h"
 
 #include <algorithm>
@@ -41,7 +41,7 @@ data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
   return options;
 }
 
-// Validation is the CPU's alone: its figures do not depend on where training images are decoded.
+// Validation images are always decoded on the CPU, so that metrics do not depend on where training images are decoded.
 data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role, data::Augment augment) {
   return {.image_size = config.image.size,
           .eval_resize = config.image.eval_resize,
@@ -59,7 +59,7 @@ data::Augment AugmentOf(const config::Config& config, Role role, data::Augment b
   return config.image.augment == "auto" ? by_default : data::AugmentFromName(config.image.augment);
 }
 
-// The value of --label_offset (checked before); nullopt: auto.
+// Returns the value of --label_offset, which was checked before; empty if it is auto.
 std::optional<int64_t> LabelOffset(const config::DataConfig& data) {
   return data.label_offset == "auto" ? std::nullopt : std::optional<int64_t>(std::stoll(data.label_offset));
 }
@@ -97,14 +97,14 @@ class Opener {
 
   bool Has(const std::string& split) const { return data::HasSplit(format_, config_.data.dir, split); }
 
-  // `classes`: what is known of them.
+  // `classes`: what is known of the classes.
   DataSplit Open(Role role, const std::string& split, const data::Classes& classes = {}) const {
     auto source = OpenSource(split, classes);
     auto decoder = MakeDecoder(config_, role, *source);
     return {split, std::move(source), std::move(decoder)};
   }
 
-  // A training split in two parts.
+  // Opens the training split and divides it into a training and a validation part.
   void OpenInTwo(const data::Classes& classes, DataSets& sets) const {
     const std::string& split = config_.data.train_split;
     SplitSources sources = HoldOutValidation(OpenSource(split, classes), config_);
@@ -114,8 +114,9 @@ class Opener {
     sets.val = {NameOfHeldOut(split), std::move(sources.val), std::move(decoder)};
   }
 
-  // For an evaluation, where the weights may know nothing but how many classes there are. Class folders of that number
-  // say it by their places; otherwise the training split does, if it is there: then it is what the weights know.
+  // Returns the classes for an evaluation with weights that may know only the number of their classes. If the
+  // validation split has that many class folders, their order tells which class is which. Otherwise the training split
+  // tells, if it is there. Throws DataError if its classes do not fit the weights.
   data::Classes ClassesFor(const std::string& val_split, const data::Classes& known) const {
     if (!known.names.empty() || known.label_offset || !Has(config_.data.train_split)) return known;
     if (format_ == "imagefolder" && OpenSource(val_split, {})->num_classes() == known.count) return known;
@@ -156,7 +157,7 @@ class Opener {
   data::IndexParcel* parcel_;
 };
 
-// What lies in a folder, for people who look for a split: folders have a slash behind them.
+// Lists the content of a folder, for people who look for a split. Names of folders end with a slash.
 std::string FoundIn(const std::string& folder) {
   constexpr size_t kShown = 8;
   std::vector<std::string> names;
@@ -175,8 +176,8 @@ std::string FoundIn(const std::string& folder) {
   return names.size() > kShown ? text + ", … (" + std::to_string(names.size()) + ")" : text;
 }
 
-// A split that was named must be there, and so must that of an evaluation; a run goes on without the one of the default
-// name, but not silently.
+// Whether there is a validation split. Throws DataError if it is missing although it was named or is to be evaluated. A
+// training run without the split of the default name goes on, with a warning.
 bool HasValidation(const Opener& data_set, const config::Config& config) {
   const std::string& split = config.data.val_split;
   if (data_set.Has(split)) return true;
@@ -203,7 +204,7 @@ DataSplit OpenSynthetic(const config::Config& config) {
   return {"synthetic", std::move(source), std::move(decoder)};
 }
 
-// Where the first record with a label of `num_classes` or more is; empty where classes are known by name alone.
+// Returns the place of the first record whose label is `num_classes` or more; empty if there is no such record.
 std::string FirstBeyond(const data::RecordSource& source, int64_t num_classes) {
   for (int64_t i = 0; i < source.size(); ++i) {
     if (source.Label(i) >= num_classes) return source.Location(i);
@@ -222,10 +223,10 @@ void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
   }
 }
 
-// Its folder is that of the training split.
+// Whether `val` is a part of the training split, whose folder it shares.
 bool IsHeldOut(const DataSplit& val, const DataSplit& train) { return val.name == NameOfHeldOut(train.name); }
 
-// Tensors of different kinds are scaled differently: the model would be validated on other values than it learns from.
+// Only uint8 tensors are normalised: with two dtypes the model would be validated on other values than it learns from.
 void RequireSameRows(const DataSets& sets) {
   const data::RecordSource &train = *sets.train->source, &val = *sets.val->source;
   if (train.kind() != val.kind() || train.rows().type == val.rows().type) return;
@@ -260,10 +261,10 @@ DataSets OpenDataSets(const config::Config& config, const data::Classes& known, 
   } else {
     const Opener data_set(config, parcel);
     std::error_code unreadable;
-    const bool is_file = std::filesystem::is_regular_file(config.data.dir, unreadable);  // it is the split
+    const bool is_file = std::filesystem::is_regular_file(config.data.dir, unreadable);  // the file is the split
     if (HoldsOut(config, data_set.Has(val_split))) {
       data_set.OpenInTwo(known, sets);
-      sets.train.reset();  // it was opened to find the other part
+      sets.train.reset();  // it was opened only to divide it
     } else {
       if (!is_file) HasValidation(data_set, config);
       const std::string& split = is_file ? config.data.train_split : val_split;

@@ -17,7 +17,7 @@
 namespace dtrain::loop {
 namespace {
 
-// Behind the confusions, where they are counted.
+// Indices of the sums. If confusions are counted, they come before these.
 enum EvaluationSum { kLossSum, kTop1, kTop5, kSamples, kNumEvaluationSums };
 
 constexpr int64_t kIgnoreNone = -100;
@@ -26,8 +26,8 @@ at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, d
   return at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, kIgnoreNone, label_smoothing);
 }
 
-// Each class is a question of its own, whose answers are smoothed as those of the cross entropy (timm.loss.
-// BinaryCrossEntropy): a sample's loss is the mean over the classes.
+// Each class is a binary question. Its target is smoothed as in the cross entropy, and the loss of a sample is the mean
+// over the classes (timm.loss.BinaryCrossEntropy).
 at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing) {
   const auto classes = static_cast<double>(logits.size(1));
   const double off = label_smoothing / classes;
@@ -35,16 +35,17 @@ at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, const at::Tensor& lab
   return at::binary_cross_entropy_with_logits(logits, targets, {}, {}, at::Reduction::Sum) / classes;
 }
 
-// On a GPU the kernel that normalises writes what autocast would cast to next: the same bits, one pass less. The CPU
-// leaves the cast to autocast.
+// On a GPU the normalising kernel already writes the type that autocast would cast to next, which gives the same bits
+// with one pass less. On the CPU autocast casts.
 at::ScalarType PreparedType(at::Device device, const std::string& precision) {
   if (device.is_cpu()) return at::kFloat;
   if (precision == "fp16") return at::kHalf;
   return precision == "bf16" ? at::kBFloat16 : at::kFloat;
 }
 
-// `contiguous` would leave 1×1 kernels as they are (their order is both), but their strides decide what the
-// convolution's gradient looks like, and a gradient of other strides than its place in the reducer's bucket is copied.
+// Makes new tensors, because `contiguous` would leave 1×1 kernels as they are: these count as both formats. Yet their
+// strides become those of the gradient, and a gradient whose strides differ from its place in the reducer's bucket is
+// copied in every step.
 void UseChannelsLast(torch::nn::Module& model) {
   at::NoGradGuard no_grad;
   for (auto& parameter : model.parameters()) {
@@ -54,7 +55,7 @@ void UseChannelsLast(torch::nn::Module& model) {
   }
 }
 
-// Each image with the one before it in the batch, as torchvision mixes.
+// Mixes each image with the one before it in the batch, as torchvision does.
 at::Tensor Mixed(const at::Tensor& images, const data::Mix& mix) {
   const at::Tensor others = images.roll(1, 0);
   const data::CropBox& box = mix.box;
@@ -74,7 +75,7 @@ int64_t LargestSize(const config::ImageConfig& image) {
   return largest;
 }
 
-// Refuses options that the model does not use: the user would think that they had worked.
+// Refuses options that the model does not use, since the user would think that they had an effect.
 void RequireUsedOptions(const config::Config& config) {
   const config::ModelConfig& model = config.model;
   if (config.precision.memory_efficient_fp16) {
@@ -157,7 +158,7 @@ data::Mix ImageTask::DrawMixOf(const data::Batch& batch, const at::Tensor& image
   return data::DrawMix(mix_, {static_cast<int>(images.size(3)), static_cast<int>(images.size(2))}, random);
 }
 
-// Both criteria are linear in the target: two sums are the loss of the mixed labels.
+// Both criteria are linear in the target, so the loss of mixed labels is the weighted sum of two losses.
 LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels) {
   const at::Tensor images = Prepared(batch["images"]);
   const data::Mix mix = DrawMixOf(batch, images);
@@ -193,7 +194,7 @@ at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
 }
 
 int64_t ImageTask::NumConfusions() const {
-  constexpr int64_t kMostClasses = 2000;  // a matrix of more is read by nobody, and summed with every batch
+  constexpr int64_t kMostClasses = 2000;  // nobody reads a larger matrix, and every batch would add to it
   const int64_t classes = model_->parameters().back().size(0);  // the classifier comes last
   return counts_confusions_ && classes <= kMostClasses ? classes * classes : 0;
 }
@@ -220,7 +221,7 @@ at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
   return all;
 }
 
-// The headings are those of the AWS ImageNet script, whose tables people's plots parse.
+// The headings are those of the AWS ImageNet script, whose tables people's plotting scripts parse.
 report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
   const auto* sum = sums.const_data_ptr<double>() + NumConfusions();
   const auto percent = [sum](EvaluationSum hits) { return 100 * sum[hits] / sum[kSamples]; };

@@ -13,7 +13,7 @@
 namespace dtrain::loop {
 namespace {
 
-// Refuses flags that this task does not read: the user would think that they had worked.
+// Refuses flags that text models do not use, since the user would think that they had an effect.
 void RequireNoOptionsOfImages(const config::Config& config) {
   if (config.optimizer.loss != "ce") {
     throw UsageError("--loss=" + config.optimizer.loss + " is for images, not for --model=" + config.model.name,

@@ -11,10 +11,10 @@
 namespace dtrain::loop {
 namespace {
 
-// Of the prepared batch's tensors; those of kOnHost stay there.
+// Names of the tensors of a prepared batch that are copied to the device.
 constexpr char kIds[] = "ids", kPositions[] = "positions", kAttended[] = "attended", kOffsets[] = "offsets",
                kChosen[] = "chosen", kAnswers[] = "answers";
-// {tokens, length that sequences are padded to or 0}; and the lengths of packed sequences.
+// Names of those that stay on the host: {tokens, padded length of sequences or 0}; lengths of packed sequences.
 constexpr char kNumbers[] = "numbers", kLengths[] = "lengths";
 
 at::Tensor ToTensor(std::vector<int64_t> numbers) { return at::tensor(numbers, at::kLong); }

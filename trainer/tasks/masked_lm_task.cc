@@ -1,4 +1,4 @@
-// Nothing here waits for the device: the numbers that shapes depend on come with the batch (masked_lm_batch.h).
+// Nothing here waits for the device, since the numbers that shapes depend on come with the batch (masked_lm_batch.h).
 #include "trainer/tasks/masked_lm_task.h"
 
 #include <ATen/ATen.h>
@@ -22,7 +22,7 @@ at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& answers) 
   return at::cross_entropy_loss(logits, answers, {}, at::Reduction::Sum, data::kNoLoss);
 }
 
-// At most.
+// Returns an upper bound.
 double ExpectedTokensOfSample(const config::Config& config) {
   const auto longest = static_cast<double>(config.text.tokens_per_sample);
   if (config.text.max_tokens == 0) return longest;
@@ -77,7 +77,7 @@ data::Batch MaskedLmTask::RandomBatch(int64_t samples) const {
   const std::vector<int64_t> shape = {samples, longest_};
   data::Batch batch;
   const at::Tensor ids = at::randint(data::kSpecialTokens, model_->options().vocab_size, shape, at::kLong);
-  // As many in each sample as training has on average.
+  // Each sample has as many chosen tokens as a training sample has on average.
   const auto chosen = static_cast<int64_t>(mask_prob_ * static_cast<double>(longest_));
   const at::Tensor places = at::rand(shape).argsort(1, /*descending=*/false).slice(1, 0, chosen);
   batch.tensors[data::kInputIds] = ids;

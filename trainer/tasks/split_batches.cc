@@ -9,7 +9,7 @@
 namespace dtrain::loop {
 namespace {
 
-// Rows of one size.
+// Batches of rows that all have the same size.
 class EqualRows : public SplitBatches {
  public:
   EqualRows(int64_t samples, const config::Config& config, int world)
@@ -38,7 +38,7 @@ class EqualRows : public SplitBatches {
   const data::TrainSampler sampler_;
 };
 
-// Rows as long as the longest of their batch.
+// Batches of token blocks, each padded to the longest block of its batch.
 class BlocksOfTokens : public SplitBatches {
  public:
   BlocksOfTokens(const DataSplit& split, const config::Config& config, int world)

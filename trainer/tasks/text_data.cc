@@ -38,12 +38,12 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
   const auto folder = std::filesystem::is_directory(dir) ? dir : dir.parent_path();
   const bool says_vocabulary = std::filesystem::is_regular_file(folder / "dict.txt") || options.vocab_size > 0;
   if (says_vocabulary) return options;
-  if (config.model.config_file.empty() && config.model.init_weights.empty()) return options;  // OpenText says why not
+  if (config.model.config_file.empty() && config.model.init_weights.empty()) return options;  // OpenText will throw
   options.vocab_size = RobertaOptionsOf(config, /*vocabulary=*/0, ReadOutline(config.model.init_weights)).vocab_size;
   return options;
 }
 
-// Both are the whole training split; each keeps its part of it.
+// `train` and `val` both have the whole training split; each is reduced to its part.
 void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
   SplitSources parts = HoldOutValidation(std::move(train.source), config);
   const auto keep = [of_whole = train.length](DataSplit& split, std::unique_ptr<data::Subset> part) {
