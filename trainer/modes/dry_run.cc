@@ -1,4 +1,4 @@
-// --dry_run: everything that a run works out before it starts, on one machine, in seconds.
+// --dry_run: computes everything that a run decides before it starts, on one machine and in seconds.
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -35,8 +35,8 @@ int64_t CountParameters(const torch::nn::Module& module) {
   return count;
 }
 
-// Weights, gradients, the optimizer's state and the average, and what the forward pass keeps for the backward pass; per
-// rank, in bytes.
+// Estimates the memory of a rank in bytes: weights, gradients, the optimizer's state, the average, and what the forward
+// pass keeps for the backward pass.
 double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan) {
   const std::vector<optim::NamedTensor> parameters = ParametersOf(task.module());
   double weights = 0;
@@ -53,8 +53,8 @@ double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan
              static_cast<double>(plan.batch.batch_size);
 }
 
-// What a run leaves on the disk, in bytes: --keep_checkpoints checkpoints, and one more while it is written; the last
-// and the best weights, and their average.
+// Estimates the bytes that a run needs on the disk: --keep_checkpoints checkpoints and one more while it is written,
+// the last and the best weights, and their average.
 double DiskEstimate(const config::Config& config, Task& task, bool validates) {
   const std::vector<optim::NamedTensor> parameters = ParametersOf(task.module());
   double weights = 0;
@@ -66,7 +66,7 @@ double DiskEstimate(const config::Config& config, Task& task, bool validates) {
   return static_cast<double>(config.run.keep_checkpoints + 1) * checkpoint + weights + average + best;
 }
 
-// A number of steps is shown as one where it is whole.
+// Shows a whole number without decimals.
 nlohmann::ordered_json Number(double value) {
   if (value == static_cast<double>(static_cast<int64_t>(value))) return static_cast<int64_t>(value);
   return value;
@@ -85,7 +85,7 @@ nlohmann::ordered_json LaunchAsJson(const launch::Launch& launch) {
           {"spawns", launch.spawns}};
 }
 
-// (steps done, learning rate of the next step), of so many steps in equal distances at most; the last step's is there.
+// Returns pairs (steps done, learning rate of the next step) for up to 2 × kMost evenly spaced steps and the last one.
 nlohmann::ordered_json LearningRates(const Plan& plan) {
   constexpr int64_t kMost = 1000;
   const int64_t stride = std::max<int64_t>(1, plan.total_steps / kMost);
@@ -97,14 +97,14 @@ nlohmann::ordered_json LearningRates(const Plan& plan) {
   return rates;
 }
 
-// What --augment=auto means for these records.
+// The meaning of --augment=auto for these records.
 const char* DefaultAugment(const DataSplit& train) {
   return train.source->kind() == data::RecordKind::kPixels ? "none" : "basic";
 }
 
 void PrintAsText(const nlohmann::ordered_json& plan) {
   for (const auto& [key, value] : plan.items()) {
-    if (key == kLearningRates) continue;  // for programs that draw them
+    if (key == kLearningRates) continue;  // only in JSON, for programs that plot them
     const std::string text = value.is_string() ? value.get<std::string>() : value.dump();
     std::printf("%-18s %s\n", key.c_str(), Shown(text).c_str());
   }
@@ -119,7 +119,7 @@ void DryRun(const RunContext& context) {
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   json["device"] = device.str();
-  MakeDeviceImageDecoder(config, device);  // or say why not
+  MakeDeviceImageDecoder(config, device);  // throws if the device cannot decode
   if (config.model.fused_norm) distributed::NormReluOn(device);
   json["decode"] = config.data.decode;
   json["model"] = config.model.name;

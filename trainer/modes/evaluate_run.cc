@@ -1,4 +1,4 @@
-// --mode=eval: the weights of --init_weights, or of a run directory's newest checkpoint, on the validation split.
+// --mode=eval: evaluates the weights of --init_weights, or of a run, on the validation split.
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -19,7 +19,8 @@
 namespace dtrain::loop {
 namespace {
 
-// In --output, or in the run's directory. One that is not ours to write into costs no result.
+// Writes the confusion matrix into the folder --output or the run's directory. If the latter cannot be written, only
+// warns, so that the evaluation does not fail.
 void KeepConfusions(const report::Confusions& confusions, const std::string& output, const std::string& run_directory) {
   const bool was_told = !output.empty();
   if (!was_told && run_directory.empty()) return;
@@ -71,7 +72,7 @@ void EvaluateOnly(const RunContext& context) {
   result.speed_unit = task->speed_unit();
   result.speed = static_cast<double>(result.validation->units) / result.seconds;
   std::error_code unreadable;
-  // A training run keeps its own result.
+  // The result.json of a training run is not replaced.
   const report::RunDirectory files(session.run_directory);
   if (!session.run_directory.empty() && !std::filesystem::exists(files.root / "checkpoints", unreadable)) {
     report::PrepareRunDirectory(files);

@@ -1,4 +1,4 @@
-// --mode=export: weights as other programs take them. Nothing is computed but names.
+// --mode=export: writes weights under the names and in the files of other programs. No model is run.
 #include <ATen/ATen.h>
 
 #include <filesystem>
@@ -24,7 +24,7 @@ namespace dtrain::loop {
 namespace {
 namespace fs = std::filesystem;
 
-// Of a run directory, a checkpoint, a file, or a folder of Hugging Face's.
+// Reads the weights of a run directory, a checkpoint, a file, or a Hugging Face folder.
 TrainedWeights ReadExported(const std::string& path, const std::string& which) {
   std::error_code unreadable;
   const auto is_file = [&](const fs::path& place) { return fs::is_regular_file(place, unreadable); };
@@ -45,10 +45,10 @@ TrainedWeights ReadExported(const std::string& path, const std::string& which) {
 }
 
 struct Exported {
-  checkpoint::NamedTensors tensors;  // with the names they have here
+  checkpoint::NamedTensors tensors;  // under the names that they have here
   data::Classes classes;
   std::string naming;                   // torchvision | timm | hf | fairseq
-  std::string image_model;              // empty: text, or no model known here
+  std::string image_model;              // empty: a text model, or no model that is known here
   models::RobertaOptions options = {};  // text
 
   bool is_text() const { return naming == "hf" || naming == "fairseq"; }
@@ -97,7 +97,7 @@ Exported Named(TrainedWeights weights, const config::Config& config, bool to_fol
   return is_text ? NamedText(weights, config) : NamedImages(weights, config, to_folder);
 }
 
-// Under the names that were asked for.
+// Returns the tensors under the names that were asked for.
 checkpoint::NamedTensors Renamed(const Exported& exported) {
   if (exported.naming == "fairseq") return models::ToFairseq(exported.tensors, exported.options.padding_id);
   if (exported.naming == "timm") return models::ToTimm(exported.tensors, models::NormEpsilon(exported.image_model));

@@ -1,5 +1,5 @@
-// GPT-2's tokens have ids of their own (encoder.json); a dictionary gives them the model's. vocab.json has the model's
-// ids at once.
+// encoder.json gives tokens GPT-2's ids, and the dictionary maps these to the model's ids. The exported vocab.json has
+// the model's ids directly.
 #include "trainer/modes/export_tokenizer.h"
 
 #include <array>
@@ -21,8 +21,8 @@ bool HasTokenizer(const fs::path& folder) {
   return fs::is_regular_file(folder / kDictionary) && data::FindTokenizer(folder.string()).has_value();
 }
 
-// In order of ids. Every token that a merge can make must be there: those that the model does not know come first, as
-// <unk>, so that the id is the last name's.
+// Returns the content of vocab.json in the order of ids. It must contain every token that a merge can make. Those that
+// the model does not know come first, with the id of <unk>: the last name of an id counts, so that <unk> keeps its id.
 nlohmann::ordered_json Vocabulary(const data::Tokenizer& tokenizer, const data::Dictionary& dictionary) {
   std::vector<std::string> names(static_cast<size_t>(dictionary.vocabulary()));
   for (size_t i = 0; i < dictionary.entries().size(); ++i) {

@@ -1,4 +1,4 @@
-// Images pass through the decoder of a validation: a prediction is what an evaluation would have counted.
+// Images go through the decoder of validation images, so that an evaluation would count the same predictions.
 #include "trainer/modes/predict_images.h"
 
 #include <ATen/ATen.h>
@@ -27,7 +27,7 @@ namespace dtrain::loop {
 namespace {
 namespace fs = std::filesystem;
 
-// Paths with commas between them; a comma may also be part of the one path that is there.
+// Splits --input at its commas, unless the whole text is the path of something that exists.
 std::vector<std::string> InputPaths(const std::string& input) {
   std::error_code unreadable;
   if (fs::exists(input, unreadable)) return {input};
@@ -39,7 +39,7 @@ std::vector<std::string> InputPaths(const std::string& input) {
   return paths;
 }
 
-// Why files could not be read, by their number. Loader threads write it.
+// The reasons why files could not be read, by index. Loader threads add to it.
 class Reasons {
  public:
   data::QuarantineOptions Options() {
@@ -117,7 +117,7 @@ class Predictor {
     }
   }
 
-  // All before `index` that have had no line yet.
+  // Appends lines for the files before `index` that have none: they could not be read.
   void AppendUnreadable(int64_t index, checkpoint::DurableFile& table) {
     for (; next_ < index;) AppendLine({files_.Place(next_).file, {}, reasons_.Of(next_)}, table);
   }
@@ -134,7 +134,7 @@ class Predictor {
   const std::vector<std::string> names_;
   const bool is_csv_;
   Reasons reasons_;
-  int64_t next_ = 0;  // the file whose line comes next
+  int64_t next_ = 0;  // index of the file whose line comes next
   int64_t readable_ = 0;
 };
 

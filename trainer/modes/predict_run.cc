@@ -1,5 +1,5 @@
-// --mode=predict: images in, a table of their likeliest classes out; or tensors in, logits out: the parity door for
-// other frameworks, with nothing of the data layer between.
+// --mode=predict: writes a table with the likeliest classes of image files, or the logits of tensors. The latter
+// bypasses all decoding, so that the model can be compared with other frameworks.
 #include <ATen/ATen.h>
 
 #include <filesystem>
@@ -21,7 +21,7 @@
 namespace dtrain::loop {
 namespace {
 
-// `images` of the input file: float32 N×3×H×W.
+// Returns the tensor `images` of the file, float32 N×3×H×W. Throws UsageError if there is no file, else DataError.
 at::Tensor ReadImages(const std::string& path) {
   std::error_code unreadable;
   if (!std::filesystem::is_regular_file(path, unreadable)) {

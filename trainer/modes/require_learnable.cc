@@ -10,7 +10,7 @@
 namespace dtrain::loop {
 namespace {
 
-// The last layers of all image models see a 32nd of the image's side.
+// The last layers of all image models see 1/32 of the image's side.
 constexpr int64_t kLargestStride = 32;
 
 int64_t SmallestSize(const config::Config& config, const DataSets& data) {
@@ -25,7 +25,7 @@ int64_t SmallestSize(const config::Config& config, const DataSets& data) {
   return smallest;
 }
 
-// The mean of one value is the value: what batch normalisation makes of it says nothing of the image.
+// Batch normalisation of a single value per channel subtracts the value itself, so nothing of the image is left.
 void RequireValuesToNormalise(const config::Config& config, const Plan& plan, const DataSets& data) {
   const int64_t size = SmallestSize(config, data);
   const bool ranks_help = config.ranks.sync_bn && plan.batch.global_batch_size > plan.batch.grad_accum_steps;

@@ -1,4 +1,4 @@
-// The run directory's name has a time in it: rank 0 chooses, the others are told.
+// Rank 0 chooses the run directory and tells the other ranks, since its default name contains the time.
 #include "trainer/modes/session.h"
 
 #include <unistd.h>
@@ -21,14 +21,14 @@
 namespace dtrain::loop {
 namespace {
 
-constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // others wait for this process to end
+constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // other ranks wait for this process to end
 
 // Flags that may differ between the ranks of one run.
 constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "node_rank", "run_dir",      "master_addr",
                                           "master_port", "nproc_per_node", "nnodes",    "max_restarts", "workers",
                                           "data_dir",    "index_dir",      "run_token"};
 
-// From here on the directory belongs to this job alone; reports of an earlier attempt's failure are removed.
+// Locks the run directory for this job, and removes the failure reports of an earlier attempt.
 void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
   report::PrepareRunDirectory(files);
   lock.emplace(files.root);
@@ -54,12 +54,12 @@ distributed::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
       distributed::WriteFlightRecord(report::RunDirectory(run_directory).logs / name,
                                      distributed::LoadCudaPlugin().flight_record, kFlightRecordPatience);
     }
-    _exit(static_cast<int>(failure.code));  // no destructor: the main thread may hang in anything
+    _exit(static_cast<int>(failure.code));  // runs no destructors, since the main thread may hang in anything
   };
   return options;
 }
 
-// Rank 0's indexes, on every rank: in pieces that the store takes, after a list of their sizes.
+// Returns rank 0's indexes on every rank. Sends a list of their sizes, then pieces that are small enough for the store.
 data::IndexParcel ShareParcel(const data::IndexParcel& mine, distributed::Rendezvous& rendezvous) {
   constexpr size_t kPieceBytes = size_t{4} << 20;
   nlohmann::json sizes = nlohmann::json::object();
@@ -91,7 +91,7 @@ Session::Session(const RunContext& run_context)
   distributed::ChooseAlgorithms({.deterministic = context.config.ranks.deterministic == "run",
                                  .cudnn_benchmark_limit = context.config.ranks.cudnn_benchmark_limit});
   const bool training = context.config.run.mode == "train";
-  // Asked for by name, NCCL is used by one rank, too: what several do can then be tried on one GPU.
+  // With --backend=nccl even a single rank uses NCCL, so that the code for several ranks can be tried on one GPU.
   if (launch.world_size > 1 || context.config.ranks.backend == "nccl") {
     context.status->meets_ranks = true;
     rendezvous = std::make_unique<distributed::Rendezvous>(RendezvousOptionsFor(context), ControlOptionsFor(context));
@@ -108,7 +108,7 @@ Session::Session(const RunContext& run_context)
   if (training && launch.rank == 0) TakeRunDirectory(report::RunDirectory(run_directory), lock);
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   const report::RunDirectory files(run_directory);
-  // An evaluation that fails leaves no report in the directory of the run that it evaluates.
+  // An evaluation that fails must not leave a report in the directory of the run that it evaluates.
   std::error_code ignored;
   if (training || !std::filesystem::exists(files.root / "checkpoints", ignored)) {
     context.status->run_directory = run_directory;

@@ -1,4 +1,4 @@
-// --mode=train: opens the data, meets the other ranks, restores, trains.
+// --mode=train: opens the data, connects to the other ranks, restores the run, trains.
 #include <ATen/Context.h>
 
 #include <filesystem>
@@ -35,8 +35,8 @@ void WarnOfInvalid(const std::filesystem::path& directory, const std::string& re
   report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the one before");
 }
 
-// The checkpoint to go on from, as --resume says. A run that was started again goes on from what it has saved itself,
-// wherever it began.
+// Finds the checkpoint to resume from, as --resume says. A restarted run prefers the checkpoints that it has saved
+// itself, whatever --resume says, if they are newer.
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
                                                    checkpoint::Store& store) {
   std::optional<checkpoint::Checkpoint> found;
@@ -50,7 +50,7 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
   return checkpoint::Load(*found);
 }
 
-// Rank 0's part: the files of the run, which nobody else writes.
+// The checkpoints of the run, which only rank 0 reads and writes.
 struct FirstRank {
   FirstRank(const RunContext& context, const report::RunDirectory& files, bool restarted,
             const checkpoint::Metadata& model_metadata)
@@ -68,12 +68,13 @@ struct FirstRank {
   std::unique_ptr<checkpoint::AsyncWriter> writer;
 };
 
-// What every checkpoint keeps beside the progress.
+// Returns the part of state.json that stays the same throughout the run.
 nlohmann::json Kept(const config::Config& config, const nlohmann::json& identity, const data::Classes& classes) {
   return {{"run", identity}, {"config", config::TrainingPart(config)}, {"classes", ToJson(classes)}};
 }
 
-// Rank 0's progress, on every rank.
+// Returns the progress of rank 0's checkpoint on every rank; that of a fresh run if there is none. Throws if the
+// checkpoint belongs to another run or is damaged.
 Progress SharedProgress(Session& session, const FirstRank* first, const nlohmann::json& kept,
                         bool allow_dataset_change) {
   nlohmann::json state;
@@ -97,7 +98,7 @@ Progress SharedProgress(Session& session, const FirstRank* first, const nlohmann
   return progress;
 }
 
-// --resume=none in a directory that has been used: nothing of the old run is left among the files of the new one.
+// For --resume=none: moves the files of an earlier run aside, so that none of them is mixed with those of the new run.
 void StartAnew(const report::RunDirectory& files) {
   if (const auto aside = report::MoveRunAside(files)) {
     report::LogInfo("--resume=none: the run that was in " + files.root.string() + " is in " + aside->string() + " now");
@@ -184,7 +185,7 @@ void Train(const RunContext& context) {
   const Progress progress = SharedProgress(session, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
   const std::string stopped_early = WhyStopsEarly(config.run, plan, progress);
   const bool finished = progress.step >= plan.total_steps || !stopped_early.empty();
-  // Not before the checkpoint was found to belong to this run: a refused one leaves the directory as it was.
+  // Comes after the checkpoint was found to belong to this run, since refusing it must leave the directory as it was.
   if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
   if (is_first) {
     session.control->Enter(distributed::Phase::kSaving);
