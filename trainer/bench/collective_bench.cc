@@ -1,4 +1,4 @@
-// All values are small whole numbers: every sum is exact in float32, so that every element can be checked.
+// All values are small whole numbers, so every sum is exact in float32 and every element can be checked.
 #include "trainer/bench/collective_bench.h"
 
 #include <ATen/ATen.h>
@@ -21,14 +21,14 @@ struct Measured {
   int64_t wrong = 0;
 };
 
-// One operation on one size. `send` and `receive` are separate, or (in place) overlap as nccl-tests has them overlap.
+// One operation on one size. `send` and `receive` are separate or, in place, overlap as in nccl-tests.
 struct Case {
   std::string operation;
   int64_t elements = 0;  // of the larger of the two tensors: the size in the table
   at::Tensor send, receive, expected;
 };
 
-// Element i of what rank `rank` contributes.
+// Returns the elements that rank `rank` contributes.
 at::Tensor Pattern(int64_t elements, int rank, at::Device device) {
   return at::arange(rank, rank + elements, at::TensorOptions(at::kLong).device(device)).remainder(13).to(at::kFloat);
 }
@@ -98,7 +98,7 @@ Measured Measure(const std::string& operation, int64_t elements, bool in_place, 
   WaitForDevice(timed.receive);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
-  Case checked = MakeCase(operation, elements, in_place, communicator, device);  // repeated sums would grow
+  Case checked = MakeCase(operation, elements, in_place, communicator, device);  // not `timed`: its sums have grown
   RunOnce(*communicator.group(), checked);
   if (options.before_check) options.before_check(checked.receive);
   at::Tensor sums = at::empty({2}, at::kDouble);

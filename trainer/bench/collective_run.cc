@@ -1,4 +1,4 @@
-// See the header: the head of the table, and what its end means for the exit code.
+// Prints the head of the table, and turns wrong elements into an exit code.
 #include "trainer/bench/collective_run.h"
 
 #include <ATen/ATen.h>
@@ -28,7 +28,7 @@ std::string DescribeThisRank(const Session& session) {
   return "Pid " + std::to_string(getpid()) + " on " + host + " device " + device;
 }
 
-// Of all ranks, by rank; a collective. Each writes into a row of its own, and the sum has them all.
+// Returns the descriptions of all ranks, by rank. A collective: each rank fills its own row, and the sum has all rows.
 std::vector<std::string> DescribeRanks(Session& session) {
   const std::string own = DescribeThisRank(session).substr(0, kLongestDescription);
   at::Tensor rows = at::zeros({session.communicator->world_size(), kLongestDescription}, at::kByte);

@@ -1,4 +1,4 @@
-// Timed from the outside, as a trainer sees it: from asking for a batch to having it.
+// Measures from the outside, as a trainer would: the time from the request for a batch until it is there.
 #include "trainer/bench/loader_bench.h"
 
 #include <ATen/ATen.h>
@@ -31,7 +31,7 @@
 namespace dtrain::loop {
 namespace {
 
-// Images that no decoder cropped are whole.
+// Adds `crop` and `flip` for images that no decoder has cropped: each image as a whole, not flipped.
 void AddWholeCrop(data::Batch& batch) {
   if (batch.tensors.contains("crop")) return;
   const at::Tensor images = batch["images"];
@@ -44,13 +44,13 @@ void AddWholeCrop(data::Batch& batch) {
   batch.tensors["flip"] = at::zeros({batch.size()}, at::kByte);
 }
 
-// Of all threads of this process.
+// The processor time of all threads of this process.
 double ProcessorSeconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// How much memory is resident, at the start and after each tenth of the way.
+// The resident memory at the start and after each tenth of the measurement.
 class MemoryCurve {
  public:
-  // `done`: from 0 to 1.
+  // `done` is the part of the measurement that is done, 0 to 1.
   void Sample(double done) {
     for (; mib_.size() <= static_cast<size_t>(10 * done); mib_.push_back(ResidentMib())) {
     }
@@ -118,7 +118,7 @@ Measured Measure(data::DeviceFeed& feed, at::Device device, const config::Config
 
 nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options) {
   report::InitializeLogging(/*rank=*/0, /*world_size=*/1, /*log_directory=*/"");
-  // Only where it decodes is there anything for a GPU to do.
+  // A GPU is used only if it decodes.
   const bool on_gpu = config.data.decode == "gpu";
   const at::Device device = on_gpu ? distributed::DeviceOf(launch::Launch{}, config.ranks.backend) : at::kCPU;
   const auto image_decoder = MakeDeviceImageDecoder(config, device);

@@ -1,4 +1,4 @@
-// /proc/cpuinfo has no model name on some architectures: the name of the architecture stands in.
+// On some architectures /proc/cpuinfo has no model name; then the name of the architecture is used.
 #include "trainer/bench/machine.h"
 
 #include <ATen/Parallel.h>

@@ -1,4 +1,4 @@
-// The same calls as a training step (trainer.cc), without what surrounds them.
+// Makes the same calls as a training step (trainer.cc), without data, logging and saving.
 #include "trainer/bench/step_bench.h"
 
 #include <ATen/ATen.h>
@@ -27,7 +27,7 @@ namespace {
 
 constexpr int64_t kDefaultClasses = 1000;
 constexpr int64_t kDefaultVocabulary = 50265;  // of published RoBERTas
-constexpr int64_t kExchangedSums = 5;          // as many as the trainer's
+constexpr int64_t kExchangedSums = 5;          // about as many as the trainer's (StepSum)
 constexpr int64_t kTimelineSteps = 3;
 constexpr int64_t kProbedSteps = 3;
 constexpr double kMiB = 1024.0 * 1024.0;
@@ -39,10 +39,10 @@ int64_t OutputsOf(const config::Config& config) {
     return config.model.num_classes > 0 ? config.model.num_classes : kDefaultClasses;
   }
   if (config.text.vocab_size > 0) return config.text.vocab_size;
-  return config.model.name == "roberta" ? 0 : kDefaultVocabulary;  // 0: as its config.json says
+  return config.model.name == "roberta" ? 0 : kDefaultVocabulary;  // 0: the size in its config.json
 }
 
-// When ranks add up their gradients.
+// When the ranks reduce their gradients.
 enum class Reduction { kOverlapped, kAfterBackward, kNever };
 
 class BenchedStep {
@@ -67,7 +67,7 @@ class BenchedStep {
   int64_t batch_size() const { return batch_size_; }
   torch::nn::Module& module() { return task_->module(); }
   const Task& task() const { return *task_; }
-  double units() const { return units_.item<double>(); }  // of this rank, in a step
+  double units() const { return units_.item<double>(); }  // of this rank in one step
   double last_loss() const { return loss_.item<double>(); }
 
   std::vector<int64_t> BucketBytes() {
@@ -87,10 +87,10 @@ class BenchedStep {
     });
   }
 
-  // Before steps are timed: the first lays the buckets, without which none could be.
+  // The least number of steps before timing: the first lays out the buckets, and a graph is recorded after some.
   int64_t LeastWarmUp() const { return graph_ ? StepGraph::kWarmUpSteps + 1 : 1; }
 
-  // Seconds a step, the same on all ranks.
+  // Returns the mean seconds of a step, which are the same on all ranks.
   double Time(int64_t steps, Reduction reduction) {
     communicator_.Barrier();
     const auto start = std::chrono::steady_clock::now();
@@ -150,14 +150,14 @@ class BenchedStep {
 
 nlohmann::ordered_json CommunicationCosts(BenchedStep& step, double overlapped_seconds, int64_t steps) {
   const double after = step.Time(steps, Reduction::kAfterBackward);
-  const double compute = step.Time(steps, Reduction::kNever);  // the last: ranks go ways of their own
+  const double compute = step.Time(steps, Reduction::kNever);  // comes last, since the ranks' weights diverge
   return {{"compute_milliseconds", 1000 * compute},
           {"reduced_after_milliseconds", 1000 * after},
           {"hidden_fraction", (after - overlapped_seconds) / (after - compute)},
           {"bucket_bytes", step.BucketBytes()}};
 }
 
-// The same on all ranks, since they agree on how long a step takes.
+// Returns the number of steps to time: the same on all ranks, as the duration of a step is.
 int64_t StepsToTime(BenchedStep& step, const StepBenchOptions& options) {
   if (options.seconds <= 0) return options.steps;
   const double one = step.Time(std::min(options.steps, kProbedSteps), Reduction::kOverlapped);

@@ -1,4 +1,4 @@
-// Hooks of autograd's, not the reducer's times: a run of one rank has no reducer.
+// Uses autograd's hooks instead of the reducer's times, since a run of one rank has no reducer.
 #include "trainer/bench/step_timeline.h"
 
 #include <ATen/ATen.h>
