@@ -66,12 +66,12 @@ void AsyncWriter::Run() {
   for (;;) {
     changed_.wait(lock, [this] { return !jobs_.empty() || stopping_; });
     if (jobs_.empty()) return;
-    const Job& job = jobs_.front();  // the loop's thread only adds behind it
+    const Job& job = jobs_.front();  // the other thread only appends behind it
     lock.unlock();
     std::exception_ptr failure;
     try {
       RunWithRetries(job);
-    } catch (...) {  // whoever is told decides what it was: the memory for a copy may be missing as well as the disk
+    } catch (...) {  // not StorageError alone: memory may run out, too. The next Save or Wait throws it
       failure = std::current_exception();
     }
     lock.lock();

@@ -18,7 +18,7 @@ namespace dtrain::checkpoint {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr size_t kWriteBytes = size_t{16} << 20;  // of one write(2): a hanging disk is noticed between two
+constexpr size_t kWriteBytes = size_t{16} << 20;  // of one write(2) at most
 constexpr size_t kReadBytes = size_t{1} << 20;
 
 std::string HintFor(int error_number) {
@@ -64,7 +64,7 @@ class InputFile {
 
   uint64_t bytes() const { return bytes_; }
 
-  // Returns the bytes read: 0 at the end.
+  // Returns the number of bytes read, 0 at the end.
   size_t Read(char* destination, size_t bytes) {
     for (;;) {
       const ssize_t got = ::read(descriptor_, destination, bytes);
@@ -109,7 +109,7 @@ void DurableFile::Append(const void* data, size_t bytes) {
     if (fault == Fault::kFail) ThrowSystemError("write", path_, ENOSPC);
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) ThrowSystemError("write", path_, errno);
-    if (written == 0) ThrowSystemError("write", path_, EIO);  // no progress, no reason: do not spin
+    if (written == 0) ThrowSystemError("write", path_, EIO);  // no progress and no reason: must not loop forever
     next += written;
     bytes -= static_cast<size_t>(written);
   }
@@ -118,10 +118,10 @@ void DurableFile::Append(const void* data, size_t bytes) {
 FileDigest DurableFile::Finish() {
   if (NextOperationFails()) ThrowSystemError("sync", path_, EIO);
   if (::fsync(descriptor_) != 0) ThrowSystemError("sync", path_, errno);
-  // Whoever reads it back gets what the disk holds, and the memory is worth more to the training data. Only advice.
+  // Drops the pages, so that reading the file back tests the disk and the memory is free for data. This is only advice.
   ::posix_fadvise(descriptor_, 0, 0, POSIX_FADV_DONTNEED);
   const bool fail = NextOperationFails();
-  const int closed = ::close(std::exchange(descriptor_, -1));  // never twice, whatever it says
+  const int closed = ::close(std::exchange(descriptor_, -1));  // never called twice, whatever it returns
   if (fail) ThrowSystemError("close", path_, EIO);
   if (closed != 0) ThrowSystemError("close", path_, errno);
   return {bytes_, sha256_.Hex()};

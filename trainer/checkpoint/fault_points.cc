@@ -16,7 +16,7 @@ Fault NextFault() {
 
   static std::atomic<int64_t> operations{0};
   static std::atomic<pid_t> counted{::getpid()};
-  if (counted.exchange(::getpid()) != ::getpid()) operations = 0;  // each forked rank counts its own
+  if (counted.exchange(::getpid()) != ::getpid()) operations = 0;  // each forked rank counts its own operations
   const int64_t operation = ++operations;
   if (crash_at != nullptr && operation == std::atoll(crash_at)) return Fault::kCrash;
   if (fail_at != nullptr) {

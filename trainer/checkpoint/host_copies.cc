@@ -1,4 +1,4 @@
-// Pinned memory is made in sizes of powers of two: pieces of such a size waste little of it.
+// LibTorch allocates pinned memory in powers of two, so allocations near such a size waste little.
 #include "trainer/checkpoint/host_copies.h"
 
 #include <ATen/ATen.h>
@@ -18,7 +18,7 @@ int64_t AlignedBytes(const at::Tensor& tensor) {
   return (static_cast<int64_t>(tensor.nbytes()) + kAlignment - 1) / kAlignment * kAlignment;
 }
 
-// How many bytes each allocation has: as many tensors in a row as fit into a piece, at least one.
+// Returns the bytes of each allocation, which holds as many consecutive tensors as fit into a piece, at least one.
 std::vector<int64_t> PieceSizes(const std::vector<NamedTensors>& sets, int64_t piece_bytes) {
   std::vector<int64_t> sizes;
   for (const NamedTensors& set : sets) {
@@ -31,13 +31,13 @@ std::vector<int64_t> PieceSizes(const std::vector<NamedTensors>& sets, int64_t p
   return sizes;
 }
 
-// Hands out places one after the other, in the order in which PieceSizes has counted them.
+// Hands out memory for one tensor after the other, in the order of PieceSizes.
 class Places {
  public:
   Places(const std::vector<NamedTensors>& sets, int64_t piece_bytes, bool pinned)
       : sizes_(PieceSizes(sets, piece_bytes)), options_(at::TensorOptions(at::kByte).pinned_memory(pinned)) {}
 
-  // An empty tensor of the sizes, type and strides of `like` (contiguous, where that one has gaps).
+  // Returns an uninitialised tensor with the sizes, dtype and strides of `like` (contiguous if `like` has gaps).
   at::Tensor Next(const at::Tensor& like) {
     const int64_t bytes = AlignedBytes(like);
     if (!piece_.defined() || used_ + bytes > piece_.numel()) {

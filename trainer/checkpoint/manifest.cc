@@ -41,7 +41,7 @@ std::string ManifestText(const Manifest& manifest) {
 Manifest ParseManifest(const std::string& text) {
   Manifest manifest;
   try {
-    // Only three levels are ever looked at, and nothing recurses into deeper ones.
+    // Deep nesting does no harm: only three levels are read, and nothing recurses into deeper ones.
     manifest = FromJson(Json::parse(text));
   } catch (const nlohmann::json::exception&) {
     throw StorageError("manifest.json is damaged (not the JSON of a manifest)");

@@ -56,7 +56,7 @@ RunLock::RunLock(const std::filesystem::path& run_directory, double patience_sec
     }
     std::this_thread::sleep_for(kPollInterval);
   }
-  const std::string holder = ThisProcess() + "\n";  // for the message of the one that comes second
+  const std::string holder = ThisProcess() + "\n";  // for the error message of a second process
   const bool written = ::ftruncate(descriptor_, 0) == 0 &&
                        ::pwrite(descriptor_, holder.data(), holder.size(), 0) == static_cast<ssize_t>(holder.size());
   if (!written) ThrowSystemError("write", path, errno);

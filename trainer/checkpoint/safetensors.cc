@@ -21,14 +21,14 @@ struct Dtype {
   at::ScalarType type;
   std::string_view name;
 };
-// In the order in which the reference implementation lays tensors out: no tensor is ever misaligned.
+// In the order in which the reference implementation lays out tensors, so that every tensor is aligned.
 constexpr std::array kDtypes = {
     Dtype{at::kLong, "I64"},      Dtype{at::kDouble, "F64"}, Dtype{at::kFloat, "F32"}, Dtype{at::kInt, "I32"},
     Dtype{at::kBFloat16, "BF16"}, Dtype{at::kHalf, "F16"},   Dtype{at::kShort, "I16"}, Dtype{at::kChar, "I8"},
     Dtype{at::kByte, "U8"},       Dtype{at::kBool, "BOOL"},
 };
 
-// A tensor on its way into a file.
+// A tensor that is to be written.
 struct Entry {
   const std::string* name;
   const at::Tensor* tensor;
@@ -113,7 +113,7 @@ SafetensorsContent ReadSafetensors(const std::filesystem::path& path) {
     at::Tensor tensor;
     try {
       tensor = at::empty(entry.shape, at::TensorOptions().dtype(type));
-    } catch (const c10::Error& error) {  // a shape beyond what a tensor can have, although it is empty
+    } catch (const c10::Error& error) {  // even an empty tensor may have a shape that LibTorch refuses
       throw DataError(file.path() + ": tensor '" + name + "': " + error.what_without_backtrace());
     }
     if (tensor.nbytes() != entry.bytes()) throw DataError(file.path() + ": tensor '" + name + "' has a wrong size");

@@ -38,7 +38,7 @@ std::optional<int64_t> StepOf(const std::string& name) {
   return error == std::errc() && stop == end && NameOf(step) == name ? std::optional(step) : std::nullopt;
 }
 
-// All entries of a folder; none when it does not exist. Throws StorageError when it cannot be read.
+// Returns the names of a folder's entries; none if it does not exist. Throws StorageError if it cannot be read.
 std::vector<std::string> NamesIn(const fs::path& directory) {
   std::vector<std::string> names;
   std::error_code error;
@@ -53,7 +53,7 @@ std::vector<std::string> NamesIn(const fs::path& directory) {
 }
 
 bool Exists(const fs::path& path) {
-  std::error_code unreadable;  // counts as not there: the next use says why
+  std::error_code unreadable;  // counts as missing; the next use reports the reason
   return fs::exists(path, unreadable);
 }
 
@@ -88,14 +88,14 @@ Manifest WriteFiles(const fs::path& directory, const Snapshot& snapshot) {
   return manifest;
 }
 
-// Throws StorageError with the first difference between the folder and its manifest.
+// Returns the manifest. Throws StorageError with the first difference between the folder and it.
 Manifest Verify(const fs::path& directory) {
   const Manifest manifest = ParseManifest(ReadTextFile(directory / kManifest, kMaxManifestBytes));
   for (const char* name : {kModel, kOptimizer, kAverage, kState}) {
     const auto expected = manifest.files.find(name);
     if (expected == manifest.files.end() && name == kAverage) continue;
     if (expected == manifest.files.end()) throw StorageError("manifest.json does not list " + std::string(name));
-    const uint64_t bytes = SizeOfFile(directory / name);  // before reading what may be terabytes of nothing
+    const uint64_t bytes = SizeOfFile(directory / name);  // before reading, since a sparse file may have terabytes
     if (bytes != expected->second.bytes) {
       throw StorageError(std::string(name) + " has " + std::to_string(bytes) + " bytes instead of " +
                          std::to_string(expected->second.bytes));
@@ -176,7 +176,7 @@ void Store::Reveal(const fs::path& temporary, int64_t step) {
     RenameDurably(temporary, directory);
     return;
   }
-  fs::path damaged = temporary;  // the only folder that is ever replaced: one that failed verification
+  fs::path damaged = temporary;  // only a folder that failed verification is ever replaced
   damaged += ".damaged";
   RemoveTree(damaged);
   RenameDurably(directory, damaged);

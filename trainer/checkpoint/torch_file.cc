@@ -1,5 +1,5 @@
-// LibTorch's archive writer ends the process when it cannot finish: what the disk refuses is kept, the rest of the
-// archive goes nowhere, and the error is thrown when the writer is done.
+// LibTorch's archive writer ends the process if it cannot finish. So after a failed write its error is kept, the rest
+// of the archive is discarded, and the error is thrown when the writer is done.
 #include "trainer/checkpoint/torch_file.h"
 
 #include <ATen/ATen.h>
@@ -17,7 +17,7 @@ namespace {
 
 using TensorDict = c10::Dict<std::string, at::Tensor>;
 
-// Each tensor alone in its storage, on the host; equal storages stay one.
+// Copies each tensor to a storage of its own on the host. Tensors that share their memory share the copy.
 TensorDict AsDict(const NamedTensors& tensors) {
   std::map<const void*, at::Tensor> copies;
   TensorDict dict;
@@ -30,7 +30,7 @@ TensorDict AsDict(const NamedTensors& tensors) {
   return dict;
 }
 
-// The pickle of `value` without its beginning and its end; the storages that it refers to by number go to `storages`.
+// Returns the pickle of `value` without protocol and stop. Stores the storages to which it refers by number.
 std::string Pickle(const c10::IValue& value, std::vector<at::Tensor>& storages) {
   std::string bytes;
   torch::jit::Pickler pickler([&bytes](const char* data, size_t size) { bytes.append(data, size); }, nullptr, nullptr,
@@ -42,8 +42,8 @@ std::string Pickle(const c10::IValue& value, std::vector<at::Tensor>& storages) 
   return bytes;
 }
 
-// LibTorch's pickler knows plain dicts alone: what makes an empty one, the first byte, makes an empty OrderedDict
-// instead, which what follows fills in the same way.
+// LibTorch's pickler writes plain dicts only. Here its first byte, which makes an empty dict, is replaced by bytes that
+// make an empty OrderedDict; the rest of the pickle fills either in the same way.
 std::string PickleOfStateDict(const NamedTensors& tensors, const std::string& key, std::vector<at::Tensor>& storages) {
   constexpr std::string_view kProtocol = "\x80\x02", kStop = ".", kEmptyDict = "}", kSetItem = "s";
   constexpr std::string_view kEmptyOrderedDict = "ccollections\nOrderedDict\n)R";  // a name, called with an empty tuple
@@ -95,7 +95,7 @@ TorchFileContent ReadTorchFile(const std::filesystem::path& path, data::WeightSe
   for (const data::TorchTensor& tensor : file.tensors()) {
     const data::PickledTensor& view = tensor.view;
     at::Tensor& storage = storages[view.storage];
-    if (!storage.defined()) {  // storages of what is not taken, an optimizer's state, are never read
+    if (!storage.defined()) {  // storages of tensors that are not taken (an optimizer's state) are never read
       const data::TorchStorage& place = file.storages()[view.storage];
       const at::TensorOptions options = ScalarTypeNamed(place.dtype).value();
       const auto elements = static_cast<int64_t>(place.bytes / options.dtype().itemsize());
