@@ -1,5 +1,5 @@
-// Carries out the table's rows (alias_table.h). What a row cannot say (an address inside a URL, brackets around
-// numbers, a folder without a flag) is done by name.
+// Applies the rows of the table (alias_table.h). The code handles the few cases that a row cannot express: an address
+// inside a URL, brackets around numbers, a folder without a flag.
 #include "trainer/config/aliases.h"
 
 #include <algorithm>
@@ -71,7 +71,7 @@ class Rewriter {
     }
   }
 
-  // A flag of ours, or none at all, stays as it is, and its value beside it.
+  // Passes on, unchanged, a flag of ours with the argument that is its value, or an unknown flag.
   void TakeOwn(const Argument& argument, const std::string& name, bool has_value) {
     result_.arguments.push_back(argument);
     const Flag* flag = FindFlag(name);
@@ -143,7 +143,7 @@ class Rewriter {
   std::vector<std::string>& mistakes_;
   Rewritten result_;
   std::vector<Argument> implied_;
-  int words_ = 0;  // without a flag, so far
+  int words_ = 0;  // arguments without a flag, so far
   size_t next_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// One derivation, and one question asked of its result: does the product come out? Whatever was derived by a division
-// with a remainder fails it just as three sizes that disagree do.
+// The sizes are derived first, and then a single check compares their product with the global batch. It catches
+// divisions with a remainder as well as three given sizes that disagree.
 #include "trainer/config/batch_sizes.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ BatchSizes Derive(const BatchConfig& batch, int64_t world) {
   return sizes;
 }
 
-// Also keeps the products below from overflowing.
+// The limits also keep the products below from overflowing.
 bool InRange(const BatchConfig& batch, int world_size) {
   const auto in = [](const std::optional<int64_t>& size, int64_t limit) {
     return !size || (*size > 0 && *size <= limit);

@@ -1,5 +1,5 @@
-// Values are set in gflags one by one and copied to Config at once, so an optional field is set exactly when its flag
-// was given, and FlagSaver can put gflags back as it was.
+// Each value is set in gflags and copied to Config at once. So an optional field is set exactly if its flag was given,
+// and FlagSaver can restore gflags afterwards.
 #include "trainer/config/command_line.h"
 
 #include <gflags/gflags.h>
@@ -19,7 +19,7 @@
 namespace dtrain::config {
 namespace {
 
-// The value of a program's own flag as it is handed on, or nothing where it is malformed.
+// Returns the value of an ExtraFlag in the form that CommandLine::extra has; empty if it is malformed.
 std::optional<std::string> ExtraValue(Kind kind, const std::string& value) {
   const char* const end = value.data() + value.size();
   if (kind == Kind::kBool) {
@@ -38,7 +38,7 @@ std::optional<std::string> ExtraValue(Kind kind, const std::string& value) {
   return value;
 }
 
-// The program's own flags and those of the table; values go into `result`.
+// Returns the program's own flags and those of the table. Parsing stores their values in `result`.
 std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& result) {
   std::vector<command_line::Flag> flags;
   for (const ExtraFlag& extra : program.flags) {
@@ -60,7 +60,7 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
   return flags;
 }
 
-// Many programs are called as `dtrain_main train …`: the answer says how this one is called.
+// Many programs are called as `dtrain_main train …`. The mistake that this adds says how this program is called.
 void TakeModeWord(std::vector<command_line::Argument>& arguments, std::vector<std::string>& mistakes) {
   if (arguments.empty()) return;
   const std::string word = arguments.front().text;

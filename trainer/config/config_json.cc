@@ -1,4 +1,4 @@
-// A walk over the table of flags: a flag that exists is in the JSON.
+// Walks over the table of flags, so that the JSON has every flag that exists.
 #include "trainer/config/config_json.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct JsonOf {
   }
 };
 
-// As one would write it after --flag=; nothing for null and whatever no flag can have.
+// Returns the text that one would write after --flag=; empty for null and for values that no flag can have.
 std::optional<std::string> TextOf(const nlohmann::json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number_float()) return ToText(Value(value.get<double>()));
@@ -36,7 +36,7 @@ std::optional<std::string> TextOf(const nlohmann::json& value) {
   return text;
 }
 
-// Where the data lies, and how it is read.
+// The flags that say where the data lies and how it is read.
 constexpr std::array<std::string_view, 8> kNotOfTraining = {
     "data_dir", "index_dir",       "workers",     "prefetch_batches",
     "cache",    "max_bad_records", "strict_data", "allow_dataset_change"};

@@ -7,7 +7,7 @@ namespace {
 
 std::string NumberText(double number) { return ToText(Value(number)); }
 
-// Parts with commas between them.
+// Joins parts with commas.
 class Sentence {
  public:
   void Add(const std::string& part) { text_ += (text_.empty() ? "" : ", ") + part; }

@@ -1,4 +1,4 @@
-// What the table's limits mean, and how values read. Apart from flags.cc, which is a list and should stay one.
+// Checks limits and formats values. It is apart from flags.cc so that that file stays a plain list.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -16,7 +16,7 @@ std::string WithDigits(double number, int digits) {
   return stream.str();
 }
 
-// 0.1 rather than 0.10000000000000001, but never another number.
+// Returns a short text that reads back as exactly this number: 0.1 rather than 0.10000000000000001.
 std::string Shortest(double number) {
   const std::string text = WithDigits(number, 15);
   return std::strtod(text.c_str(), nullptr) == number ? text : WithDigits(number, 17);

@@ -1,6 +1,6 @@
-// Every flag, declared once. DTRAIN_FLAG defines it with gflags and adds it to the table; its default is the one in
-// config.h, its section the struct of its field. FLAGS_ variables exist in this file alone: no other code can come to
-// depend on a global.
+// Declares every flag once. DTRAIN_FLAG defines a flag with gflags and adds it to the table; config.h has its default,
+// and its section is the struct of its field. FLAGS_ variables exist in this file only, so that no other code depends
+// on a global.
 #include "trainer/config/flags.h"
 
 #include <gflags/gflags.h>
@@ -24,7 +24,7 @@ bool Add(Flag flag, const char* member) {
   return true;
 }
 
-// The limits a flag can have.
+// The limits that a flag can have.
 Limits Anything() { return {}; }
 Limits AtLeast(double minimum) { return {.minimum = minimum}; }
 Limits MoreThan(double minimum) { return {.minimum = minimum, .minimum_excluded = true}; }
@@ -60,7 +60,7 @@ Value ToValue(const std::optional<T>& field) {
   return field ? Value(*field) : Value();
 }
 
-// What gflags holds for a field: optionals are 0 until given, lists are texts.
+// The default of a field in gflags, which has neither optionals (0 here) nor lists (texts here).
 template <typename T>
 T GflagsDefault(const T& field) {
   return field;

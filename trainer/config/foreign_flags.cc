@@ -68,7 +68,7 @@ const std::map<std::string, std::string>& ForeignFlags() {
       {"train_dir", "--data_dir, with --train_split"},
       {"val_dir", "--data_dir, with --val_split"},
       {"checkpoint_format", "--run_dir"},
-      // timm, torchvision and NVIDIA's scripts, where no alias carries it over
+      // timm, torchvision and NVIDIA's scripts, for flags that the table of aliases lacks
       {"input_size", "--image_size"},
       {"lr_base", "--lr, with --lr_base_batch"},
       {"lr_base_size", "--lr_base_batch"},
@@ -93,7 +93,7 @@ const std::map<std::string, std::string>& ForeignFlags() {
       {"finetune_from_model", "--init_weights"},
       {"lr_shrink", "--lr_decay_factor"},
       {"total_num_updates", "--schedule_steps"},
-      // of no tool in particular
+      // names that are not from one particular program
       {"checkpoint_dir", "--run_dir"},
       {"ckpt_dir", "--run_dir"},
       {"model_dir", "--run_dir"},

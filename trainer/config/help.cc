@@ -1,4 +1,4 @@
-// Own formatting because gflags groups by source file, mixes in the flags of every linked library, and exits with 1.
+// Formats the help itself: gflags groups by source file, mixes in the flags of every linked library, and exits with 1.
 #include "trainer/config/help.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kColumns = 100;
 constexpr size_t kTextColumn = 28;
 
-// Sections in the table's order, with what they are called for the reader.
+// The sections in the order of the table, with their titles.
 constexpr std::array<std::pair<const char*, const char*>, 11> kTitles = {{{"run", "What to run, and where"},
                                                                           {"data", "Data"},
                                                                           {"image", "Images"},
@@ -32,8 +32,8 @@ std::string Title(const std::string& section) {
   return section;
 }
 
-// `left` in its column, `text` wrapped beside it (below it where `left` is too long), `details` broken only where they
-// do not fit on a line.
+// Formats an entry: `left` in the left column, `text` wrapped beside it (below it if `left` is too long), then
+// `details`, which are broken only if they do not fit on a line.
 std::string Entry(const std::string& left, const std::string& text, const std::string& details = "") {
   const bool long_details = details.size() > kColumns - kTextColumn;
   std::vector<std::string> words;

@@ -1,5 +1,5 @@
-// Rows of images; those of text are in text_aliases.cc. Where two tools disagree about a flag, the older table's row
-// stays.
+// The rows for image programs; text_aliases.cc has those for text. If two programs disagree about a flag, only the row
+// that FindAlias finds first exists.
 #include "trainer/config/alias_table.h"
 
 #include <algorithm>

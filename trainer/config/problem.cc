@@ -1,4 +1,4 @@
-// How problems read. One line each, because a log collector cuts longer ones apart.
+// Writes each problem on one line, because log collectors split texts at line ends.
 #include "trainer/config/problem.h"
 
 namespace dtrain::config {

@@ -1,5 +1,5 @@
-// First the table's ranges, flag by flag; then the rules between flags, one small function per concern. A rule is
-// silent where its flags are out of range already, so that one mistake gives one line.
+// Checks first the ranges of the table, flag by flag, then the rules between flags, one small function per concern. A
+// rule reports nothing if its flags are out of range, so that one mistake gives one line.
 #include "trainer/config/problems.h"
 
 #include <arpa/inet.h>
@@ -23,7 +23,7 @@ namespace {
 using command_line::DidYouMean;
 using List = std::vector<Problem>;
 
-// Of images that are decoded, cropped and mirrored.
+// Returns the flags in use that change the pixels of decoded images.
 std::string FlagsThatChangePixels(const ImageConfig& image) {
   std::string flags;
   const auto add = [&flags](bool used, const char* name) {
@@ -51,7 +51,7 @@ void CheckRanges(const Config& config, List& problems) {
 void CheckWeights(const Config& config, List& problems) {
   const std::string& weights = config.run.weights;
   const bool is_file = !config.model.init_weights.empty();
-  if (weights == "last" || (weights == "ema" && is_file)) return;  // torch.save's files may have both
+  if (weights == "last" || (weights == "ema" && is_file)) return;  // a file of torch.save may have an average, too
   if (config.run.mode == "train") {
     problems.push_back({"weights", weights, "--mode=eval or predict with it", "training goes on from the last state"});
   } else if (is_file) {
@@ -115,7 +115,7 @@ void CheckImage(const ImageConfig& image, List& problems) {
   }
 }
 
-// What a GPU has decoded is on the GPU, and what changes pixels is done by the CPU.
+// Images that a GPU has decoded stay there, but augmentations of pixels run on the CPU.
 void CheckDecode(const Config& config, List& problems) {
   if (config.data.decode != "gpu" || config.run.mode != "train") return;
   const auto refuse = [&problems](const std::string& with, const std::string& why) {
@@ -217,7 +217,7 @@ void CheckRanks(const RanksConfig& ranks, List& problems) {
 }
 
 bool IsIpAddress(const std::string& text) {
-  in6_addr address{};  // room for either
+  in6_addr address{};  // also large enough for an IPv4 address
   return inet_pton(AF_INET, text.c_str(), &address) == 1 || inet_pton(AF_INET6, text.c_str(), &address) == 1;
 }
 

@@ -1,4 +1,4 @@
-// What depends on the data (classes, steps) is left to the plan.
+// Values that depend on the data (classes, steps) come later, with the plan.
 #include "trainer/config/resolve.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ int64_t DefaultEvalResize(int64_t image_size) {
 void Resolve(Config& config, int world_size) {
   if (config.text.max_tokens > 0 && !config.batch.batch_size && !config.batch.global_batch_size) {
     constexpr int64_t kMostBlocks = 1'000'000;
-    config.batch.batch_size = std::clamp<int64_t>(config.text.max_tokens / 2, 1, kMostBlocks);  // no bound of its own
+    config.batch.batch_size = std::clamp<int64_t>(config.text.max_tokens / 2, 1, kMostBlocks);  // max_tokens decides
   }
   const BatchSizes sizes = ResolveBatch(config.batch, world_size);
   config.batch.batch_size = sizes.batch_size;

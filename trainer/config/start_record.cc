@@ -12,7 +12,7 @@ namespace {
 
 constexpr char kSecret[] = "run_token";
 
-// Of "--run-token=x" and "--run_token x" the value is left out.
+// Replaces the value of "--run-token=x" and "--run_token x" by "…".
 std::vector<std::string> WithoutSecret(const std::vector<std::string>& command) {
   std::vector<std::string> shown;
   bool follows = false;

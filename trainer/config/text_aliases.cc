@@ -1,4 +1,4 @@
-// fairseq's flags, of fairseq-train as the RoBERTa pages call it.
+// The flags of fairseq-train that fairseq's pages on RoBERTa use.
 #include "trainer/config/alias_table.h"
 
 namespace dtrain::config {

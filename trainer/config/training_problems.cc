@@ -61,14 +61,14 @@ void CheckDecaySteps(const ScheduleConfig& schedule, List& problems) {
                       "as in --lr_decay_epochs=30,60,80"});
 }
 
-// What an evaluation decides needs evaluations.
+// Early stopping is decided by evaluations, so there must be some.
 void CheckEarlyStop(const RunConfig& run, List& problems) {
   if (run.mode != "train" || !(run.stop_after_epochs_without_gain > 0) || run.eval_every_epochs != 0) return;
   problems.push_back({"stop_after_epochs_without_gain", NumberText(run.stop_after_epochs_without_gain),
                       "--eval_every_epochs above 0 with it", "the gain is measured by evaluations"});
 }
 
-// A validation split is cut from the training split only where none was named.
+// A validation split is cut from the training split only if none was named.
 void CheckValFraction(const Config& config, List& problems) {
   const DataConfig& data = config.data;
   if (!(data.val_fraction > 0) || config.run.mode != "train") return;
@@ -82,7 +82,7 @@ void CheckValFraction(const Config& config, List& problems) {
   }
 }
 
-// Refuses a moving average that takes nothing in, and flags of an average that is not kept.
+// Refuses flags of a moving average that is not kept.
 void CheckAverage(const Config& config, List& problems) {
   const OptimizerConfig& optimizer = config.optimizer;
   if (optimizer.ema_decay == 0 && optimizer.ema_every != 1) {
@@ -91,7 +91,7 @@ void CheckAverage(const Config& config, List& problems) {
   }
 }
 
-// Batches of one are mixed with nothing.
+// A batch of one image has nothing to mix it with.
 void CheckMixing(const Config& config, List& problems) {
   const char* flag = config.image.mixup > 0 ? "mixup" : config.image.cutmix > 0 ? "cutmix" : nullptr;
   if (flag == nullptr || config.run.mode != "train" || config.batch.batch_size.value_or(2) != 1) return;
@@ -106,7 +106,7 @@ void CheckMemoryEfficientFp16(const Config& config, List& problems) {
   };
   const std::string& precision = config.precision.name;
   const std::string& optimizer = config.optimizer.name;
-  const bool is_fp16 = precision == "fp16" || precision == "fp32";  // fp32 is what it is where nobody said it
+  const bool is_fp16 = precision == "fp16" || precision == "fp32";  // fp32 is the default if no precision was given
   if (!is_fp16) refuse("--precision=fp16 with it", "not " + precision);
   if (optimizer != "adam" && optimizer != "adamw") {
     refuse("--optimizer=adam or adamw with it", "--optimizer=" + optimizer + " keeps its state in fp32");
