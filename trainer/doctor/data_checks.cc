@@ -23,7 +23,7 @@ double SecondsSince(Clock::time_point begin) { return std::chrono::duration<doub
 }  // namespace
 
 Finding JudgeReading(const ReadFacts& facts, double most_bad) {
-  constexpr double kSlowSeconds = 0.02;  // a record: of a disk of this machine it is a thousandth of that
+  constexpr double kSlowSeconds = 0.02;  // per record; a local disk takes a thousandth of that
   const std::string check = "data, " + facts.split;
   const double each = 1.0 / static_cast<double>(std::max<int64_t>(1, facts.tried));
   char text[160];
@@ -34,7 +34,7 @@ Finding JudgeReading(const ReadFacts& facts, double most_bad) {
     const std::string bad =
         std::string(text) + "; " + std::to_string(facts.bad) + " cannot be used, the first: " + facts.first_bad;
     const std::string remedy = "dtrain_data verify names all of them";
-    // What was read is a sample: more of it are bad than may be of all.
+    // The records that were tried are a sample. A larger fraction of them is bad than is allowed of all.
     if (static_cast<double>(facts.bad) * each > most_bad) return Failed(check, ExitCode::kData, bad, remedy);
     return Warning(check, bad, remedy);
   }

@@ -1,5 +1,5 @@
-// The order is that of a start: who we are, what the machine grants, the data, the others. Ranks of one machine would
-// find the same there: the first of them looks.
+// The checks come in the order of a start: launcher, machine, data, other ranks. Only the first rank of a machine
+// checks machine and data, since the others would find the same.
 #include "trainer/doctor/doctor.h"
 
 #include <ATen/ops/ones.h>
@@ -79,7 +79,7 @@ void ExamineMachine(const loop::RunContext& context, bool on_gpu, Findings& find
   }
 }
 
-// The folders that will be made on the way to `path`, and are removed again if nothing is in them.
+// Remembers the folders that do not exist yet on the way to `path`, and finally removes those of them that are empty.
 class MadeFolders {
  public:
   explicit MadeFolders(fs::path path) {
@@ -97,7 +97,7 @@ class MadeFolders {
   std::vector<fs::path> made_;  // the deepest first
 };
 
-// As a run's ranks meet, but for the run directory.
+// Connects to the other ranks as a run does, but without its run directory.
 void Meet(const loop::RunContext& context, const launch::Machine& machine, Findings& findings) {
   loop::RunContext meeting = context;
   config::RanksConfig& ranks = meeting.config.ranks;
@@ -159,7 +159,7 @@ ExitCode Examine(const loop::RunContext& context, const launch::Machine& machine
     try {
       Meet(context, machine, findings);
     } catch (const Error& error) {
-      // A run's hint is about its checkpoints.
+      // The hint of PeerLostError is about a run's checkpoints, and of no use here.
       const std::string remedy =
           error.code() != ExitCode::kPeerLost
               ? error.hint()

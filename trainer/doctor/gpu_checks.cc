@@ -31,9 +31,9 @@ int CountEfaAdapters() {
   return count;
 }
 
-// Whether the shell's command ends with 0. fi_info asks the adapters, and one that hangs is ended.
+// Whether a shell command exits with 0.
 bool Succeeds(const std::string& command) {
-  const int status = std::system((command + " >/dev/null 2>&1").c_str());  // NOLINT(cert-env33-c): no words of others
+  const int status = std::system((command + " >/dev/null 2>&1").c_str());  // NOLINT(cert-env33-c): constants only
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
@@ -113,7 +113,7 @@ Finding LookAtDevice(const launch::Launch& launch, const std::string& backend, b
 
 Finding LookAtNccl() {
   int version = 0;
-  // LibTorch's own, which the CUDA half of this program has loaded.
+  // This is LibTorch's copy, which libdtrain_cuda.so has loaded.
   void* library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
   using GetVersion = int (*)(int*);
   const auto get = library == nullptr ? nullptr : reinterpret_cast<GetVersion>(dlsym(library, "ncclGetVersion"));

@@ -19,7 +19,7 @@ constexpr size_t kProbeBytes = size_t{16} << 20;
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr double kMB = 1e6;
 
-// Where a run's folders would be made.
+// Returns the nearest folder at or above `path` that exists.
 fs::path NearestFolder(const fs::path& path) {
   std::error_code ignored;
   fs::path folder = fs::absolute(path.empty() ? "runs" : path, ignored).lexically_normal();
@@ -29,7 +29,7 @@ fs::path NearestFolder(const fs::path& path) {
   return folder;
 }
 
-// Removes the file that it names.
+// Removes a file when it goes out of scope.
 class Removed {
  public:
   explicit Removed(fs::path path) : path_(std::move(path)) {}
