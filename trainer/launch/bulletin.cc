@@ -1,4 +1,4 @@
-// Network file systems remember for seconds that a file was not there. Listing the folder makes them look again.
+// Network file systems remember for seconds that a file does not exist. Listing its folder makes them look again.
 #include "trainer/launch/bulletin.h"
 
 #include <fcntl.h>
@@ -67,7 +67,7 @@ void Bulletin::Post(const Posting& posting) {
   fs::create_directories(path_.parent_path(), error);
   if (error) FailToPost(path_, error.message());
   const fs::path beside = path_.string() + "." + std::to_string(getpid());
-  fs::remove(beside, error);  // of an earlier process of that number
+  fs::remove(beside, error);  // left by an earlier process with this pid
   const int descriptor = open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (descriptor < 0) FailToPost(path_, std::strerror(errno));
   const std::string token = posting.token.empty() ? kNoToken : posting.token;

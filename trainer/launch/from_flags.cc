@@ -1,4 +1,4 @@
-// Ranks that the command line spells out: this process is one (--rank …), or forks those of a machine (--node_rank …).
+// Flags give the ranks: this process is a rank (--rank …), or forks the ranks of a machine (--node_rank …).
 #include <algorithm>
 #include <limits>
 #include <vector>
@@ -11,7 +11,7 @@ namespace {
 
 int Narrow(int64_t value) { return static_cast<int>(std::clamp<int64_t>(value, -1, std::numeric_limits<int>::max())); }
 
-// The flags that were given, and those that are needed besides.
+// The flags that were given, and the required ones that are missing.
 struct Inventory {
   std::vector<std::string> given;
   std::vector<std::string> missing;

@@ -1,4 +1,4 @@
-// Environments that start one process per machine (or pod) and leave its local ranks to it: Kubeflow Trainer,
+// Environments that start one process per machine (or pod), which has to start the local ranks: Kubeflow Trainer,
 // PyTorchJob and Volcano, AWS Batch.
 #include "data/whole_number.h"
 #include "trainer/errors.h"
@@ -8,7 +8,7 @@
 namespace dtrain::launch {
 namespace {
 
-// torchrun's own rendezvous can change the number of machines; started without it there is one number.
+// Only torchrun's rendezvous can change the number of machines. Without torchrun it must be a single number.
 int FixedNodeCount(const Variables& variables, const std::string& name) {
   const std::string text = variables.Text(name);
   const NodeCount nodes = ParseNodeCount(text, name, variables.Seen());
@@ -49,8 +49,8 @@ std::optional<Launch> FromKubeflowTrainer(const Facts& facts) {
   return launch;
 }
 
-// Its RANK and WORLD_SIZE count pods; the operators that know of local ranks multiply WORLD_SIZE by them, and say how
-// many pods there are in PET_NNODES.
+// RANK and WORLD_SIZE count pods. Operators that know of local ranks multiply WORLD_SIZE by their number, and set
+// PET_NNODES to the number of pods.
 std::optional<Launch> FromPods(const Facts& facts) {
   const Variables variables(facts.environment,
                             {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "PET_NNODES", "PET_NPROC_PER_NODE"});
@@ -74,7 +74,7 @@ std::optional<Launch> FromPods(const Facts& facts) {
   const int node = *variables.Number("RANK", 0, kMaxRanks);
   RequireBelow(node, nodes, "RANK", variables.Has("PET_NNODES") ? "PET_NNODES" : "WORLD_SIZE", variables.Seen());
   std::string address = variables.Text("MASTER_ADDR");
-  // Some operators tell the first pod that it is the master with "localhost", where the other pods cannot reach it.
+  // Some operators set MASTER_ADDR to "localhost" in the first pod, where the other pods cannot reach it.
   if (node == 0 && IsLoopback(address)) address = facts.machine.address;
   Launch launch = NodeLevel(facts, "pytorchjob", nodes, node, processes, address,
                             PortOr(variables, "MASTER_PORT", kDefaultMasterPort));
@@ -82,7 +82,7 @@ std::optional<Launch> FromPods(const Facts& facts) {
   return launch;
 }
 
-// The main node, which is not told its own address, becomes the first; the others keep their order.
+// The main node becomes node 0, and the others keep their order. The main node is not told its own address.
 std::optional<Launch> FromAwsBatch(const Facts& facts) {
   const std::string index = "AWS_BATCH_JOB_NODE_INDEX";
   const std::string count = "AWS_BATCH_JOB_NUM_NODES";

@@ -1,5 +1,5 @@
-// mpirun of Open MPI. It says nothing about where rank 0 is, and rank 0 need not be on the launching host: without a
-// MASTER_ADDR rank 0 publishes its address in the run directory.
+// Open MPI's mpirun. Its variables do not tell where rank 0 is, which need not be the launching host. Without
+// MASTER_ADDR rank 0 posts its address in the run directory.
 #include "trainer/errors.h"
 #include "trainer/launch/bulletin.h"
 #include "trainer/launch/detectors.h"
@@ -7,8 +7,8 @@
 namespace dtrain::launch {
 namespace {
 
-// Ranks go over nodes in blocks (by slot), or round robin (by node). OMPI_COMM_WORLD_NODE_RANK does not tell: it counts
-// the processes of one node.
+// Returns the node of this rank. mpirun distributes ranks over nodes in blocks (by slot) or round robin (by node).
+// OMPI_COMM_WORLD_NODE_RANK is no help: it counts the processes of one node.
 int NodeOf(const Launch& launch) {
   const bool in_blocks = launch.rank % launch.local_world_size == launch.local_rank;
   return in_blocks ? launch.rank / launch.local_world_size : launch.rank % launch.nnodes;

@@ -1,5 +1,5 @@
-// A task of a Slurm step (srun). The shell of a bare sbatch has SLURM_NTASKS and SLURM_PROCID too, but no step, and
-// starts nothing else: it is a machine alone.
+// A task of a Slurm step (srun). The shell of a bare sbatch also has SLURM_NTASKS and SLURM_PROCID, but no step. Slurm
+// starts no other process there, so it counts as a machine alone.
 #include <algorithm>
 
 #include "trainer/errors.h"
@@ -10,14 +10,15 @@
 namespace dtrain::launch {
 namespace {
 
-// Slurm numbers the shells of salloc and sbatch from here: they are no tasks among others.
+// Step ids from here on belong to the shells of salloc and sbatch, which are not tasks of a step.
 constexpr int64_t kFirstSpecialStep = 4'294'967'290;
 
 bool IsOrdinaryStep(const std::string& step) {
   return !step.empty() && (step.size() < 10 || std::strtoll(step.c_str(), nullptr, 10) < kFirstSpecialStep);
 }
 
-// The same on all nodes, and another one for another step: two jobs may share a machine. Below the ephemeral ports.
+// Returns a port below the ephemeral ones. It is the same on all nodes and differs between steps, since two jobs may
+// share a machine.
 int PortOfStep(const Variables& variables) {
   const auto number = [&](const char* name) { return std::strtoll(variables.Text(name).c_str(), nullptr, 10); };
   return static_cast<int>(20'000 + (number("SLURM_JOB_ID") * 16 + number("SLURM_STEP_ID")) % 10'000);
@@ -40,7 +41,7 @@ int TasksOfNode(const Variables& variables, int node, int tasks, int nodes) {
   return static_cast<size_t>(node) < counts.size() ? counts[static_cast<size_t>(node)] : (tasks + nodes - 1) / nodes;
 }
 
-// srun --gpus-per-task shows each task its own GPU only.
+// With srun --gpus-per-task each task sees only its own GPU.
 bool SeesItsOwnGpu(const Variables& variables, const Machine& machine) {
   return machine.gpus == 1 && !variables.FirstSet({"SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK"}).empty();
 }

@@ -1,5 +1,5 @@
-// torchrun, and what imitates it: RANK and LOCAL_RANK together. With --virtual-local-rank LOCAL_RANK is 0 everywhere,
-// and each process sees its own GPU only.
+// torchrun and programs that imitate it, recognised by RANK and LOCAL_RANK together. With --virtual-local-rank
+// LOCAL_RANK is 0 in every process, and each process sees only its own GPU.
 #include <algorithm>
 
 #include "trainer/errors.h"

@@ -1,6 +1,6 @@
-// Launch detection as an ordered list, one function per launcher: the first that recognises itself wins. Most specific
-// first, because outer launchers leak their variables into what they start. Nothing here asks the system, so every row
-// is tested with made-up environments.
+// Detects the launcher with an ordered list of functions, one per launcher; the first that matches wins. The most
+// specific come first, because outer launchers leak their variables into the processes that they start. Nothing here
+// asks the system, so tests try every launcher with made-up environments.
 #include "trainer/launch/launch.h"
 
 #include <unistd.h>
@@ -17,11 +17,11 @@
 namespace dtrain::launch {
 namespace {
 
-// A new launcher is one more function here.
+// A new launcher needs one more function here.
 constexpr Detector kDetectors[] = {FromFlags, FromTorchrun, FromOpenMpi,     FromSlurmStep, FromKubeflowTrainer,
                                    FromPods,  FromAwsBatch, HalfSetTorchrun, ThisMachine};
 
-// --nnodes alone starts nothing: it is what the user expects the launcher to have done.
+// --nnodes alone starts nothing. It is the number of machines on which the user expects the launcher to have started.
 void RequireExpectedNodes(const Facts& facts, const Launch& launch) {
   const std::string& text = facts.ranks.nnodes;
   if (text.empty()) return;
@@ -49,7 +49,7 @@ void RequireNoGpuTwice(const Environment& environment) {
   }
 }
 
-// Where the numbers say it already. Which physical GPU a rank got is not known here.
+// Throws UsageError if the numbers show that a rank has no GPU of its own. Physical GPUs are not known here.
 void RequireAGpuEach(const Facts& facts, const Launch& launch) {
   if (facts.ranks.backend == "gloo" || facts.machine.gpus == 0) return;
   RequireNoGpuTwice(facts.environment);
@@ -65,7 +65,7 @@ void RequireAGpuEach(const Facts& facts, const Launch& launch) {
                        (launch.seen.empty() ? "" : "; seen: " + launch.seen));
 }
 
-// Restarts by a scheduler: the job is the same, and what it wrote is to be kept.
+// Returns the number of restarts by a scheduler. The job is still the same, so the files that it wrote must be kept.
 int RequeueCount(const Environment& environment) {
   const Variables variables(environment, {"SLURM_RESTART_COUNT", "AWS_BATCH_JOB_ATTEMPT"});
   return variables.Number("SLURM_RESTART_COUNT", 0, kMaxRanks).value_or(0) +

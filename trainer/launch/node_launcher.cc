@@ -1,4 +1,4 @@
-// Fork without exec: the ranks start with everything loaded. The parent never touches torch.
+// Ranks are forked without exec, so that they start with all libraries loaded. The parent never calls torch.
 #include "trainer/launch/node_launcher.h"
 
 #include <sys/mman.h>
@@ -23,8 +23,8 @@
 namespace dtrain::launch {
 namespace {
 
-constexpr int64_t kGraceMs = 30'000;      // for ranks that stop in an orderly way
-constexpr int64_t kFailureGraceMs = 800;  // for the others to notice and report by themselves
+constexpr int64_t kGraceMs = 30'000;      // after a rank has stopped in an orderly way, for the others to do so
+constexpr int64_t kFailureGraceMs = 800;  // after a failure, for the other ranks to notice and report it
 constexpr int kPeerLost = static_cast<int>(ExitCode::kPeerLost);
 constexpr int kPreempted = static_cast<int>(ExitCode::kPreempted);
 
@@ -41,7 +41,7 @@ int64_t MonotonicMs() {
   return now.tv_sec * 1000LL + now.tv_nsec / 1'000'000;
 }
 
-// Memory that parent and ranks share: the steps done by each local rank.
+// Returns memory that parent and ranks share, for the number of steps done by each local rank.
 std::shared_ptr<int64_t> SharedSteps(int count) {
   const size_t bytes = static_cast<size_t>(count) * sizeof(int64_t);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -49,8 +49,8 @@ std::shared_ptr<int64_t> SharedSteps(int count) {
   return {static_cast<int64_t*>(memory), [bytes](int64_t* steps) { munmap(steps, bytes); }};
 }
 
-// The watched signals wait until they are asked for. Also after a failure they must not be deaf to: whatever the
-// process hangs in then, a signal ends it.
+// Blocks the watched signals during its lifetime, so that sigtimedwait receives them. Afterwards, also after an
+// exception, they are delivered again: a signal must end the process whatever it hangs in.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -67,24 +67,24 @@ class SignalsBlocked {
   sigset_t previous_{};
 };
 
-// What the launcher was asked so far.
+// The requests to stop that the launcher has received so far.
 struct StopRequests {
   std::map<int, int> counts;  // by signal
-  int last = 0;               // the signal of the last one; 0: none
-  bool at_once = false;       // one kind came twice
+  int last = 0;               // the last signal; 0: none yet
+  bool at_once = false;       // a signal has come twice: the ranks are killed
 };
 
-// A scheduler may signal the ranks itself, besides their launcher (scancel does). The second signal of a kind ends a
-// rank at once, so the launcher asks with another kind.
+// Returns the signal by which the launcher asks ranks to stop after it got `signal`. A scheduler may have signalled the
+// ranks as well (scancel does), and a second signal of the same kind would end them at once, so another kind is used.
 int AskedOfRanks(int signal) { return signal == SIGUSR1 ? SIGTERM : SIGUSR1; }
 
-// One attempt, in the parent: the ranks by process id, and what is known of how they ended.
+// Watches the ranks of one attempt, in the parent.
 class Watch {
  public:
   Watch(std::map<pid_t, int> ranks, const NodeLauncherOptions& options, StopRequests& stops)
       : ranks_(std::move(ranks)), options_(options), stops_(stops) {}
 
-  // The root cause; nothing where all ended well.
+  // Waits until all ranks have ended. Returns the root cause; empty if all have exited with 0.
   std::optional<RankDeath> UntilAllEnded() {
     const sigset_t signals = WatchedSignals();
     while (!ranks_.empty()) {
@@ -123,8 +123,8 @@ class Watch {
     }
   }
 
-  // A code that is no mere consequence of another rank's failure (4) or of a stop request (75) is the root cause, and
-  // so is a signal rather than a 4; of several such ones the first.
+  // The death with the largest weight is the root cause; of several the first. Exit code 4 is the consequence of
+  // another rank's failure, 75 of a request to stop. A death by a signal weighs more, and any other code most.
   static int Weight(const RankDeath& death) {
     if (death.signal != 0) return 2;
     if (death.exit_code == kPeerLost) return 0;
@@ -142,10 +142,10 @@ class Watch {
   const NodeLauncherOptions& options_;
   StopRequests& stops_;
   std::optional<RankDeath> cause_;
-  int64_t deadline_ms_ = INT64_MAX;  // when those still alive are killed
+  int64_t deadline_ms_ = INT64_MAX;  // when the ranks that are still alive are killed
 };
 
-// A child must not outlive its parent, nor get the terminal's Ctrl-C besides the parent's own message of it.
+// Makes a child die with its parent, and spares it the terminal's Ctrl-C, which the parent passes on.
 void BecomeChild(pid_t parent, const sigset_t& previous_mask) {
   EndWithParent();
   if (getppid() != parent) _exit(kPeerLost);
@@ -167,7 +167,8 @@ Launch LaunchOfLocalRank(const Launch& launch, int local_rank, int port) {
   return child;
 }
 
-// One attempt's processes. In a child `forked` is filled in, and nothing is returned that matters.
+// Forks the ranks of one attempt and returns them in the parent: rank by process id. In a child it fills in `*forked`,
+// and the result has no meaning.
 std::map<pid_t, int> Fork(const Launch& launch, const std::shared_ptr<int64_t>& steps, const sigset_t& previous_mask,
                           Forked* forked) {
   int port = 0;
@@ -198,7 +199,7 @@ std::map<pid_t, int> Fork(const Launch& launch, const std::shared_ptr<int64_t>& 
   return ranks;
 }
 
-// As the ranks did: by the signal itself, so that the shell and the scheduler see what happened.
+// Ends the parent by the signal itself, so that shell and scheduler see what happened.
 void DieOf(int signal) {
   std::signal(signal, SIG_DFL);
   sigset_t only;
@@ -208,7 +209,7 @@ void DieOf(int signal) {
   sigprocmask(SIG_UNBLOCK, &only, nullptr);
 }
 
-// A rank that a stop signal has killed, before it could catch it, has nothing to save.
+// Whether a signal that asks to stop has killed a rank before the rank could catch it. It then had nothing to save.
 bool DiedOfRequest(const RankDeath& cause, const StopRequests& stops) {
   return stops.last != 0 && (cause.signal == SIGTERM || cause.signal == SIGINT || cause.signal == SIGUSR1);
 }
@@ -226,7 +227,7 @@ Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) 
   while (true) {
     std::fill_n(steps.get(), launch.spawns, int64_t{-1});
     Forked forked;
-    // Ranks that meet here are told a secret by being forked. A new one for each attempt.
+    // The ranks of a single machine inherit their token by being forked. Each attempt has a new one.
     if (attempt.nnodes == 1) attempt.token = RandomToken();
     auto ranks = Fork(attempt, steps, blocked.previous(), &forked);
     if (forked.is_rank) return forked;

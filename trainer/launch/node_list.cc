@@ -1,4 +1,4 @@
-// A list is cut at the commas outside of brackets; a name is a prefix, a bracket, and the rest, which is a name again.
+// A list is cut at the commas outside brackets. A name is a prefix, a bracket, and a rest, which is a name again.
 #include "trainer/launch/node_list.h"
 
 #include "data/whole_number.h"
@@ -32,7 +32,7 @@ std::vector<std::string> CutOutsideBrackets(const std::string& text) {
   return parts;
 }
 
-// "01-03" → 01 02 03, as wide as the first; "7" → 7.
+// "01-03" → 01 02 03, padded with zeros to the width of the first; "7" → 7.
 void AppendRange(const std::string& range, const std::string& whole, std::vector<std::string>& numbers) {
   const size_t dash = range.find('-');
   const std::string first = range.substr(0, dash);

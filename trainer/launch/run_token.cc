@@ -35,7 +35,7 @@ std::string GivenToken(const config::RanksConfig& ranks, const Environment& envi
 
 std::string RandomToken() {
   std::array<unsigned char, 16> bytes{};
-  // So few bytes come whole, once the system has any.
+  // getrandom returns so few bytes as a whole once the system has random numbers.
   ssize_t got = 0;
   while ((got = getrandom(bytes.data(), bytes.size(), 0)) < 0 && errno == EINTR) {
   }
