@@ -52,7 +52,7 @@ const config::Program kProgram = {
                "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all of them"}},
     .version = VersionAndCommit()};
 
-// A row of numbers is for programs.
+// Leaves out lists, which are for programs.
 void PrintTable(const nlohmann::ordered_json& result) {
   for (const auto& [key, value] : result.items()) {
     if (!value.is_array()) std::printf("%-26s %s\n", key.c_str(), value.dump().c_str());
@@ -73,7 +73,7 @@ int64_t Bytes(config::CommandLine& command_line, const char* flag) {
   const std::string& text = command_line.extra[flag];
   static const std::map<std::string, int> kShifts = {{"", 0}, {"K", 10}, {"M", 20}, {"G", 30}};
   constexpr int64_t kMostBytes = int64_t{1} << 50;
-  constexpr size_t kMostDigits = 18;  // fit into 64 bits
+  constexpr size_t kMostDigits = 18;  // fewer than overflow 64 bits
   const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto shift = kShifts.find(text.substr(digits));
   const bool is_size = digits > 0 && digits <= kMostDigits && shift != kShifts.end();
@@ -102,7 +102,7 @@ void Report(const nlohmann::ordered_json& result, bool as_json) {
 // Finds this process's rank and calls `measure` in it, or in each of the ranks that are forked here.
 template <typename Measure>
 int OnEveryRank(loop::RunContext& context, const launch::Machine& machine, const Measure& measure) {
-  context.config.run.mode = "eval";  // no run directory is taken
+  context.config.run.mode = "eval";  // so that no run directory is locked
   if (context.launch.launcher == "torchrun") launch::EndWithParent();
   if (context.launch.spawns > 0) {
     const launch::Forked forked = launch::ForkLocalRanks(context.launch);
@@ -121,7 +121,7 @@ int OnEveryRank(loop::RunContext& context, const launch::Machine& machine, const
 }
 
 int Step(config::CommandLine& command_line, loop::RunContext& context, const launch::Machine& machine) {
-  // Without a launcher it is one rank's, whatever the machine has.
+  // Without a launcher one rank is measured, however many GPUs the machine has.
   const bool is_alone = context.launch.launcher == "single" && context.config.ranks.nproc_per_node.empty();
   if (is_alone) context.launch = launch::Launch{};
   context.config.data.format = "synthetic";

@@ -1,5 +1,5 @@
-// LibTorch throws its own types, with a stack trace in the message that helps nobody who runs a training. CUDA's
-// libraries have their own words for a full GPU, and only LibTorch's allocator has a type for it.
+// LibTorch throws its own types, with a stack trace in the message that does not help people who run a training. Only
+// LibTorch's allocator has a type for a full GPU; errors of CUDA's libraries are recognised by their text.
 #include "trainer/failure.h"
 
 #include <c10/util/Exception.h>
@@ -16,8 +16,8 @@
 namespace dtrain {
 namespace {
 
-// What c10d and Gloo throw when a connection breaks or a collective is late. In the backward pass c10d wraps it without
-// keeping its type, so its text is all there is; in a run of several ranks the control plane has the last word.
+// Whether c10d or Gloo threw `error` because a connection broke or a collective timed out. In the backward pass c10d
+// rethrows it with another type, so only its text tells. In a run of several ranks the control plane has the last word.
 bool IsLostPeer(const std::exception& error, const std::string& message) {
   return dynamic_cast<const c10::DistError*>(&error) != nullptr || message.find("gloo") != std::string::npos ||
          message.find("Connection closed by peer") != std::string::npos;
@@ -35,10 +35,10 @@ bool Is(const std::exception& error, std::errc code) {
   return system_error != nullptr && system_error->code() == code;
 }
 
-// std::thread and its relatives say no more than "Resource temporarily unavailable".
+// Whether a thread could not be started. The message of std::thread is no more than "Resource temporarily unavailable".
 bool IsMissingThread(const std::exception& error) { return Is(error, std::errc::resource_unavailable_try_again); }
 
-// By type, by number, or in the words of LibTorch's allocators and mappings, of OpenCV, and of CUDA's libraries.
+// Decides by type, by error number, or by the texts of LibTorch's allocators and mappings, OpenCV and CUDA's libraries.
 bool IsOutOfMemory(const std::exception& error, const std::string& message) {
   return dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
          dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr || Is(error, std::errc::not_enough_memory) ||
@@ -47,12 +47,12 @@ bool IsOutOfMemory(const std::exception& error, const std::string& message) {
                             "CUDNN_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_ALLOC_FAILED"});
 }
 
-// What NCCL itself complains of, in its own words: "unhandled system error …; ncclSystemError: …; Last error: …". Empty
-// where it does not, or where it says that the other side has gone.
+// Returns NCCL's own text of its error: "unhandled system error …; ncclSystemError: …; Last error: …". Returns an empty
+// string if there is none, or if NCCL says that the other side has gone.
 std::string NcclComplaint(const std::string& message) {
   const size_t begin = message.find("NCCL error in: ");
   if (begin == std::string::npos || message.find("ncclRemoteError") != std::string::npos) return "";
-  const size_t place = message.find(", ", begin);  // behind the file and line of LibTorch's
+  const size_t place = message.find(", ", begin);  // after LibTorch's file and line
   std::string words = place == std::string::npos ? message.substr(begin) : message.substr(place + 2);
   while (!words.empty() && words.back() == '\n') words.pop_back();
   for (size_t at = 0; (at = words.find('\n', at)) != std::string::npos; at += 2) words.replace(at, 1, "; ");
@@ -65,7 +65,7 @@ std::function<int(const std::exception&)>& ExitReport() {
 }
 
 std::function<int(const std::exception&)>& TerminateReport() {
-  static std::function<int(const std::exception&)> report;  // std::terminate takes no arguments
+  static std::function<int(const std::exception&)> report;  // static, since std::terminate takes no arguments
   return report;
 }
 

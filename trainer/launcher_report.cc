@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::streamoff kShownBytes = 4096;
 
-// The last lines of a rank's log; rank 0 has spoken on the console.
+// Prints the last lines of a rank's log. Rank 0 has written to the console already.
 void ShowEndOfLog(int rank, const std::filesystem::path& run_directory) {
   if (rank == 0 || run_directory.empty()) return;
   const std::filesystem::path path = report::RunDirectory(run_directory).log(rank);
@@ -23,7 +23,7 @@ void ShowEndOfLog(int rank, const std::filesystem::path& run_directory) {
   const std::streamoff size = file.tellg();
   file.seekg(size > kShownBytes ? size - kShownBytes : 0);
   std::string line;
-  if (size > kShownBytes) std::getline(file, line);  // the rest of a line that is cut
+  if (size > kShownBytes) std::getline(file, line);  // skips the rest of a line that is cut
   std::fprintf(stderr, "rank %d failed first; the end of %s:\n", rank, Shown(path.string()).c_str());
   while (std::getline(file, line)) std::fprintf(stderr, "  %s\n", Shown(line).c_str());
 }

@@ -35,7 +35,7 @@ namespace {
 
 using namespace dtrain;
 
-constexpr auto kPostPatience = std::chrono::milliseconds(300);  // the ranks of this machine end after that
+constexpr auto kPostPatience = std::chrono::milliseconds(300);  // at most: the other ranks of this machine end after it
 
 void RunMode(const loop::RunContext& context) {
   if (context.config.run.mode == "train") return loop::Train(context);
@@ -44,7 +44,7 @@ void RunMode(const loop::RunContext& context) {
   loop::Predict(context);
 }
 
-// What is no part of a run's configuration.
+// The flags that are not part of a run's configuration.
 config::Program OwnFlags() {
   const auto kind = config::Kind::kBool;
   return {.flags = {{"doctor", kind, "false",
@@ -56,7 +56,7 @@ config::Program OwnFlags() {
           .version = VersionAndCommit()};
 }
 
-// What --list_… asks for; empty: nothing.
+// Returns the list that --list_… asks for; empty if there is no such flag.
 std::string ListAskedFor(const config::CommandLine& command_line) {
   const auto is_asked = [&](const char* flag) { return command_line.extra.at(flag) == "true"; };
   std::string list;
@@ -68,19 +68,18 @@ std::string ListAskedFor(const config::CommandLine& command_line) {
   return list.substr(0, list.find_last_not_of('\n') + 1);
 }
 
-// Several ranks on this machine, started from here: each goes on by itself, and their parent comes back with their exit
-// code when they have ended.
+// Forks the ranks of this machine. Returns empty in each rank, and in the parent their exit code after they have ended.
 std::optional<int> ForkRanks(loop::RunContext& context, bool doctor) {
   config::Config& config = context.config;
   const bool to_train = config.run.mode == "train" && !doctor;
-  // Chosen before there are ranks: all attempts share it, and the parent knows where they report. Other machines are
-  // told.
+  // The run directory is chosen before ranks are forked, so that all attempts share it and the parent knows where they
+  // report. Rank 0 tells it to other machines.
   if (to_train && config.run.dir.empty() && context.launch.node_rank == 0) {
     config.run.dir = report::MakeDefaultRunDirectory("runs", config.model.name, std::time(nullptr)).string();
   }
   launch::NodeLauncherOptions options;
   options.max_restarts = to_train ? static_cast<int>(config.ranks.max_restarts) : 0;
-  // The other machines' ranks would wait for one that died before it had met them.
+  // Without this, ranks on other machines would wait for a rank that died before it had connected to them.
   options.on_death = [&](const launch::RankDeath& death) {
     if (context.launch.nnodes == 1) return;
     distributed::PostDeath({context.launch.master_addr, context.launch.master_port, context.launch.token}, death.rank,
@@ -99,7 +98,7 @@ std::optional<int> ForkRanks(loop::RunContext& context, bool doctor) {
   return std::nullopt;
 }
 
-// Everything until the exit code, in the parent and in every rank.
+// Does everything up to the exit code, in the parent and in every rank.
 int Main(int argc, char** argv, loop::RunContext& context, std::string& examined) {
   const config::CommandLine command_line = config::ParseCommandLine(argc, argv, OwnFlags());
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
@@ -123,7 +122,7 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
   if (context.config.run.dry_run) return loop::DryRun(context), report::PrintAnswer(""), 0;
-  // As early as there is something to stop in an orderly way. Forked ranks inherit it.
+  // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
   const std::string& mode = context.config.run.mode;
   if (!doctor && (mode == "train" || mode == "eval")) loop::CatchStopSignals();
   if (context.launch.launcher == "torchrun") launch::EndWithParent();
@@ -139,7 +138,7 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
   }
   if (context.config.data.workers == 0) context.config.data.workers = distributed::ShareOfCores(context.launch);
   RunMode(context);
-  if (mode != "train") report::PrintAnswer("");  // what training has found is in its files, too
+  if (mode != "train") report::PrintAnswer("");  // the results of training are in its files, too
   return 0;
 }
 
@@ -153,7 +152,7 @@ int main(int argc, char** argv) {
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;
-  std::string examined;  // by --doctor, whose findings errors are; empty: this is none
+  std::string examined;  // the check of --doctor that errors belong to; empty without --doctor
   const auto report = [&](const std::exception& error) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
@@ -168,7 +167,7 @@ int main(int argc, char** argv) {
         doctor::Findings findings(context.config.report.log_format == "json", failure.rank, failure.world_size);
         findings.Say(doctor::Failed(examined, failure.code, failure.message, failure.hint));
         return static_cast<int>(failure.code);
-      } catch (const std::exception&) {  // stdout is what has failed
+      } catch (const std::exception&) {  // stdout itself has failed
       }
     }
     report::ReportFailure(failure, status.run_directory);

@@ -1,11 +1,11 @@
-// Environment variables that libraries read when they are loaded and never again. This runs before any library is
-// initialised (.preinit_array), and starts the program once more with what is missing; that costs a few milliseconds.
-// What the user has set stays as it is.
+// Sets environment variables that libraries read only while they are loaded. This code runs before any library is
+// initialised (.preinit_array) and executes the program again with the missing variables, which costs a few
+// milliseconds. Variables that the user has set stay as they are.
 //
 // GOMP_SPINCOUNT: how long OpenMP's threads spin before they sleep. By default they spin for milliseconds at the end of
-//   every parallel region. Where a thread shares its core, with the loader's decode threads or with another job, that
-//   burns the time slices which the others need to get there: a training step was seen to take five times as long.
-// TORCH_CPP_LOG_LEVEL: c10d warns with stack traces of what is reported here in a sentence.
+//   every parallel region. If a thread shares its core with the loader's decode threads or another job, this burns the
+//   time slices that the late threads need: a training step was seen to take five times as long.
+// TORCH_CPP_LOG_LEVEL: c10d logs stack traces for errors that this program reports in a sentence.
 #include <unistd.h>
 
 #include <cstddef>
@@ -22,7 +22,7 @@ bool SameName(const char* variable, const char* setting) {
   return std::strncmp(variable, setting, length) == 0;
 }
 
-// Nothing of the C library is initialised yet: arguments, environment and system calls are all there is.
+// The C library is not initialised yet, so this may use only arguments, environment and system calls.
 void CompleteEnvironment(int, char** argv, char** environment) {
   const char* completed[kMostVariables + kNumSettings + 1];
   size_t count = 0;
@@ -42,7 +42,7 @@ void CompleteEnvironment(int, char** argv, char** environment) {
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
   if (length <= 0) return;
   path[length] = '\0';
-  execve(path, argv, const_cast<char**>(completed));  // where it fails, things are as they were
+  execve(path, argv, const_cast<char**>(completed));  // if it fails, the program goes on with the old environment
 }
 
 __attribute__((section(".preinit_array"), used)) void (*const complete_environment)(int, char**,
