@@ -1,4 +1,4 @@
-// The server's count is a quarantine of its own, without a file: the same budget, the same words.
+// The server counts with a quarantine of its own, without a file, so that budget and messages are those of one rank.
 #include "trainer/control/bad_record_count.h"
 
 namespace dtrain::distributed {

@@ -1,4 +1,4 @@
-// Read from the program in memory: no file is opened.
+// The build id is read from the program's image in memory, so no file has to be opened.
 #include "trainer/control/build_id.h"
 
 #include <elf.h>
@@ -32,7 +32,7 @@ std::string BuildIdIn(const char* notes, size_t bytes) {
   return "";
 }
 
-// The first object that is iterated over is the program itself.
+// The first object that dl_iterate_phdr visits is the program itself; returning 1 ends the iteration there.
 int FindInProgram(dl_phdr_info* info, size_t, void* result) {
   for (int i = 0; i < info->dlpi_phnum; ++i) {
     const ElfW(Phdr)& header = info->dlpi_phdr[i];

@@ -20,10 +20,10 @@ using nlohmann::json;
 constexpr auto kStrangerPatience = std::chrono::seconds(5);
 constexpr auto kDescriptorPatience = std::chrono::milliseconds(200);
 constexpr size_t kMaxStrangers = 256;
-constexpr rlim_t kOtherFiles = 256;  // what else rank 0 has open
-constexpr int kMaxAccepted = 64;     // at once, while the ranks that are there wait to be read
+constexpr rlim_t kOtherFiles = 256;  // rank 0's open files besides the connections
+constexpr int kMaxAccepted = 64;     // in a row, so that connected ranks do not wait long to be read
 
-// A connection is an open file, and many systems let a process have 1,024 unless it asks for more.
+// Each connection is an open file, and many systems allow a process 1,024 of them unless it asks for more.
 void AllowConnections(int world_size) {
   const rlim_t needed = static_cast<rlim_t>(world_size) + kMaxStrangers + kOtherFiles;
   rlimit files{};
@@ -77,7 +77,8 @@ void ControlConnections::Accept() {
   }
 }
 
-// Where no descriptor is left the connection stays, and would wake poll() at once, again and again.
+// While no descriptor is free, a connection that waits to be accepted would wake every poll() at once. So the server
+// does not watch the listening socket for a while.
 void ControlConnections::RestFromAccepting(int error) {
   if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM) return;
   accepts_after_ = Clock::now() + kDescriptorPatience;
@@ -93,7 +94,7 @@ void ControlConnections::Add(int descriptor) {
   peer.since = peer.heard = Clock::now();
 }
 
-// Any number of strangers may come; the oldest, which has had the most time to prove who it is, is dropped.
+// Limits the number of strangers by dropping the oldest one, which has had the most time to prove who it is.
 void ControlConnections::DropOldestStranger() {
   if (peers_.size() <= static_cast<size_t>(world_size_) + kMaxStrangers) return;
   const auto oldest = std::find_if(peers_.begin(), peers_.end(),
@@ -125,11 +126,11 @@ void ControlConnections::RemoveClosed(const std::function<void(const Peer&)>& go
     ranks_.erase(peer.rank);
     gone(peer);
   }
-  // A rank whose connection breaks while the others are told is not gone before the next round.
+  // `gone` may have closed the connection of another rank; that rank is reported in the next round.
   std::erase_if(peers_, [this](const Peer& peer) { return !peer.socket.is_open() && !ranks_.contains(peer.rank); });
 }
 
-// To rank 0 last: its process may end at once, and this thread with it.
+// Rank 0 is last, because its process, with this thread, may end as soon as it gets the message.
 void ControlConnections::Broadcast(const json& message, bool only_if_nothing_waits) {
   const std::string line = ControlLine(message);
   const auto send = [&](Peer& peer) {

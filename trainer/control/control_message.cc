@@ -1,5 +1,5 @@
-// A table says what each kind has. JSON is parsed without recursion, but copied, compared and written with it: so its
-// depth is checked before.
+// A table lists the fields of each kind of message. The JSON library parses without recursion, but copies, compares and
+// writes recursively, so the depth of a line is checked before it is parsed.
 #include "trainer/control/control_message.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr int kDeepest = 32;                 // a configuration has three levels
-constexpr int64_t kMost = int64_t{1} << 53;  // of anything that is counted: exact as a double, too
+constexpr int64_t kMost = int64_t{1} << 53;  // the largest count; a double represents it exactly, too
 constexpr double kLongestWork = 1e12;        // seconds
 constexpr int kLargestProcess = 1 << 30;     // Linux gives out process ids below 2²²
 constexpr int64_t kWordBytes = 256;
@@ -28,7 +28,7 @@ enum class Type { kInteger, kReal, kText, kFlag, kObject, kPosition, kExitCode, 
 struct Field {
   const char* name;
   Type type;
-  int64_t least = 0, most = 0;  // a text's: of its bytes
+  int64_t least = 0, most = 0;  // range of a number; `most` bytes of a text
   bool optional = false;
 };
 
@@ -53,7 +53,7 @@ const std::vector<Kind>& Kinds() {
         {"world_size", Type::kInteger, 0, launch::kMaxRanks},
         Word("host"),
         {"pid", Type::kInteger, 0, kLargestProcess},
-        Word("nonce", /*optional=*/true)}},  // that of another version has none
+        Word("nonce", /*optional=*/true)}},  // absent in the hello of another version
       {Speaker::kNewcomer, "proof", {Word("proof")}},
       {Speaker::kLauncher, "death", {{"rank", Type::kInteger, 0, launch::kMaxRanks - 1}, Text("reason")}},
       {Speaker::kRank, "at", {{"at", Type::kPosition}}},
@@ -88,14 +88,14 @@ const std::vector<Kind>& Kinds() {
   return kinds;
 }
 
-// Of the brackets that are open at once, those within texts left out.
+// Whether more than kDeepest brackets are open at once, not counting those inside of texts.
 bool IsTooDeep(std::string_view line) {
   int depth = 0;
   bool in_text = false;
   for (size_t i = 0; i < line.size(); ++i) {
     if (in_text) {
       if (line[i] == '\\') {
-        ++i;  // what is escaped ends no text
+        ++i;  // an escaped character does not end the text
       } else if (line[i] == '"') {
         in_text = false;
       }
@@ -144,7 +144,7 @@ bool IsExitCode(const json& value) {
   return false;
 }
 
-// As ToJson(Position) writes it.
+// Whether `value` is what ToJson(Position) writes.
 bool IsPosition(const json& value) {
   if (!value.is_array() || value.size() != 5) return false;
   for (size_t i = 0; i < 3; ++i) {
@@ -191,7 +191,7 @@ void Check(const json& message, Speaker speaker) {
   }
 }
 
-// How many bytes of UTF-8, up to `most`, end with a whole character.
+// Returns the length of the longest prefix of up to `most` bytes that ends with a whole UTF-8 character.
 size_t BytesOfWholeCharacters(const std::string& text, size_t most) {
   if (text.size() <= most) return text.size();
   while (most > 0 && (static_cast<unsigned char>(text[most]) & 0xc0) == 0x80) --most;

@@ -1,4 +1,4 @@
-// See the header. The thread calls nothing that can block but poll().
+// The only call by which the control plane's thread waits is poll().
 #include "trainer/control/control_plane.h"
 
 #include <poll.h>
@@ -19,9 +19,9 @@ using nlohmann::json;
 using std::chrono::duration;
 
 constexpr auto kSilenceWarning = std::chrono::seconds(2);
-// For the main thread of a rank that another rank's failure is about to end: it may have the same failure.
+// When another rank's failure ends this rank, the main thread gets this time to report the same failure itself.
 constexpr auto kOwnFailurePatience = std::chrono::milliseconds(300);
-constexpr auto kCausePatience = std::chrono::seconds(1);  // for the server to find out who is gone
+constexpr auto kCausePatience = std::chrono::seconds(1);  // for the server to find out which rank is gone
 constexpr auto kFarewellPatience = std::chrono::milliseconds(200);
 constexpr const char* kHint =
     "look for the first error in the other ranks' output; the run goes on from its last checkpoint";
@@ -36,7 +36,7 @@ report::Failure Lost(const std::string& message) {
   return {.code = ExitCode::kPeerLost, .message = message, .hint = ""};
 }
 
-constexpr int kNobody = -1;  // the rank of the root cause where it is unknown, or where this rank is to name it
+constexpr int kNobody = -1;  // the rank of the root cause if it is unknown or this rank only reports it
 
 [[noreturn]] void Throw(const report::Failure& failure) {
   if (failure.code == ExitCode::kUsage) throw UsageError(failure.message, "start all ranks with the same command");
@@ -70,7 +70,7 @@ ControlPlane::~ControlPlane() {
 
 void ControlPlane::WaitForAll(const std::string& config) {
   if (!thread_.joinable()) return;
-  // The thread asks, too, but later: the training would begin first.
+  // The control plane's thread also sends a requested stop, but possibly only after training has begun.
   if (options_.stop_requested()) Post(ControlLine({{"kind", "stop"}}));
   Post(ControlLine({{"kind", "config"}, {"config", json::parse(config)}}));
   std::unique_lock lock(mutex_);
@@ -80,7 +80,7 @@ void ControlPlane::WaitForAll(const std::string& config) {
   Throw(*end_);
 }
 
-// From here on it is the main thread that ends the process, unless the other is at it already.
+// Makes the main thread the one that ends the process, unless the control plane's thread is already ending it.
 void ControlPlane::TakeTheEnd(std::unique_lock<std::mutex>& lock) {
   if (thread_ends_) changed_.wait(lock, [this] { return ended_; });
   main_ends_ = true;
@@ -92,7 +92,8 @@ void ControlPlane::Enter(Phase phase) {
   const auto now = Clock::now();
   if (IsOwnWork(phase_)) work_nanoseconds_ += std::chrono::nanoseconds(now - phase_start_).count();
   phase_start_ = now;
-  // Only rank 0 may save, and goes back to the start where that was before the first step: it is not ahead by that.
+  // Not counted, because only rank 0 enters them at times: it may be the only one to save, and after a save before the
+  // first step it goes back to kStarting. It is not ahead of the others by that.
   if (phase != Phase::kSaving && phase != Phase::kStarting) ++moves_;
   phase_ = phase;
 }
@@ -145,12 +146,12 @@ report::Failure ControlPlane::LastWords(report::Failure failure) {
   posted_ +=
       ControlLine({{"kind", "failed"}, {"code", static_cast<int>(failure.code)}, {"message", failure.message}}) + "\n";
   eventfd_write(wake_descriptor_, 1);
-  // Rank 0 takes the server with it: not before that has told the others.
+  // The server ends with rank 0's process, so this waits until the server has told the other ranks.
   changed_.wait_for(lock, kFarewellPatience, [this] { return all_know_; });
   return failure;
 }
 
-// This thread ends only when it was asked to, or with the process: a rank without it would wait for ever.
+// Any error here ends the process, because a rank without this thread could wait for ever.
 void ControlPlane::Run(const std::stop_token& stop) {
   try {
     if (const auto failure = Converse(stop)) End(*failure, kNobody);
@@ -167,7 +168,7 @@ void ControlPlane::Run(const std::stop_token& stop) {
   }
 }
 
-// Why the conversation with rank 0 is over; nothing where this thread was asked to stop, or all has been said.
+// Serves the connection until this thread is asked to stop (returns empty) or rank 0 is lost (returns the failure).
 std::optional<report::Failure> ControlPlane::Converse(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     Wait();
@@ -240,7 +241,8 @@ void ControlPlane::Handle(const json& message) {
   }
 }
 
-// First announce, then look: the main thread does the opposite, so that one of the two sees the other.
+// Writes stop_point_ before it reads point_, while the main thread writes point_ before it reads stop_point_. So at
+// least one of the two threads sees the other's write.
 void ControlPlane::HandleProposal(int64_t point) {
   stop_point_ = point;
   const int64_t passed = point_;
@@ -261,14 +263,14 @@ std::optional<report::Failure> ControlPlane::Watch(Clock::time_point now) {
     stop_sent_ = true;
     socket_.Send(ControlLine({{"kind", "stop"}}));
   }
-  // Nothing is added to what a server that does not read has yet to read.
+  // If the server does not read, no further positions are queued.
   if (!socket_.has_unsent()) socket_.Send(ControlLine({{"kind", "at"}, {"at", ToJson(Here())}}));
 
   const auto silent = now - heard_;
   if (silent >= Milliseconds(options_.comm_timeout_seconds)) {
     return Lost("rank 0 does not answer since " + Text(silent) + ", " + Describe(first_rank_) + kPossibleCauses);
   }
-  if (server_) return std::nullopt;  // it speaks for itself
+  if (server_) return std::nullopt;  // on rank 0 the server itself warns
   const bool told = std::exchange(silence_told_, silent >= kSilenceWarning);
   if (silence_told_ && !told) {
     options_.warn("rank 0 holds up the others: nothing was heard of it for " + Text(silent) + " (" +
@@ -285,7 +287,7 @@ void ControlPlane::End(report::Failure failure, int root_rank) {
   if (const int64_t step = step_; step > 0) failure.step = step;
   {
     std::unique_lock lock(mutex_);
-    // Where this rank is the cause, its main thread has told the others, and reports its failure itself.
+    // If this rank is the root cause, its main thread has told the other ranks and reports the failure itself.
     if (end_ || all_left_ || (root_rank == options_.rank && main_ends_)) return;
     end_ = failure;
     changed_.notify_all();

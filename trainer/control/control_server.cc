@@ -1,4 +1,4 @@
-// What the ranks tell rank 0, and what all are told. One thread.
+// All work is done on one thread, the server's, which handles each message of a rank and watches the time in between.
 #include "trainer/control/control_server.h"
 
 #include <algorithm>
@@ -25,13 +25,13 @@ namespace {
 using nlohmann::json;
 using std::chrono::duration;
 
-constexpr auto kGatheringPatience = std::chrono::seconds(1);    // ranks that come later find nobody who tells of a stop
-constexpr auto kLostPatience = std::chrono::milliseconds(300);  // until the cause of a lost connection is known
-constexpr auto kSilence = std::chrono::seconds(2);              // before the start; ranks speak ten times a second
-constexpr double kStopLeadSeconds = 0.2;                        // how far ahead a stop is proposed
+constexpr auto kGatheringPatience = std::chrono::seconds(1);    // for ranks to come and hear of a stop before the start
+constexpr auto kLostPatience = std::chrono::milliseconds(300);  // for the cause of a lost connection to become known
+constexpr auto kSilence = std::chrono::seconds(2);  // before the start: a rank that is silent for so long is missing
+constexpr double kStopLeadSeconds = 0.2;            // how far ahead of the furthest rank a stop is proposed
 
-constexpr size_t kShownValue = 200;  // bytes of a value of the configuration
-constexpr int kToldRefusals = 100;   // strangers do not fill the log
+constexpr size_t kShownValue = 200;  // bytes shown of a value of the configuration
+constexpr int kToldRefusals = 100;   // refusals that are logged, so that strangers cannot fill the log
 
 std::string ShownValue(const json& value) {
   return Shown(value.dump(-1, ' ', false, json::error_handler_t::replace), kShownValue);
@@ -71,23 +71,23 @@ class ControlServer::Loop {
 
   const ControlServerOptions options_;
   ControlConnections peers_;
-  StallWatch stalls_{0, 0, {}};  // from the start of the training on
-  StopAgreement stop_{0};        // from then on, too
+  StallWatch stalls_{0, 0, {}};  // used once going_; see Start
+  StopAgreement stop_{0};        // likewise
   BadRecordCount bad_records_;
   const Clock::time_point started_;
   Clock::time_point next_announcement_, last_tick_, go_time_;
   bool going_ = false, ended_ = false;
   int ready_ = 0, left_ = 0, refusals_ = 0;
-  std::optional<Clock::time_point> stop_before_start_;             // when it was asked for
-  json end_;                                                       // what was said at the end
-  std::optional<std::pair<Clock::time_point, std::string>> lost_;  // when and what a rank said of a lost peer
-  std::jthread thread_;                                            // last: starts when everything above is ready
+  std::optional<Clock::time_point> stop_before_start_;             // when a stop was requested before the start
+  json end_;                                                       // the message "end"; null before
+  std::optional<std::pair<Clock::time_point, std::string>> lost_;  // the first report of a lost peer, and its time
+  std::jthread thread_;                                            // started when everything above is ready
 };
 
 ControlServer::ControlServer(ControlServerOptions options) : loop_(std::make_unique<Loop>(std::move(options))) {}
 ControlServer::~ControlServer() = default;
 
-// Whatever happens here, all ranks hear how the run ends: rank 0's own, too, by its connection to this thread.
+// Any error here ends the run on all ranks, including rank 0, which gets the message over its own connection.
 void ControlServer::Loop::Run(const std::stop_token& stop) {
   try {
     Serve(stop);
@@ -164,7 +164,7 @@ void ControlServer::Loop::HandleDeath(Peer& launcher, const json& message) {
       "rank " + std::to_string(rank) + " has died: " + Shown(message.at("reason").get_ref<const std::string&>()), rank);
 }
 
-// It knows the token: what its hello has said is true.
+// The peer has proved that it knows the token, so its hello is trusted.
 void ControlServer::Loop::Admit(Peer& peer) {
   const int rank = peer.hello.at("rank"), world_size = peer.hello.at("world_size");
   if (rank >= 0 && (world_size != options_.world_size || rank >= world_size)) {
@@ -186,7 +186,7 @@ void ControlServer::Loop::Admit(Peer& peer) {
   peer.Send({{"kind", "welcome"},
              {"store_port", options_.store_port},
              {"proof", ProofOfServer(options_.token, peer.nonce, peer.hello)}});
-  if (ended_ && rank >= 0) peer.Send(end_);  // it came too late to hear of it
+  if (ended_ && rank >= 0) peer.Send(end_);  // it was not connected when the message was sent to all
 }
 
 void ControlServer::Loop::Refuse(Peer& peer, const std::string& message) {
@@ -195,7 +195,7 @@ void ControlServer::Loop::Refuse(Peer& peer, const std::string& message) {
   peer.socket.Close();
 }
 
-// Each configuration is compared with rank 0's alone, as soon as both are there.
+// Compares each configuration with rank 0's as soon as both have arrived.
 void ControlServer::Loop::HandleConfig(Peer& peer, const json& config) {
   if (peer.config) return;
   peer.config = config;
@@ -209,10 +209,10 @@ void ControlServer::Loop::HandleConfig(Peer& peer, const json& config) {
       if (other.config && !IsLike(*first, other)) return;
     }
   }
-  if (ready_ == options_.world_size && !stop_before_start_) Start();  // a stop ends it with the next tick
+  if (ready_ == options_.world_size && !stop_before_start_) Start();  // after a stop, the next Tick ends the run
 }
 
-// Ends the run where the two differ.
+// Ends the run and returns false if the two configurations differ.
 bool ControlServer::Loop::IsLike(const Peer& first, const Peer& other) {
   for (const auto& [key, expected] : first.config->items()) {
     const auto found = other.config->find(key);
@@ -262,7 +262,7 @@ void ControlServer::Loop::HandleStop(Peer& peer, const std::string& kind, const 
   }
 }
 
-// Points that the furthest rank passes in the time that a proposal needs to reach everybody.
+// Returns the number of points that the furthest rank passes while a proposal travels to all ranks, plus 1.
 int64_t ControlServer::Loop::StopMargin() const {
   int64_t furthest = 0;
   for (const Peer& peer : peers_.all()) furthest = std::max(furthest, peer.position.point);

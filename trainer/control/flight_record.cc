@@ -21,7 +21,7 @@ void WriteFlightRecord(const std::filesystem::path& file, std::function<std::str
         const std::string text = record();
         if (const int descriptor = data::CreateAnew(file); descriptor >= 0) close(descriptor);  // no link is followed
         std::ofstream(file, std::ios::binary) << text;
-      } catch (...) {  // there is nobody left to tell
+      } catch (...) {  // the process is ending: an error has nobody to go to
       }
       written->set_value();
     }).detach();

@@ -25,8 +25,8 @@ constexpr size_t kShownBytes = 60;
 
 std::string Name(const Endpoint& endpoint) { return Shown(endpoint.host) + ":" + std::to_string(endpoint.port); }
 
-// Until when to try. A stop that is asked for on the way does not end it at once: rank 0 is to hear of it if it can be
-// found soon, or the other ranks would wait for this one.
+// The deadline for joining. When a stop is requested, it moves to at most kStopPatience from then: the rank still tries
+// to reach rank 0 and tell it of the stop, because otherwise the other ranks would wait for this one.
 class Patience {
  public:
   explicit Patience(const JoinOptions& options)
@@ -39,7 +39,7 @@ class Patience {
     }
     return deadline_;
   }
-  // Where the reason is a stop, throws Preempted; else returns whether the time is over.
+  // Returns whether the deadline has passed; throws Preempted if that is because of a stop.
   bool IsOver() {
     const bool over = Clock::now() >= Deadline();
     if (over && stopped_) throw Preempted("stopped before the training began");
@@ -52,14 +52,15 @@ class Patience {
   bool stopped_ = false;
 };
 
-// How an attempt ended.
+// The outcome of an attempt to join.
 struct Attempt {
-  Joined joined;       // its socket is open where rank 0 said welcome
-  std::string reason;  // why it is not
+  Joined joined;       // its socket is open if rank 0 has welcomed this rank
+  std::string reason;  // why it is not open
   bool refused = false;
 };
 
-// The next thing that the server says, of one of two kinds; nothing where it closes the connection.
+// Returns the server's next message, which must be `expected` or "refused"; empty if the server closes the connection.
+// Throws UsageError for anything else, PeerLostError or Preempted if nothing comes in time.
 std::optional<json> ReadAnswer(const Attempt& attempt, LineSocket& socket, const std::string& expected,
                                Patience& patience) {
   const std::string name = Name(attempt.joined.endpoint);
@@ -75,13 +76,13 @@ std::optional<json> ReadAnswer(const Attempt& attempt, LineSocket& socket, const
   try {
     json answer = ParseControlLine(*line, Speaker::kDoor);
     if (answer.at("kind") == expected || answer.at("kind") == "refused") return answer;
-  } catch (const BadControlLine&) {  // answers of other programs end here, too
+  } catch (const BadControlLine&) {  // the answer of another program
   }
   throw UsageError("what answers at " + name + " is no rank 0 of dtrain: '" + Shown(*line, kShownBytes) + "'",
                    "another program listens there: choose another --master_port");
 }
 
-// Leaves the socket open only where it was let in, by one who knows the token.
+// Performs the handshake. The socket stays open only if a server that knows the token has admitted this rank.
 void Greet(Attempt& attempt, const JoinOptions& options, Patience& patience) {
   LineSocket& socket = attempt.joined.socket;
   const std::string& token = attempt.joined.endpoint.token;

@@ -1,4 +1,4 @@
-// See the header. All sockets are non-blocking: poll() is the only place to wait.
+// All connected sockets are non-blocking, and poll() is the only call that waits for them.
 #include "trainer/control/line_socket.h"
 
 #include <fcntl.h>
@@ -25,7 +25,7 @@ constexpr auto kResolvePatience = std::chrono::seconds(30);  // a pod may start 
 
 using Addresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// Null, with getaddrinfo's reason, where the name does not resolve.
+// Returns null, and getaddrinfo's error in `*reason`, if the name does not resolve.
 Addresses Resolve(const std::string& host, int port, int type, std::string* reason) {
   addrinfo hints{};
   hints.ai_socktype = type;
@@ -49,8 +49,8 @@ bool WaitFor(int descriptor, short events, Clock::time_point deadline) {
   return ready > 0;
 }
 
-// Empty, with the system's reason, where no interface leads there. No packet is sent: connecting a datagram socket only
-// chooses the interface.
+// Returns an empty string, and the system's error in `*reason`, if no interface leads there. Sends no packet:
+// connecting a datagram socket only chooses the interface.
 std::string LocalAddressTowards(const addrinfo& there, std::string* reason) {
   char name[NI_MAXHOST] = "";
   const int descriptor = socket(there.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);

@@ -6,12 +6,12 @@
 namespace dtrain::distributed {
 namespace {
 
-constexpr double kSilenceWarningSeconds = 2;  // ranks speak ten times a second
+constexpr double kSilenceWarningSeconds = 2;  // ranks report ten times a second
 constexpr double kStillnessWarningSeconds = 30;
-constexpr double kWindowSeconds = 2;  // of a comparison of speeds
-constexpr int64_t kWindowPoints = 5;
-constexpr double kSlow = 2;                 // times the median
-constexpr double kWorthTellingShare = 0.2;  // of the time of a step
+constexpr double kWindowSeconds = 2;        // the least time over which speeds are compared
+constexpr int64_t kWindowPoints = 5;        // the least number of points that each rank passes in it
+constexpr double kSlow = 2;                 // a rank is slow if its work takes this many times the median …
+constexpr double kWorthTellingShare = 0.2;  // … and exceeds it by this share of the time between points
 
 double Seconds(StallWatch::Duration duration) { return std::chrono::duration<double>(duration).count(); }
 
@@ -51,7 +51,7 @@ StallWatch::Finding StallWatch::Check(Time now) {
   for (Rank& rank : ranks_) {
     if (rank.left) continue;
     const bool waits = WaitsForASave(rank);
-    if (waits) rank.waited = now;  // when the save is over, it has its time to go on
+    if (waits) rank.waited = now;  // after the save, the rank gets the whole timeout again
     const double patience = waits ? std::max(timeout_seconds_, kSavingSeconds) : timeout_seconds_;
     const double still = Seconds(now - (waits ? rank.moved : std::max(rank.moved, rank.waited)));
     const bool silent = Seconds(now - rank.heard) >= timeout_seconds_;
@@ -63,14 +63,14 @@ StallWatch::Finding StallWatch::Check(Time now) {
   return finding;
 }
 
-// Whether this rank saves, or another rank saves that is not ahead of it.
+// Whether this rank saves, or waits for a rank that saves, which is then not ahead of it.
 bool StallWatch::WaitsForASave(const Rank& rank) const {
   return std::any_of(ranks_.begin(), ranks_.end(), [&rank](const Rank& other) {
     return !other.left && other.position.phase == Phase::kSaving && !rank.position.IsBehind(other.position);
   });
 }
 
-// The ranks that do not speak; where all of them do, the ranks that are behind the others.
+// Returns the silent ranks, or, if there are none, those that are behind the others.
 std::vector<size_t> StallWatch::Laggards(Time now) const {
   std::vector<size_t> silent, behind;
   for (size_t i = 0; i < ranks_.size(); ++i) {
@@ -81,7 +81,7 @@ std::vector<size_t> StallWatch::Laggards(Time now) const {
   return silent.empty() ? behind : silent;
 }
 
-// No rank is behind it, and at least one ahead.
+// Whether no rank is behind this one and at least one is ahead of it.
 bool StallWatch::OthersWaitFor(const Rank& rank) const {
   bool waited_for = false;
   for (const Rank& other : ranks_) {
@@ -142,7 +142,7 @@ void StallWatch::TellStillness(Time now, std::vector<std::string>& warnings) {
   }
 }
 
-// Compares how long ranks work between collectives: the slowest waits for nobody, and the others wait for it.
+// Compares the time that ranks spend on their own work, without collectives: in collectives all wait for the slowest.
 void StallWatch::TellSlowness(Time now, std::vector<std::string>& warnings) {
   const double elapsed = Seconds(now - window_start_);
   if (elapsed < kWindowSeconds) return;
@@ -154,7 +154,7 @@ void StallWatch::TellSlowness(Time now, std::vector<std::string>& warnings) {
   }
   std::vector<double> sorted = work;
   std::sort(sorted.begin(), sorted.end());
-  const double median = sorted[(sorted.size() - 1) / 2];  // of two ranks: that of the faster one
+  const double median = sorted[(sorted.size() - 1) / 2];  // with two ranks, the work of the faster one
   for (size_t i = 0; i < ranks_.size(); ++i) {
     Rank& rank = ranks_[i];
     const auto points = static_cast<double>(rank.position.point - rank.window_start.point);
