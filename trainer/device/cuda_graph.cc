@@ -1,7 +1,7 @@
-// All of it is done on one stream, also what is not recorded: the workspaces of cuBLAS belong to a stream, and are
-// taken before it is recorded. Recording is a matter of this thread (the mode "thread local"): meanwhile others
-// allocate pinned memory and wait for events, which a global one would forbid them. The backward pass runs on a thread
-// of autograd's, which records because its stream does.
+// All work runs on one stream, including work that is not recorded: cuBLAS keeps workspaces per stream, and they must
+// exist before the recording. The capture mode is thread-local, because other threads allocate pinned memory and wait
+// for events meanwhile, which the global mode would forbid. The backward pass runs on a thread of autograd and is
+// recorded all the same, because its stream is being captured.
 #include "trainer/device/cuda_graph.h"
 
 #include <ATen/cuda/CUDAEvent.h>
@@ -34,7 +34,8 @@ class CudaGraph : public DeviceGraph {
 
   void Record(const std::function<void()>& work) override {
     graph_.reset();
-    // A graph has memory of its own, and while it is recorded none that lies idle is given back to make room.
+    // A graph has its own pool of memory, and the allocator cannot free cached memory for it during the recording, so
+    // the cache is emptied before.
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();
     graph_ = std::make_unique<at::cuda::CUDAGraph>();

@@ -1,4 +1,4 @@
-// The library stands beside the executable, or, for a test, in the neighbouring bin/.
+// The library is in the folder of the executable, or, for tests, in the neighbouring bin/.
 #include "trainer/device/cuda_plugin.h"
 
 #include <dlfcn.h>
@@ -32,7 +32,7 @@ int CountDeviceFiles() {
   return count;
 }
 
-// "0,2" is two; a negative entry hides itself and all after it, as CUDA has it.
+// "0,2" counts as two. As in CUDA, a negative entry hides itself and all entries after it.
 int CountVisible(const std::string& visible) {
   int count = 0;
   for (size_t begin = 0; begin < visible.size();) {

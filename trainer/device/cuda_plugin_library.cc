@@ -1,4 +1,4 @@
-// libdtrain_cuda.so: the only file that is linked with CUDA and NCCL.
+// The functions that libdtrain_cuda.so exports. No other part of the program is linked with CUDA and NCCL.
 #include <ATen/ops/batch_norm_gather_stats.h>
 #include <ATen/ops/batch_norm_stats.h>
 #include <ATen/ops/empty.h>
@@ -22,7 +22,7 @@
 namespace dtrain::distributed {
 namespace {
 
-// Driver and runtime first: they answer where nothing else does.
+// Asks for the versions of driver and runtime first, because those calls work even if all others fail.
 GpuFacts Probe() {
   GpuFacts facts;
   facts.architectures = DTRAIN_CUDA_ARCHITECTURES;
@@ -41,7 +41,7 @@ GpuFacts Probe() {
     facts.error = cudaGetErrorName(error);
     facts.error_text = cudaGetErrorString(error);
     facts.gpus.clear();
-    cudaGetLastError();  // or the next call would report it again
+    cudaGetLastError();  // clears the error, which the next call would report again
   }
   return facts;
 }
@@ -51,7 +51,7 @@ c10::intrusive_ptr<c10d::Backend> MakeNccl(const c10::intrusive_ptr<c10d::Store>
   auto options = c10d::ProcessGroupNCCL::Options::create();
   options->timeout = std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
   auto nccl = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, world_size, options);
-  nccl->setBoundDeviceId(device);  // a barrier would have to guess it
+  nccl->setBoundDeviceId(device);  // otherwise a barrier has to guess the device
   return nccl;
 }
 
@@ -90,7 +90,7 @@ void* CurrentStream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 
 void Check(int error) { C10_CUDA_CHECK(static_cast<cudaError_t>(error)); }
 
-// ATen's kernels, which go through x once.
+// Uses ATen's kernels, which read x once.
 std::tuple<at::Tensor, at::Tensor> NormStatistics(const at::Tensor& x, const at::Tensor& running_mean,
                                                   const at::Tensor& running_var, double momentum, double epsilon) {
   const auto [mean, inverse_std] = at::batch_norm_stats(x, epsilon);

@@ -1,4 +1,4 @@
-// CUDA enters through cuda_plugin.h and nowhere else.
+// All calls of CUDA go through cuda_plugin.h.
 #include "trainer/device/device.h"
 
 #include <ATen/DeviceAccelerator.h>
@@ -88,7 +88,7 @@ void RequireThreads(int count) {
 
 namespace {
 
-// Makes OpenMP start its threads now, before others take those that may be started.
+// Makes OpenMP start its threads now, before other libraries use up the number of threads that is allowed.
 void StartThreads(int count) {
   at::parallel_for(0, count, 1, [](int64_t, int64_t) {});
 }
@@ -96,7 +96,7 @@ void StartThreads(int count) {
 }  // namespace
 
 void UseThreads(int count) {
-  RequireThreads(2 * (count - 1));  // OpenMP's, and those of a pool that set_num_threads makes
+  RequireThreads(2 * (count - 1));  // for OpenMP and for the pool that set_num_threads makes
   at::set_num_threads(count);
   StartThreads(count);
 }

@@ -61,7 +61,7 @@ std::optional<int> ChooseGpu(const GpuFacts& facts, const RankPlace& place, cons
   const bool none = facts.error.empty() || facts.error == "cudaErrorNoDevice";
   if (!none) ThrowWhatCudaRefuses(facts);
   if (facts.gpus.empty() && backend != "nccl") return std::nullopt;
-  // A rank that sees one GPU of its own does not count from its neighbours': that they are distinct is found out later.
+  // A rank that sees only one GPU takes it, whatever its local rank. RequireDistinctGpus checks later that all differ.
   const int index = facts.gpus.size() == 1 && place.sees_its_own_gpu_only ? 0 : place.local_rank;
   if (index >= static_cast<int>(facts.gpus.size())) ThrowTooFewGpus(facts, place);
   const Gpu& gpu = facts.gpus[static_cast<size_t>(index)];

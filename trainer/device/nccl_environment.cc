@@ -15,17 +15,17 @@ constexpr long long kMonitorLagSeconds = 30;
 
 EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_timeout_seconds, bool on_one_machine) {
   EnvironmentSettings settings = {
-      // The watchdog throws when a collective is late or has failed; what it throws ends the process (failure.h).
+      // The watchdog throws if a collective is late or has failed, and its exception ends the process (failure.h).
       {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "3"},
       {"TORCH_NCCL_ENABLE_MONITORING", "1"},
-      // The monitor kills the process (by SIGABRT): only after all that ends it in an orderly way had its time.
+      // The monitor kills the process by SIGABRT, so it must wait until every orderly way to end has had its time.
       {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
        std::to_string(std::llround(ClampedSeconds(comm_timeout_seconds)) + kMonitorLagSeconds)},
-      // The last collectives of each rank, to see afterwards which rank did not come.
+      // Record the last collectives of each rank, which show afterwards which rank did not enter one.
       {"TORCH_FR_BUFFER_SIZE", "2000"},
       {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"},
       {"TORCH_NCCL_DUMP_ON_TIMEOUT", dump_folder.empty() ? "0" : "1"},
-      // How long the end waits for that file. By default it is a minute.
+      // How long the process waits for that file before it ends; a minute by default.
       {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "5000"},
   };
   if (on_one_machine) settings.emplace_back("NCCL_SOCKET_IFNAME", "lo");
