@@ -19,8 +19,8 @@ constexpr auto kStopPoll = std::chrono::milliseconds(100);
 constexpr const char* kStoreHint =
     "is torchrun running on its first node, and is its port reachable from this machine?";
 
-// `work` in a thread of its own, which is left behind where it takes too long: c10d's client waits far beyond its
-// timeout, or forever, for a server that accepts and is silent.
+// Runs `work` in a thread of its own, which is detached and left behind if it takes too long: c10d's client waits far
+// beyond its timeout, or forever, for a server that accepts a connection and is silent.
 template <typename Work>
 auto WithDeadline(const StoreWait& wait, const std::string& too_late, Work work) {
   auto promise = std::make_shared<std::promise<decltype(work())>>();

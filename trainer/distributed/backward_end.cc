@@ -1,5 +1,5 @@
-// The engine calls what was queued during a pass when that is done, in the order of queueing. The reducer queues its
-// wait with its last bucket; a hook on the loss, with which the pass begins, comes before it.
+// Autograd's engine calls the callbacks that were queued during a pass at its end, in the order of queueing. The
+// reducer queues its wait with its last bucket; a hook on the loss runs at the start of the pass, so it queues earlier.
 #include "trainer/distributed/backward_end.h"
 
 #include <torch/csrc/autograd/engine.h>

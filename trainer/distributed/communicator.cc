@@ -1,4 +1,4 @@
-// Gloo listens on the interface that leads to rank 0, not on what this machine's host name happens to resolve to.
+// Gloo listens on the interface that leads to rank 0, not on the address to which this machine's host name resolves.
 #include "trainer/distributed/communicator.h"
 
 #include <algorithm>
@@ -19,10 +19,10 @@ namespace dtrain::distributed {
 namespace {
 
 constexpr size_t kBroadcastBytes = 64 << 20;
-// The control plane names the rank that is late, and knows who may be; a backend's own timeout is for the case that
-// even that fails.
+// The control plane finds late ranks first, because it can name them and allows for saves. The backend's own timeout is
+// longer, for the case that the control plane fails.
 constexpr double kControlLeadSeconds = 1;
-constexpr int kThreadsOfGloo = 1;  // beside its workers
+constexpr int kThreadsOfGloo = 1;  // besides its workers
 
 }  // namespace
 
@@ -36,7 +36,7 @@ Communicator::Communicator(Rendezvous& rendezvous, at::Device device, double tim
   auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", rendezvous.store());
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(rendezvous.local_address()));
-  RequireThreads(options->threads + kThreadsOfGloo);  // Gloo would wait for those that it could not start
+  RequireThreads(options->threads + kThreadsOfGloo);  // Gloo would wait for ever for threads that it could not start
   auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_, world_size_, options);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, world_size_);
   group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);

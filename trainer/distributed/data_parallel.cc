@@ -1,11 +1,11 @@
-// The reducer settles on its bucket layout after the first backward pass, in the order in which gradients arrived. Here
-// that happens at the end of the first step, not at the start of the second, so that every checkpoint holds the layout
-// that the next step uses.
+// After the first backward pass the reducer chooses its final bucket layout from the order in which gradients arrived.
+// Here that happens at the end of the first step, not at the start of the second, so that every checkpoint holds the
+// layout that the next step uses.
 //
-// A run that is interrupted after any step must go on with the same bits, though its first step then is one of a new
-// reducer. Hence buckets are divided by the number of ranks in a hook of ours: the reducer itself multiplies gradients
-// by the reciprocal on their way into a bucket, and divides those that lie there already. And hence gradients are added
-// to zeros from the first step on, as they are in later ones: -0 becomes 0 by that.
+// A run that was interrupted after any step must continue with the same bits, although its next step is then the first
+// of a new reducer. A reducer multiplies gradients by 1/ranks while it copies them into a bucket, but divides those
+// that are in a bucket already; so the division is done by a communication hook here. In later steps gradients are
+// added to zeros, which turns -0 into 0; so they are added to zeros in the first step, too.
 #include "trainer/distributed/data_parallel.h"
 
 #include <ATen/ATen.h>
@@ -22,15 +22,15 @@
 
 namespace dtrain::distributed {
 
-// A reducer waits silently for gradients that are missing, and complains in the next step, with numbers for names. What
-// it knows is asked for here at the end of the step: a flag, and the times at which gradients arrived.
+// A reducer waits silently for missing gradients, and throws only in the next step, with numbers in place of names.
+// This class reads its protected members at the end of a step: a flag, and the times at which gradients arrived.
 class ObservedReducer : public c10d::Reducer {
  public:
   using Reducer::Reducer;
 
   void ForgetArrivals() { std::fill(backward_stats_.begin(), backward_stats_.end(), 0); }
 
-  // Whether a gradient arrived in this backward pass, but not all did.
+  // Whether some, but not all gradients have arrived in this backward pass.
   bool IsUnfinished() const { return require_finalize_; }
 
   std::vector<size_t> NotArrived() const {
@@ -41,13 +41,13 @@ class ObservedReducer : public c10d::Reducer {
     return indices;
   }
 
-  // The reducer takes everything before its first reduction for the static graph, passes that only add up gradients
-  // included: a step of several micro-steps would count as one pass.
+  // The reducer counts all gradients before its first reduction as the static graph. Without this, it would count those
+  // of micro-steps that do not reduce, too.
   void ForgetGraph() {
     for (auto& [index, arrivals] : numGradHooksTriggeredMap_) arrivals = 0;
   }
 
-  // Of a static graph, once its first step was reduced.
+  // The parameters that the static graph does not use; valid after its first reduction.
   const std::vector<size_t>& unused() const { return unused_parameters_; }
 };
 
@@ -59,15 +59,15 @@ std::vector<at::Tensor> Tensors(const std::vector<std::pair<std::string, at::Ten
   return tensors;
 }
 
-// As DistributedDataParallel starts: a small first bucket, so that reducing begins early; both results reversed, since
-// gradients arrive from the last layer to the first.
+// Returns the layout with which DistributedDataParallel starts: the first bucket is small, so that its reduction begins
+// early, and the layout is reversed, because gradients arrive from the last layer to the first.
 std::pair<BucketLayout, std::vector<size_t>> InitialLayout(const std::vector<at::Tensor>& tensors, size_t cap_bytes) {
   auto [layout, limits] = c10d::compute_bucket_assignment_by_size(tensors, {c10d::kDefaultFirstBucketBytes, cap_bytes});
   std::reverse(layout.begin(), layout.end());
   return {layout, limits};
 }
 
-// A bucket is divided first, so that fp16 does not overflow in the sum, and comes back in its own type.
+// Divides a bucket before the sum, so that fp16 does not overflow, and converts the result back to the bucket's type.
 class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr<c10d::ProcessGroup>> {
  public:
   CompressedAllReduce(const c10::intrusive_ptr<c10d::ProcessGroup>& group, at::ScalarType type)
@@ -107,7 +107,7 @@ class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr
             "it, --static_graph leaves it as it is");
 }
 
-// Throws unless the layout has each parameter exactly once, as those that the reducer settles on do.
+// Throws StorageError unless the layout contains each parameter exactly once, as the reducer's layouts do.
 void RequireLayoutFits(const BucketLayout& layout, size_t num_parameters) {
   std::vector<bool> seen(num_parameters, false);
   size_t count = 0;
@@ -163,7 +163,7 @@ void DataParallel::DefineGradients() {
 void DataParallel::ZeroGradients() {
   at::NoGradGuard no_grad;
   if (!reducer_) {
-    // Undefined rather than zero: the backward pass then hands its own tensor over instead of adding to one.
+    // The gradients become undefined, not zero, so that the backward pass hands over its tensors instead of adding.
     for (auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
     return;
   }
@@ -188,11 +188,12 @@ void DataParallel::AfterBackward() {
   if (reducer_) reducer_->rebuild_buckets();
 }
 
-// Parameters that no step uses are to stay without a gradient, so gradients do not begin as zeros here.
+// With a static graph gradients are not defined as zeros beforehand, because unused parameters must stay without a
+// gradient. So -0 becomes 0 here.
 void DataParallel::FinishFirstStaticStep() {
   reducer_->delay_all_reduce();
   at::NoGradGuard no_grad;
-  at::_foreach_add_(gradients(), 0.0);  // -0 becomes 0
+  at::_foreach_add_(gradients(), 0.0);
 }
 
 std::vector<size_t> DataParallel::MissingGradients() const {

@@ -1,4 +1,4 @@
-// Rank 0 reads what all posted and tells them: one round, and every rank ends with the same message.
+// Each rank posts its GPU; rank 0 compares them and posts the result. So every rank ends with the same message.
 #include "trainer/distributed/distinct_gpus.h"
 
 #include <unistd.h>
@@ -50,7 +50,7 @@ void RequireDistinctGpus(Rendezvous& rendezvous, const std::string& pci_id, cons
   }
   problem = rendezvous.ShareFromFirst("shared_gpu", problem);
   if (problem.empty()) return;
-  rendezvous.control()->Leave();  // rank 0's store stays until all have read it
+  rendezvous.control()->Leave();  // keeps rank 0's store alive until all ranks have read the result
   throw UsageError(problem, kShareHint);
 }
 

@@ -1,5 +1,5 @@
-// Rank 0's store needs the network even for rank 0 itself; its control server does not, so that rank 0 can say which
-// ranks a lost network has cost it.
+// Rank 0 reaches its store over the network, but its control server over a pair of sockets. So rank 0 can still report
+// which ranks it has lost when the network fails.
 #include "trainer/distributed/rendezvous.h"
 
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ using Store = c10::intrusive_ptr<c10d::TCPStore>;
 std::vector<uint8_t> Bytes(const std::string& text) { return {text.begin(), text.end()}; }
 std::string Text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), bytes.end()}; }
 
-// TCPStore by itself listens on all interfaces; given a socket it uses that.
+// Gives the TCPStore a socket that listens on `address` only; otherwise it would listen on all interfaces.
 Store ServeStore(const std::string& address, double timeout_seconds) {
   c10d::TCPStoreOptions options;
   options.isServer = true;
@@ -34,7 +34,7 @@ Store ServeStore(const std::string& address, double timeout_seconds) {
   return c10::make_intrusive<c10d::TCPStore>(address, options);
 }
 
-// Rank 0's: the server's socket, and where the others (and rank 0 itself) find it.
+// The control server's listening socket on rank 0, and the endpoint at which the ranks find it.
 struct Listening {
   int descriptor = -1;
   Endpoint endpoint;
@@ -52,7 +52,7 @@ Listening ListenForRanks(const RendezvousOptions& options, const std::string& lo
   return listening;
 }
 
-// The two ends of rank 0's connection to its own server: no network can come between them.
+// Returns the two ends of rank 0's connection to its own server, which does not depend on the network.
 std::pair<LineSocket, int> OwnConnection() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -100,12 +100,12 @@ Rendezvous::Rendezvous(const RendezvousOptions& options, ControlPlaneOptions con
   control.rank = launch_.rank;
   control.world_size = launch_.world_size;
   control_ = std::make_shared<ControlPlane>(std::move(control), std::move(joined), std::move(server));
-  // A stop is the control plane's business from here on.
+  // Without stop_requested, because from here on the control plane handles stops.
   if (!store_) store_ = ConnectToStore(endpoint.host, store_port, {.timeout_seconds = timeout});
   store_ = c10::make_intrusive<SealedStore>(store_, endpoint.token);
 }
 
-// Rank 0's part: store and server. Returns where the others find the server.
+// Starts the store and the control server on rank 0. Returns the server's endpoint.
 Endpoint Rendezvous::Serve(const RendezvousOptions& options, int own_descriptor, const ControlPlaneOptions& control,
                            std::unique_ptr<ControlServer>& server) {
   const Listening listening = ListenForRanks(options, local_address_);

@@ -11,7 +11,7 @@
 namespace dtrain::distributed {
 namespace {
 
-constexpr size_t kProofBytes = 64;  // before the value
+constexpr size_t kProofBytes = 64;  // the length of the proof that precedes the value
 constexpr size_t kShownKeyBytes = 100;
 
 std::string ProofOf(const std::string& token, const std::string& key, std::string_view value) {

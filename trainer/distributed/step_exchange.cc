@@ -1,4 +1,4 @@
-// See the header: a flat tensor that the running statistics are views of.
+// The running statistics become views of a flat tensor, so that one all-reduce carries all of them.
 #include "trainer/distributed/step_exchange.h"
 
 #include <ATen/ATen.h>
