@@ -1,4 +1,4 @@
-// The kernel takes a step count for each parameter; they are all the same tensor here.
+// The fused kernel takes a step count for each parameter; here all of them are the same tensor.
 #include <ATen/ATen.h>
 
 #include <type_traits>
@@ -12,7 +12,7 @@ void FusedAdam(const AdamOptions& options, at::TensorList parameters, at::Tensor
                const std::optional<at::Tensor>& found_inf) {
   std::visit(
       [&]<typename Number>(const Number& rate) {
-        // Of several overloads, the one that takes such a rate.
+        // Chooses the overload that takes this type of rate.
         using RateArgument = std::conditional_t<std::is_same_v<Number, double>, double, const at::Tensor&>;
         using Kernel = void (*)(at::TensorList, at::TensorList, at::TensorList, at::TensorList, at::TensorList,
                                 at::TensorList, RateArgument, double, double, double, double, bool, bool,

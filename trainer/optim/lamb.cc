@@ -1,4 +1,4 @@
-// A step that is skipped may have computed with infinities, but all that is kept is written by SubtractUnless.
+// A skipped step may compute infinities, but everything that is kept is written by SubtractUnless, which skips it.
 #include "trainer/optim/lamb.h"
 
 #include <ATen/ATen.h>
@@ -15,7 +15,7 @@ Lamb::Lamb(std::vector<ParameterGroup> groups, const LambOptions& options)
       average_of_squares_(Zeros()),
       step_(at::zeros({}, at::TensorOptions(at::kFloat).device(device()))) {}
 
-// In double: 1 − 0.999 has four digits less than its terms.
+// Computed in double, because 1 − 0.999 loses three digits.
 at::Tensor Lamb::BiasCorrection(double beta) const { return (1 - at::pow(beta, step_.to(at::kDouble))).to(at::kFloat); }
 
 void Lamb::Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf) {

@@ -1,4 +1,4 @@
-// The gradients stay as they are: they lie in the buckets that are reduced between ranks.
+// The gradients are not changed in place, because they are views of the buckets that are reduced between ranks.
 #include "trainer/optim/lars.h"
 
 #include <ATen/ATen.h>

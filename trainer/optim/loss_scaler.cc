@@ -1,4 +1,4 @@
-// The two kernels are those of torch.amp.GradScaler, which exists in Python only.
+// Uses the two kernels of torch.amp.GradScaler, which itself exists only in Python.
 #include "trainer/optim/loss_scaler.h"
 
 #include <ATen/ATen.h>
@@ -11,7 +11,7 @@ LossScaler::LossScaler(const LossScalerOptions& options, at::Device device) : op
   growth_tracker_ = at::zeros({}, on_device.dtype(at::kInt));
 }
 
-// In double, as GradScaler does: the scale need not be a power of two.
+// Computed in double, as in GradScaler, because the scale need not be a power of two.
 at::Tensor LossScaler::Inverse() const { return scale_.to(at::kDouble).reciprocal().to(at::kFloat); }
 
 at::Tensor LossScaler::Unscale(std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor) {

@@ -1,4 +1,4 @@
-// No state: a resumed run has the learning rate of its step, whatever happened before.
+// The schedule has no state, so a resumed run has the learning rate of its step, whatever happened before.
 #include "trainer/optim/lr_schedule.h"
 
 #include <algorithm>

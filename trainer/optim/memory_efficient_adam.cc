@@ -1,4 +1,4 @@
-// What a step needs in float32 is made for a part of the parameters, used and freed.
+// A step makes its float32 copies for one part of the parameters at a time, and frees them before the next part.
 #include "trainer/optim/memory_efficient_adam.h"
 
 #include <ATen/ATen.h>
@@ -8,9 +8,9 @@
 namespace dtrain::optim {
 namespace {
 
-constexpr int64_t kPartElements = int64_t{16} << 20;  // a parameter that is larger is a part by itself
-constexpr double kTop = 65000;                        // what a peak is stored as; half precision ends at 65,504
-constexpr double kLeast = 1e-30;                      // of a peak: nothing is divided by 0
+constexpr int64_t kPartElements = int64_t{16} << 20;  // of a part; a larger parameter is a part by itself
+constexpr double kTop = 65000;                        // the stored value of the peak; half precision ends at 65,504
+constexpr double kLeast = 1e-30;                      // the least peak, so that nothing is divided by 0
 
 std::vector<at::Tensor> InFloat(const std::vector<at::Tensor>& tensors, size_t begin, size_t end) {
   std::vector<at::Tensor> copies;
@@ -68,7 +68,7 @@ void MemoryEfficientAdam::Step(const Rate& learning_rate, const std::optional<at
   }
 }
 
-// Adam's gradient has the weights in it where their decay is not decoupled.
+// If the decay is not decoupled, Adam's gradient contains the decayed weights, so the peaks must bound these, too.
 at::Tensor MemoryEfficientAdam::NextPeaks(const ParameterGroup& group, const Moments& moments) const {
   at::Tensor largest = Largest(group.Gradients());
   if (gradient_factor_) largest = largest * *gradient_factor_;
@@ -95,7 +95,7 @@ void MemoryEfficientAdam::StepPart(size_t group_index, size_t begin, size_t end,
   std::vector<at::Tensor> gradients, moved, moved_average, moved_square;
   for (size_t i = begin; i < end; ++i) {
     const at::Tensor gradient = group.parameters[i].grad();
-    if (!gradient.defined()) continue;  // stored anew all the same, as a fraction of the new peaks
+    if (!gradient.defined()) continue;  // its moments are still stored again, as fractions of the new peaks
     gradients.push_back(gradient.to(at::kFloat));
     moved.push_back(weights[i - begin]);
     moved_average.push_back(average[i - begin]);

@@ -1,4 +1,4 @@
-// What all optimizers share.
+// The parts that all optimizers share.
 #include "trainer/optim/optimizer.h"
 
 #include <ATen/ATen.h>

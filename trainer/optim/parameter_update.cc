@@ -1,4 +1,4 @@
-// Without a scaler the norm tells whether the gradients are finite: it is wanted for the log anyway.
+// Without a scaler the norm, which the log needs anyway, tells whether the gradients are finite.
 #include "trainer/optim/parameter_update.h"
 
 #include <ATen/ATen.h>
@@ -27,7 +27,7 @@ void ParameterUpdate::Apply(std::vector<at::Tensor> gradients, const Rate& learn
   skipped_in_a_row_.add_(1).mul_(skipped_.to(at::kLong));
 }
 
-// Gradients of half precision stay as they are.
+// Gradients of half precision are not changed.
 at::Tensor ParameterUpdate::LeaveToOptimizer(const std::vector<at::Tensor>& gradients,
                                              const std::optional<at::Tensor>& factor) {
   gradient_norm_.copy_(GradientNorm(gradients));
@@ -40,7 +40,7 @@ at::Tensor ParameterUpdate::LeaveToOptimizer(const std::vector<at::Tensor>& grad
   return not_finite;
 }
 
-// Unscaling takes the factor along, and so does clipping: it costs a pass of its own only where neither is wanted.
+// The factor is multiplied in while unscaling or clipping; it takes a pass of its own only if there is neither.
 at::Tensor ParameterUpdate::Unscale(std::vector<at::Tensor>& gradients, const std::optional<at::Tensor>& factor) {
   std::optional<at::Tensor> remaining = factor;
   at::Tensor not_finite;

@@ -1,4 +1,4 @@
-// Autocast keeps casts until its outermost scope ends: scopes nest by a counter of its own.
+// Autocast keeps its casts until its outermost scope ends. LibTorch counts how deep scopes are nested.
 #include "trainer/optim/precision.h"
 
 #include <ATen/Context.h>

@@ -1,4 +1,4 @@
-// The momentum has the learning rate in it already, so the last line is a step of SGD with a rate of 1.
+// The momentum already contains the learning rate, so the last operation of a step is a step of SGD with a rate of 1.
 #include "trainer/optim/rmsprop_tf.h"
 
 #include <ATen/ATen.h>

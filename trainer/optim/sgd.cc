@@ -1,4 +1,4 @@
-// Momentum buffers start at zero, which gives what torch.optim.SGD's "first step" does (v = g) without a special case.
+// Momentum buffers start at zero, which gives v = g in the first step, as in torch.optim.SGD, without a special case.
 #include <ATen/ATen.h>
 
 #include "trainer/optim/optimizer.h"

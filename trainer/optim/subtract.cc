@@ -1,4 +1,4 @@
-// SGD without momentum is this subtraction, and its kernel is one of those that look at found_inf on the device.
+// SGD without momentum is this subtraction, and its fused kernel reads found_inf on the device.
 #include "trainer/optim/subtract.h"
 
 #include <ATen/ATen.h>

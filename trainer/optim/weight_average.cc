@@ -41,7 +41,7 @@ void WeightAverage::Update(double decay) {
 void WeightAverage::Swap() {
   at::NoGradGuard no_grad;
   for (size_t i = 0; i < weights_.size(); ++i) {
-    const at::Tensor weight = weights_[i].detach();  // keeps the memory that the parameter gives up
+    const at::Tensor weight = weights_[i].detach();  // keeps the memory when the parameter gets that of the average
     weights_[i].set_data(averages_[i].second);
     averages_[i].second = weight;
   }
