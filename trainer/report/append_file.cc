@@ -26,7 +26,7 @@ void AppendFile::Append(std::string_view bytes) {
   } while (written < 0 && errno == EINTR);
   if (written == static_cast<ssize_t>(bytes.size())) return;
   const int error_number = written < 0 ? errno : ENOSPC;
-  struct stat status;  // takes half a piece back, so that the next one starts on its own
+  struct stat status;  // the part that was written is cut off, so that the next piece does not continue it
   if (written > 0 && ::fstat(descriptor_, &status) == 0) {
     [[maybe_unused]] const int best_effort = ::ftruncate(descriptor_, status.st_size - written);
   }

@@ -187,7 +187,7 @@ void Console::Train(const TrainPoint& point) {
   }
 }
 
-// What a step takes changes slowly, and one that waited for something else says little.
+// The bar uses a running mean, because the time of a step changes slowly and a single step may have waited.
 void Console::Step(int64_t step, double epoch) {
   if (!bar_) return;
   constexpr double kNewest = 0.1;
@@ -216,7 +216,7 @@ void Console::ShowTraining(int64_t step, double epoch) {
 
 void Console::Evaluating(int64_t done, int64_t total) {
   if (!bar_) return;
-  last_step_.reset();  // the next step has not taken as long as the evaluation
+  last_step_.reset();  // so that the next step's time does not include the evaluation
   const auto now = Clock::now();
   if (done == 1 || !evaluation_start_) evaluation_start_ = now;
   ProgressBar::Content content{.label = "evaluating", .done = done, .total = total};
@@ -233,7 +233,7 @@ void Console::Validation(const ValPoint& point) {
   Line(point.text ? FairseqLine(point) : JsonLine(point));
 }
 
-// Behind a bar nothing else would keep the training loss.
+// With a bar the line of an epoch shows the training loss, because no other line remains on the terminal.
 void Console::Epoch(const EpochPoint& point) {
   if (options_.format == LogFormat::kJson) return Line(JsonLine(point));
   std::string line = Format("epoch %lld took %.1f s", static_cast<long long>(point.epoch), point.epoch_seconds);

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint64_t kMaxReportBytes = uint64_t{1} << 20;
 
-// As much as the system takes; there is nobody left to tell about the rest.
+// Writes as much as the system accepts, and returns whether that was all.
 bool WriteAll(int descriptor, const char* data, size_t bytes) noexcept {
   while (bytes > 0) {
     const ssize_t written = ::write(descriptor, data, bytes);
@@ -30,7 +30,7 @@ bool WriteAll(int descriptor, const char* data, size_t bytes) noexcept {
   return true;
 }
 
-// Creates and fills a file; false when it is already there or cannot be written.
+// Creates and fills a file. Returns false if it exists or cannot be created.
 bool CreateExclusively(const fs::path& path, const std::string& content) {
   const int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (descriptor < 0) return false;
@@ -39,8 +39,8 @@ bool CreateExclusively(const fs::path& path, const std::string& content) {
   return true;
 }
 
-// Several lines are this program's own: a mistake of the command line each, or what a library says of itself. Elsewhere
-// a line feed is somebody else's.
+// Messages of these kinds may have several lines: one for each mistake of the command line, or the text of a library.
+// In other messages a line feed comes from outside, for example from a file's name, and is escaped.
 LineFeeds LineFeedsOf(ExitCode code) {
   const bool own = code == ExitCode::kUsage || code == ExitCode::kInternal || code == ExitCode::kOutOfMemory;
   return own ? LineFeeds::kKept : LineFeeds::kEscaped;
@@ -79,8 +79,8 @@ std::string JsonFor(const Failure& failure, std::time_t now) {
   return Dump(json);
 }
 
-// https://github.com/pytorch/pytorch torch/distributed/elastic/multiprocessing/errors: the time stamp is required, and
-// the earliest one is shown as the root cause.
+// The format of torch/distributed/elastic/multiprocessing/errors in https://github.com/pytorch/pytorch. The time stamp
+// is required; torchrun shows the failure with the earliest one as the root cause.
 std::string TorchrunJsonFor(const Failure& failure, std::time_t now) {
   const nlohmann::ordered_json extra = {{"py_callstack", TextFor(failure)}, {"timestamp", std::to_string(now)}};
   return Dump({{"message", {{"message", failure.message}, {"extraInfo", extra}}}});
@@ -103,11 +103,11 @@ void WriteRunFiles(const Failure& failure, const fs::path& run_directory, const 
   const bool replaces = !created && !victim && HoldsVictim(shared);
   if (created && !victim) return;
   checkpoint::WriteAtomically(own, content);
-  // A copy of the own file, moved over the victim's report in one step.
+  // Replaces the victim's report with this rank's file in one step.
   if (replaces) checkpoint::RenameDurably(own, shared);
 }
 
-// Runs one of several independent attempts to tell the world.
+// Runs one of several independent attempts to report the failure, and ignores its errors.
 template <typename Attempt>
 void Try(const Attempt& attempt) noexcept {
   try {
@@ -143,11 +143,11 @@ const char* KindOf(ExitCode code) {
 }
 
 void ReportFailure(const Failure& failure, const fs::path& run_directory) noexcept {
-  WriteAll(STDERR_FILENO, "\n", failure.code == ExitCode::kPreempted ? 0 : 1);  // below a half-drawn bar
+  WriteAll(STDERR_FILENO, "\n", failure.code == ExitCode::kPreempted ? 0 : 1);  // ends the line of a bar
   try {
     const std::string text = TextFor(failure);
     WriteAll(STDERR_FILENO, text.data(), text.size());
-  } catch (...) {  // not even memory for a sentence
+  } catch (...) {  // no memory for the text
     WriteAll(STDERR_FILENO, failure.message.data(), failure.message.size());
   }
   if (failure.code == ExitCode::kPreempted || failure.code == ExitCode::kDone) return;

@@ -1,4 +1,4 @@
-// What is printed was read in fairseq 0.12: JsonProgressBar, the meters and the roundings given to each of them.
+// Follows fairseq 0.12: its JsonProgressBar, its meters and the rounding that is given to each of them.
 #include "trainer/report/fairseq_line.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Python's round(): printf rounds the exact value, halves to even, as it does.
+// Python's round(). Like it, printf rounds the exact value, and halves to even.
 double Rounded(double value, int decimals) {
   char text[400];
   std::snprintf(text, sizeof(text), "%.*f", decimals, value);
@@ -36,9 +36,9 @@ double PerBatch(int64_t count, const TextCounts& counts) {
   return static_cast<double>(count) / static_cast<double>(std::max<int64_t>(1, counts.batches));
 }
 
-// Epochs count from 1, and the last step of one still belongs to it.
+// Epochs count from 1, and an epoch's last step belongs to that epoch.
 int64_t EpochNumber(double epochs_done) {
-  constexpr double kTolerance = 1e-9;  // of a quotient that should be whole
+  constexpr double kTolerance = 1e-9;  // for a quotient that should be a whole number
   return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(epochs_done - kTolerance)));
 }
 

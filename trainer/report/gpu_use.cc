@@ -1,5 +1,5 @@
-// The few declarations of nvml.h that are needed, since the header comes with the CUDA toolkit only. They are NVML's
-// stable interface: functions that changed have got a suffix like _v2.
+// Declares the few things of nvml.h that are needed, because the header comes only with the CUDA toolkit. NVML's
+// interface is stable: a function that changes gets a suffix like _v2.
 #include "trainer/report/gpu_use.h"
 
 #include <dlfcn.h>
@@ -30,7 +30,7 @@ constexpr double kPercent = 100;
 
 struct GpuUseReader::Nvml {
   explicit Nvml(std::string name) : name_(std::move(name)) {}
-  // The library stays open: a driver's library has threads of its own.
+  // The library is not closed, because a driver's library has threads of its own.
   ~Nvml() {
     if (ready_) shutdown_();
   }
@@ -50,7 +50,7 @@ struct GpuUseReader::Nvml {
       Memory memory{};
       if (handle_(index, &device) != kSuccess || utilization_(device, &utilization) != kSuccess ||
           memory_(device, &memory) != kSuccess) {
-        continue;  // a part of a GPU (MIG) has no utilization, a lost one nothing
+        continue;  // a part of a GPU (MIG) has no utilization, and a lost GPU has none of these
       }
       found.push_back({.index = static_cast<int>(index),
                        .utilization = utilization.gpu / kPercent,

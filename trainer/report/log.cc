@@ -1,6 +1,6 @@
 #include "trainer/report/log.h"
 
-// The installed glog has custom prefixes compiled in, but its header shows them only on request.
+// The installed glog has custom prefixes compiled in, but its header declares them only with this macro.
 #define GLOG_CUSTOM_PREFIX_SUPPORT
 #include <glog/logging.h>
 
@@ -21,7 +21,7 @@
 namespace dtrain::report {
 namespace {
 
-// "INFO 2026-01-31 08:12:01 [rank 3] ". The rank travels in the pointer's value: no state besides glog's.
+// Writes "INFO 2026-01-31 08:12:01 [rank 3]". The pointer's value is the rank, so no state but glog's is needed.
 void WritePrefix(std::ostream& out, const google::LogMessageInfo& info, void* rank_or_minus_one) {
   const auto rank = reinterpret_cast<intptr_t>(rank_or_minus_one);
   const auto two_digits = [&](int value) -> std::ostream& { return out << std::setfill('0') << std::setw(2) << value; };
@@ -34,13 +34,13 @@ void WritePrefix(std::ostream& out, const google::LogMessageInfo& info, void* ra
   if (rank >= 0) out << " [rank " << rank << "]";
 }
 
-// glog's lines are the process's, and so is what makes room for them.
+// The function set by SetAroundLogLines. It is one per process, as glog is.
 struct AroundLines {
   std::mutex mutex;
   std::function<void(const std::function<void()>& write)> around;
 };
 AroundLines& Around() {
-  static AroundLines& lines = *new AroundLines;  // never destroyed: threads may log to the end
+  static AroundLines& lines = *new AroundLines;  // never destroyed, because threads may log until the process ends
   return lines;
 }
 
@@ -50,13 +50,13 @@ void WriteLine(const std::function<void()>& write) {
   Around().around(write);
 }
 
-// Whether people want colours, and see them (no-color.org).
+// Whether stderr is a terminal and the user has not disabled colours (no-color.org).
 bool WantsColor() {
   const char* no_color = std::getenv("NO_COLOR");
   return ::isatty(STDERR_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
 }
 
-// To append to. What is no regular file is replaced: nobody needs a log so much that a link should be followed for it.
+// Opens a log to append to. Replaces anything but a regular file, so that no link is followed.
 int OpenLog(const std::string& file) {
   const int descriptor = data::OpenOrCreate(file, O_WRONLY | O_APPEND);
   const bool replace = descriptor < 0 && (errno == ELOOP || errno == ENXIO);
@@ -71,7 +71,7 @@ void InitializeLogging(int rank, int world_size, const std::string& log_director
   FLAGS_logbuflevel = -1;  // a crash loses no line
   FLAGS_colorlogtostderr = WantsColor();
   if (!log_directory.empty()) {
-    std::error_code ignored;  // glog itself complains about a file that it cannot open
+    std::error_code ignored;  // glog itself warns about a file that it cannot open
     std::filesystem::create_directories(log_directory, ignored);
     FLAGS_timestamp_in_logfile_name = false;
     FLAGS_stderrthreshold = rank == 0 ? google::GLOG_INFO : google::GLOG_WARNING;
@@ -79,20 +79,20 @@ void InitializeLogging(int rank, int world_size, const std::string& log_director
     const std::string file =
         (std::filesystem::path(log_directory) / ("rank-" + std::to_string(rank) + ".log")).string();
     if (const int descriptor = OpenLog(file); descriptor >= 0) ::close(descriptor);  // glog would follow a link
-    google::SetLogDestination(google::GLOG_INFO, file.c_str());                      // holds the higher severities too
+    google::SetLogDestination(google::GLOG_INFO, file.c_str());                      // includes the higher severities
     for (const auto severity : {google::GLOG_WARNING, google::GLOG_ERROR, google::GLOG_FATAL}) {
       google::SetLogDestination(severity, "");
     }
     google::SetLogSymlink(google::GLOG_INFO, "");
   }
   const intptr_t shown_rank = world_size > 1 ? rank : -1;
-  // glog hands one pointer through to the prefix: the number itself travels in it.
+  // glog passes one pointer to the prefix function; its value is the rank.
   auto* shown_rank_or_none = reinterpret_cast<void*>(shown_rank);  // NOLINT(performance-no-int-to-ptr)
   google::InitGoogleLogging("dtrain", &WritePrefix, shown_rank_or_none);
 }
 
 bool SendOutputTo(const std::filesystem::path& file) {
-  std::error_code ignored;  // opening the file says it, too
+  std::error_code ignored;  // opening the file fails, too
   std::filesystem::create_directories(file.parent_path(), ignored);
   const int descriptor = OpenLog(file);
   if (descriptor < 0) return false;

@@ -16,11 +16,11 @@
 namespace dtrain::report {
 namespace {
 
-constexpr unsigned kMostVisitors = 64;  // of whom one may be mute for kPatienceSeconds
+constexpr unsigned kMostVisitors = 64;  // connections at a time; an idle one is closed after kPatienceSeconds
 constexpr unsigned kPatienceSeconds = 2;
 constexpr size_t kMostBytesOfRequest = 8192;
 
-// A socket that listens there, or -1 with the reason in errno. The server's own would not say it.
+// Returns a socket that listens there, or -1 with the reason in errno, which the HTTP server itself would not tell.
 int Listen(const std::string& address, int port, int* chosen_port) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
@@ -31,7 +31,7 @@ int Listen(const std::string& address, int port, int* chosen_port) {
     return -1;
   }
   const int descriptor = socket(where->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  const int on = 1;  // a run that follows has the port at once
+  const int on = 1;  // so that the next run can use the port at once
   setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
@@ -61,7 +61,7 @@ std::string Remedy(int reason) {
 MHD_Result Answer(MHD_Connection* visitor, unsigned status, const std::string& text) {
   MHD_Response* response =
       MHD_create_response_from_buffer(text.size(), const_cast<char*>(text.data()), MHD_RESPMEM_MUST_COPY);
-  if (response == nullptr) return MHD_NO;  // the visitor is sent away
+  if (response == nullptr) return MHD_NO;  // closes the connection
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8");
   MHD_add_response_header(response, MHD_HTTP_HEADER_CONNECTION, "close");
   const MHD_Result queued = MHD_queue_response(visitor, status, response);
@@ -69,7 +69,7 @@ MHD_Result Answer(MHD_Connection* visitor, unsigned status, const std::string& t
   return queued;
 }
 
-// What the server calls with a request's first lines, and again when there is nothing more to read of it.
+// The server calls this after a request's headers, and again when the whole request was read.
 MHD_Result Serve(void* metrics, MHD_Connection* visitor, const char* path, const char* method, const char* /*version*/,
                  const char* /*body*/, size_t* /*body_bytes*/, void** seen) {
   static char once;
@@ -81,7 +81,7 @@ MHD_Result Serve(void* metrics, MHD_Connection* visitor, const char* path, const
   return Answer(visitor, MHD_HTTP_OK, static_cast<const RunMetrics*>(metrics)->Text());
 }
 
-// What visitors do wrong is no news to whoever trains.
+// Errors of clients are not logged, because they do not concern the training.
 void SayNothing(void* /*nobody*/, const char* /*format*/, va_list /*arguments*/) {}
 
 }  // namespace
@@ -95,7 +95,7 @@ MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, std::shar
   const int descriptor = Listen(address, port, &port_);
   if (descriptor < 0) fail(std::strerror(errno), errno);
   server_ = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, nullptr, nullptr,
-                             &Serve, const_cast<RunMetrics*>(metrics_.get()),  // first: what fails is told to it
+                             &Serve, const_cast<RunMetrics*>(metrics_.get()),  // first, because it gets later errors
                              MHD_OPTION_EXTERNAL_LOGGER, &SayNothing, nullptr, MHD_OPTION_LISTEN_SOCKET, descriptor,
                              MHD_OPTION_CONNECTION_LIMIT, kMostVisitors, MHD_OPTION_CONNECTION_TIMEOUT,
                              kPatienceSeconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMostBytesOfRequest, MHD_OPTION_END);

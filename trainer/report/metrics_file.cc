@@ -27,7 +27,7 @@ void MetricsFile::Write() const { checkpoint::WriteAtomically(path_, metrics_->T
 void MetricsFile::TryToWrite() {
   try {
     Write();
-  } catch (const std::exception& error) {  // the run is worth more than its metrics
+  } catch (const std::exception& error) {  // a failure must not end the run
     if (!std::exchange(warned_, true))
       LogWarning(std::string("--metrics_file cannot be written, and the run goes on without it: ") + error.what());
   }

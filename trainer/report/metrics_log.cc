@@ -9,9 +9,9 @@ namespace dtrain::report {
 namespace {
 
 constexpr uint64_t kMaxBytes = uint64_t{4} << 30;
-constexpr double kEpochTolerance = 1e-9;  // of a sum of fractions that should be a whole number
+constexpr double kEpochTolerance = 1e-9;  // for a sum of fractions that should be a whole number
 
-// Whether a line tells of something that happened by then. One that is not whole does not.
+// Whether a line reports something that happened by then. False for an incomplete line.
 bool HappenedBy(int64_t step, double epochs_done, const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
   if (!json.is_object()) return false;
@@ -41,7 +41,7 @@ void MetricsLog::Clear() { Replace(""); }
 
 void MetricsLog::Replace(const std::string& content) {
   checkpoint::WriteAtomically(path_, content);
-  file_.emplace(path_);  // the one that is open was replaced
+  file_.emplace(path_);  // opens the new file in place of the old one
 }
 
 }  // namespace dtrain::report

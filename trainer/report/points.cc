@@ -7,7 +7,7 @@
 namespace dtrain::report {
 namespace {
 
-using Json = nlohmann::ordered_json;  // keys in the order in which they are documented; dump() makes NaN null
+using Json = nlohmann::ordered_json;  // keeps the documented order of keys; dump() writes NaN as null
 
 void SetIfKnown(Json& json, const char* key, const std::optional<double>& value) {
   if (value) json[key] = *value;
@@ -23,7 +23,7 @@ std::string Fixed(const char* key, double value, int decimals) {
   return text;
 }
 
-// data_seconds is there already.
+// Adds the parts besides data_seconds, which the line has already.
 void AddStepParts(Json& json, const TimeParts& parts) {
   json["forward_seconds"] = parts[TimePart::kForward];
   json["backward_seconds"] = parts[TimePart::kBackward];
@@ -32,7 +32,7 @@ void AddStepParts(Json& json, const TimeParts& parts) {
   json["other_seconds"] = parts[TimePart::kOther];
 }
 
-// Parts that took no time are left out. "goodput" is the share of computing that was of use.
+// Leaves out parts that took no time. "goodput" is the share of the total time spent on computing that was kept.
 void AddTimeSplit(Json& json, const TimeSplit& split) {
   const TimeParts& kept = split.kept;
   const double compute = kept[TimePart::kForward] + kept[TimePart::kBackward] + kept[TimePart::kUpdate];

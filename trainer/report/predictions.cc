@@ -9,12 +9,12 @@
 namespace dtrain::report {
 namespace {
 
-// The name of a label; empty where it has none.
+// Returns the name of a label, or an empty string if it has none.
 std::string NameOf(int64_t label, const std::vector<std::string>& names) {
   return label < static_cast<int64_t>(names.size()) ? names[static_cast<size_t>(label)] : "";
 }
 
-// The shortest text of the float that the model has computed.
+// Returns the shortest text that reads back as the float which the model has computed.
 std::string Digits(double probability) {
   char buffer[32];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, static_cast<float>(probability)).ptr;

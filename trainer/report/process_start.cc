@@ -11,7 +11,8 @@
 
 namespace dtrain::report {
 
-// proc(5): starttime is field 22, in clock ticks since boot. The name before it may have spaces; it is in brackets.
+// proc(5): starttime is field 22, in clock ticks since boot. The name (field 2) is in brackets and may contain spaces,
+// so fields are counted after the last bracket.
 double SecondsSinceProcessStart() {
   constexpr int kFieldsAfterName = 20;
   std::ifstream file("/proc/self/stat");

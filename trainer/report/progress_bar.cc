@@ -9,8 +9,8 @@ namespace dtrain::report {
 namespace {
 
 constexpr int kMinBarWidth = 6;
-constexpr int kAroundBar = 3;     // " [" and "]"
-constexpr int kLessThanABar = 5;  // facts of this rank make room for it
+constexpr int kAroundBar = 3;     // the length of " [" and "]"
+constexpr int kLessThanABar = 5;  // facts of this or a higher rank are left out to make room for the bar
 constexpr int kMaxBarWidth = 30;
 constexpr char kEraseLine[] = "\r\x1b[K";
 constexpr auto kTick = std::chrono::seconds(1);
@@ -91,7 +91,7 @@ void ProgressBar::Draw() {
 
 void ProgressBar::Show(Content content) {
   const std::lock_guard lock(mutex_);
-  const bool is_news = content.total != content_.total;  // something else is counted
+  const bool is_news = content.total != content_.total;  // another activity, which is drawn at once
   content_ = std::move(content);
   shown_at_ = Clock::now();
   if (!ticks_ || !drawn_ || is_news) Draw();

@@ -6,7 +6,7 @@
 namespace dtrain::report {
 namespace {
 
-// The fewest digits that read back as the same number.
+// Returns the shortest text that reads back as the same number.
 std::string Number(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";

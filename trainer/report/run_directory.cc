@@ -19,7 +19,8 @@ namespace dtrain::report {
 namespace fs = std::filesystem;
 namespace {
 
-// False for the lock, which is held, for what was moved aside before, and for files of strangers.
+// Whether a file or folder of this name belongs to a run and is to be moved aside. False for the lock, which is held,
+// for logs and earlier aside-N folders, and for unknown files.
 bool IsOfARun(const std::string& name) {
   constexpr std::array<std::string_view, 14> kNames = {
       "config.json", "attempts",    "classes.txt",          "metrics.jsonl",          "times.jsonl",
@@ -117,7 +118,7 @@ void PrepareRunDirectory(const RunDirectory& run_directory) {
   std::error_code error;
   fs::create_directories(run_directory.root, error);
   if (error) checkpoint::ThrowSystemError("create the run directory", run_directory.root, error.value());
-  // Asking for permission is not enough: quotas and read-only mounts show only when a file is written.
+  // Checking permissions is not enough, because quotas and read-only mounts show only when a file is written.
   const fs::path probe = run_directory.root / (".probe." + std::to_string(::getpid()));
   try {
     checkpoint::DurableFile file(probe);

@@ -8,7 +8,7 @@
 namespace dtrain::report {
 namespace {
 
-// Of a name of a task's metric, what a metric of Prometheus may be called.
+// Returns the name of a task's metric as a part of a Prometheus name, with an underscore for each other character.
 std::string NamePart(const std::string& name) {
   std::string part = name;
   for (char& c : part) {
@@ -85,7 +85,7 @@ void RunMetrics::Finish(const RunResult& result) {
 }
 
 std::string RunMetrics::Text() const {
-  const std::vector<GpuUse> gpus = gpus_();  // the driver may be slow: the loop must not wait for it
+  const std::vector<GpuUse> gpus = gpus_();  // without the lock: the driver may be slow, and the loop must not wait
   PrometheusText text;
   const std::lock_guard lock(mutex_);
   text.Gauge("build_info", "1; its labels say what runs.", 1, {{"version", DTRAIN_VERSION}, {"model", facts_.model}});

@@ -1,5 +1,5 @@
-// Numbers of fields are those of tensorboard/compat/proto/{event,summary,tensor}.proto, of
-// tensorboard/plugins/hparams/{plugin_data,api}.proto and of google/protobuf/struct.proto.
+// The field numbers are those of tensorboard/compat/proto/{event,summary,tensor}.proto,
+// tensorboard/plugins/hparams/{plugin_data,api}.proto and google/protobuf/struct.proto.
 #include "trainer/report/tensorboard_events.h"
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ constexpr uint64_t kSucceeded = 1;  // hparams' Status STATUS_SUCCESS
 constexpr uint64_t kRgb = 3;        // colorspace
 constexpr char kStepKey = 2 << 3;
 
-// Event { double wall_time = 1; int64 step = 2; … }: StepOf counts on this order.
+// Event { double wall_time = 1; int64 step = 2; … }. StepOf relies on this order.
 ProtobufWriter EventAt(const EventTime& time) {
   ProtobufWriter event;
   event.Double(1, time.seconds).Varint(2, static_cast<uint64_t>(time.step));

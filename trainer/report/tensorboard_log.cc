@@ -1,7 +1,7 @@
-// All events of a start belong to its first step or a later one, its configuration, too. So whatever is void after a
-// resume has a step after the restored one, in the files (which are cut back) as in a TensorBoard that has read them
-// (which forgets by the step of the new file's start). A file of which nothing is left stays, empty but for its
-// version: a TensorBoard that has got to it would go on to no other.
+// All events of a start of the program, including its configuration, have its first step or a later one. So after a
+// resume exactly the events with a step after the restored one are void. They are removed from the files, and a running
+// TensorBoard forgets them because of the step at which the new file starts. A file of which nothing is left but its
+// version is kept, because a TensorBoard that is reading it would not go on to the next file if it disappeared.
 #include "trainer/report/tensorboard_log.h"
 
 #include <unistd.h>
@@ -26,7 +26,7 @@ double SecondsSince1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-// As markdown: a block of four spaces.
+// Returns `text` as a block of code in markdown, indented by four spaces.
 std::string AsBlock(const std::string& text) {
   std::string block = "    ";
   for (const char one : text) block += one == '\n' ? std::string("\n    ") : std::string(1, one);
@@ -70,7 +70,7 @@ void TensorboardLog::Resume(int64_t step, double /*epochs_done*/) {
   CutBack(step);
 }
 
-// Named for the second, as TensorBoard wants them: after the files before it, in the order of the alphabet.
+// TensorBoard expects the second in the file's name; it is raised so that the name sorts after those of earlier files.
 void TensorboardLog::Begin() {
   auto second = static_cast<long long>(SecondsSince1970());
   const std::vector<fs::path> earlier = Files();
@@ -114,7 +114,7 @@ void TensorboardLog::Validation(const ValPoint& point) {
   Write(ScalarsEvent({.seconds = SecondsSince1970(), .step = point.step}, scalars));
 }
 
-// A finished run that was only started again has said so before.
+// Writes nothing if this start has written no file: a finished run that was started again has its end event already.
 void TensorboardLog::Finish(const RunResult& result) {
   if (file_) Write(SessionEndEvent({.seconds = SecondsSince1970(), .step = result.step}));
 }

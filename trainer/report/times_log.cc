@@ -25,7 +25,7 @@ constexpr std::pair<TimePart, const char*> kKeys[] = {{TimePart::kStartUp, "star
                                                       {TimePart::kEvaluation, "evaluation_seconds"},
                                                       {TimePart::kOther, "other_seconds"}};
 
-// By attempt.
+// The lines of each attempt, by its number.
 using Attempts = std::map<int64_t, std::vector<RunTimes>>;
 
 Attempts Parse(const std::string& lines) {
@@ -51,7 +51,7 @@ TimeSplit SplitOf(const std::string& lines) {
   TimeSplit split;
   const Attempts attempts = Parse(lines);
   split.attempts = static_cast<int64_t>(attempts.size());
-  int64_t kept_step = std::numeric_limits<int64_t>::max();  // later attempts went on from there
+  int64_t kept_step = std::numeric_limits<int64_t>::max();  // the earliest step from which a later attempt continued
   for (auto attempt = attempts.rbegin(); attempt != attempts.rend(); ++attempt) {
     const std::vector<RunTimes>& told = attempt->second;
     TimeParts kept;
