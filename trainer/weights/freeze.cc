@@ -18,7 +18,7 @@ bool LiesIn(const std::string& name, const std::string& module) {
   return name == module || name.starts_with(module + ".");
 }
 
-// The modules in the deepest one that `name` leads to: what could have been meant.
+// Follows `name` as far as modules exist, and lists the modules there, one of which the user may have meant.
 std::string ModulesNear(const torch::nn::Module& module, const std::string& name) {
   std::string where;
   const torch::nn::Module* deepest = &module;
@@ -50,7 +50,7 @@ void FreezeModule(const std::string& name, const config::ModelConfig& config, to
       "there are " + ModulesNear(module, name) + ", those that lie in them (A.B), and backbone: all but " + classifier);
 }
 
-// What keeps statistics, and has no parameter that learns.
+// Whether the module has buffers (running statistics), and parameters of which none learns.
 bool IsFrozenNorm(const torch::nn::Module& module) {
   const auto parameters = module.parameters(/*recurse=*/false);
   return !parameters.empty() && !module.buffers(/*recurse=*/false).empty() &&

@@ -60,7 +60,7 @@ TrainedWeights ReadRunWeights(const fs::path& run, const std::string& which) {
     std::error_code ignored;
     return fs::exists(path, ignored);
   };
-  // A run that was copied without its checkpoints has its last weights all the same.
+  // A run that was copied without its checkpoints still has its last weights in model.safetensors.
   const bool is_copy = exists(files.model) && !exists(run / "checkpoints") && !exists(run / "manifest.json");
   if (which == "last" && !is_copy) return FromCheckpoint(run);
   const fs::path file = which == "best" ? files.model_best : which == "ema" ? files.model_ema : files.model;

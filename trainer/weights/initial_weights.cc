@@ -1,4 +1,4 @@
-// All differences are collected before anything is said: one wrong key is rarely alone.
+// All differences are collected before any is reported, because a wrong name is rarely the only one.
 #include "trainer/weights/initial_weights.h"
 
 #include <ATen/ATen.h>
@@ -23,7 +23,7 @@ namespace dtrain::loop {
 namespace {
 
 constexpr size_t kShownNames = 3;
-constexpr size_t kShownBytes = 200;  // of each
+constexpr size_t kShownBytes = 200;  // of each name
 
 std::string ShapeOf(const at::Tensor& tensor) {
   std::ostringstream text;
@@ -39,7 +39,7 @@ void Append(std::string& text, const std::string& title, const std::vector<std::
   if (names.size() > kShownNames) text += " and " + std::to_string(names.size() - kShownNames) + " more";
 }
 
-// --weights_naming: names are recognised; a user who says whose they are is held to it.
+// Throws UsageError if --weights_naming is not auto and contradicts the naming that was recognised.
 void RequireNaming(const checkpoint::NamedTensors& weights, const std::string& said, const std::string& file) {
   const std::string found = NamingIn(weights);
   if (said == "auto" || found.empty() || found == said) return;
@@ -47,7 +47,8 @@ void RequireNaming(const checkpoint::NamedTensors& weights, const std::string& s
                    "leave it out: names are recognised");
 }
 
-// The classifier's weight and bias where `weights` have other classes than the model, and are like it otherwise.
+// Returns the names of the classifier's weight and bias if the classifier in `weights` differs from that of the model
+// only in the number of classes; otherwise nothing.
 std::vector<std::string> OtherClassifier(const checkpoint::NamedTensors& weights, const std::string& model,
                                          const checkpoint::NamedTensors& state) {
   if (models::IsRoberta(model)) return {};
@@ -64,7 +65,7 @@ std::vector<std::string> OtherClassifier(const checkpoint::NamedTensors& weights
   return {name, name.substr(0, name.size() - std::string_view("weight").size()) + "bias"};
 }
 
-// A sentence for those who took the wrong model; empty: it is not known which is right.
+// Returns a hint that names the model of these weights, or an empty string if it is unknown or is `model`.
 std::string RightModel(const checkpoint::NamedTensors& weights, const std::string& model) {
   const std::string right = models::RecognisedModel(weights);
   return right.empty() || right == model ? "" : "these are the weights of --model=" + right;
@@ -126,7 +127,7 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::
       if (!is_counter) missing.push_back(name);
       continue;
     }
-    const bool is_same_scalar = tensor.dim() == 0 && found->second.numel() == 1;  // some write scalars as vectors
+    const bool is_same_scalar = tensor.dim() == 0 && found->second.numel() == 1;  // some files have it as a vector
     if (found->second.sizes() == tensor.sizes() || is_same_scalar) {
       at::Tensor target = tensor;
       target.copy_(found->second.reshape(tensor.sizes()));

@@ -19,7 +19,7 @@ std::string NameOrNone(const std::vector<std::string>& names, size_t label) {
   return label < names.size() ? "'" + names[label] + "'" : "none";
 }
 
-// Throws the JSON library's exception, which the caller turns into its own words.
+// Throws an exception of the JSON library if there is another value than an integer or null.
 std::optional<int64_t> WholeNumber(const nlohmann::json& json) {
   if (json.is_null()) return std::nullopt;
   if (!json.is_number_integer()) throw nlohmann::json::type_error::create(302, "no whole number", &json);
@@ -43,7 +43,7 @@ data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& whe
     classes.label_offset = WholeNumber(json.at("label_offset"));
     const bool fits = classes.names.empty() || classes.count == static_cast<int64_t>(classes.names.size());
     if (fits && classes.count >= 0) return classes;
-  } catch (const nlohmann::json::exception&) {  // said below
+  } catch (const nlohmann::json::exception&) {  // reported below
   }
   throw StorageError("what " + where + " says of its classes is damaged", "take another checkpoint or file of weights");
 }
@@ -56,7 +56,7 @@ void AddTo(checkpoint::Metadata& metadata, const data::Classes& classes) {
 }
 
 data::Classes ClassesFrom(const checkpoint::Metadata& metadata, const std::string& where) {
-  if (!metadata.contains(kKeys[0])) return {};  // not one of ours
+  if (!metadata.contains(kKeys[0])) return {};  // the file of another program
   nlohmann::json json;
   for (const char* key : kKeys) {
     const auto found = metadata.find(key);

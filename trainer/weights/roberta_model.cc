@@ -15,7 +15,7 @@
 namespace dtrain::loop {
 namespace {
 
-// `source` for people: what the text is the content of.
+// `source` is the origin of the text, for messages.
 models::RobertaOptions Parsed(const std::string& text, const std::string& source) {
   try {
     return models::RobertaFromJson(ParseShallow(text));
@@ -28,14 +28,14 @@ models::RobertaOptions Parsed(const std::string& text, const std::string& source
 
 std::string ReadConfigFile(const std::string& path) {
   constexpr uint64_t kMostBytes = 1 << 20;
-  std::error_code unreadable;  // a link to itself, say
+  std::error_code unreadable;  // for example, a link to itself
   if (!std::filesystem::is_regular_file(path, unreadable)) {
     throw UsageError("--model_config=" + path + " is no file", "name a Hugging Face config.json");
   }
   return checkpoint::ReadTextFile(path, kMostBytes);
 }
 
-// Rows of the tensor whose name ends so, under either naming; 0 where there is none.
+// Returns the rows of the matrix whose name ends like this in either naming, or 0 if there is none.
 int64_t RowsOf(const WeightsOutline& weights, std::string_view hugging_face, std::string_view fairseq) {
   for (const auto& [name, shape] : weights.shapes) {
     if ((name.ends_with(hugging_face) || name.ends_with(fairseq)) && shape.size() == 2) return shape[0];

@@ -28,7 +28,7 @@ const std::vector<std::string>& SettingNames() {
   return names;
 }
 
-// A run's config.json lies beside its checkpoints.
+// Returns the path of a run's config.json, given the run directory or the folder of one of its checkpoints.
 fs::path ConfigOf(const fs::path& run_or_checkpoint) {
   const fs::path beside = report::RunDirectory(run_or_checkpoint).config_json;
   std::error_code ignored;
@@ -41,12 +41,12 @@ nlohmann::json ParseSettings(const std::string& text, const std::string& where) 
   try {
     nlohmann::json json = ParseShallow(text);
     if (json.is_object()) return json;
-  } catch (const nlohmann::json::exception&) {  // said below
+  } catch (const nlohmann::json::exception&) {  // reported below
   }
   throw StorageError("the configuration in " + where + " is damaged", "name the file itself with --init_weights");
 }
 
-// A file that is damaged, or none of safetensors, is complained about where its tensors are read.
+// Returns empty if the file is damaged or not a safetensors file, which is reported when its tensors are read.
 std::optional<std::string> SettingsIn(const std::string& weights) {
   try {
     const data::SafetensorsFile file(weights);
@@ -63,7 +63,7 @@ std::string Joined(const std::vector<std::string>& texts) {
   return joined;
 }
 
-// Of a run that held out a part of its data. Where these are other data, all of them are to be evaluated.
+// The settings that decide which part of its data a run has held out. With other data, all samples are evaluated.
 const std::vector<std::string>& HeldOutNames() {
   static const std::vector<std::string> names = {"val_fraction", "train_split", "seed"};
   return names;
@@ -77,7 +77,7 @@ bool HeldOutOf(const nlohmann::json& saved, const config::Config& config) {
   return fs::weakly_canonical(data->get<std::string>(), ignored) == fs::weakly_canonical(config.data.dir, ignored);
 }
 
-// A short side that was derived from the run's image size is derived anew where another size is given.
+// If another image size is given, an eval_resize that was derived from the run's image size is derived again.
 void ForgetDerivedResize(nlohmann::json& saved, const config::Config& config) {
   const auto size = saved.find("image_size"), resize = saved.find("eval_resize");
   if (!config::WasGiven(config, "image_size") || size == saved.end() || resize == saved.end()) return;
@@ -132,10 +132,10 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
               ": model and image settings are those of the command line"};
     }
     saved = ParseSettings(checkpoint::ReadTextFile(where, kMaxConfigBytes), where);
-    if (config.run.mode == "export" && !saved.contains("model")) return {};  // Hugging Face's, or timm's
+    if (config.run.mode == "export" && !saved.contains("model")) return {};  // of Hugging Face or timm
   } else {
     where = config.run.mode == "export" ? config.run.input : config.model.init_weights;
-    if (!fs::is_regular_file(where, ignored)) return {};  // said when it is read
+    if (!fs::is_regular_file(where, ignored)) return {};  // reported when it is read
     const std::optional<std::string> settings = SettingsIn(where);
     if (!settings) return {};
     saved = ParseSettings(*settings, where);

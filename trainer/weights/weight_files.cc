@@ -23,9 +23,9 @@ namespace dtrain::loop {
 namespace {
 namespace fs = std::filesystem;
 
-// What DataParallel, torch.compile and Lightning put in front of every name.
+// The prefixes that DataParallel, torch.compile and Lightning add to every name.
 constexpr std::array<std::string_view, 3> kWrappers = {"module.", "_orig_mod.", "model."};
-// What torch.optim.swa_utils.AveragedModel adds.
+// The counter that torch.optim.swa_utils.AveragedModel adds.
 constexpr std::string_view kAverageCounter = "n_averaged";
 
 bool AllBeginWith(std::string_view wrapper, const checkpoint::NamedTensors& weights) {
@@ -55,7 +55,7 @@ data::WeightSet Preferred(const std::string& which) {
 
 WeightsPlace FindWeights(const std::string& path) {
   const auto is_file = [](const fs::path& place) {
-    std::error_code unreadable;  // a link to itself, say
+    std::error_code unreadable;  // for example, a link to itself
     return fs::is_regular_file(place, unreadable);
   };
   if (is_file(path)) return {.file = path};
@@ -68,7 +68,7 @@ WeightsPlace FindWeights(const std::string& path) {
   constexpr uint64_t kMostBytes = 1 << 20;
   if (!is_file(config)) return place;
   const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
-  // The config.json of a run directory holds flags, and no model_type.
+  // A run directory's config.json has no model_type; it holds flags.
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (json.is_object() && json.contains("model_type")) place.model_config = text;
   return place;
