@@ -6,7 +6,7 @@
 namespace dtrain::loop {
 namespace {
 
-// 105 samples in batches of 10: epochs end between steps, and so at 11, 21, 32, 42, 53 …
+// 105 samples in batches of 10: an epoch has 10.5 steps, so epochs end at steps 11, 21, 32, 42, 53 …
 Plan PlanOf(double eval_every_epochs) {
   config::Config config;
   config.batch.batch_size = 10;
@@ -36,7 +36,7 @@ TEST(WhyStopsEarly, CountsEvaluationsNotFractionsOfEpochs) {
   EXPECT_NE(Why(1, 1, At(21, 11)), "");  // 10 steps, less than an epoch of 10.5
   EXPECT_NE(Why(1, 0.5, At(16, 6)), "");
   EXPECT_EQ(Why(1, 0.5, At(11, 6)), "");
-  EXPECT_NE(Why(3, 2, At(63, 21)), "");  // every two epochs: 4 without gain
+  EXPECT_NE(Why(3, 2, At(63, 21)), "");  // an evaluation every two epochs: 4 epochs without gain
   EXPECT_EQ(Why(3, 2, At(42, 21)), "");
 }
 

@@ -34,7 +34,7 @@ TEST(Plan, CountsTheStepsOfTheAwsRuns) {
 }
 
 TEST(Plan, AnEpochEndsAtTheFirstStepThatCoversIt) {
-  const Plan plan = MakePlan(Basic(30, 3), 100, 1);  // 3⅓ steps an epoch
+  const Plan plan = MakePlan(Basic(30, 3), 100, 1);  // 3⅓ steps per epoch
   EXPECT_EQ(plan.total_steps, 10);
   std::vector<int64_t> ends;
   for (int64_t step = 0; step <= plan.total_steps; ++step) {

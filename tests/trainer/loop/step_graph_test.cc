@@ -1,4 +1,4 @@
-// Which steps are recorded and which are not, with a graph on the CPU; what CUDA makes of it: tests/gpu.
+// Which steps are recorded, tested with a graph on the CPU. tests/gpu tests CUDA's graphs.
 #include "trainer/loop/step_graph.h"
 
 #include <ATen/ATen.h>
@@ -22,7 +22,7 @@ data::Batch BatchOf(int64_t rows, float value) {
   return batch;
 }
 
-// A step that adds learning rate × Σx to a total.
+// The step adds learning rate × Σx to a total.
 struct Steps {
   at::Tensor total = at::zeros({});
   FakeGraph::Counts counts;

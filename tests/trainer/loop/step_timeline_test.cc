@@ -1,4 +1,4 @@
-// Where time goes: that parts are told apart and add up, not how long they are.
+// Tests that parts of a step are told apart and add up, not how long they take.
 #include "trainer/loop/step_timeline.h"
 
 #include <gmock/gmock.h>
@@ -87,7 +87,7 @@ TEST(HostTimes, PartsAddUpToTheWhole) {
   EXPECT_LE(parts.total(), 2.5 + around.count());
 }
 
-// There the host does not know forward from backward.
+// With a GPU the host cannot tell forward from backward.
 TEST(HostTimes, OfAGpuAreWaitingSavingEvaluatingAndTheRest) {
   HostTimes times(/*host_computes=*/false, 0);
   for (const TimePart part : {TimePart::kOther, TimePart::kDataWait, TimePart::kBackward, TimePart::kEvaluation,

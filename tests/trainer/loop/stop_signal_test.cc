@@ -1,4 +1,4 @@
-// Each case in a process of its own: signals are the process's.
+// Each case runs in a process of its own, since signal handlers belong to the process.
 #include "trainer/loop/stop_signal.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +27,7 @@ TEST(StopSignalsDeathTest, AfterTheFirstStepThereIsTimeToSave) {
     CatchStopSignals(/*patience_seconds=*/1);
     raise(SIGTERM);  // during the first step
     StopsAreOrderly();
-    pause();  // the alarm ends the pause, and nothing else
+    pause();  // the alarm ends the pause but not the process
     _exit(StopRequested() ? 3 : 4);
   };
   EXPECT_EXIT(save(), testing::ExitedWithCode(3), "");

@@ -1,5 +1,5 @@
-// The loop with a task that can be done by hand: what the optimizer sees is the gradient of the sum over the global
-// batch, divided by its weight, however the batch is cut.
+// Tests the loop with a task that can be computed by hand. However the global batch is divided, the optimizer sees the
+// gradient of the sum over it, divided by its weight.
 #include "trainer/loop/trainer.h"
 
 #include <ATen/ATen.h>
@@ -44,7 +44,7 @@ DataSets SyntheticData() {
   return data;
 }
 
-// What a rank ends with.
+// The state of a rank at the end of its run.
 struct Trained {
   at::Tensor weight;
   std::vector<float> draws;
@@ -67,7 +67,7 @@ Trained TrainOneRank(const config::Config& config, distributed::Communicator& co
   return {task.module().parameters()[0].detach().clone(), task.draws};
 }
 
-// By rank.
+// Returns the results by rank.
 std::vector<Trained> TrainRanks(const config::Config& config, int world_size) {
   const TemporaryFolder folder;
   std::vector<Trained> trained(static_cast<size_t>(world_size));
@@ -117,7 +117,7 @@ TEST(Trainer, NormalisesByTheWeightOfTheGlobalBatch) {
   }
 }
 
-// With a learning rate that float32 has exactly.
+// The learning rate is exact in float32.
 TEST(Trainer, RecordedStepsHaveTheSameBits) {
   for (const double clip_norm : {0.0, 0.05}) {
     config::Config config = ConfigOf(1, clip_norm);
@@ -136,7 +136,7 @@ TEST(Trainer, RecordedStepsHaveTheSameBits) {
   }
 }
 
-// One rank: threads would share torch's generators, as processes do not.
+// Runs one rank: several ranks are threads here and would share torch's generators, unlike processes.
 TEST(Trainer, EveryMicroStepHasDrawsOfItsOwn) {
   const std::vector<float> draws = TrainRanks(ConfigOf(2, 0), 1).front().draws;
   EXPECT_EQ(draws, TrainRanks(ConfigOf(2, 0), 1).front().draws);

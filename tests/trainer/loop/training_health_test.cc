@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-// What is said of one more line.
+// Returns the warning for one more line.
 std::string Said(SkippedSteps& steps, int64_t step, int64_t skipped, std::optional<double> scale = std::nullopt) {
   testing::internal::CaptureStderr();
   steps.Line(step, skipped, scale);

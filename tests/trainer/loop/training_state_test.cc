@@ -1,4 +1,4 @@
-// What goes into a checkpoint comes out of it, and what does not belong to the run is refused.
+// A progress survives saving and restoring; damaged ones and those of other runs are refused.
 #include "trainer/loop/training_state.h"
 
 #include <ATen/ATen.h>
@@ -43,7 +43,7 @@ TEST(Progress, WithoutValidationOrWithADivergedOne) {
   EXPECT_TRUE(std::isnan(back.validation->metrics.front().value));
 }
 
-// Each value replaced by ones of other kinds: refused, never cast.
+// Replaces each value by values of other types, which must be refused and not cast.
 TEST(Progress, RefusesOtherKindsOfValues) {
   Progress progress;
   progress.validation = progress.best = report::ValPoint{.step = 3, .epoch = 1, .metrics = {{"top1", 76.1, 2, true}}};
@@ -88,7 +88,7 @@ TEST(RequireSameRun, NamesWhatDiffers) {
   }
 }
 
-// What a flag adds is there in one of them alone; and it is named before the data that follows from it.
+// The key of an optional flag is missing in one of the two. It must be named before the data that follows from it.
 TEST(RequireSameRun, WhatIsMissingDiffers) {
   const nlohmann::json plain = {{"data_samples", 100}, {"seed", 1}};
   const nlohmann::json held_out = {{"data_samples", 90}, {"seed", 1}, {"val_fraction", 0.1}};
