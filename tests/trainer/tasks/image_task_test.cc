@@ -1,4 +1,4 @@
-// What a training step of images asks of a device: nothing that it would have to be waited for. And a padded stem.
+// A training step of images must not wait for the device. Also tests metrics, confusions and the padded stem.
 #include "trainer/tasks/image_task.h"
 
 #include <ATen/ATen.h>
@@ -57,7 +57,7 @@ TEST(ImageTask, CountsWhichClassIsTakenForWhich) {
     }
   }
   EXPECT_EQ(task.ConfusionsOf(sums), expected);
-  // The metrics are what they are without.
+  // The metrics are the same as without confusions.
   const report::Metrics metrics = task.MetricsOf(sums);
   EXPECT_DOUBLE_EQ(metrics[0].value, 100.0 * static_cast<double>(right) / (3 * kImages));
   ImageTask plain = TaskOf(ConfigOf());
@@ -68,13 +68,13 @@ TEST(ImageTask, CountsWhichClassIsTakenForWhich) {
 TEST(ImageTask, TrainingCountsItsHits) {
   config::Config config = ConfigOf();
   ImageTask task = TaskOf(config);
-  task.module().eval();  // the same logits twice
+  task.module().eval();  // so that both passes give the same logits
   const data::Batch batch = task.RandomBatch(kImages);
   const auto right = task.Logits(batch["images"]).argmax(1).eq(batch["labels"]).sum().item<int64_t>();
   EXPECT_EQ(task.Loss(batch).hits.item<int64_t>(), right);
   EXPECT_EQ(task.TrainingMetrics(3, 4).at(0).name, "top1");
   EXPECT_DOUBLE_EQ(task.TrainingMetrics(3, 4).at(0).value, 75);
-  config.image.mixup = 0.2;  // an image is of two classes
+  config.image.mixup = 0.2;  // an image belongs to two classes
   EXPECT_FALSE(TaskOf(config).Loss(batch).hits.defined());
   EXPECT_TRUE(TaskOf(config).TrainingMetrics(3, 4).empty());
 }

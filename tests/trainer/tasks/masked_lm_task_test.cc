@@ -1,4 +1,4 @@
-// A step of text does not wait for the device, and asks the same with padding and without.
+// A training step of text must not wait for the device, and gives the same with padding and without.
 #include "trainer/tasks/masked_lm_task.h"
 
 #include <ATen/ATen.h>

@@ -27,7 +27,7 @@ TEST(PictureGrid, PutsImagesInRows) {
   EXPECT_EQ(at(4, 2), 20);
   EXPECT_EQ(at(5, 0), 0);  // the gap
   EXPECT_EQ(at(7, 0), 40);
-  EXPECT_EQ(at(0, 5), 9 * 20);  // below
+  EXPECT_EQ(at(0, 5), 9 * 20);  // an image in the second row
   EXPECT_EQ(at(53, 7), 0);      // no image there
 }
 
