@@ -26,7 +26,7 @@ TEST(CollectiveBench, BusBandwidthIsThatOfNcclTests) {
   EXPECT_DOUBLE_EQ(BusFactor("reduce_scatter", 8), 0.875);
 }
 
-// Runs it on connected ranks; rank 0's result.
+// Runs the bench on connected ranks and returns rank 0's result.
 nlohmann::ordered_json BenchOn(int world_size, const CollectiveBenchOptions& options,
                                const std::function<void(int, at::Tensor&)>& before_check = {}) {
   const FreePort port;
@@ -53,7 +53,7 @@ TEST(CollectiveBench, AllAreRightOnThreeRanks) {
   EXPECT_GT(result["average_bus_bandwidth"].get<double>(), 0);
 }
 
-// A defect that hits the last rank's copy alone, in one element of each result.
+// The defect changes one element of each result, on the last rank only.
 TEST(CollectiveBench, AnElementThatIsWrongOnOneRankIsCounted) {
   for (const std::string& operation : CollectiveNames()) {
     testing::internal::CaptureStdout();
@@ -68,7 +68,7 @@ TEST(CollectiveBench, AnElementThatIsWrongOnOneRankIsCounted) {
   }
 }
 
-// Sizes are the whole tensor's, counts are elements (of a rank's share, where ranks have shares).
+// Sizes are those of the whole tensor. Counts are elements, of a rank's share if ranks have shares.
 TEST(CollectiveBench, RowsAreThoseOfNcclTests) {
   testing::internal::CaptureStdout();
   const auto result = BenchOn(2, {.min_bytes = 64, .max_bytes = 64, .warmup = 0, .iterations = 1});
