@@ -66,7 +66,7 @@ TEST(AsyncWriterTest, TheDestructorFinishesThePendingSave) {
   EXPECT_EQ(Store(run.path()).FindNewestValid(nullptr)->step, 7);
 }
 
-// A file where the folder of checkpoints should be: nothing can be saved until it is gone.
+// A file stands in the place of the folder of checkpoints, so nothing can be saved until it is removed.
 TEST(AsyncWriterTest, AFailureComesOutAtTheNextCallAndTheWriterGoesOn) {
   TemporaryFolder run;
   WriteAll(run / "checkpoints", "in the way");
@@ -74,8 +74,8 @@ TEST(AsyncWriterTest, AFailureComesOutAtTheNextCallAndTheWriterGoesOn) {
   AsyncWriter writer(Store(run.path()), Quick(&warnings));
   writer.Save(MakeSnapshot(1));
   EXPECT_THROW(writer.Wait(), StorageError);
-  EXPECT_EQ(warnings.size(), 2u);  // three attempts, the last of which is thrown
-  EXPECT_NO_THROW(writer.Wait());  // said once
+  EXPECT_EQ(warnings.size(), 2u);  // of three attempts; the error of the third is thrown
+  EXPECT_NO_THROW(writer.Wait());  // each error is thrown once
   writer.Save(MakeSnapshot(2));
   EXPECT_THROW(writer.Save(MakeSnapshot(3)), StorageError);
   fs::remove(run / "checkpoints");

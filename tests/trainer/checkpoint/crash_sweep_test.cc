@@ -1,5 +1,5 @@
-// Kills a saving process at each of its writes, fsyncs, closes and renames, and fails each of them once: whatever the
-// point, the old or the new checkpoint is whole.
+// Kills a saving process at each of its writes, fsyncs, closes and renames, and lets each of them fail once. After each
+// of these the old or the new checkpoint must be whole.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ constexpr int64_t kOld = 10;
 constexpr int64_t kNew = 20;
 constexpr int kMaxOperations = 200;
 
-// What one save does, pruning included. Exits with 0, or 5 on StorageError.
+// Saves once and prunes. Exits with 0, or with 5 on StorageError.
 [[noreturn]] void SaveInChild(const char* hook, int operation, const fs::path& run_directory) {
   ::setenv(hook, std::to_string(operation).c_str(), 1);
   try {
@@ -38,7 +38,7 @@ int WaitFor(pid_t child) {
   return status;
 }
 
-// Checks what a restart would find: nothing damaged but what was damaged before.
+// Checks that a restart would find nothing damaged but what was damaged before.
 void ExpectOldOrNewWhole(const fs::path& run_directory, int operation, bool damaged_new) {
   Store store(run_directory);
   store.RemoveLeftovers();
@@ -53,7 +53,7 @@ void ExpectOldOrNewWhole(const fs::path& run_directory, int operation, bool dama
   for (const auto& entry : fs::directory_iterator(run_directory / "checkpoints")) {
     EXPECT_EQ(entry.path().filename().string().rfind("step-", 0), 0u) << entry.path();
   }
-  // And the restart can save again.
+  // The restart can save again.
   EXPECT_TRUE(HoldsItsSnapshot(store.Publish(MakeSnapshot(kNew))));
 }
 
@@ -81,7 +81,7 @@ TEST_P(Sweep, KilledAtAnyOperation) {
     ExpectOldOrNewWhole(run.path(), operation, GetParam());
     ReadSafetensors(run / "model.safetensors");  // throws unless whole
   }
-  EXPECT_GT(operation, 20);  // the sweep has met the files, the folders, `latest` and the weights
+  EXPECT_GT(operation, 20);  // the sweep covered files, folders, `latest` and the weights
 }
 
 TEST_P(Sweep, AnyOperationFails) {

@@ -44,7 +44,7 @@ TEST(DurableFileTest, SaysThatTheDiskIsFull) {
   }
 }
 
-// As both executables do, which ignore the signal.
+// Ignores SIGXFSZ as both executables do.
 void WriteBeyondTheLimit(const std::filesystem::path& path) {
   ::signal(SIGXFSZ, SIG_IGN);
   const rlimit limit{1000, 1000};
@@ -78,7 +78,7 @@ TEST(DurableFileTest, FollowsNoLinkAndWaitsForNoPipe) {
   WriteAtomically(directory / "file", "newest");
   EXPECT_EQ(ReadAll(directory / "file"), "newest");
   EXPECT_EQ(ReadAll(directory / "victim"), "precious");
-  std::filesystem::create_directory(directory / ".file.tmp");  // nobody's to remove
+  std::filesystem::create_directory(directory / ".file.tmp");  // a folder, which WriteAtomically must not remove
   EXPECT_THROW(WriteAtomically(directory / "file", "never"), StorageError);
   EXPECT_THROW(DurableFile("/dev/full"), StorageError);
   EXPECT_TRUE(std::filesystem::exists("/dev/full"));
@@ -99,7 +99,7 @@ TEST(DurableFileTest, ReadsNoMoreTextThanAllowed) {
   EXPECT_THROW(ReadTextFile(directory / "file", 4), StorageError);
 }
 
-// In a child, so that operations are counted from 1.
+// Called in a child process, where operations are counted from 1.
 void FailAt(int operation, const std::filesystem::path& path) {
   ::setenv("DTRAIN_FAIL_AT", std::to_string(operation).c_str(), 1);
   try {

@@ -56,7 +56,7 @@ TEST(CopyToHost, DoNotFollowTheOriginal) {
   EXPECT_FALSE(copies.sets[0][0].second.requires_grad());
 }
 
-// More than fits into one piece, of which each tensor has a whole one or shares it.
+// The tensors do not fit into one piece: each has a piece of its own or shares one.
 TEST(CopyToHost, LargeOnesComeInPieces) {
   constexpr int64_t kKiB = 1024;
   NamedTensors tensors;

@@ -45,7 +45,7 @@ TEST(RunLockTest, TheLockGoesWithItsHolder) {
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   EXPECT_THROW(RunLock(run.path(), 0), StorageError);
   ASSERT_EQ(::kill(child, SIGKILL), 0);
-  EXPECT_NO_THROW(RunLock(run.path(), 10));  // its patience covers the moment until the child is gone
+  EXPECT_NO_THROW(RunLock(run.path(), 10));  // long enough for the child to end
   ::waitpid(child, nullptr, 0);
   ::close(ready[0]);
   ::close(ready[1]);

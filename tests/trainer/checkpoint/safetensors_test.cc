@@ -36,7 +36,7 @@ TEST(SafetensorsTest, BytesFollowTheReferenceImplementation) {
                                 {"n", at::full({1}, 7, at::kLong)}};
   WriteSafetensors(directory / "file", tensors, {{"format", "pt"}});
   const std::string bytes = ReadAll(directory / "file");
-  // Widest dtype first, then by name; what the Python package's save_file writes for these tensors.
+  // Widest dtype first, then by name: the header that the Python package's save_file writes for these tensors.
   const std::string header =
       R"({"__metadata__":{"format":"pt"},"n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]},)"
       R"("a":{"dtype":"F32","shape":[],"data_offsets":[8,12]},"z":{"dtype":"F32","shape":[1,2],"data_offsets":[12,20]},)"
@@ -85,7 +85,7 @@ TEST(SafetensorsTest, RefusesWhatAFileCannotHold) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
-// What fuzzing the header found (tests/fuzz) must not harm where tensors are made of it either.
+// The headers that fuzzing has found (tests/fuzz) must do no harm when tensors are made from them.
 TEST(SafetensorsTest, TheFuzzCorpusDoesNoHarm) {
   int files = 0, read = 0;
   for (const auto& entry : std::filesystem::directory_iterator(FUZZ_CORPUS "/safetensors")) {

@@ -55,7 +55,7 @@ TEST(StoreTest, AnyFlippedBitIsNoticed) {
     }
     WriteAll(directory / file, content);
   }
-  // Every bit of the manifest, which guards the others.
+  // Flips every bit of the manifest, which guards the other files.
   const std::string manifest = ReadAll(directory / "manifest.json");
   for (size_t bit = 0; bit < manifest.size() * 8; ++bit) {
     std::string damaged = manifest;
@@ -138,7 +138,7 @@ TEST(StoreTest, PrunesDownwardsFromTheNewestValid) {
   fs::resize_file(store.DirectoryOf(40) / "model.safetensors", 3);
   store.Prune(*store.FindNewestValid(nullptr), 2);
   EXPECT_THAT(store.Steps(), ElementsAre(20, 30, 40));
-  store.Prune(*store.FindNewestValid(nullptr), 0);  // never the last one
+  store.Prune(*store.FindNewestValid(nullptr), 0);  // the newest one always stays
   EXPECT_THAT(store.Steps(), ElementsAre(30, 40));
 }
 
@@ -188,7 +188,7 @@ TEST(StoreTest, SizesAreComparedBeforeAnythingIsRead) {
   for (const char* name : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
     const fs::path path = store.DirectoryOf(5) / name;
     const auto size = fs::file_size(path);
-    fs::resize_file(path, uintmax_t{1} << 40);  // holes; reading them would take an hour
+    fs::resize_file(path, uintmax_t{1} << 40);  // a sparse file; reading it would take an hour
     EXPECT_EQ(ProblemOf(store.DirectoryOf(5)),
               std::string(name) + " has 1099511627776 bytes instead of " + std::to_string(size));
     fs::resize_file(path, size);
@@ -206,7 +206,7 @@ TEST(StoreTest, AHostileManifestOrStateIsAnError) {
     WriteAll(directory / "manifest.json", text);
     EXPECT_TRUE(ProblemOf(directory)) << text.substr(0, 40);
   }
-  // A state with a right checksum and a wrong shape.
+  // A state with a right checksum and a wrong structure.
   WriteAll(directory / "state.json", std::string(100000, '['));
   EXPECT_THROW(Load({5, directory}), StorageError);
   WriteAll(directory / "state.json", "{}");
