@@ -1,4 +1,4 @@
-// Commands as people have them, from the pages that they copied them from.
+// Commands of other programs, as published on the pages from which people copy them.
 #include "trainer/config/aliases.h"
 
 #include <gmock/gmock.h>
@@ -21,12 +21,12 @@ using testing::IsEmpty;
 using testing::StartsWith;
 using Arguments = std::vector<std::string>;
 
-// What a command says in flags of ours.
+// Expects that a foreign command means the same as `ours`.
 void ExpectSame(const Arguments& theirs, const Arguments& ours) {
   EXPECT_EQ(ToJson(ParseCommandLine(theirs).config), ToJson(ParseCommandLine(ours).config));
 }
 
-// There it names a folder; here events lie in the run's.
+// fairseq's flag names a folder; here events always lie in the run directory.
 TEST(Aliases, TensorboardOfFairseq) {
   ExpectSame({"--tensorboard-logdir", "logs/tb", "--lr=1"}, {"--tensorboard", "--lr=1"});
   EXPECT_THAT(ParseCommandLine({"--tensorboard-logdir=logs/tb"}).notes,
@@ -249,7 +249,7 @@ TEST(Aliases, HorovodsScriptOfTheWalkThrough) {
 
 TEST(Aliases, FairseqsPatience) {
   ExpectSame({"--patience", "5"}, {"--stop_after_epochs_without_gain=5"});
-  ExpectSame({"--patience=-1"}, {});  // never
+  ExpectSame({"--patience=-1"}, {});  // fairseq's word for never
 }
 
 TEST(Aliases, TorchelasticsExample) {
@@ -321,7 +321,7 @@ TEST(Aliases, EveryRowLeadsToFlagsOfOurs) {
   }
 }
 
-// What a foreign flag implies gives way to what is said.
+// A flag that is given explicitly overrides one that a foreign flag implies.
 TEST(Aliases, OurFlagsWin) {
   EXPECT_EQ(ParseCommandLine({"--poly_power=2", "--lr-scheduler=polynomial_decay"}).config.schedule.poly_power, 2);
   EXPECT_FALSE(ParseCommandLine({"--nomask_special_tokens", "--task=masked_lm"}).config.text.mask_special_tokens);

@@ -1,4 +1,4 @@
-// Every combination of sizes given: what is derived, and what is refused.
+// Every combination of given sizes, with the derived sizes or the problem.
 #include "trainer/config/batch_sizes.h"
 
 #include <gmock/gmock.h>

@@ -24,7 +24,7 @@ using testing::HasSubstr;
 using testing::Not;
 using Arguments = std::vector<std::string>;
 
-// The text of the UsageError, or empty.
+// Returns the text of the UsageError; empty if there is none.
 std::string Mistakes(const Arguments& arguments, const Program& program = {}) {
   try {
     ParseCommandLine(arguments, program);
@@ -252,7 +252,7 @@ TEST_F(Flagfile, OneThatNeverEndsIsAMistake) {
   Write("8.flags", "--lr=1\n");
   const std::string text = Mistakes({"--flagfile=" + (folder_ / "0.flags").string()});
   EXPECT_THAT(text, HasSubstr("more than 100"));
-  EXPECT_EQ(text.find('\n'), std::string::npos);  // said once
+  EXPECT_EQ(text.find('\n'), std::string::npos);  // each mistake is reported once
 }
 
 TEST_F(Flagfile, NestedAndSeveral) {
@@ -260,7 +260,7 @@ TEST_F(Flagfile, NestedAndSeveral) {
   const std::string outer = Write("outer.flags", "--lr=1\n--flagfile=nested/inner.flags\n--momentum=0.5\n");
   EXPECT_EQ(Parsed({"--flagfile=" + outer}).optimizer.lr, 3);
   EXPECT_EQ(Parsed({"--flagfile=" + outer}).optimizer.momentum, 0.5);
-  // Relative to the file that says it, however deep.
+  // Paths are relative to the file that contains them, at any depth.
   Write("nested/deep.flags", "--flagfile=inner.flags\n");
   EXPECT_EQ(Parsed({"--flagfile=" + Write("top.flags", "--flagfile nested/deep.flags")}).optimizer.lr, 3);
   const std::string second = Write("second.flags", "--lr=4\n");

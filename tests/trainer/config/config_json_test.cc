@@ -99,7 +99,7 @@ TEST(Changes, NamesWhatMattersWithBothValues) {
   EXPECT_EQ(Changes(TrainingPart(before), TrainingPart(now)),
             "init_weights none → a.safetensors, epochs 2 → 3, lr 0.02 → 0.005");
   EXPECT_EQ(Changes(TrainingPart(now), TrainingPart(now)), "");
-  EXPECT_EQ(Changes(nlohmann::json(), TrainingPart(now)), "");  // an old checkpoint
+  EXPECT_EQ(Changes(nlohmann::json(), TrainingPart(now)), "");  // a checkpoint of an old version
   EXPECT_FALSE(TrainingPart(now).contains("run_token"));
 }
 

@@ -1,4 +1,4 @@
-// The table against the struct: every flag reads and stores its own field, and gflags knows the same defaults.
+// Compares the table with the struct: every flag reads and stores its own field, and gflags has the same defaults.
 #include "trainer/config/flags.h"
 
 #include <gflags/gflags.h>

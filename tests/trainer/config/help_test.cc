@@ -1,4 +1,4 @@
-// What a reader of --help relies on.
+// The properties of --help that people rely on.
 #include "trainer/config/help.h"
 
 #include <gmock/gmock.h>

@@ -135,7 +135,7 @@ TEST(Problems, EveryRangeOnBothEdges) {
       EXPECT_TRUE(Blames(ProblemsOf({"--" + range.flag + "=" + value}), range.flag)) << range.flag << "=" << value;
     }
   }
-  // None forgotten: every numeric flag is listed above.
+  // No flag is forgotten: every numeric flag is listed above.
   for (const Flag& flag : Flags()) {
     if (flag.kind == Kind::kBool || flag.kind == Kind::kText) continue;
     const auto listed = [&](const Range& range) { return range.flag == flag.name; };

@@ -1,4 +1,4 @@
-// What follows from what.
+// The values that are derived from others.
 #include "trainer/config/resolve.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ TEST(Resolve, ALearningRateThatWasNotSaidGoesWithOptimizerAndBatch) {
   EXPECT_DOUBLE_EQ(resolved(config), 0.1 * 64 / 256);
   config.batch.grad_accum_steps = 8;
   EXPECT_DOUBLE_EQ(resolved(config), 0.1 * 512 / 256);
-  config.optimizer.lr_base_batch = 128;  // which scales it by itself
+  config.optimizer.lr_base_batch = 128;  // scales the rate later
   EXPECT_DOUBLE_EQ(resolved(config), 0.1);
   config.optimizer.lr = 0;
   EXPECT_EQ(resolved(config), 0);
