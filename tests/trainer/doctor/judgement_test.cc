@@ -1,5 +1,5 @@
-// Verdicts on facts of machines that nobody has at hand. What a real run of it prints:
-// tests/integration/test_doctor.py.
+// Verdicts on the facts of machines that are not at hand. tests/integration/test_doctor.py tests the output of real
+// runs.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
