@@ -97,7 +97,7 @@ TEST_F(BulletinTest, ATokenThatWasGivenIsNotPosted) {
   close(fd);
 }
 
-// Somebody who may write the directory is trusted; a link that an accident has left is not followed all the same.
+// Whoever may write into the directory is trusted, but a link that was left by accident must still not be followed.
 TEST_F(BulletinTest, FollowsNoLinks) {
   fs::create_directories(path().parent_path());
   std::ofstream(folder_ / "victim") << "dtrain rank 0 at h 1 t\n";
@@ -154,7 +154,7 @@ TEST(LocalAddress, IsOneThatCanBeListenedOn) {
   EXPECT_GE(fd, 0);
   EXPECT_GT(port, 0);
   close(fd);
-  EXPECT_THROW(ListenAnywhereOn("192.0.2.77", &port), PeerLostError);  // of no machine
+  EXPECT_THROW(ListenAnywhereOn("192.0.2.77", &port), PeerLostError);  // an address that no machine has
   EXPECT_THROW(ListenAnywhereOn("no address", &port), PeerLostError);
 }
 

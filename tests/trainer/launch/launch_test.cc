@@ -61,7 +61,7 @@ TEST(Launch, ThisMachine) {
   EXPECT_EQ(Text(DetectLaunch({}, {}, Gpus(8))), "single 0/1 0/1 0/1 127.0.0.1:0 0");
   config::RanksConfig restarting;
   restarting.max_restarts = 1;
-  EXPECT_EQ(Text(DetectLaunch(restarting, {}, Gpus(0))), "single 0/1 0/1 0/1 127.0.0.1:0 1");  // a parent to restart it
+  EXPECT_EQ(Text(DetectLaunch(restarting, {}, Gpus(0))), "single 0/1 0/1 0/1 127.0.0.1:0 1");  // restarts need a parent
   EXPECT_EQ(Text(DetectLaunch(Nproc("1"), {}, Gpus(8))), "single 0/1 0/1 0/1 127.0.0.1:0 0");
   EXPECT_EQ(Text(DetectLaunch(Nproc("2"), {}, Gpus(0))), "single 0/2 0/2 0/1 127.0.0.1:0 2");
   EXPECT_EQ(Text(DetectLaunch(Nproc("auto"), {}, Gpus(8))), "single 0/8 0/8 0/1 127.0.0.1:0 8");
@@ -121,9 +121,9 @@ TEST(Launch, Torchrun) {
       {{{"GROUP_RANK", ""}}, "torchrun 5/8 1/4 1/2 node0:29500 0"},
       {{{"LOCAL_WORLD_SIZE", ""}}, "torchrun 5/8 1/8 1/1 node0:29500 0"},
       {{{"LOCAL_RANK", "0"}}, "torchrun 5/8 0/4 1/2 node0:29500 0"},  // --virtual-local-rank
-      {{{"WORLD_SIZE", "6"}}, "torchrun 5/6 1/4 1/2 node0:29500 0"},  // uneven: the groups are counted
+      {{{"WORLD_SIZE", "6"}}, "torchrun 5/6 1/4 1/2 node0:29500 0"},  // uneven: GROUP_WORLD_SIZE counts the machines
       {{{"WORLD_SIZE", "9"}, {"GROUP_WORLD_SIZE", ""}}, "torchrun 5/9 1/4 1/3 node0:29500 0"},
-      // Leaked from the job that torchrun runs in.
+      // Variables leaked from the job in which torchrun runs.
       {{{"PET_NNODES", "1:4"}, {"PET_NPROC_PER_NODE", "4"}, {"AWS_BATCH_JOB_NUM_NODES", "3"}},
        "torchrun 5/8 1/4 1/2 node0:29500 0"},
       {{{"SLURM_PROCID", "7"}, {"SLURM_NTASKS", "99"}, {"SLURM_STEP_ID", "0"}, {"SLURM_LOCALID", "3"}},
@@ -179,7 +179,7 @@ TEST(Launch, BadTorchrunValues) {
   for (const Case& c : cases) {
     const std::string text = Mistake({}, With(Torchrun(), c.changes));
     EXPECT_THAT(text, HasSubstr(c.text));
-    EXPECT_THAT(text, HasSubstr("MASTER_ADDR=node0"));  // all that was seen
+    EXPECT_THAT(text, HasSubstr("MASTER_ADDR=node0"));  // the message quotes all that was seen
   }
 }
 

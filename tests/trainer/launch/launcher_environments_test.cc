@@ -1,4 +1,4 @@
-// The other launchers' environments: what they look like where they come from, one row each, and one row per trap.
+// The environments of the other launchers: one row for each as it really looks, and one row for each trap.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -61,7 +61,7 @@ TEST(OpenMpi, PublishesItsAddressWhereNoneIsGiven) {
   EXPECT_EQ(TextOf({}, OpenMpi()), "openmpi 3/4 1/2 1/2 :0 0");
   const Launch launch = DetectLaunch({}, OpenMpi(), WithGpus(0));
   EXPECT_FALSE(launch.bulletin_key.empty());
-  // Another mpirun has another key, even with the same process ids; the other ranks of this one have the same.
+  // Another mpirun has another key, even with the same process ids; the ranks of one mpirun have the same key.
   EXPECT_EQ(DetectLaunch({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}),
                          WithGpus(0))
                 .bulletin_key,
@@ -90,7 +90,7 @@ TEST(OpenMpi, Environments) {
       {{},
        {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "2"}, {"SLURM_LOCALID", "0"}},
        "openmpi 3/4 1/2 1/2 :0 0"},
-      // Of no launcher: many scripts export it.
+      // Many scripts export WORLD_SIZE without a launcher.
       {{}, {{"WORLD_SIZE", "16"}}, "openmpi 3/4 1/2 1/2 :0 0"},
   };
   for (const Case& c : cases) EXPECT_EQ(TextOf(c.ranks, With(OpenMpi(), c.changes)), c.text);
@@ -146,7 +146,7 @@ TEST(Slurm, Steps) {
   const std::vector<Case> cases = {
       {{}, Slurm(), 0, "slurm 4/5 1/2 1/2 gpu07:20113 0"},  // the port: of job 7, step 1
       {{}, With(Slurm(), {{"SLURM_STEP_ID", "2"}}), 0, "slurm 4/5 1/2 1/2 gpu07:20114 0"},
-      // A step on a part of the job's nodes.
+      // A step that runs on some of the job's nodes.
       {{},
        With(Slurm(), {{"SLURM_JOB_NODELIST", "a[1-9]"}, {"SLURM_JOB_NUM_NODES", "9"}, {"SLURM_NTASKS", "99"}}),
        0,
@@ -159,7 +159,7 @@ TEST(Slurm, Steps) {
       {Master("flag", 6), With(Slurm(), {{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}}), 0, "slurm 4/5 1/2 1/2 flag:6 0"},
       {{}, With(Slurm(), {{"WORLD_SIZE", "5"}, {"LOCAL_RANK", "1"}}), 0, "slurm 4/5 1/2 1/2 gpu07:20113 0"},
       {{}, With(Slurm(), {{"SLURM_STEP_NODELIST", ""}, {"SLURM_JOB_NODELIST", ""}}), 0, "slurm 4/5 1/2 1/2 :0 0"},
-      // One task per node is node-level where --nproc_per_node is given, and only there.
+      // One task per node counts as a process per machine only if --nproc_per_node is given.
       {{}, OneTaskPerNode(), 8, "slurm 1/2 0/1 1/2 gpu07:20113 0"},
       {Nproc("4"), OneTaskPerNode(), 0, "slurm 4/8 0/4 1/2 gpu07:20113 4"},
       {Nproc("auto"), OneTaskPerNode(), 8, "slurm 8/16 0/8 1/2 gpu07:20113 8"},
@@ -176,7 +176,8 @@ TEST(Slurm, Steps) {
 }
 
 TEST(Slurm, GpusOfTasks) {
-  // --gpus-per-task: each task sees its own as number 0. Otherwise the second task of one visible GPU has none.
+  // With --gpus-per-task each task sees its own GPU as number 0. Without it the second task has no GPU if one is
+  // visible.
   EXPECT_EQ(DetectLaunch({}, With(Slurm(), {{"SLURM_GPUS_PER_TASK", "1"}}), WithGpus(1)).gpu, 0);
   EXPECT_EQ(DetectLaunch({}, Slurm(), WithGpus(2)).gpu, -1);
   EXPECT_THAT(TextOf({}, Slurm(), 1), HasSubstr("local rank 1 has no GPU: this machine shows 1"));
@@ -255,7 +256,7 @@ TEST(NodeLevel, Environments) {
        With(PyTorchJob(), {{"PET_NNODES", "3"}, {"PET_NPROC_PER_NODE", "auto"}}),
        2,
        "pytorchjob 2/6 0/2 1/3 job-master-0:23456 2"},
-      // The first pod is told that it is at localhost, where the others cannot reach it.
+      // MASTER_ADDR of the first pod is localhost, where the others cannot reach it.
       {{},
        With(PyTorchJob(), {{"RANK", "0"}, {"MASTER_ADDR", "localhost"}}),
        0,
@@ -265,7 +266,7 @@ TEST(NodeLevel, Environments) {
       {{}, Batch(), 0, "aws_batch 1/2 0/1 1/2 10.0.0.1:29500 0"},
       {{}, Batch(), 8, "aws_batch 8/16 0/8 1/2 10.0.0.1:29500 8"},
       {{}, BatchMain(), 8, "aws_batch 0/16 0/8 0/2 10.0.0.9:29500 8"},
-      // The main node is the last one: it becomes the first.
+      // The main node has the last index, and becomes node 0.
       {{},
        With(BatchMain(), {{"AWS_BATCH_JOB_MAIN_NODE_INDEX", "1"}, {"AWS_BATCH_JOB_NODE_INDEX", "1"}}),
        0,

@@ -1,4 +1,4 @@
-// Real processes: the "ranks" of these tests write a byte, wait, crash or exit as they are told.
+// Tests with real processes: the "ranks" write a byte, wait, crash or exit as they are told.
 #include "trainer/launch/node_launcher.h"
 
 #include <gmock/gmock.h>
@@ -36,7 +36,7 @@ Forked RunRanks(const Launch& launch, const Rank& rank, const NodeLauncherOption
     rank(forked);
     _exit(0);
   }
-  sigprocmask(SIG_SETMASK, &before, nullptr);  // the launcher keeps its signals blocked: it ends after this
+  sigprocmask(SIG_SETMASK, &before, nullptr);  // later tests must not inherit blocked signals
   return forked;
 }
 
@@ -58,14 +58,14 @@ TEST(NodeLauncher, RanksKnowWhoTheyAre) {
   EXPECT_EQ(RunRanks(launch, check).exit_code, 0);
   const auto alone = [](const Forked& forked) {
     const bool right = forked.launch.master_addr == "127.0.0.1" && forked.launch.master_port > 0 &&
-                       forked.launch.token.size() == 32 &&  // that nobody else knows
+                       forked.launch.token.size() == 32 &&  // the random token
                        (forked.listen_fd >= 0) == (forked.launch.rank == 0);
     _exit(right ? 0 : 70);
   };
   EXPECT_EQ(RunRanks(Ranks(2), alone).exit_code, 0);
 }
 
-// The others would wait for ever. They are ended a second later, which a busy machine may stretch.
+// The other ranks would wait for ever. The launcher ends them within a second, on a busy machine later.
 TEST(NodeLauncher, TheFirstFailureEndsAllSoonWithItsCode) {
   std::vector<int> dead;
   NodeLauncherOptions options;
@@ -77,7 +77,7 @@ TEST(NodeLauncher, TheFirstFailureEndsAllSoonWithItsCode) {
   };
   EXPECT_EQ(RunRanks(Ranks(3), rank, options).exit_code, 3);
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(20));
-  EXPECT_THAT(dead, ElementsAre(1));  // those that the launcher itself kills are no news
+  EXPECT_THAT(dead, ElementsAre(1));  // not called for ranks that the launcher itself kills
 }
 
 TEST(NodeLauncher, AVictimIsNotTheCause) {
@@ -86,7 +86,7 @@ TEST(NodeLauncher, AVictimIsNotTheCause) {
   options.on_failure = [&cause](const AttemptEnd& end) { cause = end.cause; };
   const auto peer_lost_first = [](const Forked& forked) {
     if (forked.launch.rank == 0) _exit(4);
-    usleep(20'000);  // within the time that all have for their reports
+    usleep(20'000);  // less than the time that ranks have for their reports
     _exit(5);
   };
   EXPECT_EQ(RunRanks(Ranks(2), peer_lost_first, options).exit_code, 5);
@@ -102,7 +102,7 @@ TEST(NodeLauncher, AVictimIsNotTheCause) {
 
 TEST(NodeLauncher, APreemptionLeavesTimeToSave) {
   const auto rank = [](const Forked& forked) {
-    if (forked.launch.rank == 1) usleep(1'500'000);  // longer than the time after a failure
+    if (forked.launch.rank == 1) usleep(1'500'000);  // longer than ranks have after a failure
     _exit(75);
   };
   NodeLauncherOptions options;
@@ -118,7 +118,7 @@ TEST(NodeLauncher, RestartsCountOnceTrainingHasBegun) {
   int attempt = 0;
   options.on_death = [&attempt](const RankDeath&) { ++attempt; };  // the next attempt's ranks inherit it
   const auto rank = [&attempt](const Forked& forked) {
-    if (attempt == 0) _exit(70);  // before the first step: the next attempt is a first one, too
+    if (attempt == 0) _exit(70);  // before the first step, so restart_count does not grow
     if (forked.launch.restart_count != attempt - 1) _exit(2);
     *forked.step = 10 * attempt;
     if (attempt < 3) raise(SIGKILL);
@@ -144,7 +144,7 @@ TEST(NodeLauncher, ACrashLoopEndsAndNamesTheStep) {
   EXPECT_THAT(last.verdict, testing::HasSubstr("at step 12"));
 }
 
-// A launcher in a process of its own, whose ranks write a byte to `ready` when they are there.
+// A launcher in a process of its own, whose ranks write a byte to `ready` when they have started.
 class SignalledLauncher {
  public:
   explicit SignalledLauncher(void (*rank)(const Forked&)) {
@@ -168,7 +168,7 @@ class SignalledLauncher {
     char byte = 0;
     for (int i = 0; i < count; ++i) ASSERT_EQ(read(ready_[0], &byte, 1), 1);
   }
-  // The pipe ends when the last process that holds it is gone.
+  // The pipe ends when the last process that holds it has ended.
   void WaitForTheEndOfAll() {
     char byte = 0;
     while (read(ready_[0], &byte, 1) > 0) {
@@ -191,7 +191,7 @@ void ReportReady(int) { [[maybe_unused]] const ssize_t one = write(SignalledLaun
 
 volatile std::sig_atomic_t asked = 0;
 
-// As a training rank: a request is answered with 75, the second one of a kind would kill.
+// Behaves like a training rank: exits with 75 on a request to stop; a second signal of the same kind would kill it.
 void StopsWhenAsked(const Forked&) {
   struct sigaction action {};
   action.sa_handler = [](int) { asked = 1; };
@@ -209,7 +209,7 @@ void StopsWhenAsked(const Forked&) {
   _exit(75);
 }
 
-// Says that it was asked, and goes on.
+// Reports that it was asked to stop, and goes on.
 void IgnoresRequests(const Forked&) {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) std::signal(signal, &ReportReady);
   ReportReady(0);
@@ -231,7 +231,7 @@ TEST(NodeLauncher, ASecondSignalEndsAllAtOnce) {
   SignalledLauncher launcher(&IgnoresRequests);
   launcher.WaitForBytes(2);
   launcher.Signal(SIGTERM);
-  launcher.WaitForBytes(2);  // both were asked: two signals that are pending together would be one
+  launcher.WaitForBytes(2);  // both were asked: a second signal would merge with a pending one
   launcher.Signal(SIGTERM);
   const int status = launcher.Status();
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
