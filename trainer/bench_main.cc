@@ -1,4 +1,5 @@
-// dtrain_bench: measures, prints the machine it ran on, and with --json ends with one JSON object.
+// dtrain_bench measures steps, loading or collectives. It prints the machine that it ran on, and with --json ends with
+// one JSON object.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -59,6 +60,7 @@ void PrintTable(const nlohmann::ordered_json& result) {
   }
 }
 
+// Returns the whole number that a flag gives. Throws UsageError if it is below `least`.
 int64_t Count(config::CommandLine& command_line, const char* flag, int64_t least) {
   const std::string& text = command_line.extra[flag];
   const int64_t count = std::stoll(text);
@@ -68,7 +70,7 @@ int64_t Count(config::CommandLine& command_line, const char* flag, int64_t least
   return count;
 }
 
-// "8", "64K", "32M", "1G".
+// Returns the bytes that a flag gives as "8", "64K", "32M" or "1G". Throws UsageError.
 int64_t Bytes(config::CommandLine& command_line, const char* flag) {
   const std::string& text = command_line.extra[flag];
   static const std::map<std::string, int> kShifts = {{"", 0}, {"K", 10}, {"M", 20}, {"G", 30}};
@@ -184,8 +186,8 @@ int Main(int argc, char** argv, loop::RunContext& context) {
 int main(int argc, char** argv) {
   KeepFreedMemory();
   AllowManyOpenFiles();
-  std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to sockets whose other end may have died; the error says so
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error of its write
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a socket whose other end has died must fail with an error
+  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit on file sizes must fail with an error
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;

@@ -1,4 +1,5 @@
-// dtrain_main: wiring. Command line → launcher → this process's rank → mode; every failure → one report, one exit code.
+// dtrain_main connects the parts: command line → launcher → this process's rank → mode. Every failure ends in one
+// report and one exit code.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -147,8 +148,8 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
 int main(int argc, char** argv) {
   KeepFreedMemory();
   AllowManyOpenFiles();
-  std::signal(SIGPIPE, SIG_IGN);  // Gloo writes to sockets whose other end may have died; the error says so
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the limit on sizes is an error of its write
+  std::signal(SIGPIPE, SIG_IGN);  // writing to a socket whose other end has died must fail with an error
+  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit on file sizes must fail with an error
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;

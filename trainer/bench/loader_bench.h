@@ -20,7 +20,7 @@ struct LoaderBenchOptions {
 
 // Returns images_per_second, images_per_processor_second, batch_milliseconds (mean), resident_mib (the memory of this
 // process at eleven times, evenly spread), the settings, and the machine. Throws UsageError if the data is not images,
-// and what opening and reading it throws.
+// and the errors of opening and reading it.
 //
 // The dump holds uint8 `images` N×H×W×3 before normalisation (float32 data as it is stored), int64 `labels` and `index`
 // (the position in the source), int32 `crop` N×4 (x, y, width, height in source pixels) and uint8 `flip`.

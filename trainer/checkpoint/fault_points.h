@@ -9,7 +9,7 @@ namespace dtrain::checkpoint {
 
 enum class Fault { kNone, kFail, kCrash };
 
-// Counts one operation and returns what is to happen to it. Thread-safe.
+// Counts one operation and returns the fault to inject into it. Thread-safe.
 Fault NextFault();
 
 // Kills this process with SIGKILL.

@@ -22,7 +22,7 @@ struct ExtraFlag {
   std::string help;
 };
 
-// What an executable accepts beyond the flags of Config.
+// The parts of an executable's command line beyond the flags of Config.
 struct Program {
   std::string name = "dtrain_main";
   std::string purpose = {};                // shown by --help below the usage line

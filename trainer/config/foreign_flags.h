@@ -7,7 +7,7 @@
 
 namespace dtrain::config {
 
-// Returns a map from the foreign name (with underscores) to what to write here: "--optimizer".
+// Returns a map from a foreign name (with underscores) to the text that says what to use here: "--optimizer".
 const std::map<std::string, std::string>& ForeignFlags();
 
 }  // namespace dtrain::config

@@ -22,7 +22,7 @@ Finding Ok(const std::string& check, const std::string& what);
 Finding Warning(const std::string& check, const std::string& what, const std::string& remedy);
 Finding Failed(const std::string& check, ExitCode code, const std::string& what, const std::string& remedy);
 
-// Returns what `look` returns, or a failure if `look` throws an Error.
+// Returns the finding of `look`, or a failure if `look` throws an Error.
 Finding Tried(const std::string& check, const std::function<Finding()>& look);
 
 // Prints findings on stdout as they come, and remembers the first failure.

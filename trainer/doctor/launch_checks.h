@@ -1,4 +1,4 @@
-// Checks of the launcher, and of what the ranks need to find each other.
+// Checks of the launcher, and of address, port, token and clock, which ranks need to find and understand each other.
 #pragma once
 
 #include <string>

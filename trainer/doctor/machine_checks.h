@@ -1,4 +1,4 @@
-// Checks of what the system grants this process: limits that a long run would hit late.
+// Checks of the system's limits for this process, which a long run would hit late.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace dtrain::launch {
 
 constexpr int kDefaultMasterPort = 29500;
 
-// What detectors look at.
+// The input of a detector.
 struct Facts {
   const config::RanksConfig& ranks;
   const Environment& environment;

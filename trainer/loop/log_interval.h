@@ -33,8 +33,9 @@ class LogInterval {
   // Adds a step's `sums` (float32 by StepSum, over all ranks) and its result in `update`. This is work of the device
   // alone, since a step graph records it (StepGraph::Step).
   void AddStep(const at::Tensor& sums, const optim::ParameterUpdate& update);
-  // Counts, on the host, what the batches of a step bring.
+  // Counts a batch of this rank.
   void AddBatch(const data::Batch& batch) { decoded_on_cpu_ += batch.size() - batch.decoded_on_device; }
+  // Counts a step.
   void EndStep() { ++steps_; }
   // Excludes `time`, which was spent on something other than training, from speeds and step times.
   void LeaveOut(std::chrono::steady_clock::duration time) { start_ += time; }

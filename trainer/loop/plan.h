@@ -1,5 +1,5 @@
-// What a run will do, worked out before it starts: batch sizes, steps, learning rate, and at which steps something is
-// due. Pure, so that a dry run, the trainer and the tests agree.
+// The plan of a run, computed before it starts: batch sizes, steps, learning rate, and the steps at which something is
+// due. The functions are pure, so that a dry run, the trainer and the tests agree.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ class Reporter {
   void Note(const std::string& text) { console_->Note(text); }
   // --clear_log: empties metrics.jsonl and removes TensorBoard's events.
   void Clear();
-  // The run resumes after `step`: drops what earlier attempts reported of later steps.
+  // The run resumes after `step`: drops what earlier attempts have reported about later steps.
   void Resume(int64_t step, double epochs_done) { sinks_.Resume(step, epochs_done); }
   // Move the progress bar of the console: after every step, and after every batch of an evaluation.
   void Step(int64_t step, double epoch) { console_->Step(step, epoch); }

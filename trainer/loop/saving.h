@@ -25,7 +25,7 @@ class Saving {
   // Whether --save_every_seconds have passed since the last save. Always false without a writer.
   bool IsDueByTime() const;
 
-  // Saves a checkpoint; `average` may be null. Throws what an earlier save failed with (StorageError).
+  // Saves a checkpoint; `average` may be null. Throws the error of an earlier save that failed (StorageError).
   void Save(const Progress& progress, const optim::ParameterUpdate& update, const optim::WeightAverage* average);
   // Saves the current weights as the best so far. Throws as Save does.
   void SaveBest(int64_t step);

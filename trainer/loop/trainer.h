@@ -26,7 +26,7 @@ namespace dtrain::loop {
 
 class Trainer {
  public:
-  // `writer` is null on ranks other than 0. What `parts` refers to and `writer` must outlive the trainer.
+  // `writer` is null on ranks other than 0. It must outlive the trainer.
   Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer);
   ~Trainer();
 
@@ -37,7 +37,7 @@ class Trainer {
 
   // A collective. Trains to the end of the plan, or until training stops early (early_stop.h). Throws Preempted after a
   // clean save if any rank was asked to stop, DivergedError if the loss is no longer finite or too many steps in a row
-  // were skipped, DataError, StorageError, and what lost peers make Communicator throw.
+  // were skipped, DataError, StorageError, and the errors of Communicator if a peer is lost.
   report::RunResult Run();
 
   // From now on Run stores the number of steps done in `*step`, for the report of a failure.

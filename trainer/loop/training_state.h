@@ -1,4 +1,4 @@
-// The part of a checkpoint that is not tensors: how far the run is, and what identifies it; both as JSON.
+// The part of a checkpoint other than tensors, as JSON (state.json): the progress of the run, and its identity.
 #pragma once
 
 #include <cstdint>

@@ -35,8 +35,8 @@ int64_t CountParameters(const torch::nn::Module& module) {
   return count;
 }
 
-// Estimates the memory of a rank in bytes: weights, gradients, the optimizer's state, the average, and what the forward
-// pass keeps for the backward pass.
+// Estimates the memory of a rank in bytes: weights, gradients, the optimizer's state, the average, and the activations
+// that the forward pass keeps for the backward pass.
 double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan) {
   const std::vector<optim::NamedTensor> parameters = ParametersOf(task.module());
   double weights = 0;

@@ -185,7 +185,7 @@ void Train(const RunContext& context) {
   const Progress progress = SharedProgress(session, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
   const std::string stopped_early = WhyStopsEarly(config.run, plan, progress);
   const bool finished = progress.step >= plan.total_steps || !stopped_early.empty();
-  // Comes after the checkpoint was found to belong to this run, since refusing it must leave the directory as it was.
+  // The checkpoint belongs to this run, as is known only now. Refusing it would have left the directory as it was.
   if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
   if (is_first) {
     session.control->Enter(distributed::Phase::kSaving);

@@ -97,7 +97,7 @@ class Opener {
 
   bool Has(const std::string& split) const { return data::HasSplit(format_, config_.data.dir, split); }
 
-  // `classes`: what is known of the classes.
+  // `classes`: the classes as far as they are known; may be empty.
   DataSplit Open(Role role, const std::string& split, const data::Classes& classes = {}) const {
     auto source = OpenSource(split, classes);
     auto decoder = MakeDecoder(config_, role, *source);

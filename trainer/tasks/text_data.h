@@ -6,7 +6,7 @@
 
 namespace dtrain::loop {
 
-// Opens what OpenDataSets would; throws as it does. num_classes is the size of the vocabulary, <mask> included.
+// OpenDataSets for text; throws as that does. num_classes is the size of the vocabulary, <mask> included.
 DataSets OpenTextSets(const config::Config& config);
 
 }  // namespace dtrain::loop
