@@ -39,7 +39,7 @@ TEST(ControlMessage, RefusesWhatIsTooDeep) {
   EXPECT_THROW(ParseControlLine(Nested(40), Speaker::kRank), BadControlLine);
   EXPECT_THROW(ParseControlLine(Nested(100'000), Speaker::kRank), BadControlLine);
   EXPECT_THROW(ParseControlLine(std::string(4'000'000, '['), Speaker::kRank), BadControlLine);
-  // Brackets in a text are no depth.
+  // Brackets inside of texts do not count as depth.
   const json config = {{"kind", "config"}, {"config", {{"name", "\\\"" + std::string(100, '[')}}}};
   EXPECT_EQ(ParseControlLine(ControlLine(config), Speaker::kRank), config);
   const std::string after_a_quote = R"({"kind":"config","config":{"a":"\"","b":)" + std::string(100'000, '[') + "}}";
@@ -96,7 +96,7 @@ TEST(ControlMessage, LongTextsAreCutToWhatIsRead) {
   const std::string long_text = std::string(kLongestControlText - 1, 'x') + "é and more";
   const json read = ParseControlLine(ControlLine({{"kind", "lost"}, {"message", long_text}}), Speaker::kRank);
   EXPECT_EQ(read.at("message"), std::string(kLongestControlText - 1, 'x'));
-  // Each of these bytes becomes three.
+  // Each invalid byte is replaced by three bytes.
   const json replaced =
       ParseControlLine(ControlLine({{"kind", "lost"}, {"message", std::string(5000, '\xff')}}), Speaker::kRank);
   EXPECT_LE(replaced.at("message").get<std::string>().size(), kLongestControlText);

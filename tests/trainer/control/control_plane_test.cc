@@ -1,4 +1,4 @@
-// Ranks as threads on real sockets. What would end a process is noted instead.
+// Ranks are threads on real sockets. A failure that would end a rank's process is only recorded.
 #include "trainer/control/control_plane.h"
 
 #include <gmock/gmock.h>
@@ -44,7 +44,7 @@ TEST(ControlPlane, TellsAllRanksTheDifferingKeyAndBothValues) {
 
 // ---- Bad records --------------------
 
-// Ranks 0 and 1 meet record 7 both, rank 1 another one: two of all, one more than the budget.
+// Ranks 0 and 1 both meet record 7, and rank 1 meets record 9: two different records, one more than the budget.
 TEST(ControlPlane, BadRecordsOfAllRanksTogetherEndThemAll) {
   LoopbackRanks ranks(3);
   const data::QuarantineOptions options{.split = "train", .max_bad_records = 0.01};
@@ -74,7 +74,7 @@ TEST(ControlPlane, ALoneRankCountsForItself) {
 }
 
 TEST(ControlPlane, NamesMissingRanks) {
-  LoopbackRanks ranks(4, {.init_timeout_seconds = 2});  // the other two are there long before
+  LoopbackRanks ranks(4, {.init_timeout_seconds = 2});  // the other two join long before that
   std::string said;
   ranks.RunOnly({0, 2}, [&](int rank) {
     ControlPlane& control = ranks.Start(rank);
@@ -127,7 +127,7 @@ TEST(ControlPlane, StrangersDoNotDisturb) {
 
 // ---- Stopping --------------------
 
-// Every rank passes points at its own pace; the stop comes from one of them somewhere on the way.
+// Each rank passes points at its own pace, and rank 2 is asked to stop on the way.
 TEST(ControlPlane, AllStopAtTheSamePoint) {
   for (int round = 0; round < 5; ++round) {
     constexpr int kWorld = 4;
@@ -137,7 +137,7 @@ TEST(ControlPlane, AllStopAtTheSamePoint) {
       ControlPlane& control = ranks.Start(rank);
       control.WaitForAll("{}");
       int64_t step = 1;
-      // Nothing keeps these ranks together, as a fast and a slow evaluation would not be.
+      // No collective keeps these ranks together, just as during an evaluation that is fast on one and slow on another.
       while (!control.StopsHere(step)) {
         std::this_thread::sleep_for(std::chrono::microseconds(50 * (rank + 1)));
         if (++step == 100 && rank == 2) ranks.RequestStop(rank);
@@ -163,7 +163,7 @@ TEST(ControlPlane, AStopBeforeTheStartEndsAll) {
   EXPECT_EQ(said, "stopped before the training began");
 }
 
-// Whoever comes soon after the stop hears of it, and one that was asked itself still tells the others.
+// Ranks that join soon after the stop hear of it, and a rank that was itself asked to stop still tells the others.
 TEST(ControlPlane, AStopBeforeTheStartReachesThoseWhoComeSoon) {
   LoopbackRanks ranks(3);
   ranks.RequestStop(0);
@@ -188,8 +188,8 @@ TEST(ControlPlane, AloneStopsWhenAsked) {
 
 // ---- Losing ranks --------------------
 
-// Starts all ranks, and calls `body` on each when all are under way: one that is lost while others still wait for the
-// start would end them there.
+// Starts all ranks, and calls `body` on each once all have left WaitForAll. Otherwise a rank that is lost would end
+// others that are still in it.
 void RunUnderWay(LoopbackRanks& ranks, const std::function<void(int rank, ControlPlane& control)>& body) {
   std::barrier all_here(static_cast<int>(ranks.ends().size()));
   ranks.Run([&](int rank) {
@@ -229,7 +229,7 @@ TEST(ControlPlane, OneRanksFailureIsTheReasonOfTheOthers) {
       EXPECT_EQ(control.LastWords(own).message, "a bad picture");
       return;
     }
-    // As when a collective has thrown: only a consequence.
+    // The failure of a rank on which a collective has thrown: only a consequence.
     const report::Failure consequence{.code = ExitCode::kPeerLost, .message = "broken pipe", .hint = "", .rank = rank};
     const report::Failure reported = control.LastWords(consequence);
     EXPECT_THAT(reported.message, HasSubstr("failed (exit code 3): a bad picture"));
@@ -259,7 +259,7 @@ TEST(ControlPlane, NobodyIsThereToTellOfADeath) {
 }
 
 TEST(ControlPlane, ARankThatStandsStillIsNamedByAll) {
-  LoopbackRanks ranks(2, {.comm_timeout_seconds = 2});  // a busy machine delays a heartbeat by less
+  LoopbackRanks ranks(2, {.comm_timeout_seconds = 2});  // longer than a busy machine delays a heartbeat
   ranks.Run([&](int rank) {
     ControlPlane& control = ranks.Start(rank);
     control.WaitForAll("{}");

@@ -1,6 +1,6 @@
-// The control server before as many ranks as the largest clusters have: a process of its own, so that its memory and
-// its processor time are its own, and 1,024 ranks that this process plays. What is measured is printed; what is tested
-// is that nothing grows with the square of the ranks.
+// The control server with as many ranks as the largest clusters have. The server is in a process of its own, so that
+// its memory and processor time can be measured; this process plays its 1,024 ranks. The measurements are printed, and
+// the test checks that none grows with the square of the number of ranks.
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -35,7 +35,7 @@ double Now() { return Seconds(CLOCK_MONOTONIC); }
 
 constexpr rlim_t kUsualOpenFiles = 1024;
 
-// Returns how many are allowed now: at most as many as the system lets this process ask for.
+// Sets the soft limit to `wanted`, or to the hard limit if that is lower. Returns the new limit.
 rlim_t LimitOpenFiles(rlim_t wanted) {
   rlimit files{};
   getrlimit(RLIMIT_NOFILE, &files);
@@ -44,7 +44,7 @@ rlim_t LimitOpenFiles(rlim_t wanted) {
   return files.rlim_cur;
 }
 
-// A process with nothing in it but a control server.
+// A process that runs only a control server.
 class ServerProcess {
  public:
   explicit ServerProcess(int world_size) {
@@ -89,7 +89,7 @@ class ServerProcess {
   clockid_t clock_{};
 };
 
-// All ranks of a run, as the server sees them.
+// Plays all ranks of a run towards the server.
 class PlayedRanks {
  public:
   PlayedRanks(const ServerProcess& server, int world_size) : port_(server.port()) {
@@ -113,7 +113,8 @@ class PlayedRanks {
   }
   void Kill(int rank) { sockets_[static_cast<size_t>(rank)].Close(); }
 
-  // Until `count` ranks were sent a message of this kind, or for so long; `answer` is called with each.
+  // Waits until `count` messages of this kind have arrived, for at most `seconds`, and calls `answer` with each.
+  // Returns their number.
   int Await(const std::string& kind, int count, double seconds,
             const std::function<void(int rank, const json& message)>& answer = nullptr) {
     int met = 0;
@@ -150,7 +151,7 @@ class PlayedRanks {
   std::vector<LineSocket> sockets_;
 };
 
-// As many keys as the flags of a training have.
+// A configuration with about as many keys as a training has flags.
 json ConfigOfARun() {
   json config;
   for (int i = 0; i < 120; ++i)
@@ -158,7 +159,7 @@ json ConfigOfARun() {
   return config;
 }
 
-// Seconds of the wall, and of the server's processor where it is named so.
+// Seconds of wall time, or of the server's processor time in members with "processor" in their name.
 struct Figures {
   double join = 0, join_processor = 0, start = 0, start_processor = 0, heartbeat_processor_share = 0, stop = 0,
          stop_processor = 0, death = 0, kilobytes_per_rank = 0;
@@ -166,7 +167,7 @@ struct Figures {
 
 constexpr double kPatience = 60;
 
-// A run from its first rank to a death: joining, the start, heartbeats for `seconds`, a stop, one rank lost.
+// Measures a run: all ranks join and start, send heartbeats for `seconds`, agree on a stop, and one rank dies.
 void Measure(int ranks, double seconds, Figures* figures) {
   ServerProcess server(ranks);
   PlayedRanks played(server, ranks);
@@ -251,7 +252,7 @@ TEST(ControlScale, GrowsLinearlyTo1024Ranks) {
   Print(kFew, few);
   ASSERT_NO_FATAL_FAILURE(Measure(kMany, 2, &many));
   Print(kMany, many);
-  // Eight times the ranks: linear is 8, the square 64. Processor time, for the machine may be busy.
+  // With eight times the ranks, linear growth is 8 and quadratic growth 64. Processor time is immune to a busy machine.
   constexpr double kMost = 20;
   constexpr double kNoise = 0.02;  // seconds
   EXPECT_LT(many.join_processor, kMost * few.join_processor + kNoise);

@@ -38,7 +38,7 @@ TEST_F(FlightRecord, IsGivenUpWhereItHangsOrFails) {
       },
       milliseconds(1));
   hanging.set_value();
-  over.get_future().wait();  // the thread uses what is here
+  over.get_future().wait();  // the thread uses these variables
   WriteFlightRecord(
       file, []() -> std::string { throw std::runtime_error("no record"); }, seconds(20));
   WriteFlightRecord(

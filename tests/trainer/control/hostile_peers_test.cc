@@ -1,5 +1,5 @@
-// Strangers at rank 0's door, a false rank 0, and ranks that are broken: without the run's token a connection
-// influences nothing, and with it no line does harm.
+// Strangers that connect to rank 0, a false rank 0, and broken ranks. Without the run's token a connection has no
+// influence on the run, and no line of an admitted rank does harm.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -56,7 +56,7 @@ TEST(HostilePeers, WithoutTheTokenNothingIsBelieved) {
       stranger.Send(ControlLine(message));
     }
   }
-  // Each is sent away.
+  // Rank 0 disconnects each of them.
   for (LineSocket& stranger : strangers) {
     while (stranger.is_open()) WaitForLine(stranger, Soon());
   }
@@ -101,7 +101,7 @@ TEST(HostilePeers, ManyIdleStrangersKeepNobodyOut) {
   first.WaitForAll("{}");
   other.join();
   EXPECT_EQ(ranks.ends(), std::vector<std::string>(2, ""));
-  // Those that still have room are sent away, too, when they have said nothing for long: both kinds are among the last.
+  // The remaining strangers are disconnected after some seconds. Of the last two, one sent a hello, one nothing.
   for (size_t i = strangers.size() - 2; i < strangers.size(); ++i) {
     const auto patience = Clock::now() + std::chrono::seconds(30);
     while (strangers[i].is_open() && Clock::now() < patience) WaitForLine(strangers[i], patience);
@@ -109,7 +109,7 @@ TEST(HostilePeers, ManyIdleStrangersKeepNobodyOut) {
   }
 }
 
-// A connection that waits to be accepted wakes the server at once, again and again.
+// While no descriptor is free, the connection that waits to be accepted must not keep the server's thread busy.
 TEST(HostilePeers, NoDescriptorLeftSpinsNoCore) {
   LoopbackRanks ranks(2);
   ranks.Start(0);
@@ -124,7 +124,7 @@ TEST(HostilePeers, NoDescriptorLeftSpinsNoCore) {
   while ((descriptor = dup(0)) >= 0) taken.emplace_back(descriptor);
   taken.pop_back();
   waiting = Connect(ranks.port());
-  // Beside a thread that does spin: on a busy machine a core is a part of one.
+  // Compared with this thread, which does spin, because on a busy machine it gets only a part of a core.
   const double start = SecondsOf(CLOCK_PROCESS_CPUTIME_ID), own_start = SecondsOf(CLOCK_THREAD_CPUTIME_ID);
   const auto until = Clock::now() + std::chrono::seconds(1);
   while (Clock::now() < until) continue;
@@ -133,7 +133,7 @@ TEST(HostilePeers, NoDescriptorLeftSpinsNoCore) {
   taken.clear();
   setrlimit(RLIMIT_NOFILE, &before);
   EXPECT_LT(others, 0.3 * own);
-  EXPECT_TRUE(Join(ranks.JoinOptionsOf(1)).socket.is_open());  // and it goes on
+  EXPECT_TRUE(Join(ranks.JoinOptionsOf(1)).socket.is_open());  // the server accepts connections again
 }
 
 // ---- Ranks that are broken --------------------
@@ -191,14 +191,14 @@ TEST(ControlServer, OfManyMissingRanksTheLineIsShort) {
   Joined first = Join({.locate = [&] { return Endpoint{"127.0.0.1", port, "token"}; }, .world_size = 3000});
   std::string said;
   while (said.find("\"end\"") == std::string::npos) said = WaitForLine(first.socket, Soon()).value();
-  // Rank 0 has joined and says no more: on a busy machine that is silence already.
+  // Rank 0 has joined and sends nothing more; on a busy machine it may already count as silent.
   EXPECT_THAT(said, testing::ContainsRegex(
                         "waiting for 3000 of 3000 ranks: 1-2999 not there; 0 (still preparing|does not answer)"));
 }
 
 // ---- A false rank 0 --------------------
 
-// Answers one connection as rank 0 would, with a token of its own, and then says `lines`.
+// Answers one connection as rank 0 would, with `token`, and then sends `lines`.
 std::jthread FalseRankZero(int listening, const std::string& token, std::vector<std::string> lines) {
   return std::jthread([listening, token, lines = std::move(lines)](const std::stop_token& stop) {
     LineSocket connection(accept(listening, nullptr, nullptr));
@@ -222,7 +222,7 @@ TEST(FalseRankZero, WithoutTheTokenIsNotJoined) {
   }
   {
     const std::jthread server = FalseRankZero(listening, "ours", {R"({"kind":"end","code":0})"});
-    EXPECT_FALSE(PostDeath(endpoint, 1, "killed", Soon()));  // what is no answer counts as none
+    EXPECT_FALSE(PostDeath(endpoint, 1, "killed", Soon()));  // an invalid answer counts as none
   }
   close(listening);
 }
@@ -255,7 +255,7 @@ INSTANTIATE_TEST_SUITE_P(Lines, BrokenRankZero,
                                          R"({"kind":"end","code":99999,"message":"","hint":"","rank":-1})",
                                          R"({"kind":["go"]})", "HTTP/1.1 400 Bad Request"));
 
-// A rank whose control thread returned without a word waited for ever, and ignored SIGTERM.
+// Otherwise a rank whose control plane's thread just returned would wait for ever, and ignore SIGTERM.
 TEST(ControlPlane, RankZeroWithoutItsServerEnds) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);

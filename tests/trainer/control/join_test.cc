@@ -1,4 +1,4 @@
-// What may be at the address where rank 0 should be.
+// Joining if something else than rank 0 is at rank 0's address.
 #include "trainer/control/join.h"
 
 #include <gmock/gmock.h>

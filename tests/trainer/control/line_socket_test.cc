@@ -1,4 +1,4 @@
-// Senders that are too much.
+// Peers that send too much, or read nothing.
 #include "trainer/control/line_socket.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ class Pair : public testing::Test {
     reader_ = LineSocket(ends[0]);
     writer_ = LineSocket(ends[1]);
   }
-  // Without a pause, until the test is over or the other end is closed.
+  // Sends `text` again and again until the test is over or the other end is closed.
   std::jthread SendForever(const std::string& text) {
     return std::jthread([this, text](const std::stop_token& stop) {
       while (!stop.stop_requested()) {
@@ -40,7 +40,7 @@ TEST_F(Pair, AReadEndsThoughTheSenderDoesNot) {
   }
 }
 
-// So that others are served between two: a sender that is fast enough never lets the socket run dry.
+// One Receive takes a bounded amount, so that a fast sender does not keep the reader from its other connections.
 TEST_F(Pair, AReadTakesAPartOfWhatIsThere) {
   constexpr size_t kMost = size_t{64} << 10;
   std::string text;
@@ -74,14 +74,14 @@ TEST_F(Pair, ALineThatIsTooLongIsNotRead) {
   EXPECT_FALSE(reader_.NextLine().has_value());
 }
 
-// Of this thread alone: other work on the machine does not count.
+// The processor time of this thread, which other work on the machine does not change.
 double ProcessorSeconds() {
   timespec time{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Four megabytes of empty lines took a minute where each moved the rest.
+// Four megabytes of empty lines would take a minute if taking a line moved the rest of the buffer.
 TEST_F(Pair, ManyTinyLinesCostLittle) {
   const std::jthread sender = SendForever(std::string(60'000, '\n'));
   const double start = ProcessorSeconds();

@@ -1,4 +1,4 @@
-// Times are made up: the watch never looks at a clock.
+// All times are invented, because the watch reads no clock.
 #include "trainer/control/stall_watch.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ Position At(int64_t step, int64_t moves, Phase phase, double work_seconds = 0) {
 
 class StallWatchTest : public testing::Test {
  protected:
-  // Lets `ranks` speak ten times a second until `seconds`, and gathers what is found.
+  // Lets `ranks` report their positions ten times a second until `seconds`, and collects the findings.
   void Until(double seconds, const std::vector<std::pair<int, Position>>& ranks) {
     const auto end = kStart + milliseconds(static_cast<int64_t>(seconds * 1000));
     for (; now_ < end && stall_.empty(); now_ += milliseconds(100)) {
@@ -94,7 +94,7 @@ TEST_F(StallWatchTest, ASlowDiskIsGivenTenMinutes) {
   EXPECT_THAT(stall_, HasSubstr("saving"));
 }
 
-// A save that waits for the one before, whose disk is slow: the others are in the next step already, and cannot go on.
+// Rank 0's save waits for the one before on a slow disk. The others have begun the next step and wait for rank 0 there.
 TEST_F(StallWatchTest, ThoseWhoWaitForASlowDiskHaveItsTenMinutes) {
   Until(300, {{0, At(9, 0, Phase::kSaving)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
   EXPECT_EQ(stall_, "");

@@ -107,7 +107,7 @@ TEST(SharedGpu, NamesTheRanksAndTheGpu) {
                                       {3, "node1", "a", "0000:18:00.0"}};
   EXPECT_EQ(SharedGpu(ranks), "ranks 1 and 3 compute on the same GPU 0000:18:00.0 of node1");
   EXPECT_EQ(SharedGpu({ranks[0], ranks[1], ranks[2]}), "");
-  EXPECT_EQ(SharedGpu({{0, "node1", "a", ""}, {1, "node1", "a", ""}}), "");  // CPUs are shared
+  EXPECT_EQ(SharedGpu({{0, "node1", "a", ""}, {1, "node1", "a", ""}}), "");  // ranks may share a CPU
 }
 
 }  // namespace

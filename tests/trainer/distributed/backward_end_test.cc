@@ -8,7 +8,7 @@
 namespace dtrain::distributed {
 namespace {
 
-// The reducer queues its wait when it has the last gradient.
+// Plays the reducer, which queues its wait when the last gradient arrives.
 TEST(AfterLastGradient, ComesAfterGradientsAndBeforeTheReducersWait) {
   at::Tensor first = at::ones({2}).requires_grad_(), second = at::ones({2}).requires_grad_();
   std::vector<std::string> heard;

@@ -1,4 +1,4 @@
-// Gradients of ranks in threads, averaged by the reducer, against sums made by hand.
+// Compares gradients that the reducer has averaged over ranks in threads with sums computed without it.
 #include "trainer/distributed/data_parallel.h"
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@ namespace dtrain::distributed {
 namespace {
 
 const DataParallelOptions kSmallBuckets{.bucket_cap_mb = 0.01};
-constexpr int64_t kWidth = 300;  // 350 KB a parameter: the first bucket (1 MiB) does not hold them all
+constexpr int64_t kWidth = 300;  // makes 350 KB per parameter, so that the first bucket (1 MiB) does not hold them all
 
 using Parameters = std::vector<std::pair<std::string, at::Tensor>>;
 
@@ -35,7 +35,7 @@ at::Tensor InputOf(int rank, int micro_step) {
   return at::randn({5, kWidth}, generator);
 }
 
-// A whole step, reduced, in which these parameters take part.
+// Runs a whole step with reduction, in which only the parameters `taking_part` are used.
 void StepOf(DataParallel& data_parallel, const Parameters& taking_part, int rank) {
   data_parallel.ZeroGradients();
   data_parallel.BeforeBackward(/*reduce=*/true);
@@ -43,7 +43,7 @@ void StepOf(DataParallel& data_parallel, const Parameters& taking_part, int rank
   data_parallel.AfterBackward();
 }
 
-// Runs `body(rank, communicator)` on connected ranks. A rank whose peer leaves lives on, and sees what Gloo says of it.
+// Runs `body(rank, communicator)` on connected ranks. A rank whose peer leaves continues, and gets Gloo's error.
 void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
   const FreePort port;
   ControlPlaneOptions control;
@@ -67,7 +67,7 @@ TEST(DataParallel, AveragesOverRanksAndAddsMicroSteps) {
   RunConnected(kWorld, [&](int rank, Communicator& communicator) {
     const Parameters parameters = MakeParameters();
     DataParallel data_parallel(parameters, communicator, kSmallBuckets, {});
-    for (int step = 0; step < 3; ++step) {  // the buckets are laid anew after the first
+    for (int step = 0; step < 3; ++step) {  // the buckets are rearranged after the first step
       data_parallel.ZeroGradients();
       for (int micro_step = 0; micro_step < 2; ++micro_step) {
         data_parallel.BeforeBackward(/*reduce=*/micro_step == 1);
@@ -122,8 +122,8 @@ TEST(DataParallel, RestoredLayoutIsKept) {
   });
 }
 
-// What an interrupted run does: its first step is one of a new reducer, with the layout that the last one settled on.
-// Signs of zeros count, and numbers of ranks that are no powers of two, by which one cannot divide without rounding.
+// After an interruption a run's first step is the first one of a new reducer, with the layout of the old one. The bits
+// must be equal, including the signs of zeros, also for numbers of ranks by which division rounds (no powers of two).
 TEST(DataParallel, ANewReducerGivesTheBitsOfTheOldOne) {
   for (const auto& [world, static_graph, compression] :
        {std::tuple{2, false, "none"}, {3, false, "none"}, {5, false, "none"}, {3, true, "none"}, {3, false, "bf16"}}) {
@@ -183,7 +183,7 @@ std::string ErrorOf(const std::function<void()>& call) {
   return "";
 }
 
-// In the first step and in a later one, on one rank and on all: each rank that misses a gradient says so at once.
+// Gradients are missing in the first or in a later step, on one rank or on all. Each rank that misses some names them.
 TEST(DataParallel, ParametersWithoutGradientAreNamed) {
   constexpr int kWorld = 2;
   for (const auto& [step_of_fault, last_rank] : {std::pair{0, 0}, {0, 1}, {2, 0}, {2, 1}}) {
@@ -221,7 +221,7 @@ TEST(DataParallel, ParametersWithoutGradientAreNamedInARunOfOneRank) {
 
 const DataParallelOptions kStaticGraph{.bucket_cap_mb = kSmallBuckets.bucket_cap_mb, .static_graph = true};
 
-// Ranks that use other parameters than each other are averaged over all; what none uses has no gradient.
+// If ranks use different parameters, gradients are averaged over all ranks; a parameter that no rank uses gets none.
 TEST(DataParallel, AStaticGraphMayDoWithoutParameters) {
   constexpr int kWorld = 2;
   const auto used = [](const Parameters& all, int rank) {
@@ -234,7 +234,7 @@ TEST(DataParallel, AStaticGraphMayDoWithoutParameters) {
   RunConnected(kWorld, [&](int rank, Communicator& communicator) {
     const Parameters parameters = MakeParameters();
     BucketLayout layout;
-    for (int run = 0; run < 2; ++run) {  // the second with the layout that the first has settled on
+    for (int run = 0; run < 2; ++run) {  // the second run starts with the final layout of the first
       DataParallel data_parallel(parameters, communicator, kStaticGraph, layout);
       for (int step = 0; step < 3; ++step) {
         data_parallel.ZeroGradients();
@@ -319,7 +319,7 @@ TEST(StepExchange, AveragesStatisticsAndAddsSums) {
   });
 }
 
-// What --backend=nccl does on one GPU.
+// --backend=nccl makes a process group even for a single rank.
 TEST(DataParallel, OneRankWithAGroupDoesAsSeveral) {
   RunConnected(1, [](int, Communicator& communicator) {
     ASSERT_FALSE(communicator.is_alone());

@@ -1,4 +1,4 @@
-// Ranks that say which GPU they have; no GPU is needed to say so.
+// Ranks exchange invented GPUs, so the test needs none.
 #include "trainer/distributed/distinct_gpus.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace dtrain::distributed {
 namespace {
 
-// What each rank is told; empty: to go on.
+// Returns the error of each rank, empty if it has none.
 std::vector<std::string> Agree(const std::vector<std::string>& pci_ids, const std::vector<std::string>& machines) {
   const FreePort port;
   const int world_size = static_cast<int>(pci_ids.size());

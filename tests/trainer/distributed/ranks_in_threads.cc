@@ -42,8 +42,8 @@ c10::intrusive_ptr<c10d::Store> ServeStore(const FreePort& port) {
 }
 
 void RunRanks(int world_size, const std::function<void(int rank)>& body) {
-  // c10d's flight recorder is one per process and keeps a map without a lock: with ranks as threads it crashes. In the
-  // programs a rank is a process.
+  // Turns off c10d's flight recorder. There is one per process, and it has a map without a lock, so it would crash with
+  // ranks as threads. In the programs each rank is a process.
   setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
   setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "0", 1);
   std::vector<std::exception_ptr> failures(static_cast<size_t>(world_size));

@@ -9,7 +9,7 @@
 
 namespace dtrain::distributed {
 
-constexpr double kTimeoutSeconds = 20;  // enough for a busy machine; ranks that meet wait a fraction of it
+constexpr double kTimeoutSeconds = 20;  // enough for a busy machine; ranks usually meet in a fraction of it
 
 // A port that is free. The socket reserves it until rank 0's store takes it over.
 struct FreePort {

@@ -1,4 +1,4 @@
-// Ranks that meet through everything: rank 0's control server, then its store. Who is refused: control_plane_test.cc.
+// Ranks meet as in a real run, through rank 0's control server and its store. control_plane_test.cc tests refusals.
 #include "trainer/distributed/rendezvous.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(Rendezvous, AllMeetAndShare) {
   EXPECT_EQ(agreed, 3);
 }
 
-// What warns where nobody has given a token, and rank 0 does not listen on loopback.
+// Returns the warnings of rank 0 when it listens on `address` with `token`.
 std::vector<std::string> WarningsAt(const std::string& address, const std::string& token) {
   launch::Launch launch = LaunchOf(0, 2, /*port=*/0);
   launch.master_addr = address;
@@ -53,7 +53,7 @@ TEST(Rendezvous, WithoutATokenOneWarningUnlessOnLoopback) {
   EXPECT_TRUE(WarningsAt(address, "secret").empty());
 }
 
-// As under torchrun: the launcher's store is a bulletin board, on which an earlier attempt has left its address.
+// Ranks meet as under torchrun: the launcher's store is the board on which an earlier attempt has left its address.
 class Board : public testing::Test {
  protected:
   Board() : store_(ServeStore(port_)), board_("127.0.0.1", port_.port, {}) {}
@@ -61,7 +61,7 @@ class Board : public testing::Test {
   Rendezvous Meet(int rank) const {
     launch::Launch launch = LaunchOf(rank, 2, port_.port);
     launch.agent_store = true;
-    launch.restart_count = 1 - rank;  // of a node that was added later: it has seen fewer restarts
+    launch.restart_count = 1 - rank;  // rank 1 is on a node that was added later and has seen fewer restarts
     return Rendezvous({.launch = launch, .init_timeout_seconds = kTimeoutSeconds}, {});
   }
 
@@ -85,7 +85,7 @@ TEST_F(Board, TheNewestPostingLeadsToRankZero) {
   EXPECT_GT(board_.Read()->port, 1);
 }
 
-// The rank 0 of an earlier attempt is still there, with all its ranks: it refuses a rank of the new one.
+// Rank 0 of an earlier attempt still listens and has all its ranks, so it refuses a rank of the new attempt.
 TEST_F(Board, AnEarlierRankZeroThatIsStillThereDoesNotMatter) {
   std::promise<void> refused;
   const int listening = ListenOn("127.0.0.1", 0);

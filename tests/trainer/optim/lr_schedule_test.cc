@@ -1,4 +1,4 @@
-// Values worked out by hand from the formulas in the header.
+// The expected values were computed by hand from the formulas in the header.
 #include "trainer/optim/lr_schedule.h"
 
 #include <gtest/gtest.h>
@@ -51,8 +51,8 @@ TEST(LearningRate, WarmupAsLongAsTheRunEndsBelowThePeak) {
   EXPECT_DOUBLE_EQ(LearningRate(options, 3), 0.75);
 }
 
-// Against whole numbers: k·d·N samples are seen after k·d·N/G steps, d being decay_epochs. The steps around each decay,
-// of every mixture of these.
+// Compares with exact integers: the k-th decay is due when k·d·N samples are seen, which takes k·d·N/G steps, with d
+// epochs between decays, N samples and a global batch of G. Tries the steps around each decay for all combinations.
 TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
   using Wide = __int128;
   int64_t tried = 0;
@@ -63,7 +63,7 @@ TEST(LearningRate, StepsDecayExactlyWhereTheEpochsEnd) {
         const double steps_per_epoch = static_cast<double>(samples) / static_cast<double>(global_batch);
         options.decay_steps = {static_cast<double>(hundredths) / 100 * steps_per_epoch};
         for (const int64_t decays : {1, 2, 3, 10, 29, 30, 90, 1000}) {
-          const Wide seen = Wide{decays} * hundredths * samples;  // hundredths of samples
+          const Wide seen = Wide{decays} * hundredths * samples;  // in hundredths of a sample
           const auto at = static_cast<int64_t>(seen / (Wide{100} * global_batch));
           for (int64_t after = std::max<int64_t>(at - 1, 0); after <= at + 1; ++after) {
             const auto done = static_cast<int64_t>(Wide{after} * global_batch * 100 / (Wide{hundredths} * samples));

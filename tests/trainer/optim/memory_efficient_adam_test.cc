@@ -1,4 +1,4 @@
-// Beside torch::optim in float32, whose weights are rounded to half precision after each step.
+// Compares with torch::optim in float32, whose weights are rounded to half precision after each step.
 #include "trainer/optim/memory_efficient_adam.h"
 
 #include <ATen/ATen.h>
@@ -33,7 +33,7 @@ struct HalfModel {
   }
 };
 
-// Of a step: as small as those of a large model are, and of very unequal size.
+// Returns the scaled gradient of a step: unscaled it is as small as in a large model, and of very unequal size.
 at::Tensor Gradient(const at::Tensor& parameter, int64_t step) {
   const at::Tensor size = at::pow(10.0, at::rand_like(parameter, at::kFloat) * -4 - 3);
   return (at::randn_like(parameter, at::kFloat) * size * (step % 3 + 1) * kScale).to(at::kHalf);
@@ -66,7 +66,7 @@ void ExpectEqualSteps(bool decoupled) {
   }
   for (size_t i = 0; i < reference.size(); ++i) {
     const at::Tensor ours = model.parameters[i].second.to(at::kFloat);
-    // A last bit here and there is rounded the other way, since the moments are rounded, too.
+    // Some last bits differ, because the moments are rounded, too.
     EXPECT_TRUE(at::allclose(ours, reference[i], 3e-3, 3e-5)) << (ours - reference[i]).abs().max();
     EXPECT_LT((ours - reference[i]).abs().mean().item<double>(), 3e-6);
   }
@@ -106,7 +106,7 @@ TEST(MemoryEfficientAdam, ASkippedStepChangesNoBit) {
   ExpectSameBits(state, adam.State());
 }
 
-// What has no gradient keeps its moments, whatever they are fractions of from then on.
+// A parameter without a gradient keeps its moments, although they are stored as fractions of other peaks afterwards.
 TEST(MemoryEfficientAdam, PassesByWhatHasNoGradient) {
   HalfModel model;
   MemoryEfficientAdam adam(GroupByDecay(model.parameters, 0, true), {});
@@ -124,7 +124,7 @@ TEST(MemoryEfficientAdam, PassesByWhatHasNoGradient) {
   EXPECT_TRUE(at::allclose(before, moment(), 2e-3, 1e-4 * before.abs().max().item<double>()));
 }
 
-// Norm and clipping are those of the unscaled gradients, whose scaled norm does not fit into half precision.
+// The norm and the clipping use the unscaled gradients; the scaled norm would exceed half precision.
 TEST(MemoryEfficientAdam, GradientsAreClippedUnscaled) {
   at::Tensor weight = at::zeros({64, 64}, at::kHalf).requires_grad_();
   ParameterUpdate update(std::make_unique<MemoryEfficientAdam>(GroupByDecay({{"w", weight}}, 0, true), AdamOptions()),

@@ -1,4 +1,4 @@
-// Twenty steps beside torch::optim and torch::nn::utils::clip_grad_norm_.
+// Compares twenty steps with those of torch::optim, and clipping with torch::nn::utils::clip_grad_norm_.
 #include "trainer/optim/optimizer.h"
 
 #include <ATen/ATen.h>
@@ -53,7 +53,7 @@ void ExpectEqual(const Pair& pair) {
   }
 }
 
-// Twenty steps of one optimizer beside the other.
+// Runs twenty steps of both optimizers, and compares the parameters.
 template <typename TorchOptimizer, typename TorchOptions>
 void ExpectTwentyEqualSteps(Pair& pair, Optimizer& ours, const TorchOptions& options, double weight_decay,
                             bool decay_norm_and_bias) {
@@ -104,7 +104,7 @@ TEST(AdamW, StepsAreTorchs) {
   }
 }
 
-// --backbone_lr_factor beside parameter groups of their own rates, whose rates a scheduler moves together.
+// Compares --backbone_lr_factor with torch's parameter groups, each of which has its own rate in every step.
 template <typename TorchOptimizer, typename TorchOptions>
 void ExpectEqualStepsOfASlowBackbone(Optimizer& ours, Pair& pair, TorchOptions options) {
   constexpr double kFactor = 0.1;
@@ -120,7 +120,7 @@ void ExpectEqualStepsOfASlowBackbone(Optimizer& ours, Pair& pair, TorchOptions o
     if (step % 2 == 0) {
       ours.Step(rate);
     } else {
-      ours.Step(at::full({}, rate, at::kFloat));  // as recorded steps have it
+      ours.Step(at::full({}, rate, at::kFloat));  // as in recorded steps
     }
     theirs.step();
     ExpectEqual(pair);
@@ -138,7 +138,7 @@ TEST(SlowBackbone, StepsAreThoseOfTorchsParameterGroups) {
   ExpectEqualStepsOfASlowBackbone<torch::optim::AdamW>(adam, pair, torch::optim::AdamWOptions(0.1).weight_decay(0.01));
 }
 
-// All optimizers multiply the rate, and not the gradient: a step with a factor is a step at that rate.
+// All optimizers apply the factor to the rate, not to the gradient, so a step with a factor equals one at a lower rate.
 TEST(SlowBackbone, OfEveryOptimizerIsASmallerRate) {
   for (int which = 0; which < 5; ++which) {
     Pair slow = EqualParameters(), plain = EqualParameters();
@@ -209,7 +209,7 @@ TEST(Optimizer, ASkippedStepLeavesParametersAndStateAsTheyAre) {
   }
 }
 
-// A rate that float32 has exactly: any other it rounds.
+// The rates are exact in float32, because others would be rounded on the device.
 TEST(Optimizer, ARateOnTheDeviceIsTheSameNumber) {
   for (const size_t which : {0, 1, 2, 3, 4, 5}) {
     std::vector<std::vector<at::Tensor>> results;
@@ -230,7 +230,8 @@ TEST(Optimizer, ARateOnTheDeviceIsTheSameNumber) {
   }
 }
 
-// With weight decay and momentum, which would move them: one of a group, and a whole group.
+// With weight decay and momentum, which would move the parameters. Without a gradient are one parameter of a group and
+// all of another group.
 TEST(Optimizer, ParametersWithoutGradientStayAsTheyAre) {
   Pair pair = EqualParameters();
   auto optimizers = OneOfEach(pair.ours);
@@ -267,7 +268,7 @@ TEST(GradientClip, IsTorchs) {
   }
 }
 
-// From Python's torch 2.11: clip_grad_norm_ of a gradient of these two numbers.
+// The expected values are from clip_grad_norm_ of Python's torch 2.11, for a gradient of these two numbers.
 TEST(GradientClip, HasTheBitsOfPythonsTorch) {
   struct ClipCase {
     float before[2];

@@ -1,4 +1,4 @@
-// The scale's course, and what a step that overflowed leaves alone. Beside torch.amp itself: tests/interop.
+// How the loss scale changes, and what a skipped step leaves unchanged. tests/interop compares with torch.amp.
 #include "trainer/optim/parameter_update.h"
 
 #include <ATen/ATen.h>
@@ -21,7 +21,7 @@ struct OneWeight {
         update(std::make_unique<Sgd>(GroupByDecay({{"weight", weight}}, 0, true), SgdOptions{.momentum = 0}),
                std::move(scaler), clip_norm, at::kCPU) {}
 
-  // One step with this gradient of the unscaled loss in every element.
+  // Runs one step; every element's gradient of the unscaled loss is `gradient`.
   void Step(double gradient) {
     weight.mutable_grad().reset();
     update.Scale((weight * gradient).sum()).backward();
@@ -35,7 +35,7 @@ struct OneWeight {
 
 TEST(ParameterUpdate, GrowsAndBacksOff) {
   OneWeight one(LossScaler({.initial = 8, .growth_interval = 2}, at::kCPU));
-  // good, good → doubled; bad → halved, and the count of good steps begins anew
+  // Two finite steps double the scale; a step with infinities halves it and resets the count of finite steps.
   const std::vector<std::pair<double, double>> gradient_and_scale = {
       {0.25, 8}, {0.25, 16}, {kInfinity, 8}, {0.25, 8}, {kInfinity, 4}, {0.25, 4}, {0.25, 8}};
   for (const auto& [gradient, scale] : gradient_and_scale) {
@@ -47,7 +47,7 @@ TEST(ParameterUpdate, GrowsAndBacksOff) {
   }
 }
 
-// A step that a device has recorded writes to where it wrote before.
+// The tensor stays the same one, because a recorded step writes to the same memory at each replay.
 TEST(ParameterUpdate, WhatIsReadOfAStepStaysWhereItIs) {
   OneWeight one(std::nullopt, /*clip_norm=*/1);
   const at::Tensor skipped = one.update.skipped();
@@ -97,8 +97,7 @@ TEST(ParameterUpdate, ClipsTheUnscaledGradients) {
   EXPECT_NEAR(one.value(), 1 - 1 / std::sqrt(6), 1e-5);
 }
 
-// What is left to multiply by goes with unscaling, with clipping, with both, or by itself: the same step, and 0 skips
-// it.
+// The factor is multiplied in while unscaling, while clipping, with both or on its own; 0 skips the step.
 TEST(ParameterUpdate, MultipliesByTheRemainingFactor) {
   for (const bool scales : {false, true}) {
     for (const double clip : {0.0, 1.0, 100.0}) {
@@ -118,7 +117,7 @@ TEST(ParameterUpdate, MultipliesByTheRemainingFactor) {
   }
 }
 
-// A batch without weight says nothing about the scale.
+// A step that is skipped because its factor is 0 does not change the scale.
 TEST(ParameterUpdate, AStepWithoutWeightLeavesTheScale) {
   OneWeight one(LossScaler({.initial = 8, .growth_interval = 2}, at::kCPU));
   one.update.Scale((one.weight * 3).sum()).backward();

@@ -1,5 +1,5 @@
-// LARS, LAMB and TensorFlow's RMSprop beside their formulas, written down for one tensor at a time. Whole trainings are
-// compared with timm in tests/interop.
+// Compares LARS, LAMB and TensorFlow's RMSprop with their formulas for one tensor at a time. tests/interop compares
+// whole trainings with timm.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ std::vector<NamedTensor> SomeParameters() {
   return parameters;
 }
 
-// What one parameter remembers, and its next value from its gradient; all in double.
+// The state of one parameter, and the rule that computes its next value from its gradient; all in double.
 struct Memory {
   at::Tensor first, second;
   int step = 0;
@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(All, TimmOptimizers,
                                   (std::get<1>(tested.param) ? "_all" : "_weights_only");
                          });
 
-// Tensors of the shape of the weights that each keeps, and scalars.
+// `copies` tensors like the parameters, and `scalars`, are the state of each optimizer.
 TEST(MakeOptimizer, SaysWhatItKeeps) {
   const std::vector<NamedTensor> parameters = SomeParameters();
   const int64_t weights = 4 * (8 * 4 * 3 * 3 + 16 + 8 + 10);

@@ -48,13 +48,13 @@ TEST(WeightAverage, IsUpdatedEverySoManySteps) {
   const auto value = [&average] { return average.tensors()[0].second[0][0].item<float>(); };
   average.AfterStep(1);
   EXPECT_EQ(value(), 1);
-  average.AfterStep(2);  // the first update: 2/11 of the average stays
+  average.AfterStep(2);  // the first update keeps 2/11 of the average
   EXPECT_FLOAT_EQ(value(), 2 - 2.0F / 11);
   average.AfterStep(20);  // the tenth: (1 + 10) / (10 + 10) would be more than 0.5
   EXPECT_FLOAT_EQ(value(), 2 - 1.0F / 11);
 }
 
-// The model computes with the average inside of the scope, and trains on as if there had been none.
+// The model computes with the average inside of the scope, and afterwards continues to train with its own weights.
 TEST(WeightAverage, AScopeLendsItToTheModel) {
   Weights weights;
   WeightAverage average(weights.State(), {.decay = 0.5, .every = 2});

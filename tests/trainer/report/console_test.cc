@@ -15,7 +15,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// What a console with these options prints.
+// A console with these options, and the text that it prints.
 struct Screen {
   std::string text;
   Console console;
@@ -63,8 +63,8 @@ TEST(ConsoleTest, SaysWhyARunEndedEarly) {
   EXPECT_EQ(screen.Take(), "stopped early: no better loss\ntrain_loss=0.5000\n");
 }
 
-// The layout of the AWS ImageNet script; the rows are from the log of its 32-GPU run in the Deep Learning AMI guide
-// (steps 13800 and 14050, and the evaluation of step 14075).
+// The layout is that of the AWS ImageNet script. The expected rows are from the log of its run on 32 GPUs in the Deep
+// Learning AMI guide (steps 13800 and 14050, and the evaluation of step 14075).
 TEST(ConsoleTest, TableIsThatOfTheAwsScript) {
   Screen screen({.format = LogFormat::kTable, .total_steps = 14075});
   screen.console.Train(
@@ -146,7 +146,7 @@ TEST(ConsoleTest, TheBarFitsAnyTerminalAndLinesStayAboveIt) {
 
 TEST(ConsoleTest, TheBarMovesWithEachStepAndInEvaluation) {
   Screen screen({.format = LogFormat::kBar, .total_steps = 310, .columns = 120});
-  screen.console.Step(1, 0.02);  // before anything was logged
+  screen.console.Step(1, 0.02);  // before the first logged point
   EXPECT_THAT(screen.Take(), HasSubstr("epoch 0.02 [............................"));
   TrainPoint point = kPoint;
   point.data_seconds = point.step_seconds / 4;
@@ -156,10 +156,10 @@ TEST(ConsoleTest, TheBarMovesWithEachStepAndInEvaluation) {
   EXPECT_THAT(screen.Take(), HasSubstr("39% 121/310 812 img/s loss 0.4321"));
   screen.console.Evaluating(3, 4);
   EXPECT_THAT(screen.Take(), testing::AllOf(HasSubstr("evaluating ["), HasSubstr("75% 3/4")));
-  // What the next draw will cover stays in a line.
+  // The loss, which the bar will overwrite, is kept in the epoch's line.
   screen.console.Epoch({2, 12.34});
   EXPECT_THAT(screen.Take(), StartsWith("\r\x1b[Kepoch 2 took 12.3 s, at step 120: loss 0.4321\n"));
-  screen.console.Epoch({3, 12.34});  // without a logged line of its own
+  screen.console.Epoch({3, 12.34});  // an epoch without a logged point
   EXPECT_THAT(screen.Take(), StartsWith("\r\x1b[Kepoch 3 took 12.3 s\n"));
 }
 

@@ -57,7 +57,7 @@ TEST_F(ErrorReportTest, ShowsWordsOfOthersEscaped) {
   Report(ExitCode::kData, 3, "a\x1b[2J.jpg\ndtrain: all is well: not an image");
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("a\\x1b[2J.jpg\\ndtrain: all is well: not an image\n"));
-  // Mistakes of the command line: one a line.
+  // Mistakes of the command line keep their line feeds, one mistake per line.
   ::testing::internal::CaptureStderr();
   Report(ExitCode::kUsage, 3, "--lr: expected a number\n--model=\x9b: unknown");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("a number\n--model=\\x9b: unknown\n"));

@@ -63,7 +63,7 @@ TEST(FairseqLineTest, NumbersAreRoundedAndShortenedAsInPython) {
                            R"("ppl":"1.94243e+130")", R"("gnorm":"nan")"}) {
     EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
   }
-  point.epoch = 3;  // the last step of the third epoch, and the first of the first
+  point.epoch = 3;  // the last step of the third epoch; below, the first step of the first
   EXPECT_EQ(FairseqLine(point).rfind(R"({"epoch":3,"update":3.0,)", 0), 0u);
   point.epoch = 1e-4;
   EXPECT_EQ(FairseqLine(point).rfind(R"({"epoch":1,"update":0.0,)", 0), 0u);

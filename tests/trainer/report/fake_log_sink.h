@@ -1,4 +1,4 @@
-// A listener that notes each call as a word and a number.
+// A sink that records each call as a word and a number.
 #pragma once
 
 #include <string>

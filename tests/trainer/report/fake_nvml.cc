@@ -1,4 +1,4 @@
-// Two GPUs, and between them a part of one (MIG), which has no utilization. Signatures as in nvml.h.
+// A driver with two GPUs and between them a part of a GPU (MIG), which has no utilization. Signatures are as in nvml.h.
 #include <stdlib.h>
 
 namespace {

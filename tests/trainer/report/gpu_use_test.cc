@@ -23,7 +23,7 @@ TEST(GpuUse, OfEachGpuThatTells) {
 
 TEST(GpuUse, WithoutADriverThereAreNone) {
   EXPECT_TRUE(GpuUseReader("/no/such/library.so").Read().empty());
-  EXPECT_TRUE(GpuUseReader("libm.so.6").Read().empty());  // a library, and not this one
+  EXPECT_TRUE(GpuUseReader("libm.so.6").Read().empty());  // a library without NVML's functions
   setenv("FAKE_NVML_FAILS", "1", 1);
   EXPECT_TRUE(GpuUseReader(FAKE_NVML).Read().empty());
   unsetenv("FAKE_NVML_FAILS");

@@ -12,7 +12,7 @@ TEST(LogSinks, AllHearEverythingInTheirOrder) {
   std::vector<std::string> heard;
   LogSinks sinks;
   sinks.Add(std::make_shared<FakeLogSink>(&heard, "a "));
-  sinks.Add(std::make_shared<LogSink>());  // does not care for anything
+  sinks.Add(std::make_shared<LogSink>());  // ignores all calls
   sinks.Add(std::make_shared<FakeLogSink>(&heard, "b "));
   sinks.Resume(2, 0.5);
   sinks.Train({.step = 3});

@@ -1,4 +1,4 @@
-// Each case in a process of its own: logging is set up once per process.
+// Each case runs in a process of its own, because logging is set up once per process.
 #include "trainer/report/log.h"
 
 #include <gmock/gmock.h>
@@ -16,7 +16,7 @@ using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// What the three severities look like on stderr.
+// Returns the stderr of a process that logs a message of each severity.
 std::string StderrOf(int rank, int world_size, const std::string& log_directory) {
   ::testing::internal::CaptureStderr();
   const pid_t child = ::fork();
@@ -66,7 +66,7 @@ TEST(LogTest, FollowsNoLinkAndWaitsForNoPipe) {
   ASSERT_EQ(::mkfifo((directory / "logs/rank-1.log").c_str(), 0600), 0);
   StderrOf(1, 2, directory / "logs");
   EXPECT_THAT(ReadAll(directory / "logs/rank-1.log"), HasSubstr("an info"));
-  // What a forked rank does, in a process whose output nobody reads.
+  // SendOutputTo, as in a forked rank, in a process of its own, because it redirects all output.
   ASSERT_EQ(::mkfifo((directory / "logs/rank-2.log").c_str(), 0600), 0);
   const pid_t child = ::fork();
   if (child == 0) ::_exit(SendOutputTo(directory / "logs/rank-2.log") ? 0 : 1);

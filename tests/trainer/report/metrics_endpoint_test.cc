@@ -1,4 +1,4 @@
-// Visitors of all kinds. A training with rude ones: tests/integration/test_metrics.py.
+// Clients of all kinds. tests/integration/test_metrics.py tests a training with misbehaving clients.
 #include "trainer/report/metrics_endpoint.h"
 
 #include <arpa/inet.h>
@@ -20,7 +20,7 @@ namespace {
 using testing::HasSubstr;
 using testing::StartsWith;
 
-// A connection to the endpoint; closed with it.
+// A connection to the endpoint, which the destructor closes.
 class Visitor {
  public:
   explicit Visitor(int port) : socket_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -35,7 +35,7 @@ class Visitor {
   Visitor& operator=(const Visitor&) = delete;
 
   void Say(const std::string& text) const { send(socket_, text.data(), text.size(), MSG_NOSIGNAL); }
-  // All that comes until the other side closes.
+  // Returns everything that arrives until the other side closes.
   std::string Answer() const {
     std::string text;
     char bytes[4096];
@@ -84,7 +84,7 @@ TEST(MetricsEndpoint, RudeVisitorsKeepNobodyOut) {
   EXPECT_THAT(Get(port), HasSubstr("\ndtrain_step_total 0\n"));
 }
 
-// More than are heard at a time: the mute ones are sent away, then it is the next one's turn.
+// There are more connections than the endpoint serves at a time; it closes the silent ones, and then serves the next.
 TEST(MetricsEndpoint, ACrowdThatSaysNothingGoesByItself) {
   const MetricsEndpoint endpoint("127.0.0.1", 0, IdleMetrics());
   std::vector<std::unique_ptr<Visitor>> mute;
@@ -115,7 +115,7 @@ TEST(MetricsEndpoint, SaysWhyItCannotListen) {
   EXPECT_THAT(MessageOf([] { MetricsEndpoint("2001:db8::1", 9, IdleMetrics()); }),
               HasSubstr("http://[2001:db8::1]:9/metrics: "));
   first.reset();
-  EXPECT_NO_THROW(MetricsEndpoint("127.0.0.1", port, IdleMetrics()));  // a run that follows has the port at once
+  EXPECT_NO_THROW(MetricsEndpoint("127.0.0.1", port, IdleMetrics()));  // the next run can use the port at once
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ TEST(MetricsLogTest, ClearEmptiesIt) {
 }
 
 TEST(MetricsLogTest, AFullDiskIsAStorageError) {
-  EXPECT_THROW(MetricsLog("/dev/full"), StorageError);  // no regular file
+  EXPECT_THROW(MetricsLog("/dev/full"), StorageError);  // not a regular file
   TemporaryFolder run;
   const auto write_beyond_the_limit = [&] {
     std::signal(SIGXFSZ, SIG_IGN);
@@ -92,7 +92,7 @@ TEST(MetricsLogTest, AFullDiskIsAStorageError) {
     _exit(0);
   };
   EXPECT_EXIT(write_beyond_the_limit(), testing::ExitedWithCode(5), "");
-  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), "");  // no half a line
+  EXPECT_EQ(ReadAll(run / "metrics.jsonl"), "");  // the part of a line was removed
   EXPECT_THROW(MetricsLog("/proc/none/metrics.jsonl"), StorageError);
 }
 

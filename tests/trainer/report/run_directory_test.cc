@@ -46,7 +46,7 @@ TEST(RunDirectoryTest, TheNewestRunIsTheOneStartedLast) {
   start("b", 2);
   start("a", 3);
   start("c", 1);
-  fs::create_directory(directory / "d");  // newer, but never got as far as a configuration
+  fs::create_directory(directory / "d");  // newer, but without a config.json
   EXPECT_EQ(NewestRun(directory.path()), directory / "a");
 }
 

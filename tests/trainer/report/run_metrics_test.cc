@@ -1,4 +1,4 @@
-// How Prometheus' own parser reads them: tests/integration/test_metrics.py.
+// The text of the metrics. tests/integration/test_metrics.py reads it with Prometheus' own parser.
 #include "trainer/report/run_metrics.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What TensorBoard itself makes of the files: tests/integration/test_tensorboard.py.
+// The bytes of the files. tests/integration/test_tensorboard.py reads them with TensorBoard itself.
 #include "trainer/report/tensorboard_log.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ std::vector<std::filesystem::path> FilesIn(const TemporaryFolder& run) {
   return files;
 }
 
-// "train/loss" and the like, as often as it is in a file.
+// Returns how often `what`, for example "train/loss", occurs in a file.
 int64_t Count(const std::filesystem::path& file, const std::string& what) {
   const std::string content = ReadAll(file);
   int64_t count = 0;
@@ -62,7 +62,7 @@ TEST(TensorboardLogTest, GoesOnInAnotherFile) {
   log.Resume(4, 0);
   TrainTo(log, 5, 6);
   const auto files = FilesIn(run);
-  ASSERT_EQ(files.size(), 2U);  // in the same second, and yet in their order
+  ASSERT_EQ(files.size(), 2U);  // both from the same second, but in their order
   EXPECT_EQ(Count(files[0], "train/loss"), 4);
   EXPECT_EQ(Count(files[1], "train/loss"), 2);
   EXPECT_EQ(Count(files[1], "config"), 1);
@@ -78,7 +78,7 @@ TEST(TensorboardLogTest, ARunThatBeginsAgainLeavesNothingOfBefore) {
   }
   TensorboardLog log(run.path(), {});
   log.Resume(0, 0);
-  log.Finish({});  // nothing was done: nothing is said
+  log.Finish({});  // adds no event, because this start has done nothing
   const auto files = FilesIn(run);
   ASSERT_EQ(files.size(), 1U);
   EXPECT_EQ(ReadAll(files[0]).size(), FileVersionEvent(1).size());

@@ -18,7 +18,7 @@ TEST(SplitOfTest, WhatIsDoneAgainWasLost) {
               Line(2, 4, 3, 0) + Line(2, 8, 3, 40));
   EXPECT_EQ(split.attempts, 2);
   EXPECT_EQ(split.kept[TimePart::kStartUp], 2 + 3);
-  EXPECT_EQ(split.kept[TimePart::kForward], 21 + 40);  // the last line of step 4 has its evaluation and save in it
+  EXPECT_EQ(split.kept[TimePart::kForward], 21 + 40);  // the last line of step 4 includes its evaluation and save
   EXPECT_EQ(split.lost_seconds, 30 - 21);
 }
 

@@ -46,7 +46,7 @@ TEST(Freeze, ModulesAreNamedWhole) {
   EXPECT_THAT(names, testing::Contains("fc.bias"));
 }
 
-// In training mode, too, and after an evaluation.
+// The model is in training mode, but its frozen norms do not change their statistics.
 TEST(Freeze, NormsOfFrozenPartsKeepTheirStatistics) {
   const Frozen frozen("conv1,bn1,layer1");
   const auto before = StateOf(*frozen.model);
@@ -58,7 +58,7 @@ TEST(Freeze, NormsOfFrozenPartsKeepTheirStatistics) {
     if (before[i].first.find("running_") == std::string::npos) continue;
     EXPECT_EQ(at::equal(before[i].second, copies[i]), is_frozen) << before[i].first;
   }
-  // What ranks exchange: two for each of the other 15 norms.
+  // The statistics that ranks exchange: two for each of the other 15 norms.
   EXPECT_EQ(RunningStatistics(*frozen.model).size(), 2U * 15);
   EXPECT_FALSE(frozen.model->named_parameters()["conv1.weight"].grad().defined());
   EXPECT_TRUE(frozen.model->named_parameters()["layer2.0.conv1.weight"].grad().defined());
@@ -70,7 +70,7 @@ TEST(Freeze, NamesWhatThereIs) {
   const auto hint = [](const std::string& freeze) { return HintOf([&] { Frozen f(freeze); }); };
   EXPECT_THAT(hint("layer9"), HasSubstr("conv1, bn1, layer1, layer2, layer3, layer4, fc"));
   EXPECT_THAT(hint("conv1,layer1.7"), HasSubstr("layer1.0, layer1.1"));
-  EXPECT_THAT(message("layer"), HasSubstr("no module 'layer'"));  // no beginning of a name
+  EXPECT_THAT(message("layer"), HasSubstr("no module 'layer'"));  // a prefix of a name is no match
   EXPECT_THAT(message("conv1,,bn1"), HasSubstr("no module ''"));
   EXPECT_THAT(message("backbone,fc"), HasSubstr("left to learn"));
 }

@@ -100,7 +100,7 @@ TEST(ApplyInitialWeights, AClassifierOfOtherClassesBeginsAnew) {
   ApplyInitialWeights(weights, Config(true), *model, Classifier::kMayBeginAnew);
   EXPECT_TRUE(before.equal(model->named_parameters()["fc.weight"]));
   EXPECT_TRUE(weights[0].second.equal(StateOf(*model)[0].second));
-  // Another width is another model.
+  // A classifier of another width is an error, because it belongs to another model.
   for (auto& [name, tensor] : weights) {
     if (name == "fc.weight") tensor = at::zeros({7, 5});
   }
@@ -127,7 +127,7 @@ TEST(ReadInitialWeights, NamesAreRecognisedAndHeldToWhatIsSaid) {
     config.model.weights_naming = naming;
     const auto weights = ReadInitialWeights(config).tensors;
     EXPECT_EQ(weights[0].first, "features.0.1.running_var");
-    EXPECT_NEAR(weights[0].second[0].item<double>(), 1 + 1e-5 - 1e-3, 1e-6);  // with another epsilon
+    EXPECT_NEAR(weights[0].second[0].item<double>(), 1 + 1e-5 - 1e-3, 1e-6);  // timm's epsilon differs
     EXPECT_EQ(weights[1].first, "features.0.0.weight");
   }
 }

@@ -33,7 +33,7 @@ TEST(TakeSettingsOfRun, ModelAndImageSizeAreTheRuns) {
   EXPECT_EQ(config.image.size, 64);
 }
 
-// A file that somebody else has sent: its values are copied and shown, which recurses.
+// The file may come from a stranger, and its values are copied and shown, which recurses.
 TEST(TakeSettingsOfRun, WhatIsNestedTooDeeplyIsDamaged) {
   for (const std::string& text :
        {R"({"model": )" + Nested(200'000) + "}", R"({"mean": )" + Nested(70) + "}", Nested(3), std::string("{")}) {
