@@ -21,7 +21,7 @@ namespace dtrain::loop {
 struct Session {
   // In a run of several ranks, finds rank 0 and learns the run directory from it. In training rank 0 locks the
   // directory before it tells the others, so that no rank writes into the directory of another job. Throws StorageError
-  // if another job holds it, PeerLostError, Preempted.
+  // if another job holds it, UsageError if the device cannot be used, and the errors of Rendezvous.
   explicit Session(const RunContext& context);
 
   // A collective. Opens the data, on rank 0 first, which makes the indexes that are missing. The other ranks find these
