@@ -71,7 +71,7 @@ void ControlConnections::Serve(std::chrono::milliseconds patience,
 void ControlConnections::Accept() {
   for (int i = 0; i < kMaxAccepted; ++i) {
     const int descriptor = accept4(listener_.descriptor(), nullptr, nullptr, SOCK_CLOEXEC);
-    if (descriptor < 0) return RestFromAccepting(errno);
+    if (descriptor < 0) return PauseAccepting(errno);
     Add(descriptor);
     DropOldestStranger();
   }
@@ -79,10 +79,10 @@ void ControlConnections::Accept() {
 
 // While no descriptor is free, a connection that waits to be accepted would wake every poll() at once. So the server
 // does not watch the listening socket for a while.
-void ControlConnections::RestFromAccepting(int error) {
+void ControlConnections::PauseAccepting(int error) {
   if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM) return;
   accepts_after_ = Clock::now() + kDescriptorPatience;
-  if (std::exchange(told_of_descriptors_, true)) return;
+  if (std::exchange(warned_of_descriptors_, true)) return;
   warn_(std::string("rank 0 cannot take connections: ") + std::strerror(error) +
         "; raise the limit of open files (ulimit -n)");
 }

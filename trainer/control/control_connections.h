@@ -59,7 +59,7 @@ class ControlConnections {
 
  private:
   void Accept();
-  void RestFromAccepting(int error);
+  void PauseAccepting(int error);
   void Add(int descriptor);
   void DropOldestStranger();
   void Read(Peer& peer, const std::function<void(Peer&, const nlohmann::json&)>& handle);
@@ -68,9 +68,9 @@ class ControlConnections {
   int world_size_;
   const std::function<void(const std::string&)> warn_;
   LineSocket listener_;
-  Clock::time_point accepts_after_;   // no accept() before this time, because the last one found no free descriptor
-  bool told_of_descriptors_ = false;  // the user was warned of that once
-  std::list<Peer> peers_;             // oldest connection first
+  Clock::time_point accepts_after_;     // no accept() before this time, because the last one found no free descriptor
+  bool warned_of_descriptors_ = false;  // the user was warned of that once
+  std::list<Peer> peers_;               // oldest connection first
   std::unordered_map<int, Peer*> ranks_;
 };
 

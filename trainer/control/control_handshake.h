@@ -14,7 +14,7 @@ constexpr int kControlVersion = 2;
 // Returns the hello of this process as `rank` of `world_size`, with a new nonce. Launchers are rank -1 of 0.
 nlohmann::json MakeHello(int rank, int world_size);
 
-// "rank 1 (host h, process 123)", for people.
+// Returns a name for messages such as "rank 1 (host h, process 123)".
 std::string NameOf(const nlohmann::json& hello);
 
 // The proofs that the two sides send. `challenge` is the server's nonce; `hello` is the newcomer's, with its nonce. A

@@ -76,12 +76,12 @@ void ControlPlane::WaitForAll(const std::string& config) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return going_ || end_; });
   if (!end_) return;
-  TakeTheEnd(lock);
+  LetMainThreadEnd(lock);
   Throw(*end_);
 }
 
 // Makes the main thread the one that ends the process, unless the control plane's thread is already ending it.
-void ControlPlane::TakeTheEnd(std::unique_lock<std::mutex>& lock) {
+void ControlPlane::LetMainThreadEnd(std::unique_lock<std::mutex>& lock) {
   if (thread_ends_) changed_.wait(lock, [this] { return ended_; });
   main_ends_ = true;
   changed_.notify_all();
@@ -141,7 +141,7 @@ report::Failure ControlPlane::LastWords(report::Failure failure) {
     changed_.notify_all();
     changed_.wait_for(lock, kCausePatience, [this] { return thread_ends_; });
   }
-  TakeTheEnd(lock);
+  LetMainThreadEnd(lock);
   if (failure.code == ExitCode::kPeerLost) return end_.value_or(failure);
   posted_ +=
       ControlLine({{"kind", "failed"}, {"code", static_cast<int>(failure.code)}, {"message", failure.message}}) + "\n";
@@ -154,7 +154,7 @@ report::Failure ControlPlane::LastWords(report::Failure failure) {
 // Any error here ends the process, because a rank without this thread could wait for ever.
 void ControlPlane::Run(const std::stop_token& stop) {
   try {
-    if (const auto failure = Converse(stop)) End(*failure, kNobody);
+    if (const auto failure = ServeConnection(stop)) End(*failure, kNobody);
   } catch (const std::bad_alloc&) {
     End({.code = ExitCode::kOutOfMemory,
          .message = "no memory left to talk to rank 0",
@@ -169,7 +169,7 @@ void ControlPlane::Run(const std::stop_token& stop) {
 }
 
 // Serves the connection until this thread is asked to stop (returns empty) or rank 0 is lost (returns the failure).
-std::optional<report::Failure> ControlPlane::Converse(const std::stop_token& stop) {
+std::optional<report::Failure> ControlPlane::ServeConnection(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     Wait();
     SendPosted();
@@ -264,7 +264,7 @@ std::optional<report::Failure> ControlPlane::Watch(Clock::time_point now) {
     socket_.Send(ControlLine({{"kind", "stop"}}));
   }
   // If the server does not read, no further positions are queued.
-  if (!socket_.has_unsent()) socket_.Send(ControlLine({{"kind", "at"}, {"at", ToJson(Here())}}));
+  if (!socket_.has_unsent()) socket_.Send(ControlLine({{"kind", "at"}, {"at", ToJson(CurrentPosition())}}));
 
   const auto silent = now - heard_;
   if (silent >= Milliseconds(options_.comm_timeout_seconds)) {
@@ -308,7 +308,7 @@ void ControlPlane::Post(const std::string& line) {
   eventfd_write(wake_descriptor_, 1);
 }
 
-Position ControlPlane::Here() const {
+Position ControlPlane::CurrentPosition() const {
   return {.point = point_,
           .moves = moves_,
           .step = step_,

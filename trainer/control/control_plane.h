@@ -78,16 +78,16 @@ class ControlPlane {
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
 
   void Run(const std::stop_token& stop);
-  std::optional<report::Failure> Converse(const std::stop_token& stop);
+  std::optional<report::Failure> ServeConnection(const std::stop_token& stop);
   void Wait();
   void Handle(const nlohmann::json& message);
   void HandleProposal(int64_t point);
   std::optional<report::Failure> Watch(Clock::time_point now);
   void End(report::Failure failure, int root_rank);
-  void TakeTheEnd(std::unique_lock<std::mutex>& lock);
+  void LetMainThreadEnd(std::unique_lock<std::mutex>& lock);
   void Post(const std::string& line);
   void SendPosted();
-  Position Here() const;
+  Position CurrentPosition() const;
 
   const ControlPlaneOptions options_;
   const std::unique_ptr<ControlServer> server_;

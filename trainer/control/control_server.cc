@@ -58,7 +58,7 @@ class ControlServer::Loop {
   void Admit(Peer& peer);
   void Refuse(Peer& peer, const std::string& message);
   void HandleConfig(Peer& peer, const json& config);
-  bool IsLike(const Peer& first, const Peer& other);
+  bool CheckSameConfig(const Peer& first, const Peer& other);
   void Start();
   void CountBadRecord(const json& message);
   void HandleStop(Peer& peer, const std::string& kind, const json& message);
@@ -203,17 +203,17 @@ void ControlServer::Loop::HandleConfig(Peer& peer, const json& config) {
   const Peer* first = peers_.Find(0);
   if (first == nullptr || !first->config) return;
   if (peer.rank != 0) {
-    if (!IsLike(*first, peer)) return;
+    if (!CheckSameConfig(*first, peer)) return;
   } else {
     for (const Peer& other : peers_.all()) {
-      if (other.config && !IsLike(*first, other)) return;
+      if (other.config && !CheckSameConfig(*first, other)) return;
     }
   }
   if (ready_ == options_.world_size && !stop_before_start_) Start();  // after a stop, the next Tick ends the run
 }
 
 // Ends the run and returns false if the two configurations differ.
-bool ControlServer::Loop::IsLike(const Peer& first, const Peer& other) {
+bool ControlServer::Loop::CheckSameConfig(const Peer& first, const Peer& other) {
   for (const auto& [key, expected] : first.config->items()) {
     const auto found = other.config->find(key);
     const json value = found == other.config->end() ? json() : *found;

@@ -79,7 +79,7 @@ std::string BestLine(const ValPoint& best) {
                 metric.value, static_cast<long long>(best.step));
 }
 
-// The layouts of the table are those of the AWS ImageNet script, which people's plots parse.
+// The table has the columns of the AWS ImageNet script, because users have scripts that parse these.
 std::string TableRow(const TrainPoint& point) {
   return Format("%6lld %5.1f %7.1f %6.3f %6.3f %7.5f", static_cast<long long>(point.step), point.epoch, point.speed,
                 point.loss, point.final_loss.value_or(point.loss), point.lr);

@@ -38,7 +38,7 @@ bool AllBeginWith(std::string_view wrapper, const checkpoint::NamedTensors& weig
   return any;
 }
 
-void SayWhatWasTaken(const std::string& file, const checkpoint::TorchFileContent& content, const std::string& which) {
+void LogTakenSet(const std::string& file, const checkpoint::TorchFileContent& content, const std::string& which) {
   if (content.taken.empty()) return;
   std::string others;
   for (const std::string& name : content.not_taken) others += (others.empty() ? "" : ", ") + Shown(name, 80);
@@ -77,7 +77,7 @@ WeightsPlace FindWeights(const std::string& path) {
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which) {
   if (data::TorchFile::Recognises(file)) {
     checkpoint::TorchFileContent content = checkpoint::ReadTorchFile(file, Preferred(which));
-    SayWhatWasTaken(file, content, which);
+    LogTakenSet(file, content, which);
     return {std::move(content.tensors), {}};
   }
   if (which == "ema") {
