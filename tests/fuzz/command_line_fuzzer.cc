@@ -1,5 +1,5 @@
-// A command line, an argument a line. First byte even: of dtrain_main, odd: of dtrain_data. The lines after an empty
-// one are those of a flagfile.
+// A command line with one argument per line, of dtrain_main if the first byte is even, else of dtrain_data. The lines
+// after an empty one are a flagfile.
 #include <string>
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace dtrain;
 
-// Flagfiles that the input names are left out: they would be files of this machine.
+// Arguments that name flagfiles are left out, because those would be files of this machine.
 std::vector<std::string> ArgumentsIn(std::string_view text) {
   std::vector<std::string> arguments;
   while (!text.empty()) {

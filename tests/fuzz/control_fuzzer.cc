@@ -1,5 +1,5 @@
-// What comes over a control connection. First byte: who speaks, and whether the rest arrives in pieces. What the parser
-// accepts must do no harm where it is used.
+// Messages of a control connection. The first byte decides who sends them and whether they arrive in pieces. Messages
+// that the parser accepts must do no harm where they are used.
 #include <sys/socket.h>
 
 #include "data/error.h"
@@ -24,7 +24,7 @@ void Use(const nlohmann::json& message, Speaker speaker) {
   if (message.at("kind") != "bad_record") return;
   try {
     BadRecordCount().Add(message);
-  } catch (const DataError&) {  // over the budget
+  } catch (const DataError&) {  // over the budget of bad records
   }
 }
 
@@ -56,7 +56,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     LineSocket writer(ends[1]);
     while (!input.empty()) {
       const auto bytes = input.Take(piece);
-      if (send(writer.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) break;  // more than a buffer holds
+      // more than the socket's buffer holds
+      if (send(writer.descriptor(), bytes.data(), bytes.size(), MSG_NOSIGNAL) < 0) break;
     }
   }
   Read(reader, speaker);

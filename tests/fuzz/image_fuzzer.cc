@@ -5,7 +5,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace dtrain;
-  constexpr int64_t kMostPixels = 1 << 22;  // larger ones are slow, and no different
+  constexpr int64_t kMostPixels = 1 << 22;  // larger images are slow and take the same code
   try {
     const data::ImageSize said = data::ReadImageSize({data, size});
     if (int64_t{said.width} * said.height > kMostPixels) return 0;

@@ -1,7 +1,7 @@
-// A JPEG, decoded as for training: a crop of it, by the own decoder and by libjpeg-turbo. The first four bytes place
-// the crop. Fifth byte odd: the file is first rewritten with seek points, as `dtrain_data pack` does, and then the byte
-// that the next two point at is changed by the one after them. Its second bit: the checksum of the seek points is put
-// right after that.
+// A JPEG, decoded as for training: a crop of it by our decoder and by libjpeg-turbo. The first four bytes place the
+// crop. If the fifth byte is odd, the file is first rewritten with seek points, as by `dtrain_data pack`; then the byte
+// at the place given by the next two bytes is changed by the one after them, and if the second bit of the fifth byte is
+// set, the checksum of the seek points is corrected afterwards.
 #include <algorithm>
 #include <string_view>
 #include <vector>
@@ -19,9 +19,9 @@ namespace {
 using namespace dtrain;
 
 constexpr int kSide = 32;
-constexpr int64_t kMostPixels = 1 << 22;  // larger ones are slow, and no different
+constexpr int64_t kMostPixels = 1 << 22;  // larger images are slow and take the same code
 
-// A box inside of the image, wherever the four bytes say.
+// Returns a box inside the image, for any four bytes.
 data::CropBox BoxIn(data::ImageSize size, std::span<const uint8_t> place) {
   const auto part = [&](size_t i, int whole) { return i < place.size() ? whole * place[i] / 256 : 0; };
   data::CropBox box{part(0, size.width), part(1, size.height), 0, 0};
@@ -34,7 +34,7 @@ data::CropBox BoxIn(data::ImageSize size, std::span<const uint8_t> place) {
 
 bool IsSmall(data::ImageSize size) { return int64_t{size.width} * size.height <= kMostPixels; }
 
-// The crop, by the own decoder; empty where it leaves the file to the library.
+// Returns the crop by our decoder, or nothing if it leaves the file to the library.
 std::vector<uint8_t> OwnDecoder(std::span<const uint8_t> bytes, std::span<const uint8_t> place) {
   const auto header = data::ReadBaselineHeader(bytes);
   if (!header) return {};
@@ -61,12 +61,12 @@ void Decode(std::span<const uint8_t> bytes, std::span<const uint8_t> place) {
   try {
     OwnDecoder(bytes, place);
   } catch (const DataError&) {
-    // What the library says of the same file is of interest all the same.
+    // The library's result for the same file is checked as well.
   }
   Library(bytes, place);
 }
 
-// The file with seek points; the pixels that they lead to are those that decoding from the front leads to.
+// Returns the file with seek points. Decoding with them must give the same pixels as decoding from the front.
 std::vector<uint8_t> Seekable(std::span<const uint8_t> bytes, std::span<const uint8_t> place) {
   if (!IsSmall(data::ReadImageSize(bytes))) return {};
   const std::vector<uint8_t> original(bytes.begin(), bytes.end());
@@ -82,7 +82,7 @@ void FixSeekPoints(std::vector<uint8_t>& bytes) {
   const auto found = std::search(bytes.begin(), bytes.end(), kName.begin(), kName.end());
   const auto begin = static_cast<size_t>(found - bytes.begin());
   if (found == bytes.end() || begin < 2) return;
-  const size_t length = bytes[begin - 2] << 8 | bytes[begin - 1];  // its own two bytes, too
+  const size_t length = bytes[begin - 2] << 8 | bytes[begin - 1];  // includes its own two bytes
   if (length < 2 + sizeof(uint32_t) || length - 2 > bytes.size() - begin) return;
   const size_t checked = length - 2 - sizeof(uint32_t);
   std::string crc;

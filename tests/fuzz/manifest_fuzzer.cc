@@ -1,5 +1,5 @@
-// The manifest of a checkpoint. First byte even: its text as it is. Odd: a manifest is made of the bytes, which must
-// survive being written and read.
+// The manifest of a checkpoint. If the first byte is even, the rest is its text. If it is odd, a manifest is made from
+// the bytes and must survive being written and read.
 #include "trainer/checkpoint/manifest.h"
 
 #include "tests/fuzz/fuzz_input.h"

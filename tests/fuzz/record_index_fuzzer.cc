@@ -1,5 +1,5 @@
-// The cache file of an index, of record files and of an ImageFolder. First byte odd: its CRC is appended, because no
-// mutation hits it.
+// The index file of record files and of an ImageFolder. If the first byte is odd, the CRC is appended, because no
+// mutation produces a correct one.
 #include "data/formats/record_index.h"
 
 #include "data/formats/crc32c.h"

@@ -1,4 +1,4 @@
-// Every input of the corpus once through its target, in a build without libFuzzer: what was found and repaired stays
+// Runs every input of the corpus once through its target, in a build without libFuzzer, so that repaired findings stay
 // repaired. scripts/fuzz.sh looks for more.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// What reads text: by the first byte a dictionary, a tokenizer's two files (a zero between them), or text that is
-// encoded.
+// The readers of text. The first byte chooses a dictionary, a tokenizer's two files (separated by a zero), or text to
+// encode.
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +31,7 @@ void UseTokenizer(std::string_view text) {
   encoder.Encode("some words, and some more", ids);
 }
 
-// With byte b as token b, what is encoded is the bytes, but for pairs of a and b.
+// Because byte b is token b, the encoded tokens are the bytes, except for pairs of a and b.
 void UseText(std::string_view text) {
   static const data::SmallTokenizer files(std::vector<std::pair<std::string, std::string>>{{"a", "b"}});
   static const data::ByteLevelBpe bpe(files.Json(), files.merges);

@@ -1,4 +1,4 @@
-// The protobuf inside of a TFRecord.
+// The protobuf inside a TFRecord.
 #include "data/formats/tf_example.h"
 
 #include "data/error.h"

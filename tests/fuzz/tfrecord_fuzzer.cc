@@ -1,5 +1,5 @@
-// A TFRecord file. First byte even: the bytes as they are. Odd: pieces of two bytes length each, put into valid frames,
-// because no mutation hits a CRC.
+// A TFRecord file. If the first byte is even, the rest is the file. If it is odd, pieces with a length of two bytes
+// each are put into valid frames, because no mutation produces a correct CRC.
 #include "data/formats/tfrecord.h"
 
 #include "tests/fuzz/scan_everything.h"

@@ -1,5 +1,5 @@
-// Token files and what is made of them: the first two bytes say how long the index is, the rest is the tokens. Blocks
-// are cut in every way and must be tokens of the file.
+// Token files and the blocks that are cut from them. The first two bytes are the length of the index, the rest is index
+// and tokens. Blocks are cut in every way and must consist of tokens of the file.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -1,5 +1,5 @@
-// What torch.save writes: the first byte says whether the others are a whole file, or a pickle alone (which in an
-// archive has a checksum that hardly any change survives), or the list of an archive's members.
+// Files of torch.save. The first byte says whether the rest is a whole file, a pickle alone (which in an archive has a
+// checksum that hardly any mutation survives), or the list of an archive's members.
 #include "data/formats/torch_file.h"
 
 #include <algorithm>

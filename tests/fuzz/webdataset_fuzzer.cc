@@ -1,4 +1,4 @@
-// A tar of samples. First byte odd: the checksums of headers are put right first, because mutations break them.
+// A tar of samples. If the first byte is odd, the headers' checksums are corrected first, because mutations break them.
 #include "data/formats/webdataset.h"
 
 #include <cstdio>

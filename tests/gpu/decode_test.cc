@@ -1,5 +1,5 @@
-// JPEGs decoded, cropped, resized and mirrored by the GPU, beside the CPU's pixels; and what becomes of those that it
-// does not decode. Skipped, aloud, where nvJPEG is not.
+// Compares JPEGs that the GPU decodes, crops, resizes and mirrors with the CPU's pixels, and tests what happens to
+// those that it does not decode. Reports that it is skipped if there is no nvJPEG.
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ struct Loaded {
   int64_t on_device = 0;
 };
 
-// Two epochs in batches of `rows`.
+// Loads two epochs in batches of `rows`.
 Loaded LoadAll(const RecordSource& source, int64_t rows, const ImageDecoder& decoder, at::Device device,
                DeviceImageDecoder* on_device) {
   Loaded loaded;
@@ -86,7 +86,7 @@ void ExpectAlike(const Loaded& wanted, const Loaded& loaded) {
   }
 }
 
-// Every kind that is the device's.
+// Every kind of file that the device decodes.
 std::vector<std::vector<uint8_t>> PlainJpegs() {
   std::vector<std::vector<uint8_t>> files;
   for (const auto& [width, height] : {std::pair{500, 375}, {375, 500}, {640, 427}, {97, 101}, {1600, 1200}, {64, 48}}) {
@@ -135,7 +135,7 @@ TEST_F(GpuDecode, BadAndOddFilesAreTheCpus) {
   EXPECT_EQ(loaded.on_device, 2 * plain);
 }
 
-// Straight to the decoder, past the checks of headers that keep such files from it.
+// Passes files directly to the decoder, without the checks of headers that keep such files from it.
 TEST_F(GpuDecode, TellsWhichOnesItCouldNotDecode) {
   const auto good = EncodeJpeg(TestPicture(200, 150));
   auto cut = good;
@@ -159,7 +159,7 @@ TEST_F(GpuDecode, BatchesOfAllSizesAndMoreThanFitsAtOnce) {
   const auto bytes = EncodeJpeg(TestPicture(2000, 1500));
   const auto decoder = Decoder();
   at::Tensor first;
-  for (const int64_t rows : {3, 1, 80, 2}) {  // 9 MB each
+  for (const int64_t rows : {3, 1, 80, 2}) {  // 9 MB per row
     std::vector<DeferredRow> deferred;
     for (int64_t row = 0; row < rows; ++row)
       deferred.push_back({row, bytes, ImageGeometry{{0, 0, 2000, 1500}, row % 2 == 1}});

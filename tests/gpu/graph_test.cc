@@ -1,5 +1,5 @@
-// Steps that are recorded and replayed, beside the same steps done one by one on the same stream: weights, optimizer
-// and running statistics bit for bit, with another learning rate in each step, dropout, and a step that fp16 skips.
+// Compares recorded and replayed steps with the same steps done one by one on the same stream: weights, optimizer and
+// running statistics bit for bit, with another learning rate in each step, dropout, and a step that fp16 skips.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kSteps = 12, kSkippedStep = 7, kShortStep = 9, kRows = 8, kSize = 64;
 
-// Does what it records when it is replayed, on the stream that a graph would be recorded on.
+// Runs recorded work when it is replayed, on the stream on which a graph would be recorded.
 class OneByOne : public distributed::DeviceGraph {
  public:
   explicit OneByOne(std::unique_ptr<distributed::DeviceGraph> graph) : graph_(std::move(graph)) {}

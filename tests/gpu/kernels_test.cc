@@ -1,4 +1,4 @@
-// The kernel that prepares images against the CPU's bits, and batches that travel on a side stream.
+// Compares the kernel that prepares images with the CPU's bits, and tests batches that are copied on a side stream.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ TEST(NormaliseImages, AnUnalignedBatchIsNoExcuse) {
   const at::Device gpu = Gpu();
   const at::Tensor images = at::randint(256, {5, 3, 3, 3}, at::TensorOptions(at::kByte));
   const data::ImagePreparation preparation{kMean, kStd, true, at::kFloat};
-  const at::Tensor part = images.to(gpu).slice(0, 1);  // begins 27 bytes in
+  const at::Tensor part = images.to(gpu).slice(0, 1);  // begins at byte 27
   const at::Tensor result = data::PrepareImages(part, preparation, gpu, distributed::NormalisationOn(gpu));
   EXPECT_TRUE(at::equal(result.cpu(), data::PrepareImages(images.slice(0, 1), preparation, at::kCPU)));
 }
@@ -80,7 +80,8 @@ TEST(FusedNorm, AResNetIsTheSameWithIt) {
   }
 }
 
-// All that one operation computes, of each type and with odd numbers of rows, beside ATen's in float64 on the CPU.
+// Compares all results of the fused operation, for each type and with odd numbers of rows, with ATen's in float64 on
+// the CPU.
 TEST(FusedNorm, ValuesAndGradientsAreThoseOfAten) {
   const at::Device gpu = Gpu();
   const models::NormReluDevice& kernels = distributed::NormReluOn(gpu);
@@ -114,7 +115,7 @@ TEST(FusedNorm, ValuesAndGradientsAreThoseOfAten) {
   }
 }
 
-// Each batch is worked on long enough that the next one's copy would overwrite it, were its memory not kept.
+// Work on each batch lasts so long that the next one's copy would overwrite it if its memory were not kept.
 TEST(DeviceFeed, BatchesArriveWholeWhileTheOneBeforeIsComputedOn) {
   constexpr int64_t kBatches = 30, kSize = 96, kRows = 32;
   const at::Device gpu = Gpu();

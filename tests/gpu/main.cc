@@ -1,4 +1,4 @@
-// Skips aloud where there is no GPU: exit code 77, which is no success.
+// Without a GPU, reports that the tests are skipped and exits with 77, which does not count as success.
 #include <gtest/gtest.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// NCCL between one rank and itself: the group, the collectives and the reducer, as several ranks use them.
+// Tests NCCL with a single rank: the group, the collectives and the reducer, as several ranks use them.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

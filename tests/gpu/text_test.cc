@@ -1,5 +1,5 @@
-// A step of a masked language model on the GPU, padded and packed, beside the CPU's: packed sequences go through other
-// kernels there, of half types and of float32.
+// Compares a step of a masked language model on the GPU, padded and packed, with the CPU's. Packed sequences use other
+// kernels there, for half types and for float32.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 

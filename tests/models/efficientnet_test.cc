@@ -1,4 +1,4 @@
-// Sizes and names against torchvision's published numbers; logits are compared in tests/interop.
+// Tests sizes and names against torchvision's published numbers. Logits are compared in tests/interop.
 #include "models/efficientnet.h"
 
 #include <ATen/ATen.h>
@@ -13,7 +13,7 @@ namespace {
 struct ScaledSize {
   const char* name;
   int64_t parameters;         // torchvision's model table
-  double giga_multiply_adds;  // the same, at the size in pixels behind it
+  double giga_multiply_adds;  // likewise, at the size in pixels that follows
   int64_t image_size;
 };
 
@@ -48,9 +48,9 @@ TEST(EfficientNet, NamesAreStateDictKeys) {
   EXPECT_EQ(parameters.size() + buffers.size(), 360U);  // entries of torchvision's state_dict
 }
 
-// In training only, another draw each time, the mean kept; without both the model has no draws.
+// Dropout and drop_path draw anew in each training pass, but not in evaluation. Without them, the model draws nothing.
 TEST(EfficientNet, DropsPathsAndFeaturesInTraining) {
-  at::set_num_threads(1);  // threads that wait for each other are slow on a busy machine
+  at::set_num_threads(1);  // because threads that wait for each other are slow on a busy machine
   const at::Tensor images = at::rand({4, 3, 32, 32});
   const auto differs = [&images](ImageModel& model) {
     return !at::equal(model.forward(images), model.forward(images));

@@ -1,5 +1,5 @@
-// What the threads of the kernels do, done by loops, beside ATen: values, gradients, running statistics, and a whole
-// ResNet. More threads than there are rows are run, and numbers of them that are no multiple of a row's.
+// Runs the kernels' threads in loops and compares with ATen: values, gradients, running statistics, and a whole ResNet.
+// The numbers of threads include more than there are rows and such that are no multiple of a row's.
 #include "models/norm_relu.h"
 
 #include <ATen/ATen.h>
@@ -82,7 +82,7 @@ struct Case {
   bool adds;
 };
 
-// The relative distance of two tensors. A NaN is far from everything.
+// Returns the relative distance of two tensors. A NaN is far from everything.
 double Distance(const at::Tensor& result, const at::Tensor& wanted) {
   const at::Tensor exact = wanted.to(at::kDouble);
   const double scale = std::max(exact.norm().item<double>(), 1e-12);
@@ -97,8 +97,9 @@ std::vector<Case> Cases() {
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
     for (const bool adds : {false, true}) {
       cases.push_back({2, 64, 7, 7, type, adds});
-      cases.push_back({3, 24, 5, 3, type, adds});  // 24 channels: three threads a row
-      cases.push_back({1, 8, 3, 3, type, adds});   // the fewest channels; of two rows alone dx would be all rounding
+      cases.push_back({3, 24, 5, 3, type, adds});  // 24 channels: three threads per row
+      // the fewest channels; with only two rows, dx would be nothing but rounding
+      cases.push_back({1, 8, 3, 3, type, adds});
       cases.push_back({2, 256, 3, 1, type, adds});
     }
   }
@@ -130,7 +131,7 @@ TEST(NormRelu, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
       const double tolerance = ToleranceOf(c.type);
       EXPECT_LE(Distance(y, y64), tolerance);
 
-      // An element whose sign rounding decides is nobody's error.
+      // Elements whose sign depends on rounding are not compared.
       const at::Tensor same_sign = y64.detach().gt(0).eq(y.detach().gt(0));
       EXPECT_GE(same_sign.to(at::kFloat).mean().item<double>(), 0.99);
       const at::Tensor compared = dy * same_sign;
@@ -164,7 +165,7 @@ TEST(NormRelu, TakesWhatTheKernelsCan) {
   EXPECT_FALSE(CanNormRelu(at::zeros({0, 8, 2, 2})));
 }
 
-// Bits of runs at three ranks or more hang on it: gradients are added up in the order in which they arrive.
+// The bits of runs on three ranks or more depend on it, because gradients are added up in the order of their arrival.
 TEST(NormRelu, WithoutKernelsTheShortcutComesAfterTheNormalisation) {
   ResNet model({.bottleneck = true, .blocks = {1}, .num_classes = 5});
   std::vector<std::string> arrived;
@@ -183,7 +184,7 @@ TEST(NormRelu, WithoutKernelsTheShortcutComesAfterTheNormalisation) {
   EXPECT_LT(place("layer1.0.conv3.weight"), static_cast<std::ptrdiff_t>(arrived.size()));
 }
 
-// Two training steps' worth of a whole network: outputs, gradients, statistics; and evaluation, which is not fused.
+// Compares two training steps of a whole network: outputs, gradients, statistics; and evaluation, which is not fused.
 TEST(NormRelu, AResNetIsTheSameWithIt) {
   num_threads = 3000;
   for (const bool bottleneck : {false, true}) {

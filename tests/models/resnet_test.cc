@@ -1,4 +1,4 @@
-// Sizes and names against torchvision's published numbers; logits are compared in tests/interop.
+// Tests sizes and names against torchvision's published numbers. Logits are compared in tests/interop.
 #include "models/resnet.h"
 
 #include <ATen/ATen.h>
@@ -20,7 +20,7 @@ int64_t CountParameters(const torch::nn::Module& module) {
 struct Size {
   const char* name;
   int64_t parameters;         // torchvision's model table
-  double giga_multiply_adds;  // the same, at 224 px
+  double giga_multiply_adds;  // likewise, at 224 px
 };
 
 class ResNetSizes : public testing::TestWithParam<Size> {};

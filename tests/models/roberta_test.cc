@@ -1,4 +1,4 @@
-// Sizes and names against transformers' RobertaForMaskedLM; its logits are compared in tests/interop.
+// Tests sizes and names against transformers' RobertaForMaskedLM. Logits are compared in tests/interop.
 #include "models/roberta.h"
 
 #include <ATen/ATen.h>
@@ -71,7 +71,7 @@ TEST(Sequences, PackedOnesAreThePaddedOnesWithoutPadding) {
   EXPECT_TRUE(packed.ids.equal(ids.flatten().index_select(0, kept)));
 }
 
-// Nothing of another sequence, and nothing of the padding, is in a sequence's output; gradients agree, too.
+// A sequence's output depends neither on other sequences nor on the padding. Gradients agree, too.
 TEST(Roberta, PackedSequencesComputeWhatPaddedOnesDo) {
   RobertaForMaskedLM model(Small());
   model.eval();
@@ -108,7 +108,7 @@ TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
     RobertaForMaskedLM model(options);  // in training mode, with dropout
     const at::Tensor hidden = model.Encode(Padded(ids, ids.ne(kPadding), kPadding));
     drawn_afterwards.push_back(at::rand({4}));
-    at::manual_seed(99);  // what is drawn between must not matter
+    at::manual_seed(99);  // draws between the two passes must not matter
     model.Scores(hidden).log_softmax(1).slice(1, 0, 1).sum().backward();
     drawn_afterwards.push_back(at::rand({4}));
     gradients.push_back(TakeGradients(model));

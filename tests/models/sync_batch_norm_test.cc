@@ -1,4 +1,4 @@
-// One batch cut in two, with sums added by hand between the halves, must be what BatchNorm makes of the whole.
+// One batch that is cut in two, with sums added between the halves, must give BatchNorm's result for the whole.
 #include "models/sync_batch_norm.h"
 
 #include <ATen/ATen.h>
@@ -12,7 +12,7 @@ namespace {
 
 constexpr double kEpsilon = 1e-5;
 
-// Two threads as two ranks: each sum waits for the other's.
+// Runs two ranks as two threads. Each sum waits for the other rank's.
 class TwoRanks {
  public:
   SumOverRanks SumOf(int rank) {

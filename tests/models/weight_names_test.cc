@@ -33,7 +33,7 @@ void ExpectEqual(const NamedWeights& found, const NamedWeights& expected) {
   }
 }
 
-// What fairseq has no place for, folded away.
+// Folds the token type, for which fairseq has no place, into the positions.
 NamedWeights WithoutTokenType(NamedWeights weights) {
   auto named = ByName(weights);
   at::Tensor positions = named.at("roberta.embeddings.position_embeddings.weight");

@@ -19,7 +19,7 @@ TEST(RequireGoodHeaders, EveryBadFileIsListedAtOnce) {
   const TemporaryFolder folder;
   auto jpeg = EncodeJpeg(TestPicture(64, 48));
   for (int i = 0; i < 7; ++i) folder.Write("a/good" + std::to_string(i) + ".jpg", jpeg);
-  // A long comment pushes the header beyond what is read first.
+  // A long comment pushes the header beyond the bytes that are read first.
   std::vector<uint8_t> large = {0xFF, 0xD8};
   for (int i = 0; i < 2; ++i) {
     large.insert(large.end(), {0xFF, 0xFE, 0xFF, 0xFF});

@@ -24,7 +24,7 @@ TEST(RandomResizedCrop, StaysInsideAndKeepsTheLaw) {
 }
 
 TEST(RandomResizedCrop, FallsBackToTheCentre) {
-  // No crop of an allowed ratio with 8 % of the area fits into these.
+  // No crop with an allowed ratio and 8 % of the area fits into these images.
   RandomGenerator random(RandomKey{});
   EXPECT_EQ(RandomResizedCrop({10, 1000}, random), (CropBox{0, 493, 10, 13}));
   EXPECT_EQ(RandomResizedCrop({1000, 10}, random), (CropBox{493, 0, 13, 10}));
@@ -39,7 +39,7 @@ TEST(RandomFlip, IsEven) {
   EXPECT_NEAR(flips, 5000, 200);
 }
 
-// Wanted values from torchvision 0.26: Resize(n) on such an image.
+// The expected values are from torchvision 0.26: Resize(n) of such an image.
 TEST(ResizeShortSide, TruncatesTheLongSide) {
   struct Case {
     ImageSize image;

@@ -61,7 +61,7 @@ TEST(DecodeImage, GreyJpegHasThreeEqualChannels) {
 }
 
 TEST(DecodeImage, CmykIsTakenAsInverted) {
-  // Stored samples: 255 means no ink. Light is K; each ink takes its part of it.
+  // In stored samples, 255 means no ink. K is the light, of which each ink takes its part.
   for (const bool ycck : {false, true}) {
     const cv::Mat cmyk(16, 16, CV_8UC4, cv::Scalar(255, 128, 0, 200));
     const auto pixel =
@@ -99,7 +99,7 @@ TEST(DecodeImage, PngOfEachKindIsExact) {
     ASSERT_EQ(image.size(), cv::Size(2, 2)) << c.name;
     EXPECT_EQ(image.at<cv::Vec3b>(1, 0), c.first) << c.name;
     EXPECT_EQ(image.at<cv::Vec3b>(1, 1), c.second) << c.name;
-    for (size_t length = 0; length < bytes.size() - 12; ++length) {  // 12: the end chunk carries no pixels
+    for (size_t length = 0; length < bytes.size() - 12; ++length) {  // the end chunk, 12 bytes, has no pixels
       EXPECT_THROW(DecodeImage(std::span(bytes).first(length)), DataError) << c.name << " cut to " << length;
     }
   }
@@ -174,7 +174,7 @@ TEST(DecodeImage, PngThatCannotHoldItsPixelsIsRefusedBeforeTheyAreAllocated) {
   EXPECT_THAT(ReasonOf(png), HasSubstr("truncated"));
 }
 
-// libpng would ask for the memory of the chunk, and clear it, before it reads what is there.
+// libpng would allocate and clear the chunk's memory before it reads the bytes that are there.
 TEST(DecodeImage, APngChunkThatIsNotThereCostsNoMemory) {
   const std::vector<uint8_t> row(48 * 3, 77);
   const auto png = EncodePng(48, 2, {row, row}, {});
@@ -187,13 +187,13 @@ TEST(DecodeImage, APngChunkThatIsNotThereCostsNoMemory) {
   for (const char* type : {"tEXt", "zTXt", "iTXt", "sPLT", "pCAL", "iCCP", "abCd"}) {
     auto claims = png;
     const std::string chunk = std::string("\x7F\xFF\xFF\xF0", 4) + type + std::string("key\0\0some", 9);
-    claims.insert(claims.begin() + 33, chunk.begin(), chunk.end());  // behind the header
+    claims.insert(claims.begin() + 33, chunk.begin(), chunk.end());  // after the header
     EXPECT_THAT(ReasonOf(claims), HasSubstr("truncated")) << type;
   }
   EXPECT_LT(most_kilobytes() - before, 500'000);
 }
 
-// A small file may hold as many as it likes, each over all pixels.
+// A small file may hold as many scans as it likes, each over all pixels.
 TEST(DecodeImage, AJpegOfThousandsOfScansIsRefused) {
   std::vector<uint8_t> bytes = EncodeJpeg(TestPicture(64, 48), {.progressive = true});
   constexpr std::array<uint8_t, 2> kStartOfScan = {0xFF, 0xDA};
@@ -217,7 +217,7 @@ TEST(DecodeImage, FlippedBytesNeverDoHarm) {
         try {
           if (int64_t{ReadImageSize(bytes).width} * ReadImageSize(bytes).height < 10'000'000) DecodeImage(bytes);
         } catch (const DataError&) {
-          // an error is as good as an image
+          // both an error and an image are fine
         }
       }
     }

@@ -71,7 +71,7 @@ TEST(ImageDecoder, TrainingDependsOnSeedEpochAndIndexAlone) {
 }
 
 TEST(ImageDecoder, TrainingRowsAreCropsOfWhichHalfAreMirrored) {
-  // Red rises to the right, so the row's slope tells whether it was mirrored.
+  // Red rises to the right, so the row's slope shows whether it was mirrored.
   cv::Mat slope(100, 100, CV_8UC3);
   for (int y = 0; y < 100; ++y) {
     for (int x = 0; x < 100; ++x) slope.at<cv::Vec3b>(y, x) = {static_cast<uint8_t>(2 * x), 0, 0};

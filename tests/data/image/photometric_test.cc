@@ -1,4 +1,4 @@
-// The laws of what is drawn; the operators themselves are compared with torchvision's in tests/interop.
+// Tests the distributions of the draws. The operators themselves are compared with torchvision's in tests/interop.
 #include "data/image/photometric.h"
 
 #include <gtest/gtest.h>
@@ -62,7 +62,7 @@ TEST(Policies, DrawManyDifferentOperators) {
   EXPECT_THROW(OperatorFromName("Shear"), std::invalid_argument);
 }
 
-// torch.linspace(0, 32, 31)[15] is 15.999999, and int() of it 15.
+// torch.linspace(0, 32, 31)[15] is 15.999999, whose int() is 15.
 TEST(Policies, MagnitudesAreRoundedAsTorchRoundsThem) {
   EXPECT_EQ(std::trunc(TrivialMagnitude(Operator::kTranslateX, 15)), 15);
   EXPECT_EQ(std::trunc(TrivialMagnitude(Operator::kTranslateY, 30)), 32);

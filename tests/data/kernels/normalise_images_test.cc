@@ -1,5 +1,5 @@
-// What the threads of the kernel do, done by a loop: every shape, type and layout, against PrepareImages. More threads
-// than values are run, as the last block of a launch has them.
+// Runs the kernel's threads in a loop, for every shape, type and layout, and compares with PrepareImages. There are
+// more threads than values, as in the last block of a launch.
 #include "data/kernels/normalise_images.h"
 
 #include <ATen/ATen.h>
@@ -30,7 +30,7 @@ at::Tensor RunAllThreads(const at::Tensor& images, Layout layout, at::ScalarType
   }
   const auto format = layout == Layout::kPlanar ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast;
   const int64_t channels = layout == Layout::kPadded ? 4 : 3;
-  // Beyond the end a value stands that nobody may touch.
+  // After the end there is a value that must not change.
   const int64_t values = images.numel() / 3 * channels;
   at::Tensor to = at::full({values + 1}, -77, at::TensorOptions(type));
   for (int64_t thread = 0; thread < values + kThreadsTooMany; ++thread) {

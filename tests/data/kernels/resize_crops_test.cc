@@ -1,5 +1,5 @@
-// What the threads of the kernel do, done by a loop, beside the resize of the CPU's decoders. More threads than pixels
-// are run, as the last block of a launch has them.
+// Runs the kernel's threads in a loop and compares with the resize of the CPU's decoders. There are more threads than
+// pixels, as in the last block of a launch.
 #include "data/kernels/resize_crops.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kThreadsBeyondPixels = 7;
 constexpr uint8_t kNotOurs = 77;
 
-// All crops of one size as rows; beyond the end a value stands that nobody may touch.
+// All crops as rows of one size. After the end there is a value that must not change.
 std::vector<uint8_t> RowsOfAllThreads(std::vector<Crop> crops, int side, bool cubic) {
   const size_t row = 3 * static_cast<size_t>(side) * side;
   std::vector<uint8_t> rows(row * crops.size() + 1, kNotOurs);

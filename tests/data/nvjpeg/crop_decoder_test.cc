@@ -1,5 +1,5 @@
-// How the two ways of decoding share a batch, and what becomes of failures: with functions in nvJPEG's place, which
-// "decode" a crop to the first byte of its file. What the real ones do is shown by gpu_test.
+// Tests how the two ways of decoding share a batch, and how failures are treated. Substitutes for nvJPEG's functions
+// "decode" a crop to the first byte of its file; gpu_test tests the real ones.
 #include "data/nvjpeg/crop_decoder.h"
 
 #include <gmock/gmock.h>
@@ -20,23 +20,23 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// What the functions know and have seen. Each thing that nvJPEG makes is one of these.
+// The state of the substitutes. Each object that nvJPEG makes is a Thing.
 struct Thing {
   std::string kind;
-  CropBox box;                           // of parameters
-  const unsigned char* bytes = nullptr;  // of a parsed file
+  CropBox box;                           // set in parameters
+  const unsigned char* bytes = nullptr;  // set by parsing
   nvjpegBackend_t backend = NVJPEG_BACKEND_DEFAULT;
 };
 
 struct Fake {
   bool has_engine = true, starts = true, engine_breaks = false;
   std::set<unsigned char> not_for_engine, not_for_gpu_huffman, broken_header, broken_scan;
-  std::vector<std::string> calls;    // that decode, or wait
-  std::set<const void*> allocators;  // that things were made with
+  std::vector<std::string> calls;    // calls that decode or wait
+  std::set<const void*> allocators;  // allocators with which objects were made
   std::set<Thing*> alive;
-  Thing* parsed = nullptr;  // by the host's phase, for the device's
+  Thing* parsed = nullptr;  // set by the host's phase for the device's
   CropBox box;
-  size_t batch_size = 0;  // as the engine was told
+  size_t batch_size = 0;  // the size that the engine was told
 };
 Fake fake;
 
@@ -192,13 +192,13 @@ Library FakeLibrary() {
   return f;
 }
 
-// Files of one letter each, and where their crops go.
+// Files of one letter each, and the memory for their crops.
 struct Letters {
   explicit Letters(const std::string& letters) : pixels(letters.size()) {
     for (const char letter : letters) files.push_back({static_cast<uint8_t>(letter), 0});
     for (size_t i = 0; i < files.size(); ++i) crops.push_back({files[i], {1, 2, 3, 4}, pixels[i].data()});
   }
-  // The letters that the crops were painted with; a space where none was.
+  // Returns the letters with which the crops were painted, and a space for each that was not.
   std::string Seen() const {
     std::string seen;
     for (const auto& crop : pixels) {
@@ -241,7 +241,8 @@ TEST_F(CropDecoderTest, WhatTheEngineDoesNotTakeIsDecodedOneByOne) {
   EXPECT_THAT(fake.calls, ElementsAre("stream", "engine ac", "gpu b", "cpu d"));
 }
 
-// Halves of the batch go to the engine again, each after what the failed call had begun; only the culprits are left.
+// Halves of the batch go to the engine again, each after the work of the failed call has ended; only the damaged images
+// are left.
 TEST_F(CropDecoderTest, WhereABatchFailsTheCulpritsAreFound) {
   fake.broken_scan = {'b', 'e'};
   CropDecoder decoder(library_);
@@ -253,7 +254,7 @@ TEST_F(CropDecoderTest, WhereABatchFailsTheCulpritsAreFound) {
                                       "engine cd", "engine e failed", "device", "engine e failed", "device",
                                       "engine e failed", "device", "engine f", "engine gh", "gpu b", "gpu e"));
   fake.broken_scan.clear();
-  EXPECT_THAT(decoder.Decode(batch.crops, nullptr), testing::Each(true));  // and it goes on
+  EXPECT_THAT(decoder.Decode(batch.crops, nullptr), testing::Each(true));  // the engine stays in use
   EXPECT_EQ(fake.calls.back(), "engine abcdefgh");
 }
 

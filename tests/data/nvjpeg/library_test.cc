@@ -33,7 +33,7 @@ TEST(NvjpegLibrary, TheRealOneHasAllThatIsAskedFor) {
         << "only nvJPEG's header is here: pip install nvidia-nvjpeg, which scripts/setup.sh does where nvcc is";
   const Library library = LoadLibrary({NVJPEG_LIBRARY});
   nvjpegJpegStream_t stream = nullptr;
-  EXPECT_EQ(library.JpegStreamCreate(nullptr, &stream), NVJPEG_STATUS_INVALID_PARAMETER);  // it is the function
+  EXPECT_EQ(library.JpegStreamCreate(nullptr, &stream), NVJPEG_STATUS_INVALID_PARAMETER);  // it is the real function
 }
 
 }  // namespace

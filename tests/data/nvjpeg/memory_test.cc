@@ -1,4 +1,4 @@
-// nvJPEG's memory, from the CPU's allocator in place of the GPU's.
+// nvJPEG's memory, with the CPU's allocator in place of the GPU's.
 #include "data/nvjpeg/memory.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,7 @@ TEST(NvjpegMemory, IsTheAllocatorsAndGoesBackAfterItWasToldOf) {
     EXPECT_NE(device.dev_free(device.dev_ctx, &told, 8, nullptr), 0);
     EXPECT_EQ(device.dev_free(device.dev_ctx, nullptr, 0, nullptr), 0);
   }
-  EXPECT_EQ(CountingAllocator::alive, 0);  // what nvJPEG forgot
+  EXPECT_EQ(CountingAllocator::alive, 0);  // memory that nvJPEG did not free is freed, too
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The fast way through a baseline JPEG against the slow one, from the transform to the finished crop.
+// Compares the fast decoder of baseline JPEGs with the slow one, from the transform to the finished crop.
 #include "data/image/jpeg/jpeg_crop.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@
 namespace dtrain::data {
 namespace {
 
-// Empty where the fast way is not taken.
+// Returns nothing if the fast decoder does not take the file.
 std::vector<uint8_t> Crop(std::span<const uint8_t> bytes, const CropBox& box, int side, bool flip = false) {
   const auto header = ReadBaselineHeader(bytes);
   std::vector<uint8_t> row(3 * static_cast<size_t>(side) * side);
@@ -111,7 +111,7 @@ TEST(SeekPoints, GreyAndLarge) {
     const auto plain = EncodeJpeg(picture, {.subsample = false});
     const auto header = ReadBaselineHeader(AddSeekPoints(plain));
     ASSERT_TRUE(header && header->seek_points);
-    EXPECT_EQ(header->seek_points->units, picture.cols > 1000 ? 8 : 4);  // all must fit into a segment
+    EXPECT_EQ(header->seek_points->units, picture.cols > 1000 ? 8 : 4);  // all points must fit into one segment
     for (const CropBox& box : kBoxes) EXPECT_EQ(Crop(AddSeekPoints(plain), box, 48), Crop(plain, box, 48));
   }
 }
@@ -126,14 +126,15 @@ TEST(SeekPoints, ArePutIntoPlainFilesOnce) {
   }
 }
 
-// A tool may have copied them to an image that it changed.
+// A tool may have copied seek points to an image that it changed.
 TEST(SeekPoints, OfAnotherImageDoNotCount) {
   const auto one = AddSeekPoints(EncodeJpeg(TestPicture(120, 90)));
   const auto other = EncodeJpeg(TestPicture(120, 90), {.quality = 80});
   const auto header = ReadBaselineHeader(one), other_header = ReadBaselineHeader(other);
   ASSERT_TRUE(header && header->seek_points && other_header);
   auto mixed = other;
-  const auto segment = one.begin() + static_cast<ptrdiff_t>(other_header->scan_header);  // headers are of one length
+  // both headers have the same length
+  const auto segment = one.begin() + static_cast<ptrdiff_t>(other_header->scan_header);
   ASSERT_EQ(segment[1], kSeekPointsMarker);
   mixed.insert(mixed.begin() + static_cast<ptrdiff_t>(other_header->scan_header), segment,
                one.begin() + static_cast<ptrdiff_t>(header->scan_header));
@@ -166,7 +167,7 @@ TEST(JpegCrop, LeavesTheUnusualToLibjpeg) {
   EXPECT_TRUE(Crop(truncated, {0, 0, 64, 48}, 8).empty());
 }
 
-// Nothing is read or written where it should not be (for the sanitizers), whatever a byte becomes.
+// Whatever a byte is changed to, nothing is read or written out of bounds (the sanitizers check it).
 TEST(JpegCrop, SurvivesEveryDamagedByte) {
   const cv::Mat picture = TestPicture(40, 33);
   const auto plain = EncodeJpeg(picture, {.quality = 60}),
@@ -181,7 +182,7 @@ TEST(JpegCrop, SurvivesEveryDamagedByte) {
         if (!header) continue;
         const CropBox box{header->size.width / 3, header->size.height / 4, header->size.width / 2 + 1,
                           header->size.height / 2 + 1};
-        if (int64_t{box.width} * box.height > 1 << 20) continue;  // a size that was damaged: valid, but slow
+        if (int64_t{box.width} * box.height > 1 << 20) continue;  // a damaged size: valid, but slow
         taken += Crop(damaged, box, 16).empty() ? 0 : 1;
       }
     }

@@ -1,5 +1,5 @@
-// Parts of JPEGs against the same parts of whole decodes: random files of every kind that libjpeg writes, random crops.
-// DTRAIN_LONG_TESTS=1 tries 20,000 pairs.
+// Compares parts of JPEGs with the same parts of whole decodes: random files of every kind that libjpeg writes, random
+// crops. DTRAIN_LONG_TESTS=1 tries 20,000 pairs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ bool IsLong() {
   return value != nullptr && std::string(value) == "1";
 }
 
-// Of [low, high], small ones more often.
+// Draws from [low, high], small values more often.
 int SmallRatherThanLarge(RandomGenerator& random, int low, int high) {
   const auto bound = 1 + random.Below(high - low + 1);
   return low + static_cast<int>(random.Below(bound));
@@ -41,7 +41,7 @@ int SmallRatherThanLarge(RandomGenerator& random, int low, int high) {
 
 struct File {
   std::vector<uint8_t> bytes;
-  std::string description;  // empty where libjpeg does not write such a file
+  std::string description;  // empty if libjpeg does not write such a file
 };
 
 File RandomFile(RandomGenerator& random) {
@@ -91,9 +91,10 @@ CropBox RandomBox(RandomGenerator& random, ImageSize image) {
           static_cast<int>(random.Below(image.height - height + 1)), width, height};
 }
 
-enum class Way { kOwn, kScaled, kWhole };  // own decoder; libjpeg-turbo at a part of the size; its pixels one by one
+// our decoder; libjpeg-turbo at a fraction of the size; libjpeg-turbo pixel by pixel
+enum class Way { kOwn, kScaled, kWhole };
 
-// As training decodes it.
+// Decodes the crop as training does.
 cv::Mat Crop(const std::vector<uint8_t>& bytes, const CropBox& box, int side, Way* way) {
   cv::Mat image(side, side, CV_8UC3);
   *way = Way::kOwn;
@@ -104,8 +105,8 @@ cv::Mat Crop(const std::vector<uint8_t>& bytes, const CropBox& box, int side, Wa
   return Resize(region, side, side, Interpolation::kBilinear);
 }
 
-// All pixels as Y, Cb, Cr, of a file that is stored so; else nothing. Colour at half the resolution is interpolated
-// ("fancy"), or each sample repeated.
+// Returns all pixels as Y, Cb, Cr if the file stores them so, else nothing. Colour at half the resolution is
+// interpolated ("fancy"), or each sample is repeated.
 cv::Mat WholeInYcc(const std::vector<uint8_t>& bytes, bool fancy) {
   jpeg_decompress_struct jpeg{};
   jpeg_error_mgr errors{};
@@ -152,15 +153,16 @@ std::optional<cv::Mat> Whole(const std::vector<uint8_t>& bytes) {
   try {
     return DecodeImage(bytes);
   } catch (const DataError&) {
-    return std::nullopt;  // samplings that libjpeg writes and cannot read
+    return std::nullopt;  // samplings that libjpeg writes but cannot read
   }
 }
 
-// What a crop may differ by from cropping and resizing all of the pixels, by the way that it took. The own decoder
-// resizes Y, Cb and Cr, and makes RGB of what is left: colours that are outside of RGB (a third of a file of quality 1)
-// are cut off after the mean, not before it. Compared with a reference that does the same, two differences remain:
-// colour at half the resolution is interpolated by the resize itself, which sees no samples beyond the crop, where
-// libjpeg's upsampling does; in a crop of two columns that is each pixel, and "repeated samples" is what it is near to.
+// Returns the mean difference between a crop and cropping and resizing all pixels, and sets `most` to the bound for the
+// decoder's way. Our decoder resizes Y, Cb and Cr and then converts to RGB, so colours outside RGB (a third of a file
+// of quality 1) are clamped after the mean, not before. Compared with a reference that does the same, one difference
+// remains: the resize itself interpolates colour at half the resolution and sees no samples beyond the crop, whereas
+// libjpeg's upsampling does. In a crop of two columns this concerns every pixel, and the result is close to "repeated
+// samples".
 double Difference(const File& file, const CropBox& box, int side, const cv::Mat& wanted, double* most) {
   Way way = Way::kOwn;
   const cv::Mat crop = Crop(file.bytes, box, side, &way);
@@ -176,7 +178,7 @@ double Difference(const File& file, const CropBox& box, int side, const cv::Mat&
     }
     return least;
   }
-  // A scaled image's edges are moved by up to a sixteenth of a target pixel, and all pixels may be edges.
+  // The edges of a scaled image move by up to a sixteenth of a target pixel, and all pixels may be edges.
   *most = way == Way::kWhole ? 0 : is_small ? 6 : 4;
   return MeanDifference(crop, Resize(wanted, side, side, Interpolation::kBilinear));
 }
@@ -211,8 +213,8 @@ TEST(JpegDifferential, PartsAreThoseOfTheWhole) {
   RecordProperty("refused", refused);
 }
 
-// What libjpeg-turbo makes of such files at a part of their size is far off in some crops, and the random pairs of the
-// short test meet none of them: two that the long one has met.
+// At a fraction of the size, libjpeg-turbo's result for such files is far off in some crops. The random pairs of the
+// short test contain none of them, so here are two that the long one has found.
 TEST(JpegDifferential, UnusualSamplingIsDecodedWhole) {
   struct Case {
     int width, height;
