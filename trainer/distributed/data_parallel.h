@@ -23,7 +23,7 @@ struct DataParallelOptions {
   std::string compression = "none";  // none, fp16 or bf16: the type in which gradients are averaged
   // Whether all steps use the same parameters. Then a parameter that no rank uses in the first step stays as it is, and
   // a gradient may arrive in several pieces. The first step after each start is reduced after its backward pass, not
-  // during it; the other steps are as fast as without this option. If false, such a parameter is an error.
+  // during it; the other steps are as fast as without this option. If false, an unused one is an error.
   bool static_graph = false;
 };
 

@@ -7,8 +7,8 @@
 
 namespace dtrain::optim {
 
-// Returns ‖g‖₂ over all gradients together (at least one), a scalar on their device; float32 if they are of half
-// precision, else of their type.
+// Returns ‖g‖₂ over all gradients together (at least one), a scalar on their device: float32 for float16 gradients,
+// else of their type.
 at::Tensor GradientNorm(const std::vector<at::Tensor>& gradients);
 
 // Returns the factor that clips gradients of this norm, min(1, max_norm / (norm + 1e-6)), a scalar on the device of

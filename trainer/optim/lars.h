@@ -14,9 +14,9 @@ struct LarsOptions {
   double epsilon = 1e-8;
 };
 
-// g = r·(g + wd·w), then a step of SGD with this g. In an adapted group, each parameter has r = trust·‖w‖ / (‖g‖ +
-// wd·‖w‖ + ε), or 1 if ‖w‖ or ‖g‖ is 0. In other groups r = 1, and usually wd = 0. State: `<parameter>` is its
-// momentum; no state if momentum is 0.
+// g = r·(g + wd·w), then a step of SGD with this g. In an adapted group r = trust·‖w‖ / (‖g‖ + wd·‖w‖ + ε) for each
+// parameter, or 1 if ‖w‖ or ‖g‖ is 0. In other groups r = 1, and usually wd = 0.
+// State: `<parameter>` is its momentum; no state if momentum is 0.
 class Lars : public Optimizer {
  public:
   Lars(std::vector<ParameterGroup> groups, const LarsOptions& options);

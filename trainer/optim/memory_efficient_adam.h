@@ -2,10 +2,10 @@
 // of half precision, too: 8 bytes per parameter in all instead of 16. It computes in float32, on a part of the
 // parameters at a time.
 //
-// Half precision reaches from 6e-8 to 65,504, and moments are far smaller than that. So the first moment m and the
-// square root of the second moment are stored as fractions of a bound that no element exceeds: |m| ≤ peak ← β1·peak +
-// (1 − β1)·max|g|, and likewise for the root. The root is stored because its range is that of the gradients; the second
-// moment itself has twice the range of exponents. Weights are rounded to the nearest half, as in fairseq.
+// Half precision reaches from 6e-8 to 65,504, and moments are often smaller than that. So the first moment m and the
+// square root of the second moment are stored as fractions of a bound that no element exceeds,
+// |m| ≤ peak ← β1·peak + (1 − β1)·max|g|, and likewise for the root. The root is stored because its range is that of
+// the gradients; the second moment itself has twice the range of exponents. Weights are rounded as in fairseq.
 #pragma once
 
 #include <vector>

@@ -84,8 +84,8 @@ struct SgdOptions {
   bool nesterov = false;
 };
 
-// Stochastic gradient descent as in torch.optim.SGD: g += wd·w; v = m·v + g; w −= lr·(nesterov ? g + m·v : v). State:
-// `<parameter>` is its momentum; no state if momentum is 0.
+// Stochastic gradient descent as in torch.optim.SGD: g += wd·w; v = m·v + g; w −= lr·(nesterov ? g + m·v : v).
+// State: `<parameter>` is its momentum; no state if momentum is 0.
 class Sgd : public Optimizer {
  public:
   Sgd(std::vector<ParameterGroup> groups, const SgdOptions& options);
@@ -109,8 +109,8 @@ void FusedAdam(const AdamOptions& options, at::TensorList parameters, at::Tensor
                at::TensorList average_of_squares, at::TensorList steps, const Rate& learning_rate, double weight_decay,
                const std::optional<at::Tensor>& found_inf);
 
-// Adam (Kingma and Ba 2014, arXiv:1412.6980) as in torch.optim.Adam and AdamW. State: `exp_avg.<parameter>`,
-// `exp_avg_sq.<parameter>`, and `step` (skipped steps do not count).
+// Adam (Kingma and Ba 2014, arXiv:1412.6980) as in torch.optim.Adam and AdamW.
+// State: `exp_avg.<parameter>`, `exp_avg_sq.<parameter>`, and `step` (skipped steps do not count).
 class Adam : public Optimizer {
  public:
   Adam(std::vector<ParameterGroup> groups, const AdamOptions& options);
