@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes docs/flags.md and the man pages docs/man/*.1 from what the programs' --help says. After a flag was added or changed:
+"""Writes docs/flags.md and the man pages docs/man/*.1 from the programs' --help. Run it after a flag was added or changed:
 
     scripts/make_reference.py            writes them
-    scripts/make_reference.py --check    says with exit code 1 which ones are not current; a test does this
+    scripts/make_reference.py --check    names those that are not current and exits with 1, as a test does
 
 The programs are those of $DTRAIN_BUILD_DIR (default: build/release). Needs nothing but Python.
 """
@@ -17,9 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
-PROGRAMS = {"dtrain_main": "trains, evaluates, predicts and exports", "dtrain_data": "prepares and checks data",
-            "dtrain_bench": "measures a training step, the loader, the network"}
-MADE = "scripts/make_reference.py made this from --help; changes belong into the programs."
+PROGRAMS = {"dtrain_main": "trains, evaluates, predicts and exports models", "dtrain_data": "prepares and checks data sets",
+            "dtrain_bench": "measures training steps, data loading and the network"}
+MADE = "Made by scripts/make_reference.py from --help: edit the help texts in the programs instead."
 SECONDS_TO_ANSWER = 120
 
 
@@ -50,7 +50,7 @@ def read_help(program: str) -> list[Section]:
         elif line and line[0].isupper() and len(line) < 40 and not line.endswith(".") and ":" not in line:
             sections.append(Section(line))
         elif line and line.strip() in PROGRAMS:
-            sections.append(Section(f"Of {line.strip()} alone"))
+            sections.append(Section(f"Flags of {line.strip()} only"))
         elif line:
             sections[-1].text.append(line.strip())
     return sections
@@ -69,13 +69,14 @@ def cell(text: str) -> str:
 def flags_page(helps: dict[str, list[Section]]) -> str:
     """Flags that programs share are listed once, with dtrain_main."""
     lines = ["# All flags", "", f"<!-- {MADE} -->", "",
-             "`--flag=value` or `--flag value`, `--flag` and `--noflag` for booleans; `-` and `_` are alike. Of a flag given twice the last one",
-             "counts. `--flagfile=FILE` reads flags from a file, one a line. What flags of other tools become: [coming-from.md](coming-from.md)."]
+             "Write `--flag=value` or `--flag value`; for booleans, `--flag` or `--noflag`. In names, `-` and `_` are the same. If a flag is given",
+             "twice, the last one counts. `--flagfile=FILE` reads flags from a file, one per line. For the flags of other tools see",
+             "[coming-from.md](coming-from.md)."]
     known: set[str] = set()
     for program, sections in helps.items():
         lines += ["", f"## {program}", ""]
         if program == "dtrain_bench":
-            lines += ["Besides those of `dtrain_main` that say data, images, text, model, batches, optimizer, precision and ranks:", ""]
+            lines += ["It also takes the flags of `dtrain_main` for data, images, text, model, batches, optimizer, precision and ranks.", ""]
         for section in sections:
             entries = [one for one in section.entries if one[0] not in known]
             known |= {left for left, _ in entries if program == "dtrain_main"}
@@ -108,15 +109,15 @@ def man_page(program: str, sections: list[Section]) -> str:
         for left, text in section.entries:
             lines += [".TP", f".B {roff(left)}", roff(text)]
     lines += [".SH EXIT STATUS",
-              roff("0 done; 2 usage or configuration; 3 data; 4 a peer or the network was lost; 5 checkpoint or disk; 6 training diverged; "
-                   "7 out of memory; 70 internal error; 75 preempted after a clean save (run again to go on)."),
+              roff("0 success; 2 usage or configuration; 3 data; 4 a peer or the network was lost; 5 checkpoint or disk; 6 training diverged; "
+                   "7 out of memory; 70 internal error; 75 preempted after saving a checkpoint (run the same command again to resume)."),
               ".SH SEE ALSO", ", ".join(f"\\fB{other}\\fR(1)" for other in PROGRAMS if other != program)]
     return "\n".join(lines) + "\n"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 where something is not current")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 if a file is not current")
     arguments = parser.parse_args()
     helps = {program: read_help(program) for program in PROGRAMS}
     files = {ROOT / "docs" / "flags.md": flags_page(helps)}

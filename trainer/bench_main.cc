@@ -34,23 +34,27 @@ using namespace dtrain;
 const config::Program kProgram = {
     .name = "dtrain_bench",
     .purpose =
-        "step: one training step on synthetic data, with the real model and optimizer; with several ranks also what\n"
-        "      communication costs, and how much of it the backward pass hides\n"
-        "loader: the batches of the training split, without a model\n"
-        "collective: the speed and correctness of collectives between ranks, as nccl-tests print them",
+        "step: measures a training step on synthetic data with the real model and optimizer; on several ranks also\n"
+        "      the cost of communication and how much of it the backward pass hides\n"
+        "loader: measures how fast batches of the training split are loaded, without a model\n"
+        "collective: measures and checks collectives between ranks, in the format of nccl-tests",
     .commands = {"step", "loader", "collective"},
-    .flags = {{"json", config::Kind::kBool, "false", "end with one JSON object"},
-              {"steps", config::Kind::kInteger, "10", "steps (loader: batches) to time, 1 or more"},
+    .flags = {{"json", config::Kind::kBool, "false", "Print the result as one JSON object on the last line."},
+              {"steps", config::Kind::kInteger, "10", "Steps (loader: batches; collective: calls) to time, 1 or more."},
               {"seconds", config::Kind::kInteger, "0",
-               "loader: how long to go on; 0: for --steps batches; step: how long at least"},
-              {"warmup", config::Kind::kInteger, "3", "steps or batches before them, 0 or more"},
-              {"threads", config::Kind::kInteger, "0", "threads of an operator; 0: the cores of this machine"},
-              {"pixels", config::Kind::kText, "uint8", "loader: uint8 or float32 (normalised, as a model takes them)"},
-              {"dump", config::Kind::kText, "", "loader: safetensors file for the first batch with its crops"},
-              {"min_bytes", config::Kind::kText, "8", "collective: the smallest size (64K, 8M and 1G are sizes, too)"},
-              {"max_bytes", config::Kind::kText, "32M", "collective: the largest; sizes double"},
+               "loader: seconds to measure; 0: --steps batches instead. step: minimum seconds to measure."},
+              {"warmup", config::Kind::kInteger, "3", "Steps, batches or calls before the timed ones, 0 or more."},
+              {"threads", config::Kind::kInteger, "0",
+               "step, loader: threads per operator; 0: the rank's share of the machine's cores."},
+              {"pixels", config::Kind::kText, "uint8",
+               "loader: type of the pixels: uint8, or float32 (normalised, as models take them)."},
+              {"dump", config::Kind::kText, "",
+               "loader: safetensors file to write the first batch and its crops to; empty: none."},
+              {"min_bytes", config::Kind::kText, "8", "collective: smallest size, in bytes or as in 64K, 8M, 1G."},
+              {"max_bytes", config::Kind::kText, "32M",
+               "collective: largest size; each size is twice the previous one."},
               {"operation", config::Kind::kText, "all",
-               "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all of them"}},
+               "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all for all of them."}},
     .version = VersionAndCommit()};
 
 // Leaves out lists, which are for programs.

@@ -49,11 +49,11 @@ void RunMode(const loop::RunContext& context) {
 config::Program OwnFlags() {
   const auto kind = config::Kind::kBool;
   return {.flags = {{"doctor", kind, "false",
-                     "Look at machine, network and data, say what is well and what to do about the rest, and train "
-                     "nothing."},
-                    {"list_models", kind, "false", "The values of --model, a line each."},
-                    {"list_optimizers", kind, "false", "The values of --optimizer, a line each."},
-                    {"list_schedules", kind, "false", "The values of --lr_schedule, a line each."}},
+                     "Check the machine, the network and the data, print each finding with its remedy, and exit "
+                     "without training."},
+                    {"list_models", kind, "false", "List the values of --model, one per line."},
+                    {"list_optimizers", kind, "false", "List the values of --optimizer, one per line."},
+                    {"list_schedules", kind, "false", "List the values of --lr_schedule, one per line."}},
           .version = VersionAndCommit()};
 }
 

@@ -18,13 +18,13 @@ namespace {
 using Take = std::function<bool(const std::string&)>;
 
 const std::map<std::string, const char*> kCommands = {
-    {"pack", "one pass over any readable source into indexed shards; resumable, each record read back"},
-    {"index", "makes the indexes anew"},
-    {"tokenize", "raw text into token files and a dictionary as fairseq-preprocess leaves them"},
-    {"encode", "stdin: a JSON string a line; stdout: its token ids, a JSON array a line"},
-    {"inspect", "one JSON object a line: index, label, class, bytes, sha256"},
-    {"verify", "reads and decodes everything; writes quarantine.jsonl; exit code 3 if anything is bad"},
-    {"warm", "reads all data once with many threads"}};
+    {"pack", "writes any readable data set as indexed shards; resumable; verifies each record"},
+    {"index", "rebuilds the indexes of a data set"},
+    {"tokenize", "converts raw text to token files and a dictionary in fairseq-preprocess's formats"},
+    {"encode", "reads one JSON string per line from stdin, prints its token ids as one JSON array per line"},
+    {"inspect", "prints one JSON object per record: index, label, class, bytes, sha256"},
+    {"verify", "reads and decodes every record, lists bad ones in quarantine.jsonl; exit code 3 if there are any"},
+    {"warm", "reads all data once with many threads, to fill the caches of the storage"}};
 
 struct Entry {
   std::string name, commands;  // commands: those with this flag, separated by blanks; empty: all
@@ -99,50 +99,50 @@ Take Part(PrepareOptions& options) {
 std::vector<Entry> Table(PrepareOptions& o) {
   // clang-format off
   return {
-      {"data_dir", kReading, false, "a folder", "Folder with the data.", Text(o.data_dir)},
+      {"data_dir", kReading, false, "a folder", "Folder with the data; for safetensors also a file.", Text(o.data_dir)},
       {"data_format", kReading, false, "one of auto | imagefolder | tfrecord | recordio | webdataset | tokens | safetensors",
-       "Format of the data; auto looks at --data_dir. [default: auto]",
+       "Format of the data; auto: recognised from the contents of --data_dir. [default: auto]",
        Word(o.data_format, {"auto", "imagefolder", "tfrecord", "recordio", "webdataset", "tokens", "safetensors"})},
-      {"split", kReading, false, "a text", "Folder or file prefix of one split. [default: train and val, as far as there]",
+      {"split", kReading, false, "a text", "Folder or file prefix of the split to process. [default: train and val, as far as there]",
        Text(o.split)},
-      {"index_dir", kReading, false, "a folder", "Where indexes are kept. [default: beside the data]", Text(o.index_dir)},
+      {"index_dir", kReading, false, "a folder", "Folder for index files. [default: beside the data]", Text(o.index_dir)},
       {"label_offset", kReading, false, "auto, or a whole number, 0 to 1000000000",
-       "What the first class is called in the data: auto (0, or 1 where labels are exactly 1 to C), or a number. "
+       "Label of the first class in the data: a number, or auto (1 if the labels are exactly 1 to C, else 0). "
        "[default: auto]", LabelOffset(o.label_offset)},
       {"workers", "", false, "a whole number, 0 to 1024",
-       "Threads. [default: 0: the cores of this machine; for warm 64]", Integer(o.workers, 0, 1024)},
+       "Number of threads. [default: 0: the cores of this machine; for warm 64]", Integer(o.workers, 0, 1024)},
       {"output", "pack verify tokenize", false, "a folder, or with tokenize the name of files",
-       "pack: folder to write to. verify: folder of quarantine.jsonl [default: --index_dir, or --data_dir]. tokenize: "
-       "PREFIX of PREFIX.bin and PREFIX.idx; dict.txt and the tokenizer's files are left beside them.",
+       "pack: folder to write to. verify: folder for quarantine.jsonl [default: --index_dir, or --data_dir]. tokenize: "
+       "PREFIX of the files PREFIX.bin and PREFIX.idx; dict.txt and the tokenizer's files are written beside them.",
        Text(o.output)},
-      {"input", "tokenize", false, "a text file", "Text files, one or more; a blank line ends a document.",
+      {"input", "tokenize", false, "a text file", "One or more text files; a blank line ends a document.",
        Texts(o.inputs), true},
-      {"encoder_json", "tokenize encode", false, "a file", "GPT-2's vocabulary, encoder.json.", Text(o.encoder_json)},
-      {"vocab_bpe", "tokenize encode", false, "a file", "GPT-2's merges, vocab.bpe.", Text(o.vocab_bpe)},
+      {"encoder_json", "tokenize encode", false, "a file", "File encoder.json with GPT-2's vocabulary.", Text(o.encoder_json)},
+      {"vocab_bpe", "tokenize encode", false, "a file", "File vocab.bpe with GPT-2's merges.", Text(o.vocab_bpe)},
       {"tokenizer", "tokenize encode", false, "a folder",
-       "Folder of a RoBERTa model with vocab.json and merges.txt, whose ids are then kept; instead of --encoder_json and "
+       "Folder of a RoBERTa model with vocab.json and merges.txt, whose token ids are used; replaces --encoder_json and "
        "--vocab_bpe.", Text(o.tokenizer)},
-      {"dict", "tokenize", false, "a file", "The dictionary to use, dict.txt. [default: one is counted]", Text(o.dict)},
-      {"output_format", "pack", false, "one of tfrecord | recordio | webdataset", "tfrecord | recordio | webdataset.",
+      {"dict", "tokenize", false, "a file", "Dictionary file (dict.txt) to use. [default: one is counted]", Text(o.dict)},
+      {"output_format", "pack", false, "one of tfrecord | recordio | webdataset", "Format to write: tfrecord, recordio or webdataset.",
        Word(o.output_format, {"tfrecord", "recordio", "webdataset"})},
       {"short_side", "pack", false, "a whole number, 0 to 16384",
-       "Images with a longer short side are resized to it (antialiased) and stored as JPEG; 0: bytes are kept as they "
-       "are. [default: 0; pixels]", Integer(o.short_side, 0, 16384)},
+       "Resize images whose short side is longer to this (antialiased) and store them as JPEG; 0: copy images byte for "
+       "byte. [default: 0; pixels]", Integer(o.short_side, 0, 16384)},
       {"quality", "pack", false, "a whole number, 1 to 100",
-       "Of the JPEGs that are written. [default: 95, and pixels of a safetensors file become PNG]",
+       "Quality of the JPEGs that are written. [default: 95, and pixels of a safetensors file become PNG]",
        Integer(o.quality, 1, 100)},
       {"seek_points", "pack", true, "true or false",
-       "Rewrite JPEGs, pixel for pixel, so that crops decode faster: 2 % more bytes.", Boolean(o.seek_points)},
+       "Rewrite JPEGs without changing a pixel, so that crops decode faster; adds 2 % to the size.", Boolean(o.seek_points)},
       {"shards", "pack", false, "a whole number, 0 to 99999",
-       "Files of each split; 0: one for every 2,048 records. [default: 0]", Integer(o.shards, 0, 99999)},
+       "Number of files per split; 0: one per 2,048 records. [default: 0]", Integer(o.shards, 0, 99999)},
       {"part", "pack", false, "I/N with I from 1 to N",
-       "Write the I-th of N parts only: the same call with 1/N … N/N on N machines. [default: 1/1]", Part(o)},
+       "I/N: write only the I-th of N parts. Run the same command with 1/N to N/N on N machines. [default: 1/1]", Part(o)},
       {"max_bad_records", "pack", false, "a number, 0 to 1",
-       "Fraction of unreadable records that is left out before packing fails. [default: 0.0001]",
+       "Greatest fraction of unreadable records that is left out before packing fails. [default: 0.0001]",
        Fraction(o.max_bad_records)},
       {"strict_data", "pack", true, "true or false", "Fail at the first unreadable record.", Boolean(o.strict_data)},
-      {"decode", "inspect", true, "true or false", "Add width, height and mean_rgb, or error.", Boolean(o.decode)},
-      {"limit", "inspect", false, "a whole number, 0 or more", "Records of each split; 0: all. [default: 0]",
+      {"decode", "inspect", true, "true or false", "Decode images and add width, height and mean_rgb, or error.", Boolean(o.decode)},
+      {"limit", "inspect", false, "a whole number, 0 or more", "Number of records per split; 0: all. [default: 0]",
        Integer(o.limit, 0, INT64_MAX)},
   };
   // clang-format on
@@ -161,8 +161,8 @@ std::string Help(const std::vector<Entry>& table, const std::string& command) {
     if (command == name) text += std::string(purpose) + "\n";
   }
   text +=
-      "\n--flag=value or --flag value, --flag and --noflag for booleans; - and _ are alike. --flagfile=FILE reads\n"
-      "flags from FILE, one a line; --help, --version.\n\n";
+      "\nWrite --flag=value or --flag value; for booleans, --flag or --noflag. In names, - and _ are the same.\n"
+      "--flagfile=FILE reads flags from FILE, one per line; --help shows this text, --version the version.\n\n";
   for (const Entry& entry : table) {
     if (!command.empty() && !BelongsTo(entry, command)) continue;
     const std::string left = (entry.is_boolean ? "  --[no]" : "  --") + entry.name;

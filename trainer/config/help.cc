@@ -62,7 +62,7 @@ std::string Entry(const std::string& left, const std::string& text, const std::s
 }
 
 std::string Left(const std::string& name, Kind kind) {
-  static const std::array<const char*, 5> kinds = {"", "=INT", "=NUMBER", "=TEXT", "=R,G,B"};
+  static const std::array<const char*, 5> kinds = {"", "=INT", "=NUMBER", "=TEXT", "=NUMBER,..."};
   return (kind == Kind::kBool ? "--[no]" : "--") + name + kinds[static_cast<size_t>(kind)];
 }
 
@@ -113,12 +113,14 @@ std::string Help(const Program& program) {
   std::string text = "Usage: " + program.name + command + " [--flag=value ...]\n";
   if (!program.purpose.empty()) text += program.purpose + "\n";
   text +=
-      "\n--flag=value or --flag value, --flag and --noflag for booleans; - and _ are alike. Of a flag given\n"
-      "twice the last one counts.\n\n";
-  text += Entry("--flagfile=FILE", "Read flags from FILE, one a line; # starts a comment line. May be nested.");
+      "\nWrite --flag=value or --flag value; for booleans, --flag or --noflag. In names, - and _ are the\n"
+      "same. If a flag is given twice, the last one counts.\n\n";
+  text +=
+      Entry("--flagfile=FILE",
+            "Read flags from FILE, one per line; lines that begin with # are comments. Such a file may name others.");
   text += Entry("--help, -h",
-                "This text; --help=optimizer: one of its parts; --help=lr: the flags with that in their name.");
-  text += Entry("--version", "The version, and the commit that it was built from.");
+                "Show this text. --help=optimizer shows one group, --help=lr every flag whose name contains \"lr\".");
+  text += Entry("--version", "Show the version and the commit that it was built from.");
   if (!program.flags.empty()) text += "\n" + program.name + "\n";
   for (const ExtraFlag& flag : program.flags) {
     const std::string value = flag.default_value.empty() ? "empty" : flag.default_value;
