@@ -1,4 +1,4 @@
-"""The scripts of scripts/aws, unchanged, with the real AWS CLI against an imitation of AWS (imitated_aws.py)."""
+"""Runs the unchanged scripts of scripts/aws with the real AWS CLI against an imitation of AWS (imitated_aws.py)."""
 
 import json
 import os
@@ -38,7 +38,7 @@ class Account:
                                        "iam": {"load_aws_managed_policies": True}})
 
     def script(self, name: str, *arguments, check: int = 0, **environment):
-        variables = {**self.environment, "AWS_DEFAULT_REGION": "", **environment}  # the scripts take AWS_REGION alone
+        variables = {**self.environment, "AWS_DEFAULT_REGION": "", **environment}  # the scripts use only AWS_REGION
         done = subprocess.run([str(AWS / name), *arguments], env=variables, capture_output=True,
                               text=True, check=False, timeout=120, stdin=subprocess.DEVNULL)
         assert done.returncode == check, f"{name} {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
@@ -49,7 +49,7 @@ class Account:
         return json.loads(text) if text.strip() else None
 
     def put_data(self) -> None:
-        """Into the base stack's bucket, where the file system takes it from."""
+        """Puts data into the base stack's bucket, where the file system looks for it."""
         outputs = self.aws("cloudformation", "describe-stacks", "--stack-name", "dtrain-base")["Stacks"][0]["Outputs"]
         bucket = next(one["OutputValue"] for one in outputs if one["OutputKey"] == "BucketName")
         self.aws("s3api", "put-object", "--bucket", bucket, "--key", "data/train/cat/1.jpg")
@@ -106,8 +106,8 @@ def test_from_nothing_to_a_job_and_back(account):
     assert {"AWS::Batch::ComputeEnvironment", "AWS::Batch::JobQueue", "AWS::EC2::LaunchTemplate"} <= set(
         account.resources("dtrain-batch"))
 
-    # Run twice they change nothing. (moto takes a second change set for a change in some stacks, so
-    # what is compared are the base stack and the job definition.)
+    # Run twice, they change nothing. (moto takes a second change set of some stacks for an update, so only the base
+    # stack and the job definition are compared.)
     assert "it is as it should be" in account.script("cloudformation/set_up.sh").stdout
     made = account.aws("fsx", "describe-file-systems")["FileSystems"]
     account.script("cloudformation/set_up.sh", "--file-system")
@@ -184,7 +184,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     def refused(*arguments, script="batch/submit.sh", **environment):
         return account.script(script, *arguments, check=2, **environment).stderr
 
-    # What could only wait or fail.
+    # Submissions that could only wait or fail are refused.
     assert "needs 480 vCPUs, and the environment may have 384" in refused("large", "--nodes=5")
     assert "no parameter 'epoch'" in refused("typo", "epoch=3")
     assert "no recipe 'resnet51'" in refused("typo", "recipe=resnet51")
@@ -200,7 +200,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     account.script("batch/submit.sh", "waits")
     assert "a job waits is under way already" in refused("waits")
 
-    # Trials of several machines: a job for each line; the second time only those that are missing.
+    # Trials of several machines: a job for each line; a second call submits only the missing ones.
     trials = tmp_path / "trials.txt"
     trials.write_text("# rates\nlr=0.05 seed=1   # the usual one\nlr=much\n", encoding="utf-8")
     assert "'lr=much' is no number" in refused("lr", str(trials), script="batch/trials.sh")
@@ -214,7 +214,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     again = account.script("batch/trials.sh", "lr", str(trials)).stdout
     assert again.count("is there") == 1 and again.count("is submitted") == 1
 
-    # A sweep is an array whose jobs share a study; the space goes along as text.
+    # A sweep is an array whose jobs share a study. The space is passed as text.
     space = str(ROOT / "scripts" / "sweeps" / "examples" / "digits.yaml")
     flags = ("--", "--recipe", "resnet50_90ep")
     assert "TARGET=sweep" in refused("rates", space, "--trials=3", *flags, script="batch/sweep.sh")
@@ -231,7 +231,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     waiting = ("batch/sweep.sh", "waits", *submit[2:])
     assert "waits is under way" in account.script(*waiting, IMAGE="repository/dtrain:sweep").stdout
 
-    # The stack is gone, queue and environment are not; and a file system belongs to no stack.
+    # The stack is gone, but queue and environment are not, and a file system belongs to no stack.
     account.aws("cloudformation", "delete-stack", "--stack-name", "dtrain-batch")
     account.aws("fsx", "create-file-system", "--file-system-type", "LUSTRE", "--storage-capacity", "1200", "--subnet-ids",
                 "subnet-0123456789abcdef0", "--tags", "Key=dtrain:name,Value=dtrain")
@@ -244,7 +244,8 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     assert account.aws("cloudformation", "describe-stacks")["Stacks"][0]["StackName"] == "dtrain-base"
 
 
-# In place of eksctl, kubectl and helm: each notes its words and what it is given; eksctl also makes and deletes the cluster.
+# Substitutes for eksctl, kubectl and helm. Each notes its arguments and its input; eksctl also makes and deletes the
+# cluster.
 STAND_IN = """#!/bin/bash
 printf '%s %s\\n' "${0##*/}" "$*" >>"$CALLS"
 if [[ " $* " = *" - "* ]]; then cat >>"$CALLS"; fi
@@ -274,7 +275,7 @@ def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):
     calls = (tmp_path / "calls").read_text(encoding="utf-8")
     assert "kind: ClusterConfig" in calls and f"volumeHandle: {made['FileSystemId']}" in calls
     assert "the cluster dtrain is there" in account.script("eks/set_up.sh", **variables).stdout
-    # The base stack's file system would take the place of this one.
+    # The base stack's file system would replace this one.
     refused = account.script("cloudformation/set_up.sh", "--file-system", check=2).stderr
     assert "another one would take its place" in refused
     account.script("eks/clean_up.sh", **variables)
@@ -292,7 +293,8 @@ def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):
     account.script("batch/workflow.sh", "set-up")
     assert {"AWS::StepFunctions::StateMachine", "AWS::ApiGateway::RestApi", "AWS::ApiGateway::Method"} <= set(
         account.resources("dtrain-workflow"))
-    # moto executes only machines that CloudFormation has not made: the same one again, under the same name.
+    # moto executes only state machines that CloudFormation has not made, so the same one is made again under the same
+    # name.
     template = as_json(AWS / "batch" / "workflow.yaml")["Resources"]["Training"]["Properties"]
     definition = json.dumps(template["Definition"]).replace('"Seconds": 30', '"Seconds": 1')
     values = {one["ParameterKey"]: one["ParameterValue"] for one in account.aws(

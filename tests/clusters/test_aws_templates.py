@@ -1,4 +1,4 @@
-"""The templates and the workflow as their linters see them, and what those do not look at."""
+"""Lints the templates and the workflow, and tests what the linters do not check."""
 
 import json
 import subprocess
@@ -13,7 +13,7 @@ TEMPLATES = sorted([*AWS.glob("cloudformation/*.yaml"), *AWS.glob("batch/*.yaml"
 
 
 def as_json(path) -> dict:
-    """A template without its short forms (!Ref …), by AWS's own reader of them."""
+    """Returns a template without its short forms (!Ref …), as AWS's own reader expands them."""
     code = ("import json, sys; from awscli.customizations.cloudformation.yamlhelper import yaml_parse; "
             "print(json.dumps(yaml_parse(open(sys.argv[1]).read()), default=str))")
     return json.loads(call("python", "-c", code, path).stdout)
@@ -31,7 +31,7 @@ def test_every_parameter_says_what_it_is():
 
 
 def test_the_security_group_lets_efa_through():
-    """All traffic to and from the group's own id: 0.0.0.0/0 does not cover EFA."""
+    """EFA needs all traffic to and from the group's own id; 0.0.0.0/0 does not cover it."""
     resources = as_json(AWS / "cloudformation" / "base.yaml")["Resources"].values()
     own = {"Fn::GetAtt": ["ClusterSecurityGroup", "GroupId"]}
     for kind, peer in (("Ingress", "SourceSecurityGroupId"), ("Egress", "DestinationSecurityGroupId")):
@@ -61,12 +61,12 @@ def test_job_definition(kind, devices, vcpus):
     assert len(container["linuxParameters"]["devices"]) == devices
     assert container["resourceRequirements"][0] == {"type": "VCPU", "value": vcpus}
     assert {"name": "memlock", "softLimit": -1, "hardLimit": -1} in container["ulimits"]
-    # Final are the codes with which the same run would end again; a code with * would take 70 and 75 along with 7.
+    # Codes with which the same run would end again are final. A code with * would match 70 and 75 as well as 7.
     rules = job["retryStrategy"]["evaluateOnExit"]
     assert [rule["onExitCode"] for rule in rules if rule["action"] == "EXIT"] == ["2", "3", "6", "7"] and len(rules) <= 5
     for parameter in job["parameters"]:  # Batch is documented to replace whole words
         assert f"Ref::{parameter}" in container["command"]
-    # As the API's own model has it.
+    # As the API's own model describes it.
     code = ("import json, sys, botocore.session, botocore.validate as v; "
             "model = botocore.session.get_session().get_service_model('batch').operation_model('RegisterJobDefinition'); "
             "print(v.ParamValidator().validate(json.load(sys.stdin), model.input_shape).generate_report())")
@@ -93,7 +93,7 @@ def test_the_workflow_is_valid_and_always_takes_the_file_system_down(tmp_path):
             leads(one, (*seen, name))
 
     leads("WaitForFileSystem")
-    for name in states:  # whatever fails between making and deleting is caught
+    for name in states:  # every failure between making and deleting is caught
         if states[name]["Type"] == "Task" and name not in ("MakeFileSystem", "Delete", "DeleteAfterFailure"):
             assert states[name]["Catch"][0]["ErrorEquals"] == ["States.ALL"], name
 

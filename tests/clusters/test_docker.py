@@ -1,4 +1,5 @@
-"""docker/ without an engine: the files linted, the list of components validated, the steps of Dockerfile.cpu run (long)."""
+"""Tests docker/ without a container engine: lints the files, validates the list of components, and runs the steps of
+Dockerfile.cpu (long)."""
 
 import json
 import os
@@ -50,7 +51,7 @@ def instructions(path: Path) -> list[tuple[str, str]]:
 
 
 class Stage:
-    """A root in which the instructions of a stage are carried out; its mounts are gone when each command ends."""
+    """A root in which the instructions of a stage are run. Its mounts are gone when each command ends."""
 
     def __init__(self, root: Path):
         self.root, self.user = root, "0:0"
@@ -125,7 +126,7 @@ def test_the_steps_of_the_cpu_image_make_one_that_trains(tmp_path):
                         shutil.copy(ROOT / source, place)
             elif instruction in ("ENTRYPOINT", "CMD"):
                 command = (command if instruction == "CMD" else []) + json.loads(rest)
-        # As docker run would start it: the entry point, not root, flags of a training.
+        # As docker run would start it: the entry point, not as root, with the flags of a training.
         stage.run(shlex.join([command[0], "dtrain_main", "--data_format=synthetic", "--model=resnet18", "--image_size=32",
                               "--num_classes=10", "--batch_size=8", "--max_steps=2", "--nproc_per_node=2", "--run_dir=/work/run"]))
         assert (stage.root / "work/run/model.safetensors").stat().st_uid == 10001

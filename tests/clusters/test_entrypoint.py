@@ -1,4 +1,4 @@
-"""docker/entrypoint.sh with the real programs: what it makes of variables, what it refuses, and whole Batch jobs."""
+"""Tests docker/entrypoint.sh with the real programs: how it uses variables, what it refuses, and whole Batch jobs."""
 
 import json
 import os
@@ -33,14 +33,14 @@ def test_variables_of_the_walk_throughs(few_images, tmp_path):
     seen = plan(env=env)
     assert (seen["launcher"], seen["world_size"], seen["spawns"]) == ("aws_batch", 6, 2)
     assert (seen["batch_size"], seen["train_samples"]) == (5, 40)
-    # What is given wins over what is in the environment.
+    # Given flags override the environment.
     assert plan("--batch_size=3", env=env)["batch_size"] == 3
     outcome = enter(*PLAN, env=env)
     assert f"--run_dir={tmp_path}/dtrain-6d2f " in outcome.stderr
 
 
 def test_parameters_of_a_job_definition(few_images):
-    """Every parameter has a value: `default` is what the recipe says."""
+    """Every parameter has a value; `default` stands for the recipe's."""
     recipe = ROOT / "docker" / ".." / "scripts" / "recipes" / "resnet50_digits.flags"
     given = ("--data_dir", str(few_images), "--batch_size", "8")
     words = ("--recipe", "resnet50_digits", *given, "--lr", "default", "--seed", "default")
@@ -99,7 +99,7 @@ def test_an_empty_data_folder_is_refused(tmp_path):
 
 
 def test_a_stop_reaches_process_1(few_images, run_dir):
-    """In a container nobody stands before the entry point: it is process 1, which ignores what it does not handle."""
+    """In a container, the entry point is process 1, which ignores signals without a handler."""
     if os.geteuid() != 0 or shutil.which("unshare") is None:
         pytest.skip("process namespaces need root and unshare")
     with Background("--pid", "--fork", "--kill-child", ENTRY, *TINY, "--epochs=1000",
@@ -130,7 +130,7 @@ STEPS = 9
 
 
 class BatchJob:
-    """One attempt: the main node, which is not told its own address, and a child, each at the entry point."""
+    """One attempt: the main node, which is not told its own address, and a child. Both run the entry point."""
 
     def __init__(self, hosts, attempt, *flags, env):
         self._nodes = []
@@ -152,7 +152,7 @@ class BatchJob:
 
 
 def test_a_batch_job_on_two_nodes(few_images, tmp_path):
-    """Loses its child, is tried again, is stopped, goes on: the end is that of a job that nothing happened to."""
+    """The job loses its child, is tried again, is stopped and resumes. Its end is that of an undisturbed job."""
     flags = (*TINY, "--lr=0.0005", "--batch_size=8", f"--max_steps={STEPS}", "--save_every_epochs=0.3", "--comm_timeout=30")
     run(*flags, "--nproc_per_node=2", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'undisturbed'}")
     env = {"DATA_DIR": str(few_images), "SCRATCH_DIR": str(tmp_path), "GPUS": "2"}
@@ -162,10 +162,10 @@ def test_a_batch_job_on_two_nodes(few_images, tmp_path):
             main.wait_for_line("step 3/")
             for pid in child.family():
                 os.kill(pid, signal.SIGKILL)
-            assert main.wait().code == 4  # the retry strategy's to try again
+            assert main.wait().code == 4  # the retry strategy tries again after this code
         with BatchJob(hosts, 2, *flags, env=env) as (main, child):
             main.wait_for_line("step 5/")
-            main.process.send_signal(signal.SIGTERM)  # what Batch sends to the container's first process
+            main.process.send_signal(signal.SIGTERM)  # Batch sends it to the container's first process
             stopped = main.wait(), child.wait()
         assert [outcome.code for outcome in stopped] == [75, 75], stopped
         assert "Batch job 6d2f1c7e#0, attempt 2, node 0 of 2" in stopped[0].stderr

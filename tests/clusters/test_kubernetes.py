@@ -1,4 +1,5 @@
-"""The manifests of scripts/aws/eks against the published schemas, custom resources included, and what schemas do not say."""
+"""Checks the manifests of scripts/aws/eks against the published schemas, custom resources included, and tests what
+schemas do not cover."""
 
 import json
 import os
@@ -35,7 +36,7 @@ def of_kind(documents, kind: str) -> list[dict]:
 
 
 def pods(documents) -> list[dict]:
-    """The specifications of all pods, wherever a kind has them."""
+    """Returns the specifications of all pods, wherever a kind has them."""
     found = []
 
     def look(node):
@@ -54,7 +55,7 @@ def pods(documents) -> list[dict]:
 
 def test_kinds_of_kubernetes_itself(documents, tmp_path):
     own = [one for one in documents if one["kind"] not in CUSTOM]
-    # The pods of custom resources as a Job's, for their own schemas hardly look into them.
+    # The pods of custom resources are checked like a Job's, because their own schemas hardly cover them.
     for number, custom in enumerate(one for one in documents if one["kind"] == "PyTorchJob"):
         pod = json.loads(json.dumps(custom["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]))
         pod["spec"]["restartPolicy"] = "OnFailure"
@@ -85,7 +86,7 @@ def test_custom_resources(documents, tmp_path):
 
 
 def test_a_wrong_custom_resource_is_seen(documents, tmp_path):
-    """The checks themselves: a field too many, deep inside, and one of an older version."""
+    """Tests the checks themselves, with an unknown field deep inside and a field of an older version."""
     custom = json.loads(json.dumps([one for one in documents if one["kind"] in CUSTOM]))
     for one in custom:
         if one["kind"] == "PyTorchJob":
@@ -117,7 +118,7 @@ def test_pods_have_what_efa_needs(documents):
         assert limits["vpc.amazonaws.com/efa"] == 4 and limits["hugepages-2Mi"] == "5120Mi"
         assert {name: requests[name] for name in limits} == limits
         assert any(volume.get("emptyDir", {}).get("medium") == "Memory" for volume in pod["volumes"])
-        # The EFA plugin hands the devices out; a path of the host gives NCCL an empty list, and it takes TCP.
+        # The EFA plugin passes in the devices. With a path of the host, NCCL gets an empty list and uses TCP.
         assert not any("hostPath" in volume for volume in pod["volumes"])
         assert any(one["key"] == "nvidia.com/gpu" for one in pod["tolerations"])
         assert pod["securityContext"]["runAsUser"] != 0
@@ -152,7 +153,7 @@ def test_pods_of_an_indexed_job_find_each_other(documents):
         assert int(environment["PET_NNODES"]["value"]) == job["spec"]["completions"] == job["spec"]["parallelism"]
 
 
-# What eksctl reads of a group of nodes, as its schema (v1alpha5, eksctl 0.230) has it: of the fields that we use.
+# The fields of a node group that we use, as in eksctl's schema (v1alpha5, eksctl 0.230).
 NODE_GROUP = {"name", "instanceType", "desiredCapacity", "minSize", "maxSize", "privateNetworking", "amiFamily", "efaEnabled",
               "availabilityZones", "volumeSize", "labels", "taints", "iam"}
 
@@ -168,7 +169,7 @@ def test_cluster():
 
 
 def test_metrics_that_are_kept_are_those_that_are_served(documents):
-    """Names as the endpoint has them; both halves of the configuration are readable."""
+    """Metrics are kept under the endpoint's names, and both halves of the configuration are readable."""
     config = next(one for one in of_kind(documents, "ConfigMap") if one["metadata"]["name"] == "dtrain-metrics")["data"]
     agent = json.loads(config["cwagentconfig.json"])
     declared = agent["logs"]["metrics_collected"]["prometheus"]["emf_processor"]["metric_declaration"]

@@ -1,4 +1,4 @@
-"""What the files for clusters ask of the programs exists: recipes, and flags (their names have underscores; AWS's hyphens)."""
+"""The recipes and flags that the files for clusters use exist (our flags have underscores, AWS's hyphens)."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""scripts/aws/parallelcluster/cluster.yaml as ParallelCluster itself reads it (long)."""
+"""ParallelCluster's own schema reads scripts/aws/parallelcluster/cluster.yaml (long)."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ print([(queue.name, queue.compute_resources[0].efa.enabled) for queue in cluster
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="installs ParallelCluster: DTRAIN_LONG_TESTS=1")
 def test_cluster(tmp_path):
-    # In an environment of its own: it needs other versions of what .venv/clusters has.
+    # It has an environment of its own, because it needs other versions of the packages in .venv/clusters.
     subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
     subprocess.run([tmp_path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE], check=True, timeout=900)
     folder = ROOT / "scripts" / "aws"

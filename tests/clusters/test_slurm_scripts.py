@@ -1,4 +1,4 @@
-"""The sbatch files of scripts/aws/parallelcluster on a real Slurm of one machine."""
+"""Runs the sbatch files of scripts/aws/parallelcluster on a real Slurm of one machine."""
 
 import os
 import re
@@ -11,7 +11,7 @@ from command import BUILD, ROOT, TINY, environment, load_json, metrics, wait_unt
 from slurm_machine import SlurmMachine
 
 FOLDER = ROOT / "scripts" / "aws" / "parallelcluster"
-# What the machine of the tests has, in place of a p4d's.
+# The resources of the machine of the tests, in place of a p4d's.
 SMALL = ("--partition=test", "--nodes=1", "--ntasks-per-node=2", "--gpus-per-node=0", "--cpus-per-task=1", "--time=10")
 FLAGS = (*TINY, "--lr=0.0005", "--batch_size=8", "--init_timeout=30", "--save_every_epochs=0.3")
 
@@ -67,7 +67,7 @@ def test_a_preempted_job_saves_goes_back_into_the_queue_and_is_gone_on_with(clus
     cluster.command("scancel", "--signal=USR1", job)  # as --signal does, and slurmctld before a preemption
     wait_until(lambda: cluster.job(job).get("Restarts") == "1", "the requeue", 90)
     assert (run_dir / "latest").exists()
-    cluster.command("scancel", job)  # it would wait for two minutes now
+    cluster.command("scancel", job)  # the requeued job would wait for two minutes now
     step = metrics(run_dir, "train")[-1]["step"]
     again = cluster.submit("resnet50.sbatch", *FLAGS, f"--max_steps={step + 2}", RUN_DIR=str(run_dir))
     assert cluster.wait_for(again, "COMPLETED", "FAILED")["ExitCode"] == "0:0", cluster.logs()

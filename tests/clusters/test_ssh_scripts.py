@@ -1,4 +1,4 @@
-"""scripts/ssh on two hosts of this machine, with a remote shell that enters their namespaces in place of ssh."""
+"""Runs scripts/ssh on two hosts of this machine, with a remote shell that enters their namespaces in place of ssh."""
 
 import json
 import shutil
@@ -16,7 +16,8 @@ FLAGS = (*TINY, "--lr=0.0005", "--batch_size=8", "--init_timeout=30", "--save_ev
 
 @pytest.fixture
 def cluster(two_hosts, tmp_path):  # noqa: F811
-    """The environment in which the scripts find two hosts, and what a command on the first one begins with."""
+    """Returns the environment in which the scripts find two hosts, and the words with which a command on the first one
+    begins."""
     hosts = tmp_path / "hosts"
     hosts.write_text("# two machines\n" + "".join(f"{address} slots=1\n" for address in two_hosts.addresses), encoding="utf-8")
     variables = {"HOSTS": str(hosts), "REMOTE_SHELL": str(two_hosts.remote_shell(tmp_path / "remote_shell")),

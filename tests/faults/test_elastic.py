@@ -1,6 +1,6 @@
-"""Row 26 of the faults under torchrun with --nnodes=1:3: a node is lost, later one is added. torchrun starts the ranks
-again each time; they go on from the last checkpoint, with as many micro-steps as the global batch takes, and see the
-same samples in the same order."""
+"""Row 26 of the faults, under torchrun with --nnodes=1:3: a node is lost, and later one is added. Each time, torchrun
+starts the ranks again. They resume from the last checkpoint, with as many micro-steps as the global batch needs, and
+see the same samples in the same order."""
 
 import sys
 from pathlib import Path
@@ -11,7 +11,7 @@ from command import MAIN, TINY, Background, losses, metrics, run, wait_until
 from ranks import free_port
 
 TORCHRUN = Path(sys.executable).parent / "torchrun"
-# A node that was heard of 5 s ago is alive: with less, a busy one would be given up.
+# A node that was heard from 5 s ago counts as alive. With less time, a busy node would be given up.
 RENDEZVOUS = "last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=5,join_timeout=60"
 
 
@@ -23,13 +23,14 @@ def torchrun():
 
 
 def flags_of(data) -> tuple:
-    """The weights stay as they are, so that the losses tell of the samples alone (see integration/test_world_size)."""
+    """The weights do not change, so the losses depend only on the samples (see integration/test_world_size)."""
     return (*TINY, f"--data_dir={data}", "--lr=0", "--global_batch_size=24", "--batch_size=4", "--epochs=1000",
             "--save_every_epochs=0.3", "--comm_timeout=20", "--init_timeout=30")
 
 
 class Nodes:
-    """torchrun agents of one job, each a node with one rank. torchrun orders them by address: the first has rank 0."""
+    """torchrun agents of one job, each a node with one rank. torchrun orders them by address, so the first has rank
+    0."""
 
     def __init__(self, *command, agent_store: bool):
         self._command, self._port, self._count = command, free_port(), 0
@@ -51,7 +52,7 @@ def step_of(run_dir) -> int:
 
 
 def assert_same_samples(run_dir, few_images, alone) -> None:
-    """As one rank sees them that nothing happens to."""
+    """The samples are those of a single undisturbed rank."""
     found = losses(run_dir)
     run(*flags_of(few_images), f"--max_steps={len(found)}", f"--run_dir={alone}")
     expected = losses(alone)
@@ -65,7 +66,7 @@ def wait_for_steps(run_dir, count: int) -> None:
 
 
 def test_a_lost_node_and_a_new_one(few_images, run_dir, tmp_path):
-    """The lost one has rank 0: the ranks meet at another address then."""
+    """The lost node has rank 0, so the ranks meet at another address then."""
     nodes = Nodes(MAIN, *flags_of(few_images), f"--run_dir={run_dir}", agent_store=False)
     with nodes.add() as first, nodes.add(keeps_store=True) as second, nodes.add():
         first.wait_for_line("3 ranks")
@@ -79,7 +80,7 @@ def test_a_lost_node_and_a_new_one(few_images, run_dir, tmp_path):
 
 
 def test_a_lost_node_with_torchruns_own_store(few_images, run_dir, tmp_path):
-    """As above, with the store of torchrun's agent, which outlives the ranks: what was posted there is old."""
+    """As above, with the store of torchrun's agent. It outlives the ranks, so its entries are old."""
     nodes = Nodes(MAIN, *flags_of(few_images), f"--run_dir={run_dir}", agent_store=True)
     with nodes.add(keeps_store=True) as first, nodes.add() as second:
         assert "2 ranks" in first.wait_for_line("device")

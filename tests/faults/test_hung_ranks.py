@@ -1,4 +1,4 @@
-"""Rows 4 and 5 of the faults: a rank that stands still is named by all; below the timeout the run goes on."""
+"""Rows 4 and 5 of the faults: all ranks name a rank that hangs; below the timeout the run continues."""
 
 import signal
 
@@ -14,7 +14,7 @@ BOUND = TIMEOUT + 2
 
 @pytest.mark.parametrize("hung", [0, 1])
 def test_a_stopped_rank_is_named_by_all_others(few_images, run_dir, hung):
-    """Rank 0 serves store and control plane: the others must notice by themselves."""
+    """Rank 0 serves store and control plane, so the others must notice by themselves that it hangs."""
     with Ranks(f"--data_dir={few_images}", "--epochs=1000", "--save_every_epochs=0", f"--comm_timeout={TIMEOUT}",
                f"--run_dir={run_dir}", world=3) as ranks:
         ranks[0].wait_for_line("step 2/")
@@ -36,7 +36,7 @@ def test_a_stall_below_the_timeout(few_images, undisturbed, run_dir, slow):
     with Ranks(f"--data_dir={few_images}", f"--max_steps={STEPS}", f"--run_dir={run_dir}") as ranks:
         ranks[0].wait_for_line("step 3/")
         stop(ranks[slow])
-        # The other one tells before three seconds are over.
+        # The other one reports it before three seconds are over.
         wait_until(lambda: f"rank {slow} holds up the others" in ranks[1 - slow].stderr_so_far, "the warning")
         ranks.signal(slow, signal.SIGCONT)
         outcomes = {rank: process.wait() for rank, process in ranks.processes.items()}

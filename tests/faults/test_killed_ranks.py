@@ -1,6 +1,6 @@
-"""Row 1 of the faults: kill -9 of any rank at any moment; the others end within a second, and the run goes on as if
-nothing had happened. A handful of kills here, 1,000 with DTRAIN_LONG_TESTS=1; DTRAIN_KILLS says how many, and
-DTRAIN_KILL_SEED gives other ones."""
+"""Row 1 of the faults: after a kill -9 of any rank at any moment, the others end within a second, and the run resumes
+as if nothing had happened. There are a handful of kills here, and 1,000 with DTRAIN_LONG_TESTS=1; DTRAIN_KILLS sets
+their number, and DTRAIN_KILL_SEED their seed."""
 
 import os
 import random
@@ -42,13 +42,13 @@ def test_the_dead_rank_is_named_by_all_others(few_images, run_dir, victim):
 
 
 def kill_at_random(flags, run_dir, world: int, dice) -> str:
-    """The moment: a random time after a random sign of life. Returns what came of it."""
+    """Kills a rank at a random time after a random sign of life. Returns what happened."""
     began = time.time()
 
-    def written(pattern: str) -> bool:  # by this attempt, not by one before
+    def written(pattern: str) -> bool:  # written by this attempt, not by an earlier one
         try:
             return any(path.stat().st_mtime >= began for path in run_dir.glob(pattern))
-        except FileNotFoundError:  # removed meanwhile: ask again
+        except FileNotFoundError:  # removed meanwhile; look again
             return False
 
     pattern = dice.choice(["lock", "config.json", "metrics.jsonl", "checkpoints", "checkpoints/step-*"])
@@ -84,7 +84,7 @@ def test_seeded_kills(few_images, undisturbed, run_dir, first):
 
 
 def test_a_root_cause_keeps_error_json(few_images, run_dir):
-    """Rank 1 cannot read its data: the others are its victims, and say so."""
+    """Rank 1 cannot read its data. The others are its victims and say so."""
     with Ranks(f"--run_dir={run_dir}", own={0: (f"--data_dir={few_images}",),
                                             1: ("--data_dir=/no/such/folder",)}) as ranks:
         outcomes = ranks.outcomes(ranks.began, 20)

@@ -1,4 +1,5 @@
-"""Memory, threads and files that cannot be had: the exit code says which, the message what to do, and nothing hangs."""
+"""Memory, threads and files that are refused: the exit code says which, the message says what to do, and nothing
+hangs."""
 
 import os
 import subprocess
@@ -13,14 +14,15 @@ SYNTHETIC = ("--data_format=synthetic", "--num_classes=4", "--max_steps=2")
 
 
 def limited(limits: str, *command, check: int, **options):
-    """With limits of `ulimit`: -v (address space) in KiB, -s (stack, so of each thread) in KiB, -f (file) in KiB."""
+    """Runs with limits of `ulimit`: -v (address space) in KiB, -s (stack, so of each thread) in KiB, -f (file) in
+    KiB."""
     script = "".join(f"ulimit {limit.strip()}; " for limit in limits.split(",")) + 'exec "$@"'
     return run("-c", script, "bash", *command, program="/bin/bash", check=check, **options)
 
 
 @pytest.mark.parametrize("limits, flags", [
-    ("-v 3000000", ("--batch_size=4096", "--image_size=64")),  # the model's, in LibTorch's allocator
-    ("-v 3000000", ("--batch_size=200000", "--image_size=96")),  # the loader's, in its threads
+    ("-v 3000000", ("--batch_size=4096", "--image_size=64")),  # the model's memory, in LibTorch's allocator
+    ("-v 3000000", ("--batch_size=200000", "--image_size=96")),  # the loader's memory, in its threads
     ("-v 1000000", ("--model=resnet152", "--optimizer=adam")),  # from the start
 ])
 def test_no_memory(run_dir, limits, flags):
@@ -40,7 +42,7 @@ def test_no_threads(run_dir, stack_gib, flags):
 
 
 def test_no_threads_for_openmp(run_dir):
-    """libgomp ends the process itself, with 1."""
+    """libgomp itself ends the process, with 1."""
     outcome = limited(f"-s {3 << 20}, -v {6 << 20}", MAIN, *TINY, *SYNTHETIC, f"--run_dir={run_dir}", check=7, threads=3)
     assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr, outcome
 
@@ -55,8 +57,8 @@ def no_thread(tmp_path_factory) -> Path:
 
 @pytest.mark.parametrize("ranks, limits", [(1, (0, 1, 2, 9)), (2, range(9))])
 def test_one_thread_more_each_time(no_thread, tmp_path, ranks, limits):
-    """The control plane's, the store's, Gloo's, the writer of checkpoints, readers, decoders: each is once the first that a
-    rank may not start. None of the ranks waits for another."""
+    """Each thread (the control plane's, the store's, Gloo's, the writer of checkpoints, readers, decoders) is once the
+    first that a rank may not start. None of the ranks waits for another."""
     for most in limits:
         began = time.monotonic()
         outcome = run(*TINY, *SYNTHETIC, "--batch_size=8", "--workers=2", f"--nproc_per_node={ranks}", "--comm_timeout=60",
@@ -68,7 +70,7 @@ def test_one_thread_more_each_time(no_thread, tmp_path, ranks, limits):
 
 @pytest.mark.parametrize("most", [0, 1, 2, 5])
 def test_a_bench_without_its_threads(no_thread, most):
-    """OpenMP would end the process with 1, LibTorch's own pool would wait for ever."""
+    """OpenMP would end the process with 1, and LibTorch's own pool would wait for ever."""
     outcome = run("step", "--model=resnet18", "--image_size=32", "--batch_size=8", "--num_classes=4", "--steps=1", "--threads=4",
                   program=BENCH, env={"LD_PRELOAD": str(no_thread), "MOST_THREADS": str(most)}, check=7, timeout=60)
     assert "thread could not be started" in outcome.stderr, outcome
@@ -90,7 +92,7 @@ def test_an_answer_that_does_not_arrive(command):
 
 
 def test_an_evaluation_that_nobody_hears_of(run_dir, few_images):
-    """Its line is all that it leaves; a training has its files."""
+    """An evaluation's only result is its line; a training also has its files."""
     full = ("-c", '"$@" > /dev/full', "bash", MAIN, f"--run_dir={run_dir}", f"--data_dir={few_images}")
     run(*full, *TINY, "--max_steps=1", program="/bin/bash")
     assert "stdout" in run(*full, "--mode=eval", program="/bin/bash", check=5).stderr

@@ -1,4 +1,4 @@
-"""A run directory that others can write to: what they put under the names of our files is not followed."""
+"""A run directory that others can write to: links that they put under the names of our files are not followed."""
 
 import os
 

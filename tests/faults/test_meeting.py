@@ -1,4 +1,4 @@
-"""Rows 8, 9 and 10 of the faults: what can go wrong while ranks look for each other."""
+"""Rows 8, 9 and 10 of the faults: failures while ranks look for each other."""
 
 import json
 import socket
@@ -14,7 +14,7 @@ BOUND = TIMEOUT + 2
 
 
 class Listener:
-    """What listens where rank 0 should. `answer`: said to everybody; None: nothing ever is."""
+    """Listens at rank 0's address. `answer` is sent to every client; None sends nothing."""
 
     def __init__(self, answer: bytes | None):
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -53,7 +53,7 @@ def flags(few_images, run_dir):
     (bytes(range(128, 256)) + b"\n" + bytes(range(128, 256)), 2, "is no rank 0 of dtrain"),
 ])
 def test_the_port_is_taken(flags, answer, code, said):
-    """Rank 0 cannot listen, and the others meet what does."""
+    """Rank 0 cannot listen, and the others meet another program there."""
     with Listener(answer) as listener, Ranks(*flags, port=listener.port) as ranks:
         outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
     assert (outcomes[0].code, outcomes[1].code) == (2, code), outcomes
@@ -70,7 +70,7 @@ def test_garbage_at_rank_zero_is_ignored(flags):
                 with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
                     stranger.sendall([b"\x00" * 5000, b"GET / HTTP/1.0\r\n\r\n", b'{"kind":"end"}\n', b"["][sent % 4])
                     sent += 1
-            except OSError:  # not there yet, or has hung up
+            except OSError:  # not listening yet, or has hung up
                 continue
         outcomes = ranks.outcomes(ranks.began, 60)
     assert [outcome.code for outcome in outcomes.values()] == [0, 0], outcomes
@@ -90,7 +90,7 @@ def test_a_rank_of_another_run_is_refused_and_the_run_goes_on(flags):
 
 
 def test_the_token_is_in_no_file_and_strangers_without_it_do_nothing(flags, run_dir):
-    """A hello of their own lets nobody in, whatever follows it."""
+    """A hello without the token admits nobody, whatever follows it."""
     port, secret = free_port(), "a-secret-of-this-test"
     hello = {"kind": "hello", "magic": "dtrain control", "version": 2, "nonce": "00", "world_size": 2, "host": "h\x1b[2J",
              "pid": 7}
@@ -103,10 +103,10 @@ def test_the_token_is_in_no_file_and_strangers_without_it_do_nothing(flags, run_
                 with socket.create_connection(("127.0.0.1", port), timeout=5) as stranger:
                     lines = [hello | {"rank": told % 3 - 1}, lies[told % len(lies)]]
                     stranger.sendall("".join(json.dumps(line) + "\n" for line in lines).encode())
-                    while stranger.recv(4096):  # until it is sent away
+                    while stranger.recv(4096):  # until the server disconnects
                         pass
                     told += 1
-            except OSError:  # not there yet, or has hung up
+            except OSError:  # not listening yet, or has hung up
                 continue
         outcomes = ranks.outcomes(ranks.began, 60)
     assert [outcome.code for outcome in outcomes.values()] == [0, 0], outcomes
@@ -125,7 +125,7 @@ def test_a_rank_that_is_there_twice_is_refused_by_name(flags):
             codes_later.append(first[0].wait().code)
     refused = [outcome for outcome in outcomes if outcome.code != 0]
     assert len(refused) <= 1, outcomes
-    for outcome in refused:  # where the other one had not finished before it came
+    for outcome in refused:  # if the other one had not finished before
         assert outcome.code in (2, 4), outcomes
         assert "rank 1 is there twice" in outcome.stderr or "no rank 0 answers" in outcome.stderr, outcomes
     assert codes_later == [0]

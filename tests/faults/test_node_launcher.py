@@ -1,4 +1,5 @@
-"""The node launcher's rows of FAULTS: its ranks are killed, it is killed itself, or the ranks crash again and again."""
+"""The node launcher's rows of FAULTS: its ranks are killed, the launcher itself is killed, or the ranks crash again and
+again."""
 
 import os
 import re
@@ -14,7 +15,7 @@ MARGIN = 10  # seconds, for a busy machine
 
 
 def test_a_killed_rank_is_started_again_and_the_run_is_the_same(few_images, tmp_path):
-    """A restart goes on from what the run has saved itself, even where --resume=none began it."""
+    """A restart resumes from the run's own checkpoints, even if the run began with --resume=none."""
     flags = (*TRAINING, "--epochs=4", "--resume=none", f"--data_dir={few_images}")
     run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
     with Background(*flags, "--max_restarts=2", "--clear_log", f"--run_dir={tmp_path / 'run'}") as training:
@@ -26,12 +27,13 @@ def test_a_killed_rank_is_started_again_and_the_run_is_the_same(few_images, tmp_
     assert "resuming from" in outcome.stderr
     assert not (tmp_path / "run" / "error.json").exists()
     assert sha256(tmp_path / "run" / "model.safetensors") == sha256(tmp_path / "undisturbed" / "model.safetensors")
-    assert [point["step"] for point in metrics(tmp_path / "run", "train")] == list(range(1, 11))  # --clear_log counts on the first attempt only
+    assert [point["step"] for point in metrics(tmp_path / "run", "train")] == list(range(1, 11))  # --clear_log has an effect only in the first attempt
 
 
 @pytest.mark.parametrize("victim", [0, 1])
 def test_training_goes_on_soon_after_a_kill(few_images, run_dir, victim):
-    """All out within a second; the first step of the next attempt within a second and a half of the kill."""
+    """All ranks end within a second, and the first step of the next attempt ends within a second and a half of the
+    kill."""
     with Background(*TRAINING, "--max_steps=12", "--save_every_epochs=0.3", "--max_restarts=1",
                     f"--data_dir={few_images}", f"--run_dir={run_dir}") as training:
         wait_until((run_dir / "latest").exists, "the first checkpoint")
@@ -64,7 +66,7 @@ def test_a_killed_rank_is_named(few_images, run_dir, victim):
     error = load_json(run_dir / "error.json")
     assert (error["rank"], error["exit_code"]) == (victim, 4) and error["step"] >= 2
     assert "killed by signal 9" in error["message"]
-    if victim == 0:  # what the other rank says is filed
+    if victim == 0:  # the other rank's output is in its file
         assert "on rank 1 of 2" in (run_dir / "logs" / "rank-1.log").read_text(encoding="utf-8")
         assert "on rank 1 of 2" not in outcome.stderr
 

@@ -1,5 +1,5 @@
-"""Row 6 of the faults: the network between two hosts fails. Both sides end in time and say what they lost; with the
-network back, the same command goes on as if nothing had happened."""
+"""Row 6 of the faults: the network between two hosts fails. Both sides end in time and name what they lost. When the
+network is back, the same command resumes as if nothing had happened."""
 
 import socket
 import time
@@ -25,7 +25,7 @@ def hosts():
 
 
 class Pair:
-    """The same command on both hosts, one rank each."""
+    """Runs the same command on both hosts, one rank each."""
 
     def __init__(self, hosts: TwoHosts, *flags, nodes: int = 2):
         self._processes = [
@@ -46,7 +46,7 @@ class Pair:
         return self._processes[host]
 
     def connections(self) -> int:
-        """Established ones from host 1, as host 0's kernel lists them."""
+        """Returns the established connections from host 1, as host 0's kernel lists them."""
         remote = socket.inet_aton(TwoHosts.addresses[1])[::-1].hex().upper()
         lines = [line.split() for line in Path(f"/proc/{self[0].pid}/net/tcp").read_text(encoding="ascii").splitlines()]
         return sum(line[2].startswith(f"{remote}:") and line[3] == "01" for line in lines)
@@ -88,11 +88,11 @@ def test_a_partition_during_training(hosts, few_images, undisturbed, run_dir, pu
 
 
 def test_a_partition_while_the_ranks_meet(hosts, few_images, run_dir):
-    """Rank 1 is there, a third rank is awaited."""
+    """Rank 1 has joined, and a third rank is awaited."""
     with Pair(hosts, f"--data_dir={few_images}", f"--init_timeout={INIT_TIMEOUT}", f"--master_port={free_port()}",
               f"--run_dir={run_dir}", nodes=3) as pair:
         began = time.monotonic()
-        # To the control server, and then, being let in, to the store.
+        # To the control server and then, after it is admitted, to the store.
         wait_until(lambda: pair.connections() >= 2, "rank 1 at rank 0")
         hosts.pull_cable(0)
         outcomes = pair.outcomes_after(began, INIT_TIMEOUT + LATE)
@@ -103,7 +103,7 @@ def test_a_partition_while_the_ranks_meet(hosts, few_images, run_dir):
 
 
 def test_no_network_from_the_start(hosts, few_images, run_dir):
-    """It comes up while the ranks look for each other: nothing happened."""
+    """The network comes up while the ranks look for each other, and the run starts normally."""
     hosts.pull_cable(1)
     with Pair(hosts, f"--data_dir={few_images}", "--max_steps=2", f"--master_port={free_port()}",
               f"--run_dir={run_dir}") as pair:

@@ -1,4 +1,4 @@
-"""Row 3 of the faults: asked to stop, whoever was asked and whatever the ranks are at, all save and exit with 75."""
+"""Row 3 of the faults: when any rank is asked to stop, whatever the ranks are doing, all save and exit with 75."""
 
 import os
 import re
@@ -33,17 +33,17 @@ def test_during_training(few_images, undisturbed, run_dir, asked, number):
     step = stopped_at(outcomes)
     assert 2 <= step < STEPS
     assert (run_dir / "latest").read_text(encoding="utf-8") == f"checkpoints/step-{step:09}\n"
-    assert not list(run_dir.glob("error*"))  # it is no failure
+    assert not list(run_dir.glob("error*"))  # a stop is no failure
     assert f"run it again with --run_dir={run_dir} to go on" in outcomes[0].stderr, outcomes
     run(*FLAGS, *flags, "--nproc_per_node=2")
     assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
 
 
 def test_during_evaluation(slow_to_evaluate, run_dir):
-    """The evaluation is left, and made when the run goes on; the numbers are those of a run that was left alone."""
+    """The evaluation is broken off, and repeated when the run resumes. The numbers are those of an undisturbed run."""
     flags = (f"--data_dir={slow_to_evaluate}", "--max_steps=3", "--eval_every_epochs=1", "--save_every_epochs=0")
     with Ranks(*flags, f"--run_dir={run_dir}") as ranks:
-        ranks[0].wait_for_line("epoch 1 took")  # what follows is its evaluation
+        ranks[0].wait_for_line("epoch 1 took")  # its evaluation follows
         outcomes = ranks.outcomes(ranks.signal(1, signal.SIGTERM), BOUND)
     assert stopped_at(outcomes) == 3
     assert "validation step" not in outcomes[0].stdout
@@ -70,7 +70,7 @@ def test_while_waiting_for_a_rank_that_does_not_come(few_images, run_dir):
 
 
 def test_a_run_directory_that_nobody_chose_is_in_the_hint(few_images, tmp_path):
-    """The same command would begin anew."""
+    """The same command would begin a new run."""
     main = MAIN.resolve()
     with Background("-c", f'cd "{tmp_path}" && exec "$@"', "bash", main, *FLAGS, f"--data_dir={few_images}", "--epochs=1000",
                     "--save_every_epochs=0", program="/bin/bash") as training:
@@ -86,7 +86,8 @@ def test_a_run_directory_that_nobody_chose_is_in_the_hint(few_images, tmp_path):
 
 
 def test_while_thousands_of_ranks_do_not_come(run_dir):
-    """A signal ends the waiting, and the list of who is missing is short. A million need more descriptors than there are."""
+    """A signal ends the waiting, and the list of missing ranks is short. A million ranks would need more descriptors
+    than there are."""
     flags = (*FLAGS, "--data_format=synthetic", "--num_classes=4", "--max_steps=1", "--rank=0", "--master_addr=127.0.0.1",
              f"--master_port={free_port()}", f"--run_dir={run_dir}")
     with Background(*flags, "--world_size=3000", "--init_timeout=1000") as waiting:
@@ -103,7 +104,7 @@ def test_while_thousands_of_ranks_do_not_come(run_dir):
 
 
 def test_a_second_signal_ends_at_once(slow_to_evaluate, run_dir):
-    """One rank, in the middle of a step that is longer than our patience."""
+    """One rank is in the middle of a step that lasts longer than the test would wait."""
     flags = (*FLAGS, f"--data_dir={slow_to_evaluate}", "--batch_size=40", "--image_size=320", f"--run_dir={run_dir}")
     with Background(*flags) as training:
         wait_until((run_dir / "config.json").exists, "the start of the training")

@@ -1,4 +1,4 @@
-"""What a run directory says of its run: nobody has to say it again, and what does not fit it is refused."""
+"""A run directory describes its run: its facts need not be given again, and flags that contradict them are refused."""
 
 import json
 import shutil
@@ -13,14 +13,14 @@ from command import TINY, load_json, metrics, run
 
 @pytest.fixture(scope="module")
 def trained(images, module_dir):
-    """One epoch at 32 pixels, where the defaults are resnet50 at 224: (run directory, last line)."""
+    """One epoch at 32 pixels, although the defaults are resnet50 at 224. Returns (run directory, last line)."""
     folder = module_dir / "trained"
     return folder, run(*TINY, f"--data_dir={images}", "--epochs=1", f"--run_dir={folder}").last_line
 
 
 @pytest.fixture
 def own(trained, run_dir):
-    """A copy of it for a test that changes it."""
+    """A copy of the run for a test that changes it."""
     return shutil.copytree(trained[0], run_dir)
 
 
@@ -44,12 +44,12 @@ def test_what_is_given_wins_aloud(images, trained):
     outcome = evaluate(images, f"--run_dir={trained[0]}", "--model=resnet34", check=2)
     assert "--model=resnet34 instead of resnet18" in outcome.stderr
     assert "model_ema.safetensors" in evaluate(images, f"--run_dir={trained[0]}", "--weights=ema", check=2).stderr
-    assert not (trained[0] / "error.json").exists()  # these failures are none of the run
+    assert not (trained[0] / "error.json").exists()  # these failures leave no trace in the run
 
 
 @pytest.mark.parametrize(("train_labels", "val_labels"), [((0, 1, 2, 3), (1, 2, 3)), ((1, 2, 3, 4), (2, 3))])
 def test_an_evaluation_has_the_labels_of_the_training(tmp_path, run_dir, train_labels, val_labels):
-    """By the run's last line: what the run's own validation found."""
+    """The expected numbers are in the run's last line: those of its own validation."""
     random = np.random.default_rng(1)
 
     def write(folder, split, labels):
@@ -66,7 +66,7 @@ def test_an_evaluation_has_the_labels_of_the_training(tmp_path, run_dir, train_l
     shutil.copy(tmp_path / "data" / "val.safetensors", tmp_path / "val_alone")
     for data in ("data", "val_alone"):
         assert evaluate(tmp_path / data, f"--run_dir={run_dir}").last_line == last_line
-    # Weights that know nothing of their classes: the training split says it.
+    # The weights do not know their classes, so the training split decides.
     with safe_open(run_dir / "model.safetensors", "np") as file:
         save_file({name: file.get_tensor(name) for name in file.keys()}, tmp_path / "foreign.safetensors")
     outcome = evaluate(tmp_path / "data", f"--init_weights={tmp_path / 'foreign.safetensors'}", "--model=resnet18")
@@ -99,7 +99,7 @@ def test_a_validation_part_may_lack_classes(own_images, trained):
     with_train = evaluate(own_images, f"--run_dir={trained[0]}").last_line
     shutil.rmtree(own_images / "train")
     assert evaluate(own_images, f"--run_dir={trained[0]}").last_line == with_train
-    # By place they would be two other classes.
+    # By position they would be two other classes.
     weights = trained[0] / "model.safetensors"
     with safe_open(weights, "np") as file:
         save_file({name: file.get_tensor(name) for name in file.keys()}, own_images / "foreign.safetensors")

@@ -1,5 +1,5 @@
-"""The moving average of the weights through a run's life, and optimizers with state of their own: what stops goes on bit
-for bit, on several ranks too; what is exported is what was evaluated."""
+"""The moving average of the weights, and optimizers with state of their own: a stopped run resumes bit for bit, also on
+several ranks, and the exported weights are those that were evaluated."""
 
 import json
 

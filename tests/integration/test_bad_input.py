@@ -1,4 +1,4 @@
-"""Mistakes and damage: each ends with its exit code and one message that says what, where and what to do."""
+"""Mistakes and damage. Each ends with its exit code and one message that says what happened, where, and what to do."""
 
 import json
 import shutil
@@ -14,7 +14,7 @@ NOISE = ("Traceback", "Aborted", "core dumped", "terminate called", "Exception r
 
 
 def failure(code: int, *flags, **options):
-    """Runs, and checks what every failure has in common; returns the message."""
+    """Runs a command, and checks what every failure has in common. Returns the message."""
     outcome = run(*flags, check=code, **options)
     assert outcome.stderr.count("dtrain failed (") == 1, outcome
     assert f"exit code {code})" in outcome.stderr, outcome
@@ -23,7 +23,7 @@ def failure(code: int, *flags, **options):
 
 
 def refused_training(code: int, run_dir, *flags):
-    """The same for a training that got as far as its run directory: error.json says what stderr says."""
+    """Likewise for a training that got as far as its run directory: error.json has the message of stderr."""
     message = failure(code, *TINY, "--max_steps=2", f"--run_dir={run_dir}", *flags)
     error = load_json(run_dir / "error.json")
     assert error["exit_code"] == code
@@ -86,7 +86,7 @@ def test_all_mistakes_are_listed_at_once(few_images):
 
 
 def test_missing_and_empty_data(tmp_path, run_dir):
-    """Twice in one run directory: error.json is about the last attempt."""
+    """Fails twice in one run directory: error.json describes the last attempt."""
     assert str(tmp_path / "none") in refused_training(3, run_dir, f"--data_dir={tmp_path / 'none'}")
     (tmp_path / "empty").mkdir()
     assert str(tmp_path / "empty") in refused_training(3, run_dir, f"--data_dir={tmp_path / 'empty'}")
@@ -128,7 +128,7 @@ def test_tensors_of_different_kinds_and_bad_labels(tmp_path, run_dir):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
 def test_tensors_are_not_cropped_unless_asked(tmp_path, run_dir, dtype):
-    """A flag that only random crops heed is an error, not ignored."""
+    """A flag that only random crops use is an error, and not ignored."""
     path = tmp_path / "data.safetensors"
     save_file({"images": np.zeros((4, 3, 32, 32), dtype), "labels": np.arange(4)}, path)
     message = refused_training(2, run_dir, f"--data_dir={path}", "--color_jitter=0.4", "--image_size_schedule=0:24")
@@ -144,7 +144,8 @@ def test_tensors_are_not_cropped_unless_asked(tmp_path, run_dir, dtype):
 
 
 def spoil(data) -> list:
-    """Three unreadable training images: cut, text, and one whose header promises what nobody can hold."""
+    """Makes three training images unreadable: one is cut, one is text, and the header of one promises an impossible
+    size."""
     cut = data / "train" / "blue" / "003.jpg"
     cut.write_bytes(cut.read_bytes()[:-200])
     text = data / "train" / "red" / "005.jpg"
@@ -176,7 +177,8 @@ def test_bad_images_within_the_budget_are_replaced(own_images, tmp_path):
 
 @pytest.mark.parametrize("world", [2, 3])
 def test_the_budget_is_that_of_all_ranks(own_images, run_dir, world):
-    """Three bad files among 40, of which no rank meets more than two: within a budget of three, over one of two."""
+    """There are three bad files among 40, and no rank meets more than two. They are within a budget of three, but over
+    one of two."""
     bad = spoil(own_images)
     flags = (*TINY, f"--data_dir={own_images}", "--epochs=1", "--batch_size=5", "--shuffle=none", "--log_interval=2",
              f"--nproc_per_node={world}", f"--run_dir={run_dir}")
@@ -190,7 +192,7 @@ def test_the_budget_is_that_of_all_ranks(own_images, run_dir, world):
     message = run(*flags, "--max_bad_records=0.05", check=3).stderr
     assert "train: 3 bad records of 40, and the budget is 2" in message and "--max_bad_records" in message
     reports = {path.name: load_json(path) for path in run_dir.glob("error*.json")}
-    assert "error.json" in reports, reports  # the others' too, unless the launcher has ended them first
+    assert "error.json" in reports, reports  # also by the others, unless the launcher has ended them first
     for report in reports.values():
         assert report["exit_code"] == 3 and "3 bad records of 40" in report["message"], reports
         assert "--max_bad_records" in report["hint"], reports
@@ -296,7 +298,7 @@ def test_eval_without_weights(few_images):
 
 
 def test_divergence_is_not_saved(few_images, run_dir):
-    """The weights of the checkpoint before stay the last."""
+    """The weights of the last checkpoint before remain the last ones."""
     path = run_dir.parent / "data.safetensors"
     images = np.random.default_rng(1).standard_normal((32, 3, 32, 32)).astype(np.float32)
     images[16:] = np.nan

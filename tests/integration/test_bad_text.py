@@ -1,4 +1,4 @@
-"""Text that training must not take as it is: each is named, with the exit code of its kind, and nothing is trained on it."""
+"""Text that training must not accept: each kind is named, with its exit code, and nothing is trained on it."""
 
 import os
 import struct
@@ -66,7 +66,7 @@ def test_nothing_but_empty_documents(tmp_path):
 
 @pytest.mark.parametrize("kind", ["link", "pipe"])
 def test_what_others_put_under_the_partial_names(tmp_path, kind):
-    """Of the files that dtrain_data tokenize writes: no link is followed, no pipe is waited for."""
+    """dtrain_data tokenize writes files: it follows no link under their names and waits for no pipe."""
     victim = tmp_path / "victim"
     victim.write_text("precious", encoding="ascii")
     (tmp_path / "tokens").mkdir()

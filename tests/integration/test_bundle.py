@@ -1,7 +1,7 @@
-"""scripts/bundle.sh: the folder that it makes runs elsewhere, on its own libraries, LibTorch's and the C library's.
+"""scripts/bundle.sh: the folder that it makes runs elsewhere, with its own libraries, LibTorch's and the C library's.
 
-That no other library is loaded is read off the loader's own log. A system without the distribution's libraries altogether
-is tried in the long mode (tests/foreign_root.sh)."""
+The loader's own log shows that no other library is loaded. The long mode tests a system without any of the
+distribution's libraries (tests/foreign_root.sh)."""
 
 import os
 import re
@@ -27,9 +27,9 @@ def torch_folder() -> Path:
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):
-    """By cmake --install in one place, moved to another."""
+    """Installed by cmake --install in one place, and moved to another."""
     folder = tmp_path_factory.mktemp("bundle")
-    own = ROOT / ".venv" / "bin" / "cmake"  # where setup.sh puts one if the machine's is too old
+    own = ROOT / ".venv" / "bin" / "cmake"  # setup.sh puts one there if the machine's is too old
     subprocess.run([own if own.exists() else "cmake", "--install", BUILD, "--prefix", folder / "made"], check=True,
                    stdout=subprocess.DEVNULL)
     moved = folder / "moved here, with a space"
@@ -44,7 +44,7 @@ def bundle(installed):
 
 
 def run(program, *flags, env=None, python=None):
-    """As a user without anything set; `python` is a folder with a python3, first on the PATH."""
+    """Runs as a user who has set nothing. `python` is a folder with a python3, first on the PATH."""
     path = f"{python}:/usr/bin:/bin" if python else "/usr/bin:/bin"
     variables = {"PATH": path, "HOME": "/nonexistent", "OMP_NUM_THREADS": "1", **(env or {})}
     return subprocess.run([str(program), *map(str, flags)], capture_output=True, text=True, env=variables, timeout=120,
@@ -70,7 +70,7 @@ def test_what_is_installed_is_on_the_path_and_has_its_manual(installed):
 
 
 def test_nvjpeg_comes_along(bundle):
-    """Where it is built with: the loader finds it by its name in a folder that the launcher names."""
+    """If it was built with nvJPEG: the loader finds it by its name in a folder that the launcher names."""
     cache = (BUILD / "CMakeCache.txt").read_text(encoding="utf-8")
     found = re.search(r"^NVJPEG_LIBRARY:FILEPATH=(.*/(libnvjpeg\.so\.\d+))$", cache, re.MULTILINE)
     if not found or not (BUILD / "bin" / "libdtrain_cuda.so").exists():
@@ -88,7 +88,7 @@ def test_it_trains_on_its_own_libraries(bundle, few_images, tmp_path):
     assert [point["step"] for point in metrics(tmp_path / "a run", "train")] == [1, 2, 3]
     assert "val_top1=" in done.stdout.splitlines()[-1]
     loaded = set()
-    for log in tmp_path.glob("loader.*"):  # one for each program image: the launcher's shell, too
+    for log in tmp_path.glob("loader.*"):  # one for each program image, the launcher's shell included
         text = log.read_text(errors="replace")
         if "libtorch_cpu" in text:
             loaded |= set(re.findall(r"calling init: (\S.*)", text))
@@ -99,7 +99,8 @@ def test_it_trains_on_its_own_libraries(bundle, few_images, tmp_path):
 
 
 def test_python_on_the_path_is_asked_where_torch_is(bundle):
-    """Not torch itself: that would take seconds. A folder called torch beside the user is not taken for it."""
+    """Python is asked for the folder and does not import torch, which would take seconds. A folder called torch in the
+    working directory is not taken for it."""
     (bundle.parent / "torch").mkdir(exist_ok=True)
     done = subprocess.run([str(bundle / "bin" / "dtrain_main"), "--print_config", "--data_format=synthetic"],
                           capture_output=True, text=True, cwd=bundle.parent, check=False,

@@ -1,4 +1,4 @@
-"""dtrain_bench collective as somebody runs it who knows nccl-tests."""
+"""Runs dtrain_bench collective as somebody who knows nccl-tests would."""
 
 import json
 import re
@@ -42,7 +42,7 @@ def test_torchrun():
 
 
 def test_mpirun(tmp_path):
-    """Nobody has said where rank 0 is: it is asked in the run directory."""
+    """Nobody gives rank 0's address; the ranks look for it in the run directory."""
     if not shutil.which("mpirun"):
         pytest.skip("mpirun is not installed")
     outcome = run("--allow-run-as-root", "--oversubscribe", "-n", "2", BENCH, *SMALL, program="mpirun", cwd=tmp_path)

@@ -1,4 +1,4 @@
-"""--cache=ram: after the first epoch nothing is read, by no rank of the machine, however the ranks were started."""
+"""--cache=ram: after the first epoch no rank of the machine reads anything, however the ranks were started."""
 
 import os
 import shutil
@@ -13,8 +13,8 @@ FLAGS = (*TINY, "--batch_size=8", "--epochs=8", "--max_bad_records=0")
 
 
 def commands(started: str) -> list[tuple]:
-    """The flags of each process that is to be started. Two ranks change places between epochs: each needs what the
-    other has read."""
+    """Returns the flags of each process to start. Two ranks change places between epochs, so each needs the other's
+    records."""
     if started == "one by one":
         port = free_port()
         return [(f"--rank={rank}", "--world_size=2", "--master_addr=127.0.0.1", f"--master_port={port}")
@@ -23,7 +23,7 @@ def commands(started: str) -> list[tuple]:
 
 
 @pytest.mark.parametrize("started, cache", [("alone", "ram"), ("by the launcher", "ram"), ("one by one", "ram"),
-                                            ("alone", "none")])  # the last shows that it matters
+                                            ("alone", "none")])  # the last one shows that the cache matters
 def test_the_images_are_not_needed_after_the_first_epoch(own_images, run_dir, started, cache):
     with ExitStack() as stack:
         ranks = [stack.enter_context(Background(*FLAGS, f"--data_dir={own_images}", f"--cache={cache}",

@@ -1,4 +1,4 @@
-"""--doctor as a user calls it: what it says, its exit codes, and that it leaves nothing behind."""
+"""--doctor as a user calls it: its output, its exit codes, and that it leaves nothing behind."""
 
 import json
 import subprocess
@@ -7,7 +7,7 @@ from command import MAIN, TINY, environment, run
 
 
 def findings(outcome) -> dict:
-    """(rank, check) → finding; stdout holds nothing else."""
+    """Returns (rank, check) → finding. stdout contains nothing else."""
     return {(found["rank"], found["check"]): found for found in map(json.loads, outcome.lines)}
 
 
@@ -36,7 +36,8 @@ def test_two_ranks_speak_and_meet(own_images, tmp_path):
 
 
 def test_ranks_that_meet_through_the_run_directory(few_images, tmp_path):
-    """Two ranks of three: none waits for longer than it was told, each says who is missing, and the folder goes again."""
+    """Two of three ranks: none waits longer than it was told, each names the missing one, and the folder is removed
+    again."""
     flags = ("--doctor", *TINY, "--batch_size=8", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'new' / 'run'}",
              "--log_format=json", "--init_timeout=3")
     ranks = [subprocess.Popen([str(MAIN), *flags], stdout=subprocess.PIPE, text=True,

@@ -1,4 +1,4 @@
-"""What other programs read: the dry run, the printed configuration, the help, flag files, the benchmark's JSON."""
+"""The output for other programs: the dry run, the printed configuration, the help, flag files, the benchmark's JSON."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def test_the_plan_of_one_rank(flags, tmp_path):
     assert {key: found[key] for key in expected} == expected
     assert found["steps_per_epoch"] == pytest.approx(160 / 12)
     assert found["lr_peak"] == pytest.approx(0.2 * 12 / 48)
-    # Three checkpoints and one under way, of weights and momentum; the last and the best weights.
+    # Three checkpoints and one being written, with weights and momentum; the last and the best weights.
     assert found["disk_gib"] == pytest.approx((4 * 2 + 2) * 4 * 11_178_564 / 2**30, abs=0.01)
     assert plan(*flags, "--keep_checkpoints=1")["disk_gib"] == pytest.approx(6 * 4 * 11_178_564 / 2**30, abs=0.01)
     assert list(tmp_path.iterdir()) == []  # nothing is run, nothing is written
@@ -144,7 +144,7 @@ def test_bench_step():
     found = json.loads(outcome.last_line)
     assert (found["model"], found["image_size"], found["batch_size"], found["steps"]) == ("resnet18", 32, 4, 3)
     assert found["images_per_second"] == pytest.approx(4 / (found["step_milliseconds"] / 1000))
-    # 1.8 G multiply-adds at 224 px: 37 M at 32 px; two operations each, three passes.
+    # 1.8 G multiply-adds at 224 px are 37 M at 32 px, with two operations each and three passes.
     seconds = found["step_milliseconds"] / 1000
     assert found["achieved_tflops"] * 1e12 * seconds / 4 == pytest.approx(6 * 37e6, rel=0.05)
     assert found["cpu"] and found["torch"] and found["cores"] >= 1

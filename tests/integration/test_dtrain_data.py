@@ -1,4 +1,5 @@
-"""dtrain_data from outside: every format says the same of the same images, trains the same, and survives damage."""
+"""dtrain_data from outside: all formats give the same listing and the same training for the same images, and survive
+damage."""
 
 import json
 import os
@@ -35,7 +36,7 @@ def shards(folder, split="train"):
 
 @pytest.fixture(scope="module")
 def packs(few_images, module_dir):
-    """The few images in each format, two shards a split. Not to be changed."""
+    """The few images in each format, two shards per split. Not to be changed."""
     for name in FORMATS:
         pack(few_images, module_dir / name, name, "--shards=2")
     return module_dir
@@ -44,7 +45,7 @@ def packs(few_images, module_dir):
 @pytest.fixture
 def own_pack(packs, tmp_path):
     def copy(name):
-        return shutil.copytree(packs / name, tmp_path / name)  # with its times: its index fits
+        return shutil.copytree(packs / name, tmp_path / name)  # copied with its times, so its index fits
     return copy
 
 
@@ -131,7 +132,7 @@ def test_pack_from_one_format_into_another(few_images, packs, tmp_path):
 
 @pytest.fixture
 def pixels(tmp_path):
-    """A safetensors set of uint8 images, planar; its folder and the images as N×H×W×3."""
+    """A safetensors set of planar uint8 images. Returns its folder and the images as N×H×W×3."""
     images = np.random.default_rng(1).integers(0, 256, (7, 3, 20, 12), dtype=np.uint8)
     (tmp_path / "pixels").mkdir()
     save_file({"images": images, "labels": np.arange(7) % 3}, tmp_path / "pixels" / "train.safetensors")
@@ -139,7 +140,7 @@ def pixels(tmp_path):
 
 
 def packed_images(folder):
-    """Name and pixels of each image in the only shard."""
+    """Returns the name and the pixels of each image in the only shard."""
     with tarfile.open(folder / "train-000000.tar") as tar:
         return [(member.name, np.asarray(Image.open(tar.extractfile(member)))) for member in tar
                 if not member.name.endswith(".cls")]
@@ -227,7 +228,7 @@ def damage(path, offset):
         byte = file.read(1)[0]
         file.seek(offset)
         file.write(bytes([byte ^ 0x55]))
-    os.utime(path, (1, 1))  # another time than the index has
+    os.utime(path, (1, 1))  # a time that differs from the index's
 
 
 @pytest.mark.parametrize("name", FORMATS)
@@ -307,7 +308,7 @@ def test_labels_only_in_val_are_refused(few_images, packs, tmp_path, run_dir):
 
 @pytest.fixture
 def without_blue(own_images):
-    """Validation images lack the first class: places in the sorted list of folders are one too low."""
+    """The validation images lack the first class, so places in the sorted list of folders are one too low."""
     shutil.rmtree(own_images / "val" / "blue")
     return own_images
 
@@ -328,7 +329,7 @@ def test_a_class_that_val_lacks_shifts_no_label(without_blue, tmp_path, name):
 
 
 def test_one_list_of_classes_in_an_output(without_blue, tmp_path):
-    """Splits of several folders, packed into one: the list that was written first counts."""
+    """Splits of several folders are packed into one folder: the list that was written first counts."""
     train, val, output = tmp_path / "one", tmp_path / "two", tmp_path / "output"
     shutil.copytree(without_blue / "train", train / "train")
     shutil.copytree(without_blue / "val", val / "val")
@@ -360,7 +361,7 @@ def test_a_changed_set_is_not_resumed(own_pack, few_images, run_dir, tmp_path):
 
 
 def test_seek_points_keep_every_pixel(few_images, tmp_path):
-    """Also of a progressive file, which becomes a baseline one; what is no JPEG stays as it is."""
+    """Also those of a progressive file, which becomes a baseline file; other formats are left unchanged."""
     source = shutil.copytree(few_images, tmp_path / "source")
     paths = sorted((source / "train").rglob("*.*"))
     photo = Image.effect_noise((300, 200), 80).convert("RGB")

@@ -1,4 +1,4 @@
-"""What lies in a folder of photos beside photos, and names that would steer a terminal."""
+"""Other files in a folder of photos, and names that would control a terminal."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ SHOWN = "red\\x1b[31m\\n[rank 0] all is well"
 
 @pytest.fixture
 def with_company(own_images):
-    """Files of macOS, Windows and Jupyter, formats that are not read, in either split."""
+    """Adds files of macOS, Windows and Jupyter, and unsupported formats, to both splits."""
     photo = next((own_images / "train" / "red").glob("*.jpg"))
     for split in ("train", "val"):
         for folder in (".ipynb_checkpoints", "__MACOSX", ".git/objects"):
@@ -30,7 +30,7 @@ def test_files_of_other_programs_are_no_data(with_company, few_images):
     assert (plan["train_samples"], plan["val_samples"]) == (plain["train_samples"], plain["val_samples"]) == (40, 8)
     outcome = run("--dry_run", *TINY, f"--data_dir={with_company}")
     said = outcome.stdout + outcome.stderr
-    for name in (".gif", ".heic"):  # photos to their owner: he hears of them
+    for name in (".gif", ".heic"):  # their owner takes them for photos, so they are reported
         assert name in said, outcome
     for name in ("ipynb", "MACOSX", ".git"):
         assert f"  {name}" not in said, outcome
@@ -42,7 +42,7 @@ def test_a_run_has_no_classes_of_other_programs(with_company, run_dir):
 
 
 def test_every_bad_file_is_listed_before_the_first_step(own_images, run_dir):
-    """With their reasons, rather than the first one that is met."""
+    """All of them with their reasons, not only the first one that is met."""
     bad = [own_images / "train" / kind / "003.jpg" for kind in ("blue", "green", "stripes")]
     bad.append(own_images / "val" / "red" / "001.jpg")
     for path, content in zip(bad, (b"", b"not an image", b"\xff\xd8\xff", b"GIF89a")):
@@ -50,13 +50,14 @@ def test_every_bad_file_is_listed_before_the_first_step(own_images, run_dir):
     outcome = run(*TINY, f"--data_dir={own_images}", "--max_steps=2", f"--run_dir={run_dir}", check=3)
     for path in bad[:3]:
         assert str(path) in outcome.stderr, outcome
-    assert "train: 3 bad records of 40" in outcome.stderr, outcome  # a run that meets them one by one ends at the second
+    assert "train: 3 bad records of 40" in outcome.stderr, outcome  # a run that met them one by one would end at the second
     assert "step 1/" not in outcome.stdout
     assert load_json(run_dir / "error.json")["exit_code"] == 3
 
 
 def test_names_do_not_steer_the_terminal(own_images, tmp_path):
-    """Of a class, of a bad file, of a run directory: shown escaped wherever they appear, whole in the files of the run."""
+    """The name of a class, of a bad file and of a run directory is shown escaped everywhere, and stored unchanged in
+    the files of the run."""
     (own_images / "train" / "red").rename(own_images / "train" / STEERING)
     (own_images / "val" / "red").rename(own_images / "val" / STEERING)
     (own_images / "train" / STEERING / "000.jpg").write_bytes(b"no image")

@@ -1,5 +1,5 @@
-"""What a person follows a run by: TensorBoard, where a step's time goes, and what became of the time of all attempts. Of one
-run that ended early, was started again and killed, and was started a third time."""
+"""The means to follow a run: TensorBoard, the use of a step's time, and the use of the time of all attempts. The run
+here ended early, was started again and killed, and was started a third time."""
 
 import io
 import re
@@ -12,7 +12,7 @@ from PIL import Image
 
 from command import TINY, Background, load_json, losses, metrics, run
 
-# TensorBoard has a reader of its own for where TensorFlow is not installed; importing TensorFlow takes seconds.
+# TensorBoard has a reader of its own for systems without TensorFlow; importing TensorFlow takes seconds.
 sys.modules.setdefault("tensorboard.compat.notf", types.ModuleType("notf"))
 accumulators = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 from tensorboard.plugins.hparams import metadata as hparams  # noqa: E402
@@ -23,7 +23,7 @@ PARTS = ("data_seconds", "forward_seconds", "backward_seconds", "communication_s
 
 @pytest.fixture(scope="module")
 def followed(few_images, module_dir):
-    """(folder, console of the first attempt, a TensorBoard that has read the run when it was killed)"""
+    """Returns (folder, console of the first attempt, a TensorBoard that read the run when it was killed)."""
     folder = module_dir / "run"
     flags = (*TINY, f"--data_dir={few_images}", "--max_steps=400", "--save_every_epochs=1000", "--tensorboard", "--random_erasing=0.3",
              "--mixup=0.2", f"--run_dir={folder}")
@@ -70,7 +70,7 @@ def test_tensorboard_shows_configuration_and_the_first_batch(followed):
     reader = board(followed[0])
     assert reader.summary_metadata["config"].plugin_data.plugin_name == "text"
     texts = reader.Tensors("config")
-    assert [text.step for text in texts] == [1, ENDED + 1]  # of the attempt that was killed nothing is left
+    assert [text.step for text in texts] == [1, ENDED + 1]  # nothing is left of the killed attempt
     assert '"max_steps": 400' in texts[0].tensor_proto.string_val[0].decode()
     picture, = reader.Images("train/first_batch")
     assert picture.step == 1

@@ -1,4 +1,4 @@
-"""scripts/gpu_check, tried without a GPU: its reading of traces on a made-up one, and all of it with --smoke."""
+"""Tests scripts/gpu_check without a GPU: its reading of traces on a made-up one, and all of it with --smoke."""
 
 import gzip
 import json
@@ -88,7 +88,7 @@ def test_smoke(tmp_path):
     assert len(parity["dtrain_losses"]) == len(parity["torch_losses"]) == 10
     assert len(set(parity["dtrain_losses"])) == 10
     assert parity["difference"] <= parity["allowed"] < 1e-3
-    assert parity["torch_difference"] > 0  # its own algorithms were others
+    assert parity["torch_difference"] > 0  # PyTorch's own algorithms differed
     assert parity["movement_difference"] < 0.05
     for name in ("synthetic fp32 batch 4", "decoded fp32 batch 4"):
         row = rows["speed", name]
@@ -122,7 +122,7 @@ def test_losses_that_differ_are_no_parity(scripts, tmp_path, monkeypatch, flaw, 
 
     programs = scripts[0]
     monkeypatch.setattr(parity, "dtrain_training", training)
-    torch.set_num_threads(1)  # several wait for each other by spinning, where the cores are shared
+    torch.set_num_threads(1)  # several threads wait for each other by spinning if cores are shared
     result = parity.check(machine_in(programs, tmp_path, "cpu"), parity.sizes(True), "fp32")
     assert result["ok"] is ok
     assert result["difference"] == pytest.approx(flaw, abs=1e-9)

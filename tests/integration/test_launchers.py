@@ -1,4 +1,4 @@
-"""Every launcher: made-up environments seen through --dry_run, and the real ones wherever they can be installed."""
+"""Tests every launcher: made-up environments through --dry_run, and the real launchers that can be installed."""
 
 import json
 import os
@@ -95,7 +95,8 @@ def test_an_address_that_does_not_resolve_is_named_with_what_was_seen(few_images
 
 @pytest.fixture(scope="module")
 def weights(few_images, module_dir):
-    """The weights' hash after a run on two ranks of our own launcher: whoever starts two ranks must come to it."""
+    """Returns the weights' hash after a run on two ranks of our own launcher. Every other launcher of two ranks must
+    reach it."""
     run(*GENTLE, f"--data_dir={few_images}", "--nproc_per_node=2", f"--run_dir={module_dir / 'ours'}")
     return sha256(module_dir / "ours" / "model.safetensors")
 
@@ -125,7 +126,7 @@ def test_mpirun_without_a_master_address(few_images, run_dir, weights):
 
 
 def test_mpirun_where_rank_0_cannot_start(tmp_path, few_images):
-    """Each rank says what is wrong, and none waits for long."""
+    """Each rank says what is wrong, and none waits long."""
     (tmp_path / "run").write_text("a file", encoding="utf-8")
     outcome = mpirun("-n", 2, MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}",
                      "--init_timeout=2", check=None, timeout=30)
@@ -134,7 +135,8 @@ def test_mpirun_where_rank_0_cannot_start(tmp_path, few_images):
 
 
 def test_mpirun_with_rank_0_on_another_host(two_hosts, few_images, run_dir, weights, tmp_path):
-    """Nobody says where rank 0 is: not on the host where mpirun was called. The hosts share a file system."""
+    """Nobody gives rank 0's address, which is not on the host where mpirun was called. The hosts share a file
+    system."""
     if shutil.which("mpirun") is None:
         pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
     local, remote = two_hosts.addresses
@@ -143,7 +145,7 @@ def test_mpirun_with_rank_0_on_another_host(two_hosts, few_images, run_dir, weig
         two_hosts.remote_shell(tmp_path / "remote_shell"), "--mca", "oob_tcp_if_include", "cable",
         "-n", 1, "--host", remote, *flags, ":", "-n", 1, "--host", local, *flags, program=two_hosts.at(0)[0])
     assert_same_run(run_dir, weights)
-    assert " on host host1" in (run_dir / "lock").read_text(encoding="utf-8")  # who held it: rank 0
+    assert " on host host1" in (run_dir / "lock").read_text(encoding="utf-8")  # rank 0 held it
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +172,7 @@ def test_the_shell_of_sbatch_is_no_step(slurm, tmp_path):
 
 
 def test_two_pods(few_images, run_dir, weights):
-    """As in Kubeflow Trainer, with a node launcher in each pod: here both on this machine."""
+    """As in Kubeflow Trainer, with a node launcher in each pod; here both are on this machine."""
     env = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_MASTER_ADDR": "127.0.0.1", "PET_MASTER_PORT": free_port()}
     flags = (*GENTLE, "--max_restarts=1", f"--data_dir={few_images}", f"--run_dir={run_dir}")
     pods = [Background(*flags, env={**{k: str(v) for k, v in env.items()}, "PET_NODE_RANK": str(node)})

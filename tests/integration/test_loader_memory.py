@@ -1,4 +1,4 @@
-"""Loading for a long time takes no more memory than loading for a short one, of damaged and odd images too."""
+"""Loading for a long time takes no more memory than for a short one, even with damaged and odd images."""
 
 import io
 import json
@@ -11,11 +11,11 @@ from PIL import Image
 from command import BENCH, run
 
 MINUTES = float(os.environ.get("DTRAIN_MEMORY_MINUTES", "1"))
-SIZES = (60, 900)  # pixels: what is allocated for one does not fit the next
+SIZES = (60, 900)  # pixels; memory for one size does not fit the next
 
 
 def odd_images(folder):
-    """Formats, colours and sizes of all kinds; a quarter cannot be read."""
+    """Makes images of all formats, colours and sizes, a quarter of which cannot be read."""
     random = np.random.default_rng(3)
     (folder / "train" / "all").mkdir(parents=True)
     for number in range(120):
@@ -44,4 +44,4 @@ def test_resident_memory_stays_flat(images, tmp_path, kind):
     curve = json.loads(outcome.last_line)["resident_mib"]
     print(f"\nmeasured: {curve} MiB in {MINUTES:g} min")
     half = len(curve) // 2
-    assert max(curve[half:]) <= 1.05 * max(curve[2:half]), curve  # unchecked, it grows by a seventh in a minute
+    assert max(curve[half:]) <= 1.05 * max(curve[2:half]), curve  # without the limits it grows by a seventh in a minute

@@ -1,4 +1,4 @@
-"""The manual says what is so: its links lead somewhere, its commands are understood, its lists of flags are current."""
+"""The manual is true: its links lead somewhere, its commands are understood, its lists of flags are current."""
 
 import re
 import shlex
@@ -13,7 +13,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *s
 
 
 def commands(page) -> list[list[str]]:
-    """The commands of a page's shell blocks, continued lines joined."""
+    """Returns the commands of a page's shell blocks, with continued lines joined."""
     blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     lines = "".join(blocks).replace("\\\n", " ").splitlines()
     return [shlex.split(line, comments=True) for line in lines if line.strip()]

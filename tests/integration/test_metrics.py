@@ -1,4 +1,4 @@
-"""--metrics_port and --metrics_file, read by Prometheus' own parser; and what rude visitors do to a training: nothing."""
+"""--metrics_port and --metrics_file, read by Prometheus' own parser. Rude clients do not disturb a training."""
 
 import json
 import re
@@ -15,7 +15,7 @@ parser = pytest.importorskip("prometheus_client.parser")
 promql = pytest.importorskip("promql_parser")
 
 MONITORING = ROOT / "scripts" / "monitoring"
-# What a short run on images in fp32 does not have.
+# Metrics that a short run on images in fp32 does not have.
 ELSEWHERE = {"dtrain_tokens_per_second", "dtrain_val_perplexity", "dtrain_val_accuracy", "dtrain_loss_scale"}
 RUDE = (b"", b"GET /metrics HTTP/1.1\r\nHost: ", b"\xff" * 100_000, b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\n\r\n",
         b"POST /metrics HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n", b"\r\n" * 10_000,
@@ -31,7 +31,7 @@ def documented() -> set[str]:
 
 
 def samples(text: str) -> dict:
-    """(name, labels) → value. The parser takes counters' names without their ending; HELP and TYPE must be there."""
+    """Returns (name, labels) → value. The parser drops the ending of counters' names; HELP and TYPE must be there."""
     families = list(parser.text_string_to_metric_families(text))
     for family in families:
         if family.name.startswith("dtrain_"):
@@ -41,7 +41,7 @@ def samples(text: str) -> dict:
 
 @pytest.fixture(scope="module")
 def driver(module_dir) -> dict:
-    """The environment of a machine with GPUs: NVML's stand-in under its name."""
+    """The environment of a machine with GPUs: a substitute for NVML under its name."""
     module_dir.mkdir(exist_ok=True)
     (module_dir / "libnvidia-ml.so.1").symlink_to((BUILD / "tests/trainer/report/libfake_nvml.so").resolve())
     return {"LD_LIBRARY_PATH": str(module_dir)}
@@ -49,7 +49,7 @@ def driver(module_dir) -> dict:
 
 @pytest.fixture(scope="module")
 def told(few_images, module_dir, driver) -> dict:
-    """What --metrics_file says at the end of a run."""
+    """Returns the contents of --metrics_file at the end of a run."""
     file, folder = module_dir / "dtrain.prom", module_dir / "run"
     run(*TINY, f"--data_dir={few_images}", "--max_steps=6", "--save_every_epochs=1", "--eval_every_epochs=1", f"--metrics_file={file}",
         f"--run_dir={folder}", env=driver)
@@ -102,8 +102,8 @@ def test_rude_visitors_do_not_touch_the_training(few_images, tmp_path):
             visitor = socket.create_connection(("127.0.0.1", port), timeout=60)
             visitors.append(visitor)
             try:
-                visitor.sendall(words)  # and then neither reads nor leaves
-            except OSError:  # sent away in the middle of it
+                visitor.sendall(words)  # then neither reads nor leaves
+            except OSError:  # disconnected in the middle of it
                 pass
         found = samples(get(port))
         assert found["dtrain_ranks", ()] == 1 and found["dtrain_step_total", ()] >= 1
@@ -117,7 +117,7 @@ def test_rude_visitors_do_not_touch_the_training(few_images, tmp_path):
 
 
 def test_a_port_that_is_taken(few_images, tmp_path):
-    """One error, before the first step; other ranks hear of it. The file's folder likewise."""
+    """There is one error before the first step, which the other ranks hear of. Likewise for the file's folder."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=1", "--nproc_per_node=2", "--batch_size=8",

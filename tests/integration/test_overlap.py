@@ -1,4 +1,4 @@
-"""Communication and the backward pass at the same time: in a trace, and in what dtrain_bench step measures."""
+"""Communication overlaps the backward pass, both in a trace and in the measurements of dtrain_bench step."""
 
 import json
 import re
@@ -16,7 +16,7 @@ def spans(path) -> list[dict]:
 
 @pytest.fixture(scope="module")
 def traces(few_images, module_dir):
-    """The traces of one step of both ranks; ResNet-18's 45 MB in buckets of 4 MiB."""
+    """The traces of one step of both ranks, with ResNet-18's 45 MB in buckets of 4 MiB."""
     run(*TINY, f"--data_dir={few_images}", "--batch_size=8", "--max_steps=4", "--nproc_per_node=2",
         f"--profile_steps={STEP}:{STEP}", "--bucket_cap_mb=4", f"--run_dir={module_dir / 'run'}")
     return [spans(module_dir / "run" / "profile" / f"rank-{rank}.json") for rank in (0, 1)]
@@ -30,8 +30,8 @@ def test_a_trace_shows_buckets_reduced_while_backward_runs(traces, rank):
     reductions = sorted(event["ts"] for event in in_step if event["name"] == "gloo:all_reduce")
     backward = [event for event in in_step if event["name"].startswith("autograd::engine::evaluate_function")]
     last_backward = max(event["ts"] for event in backward)
-    # At least 6 buckets, and the step's exchange after them. How many overlap depends on what else the machine does;
-    # without overlap it would be none.
+    # At least 6 buckets, and the step's exchange after them. How many overlap depends on the machine's other work;
+    # without overlap there would be none.
     overlapped = [start for start in reductions if start < last_backward]
     assert len(reductions) >= 7
     assert overlapped and overlapped[0] > min(event["ts"] for event in backward)
@@ -57,7 +57,7 @@ def test_bench_step_says_what_communication_costs():
     assert found["images_per_second"] == pytest.approx(2 * 4 / (found["step_milliseconds"] / 1000))
     after, compute = found["reduced_after_milliseconds"], found["compute_milliseconds"]
     assert found["hidden_fraction"] == pytest.approx((after - found["step_milliseconds"]) / (after - compute))
-    assert after > 0 and compute > 0  # which is the longer one, a busy machine may change in a step or two
+    assert after > 0 and compute > 0  # on a busy machine either may be longer in a step or two
 
 
 def test_bench_step_says_when_gradients_are_there():
@@ -70,4 +70,4 @@ def test_bench_step_says_when_gradients_are_there():
     assert 0 < times[0] <= times[-1] <= found["backward_milliseconds"]
     parts = sum(found[f"{part}_milliseconds"] for part in ("forward", "backward", "update"))
     assert parts == pytest.approx(found["step_milliseconds"], rel=0.9)
-    assert found["exchange_bytes"] == 4 * (2 * 4800 + 5)  # the running statistics, and what a step sums up
+    assert found["exchange_bytes"] == 4 * (2 * 4800 + 5)  # the running statistics, and the sums of a step

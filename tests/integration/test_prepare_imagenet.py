@@ -1,4 +1,4 @@
-"""scripts/prepare_imagenet.py on small made-up archives: layouts, resuming, hostile names, damage, counts."""
+"""Tests scripts/prepare_imagenet.py on small made-up archives: layouts, resuming, hostile names, damage, counts."""
 
 import io
 import subprocess
@@ -60,7 +60,7 @@ def imagenet(tmp_path):
 
 def test_imagenette_keeps_its_folders(imagenette, tmp_path):
     result = run("--output", tmp_path / "out", imagenette)
-    assert result.returncode == 3  # twelve images are not Imagenette's counts, and it says so
+    assert result.returncode == 3  # twelve images are not Imagenette's counts, and the script says so
     assert "train 6 images in 2 classes, val 6 in 2" in result.stdout
     assert "NOT complete: Imagenette has 10 classes" in result.stdout
     written = images(tmp_path / "out")
@@ -88,7 +88,8 @@ def test_imagenet_makes_class_folders(imagenet, tmp_path, val_map):
 
 
 def write_devkit(path, numbers, wnids=CLASSES, meta=None):
-    """As the official one: more synsets than classes, numbers from 1 in meta.mat, a number an image in the text."""
+    """Writes a devkit like the official one: more synsets than classes, numbers from 1 in meta.mat, one number per
+    image in the text."""
     if meta is None:
         np, io_ = pytest.importorskip("numpy"), pytest.importorskip("scipy.io", reason="writes meta.mat")
         fields = [("ILSVRC2012_ID", "O"), ("WNID", "O"), ("words", "O"), ("num_children", "O"), ("children", "O")]

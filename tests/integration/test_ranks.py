@@ -1,4 +1,4 @@
-"""Several ranks: the same numbers as one, whoever starts them; and when one is lost, none stays behind."""
+"""Several ranks give the same numbers as one, whoever starts them; if one is lost, none stays behind."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_a_static_graph_gives_the_same_bits(few_images, two_ranks, run_dir):
 
 
 def test_evaluation_counts_every_sample_once_whatever_the_ranks(images, two_ranks):
-    """40 samples in batches of 7: unequal shares, short last batches."""
+    """40 samples in batches of 7 make unequal shares and short last batches."""
     flags = ("--mode=eval", f"--data_dir={images}", f"--init_weights={two_ranks / 'model.safetensors'}", *TINY,
              "--batch_size=7", "--log_format=json")
     points = [json.loads(run(*flags, f"--nproc_per_node={world}").lines[0]) for world in (1, 2, 3, 4)]
@@ -99,13 +99,13 @@ def explicit(rank: int, port: int, *flags) -> Background:
 
 
 def test_explicit_ranks(few_images, two_ranks, run_dir):
-    """And timeouts that no clock can hold mean for ever."""
+    """Timeouts that exceed every clock mean for ever."""
     flags = (*GENTLE, f"--data_dir={few_images}", "--batch_size=8", f"--run_dir={run_dir}", "--comm_timeout=1e10")
     port = free_port()
     with explicit(1, port, *flags, "--init_timeout=1e300") as second, explicit(0, port, *flags, "--init_timeout=1e300") as first:
         outcomes = first.wait(), second.wait()
     assert [outcome.code for outcome in outcomes] == [0, 0], outcomes
-    assert outcomes[0].last_line.startswith("val_top1=") and outcomes[1].stdout == ""  # one speaks
+    assert outcomes[0].last_line.startswith("val_top1=") and outcomes[1].stdout == ""  # only one rank prints
     assert losses(run_dir) == losses(two_ranks)
 
 
@@ -165,7 +165,7 @@ def test_terminating_one_rank_stops_all_at_the_same_step(few_images, run_dir):
 
 
 def test_a_failure_of_one_rank_is_the_runs(few_images, run_dir):
-    """Rank 0's run directory cannot be used: its code is the launcher's, not the 4 of the rank that lost it."""
+    """Rank 0 cannot use its run directory: the launcher ends with its code, not with the 4 of the rank that lost it."""
     run_dir.write_text("a file", encoding="utf-8")
     outcome = run(*GENTLE, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2", f"--run_dir={run_dir}",
                   check=5, timeout=60)

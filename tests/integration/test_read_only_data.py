@@ -1,4 +1,4 @@
-"""Data that nobody may write to: rank 0 makes the index, and the others are sent it."""
+"""Data in a folder that nobody may write to: rank 0 makes the index and sends it to the others."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ from test_ranks import free_port
 
 @pytest.fixture
 def nobody() -> list:
-    """The start of a command that runs it without root's right to list and write everything."""
+    """Returns the beginning of a command that runs it without root's right to list and write everything."""
     if os.geteuid() != 0:
         return [MAIN]
     prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
@@ -25,7 +25,7 @@ def nobody() -> list:
 
 @pytest.fixture
 def open_folder():
-    """Not below pytest's own folders, which are their owner's alone."""
+    """A folder outside pytest's own, which only their owner may enter."""
     folder = Path(tempfile.mkdtemp(prefix="dtrain-test-"))
     folder.chmod(0o755)
     yield folder
@@ -43,7 +43,7 @@ def copy_with_mode(source: Path, target: Path, mode: int) -> Path:
 
 
 def test_one_rank_lists_for_all(few_images, open_folder, nobody):
-    """Rank 1 has a copy of its own, whose folders may be entered but not listed."""
+    """Rank 1 has a copy of the data, whose folders may be entered but not listed."""
     data = {0: copy_with_mode(few_images, open_folder / "first", 0o555),
             1: copy_with_mode(few_images, open_folder / "second", 0o111)}
     runs = open_folder / "runs"

@@ -1,4 +1,4 @@
-"""The recipes of scripts/recipes resolve, on the published hardware, to the published batch, peak rate and steps."""
+"""On the published hardware, the recipes of scripts/recipes give the published batch, peak rate and steps."""
 
 import json
 import os
@@ -15,24 +15,25 @@ from command import MAIN, ROOT, final_numbers, run
 RECIPES = ROOT / "scripts" / "recipes"
 
 BLOCKS = 300_000
-BLOCK = 511  # tokens; <s> makes 512
+BLOCK = 511  # tokens; with <s> there are 512
 VOCABULARY = 50_265  # of the published RoBERTas
 
 
 @dataclass
 class Recipe:
-    """What a recipe is started with, the plan that it must have (--dry_run), and settings of its own (--print_config)."""
+    """The flags with which a recipe is started, the plan that must result (--dry_run), and settings of its own
+    (--print_config)."""
 
     name: str
     devices: int
-    data: str  # the fixture, which gives the flags that name it
+    data: str  # the fixture gives the flags that name it
     plan: dict
     settings: dict
     flags: tuple = field(default=())
 
 
-# RoBERTa: as in fairseq's page on pretraining, and in AWS's walk-through on 2 p3dn.24xlarge, whose warmup is longer than
-# the run on a corpus as small as the one below.
+# RoBERTa as on fairseq's page on pretraining, and as in AWS's walk-through on 2 p3dn.24xlarge, whose warmup is longer
+# than the run on a corpus as small as the one below.
 ADAM = {"optimizer": "adam", "adam_betas": [0.9, 0.98], "adam_eps": 1e-6, "weight_decay": 0.01, "lr_schedule": "poly",
         "poly_power": 1.0, "tokens_per_sample": 512, "dropout": 0.1}
 TABLE = [
@@ -51,8 +52,8 @@ TABLE = [
            ADAM | {"optimizer": "adamw", "mask_prob": 0.3, "attention_dropout": 0.0, "unpad": True, "precision": "bf16"}),
 ]
 
-# ImageNet: RECIPES of AWS, torchvision, NVIDIA, FFCV and timm. The batch of a device times the devices, and micro-steps
-# where there are any, is the global one.
+# ImageNet: the recipes of AWS, torchvision, NVIDIA, FFCV and timm. The global batch is a device's batch times the
+# devices, times micro-steps if there are any.
 PLAIN = "sgd, momentum 0.9, weight decay 0.0001"
 AWS = "sgd, momentum 0.9 (Nesterov), weight decay 0.0001"
 DECAY_OF_WEIGHTS = "weight decay {} (none on norms and biases)"
@@ -108,14 +109,16 @@ IMAGE_TABLE = [
                  settings={"workers": 4}),
 ]
 
-# What makes a recipe for ImageNet one for 4,000 digits: a small model, small images, a batch of 64, three epochs.
+# Flags that turn a recipe for ImageNet into one for 4,000 digits: a small model, small images, a batch of 64, three
+# epochs.
 PROXY = ("--image_size=32", "--eval_resize=32", "--image_size_schedule=", "--batch_size=64", "--global_batch_size=64",
          "--epochs=3", "--warmup_epochs=0", "--warmup_steps=31", "--warmup_start_lr=0", "--precision=fp32", "--loss_scale=dynamic",
          "--repeated_augmentation=1", "--log_format=auto", "--save_every_epochs=0", "--eval_every_epochs=0",
          "--augment=none", "--random_erasing=0", "--workers=2")
-# A gentler rate goes with it. Of EfficientNet's gradients under RMSprop little more than the sign is left at a batch of 64,
-# and a step of momentum is ten rates long: with 0.01 PyTorch's loss goes up and down as ours does (its first epoch ends
-# at 10 %, a validation loss of 59,000). Statistics with NVIDIA's momentum of 0.01 would need thousands of steps.
+# They need a gentler rate. At a batch of 64, little more than the sign is left of EfficientNet's gradients under
+# RMSprop, and a step of momentum is ten rates long: with 0.01, PyTorch's loss oscillates like ours (its first epoch
+# ends at 10 %, with a validation loss of 59,000). Statistics with NVIDIA's momentum of 0.01 would need thousands of
+# steps.
 PROXY_FLAGS = {"resnet50_torchvision_v1": ("--lr=0.025",), "resnet50_torchvision_v2": ("--lr=0.03",),
                "resnet50_fast": ("--lr=0.03",), "resnet50_mlperf": ("--lr=1",),
                "efficientnet_b0": ("--lr=0.0005", "--bn_momentum=0.1", "--epochs=5"),
@@ -126,20 +129,21 @@ PROXY_FLAGS = {"resnet50_torchvision_v1": ("--lr=0.025",), "resnet50_torchvision
 
 @pytest.fixture(scope="module")
 def imagenet() -> list[str]:
-    """Synthetic data has as many samples, and is as it is made: what a recipe does with images is in the plan alone."""
+    """Synthetic data with as many samples. Its images are used as they are made, so a recipe's image settings show only
+    in the plan."""
     return ["--data_format=synthetic"]
 
 
 @pytest.fixture(scope="module")
 def digits(module_dir) -> Path:
-    """What the quick start learns; scripts/setup.sh has brought it."""
+    """The quick start's data, which scripts/setup.sh has fetched."""
     run(ROOT / "scripts" / "prepare_digits.py", f"--output={module_dir / 'digits'}", program=sys.executable)
     return module_dir / "digits"
 
 
 @pytest.fixture(scope="module")
 def text(module_dir) -> list[str]:
-    """Token files as large as a corpus, and holes all through."""
+    """Sparse token files as large as a corpus."""
     folder = module_dir / "text"
     folder.mkdir()
     index = struct.pack("<9sQBQ", b"MMIDIDX\0\0", 1, 8, BLOCKS) + struct.pack("<i", BLOCK) * BLOCKS
@@ -164,7 +168,7 @@ def test_recipe_plans_what_was_published(recipe, request):
 
 
 def test_every_recipe_resolves():
-    """Those that stand in no table, too; each has flags that there are."""
+    """Also recipes in no table resolve; each has only flags that exist."""
     for path in sorted(RECIPES.glob("*.flags")):
         run(f"--flagfile={path}", "--data_dir=anywhere", "--print_config")
 
@@ -197,7 +201,7 @@ def test_a_recipe_for_more_devices_without_accumulation_is_refused():
 
 
 def test_schedules_are_drawn(tmp_path):
-    """The script asks the program, and draws what it says."""
+    """The script asks the program for the rates and draws them."""
     run(ROOT / "scripts" / "draw_schedules.py", f"--output={tmp_path / 'schedules.svg'}", f"--program={MAIN}",
         RECIPES / "resnet50_mlperf.flags", "--", "--model=resnet18", program=sys.executable)
     assert "<svg" in (tmp_path / "schedules.svg").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""scripts/report.py: of real runs and of made-up ones, which have what takes many machines."""
+"""scripts/report.py on real runs, and on made-up ones with data that would take many machines."""
 
 import csv
 import json
@@ -17,12 +17,12 @@ import report as script  # noqa: E402
 from reports import charts  # noqa: E402
 from reports.run import NoRun, name_apart, read_run  # noqa: E402
 
-# Step times of an imagined model on 1, 2, 4 … devices: computing, and communication that grows.
+# Step times of an imaginary model on 1, 2, 4 … devices: computing, and communication that grows.
 COMPUTE, COMMUNICATION, DATA = 0.300, 0.012, 0.004
 
 
 def made_up_run(folder, devices=1, epochs=3, steps=300, text=False, model="resnet50", finished=True, attempts=0):
-    """What a training of so many steps on so many devices would have left."""
+    """Writes the files of a training of so many steps on so many devices."""
     folder.mkdir(parents=True)
     exposed = COMMUNICATION * math.log2(devices)
     seconds = COMPUTE + exposed + DATA
@@ -85,7 +85,7 @@ def test_a_real_run(draw, few_images, run_dir, tmp_path):
 
 
 def test_scaling_and_what_only_large_runs_have(draw, tmp_path):
-    """Three sizes, one of them restarted, a run that failed among them, and class names that look like HTML."""
+    """Runs of three sizes, one of them restarted and one failed, and class names that look like HTML."""
     runs = [made_up_run(tmp_path / f"on-{devices}", devices, steps=60, attempts=devices == 4) for devices in (1, 2, 4)]
     broken = made_up_run(tmp_path / "<b>broken</b>", steps=30, finished=False)
     (broken / "error.json").write_text('{"exit_code": 6, "message": "the loss is <inf>"}', encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A run that was interrupted goes on as if it had not been: the same weights and losses, bit for bit."""
+"""An interrupted run resumes as if nothing had happened: the same weights and losses, bit for bit."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ STEPS = 7  # 3 epochs of 2.5 steps; the ends of the epochs are at steps 3, 5 and
 
 
 def flags_of(data: Path, world: int = 1) -> tuple:
-    """Three ranks have 15 images a step: the ends of their epochs are at steps 3, 6 and 8."""
+    """Three ranks have 15 images per step, so their epochs end at steps 3, 6 and 8."""
     return (*TINY, f"--data_dir={data}", "--epochs=3", f"--max_steps={STEPS}", f"--batch_size={16 // world}",
             *((f"--nproc_per_node={world}",) if world > 1 else ()))
 
@@ -29,7 +29,7 @@ def result_of(folder: Path) -> tuple:
 
 @pytest.fixture(scope="module")
 def undisturbed(few_images, module_dir):
-    """world → what a run on as many ranks ends with, made once."""
+    """Returns, by world size, the result of an undisturbed run on that many ranks."""
     made = {}
 
     def get(world: int = 1):
@@ -46,7 +46,7 @@ def undisturbed(few_images, module_dir):
 
 @pytest.fixture(scope="module")
 def stopped(few_images, module_dir):
-    """A run of one rank with checkpoints of steps 1 to 4. Copied, not changed, by the tests."""
+    """A run of one rank with checkpoints of steps 1 to 4. Tests copy it and do not change it."""
     folder = module_dir / "stopped"
     run(*flags_of(few_images), "--limit_train_steps=4", "--save_every_epochs=0.4", "--keep_checkpoints=9",
         f"--run_dir={folder}")
@@ -90,7 +90,7 @@ def test_going_on_equals_never_having_stopped(undisturbed, few_images, run_dir, 
 
 
 def test_threads_do_not_spoil_it(few_images, tmp_path, run_dir):
-    """With as many threads as a rank takes by itself, not the single one of the other tests."""
+    """With the default number of threads, not with the single thread of the other tests."""
     flags = (*flags_of(few_images), "--max_steps=3")
     run(*flags, f"--run_dir={run_dir}", threads=None)
     expected = result_of(run_dir)
@@ -119,13 +119,13 @@ def test_terminated_then_run_again(undisturbed, few_images, run_dir, world):
     at_step = int(re.search(r"stopped at step (\d+) after a clean save", outcome.stderr).group(1))
     assert 1 <= at_step < STEPS
     assert (run_dir / "latest").read_text(encoding="utf-8") == f"checkpoints/step-{at_step:09}\n"
-    assert not (run_dir / "error.json").exists()  # it is no failure
+    assert not (run_dir / "error.json").exists()  # a stop is no failure
     run(*command)
     assert result_of(run_dir) == undisturbed(world)
 
 
 def test_lines_between_two_logged_steps_are_not_lost(few_images, tmp_path):
-    """A stop inside a logging interval: its half is in the checkpoint."""
+    """The run stops inside a logging interval, whose first half is in the checkpoint."""
     common = (*flags_of(few_images), "--log_interval=4", "--save_every_epochs=0.4", "--keep_checkpoints=9")
     run(*common, f"--run_dir={tmp_path / 'a'}")
     with Background(*common, f"--run_dir={tmp_path / 'b'}") as training:
@@ -155,7 +155,7 @@ def test_killed_then_run_again(undisturbed, few_images, run_dir, world):
 
 
 def test_metrics_are_cut_back_to_the_restored_step(undisturbed, few_images, run_dir):
-    """Saved at step 3 only, killed after step 4: its line is written again, not twice."""
+    """The run is saved only at step 3 and killed after step 4, whose line is written again, but not twice."""
     command = (*flags_of(few_images), f"--run_dir={run_dir}", "--save_every_epochs=1")
     with Background(*command) as training:
         wait_until((run_dir / "checkpoints" / "step-000000003").exists, "the checkpoint of step 3")
@@ -165,7 +165,7 @@ def test_metrics_are_cut_back_to_the_restored_step(undisturbed, few_images, run_
     assert [path.name for path in (run_dir / "checkpoints").glob("step-*")] == ["step-000000003"]
     assert [step for step, _ in losses(run_dir)][:4] == [1, 2, 3, 4]
     with open(run_dir / "metrics.jsonl", "a", encoding="utf-8") as file:
-        file.write('{"kind":"train","step":5,"lo')  # what a crash may leave
+        file.write('{"kind":"train","step":5,"lo')  # files that a crash may leave
     run(*command)
     assert result_of(run_dir) == undisturbed()
     assert [point["epoch"] for point in metrics(run_dir, "epoch")] == [1, 2]
@@ -217,7 +217,7 @@ def test_nothing_is_trained_when_every_checkpoint_is_damaged(few_images, own_sto
 
 
 def change_state(checkpoint: Path, change) -> None:
-    """As a hand would that knows the format: all sums are right."""
+    """Changes the state like somebody who knows the format: all sums are right."""
     state = load_json(checkpoint / "state.json")
     change(state)
     content = json.dumps(state).encode()
@@ -280,8 +280,8 @@ def test_a_second_job_on_the_run_directory_is_refused(few_images, run_dir):
     with Background(*flags_of(few_images), "--epochs=90000", "--max_steps=100000", f"--run_dir={run_dir}") as first:
         first.wait_for_line("step 1/")
         outcome = run(*flags_of(few_images), "--epochs=90000", "--max_steps=100000", f"--run_dir={run_dir}", check=5)
-        assert str(first.pid) in outcome.stderr  # names who has it
-        assert not (run_dir / "error.json").exists()  # it is not the second's to write into
+        assert str(first.pid) in outcome.stderr  # names the holder
+        assert not (run_dir / "error.json").exists()  # the second run must not write into it
         first.process.send_signal(signal.SIGTERM)
         ended = first.wait()
     assert ended.code == 75, ended
@@ -294,7 +294,7 @@ def test_a_second_job_on_the_run_directory_is_refused(few_images, run_dir):
 
 @pytest.mark.parametrize("world", [1, 2])
 def test_growing_images_go_on_bit_for_bit(few_images, tmp_path, run_dir, world):
-    """Sizes change with steps 4 and 6: stopped before, between and after them."""
+    """Sizes change at steps 4 and 6; the run is stopped before, between and after them."""
     flags = (*flags_of(few_images, world), "--image_size_schedule=0:24,1:32,2:48", "--image_size=40")
     run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
     for _ in range(4):

@@ -1,5 +1,5 @@
-"""The scaling model's arithmetic by closed forms and by hand, its program from outside, and its predictions beside steps
-that are measured behind slow links."""
+"""Tests the scaling model's arithmetic by closed forms and by hand, its program from outside, and its predictions
+against steps that are measured behind slow links."""
 
 import json
 import math
@@ -26,7 +26,7 @@ SIZE, BANDWIDTH, LATENCY = 1e8, 1e9, 1e-3
 
 @pytest.mark.parametrize("ranks", [1, 2, 3, 64])
 def test_a_ring_between_equals(ranks):
-    """2(N-1)/N · S/B, and 2(N-1) hops."""
+    """The time is 2(N-1)/N · S/B and 2(N-1) hops."""
     expected = 2 * (ranks - 1) / ranks * SIZE / BANDWIDTH + 2 * (ranks - 1) * LATENCY
     assert network.ring(SIZE, ranks, Network(BANDWIDTH, LATENCY)) == pytest.approx(expected)
 
@@ -38,7 +38,7 @@ def test_a_tree_passes_few_hops(ranks, hops):
 
 
 def test_nodes_of_several_ranks():
-    """Four nodes of eight, whose own links are ten times as fast."""
+    """Four nodes of eight ranks, whose own links are ten times as fast."""
     nodes = Network(BANDWIDTH, LATENCY, local_ranks=8, local_bandwidth=10 * BANDWIDTH, local_latency=LATENCY / 10)
     turns = 2 * 31 / 32
     assert network.ring(SIZE, 32, nodes) == pytest.approx(turns * (4 * LATENCY + 28 * LATENCY / 10 + SIZE / BANDWIDTH))
@@ -46,7 +46,7 @@ def test_nodes_of_several_ranks():
     between = 2 * 3 / 4 * SIZE / BANDWIDTH + 2 * 3 * LATENCY
     assert network.hierarchical(SIZE, 32, nodes) == pytest.approx(inside + between)
     assert network.hierarchical(SIZE, 8, nodes) == pytest.approx(inside)
-    assert network.ring(SIZE, 8, nodes) == pytest.approx(inside)  # one node: the ring does not leave it
+    assert network.ring(SIZE, 8, nodes) == pytest.approx(inside)  # with one node, the ring does not leave it
     assert network.tree(SIZE, 32, nodes) == pytest.approx(2 * (2 * LATENCY + 7 * LATENCY / 10) + 1.5 * SIZE / BANDWIDTH)
 
 
@@ -90,7 +90,7 @@ def test_buckets_are_closed_by_the_gradient_that_fills_them():
     ([], 10),
     ([(2, 3), (6, 1)], 10),  # both hidden
     ([(2, 3), (10, 4)], 14),  # the last is ready when the pass is over
-    ([(2, 7), (3, 6), (10, 1)], 16),  # one waits for the other
+    ([(2, 7), (3, 6), (10, 1)], 16),  # one reduction waits for the other
     ([(10, 3), (10, 4)], 17),  # not overlapped
 ])
 def test_overlap_by_hand(reductions, end):
@@ -182,7 +182,7 @@ def test_a_step_that_cannot_be_read_is_refused(tmp_path, content):
 
 
 def test_predictions_hold_behind_slow_links():
-    """Two ranks, 200 Mbit/s: most of the step is communication."""
+    """With two ranks at 200 Mbit/s, most of the step is communication."""
     try:
         with LimitedNetwork(2, 200):
             pass

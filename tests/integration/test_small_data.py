@@ -1,5 +1,5 @@
-"""What a small data set needs: a validation split cut from the training split, parts of a model that do not learn, an end
-when nothing is gained, and which class is taken for which."""
+"""The features for small data sets: a validation split cut from the training split, frozen parts of a model, early
+stopping, and the confusion matrix."""
 
 import csv
 import json
@@ -29,7 +29,7 @@ def flags_of(photos) -> tuple:
 
 @pytest.fixture(scope="module")
 def trained(photos, module_dir):
-    """60 images in 7 steps of 16, 20 for validation: (run directory, outcome)."""
+    """Trains on 60 images in 7 steps of 16, with 20 for validation. Returns (run directory, outcome)."""
     folder = module_dir / "trained"
     return folder, run(*flags_of(photos), f"--run_dir={folder}")
 
@@ -50,7 +50,8 @@ def test_a_dry_run_prints_both_counts(photos):
 
 
 def test_the_run_knows_its_split(photos, trained):
-    """By the run's last line: an evaluation of it finds the same, on any number of ranks, as each class's share."""
+    """The expected numbers are in the run's last line: an evaluation finds the same, on any number of ranks, also as
+    each class's share."""
     folder, outcome = trained
     assert "20 of the 80 samples of 'train'" in outcome.stderr
     matrices = []
@@ -115,7 +116,7 @@ def test_unknown_modules_are_answered_with_those_there_are(photos):
 
 
 def test_a_run_ends_when_nothing_is_gained(photos, tmp_path):
-    """With all but the classifier frozen and a rate of 0 no evaluation is better than the first."""
+    """With everything but the classifier frozen and a rate of 0, no evaluation is better than the first."""
     flags = (*TINY, EVERY_EPOCH, *HELD_OUT, f"--data_dir={photos}", "--lr=0", "--freeze=backbone", "--epochs=30",
              "--patience=2", "--nproc_per_node=2", "--batch_size=8")
     whole = run(*flags, f"--run_dir={tmp_path / 'whole'}")
@@ -123,13 +124,13 @@ def test_a_run_ends_when_nothing_is_gained(photos, tmp_path):
     assert [round(point["epoch"]) for point in metrics(tmp_path / "whole", "val")] == [1, 2, 3]
     assert result["stopped_early"].startswith("no better top1 than") and result["best_step"] == 4
     assert whole.lines[-3] == "stopped early: " + result["stopped_early"]
-    # In pieces: the state of the decision is in the checkpoint.
+    # The run is made in pieces, because the state of the decision is in the checkpoint.
     pieces = tmp_path / "pieces"
     run(*flags, f"--run_dir={pieces}", "--limit_train_steps=9")
     run(*flags, f"--run_dir={pieces}")
     assert load_json(pieces / "result.json")["stopped_early"] == result["stopped_early"]
     assert metrics(pieces, "val")[-1]["step"] == result["step"]
-    # A run that has ended stays ended, and goes on where it is given more time.
+    # A run that has ended stays ended, and continues if it gets more time.
     before = sha256(pieces / "result.json")
     again = run(*flags, f"--run_dir={pieces}")
     assert "ended early: no better top1" in again.stderr and sha256(pieces / "result.json") == before

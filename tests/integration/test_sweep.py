@@ -1,4 +1,4 @@
-"""scripts/sweep.py: what it refuses; trials that end in every way; killed half-way, and taken up again."""
+"""scripts/sweep.py: its refusals; trials that end in every way; a sweep that is killed half-way and resumed."""
 
 import csv
 import os
@@ -73,7 +73,7 @@ def test_a_grid_has_every_combination(tmp_path):
 @pytest.mark.parametrize("text", ["{metric: val_top1, flags: {lr: {low: 0.1, high: 1}}}",
                                   "metric: val_top1\nflags:\n  lr: {low: 0.1, high: 1}"])
 def test_a_range_without_end_has_no_grid(text):
-    space = read_space(text, KINDS)  # the text itself, as a job of an array is given it
+    space = read_space(text, KINDS)  # the text itself, as jobs of an array get it
     with pytest.raises(Failure, match="lr has no end of values"):
         space.grid()
 
@@ -95,7 +95,7 @@ def arguments(folder, space, *more, trials=3, command=()):
 
 @pytest.fixture
 def sweep(monkeypatch, capsys):
-    """Runs it within this process, which has its packages already; returns the exit code, stdout and stderr."""
+    """Runs it in this process, which has imported its packages already. Returns the exit code, stdout and stderr."""
     handlers = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)}
 
     def call(*words):
@@ -113,7 +113,7 @@ def outcomes(folder):
 
 
 def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
-    """One trial diverges, which is a result; the one that is under way at the kill goes on, and none is run twice."""
+    """One trial diverges, which is a result. The trial that is under way at the kill resumes, and none is run twice."""
     folder = tmp_path / "sweep"
     space = space_file(tmp_path, "metric: val_top1\nflags:\n  lr: [0.004, 1.0e+30, 0.002]\n")
     command = [MAIN, *(flag for flag in TINY if not flag.startswith("--lr")), f"--data_dir={few_images}", "--max_steps=3",
@@ -123,7 +123,7 @@ def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
         wait_until(lambda: (folder / "trial-0000" / "latest").exists(), "a checkpoint")
         os.kill(first.pid, signal.SIGKILL)
         first.process.wait()
-        # The training hears of it by itself, and holds its trial until it has ended.
+        # The training notices it by itself, and holds its trial until it has ended.
         code, again, _ = sweep(*words)
     assert code == 0 and outcomes(folder) == {0: "finished", 1: "diverged", 2: "finished"}, again
     assert "trial 0: lr=0.004 (goes on)" in again
@@ -135,7 +135,7 @@ def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
     assert last.startswith("val_top1=") and last.endswith(f"lr={best['params']['lr']}")
     for picture in ("parallel_coordinates.png", "history.png"):
         assert (folder / picture).read_bytes().startswith(b"\x89PNG")
-    # Of another space: a value was added.
+    # Another space: a value was added.
     other = space_file(tmp_path, "metric: val_top1\nflags:\n  lr: [0.004, 1.0e+30, 0.002, 0.001]\n")
     code, _, refusal = sweep(*arguments(folder, other, "--sampler=grid", command=command))
     assert code == 2 and "is one of another space: it differs in --lr" in refusal and "what to do: " in refusal
@@ -155,7 +155,8 @@ def test_flags_and_values_are_held_against_the_program(sweep, tmp_path, flags, c
     assert not (tmp_path / "a").exists()
 
 
-# A training whose validations and end are chosen by --momentum, in no time; what the flags are dtrain_main says itself.
+# A training that takes no time and whose validations and end are chosen by --momentum; dtrain_main itself answers
+# questions about flags.
 PLAYED = r"""#!/bin/bash
 case " $* " in *" --help "*|*" --dry_run "*|*" --print_config "*) exec "$DTRAIN" "$@" ;; esac
 for word; do case $word in --run_dir=*) run=${word#*=} ;; --momentum=*) top1=${word#*=} ;; esac; done
@@ -170,7 +171,8 @@ printf '{"val_top1": %s}' "$top1" >"$run/result.json"
 
 
 def test_what_becomes_of_trials(sweep, tmp_path, monkeypatch):
-    """Pruned, out of memory, its process lost once; a worker of an array, that takes one trial; nothing left to do."""
+    """Trials that are pruned, run out of memory, or lose their process once; a worker of an array, which takes one
+    trial; nothing left to do."""
     program = tmp_path / "dtrain_main"
     program.write_text(PLAYED, encoding="utf-8")
     program.chmod(0o755)
@@ -189,7 +191,7 @@ def test_what_becomes_of_trials(sweep, tmp_path, monkeypatch):
 
 
 def test_others_read_the_last_line():
-    """Katib's filter and SageMaker's expressions, as the examples have them."""
+    """Katib's filter and SageMaker's expressions, as in the examples, read the last line."""
     yaml = pytest.importorskip("yaml")
     last = "val_top1=75.93 val_top5=92.91 val_loss=0.9912"
     examples = ROOT / "scripts" / "sweeps" / "examples"

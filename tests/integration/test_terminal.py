@@ -1,4 +1,4 @@
-"""What people see on a terminal, in a real one: a bar that moves, lines above it, colours only where they are wanted."""
+"""The output on a real terminal: a bar that moves, lines above it, and colours only if they are wanted."""
 
 import fcntl
 import os
@@ -15,7 +15,7 @@ YELLOW = "\x1b[0;33m"
 
 
 def on_a_terminal(*flags, columns: int = 100, **variables) -> str:
-    """All that the program writes to a terminal of its own."""
+    """Returns everything that the program writes to a terminal of its own."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     process = subprocess.Popen([str(MAIN), *flags], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
@@ -43,7 +43,7 @@ def test_a_bar_that_fits_with_lines_above_it(few_images, tmp_path):
     assert bars and all(len(bar) < 100 for bar in bars)
     assert re.search(r"epoch \d\.\d\d (\[[#.]+\] )? *\d+% \d/5 [\d.]+ img/s loss \d\.\d{4} top1 \d+\.\d\d (lr \S+ )?data \d+% eta", text)
     assert any(piece.startswith("evaluating [") for piece in drawn)
-    # The lines that stay have the training loss; the last two stand by themselves.
+    # The permanent lines have the training loss, and the last two stand alone.
     assert re.search(r"\x1b\[Kepoch 2 took [\d.]+ s, at step 5: loss \d\.\d{4} top1 \d+\.\d\d\n", text)
     assert re.search(r"\nbest top1 [^\n]*\nval_top1=[^\n]*\n$", text)
 

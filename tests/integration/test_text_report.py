@@ -1,4 +1,5 @@
-"""What a run on text reports: fairseq's JSON lines on stdout, read as people's scripts read them, beside metrics.jsonl."""
+"""The reports of a run on text: fairseq's JSON lines on stdout, read as existing scripts read them, and
+metrics.jsonl."""
 
 import json
 import math
@@ -9,7 +10,8 @@ import pytest
 from command import load_json, metrics, run
 from text_data import TEXT, make_tokens
 
-# Of a training line and of a validation line, in fairseq's order; without what a CPU and fp32 have not.
+# The keys of a training line and of a validation line, in fairseq's order, without those that a CPU and fp32 do not
+# have.
 TRAIN_KEYS = ["epoch", "update", "loss", "ppl", "wps", "ups", "wpb", "bsz", "num_updates", "lr", "gnorm", "clip",
               "train_wall", "wall"]
 VALID_KEYS = ["epoch", "valid_loss", "valid_ppl", "valid_wps", "valid_wpb", "valid_bsz", "valid_num_updates"]
@@ -24,7 +26,7 @@ def tokens(module_dir):
 
 
 def statistics(text: str, key: str) -> list[dict]:
-    """The lines that have this key, as scripts find them that draw fairseq's logs."""
+    """Returns the lines that have this key, found like scripts that draw fairseq's logs find them."""
     lines = [json.loads(found) for found in re.findall(r"\{.*\}", text)]
     return [line for line in lines if key in line]
 
@@ -105,7 +107,7 @@ def test_evaluation_counts_tokens(trained, tokens):
     point, result = [json.loads(line) for line in outcome.lines]
     assert (point["kind"], result["kind"]) == ("val", "result")
     assert point["loss"] == pytest.approx(metrics(folder, "val")[-1]["loss"], rel=1e-6)
-    length = 24  # "the dog and the cat sat": tokens of a line are fewer than its letters
+    length = 24  # "the dog and the cat sat": a line has fewer tokens than letters
     assert 0 < result["samples_seen"] <= 30
     assert result["tokens_per_second"] * result["seconds"] <= 30 * (length + 2)
     assert result["tokens_per_second"] * result["seconds"] > result["samples_seen"]

@@ -1,4 +1,4 @@
-"""A training run from its command line to the files that it leaves, held against what is documented."""
+"""A training run from its command line to its files, compared with the documentation."""
 
 import json
 import math
@@ -19,7 +19,7 @@ TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "top1", "images_per_second"
 
 @pytest.fixture(scope="module")
 def finished(images, module_dir):
-    """One run of two epochs: (run directory, outcome)."""
+    """One run of two epochs. Returns (run directory, outcome)."""
     folder = module_dir / "finished"
     return folder, run(*TINY, f"--data_dir={images}", "--epochs=2", "--lr=0.02", "--eval_every_epochs=1",
                        f"--run_dir={folder}")
@@ -27,7 +27,7 @@ def finished(images, module_dir):
 
 @pytest.fixture(scope="module")
 def tensors(module_dir):
-    """20 samples of noise without a validation split: the fastest steps there are."""
+    """20 samples of noise without a validation split, for the fastest steps."""
     random = np.random.default_rng(3)
     path = module_dir / "tensors.safetensors"
     save_file({"images": random.standard_normal((20, 3, 32, 32)).astype(np.float32),
@@ -168,7 +168,7 @@ def test_table_adds_the_l2_term(few_images, run_dir):
                   if not name.endswith(("running_mean", "running_var", "num_batches_tracked")))
     last = metrics(run_dir, "train")[-1]["loss"]
     assert float(rows[-1][4]) == pytest.approx(last + decay / 2 * squares, abs=0.002)
-    assert decay / 2 * squares > 1  # the term is there to be seen
+    assert decay / 2 * squares > 1  # the term is large enough to be seen
 
 
 # ---- Data and numbers ------------------------------------------------------------------------------------------------
@@ -206,7 +206,7 @@ def test_bf16_stays_near_fp32(few_images, tmp_path):
 
 
 def test_accumulation_is_as_many_ranks_one_after_the_other(few_images, tmp_path):
-    """Two micro-steps of 8 are two ranks of 8: the same samples, normalised in the same groups, added up."""
+    """Two micro-steps of 8 equal two ranks of 8: the same samples, normalised in the same groups, added up."""
     common = (*TINY, f"--data_dir={few_images}", "--batch_size=8", "--max_steps=4", "--lr=0.001")
     run(*common, "--grad_accum_steps=2", f"--run_dir={tmp_path / 'steps'}")
     run(*common, "--nproc_per_node=2", f"--run_dir={tmp_path / 'ranks'}")
@@ -298,7 +298,7 @@ def test_learning_rates_are_the_documented_formulas(tensors, run_dir, name):
 
 
 def test_a_reader_that_goes_away_ends_no_training(few_images, run_dir):
-    """As in `dtrain_main … | head`; and a peer's death must not kill by SIGPIPE either."""
+    """As in `dtrain_main … | head`. A peer's death must not kill by SIGPIPE either."""
     with subprocess.Popen([MAIN, *TINY, f"--data_dir={few_images}", "--max_steps=3", f"--run_dir={run_dir}"],
                           stdout=subprocess.PIPE) as process:
         process.stdout.close()

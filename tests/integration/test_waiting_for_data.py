@@ -1,5 +1,5 @@
-"""Storage that takes 20 ms to answer and serves a thousand files a second, as a network file system does: it neither
-slows the decoders nor goes unnoticed where it is slower than the training."""
+"""Storage that answers after 20 ms and serves a thousand files a second, like a network file system. It does not slow
+the decoders, and a run that it does slow down says so."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def slow(preload: Path, data: Path, milliseconds: int, per_second: int) -> dict:
 
 
 def share_of_waiting(run_dir: Path) -> float:
-    """Without the first step, which waits for the loader to start."""
+    """Leaves out the first step, which waits for the loader to start."""
     points = metrics(run_dir, "train")[1:]
     return sum(point["data_seconds"] for point in points) / sum(point["step_seconds"] for point in points)
 
@@ -40,7 +40,7 @@ def test_waiting_for_storage_is_measured_and_named(few_images, preload, run_dir)
     assert outcome.stderr.count(WARNING) == 1, outcome
     warning = next(line for line in outcome.stderr.splitlines() if WARNING in line)
     assert "storage is slower than decoding" in warning and "--cache=ram" in warning
-    assert share_of_waiting(run_dir) > 0.1  # half on a free machine; training is slower, too, where others work on it
+    assert share_of_waiting(run_dir) > 0.1  # half on a free machine; training is slower, too, if other programs use it
 
 
 def test_storage_that_is_fast_enough_is_not_mentioned(few_images, preload, run_dir):
@@ -52,7 +52,7 @@ def test_storage_that_is_fast_enough_is_not_mentioned(few_images, preload, run_d
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory) -> Path:
-    """300 photographs, as JPEG: 640 × 480, smooth with some noise."""
+    """300 JPEG photographs of 640 × 480, smooth with some noise."""
     folder = tmp_path_factory.mktemp("photos")
     random = np.random.default_rng(5)
     (folder / "train" / "all").mkdir(parents=True)
@@ -64,8 +64,9 @@ def photos(tmp_path_factory) -> Path:
 
 
 def test_slow_storage_does_not_slow_the_decoders(photos, preload):
-    """One decode thread, with enough to do for some hundred images a second: the storage could serve a thousand. What
-    is compared is how busy it keeps its core, which says more than images per second on a machine with other work."""
+    """One decoding thread has enough work for some hundred images a second, while the storage could serve a thousand.
+    The test compares how busy the thread keeps its core, which says more than images per second on a machine with other
+    work."""
     def measured(**environment) -> tuple[float, float]:
         outcome = run("loader", f"--data_dir={photos}", "--batch_size=64", "--steps=8", "--warmup=1", "--workers=1",
                       "--image_size=320", "--color_jitter=0.4,0.4,0.4,0.1", "--json", program=BENCH, env=environment)
@@ -74,7 +75,7 @@ def test_slow_storage_does_not_slow_the_decoders(photos, preload):
         return speed / result["images_per_processor_second"], speed
 
     rounds = []
-    for _ in range(6):  # in turns; other work on the machine may spoil some
+    for _ in range(6):  # rounds take turns; the machine's other work may spoil some
         rounds.append((measured(), measured(**slow(preload, photos, 20, 1000))))
         fast, slowed = map(max, zip(*rounds))
         print(f"\nmeasured: core {fast[0]:.0%} busy, {fast[1]:.0f} images/s; slow storage: {slowed[0]:.0%}, {slowed[1]:.0f}")

@@ -1,5 +1,5 @@
-"""scripts/wheel.sh: a wheel as pip takes it, whose commands are the programs. tests/foreign_root.sh FILE.whl tries a whole
-installation, torch included, in a root of another release, and under torchrun."""
+"""scripts/wheel.sh makes a wheel that pip accepts and whose commands are the programs. tests/foreign_root.sh FILE.whl
+tests a whole installation, torch included, in a root of another release, and under torchrun."""
 
 import os
 import subprocess

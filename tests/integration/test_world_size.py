@@ -1,4 +1,4 @@
-"""A run goes on with more or fewer ranks than before: the same samples in the same global batches."""
+"""A run resumes on more or fewer ranks than before, with the same samples in the same global batches."""
 
 import pytest
 
@@ -8,8 +8,8 @@ STEPS = 5
 
 
 def flags_of(data, world: int) -> tuple:
-    """48 samples a step in micro-batches of 4: as many micro-steps as it takes. The weights stay as they are, so that
-    the losses tell of the samples alone: rounding, which differs, would grow from step to step."""
+    """48 samples per step in micro-batches of 4, with as many micro-steps as needed. The weights do not change, so that
+    the losses depend only on the samples: rounding, which differs, would grow from step to step."""
     ranks = (f"--nproc_per_node={world}",) if world > 1 else ()
     return (*TINY, f"--data_dir={data}", "--lr=0", "--image_size=16", "--global_batch_size=48", "--batch_size=4",
             f"--max_steps={STEPS}", *ranks)

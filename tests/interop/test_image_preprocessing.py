@@ -1,4 +1,4 @@
-"""Decoding and resizing against the reference: Pillow and torchvision on the same files.
+"""Compares decoding and resizing with the reference: Pillow and torchvision on the same files.
 
 Runs tests/decode_dump of the build in DTRAIN_BUILD_DIR (default build/release). The photos are synthesised: noise with
 the 1/f spectrum of natural images, plus edges, from a fixed seed.
@@ -66,7 +66,7 @@ def test_evaluation_is_torchvisions(tmp_path, size, interpolation):
     tensor = CenterCrop(224)(Resize(256, interpolation=InterpolationMode(interpolation), antialias=True)(tensor))
     record("Transforms", f"evaluation of {size[0]}x{size[1]}, {interpolation}", "Pillow by torchvision",
            "mean 0.1 of 255 levels", mean_difference(ours, theirs))
-    assert mean_difference(ours, tensor.permute(1, 2, 0)) <= 0.5  # it computes in float32
+    assert mean_difference(ours, tensor.permute(1, 2, 0)) <= 0.5  # the reference computes in float32
 
 
 def test_padding_of_small_images(tmp_path):

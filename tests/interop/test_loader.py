@@ -1,4 +1,4 @@
-"""The loader's crops against Pillow's, and augmentation operator by operator against torchvision's."""
+"""Compares the loader's crops with Pillow's, and augmentation with torchvision's, operator by operator."""
 
 import json
 import subprocess
@@ -25,7 +25,7 @@ def bench(*flags) -> dict:
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory) -> Path:
-    """JPEGs as cameras and encoders write them, and a PNG: each takes another way through the decoder."""
+    """JPEGs as cameras and encoders write them, and a PNG. Each takes another path through the decoder."""
     folder = tmp_path_factory.mktemp("photos")
     ways = [{"quality": 90}, {"quality": 95, "subsampling": 0}, {"quality": 90, "subsampling": 1},
             {"quality": 85, "progressive": True}, {"quality": 75, "optimize": True},
@@ -81,7 +81,7 @@ def test_packed_with_seek_points_crops_are_the_same(photos, tmp_path):
     for name in ("crop", "flip", "index", "labels"):
         assert np.array_equal(plain[name], packed[name]), name
     wrong = np.abs(plain["images"].astype(int) - packed["images"]).mean(axis=(1, 2, 3))
-    # Progressive files have become baseline ones, which another decoder reads.
+    # Progressive files have become baseline files, which another decoder reads.
     assert np.median(wrong) == 0 and wrong.max() <= 2
 
 
@@ -117,7 +117,8 @@ def test_operators_are_torchvisions(tmp_path, name, magnitude):
     ours = operate(image, name, magnitude, tmp_path)
     theirs = np.asarray(_apply_op(image, name, magnitude, InterpolationMode.NEAREST, None), int)
     wrong = np.abs(ours - theirs)
-    # Geometry: a pixel may fall on the other side of a boundary. Values: to the bit, or one level off by rounding.
+    # In geometry, a pixel may fall on the other side of a boundary. Values are equal to the bit, or differ by one
+    # through rounding.
     if name in ("ShearX", "ShearY", "Rotate"):
         assert (wrong.max(axis=-1) > 0).mean() <= 0.002
     else:

@@ -1,5 +1,5 @@
-"""Autocast and the loss scaler beside torch.amp, step by step: losses, scales, and which steps are skipped; the fused
-optimizers beside torch's for 20 steps. On the CPU, where the same kernels run."""
+"""Compares autocast and the loss scaler with torch.amp, step by step: losses, scales, and skipped steps; and the fused
+optimizers with torch's for 20 steps. All on the CPU, where the same kernels run."""
 
 import math
 
@@ -22,7 +22,7 @@ DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 
 @pytest.fixture(scope="module")
 def overflowing(samples, module_dir):  # noqa: F811
-    """The samples; one of the fifth step's is beyond what fp16 can hold."""
+    """The samples. One of the fifth step is beyond the range of fp16."""
     images = samples[0].clone()
     images[OVERFLOW_AT * 8 % SAMPLES] *= 1e5
     path = module_dir / "overflowing.safetensors"
@@ -31,7 +31,8 @@ def overflowing(samples, module_dir):  # noqa: F811
 
 
 def amp_training(weights, data, precision, scaler, make_optimizer, steps=STEPS):
-    """(losses, scales after each step, final parameters) of what PyTorch's documentation of torch.amp shows."""
+    """Returns (losses, scales after each step, final parameters) of the training that PyTorch's documentation of
+    torch.amp shows."""
     model = torchvision.models.resnet18(num_classes=CLASSES).train()
     model.load_state_dict(load_file(weights))
     optimizer = make_optimizer(model.parameters())

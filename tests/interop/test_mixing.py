@@ -1,4 +1,4 @@
-"""Mixup and CutMix: what is drawn follows torchvision's law, and what is made of it gives torchvision's loss, or timm's
+"""Mixup and CutMix: the draws follow torchvision's distribution, and mixed batches give torchvision's loss, or timm's
 binary cross entropy."""
 
 import subprocess
@@ -25,14 +25,15 @@ CLASSES = 10
 
 
 def drawn(mixup: float, cutmix: float, size: tuple[int, int], count: int, seed: int = 0) -> np.ndarray:
-    """A row for each batch: share of the own image, x, y, width and height of the box."""
+    """Returns a row for each batch: share of the own image, x, y, width and height of the box."""
     done = subprocess.run([DUMP, "mix", *map(str, (mixup, cutmix, *size, seed, count))], capture_output=True, text=True,
                           check=True)
     return np.array([line.split() for line in done.stdout.splitlines()], float)
 
 
 def distance(ours, theirs) -> float:
-    """Of Kolmogorov and Smirnov: between two samples, as a multiple of what chance exceeds once in a thousand times."""
+    """Returns the distance of Kolmogorov and Smirnov between two samples, as a multiple of the one that chance exceeds
+    once in a thousand times."""
     ours, theirs = np.sort(ours), np.sort(theirs)
     points = np.concatenate([ours, theirs])
     apart = np.abs(np.searchsorted(ours, points, "right") / len(ours) -
@@ -41,7 +42,7 @@ def distance(ours, theirs) -> float:
 
 
 def apart_from_0_and_1(shares) -> np.ndarray:
-    """Theirs are float32, which has its own idea of the greatest number below 1."""
+    """Their values are float32, whose greatest number below 1 differs."""
     return np.clip(shares, 1e-6, 1 - 1e-6)
 
 
@@ -74,7 +75,7 @@ def test_cutmix_boxes_have_torchvisions_law(alpha, size):
     np.testing.assert_allclose(ours[:, 0], 1 - ours[:, 3] * ours[:, 4] / (size[0] * size[1]), atol=1e-12)
     worst = 0.0
     for column, name in enumerate(("share", "x", "y", "width", "height")):
-        # An empty box is at no place in particular.
+        # An empty box has no particular position.
         cut, theirs_cut = ours[ours[:, 3] * ours[:, 4] > 0], theirs[theirs[:, 3] * theirs[:, 4] > 0]
         worst = max(worst, distance(cut[:, column], theirs_cut[:, column]))
         assert worst < 1, name
@@ -85,7 +86,7 @@ def test_cutmix_boxes_have_torchvisions_law(alpha, size):
 def test_with_both_each_batch_draws_one():
     both = drawn(0.2, 1.0, (224, 224), 4000)
     cut = (both[:, 3] * both[:, 4] > 0).mean()
-    assert 0.45 < cut < 0.55  # a box is empty in less than one of a hundred
+    assert 0.45 < cut < 0.55  # fewer than one of a hundred boxes are empty
 
 
 SMOOTHING = 0.1
@@ -97,7 +98,7 @@ def cross_entropy(logits, labels, mix=None):
 
 
 def binary_cross_entropy(logits, labels, mix=None):
-    """timm's has the smoothing in the targets where these are dense ones: its own mixup puts it there."""
+    """timm's smoothing is in the targets if these are dense: its own mixup puts it there."""
     if mix is None:
         return timm.loss.BinaryCrossEntropy(smoothing=SMOOTHING)(logits, labels).item()
     off = SMOOTHING / CLASSES
@@ -112,7 +113,7 @@ LOSSES = {"ce": (cross_entropy, f"torchvision {torchvision.__version__}"),
 
 @pytest.mark.parametrize("mixup, cutmix, loss", [(0.4, 0, "ce"), (0, 1.0, "ce"), (0.4, 1.0, "ce"), (0.4, 1.0, "bce")])
 def test_the_loss_of_a_mixed_batch_is_the_reference_s(tmp_path, mixup, cutmix, loss):
-    """The weights stay as they are (--lr=0), so that each step's loss tells of its batch."""
+    """The weights do not change (--lr=0), so that each step's loss depends on its batch alone."""
     steps, batch, side = 4, 8, 32
     generator = torch.Generator().manual_seed(5)
     images = torch.randn(steps * batch, 3, side, side, generator=generator)
@@ -132,7 +133,7 @@ def test_the_loss_of_a_mixed_batch_is_the_reference_s(tmp_path, mixup, cutmix, l
     theirs, plain = [], []
     for step, (share, x, y, width, height) in enumerate(drawn(mixup, cutmix, (side, side), steps)):
         of_step = slice(step * batch, (step + 1) * batch)
-        # A batch that was to be cut and has an empty box stays as it is, as one that is blended with a share of 1 does.
+        # A batch that is to be cut but has an empty box stays unchanged, as if it were blended with a share of 1.
         if width * height > 0 or share == 1:
             transform = v2.CutMix(num_classes=CLASSES)
             params = {"box": (int(x), int(y), int(x + width), int(y + height)), "lam_adjusted": share}

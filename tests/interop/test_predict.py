@@ -1,4 +1,4 @@
-"""--mode=predict over image files: the table that Pillow, torchvision and PyTorch would make of the same files."""
+"""--mode=predict on image files gives the table that Pillow, torchvision and PyTorch would make of the same files."""
 
 import csv
 import json
@@ -29,7 +29,7 @@ def trained(few_images, module_dir):
 
 @pytest.fixture(scope="module")
 def folder(few_images, module_dir):
-    """Images of several sizes in folders of folders, one that is cut, one that is none, and other files."""
+    """Images of several sizes in nested folders, a truncated image, a file that is no image, and other files."""
     folder = module_dir / "photos"
     shutil.copytree(few_images / "val", folder / "some")
     Image.open(folder / "some" / "red" / "000.jpg").resize((70, 50)).save(folder / "wide, and named so.png")

@@ -1,4 +1,4 @@
-"""What recipes are made of, beside its reference: optimizers, schedules, losses and averages of timm, torch and
+"""Compares the parts of recipes with their references: optimizers, schedules, losses and averages of timm, torch and
 torchvision's scripts."""
 
 import json
@@ -26,7 +26,8 @@ torch.set_num_threads(1)
 
 @pytest.fixture(scope="module")
 def resnet18(module_dir):
-    """Residual branches that say little: the rounding of memory formats is not amplified (see test_torch_parity.py)."""
+    """A model whose residual branches contribute little, so that the rounding of memory formats is not amplified (see
+    test_torch_parity.py)."""
     torch.manual_seed(0)
     model = torchvision.models.resnet18(num_classes=CLASSES)
     for name, module in model.named_modules():
@@ -64,7 +65,7 @@ def loaded(weights):
 
 
 def groups(model, decay: float):
-    """As timm makes them: what has one dimension neither decays nor is adapted."""
+    """Makes groups like timm: parameters of one dimension neither decay nor are adapted."""
     parameters = list(model.parameters())
     return [{"params": [p for p in parameters if p.dim() > 1], "weight_decay": decay},
             {"params": [p for p in parameters if p.dim() <= 1], "weight_decay": 0}]
@@ -88,8 +89,8 @@ def torch_losses(model, optimizer, samples, criterion=F.cross_entropy, after_ste
 
 # ---- Optimizers ------------------------------------------------------------------------------------------------------
 
-# Gentle ones, that ask for what the gradients say rather than for their signs: the signs of rounding errors are rounding
-# errors. Norms and biases, which LARS does not adapt, have to do with its rate as it is.
+# Gentle settings, whose steps depend on the gradients rather than on their signs: the signs of rounding errors would be
+# rounding errors. Norms and biases, which LARS does not adapt, use its rate directly.
 OPTIMIZERS = {
     "sgd": (["--lr=0.0005", "--nesterov"], 0.1,
             lambda g: torch.optim.SGD(g, lr=0.0005, momentum=0.9, nesterov=True)),
@@ -127,8 +128,8 @@ def test_eight_steps_are_the_reference_s(data, samples, resnet18, run_dir, name)
 
 
 def test_frozen_parts_and_a_slow_backbone_are_torchs(data, samples, resnet18, run_dir):
-    """Parameters without a gradient, norms in evaluation mode, and parameter groups with rates of their own; and top-1
-    of the training images."""
+    """Parameters without a gradient, norms in evaluation mode, parameter groups with rates of their own, and top-1 of
+    the training images."""
     frozen, lr = ("conv1", "bn1", "layer1", "layer2.0"), 0.002
     model = loaded(resnet18)
     for name, module in model.named_modules():
@@ -176,7 +177,7 @@ def rates_of(data, *flags) -> list[float]:
 
 @pytest.fixture(scope="module")
 def sixty(module_dir):
-    """60 samples: 10 steps of 6 an epoch."""
+    """60 samples: 10 steps of 6 per epoch."""
     folder = module_dir / "sixty"
     folder.mkdir()
     save_file({"images": torch.zeros(60, 3, 40, 40), "labels": torch.arange(60) % CLASSES}, folder / "train.safetensors")
@@ -188,7 +189,7 @@ def optimizer():
 
 
 def torch_rates(make) -> list[float]:
-    """As torchvision's references put a warmup before a schedule."""
+    """Puts a warmup before a schedule like torchvision's references."""
     chosen = optimizer()
     warmup = torch.optim.lr_scheduler.LinearLR(chosen, start_factor=0.01, total_iters=WARMUP)
     scheduler = torch.optim.lr_scheduler.SequentialLR(chosen, [warmup, make(chosen)], milestones=[WARMUP])
@@ -282,7 +283,7 @@ def test_binary_cross_entropy_is_timm_s(data, samples, resnet18, run_dir, smooth
 
 @pytest.mark.parametrize("every", [3])
 def test_the_average_is_the_ramped_one(data, samples, resnet18, run_dir, every):
-    """torch.optim.swa_utils.AveragedModel, which torchvision's references use, with the ramp of TensorFlow."""
+    """torch.optim.swa_utils.AveragedModel, which torchvision's references use, with TensorFlow's ramp."""
     model = loaded(resnet18)
     updates = 0
 
@@ -292,7 +293,7 @@ def test_the_average_is_the_ramped_one(data, samples, resnet18, run_dir, every):
             average.copy_(average * decay + weight * (1 - decay) if average.is_floating_point() else weight)
 
     average = torch.optim.swa_utils.AveragedModel(model, multi_avg_fn=ramped, use_buffers=True)
-    average.n_averaged.fill_(1)  # else its first update is a copy
+    average.n_averaged.fill_(1)  # otherwise its first update is a copy
     step = 0
 
     def after_step():

@@ -1,4 +1,4 @@
-"""What dtrain_data packs is read by TensorFlow, MXNet and webdataset, and what they write is read here."""
+"""TensorFlow, MXNet and webdataset read what dtrain_data packs, and their files are read here."""
 
 import importlib.util
 import json
@@ -51,7 +51,7 @@ def test_peers_read_what_is_packed(images, tmp_path, name):
 @each_format
 def test_what_peers_write_is_read(images, tmp_path, name):
     sources = sorted((images / "train").glob("*/*.jpg"))[::20]
-    # Bytes that RecordIO has to split, in front of, behind and between others.
+    # Bytes that RecordIO has to split, before, after and between others.
     (tmp_path / "magic").write_bytes(MAGIC + b"1234" + MAGIC + MAGIC + np.random.default_rng(1).bytes(5) + MAGIC)
     sources.append(tmp_path / "magic")
     labels = [number % 3 for number in range(len(sources))]

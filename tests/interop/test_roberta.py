@@ -1,5 +1,5 @@
-"""The same numbers as transformers' RobertaForMaskedLM in PyTorch, from the same weights and tokens: logits, metrics,
-ten optimizer steps of unequal weight on one rank, accumulated, on two ranks and without padding."""
+"""The same numbers as transformers' RobertaForMaskedLM in PyTorch from the same weights and tokens: logits, metrics,
+and ten optimizer steps of unequal weight on one rank, accumulated, on two ranks, and without padding."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from collections import OrderedDict
 
 import pytest
 
-os.environ["USE_TF"] = "0"  # transformers would try an installed TensorFlow, whose Keras is too new for it
+os.environ["USE_TF"] = "0"  # transformers would use an installed TensorFlow, whose Keras is too new for it
 
 from beside_torch import assert_moved_alike, assert_same_steps, predict, torch
 
@@ -30,7 +30,7 @@ NO_LOSS = -100
 
 
 def new_model(seed: int = 0):
-    """A tiny one, without dropout, whose biases and norms are not the ones that a model begins with."""
+    """Makes a tiny model without dropout, whose biases and norms differ from initial ones."""
     config = transformers.RobertaConfig(
         vocab_size=WORDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
         max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
@@ -44,7 +44,7 @@ def new_model(seed: int = 0):
 
 @pytest.fixture(scope="module")
 def folder(module_dir):
-    """As save_pretrained leaves it."""
+    """The folder that save_pretrained writes."""
     new_model().save_pretrained(module_dir / "model")
     return module_dir / "model"
 
@@ -55,7 +55,7 @@ def loaded(folder):
 
 @pytest.fixture(scope="module")
 def rows():
-    """Rows of unequal length and unequal numbers of tokens to guess, one of them without any."""
+    """Rows of unequal length with unequal numbers of tokens to predict, one of them without any."""
     generator = torch.Generator().manual_seed(3)
     ids = torch.randint(4, WORDS, (ROWS, LENGTH), generator=generator)
     lengths = torch.randint(3, LENGTH + 1, (ROWS,), generator=generator)
@@ -128,7 +128,7 @@ def test_evaluation_is_torchs(folder, rows, data, unpad):
 
 
 def train(data, folder, run_dir, *flags):
-    """Ten steps of 8 rows in file order."""
+    """Trains ten steps of 8 rows in file order."""
     run("--model=roberta", f"--init_weights={folder}", f"--data_dir={data}", f"--tokens_per_sample={LENGTH}",
         "--shuffle=none", "--global_batch_size=8", f"--max_steps={STEPS}", "--optimizer=adam", "--lr=0.001",
         "--adam_betas=0.9,0.98", "--adam_eps=1e-6", "--weight_decay=0.01", "--clip_norm=1", "--lr_schedule=constant",
@@ -138,7 +138,7 @@ def train(data, folder, run_dir, *flags):
 
 @pytest.fixture(scope="module")
 def torch_training(folder, rows):
-    """(losses, gradient norms, the model afterwards): what a plain PyTorch script does."""
+    """Returns (losses, gradient norms, the model afterwards) of a plain PyTorch script."""
     model = loaded(folder).train()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.001, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
     losses, norms = [], []
@@ -187,7 +187,8 @@ def test_half_precision_stays_near(folder, data, run_dir, torch_training, flags)
 
 
 def test_memory_efficient_fp16_updates_in_float(folder, rows, data, run_dir):
-    """One step beside PyTorch's: weights that are halves, gradients of them, Adam in float32, rounded to halves."""
+    """Compares one step with PyTorch's: weights and gradients are halves, Adam is float32, results are rounded to
+    halves."""
     run_flags = ("--batch_size=8", "--memory_efficient_fp16", "--loss_scale=1024", "--limit_train_steps=1")
     train(data, folder, run_dir, *run_flags)
     model = loaded(folder).half().float().train()
@@ -201,7 +202,7 @@ def test_memory_efficient_fp16_updates_in_float(folder, rows, data, run_dir):
     for name, tensor in model.state_dict().items():
         if ".decoder." in name:
             continue
-        # A step of Adam has the sign of the gradient: where that is lost in half precision, the step may go the other way.
+        # A step of Adam has the sign of the gradient. If half precision loses the sign, the step may go the other way.
         far = (found[name].float() - tensor.half().float()).abs() > 2e-4
         assert far.float().mean() < 0.02, name
         worst = max(worst, far.float().mean().item())
@@ -211,7 +212,7 @@ def test_memory_efficient_fp16_updates_in_float(folder, rows, data, run_dir):
 
 @pytest.mark.parametrize("precision", [[], ["--memory_efficient_fp16", "--unpad"]], ids=" ".join)
 def test_masks_and_dropout_are_drawn_again_the_same(folder, rows, run_dir, tmp_path, precision):
-    """Rows without labels are masked; a run that was stopped goes on with the bits it would have had."""
+    """Rows without labels are masked, and a stopped run resumes with the same bits."""
     save_file({"input_ids": rows["input_ids"]}, tmp_path / "train.safetensors")
     flags = [tmp_path, folder]
     options = ["--batch_size=4", "--grad_accum_steps=2", "--dropout=0.1", "--attention_dropout=0.1", "--mask_prob=0.3",
@@ -230,7 +231,7 @@ def test_masks_and_dropout_are_drawn_again_the_same(folder, rows, run_dir, tmp_p
 
 @pytest.fixture(scope="module")
 def trained(module_dir):
-    """A run on token files that were made from text, with a byte-level tokenizer of 256 bytes and a few merges."""
+    """A run on token files made from text with a byte-level tokenizer of 256 bytes and a few merges."""
     make_tokens(module_dir, train=TEXT)
     run("--model=roberta_tiny", f"--data_dir={module_dir / 'tokens'}", "--tokens_per_sample=32", "--batch_size=4",
         "--max_steps=3", "--optimizer=adam", "--lr=0.001", f"--run_dir={module_dir / 'run'}")

@@ -1,4 +1,4 @@
-"""scripts/roberta_demo.sh in small: a text of a few sentences that come again and again, and few steps."""
+"""Runs a small scripts/roberta_demo.sh: a text of a few repeated sentences, and few steps."""
 
 import os
 import random

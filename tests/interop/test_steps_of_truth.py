@@ -1,8 +1,8 @@
-"""Whole trainings beside PyTorch's: the same weights, the same samples in the same order, one loss a step.
+"""Compares whole trainings with PyTorch's: the same weights, the same samples in the same order, one loss per step.
 
-Batch normalisation amplifies rounding, so that two trainings that differ in the last bit come to differ in the second
-digit. PyTorch itself has two answers, one for each memory format: the loss of ours is to be as near to them as they are
-to each other. A mistake in a gradient, in the order of samples or in the update is there in the second step already, where they
+Batch normalisation amplifies rounding, so two trainings that differ in the last bit soon differ in the second digit.
+PyTorch itself has two answers, one for each memory format, and our loss must be as near to them as they are to each
+other. A mistake in a gradient, in the order of samples or in the update shows already in the second step, where they
 agree to six digits.
 """
 
@@ -29,7 +29,7 @@ FLAGS = {"resnet50": (), "efficientnet_b0": ("--dropout=0", "--drop_path=0")}
 
 @pytest.fixture(scope="module")
 def samples():
-    """A blurred pattern for each class under noise: something to be learned."""
+    """A blurred pattern for each class under noise, which a network can learn."""
     generator = torch.Generator().manual_seed(3)
     labels = torch.randint(CLASSES, (SAMPLES,), generator=generator)
     patterns = F.interpolate(torch.randn(CLASSES, 3, 4, 4, generator=generator), SIDE, mode="bilinear")
@@ -75,7 +75,7 @@ def test_the_loss_stays_within_pytorchs_own_spread(name, samples, tmp_path, run_
     plain = torch_losses(name, samples, torch.contiguous_format)
     other = torch_losses(name, samples, torch.channels_last)
     assert len(ours) == STEPS and ours != plain
-    spread, worst = 0.0, 0.0  # the widest so far: two trainings come near to each other again now and then
+    spread, worst = 0.0, 0.0  # the widest so far, because two trainings sometimes approach each other again
     for step, (own, one, another) in enumerate(zip(ours, plain, other)):
         spread = max(spread, apart(one, another))
         nearest = min(apart(own, one), apart(own, another))

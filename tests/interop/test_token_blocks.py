@@ -1,5 +1,5 @@
-"""Blocks of a token file beside those that fairseq's own code cuts, in each mode: fairseq_blocks.json has what its compiled
-function returned for lines of these sizes (its package does not install beside a current Python)."""
+"""Compares blocks of a token file with those of fairseq's own code, in each mode. fairseq_blocks.json has what its
+compiled function returned for lines of these sizes (its package does not install with a current Python)."""
 
 import json
 import struct
@@ -39,7 +39,7 @@ def test_blocks_are_fairseqs(lines, mode):
         tokens_per_sample = int(name.split()[1])
         done = subprocess.run([DUMP, lines, mode, str(tokens_per_sample)], capture_output=True, text=True, check=True)
         found = [[int(token) for token in line.split()] for line in done.stdout.splitlines()]
-        # What is too long is cut there, too, and left out when batches are made.
+        # fairseq, too, cuts blocks that are too long, and leaves them out when it makes batches.
         fitting = [list(range(begin, end)) for begin, end in expected if end - begin < tokens_per_sample]
         assert found == fitting
     record("Blocks of text", f"--sample_break={mode}, blocks of 16 and 33", "fairseq's TokenBlockDataset, compiled",
@@ -47,6 +47,6 @@ def test_blocks_are_fairseqs(lines, mode):
 
 
 def test_modes_differ():
-    """So that no two of them can be mistaken for each other."""
+    """The modes differ, so that no two can be mistaken for each other."""
     for size in (16, 33):
         assert len({json.dumps(GOLDEN["blocks"][f"{mode} {size}"]) for mode in MODES}) == len(MODES)

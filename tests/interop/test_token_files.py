@@ -1,5 +1,6 @@
-"""Token files beside fairseq's: what its encoder, dictionary and MMapIndexedDataset make of a text, written down here in a
-few lines (its own package does not install beside a current Python), and the same bytes from dtrain_data tokenize."""
+"""Compares token files with fairseq's: the results of its encoder, dictionary and MMapIndexedDataset for a text,
+reimplemented here in a few lines (its own package does not install with a current Python), are the bytes of dtrain_data
+tokenize."""
 
 import hashlib
 import json
@@ -30,7 +31,7 @@ FAIRSEQ = "fairseq's format, written in NumPy"
 
 
 def words(path):
-    """The BPE encoder's output: of each line, as text files have them, its GPT-2 ids as decimal words."""
+    """Returns the BPE encoder's output: for each line of a text file, its GPT-2 ids as decimal words."""
     from tokenizers import Tokenizer, models, pre_tokenizers
     tokenizer = Tokenizer(models.BPE.from_file(f"{FILES}/encoder.json", f"{FILES}/vocab.bpe"))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -76,14 +77,14 @@ def test_files_are_fairseqs_to_the_byte(tmp_path):
     assert written(data / "train") == tuple(expected)
     record("Files", "token files (.bin, .idx, dict.txt)", FAIRSEQ, "the same bytes", 0)
 
-    # Another split goes by the same dictionary; what is not in there is <unk>.
+    # Another split uses the same dictionary; words that are not in it become <unk>.
     outcome = tokenize(*TOKENIZER, f"--dict={data}/dict.txt", f"--input={tmp_path}/valid.txt", f"--output={data}/valid")
     assert "2 pieces of invalid UTF-8" in outcome.stderr and " 0% replaced" not in outcome.stdout
     assert written(data / "valid") == token_files(words(tmp_path / "valid.txt"), dictionary)[:2]
     assert (data / "dict.txt").read_text() == dictionary and not list(data.glob("*.partial"))
     assert (data / "encoder.json").exists() and (data / "vocab.bpe").exists()
 
-    # And what was written is read.
+    # The written files are read, too.
     shown = [json.loads(line) for line in run("inspect", f"--data_dir={data}", "--split=train", program=DATA).lines]
     assert shown == [{"index": i, "length": len(item), "sha256": hashlib.sha256(np.array(item, "<i8").tobytes()).hexdigest()}
                      for i, item in enumerate(items)]
@@ -114,7 +115,7 @@ def test_a_large_dictionary_makes_wider_tokens(tmp_path):
 
 
 def test_lines_of_many_megabytes(tmp_path):
-    """In the long mode of 100."""
+    """100 MB in the long mode."""
     line = "word " * (20_000_000 if os.environ.get("DTRAIN_LONG_TESTS") else 300_000)
     (tmp_path / "a.txt").write_text(f"short\n{line}\nshort\n" + "\r".join(["mac"] * 300_000))
     outcome = tokenize(*TOKENIZER, "--workers=2", f"--input={tmp_path}/a.txt", f"--output={tmp_path}/train", timeout=60)
@@ -134,7 +135,7 @@ def test_damage_is_named(tmp_path):
         outcome = run("verify", f"--data_dir={data}", "--data_format=tokens", f"--output={tmp_path}", program=DATA, check=code)
         assert all(word in outcome.stderr for word in words), outcome.stderr
 
-    # The other damages that there can be: tests/data/formats/token_dataset_test.cc.
+    # tests/data/formats/token_dataset_test.cc tests other kinds of damage.
     (data / "train.bin").write_bytes(tokens[:-2])
     refused("train.bin is shorter than its index says")
     (data / "train.bin").write_bytes(tokens)
@@ -147,7 +148,7 @@ def test_damage_is_named(tmp_path):
     (data / "dict.txt").unlink()
     refused("dict.txt")
 
-    # Nothing half-written is taken for whole, and no folder gets two dictionaries.
+    # No incomplete file is taken for a complete one, and no folder gets two dictionaries.
     (data / "dict.txt").write_text(dictionary)
     (tmp_path / "b.txt").write_text("other words entirely\n")
     outcome = tokenize(*TOKENIZER, f"--input={tmp_path}/b.txt", f"--output={data}/valid", check=2)

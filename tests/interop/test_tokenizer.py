@@ -1,4 +1,5 @@
-"""The tokenizer beside Hugging Face's `tokenizers`: the same ids for every text, however unlikely, and no text takes long."""
+"""Compares the tokenizer with Hugging Face's `tokenizers`: every text, however unlikely, gives the same ids, and none
+takes long."""
 
 import json
 import os
@@ -61,14 +62,14 @@ def test_ids_equal_on_a_large_set_of_unlikely_texts(peer):
 
 
 def test_characters_are_of_the_same_class(peer):
-    """Around the ends of each range of the table; in the long mode every code point."""
+    """Tests code points around the ends of each range of the table, and in the long mode every code point."""
     if os.environ.get("DTRAIN_LONG_TESTS"):
         points = set(range(0x110000))
     else:
         rows = re.findall(r"{0x(\w+), 0x(\w+),", (ROOT / "data/text/unicode_classes.inc").read_text(encoding="ascii"))
         points = {int(end, 16) + step for row in rows for end in row for step in (-1, 0, 1)} | set(range(0x250))
     characters = [chr(point) for point in sorted(points) if not 0xD800 <= point < 0xE000]
-    # A letter joins a letter, a number a number, and of spaces the last one stands alone.
+    # Letters join letters, numbers join numbers, and the last of several spaces stands alone.
     texts = ["".join(f"a{c}a {c}1{c}1 {c}  {c}!" for c in characters[i:i + 64]) for i in range(0, len(characters), 64)]
     compare(peer, texts, "characters of each class")
 
@@ -94,7 +95,7 @@ def test_long_runs_are_equal_and_quick(peer):
         start = time.perf_counter()
         encode(["".join(choose.choice("etaoinshrdlu") for _ in range(count))])
         return time.perf_counter() - start
-    # Quadratic time were minutes.
+    # Quadratic time would be minutes.
     assert seconds(1_000_000) < 10
 
 

@@ -28,7 +28,7 @@ STD = torch.tensor([0.229, 0.224, 0.225]).view(1, 3, 1, 1)
 
 
 def new_model(name: str, seed: int = 0):
-    """torchvision's, with statistics and affine parameters that are not the ones that a model begins with."""
+    """Makes torchvision's model with statistics and affine parameters that differ from initial ones."""
     torch.manual_seed(seed)
     model = getattr(torchvision.models, name)(num_classes=CLASSES)
     for module in model.modules():
@@ -47,9 +47,9 @@ def saved(model, path):
 
 @pytest.fixture(scope="module")
 def resnet18(module_dir):
-    """The file of the weights that every training here begins with: residual branches that say little. With loud ones
-    the rounding of two memory formats alone grows to 1e-3 in ten steps, PyTorch against PyTorch; with these, and a
-    gentle rate, it stays below 1e-6 (gradient norms 1e-6, movements of single parameters 5e-4).
+    """The file of the weights with which every training here begins: residual branches contribute little. With larger
+    ones, the rounding of two memory formats alone grows to 1e-3 in ten steps, PyTorch against PyTorch; with these, and
+    a gentle rate, it stays below 1e-6 (gradient norms 1e-6, movements of single parameters 5e-4).
     """
     model = new_model("resnet18")
     for name, module in model.named_modules():
@@ -90,7 +90,7 @@ def test_logits_are_torchvisions(tmp_path, name):
     images = torch.randn(4, 3, 64, 80, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
         expected = model(images)
-    if not 1e-2 < expected.std() < 1e3:  # deep ones grow: to a scale where 1e-4 means something
+    if not 1e-2 < expected.std() < 1e3:  # logits of deep models grow; this is a scale at which 1e-4 means something
         classifier = model.fc if name.startswith("resnet") else model.classifier[1]
         classifier.weight.data /= expected.std()
         with torch.no_grad():
@@ -158,7 +158,7 @@ def test_evaluation_is_torchs(data, samples, resnet18):
     assert 0 < expected["top5"] < 100
     found = evaluate(resnet18, data)
     assert_metrics(found, expected)
-    assert_metrics(evaluate(resnet18, data, "--label_smoothing=0.1"), expected)  # of training only
+    assert_metrics(evaluate(resnet18, data, "--label_smoothing=0.1"), expected)  # used in training only
     record("Models", "resnet18, loss of an evaluation", f"torchvision {torchvision.__version__}", "1e-4 of the loss",
            worst_ratio([found["loss"]], [expected["loss"]]))
 
@@ -187,7 +187,7 @@ def test_bytes_are_normalised_like_torchvision(tmp_path, layout):
 
 
 def train(data, weights, run_dir, *flags):
-    """Ten steps of 8 samples in file order; what is not said is SGD at a constant rate without momentum or decay."""
+    """Trains ten steps of 8 samples in file order, by default with SGD at a constant rate without momentum or decay."""
     run("--model=resnet18", f"--init_weights={weights}", f"--data_dir={data}", "--shuffle=none", "--batch_size=8",
         f"--max_steps={STEPS}", f"--lr={LR}", "--lr_schedule=constant", "--momentum=0", "--weight_decay=0",
         "--log_interval=1", "--save_every_epochs=0", f"--run_dir={run_dir}", *flags)
@@ -204,7 +204,7 @@ def parameter_groups(model, decay: float, all_parameters: bool):
 
 def torch_training(weights, samples, momentum=0.0, nesterov=False, decay=0.0, decay_all=True, smoothing=0.0,
                    clip=math.inf, accumulation=1, steps=STEPS):
-    """(losses, gradient norms, the model afterwards): what a plain PyTorch script does."""
+    """Returns (losses, gradient norms, the model afterwards) of a plain PyTorch script."""
     model = torchvision.models.resnet18(num_classes=CLASSES).train()
     model.load_state_dict(load_file(weights))
     optimizer = torch.optim.SGD(parameter_groups(model, decay, decay_all), lr=LR, momentum=momentum, nesterov=nesterov)
@@ -259,7 +259,7 @@ def test_ten_steps_are_torchs(data, samples, resnet18, run_dir, plain, name):
 
 
 def test_options_differ_from_each_other(samples, resnet18):
-    """So that agreement above cannot come from an option that does nothing beside another."""
+    """The options differ, so that agreement above cannot come from an option without any effect."""
     def losses(**options):
         return torch_training(resnet18, samples, momentum=0.9, **options)[0]
 
@@ -293,7 +293,7 @@ def ddp_rank(rank: int, port: int, weights, data, results) -> None:
     if rank == 0:
         results.write_text(json.dumps(losses), encoding="utf-8")
     torch.distributed.barrier()
-    os._exit(0)  # an orderly end waits now and then, without end, for threads of a rank that has gone already
+    os._exit(0)  # an orderly end sometimes waits for ever for threads of a rank that has gone already
 
 
 def test_two_ranks_are_torchs_ddp(data, resnet18, run_dir, tmp_path):
@@ -301,7 +301,7 @@ def test_two_ranks_are_torchs_ddp(data, resnet18, run_dir, tmp_path):
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     results = tmp_path / "losses.json"
-    # Files only, no manager and no shared tensors: nothing is forked from a process that has threads.
+    # Only files are used, no manager and no shared tensors: a process that has threads must not fork.
     ranks = torch.multiprocessing.spawn(ddp_rank, (port, resnet18, data, results), nprocs=2, join=False)
     try:
         assert ranks.join(timeout=60) or ranks.join(timeout=60), "PyTorch's ranks do not end"
@@ -361,7 +361,7 @@ def test_learning_rates_are_torchs(tiny_data, resnet18, run_dir, name):
 
 
 def layout_of(path):
-    """Where each tensor lies, and the bytes of all of them."""
+    """Returns the place of each tensor, and the bytes of all of them."""
     content = path.read_bytes()
     end = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:end])
@@ -376,7 +376,7 @@ def test_python_reads_what_we_write_and_the_other_way_round(data, resnet18, run_
     assert {tensor.dtype for tensor in state.values()} == {torch.float32, torch.int64}
     rewritten = tmp_path / "rewritten.safetensors"
     save_file(state, rewritten, metadata={"format": "pt"})
-    assert layout_of(rewritten) == layout_of(ours)  # to the byte, but for what is said of the tensors
+    assert layout_of(rewritten) == layout_of(ours)  # equal to the byte, except for the header's description of the tensors
     record("Files", "weights as safetensors", "the safetensors package", "the same bytes", 0)
     model = torchvision.models.resnet18(num_classes=CLASSES).eval()
     model.load_state_dict(state, strict=True)

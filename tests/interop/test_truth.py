@@ -1,4 +1,5 @@
-"""Each test of this folder leaves a record for docs/truth.md, or is named here as one that compares with no reference."""
+"""Each test of this folder leaves a record for docs/truth.md, or is listed here as a test that compares with no
+reference."""
 
 import ast
 from pathlib import Path
@@ -12,7 +13,7 @@ WITHOUT_REFERENCE = {
     "test_packed_with_seek_points_crops_are_the_same", "test_pixels_do_not_depend_on_threads", "test_rules_of_scaling",
     "test_sixteen_bit_grey_is_its_high_byte", "test_the_demo_ends_with_filled_masks", "test_what_was_taken_is_said",
     "test_with_both_each_batch_draws_one",
-    # What is refused:
+    # Refusals:
     "test_a_file_that_wants_to_run_code_is_refused", "test_bad_files_are_refused_with_a_reason", "test_damage_is_named",
     "test_weights_of_another_model_are_named", "test_what_cannot_be_predicted_is_said", "test_what_does_not_fit_is_refused",
     "test_what_is_no_text_is_named", "test_whole_models_and_programs_are_no_weights"}

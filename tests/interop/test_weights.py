@@ -1,5 +1,5 @@
-"""Weights that travel: what torchvision, timm and plain training scripts save is read here, what is trained here is
-loaded there, and the numbers stay what they are."""
+"""Weights in both directions: files of torchvision, timm and plain training scripts are read here, weights that are
+trained here are loaded there, and the numbers stay the same."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 
 
 def randomised(model, seed: int = 0):
-    """With statistics and affine parameters that are not the ones that a model begins with, and logits of about 1."""
+    """Gives a model statistics and affine parameters that differ from initial ones, and logits of about 1."""
     torch.manual_seed(seed)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
@@ -109,7 +109,7 @@ def test_a_folder_for_timm(tmp_path, few_images, run_dir, images):
 
 
 def checkpoints(small):
-    """By name: (what is saved, flags, whose logits are expected: raw or averaged)."""
+    """Returns, by name, (saved object, flags, whose logits are expected: raw or averaged)."""
     weights = small.state_dict()
     averaged = {name: tensor * 0.5 if name == "fc.weight" else tensor for name, tensor in weights.items()}
     wrapped = {f"module.{name}": tensor for name, tensor in weights.items()}
@@ -186,11 +186,12 @@ def torch_losses(model, samples, steps) -> list[float]:
 
 
 def test_a_training_from_there_goes_on_here_and_there_again(tmp_path, samples, run_dir):
-    """Five steps in PyTorch, five here from its checkpoint, five in PyTorch from ours: the losses of fifteen."""
+    """Trains five steps in PyTorch, five here from its checkpoint, and five in PyTorch from ours, and compares all
+    fifteen losses."""
     model = torchvision.models.resnet18(num_classes=CLASSES)
     for name, module in model.named_modules():
         if name.endswith(".bn2"):
-            module.weight.data *= 0.05  # loud branches amplify rounding: see test_torch_parity.py
+            module.weight.data *= 0.05  # large branches amplify rounding: see test_torch_parity.py
     torch_losses(model, samples, 5)
     torch.save({"model": model.state_dict(), "epoch": 1}, tmp_path / "checkpoint.pth")
     expected = torch_losses(model, samples, 10)
@@ -224,7 +225,7 @@ def test_another_number_of_classes_begins_a_classifier_anew(tmp_path, samples, r
     state = load_file(run_dir / "model.safetensors")
     assert state["fc.weight"].shape == (CLASSES, 512)
     assert torch.equal(state["conv1.weight"], backbone.conv1.weight)
-    # What was trained to tell other things apart is not evaluated.
+    # Weights for other classes are not evaluated.
     run("--mode=eval", *flags[:3], f"--num_classes={CLASSES}", check=2)
     folders = ("--mode=eval", *flags[:2], f"--data_dir={few_images}", "--image_size=32")
     assert "the weights know 19 classes, split train" in run(*folders, check=3).stderr
