@@ -5,7 +5,7 @@
 #
 #   entrypoint.sh [dtrain_main | dtrain_data | dtrain_bench | COMMAND] ARGUMENTS…     --flags alone: dtrain_main
 #
-# Two things that flags cannot say, for job definitions in which each word is a parameter with a value:
+# Two additions to flags, for job definitions in which each word is a parameter with a value:
 #   --recipe NAME          --flagfile of the recipe of this name in the image; `--recipe default`: none
 #   --FLAG default         as if the flag were not given: what the recipe says
 # Environment, all optional; a flag in the arguments wins over what a variable says:
