@@ -7,17 +7,17 @@
 #
 # Two additions to flags, for job definitions in which each word is a parameter with a value:
 #   --recipe NAME          --flagfile of the recipe of this name in the image; `--recipe default`: none
-#   --FLAG default         as if the flag were not given: what the recipe says
-# Environment, all optional; a flag in the arguments wins over what a variable says:
+#   --FLAG default         as if the flag were not given, so that the recipe decides
+# Environment, all optional; a flag in the arguments overrides a variable:
 #   DATA_DIR or JOB_DIR    the data: --data_dir (JOB_DIR is its name in AWS's multi-node template for Batch)
 #   RUN_DIR                --run_dir
-#   SCRATCH_DIR            where results go when RUN_DIR is not set: --run_dir=SCRATCH_DIR/dtrain-JOB; on storage that
-#                          outlives the machine, or a retried job begins anew
+#   SCRATCH_DIR            used for results if RUN_DIR is not set: --run_dir=SCRATCH_DIR/dtrain-JOB. It must be on storage
+#                          that outlives the machine, or a retried job begins anew
 #   BATCH_SIZE             --batch_size, for each GPU
 #   GPUS or MPI_GPUS       ranks of the whole job: --nproc_per_node is this divided by the nodes
 #   MOUNT, MOUNT_TIMEOUT   a mount point to wait for before anything else (300 seconds), such as /fsx
-#   EFA_DEVICES            how many EFA devices this container must see; without it none is asked for
-#   STOP_GRACE_SECONDS     how long the cluster waits after SIGTERM; is printed, to be compared with the time of a save
+#   EFA_DEVICES            the number of EFA devices that this container must see; without it none is required
+#   STOP_GRACE_SECONDS     the time that the cluster waits after SIGTERM; printed for comparison with the time of a save
 # Exit codes are dtrain_main's: 2 settings, 3 data, 5 storage. 5 may be tried again on other machines.
 set -euo pipefail
 

@@ -28,11 +28,11 @@ struct Sequences {
 // Returns RoBERTa's positions, N×T: tokens that are not padding count from padding_id + 1, padding has padding_id.
 at::Tensor PositionsOf(const at::Tensor& ids_NT, int64_t padding_id);
 
-// `attended_NT` is bool, or undefined if all places hold tokens.
+// Makes padded sequences of int64 ids. `attended_NT` is bool, or undefined if all places hold tokens.
 Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id);
 
-// Takes host tensors. If `kept` is not null, it receives the places in N·T that the packed list holds, in order
-// (int64).
+// Makes packed sequences of tensors on the host. If `kept` is not null, it receives the places in N·T that the packed
+// list holds, in order (int64).
 Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id,
                  at::Tensor* kept = nullptr);
 

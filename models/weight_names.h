@@ -15,6 +15,7 @@ using NamedWeights = std::vector<std::pair<std::string, at::Tensor>>;
 
 enum class WeightNaming { kHuggingFace, kFairseq, kUnknown };
 
+// Recognises the naming by the names of encoder and embeddings. Returns kUnknown if neither naming occurs.
 WeightNaming NamingOf(const NamedWeights& weights);
 
 // Converts weights to the names that RobertaForMaskedLM has here. They come with Hugging Face's names (with or without

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Starts a bundle, or what a wheel installs, in a root of another distribution release that has Python and a PyTorch wheel,
-# and nothing else: no compiler, none of the libraries that the bundle brings. Needs root, debootstrap and the network;
-# without them it exits with 77 (skipped).
+# Starts a bundle, or the programs that a wheel installs, in a root of another distribution release that has only Python
+# and a PyTorch wheel: no compiler, and none of the libraries that the bundle contains. Needs root, debootstrap and the
+# network; without them it exits with 77 (skipped).
 #
 #   tests/foreign_root.sh BUNDLE|FILE.whl [RELEASE]     default: trixie (Debian 13)
 #
-# A wheel is installed as people do, with all of torch (3 GB to download); it is also started by torchrun.
-# Environment: DTRAIN_ROOT=DIR makes the root there and keeps it (made once, 2 GB; 8 with a wheel); else it is temporary.
+# A wheel is installed as users do it, with all of torch (3 GB to download), and is also started by torchrun.
+# Environment: DTRAIN_ROOT=DIR makes the root there and keeps it (2 GB; 8 with a wheel); by default it is temporary.
 set -euo pipefail
 bundle=$(realpath "${1:?usage: tests/foreign_root.sh BUNDLE|FILE.whl [RELEASE]}")
 release=${2:-trixie}
@@ -14,7 +14,8 @@ skip() { echo "skipped: $*"; exit 77; }
 [ "$(id -u)" = 0 ] || skip "only root can make another root"
 command -v debootstrap >/dev/null || skip "debootstrap is not installed"
 
-# Mounts are made in a mount namespace of their own: they are gone when it ends, and nothing can be deleted through them.
+# Mounts are made in a mount namespace of their own, so they are gone when it ends, and nothing can be deleted through
+# them.
 if [ "${DTRAIN_IN_NAMESPACE:-}" != 1 ]; then
   root=${DTRAIN_ROOT:-$(mktemp -d)}
   status=0
@@ -45,7 +46,7 @@ case $bundle in
     ;;
   *)
     if [ ! -d "$ROOT/opt/torch" ]; then
-      # The CPU half of the wheel and what it loads; `pip install torch` brings these and more.
+      # The CPU half of the wheel and the libraries that it loads; `pip install torch` brings these and more.
       chroot "$ROOT" bash -c 'python3 -m venv /opt/torch && /opt/torch/bin/pip install -q --no-deps torch==2.11.0 \
         nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85' || skip "pip could not get torch"
     fi

@@ -14,13 +14,13 @@
 
 namespace dtrain::data {
 
-// All functions throw DataError with the reason: empty, truncated, an unknown or unsupported format (GIF, 12-bit JPEG,
-// …), too large. None of them reads beyond `bytes` or aborts, whatever the bytes are.
+// All functions throw DataError with the reason if the image is empty, truncated, of an unknown or unsupported format
+// (GIF, 12-bit JPEG, …) or too large. None of them reads beyond `bytes` or aborts, whatever the bytes are.
 
-// Throws if the size is empty or too large.
+// Throws DataError if the size is empty or too large.
 void RequireSaneSize(ImageSize size);
 
-// Throws if a JPEG of `bytes` bytes is too short for so many pixels, so that no memory is allocated for them.
+// Throws DataError if a JPEG of `bytes` bytes is too short for so many pixels, so that no memory is allocated for them.
 void RequireJpegHolds(ImageSize size, size_t bytes);
 
 // Reads the header only.

@@ -36,6 +36,7 @@ class Memory {
   std::unordered_map<void*, c10::DataPtr> held_;
 };
 
+// Return nvJPEG's interface to `memory`, which must outlive it.
 nvjpegDevAllocatorV2_t DeviceAllocatorOf(Memory& memory);
 nvjpegPinnedAllocatorV2_t PinnedAllocatorOf(Memory& memory);
 

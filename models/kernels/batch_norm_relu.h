@@ -1,6 +1,6 @@
 // y = ReLU((x − mean) · σ⁻¹ · γ + β [+ z]) and its gradients, for channels-last tensors: all that lies between the
 // convolutions of a residual network, in one pass forward and two backward. For the backward pass, one bit per element
-// (whether y > 0) is kept instead of y.
+// (whether ReLU lets it pass) is kept instead of y.
 //
 // A tensor is `rows` (images × height × width) × `channels`. A thread works on eight neighbouring channels, whose
 // constants it loads once, in every `step`-th row. It loads and stores 16 bytes of a half type, and one byte of the
@@ -47,7 +47,7 @@ struct Rows {
 struct ForwardArguments {
   const void *x, *z;  // z: null if nothing is added
   void* y;
-  uint8_t* mask;  // bit i of byte k: whether element 8 k + i of y is above 0
+  uint8_t* mask;  // bit i of byte k is set if ReLU lets element 8 k + i of y pass (above 0 or NaN)
   const float *mean, *inverse_std, *weight, *bias;
   int64_t rows, channels;
 };
