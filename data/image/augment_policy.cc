@@ -12,7 +12,7 @@ constexpr const char* kNames[] = {"Identity",  "ShearX",     "ShearY",       "Tr
                                   "Rotate",    "Brightness", "Color",        "Contrast",   "Sharpness",
                                   "Posterize", "Solarize",   "AutoContrast", "Equalize",   "Invert"};
 constexpr int kOperatorsToDraw = 14;  // all but Invert, which only AutoAugment has
-constexpr int kBins = 31;             // of magnitudes
+constexpr int kBins = 31;             // the number of magnitudes of an operator
 
 // The largest magnitudes of the operators. The smallest are 0.
 struct Space {

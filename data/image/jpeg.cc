@@ -1,5 +1,5 @@
-// JPEG through libjpeg-turbo. Errors leave libjpeg by longjmp, so each call into it sits in a lambda without objects
-// that would need destroying; memory is owned outside of them.
+// JPEG through libjpeg-turbo. Errors leave libjpeg by longjmp, so each call into it is made in a lambda that creates no
+// objects with destructors; memory is owned outside the lambdas.
 #include <algorithm>
 #include <csetjmp>
 #include <cstdio>

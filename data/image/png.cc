@@ -86,7 +86,8 @@ class PngReader {
     reader->unread_ = reader->unread_.subspan(size);
   }
 
-  // Runs calls into libpng, which leaves by longjmp: they must not create objects with destructors. False on an error.
+  // Runs calls into libpng, which leaves by longjmp: they must not create objects with destructors. Returns false on an
+  // error.
   template <typename Calls>
   bool Guard(const Calls& calls) {
     if (setjmp(png_jmpbuf(png_)) != 0) return false;

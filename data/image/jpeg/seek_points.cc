@@ -115,7 +115,7 @@ std::vector<uint8_t> AddSeekPoints(std::vector<uint8_t> jpeg) {
   const size_t most_points = (kMostSegmentBytes - kHeaderBytes - kChecksumBytes) / PointBytes(header->components);
   int units = kUnits;
   while (PointCount(across, down, units) > static_cast<int64_t>(most_points)) {
-    if (units >= across) return jpeg;  // one point a row is too many already
+    if (units >= across) return jpeg;  // even one point per row is too many
     units *= 2;
   }
   std::vector<uint8_t> memory;
