@@ -122,7 +122,8 @@ class PlayedRanks {
     while (met < count && Now() < end) {
       epoll_event events[256];
       const int ready = epoll_wait(watched_, events, 256, 20);
-      for (int i = 0; i < ready; ++i) {
+      // It stops at `count`: what it would read after that may be messages of the next kind, and it would drop them.
+      for (int i = 0; i < ready && met < count; ++i) {
         const auto rank = static_cast<size_t>(events[i].data.u32);
         const bool open = sockets_[rank].Receive();
         while (const auto line = sockets_[rank].NextLine()) {
@@ -254,7 +255,11 @@ TEST(ControlScale, GrowsLinearlyTo1024Ranks) {
   Print(kMany, many);
   // With eight times the ranks, linear growth is 8 and quadratic growth 64. Processor time is immune to a busy machine.
   constexpr double kMost = 20;
+#ifdef __SANITIZE_THREAD__
+  constexpr double kNoise = 0.1;  // seconds; ThreadSanitizer makes the noise five times as long, too
+#else
   constexpr double kNoise = 0.02;  // seconds
+#endif
   EXPECT_LT(many.join_processor, kMost * few.join_processor + kNoise);
   EXPECT_LT(many.start_processor, kMost * few.start_processor + kNoise);
   EXPECT_LT(many.stop_processor, kMost * few.stop_processor + kNoise);

@@ -33,7 +33,10 @@ class LoopbackRanks {
   int port() const { return port_; }
   Endpoint endpoint() const { return {"127.0.0.1", port_, "token"}; }
   // The messages with which the ranks' processes would have ended; empty for ranks that go on.
-  const std::vector<std::string>& ends() const { return ends_; }
+  std::vector<std::string> ends() {
+    const std::lock_guard lock(mutex_);
+    return ends_;
+  }
 
   JoinOptions JoinOptionsOf(int rank) const {
     return {.locate = [this] { return endpoint(); },
