@@ -21,7 +21,7 @@ def cluster(two_hosts, tmp_path):  # noqa: F811
     hosts = tmp_path / "hosts"
     hosts.write_text("# two machines\n" + "".join(f"{address} slots=1\n" for address in two_hosts.addresses), encoding="utf-8")
     variables = {"HOSTS": str(hosts), "REMOTE_SHELL": str(two_hosts.remote_shell(tmp_path / "remote_shell")),
-                 "DTRAIN": str(BUILD.resolve()), "MPI_INTERFACE": "cable", "SAVE_SECONDS": "10"}
+                 "DTRAIN": str(BUILD.resolve()), "MPI_INTERFACE": "cable", "SAVE_SECONDS": "3"}
     return variables, two_hosts.at(0)
 
 

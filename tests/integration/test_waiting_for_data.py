@@ -52,14 +52,17 @@ def test_storage_that_is_fast_enough_is_not_mentioned(few_images, preload, run_d
 
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory) -> Path:
-    """300 JPEG photographs of 640 × 480, smooth with some noise."""
+    """300 JPEG photographs of 640 × 480, smooth with some noise: 30 different ones, each under ten names."""
     folder = tmp_path_factory.mktemp("photos")
     random = np.random.default_rng(5)
     (folder / "train" / "all").mkdir(parents=True)
-    for number in range(300):
+    for number in range(30):
         coarse = Image.fromarray(random.integers(0, 256, (12, 16, 3), np.uint8)).resize((640, 480), Image.BICUBIC)
         pixels = np.asarray(coarse, int) + random.integers(-12, 13, (480, 640, 3))
-        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / "train" / "all" / f"{number:03}.jpg")
+        photo = folder / "train" / "all" / f"{number:02}.jpg"
+        Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(photo)
+        for name in range(1, 10):
+            photo.with_name(f"{number:02}-{name}.jpg").hardlink_to(photo)
     return folder
 
 
