@@ -49,9 +49,9 @@ def rows(arguments, machine: Machine):
         for number in range(arguments.rounds):
             yield Row(f"by the GPU, round {number + 1}", seconds, lambda: by_the_gpu(arguments, machine))
     cores = len(os.sched_getaffinity(0))
-    for workers in worker_counts(cores):
+    for workers in [1] if arguments.smoke else worker_counts(cores):
         yield Row(f"by the CPU, {workers} threads", seconds,
                   lambda workers=workers: by_the_cpu(arguments, machine, workers))
-    for heaps in sorted({2, cores}):
+    for heaps in [2] if arguments.smoke else sorted({2, cores}):
         yield Row(f"by the CPU, {cores} threads, {heaps} heaps", seconds,
                   lambda heaps=heaps: by_the_cpu(arguments, machine, cores, heaps))

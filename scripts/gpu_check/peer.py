@@ -12,7 +12,6 @@ import sys
 import time
 
 import torch
-import torchvision
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -39,11 +38,12 @@ def parse_arguments() -> argparse.Namespace:
 
 
 def decoded_batches(arguments):
+    from torchvision.datasets import ImageFolder
     from torchvision.transforms import v2
 
     transform = v2.Compose([v2.RandomResizedCrop(arguments.image_size, antialias=True), v2.RandomHorizontalFlip(),
                             v2.PILToTensor()])
-    dataset = torchvision.datasets.ImageFolder(arguments.data_dir, transform)
+    dataset = ImageFolder(arguments.data_dir, transform)
     endless = 10**9  # runs until the caller stops
     sampler = torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=endless)
     cuda = arguments.device == "cuda"
@@ -66,6 +66,8 @@ def synthetic_batches(arguments):
 
 
 def model_of(arguments) -> torch.nn.Module:
+    import torchvision
+
     model = getattr(torchvision.models, arguments.model)(num_classes=arguments.num_classes)
     return model.to(device=arguments.device, memory_format=torch.channels_last).train()
 

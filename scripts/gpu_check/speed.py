@@ -161,7 +161,8 @@ def rows(arguments, machine: Machine):
     make_images(machine, arguments.smoke)
     first, others = arguments.precisions[0], arguments.precisions[1:]
     for batch_size in arguments.batch_sizes:
-        yield comparison(arguments, machine, "synthetic", first, batch_size)
+        if not (arguments.smoke and "first" in arguments.parts):  # that part has tried it
+            yield comparison(arguments, machine, "synthetic", first, batch_size)
         yield comparison(arguments, machine, "decoded", first, batch_size)
     if machine.on_gpu:
         for name in SWITCHES:

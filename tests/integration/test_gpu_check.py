@@ -90,8 +90,8 @@ def test_smoke(tmp_path):
     assert parity["difference"] <= parity["allowed"] < 1e-3
     assert parity["torch_difference"] > 0  # PyTorch's own algorithms differed
     assert parity["movement_difference"] < 0.05
-    for name in ("synthetic fp32 batch 4", "decoded fp32 batch 4"):
-        row = rows["speed", name]
+    for name in (("first", "step, fp32 batch 4"), ("speed", "decoded fp32 batch 4")):
+        row = rows[name]
         assert row["images_per_second"].keys() == {"dtrain", "eager"} and row["ratio_to_best_peer"] > 0
     beside, padding = rows["text", "fp32 batch 2"], rows["text", "half of it padding, fp32 batch 2"]
     assert beside["tokens_per_second"].keys() == {"dtrain", "eager"} and beside["ratio_to_best_peer"] > 0
