@@ -6,7 +6,8 @@ from pathlib import Path
 from command import DATA, run
 
 TEXT = "the cat sat on the mat\nthe dog sat on the log\n\nthe cat saw the dog and the dog saw the cat\n" * 40
-MERGES = ("t h", "th e", "Ġ the", "a t", "o g")
+# `th` and `qu` stand in no text for themselves, and both may be merged with `e`.
+MERGES = ("t h", "th e", "Ġ the", "a t", "o g", "q u", "qu e")
 
 
 def letters_of_bytes() -> list[str]:

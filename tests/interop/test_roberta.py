@@ -3,43 +3,21 @@ and ten optimizer steps of unequal weight on one rank, accumulated, on two ranks
 
 import json
 import math
-import os
-from collections import OrderedDict
 
 import pytest
 
-os.environ["USE_TF"] = "0"  # transformers would use an installed TensorFlow, whose Keras is too new for it
-
 from beside_torch import assert_moved_alike, assert_same_steps, predict, torch
-
-transformers = pytest.importorskip("transformers", reason="scripts/setup.sh --tests installs it")
-
+from small_roberta import LENGTH, WORDS, loaded, new_model, transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
 from command import metrics, run
-from text_data import TEXT, make_tokens
 from truth import record, worst_difference, worst_ratio
 
-WORDS = 60
-LENGTH = 16
 ROWS = 16
 STEPS = 10
 PAD = 1
 NO_LOSS = -100
-
-
-def new_model(seed: int = 0):
-    """Makes a tiny model without dropout, whose biases and norms differ from initial ones."""
-    config = transformers.RobertaConfig(
-        vocab_size=WORDS, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
-        max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
-        attention_probs_dropout_prob=0.0)
-    torch.manual_seed(seed)
-    model = transformers.RobertaForMaskedLM(config)
-    for parameter in model.parameters():
-        parameter.data += 0.1 * torch.randn_like(parameter)
-    return model
 
 
 @pytest.fixture(scope="module")
@@ -47,10 +25,6 @@ def folder(module_dir):
     """The folder that save_pretrained writes."""
     new_model().save_pretrained(module_dir / "model")
     return module_dir / "model"
-
-
-def loaded(folder):
-    return transformers.RobertaForMaskedLM.from_pretrained(folder)
 
 
 @pytest.fixture(scope="module")
@@ -224,80 +198,3 @@ def test_masks_and_dropout_are_drawn_again_the_same(folder, rows, run_dir, tmp_p
     assert [point["loss"] for point in metrics(stopped, "train")] == [point["loss"] for point in whole]
     assert (stopped / "model.safetensors").read_bytes() == (run_dir / "model.safetensors").read_bytes()
     assert len({point["loss"] for point in whole}) == STEPS
-
-
-# ---- Weights in and out ----------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def trained(module_dir):
-    """A run on token files made from text with a byte-level tokenizer of 256 bytes and a few merges."""
-    make_tokens(module_dir, train=TEXT)
-    run("--model=roberta_tiny", f"--data_dir={module_dir / 'tokens'}", "--tokens_per_sample=32", "--batch_size=4",
-        "--max_steps=3", "--optimizer=adam", "--lr=0.001", f"--run_dir={module_dir / 'run'}")
-    return module_dir / "run"
-
-
-def export(source, target, *flags):
-    run("--mode=export", f"--input={source}", f"--output={target}", *flags)
-    return target
-
-
-def logits(model, ids):
-    with torch.no_grad():
-        return model.eval()(input_ids=ids).logits
-
-
-def test_the_exported_folder_works_in_transformers(trained, tmp_path):
-    folder = export(trained, tmp_path / "exported")
-    model = loaded(folder)
-    for kind in (transformers.RobertaTokenizer, transformers.RobertaTokenizerFast):
-        tokenizer = kind.from_pretrained(folder)
-        assert tokenizer.convert_tokens_to_ids(["<s>", "<pad>", "</s>", "<unk>"]) == [0, 1, 2, 3]
-        assert tokenizer.mask_token_id == model.config.vocab_size - 1
-        ids = tokenizer("the cat saw the dog").input_ids
-        assert tokenizer.decode(ids, skip_special_tokens=True) == "the cat saw the dog"
-    found = predict({"input_ids": torch.tensor([ids])}, tmp_path, "--model=roberta", f"--init_weights={folder}")
-    expected = logits(model, torch.tensor([ids]))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    record("Models", "RoBERTa trained here", f"transformers {transformers.__version__}, the exported folder",
-           "1e-4 of logits of about 1", worst_difference(found, expected))
-    fill = transformers.pipeline("fill-mask", model=str(folder), tokenizer=str(folder))
-    assert len(fill("the <mask> sat on the mat")) == 5
-
-
-def test_files_have_huggingfaces_and_fairseqs_names(trained, tmp_path):
-    model = loaded(export(trained, tmp_path / "exported"))
-    ids = torch.randint(4, model.config.vocab_size, (2, 9), generator=torch.Generator().manual_seed(1))
-    expected = logits(model, ids)
-    state = torch.load(export(trained, tmp_path / "model.pt"), weights_only=True)
-    model.load_state_dict(state, strict=True)
-    assert torch.equal(logits(model, ids), expected)
-    fairseq = torch.load(export(trained, tmp_path / "fairseq.pt", "--weights_naming=fairseq"), weights_only=True)
-    assert (type(fairseq), type(fairseq["model"])) == (dict, OrderedDict)
-    words = fairseq["model"]["encoder.sentence_encoder.embed_tokens.weight"]
-    assert torch.equal(words, state["roberta.embeddings.word_embeddings.weight"])
-    assert torch.equal(fairseq["model"]["encoder.lm_head.weight"], words)
-    for naming in ("hf", "fairseq"):
-        file = export(trained, tmp_path / f"{naming}.safetensors", f"--weights_naming={naming}")
-        found = predict({"input_ids": ids}, tmp_path, "--model=roberta_tiny", f"--init_weights={file}")
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-        record("Models", f"RoBERTa trained here, {naming}'s names", f"transformers {transformers.__version__}",
-               "1e-4 of logits of about 1", worst_difference(found, expected))
-
-
-def test_a_run_directory_is_evaluated_and_goes_on(trained, tmp_path):
-    found = predict({"input_ids": torch.tensor([[0, 5, 6, 2]])}, tmp_path, "--model=roberta_tiny",
-                    f"--run_dir={trained}")
-    expected = logits(loaded(export(trained, tmp_path / "exported")), torch.tensor([[0, 5, 6, 2]]))
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-
-
-def test_what_does_not_fit_is_refused(trained, folder, tmp_path):
-    outcome = run("--mode=export", f"--input={trained}", f"--output={tmp_path / 'x.pt'}",
-                  "--weights_naming=torchvision", check=2)
-    assert "weights of text" in outcome.stderr
-    outcome = run("--model=resnet18", f"--data_dir={trained.parent / 'tokens'}", "--data_format=tokens", check=2)
-    assert "text" in outcome.stderr
-    outcome = run("--model=roberta", f"--init_weights={folder}", f"--data_dir={trained.parent / 'tokens'}", check=2)
-    assert "different tokens" in outcome.stderr or "positions" in outcome.stderr

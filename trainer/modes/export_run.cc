@@ -1,9 +1,12 @@
 // --mode=export: writes weights under the names and in the files of other programs. No model is run.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
+#include "data/text/dictionary.h"
 #include "models/image_weight_names.h"
 #include "models/registry.h"
 #include "models/weight_names.h"
@@ -29,8 +32,8 @@ TrainedWeights ReadExported(const std::string& path, const std::string& which) {
   std::error_code unreadable;
   const auto is_file = [&](const fs::path& place) { return fs::is_regular_file(place, unreadable); };
   const fs::path folder = path;
-  const bool is_folder_of_weights = is_file(folder / "model.safetensors") && !is_file(folder / "manifest.json") &&
-                                    !fs::exists(folder / "checkpoints", unreadable);
+  const bool is_run = is_file(folder / "manifest.json") || fs::exists(folder / "checkpoints", unreadable);
+  const bool is_folder_of_weights = !is_run && HoldsWeights(path);
   if (is_file(folder) || is_folder_of_weights) {
     const WeightsPlace place = FindWeights(path);
     checkpoint::SafetensorsContent content = ReadWeightsFile(place.file, which);
@@ -118,18 +121,33 @@ void WriteFile(const Exported& exported, const fs::path& path) {
   checkpoint::WriteTorchFile(path, hugging_face ? models::WithTiedDecoder(tensors) : tensors, fairseq ? "model" : "");
 }
 
-void WriteTextFolder(const Exported& exported, const config::Config& config, const fs::path& folder) {
-  checkpoint::WriteAtomically(folder / "config.json", models::ToJson(exported.options).dump(2) + "\n");
+// Tokens that the tokenizer makes and the model never met get the row of <unk>, and are never guessed.
+void AddUnknownTokens(const ExportedVocabulary& vocabulary, Exported& exported) {
+  constexpr double kNeverGuessed = -1e4;
+  if (vocabulary.all == vocabulary.known) return;
+  const int64_t rows = std::max(vocabulary.all, exported.options.vocab_size), added = rows - vocabulary.known;
+  for (auto& [name, tensor] : exported.tensors) {
+    const at::Tensor known = tensor.slice(0, 0, vocabulary.known);
+    if (name == "lm_head.bias") tensor = at::cat({known, at::full({added}, kNeverGuessed, tensor.options())});
+    if (name == "roberta.embeddings.word_embeddings.weight") {
+      tensor = at::cat({known, tensor.slice(0, data::kUnknownToken, data::kUnknownToken + 1).expand({added, -1})});
+    }
+  }
+  exported.options.vocab_size = rows;
+}
+
+void WriteTextFolder(Exported& exported, const config::Config& config, const fs::path& folder) {
   const auto tokenizer = FindTokenizerToExport({config.run.input, config.data.dir});
   if (tokenizer) {
-    ExportTokenizer(*tokenizer, exported.options, folder);
+    AddUnknownTokens(ExportTokenizer(*tokenizer, exported.options, folder), exported);
   } else {
     report::LogWarning("no tokenizer was found with " + config.run.input +
                        ": the folder has none; --data_dir names the data that the model was trained on");
   }
+  checkpoint::WriteAtomically(folder / "config.json", models::ToJson(exported.options).dump(2) + "\n");
 }
 
-void WriteFolder(const Exported& exported, const config::Config& config, const fs::path& folder) {
+void WriteFolder(Exported exported, const config::Config& config, const fs::path& folder) {
   if (exported.naming != "hf" && exported.naming != "timm") {
     throw UsageError("--output=" + folder.string() + " would be a folder, which has Hugging Face's names or timm's",
                      "end it in .safetensors or .pt for one file");
@@ -157,11 +175,11 @@ void Export(const RunContext& context) {
   const fs::path path = config.run.output;
   const std::string extension = path.extension().string();
   const bool is_file = extension == ".safetensors" || extension == ".pt" || extension == ".pth";
-  const Exported exported = Named(ReadExported(config.run.input, config.run.weights), config, /*to_folder=*/!is_file);
+  Exported exported = Named(ReadExported(config.run.input, config.run.weights), config, /*to_folder=*/!is_file);
   if (is_file) {
     WriteFile(exported, path);
   } else {
-    WriteFolder(exported, config, path);
+    WriteFolder(std::move(exported), config, path);
   }
 }
 

@@ -2,7 +2,7 @@
 // the model's ids directly.
 #include "trainer/modes/export_tokenizer.h"
 
-#include <array>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "data/text/dictionary.h"
@@ -21,31 +21,30 @@ bool HasTokenizer(const fs::path& folder) {
   return fs::is_regular_file(folder / kDictionary) && data::FindTokenizer(folder.string()).has_value();
 }
 
-// Returns the content of vocab.json in the order of ids. It must contain every token that a merge can make. Those that
-// the model does not know come first, with the id of <unk>: the last name of an id counts, so that <unk> keeps its id.
-nlohmann::ordered_json Vocabulary(const data::Tokenizer& tokenizer, const data::Dictionary& dictionary) {
+// Returns the tokens in the order of their ids. They must contain every token that a merge can make, each with an id of
+// its own, because RobertaTokenizerFast merges ids and not texts. Those that the dictionary lacks come last.
+std::vector<std::string> NamesInOrder(const data::Tokenizer& tokenizer, const data::Dictionary& dictionary) {
+  const std::map<std::string, int64_t> specials = {{"<s>", data::kBeginToken},
+                                                   {"<pad>", data::kPadToken},
+                                                   {"</s>", data::kEndToken},
+                                                   {"<unk>", data::kUnknownToken},
+                                                   {data::kMaskSymbol, dictionary.mask_token()}};
   std::vector<std::string> names(static_cast<size_t>(dictionary.vocabulary()));
   for (size_t i = 0; i < dictionary.entries().size(); ++i) {
     names[data::kSpecialTokens + i] = dictionary.entries()[i].symbol;
   }
-  nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
+  for (const auto& [special, id] : specials) names[static_cast<size_t>(id)] = special;
   const std::vector<std::string>& tokens = tokenizer.bpe().tokens();
   for (size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i].empty()) continue;
+    if (tokens[i].empty() || specials.contains(tokens[i])) continue;
     const int64_t id = dictionary.IdOf(tokenizer.Symbol(static_cast<int64_t>(i)));
     if (id == data::kUnknownToken) {
-      vocabulary[tokens[i]] = id;
+      names.push_back(tokens[i]);
     } else {
       names[static_cast<size_t>(id)] = tokens[i];
     }
   }
-  names[data::kBeginToken] = "<s>";
-  names[data::kPadToken] = "<pad>";
-  names[data::kEndToken] = "</s>";
-  names[data::kUnknownToken] = "<unk>";
-  names[static_cast<size_t>(dictionary.mask_token())] = "<mask>";
-  for (size_t id = 0; id < names.size(); ++id) vocabulary[names[id]] = id;
-  return vocabulary;
+  return names;
 }
 
 }  // namespace
@@ -74,7 +73,8 @@ std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& pa
   return std::nullopt;
 }
 
-void ExportTokenizer(const fs::path& tokenizer_folder, const models::RobertaOptions& model, const fs::path& folder) {
+ExportedVocabulary ExportTokenizer(const fs::path& tokenizer_folder, const models::RobertaOptions& model,
+                                   const fs::path& folder) {
   const data::TokenizerFiles files = *data::FindTokenizer(tokenizer_folder.string());
   const data::Tokenizer tokenizer(files);
   const auto dictionary = data::Dictionary::Load((tokenizer_folder / kDictionary).string());
@@ -83,7 +83,10 @@ void ExportTokenizer(const fs::path& tokenizer_folder, const models::RobertaOpti
                         " tokens, more than the model's " + std::to_string(model.vocab_size),
                     "it belongs to another model: --data_dir names the right one");
   }
-  checkpoint::WriteAtomically(folder / "vocab.json", Vocabulary(tokenizer, dictionary).dump() + "\n");
+  const std::vector<std::string> names = NamesInOrder(tokenizer, dictionary);
+  nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
+  for (size_t id = 0; id < names.size(); ++id) vocabulary[names[id]] = id;
+  checkpoint::WriteAtomically(folder / "vocab.json", vocabulary.dump() + "\n");
   checkpoint::WriteAtomically(folder / "merges.txt", checkpoint::ReadTextFile(files.merges, kMostBytes));
   const nlohmann::ordered_json special = {
       {"bos_token", "<s>"},
@@ -99,6 +102,7 @@ void ExportTokenizer(const fs::path& tokenizer_folder, const models::RobertaOpti
                                            {"model_max_length", model.longest_sequence()},
                                            {"add_prefix_space", false}};
   checkpoint::WriteAtomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
+  return {.known = dictionary.vocabulary(), .all = static_cast<int64_t>(names.size())};
 }
 
 }  // namespace dtrain::loop

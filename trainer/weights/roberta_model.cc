@@ -51,6 +51,21 @@ models::RobertaOptions ShapeOf(const config::ModelConfig& model, const WeightsOu
                    "name a Hugging Face config.json with --model_config, or a folder that has one with --init_weights");
 }
 
+// What the shapes of weights do not show: with other values of these they would compute something else, unnoticed.
+void RequireSameArithmetic(const models::RobertaOptions& options, const std::string& weights_config) {
+  if (weights_config.empty()) return;
+  const auto said = ParseShallow(weights_config);
+  const auto ours = models::ToJson(options);
+  if (!said.is_object()) return;
+  for (const char* key : {"num_attention_heads", "layer_norm_eps", "hidden_act", "pad_token_id"}) {
+    const auto theirs = said.find(key);
+    if (theirs == said.end() || *theirs == nlohmann::json(ours.at(key))) continue;
+    throw UsageError("the weights are of a model with " + std::string(key) + " " + theirs->dump() + ", the model has " +
+                         ours.at(key).dump(),
+                     "--model=roberta without --model_config takes the shape that the weights come with");
+  }
+}
+
 void RequireFits(const models::RobertaOptions& options, const config::Config& config, int64_t vocabulary) {
   if (vocabulary > options.vocab_size) {
     throw UsageError("the data has " + std::to_string(vocabulary) + " different tokens, the model " +
@@ -86,6 +101,7 @@ WeightsOutline ReadOutline(const std::string& path) {
 models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vocabulary,
                                         const WeightsOutline& weights) {
   models::RobertaOptions options = ShapeOf(config.model, weights);
+  RequireSameArithmetic(options, weights.model_config);
   const bool shape_is_whole = !config.model.config_file.empty();
   if (const int64_t words = RowsOf(weights, "word_embeddings.weight", "embed_tokens.weight")) {
     options.vocab_size = words;

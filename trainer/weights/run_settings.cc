@@ -146,8 +146,10 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
     const std::vector<std::string> also = config::TakeFrom(saved, HeldOutNames(), config);
     different.insert(different.end(), also.begin(), also.end());
   }
-  std::vector<std::string> notes = {"from " + where + ": --model=" + config.model.name +
-                                    " --image_size=" + std::to_string(config.image.size)};
+  const std::string size = models::IsRoberta(config.model.name)
+                               ? " --tokens_per_sample=" + std::to_string(config.text.tokens_per_sample)
+                               : " --image_size=" + std::to_string(config.image.size);
+  std::vector<std::string> notes = {"from " + where + ": --model=" + config.model.name + size};
   if (!different.empty()) notes.push_back("given here, and not as the model was trained: " + Joined(different));
   return notes;
 }

@@ -25,8 +25,16 @@ namespace fs = std::filesystem;
 
 // The prefixes that DataParallel, torch.compile and Lightning add to every name.
 constexpr std::array<std::string_view, 3> kWrappers = {"module.", "_orig_mod.", "model."};
+// What save_pretrained calls the file of weights, the newer name first, and the index of several of them.
+constexpr std::array<const char*, 2> kWeightsFiles = {"model.safetensors", "pytorch_model.bin"};
+constexpr std::array<const char*, 2> kIndexesOfParts = {"model.safetensors.index.json", "pytorch_model.bin.index.json"};
 // The counter that torch.optim.swa_utils.AveragedModel adds.
 constexpr std::string_view kAverageCounter = "n_averaged";
+
+bool IsFile(const fs::path& path) {
+  std::error_code unreadable;  // for example, a link to itself
+  return fs::is_regular_file(path, unreadable);
+}
 
 bool AllBeginWith(std::string_view wrapper, const checkpoint::NamedTensors& weights) {
   bool any = false;
@@ -53,20 +61,27 @@ data::WeightSet Preferred(const std::string& which) {
 
 }  // namespace
 
+bool HoldsWeights(const std::string& folder) {
+  const auto holds = [&folder](const char* name) { return IsFile(fs::path(folder) / name); };
+  return std::ranges::any_of(kWeightsFiles, holds) || std::ranges::any_of(kIndexesOfParts, holds);
+}
+
 WeightsPlace FindWeights(const std::string& path) {
-  const auto is_file = [](const fs::path& place) {
-    std::error_code unreadable;  // for example, a link to itself
-    return fs::is_regular_file(place, unreadable);
-  };
-  if (is_file(path)) return {.file = path};
-  const fs::path file = fs::path(path) / "model.safetensors", config = fs::path(path) / "config.json";
-  if (!is_file(file)) {
-    throw UsageError("--init_weights=" + path + " is no file, and no folder with model.safetensors",
+  if (IsFile(path)) return {.file = path};
+  const fs::path folder = path, config = folder / "config.json";
+  const auto holds = [&folder](const char* name) { return IsFile(folder / name); };
+  const auto* const name = std::ranges::find_if(kWeightsFiles, holds);
+  if (name == kWeightsFiles.end()) {
+    if (const auto* const index = std::ranges::find_if(kIndexesOfParts, holds); index != kIndexesOfParts.end()) {
+      throw UsageError(path + " has its weights in several files (" + *index + "), and one is read here",
+                       "write them as one: model.save_pretrained(FOLDER, max_shard_size=\"100GB\")");
+    }
+    throw UsageError(path + " is no file of weights, and no folder with model.safetensors or pytorch_model.bin",
                      "name a safetensors file, one of torch.save's, or a folder as save_pretrained leaves it");
   }
-  WeightsPlace place{.file = file.string()};
+  WeightsPlace place{.file = (folder / *name).string()};
   constexpr uint64_t kMostBytes = 1 << 20;
-  if (!is_file(config)) return place;
+  if (!IsFile(config)) return place;
   const std::string text = checkpoint::ReadTextFile(config, kMostBytes);
   // A run directory's config.json has no model_type; it holds flags.
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);

@@ -16,6 +16,9 @@ struct WeightsPlace {
   std::string model_config = {};  // the content of the folder's config.json; empty if there is none of a model
 };
 
+// Whether save_pretrained has left weights in `folder`, in one file or in several.
+bool HoldsWeights(const std::string& folder);
+
 // Finds the weights at `path`: a file, or a folder of Hugging Face's save_pretrained, else throws UsageError.
 WeightsPlace FindWeights(const std::string& path);
 

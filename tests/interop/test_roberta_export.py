@@ -1,0 +1,150 @@
+"""RoBERTa's weights and tokenizer in and out: what transformers and fairseq make of an export, and which weights of theirs are
+taken or refused."""
+
+import json
+from collections import OrderedDict
+
+import pytest
+
+from beside_torch import predict, torch
+from small_roberta import loaded, new_model, transformers
+from safetensors.torch import save_file
+
+from command import DATA, run
+from text_data import TEXT, make_tokens
+from truth import record, worst_difference
+
+
+@pytest.fixture(scope="module")
+def folder(module_dir):
+    """The folder that save_pretrained writes."""
+    new_model().save_pretrained(module_dir / "model")
+    return module_dir / "model"
+
+
+@pytest.fixture(scope="module")
+def trained(module_dir):
+    """A run on token files made from text with a byte-level tokenizer of 256 bytes and a few merges."""
+    make_tokens(module_dir, train=TEXT)
+    run("--model=roberta_tiny", f"--data_dir={module_dir / 'tokens'}", "--tokens_per_sample=32", "--batch_size=4",
+        "--max_steps=3", "--optimizer=adam", "--lr=0.001", f"--run_dir={module_dir / 'run'}")
+    return module_dir / "run"
+
+
+def export(source, target, *flags):
+    run("--mode=export", f"--input={source}", f"--output={target}", *flags)
+    return target
+
+
+def logits(model, ids):
+    with torch.no_grad():
+        return model.eval()(input_ids=ids).logits
+
+
+def known_tokens(run_dir):
+    """How many tokens the dictionary has, with the first four and <mask>."""
+    return len((run_dir / "tokenizer" / "dict.txt").read_text(encoding="ascii").splitlines()) + 5
+
+
+def test_the_exported_folder_works_in_transformers(trained, tmp_path):
+    folder = export(trained, tmp_path / "exported")
+    model, known = loaded(folder), known_tokens(trained)
+    words = model.get_input_embeddings().weight
+    for kind in (transformers.RobertaTokenizer, transformers.RobertaTokenizerFast):
+        tokenizer = kind.from_pretrained(folder)
+        assert tokenizer.convert_tokens_to_ids(["<s>", "<pad>", "</s>", "<unk>"]) == [0, 1, 2, 3]
+        assert tokenizer.mask_token_id == known - 1
+        # What the dictionary lacks has an id of its own, and the row of <unk>.
+        unknown = tokenizer("quit").input_ids[1]
+        assert known <= unknown < model.config.vocab_size
+        assert torch.equal(words[unknown], words[tokenizer.unk_token_id])
+        ids = tokenizer("the cat saw the dog").input_ids
+        assert tokenizer.decode(ids, skip_special_tokens=True) == "the cat saw the dog"
+    found = predict({"input_ids": torch.tensor([ids])}, tmp_path, "--model=roberta", f"--init_weights={folder}")
+    expected = logits(model, torch.tensor([ids]))
+    assert torch.all(expected.softmax(-1)[..., known:] == 0)
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    record("Models", "RoBERTa trained here", f"transformers {transformers.__version__}, the exported folder",
+           "1e-4 of logits of about 1", worst_difference(found, expected))
+    fill = transformers.pipeline("fill-mask", model=str(folder), tokenizer=str(folder))
+    assert len(fill("the <mask> sat on the mat")) == 5
+
+
+def test_a_tokenizer_that_keeps_its_ids_comes_back(trained, tmp_path):
+    exported = export(trained, tmp_path / "exported")
+    names = json.loads((exported / "vocab.json").read_text(encoding="utf-8"))
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "merges.txt").write_bytes((exported / "merges.txt").read_bytes())
+    ids = {name: id for id, name in enumerate([name for name in names if name != "<mask>"] + ["<mask>"])}
+    (tmp_path / "own" / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
+    (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
+    run("tokenize", f"--tokenizer={tmp_path / 'own'}", f"--input={tmp_path / 'text.txt'}",
+        f"--output={tmp_path / 'tokens' / 'train'}", program=DATA)
+    run("--model=roberta_tiny", f"--data_dir={tmp_path / 'tokens'}", "--tokens_per_sample=32", "--batch_size=4",
+        "--max_steps=1", "--optimizer=adam", "--lr=0.001", f"--run_dir={tmp_path / 'run'}")
+    folder = export(tmp_path / "run", tmp_path / "again")
+    assert json.loads((folder / "vocab.json").read_text(encoding="utf-8")) == ids
+    assert loaded(folder).config.vocab_size == len(ids)
+
+
+def test_files_have_huggingfaces_and_fairseqs_names(trained, tmp_path):
+    folder, known = export(trained, tmp_path / "exported"), known_tokens(trained)
+    ids = torch.randint(4, known, (2, 9), generator=torch.Generator().manual_seed(1))
+    expected = logits(loaded(folder), ids)[..., :known]
+    model = transformers.RobertaForMaskedLM(transformers.RobertaConfig.from_pretrained(folder, vocab_size=known))
+    state = torch.load(export(trained, tmp_path / "model.pt"), weights_only=True)
+    model.load_state_dict(state, strict=True)
+    assert torch.equal(logits(model, ids), expected)
+    fairseq = torch.load(export(trained, tmp_path / "fairseq.pt", "--weights_naming=fairseq"), weights_only=True)
+    assert (type(fairseq), type(fairseq["model"])) == (dict, OrderedDict)
+    words = fairseq["model"]["encoder.sentence_encoder.embed_tokens.weight"]
+    assert torch.equal(words, state["roberta.embeddings.word_embeddings.weight"])
+    assert torch.equal(fairseq["model"]["encoder.lm_head.weight"], words)
+    for naming in ("hf", "fairseq"):
+        file = export(trained, tmp_path / f"{naming}.safetensors", f"--weights_naming={naming}")
+        found = predict({"input_ids": ids}, tmp_path, "--model=roberta_tiny", f"--init_weights={file}")
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        record("Models", f"RoBERTa trained here, {naming}'s names", f"transformers {transformers.__version__}",
+               "1e-4 of logits of about 1", worst_difference(found, expected))
+
+
+def test_a_run_directory_is_evaluated_and_goes_on(trained, tmp_path):
+    found = predict({"input_ids": torch.tensor([[0, 5, 6, 2]])}, tmp_path, "--model=roberta_tiny",
+                    f"--run_dir={trained}")
+    expected = logits(loaded(export(trained, tmp_path / "exported")), torch.tensor([[0, 5, 6, 2]]))
+    torch.testing.assert_close(found, expected[..., :known_tokens(trained)], rtol=1e-4, atol=1e-4)
+
+
+def test_a_name_whose_arithmetic_is_another(folder, tmp_path):
+    """Neither heads nor an epsilon show in the shapes of weights."""
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    for change in ({"num_attention_heads": 2}, {"layer_norm_eps": 1e-12}):
+        (tmp_path / "config.json").write_text(json.dumps(config | change), encoding="utf-8")
+        save_file({"input_ids": torch.tensor([[0, 5, 2]])}, tmp_path / "in.safetensors")
+        outcome = run("--mode=predict", "--model=roberta", f"--model_config={tmp_path / 'config.json'}",
+                      f"--init_weights={folder}", f"--input={tmp_path / 'in.safetensors'}",
+                      f"--output={tmp_path / 'out.safetensors'}", check=2)
+        assert next(iter(change)) in outcome.stderr
+
+
+def test_other_folders_of_weights(tmp_path):
+    """An older one, with pytorch_model.bin, is read; one whose weights are in several files is refused by name."""
+    model, ids = new_model(), torch.tensor([[0, 5, 6, 2]])
+    model.save_pretrained(tmp_path / "older", safe_serialization=False)
+    found = predict({"input_ids": ids}, tmp_path, "--model=roberta", f"--init_weights={tmp_path / 'older'}")
+    torch.testing.assert_close(found, logits(model, ids), rtol=1e-4, atol=1e-4)
+    model.save_pretrained(tmp_path / "parts", max_shard_size="10KB")
+    outcome = run("--mode=export", f"--input={tmp_path / 'older'}", f"--output={tmp_path / 'again'}")
+    torch.testing.assert_close(logits(loaded(tmp_path / "again"), ids), logits(model, ids))
+    outcome = run("--mode=export", f"--input={tmp_path / 'parts'}", f"--output={tmp_path / 'x'}", check=2)
+    assert "model.safetensors.index.json" in outcome.stderr
+
+
+def test_what_does_not_fit_is_refused(trained, folder, tmp_path):
+    outcome = run("--mode=export", f"--input={trained}", f"--output={tmp_path / 'x.pt'}",
+                  "--weights_naming=torchvision", check=2)
+    assert "weights of text" in outcome.stderr
+    outcome = run("--model=resnet18", f"--data_dir={trained.parent / 'tokens'}", "--data_format=tokens", check=2)
+    assert "text" in outcome.stderr
+    outcome = run("--model=roberta", f"--init_weights={folder}", f"--data_dir={trained.parent / 'tokens'}", check=2)
+    assert "different tokens" in outcome.stderr or "positions" in outcome.stderr
