@@ -99,12 +99,14 @@ class Rewriter {
     if (!alias.reason.empty()) result_.notes.push_back("--" + name + " has no effect: " + std::string(alias.reason));
   }
 
-  // tcp://HOST:PORT
+  // tcp://HOST:PORT, or env://: the launcher's variables are looked at anyway.
   void TakeAddress(const Argument& argument, const std::string& value) {
+    if (value == "env://") return;
     constexpr std::string_view kScheme = "tcp://";
     const size_t colon = value.rfind(':');
     if (!value.starts_with(kScheme) || colon <= kScheme.size()) {
-      return mistakes_.push_back(argument.place + "--distributed_init_method=" + value + ": expected tcp://HOST:PORT");
+      return mistakes_.push_back(argument.place + "--distributed_init_method=" + value +
+                                 ": expected tcp://HOST:PORT or env://");
     }
     Add(argument, "master_addr", value.substr(kScheme.size(), colon - kScheme.size()));
     Add(argument, "master_port", value.substr(colon + 1));

@@ -52,7 +52,10 @@ std::string Limits::Text() const {
   if (!choices.empty()) return "one of " + Joined(choices, " | ");
   const bool low = std::isfinite(minimum);
   const bool high = std::isfinite(maximum);
-  if (low && high) return Shortest(minimum) + " to " + Shortest(maximum) + (maximum_excluded ? " (excluded)" : "");
+  if (low && high) {
+    const std::string excluded = minimum_excluded ? " (both excluded)" : maximum_excluded ? " (excluded)" : "";
+    return Shortest(minimum) + " to " + Shortest(maximum) + excluded;
+  }
   if (low) return minimum_excluded ? "more than " + Shortest(minimum) : Shortest(minimum) + " or more";
   return {};
 }

@@ -33,6 +33,15 @@ TEST(Aliases, TensorboardOfFairseq) {
               ElementsAre(HasSubstr("--tensorboard_logdir=logs/tb: events lie in the run directory")));
 }
 
+// What other pages add, and what goes without saying here.
+TEST(Aliases, MoreOfFairseqTrain) {
+  ExpectSame({"--dataset-impl", "mmap", "--distributed-init-method", "env://", "--mask-multiple-length", "1",
+              "--fixed-validation-seed", "7", "--zero-sharding=none", "--activation-fn=gelu", "--heartbeat-timeout",
+              "-1", "--no-last-checkpoints", "--lr=1"},
+             {"--lr=1"});
+  EXPECT_THROW(ParseCommandLine({"--dataset-impl", "lazy"}), UsageError);
+}
+
 // The AWS walk-through of RoBERTa-large with fairseq.
 TEST(Aliases, FairseqTrain) {
   const Arguments theirs = {"--log-format",
@@ -346,7 +355,7 @@ TEST(Aliases, MistakesAreNamed) {
   EXPECT_THAT(mistake({"--lr-scheduler=inverse_sqrt"}),
               HasSubstr("--lr_scheduler=inverse_sqrt: expected polynomial_decay | "));
   EXPECT_THAT(mistake({"--task", "translation"}), HasSubstr("--task=translation: expected masked_lm"));
-  EXPECT_THAT(mistake({"--distributed-init-method", "env://"}), HasSubstr("expected tcp://HOST:PORT"));
+  EXPECT_THAT(mistake({"--distributed-init-method", "file:///tmp/x"}), HasSubstr("expected tcp://HOST:PORT"));
   EXPECT_THAT(mistake({"--max-sentences"}), HasSubstr("--max_sentences: a value is missing"));
   EXPECT_THAT(mistake({"--max-sentences=many"}), HasSubstr("--batch_size=many"));
 }

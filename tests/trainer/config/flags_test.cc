@@ -76,6 +76,8 @@ TEST(Flags, LimitsAndValuesAsText) {
   EXPECT_EQ((Limits{.minimum = 1}.Text()), "1 or more");
   EXPECT_EQ((Limits{.minimum = 0, .minimum_excluded = true}.Text()), "more than 0");
   EXPECT_EQ((Limits{.minimum = 0, .maximum = 1, .maximum_excluded = true}.Text()), "0 to 1 (excluded)");
+  EXPECT_EQ((Limits{.minimum = 0, .maximum = 1, .minimum_excluded = true, .maximum_excluded = true}.Text()),
+            "0 to 1 (both excluded)");
   EXPECT_EQ((Limits{.choices = {"a", "b"}}.Text()), "one of a | b");
   EXPECT_EQ(ToText(0.1), "0.1");
   EXPECT_EQ(ToText(1e-4), "0.0001");
