@@ -256,8 +256,13 @@ void Tokenize(const PrepareOptions& options) {
   const TextFiles text(options.inputs);
   const std::string& prefix = options.output;
   const std::string folder = FolderOf(prefix), dict_path = folder + "/dict.txt";
-  std::error_code ignored;
-  fs::create_directories(folder, ignored);
+  std::error_code ignored, error;
+  fs::create_directories(folder, error);
+  if (!fs::is_directory(folder, ignored)) {
+    throw Error(ExitCode::kStorage,
+                "cannot make the folder " + folder + ": " + (error ? error.message() : "there is a file"),
+                "choose another --output");
+  }
   if (dictionary) RequireSameDictionary(dict_path, *dictionary);
   LeaveTokenizer(files, folder);
 

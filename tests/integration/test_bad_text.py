@@ -5,8 +5,8 @@ import struct
 
 import pytest
 
-from command import load_json, run
-from text_data import TEXT, make_tokens
+from command import DATA, load_json, run
+from text_data import TEXT, make_tokens, write_tokenizer
 
 TINY_TEXT = ("--model=roberta_tiny", "--tokens_per_sample=32", "--batch_size=8", "--max_steps=2", "--optimizer=adam",
              "--lr=0.001", "--save_every_epochs=0")
@@ -76,3 +76,10 @@ def test_what_others_put_under_the_partial_names(tmp_path, kind):
     tokens = make_tokens(tmp_path, train=TEXT)
     assert victim.read_text(encoding="ascii") == "precious"
     assert (tokens / "train.bin").stat().st_size > 0 and (tokens / "dict.txt").is_file()
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "text").write_text(TEXT, encoding="utf-8")
+    outcome = run("tokenize", *write_tokenizer(tmp_path / "tokenizer"), f"--input={tmp_path / 'text'}",
+                  f"--output={tmp_path / 'text' / 'train'}", program=DATA, check=5)
+    assert f"cannot make the folder {tmp_path / 'text'}" in outcome.stderr
