@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <string_view>
 
@@ -12,12 +13,14 @@
 namespace dtrain::loop {
 namespace {
 
-volatile std::sig_atomic_t stop_requested = 0;
-volatile std::sig_atomic_t is_orderly = 0;
+// The handler may run on any thread, and the control plane's thread reads: a sig_atomic_t would be a data race.
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not wait for a lock");
+std::atomic<bool> stop_requested = false;
+std::atomic<bool> is_orderly = false;
 unsigned patience = 0;
 
 void OnStop(int /*signal*/) {
-  stop_requested = 1;
+  stop_requested = true;
   if (!is_orderly) alarm(patience);
 }
 
@@ -31,7 +34,7 @@ void OnAlarm(int /*signal*/) {
 }  // namespace
 
 void CatchStopSignals(unsigned patience_seconds) {
-  is_orderly = 0;
+  is_orderly = false;
   patience = patience_seconds;
   struct sigaction action {};
   action.sa_handler = &OnAlarm;
@@ -42,8 +45,8 @@ void CatchStopSignals(unsigned patience_seconds) {
   for (const int signal : {SIGTERM, SIGINT, SIGUSR1}) sigaction(signal, &action, nullptr);
 }
 
-void StopsAreOrderly() { is_orderly = 1; }
+void StopsAreOrderly() { is_orderly = true; }
 
-bool StopRequested() { return stop_requested != 0; }
+bool StopRequested() { return stop_requested; }
 
 }  // namespace dtrain::loop
