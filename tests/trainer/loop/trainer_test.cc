@@ -56,7 +56,7 @@ Trained TrainOneRank(const config::Config& config, distributed::Communicator& co
   const DataSets data = SyntheticData();
   const Plan plan = MakePlan(config, kSamples, communicator.world_size());
   FakeTask task;
-  Reporter reporter(config.report, /*rank=*/1, {.total_steps = plan.total_steps}, std::nullopt);
+  Reporter reporter(config.report, /*rank=*/1, {.model = "fake", .total_steps = plan.total_steps}, std::nullopt);
   const auto batches = MakeTrainBatches(*data.train, config, communicator.world_size());
   Trainer trainer(
       {config, plan, data, *batches, task, communicator, control, reporter, report::RunDirectory(folder), at::kCPU,
