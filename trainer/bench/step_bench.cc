@@ -16,6 +16,7 @@
 #include "trainer/device/device.h"
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/step_exchange.h"
+#include "trainer/loop/log_interval.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/modes/session.h"
@@ -27,7 +28,6 @@ namespace {
 
 constexpr int64_t kDefaultClasses = 1000;
 constexpr int64_t kDefaultVocabulary = 50265;  // of published RoBERTas
-constexpr int64_t kExchangedSums = 5;          // about as many as the trainer's (StepSum)
 constexpr int64_t kTimelineSteps = 3;
 constexpr int64_t kProbedSteps = 3;
 constexpr double kMiB = 1024.0 * 1024.0;
@@ -55,11 +55,11 @@ class BenchedStep {
         task_(MakeTask(config, OutputsOf(config), device)),
         update_(MakeParameterUpdate(config, module(), device)),
         data_parallel_(ParametersOf(module()), communicator, DataParallelOptionsOf(config.ranks), {}),
-        exchange_(RunningStatistics(module()), kExchangedSums, device, communicator),
+        exchange_(RunningStatistics(module()), kNumStepSums, device, communicator),
         graph_(
             MakeStepGraph(config.ranks.cuda_graphs,
                           {.device = device, .exchanges = !communicator.is_alone(), .task = task_->WhyNotRecorded()})),
-        sums_(at::zeros({kExchangedSums}, at::TensorOptions(at::kFloat).device(device))),
+        sums_(at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(device))),
         batch_(task_->RandomBatch(batch_size_)) {
     UseFusedNorms(config.model, device, module());
   }
@@ -205,7 +205,7 @@ nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptio
                  {"loss", step.last_loss()}});
   if (world_size > 1) result.update(CommunicationCosts(step, seconds, options.steps));
   result.update(step.Timeline(std::min(options.steps, kTimelineSteps)));
-  int64_t exchanged = kExchangedSums;
+  int64_t exchanged = kNumStepSums;
   for (const at::Tensor& statistic : RunningStatistics(step.module())) exchanged += statistic.numel();
   result["exchange_bytes"] = exchanged * static_cast<int64_t>(sizeof(float));
   result.update(DescribeMachine());
