@@ -154,7 +154,7 @@ check_data() {
 # Runs lock their directory, and Lustre has no locks unless it is mounted with the option flock.
 check_run_directory() {
   local run=$1 probe
-  mkdir -p "$run" 2>/dev/null || fail 5 "the run directory $run cannot be made by user $(id -u)" \
+  mkdir -p "$run" 2>/dev/null || fail 5 "the run directory $run cannot be created by user $(id -u)" \
     "let the preparation job chown the folder above it to this user, and see that it is not mounted read-only"
   probe=$run/.lock-probe.$(hostname 2>/dev/null || printf '%s' "$$").$$
   { : >"$probe"; } 2>/dev/null || fail 5 "nothing can be written to the run directory $run by user $(id -u)" \
@@ -172,13 +172,13 @@ check_efa() {
   if [ ! -e "${present[0]}" ]; then present=(); fi
   memlock=$(ulimit -l)
   if [ ${#present[@]} -gt 0 ] && [ "$memlock" != unlimited ]; then
-    fail 2 "there are EFA devices, but memory may be locked up to $memlock KiB only" \
+    fail 2 "there are EFA devices, but only $memlock KiB of memory may be locked" \
       "set the container's ulimit memlock to -1, soft and hard (--ulimit memlock=-1:-1)"
   fi
   if [ -z "${EFA_DEVICES:-}" ]; then return; fi
   whole_number EFA_DEVICES
   if [ ${#present[@]} -lt "$EFA_DEVICES" ]; then
-    fail 2 "${#present[@]} EFA devices are there, EFA_DEVICES asks for $EFA_DEVICES" \
+    fail 2 "there are ${#present[@]} EFA devices, but EFA_DEVICES asks for $EFA_DEVICES" \
       "AWS Batch: one linuxParameters device for each /dev/infiniband/uverbsN; Kubernetes: the limit vpc.amazonaws.com/efa, with a device plugin that tolerates the nodes' taints; never a hostPath"
   fi
   if command -v fi_info >/dev/null && ! fi_info -p efa >/dev/null 2>&1; then

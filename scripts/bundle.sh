@@ -21,7 +21,7 @@ marker=BUNDLE.txt
 [ -x "$build/bin/dtrain_main" ] || fail "$build/bin/dtrain_main is not built. Run scripts/build.sh --preset=$preset first."
 if [ -e "$target" ]; then
   [ -f "$target/$marker" ] || [ -z "$(ls -A "$target" 2>/dev/null)" ] ||
-    fail "$target exists and is no bundle: it is not replaced. Name another folder."
+    fail "$target exists and is not a bundle, so it is not replaced. Name another folder."
 fi
 
 # Libraries that each system has in versions of its own: the C library's parts and the compiler's.
@@ -90,7 +90,7 @@ trap 'rm -rf "$staging"' EXIT
 mkdir "$staging/bin" "$staging/libexec" "$staging/lib" "$staging/licenses" "$staging/scripts"
 
 torch_lib=$(ldd "$build/bin/dtrain_main" | awk '$1 == "libtorch_cpu.so" {print $3}')
-[ -e "$torch_lib" ] || fail "the LibTorch that $build/bin/dtrain_main was linked with is not where it was."
+[ -e "$torch_lib" ] || fail "the LibTorch that $build/bin/dtrain_main was linked with has been moved or deleted."
 torch_lib=$(dirname "$(realpath "$torch_lib")")
 
 programs=()

@@ -56,8 +56,8 @@ def draw(curves: dict[str, tuple[list[float], list[float]]], relative: bool, out
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recipes", nargs="*", type=Path, help="files of flags")
-    parser.add_argument("--output", type=Path, default=Path("schedules.png"), help="a picture: .png, .svg or .pdf")
+    parser.add_argument("recipes", nargs="*", type=Path, help="flag files (recipes) to draw")
+    parser.add_argument("--output", type=Path, default=Path("schedules.png"), help="picture to write: .png, .svg or .pdf")
     parser.add_argument("--relative", action="store_true", help="scale all curves to one length and one peak")
     parser.add_argument("--program", type=Path, default=ROOT / "build" / "release" / "bin" / "dtrain_main")
     arguments, flags = sys.argv[1:], []

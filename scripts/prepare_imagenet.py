@@ -189,7 +189,7 @@ def read_devkit(path: Path) -> dict[str, str]:
     result: dict[str, str] = {}
     for number, line in enumerate(truth.decode("ascii", "replace").split(), start=1):
         if not line.isdecimal() or int(line) not in synsets:
-            raise PrepareError(f"{path.name}, ground truth of image {number}: {line!r} is no class of meta.mat.")
+            raise PrepareError(f"{path.name}, ground truth of image {number}: {line!r} is not a class of meta.mat.")
         result[f"ILSVRC2012_val_{number:08d}"] = synsets[int(line)]
     return result
 
@@ -228,8 +228,8 @@ def extract(path: Path, kind: str, output: Path, val_map: dict[str, str]) -> Non
                 extract_val(tar, path.name, output, progress, val_map)
             progress.show(final=True)
     except (EOFError, tarfile.TarError) as error:
-        raise PrepareError(f"{path} is damaged or incomplete: {error}. Get it again; what was written so far stays "
-                           "and is skipped next time.") from error
+        raise PrepareError(f"{path} is damaged or incomplete: {error}. Get it again; the files written so far are kept "
+                           "and are skipped next time.") from error
 
 
 def count(folder: Path) -> tuple[int, int]:
@@ -285,8 +285,8 @@ def prepare(archives: list[Path], output: Path, val_map_path: Path | None) -> bo
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("archives", nargs="+", type=Path, metavar="ARCHIVE")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="where train/ and val/ go")
-    parser.add_argument("--val_map", type=Path, metavar="FILE", help="classes of ImageNet's validation images")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to write train/ and val/ to")
+    parser.add_argument("--val_map", type=Path, metavar="FILE", help="file with the classes of ImageNet's validation images")
     arguments = parser.parse_args()
     try:
         return 0 if prepare(arguments.archives, arguments.output, arguments.val_map) else 3
@@ -294,7 +294,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 3
     except OSError as error:
-        print(f"error: {error}. If the disk is full, free some and run this again: it goes on where it stopped.",
+        print(f"error: {error}. If the disk is full, free some space and run this again: it continues where it stopped.",
               file=sys.stderr)
         return 5
 

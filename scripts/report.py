@@ -33,7 +33,7 @@ DOTS_PER_INCH = 160
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN_DIR")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="is made; its report.html and PNGs are replaced")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to write to; its report.html and PNGs are replaced")
     return parser.parse_args()
 
 

@@ -28,15 +28,15 @@ SMALLEST_BYTES, LARGEST_BYTES = 2**20, 2**22  # several times the burst of a lin
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megabits", type=float, default=200.0, help="of a link, in each direction")
-    parser.add_argument("--ranks", default="1,2,3,4", help="how many, separated by commas")
+    parser.add_argument("--megabits", type=float, default=200.0, help="speed of a link in each direction")
+    parser.add_argument("--ranks", default="1,2,3,4", help="numbers of ranks, separated by commas")
     parser.add_argument("--model", default="resnet18")
     parser.add_argument("--image_size", type=int, default=32, help="pixels")
-    parser.add_argument("--batch_size", type=int, default=8, help="of a rank")
+    parser.add_argument("--batch_size", type=int, default=8, help="samples per rank")
     parser.add_argument("--bucket_cap_mb", type=float, default=4.0, help="MiB")
-    parser.add_argument("--steps", type=int, default=3, help="timed, of each kind")
-    parser.add_argument("--bench", type=Path, default=BENCH, help="dtrain_bench")
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--steps", type=int, default=3, help="number of timed steps of each kind")
+    parser.add_argument("--bench", type=Path, default=BENCH, help="path of dtrain_bench")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return parser.parse_args()
 
 
@@ -105,7 +105,7 @@ def main() -> None:
     try:
         result = measure(arguments)
     except Unavailable as reason:
-        sys.exit(f"error: there can be no limited network here: {reason}")
+        sys.exit(f"error: a network with a limited speed cannot be set up here: {reason}")
     if arguments.json:
         print(json.dumps(result))
 

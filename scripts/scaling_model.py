@@ -33,26 +33,26 @@ def rank_counts(text: str) -> list[int]:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--step", type=Path, help="what dtrain_bench step --json ends with")
-    parser.add_argument("--collective", type=Path, help="what dtrain_bench collective --json ends with")
-    parser.add_argument("--bandwidth_gbyte", type=float, help="GB/s of a node, instead of --collective")
-    parser.add_argument("--latency_us", type=float, default=0.0, help="a hop between nodes, with --bandwidth_gbyte")
-    parser.add_argument("--local_ranks", type=int, default=1, help="ranks of a node")
-    parser.add_argument("--local_bandwidth_gbyte", type=float, default=float("inf"), help="GB/s between them")
-    parser.add_argument("--local_latency_us", type=float, default=0.0, help="a hop between them")
+    parser.add_argument("--step", type=Path, help="file with the last line of dtrain_bench step --json")
+    parser.add_argument("--collective", type=Path, help="file with the last line of dtrain_bench collective --json")
+    parser.add_argument("--bandwidth_gbyte", type=float, help="network bandwidth of a node in GB/s, instead of --collective")
+    parser.add_argument("--latency_us", type=float, default=0.0, help="latency of a hop between nodes in microseconds, with --bandwidth_gbyte")
+    parser.add_argument("--local_ranks", type=int, default=1, help="number of ranks per node")
+    parser.add_argument("--local_bandwidth_gbyte", type=float, default=float("inf"), help="bandwidth between the ranks of a node in GB/s")
+    parser.add_argument("--local_latency_us", type=float, default=0.0, help="latency between the ranks of a node in microseconds")
     parser.add_argument("--ranks", type=rank_counts, default="1,2,4,8,16,32,64,128,256",
-                        help="how many, separated by commas")
-    parser.add_argument("--bucket_cap_mb", type=float, default=25.0, help="MiB, as dtrain_main's flag")
+                        help="numbers of ranks, separated by commas")
+    parser.add_argument("--bucket_cap_mb", type=float, default=25.0, help="size of the gradient buckets in MiB, as dtrain_main's flag")
     parser.add_argument("--algorithm", choices=[*network.ALGORITHMS, "best"], default="ring",
                         help="best: the faster of ring and tree for each size")
     parser.add_argument("--overlap", action=argparse.BooleanOptionalAction, default=True,
                         help="reduce while the backward pass runs")
     parser.add_argument("--jitter", type=float, default=0.0,
                         help="standard deviation of a rank's time for a step, as a fraction of it")
-    parser.add_argument("--gradient_bytes", type=int, choices=[2, 4], default=FP32_BYTES, help="of a number, as sent")
-    parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="the curve of efficiency over ranks")
-    parser.add_argument("--bench", type=Path, default=BENCH, help="dtrain_bench, which measures if --step is not given")
-    parser.add_argument("--json", action="store_true", help="one JSON object as the last line")
+    parser.add_argument("--gradient_bytes", type=int, choices=[2, 4], default=FP32_BYTES, help="bytes per number of a gradient, as sent")
+    parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="draw the efficiency over the number of ranks")
+    parser.add_argument("--bench", type=Path, default=BENCH, help="path of dtrain_bench, which measures if --step is not given")
+    parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
     return parser.parse_args()
 
 
@@ -62,7 +62,7 @@ def read_object(path: Path) -> dict:
         lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
         return json.loads(lines[-1])
     except (OSError, ValueError, IndexError) as error:
-        sys.exit(f"error: {path} does not hold what dtrain_bench --json ends with: {error}")
+        sys.exit(f"error: {path} does not hold the last line of dtrain_bench --json: {error}")
 
 
 def measured_step(arguments: argparse.Namespace) -> step.Step:

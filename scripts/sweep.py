@@ -58,17 +58,17 @@ def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]
     """Returns the words before -- and those after it."""
     before = arguments[:arguments.index("--")] if "--" in arguments else arguments
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--space", required=True, metavar="FILE.yaml", help="which flags vary, and what is best; or its text")
-    parser.add_argument("--trials", type=positive, required=True, help="of the whole sweep, all workers and calls together")
+    parser.add_argument("--space", required=True, metavar="FILE.yaml", help="file that says which flags vary and which metric to optimise; or its text")
+    parser.add_argument("--trials", type=positive, required=True, help="number of trials of the whole sweep, over all workers and calls")
     parser.add_argument("--sampler", choices=["grid", "random", "tpe"], default="tpe",
-                        help="grid: every combination in order; tpe (default): where it was good so far")
-    parser.add_argument("--jobs", type=positive, default=1, help="at a time, here; cores and GPUs are shared between them")
-    parser.add_argument("--at_most", type=positive, help="trials that this call runs, as a task of an array does")
-    parser.add_argument("--study", help="a file or a URL of Optuna's (postgresql://…); default: DIR/study.journal")
+                        help="grid: every combination in order; random: drawn at random; tpe (default): near the best trials so far")
+    parser.add_argument("--jobs", type=positive, default=1, help="trials to run at a time on this machine; cores and GPUs are divided among them")
+    parser.add_argument("--at_most", type=positive, help="most trials that this call runs, such as one for a task of an array job")
+    parser.add_argument("--study", help="file or URL of the Optuna study (postgresql://…); default: DIR/study.journal")
     parser.add_argument("--output", type=Path, default=Path("sweeps"), metavar="DIR", help="default: sweeps")
     parser.add_argument("--prune", action="store_true", help="stop trials whose validations are worse than the median")
-    parser.add_argument("--seed", type=int, default=0, help="of what is drawn")
-    parser.add_argument("--program", help="the dtrain_main that is asked about flags, where the command does not name it")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sampler")
+    parser.add_argument("--program", help="path of dtrain_main, which is asked for its flags, if the command does not name it")
     return parser.parse_args(before), arguments[len(before) + 1:]
 
 
@@ -215,7 +215,7 @@ def main() -> int:
         command = Command.parse(words, arguments.program)
         space = read_space(arguments.space, command.kinds())
         if arguments.prune and validation_key(space.metric) is None:
-            raise Failure(f"--prune needs validations, and {space.metric} is no number of them",
+            raise Failure(f"--prune needs validations, and {space.metric} is not one of their results",
                           "choose a metric whose name begins with val_, or leave --prune out")
         command.check(space)
         study = Study(arguments.study, arguments.output, space, command.flags, arguments.sampler, arguments.seed,

@@ -48,7 +48,7 @@ def page(records: list[dict]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=Path, default=BUILD / "truth", help="what the tests have left")
+    parser.add_argument("--records", type=Path, default=BUILD / "truth", help="folder of the records that the tests have written")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "truth.md")
     arguments = parser.parse_args()
     records = read(arguments.records)

@@ -26,7 +26,7 @@ bundle=$staging/wheel/dtrain/bundle
 # The tests of GPUs belong to bundles only.
 rm -rf "$bundle"/{bin,libexec}/gpu_test "$bundle"/scripts/gpu_check*
 version=$(sed -n '1s/^dtrain \([0-9.]*\).*/\1/p' "$bundle/BUNDLE.txt")
-[ -n "$version" ] || fail "$bundle/BUNDLE.txt does not say the version."
+[ -n "$version" ] || fail "$bundle/BUNDLE.txt does not give the version."
 
 # The newest version of glibc's symbols that any file in the bundle needs.
 glibc=$(find "$bundle/libexec" "$bundle/lib" -type f -exec objdump -T {} + | grep -oE 'GLIBC_[0-9]+\.[0-9]+' | sort -uV | tail -n 1)

@@ -38,11 +38,11 @@ check_account() {
   need AWS_REGION "such as us-east-1, the region of your quota and of your bucket"
   export AWS_DEFAULT_REGION=$AWS_REGION
   local regions
-  [[ $AWS_REGION =~ ^[a-z]{2}(-[a-z]+)+-[0-9]$ ]] || fail "AWS_REGION is '$AWS_REGION', which is no region" "us-east-1, for one"
+  [[ $AWS_REGION =~ ^[a-z]{2}(-[a-z]+)+-[0-9]$ ]] || fail "AWS_REGION is '$AWS_REGION', which is not a region" "set it to one such as us-east-1"
   account=$(aws sts get-caller-identity --query Account --output text 2>&1) ||
-    fail "AWS does not know who you are: ${account##*$'\n'}" "aws configure, or aws sso login; and is AWS_REGION right?"
+    fail "AWS does not know who you are: ${account##*$'\n'}" "run aws configure or aws sso login, and check AWS_REGION"
   regions=$(aws ec2 describe-regions --query 'Regions[].RegionName' --output text) ||
-    fail "AWS does not answer in the region '$AWS_REGION'" "see the message above: is AWS_REGION right? ec2:DescribeRegions is needed, too"
+    fail "AWS does not answer in the region '$AWS_REGION'" "see the message above; check AWS_REGION and that you have the permission ec2:DescribeRegions"
   [[ $'\t'${regions//$'\n'/$'\t'}$'\t' = *$'\t'$AWS_REGION$'\t'* ]] ||
     fail "this account has no region '$AWS_REGION'" "choose one of: ${regions//$'\t'/ }"
 }
@@ -68,7 +68,7 @@ check_quota() {  # check_quota TYPE NODES: the vCPUs that this account may run a
   wanted=$(($2 * $(instance_value "$1" 2)))
   have=$(aws service-quotas get-service-quota --service-code ec2 --quota-code "$(instance_value "$1" 6)" \
     --query Quota.Value --output text 2>&1) ||
-    fail "the quota for $1 cannot be read: ${have##*$'\n'}" "servicequotas:GetServiceQuota is needed"
+    fail "the quota for $1 cannot be read: ${have##*$'\n'}" "this needs the permission servicequotas:GetServiceQuota"
   [ "${have%.*}" -ge "$wanted" ] || fail "$2 × $1 need $wanted vCPUs, and this account's quota is ${have%.*}" \
     "aws service-quotas request-service-quota-increase --service-code ec2 --quota-code $(instance_value "$1" 6) --desired-value $wanted"
 }
@@ -146,7 +146,7 @@ wait_until() {
   local seconds=$1 what=$2 waited=0 pause=${POLL_SECONDS:-5}
   shift 2
   until "$@"; do
-    [ "$waited" -lt "$seconds" ] || fail "waited $seconds s in vain for $what" "look at it in the console, then run this again"
+    [ "$waited" -lt "$seconds" ] || fail "waited $seconds s for $what, without success" "look at it in the console, then run this again"
     sleep "$pause"
     waited=$((waited + pause))
   done

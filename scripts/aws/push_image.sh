@@ -13,7 +13,7 @@ case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
 engine=${ENGINE:-docker}
 case ${TARGET:-} in
   '' | torchrun | sweep) ;;
-  *) fail "docker/Dockerfile has no target '$TARGET'" "torchrun or sweep, or leave TARGET unset" ;;
+  *) fail "docker/Dockerfile has no target '$TARGET'" "set TARGET to torchrun or sweep, or leave it unset" ;;
 esac
 command -v "$engine" >/dev/null || fail "$engine is not installed" "install it, or set ENGINE=podman"
 check_account

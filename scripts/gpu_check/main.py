@@ -23,14 +23,14 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", type=Path, default=programs.default_folder(), help="folder with dtrain_main")
     parser.add_argument("--out", type=Path, default=Path("gpu_check.json"))
-    parser.add_argument("--parts", default=",".join(PARTS), help="of " + ",".join(PARTS))
-    parser.add_argument("--minutes", type=float, default=0, help="for all parts together; default: "
+    parser.add_argument("--parts", default=",".join(PARTS), help="parts to run, separated by commas; default: all, " + ",".join(PARTS))
+    parser.add_argument("--minutes", type=float, default=0, help="time limit for all parts together; default, per part: "
                         + ", ".join(f"{name} {minutes}" for name, minutes in PARTS.items()))
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--smoke", action="store_true", help="tiny sizes: tries this script, measures nothing")
-    parser.add_argument("--precisions", default="bf16,fp32,fp16", help="the most wanted first; default: bf16,fp32,fp16")
-    parser.add_argument("--batch_sizes", default="", help="default: 256,64")
-    parser.add_argument("--rounds", type=int, default=0, help="of each measurement; default: 2")
+    parser.add_argument("--smoke", action="store_true", help="use tiny sizes, to try this script only; the numbers mean nothing")
+    parser.add_argument("--precisions", default="bf16,fp32,fp16", help="precisions to measure, the most important first; default: bf16,fp32,fp16")
+    parser.add_argument("--batch_sizes", default="", help="batch sizes to measure; default: 256,64")
+    parser.add_argument("--rounds", type=int, default=0, help="rounds per measurement; default: 2")
     parser.add_argument("--digits", type=Path, default=programs.HERE.parents[2] / "demo" / "digits",
                         help="folder that scripts/prepare_digits.py made; without it the recipe is left out")
     arguments = parser.parse_args()

@@ -48,7 +48,7 @@ def find_test(folder: Path) -> Path:
     for candidate in (folder / "gpu_test", folder.parent / "tests" / "gpu_test"):
         if candidate.exists():
             return candidate
-    raise Failed(f"no gpu_test beside {folder}: the build was one without CUDA")
+    raise Failed(f"no gpu_test beside {folder}: this build is without CUDA")
 
 
 class Machine:
@@ -137,7 +137,7 @@ class Machine:
 
     def require_device(self, device: str) -> None:
         if self.on_gpu and not device.startswith("cuda"):
-            raise Failed(f"it ran on {device}, which is no GPU")
+            raise Failed(f"it ran on {device}, which is not a GPU")
 
 
 def end(process: subprocess.Popen) -> None:
@@ -149,11 +149,11 @@ def end(process: subprocess.Popen) -> None:
 def last_json(stdout: str) -> dict:
     lines = stdout.strip().splitlines()
     if not lines:
-        raise Failed("it printed nothing where a JSON object should be")
+        raise Failed("it printed nothing instead of a JSON object")
     try:
         return json.loads(lines[-1])
     except ValueError:
-        raise Failed(f"its last line is no JSON object: {lines[-1][:200]}") from None
+        raise Failed(f"its last line is not a JSON object: {lines[-1][:200]}") from None
 
 
 def device_of(banner: str) -> str:

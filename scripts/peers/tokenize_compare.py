@@ -109,10 +109,10 @@ def in_a_process(name: str, text: Path, output: Path, threads: int) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--text", type=Path, help="a text file of UTF-8")
-    parser.add_argument("--megabytes", type=int, default=64, help="of the text, where --text is not given [64]")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="[all cores]")
-    parser.add_argument("--rounds", type=int, default=3, help="[3]")
+    parser.add_argument("--text", type=Path, help="UTF-8 text file")
+    parser.add_argument("--megabytes", type=int, default=64, help="size of the text, if --text is not given [64]")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="number of threads [all cores]")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds [3]")
     parser.add_argument("--peer", choices=PEERS, help=argparse.SUPPRESS)
     parser.add_argument("--output", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -48,7 +48,7 @@ for argument in "$@"; do
       check "Lustre: files can be locked" "mount it with the option flock" can_lock "${argument#--lustre=}"
       ;;
     -h | --help) sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
-    *) printf 'error: check_machine.sh does not know %s\n  what to do: --gpus=N --efa --lustre=MOUNT\n' "$argument" >&2; exit 2 ;;
+    *) printf 'error: check_machine.sh does not know %s\n  what to do: use --gpus=N, --efa, --lustre=MOUNT\n' "$argument" >&2; exit 2 ;;
   esac
 done
 exit $((failed * 2))

@@ -21,7 +21,7 @@ read_hosts() {
   hosts=()
   slots=()
   local line host count number=0
-  [ -r "$HOSTS" ] || fail "the hosts file $HOSTS cannot be read" "a line for each machine: ADDRESS slots=8 (scripts/ssh/hosts.example); HOSTS=FILE names another"
+  [ -r "$HOSTS" ] || fail "the hosts file $HOSTS cannot be read" "write one line per machine, ADDRESS slots=8 (see scripts/ssh/hosts.example), or name another file with HOSTS=FILE"
   while IFS= read -r line || [ -n "$line" ]; do
     number=$((number + 1))
     line=${line%%#*}
@@ -29,12 +29,12 @@ read_hosts() {
     if [ -z "$host" ]; then continue; fi
     count=${count:-slots=1}
     [[ $host =~ ^[A-Za-z0-9][A-Za-z0-9.:_-]*$ && $count =~ ^slots=[1-9][0-9]{0,3}$ ]] ||
-      fail "$HOSTS, line $number: '$line'" "ADDRESS slots=NUMBER"
-    [[ " ${hosts[*]} " != *" $host "* ]] || fail "$HOSTS, line $number: $host is there twice" "one line a machine, with all its slots"
+      fail "$HOSTS, line $number: '$line' is not a host" "write ADDRESS slots=NUMBER"
+    [[ " ${hosts[*]} " != *" $host "* ]] || fail "$HOSTS, line $number: $host is listed twice" "write one line per machine, with all its slots"
     hosts+=("$host")
     slots+=("${count#slots=}")
   done <"$HOSTS"
-  [ ${#hosts[@]} -gt 0 ] || fail "$HOSTS names no host" "a line for each machine: ADDRESS slots=8"
+  [ ${#hosts[@]} -gt 0 ] || fail "$HOSTS names no host" "write one line per machine: ADDRESS slots=8"
 }
 
 # on_each FUNCTION: runs a command on every host at once, the one that FUNCTION prints for the host's place in the file

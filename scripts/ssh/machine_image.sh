@@ -14,8 +14,8 @@ fail() {
 case ${1:-} in -h | --help) sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;; esac
 bundle=${1:-}
 efa=${2:-1.48.0}
-[ -x "$bundle/bin/dtrain_main" ] || fail "'$bundle' is no bundle" "scripts/bundle.sh makes one; copy it here first"
-[ "$(id -u)" = 0 ] || fail "this needs root" "sudo $0 $*"
+[ -x "$bundle/bin/dtrain_main" ] || fail "'$bundle' is not a bundle" "make one with scripts/bundle.sh, and copy it here"
+[ "$(id -u)" = 0 ] || fail "this needs root" "run sudo $0 $*"
 # shellcheck source=/dev/null
 system=$(. /etc/os-release && printf '%s-%s' "$ID" "$VERSION_ID")
 case $system in
@@ -31,7 +31,7 @@ case $system in
     apt-get install -y -q "lustre-client-modules-$(uname -r)" libgomp1 openmpi-bin
     ;;
   amzn-2023) dnf install -y lustre-client libgomp ;;
-  *) fail "this is $system" "ubuntu 22.04 or Amazon Linux 2023" ;;
+  *) fail "this system is $system" "use Ubuntu 22.04 or Amazon Linux 2023" ;;
 esac
 modinfo lustre >/dev/null || fail "there is no Lustre client for the kernel $(uname -r)" "boot a kernel that AWS has a client for, then run this again"
 if ! /opt/amazon/efa/bin/fi_info --version >/dev/null 2>&1; then

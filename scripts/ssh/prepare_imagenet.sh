@@ -8,7 +8,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/hosts.sh"
 
 case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
-[ $# -ge 2 ] || fail "two folders are needed" "scripts/ssh/prepare_imagenet.sh IMAGES OUTPUT"
+[ $# -ge 2 ] || fail "two folders are needed" "run scripts/ssh/prepare_imagenet.sh IMAGES OUTPUT"
 images=$1
 output=$2
 shift 2
@@ -16,12 +16,12 @@ if [ $# = 0 ]; then set -- --output_format=webdataset --short_side=256 --seek_po
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 program=${DTRAIN:-$root/build/release}/bin/dtrain_data
 read_hosts
-on_all "test -x '$program' && test -d '$images'" || fail "$program or $images is not on all machines" "copyclust; and mount the shared storage"
+on_all "test -x '$program' && test -d '$images'" || fail "$program or $images is not on all machines" "run scripts/ssh/copyclust, and mount the shared storage on every machine"
 
 printf -v arguments ' %q' "$@"
 # shellcheck disable=SC2329  # on_each calls it
 part_of() { printf '%s' "'$program' pack --data_dir='$images' --output='$output' --part=$(($1 + 1))/${#hosts[@]}$arguments"; }
 code=0
 on_each part_of || code=$?
-[ "$code" = 0 ] || printf 'error: at least one part is not whole\n  what to do: see above, then call this again: it goes on\n' >&2
+[ "$code" = 0 ] || printf 'error: at least one part is incomplete\n  what to do: see the messages above, then run this again: it continues where it stopped\n' >&2
 exit "$code"

@@ -13,12 +13,12 @@ source "$(dirname "${BASH_SOURCE[0]}")/hosts.sh"
 case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 program=${DTRAIN:-$root/build/release}/bin/dtrain_main
-[[ "$*" = *--run_dir=* || "$*" = *--run-dir=* ]] || fail "no --run_dir was given" "one on storage that all machines share: rank 0 posts its address there"
-command -v mpirun >/dev/null || fail "mpirun is not installed" "apt-get install openmpi-bin, on all machines"
+[[ "$*" = *--run_dir=* || "$*" = *--run-dir=* ]] || fail "no --run_dir was given" "name a folder on storage that all machines share: rank 0 posts its address there"
+command -v mpirun >/dev/null || fail "mpirun is not installed" "install it on all machines: apt-get install openmpi-bin"
 read_hosts
 total=0
 for count in "${slots[@]}"; do total=$((total + count)); done
-on_all "test -x '$program'" || fail "$program is not on all machines" "scripts/ssh/copyclust brings it there; DTRAIN names the folder"
+on_all "test -x '$program'" || fail "$program is not on all machines" "copy it with scripts/ssh/copyclust, or name its folder with DTRAIN"
 
 # shellcheck disable=SC2054  # the commas are Open MPI's
 options=(--hostfile "$HOSTS" -n "$total" --bind-to none

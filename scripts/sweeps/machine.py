@@ -25,7 +25,7 @@ def shares(jobs: int, cores: list[int], devices: list[str]) -> list[tuple[list[i
     if jobs == 1:
         return [([], [])]
     if devices and len(devices) < jobs:
-        raise Failure(f"--jobs={jobs} are more than the {len(devices)} GPUs here", f"--jobs={len(devices)}")
+        raise Failure(f"--jobs={jobs} is more than the {len(devices)} GPUs of this machine", f"use --jobs={len(devices)}")
     core_share, device_share = len(cores) // jobs, len(devices) // jobs
     return [(cores[job * core_share:(job + 1) * core_share], devices[job * device_share:(job + 1) * device_share])
             for job in range(jobs)]

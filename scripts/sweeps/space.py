@@ -37,7 +37,7 @@ class Space:
         """Returns every combination, with the last flag changing fastest."""
         without = [name for name, one in self.distributions.items() if values_of(one) is None]
         if without:
-            raise Failure(f"--sampler=grid: {', '.join(without)} has no end of values",
+            raise Failure(f"--sampler=grid: {', '.join(without)} has infinitely many values",
                           "give a list, or a range with a step that is not logarithmic")
         values = [values_of(one) for one in self.distributions.values()]
         return [dict(zip(self.distributions, combination, strict=True)) for combination in itertools.product(*values)]
@@ -86,7 +86,7 @@ def read_space(where: str | Path, kinds: dict[str, str] | None) -> Space:
         raise Failure(f"the space {path} names no flags", EXAMPLE)
     strangers = sorted(map(str, set(content) - {"metric", "direction", "flags"}))
     if strangers:
-        raise Failure(f"the space {path} has '{strangers[0]}', which means nothing here", EXAMPLE)
+        raise Failure(f"the space {path} has '{strangers[0]}', which is not a known key", EXAMPLE)
     metric = content.get("metric")
     if not isinstance(metric, str) or not metric:
         raise Failure(f"the space {path} does not say which metric is best",
@@ -109,7 +109,7 @@ def distribution(flag: str, values, kinds: dict[str, str] | None):
         raise Failure(f"--{flag} of the space belongs to the sweep itself", "leave it out")
     if kinds is not None and flag not in kinds:
         close = sorted(known for known in kinds if known.startswith(flag) or flag.startswith(known) or flag in known)
-        raise Failure(f"--{flag} of the space is no flag of dtrain_main" + (f"; there is --{close[0]}" if close else ""),
+        raise Failure(f"--{flag} of the space is not a flag of dtrain_main" + (f"; there is --{close[0]}" if close else ""),
                       "dtrain_main --help lists them")
     if isinstance(values, list):
         return choices(flag, values)

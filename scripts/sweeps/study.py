@@ -110,8 +110,8 @@ class Study:
         if "flags" in keys and theirs:
             names = {**theirs["flags"], **ours["flags"]}
             keys = [f"--{name}" for name in names if theirs["flags"].get(name) != ours["flags"].get(name)]
-        raise Failure(f"the study in {self._folder} is one of another space: it differs in {', '.join(keys)}",
-                      "go on with the space, sampler and command that it was begun with, or name another --output")
+        raise Failure(f"the study in {self._folder} belongs to another space: it differs in {', '.join(keys)}",
+                      "use the space, sampler and command that it was started with, or name another --output")
 
     def trials(self) -> list[optuna.trial.FrozenTrial]:
         return self._study.get_trials(deepcopy=False)

@@ -138,7 +138,7 @@ def test_from_nothing_to_a_job_and_back(account):
 REFUSED = {
     "no region": ({"AWS_REGION": ""}, "AWS_REGION is not set"),
     "no such region": ({"AWS_REGION": "us-east-9", "ZONE": "us-east-9a"}, "in the region 'us-east-9'"),
-    "no region at all": ({"AWS_REGION": "Virginia"}, "which is no region"),
+    "no region at all": ({"AWS_REGION": "Virginia"}, "which is not a region"),
     "no zone": ({"ZONE": ""}, "ZONE is not set"),
     "another region's zone": ({"ZONE": "eu-west-1a"}, "not in the region"),
     "a capacity that FSx does not sell": ({"CAPACITY_GIB": "3600"}, "multiples of 2400"),
@@ -188,7 +188,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     assert "needs 480 vCPUs, and the environment may have 384" in refused("large", "--nodes=5")
     assert "no parameter 'epoch'" in refused("typo", "epoch=3")
     assert "no recipe 'resnet51'" in refused("typo", "recipe=resnet51")
-    assert "'epochs=ten' is no number" in refused("typo", "epochs=ten")
+    assert "'epochs=ten' is not a number" in refused("typo", "epochs=ten")
     assert "refuses arrays" in refused("many", "--array=10")
     assert "no name for a job" in refused("two words")
     assert "no job definition" in refused("elsewhere", AWS_REGION="eu-west-1")
@@ -203,7 +203,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     # Trials of several machines: a job for each line; a second call submits only the missing ones.
     trials = tmp_path / "trials.txt"
     trials.write_text("# rates\nlr=0.05 seed=1   # the usual one\nlr=much\n", encoding="utf-8")
-    assert "'lr=much' is no number" in refused("lr", str(trials), script="batch/trials.sh")
+    assert "'lr=much' is not a number" in refused("lr", str(trials), script="batch/trials.sh")
     trials.write_text("# rates\nlr=0.05 seed=1   # the usual one\n\n", encoding="utf-8")
     first = account.script("batch/trials.sh", "lr", str(trials)).stdout.splitlines()
     job, = [line for line in first if re.fullmatch(r"[0-9a-f-]{36}", line)]
@@ -219,7 +219,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     flags = ("--", "--recipe", "resnet50_90ep")
     assert "TARGET=sweep" in refused("rates", space, "--trials=3", *flags, script="batch/sweep.sh")
     assert "no recipe 'r'" in refused("rates", space, "--trials=3", "--", "--recipe", "r", script="batch/sweep.sh")
-    assert "is no space" in refused("rates", str(trials), "--trials=3", *flags, script="batch/sweep.sh")
+    assert "is not a search space" in refused("rates", str(trials), "--trials=3", *flags, script="batch/sweep.sh")
     submit = ("batch/sweep.sh", "rates", space, "--trials=3", "--prune", *flags)
     array = account.script(*submit, IMAGE="repository/dtrain:sweep").stdout.splitlines()[-1]
     job = account.aws("batch", "describe-jobs", "--jobs", array)["jobs"][0]

@@ -99,4 +99,4 @@ def test_a_sweep_is_an_array(cluster, tmp_path):
 
 def test_outside_of_a_job_nothing_is_started():
     done = subprocess.run([FOLDER / "train.sh"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "this is no Slurm job" in done.stderr
+    assert done.returncode == 2 and "this is not a Slurm job" in done.stderr

@@ -73,7 +73,7 @@ BAD_HOSTS = {
     "no number": ("a slots=many\n", "line 1"),
     "a command for a name": ("a slots=1\n$(reboot) slots=1\n", "line 2"),
     "an option for a name": ("-oProxyCommand=x slots=1\n", "line 1"),
-    "a host twice": ("a slots=1\nb slots=1\na slots=2\n", "a is there twice"),
+    "a host twice": ("a slots=1\nb slots=1\na slots=2\n", "a is listed twice"),
 }
 
 

@@ -162,7 +162,7 @@ def test_a_folder_that_is_no_bundle_is_left_alone(tmp_path):
     (tmp_path / "mine" / "thesis.txt").write_text("years of work", encoding="utf-8")
     done = subprocess.run([ROOT / "scripts" / "bundle.sh", tmp_path / "mine"], capture_output=True, text=True,
                           env={**os.environ, "DTRAIN_BUILD_DIR": str(BUILD)}, check=False)
-    assert done.returncode == 2 and "is no bundle" in done.stderr
+    assert done.returncode == 2 and "is not a bundle" in done.stderr
     assert (tmp_path / "mine" / "thesis.txt").exists()
 
 

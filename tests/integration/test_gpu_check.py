@@ -140,10 +140,10 @@ def program_that(folder, name, script):
 
 
 @pytest.mark.parametrize(("script", "message"), [
-    ("exit 0", "printed nothing where a JSON object should be"),
-    ("echo no object", "its last line is no JSON object: no object"),
-    ("echo '{\"device\": \"cpu\"}'", "it ran on cpu, which is no GPU"),
-    ("echo '{}'", "it ran on nothing, which is no GPU"),
+    ("exit 0", "printed nothing instead of a JSON object"),
+    ("echo no object", "its last line is not a JSON object: no object"),
+    ("echo '{\"device\": \"cpu\"}'", "it ran on cpu, which is not a GPU"),
+    ("echo '{}'", "it ran on nothing, which is not a GPU"),
     ("echo it broke >&2; exit 7", "ended with 7: it broke"),
     ("echo stuck >&2; sleep 100 & sleep 100", "did not end in 1 s: stuck"),
 ])

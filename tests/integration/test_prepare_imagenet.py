@@ -112,8 +112,8 @@ def test_the_devkit_names_the_classes(imagenet, tmp_path):
 
 
 @pytest.mark.parametrize("numbers, wnids, message", [
-    (b"2\n7\n", CLASSES, "ground truth of image 2: '7' is no class"),
-    (b"2\nx\n", CLASSES, "ground truth of image 2: 'x' is no class"),
+    (b"2\n7\n", CLASSES, "ground truth of image 2: '7' is not a class"),
+    (b"2\nx\n", CLASSES, "ground truth of image 2: 'x' is not a class"),
     (b"2\n", CLASSES, "ILSVRC2012_val_00000002.JPEG is not in the devkit"),
     (b"2\n1\n", ("n01440764", "../../etc"), "holds the name '../../etc'"),
 ])

@@ -37,9 +37,9 @@ def space_file(folder, text):
     ("- lr", "names no flags"),
     ("metric: [", "cannot be read"),
     ("flags: {lr: [1]}", "does not say which metric"),
-    ("{metric: val_top1, flags: {lr: [1]}, trials: 3}", "'trials', which means nothing"),
+    ("{metric: val_top1, flags: {lr: [1]}, trials: 3}", "'trials', which is not a known key"),
     ("{metric: val_top1, direction: up, flags: {lr: [1]}}", "direction: up"),
-    ("{metric: val_top1, flags: {lrate: [1]}}", "--lrate of the space is no flag"),
+    ("{metric: val_top1, flags: {lrate: [1]}}", "--lrate of the space is not a flag"),
     ("{metric: val_top1, flags: {run_dir: [a]}}", "belongs to the sweep itself"),
     ("{metric: val_top1, flags: {lr: [1, 1.0]}}", "names a value twice"),
     ("{metric: val_top1, flags: {lr: []}}", "expected 1 to 1000"),
@@ -74,7 +74,7 @@ def test_a_grid_has_every_combination(tmp_path):
                                   "metric: val_top1\nflags:\n  lr: {low: 0.1, high: 1}"])
 def test_a_range_without_end_has_no_grid(text):
     space = read_space(text, KINDS)  # the text itself, as jobs of an array get it
-    with pytest.raises(Failure, match="lr has no end of values"):
+    with pytest.raises(Failure, match="lr has infinitely many values"):
         space.grid()
 
 
@@ -138,11 +138,11 @@ def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
     # Another space: a value was added.
     other = space_file(tmp_path, "metric: val_top1\nflags:\n  lr: [0.004, 1.0e+30, 0.002, 0.001]\n")
     code, _, refusal = sweep(*arguments(folder, other, "--sampler=grid", command=command))
-    assert code == 2 and "is one of another space: it differs in --lr" in refusal and "what to do: " in refusal
+    assert code == 2 and "belongs to another space: it differs in --lr" in refusal and "what to do: " in refusal
 
 
 @pytest.mark.parametrize(("flags", "command", "code", "words"), [
-    ("learning_rate: [1]", "--data_format=synthetic", 2, "--learning_rate of the space is no flag"),
+    ("learning_rate: [1]", "--data_format=synthetic", 2, "--learning_rate of the space is not a flag"),
     ("lr: [0.1, -1]", "--data_format=synthetic", 2, "--lr=-1: expected"),
     ("lr: [0.1]", "--data_dir=/nonexistent", 3, "exit code 3"),
     ("lr: [0.1, 0.2]", "--data_format=synthetic --max_steps=2 --warmup_epochs=1", 2, "--warmup_epochs is a warmup of"),

@@ -9,7 +9,7 @@ recipes=$aws_folder/../recipes
 
 check_job_name() {  # check_job_name NAME MOST-CHARACTERS
   [[ $1 =~ ^[A-Za-z0-9][A-Za-z0-9_-]*$ && ${#1} -le $2 ]] ||
-    fail "'$1' is no name for a job" "begin with a letter or digit; up to $2 of letters, digits, - and _"
+    fail "'$1' is not a valid job name" "use up to $2 letters, digits, - and _, and begin with a letter or digit"
 }
 
 # definition_field DEFINITION QUERY: prints a field of the newest revision, or None if there is no revision.
@@ -44,13 +44,13 @@ check_parameters() {
     value=${parameter#*=}
     [[ $'\t'$known$'\t' = *$'\t'${parameter%%=*}$'\t'* ]] ||
       fail "the job definition has no parameter '${parameter%%=*}'" "it has: ${known//$'\t'/ }"
-    [[ $value =~ ^[A-Za-z0-9./_+-]+$ ]] || fail "'$parameter' has a value that is no word" "letters, digits, . / _ + and -"
+    [[ $value =~ ^[A-Za-z0-9./_+-]+$ ]] || fail "'$parameter' has an invalid value" "use letters, digits, . / _ + and - only"
     case ${parameter%%=*} in
       recipe) check_recipe "$value" ;;
       data) [[ $value = /fsx/* ]] || fail "data=$value is not on the file system" "it is mounted at /fsx: data=/fsx/data/resized" ;;
       epochs | lr | seed)
         [[ $value =~ ^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|default)$ ]] ||
-          fail "'$parameter' is no number" "such as epochs=90 lr=0.1 seed=1; default is what the recipe says" ;;
+          fail "'$parameter' is not a number" "write, for example, epochs=90 lr=0.1 seed=1; default means the recipe's value" ;;
     esac
   done
 }
@@ -93,7 +93,7 @@ check_data() {
   if [ -n "${DATA_IS_THERE:-}" ]; then return; fi
   bucket=$(stack_output "$NAME-base" BucketName)
   found=$(aws s3api list-objects-v2 --bucket "$bucket" --prefix "${prefix%/}/" --max-items 1 --query 'Contents[0].Key' \
-    --output text 2>&1) || fail "the bucket $bucket cannot be read: ${found##*$'\n'}" "s3:ListBucket is needed"
+    --output text 2>&1) || fail "the bucket $bucket cannot be read: ${found##*$'\n'}" "this needs the permission s3:ListBucket"
   [[ $found != None* ]] || fail "there is nothing in s3://$bucket/${prefix%/}/, which is $1 of the file system" \
     "aws s3 sync FOLDER s3://$bucket/${prefix%/}/; data that was made on the file system itself: DATA_IS_THERE=1"
 }

@@ -10,7 +10,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
 case ${1:-} in
   -h | --help) usage "$0"; exit 0 ;;
-  '') fail "no job was named" "scripts/aws/batch/monitor.sh JOB-ID" ;;
+  '') fail "no job was named" "run scripts/aws/batch/monitor.sh JOB-ID" ;;
 esac
 id=$1
 check_account
@@ -26,7 +26,7 @@ of_main_node() {
 before=
 while true; do
   now=$(field "$id" status)
-  [ "$now" != None ] || fail "there is no job $id in $AWS_REGION" "aws batch list-jobs --job-queue $NAME"
+  [ "$now" != None ] || fail "there is no job $id in $AWS_REGION" "list the jobs with aws batch list-jobs --job-queue $NAME"
   if [ "$now" != "$before" ]; then say "$(date -u +%T) $now, $(field "$id" statusReason)"; fi
   before=$now
   case $now in SUCCEEDED | FAILED) break ;; esac

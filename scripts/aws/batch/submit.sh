@@ -23,7 +23,7 @@ for argument in "$@"; do
       "scripts/aws/batch/trials.sh submits one for each trial; scripts/aws/batch/sweep.sh an array of trials on one machine each" ;;
     -*) fail "submit.sh does not know '$argument'" "--help says what it takes" ;;
     *=*) parameters+=("$argument") ;;
-    *) [ -z "$job" ] || fail "two names were given: '$job' and '$argument'" "parameters are NAME=VALUE"
+    *) [ -z "$job" ] || fail "two names were given: '$job' and '$argument'" "give one name; parameters have the form NAME=VALUE"
       job=$argument ;;
   esac
 done

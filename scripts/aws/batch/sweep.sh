@@ -16,7 +16,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/job.sh"
 
 case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
-[ $# -ge 2 ] || fail "a name and a space are needed" "scripts/aws/batch/sweep.sh rates space.yaml --trials=16 -- --recipe NAME"
+[ $# -ge 2 ] || fail "a name and a search space are needed" "run scripts/aws/batch/sweep.sh rates space.yaml --trials=16 -- --recipe NAME"
 sweep=$1
 space=$2
 shift 2
@@ -33,9 +33,9 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 done
 shift || true  # skips the --
 [[ $trials =~ ^[1-9][0-9]{0,3}$ ]] || fail "--trials is '$trials'" "give a number from 1 to 9999"
-[ $# -gt 0 ] || fail "no flags for dtrain_main were given" "after -- at least --recipe NAME or --flagfile=…"
+[ $# -gt 0 ] || fail "no flags for dtrain_main were given" "give at least --recipe NAME or --flagfile=… after --"
 if [ ! -f "$space" ] || ! grep -q '^flags:' "$space" || ! grep -q '^metric:' "$space"; then
-  fail "'$space' is no space" "a YAML file that says metric: and flags: (scripts/sweeps/examples/digits.yaml)"
+  fail "'$space' is not a search space" "name a YAML file with metric: and flags: (such as scripts/sweeps/examples/digits.yaml)"
 fi
 data=/fsx/data
 for ((i = 1; i <= $#; ++i)); do
@@ -73,7 +73,7 @@ register "$NAME-sweep" --sweep --instance_type="$(definition_field "$NAME" 'tags
 overrides=$(python3 -c 'import json, sys; print(json.dumps({"command": sys.argv[1:]}))' \
   python3 /opt/dtrain/scripts/sweep.py --space="$(sed '/^[[:space:]]*#/d' "$space")" --trials="$trials" --at_most=1 \
   --output="/fsx/results/$sweep" "${options[@]}" -- dtrain_main "$@")
-[ ${#overrides} -le 8192 ] || fail "command and space have ${#overrides} characters, more than Batch's 8,192" "a recipe in the image, and fewer values"
+[ ${#overrides} -le 8192 ] || fail "command and space have ${#overrides} characters, more than Batch's 8,192" "put the flags into a recipe of the image, or try fewer values"
 array=()
 if [ "$trials" -gt 1 ]; then array=(--array-properties "size=$trials"); fi
 id=$(aws batch submit-job --job-name "$sweep" --job-queue "$NAME" --job-definition "$(definition_field "$NAME-sweep" jobDefinitionArn)" \

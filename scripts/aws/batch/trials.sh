@@ -9,15 +9,15 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/job.sh"
 
 case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
-[ $# -ge 2 ] || fail "a name and a file are needed" "scripts/aws/batch/trials.sh lr trials.txt"
+[ $# -ge 2 ] || fail "a name and a file are needed" "run scripts/aws/batch/trials.sh lr trials.txt"
 sweep=$1
 file=$2
 shift 2
-[ -r "$file" ] || fail "$file cannot be read" "a line for each trial: lr=0.05 seed=1"
+[ -r "$file" ] || fail "$file cannot be read" "write one line per trial, such as lr=0.05 seed=1"
 most=${MOST_TRIALS:-100}
 mapfile -t trials < <(sed 's/#.*//; /^[[:space:]]*$/d' "$file")
-[ ${#trials[@]} -gt 0 ] || fail "$file has no trial" "a line for each trial: lr=0.05 seed=1"
-[ ${#trials[@]} -le "$most" ] || fail "$file has ${#trials[@]} trials, more than $most" "MOST_TRIALS=${#trials[@]} if that is meant: each is a whole training"
+[ ${#trials[@]} -gt 0 ] || fail "$file has no trial" "write one line per trial, such as lr=0.05 seed=1"
+[ ${#trials[@]} -le "$most" ] || fail "$file has ${#trials[@]} trials, more than $most" "set MOST_TRIALS=${#trials[@]} if that is intended: each trial is a whole training"
 check_account
 for trial in "${trials[@]}"; do  # a mistake in the last line must be found before any trial runs
   read -ra parameters <<<"$trial"

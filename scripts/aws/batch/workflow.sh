@@ -15,7 +15,7 @@ command=${1:-}
 case $command in
   set-up | start | wait) shift ;;
   -h | --help) usage "$0"; exit 0 ;;
-  *) fail "workflow.sh does not know '$command'" "set-up, start or wait" ;;
+  *) fail "workflow.sh does not know '$command'" "it takes set-up, start or wait" ;;
 esac
 check_account
 

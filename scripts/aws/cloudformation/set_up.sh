@@ -27,7 +27,7 @@ need ZONE "an availability zone that has your instance type"
 check_account
 type=${INSTANCE_TYPE:-p4d.24xlarge}
 check_instance_type "$type"
-[[ $ZONE = "$AWS_REGION"[a-z] ]] || fail "the zone $ZONE is not in the region $AWS_REGION" "set ZONE to ${AWS_REGION}a, for one"
+[[ $ZONE = "$AWS_REGION"[a-z] ]] || fail "the zone $ZONE is not in the region $AWS_REGION" "set ZONE to one such as ${AWS_REGION}a"
 check_offered "$type" "$ZONE"
 if [ -n "${BUCKET:-}" ]; then
   aws s3api head-bucket --bucket "$BUCKET" >/dev/null 2>&1 ||

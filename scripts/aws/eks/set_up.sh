@@ -22,14 +22,14 @@ need ZONE "the zone of the GPU instances and of the file system"
 need OTHER_ZONE "another zone of the region, for the control plane"
 need BUCKET "the bucket with the data under data/"
 need IMAGE "the image that scripts/aws/push_image.sh has pushed"
-[ "$ZONE" != "$OTHER_ZONE" ] || fail "ZONE and OTHER_ZONE are both $ZONE" "a control plane wants two zones"
+[ "$ZONE" != "$OTHER_ZONE" ] || fail "ZONE and OTHER_ZONE are both $ZONE" "a control plane needs two different zones"
 for tool in eksctl kubectl helm python3; do
   command -v "$tool" >/dev/null || fail "$tool is not installed" "install it (eksctl 0.230, kubectl and helm 3 or newer)"
 done
 check_account
 check_offered p4d.24xlarge "$ZONE"
 check_quota p4d.24xlarge "${NODES:-2}"
-aws s3api head-bucket --bucket "$BUCKET" >/dev/null 2>&1 || fail "the bucket $BUCKET is not there or not yours" "set BUCKET to one of $AWS_REGION"
+aws s3api head-bucket --bucket "$BUCKET" >/dev/null 2>&1 || fail "the bucket $BUCKET is not there or not yours" "set BUCKET to a bucket of yours in $AWS_REGION"
 export NAME ZONE OTHER_ZONE IMAGE
 folder=$aws_folder/eks
 
@@ -39,7 +39,7 @@ case $(cluster_field status) in
     "$folder/render.py" "$folder/cluster.yaml" | eksctl create cluster -f - ;;
   ACTIVE) [ "$(cluster_field 'tags."dtrain:name"')" = "$NAME" ] || fail "there is a cluster $NAME that this script has not made" "choose another NAME"
     note "the cluster $NAME is there" ;;
-  *) fail "the cluster $NAME is $(cluster_field status)" "wait for it, or scripts/aws/eks/clean_up.sh" ;;
+  *) fail "the cluster $NAME is $(cluster_field status)" "wait for it, or run scripts/aws/eks/clean_up.sh" ;;
 esac
 aws eks update-kubeconfig --name "$NAME" >/dev/null
 
@@ -48,7 +48,7 @@ aws eks update-kubeconfig --name "$NAME" >/dev/null
 vpc=$(cluster_field resourcesVpcConfig.vpcId)
 subnet=$(aws ec2 describe-subnets --filters "Name=vpc-id,Values=$vpc" "Name=availability-zone,Values=$ZONE" \
   Name=tag-key,Values=kubernetes.io/role/internal-elb --query 'Subnets[0].SubnetId' --output text)
-[ "$subnet" != None ] || fail "the cluster $NAME has no private subnet in $ZONE" "ZONE and OTHER_ZONE as it was made with, or scripts/aws/eks/clean_up.sh"
+[ "$subnet" != None ] || fail "the cluster $NAME has no private subnet in $ZONE" "set ZONE and OTHER_ZONE as when it was made, or run scripts/aws/eks/clean_up.sh"
 deploy_file_system "$subnet" "$(cluster_field resourcesVpcConfig.clusterSecurityGroupId)" "$BUCKET"
 FILE_SYSTEM_ID=$(stack_output "$NAME-files" FileSystemId)
 FILE_SYSTEM_DNS=$(stack_output "$NAME-files" DnsName)

@@ -14,11 +14,11 @@ fail() {
   exit 2
 }
 
-[ -n "${SLURM_JOB_ID:-}" ] || fail "this is no Slurm job" "sbatch scripts/aws/parallelcluster/resnet50.sbatch"
+[ -n "${SLURM_JOB_ID:-}" ] || fail "this is not a Slurm job" "run sbatch scripts/aws/parallelcluster/resnet50.sbatch"
 dtrain=${DTRAIN:-/fsx/dtrain}
 data=${DATA_DIR:-/fsx/data/resized}
 run=${RUN_DIR:-}
-[ -n "$run" ] || fail "RUN_DIR is not set" "sbatch --export=ALL,RUN_DIR=/fsx/results/NAME …"
+[ -n "$run" ] || fail "RUN_DIR is not set" "run sbatch --export=ALL,RUN_DIR=/fsx/results/NAME …"
 [ -d "$data" ] && [ -n "$(ls -A "$data")" ] || { printf 'error: there is no data in %s\n  what to do: pack it there, or set DATA_DIR\n' "$data" >&2; exit 3; }
 
 if [ -n "${IMAGE:-}" ]; then
@@ -50,6 +50,6 @@ if [ "$code" != 0 ] && [ "$code" != 75 ] && [ -r "$run/error.json" ]; then
   code=${cause:-$code}
 fi
 if [ "$code" = 75 ] && ! scontrol show config | grep -Eq '^RequeueExit +=.*\b75\b'; then
-  scontrol requeue "$SLURM_JOB_ID" || printf 'train.sh: submit it again: it goes on where it was\n' >&2
+  scontrol requeue "$SLURM_JOB_ID" || printf 'train.sh: submit it again: it continues where it stopped\n' >&2
 fi
 exit "$code"
