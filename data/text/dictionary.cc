@@ -7,6 +7,7 @@
 
 #include "data/error.h"
 #include "data/formats/random_access_file.h"
+#include "data/sha256.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
@@ -94,6 +95,12 @@ std::string Dictionary::ToText() const {
   std::string text;
   for (const Entry& entry : entries_) text += entry.symbol + " " + std::to_string(entry.count) + "\n";
   return text;
+}
+
+std::string Dictionary::fingerprint() const {
+  Sha256 hash;
+  for (const Entry& entry : entries_) hash.UpdateText(entry.symbol);
+  return hash.Hex();
 }
 
 int64_t Dictionary::IdOf(const std::string& symbol) const {

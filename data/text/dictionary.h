@@ -44,6 +44,8 @@ class Dictionary {
 
   const std::vector<Entry>& entries() const { return entries_; }
   std::string ToText() const;  // the content of dict.txt
+  // A hash of the symbols in their order: equal ones give ids the same meaning.
+  std::string fingerprint() const;
 
   // Number of ids including the special tokens, without <mask> unless the file has it. fairseq-preprocess chooses the
   // token type by it.

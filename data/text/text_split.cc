@@ -65,7 +65,7 @@ TextSplit OpenTokens(const TextOptions& options, const std::string& split) {
                     "--data_dir names a folder as dtrain_data tokenize or fairseq-preprocess leaves it");
   }
   auto blocks = std::make_unique<TokenBlocks>(std::make_unique<TokenDataset>(prefix), options.sample_break,
-                                              options.tokens_per_sample);
+                                              options.tokens_per_sample, dictionary->fingerprint());
   TextSplit text;
   const MaskingOptions masking = MaskingOf(options, &*dictionary, options.data_dir);
   text.vocabulary = Vocabulary(options, masking);

@@ -18,7 +18,7 @@ SampleBreak SampleBreakFromName(std::string_view name) {
 }
 
 TokenBlocks::TokenBlocks(std::unique_ptr<const TokenDataset> tokens, SampleBreak sample_break,
-                         int64_t tokens_per_sample)
+                         int64_t tokens_per_sample, const std::string& dictionary)
     : tokens_(std::move(tokens)) {
   if (tokens_per_sample < 2) throw std::invalid_argument("a block has room for <s> and a token at least");
   const int64_t most = tokens_per_sample - 1;
@@ -36,6 +36,7 @@ TokenBlocks::TokenBlocks(std::unique_ptr<const TokenDataset> tokens, SampleBreak
   hash.UpdateText(tokens_->fingerprint());
   hash.UpdateInteger(static_cast<int64_t>(sample_break));
   hash.UpdateInteger(tokens_per_sample);
+  hash.UpdateText(dictionary);
   fingerprint_ = hash.Hex();
 }
 

@@ -29,8 +29,10 @@ SampleBreak SampleBreakFromName(std::string_view name);
 class TokenBlocks : public RecordSource {
  public:
   // A block has at most tokens_per_sample tokens including the <s> in front; longer ones are left out and counted.
-  // Throws DataError if no block is left, and std::invalid_argument if tokens_per_sample is below 2.
-  TokenBlocks(std::unique_ptr<const TokenDataset> tokens, SampleBreak sample_break, int64_t tokens_per_sample);
+  // `dictionary` is the fingerprint of what the tokens mean, and part of that of the blocks. Throws DataError if no
+  // block is left, and std::invalid_argument if tokens_per_sample is below 2.
+  TokenBlocks(std::unique_ptr<const TokenDataset> tokens, SampleBreak sample_break, int64_t tokens_per_sample,
+              const std::string& dictionary = "");
 
   int64_t size() const override { return static_cast<int64_t>(begins_.size()); }
   RecordKind kind() const override { return RecordKind::kTokens; }

@@ -83,3 +83,25 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     outcome = run("tokenize", *write_tokenizer(tmp_path / "tokenizer"), f"--input={tmp_path / 'text'}",
                   f"--output={tmp_path / 'text' / 'train'}", program=DATA, check=5)
     assert f"cannot make the folder {tmp_path / 'text'}" in outcome.stderr
+
+
+def test_a_split_that_was_named_must_be_there(tokens, run_dir):
+    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", "--val_split=dev", f"--run_dir={run_dir}", check=3)
+    assert "no 'dev' split" in outcome.stderr
+    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}")
+    assert "goes on without validation" in outcome.stderr
+
+
+def test_another_dictionary_when_a_run_goes_on(tokens, run_dir):
+    """The same tokens that mean something else."""
+    run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--limit_train_steps=1")
+    lines = (tokens / "dict.txt").read_text(encoding="ascii").splitlines()
+    lines[0], lines[1] = lines[1], lines[0]
+    (tokens / "dict.txt").write_text("\n".join(lines) + "\n", encoding="ascii")
+    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", check=None)
+    assert outcome.code in (2, 3) and "--allow_dataset_change" in outcome.stderr
+
+
+def test_flags_that_mean_nothing_for_text_are_named(tokens, run_dir):
+    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--label_smoothing=0.1", "--mixup=0.2")
+    assert "--label_smoothing is for images" in outcome.stderr and "--mixup is for images" in outcome.stderr

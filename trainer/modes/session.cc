@@ -5,8 +5,11 @@
 
 #include <chrono>
 #include <filesystem>
+#include <set>
 
+#include "models/registry.h"
 #include "trainer/config/config_json.h"
+#include "trainer/config/flags.h"
 #include "trainer/control/build_id.h"
 #include "trainer/control/flight_record.h"
 #include "trainer/device/cuda_plugin.h"
@@ -27,6 +30,18 @@ constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // other
 constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "node_rank", "run_dir",      "master_addr",
                                           "master_port", "nproc_per_node", "nnodes",    "max_restarts", "workers",
                                           "data_dir",    "index_dir",      "run_token"};
+
+// Says which of the given flags a model of text does not look at.
+void WarnOfFlagsForImages(const config::Config& config) {
+  if (!models::IsRoberta(config.model.name)) return;
+  static const std::set<std::string> also = {"label_smoothing", "loss",    "num_classes", "drop_path",
+                                             "label_offset",    "sync_bn", "decode",      "zero_init_residual"};
+  for (const config::Flag& flag : config::Flags()) {
+    if ((flag.section == "image" || also.contains(flag.name)) && config::WasGiven(config, flag.name)) {
+      report::LogWarning("--" + flag.name + " is for images and has no effect on --model=" + config.model.name);
+    }
+  }
+}
 
 // Locks the run directory for this job, and removes the failure reports of an earlier attempt.
 void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
@@ -122,6 +137,7 @@ Session::Session(const RunContext& run_context)
   if (launch.rank == 0) {
     for (const std::string& note : context.notes) report::LogInfo(note);
   }
+  if (launch.rank == 0) WarnOfFlagsForImages(context.config);
   const std::string& precision = context.config.precision.name;
   if (device.is_cpu() && precision != "fp32" && launch.rank == 0) {
     report::LogWarning(precision == "tf32" ? "--precision=tf32 is fp32 on a CPU"

@@ -6,6 +6,7 @@
 #include "data/count_of.h"
 #include "data/formats/open_source.h"
 #include "data/text/text_split.h"
+#include "trainer/config/flags.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/val_fraction.h"
@@ -82,8 +83,12 @@ DataSets OpenTextSets(const config::Config& config) {
     if (!training) sets.train.reset();
   } else if (whole_file) {
     sets.val = open(config.data.train_split);
-  } else if (!training || has_val) {
+  } else if (!training || has_val || config::WasGiven(config, "val_split")) {
     sets.val = open(config.data.val_split);
+  } else if (!std::filesystem::is_regular_file(config.data.dir)) {
+    report::LogWarning(
+        "there is no '" + config.data.val_split + "' split in " + config.data.dir +
+        ": the run goes on without validation; --val_split names another one, --val_fraction=0.1 makes one");
   }
   return sets;
 }
