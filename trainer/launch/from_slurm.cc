@@ -1,7 +1,9 @@
 // A task of a Slurm step (srun). The shell of a bare sbatch also has SLURM_NTASKS and SLURM_PROCID, but no step. Slurm
 // starts no other process there, so it counts as a machine alone.
 #include <algorithm>
+#include <cstdint>
 
+#include "data/whole_number.h"
 #include "trainer/errors.h"
 #include "trainer/launch/bulletin.h"
 #include "trainer/launch/detectors.h"
@@ -20,14 +22,16 @@ bool IsOrdinaryStep(const std::string& step) {
 // Returns a port below the ephemeral ones. It is the same on all nodes and differs between steps, since two jobs may
 // share a machine.
 int PortOfStep(const Variables& variables) {
-  const auto number = [&](const char* name) { return std::strtoll(variables.Text(name).c_str(), nullptr, 10); };
+  const auto number = [&](const char* name) -> uint64_t {
+    return data::WholeNumber<uint32_t>(variables.Text(name)).value_or(0);
+  };
   return static_cast<int>(20'000 + (number("SLURM_JOB_ID") * 16 + number("SLURM_STEP_ID")) % 10'000);
 }
 
 void SetMaster(const Facts& facts, const Variables& variables, Launch& launch) {
   const std::string list = variables.FirstSet({"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST", "SLURM_NODELIST"});
   launch.master_addr = facts.ranks.master_addr.empty() ? variables.Text("MASTER_ADDR") : facts.ranks.master_addr;
-  if (launch.master_addr.empty() && !list.empty()) launch.master_addr = ExpandNodeList(variables.Text(list)).front();
+  if (launch.master_addr.empty() && !list.empty()) launch.master_addr = FirstNode(variables.Text(list));
   const auto port = variables.Number("MASTER_PORT", 1, 65535);
   launch.master_port = static_cast<int>(facts.ranks.master_port.value_or(port.value_or(PortOfStep(variables))));
   if (!launch.master_addr.empty()) return;

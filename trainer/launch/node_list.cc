@@ -1,5 +1,8 @@
-// A list is cut at the commas outside brackets. A name is a prefix, a bracket, and a rest, which is a name again.
+// A list is cut at the commas outside brackets.
 #include "trainer/launch/node_list.h"
+
+#include <algorithm>
+#include <cstdint>
 
 #include "data/whole_number.h"
 #include "trainer/errors.h"
@@ -32,47 +35,24 @@ std::vector<std::string> CutOutsideBrackets(const std::string& text) {
   return parts;
 }
 
-// "01-03" → 01 02 03, padded with zeros to the width of the first; "7" → 7.
-void AppendRange(const std::string& range, const std::string& whole, std::vector<std::string>& numbers) {
-  const size_t dash = range.find('-');
-  const std::string first = range.substr(0, dash);
-  const auto from = data::WholeNumber<int>(first);
-  const auto to = dash == std::string::npos ? from : data::WholeNumber<int>(range.substr(dash + 1));
-  if (!from || !to || *from < 0 || *to < *from) Refuse(whole, "'" + range + "' is no range");
-  if (static_cast<size_t>(*to - *from) >= kMostNodes - numbers.size()) Refuse(whole, "it is too long");
-  for (int number = *from; number <= *to; ++number) {
-    const std::string digits = std::to_string(number);
-    numbers.push_back(std::string(first.size() > digits.size() ? first.size() - digits.size() : 0, '0') + digits);
-  }
-}
-
-std::vector<std::string> ExpandName(const std::string& name, const std::string& whole) {
-  const size_t open = name.find('[');
-  if (open == std::string::npos) return {name};
-  const size_t close = name.find(']', open);
-  std::vector<std::string> numbers;
-  const std::string inside = name.substr(open + 1, close - open - 1);
-  for (const std::string& range : CutOutsideBrackets(inside)) AppendRange(range, whole, numbers);
-  std::vector<std::string> names;
-  const std::vector<std::string> rests = ExpandName(name.substr(close + 1), whole);
-  if (numbers.size() * rests.size() > kMostNodes) Refuse(whole, "it is too long");
-  for (const std::string& number : numbers) {
-    for (const std::string& rest : rests) names.push_back(name.substr(0, open) + number + rest);
-  }
-  return names;
-}
-
 }  // namespace
 
-std::vector<std::string> ExpandNodeList(const std::string& text) {
-  std::vector<std::string> names;
-  for (const std::string& name : CutOutsideBrackets(text)) {
-    if (name.empty()) Refuse(text, "a name is empty");
-    const std::vector<std::string> expanded = ExpandName(name, text);
-    if (names.size() + expanded.size() > kMostNodes) Refuse(text, "it is too long");
-    names.insert(names.end(), expanded.begin(), expanded.end());
+std::string FirstNode(const std::string& text) {
+  const std::string name = CutOutsideBrackets(text).front();
+  if (name.empty()) Refuse(text, "a name is empty");
+  std::string first;
+  for (size_t at = 0; at < name.size();) {
+    const size_t open = std::min(name.find('[', at), name.size());
+    first += name.substr(at, open - at);
+    if (open == name.size()) break;
+    const size_t close = name.find(']', open);
+    const std::string ranges = name.substr(open + 1, close - open - 1);
+    const std::string number = ranges.substr(0, ranges.find_first_of("-,"));
+    if (!data::WholeNumber<uint32_t>(number)) Refuse(text, "'" + ranges + "' is no range");
+    first += number;
+    at = close + 1;
   }
-  return names;
+  return first;
 }
 
 std::vector<int> ExpandCounts(const std::string& text) {

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "trainer/errors.h"
 
 namespace dtrain::launch {
@@ -11,20 +14,25 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(NodeList, Names) {
-  EXPECT_THAT(ExpandNodeList("gpu[01-03,07],login2"), ElementsAre("gpu01", "gpu02", "gpu03", "gpu07", "login2"));
-  EXPECT_THAT(ExpandNodeList("n[9-11]"), ElementsAre("n9", "n10", "n11"));
-  EXPECT_THAT(ExpandNodeList("n[098-101]"), ElementsAre("n098", "n099", "n100", "n101"));
-  EXPECT_THAT(ExpandNodeList("r[1-2]n[3,5]-ib,x"), ElementsAre("r1n3-ib", "r1n5-ib", "r2n3-ib", "r2n5-ib", "x"));
-  EXPECT_THAT(ExpandNodeList("one-host.example"), ElementsAre("one-host.example"));
-  EXPECT_EQ(ExpandNodeList("n[1-65536]").size(), 65536u);
+TEST(NodeList, FirstName) {
+  const std::map<std::string, std::string> cases = {{"gpu[01-03,07],login2", "gpu01"},
+                                                    {"n[9-11]", "n9"},
+                                                    {"r[1-2]n[3,5]-ib,x", "r1n3-ib"},
+                                                    {"x,r[1-2]", "x"},
+                                                    {"one-host.example", "one-host.example"}};
+  for (const auto& [list, first] : cases) EXPECT_EQ(FirstNode(list), first);
+}
+
+TEST(NodeList, ManyBracketsNeedNoStack) {
+  std::string list = "n";
+  for (int i = 0; i < 40'000; ++i) list += "[1]";  // about as long as an environment variable can be
+  EXPECT_EQ(FirstNode(list), "n" + std::string(40'000, '1'));
 }
 
 TEST(NodeList, WhatIsNone) {
-  for (const char* bad : {"", ",", "a,", "a[", "a[1", "a]1", "a[1]]", "a[[1]]", "a[]", "a[x]", "a[1-]", "a[-1]",
-                          "a[3-1]", "a[1-65537]", "a[1-99999999999]", "a[1-300][1-300]", "a[1-40000],b[1-40000]"}) {
+  for (const char* bad : {"", ",", "a[", "a[1", "a]1", "a[1]]", "a[[1]]", "a[]", "a[x]", "a[-1]", "a[99999999999]"}) {
     try {
-      ExpandNodeList(bad);
+      FirstNode(bad);
       ADD_FAILURE() << bad;
     } catch (const UsageError& error) {
       EXPECT_THAT(error.what(), HasSubstr("the node list '" + std::string(bad) + "' cannot be read"));
