@@ -54,6 +54,11 @@ int Spawns(const config::RanksConfig& ranks, int processes) {
 
 Launch NodeLevel(const Facts& facts, const std::string& launcher, int nnodes, int node_rank, int processes,
                  const std::string& address, int port) {
+  if (processes > kMaxRanks / nnodes) {
+    throw UsageError(std::to_string(nnodes) + " machines with " + std::to_string(processes) +
+                         " ranks each are more than " + std::to_string(kMaxRanks) + " ranks",
+                     "check --nnodes and --nproc_per_node, or the launcher's variables for them");
+  }
   Launch launch;
   launch.launcher = launcher;
   launch.nnodes = nnodes;

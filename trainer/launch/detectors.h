@@ -28,6 +28,7 @@ std::optional<Launch> FromSlurmStep(const Facts& facts);
 std::optional<Launch> FromKubeflowTrainer(const Facts& facts);
 std::optional<Launch> FromPods(const Facts& facts);  // PyTorchJob, Volcano
 std::optional<Launch> FromAwsBatch(const Facts& facts);
+std::optional<Launch> FromOtherMpi(const Facts& facts);     // MPICH, Intel MPI: throws or is empty
 std::optional<Launch> HalfSetTorchrun(const Facts& facts);  // for remnants of torchrun's variables: throws or is empty
 std::optional<Launch> ThisMachine(const Facts& facts);      // matches always
 

@@ -1,5 +1,5 @@
 // Open MPI's mpirun. Its variables do not tell where rank 0 is, which need not be the launching host. Without
-// MASTER_ADDR rank 0 posts its address in the run directory.
+// MASTER_ADDR rank 0 posts its address in the run directory. The mpirun of MPICH and Intel MPI is refused.
 #include "trainer/errors.h"
 #include "trainer/launch/bulletin.h"
 #include "trainer/launch/detectors.h"
@@ -35,6 +35,8 @@ std::optional<Launch> FromOpenMpi(const Facts& facts) {
   RequireBelow(launch.rank, launch.world_size, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", launch.seen);
   RequireBelow(launch.local_rank, launch.local_world_size, "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
                launch.seen);
+  RequireBelow(launch.local_world_size - 1, launch.world_size, "OMPI_COMM_WORLD_LOCAL_SIZE - 1", "OMPI_COMM_WORLD_SIZE",
+               launch.seen);
   RequireSameProcesses(facts, launch, "mpirun");
   launch.nnodes = (launch.world_size + launch.local_world_size - 1) / launch.local_world_size;
   launch.node_rank = NodeOf(launch);
@@ -50,6 +52,16 @@ std::optional<Launch> FromOpenMpi(const Facts& facts) {
     launch.master_addr = "127.0.0.1";
   }
   return launch;
+}
+
+std::optional<Launch> FromOtherMpi(const Facts& facts) {
+  const Variables variables(facts.environment, {"PMI_RANK", "PMI_SIZE"});
+  if (!variables.Has("PMI_RANK") || !variables.Has("PMI_SIZE") || variables.Text("PMI_SIZE") == "1") {
+    return std::nullopt;
+  }
+  throw UsageError("this mpirun is not Open MPI's, and each of its processes would train alone: " + variables.Seen(),
+                   "start with Open MPI's mpirun, srun, torchrun or --nproc_per_node, or give every process --rank, "
+                   "--world_size, --master_addr and --master_port");
 }
 
 }  // namespace dtrain::launch

@@ -52,6 +52,7 @@ std::optional<Launch> FromTorchrun(const Facts& facts) {
   const auto groups = variables.Number("GROUP_WORLD_SIZE", 1, kMaxRanks);
   launch.nnodes = even ? rounded_up : groups.value_or(rounded_up);
   launch.node_rank = variables.Number("GROUP_RANK", 0, kMaxRanks).value_or(launch.rank / launch.local_world_size);
+  if (groups) RequireBelow(launch.node_rank, *groups, "GROUP_RANK", "GROUP_WORLD_SIZE", launch.seen);
   launch.master_addr = variables.Text("MASTER_ADDR");
   launch.master_port = *variables.Number("MASTER_PORT", 1, 65535);
   launch.restart_count = variables.Number("TORCHELASTIC_RESTART_COUNT", 0, kMaxRanks).value_or(0);

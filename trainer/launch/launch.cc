@@ -18,8 +18,8 @@ namespace dtrain::launch {
 namespace {
 
 // A new launcher needs one more function here.
-constexpr Detector kDetectors[] = {FromFlags, FromTorchrun, FromOpenMpi,     FromSlurmStep, FromKubeflowTrainer,
-                                   FromPods,  FromAwsBatch, HalfSetTorchrun, ThisMachine};
+constexpr Detector kDetectors[] = {FromFlags, FromTorchrun, FromOpenMpi,  FromSlurmStep,   FromKubeflowTrainer,
+                                   FromPods,  FromAwsBatch, FromOtherMpi, HalfSetTorchrun, ThisMachine};
 
 // --nnodes alone starts nothing. It is the number of machines on which the user expects the launcher to have started.
 void RequireExpectedNodes(const Facts& facts, const Launch& launch) {

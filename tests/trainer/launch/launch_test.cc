@@ -174,6 +174,7 @@ TEST(Launch, BadTorchrunValues) {
       {{{"MASTER_PORT", "0"}}, "MASTER_PORT=0: expected a whole number, 1 to 65535"},
       {{{"MASTER_PORT", "65536"}}, "MASTER_PORT=65536"},
       {{{"GROUP_RANK", "x"}}, "GROUP_RANK=x"},
+      {{{"GROUP_RANK", "2"}, {"GROUP_WORLD_SIZE", "2"}}, "GROUP_RANK (2) is not from 0 to GROUP_WORLD_SIZE - 1 (1)"},
       {{{"TORCHELASTIC_RESTART_COUNT", "x"}}, "TORCHELASTIC_RESTART_COUNT=x"},
   };
   for (const Case& c : cases) {

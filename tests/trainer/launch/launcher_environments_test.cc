@@ -107,8 +107,18 @@ TEST(OpenMpi, Refused) {
   }
   EXPECT_THAT(TextOf({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_RANK", "4"}})), HasSubstr("OMPI_COMM_WORLD_RANK (4)"));
   EXPECT_THAT(TextOf({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_SIZE", "x"}})), HasSubstr("OMPI_COMM_WORLD_SIZE=x"));
+  EXPECT_THAT(TextOf({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_LOCAL_SIZE", "5"}})), HasSubstr("LOCAL_SIZE - 1 (4)"));
   EXPECT_THAT(TextOf(Nproc("4"), OpenMpi()), HasSubstr("--nproc_per_node=4 contradicts the 2 local ranks"));
   EXPECT_THAT(TextOf(Nodes("3"), OpenMpi()), HasSubstr("--nnodes=3 contradicts the 2 machines of openmpi"));
+}
+
+// mpirun of MPICH 4.0; Intel MPI's sets the same two.
+TEST(OtherMpi, IsRefusedUnlessItsProcessIsAlone) {
+  const Environment mpich = {{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}};
+  EXPECT_THAT(TextOf({}, mpich), HasSubstr("each of its processes would train alone: PMI_RANK=1, PMI_SIZE=2"));
+  EXPECT_THAT(TextOf(Nproc("2"), mpich), HasSubstr("refused"));
+  EXPECT_THAT(TextOf({}, With(mpich, {{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}})), HasSubstr("single 0/1"));
+  EXPECT_THAT(TextOf({}, With(OpenMpi(), mpich)), HasSubstr("openmpi 3/4"));
 }
 
 // ---- Slurm --------------------
@@ -181,6 +191,12 @@ TEST(Slurm, GpusOfTasks) {
   EXPECT_EQ(DetectLaunch({}, With(Slurm(), {{"SLURM_GPUS_PER_TASK", "1"}}), WithGpus(1)).gpu, 0);
   EXPECT_EQ(DetectLaunch({}, Slurm(), WithGpus(2)).gpu, -1);
   EXPECT_THAT(TextOf({}, Slurm(), 1), HasSubstr("local rank 1 has no GPU: this machine shows 1"));
+}
+
+TEST(Slurm, ThePortIsOfTheRangeWhateverTheJob) {
+  for (const char* job : {"9223372036854775807", "-5", "x", ""}) {
+    EXPECT_THAT(TextOf({}, With(Slurm(), {{"SLURM_JOB_ID", job}})), HasSubstr("gpu07:20001 ")) << job;
+  }
 }
 
 TEST(Slurm, Refused) {
@@ -311,6 +327,9 @@ TEST(NodeLevel, Refused) {
       {{}, With(Kubeflow(), {{"PET_NODE_RANK", "4"}}), "PET_NODE_RANK (4)"},
       {{}, With(Kubeflow(), {{"PET_NPROC_PER_NODE", "some"}}), "PET_NPROC_PER_NODE=some: expected auto, gpu, cpu"},
       {{}, With(Kubeflow(), {{"PET_NPROC_PER_NODE", "gpu"}}), "PET_NPROC_PER_NODE=gpu, but this machine has no GPU"},
+      {{},
+       With(Kubeflow(), {{"PET_NNODES", "1000000"}, {"PET_NPROC_PER_NODE", "2"}}),
+       "1000000 machines with 2 ranks each are more than 1000000 ranks"},
       {{}, With(PyTorchJob(), {{"WORLD_SIZE", ""}}), "PyTorchJob's variables are half set: RANK=1"},
       {{}, With(PyTorchJob(), {{"MASTER_ADDR", ""}}), "MASTER_ADDR missing"},
       {{}, With(PyTorchJob(), {{"RANK", "3"}}), "RANK (3) is not from 0 to WORLD_SIZE - 1 (2)"},
