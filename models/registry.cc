@@ -106,7 +106,7 @@ std::string Description(const std::string& model) {
     return shape + images;
   }
   const std::optional<RobertaOptions> shape = RobertaNamed(model);
-  if (!shape) return "RoBERTa of the shape that --model_config=FILE says, for text";
+  if (!shape) return "RoBERTa for text, with the shape in --model_config=FILE";
   return "RoBERTa of " + std::to_string(shape->layers) + " layers, " + std::to_string(shape->hidden_size) +
          " wide, with " + std::to_string(shape->heads) + " heads, for text";
 }

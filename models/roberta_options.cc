@@ -67,7 +67,7 @@ std::optional<RobertaOptions> RobertaNamed(const std::string& name) {
 }
 
 RobertaOptions RobertaFromJson(const nlohmann::json& config) {
-  if (!config.is_object()) throw std::invalid_argument("it is no JSON object");
+  if (!config.is_object()) throw std::invalid_argument("it is not a JSON object");
   Only(config, "model_type", "roberta");
   Only(config, "hidden_act", "gelu");
   Only(config, "position_embedding_type", "absolute");

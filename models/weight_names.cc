@@ -134,7 +134,7 @@ void Erase(NamedWeights& weights, std::string_view name) {
 void Untie(NamedWeights& weights) {
   const at::Tensor *words = Find(weights, kWords), *decoder = Find(weights, kDecoderWeight);
   if (words != nullptr && decoder != nullptr && !words->equal(*decoder)) {
-    throw std::invalid_argument("its decoder is not the word embedding, as it is in every RoBERTa");
+    throw std::invalid_argument("its decoder is not the word embedding, as it must be in a RoBERTa");
   }
   if (Find(weights, kHeadBias) == nullptr) {
     if (const at::Tensor* bias = Find(weights, kDecoderBias)) weights.emplace_back(kHeadBias, *bias);

@@ -85,7 +85,8 @@ int64_t Bytes(config::CommandLine& command_line, const char* flag) {
   const bool is_size = digits > 0 && digits <= kMostDigits && shift != kShifts.end();
   const int64_t number = is_size ? std::stoll(text) : 0;
   if (number < 1 || number > kMostBytes >> shift->second) {
-    throw UsageError("--" + std::string(flag) + "=" + text + " is no size", "1 or more bytes, 64K, 32M, 1G");
+    throw UsageError("--" + std::string(flag) + "=" + text + " is not a size",
+                     "give a number of bytes above 0, or one such as 64K, 32M, 1G");
   }
   return number << shift->second;
 }
@@ -167,7 +168,7 @@ int Collective(config::CommandLine& command_line, loop::RunContext& context, con
   }
   const auto& names = distributed::CollectiveNames();
   if (options.operation != "all" && std::find(names.begin(), names.end(), options.operation) == names.end()) {
-    throw UsageError("--operation=" + options.operation + " is none that is measured", "see dtrain_bench --help");
+    throw UsageError("--operation=" + options.operation + " is not a known operation", "see dtrain_bench --help");
   }
   return OnEveryRank(context, machine, [&] { loop::BenchCollective(context, options, extra["json"] == "true"); });
 }

@@ -119,7 +119,7 @@ report::Failure FailureOf(const std::exception& error) {
     failure.hint = "look for the first error in the other ranks' output";
   } else if (dynamic_cast<const std::filesystem::filesystem_error*>(&error) != nullptr) {
     failure.code = ExitCode::kStorage;
-    failure.hint = "look at that file or folder: is it there, may this user read and write it, does a link lead away?";
+    failure.hint = "check that the file or folder exists, that this user may read and write it, and where links lead";
   } else if (Contains(failure.message, {"no kernel image is available"})) {
     failure.code = ExitCode::kUsage;
     failure.hint =
@@ -142,7 +142,7 @@ OwnExit::OwnExit(std::function<int(const std::exception&)> report) {
     const auto take = std::exchange(ExitReport(), nullptr);
     if (!take) return;
     const std::system_error failure(std::make_error_code(std::errc::resource_unavailable_try_again),
-                                    "a library has ended the process (its words are above), as libgomp does when a "
+                                    "a library has ended the process (its message is above), as libgomp does when a "
                                     "thread cannot be started");
     _exit(take(failure));
   });

@@ -34,7 +34,7 @@ report::Failure KilledRank(const launch::AttemptEnd& end, int world_size) {
   failure.message =
       "the rank was killed by signal " + std::to_string(end.cause.signal) + " (" + strsignal(end.cause.signal) + ")";
   failure.hint = end.cause.signal == SIGKILL
-                     ? "if nobody did, the system ran out of memory (see dmesg): lower --batch_size or --workers"
+                     ? "if nobody killed it, the system ran out of memory (see dmesg): lower --batch_size or --workers"
                      : "this is a bug of dtrain or of a library: please report it with the end of the rank's log";
   failure.rank = end.cause.rank;
   failure.world_size = world_size;

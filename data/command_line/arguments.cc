@@ -121,7 +121,7 @@ class Expander {
       const std::string text = Trimmed(line);
       if (text.empty() || text[0] == '#') continue;
       if (text[0] != '-') {
-        mistakes_.push_back(place + "'" + text + "' is no flag; a line is --flag=value, or a comment after #");
+        mistakes_.push_back(place + "'" + text + "' is not a flag; a line must be --flag=value, or a comment after #");
         continue;
       }
       const size_t end = text.find_first_of("= \t");
@@ -142,7 +142,7 @@ class Expander {
     try {
       json = ParseShallow(content);
     } catch (const nlohmann::json::exception&) {
-      mistakes_.push_back("--flagfile=" + file.string() + ": is no JSON object of flags");
+      mistakes_.push_back("--flagfile=" + file.string() + ": is not a JSON object of flags");
       return arguments;
     }
     const nlohmann::json start = json.value("start", nlohmann::json());

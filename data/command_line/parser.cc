@@ -36,7 +36,7 @@ class Parser {
     std::string words;
     for (const std::string& word : commands_) words += (words.empty() ? "" : " | ") + word;
     if (arguments_.empty() || arguments_[0].text.rfind('-', 0) == 0) {
-      mistakes_.push_back("the first word must say what to do: " + words);
+      mistakes_.push_back("the first argument must be a command: " + words);
       return;
     }
     const std::string word = arguments_[next_++].text;
@@ -45,7 +45,7 @@ class Parser {
     }
     const std::string hint = DidYouMean(word, commands_);
     if (result_.command.empty()) {
-      mistakes_.push_back("'" + word + "' is no command; " + (hint.empty() ? "expected " + words : hint));
+      mistakes_.push_back("'" + word + "' is not a command; " + (hint.empty() ? "expected " + words : hint));
     }
   }
 
@@ -53,7 +53,7 @@ class Parser {
     const std::string hint = last_boolean_.empty()
                                  ? "flags begin with --"
                                  : "--" + last_boolean_ + " takes its value after an equals sign only";
-    mistakes_.push_back(argument.place + "'" + argument.text + "' is no flag; " + hint);
+    mistakes_.push_back(argument.place + "'" + argument.text + "' is not a flag; " + hint);
   }
 
   void TakeFlag(const Argument& argument, size_t dashes) {
@@ -81,7 +81,7 @@ class Parser {
     } else {
       if (!value) NextValue('-');
       const auto known = hints_.find(name);
-      const std::string hint = known != hints_.end() ? "here " + known->second : DidYouMean(name, Names(), "--");
+      const std::string hint = known != hints_.end() ? "dtrain has " + known->second : DidYouMean(name, Names(), "--");
       mistakes_.push_back(argument.place + written + ": no such flag" + (hint.empty() ? "" : "; " + hint));
     }
   }
@@ -96,7 +96,7 @@ class Parser {
   void Negate(const Flag& flag, const std::string& written, const std::optional<std::string>& value,
               const std::string& place) {
     if (!flag.is_boolean) {
-      mistakes_.push_back(place + written + ": --" + flag.name + " is no boolean; expected " + flag.expected);
+      mistakes_.push_back(place + written + ": --" + flag.name + " is not a boolean; expected " + flag.expected);
     } else if (value) {
       mistakes_.push_back(place + written + "=" + *value + ": takes no value; write --" + flag.name + "=" + *value);
     } else {

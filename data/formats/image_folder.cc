@@ -34,10 +34,9 @@ std::string RequireSplit(const std::string& data_dir, const std::string& split) 
   if (!IsFolder(data_dir)) throw DataError("there is no folder " + data_dir, kImageFolderLayout);
   std::string tried;
   for (const std::string& name : SplitNames(split)) tried += (tried.empty() ? "" : ", ") + data_dir + "/" + name;
-  throw DataError(
-      "there is no '" + split + "' split: looked for the folder " + tried,
-      kImageFolderLayout + std::string("; where the folders of classes lie in DATA_DIR itself: --train_split=. "
-                                       "--val_fraction=0.1"));
+  throw DataError("there is no '" + split + "' split: looked for the folder " + tried,
+                  kImageFolderLayout + std::string("; if the class folders are in DATA_DIR itself, use --train_split=. "
+                                                   "--val_fraction=0.1"));
 }
 
 ImageFolder::ImageFolder(const std::string& split_dir) : ImageFolder(split_dir, ListImageFolder(split_dir)) {}
@@ -52,9 +51,10 @@ void ImageFolder::TakeClasses(const Classes& classes) {
   if (classes.names.empty()) {
     const auto count = static_cast<int64_t>(folders.size());
     if (classes.count == 0 || classes.count == count) return;
-    throw DataError(split_dir_ + " has " + std::to_string(count) + " class folders, but there are " +
-                        std::to_string(classes.count) + " classes, whose names are unknown",
-                    "labels are the folders' places in their sorted list: every class needs its folder");
+    throw DataError(
+        split_dir_ + " has " + std::to_string(count) + " class folders, but there are " +
+            std::to_string(classes.count) + " classes, whose names are unknown",
+        "the label of a class is its folder's position in the sorted list of folders: every class needs a folder");
   }
   std::map<std::string, int32_t> labels;
   for (const std::string& name : classes.names) labels.emplace(name, static_cast<int32_t>(labels.size()));
@@ -66,7 +66,7 @@ void ImageFolder::TakeClasses(const Classes& classes) {
     label_of.push_back(found == labels.end() ? -1 : found->second);
   }
   if (!unknown.empty()) {
-    throw DataError(split_dir_ + " has class folders that are none of the training split's " +
+    throw DataError(split_dir_ + " has class folders that are not among the training split's " +
                         std::to_string(classes.names.size()) + " classes: " + Listed(unknown),
                     "remove them, or train with their images as well; a split may lack classes, but not add any");
   }

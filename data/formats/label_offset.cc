@@ -29,7 +29,7 @@ namespace {
 
 using WhereIs = std::function<std::string(int64_t label)>;
 
-constexpr char kSayOffset[] = "say what the first class is called: --label_offset=0 or --label_offset=1";
+constexpr char kSayOffset[] = "give the label of the first class: --label_offset=0 or --label_offset=1";
 
 // Here and below, `labels` are distinct and sorted.
 int64_t GuessFromLabels(const std::vector<int64_t>& labels, const WhereIs& where_is) {
@@ -61,18 +61,18 @@ void RequireLabelsIn(const Classes& classes, bool from_user, const std::vector<i
   if (labels.front() < offset) {
     const std::string text = std::to_string(offset);
     throw DataError(where_is(labels.front()) + ": label " + std::to_string(labels.front()) +
-                        (from_user ? " where --label_offset=" + text + " says that labels start there"
-                                   : " where the labels of the training split start at " + text),
-                    from_user ? "leave --label_offset out, or say what the first class is called"
-                              : "both splits need the same classes; --label_offset says what the first one is called");
+                        (from_user ? " is below the first label, --label_offset=" + text
+                                   : " is below the first label of the training split, " + text),
+                    from_user ? "leave --label_offset out, or give the label of the first class with it"
+                              : "both splits need the same classes; --label_offset is the label of the first one");
   }
   if (classes.count == 0 || labels.back() - offset < classes.count) return;
   const int64_t beyond = *std::lower_bound(labels.begin(), labels.end(), classes.count + offset);
   throw DataError(where_is(beyond) + ": label " + std::to_string(beyond) + " is outside the " +
                       std::to_string(classes.count) + " classes, whose labels are " + std::to_string(offset) + " to " +
                       std::to_string(classes.count + offset - 1),
-                  "all splits have the training split's classes; --label_offset says what the first one is called, and "
-                  "classes.txt, where there is one, names each on a line");
+                  "all splits must have the training split's classes; --label_offset is the label of the first class, "
+                  "and classes.txt, if there is one, must name one class per line");
 }
 
 }  // namespace
@@ -100,9 +100,9 @@ Classes WithNames(Classes known, const std::vector<std::string>& names, const st
   const bool differ = !known.names.empty() && known.names != names;
   if (differ || (known.count > 0 && known.count != count)) {
     throw DataError(path + " names " + std::to_string(count) + " classes" +
-                        (differ ? ", which are not those that the training split has"
-                                : ", where the training split has " + std::to_string(known.count)),
-                    "all splits have the training split's classes, in the same order");
+                        (differ ? ", which are not the training split's classes"
+                                : ", but the training split has " + std::to_string(known.count)),
+                    "all splits must have the training split's classes, in the same order");
   }
   known.names = names;
   known.count = count;

@@ -59,7 +59,7 @@ RecordIndex BuildIndex(const RecordFormat& format, const std::string& data_dir, 
     scanned[i] = ScanRecords(format, file, path, starts);
     if (!scanned[i].empty()) return;
     throw DataError("no record in " + path + (file.size() == 0 ? ": it is empty" : ""),
-                    "was it written, or copied, to its end? A shard that is meant to be empty must not be there");
+                    "check that it was written and copied completely; remove a shard that is meant to be empty");
   };
   InParallel(files.names.size(), scan, /*items_per_thread=*/1);
 

@@ -19,7 +19,7 @@ void PickleMachine::PushName(std::string_view module, std::string_view name) {
   const std::optional<std::string_view> known = KnownPickledName(whole);
   if (known) return PushText(PickledKind::kName, *known);
   const std::string shown = Shown(whole, kShownNameBytes);
-  Refuse("it asks for " + shown + ", which is code, and nothing in a file is ever run here",
+  Refuse("it asks for " + shown + ", which is code, and dtrain never runs code from a file",
          "save what model.state_dict() returns, with torch.save or as safetensors; look at the file before that if it "
          "is not from someone you trust");
 }
@@ -27,7 +27,7 @@ void PickleMachine::PushName(std::string_view module, std::string_view name) {
 // NAME(*arguments)
 void PickleMachine::Call(const PickledValue& name, const PickledValue& arguments) {
   if (name.kind != PickledKind::kName || arguments.kind != PickledKind::kSequence)
-    Damaged("it calls what is no function");
+    Damaged("it calls something that is not a function");
   const std::vector<PickledValue>& given = pickle_.containers_[arguments.table];
   const std::string_view what = name.text;
   if (what == kRebuildTensor2 || what == kRebuildTensor1) return PushTensor(given);
@@ -35,17 +35,17 @@ void PickleMachine::Call(const PickledValue& name, const PickledValue& arguments
   if (what == kRebuildParameter && !given.empty() && given[0].kind == PickledKind::kTensor) return Push(given[0]);
   if (what == kSize && given.size() == 1 && given[0].kind == PickledKind::kSequence) return Push(given[0]);
   if (what == kDevice || what == kNamespace) return Push({.kind = PickledKind::kObject});
-  Damaged("it calls " + std::string(what) + " with what that does not take");
+  Damaged("it calls " + std::string(what) + " with wrong arguments");
 }
 
 void PickleMachine::PushOrderedDict(const std::vector<PickledValue>& given) {
   std::vector<PickledValue> items;
   if (given.size() > 1 || (!given.empty() && given[0].kind != PickledKind::kSequence))
-    Damaged("an OrderedDict of no pairs");
+    Damaged("an OrderedDict that does not consist of pairs");
   if (!given.empty()) {
     for (const PickledValue& pair : pickle_.containers_[given[0].table]) {
       if (pair.kind != PickledKind::kSequence || pickle_.containers_[pair.table].size() != 2) {
-        Damaged("an OrderedDict of no pairs");
+        Damaged("an OrderedDict that does not consist of pairs");
       }
       for (const PickledValue& item : pickle_.containers_[pair.table]) {
         Count();
@@ -68,7 +68,7 @@ void PickleMachine::PushStorage(const PickledValue& id) {
     Refuse("it shares storages as PyTorch before 0.4 did", "save it again with a newer PyTorch");
   }
   const std::optional<std::string_view> dtype = DtypeOfStorage(parts[1].text);
-  if (!dtype) Damaged(std::string(parts[1].text) + " is no storage");
+  if (!dtype) Damaged(std::string(parts[1].text) + " is not a storage type");
   const PickledStorage storage = {parts[2].text, *dtype, static_cast<uint64_t>(parts[4].number)};
   const auto [known, is_new] = storage_by_key_.emplace(storage.key, pickle_.storages_.size());
   if (is_new) {

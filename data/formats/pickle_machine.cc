@@ -178,12 +178,13 @@ void PickleMachine::Remember(uint32_t place) {
 
 void PickleMachine::Recall(uint32_t place) {
   const auto found = memory_.find(place);
-  if (found == memory_.end()) Damaged("it recalls what it never kept");
+  if (found == memory_.end()) Damaged("it reads a memo entry that was never written");
   Push(found->second);
 }
 
 void PickleMachine::AddTo(const PickledValue& target, PickledKind kind, const std::vector<PickledValue>& values) {
-  if (target.kind != kind || (kind == PickledKind::kDict && values.size() % 2 != 0)) Damaged("it fills what it cannot");
+  if (target.kind != kind || (kind == PickledKind::kDict && values.size() % 2 != 0))
+    Damaged("it adds items that do not fit their container");
   auto& items = pickle_.containers_[target.table];
   for (const PickledValue& value : values) {
     Count();

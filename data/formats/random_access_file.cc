@@ -47,7 +47,7 @@ void RandomAccessFile::Read(uint64_t offset, uint64_t size, void* destination) c
     }
     if (got == 0) {
       throw DataError(path_ + " ends at byte " + std::to_string(offset) + ", " + std::to_string(size) +
-                      " bytes short of what was there or is needed");
+                      " bytes too early");
     }
     next += got;
     offset += static_cast<uint64_t>(got);
@@ -58,8 +58,8 @@ void RandomAccessFile::Read(uint64_t offset, uint64_t size, void* destination) c
 std::vector<uint8_t> ReadWholeFile(const std::string& path, uint64_t most) {
   const RandomAccessFile file(path);
   if (file.size() > most) {
-    throw DataError(path + " has " + std::to_string(file.size()) + " bytes, where at most " + std::to_string(most) +
-                    " are read");
+    throw DataError(path + " has " + std::to_string(file.size()) + " bytes, more than the limit of " +
+                    std::to_string(most));
   }
   std::vector<uint8_t> bytes(file.size());
   file.Read(0, bytes.size(), bytes.data());

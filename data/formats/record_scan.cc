@@ -25,7 +25,8 @@ class Scanner {
           continue;
         }
         if (KnownFrom(offset) == known_.end()) break;
-        offset = Damaged(offset, DamagedRecord("the file's end mark stands before records that were there"));
+        offset =
+            Damaged(offset, DamagedRecord("the end mark of the archive comes before records that the index lists"));
       } catch (const DamagedRecord& damage) {
         offset = Damaged(offset, damage);
       } catch (const DataError& error) {

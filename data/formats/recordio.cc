@@ -141,7 +141,7 @@ uint64_t RecordIoFormat::FindRecord(const ReadableBytes& file, uint64_t from) co
 std::vector<uint8_t> RecordIoFormat::Image(std::vector<uint8_t> record) const {
   const MemoryBytes bytes(record);
   const std::vector<Part> parts = ReadParts(bytes, 0);
-  if (parts.back().end() < record.size()) throw DamagedRecord("the record's length is too small for its place");
+  if (parts.back().end() < record.size()) throw DamagedRecord("the record is shorter than its entry in the index says");
   if (parts.size() > 1) {
     std::vector<uint8_t> data = Join(bytes, parts, kMostRecordBytes);
     const ImageHeader header = ParseHeader(data, data.size());

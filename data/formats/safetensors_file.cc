@@ -165,7 +165,7 @@ std::string LayoutProblem(const std::map<std::string, SafetensorsEntry>& tensors
   uint64_t position = 0;
   for (const auto& [entry, name] : by_position) {
     if (entry->begin < position) return Quoted(*name) + " overlaps another tensor";
-    if (entry->begin > position) return "a hole before " + Quoted(*name);
+    if (entry->begin > position) return "there is a gap before " + Quoted(*name);
     position = entry->end;
   }
   if (position != data_bytes) return std::to_string(data_bytes - position) + " bytes at its end belong to no tensor";

@@ -42,7 +42,7 @@ class Archive {
   }
 
   std::vector<uint8_t> Bytes(uint64_t begin, uint64_t size) const {
-    if (begin > bytes_.size() || size > bytes_.size() - begin) Refuse("it ends before what it says it holds");
+    if (begin > bytes_.size() || size > bytes_.size() - begin) Refuse("it is shorter than its contents");
     std::vector<uint8_t> taken(size);
     if (size > 0) bytes_.Read(begin, size, taken.data());
     return taken;
@@ -55,7 +55,7 @@ class Archive {
     const std::vector<uint8_t> tail = Bytes(tail_begin, tail_size);
     uint64_t at = tail_size - kEndBytes;
     while (LoadLittleEndian<uint32_t>(&tail[at]) != kEnd) {
-      if (at == 0) Refuse("its end is missing");
+      if (at == 0) Refuse("its end record is missing");
       --at;
     }
     const uint8_t* end = &tail[at];
@@ -73,7 +73,7 @@ class Archive {
     const std::vector<uint8_t> place = Bytes(end - kEnd64PlaceBytes, kEnd64PlaceBytes);
     if (LoadLittleEndian<uint32_t>(place.data()) != kEnd64Place) return;
     const std::vector<uint8_t> wide = Bytes(LoadLittleEndian<uint64_t>(&place[8]), kEnd64Bytes);
-    if (LoadLittleEndian<uint32_t>(wide.data()) != kEnd64) Refuse("the 64-bit record of its end is missing");
+    if (LoadLittleEndian<uint32_t>(wide.data()) != kEnd64) Refuse("its 64-bit end record is missing");
     directory_size_ = LoadLittleEndian<uint64_t>(&wide[40]);
     directory_begin_ = LoadLittleEndian<uint64_t>(&wide[48]);
   }

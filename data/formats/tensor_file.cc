@@ -15,7 +15,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr char kWantedImages[] =
-    "wanted are `images` (float32 N×3×H×W, or uint8 N×3×H×W or N×H×W×3) and `labels` (int64 or int32, N)";
+    "expected `images` (float32 N×3×H×W, or uint8 N×3×H×W or N×H×W×3) and `labels` (int64 or int32, N)";
 
 constexpr int64_t kMostRowBytes = int64_t{1} << 30;
 

@@ -52,7 +52,7 @@ ImageExample ParseComplete(std::span<const uint8_t> data) {
   std::string names;
   for (const std::string& name : example.features) names += (names.empty() ? "" : ", ") + name;
   throw DataError(std::string("the tf.Example has no ") + missing + "; it has: " + (names.empty() ? "nothing" : names),
-                  "wanted are image/encoded (bytes) and image/class/label (int64)");
+                  "expected image/encoded (bytes) and image/class/label (int64)");
 }
 
 std::vector<uint8_t> ReadBytes(const ReadableBytes& file, uint64_t offset, uint64_t size) {

@@ -17,7 +17,7 @@ constexpr std::string_view kOldMagic{"TNTIDX\0\0", 8};
 constexpr uint64_t kTokenVersion = 1;
 constexpr int64_t kItemsAtOnce = 1 << 16;
 
-constexpr char kMakeAnew[] = "make the token files anew with dtrain_data tokenize (or fairseq-preprocess)";
+constexpr char kMakeAnew[] = "write the token files again with dtrain_data tokenize (or fairseq-preprocess)";
 
 template <typename Stored>
 void Widen(std::span<const uint8_t> bytes, int64_t* tokens) {
@@ -85,14 +85,14 @@ TokenIndexHeader ParseTokenIndexHeader(std::span<const uint8_t> bytes, uint64_t 
                     "write it again with fairseq-preprocess --dataset-impl=mmap, or with dtrain_data tokenize");
   }
   if (!text.starts_with(kTokenMagic) || bytes.size() < TokenIndexHeader::kBytes) {
-    throw DataError("this is no index of tokens: it does not begin with MMIDIDX", kMakeAnew);
+    throw DataError("this is not an index of tokens: it does not begin with MMIDIDX", kMakeAnew);
   }
   const auto version = LoadLittleEndian<uint64_t>(bytes.data() + kTokenMagic.size());
   if (version != kTokenVersion) {
-    throw DataError("the index has version " + std::to_string(version) + "; version 1 is read here", kMakeAnew);
+    throw DataError("the index has version " + std::to_string(version) + "; only version 1 can be read", kMakeAnew);
   }
   const uint8_t code = bytes[17];
-  if (code == 6 || code == 7) throw DataError("the index is one of floating-point numbers, not of tokens", kMakeAnew);
+  if (code == 6 || code == 7) throw DataError("the index is for floating-point numbers, not for tokens", kMakeAnew);
   const auto type = static_cast<TokenType>(code);
   if (TokenBytes(type) == 0) throw DataError("the index has the unknown type code " + std::to_string(code), kMakeAnew);
   const auto items = LoadLittleEndian<uint64_t>(bytes.data() + 18);
@@ -130,7 +130,7 @@ std::string RequireTokenFiles(const std::string& data_dir, const std::string& sp
     tried += (tried.empty() ? "" : ", ") + prefix + ".bin and .idx";
   }
   throw DataError("there is no '" + split + "' split: looked for " + tried,
-                  "--data_dir names a folder as dtrain_data tokenize or fairseq-preprocess leaves it");
+                  "--data_dir must name a folder written by dtrain_data tokenize or fairseq-preprocess");
 }
 
 TokenDataset::TokenDataset(const std::string& prefix) : index_(prefix + ".idx"), bin_(prefix + ".bin") {
@@ -167,7 +167,7 @@ void TokenDataset::CheckIndex() {
     const std::string where = index_.path() + ": item " + std::to_string(item);
     if (size < 0) throw DataError(where + " has the size " + std::to_string(size), kMakeAnew);
     if (places[static_cast<size_t>(at)] != tokens_ * token_bytes) {
-      throw DataError(where + " is not stored behind the one before it", kMakeAnew);
+      throw DataError(where + " is not stored right after the previous one", kMakeAnew);
     }
     if (size > most_tokens - tokens_) {
       throw DataError(bin_.path() + " is shorter than its index says: it has " + std::to_string(bin_.size()) +

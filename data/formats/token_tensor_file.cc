@@ -11,7 +11,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr char kWantedRows[] =
-    "wanted are `input_ids` N×T, and if you like `attention_mask` and `labels` N×T (integers, int64 as a rule)";
+    "expected `input_ids` N×T, and optionally `attention_mask` and `labels` N×T (integers, usually int64)";
 
 std::optional<TokenType> TypeOf(const std::string& dtype) {
   static const std::map<std::string, TokenType> types = {
@@ -30,7 +30,7 @@ TokenTensorFile::TokenTensorFile(const std::string& path) : file_(path) {
   const auto ids = file_.tensors().find("input_ids");
   if (ids == file_.tensors().end()) throw DataError(path + " has no tensor `input_ids`", kWantedRows);
   if (ids->second.shape.size() != 2 || ids->second.bytes() == 0) {
-    throw DataError(path + ": `input_ids` is no table of rows and tokens", kWantedRows);
+    throw DataError(path + ": `input_ids` is not a table of rows and tokens", kWantedRows);
   }
   rows_ = ids->second.shape[0];
   layout_ = {.tokens = ids->second.shape[1],

@@ -86,7 +86,7 @@ TensorPickle TorchFile::OpenArchive(std::vector<uint8_t>& pickle_bytes) {
     std::vector<uint8_t> bytes(member.size);
     if (!bytes.empty()) file_.Read(member.begin, bytes.size(), bytes.data());
     if (ZipChecksum(bytes, 0) != member.crc32)
-      Refuse("its pickle is not what was written", "it is damaged: get it again");
+      Refuse("the checksum of its pickle is wrong", "it is damaged: get it again");
     return bytes;
   };
   if (const auto order = members.find(folder + "/byteorder"); order != members.end()) {
@@ -143,7 +143,7 @@ TensorPickle TorchFile::OpenLegacy(std::vector<uint8_t>& pickle_bytes) {
   for (const PickledValue& key : keys.items(keys.value())) {
     const auto found = by_key.find(key.text);
     if (found == by_key.end() || key.kind != PickledKind::kText)
-      Refuse("a storage that nothing describes", "get it again");
+      Refuse("it holds a storage that its pickle does not mention", "get it again");
     const PickledStorage& storage = pickle.storages()[found->second];
     const std::string shown = Shown(storage.key, kShownKeyBytes);
     uint64_t elements = 0;
@@ -219,7 +219,7 @@ void TorchFile::Read(size_t storage, void* destination) const {
   file_.Read(place.begin, place.bytes, destination);
   if (!place.crc32) return;
   if (ZipChecksum({static_cast<const uint8_t*>(destination), place.bytes}, 0) != *place.crc32) {
-    Refuse("a tensor is not what was written: its checksum differs", "the file is damaged: get it again");
+    Refuse("the checksum of a tensor is wrong", "the file is damaged: get it again");
   }
 }
 

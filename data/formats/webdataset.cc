@@ -86,7 +86,7 @@ int64_t ParseClass(const Sample& sample, const std::string& text) {
     if (parsed.ec == std::errc() && parsed.ptr == text.data() + end) return label;
   }
   throw DataError("sample " + sample.key + ": its .cls is '" + text.substr(0, 32) + "', not a number",
-                  "labels are numbers from 0; names of classes belong into classes.txt");
+                  "labels are numbers from 0; put the names of classes into classes.txt");
 }
 
 int64_t ParseJson(const Sample& sample, const std::string& text) {
@@ -94,16 +94,16 @@ int64_t ParseJson(const Sample& sample, const std::string& text) {
   for (const char* key : {"label", "cls"}) {
     if (json.is_object() && json.contains(key) && json[key].is_number_integer()) return json[key].get<int64_t>();
   }
-  throw DataError("sample " + sample.key + ": its .json is no object with a whole number `label` or `cls`");
+  throw DataError("sample " + sample.key + ": its .json is not an object with a whole number `label` or `cls`");
 }
 
 int64_t LabelOf(const ReadableBytes& archive, const Sample& sample) {
   if (!sample.image) {
-    throw DataError("sample " + sample.key + " has no image", "wanted is KEY.jpg, .jpeg, .png, .webp, .tif or .bmp");
+    throw DataError("sample " + sample.key + " has no image", "expected KEY.jpg, .jpeg, .png, .webp, .tif or .bmp");
   }
   if (sample.cls) return ParseClass(sample, ReadText(archive, *sample.cls));
   if (sample.json) return ParseJson(sample, ReadText(archive, *sample.json));
-  throw DataError("sample " + sample.key + " has no label", "wanted is KEY.cls or KEY.json beside the image");
+  throw DataError("sample " + sample.key + " has no label", "expected KEY.cls or KEY.json beside the image");
 }
 
 }  // namespace

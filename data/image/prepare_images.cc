@@ -63,10 +63,10 @@ void RequireImages(const at::Tensor& images, const ImagePreparation& preparation
   if (images.dim() != 4 || images.scalar_type() != at::kByte || images.size(3) != 3) {
     std::ostringstream text;
     text << "a batch of images of type " << images.scalar_type() << " and shape " << images.sizes();
-    throw DataError(text.str(), "images are uint8 N×H×W×3 or float32 N×3×H×W");
+    throw DataError(text.str(), "expected uint8 N×H×W×3 or float32 N×3×H×W");
   }
   if (preparation.mean.size() != 3 || preparation.std.size() != 3) {
-    throw DataError("mean and std have three numbers each", "see --mean, --std");
+    throw DataError("mean and std must have three numbers each", "see --mean, --std");
   }
 }
 

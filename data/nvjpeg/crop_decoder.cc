@@ -188,7 +188,7 @@ class CropDecoder::OneByOne {
           free(nullptr, owner.nvjpeg_.EventDestroy) {
       cudaEvent_t event = nullptr;
       if (owner.nvjpeg_.EventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess) {
-        throw Unavailable("nvJPEG does not start: CUDA makes no events", "use --decode=cpu");
+        throw Unavailable("nvJPEG does not start: CUDA cannot create events", "use --decode=cpu");
       }
       free.reset(event);
     }

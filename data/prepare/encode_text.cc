@@ -23,8 +23,8 @@ void Encode(const PrepareOptions& options) {
     if (!IsUtf8(line)) line = ReplaceInvalidUtf8(line, replaced);
     const auto text = nlohmann::json::parse(line, nullptr, false);
     if (!text.is_string()) {
-      throw DataError("stdin, line " + std::to_string(number) + " is no JSON string",
-                      "write one text a line, in double quotes and escaped as JSON wants it");
+      throw DataError("stdin, line " + std::to_string(number) + " is not a JSON string",
+                      "write one JSON string per line: in double quotes, with JSON's escapes");
     }
     ids.clear();
     encoder.Encode(text.get_ref<const std::string&>(), ids);

@@ -65,7 +65,7 @@ std::string Line(const OpenSplit& split, bool with_split, int64_t index, bool de
 void Inspect(const PrepareOptions& options) {
   const std::string format = FormatOf(options);
   if (options.decode && (format == "safetensors" || format == "tokens")) {
-    throw Error(ExitCode::kUsage, "--decode: records of the format " + format + " are no encoded images",
+    throw Error(ExitCode::kUsage, "--decode: records of the format " + format + " are not encoded images",
                 "leave --decode out");
   }
   const std::vector<OpenSplit> splits = OpenSplits(options, false);

@@ -10,8 +10,8 @@ namespace dtrain::data {
 void MakeIndexes(const PrepareOptions& options) {
   const std::string format = FormatOf(options);
   if (format == "safetensors" || format == "tokens") {
-    throw Error(ExitCode::kUsage, "data of the format " + format + " need no index: they have their own",
-                "they are read where they are");
+    throw Error(ExitCode::kUsage, "data of the format " + format + " needs no index file: it has an index of its own",
+                "leave this step out");
   }
   for (const OpenSplit& split : OpenSplits(options, true)) {
     std::printf("%s: %s, %lld records, %lld classes, fingerprint %s\n", split.name.c_str(), format.c_str(),

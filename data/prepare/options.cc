@@ -176,7 +176,9 @@ std::string Help(const std::vector<Entry>& table, const std::string& command) {
 void CheckTokenizer(const PrepareOptions& options, std::vector<std::string>& mistakes) {
   const bool has_files = !options.encoder_json.empty() || !options.vocab_bpe.empty();
   if (has_files && !options.tokenizer.empty()) {
-    mistakes.push_back("--tokenizer is given beside --encoder_json and --vocab_bpe: expected the one or the others");
+    mistakes.push_back(
+        "--tokenizer is given together with --encoder_json or --vocab_bpe: expected either --tokenizer or the other "
+        "two");
   } else if (options.tokenizer.empty() && (options.encoder_json.empty() || options.vocab_bpe.empty())) {
     mistakes.push_back("no tokenizer: expected --encoder_json and --vocab_bpe, or --tokenizer");
   }
@@ -225,7 +227,7 @@ PrepareCommandLine ParsePrepareCommandLine(const std::vector<std::string>& argum
   result.options.command = parsed.command;
   for (const Entry& entry : table) {
     if (parsed.command.empty() || !given.contains(entry.name) || BelongsTo(entry, parsed.command)) continue;
-    mistakes.push_back("--" + entry.name + " says nothing to " + parsed.command + ": it belongs to " + entry.commands);
+    mistakes.push_back("--" + entry.name + " does not apply to " + parsed.command + ", only to " + entry.commands);
   }
   CheckTogether(result.options, mistakes);
   if (mistakes.empty()) return result;

@@ -220,8 +220,9 @@ void KeepClassNames(const std::string& output, const std::vector<std::string>& n
   const std::string path = output + "/" + kClassFile;
   if (there.empty()) return WriteTextFile(path, JoinLines(names));
   throw Error(ExitCode::kUsage,
-              path + " names " + std::to_string(there.size()) + " classes, which are not the " +
-                  std::to_string(names.size()) + " of this data: a label would mean something else in each split",
+              path + " names " + std::to_string(there.size()) + " classes, which differ from the " +
+                  std::to_string(names.size()) +
+                  " of this data: a label would mean different classes in the two splits",
               "pack the training split first or together with the others, or give another --output");
 }
 
@@ -244,7 +245,7 @@ void Pack(const PrepareOptions& options) {
     if (split.source->kind() == RecordKind::kPixels) RequirePixels(split.source->rows());
     if (split.source->kind() == RecordKind::kTokens) {
       throw Error(ExitCode::kUsage, "pack packs images; " + options.data_dir + " holds tokens",
-                  "they are packed already");
+                  "token files need no packing");
     }
   }
   TakeOutputFolder(options.output, Recipe(options, splits));

@@ -32,7 +32,7 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
                        .label_offset = options.label_offset,
                        .rebuild_index = rebuild_index,
                        .note = [](const std::string& problem) {
-                         std::fprintf(stderr, "warning: %s; --index_dir=DIR names another place\n",
+                         std::fprintf(stderr, "warning: %s; to keep the index elsewhere, use --index_dir=DIR\n",
                                       Shown(problem).c_str());
                        }};
   std::vector<std::string> names = {options.split};

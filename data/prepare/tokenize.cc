@@ -73,7 +73,8 @@ EncodedLines EncodeLines(std::string_view text, const Numbering& numbering, Work
     worker.line.clear();
     worker.encoder.Encode(Stripped(TakeLine(text)), worker.line);
     if (worker.line.size() >= INT32_MAX) {
-      throw DataError("a line of " + std::to_string(worker.line.size()) + " tokens", "an index holds lines below 2^31");
+      throw DataError("a line of " + std::to_string(worker.line.size()) + " tokens",
+                      "a line must have fewer than 2^31 tokens");
     }
     for (const int32_t token : worker.line) {
       ++worker.counts[static_cast<size_t>(token)];
@@ -186,7 +187,7 @@ std::string Content(const std::string& path) {
 }
 
 [[noreturn]] void RefuseFolder(const std::string& path, const std::string& why, const std::string& hint) {
-  throw Error(ExitCode::kUsage, path + " " + why + ": the token files of one folder share it", hint);
+  throw Error(ExitCode::kUsage, path + " " + why + ": all token files of a folder share this file", hint);
 }
 
 // Copies a tokenizer's file beside the data, for the model that is exported in the end.
@@ -194,7 +195,8 @@ void LeaveFile(const std::string& from, const std::string& to) {
   std::error_code ignored;
   const std::string content = Content(from);
   if (!fs::exists(to, ignored)) return PublishFile(to, content);
-  if (Content(to) != content) RefuseFolder(to, "is not " + from, "write into another folder with --output=FOLDER/NAME");
+  if (Content(to) != content)
+    RefuseFolder(to, "differs from " + from, "write into another folder with --output=FOLDER/NAME");
 }
 
 void LeaveTokenizer(const TokenizerFiles& files, const std::string& folder) {
@@ -211,7 +213,7 @@ bool SameSymbols(const Dictionary& a, const Dictionary& b) {
 void RequireSameDictionary(const std::string& path, const Dictionary& dictionary) {
   std::error_code ignored;
   if (!fs::exists(path, ignored) || SameSymbols(Dictionary::Load(path), dictionary)) return;
-  RefuseFolder(path, "is another dictionary than the one of these tokens",
+  RefuseFolder(path, "is a different dictionary from the one of these tokens",
                "give --dict=" + path + " to use it, or write into another folder");
 }
 
@@ -272,7 +274,7 @@ void Tokenize(const PrepareOptions& options) {
   std::optional<PartialFile> own_ids;
   if (!dictionary) own_ids.emplace(prefix + ".ids");
   const Totals totals = EncodeText(text, tokenizer, first, threads, dictionary ? bin : *own_ids);
-  if (totals.sizes.empty()) throw DataError(options.inputs[0] + " and what else is given with --input has no line");
+  if (totals.sizes.empty()) throw DataError(options.inputs[0] + " and the other files of --input have no line of text");
 
   Numbering numbering = first;
   if (!dictionary) {

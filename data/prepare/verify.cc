@@ -75,7 +75,8 @@ void Verify(const PrepareOptions& options) {
   std::filesystem::create_directories(folder, ignored);
   const std::string list = folder + "/quarantine.jsonl";
   const int descriptor = CreateAnew(list);  // the list holds the bad records of this pass alone
-  if (descriptor < 0) throw Error(ExitCode::kStorage, "cannot write " + list, "--output=DIR names another folder");
+  if (descriptor < 0)
+    throw Error(ExitCode::kStorage, "cannot write " + list, "choose another folder with --output=DIR");
   close(descriptor);
 
   int64_t bad = 0;

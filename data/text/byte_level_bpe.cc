@@ -48,8 +48,9 @@ ByteLevelBpe::ByteLevelBpe(std::string_view vocabulary_json, std::string_view me
     if (id < 0) {
       char text[8];
       std::snprintf(text, sizeof text, "0x%02X", static_cast<unsigned>(byte));
-      throw DataError("the vocabulary has no token for the byte " + std::string(text),
-                      "a byte-level tokenizer has one for each of the 256 bytes: this is none, or it is damaged");
+      throw DataError(
+          "the vocabulary has no token for the byte " + std::string(text),
+          "a byte-level tokenizer has one for each of the 256 bytes: this file is of another kind, or damaged");
     }
     byte_tokens_[byte] = static_cast<int32_t>(id);
   }
@@ -66,13 +67,14 @@ ByteLevelBpe ByteLevelBpe::Load(const std::string& vocabulary_json, const std::s
 }
 
 void ByteLevelBpe::ReadVocabulary(std::string_view json) {
-  constexpr char kWanted[] = "expected is an object of tokens and their ids, such as GPT-2's encoder.json";
+  constexpr char kWanted[] = "expected an object of tokens and their ids, such as GPT-2's encoder.json";
   const auto vocabulary = nlohmann::json::parse(json, nullptr, false);
-  if (!vocabulary.is_object() || vocabulary.empty()) throw DataError("the vocabulary is no JSON object", kWanted);
+  if (!vocabulary.is_object() || vocabulary.empty()) throw DataError("the vocabulary is not a JSON object", kWanted);
   const uint64_t limit = std::min(kMostTokens, vocabulary.size() + kMostHoles);
   for (const auto& [token, id] : vocabulary.items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= limit) {
-      throw DataError("the vocabulary has a token whose id is no whole number below " + std::to_string(limit), kWanted);
+      throw DataError("the vocabulary has a token whose id is not a whole number below " + std::to_string(limit),
+                      kWanted);
     }
     const auto place = id.get<size_t>();
     if (place >= tokens_.size()) tokens_.resize(place + 1);
@@ -99,7 +101,7 @@ void ByteLevelBpe::ReadMerges(std::string_view text) {
     const size_t space = line.find(' ');
     try {
       if (space == std::string_view::npos || line.find(' ', space + 1) != std::string_view::npos) {
-        throw DataError("expected two tokens with a space between them", "this is no vocab.bpe or merges.txt");
+        throw DataError("expected two tokens with a space between them", "this is not a vocab.bpe or merges.txt");
       }
       AddMerge(line.substr(0, space), line.substr(space + 1), rank++);
     } catch (const DataError& error) {
@@ -114,8 +116,8 @@ void ByteLevelBpe::AddMerge(std::string_view left, std::string_view right, uint3
   if (left_id < 0 || right_id < 0 || merged < 0) {
     throw DataError(std::string(left_id < 0    ? "its first word"
                                 : right_id < 0 ? "its second word"
-                                               : "what it makes") +
-                        " is no token of the vocabulary",
+                                               : "the token that they form") +
+                        " is not in the vocabulary",
                     "the two files belong to different tokenizers, or one is damaged");
   }
   const uint64_t pair = PairOf(static_cast<int32_t>(left_id), static_cast<int32_t>(right_id));

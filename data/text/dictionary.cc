@@ -25,7 +25,7 @@ Dictionary::Entry ParseLine(std::string_view line) {
   line = WithoutTrailingSpace(line);
   const size_t space = line.rfind(' ');
   if (space == std::string_view::npos || space == 0) {
-    throw DataError("expected a symbol, a space and a count", "this is no dict.txt of fairseq's");
+    throw DataError("expected a symbol, a space and a count", "this is not a dict.txt of fairseq");
   }
   const std::string_view count_text = line.substr(space + 1);
   if (count_text == "#fairseq:overwrite") {
@@ -33,7 +33,7 @@ Dictionary::Entry ParseLine(std::string_view line) {
   }
   const auto count = WholeNumber(count_text);
   if (!count || *count < 0) {
-    throw DataError("the last word is no count: a whole number, 0 or more", "this is no dict.txt of fairseq's");
+    throw DataError("the last word is not a count (a whole number, 0 or more)", "this is not a dict.txt of fairseq");
   }
   return {std::string(line.substr(0, space)), *count};
 }
@@ -64,9 +64,10 @@ Dictionary Dictionary::Parse(std::string_view text) {
       throw DataError(where + error.what(), error.hint());
     }
     if (const auto [other, is_new] = seen.emplace(entries.back().symbol, number); !is_new) {
-      throw DataError(where + "a symbol that is there already: " +
-                          (other->second > 0 ? "in line " + std::to_string(other->second) : "one of the specials"),
-                      "give each symbol once, and <s>, <pad>, </s> and <unk> not at all");
+      throw DataError(
+          where + (other->second > 0 ? "the symbol was already given in line " + std::to_string(other->second)
+                                     : "the symbol is one of the special ones"),
+          "list each symbol once, and do not list <s>, <pad>, </s> and <unk>");
     }
     text.remove_prefix(std::min(end + 1, text.size()));
   }

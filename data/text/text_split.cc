@@ -39,7 +39,7 @@ MaskingOptions MaskingOf(const TextOptions& options, const Dictionary* dictionar
   const auto files = FindTokenizer(folder);
   if (!files || dictionary == nullptr) {
     throw DataError(
-        folder + " has no dict.txt, or no tokenizer, which knows where words begin",
+        folder + " has no dict.txt or no tokenizer, which --mask_whole_words needs to find where words begin",
         "put GPT-2's encoder.json and vocab.bpe (or vocab.json and merges.txt) beside the data, as dtrain_data "
         "tokenize does, or leave --mask_whole_words out");
   }
@@ -53,16 +53,16 @@ int64_t Vocabulary(const TextOptions& options, const MaskingOptions& masking) {
   if (options.vocab_size >= masking.vocabulary) return options.vocab_size;
   throw Error(ExitCode::kUsage,
               "--vocab_size=" + std::to_string(options.vocab_size) +
-                  " is less than the dictionary has with <mask>: " + std::to_string(masking.vocabulary),
-              "leave --vocab_size out: the dictionary says it");
+                  " is smaller than the dictionary including <mask>: " + std::to_string(masking.vocabulary),
+              "leave --vocab_size out: the size is then taken from the dictionary");
 }
 
 TextSplit OpenTokens(const TextOptions& options, const std::string& split) {
   const std::string prefix = RequireTokenFiles(options.data_dir, split);
   const auto dictionary = FindDictionary(options.data_dir);
   if (!dictionary) {
-    throw DataError("there is no " + options.data_dir + "/dict.txt, which says what tokens mean",
-                    "--data_dir names a folder as dtrain_data tokenize or fairseq-preprocess leaves it");
+    throw DataError("there is no " + options.data_dir + "/dict.txt, the dictionary of the tokens",
+                    "--data_dir must name a folder written by dtrain_data tokenize or fairseq-preprocess");
   }
   auto blocks = std::make_unique<TokenBlocks>(std::make_unique<TokenDataset>(prefix), options.sample_break,
                                               options.tokens_per_sample, dictionary->fingerprint());
@@ -95,7 +95,7 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
   const std::string folder = FolderOf(options);
   const auto dictionary = FindDictionary(folder);
   if (!dictionary && options.vocab_size == 0) {
-    throw Error(ExitCode::kUsage, "there is no " + folder + "/dict.txt that says how many tokens there are",
+    throw Error(ExitCode::kUsage, "the size of the vocabulary is unknown: there is no " + folder + "/dict.txt",
                 "give --vocab_size");
   }
   TextSplit text;

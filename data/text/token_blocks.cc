@@ -29,7 +29,7 @@ TokenBlocks::TokenBlocks(std::unique_ptr<const TokenDataset> tokens, SampleBreak
   }
   if (begins_.empty()) {
     throw DataError(tokens_->Place(0).file + " has no block of at most " + std::to_string(tokens_per_sample) +
-                        " tokens: " + std::to_string(too_long_) + " are longer, and there are no others",
+                        " tokens: all " + std::to_string(too_long_) + " are longer",
                     "raise --tokens_per_sample, or cut lines with --sample_break=none");
   }
   Sha256 hash;

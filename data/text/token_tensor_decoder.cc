@@ -16,7 +16,7 @@ void RequireBelow(int64_t vocabulary, std::span<const int64_t> values, bool are_
     if ((values[i] >= 0 && values[i] < vocabulary) || (are_labels && values[i] == kNoLoss)) continue;
     throw DataError((are_labels ? "label " : "token ") + std::to_string(i) + " is " + std::to_string(values[i]) +
                         ", but the vocabulary ends at " + std::to_string(vocabulary - 1),
-                    "--vocab_size says how large it is");
+                    "check --vocab_size");
   }
 }
 

@@ -190,7 +190,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     assert "no recipe 'resnet51'" in refused("typo", "recipe=resnet51")
     assert "'epochs=ten' is not a number" in refused("typo", "epochs=ten")
     assert "refuses arrays" in refused("many", "--array=10")
-    assert "no name for a job" in refused("two words")
+    assert "is not a valid job name" in refused("two words")
     assert "no job definition" in refused("elsewhere", AWS_REGION="eu-west-1")
     assert "no file system for the instances to mount" in refused("early")
     account.script("cloudformation/set_up.sh", "--file-system")

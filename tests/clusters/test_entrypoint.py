@@ -82,7 +82,7 @@ REFUSED = {
     "no mount": (("--dry_run",), {"MOUNT": "/nowhere", "MOUNT_TIMEOUT": "1"}, 5, "not mounted after 1 s"),
     "no data": (("--dry_run",), {"DATA_DIR": "/nowhere"}, 3, "does not exist"),
     "no data by flag": (("--dry_run", "--data-dir", "/nowhere"), {"DATA_DIR": "/"}, 3, "/nowhere does not exist"),
-    "a run directory that cannot be": (("--max_steps=1",), {"RUN_DIR": "/proc/run"}, 5, "cannot be made"),
+    "a run directory that cannot be": (("--max_steps=1",), {"RUN_DIR": "/proc/run"}, 5, "cannot be created"),
     "no EFA devices": (("--dry_run",), {"EFA_DEVICES": "64"}, 2, "EFA_DEVICES asks for 64"),
 }
 

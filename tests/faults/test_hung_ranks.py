@@ -23,12 +23,12 @@ def test_a_stopped_rank_is_named_by_all_others(few_images, run_dir, hung):
         outcomes = ranks.outcomes(since, BOUND, others)
         for outcome in outcomes.values():
             assert outcome.code == 4, outcomes
-            assert f"rank {hung} does not answer since" in outcome.stderr and "after step " in outcome.stderr, outcomes
+            assert f"rank {hung} has not answered for" in outcome.stderr and "after step " in outcome.stderr, outcomes
             assert f"rank {hung} holds up the others" in outcome.stderr or outcome is not outcomes[others[0]], outcomes
         ranks.signal(hung, signal.SIGCONT)
         assert ranks[hung].wait().code == 4
     error = load_json(run_dir / "error.json")
-    assert error["exit_code"] == 4 and f"rank {hung} does not answer" in error["message"]
+    assert error["exit_code"] == 4 and f"rank {hung} has not answered for" in error["message"]
 
 
 @pytest.mark.parametrize("slow", [0, 1])

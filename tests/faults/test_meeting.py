@@ -49,8 +49,8 @@ def flags(few_images, run_dir):
 
 @pytest.mark.parametrize("answer, code, said", [
     (None, 4, "accepts connections, but does not answer"),
-    (b"HTTP/1.1 400 Bad Request\r\n\r\n", 2, "is no rank 0 of dtrain: 'HTTP/1.1 400 Bad Request"),
-    (bytes(range(128, 256)) + b"\n" + bytes(range(128, 256)), 2, "is no rank 0 of dtrain"),
+    (b"HTTP/1.1 400 Bad Request\r\n\r\n", 2, "is not rank 0 of dtrain; it answered 'HTTP/1.1 400 Bad Request"),
+    (bytes(range(128, 256)) + b"\n" + bytes(range(128, 256)), 2, "is not rank 0 of dtrain"),
 ])
 def test_the_port_is_taken(flags, answer, code, said):
     """Rank 0 cannot listen, and the others meet another program there."""
@@ -127,7 +127,7 @@ def test_a_rank_that_is_there_twice_is_refused_by_name(flags):
     assert len(refused) <= 1, outcomes
     for outcome in refused:  # if the other one had not finished before
         assert outcome.code in (2, 4), outcomes
-        assert "rank 1 is there twice" in outcome.stderr or "no rank 0 answers" in outcome.stderr, outcomes
+        assert "rank 1 joined twice" in outcome.stderr or "rank 0 does not answer" in outcome.stderr, outcomes
     assert codes_later == [0]
 
 
@@ -141,14 +141,14 @@ def test_missing_ranks_are_named(flags):
 def test_without_rank_zero(flags):
     with Ranks(*flags, only=[1]) as ranks:
         outcome = ranks.outcomes(ranks.began, BOUND, margin=10)[1]
-    assert outcome.code == 4 and "no rank 0 answers at 127.0.0.1:" in outcome.stderr, outcome
+    assert outcome.code == 4 and "rank 0 does not answer at 127.0.0.1:" in outcome.stderr, outcome
 
 
 def test_another_world_size(flags):
     with Ranks(*flags, own={1: ("--world_size=3",)}) as ranks:
         outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
     for outcome in outcomes.values():
-        assert outcome.code == 2 and "has a world size of 3, rank 0 one of 2" in outcome.stderr, outcomes
+        assert outcome.code == 2 and "has a world size of 3, but rank 0 has 2" in outcome.stderr, outcomes
 
 
 @pytest.mark.parametrize("flag, said", [

@@ -85,7 +85,7 @@ def test_a_crash_loop_without_progress_ends_and_names_the_step(few_images, run_d
     outcome = run(*TRAINING, "--max_steps=3", "--save_every_epochs=0", "--max_restarts=10", f"--data_dir={few_images}",
                   f"--run_dir={run_dir}", env={"DTRAIN_CRASH_AT": "32"}, check=4)
     assert outcome.stderr.count("starting the local ranks again") == 3
-    assert "3 restarts in a row got no further, the run ends at step 3" in outcome.stderr
+    assert "3 restarts in a row made no progress; the run ends at step 3" in outcome.stderr
     error = load_json(run_dir / "error.json")
     assert (error["rank"], error["step"], error["exit_code"]) == (0, 3, 4)
     assert "at step 3" in error["message"]
@@ -94,4 +94,4 @@ def test_a_crash_loop_without_progress_ends_and_names_the_step(few_images, run_d
 def test_what_would_come_again_is_not_repeated(run_dir, tmp_path):
     outcome = run(*TRAINING, "--max_restarts=10", f"--data_dir={tmp_path / 'nothing'}", f"--run_dir={run_dir}", check=3)
     assert "starting the local ranks again" not in outcome.stderr
-    assert "exit code 3 would only come again" in outcome.stderr
+    assert "exit code 3 would only occur again" in outcome.stderr

@@ -74,12 +74,12 @@ def test_a_partition_during_training(hosts, few_images, undisturbed, run_dir, pu
     hosts.plug_cable(pulled)
     for host, outcome in enumerate(outcomes):
         assert outcome.code == 4, outcomes
-        assert f"rank {1 - host} does not answer since" in outcome.stderr and "after step " in outcome.stderr, outcomes
+        assert f"rank {1 - host} has not answered for" in outcome.stderr and "after step " in outcome.stderr, outcomes
         assert "network" in outcome.stderr, outcomes
     reports = [load_json(path) for path in run_dir.glob("error*.json")]
     assert {(report["exit_code"], report["rank"]) for report in reports} == {(4, 0), (4, 1)}
     for report in reports:
-        assert f"rank {1 - report['rank']} does not answer since" in report["message"] and report["step"] >= 3
+        assert f"rank {1 - report['rank']} has not answered for" in report["message"] and report["step"] >= 3
     with Pair(hosts, *flags) as pair:
         again = pair.outcomes()
     assert [outcome.code for outcome in again] == [0, 0], again
@@ -99,7 +99,7 @@ def test_a_partition_while_the_ranks_meet(hosts, few_images, run_dir):
     hosts.plug_cable(0)
     assert [outcome.code for outcome in outcomes] == [4, 4], outcomes
     assert "waiting for 2 of 3 ranks: 2 not there; 1 does not answer" in outcomes[0].stderr, outcomes
-    assert "rank 0 does not answer since" in outcomes[1].stderr, outcomes
+    assert "rank 0 has not answered for" in outcomes[1].stderr, outcomes
 
 
 def test_no_network_from_the_start(hosts, few_images, run_dir):

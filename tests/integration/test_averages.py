@@ -65,4 +65,4 @@ def test_one_class_cannot_be_mixed(own_images):
                 file.unlink()
             (own_images / split / kind).rmdir()
     outcome = run(*TINY, f"--data_dir={own_images}", "--epochs=9", "--cutmix=1", check=2)
-    assert "--cutmix mixes images of different classes, and the data has one class" in outcome.stderr
+    assert "--cutmix mixes images of different classes, but the data has only one class" in outcome.stderr

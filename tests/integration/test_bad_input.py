@@ -37,7 +37,7 @@ def test_weights_that_are_a_link_to_themselves(few_images, tmp_path):
     (tmp_path / "weights.safetensors").symlink_to(tmp_path / "weights.safetensors")
     message = failure(2, *TINY, f"--data_dir={few_images}", f"--init_weights={tmp_path / 'weights.safetensors'}",
                       "--max_steps=1", f"--run_dir={tmp_path / 'run'}")
-    assert "--init_weights" in message and "is no file" in message
+    assert "--init_weights" in message and "is neither a file of weights nor a folder" in message
 
 
 # ---- The command line (before a run directory exists) ----------------------------------------------------------------
@@ -55,7 +55,7 @@ USAGE = {
     "unknown word": (["--lr_schedule=cosin"], ["--lr_schedule=cosin", "cosine"]),
     "not a number": (["--lr=fast"], ["--lr=fast", "number"]),
     "no value": (["--epochs"], ["--epochs: a value is missing"]),
-    "not a flag": (["resnet50"], ["'resnet50' is no flag"]),
+    "not a flag": (["resnet50"], ["'resnet50' is not a flag"]),
     "predict without files": (["--mode=predict"], ["--input", "--output"]),
     "a GPU's decoding with what the CPU does": (["--decode=gpu", "--blur=0.5"], ["--decode=gpu", "--blur"]),
     "half of the ranks' flags": (["--rank=0"], ["--world_size"]),
@@ -95,7 +95,7 @@ def test_missing_and_empty_data(tmp_path, run_dir):
 def test_a_class_in_val_only_is_named(own_images, run_dir):
     shutil.rmtree(own_images / "train" / "red")
     message = refused_training(3, run_dir, f"--data_dir={own_images}")
-    assert "none of the training split's 3 classes: red" in message
+    assert "not among the training split's 3 classes: red" in message
 
 
 def test_fewer_classes_than_the_data_has(few_images, run_dir):
@@ -265,7 +265,7 @@ def test_a_wrappers_prefix_is_taken_off_and_said(few_images, weights, tmp_path):
     path = tmp_path / "wrapped.safetensors"
     save_file({f"module.{name}": tensor for name, tensor in load_file(weights).items()}, path)
     outcome = run("--dry_run", "--model=resnet18", f"--data_dir={few_images}", f"--init_weights={path}")
-    assert "begin with module., which is left out" in outcome.stderr
+    assert "begin with module., which is removed" in outcome.stderr
 
 
 # ---- Places that cannot be written -----------------------------------------------------------------------------------

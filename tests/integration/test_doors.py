@@ -75,13 +75,13 @@ def test_decoding_on_a_gpu_needs_one(images):
     for program, flags in ((MAIN, ["--dry_run"]), (BENCH, ["loader"])):
         outcome = run(*flags, f"--data_dir={images}", "--decode=gpu", program=program, check=2,
                       env={"CUDA_VISIBLE_DEVICES": ""})
-        assert "--decode=gpu, and this rank computes on the CPU" in outcome.stderr
+        assert "--decode=gpu needs a GPU, but this rank computes on the CPU" in outcome.stderr
         assert "what to do: use --decode=cpu" in outcome.stderr
 
 
 @pytest.mark.parametrize(("flag", "message"), [
-    ("--fused_norm", "--fused_norm, and this rank computes on the CPU"),
-    ("--cuda_graphs=on", "--cuda_graphs=on cannot be: this rank computes on the CPU"),
+    ("--fused_norm", "--fused_norm needs a GPU, but this rank computes on the CPU"),
+    ("--cuda_graphs=on", "--cuda_graphs=on is not possible: this rank computes on the CPU"),
 ])
 def test_what_needs_a_gpu_says_so(flags, flag, message):
     no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
@@ -93,7 +93,7 @@ def test_what_needs_a_gpu_says_so(flags, flag, message):
 def test_what_may_do_without_a_gpu_says_so(tmp_path):
     outcome = run(*TINY, "--data_format=synthetic", "--cuda_graphs=auto", "--pad_stem", "--max_steps=1",
                   f"--run_dir={tmp_path / 'run'}", env={"CUDA_VISIBLE_DEVICES": ""})
-    assert "--cuda_graphs=auto: no step is recorded, since this rank computes on the CPU" in outcome.stdout + outcome.stderr
+    assert "--cuda_graphs=auto: no step is recorded because this rank computes on the CPU" in outcome.stdout + outcome.stderr
     weights = load_file(tmp_path / "run" / "model.safetensors")
     assert weights["conv1.weight"].shape == (64, 3, 7, 7)
 

@@ -63,9 +63,9 @@ def test_the_run_knows_its_split(photos, trained):
 
 
 def test_another_part_is_another_run(photos, trained):
-    for flags, message in ((["--val_fraction=0.3"], "val_fraction = 0.25, this run has 0.3"),
-                           (["--val_fraction=0"], "val_fraction = 0.25, this run has none"),
-                           (["--freeze=conv1"], "freeze = \"conv1,bn1,layer1\", this run has \"conv1\"")):
+    for flags, message in ((["--val_fraction=0.3"], "val_fraction = 0.25, but this run has 0.3"),
+                           (["--val_fraction=0"], "val_fraction = 0.25, but this run has none"),
+                           (["--freeze=conv1"], "freeze = \"conv1,bn1,layer1\", but this run has \"conv1\"")):
         outcome = run(*flags_of(photos), *flags, f"--run_dir={trained[0]}", check=2)
         assert message in outcome.stderr, outcome
 
@@ -74,7 +74,7 @@ def test_there_must_be_none_and_something_to_take(few_images, photos):
     outcome = run(*TINY, f"--data_dir={few_images}", "--val_fraction=0.1", "--dry_run", check=2)
     assert f"{few_images} has one: 'val'" in outcome.stderr
     outcome = run(*TINY, f"--data_dir={photos}", "--val_fraction=0.001", "--dry_run", check=2)
-    assert "of the 80 samples of split train is none" in outcome.stderr
+    assert "of the 80 samples of split train is less than one sample" in outcome.stderr
 
 
 def test_text_has_one_too(tmp_path):

@@ -152,8 +152,8 @@ def test_damage_is_named(tmp_path):
     (data / "dict.txt").write_text(dictionary)
     (tmp_path / "b.txt").write_text("other words entirely\n")
     outcome = tokenize(*TOKENIZER, f"--input={tmp_path}/b.txt", f"--output={data}/valid", check=2)
-    assert "another dictionary" in outcome.stderr and "--dict=" in outcome.stderr
+    assert "a different dictionary" in outcome.stderr and "--dict=" in outcome.stderr
     (tmp_path / "empty.txt").write_text("")
-    assert "has no line" in tokenize(*TOKENIZER, f"--input={tmp_path}/empty.txt", f"--output={data}/valid", check=3).stderr
+    assert "have no line of text" in tokenize(*TOKENIZER, f"--input={tmp_path}/empty.txt", f"--output={data}/valid", check=3).stderr
     tokenize(*TOKENIZER, f"--input={tmp_path}/missing.txt", f"--output={data}/valid", check=3)
     assert not list(data.glob("valid*")) and written(data / "train") == (tokens, index)

@@ -117,7 +117,7 @@ def test_what_is_no_text_is_named(tmp_path):
         done = subprocess.run([DATA, "encode", *flags], input=text, capture_output=True, timeout=60)
         return done.returncode, done.stderr.decode()
     code, message = fails(b'"fine"\nnot json\n')
-    assert code == 3 and "line 2 is no JSON string" in message
+    assert code == 3 and "line 2 is not a JSON string" in message
     code, message = fails(b'"caf\xe9 and \xf0\x9f"\n')
     assert code == 0 and "2 pieces of invalid UTF-8" in message
 

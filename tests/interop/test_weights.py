@@ -221,14 +221,14 @@ def test_another_number_of_classes_begins_a_classifier_anew(tmp_path, samples, r
     flags = ("--model=resnet18", f"--init_weights={tmp_path / 'weights.pth'}", f"--data_dir={samples['path']}",
              "--batch_size=8", "--max_steps=1", "--lr=0", "--weight_decay=0", f"--run_dir={run_dir}")
     outcome = run(*flags)
-    assert f"the given weights know 19 classes, this training has {CLASSES}: fc.weight and its bias begin anew" in outcome.stderr
+    assert f"the given weights have 19 classes, but this run has {CLASSES}: fc.weight and its bias start from random values" in outcome.stderr
     state = load_file(run_dir / "model.safetensors")
     assert state["fc.weight"].shape == (CLASSES, 512)
     assert torch.equal(state["conv1.weight"], backbone.conv1.weight)
     # Weights for other classes are not evaluated.
     run("--mode=eval", *flags[:3], f"--num_classes={CLASSES}", check=2)
     folders = ("--mode=eval", *flags[:2], f"--data_dir={few_images}", "--image_size=32")
-    assert "the weights know 19 classes, split train" in run(*folders, check=3).stderr
+    assert "the weights know 19 classes, but split train" in run(*folders, check=3).stderr
     run(*folders, "--num_classes=19")
 
 
@@ -264,7 +264,7 @@ def test_whole_models_and_programs_are_no_weights(tmp_path, small):
     torch.jit.trace(small, torch.zeros(1, 3, 32, 32)).save(tmp_path / "script.pt")
     assert "TorchScript" in refused(tmp_path, 3, f"--input={tmp_path / 'script.pt'}")
     (tmp_path / "cut.pth").write_bytes((tmp_path / "model.pth").read_bytes()[:5000])
-    assert "its end is missing" in refused(tmp_path, 3, f"--input={tmp_path / 'cut.pth'}")
+    assert "its end record is missing" in refused(tmp_path, 3, f"--input={tmp_path / 'cut.pth'}")
 
 
 def test_weights_of_another_model_are_named(tmp_path, small, images):

@@ -59,7 +59,7 @@ void PrintHead(const distributed::CollectiveBenchOptions& options, const std::ve
 void BenchCollective(const RunContext& context, const distributed::CollectiveBenchOptions& options, bool json) {
   const bool has_group = context.launch.world_size > 1 || context.config.ranks.backend == "nccl";
   if (!has_group) {
-    throw UsageError("collectives need two ranks or more", "--nproc_per_node=2, or a launcher that starts several");
+    throw UsageError("collectives need two ranks or more", "use --nproc_per_node=2, or a launcher that starts several");
   }
   Session session(context);
   session.Connect({{"operation", options.operation},

@@ -25,8 +25,8 @@ std::string HintFor(int error_number) {
   switch (error_number) {
     case ENOSPC:
     case EDQUOT:
-      return "free some space (or quota), lower --keep_checkpoints, or choose another --run_dir; the checkpoints that "
-             "are there are intact";
+      return "free some space (or quota), lower --keep_checkpoints, or choose another --run_dir; existing checkpoints "
+             "are intact";
     case EROFS:
     case EACCES:
     case EPERM:
@@ -34,7 +34,7 @@ std::string HintFor(int error_number) {
     case EIO:
       return "the disk or its file system is failing: see dmesg; choose another --run_dir";
     case EFBIG:
-      return "the limit on the size of a file (ulimit -f), or that of the file system, is too low for it: raise it, or "
+      return "the file is larger than ulimit -f or the file system allows: raise the limit, or "
              "choose another --run_dir";
     case ELOOP:
     case ENXIO:

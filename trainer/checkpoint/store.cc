@@ -105,7 +105,7 @@ Manifest Verify(const fs::path& directory) {
   }
   const std::optional<int64_t> named = StepOf(directory.filename().string());
   if (named && *named != manifest.step) {
-    throw StorageError("it holds step " + std::to_string(manifest.step) + ", not the one of its name");
+    throw StorageError("it holds step " + std::to_string(manifest.step) + ", which is not the step in its name");
   }
   return manifest;
 }
@@ -198,7 +198,7 @@ std::optional<Checkpoint> Store::FindNewestValid(const OnInvalid& on_invalid) co
   }
   if (steps.empty()) return std::nullopt;
   throw StorageError(
-      "none of the " + std::to_string(steps.size()) + " checkpoints in " + checkpoints_.string() + " is whole",
+      "none of the " + std::to_string(steps.size()) + " checkpoints in " + checkpoints_.string() + " is valid",
       "restore one from a backup and name it with --resume=PATH, or start anew with --resume=none");
 }
 
@@ -239,7 +239,7 @@ std::optional<std::string> ProblemOf(const fs::path& directory) {
 }
 
 Checkpoint OpenCheckpoint(const fs::path& path, const Store::OnInvalid& on_invalid) {
-  constexpr char kHint[] = "name a folder checkpoints/step-…, or the run directory above it";
+  constexpr char kHint[] = "name a folder checkpoints/step-…, or the run directory that contains it";
   std::error_code ignored;
   if (fs::is_directory(path / "checkpoints", ignored)) {
     if (const std::optional<Checkpoint> newest = Store(path).FindNewestValid(on_invalid)) return *newest;
@@ -249,7 +249,7 @@ Checkpoint OpenCheckpoint(const fs::path& path, const Store::OnInvalid& on_inval
   try {
     return {Verify(directory).step, directory};
   } catch (const StorageError& error) {
-    throw StorageError(path.string() + " is not a whole checkpoint: " + error.what(), kHint);
+    throw StorageError(path.string() + " is not a valid checkpoint: " + error.what(), kHint);
   }
 }
 

@@ -12,14 +12,14 @@ const std::map<std::string, std::string>& Descriptions() {
       {"sgd", "stochastic gradient descent: --momentum, --nesterov"},
       {"adam", "Adam, whose weight decay is part of the gradient: --adam_betas, --adam_eps"},
       {"adamw", "Adam with decoupled weight decay: --adam_betas, --adam_eps"},
-      {"lars", "layer-wise rates on top of SGD, for large batches: --momentum, --lars_trust"},
-      {"lamb", "layer-wise rates on top of AdamW, for large batches: --adam_betas, --adam_eps"},
-      {"rmsprop_tf", "RMSProp as TensorFlow has it, for EfficientNets: --rmsprop_alpha, --rmsprop_eps, --momentum"},
-      {"poly", "a power of what is left, down to --end_lr: --poly_power (1: a straight line)"},
+      {"lars", "SGD with layer-wise rates, for large batches: --momentum, --lars_trust"},
+      {"lamb", "AdamW with layer-wise rates, for large batches: --adam_betas, --adam_eps"},
+      {"rmsprop_tf", "TensorFlow's RMSProp, for EfficientNets: --rmsprop_alpha, --rmsprop_eps, --momentum"},
+      {"poly", "a power of the remaining part of the run, down to --end_lr: --poly_power (1: a straight line)"},
       {"cosine", "half a cosine, down to --end_lr"},
-      {"step", "times --lr_decay_factor every --lr_decay_epochs epochs, or at each of several"},
-      {"exponential", "the same factor, spread over every step"},
-      {"constant", "the peak throughout"},
+      {"step", "multiplied by --lr_decay_factor every --lr_decay_epochs epochs, or at each of several epochs"},
+      {"exponential", "as step, but decaying smoothly at every step"},
+      {"constant", "the peak rate throughout"},
   };
   return table;
 }

@@ -67,7 +67,7 @@ void TakeModeWord(std::vector<command_line::Argument>& arguments, std::vector<st
   const Flag* mode = FindFlag("mode");
   const auto& modes = mode->limits.choices;
   if (std::find(modes.begin(), modes.end(), word) == modes.end()) return;
-  mistakes.push_back("'" + word + "' is no flag; write --mode=" + word + (word == "train" ? ", or nothing" : ""));
+  mistakes.push_back("'" + word + "' is not a flag; write --mode=" + word + (word == "train" ? ", or nothing" : ""));
   arguments.erase(arguments.begin());
 }
 

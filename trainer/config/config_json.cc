@@ -65,9 +65,9 @@ std::vector<std::string> TakeFrom(const nlohmann::json& saved, const std::vector
     const std::optional<std::string> text = TextOf(*found);
     Config taken = config;
     if (!text || !Set(flag, *text, taken)) {
-      throw UsageError(
-          name + " of the run's configuration is " + found->dump() + "; expected " + Expected(flag.kind, flag.limits),
-          "give --" + name);
+      throw UsageError("the run's configuration has " + name + " = " + found->dump() + "; expected " +
+                           Expected(flag.kind, flag.limits),
+                       "give --" + name);
     }
     if (!WasGiven(config, name)) {
       config = std::move(taken);

@@ -53,19 +53,21 @@ void CheckWeights(const Config& config, List& problems) {
   const bool is_file = !config.model.init_weights.empty();
   if (weights == "last" || (weights == "ema" && is_file)) return;  // a file of torch.save may have an average, too
   if (config.run.mode == "train") {
-    problems.push_back({"weights", weights, "--mode=eval or predict with it", "training goes on from the last state"});
+    problems.push_back(
+        {"weights", weights, "--mode=eval or predict with it", "training always continues from the last state"});
   } else if (is_file) {
-    problems.push_back({"weights", weights, "no --init_weights with it", "a file is what it is; a run has several"});
+    problems.push_back({"weights", weights, "no --init_weights with it", "only a run keeps its best weights"});
   }
 }
 
 void CheckRun(const Config& config, List& problems) {
   CheckWeights(config, problems);
   if (config.run.resume == "last" && !config.run.dir.empty()) {
-    problems.push_back({"resume", "last", "no --run_dir with it", "last is the newest run of runs/; auto is this one"});
+    problems.push_back(
+        {"resume", "last", "no --run_dir with it", "last means the newest run in runs/; use auto for this run"});
   }
   if (config.run.mode == "predict") {
-    const std::string why = "--mode=predict reads images or tensors and writes what the model makes of them";
+    const std::string why = "--mode=predict reads images or tensors and writes the model's predictions";
     if (config.run.input.empty()) problems.push_back({"input", "", "images, or a safetensors file", why});
     if (config.run.output.empty()) {
       problems.push_back({"output", "", "FILE.csv or FILE.jsonl, or a safetensors file", why});
@@ -106,7 +108,7 @@ void CheckImage(const ImageConfig& image, List& problems) {
   const std::string needing_crops = FlagsThatNeedCrops(image);
   if (image.augment == "none" && !needing_crops.empty()) {
     problems.push_back(
-        {"augment", "none", "basic or more with " + needing_crops, "random crops are where it is applied"});
+        {"augment", "none", "basic or more with " + needing_crops, "these effects are applied to random crops"});
   }
   if (image.eval_resize > 0 && image.eval_resize < image.size) {
     problems.push_back({"eval_resize", std::to_string(image.eval_resize),
@@ -126,12 +128,12 @@ void CheckDecode(const Config& config, List& problems) {
   }
   for (const char* augment : {"none", "randaugment", "trivialaugment", "autoaugment"}) {
     if (config.image.augment == augment) {
-      refuse("--augment=" + config.image.augment, "a GPU makes random crops and mirrors them, no more");
+      refuse("--augment=" + config.image.augment, "the GPU only makes random crops and flips them");
     }
   }
   const std::string pixels = FlagsThatChangePixels(config.image);
-  if (!pixels.empty()) refuse(pixels, "the CPU changes these pixels; --mixup and --cutmix work with both");
-  if (config.ranks.backend == "gloo") refuse("--backend=gloo", "all is computed on the CPU then");
+  if (!pixels.empty()) refuse(pixels, "these effects need decoding on the CPU; --mixup and --cutmix work with both");
+  if (config.ranks.backend == "gloo") refuse("--backend=gloo", "everything is then computed on the CPU");
 }
 
 void CheckSizeSchedule(const Config& config, List& problems) {
@@ -143,7 +145,7 @@ void CheckSizeSchedule(const Config& config, List& problems) {
   } else if (!schedule->empty() && static_cast<double>(schedule->back().epoch) >= config.batch.epochs) {
     problems.push_back({"image_size_schedule", text,
                         "epochs below --epochs (" + ToText(Value(config.batch.epochs)) + ")",
-                        "epoch " + std::to_string(schedule->back().epoch) + " would not come"});
+                        "epoch " + std::to_string(schedule->back().epoch) + " would never be reached"});
   }
 }
 
@@ -152,16 +154,16 @@ void CheckText(const Config& config, List& problems) {
   if (text.max_tokens > 0 && text.max_tokens < text.tokens_per_sample) {
     problems.push_back({"max_tokens", std::to_string(text.max_tokens),
                         "--tokens_per_sample (" + std::to_string(text.tokens_per_sample) + ") or more, or 0",
-                        "a batch has room for one block at least"});
+                        "a batch must have room for at least one block"});
   }
   if (text.max_tokens > 0 && config.batch.global_batch_size) {
     problems.push_back({"global_batch_size", std::to_string(*config.batch.global_batch_size),
                         "--grad_accum_steps instead, with --max_tokens",
-                        "how many blocks a budget of tokens holds differs from batch to batch"});
+                        "with a budget of tokens, the number of blocks differs from batch to batch"});
   }
   if (!config.model.config_file.empty() && config.model.name != "roberta") {
     problems.push_back({"model_config", config.model.config_file, "--model=roberta with it",
-                        "--model=" + config.model.name + " has a shape of its own"});
+                        "--model=" + config.model.name + " defines its own shape"});
   }
 }
 
@@ -176,21 +178,21 @@ void CheckModel(const ModelConfig& model, const std::vector<std::string>& names,
 void CheckFusedNorm(const Config& config, List& problems) {
   if (!config.model.fused_norm) return;
   const auto refuse = [&problems](const std::string& with, const std::string& why) {
-    problems.push_back({"fused_norm", "true", "nothing of it with " + with, why});
+    problems.push_back({"fused_norm", "true", "false with " + with, why});
   };
-  if (!config.model.name.starts_with("resnet")) refuse("--model=" + config.model.name, "it is for ResNets");
-  if (!config.model.channels_last) refuse("--nochannels_last", "its kernels are for NHWC");
-  if (config.ranks.sync_bn) refuse("--sync_bn", "its statistics are a rank's own");
-  if (config.ranks.backend == "gloo") refuse("--backend=gloo", "all is computed on the CPU then");
+  if (!config.model.name.starts_with("resnet")) refuse("--model=" + config.model.name, "only ResNets support it");
+  if (!config.model.channels_last) refuse("--nochannels_last", "its kernels need the NHWC memory format");
+  if (config.ranks.sync_bn) refuse("--sync_bn", "it uses the statistics of each rank alone");
+  if (config.ranks.backend == "gloo") refuse("--backend=gloo", "everything is then computed on the CPU");
 }
 
 void CheckPaddedStem(const ModelConfig& model, List& problems) {
   if (!model.pad_stem) return;
   const auto refuse = [&problems](const std::string& with, const std::string& why) {
-    problems.push_back({"pad_stem", "true", "nothing of it with " + with, why});
+    problems.push_back({"pad_stem", "true", "false with " + with, why});
   };
-  if (!model.channels_last) refuse("--nochannels_last", "only pixels that lie together can be padded");
-  if (model.name.starts_with("roberta")) refuse("--model=" + model.name, "it is for images");
+  if (!model.channels_last) refuse("--nochannels_last", "it needs the NHWC memory format");
+  if (model.name.starts_with("roberta")) refuse("--model=" + model.name, "only models of images support it");
 }
 
 void CheckBatch(const Config& config, int world_size, List& problems) {
@@ -228,7 +230,7 @@ void CheckReport(const ReportConfig& report, List& problems) {
   }
   if (!IsIpAddress(report.metrics_address)) {
     problems.push_back({"metrics_address", report.metrics_address, "an IPv4 or IPv6 address of this machine",
-                        "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who reaches it"});
+                        "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who can reach it"});
   }
 }
 

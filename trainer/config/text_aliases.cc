@@ -4,18 +4,18 @@
 namespace dtrain::config {
 namespace {
 
-constexpr std::string_view kOwnLoop = "how ranks exchange what they must is decided here";
+constexpr std::string_view kOwnLoop = "dtrain chooses how ranks communicate";
 constexpr std::string_view kOwnPlan = "the model and its criterion follow from --model";
 constexpr std::string_view kOwnShape = "the shape follows from --model, or from --model_config=FILE";
 constexpr std::string_view kOwnScale =
-    "the scale starts at 65,536 here and finds its place; --loss_scale=N fixes it, --max_skipped_steps ends the run";
+    "the scale starts at 65,536 and adapts; --loss_scale=N fixes it, --max_skipped_steps ends the run";
 constexpr std::string_view kGoesOn =
-    "a run goes on from its own checkpoints; --init_weights starts from a file, --resume=none anew";
-constexpr std::string_view kKept = "--keep_checkpoints says how many, and the best weights are kept besides";
-constexpr std::string_view kBest = "the smallest validation loss says which weights are the best";
-constexpr std::string_view kTokenized = "text is tokenized beforehand, by dtrain_data tokenize";
-constexpr std::string_view kEvaluation = "evaluation takes batches of the same size as training";
-constexpr std::string_view kNotYet = "there is nothing of the kind here yet";
+    "a run resumes from its own checkpoints; --init_weights starts from a file, --resume=none starts anew";
+constexpr std::string_view kKept = "--keep_checkpoints sets how many; the best weights are kept in addition";
+constexpr std::string_view kBest = "the weights with the smallest validation loss are the best";
+constexpr std::string_view kTokenized = "dtrain_data tokenize tokenizes text beforehand";
+constexpr std::string_view kEvaluation = "evaluation uses the batch size of training";
+constexpr std::string_view kNotYet = "dtrain has no equivalent yet";
 
 std::vector<Alias> TaskAndModel() {
   return {
@@ -34,7 +34,7 @@ std::vector<Alias> TaskAndModel() {
       {.name = "encoder_layerdrop", .words = {{"0", ""}, {"0.0", ""}}},
       {.name = "activation_dropout", .words = {{"0", ""}, {"0.0", ""}}},
       {.name = "pooler_dropout", .reason = kOwnPlan},
-      {.name = "max_positions", .reason = "--tokens_per_sample bounds a block, the model's shape its positions"},
+      {.name = "max_positions", .reason = "--tokens_per_sample limits the blocks, and the model's shape the positions"},
       {.name = "checkpoint_activations", .takes_value = false, .implied = {"--activation_checkpointing"}},
       {.name = "user_dir", .reason = kNotYet},
   };
@@ -51,7 +51,7 @@ std::vector<Alias> DataAndBatches() {
       {.name = "random_token_prob", .words = {{"0.1", ""}}},
       {.name = "freq_weighted_replacement", .takes_value = false, .reason = "random words are drawn uniformly"},
       {.name = "num_workers", .flag = "workers"},
-      {.name = "data_buffer_size", .reason = "--prefetch_batches says how many are kept ready"},
+      {.name = "data_buffer_size", .reason = "--prefetch_batches sets how many batches are kept ready"},
       {.name = "train_subset", .flag = "train_split"},
       {.name = "valid_subset", .flag = "val_split"},
       {.name = "max_tokens_valid", .reason = kEvaluation},
@@ -102,9 +102,9 @@ std::vector<Alias> Run() {
        .flag = "log_format",
        .words = {{"simple", "auto"}, {"none", "auto"}, {"tqdm", "bar"}},
        .other_words_pass = true},
-      {.name = "no_progress_bar", .takes_value = false, .reason = "there is a bar on a terminal only"},
+      {.name = "no_progress_bar", .takes_value = false, .reason = "the bar appears on a terminal only"},
       {.name = "tensorboard_logdir",
-       .words = {{"*", "", "--tensorboard", "events lie in the run directory: tensorboard --logdir=RUN_DIR"}}},
+       .words = {{"*", "", "--tensorboard", "events are written to the run directory: tensorboard --logdir=RUN_DIR"}}},
       {.name = "save_dir", .flag = "run_dir"},
       {.name = "save_interval", .flag = "save_every_epochs"},
       {.name = "save_interval_updates", .reason = "--save_every_seconds saves between the ends of epochs"},
@@ -128,7 +128,7 @@ std::vector<Alias> Run() {
        .other_words_pass = true},
       {.name = "validate_interval_updates", .reason = "--eval_every_epochs may be a fraction of an epoch"},
       {.name = "disable_validation", .takes_value = false, .implied = {"--eval_every_epochs=0"}},
-      {.name = "stop_time_hours", .reason = "SIGTERM or SIGUSR1 of the scheduler saves and ends the run"},
+      {.name = "stop_time_hours", .reason = "the run saves and ends on SIGTERM or SIGUSR1 from the scheduler"},
       {.name = "wandb_project", .reason = "scripts/sweeps/examples/wandb_trial.py passes a run's numbers on"},
       {.name = "cpu", .takes_value = false, .implied = {"--backend=gloo"}},
       {.name = "tpu", .takes_value = false, .reason = kNotYet},
@@ -141,7 +141,7 @@ std::vector<Alias> Ranks() {
       {.name = "distributed_rank", .flag = "rank"},
       {.name = "distributed_port", .flag = "master_port"},
       {.name = "distributed_backend", .flag = "backend"},
-      {.name = "distributed_no_spawn", .takes_value = false, .reason = "a launcher is recognised by itself"},
+      {.name = "distributed_no_spawn", .takes_value = false, .reason = "launchers are recognised automatically"},
       {.name = "nprocs_per_node", .flag = "nproc_per_node"},
       {.name = "device_id", .flag = "local_rank"},
       {.name = "fast_stat_sync", .takes_value = false, .reason = kOwnLoop},

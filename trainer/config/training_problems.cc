@@ -21,11 +21,11 @@ void CheckOptimizer(const OptimizerConfig& optimizer, List& problems) {
   }
   if (optimizer.nesterov && (optimizer.name == "lamb" || optimizer.name == "rmsprop_tf")) {
     problems.push_back(
-        {"nesterov", "true", "--optimizer=sgd or lars with it", optimizer.name + " has no such momentum"});
+        {"nesterov", "true", "--optimizer=sgd or lars with it", optimizer.name + " does not support it"});
   }
   if (!optimizer.lr && (optimizer.name == "lars" || optimizer.name == "rmsprop_tf")) {
     problems.push_back({"lr", "", "a peak learning rate with --optimizer=" + optimizer.name,
-                        "what is usual differs too much for a default; scripts/recipes has examples"});
+                        "no default suits most runs; see the examples in scripts/recipes"});
   }
   if (optimizer.adam_betas.size() != 2) {
     const std::string value = optimizer.adam_betas.empty() ? "\"\"" : ToText(optimizer.adam_betas);
@@ -37,8 +37,8 @@ void CheckWarmup(const Config& config, List& problems) {
   const ScheduleConfig& schedule = config.schedule;
   if (schedule.warmup_epochs > 0 && schedule.warmup_steps) {
     problems.push_back({"warmup_steps", std::to_string(*schedule.warmup_steps),
-                        "nothing beside --warmup_epochs=" + NumberText(schedule.warmup_epochs),
-                        "give the warmup in epochs or in steps"});
+                        "no value with --warmup_epochs=" + NumberText(schedule.warmup_epochs),
+                        "give the warmup either in epochs or in steps"});
     return;
   }
   const std::optional<int64_t> steps = schedule.schedule_steps ? schedule.schedule_steps : config.batch.max_steps;
@@ -74,11 +74,11 @@ void CheckValFraction(const Config& config, List& problems) {
   if (!(data.val_fraction > 0) || config.run.mode != "train") return;
   if (WasGiven(config, "val_split")) {
     problems.push_back({"val_fraction", NumberText(data.val_fraction), "no --val_split with it",
-                        "it cuts a validation split from the training split, where there is none yet"});
+                        "it makes a validation split from a part of the training split, if there is none"});
   }
   if (data.format == "synthetic") {
     problems.push_back({"val_fraction", NumberText(data.val_fraction), "other data than --data_format=synthetic",
-                        "synthetic samples are drawn, and have nothing to be validated on"});
+                        "synthetic samples are random, so there is nothing to validate"});
   }
 }
 
@@ -107,12 +107,12 @@ void CheckMemoryEfficientFp16(const Config& config, List& problems) {
   const std::string& precision = config.precision.name;
   const std::string& optimizer = config.optimizer.name;
   const bool is_fp16 = precision == "fp16" || precision == "fp32";  // fp32 is the default if no precision was given
-  if (!is_fp16) refuse("--precision=fp16 with it", "not " + precision);
+  if (!is_fp16) refuse("--precision=fp16 with it", "--precision=" + precision + " is given");
   if (optimizer != "adam" && optimizer != "adamw") {
     refuse("--optimizer=adam or adamw with it", "--optimizer=" + optimizer + " keeps its state in fp32");
   }
   if (config.optimizer.ema_decay > 0) {
-    refuse("no --ema_decay with it", "what a step adds to an average is lost in half precision");
+    refuse("no --ema_decay with it", "half precision is too coarse for the small updates of an average");
   }
 }
 
@@ -120,7 +120,7 @@ void CheckPrecision(const PrecisionConfig& precision, List& problems) {
   if (precision.loss_scale == "dynamic") return;
   const std::optional<double> scale = NumberFrom(precision.loss_scale);
   if (scale && *scale > 0 && std::isfinite(*scale)) return;
-  problems.push_back({"loss_scale", precision.loss_scale, "dynamic, or a number above 0", "1024 is a usual one"});
+  problems.push_back({"loss_scale", precision.loss_scale, "dynamic, or a number above 0", "for example 1024"});
 }
 
 }  // namespace

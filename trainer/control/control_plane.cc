@@ -178,12 +178,13 @@ std::optional<report::Failure> ControlPlane::ServeConnection(const std::stop_tok
       try {
         Handle(ParseControlLine(*line, Speaker::kServer));
       } catch (const BadControlLine& bad) {
-        return Lost(std::string("rank 0 has sent what no rank 0 sends (") + bad.what() + ")");
+        return Lost(std::string("rank 0 has sent an invalid message (") + bad.what() + ")");
       }
     }
     const auto now = Clock::now();
     if (!open) {
-      return Lost("rank 0 is gone: its process ended without a word, killed perhaps (" + Describe(first_rank_) + ")");
+      return Lost("rank 0 is gone: its process ended without a message, perhaps killed (" + Describe(first_rank_) +
+                  ")");
     }
     if (now - last_tick_ < kTick) continue;
     if (auto failure = Watch(now)) return failure;
@@ -268,13 +269,13 @@ std::optional<report::Failure> ControlPlane::Watch(Clock::time_point now) {
 
   const auto silent = now - heard_;
   if (silent >= Milliseconds(options_.comm_timeout_seconds)) {
-    return Lost("rank 0 does not answer since " + Text(silent) + ", " + Describe(first_rank_) + kPossibleCauses);
+    return Lost("rank 0 has not answered for " + Text(silent) + ", " + Describe(first_rank_) + kPossibleCauses);
   }
   if (server_) return std::nullopt;  // on rank 0 the server itself warns
   const bool told = std::exchange(silence_told_, silent >= kSilenceWarning);
   if (silence_told_ && !told) {
-    options_.warn("rank 0 holds up the others: nothing was heard of it for " + Text(silent) + " (" +
-                  Describe(first_rank_) + ")");
+    options_.warn("rank 0 holds up the others: no message from it for " + Text(silent) + " (" + Describe(first_rank_) +
+                  ")");
   }
   if (told && !silence_told_) options_.warn("rank 0 is back");
   return std::nullopt;

@@ -144,7 +144,7 @@ void ControlServer::Loop::HandleNewcomer(Peer& peer, const json& message) {
     if (message.at("magic") != kControlMagic || !peer.hello.is_null()) return peer.socket.Close();
     peer.hello = message;
     if (message.at("version") != kControlVersion || !message.contains("nonce")) {
-      return Refuse(peer, "it is of another version of dtrain");
+      return Refuse(peer, "it runs another version of dtrain");
     }
     peer.nonce = launch::RandomToken();
     return peer.Send({{"kind", "challenge"}, {"nonce", peer.nonce}});
@@ -169,13 +169,13 @@ void ControlServer::Loop::Admit(Peer& peer) {
   const int rank = peer.hello.at("rank"), world_size = peer.hello.at("world_size");
   if (rank >= 0 && (world_size != options_.world_size || rank >= world_size)) {
     const std::string what = NameOf(peer.hello) + " has a world size of " + std::to_string(world_size) +
-                             ", rank 0 one of " + std::to_string(options_.world_size);
+                             ", but rank 0 has " + std::to_string(options_.world_size);
     Refuse(peer, what);
     if (!going_) End(ExitCode::kUsage, what, -1);
     return;
   }
   if (const Peer* other = peers_.Find(rank)) {
-    return Refuse(peer, "rank " + std::to_string(rank) + " is there twice: " + other->name + " came first");
+    return Refuse(peer, "rank " + std::to_string(rank) + " joined twice: " + other->name + " came first");
   }
   if (rank < 0) {
     peer.is_launcher = true;
@@ -276,7 +276,7 @@ void ControlServer::Loop::Tick(Clock::time_point now) {
     stalls_.Skip(gap);
     for (Peer& peer : peers_.all()) peer.heard += gap;
     if (lost_) lost_->first += gap;
-    options_.warn("rank 0 holds up the others: its process itself stood still for " +
+    options_.warn("rank 0 holds up the others: its own process stood still for " +
                   std::to_string(duration<double>(gap).count()).substr(0, 3) + " s");
   }
   last_tick_ = now;
@@ -321,8 +321,8 @@ std::string ControlServer::Loop::Missing(Clock::time_point now) {
 void ControlServer::Loop::HandleEnd(const Peer& peer) {
   if (peer.left || ended_) return;
   const std::string how = peer.fault.empty()
-                              ? " is gone: its process ended without a word, killed perhaps"
-                              : " has sent what no rank sends (" + peer.fault + "), and its connection was closed";
+                              ? " is gone: its process ended without a message, perhaps killed"
+                              : " has sent an invalid message (" + peer.fault + "), so its connection was closed";
   End(ExitCode::kPeerLost, peer.name + how + " (" + Describe(peer.position) + ")", peer.rank);
 }
 

@@ -78,8 +78,9 @@ std::optional<json> ReadAnswer(const Attempt& attempt, LineSocket& socket, const
     if (answer.at("kind") == expected || answer.at("kind") == "refused") return answer;
   } catch (const BadControlLine&) {  // the answer of another program
   }
-  throw UsageError("what answers at " + name + " is no rank 0 of dtrain: '" + Shown(*line, kShownBytes) + "'",
-                   "another program listens there: choose another --master_port");
+  throw UsageError(
+      "the program at " + name + " is not rank 0 of dtrain; it answered '" + Shown(*line, kShownBytes) + "'",
+      "another program listens there: choose another --master_port");
 }
 
 // Performs the handshake. The socket stays open only if a server that knows the token has admitted this rank.
@@ -87,7 +88,7 @@ void Greet(Attempt& attempt, const JoinOptions& options, Patience& patience) {
   LineSocket& socket = attempt.joined.socket;
   const std::string& token = attempt.joined.endpoint.token;
   const std::string name = Name(attempt.joined.endpoint);
-  attempt.reason = "no rank 0 answers at " + name + ": it closed the connection";
+  attempt.reason = "rank 0 does not answer at " + name + ": it closed the connection";
   socket.set_max_line(kLongestToStrangers);
   const json hello = MakeHello(options.rank, options.world_size);
   socket.Send(ControlLine(hello));
@@ -108,7 +109,7 @@ void Greet(Attempt& attempt, const JoinOptions& options, Patience& patience) {
   const std::string proof = ProofOfServer(token, challenge, hello);
   if (!launch::SameProof(answer->at("proof").get_ref<const std::string&>(), proof)) {
     attempt.refused = true;
-    attempt.reason = "what answers at " + name + " does not know this run's token: it belongs to another run";
+    attempt.reason = "the program at " + name + " does not know this run's token: it belongs to another run";
     return socket.Close();
   }
   attempt.joined.store_port = answer->at("store_port");
@@ -126,7 +127,7 @@ Attempt TryToJoin(const JoinOptions& options, Patience& patience) {
   std::string why;
   attempt.joined.socket =
       TryConnect(endpoint->host, endpoint->port, std::min(patience.Deadline(), Clock::now() + kConnectPatience), &why);
-  attempt.reason = "no rank 0 answers at " + Name(*endpoint) + ": " + why;
+  attempt.reason = "rank 0 does not answer at " + Name(*endpoint) + ": " + why;
   if (attempt.joined.socket.is_open()) Greet(attempt, options, patience);
   return attempt;
 }

@@ -190,8 +190,8 @@ std::string AddressTowards(const std::string& host, int port, Clock::time_point 
     }
     if (found && now >= deadline) {
       throw PeerLostError(
-          "no way leads from this machine to rank 0 at " + host + ": " + reason,
-          "is the network of this machine up? check --master_addr; --init_timeout says how long to try");
+          "this machine cannot reach rank 0 at " + host + ": " + reason,
+          "is the network of this machine up? check --master_addr; --init_timeout sets how long to try");
     }
     std::this_thread::sleep_for(kResolveRetry);
   }

@@ -96,7 +96,7 @@ std::string StallWatch::DescribeStall(Time now) const {
   const std::vector<size_t> laggards = Laggards(now);
   if (laggards.empty()) {
     const auto place = std::find_if(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return !rank.left; });
-    return "all ranks stand still " + Describe(place->position) + ", for " + Text(Seconds(now - place->moved)) +
+    return "all ranks have stood still " + Describe(place->position) + ", for " + Text(Seconds(now - place->moved)) +
            " (--comm_timeout)";
   }
   std::string text;
@@ -108,7 +108,7 @@ std::string StallWatch::DescribeStall(Time now) const {
     any_silent = any_silent || silent;
     text += (text.empty() ? "rank " : "; rank ") + std::to_string(i);
     text +=
-        silent ? " does not answer since " + Text(silence) : " stands still since " + Text(Seconds(now - rank.moved));
+        silent ? " has not answered for " + Text(silence) : " has stood still for " + Text(Seconds(now - rank.moved));
     text += ", " + Describe(rank.position);
   }
   return text + (any_silent ? kPossibleCauses : " (the others wait; --comm_timeout)");
@@ -121,8 +121,8 @@ void StallWatch::TellSilence(Time now, std::vector<std::string>& warnings) {
     const bool told = rank.silence_told;
     rank.silence_told = !rank.left && silent >= kSilenceWarningSeconds;
     if (rank.silence_told && !told) {
-      warnings.push_back("rank " + std::to_string(i) + " holds up the others: nothing was heard of it for " +
-                         Text(silent) + " (" + Describe(rank.position) + ")");
+      warnings.push_back("rank " + std::to_string(i) + " holds up the others: no message from it for " + Text(silent) +
+                         " (" + Describe(rank.position) + ")");
     }
     if (told && !rank.silence_told && !rank.left) warnings.push_back("rank " + std::to_string(i) + " is back");
   }
@@ -135,7 +135,7 @@ void StallWatch::TellStillness(Time now, std::vector<std::string>& warnings) {
     const bool holds_up = !rank.left && !rank.silence_told &&
                           still >= std::min(kStillnessWarningSeconds, timeout_seconds_ / 2) && OthersWaitFor(rank);
     if (holds_up && !rank.stillness_told) {
-      warnings.push_back("rank " + std::to_string(i) + " holds up the others: it stands still since " + Text(still) +
+      warnings.push_back("rank " + std::to_string(i) + " holds up the others: it has stood still for " + Text(still) +
                          " (" + Describe(rank.position) + ")");
     }
     rank.stillness_told = holds_up;
@@ -162,7 +162,7 @@ void StallWatch::TellSlowness(Time now, std::vector<std::string>& warnings) {
     if (slow && !rank.slowness_told) {
       rank.slowness_told = true;
       warnings.push_back("rank " + std::to_string(i) + " is slower than the others: " + Text(work[i]) +
-                         " a step of its own work, the median is " + Text(median));
+                         " of its own work per step, the median is " + Text(median));
     }
     rank.window_start = rank.position;
   }

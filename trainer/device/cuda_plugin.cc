@@ -76,7 +76,7 @@ data::DeviceNormalisation NormalisationOn(at::Device device) {
 
 const models::NormReluDevice& NormReluOn(at::Device device) {
   if (!device.is_cuda()) {
-    throw UsageError("--fused_norm, and this rank computes on the CPU",
+    throw UsageError("--fused_norm needs a GPU, but this rank computes on the CPU",
                      "leave it out, or use a machine with a GPU (and --backend other than gloo)");
   }
   return LoadCudaPlugin().norm_relu;
@@ -84,7 +84,7 @@ const models::NormReluDevice& NormReluOn(at::Device device) {
 
 std::unique_ptr<data::DeviceImageDecoder> ImageDecoderOn(at::Device device, data::Interpolation interpolation) {
   if (!device.is_cuda()) {
-    throw UsageError("--decode=gpu, and this rank computes on the CPU",
+    throw UsageError("--decode=gpu needs a GPU, but this rank computes on the CPU",
                      "use --decode=cpu, or a machine with a GPU (and --backend other than gloo)");
   }
   GpuImageDecoder made = LoadCudaPlugin().make_image_decoder(device, interpolation);

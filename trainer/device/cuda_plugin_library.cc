@@ -107,7 +107,7 @@ GpuImageDecoder MakeImageDecoder([[maybe_unused]] at::Device device,
     return {nullptr, why.what(), why.hint()};
   }
 #else
-  return {nullptr, "this build has no nvJPEG, whose header was not there",
+  return {nullptr, "this build has no nvJPEG support, because its header was missing",
           "use --decode=cpu, or build again after pip install nvidia-nvjpeg (for CUDA 12: nvidia-nvjpeg-cu12)"};
 #endif
 }

@@ -70,7 +70,7 @@ Endpoint ParseEndpoint(const std::string& posting) {
   const bool has_port = json.is_object() && json.contains("port") && json.at("port").is_number_unsigned();
   const uint64_t port = has_port ? json.at("port").get<uint64_t>() : 0;
   if (text("host").empty() || port < 1 || port > 65535) {
-    throw PeerLostError("what is posted on the launcher's store as rank 0's address is none", kStoreHint);
+    throw PeerLostError("the launcher's store holds no valid address of rank 0", kStoreHint);
   }
   return {text("host"), static_cast<int>(port), text("token")};
 }
@@ -93,7 +93,7 @@ std::optional<Endpoint> AgentBoard::Read() const {
     } catch (const PeerLostError&) {
       throw;
     } catch (const std::exception&) {
-      throw PeerLostError(name + " is gone, on which rank 0 posts its address", kStoreHint);
+      throw PeerLostError(name + ", on which rank 0 posts its address, is gone", kStoreHint);
     }
   };
   return WithDeadline(wait_, name_ + " does not answer any more", read);

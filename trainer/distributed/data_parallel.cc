@@ -100,11 +100,11 @@ class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr
   throw UsageError(
       (names.size() == 1 ? "parameter " : "parameters ") + list + " got no gradient in this step" + when_and_where,
       is_static
-          ? "with --static_graph every step must use the same parameters, on every rank: do without the flag, and "
-            "add their sum times 0 to the loss of the steps that do not use them"
+          ? "with --static_graph every step must use the same parameters, on every rank: leave the flag out, and add "
+            "their sum times 0 to the loss of the steps that do not use them"
           : "every parameter must take part in the loss of every step, on every rank: use it in forward, remove it "
-            "from the model, or add its sum times 0 to the loss of the steps that do without it; if no step uses "
-            "it, --static_graph leaves it as it is");
+            "from the model, or add its sum times 0 to the loss of the steps that do not use it; if no step uses it, "
+            "--static_graph leaves it unchanged");
 }
 
 // Throws StorageError unless the layout contains each parameter exactly once, as the reducer's layouts do.

@@ -14,8 +14,8 @@ namespace dtrain::distributed {
 namespace {
 
 constexpr const char* kShareHint =
-    "start no more ranks than GPUs, and let CUDA_VISIBLE_DEVICES name all GPUs of the machine, or for each rank one of "
-    "its own";
+    "start at most one rank per GPU; CUDA_VISIBLE_DEVICES must name all GPUs of the machine, or a different one for "
+    "each rank";
 
 std::string KeyOf(int rank) { return "gpu/" + std::to_string(rank); }
 

@@ -110,7 +110,7 @@ Endpoint Rendezvous::Serve(const RendezvousOptions& options, int own_descriptor,
                            std::unique_ptr<ControlServer>& server) {
   const Listening listening = ListenForRanks(options, local_address_);
   if (listening.endpoint.token.empty() && launch_.world_size > 1 && !launch::IsLoopback(local_address_)) {
-    control.warn("whoever can reach " + listening.endpoint.host + ":" + std::to_string(listening.endpoint.port) +
+    control.warn("anyone who can reach " + listening.endpoint.host + ":" + std::to_string(listening.endpoint.port) +
                  " can join and end this run: give all ranks the same secret in " + launch::kTokenVariable +
                  " (docs/trust.md)");
   }

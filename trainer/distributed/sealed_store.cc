@@ -43,7 +43,7 @@ std::vector<uint8_t> SealedStore::Opened(const std::string& key, std::vector<uin
   const std::string_view value = text.substr(std::min(kProofBytes, text.size()));
   if (!launch::SameProof(text.substr(0, kProofBytes), ProofOf(token_, key, value))) {
     throw PeerLostError("a stranger has written to the store of this run, as '" + Shown(key, kShownKeyBytes) + "'",
-                        "who can reach the port of rank 0's store? see docs/trust.md; start the run again");
+                        "check who can reach the port of rank 0's store (docs/trust.md); start the run again");
   }
   sealed.erase(sealed.begin(), sealed.begin() + kProofBytes);
   return sealed;

@@ -33,13 +33,13 @@ Finding JudgeReading(const ReadFacts& facts, double most_bad) {
   if (facts.bad > 0) {
     const std::string bad =
         std::string(text) + "; " + std::to_string(facts.bad) + " cannot be used, the first: " + facts.first_bad;
-    const std::string remedy = "dtrain_data verify names all of them";
+    const std::string remedy = "dtrain_data verify lists all of them";
     // The records that were tried are a sample. A larger fraction of them is bad than is allowed of all.
     if (static_cast<double>(facts.bad) * each > most_bad) return Failed(check, ExitCode::kData, bad, remedy);
     return Warning(check, bad, remedy);
   }
   if (facts.read_seconds * each > kSlowSeconds) {
-    return Warning(check, text, "storage answers slowly: dtrain_data pack or warm, --shuffle=shard, --cache=ram");
+    return Warning(check, text, "storage is slow: use dtrain_data pack or warm, --shuffle=shard or --cache=ram");
   }
   return Ok(check, text);
 }

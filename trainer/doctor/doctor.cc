@@ -124,7 +124,7 @@ void Meet(const loop::RunContext& context, const launch::Machine& machine, Findi
   const int counted = static_cast<int>(count.item<float>());
   const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
   char text[96];
-  std::snprintf(text, sizeof text, "%d of %d ranks met after %.1f s, and added up a tensor", counted,
+  std::snprintf(text, sizeof text, "%d of %d ranks met after %.1f s and summed a tensor", counted,
                 context.launch.world_size, taken.count());
   findings.Say(Ok("meeting", text));
   if (context.launch.rank != 0) findings.Say(JudgeClock(off));
@@ -160,11 +160,10 @@ ExitCode Examine(const loop::RunContext& context, const launch::Machine& machine
       Meet(context, machine, findings);
     } catch (const Error& error) {
       // The hint of PeerLostError is about a run's checkpoints, and of no use here.
-      const std::string remedy =
-          error.code() != ExitCode::kPeerLost
-              ? error.hint()
-              : "look at the other ranks' findings; they must reach rank 0's address and port (nc -zv "
-                "HOST PORT), and come within --init_timeout";
+      const std::string remedy = error.code() != ExitCode::kPeerLost
+                                     ? error.hint()
+                                     : "see the other ranks' findings; each rank must reach rank 0's address and port "
+                                       "(nc -zv HOST PORT) and start within --init_timeout";
       findings.Say(Failed("meeting", error.code(), error.what(), remedy));
     }
   }

@@ -57,7 +57,7 @@ Finding JudgeDevice(const distributed::GpuFacts& facts, const distributed::RankP
                             CudaVersion(facts.runtime_version));
     }
     if (files.in_dev && !files.built_with_cuda) {
-      return Warning(kCheck, "the CPU; this machine has a GPU, and this build knows none",
+      return Warning(kCheck, "the CPU; this machine has a GPU, but this build does not support GPUs",
                      "build where nvcc is (scripts/build.sh), or use a build with CUDA");
     }
     if (files.in_dev && backend != "gloo") {
@@ -79,19 +79,19 @@ Finding JudgeNccl(int version) {
 
 Finding JudgeEfa(const EfaFacts& facts, int nnodes) {
   constexpr const char* kCheck = "EFA";
-  if (facts.adapters == 0) return Ok(kCheck, "no adapter; machines talk over what NCCL finds");
+  if (facts.adapters == 0) return Ok(kCheck, "no adapter; NCCL uses the network that it finds");
   const std::string adapters = CountOf(facts.adapters, "adapter");
   if (nnodes == 1) return Ok(kCheck, adapters + ", not needed on one machine");
   if (!facts.has_fi_info) {
-    return Warning(kCheck, adapters + ", and no fi_info to ask whether they work",
+    return Warning(kCheck, adapters + ", but there is no fi_info to test them",
                    "install EFA's software (docker/Dockerfile: --build-arg EFA=VERSION)");
   }
   if (!facts.provider_works) {
-    return Warning(kCheck, adapters + ", and 'fi_info -p efa' finds no provider: NCCL would use sockets",
-                   "hand the devices to the container, and let the security group pass all traffic to itself");
+    return Warning(kCheck, adapters + ", but 'fi_info -p efa' finds no provider: NCCL would use sockets",
+                   "pass the devices to the container, and let the security group allow all traffic within itself");
   }
   if (!facts.has_plugin) {
-    return Warning(kCheck, adapters + " that work, and no NCCL plugin for them: NCCL would use sockets",
+    return Warning(kCheck, adapters + " work, but NCCL has no plugin for them and would use sockets",
                    "install aws-ofi-nccl and have its folder in LD_LIBRARY_PATH");
   }
   return Ok(kCheck, adapters + "; provider and NCCL's plugin are there");

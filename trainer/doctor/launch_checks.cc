@@ -56,16 +56,16 @@ Resolved Resolve(const std::string& host) {
 Finding JudgeAddress(const launch::Launch& launch, const Resolved& resolved) {
   constexpr const char* kCheck = "address";
   const std::string& host = launch.master_addr;
-  if (host.empty()) return Ok(kCheck, "rank 0 publishes its own in the run directory, which all ranks must share");
+  if (host.empty()) return Ok(kCheck, "rank 0 publishes its address in the run directory, which all ranks must share");
   if (resolved.addresses.empty()) {
     return Failed(kCheck, ExitCode::kPeerLost, "rank 0's address '" + host + "' does not resolve: " + resolved.reason,
-                  "give one that all machines know with --master_addr or MASTER_ADDR; in a cluster its name service "
-                  "may be some seconds behind: try again");
+                  "set --master_addr or MASTER_ADDR to a name that all machines can resolve; in a cluster the name "
+                  "service may lag by some seconds: try again");
   }
   const std::string is = "rank 0's address " + host + " is " + Joined(resolved.addresses);
   const bool loopback = std::all_of(resolved.addresses.begin(), resolved.addresses.end(), launch::IsLoopback);
   if (launch.nnodes > 1 && loopback) {
-    return Warning(kCheck, is + ": only this machine reaches that",
+    return Warning(kCheck, is + ": only this machine can reach it",
                    "give the address of rank 0's network interface, or remove the name's 127.x line from /etc/hosts");
   }
   return Ok(kCheck, is);
@@ -73,8 +73,8 @@ Finding JudgeAddress(const launch::Launch& launch, const Resolved& resolved) {
 
 Finding TryPort(const launch::Launch& launch, bool already_listens) {
   constexpr const char* kCheck = "port";
-  if (!IsRankZeros(launch)) return Ok(kCheck, "rank 0's, which the meeting tries");
-  if (launch.agent_store) return Ok(kCheck, "torchrun's store has it; rank 0's own is chosen by the system");
+  if (!IsRankZeros(launch)) return Ok(kCheck, "rank 0's port is tested when the ranks meet");
+  if (launch.agent_store) return Ok(kCheck, "torchrun's store uses it; the system chooses rank 0's own");
   if (already_listens || launch.master_port == 0) return Ok(kCheck, "chosen by the system");
   return Tried(kCheck, [&] {
     close(distributed::ListenOn(launch.master_addr, launch.master_port));
@@ -87,8 +87,8 @@ Finding JudgeToken(const launch::Launch& launch) {
   if (launch.world_size == 1) return Ok(kCheck, "one rank needs none");
   if (!launch.token.empty()) return Ok(kCheck, "the ranks share one");
   if (launch.agent_store || launch.master_addr.empty()) return Ok(kCheck, "rank 0 makes one and posts it");
-  if (launch::IsLoopback(launch.master_addr)) return Ok(kCheck, "none; only this machine reaches rank 0");
-  return Warning(kCheck, "none: whoever reaches rank 0's port can join the run and end it",
+  if (launch::IsLoopback(launch.master_addr)) return Ok(kCheck, "none; only this machine can reach rank 0");
+  return Warning(kCheck, "none: anyone who can reach rank 0's port can join the run and end it",
                  "give all ranks the same secret in " + std::string(launch::kTokenVariable) + " (docs/trust.md)");
 }
 
@@ -97,7 +97,7 @@ Finding JudgeClock(double seconds_off) {
   char text[96];
   std::snprintf(text, sizeof text, "%.1f s from rank 0's", std::abs(seconds_off));
   if (std::abs(seconds_off) < kWorthASentence) return Ok("clock", text);
-  return Warning("clock", text, "let NTP set the clocks: logs of several machines cannot be laid beside each other");
+  return Warning("clock", text, "set the clocks with NTP: the times in the machines' logs cannot be compared");
 }
 
 }  // namespace dtrain::doctor

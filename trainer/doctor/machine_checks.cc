@@ -31,8 +31,8 @@ Finding JudgeThreads(const Threads& threads) {
                            " of " + CountOf(threads.machine_cores, "core");
   if (threads.local_ranks > threads.available_cores) {
     return Warning(kCheck, what,
-                   "start fewer local ranks, give the container more cores, or, where mpirun or srun has bound each "
-                   "rank to some, --bind-to none or --cpu-bind=none");
+                   "start fewer local ranks, give the container more cores, or, if mpirun or srun has bound each rank "
+                   "to some cores, use --bind-to none or --cpu-bind=none");
   }
   if (threads.local_ranks * threads.compute_threads > threads.available_cores) {
     return Warning(kCheck, what, "lower OMP_NUM_THREADS: threads without a core wait for each other");
@@ -54,10 +54,10 @@ Finding JudgeOpenFiles(uint64_t limit, int world_size) {
 Finding JudgeLockedMemory(uint64_t limit_bytes, bool has_rdma) {
   constexpr const char* kCheck = "locked memory";
   const std::string what = limit_bytes == RLIM_INFINITY ? "unlimited" : Megabytes(limit_bytes) + " at most";
-  if (!has_rdma) return Ok(kCheck, what + ", and no adapter that needs it");
+  if (!has_rdma) return Ok(kCheck, what + ", and there is no adapter that needs it");
   if (limit_bytes == RLIM_INFINITY) return Ok(kCheck, what);
   return Warning(kCheck, what + ": the network adapter cannot register its buffers",
-                 "ulimit -l unlimited; in a container --ulimit memlock=-1, Batch's ulimits, or Slurm's "
+                 "set ulimit -l unlimited; in a container --ulimit memlock=-1, Batch's ulimits, or Slurm's "
                  "PropagateResourceLimitsExcept=MEMLOCK");
 }
 
@@ -68,8 +68,9 @@ Finding JudgeSharedMemory(int64_t free_bytes, int local_ranks, bool on_gpus) {
   const std::string what = Megabytes(static_cast<uint64_t>(free_bytes)) + " free in /dev/shm";
   if (!on_gpus || local_ranks == 1) return Ok(kCheck, what + "; nothing here needs it");
   if (free_bytes >= kPerRank * local_ranks) return Ok(kCheck, what);
-  return Warning(kCheck, what + ": NCCL may find too little for " + std::to_string(local_ranks) + " local ranks",
-                 "in a container --shm-size=1g or more, in Kubernetes an emptyDir with medium: Memory at /dev/shm");
+  return Warning(
+      kCheck, what + ": NCCL may find too little for " + std::to_string(local_ranks) + " local ranks",
+      "in a container use --shm-size=1g or more, in Kubernetes mount an emptyDir with medium: Memory at /dev/shm");
 }
 
 Threads CountThreads(const launch::Launch& launch, int64_t workers) {

@@ -107,10 +107,9 @@ Posting Bulletin::Await(double timeout_seconds, const std::function<bool()>& sto
     if (const auto posting = Read()) return *posting;
     if (stop_requested()) throw Preempted("stopped before the training began");
     if (std::chrono::steady_clock::now() >= deadline) {
-      throw PeerLostError(
-          "rank 0 did not post its address in " + path_.string() + " within --init_timeout",
-          "look at rank 0's output. All ranks must share this --run_dir, and be of one user; where they "
-          "do not, give --master_addr and --master_port, or set MASTER_ADDR and MASTER_PORT");
+      throw PeerLostError("rank 0 did not post its address in " + path_.string() + " within --init_timeout",
+                          "see rank 0's output. All ranks must share this --run_dir and run as the same user; if they "
+                          "do not, give --master_addr and --master_port, or set MASTER_ADDR and MASTER_PORT");
     }
     Relist(path_.parent_path());
     std::this_thread::sleep_for(kPollInterval);

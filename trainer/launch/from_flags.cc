@@ -44,10 +44,10 @@ Launch OneRank(const Facts& facts) {
   launch.seen = Joined(flags.given);
   launch.world_size = Narrow(*ranks.world_size);
   if (launch.world_size < 1 || launch.world_size > kMaxRanks) {
-    throw UsageError("--world_size is not from 1 to " + std::to_string(kMaxRanks), "seen: " + launch.seen);
+    throw UsageError("--world_size must be from 1 to " + std::to_string(kMaxRanks), "seen: " + launch.seen);
   }
   if (ranks.node_rank) {
-    throw UsageError("--node_rank and --rank are two ways to say who this process is", "leave one out");
+    throw UsageError("--node_rank and --rank cannot be given together: both identify this process", "leave one out");
   }
   launch.rank = Narrow(*ranks.rank);
   RequireBelow(launch.rank, launch.world_size, "--rank", "--world_size", launch.seen);

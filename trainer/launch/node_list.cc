@@ -48,7 +48,7 @@ std::string FirstNode(const std::string& text) {
     const size_t close = name.find(']', open);
     const std::string ranges = name.substr(open + 1, close - open - 1);
     const std::string number = ranges.substr(0, ranges.find_first_of("-,"));
-    if (!data::WholeNumber<uint32_t>(number)) Refuse(text, "'" + ranges + "' is no range");
+    if (!data::WholeNumber<uint32_t>(number)) Refuse(text, "'" + ranges + "' is not a range");
     first += number;
     at = close + 1;
   }
@@ -65,7 +65,7 @@ std::vector<int> ExpandCounts(const std::string& text) {
         repeated ? data::WholeNumber<int>(part.substr(times + 2, part.size() - times - 3)) : std::optional<int>(1);
     const bool plain = times == std::string::npos;
     if (!count || *count < 1 || !repeat || *repeat < 1 || !(plain || repeated))
-      Refuse(text, "'" + part + "' is no count");
+      Refuse(text, "'" + part + "' is not a count");
     if (static_cast<size_t>(*repeat) > kMostNodes - counts.size()) Refuse(text, "it is too long");
     counts.insert(counts.end(), static_cast<size_t>(*repeat), *count);
   }

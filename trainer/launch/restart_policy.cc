@@ -24,11 +24,11 @@ RestartPolicy::Verdict RestartPolicy::AfterFailure(int exit_code, int64_t last_s
   without_progress_ = progress ? 0 : without_progress_ + 1;
   if (progress) furthest_step_ = last_step;
   if (WouldComeAgain(exit_code)) {
-    return {false, "not started again: exit code " + std::to_string(exit_code) + " would only come again"};
+    return {false, "not started again: exit code " + std::to_string(exit_code) + " would only occur again"};
   }
   if (without_progress_ >= kMostWithoutProgress) {
     return {false, "a crash loop: " + std::to_string(kMostWithoutProgress) +
-                       " restarts in a row got no further, the run ends " + At(furthest_step_)};
+                       " restarts in a row made no progress; the run ends " + At(furthest_step_)};
   }
   if (restarts_ >= max_restarts_) {
     return {false, "not started again: all --max_restarts=" + std::to_string(max_restarts_) + " are used up, " +

@@ -40,7 +40,7 @@ std::string RandomToken() {
   while ((got = getrandom(bytes.data(), bytes.size(), 0)) < 0 && errno == EINTR) {
   }
   if (got != static_cast<ssize_t>(bytes.size())) {
-    throw Error(ExitCode::kInternal, std::string("the system gives no random numbers: ") + std::strerror(errno),
+    throw Error(ExitCode::kInternal, std::string("the system provides no random numbers: ") + std::strerror(errno),
                 std::string("set ") + kTokenVariable + " to a long random word on all ranks");
   }
   return Hex(bytes);

@@ -46,7 +46,7 @@ std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerCon
                                optim::WeightAverageOptions{.decay = config.ema_decay, .every = config.ema_every});
   if (restored == nullptr) return average;
   if (restored->average.empty()) {
-    report::LogWarning("the checkpoint has no average of the weights: it begins with the weights as they are now");
+    report::LogWarning("the checkpoint has no average of the weights: the average starts from the current weights");
   } else {
     CopyInto(average.tensors(), restored->average);
   }

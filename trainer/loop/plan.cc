@@ -21,7 +21,7 @@ int64_t WarmupSteps(const config::ScheduleConfig& schedule, const Plan& plan) {
 
 void RequireSteps(const Plan& plan) {
   if (plan.total_steps >= 1) return;
-  throw UsageError("the run has no step: " + std::to_string(plan.train_samples) +
+  throw UsageError("the run has no steps: " + std::to_string(plan.train_samples) +
                        " training samples are less than the global batch of " +
                        std::to_string(plan.batch.global_batch_size),
                    "lower --batch_size or --global_batch_size, or raise --epochs");

@@ -73,7 +73,8 @@ std::string WhyNotRecorded(const GraphConditions& conditions) {
 void RequireGraphs(const std::string& wanted, const GraphConditions& conditions) {
   const std::string why_not = WhyNotRecorded(conditions);
   if (wanted != "on" || why_not.empty()) return;
-  throw UsageError("--cuda_graphs=on cannot be: " + why_not, "--cuda_graphs=auto goes on without, off is the default");
+  throw UsageError("--cuda_graphs=on is not possible: " + why_not,
+                   "--cuda_graphs=auto runs without graphs in this case; off is the default");
 }
 
 std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, const GraphConditions& conditions) {
@@ -81,7 +82,7 @@ std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, const GraphC
   RequireGraphs(wanted, conditions);
   const std::string why_not = WhyNotRecorded(conditions);
   if (!why_not.empty()) {
-    report::LogInfo("--cuda_graphs=auto: no step is recorded, since " + why_not);
+    report::LogInfo("--cuda_graphs=auto: no step is recorded because " + why_not);
     return nullptr;
   }
   return std::make_unique<StepGraph>(distributed::LoadCudaPlugin().make_graph(conditions.device), conditions.device);

@@ -14,11 +14,11 @@ namespace {
 
 std::string AdviceAgainstWaiting(bool for_storage, bool for_gpu, int64_t workers) {
   if (for_storage) {
-    return "storage is slower than decoding: keep what was read with --cache=ram, warm or copy the data first, pack it "
+    return "storage is slower than decoding: keep the data in memory with --cache=ram, warm or copy it first, pack it "
            "into shards, or use --shuffle=shard";
   }
   if (for_gpu) return "the GPU has no time to decode: use --decode=cpu, or pack the images resized (dtrain_data pack)";
-  return "decoding needs more cores: give this rank more, raise --workers if there are more than " +
+  return "decoding needs more cores: give this rank more of them, raise --workers if it has more than " +
          std::to_string(workers) + ", or pack the images resized (dtrain_data pack)";
 }
 
@@ -40,7 +40,7 @@ void SkippedSteps::Line(int64_t step, int64_t skipped, std::optional<double> los
                                                 std::to_string(first) + " to " + std::to_string(step);
   char scale[96] = "; lower --lr or set --clip_norm if this goes on";
   if (loss_scale) {
-    std::snprintf(scale, sizeof(scale), "; the loss scale, now %g, finds its place: a few such steps are usual",
+    std::snprintf(scale, sizeof(scale), "; the loss scale, now %g, is adapting: a few such steps are normal",
                   *loss_scale);
   }
   report::LogWarning(count + " (" + where + "): the gradients were not finite" + scale);

@@ -187,14 +187,14 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
   for (const std::string& key : names) {
     const nlohmann::json before = saved.value(key, nlohmann::json()), value = now.value(key, nlohmann::json());
     if (before == value) continue;
-    const std::string what = "the checkpoint was made with " + ValueOf(key, before) + ", this run has " +
+    const std::string what = "the checkpoint was made with " + ValueOf(key, before) + ", but this run has " +
                              (value.is_null() ? "none" : value.dump());
     if (key.rfind("data_", 0) != 0) {
-      throw UsageError(what, "use the same value to go on, or --resume=none or another --run_dir to start anew");
+      throw UsageError(what, "use the same value to continue, or --resume=none or another --run_dir to start anew");
     }
     if (!allow_dataset_change) {
       throw DataError("the data set has changed: " + what,
-                      "--allow_dataset_change goes on with the new one; the order of samples is then another");
+                      "use --allow_dataset_change to continue with the new one, in a different order of samples");
     }
   }
 }

@@ -30,11 +30,11 @@ void KeepConfusions(const report::Confusions& confusions, const std::string& out
     std::filesystem::create_directories(files.root, said_by_writing);
     report::WriteTextFile(files.confusion_matrix, confusions.MatrixCsv());
     report::WriteTextFile(files.class_accuracy, confusions.AccuracyCsv());
-    report::LogInfo("which class is taken for which: " + files.confusion_matrix.string() + ", " +
+    report::LogInfo("confusion matrix and accuracy by class: " + files.confusion_matrix.string() + ", " +
                     files.class_accuracy.filename().string());
   } catch (const StorageError& error) {
     if (was_told) throw;
-    report::LogWarning(std::string(error.what()) + ": --output=FOLDER keeps the confusion matrix elsewhere");
+    report::LogWarning(std::string(error.what()) + "; to keep the confusion matrix, name another folder with --output");
   }
 }
 

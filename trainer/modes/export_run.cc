@@ -42,7 +42,7 @@ TrainedWeights ReadExported(const std::string& path, const std::string& which) {
             place.model_config.empty() ? kept : place.model_config};
   }
   if (!fs::exists(folder, unreadable)) {
-    throw UsageError("--input=" + path + " is not there", "name a run's folder, a checkpoint or a file of weights");
+    throw UsageError("--input=" + path + " does not exist", "name a run's folder, a checkpoint or a file of weights");
   }
   return ReadRunWeights(folder, which);
 }
@@ -59,7 +59,7 @@ struct Exported {
 
 [[noreturn]] void RefuseNaming(const std::string& naming, bool is_text) {
   throw UsageError("--weights_naming=" + naming + " is for " +
-                       (is_text ? "images, and these are weights of text" : "text, and these are not"),
+                       (is_text ? "images, but these are weights of text" : "text, but these are not"),
                    is_text ? "use hf or fairseq" : "use torchvision or timm");
 }
 
@@ -88,8 +88,8 @@ Exported NamedImages(const TrainedWeights& weights, const config::Config& config
   if (!exported.image_model.empty()) {
     exported.tensors = models::FromTimm(weights.tensors, models::NormEpsilon(exported.image_model));
   } else if (exported.naming == "timm" || models::HaveTimmNames(weights.tensors)) {
-    throw UsageError(config.run.input + " has the weights of no model that is known here",
-                     "weights are renamed for ResNets and EfficientNets");
+    throw UsageError(config.run.input + " does not hold the weights of a known model",
+                     "only the weights of ResNets and EfficientNets can be renamed");
   }
   return exported;
 }
@@ -142,15 +142,16 @@ void WriteTextFolder(Exported& exported, const config::Config& config, const fs:
     AddUnknownTokens(ExportTokenizer(*tokenizer, exported.options, folder), exported);
   } else {
     report::LogWarning("no tokenizer was found with " + config.run.input +
-                       ": the folder has none; --data_dir names the data that the model was trained on");
+                       ": the folder will have none; name the data that the model was trained on with --data_dir");
   }
   checkpoint::WriteAtomically(folder / "config.json", models::ToJson(exported.options).dump(2) + "\n");
 }
 
 void WriteFolder(Exported exported, const config::Config& config, const fs::path& folder) {
   if (exported.naming != "hf" && exported.naming != "timm") {
-    throw UsageError("--output=" + folder.string() + " would be a folder, which has Hugging Face's names or timm's",
-                     "end it in .safetensors or .pt for one file");
+    throw UsageError(
+        "--output=" + folder.string() + " names a folder, which can only have the names of Hugging Face or timm",
+        "for a single file, end its name in .safetensors or .pt");
   }
   std::error_code error;
   fs::create_directories(folder, error);

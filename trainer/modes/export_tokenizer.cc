@@ -81,7 +81,7 @@ ExportedVocabulary ExportTokenizer(const fs::path& tokenizer_folder, const model
   if (dictionary.vocabulary() > model.vocab_size) {
     throw DataError(tokenizer_folder.string() + " has " + std::to_string(dictionary.vocabulary()) +
                         " tokens, more than the model's " + std::to_string(model.vocab_size),
-                    "it belongs to another model: --data_dir names the right one");
+                    "it belongs to another model: name the right folder with --data_dir");
   }
   const std::vector<std::string> names = NamesInOrder(tokenizer, dictionary);
   nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();

@@ -154,12 +154,12 @@ void PredictImages(const config::Config& config, at::Device device) {
     if (predictor.readable() == 0) {
       throw DataError("--input=" + config.run.input + " holds no file that can be read as an image (" +
                           CountOf(predictor.unreadable(), "file") + " tried)",
-                      "dtrain_data verify says what is wrong with each of a folder");
+                      "for a folder of images, dtrain_data verify shows what is wrong with each file");
     }
   });
   if (predictor.unreadable() > 0) {
-    report::LogWarning(CountOf(predictor.unreadable(), "file") + " could not be read: their lines in " +
-                       config.run.output + " say why");
+    report::LogWarning(CountOf(predictor.unreadable(), "file") + " could not be read; the reasons are in " +
+                       config.run.output);
   }
   const char* summary = config.report.log_format == "json" ? "{\"predicted\":%lld,\"unreadable\":%lld}\n"
                                                            : "predicted=%lld unreadable=%lld\n";

@@ -25,8 +25,8 @@ namespace {
 at::Tensor ReadImages(const std::string& path) {
   std::error_code unreadable;
   if (!std::filesystem::is_regular_file(path, unreadable)) {
-    throw UsageError("--input=" + path + " is no file",
-                     "name a safetensors file with a tensor images; for images, --output=FILE.csv or FILE.jsonl");
+    throw UsageError("--input=" + path + " is not a file",
+                     "name a safetensors file with the tensor images; for images, --output=FILE.csv or FILE.jsonl");
   }
   for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {
     if (name != "images") continue;
@@ -51,7 +51,7 @@ void Predict(const RunContext& context) {
   const bool is_text = models::IsRoberta(config.model.name);
   if (is_text && WantsTable(config)) {
     throw UsageError(
-        "--output=" + config.run.output + " is a table of images, and --model=" + config.model.name + " reads text",
+        "--output=" + config.run.output + " is a table for images, but --model=" + config.model.name + " reads text",
         "name a safetensors file for the logits");
   }
   if (is_text) return PredictText(config, device);

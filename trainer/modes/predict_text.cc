@@ -26,7 +26,7 @@ bool IsWhole(const at::Tensor& tensor) { return at::isIntegralType(tensor.scalar
 
 Input ReadInput(const std::string& path) {
   if (!std::filesystem::is_regular_file(path)) {
-    throw UsageError("--input=" + path + " is no file", "name a safetensors file with a tensor input_ids");
+    throw UsageError("--input=" + path + " is not a file", "name a safetensors file with the tensor input_ids");
   }
   Input input;
   for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {

@@ -38,7 +38,7 @@ void RequireValuesToNormalise(const config::Config& config, const Plan& plan, co
 void RequireClassesToMix(const config::ImageConfig& image, int64_t num_classes) {
   if (num_classes > 1 || (image.mixup == 0 && image.cutmix == 0)) return;
   throw UsageError(std::string(image.mixup > 0 ? "--mixup" : "--cutmix") +
-                       " mixes images of different classes, and the data has one class",
+                       " mixes images of different classes, but the data has only one class",
                    "leave it out, or check the folders of --data_dir");
 }
 
@@ -53,8 +53,8 @@ void RequireUpdatesOfAverage(const config::OptimizerConfig& optimizer, const Pla
 
 void RequireLearnable(const config::Config& config, const Plan& plan, const DataSets& data) {
   if (config.run.stop_after_epochs_without_gain > 0 && !data.val) {
-    throw UsageError("--stop_after_epochs_without_gain measures the gain on a validation split, and there is none",
-                     "--val_fraction=0.1 makes one of a part of the training split");
+    throw UsageError("--stop_after_epochs_without_gain measures the gain on a validation split, but there is none",
+                     "--val_fraction=0.1 makes one from a part of the training split");
   }
   RequireUpdatesOfAverage(config.optimizer, plan);
   if (models::IsRoberta(config.model.name)) return;

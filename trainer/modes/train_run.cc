@@ -32,7 +32,7 @@ namespace dtrain::loop {
 namespace {
 
 void WarnOfInvalid(const std::filesystem::path& directory, const std::string& reason) {
-  report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the one before");
+  report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the previous one");
 }
 
 // Finds the checkpoint to resume from, as --resume says. A restarted run prefers the checkpoints that it has saved
@@ -94,14 +94,14 @@ Progress SharedProgress(Session& session, const FirstRank* first, const nlohmann
   }
   const std::string changes = config::Changes(part("config"), kept.at("config"));
   if (first != nullptr && !changes.empty())
-    report::LogWarning("changed since the checkpoint: " + changes + "; the new values hold from here on");
+    report::LogWarning("changed since the checkpoint: " + changes + "; the new values are used from now on");
   return progress;
 }
 
 // For --resume=none: moves the files of an earlier run aside, so that none of them is mixed with those of the new run.
 void StartAnew(const report::RunDirectory& files) {
   if (const auto aside = report::MoveRunAside(files)) {
-    report::LogInfo("--resume=none: the run that was in " + files.root.string() + " is in " + aside->string() + " now");
+    report::LogInfo("--resume=none: the earlier run in " + files.root.string() + " was moved to " + aside->string());
   }
 }
 
@@ -116,13 +116,13 @@ void WriteRunFiles(const report::RunDirectory& files, const RunContext& context,
 std::string HowToGoOn(const config::Config& config, const Plan& plan, const std::string& stopped_early) {
   if (!stopped_early.empty()) {
     return "this run ended early: " + stopped_early +
-           "; a larger --stop_after_epochs_without_gain (or 0) makes it go "
-           "on, another --run_dir or --resume=none starts anew";
+           "; to continue it, give a larger --stop_after_epochs_without_gain (or 0); to start anew, give another "
+           "--run_dir or --resume=none";
   }
   const bool by_steps = config.batch.max_steps && *config.batch.max_steps == plan.total_steps;
   return "this run is finished: all of its steps (" + std::to_string(plan.total_steps) + ") are done; " +
-         (by_steps ? "more --max_steps (and --epochs)" : "more --epochs") +
-         " make it go on, another --run_dir or --resume=none starts anew";
+         (by_steps ? "to continue it, raise --max_steps (and --epochs)" : "to continue it, raise --epochs") +
+         "; to start anew, give another --run_dir or --resume=none";
 }
 
 report::Banner MakeBanner(const RunContext& context, const Plan& plan, const DataSets& data,

@@ -54,7 +54,8 @@ int Listen(const std::string& address, int port, int* chosen_port) {
 
 std::string Remedy(int reason) {
   if (reason == EADDRINUSE) return "another run may have it: choose another --metrics_port";
-  if (reason == EADDRNOTAVAIL) return "--metrics_address must be one of this machine's, or 0.0.0.0 for all";
+  if (reason == EADDRNOTAVAIL)
+    return "--metrics_address must be an address of this machine, or 0.0.0.0 for all of them";
   return "choose another --metrics_port or --metrics_address, or leave it out";
 }
 
@@ -77,7 +78,8 @@ MHD_Result Serve(void* metrics, MHD_Connection* visitor, const char* path, const
     return Answer(visitor, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
   }
   if (std::exchange(*seen, &once) == nullptr) return MHD_YES;
-  if (std::strcmp(path, "/metrics") != 0) return Answer(visitor, MHD_HTTP_NOT_FOUND, "/metrics is what there is\n");
+  if (std::strcmp(path, "/metrics") != 0)
+    return Answer(visitor, MHD_HTTP_NOT_FOUND, "not found: the metrics are at /metrics\n");
   return Answer(visitor, MHD_HTTP_OK, static_cast<const RunMetrics*>(metrics)->Text());
 }
 
@@ -102,7 +104,7 @@ MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, std::shar
   if (server_ == nullptr) {
     const int reason = errno;
     close(descriptor);
-    fail(std::string("its server did not start: ") + std::strerror(reason), 0);
+    fail(std::string("the server did not start: ") + std::strerror(reason), 0);
   }
 }
 

@@ -29,7 +29,7 @@ void MetricsFile::TryToWrite() {
     Write();
   } catch (const std::exception& error) {  // a failure must not end the run
     if (!std::exchange(warned_, true))
-      LogWarning(std::string("--metrics_file cannot be written, and the run goes on without it: ") + error.what());
+      LogWarning(std::string("--metrics_file cannot be written; the run continues without it: ") + error.what());
   }
 }
 

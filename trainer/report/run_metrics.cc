@@ -18,20 +18,21 @@ std::string NamePart(const std::string& name) {
 }
 
 void AddTraining(const TrainPoint& point, double seconds_since, PrometheusText& text) {
-  text.Gauge("loss", "Mean of the criterion over the global batches since the line before.", point.loss);
-  text.Gauge("learning_rate", "Of the last logged step.", point.lr);
-  text.Gauge(SpeedKey(point.speed_unit), "Of the whole run, all ranks, since the line before.", point.speed);
-  text.Gauge("step_seconds", "Mean time of a step since the line before.", point.step_seconds);
-  text.Gauge("gradient_norm", "Of the last logged step, before clipping.", point.grad_norm);
-  text.Gauge("loss_scale", "What the loss is multiplied by in mixed precision.", point.loss_scale);
-  text.Gauge("last_step_timestamp_seconds", "When the last logged step ended, since 1970.", point.time);
-  text.Counter("bad_records_total", "Training records that could not be read and were replaced, all ranks.",
+  text.Gauge("loss", "Mean loss over the global batches since the previous log line.", point.loss);
+  text.Gauge("learning_rate", "Learning rate of the last logged step.", point.lr);
+  text.Gauge(SpeedKey(point.speed_unit), "Speed of all ranks together since the previous log line.", point.speed);
+  text.Gauge("step_seconds", "Mean time of a step since the previous log line.", point.step_seconds);
+  text.Gauge("gradient_norm", "L2 norm of the gradients of the last logged step, before clipping.", point.grad_norm);
+  text.Gauge("loss_scale", "Factor on the loss in mixed precision.", point.loss_scale);
+  text.Gauge("last_step_timestamp_seconds", "Time at which the last logged step ended, in seconds since 1970.",
+             point.time);
+  text.Counter("bad_records_total", "Training records of all ranks that could not be read and were replaced.",
                static_cast<double>(point.bad_records));
   if (point.checkpoint_age) {
-    text.Gauge("checkpoint_age_seconds", "Since a checkpoint was last on the disk, or since the start.",
+    text.Gauge("checkpoint_age_seconds", "Time since a checkpoint was last written to disk, or since the start.",
                *point.checkpoint_age + seconds_since);
   }
-  text.Gauge("checkpoint_seconds", "How long writing the last checkpoint took, beside the training.",
+  text.Gauge("checkpoint_seconds", "Time that writing the last checkpoint took, in parallel to the training.",
              point.checkpoint_seconds);
 }
 
@@ -39,7 +40,7 @@ void AddGpus(const std::vector<GpuUse>& gpus, PrometheusText& text) {
   const auto add = [&](const char* name, const char* help, const auto& value) {
     for (const GpuUse& gpu : gpus) text.Gauge(name, help, value(gpu), {{"gpu", std::to_string(gpu.index)}});
   };
-  add("gpu_utilization_ratio", "Part of the time in which a GPU of rank 0's machine computed, 0 to 1.",
+  add("gpu_utilization_ratio", "Share of the time in which a GPU of rank 0's machine was busy, 0 to 1.",
       [](const GpuUse& gpu) { return gpu.utilization; });
   add("gpu_memory_used_bytes", "Memory in use on a GPU of rank 0's machine.",
       [](const GpuUse& gpu) { return static_cast<double>(gpu.memory_used_bytes); });
@@ -88,11 +89,12 @@ std::string RunMetrics::Text() const {
   const std::vector<GpuUse> gpus = gpus_();  // without the lock: the driver may be slow, and the loop must not wait
   PrometheusText text;
   const std::lock_guard lock(mutex_);
-  text.Gauge("build_info", "1; its labels say what runs.", 1, {{"version", DTRAIN_VERSION}, {"model", facts_.model}});
-  text.Gauge("ranks", "Processes that train together.", facts_.world_size);
+  text.Gauge("build_info", "Always 1; the labels give the version and the model.", 1,
+             {{"version", DTRAIN_VERSION}, {"model", facts_.model}});
+  text.Gauge("ranks", "Number of ranks of the run.", facts_.world_size);
   text.Gauge("planned_steps", "Optimizer steps of the whole run.", static_cast<double>(facts_.total_steps));
   text.Counter("step_total", "Optimizer steps done, as of the last logged one.", static_cast<double>(step_));
-  text.Gauge("epoch", "Samples seen, in epochs.", epoch_);
+  text.Gauge("epoch", "Epochs done so far, as a fraction.", epoch_);
   text.Gauge("finished", "1 when all steps are done.", finished_ ? 1 : 0);
   text.Counter("data_wait_seconds_total", "Time that steps have waited for data.", data_wait_seconds_);
   text.Counter("skipped_steps_total", "Steps whose gradients were not finite.", static_cast<double>(skipped_steps_));
@@ -102,7 +104,7 @@ std::string RunMetrics::Text() const {
   }
   if (validation_) {
     for (const Metric& metric : validation_->metrics) {
-      text.Gauge("val_" + NamePart(metric.name), "Of the last validation: " + metric.name + ".", metric.value);
+      text.Gauge("val_" + NamePart(metric.name), "Result of the last validation: " + metric.name + ".", metric.value);
     }
   }
   AddGpus(gpus, text);

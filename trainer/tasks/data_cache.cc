@@ -31,7 +31,7 @@ std::shared_ptr<data::NodeCache> CacheOfThisMachine(int64_t records, distributed
   if (offer == own->Offer()) return own;
   if (std::shared_ptr<data::NodeCache> shared = data::NodeCache::Open(offer)) return shared;
   report::LogWarning("--cache=ram: the records that the other ranks of this machine hold cannot be reached (process " +
-                     offer.substr(0, offer.find(' ')) + "): this rank keeps its own");
+                     offer.substr(0, offer.find(' ')) + "): this rank keeps a cache of its own");
   return data::NodeCache::Create(records, capacity / std::max(1, rendezvous->launch().local_world_size));
 }
 

@@ -67,15 +67,15 @@ std::optional<int64_t> LabelOffset(const config::DataConfig& data) {
 std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, Role role,
                                                  const data::RecordSource& source) {
   if (source.kind() == data::RecordKind::kTokens) {
-    throw UsageError(source.Place(0).file + " holds tokens, and --model=" + config.model.name + " takes images",
+    throw UsageError(source.Place(0).file + " holds tokens, but --model=" + config.model.name + " takes images",
                      "choose a model of text, or other data");
   }
   const bool has_pixels = source.kind() == data::RecordKind::kPixels;
   const auto augment = AugmentOf(config, role, has_pixels ? data::Augment::kNone : data::Augment::kBasic);
   const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
   if (has_pixels && role == Role::kTrain && augment == data::Augment::kNone && !needing_crops.empty()) {
-    throw UsageError(needing_crops + ": the images of a safetensors file are served as they are",
-                     "--augment=basic makes random crops of them, where it is applied");
+    throw UsageError(needing_crops + ": the images of a safetensors file are not augmented by default",
+                     "use --augment=basic, which also makes random crops");
   }
   if (!has_pixels) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment));
   if (role == Role::kTrain && config.data.decode == "gpu") {
@@ -123,15 +123,16 @@ class Opener {
     data::Classes classes = OpenSource(config_.data.train_split, {})->classes();
     if (known.count == 0 || known.count == classes.count) return classes;
     const bool insists = config_.model.num_classes > 0;
-    const std::string what = "the weights know " + std::to_string(known.count) + " classes, split " +
+    const std::string what = "the weights know " + std::to_string(known.count) + " classes, but split " +
                              config_.data.train_split + " of " + config_.data.dir + " has " +
                              std::to_string(classes.count);
     if (known.count < classes.count || !(insists || classes.names.empty())) {
-      throw DataError(what + ": the same label would mean another class",
-                      "name the data that they were trained on; --num_classes=" + std::to_string(known.count) +
-                          " insists that these classes are the first ones of theirs");
+      throw DataError(what + ": the same label would mean different classes",
+                      "name the data that the weights were trained on; if the classes of this data are the first ones "
+                      "of the weights, give --num_classes=" +
+                          std::to_string(known.count));
     }
-    if (!insists) report::LogWarning(what + ": its labels are taken for the first ones of theirs");
+    if (!insists) report::LogWarning(what + ": assuming that its classes are the first ones of the weights");
     return classes;
   }
 
@@ -146,7 +147,7 @@ class Opener {
         .keep_index = !config_.run.dry_run,
         .note =
             [](const std::string& problem) {
-              report::LogWarning(problem + "; give --index_dir=DIR, or every start indexes again");
+              report::LogWarning(problem + "; give --index_dir=DIR, or every start builds the index again");
             },
         .parcel = parcel_};
     return data::OpenSource(options, split);
@@ -184,12 +185,12 @@ bool HasValidation(const Opener& data_set, const config::Config& config) {
   const std::string what =
       "there is no '" + split + "' split in " + config.data.dir + ", which holds " + FoundIn(config.data.dir);
   if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
-    throw DataError(what, "name one that is there with --val_split, or make one with --val_fraction=0.1");
+    throw DataError(what, "name an existing split with --val_split, or make one with --val_fraction=0.1");
   }
   if (!std::filesystem::is_regular_file(config.data.dir)) {
     report::LogWarning(what +
-                       ": the run goes on without validation; --val_split names another one, "
-                       "--val_fraction=0.1 makes one");
+                       ": the run continues without validation; name another split with --val_split, or make one with "
+                       "--val_fraction=0.1");
   }
   return false;
 }
@@ -200,7 +201,7 @@ DataSplit OpenSynthetic(const config::Config& config) {
                                                   config.batch.seed);
   auto decoder = std::make_unique<data::RawRowDecoder>(source->rows());
   const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
-  if (!needing_crops.empty()) report::LogWarning("synthetic images are served as they are: no " + needing_crops);
+  if (!needing_crops.empty()) report::LogWarning("synthetic images are not augmented; ignoring " + needing_crops);
   return {"synthetic", std::move(source), std::move(decoder)};
 }
 
@@ -218,7 +219,7 @@ void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
     const std::string where = FirstBeyond(*(*split)->source, num_classes);
     throw DataError("split " + (*split)->name + " has " + CountOf((*split)->source->num_classes(), "class") +
                         ", more than --num_classes=" + std::to_string(num_classes) +
-                        (where.empty() ? "" : "; the first record of one is " + where),
+                        (where.empty() ? "" : "; the first record beyond it is " + where),
                     "raise --num_classes, or leave it out: it is then taken from the data");
   }
 }
@@ -231,7 +232,7 @@ void RequireSameRows(const DataSets& sets) {
   const data::RecordSource &train = *sets.train->source, &val = *sets.val->source;
   if (train.kind() != val.kind() || train.rows().type == val.rows().type) return;
   throw DataError("images of " + train.Location(0) + " and " + val.Location(0) + " differ: one is float32, one uint8",
-                  "float32 images are served as they are, uint8 ones are normalised: use one kind for both");
+                  "float32 images are used unchanged, uint8 images are normalised: use one kind for both");
 }
 
 }  // namespace

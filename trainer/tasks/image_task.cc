@@ -80,7 +80,7 @@ void RequireUsedOptions(const config::Config& config) {
   const config::ModelConfig& model = config.model;
   if (config.precision.memory_efficient_fp16) {
     throw UsageError("--memory_efficient_fp16 is for models of text, not for --model=" + model.name,
-                     "--precision=fp16 alone, or --precision=bf16");
+                     "use --precision=fp16 alone, or --precision=bf16");
   }
   if (model.zero_init_residual && !models::TakesZeroInitResidual(model.name)) {
     throw UsageError("--zero_init_residual is for ResNets, not for --model=" + model.name, "leave it out");
@@ -169,7 +169,7 @@ LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels
 }
 
 std::string ImageTask::WhyNotRecorded() const {
-  return mix_.enabled() ? "the host draws what --mixup and --cutmix mix" : "";
+  return mix_.enabled() ? "the host draws random numbers for --mixup and --cutmix" : "";
 }
 
 data::Batch ImageTask::RandomBatch(int64_t samples) const {

@@ -24,7 +24,7 @@ class MaskedLmTask : public Task {
   double NominalWeight(int64_t samples) const override;
   bool weight_varies() const override { return true; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
-  std::string WhyNotRecorded() const override { return "how many tokens are masked differs from batch to batch"; }
+  std::string WhyNotRecorded() const override { return "the number of masked tokens differs from batch to batch"; }
   models::ForwardCost CostOfSample() const override;
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;

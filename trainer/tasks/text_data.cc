@@ -20,7 +20,7 @@ std::string FormatOf(const config::Config& config) {
   const std::string format =
       data.format == "auto" ? data::DetectFormat(data.dir, {data.train_split, data.val_split}) : data.format;
   if (format == "tokens" || format == "safetensors") return format;
-  throw UsageError("--model=" + config.model.name + " learns from text, and " +
+  throw UsageError("--model=" + config.model.name + " learns from text, but " +
                        (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " is images"),
                    "name a folder of token files (dtrain_data tokenize), or a safetensors file with input_ids");
 }
@@ -65,9 +65,8 @@ DataSets OpenTextSets(const config::Config& config) {
   const auto open = [&](const std::string& name, bool is_again = false) -> DataSplit {
     data::TextSplit text = data::OpenText(options, name);
     if (text.too_long > 0 && !is_again) {
-      report::LogWarning(
-          "left out for being longer than --tokens_per_sample=" + std::to_string(options.tokens_per_sample) + ": " +
-          CountOf(text.too_long, "block") + " of " + name);
+      report::LogWarning("left out: " + CountOf(text.too_long, "block") + " of " + name +
+                         ", longer than --tokens_per_sample=" + std::to_string(options.tokens_per_sample));
     }
     sets.num_classes = text.vocabulary;
     return {name, std::move(text.source), std::move(text.decoder), std::move(text.length), text.tokens_per_sample};

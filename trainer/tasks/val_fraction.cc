@@ -22,13 +22,13 @@ SplitSources HoldOutValidation(std::unique_ptr<data::RecordSource> whole, const 
   data::HeldOut parts = data::HoldOut(*shared, config.data.val_fraction, config.batch.seed);
   if (parts.val.empty()) {
     throw UsageError(FractionText(config) + " of the " + std::to_string(shared->size()) + " samples of split " +
-                         config.data.train_split + " is none",
-                     "raise it; each class needs two samples at least, of which one stays for training");
+                         config.data.train_split + " is less than one sample",
+                     "raise it; each class needs two samples at least, of which one stays in the training split");
   }
   if (config.run.mode == "train") {
     report::LogInfo("validation: " + std::to_string(parts.val.size()) + " of the " + std::to_string(shared->size()) +
                     " samples of '" + config.data.train_split + "' (" + FractionText(config) +
-                    "), of each class alike; training does without them");
+                    "), the same share of each class; training does not use them");
   }
   return {std::make_unique<data::Subset>(shared, std::move(parts.train)),
           std::make_unique<data::Subset>(shared, std::move(parts.val))};
@@ -40,7 +40,7 @@ bool HoldsOut(const config::Config& config, bool exists) {
   if (!(config.data.val_fraction > 0)) return false;
   if (!exists) return true;
   if (!config::WasGiven(config, "val_fraction")) return false;
-  throw UsageError(FractionText(config) + " makes a validation split of a part of the training split, but " +
+  throw UsageError(FractionText(config) + " makes a validation split from a part of the training split, but " +
                        config.data.dir + " has one: '" + config.data.val_split + "'",
                    "leave --val_fraction out, or move that split away");
 }

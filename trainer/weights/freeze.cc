@@ -45,9 +45,9 @@ void FreezeModule(const std::string& name, const config::ModelConfig& config, to
     parameter.value().set_requires_grad(false);
   }
   if (found) return;
-  throw UsageError(
-      "--freeze=" + config.freeze + ": --model=" + config.name + " has no module '" + name + "'",
-      "there are " + ModulesNear(module, name) + ", those that lie in them (A.B), and backbone: all but " + classifier);
+  throw UsageError("--freeze=" + config.freeze + ": --model=" + config.name + " has no module '" + name + "'",
+                   "choose among " + ModulesNear(module, name) +
+                       ", the modules inside them (A.B), and backbone (all but " + classifier + ")");
 }
 
 // Whether the module has buffers (running statistics), and parameters of which none learns.
@@ -64,8 +64,8 @@ void Freeze(const config::ModelConfig& config, torch::nn::Module& module) {
   std::istringstream names(config.freeze + ",");
   for (std::string name; std::getline(names, name, ',');) FreezeModule(name, config, module);
   if (ParametersOf(module).empty()) {
-    throw UsageError("--freeze=" + config.freeze + ": nothing of --model=" + config.name + " is left to learn",
-                     "leave " + models::ClassifierName(config.name) + " out of it");
+    throw UsageError("--freeze=" + config.freeze + ": no parameter of --model=" + config.name + " is left to train",
+                     "leave " + models::ClassifierName(config.name) + " out of the list");
   }
   module.apply([](torch::nn::Module& part) {
     if (IsFrozenNorm(part)) part.eval();

@@ -44,7 +44,7 @@ void RequireNaming(const checkpoint::NamedTensors& weights, const std::string& s
   const std::string found = NamingIn(weights);
   if (said == "auto" || found.empty() || found == said) return;
   throw UsageError("--weights_naming=" + said + ": the names in " + file + " are those of " + found,
-                   "leave it out: names are recognised");
+                   "leave it out: the naming is recognised automatically");
 }
 
 // Returns the names of the classifier's weight and bias if the classifier in `weights` differs from that of the model
@@ -60,8 +60,8 @@ std::vector<std::string> OtherClassifier(const checkpoint::NamedTensors& weights
   };
   const std::vector<int64_t> given = sizes_in(weights), own = sizes_in(state);
   if (given.size() != 2 || own.size() != 2 || given[1] != own[1] || given[0] == own[0]) return {};
-  report::LogInfo("the given weights know " + std::to_string(given[0]) + " classes, this training has " +
-                  std::to_string(own[0]) + ": " + name + " and its bias begin anew");
+  report::LogInfo("the given weights have " + std::to_string(given[0]) + " classes, but this run has " +
+                  std::to_string(own[0]) + ": " + name + " and its bias start from random values");
   return {name, name.substr(0, name.size() - std::string_view("weight").size()) + "bias"};
 }
 
@@ -77,7 +77,7 @@ checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config) 
   const WeightsPlace place = FindWeights(config.model.init_weights);
   checkpoint::SafetensorsContent content = ReadWeightsFile(place.file, config.run.weights);
   const std::string taken = TakeOffWrappers(content.tensors);
-  if (!taken.empty()) report::LogInfo("the names in " + place.file + " begin with " + taken + ", which is left out");
+  if (!taken.empty()) report::LogInfo("the names in " + place.file + " begin with " + taken + ", which is removed");
   RequireNaming(content.tensors, config.model.weights_naming, place.file);
   content.tensors = WithOwnNames(content.tensors, config.model, place.file);
   if (!place.model_config.empty()) content.metadata[kModelConfigKey] = place.model_config;
@@ -97,7 +97,7 @@ checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, c
     if (!names.empty()) report::LogInfo(names);
     return own;
   } catch (const std::invalid_argument& error) {
-    throw UsageError(origin + ": " + error.what(), "only models with a tied decoder can be used");
+    throw UsageError(origin + ": " + error.what(), "only models whose decoder shares the word embeddings can be used");
   }
 }
 
@@ -152,9 +152,9 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::
   }
   const std::string what = file + " does not fit --model=" + config.name + ": " + differences;
   if (config.strict_weights) {
-    throw UsageError(what, right.empty() ? "check --model and --num_classes, or take what fits with "
-                                           "--strict_weights=false"
-                                         : right);
+    throw UsageError(what, right.empty()
+                               ? "check --model and --num_classes, or use --strict_weights=false to load only what fits"
+                               : right);
   }
   report::LogWarning(what);
 }

@@ -45,7 +45,7 @@ data::Classes ClassesFromJson(const nlohmann::json& json, const std::string& whe
     if (fits && classes.count >= 0) return classes;
   } catch (const nlohmann::json::exception&) {  // reported below
   }
-  throw StorageError("what " + where + " says of its classes is damaged", "take another checkpoint or file of weights");
+  throw StorageError("the list of classes in " + where + " is damaged", "take another checkpoint or file of weights");
 }
 
 void AddTo(checkpoint::Metadata& metadata, const data::Classes& classes) {
@@ -75,10 +75,10 @@ void RequireSameNames(const data::Classes& checkpoint, const data::Classes& now)
   if (before == after) return;
   const auto label = static_cast<size_t>(std::mismatch(before.begin(), before.end(), after.begin(), after.end()).first -
                                          before.begin());
-  throw DataError("the checkpoint was trained on " + std::to_string(before.size()) + " classes, this data has " +
-                      std::to_string(after.size()) + "; the first that differs is label " + std::to_string(label) +
-                      ": " + NameOrNone(before, label) + " then, " + NameOrNone(after, label) + " now",
-                  "the same label would mean another class: use data with the same class names, or start anew with "
+  throw DataError("the checkpoint was trained on " + std::to_string(before.size()) + " classes, but this data has " +
+                      std::to_string(after.size()) + "; the first difference is label " + std::to_string(label) + ": " +
+                      NameOrNone(before, label) + " then, " + NameOrNone(after, label) + " now",
+                  "the same label would mean a different class: use data with the same class names, or start anew with "
                   "--resume=none or another --run_dir");
 }
 

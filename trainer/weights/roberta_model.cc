@@ -20,7 +20,7 @@ models::RobertaOptions Parsed(const std::string& text, const std::string& source
   try {
     return models::RobertaFromJson(ParseShallow(text));
   } catch (const nlohmann::json::exception& error) {
-    throw UsageError(source + " is no JSON: " + error.what(), "name a Hugging Face config.json");
+    throw UsageError(source + " is not JSON: " + error.what(), "name a Hugging Face config.json");
   } catch (const std::invalid_argument& error) {
     throw UsageError(source + ": " + error.what(), "name the config.json of a RoBERTa");
   }
@@ -30,7 +30,7 @@ std::string ReadConfigFile(const std::string& path) {
   constexpr uint64_t kMostBytes = 1 << 20;
   std::error_code unreadable;  // for example, a link to itself
   if (!std::filesystem::is_regular_file(path, unreadable)) {
-    throw UsageError("--model_config=" + path + " is no file", "name a Hugging Face config.json");
+    throw UsageError("--model_config=" + path + " is not a file", "name a Hugging Face config.json");
   }
   return checkpoint::ReadTextFile(path, kMostBytes);
 }
@@ -47,7 +47,7 @@ models::RobertaOptions ShapeOf(const config::ModelConfig& model, const WeightsOu
   if (!model.config_file.empty()) return Parsed(ReadConfigFile(model.config_file), model.config_file);
   if (const auto named = models::RobertaNamed(model.name)) return *named;
   if (!weights.model_config.empty()) return Parsed(weights.model_config, "the weights' model_config");
-  throw UsageError("--model=" + model.name + " does not say which shape",
+  throw UsageError("--model=" + model.name + " has no shape of its own",
                    "name a Hugging Face config.json with --model_config, or a folder that has one with --init_weights");
 }
 
@@ -68,7 +68,7 @@ void RequireSameArithmetic(const models::RobertaOptions& options, const std::str
 
 void RequireFits(const models::RobertaOptions& options, const config::Config& config, int64_t vocabulary) {
   if (vocabulary > options.vocab_size) {
-    throw UsageError("the data has " + std::to_string(vocabulary) + " different tokens, the model " +
+    throw UsageError("the data has " + std::to_string(vocabulary) + " different tokens, but the model has " +
                          std::to_string(options.vocab_size),
                      "the model's vocabulary must be that of the data: check --model_config, --init_weights and "
                      "--vocab_size");
@@ -76,7 +76,8 @@ void RequireFits(const models::RobertaOptions& options, const config::Config& co
   if ((config.run.mode == "train" || config.run.mode == "eval") &&
       config.text.tokens_per_sample > options.longest_sequence()) {
     throw UsageError("--tokens_per_sample=" + std::to_string(config.text.tokens_per_sample) +
-                         " is more than the model has positions for: " + std::to_string(options.longest_sequence()),
+                         " is more than the number of the model's positions, " +
+                         std::to_string(options.longest_sequence()),
                      "--tokens_per_sample=" + std::to_string(options.longest_sequence()) + " is the most");
   }
 }
@@ -110,8 +111,7 @@ models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vo
     if (const int64_t types = RowsOf(weights, "token_type_embeddings.weight", " ")) options.token_types = types;
   } else if (!shape_is_whole) {
     if (vocabulary == 0) {
-      throw UsageError("how many tokens the vocabulary has is not known",
-                       "say it with --vocab_size, or name a --model_config or --init_weights");
+      throw UsageError("the size of the vocabulary is unknown", "give --vocab_size, --model_config or --init_weights");
     }
     options.vocab_size = vocabulary;
     options.max_positions = config.text.tokens_per_sample + options.padding_id + 1;

@@ -92,7 +92,7 @@ void FindLastRun(config::Config& config, int rank) {
   const std::optional<fs::path> newest = report::NewestRun("runs");
   if (!newest && rank == 0) {
     throw UsageError("--resume=last: there is no run in " + fs::absolute("runs").string(),
-                     "name it with --run_dir, or start where runs/ is");
+                     "name it with --run_dir, or start dtrain_main in the folder that contains runs/");
   }
   config.run.resume = "auto";
   if (newest) config.run.dir = newest->string();
@@ -129,7 +129,7 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
     where = ConfigOf(run).string();
     if (!fs::exists(where, ignored)) {
       return {"there is no config.json in " + run.string() +
-              ": model and image settings are those of the command line"};
+              ": the model and image settings are taken from the command line"};
     }
     saved = ParseSettings(checkpoint::ReadTextFile(where, kMaxConfigBytes), where);
     if (config.run.mode == "export" && !saved.contains("model")) return {};  // of Hugging Face or timm
@@ -150,7 +150,8 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
                                ? " --tokens_per_sample=" + std::to_string(config.text.tokens_per_sample)
                                : " --image_size=" + std::to_string(config.image.size);
   std::vector<std::string> notes = {"from " + where + ": --model=" + config.model.name + size};
-  if (!different.empty()) notes.push_back("given here, and not as the model was trained: " + Joined(different));
+  if (!different.empty())
+    notes.push_back("these flags differ from the settings that the model was trained with: " + Joined(different));
   return notes;
 }
 

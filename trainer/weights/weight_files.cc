@@ -50,8 +50,8 @@ void LogTakenSet(const std::string& file, const checkpoint::TorchFileContent& co
   if (content.taken.empty()) return;
   std::string others;
   for (const std::string& name : content.not_taken) others += (others.empty() ? "" : ", ") + Shown(name, 80);
-  const std::string choice = which == "ema" ? "" : "; --weights=ema prefers the averaged weights, where there are any";
-  report::LogInfo("of " + file + " the weights under " + Shown(content.taken, 80) + " are taken" +
+  const std::string choice = which == "ema" ? "" : "; --weights=ema takes the averaged weights, if there are any";
+  report::LogInfo("taking the weights under " + Shown(content.taken, 80) + " of " + file +
                   (others.empty() ? "" : ", not those under " + others + choice));
 }
 
@@ -73,11 +73,12 @@ WeightsPlace FindWeights(const std::string& path) {
   const auto* const name = std::ranges::find_if(kWeightsFiles, holds);
   if (name == kWeightsFiles.end()) {
     if (const auto* const index = std::ranges::find_if(kIndexesOfParts, holds); index != kIndexesOfParts.end()) {
-      throw UsageError(path + " has its weights in several files (" + *index + "), and one is read here",
+      throw UsageError(path + " has its weights in several files (" + *index + "), but only one file can be read",
                        "write them as one: model.save_pretrained(FOLDER, max_shard_size=\"100GB\")");
     }
-    throw UsageError(path + " is no file of weights, and no folder with model.safetensors or pytorch_model.bin",
-                     "name a safetensors file, one of torch.save's, or a folder as save_pretrained leaves it");
+    throw UsageError(path + " is neither a file of weights nor a folder with model.safetensors or pytorch_model.bin",
+                     "name a safetensors file, a file of torch.save, or a folder written by save_pretrained, with "
+                     "--init_weights or --input");
   }
   WeightsPlace place{.file = (folder / *name).string()};
   constexpr uint64_t kMostBytes = 1 << 20;
@@ -97,7 +98,7 @@ checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const st
   }
   if (which == "ema") {
     throw UsageError("--weights=ema: " + file + " has one set of weights",
-                     "leave it out; name a file of the averaged ones");
+                     "leave it out, or name a file that holds the averaged weights");
   }
   return checkpoint::ReadSafetensors(file);
 }

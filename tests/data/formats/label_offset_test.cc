@@ -33,7 +33,7 @@ TEST(LabelOffset, RefusesToGuess) {
   EXPECT_THAT(MessageAndHint([] {
                 ResolveLabels({0, 1}, 1, {}, Place);
               }),
-              HasSubstr("record of 0: label 0 where --label_offset=1"));
+              HasSubstr("record of 0: label 0 is below the first label, --label_offset=1"));
 }
 
 // For another split or an evaluation, the known classes decide: a part may lack classes, so nothing is guessed from its
@@ -61,7 +61,7 @@ TEST(LabelOffset, WhatIsOutsideKnownClassesIsRefused) {
               HasSubstr("record of 3: label 3 is outside the 3 classes, whose labels are 0 to 2"));
   EXPECT_THAT(message({1, 4}, {}, {.count = 3, .label_offset = 1}), HasSubstr("label 4 is outside"));
   EXPECT_THAT(message({0, 1}, {}, {.count = 3, .label_offset = 1}),
-              HasSubstr("record of 0: label 0 where the labels of the training split start at 1"));
+              HasSubstr("record of 0: label 0 is below the first label of the training split, 1"));
   EXPECT_THAT(message({0, 3}, 0, {.count = 3}), HasSubstr("label 3 is outside"));
   EXPECT_THAT(message({0, 3}, {}, {.count = 3}), HasSubstr("label 3 is outside"));
   EXPECT_THAT(message({1, 2}, {}, {.count = 3}),
@@ -76,9 +76,8 @@ TEST(Classes, NamesMustAgree) {
   EXPECT_THAT(MessageAndHint([&] {
                 WithNames({.names = {"b", "a"}, .count = 2}, names, "f");
               }),
-              HasSubstr("f names 2 classes, which are not those that the training split has"));
-  EXPECT_THAT(MessageAndHint([&] { WithNames({.count = 3}, names, "f"); }),
-              HasSubstr("where the training split has 3"));
+              HasSubstr("f names 2 classes, which are not the training split's classes"));
+  EXPECT_THAT(MessageAndHint([&] { WithNames({.count = 3}, names, "f"); }), HasSubstr("but the training split has 3"));
 }
 
 }  // namespace

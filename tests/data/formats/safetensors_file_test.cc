@@ -91,10 +91,10 @@ std::vector<BadCase> BadCases() {
       {"wrong length", OneTensor(R"("dtype":"F32","shape":[2],"data_offsets":[0,4])"), "need"},
       {"out of bounds", OneTensor(R"("dtype":"U8","shape":[5],"data_offsets":[0,5])"), "0 to 5 of 4"},
       {"backwards", OneTensor(R"("dtype":"U8","shape":[0],"data_offsets":[4,0])"), "4 to 0"},
-      {"hole at the start", OneTensor(R"("dtype":"U8","shape":[3],"data_offsets":[1,4])"), "a hole"},
+      {"hole at the start", OneTensor(R"("dtype":"U8","shape":[3],"data_offsets":[1,4])"), "a gap"},
       {"hole at the end", OneTensor(R"("dtype":"U8","shape":[3],"data_offsets":[0,3])"), "belong to no tensor"},
       {"overlap", SafetensorsBytes(first + other + "1,3]}}", "abc"), "overlaps"},
-      {"hole between", SafetensorsBytes(first + other + "3,5]}}", "abcde"), "a hole"},
+      {"hole between", SafetensorsBytes(first + other + "3,5]}}", "abcde"), "a gap"},
       {"name twice", SafetensorsBytes(first + R"("a":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", "abcd"),
        "twice"},
   };

@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Damage{"IndexCut", kGood.substr(0, kGood.size() - 1), kTokens, "has 23 bytes for them"},
                     Damage{"NegativeSize", With(kGood, 26, "\xff\xff\xff\xff"), kTokens, "item 0 has the size -1"},
                     Damage{"HugeSize", With(kGood, 26, "\xff\xff\xff\x7f"), kTokens, "ends within item 0 of 2"},
-                    Damage{"Place", With(kGood, 42, "\6"), kTokens, "item 1 is not stored behind"},
+                    Damage{"Place", With(kGood, 42, "\6"), kTokens, "item 1 is not stored right after"},
                     Damage{"TokensCut", kGood, kTokens.substr(0, 5), "shorter than its index says"},
                     Damage{"TokensLonger", kGood, kTokens + "x", "longer than its index says: 7 bytes instead of 6"}),
     [](const auto& instance) { return std::string(instance.param.name); });

@@ -70,7 +70,7 @@ TEST(TorchFile, ReadsAFileFromBeforeArchives) {
   EXPECT_THAT(MessageOfFile(magic + WholePickle(PickledInt(1000))), HasSubstr("version"));
   EXPECT_THAT(MessageOfFile(magic + version + machine(true) + weights + WholePickle("N")), HasSubstr("the list of"));
   EXPECT_THAT(MessageOfFile(magic + version + machine(true) + weights + WholePickle("](" + PickledText("1") + "e")),
-              HasSubstr("that nothing describes"));
+              HasSubstr("that its pickle does not mention"));
   EXPECT_THAT(MessageOfFile(weights), HasSubstr("not one of torch.save"));
 }
 
@@ -134,22 +134,22 @@ TEST(TorchFile, RefusesWhatIsNoPickleOfWeights) {
       {tensor(0, std::vector<int32_t>(65, 1), std::vector<int32_t>(65, 1)), "65 dimensions"},
       {PickledDict({{"w", kTensor}, {"v", PickledTensorOf(other, 0, {1}, {1})}}), "described in two ways"},
       {PickledDict({{"w", PickledTensorOf(PickledStorageOf("Size", "0", 4), 0, {1}, {1})}}),
-       "torch.Size is no storage"},
+       "torch.Size is not a storage type"},
       {PickledInt(1) + "Q", "a storage without a key"},
       {PickledTuple({PickledText("module"), "N", "N"}) + "Q", "not described as torch.save does"},
       {PickledTuple({PickledText("storage"), PickledName("torch", "FloatStorage"), PickledText("0"), PickledText("cpu"),
                      PickledInt(4), PickledTuple({})}) +
            "Q",
        "PyTorch before 0.4"},
-      {PickledCall(PickledName("torch", "Size"), {}), "with what that does not take"},
-      {PickledCall(PickledInt(1), {}), "calls what is no function"},
-      {PickledCall(PickledName("collections", "OrderedDict"), {PickledInts({1})}), "no pairs"},
+      {PickledCall(PickledName("torch", "Size"), {}), "with wrong arguments"},
+      {PickledCall(PickledInt(1), {}), "calls something that is not a function"},
+      {PickledCall(PickledName("collections", "OrderedDict"), {PickledInts({1})}), "does not consist of pairs"},
       {"", "finds no value"},
       {"(", "finds no value"},
       {"t", "finds no mark"},
-      {"h\7", "recalls what it never kept"},
-      {"}" + PickledInts({1}) + "a", "fills what it cannot"},
-      {"}(" + PickledInt(1) + "u", "fills what it cannot"},
+      {"h\7", "reads a memo entry that was never written"},
+      {"}" + PickledInts({1}) + "a", "adds items that do not fit"},
+      {"}(" + PickledInt(1) + "u", "adds items that do not fit"},
       {"\x80\x09", "protocol is 9"},
       {"X\xff\xff\xff\xff", "ends too early"},
       {"cos", "ends too early"},
@@ -175,7 +175,7 @@ TEST(TorchFile, RefusesDamagedArchives) {
   const std::string good = StoredArchive({weights, storage});
   EXPECT_EQ(MessageOfFile(good), "");
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {good.substr(0, good.size() - 1), "its end is missing"},
+      {good.substr(0, good.size() - 1), "its end record is missing"},
       {"PK\x03\x04", "it has only 4 bytes"},
       {good.substr(0, 3), "it has only 3 bytes"},
       {good.substr(0, 40) + good.substr(41), "a damaged directory"},
@@ -186,7 +186,8 @@ TEST(TorchFile, RefusesDamagedArchives) {
       {StoredArchive({weights, {"x/data/0", std::string(15, '\1')}}), "the storage 0 has 15 bytes"},
       {StoredArchive({weights, storage, {"x/byteorder", "big"}}), "big-endian"},
       {StoredArchive({weights, storage, {"x/constants.pkl", ""}}), "TorchScript"},
-      {StoredArchive({with(weights, [](auto& m) { m.has_wrong_sum = true; }), storage}), "not what was written"},
+      {StoredArchive({with(weights, [](auto& m) { m.has_wrong_sum = true; }), storage}),
+       "checksum of its pickle is wrong"},
   };
   for (const auto& [content, message] : cases) EXPECT_THAT(MessageOfFile(content), HasSubstr(message));
 }
@@ -198,7 +199,7 @@ TEST(TorchFile, ChecksTheSumOfATensor) {
                                            {"x/data/0", std::string(16, '\1'), /*method=*/0, /*has_wrong_sum=*/true}}));
   const TorchFile file(path, WeightSet::kRaw);
   std::string bytes(16, '\0');
-  EXPECT_THAT(MessageOf([&] { file.Read(0, bytes.data()); }), HasSubstr("its checksum differs"));
+  EXPECT_THAT(MessageOf([&] { file.Read(0, bytes.data()); }), HasSubstr("the checksum of a tensor is wrong"));
 }
 
 TEST(TorchFile, MembersThatOverlapAreRefused) {

@@ -62,13 +62,13 @@ TEST(ByteLevelBpe, WrongFilesAreNamed) {
   SmallTokenizer no_byte({});
   no_byte.vocabulary.erase("\xC4\xA0");
   EXPECT_THAT(message(no_byte.Json(), no_byte.merges), HasSubstr("no token for the byte 0x20"));
-  EXPECT_THAT(message("[1]", ""), HasSubstr("no JSON object"));
-  EXPECT_THAT(message("{", ""), HasSubstr("no JSON object"));
-  EXPECT_THAT(message(R"({"a": -1})", ""), HasSubstr("id is no whole number"));
-  EXPECT_THAT(message(R"({"a": 123456789012})", ""), HasSubstr("id is no whole number"));
+  EXPECT_THAT(message("[1]", ""), HasSubstr("not a JSON object"));
+  EXPECT_THAT(message("{", ""), HasSubstr("not a JSON object"));
+  EXPECT_THAT(message(R"({"a": -1})", ""), HasSubstr("id is not a whole number"));
+  EXPECT_THAT(message(R"({"a": 123456789012})", ""), HasSubstr("id is not a whole number"));
   EXPECT_THAT(message(R"({"a": 0, "b": 0})", ""), HasSubstr("two tokens with the id 0"));
   EXPECT_THAT(message(kSmall.Json(), "#version\nab c d\n"), HasSubstr("line 2: expected two tokens"));
-  EXPECT_THAT(message(kSmall.Json(), "a b\nab q\n"), HasSubstr("line 2: what it makes is no token"));
+  EXPECT_THAT(message(kSmall.Json(), "a b\nab q\n"), HasSubstr("line 2: the token that they form is not"));
   EXPECT_THAT(message(kSmall.Json(), "aq b\n"), HasSubstr("its first word"));
 }
 

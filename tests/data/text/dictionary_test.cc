@@ -38,10 +38,10 @@ TEST(Dictionary, MistakesAreNamed) {
   const auto message = [](const char* text) { return MessageOf([&] { Dictionary::Parse(text); }); };
   EXPECT_THAT(message("a 1\nb\n"), HasSubstr("line 2: expected a symbol"));
   EXPECT_THAT(message("a 1\n\nb 1\n"), HasSubstr("line 2"));
-  EXPECT_THAT(message("a x\n"), HasSubstr("line 1: the last word is no count"));
-  EXPECT_THAT(message("a -1\n"), HasSubstr("no count"));
-  EXPECT_THAT(message("a 1\nb 1\na 2\n"), HasSubstr("line 3: a symbol that is there already: in line 1"));
-  EXPECT_THAT(message("<pad> 1\n"), HasSubstr("one of the specials"));
+  EXPECT_THAT(message("a x\n"), HasSubstr("line 1: the last word is not a count"));
+  EXPECT_THAT(message("a -1\n"), HasSubstr("not a count"));
+  EXPECT_THAT(message("a 1\nb 1\na 2\n"), HasSubstr("line 3: the symbol was already given in line 1"));
+  EXPECT_THAT(message("<pad> 1\n"), HasSubstr("the symbol is one of the special ones"));
   EXPECT_THAT(message("a 1 #fairseq:overwrite\n"), HasSubstr("overwrite"));
 }
 

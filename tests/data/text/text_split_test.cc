@@ -93,7 +93,7 @@ TEST_F(TextSplits, WholeWordsNeedATokenizer) {
 TEST_F(TextSplits, WhatDoesNotFitIsNamed) {
   TextOptions options = Options();
   options.vocab_size = 10;
-  EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("--vocab_size=10 is less"));
+  EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("--vocab_size=10 is smaller"));
   options.vocab_size = 16;
   EXPECT_EQ(OpenText(options, "train").vocabulary, 16);
   EXPECT_THAT(MessageOf([&] { OpenText(options, "val"); }), HasSubstr("no 'val' split"));

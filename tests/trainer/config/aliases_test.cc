@@ -30,7 +30,7 @@ void ExpectSame(const Arguments& theirs, const Arguments& ours) {
 TEST(Aliases, TensorboardOfFairseq) {
   ExpectSame({"--tensorboard-logdir", "logs/tb", "--lr=1"}, {"--tensorboard", "--lr=1"});
   EXPECT_THAT(ParseCommandLine({"--tensorboard-logdir=logs/tb"}).notes,
-              ElementsAre(HasSubstr("--tensorboard_logdir=logs/tb: events lie in the run directory")));
+              ElementsAre(HasSubstr("--tensorboard_logdir=logs/tb: events are written to the run directory")));
 }
 
 // What other pages add, and what goes without saying here.
@@ -252,7 +252,7 @@ TEST(Aliases, HorovodsScriptOfTheWalkThrough) {
               "--momentum=0.977", "--weight_decay=0.0005", "--batch_size=256", "--lr_schedule=cosine",
               "--eval_every_epochs=10"});
   EXPECT_THAT(ParseCommandLine({"--lr_decay_mode=linear_cosine", "--hue=0.1"}).notes,
-              ElementsAre("--lr_decay_mode=linear_cosine: there is the plain cosine alone",
+              ElementsAre("--lr_decay_mode=linear_cosine: only the plain cosine schedule is supported",
                           HasSubstr("--hue has no effect: --color_jitter=")));
 }
 

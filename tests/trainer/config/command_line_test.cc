@@ -95,18 +95,18 @@ TEST(CommandLine, MalformedValues) {
   EXPECT_THAT(Mistakes({"--mean=1,,2"}), HasSubstr("expected finite numbers with commas between them"));
   EXPECT_THAT(Mistakes({"--lr"}), HasSubstr("--lr: a value is missing"));
   EXPECT_THAT(Mistakes({"--data_dir", "--nesterov"}), HasSubstr("--data_dir: a value is missing"));
-  EXPECT_THAT(Mistakes({"--nolr"}), HasSubstr("--lr is no boolean"));
+  EXPECT_THAT(Mistakes({"--nolr"}), HasSubstr("--lr is not a boolean"));
   EXPECT_THAT(Mistakes({"--nonesterov=true"}), HasSubstr("takes no value"));
 }
 
 TEST(CommandLine, StrayArguments) {
-  EXPECT_EQ(Mistakes({"trains"}), "'trains' is no flag; flags begin with --");
-  EXPECT_EQ(Mistakes({"train", "--lr=1"}), "'train' is no flag; write --mode=train, or nothing");
-  EXPECT_EQ(Mistakes({"eval"}), "'eval' is no flag; write --mode=eval");
-  EXPECT_THAT(Mistakes({"--lr=1", "--", "x"}), HasSubstr("'x' is no flag"));
+  EXPECT_EQ(Mistakes({"trains"}), "'trains' is not a flag; flags begin with --");
+  EXPECT_EQ(Mistakes({"train", "--lr=1"}), "'train' is not a flag; write --mode=train, or nothing");
+  EXPECT_EQ(Mistakes({"eval"}), "'eval' is not a flag; write --mode=eval");
+  EXPECT_THAT(Mistakes({"--lr=1", "--", "x"}), HasSubstr("'x' is not a flag"));
   EXPECT_THAT(Mistakes({"--dry_run", "true"}), HasSubstr("--dry_run takes its value after an equals sign only"));
-  EXPECT_THAT(Mistakes({"---lr=1"}), HasSubstr("is no flag"));
-  EXPECT_THAT(Mistakes({""}), HasSubstr("'' is no flag"));
+  EXPECT_THAT(Mistakes({"---lr=1"}), HasSubstr("is not a flag"));
+  EXPECT_THAT(Mistakes({""}), HasSubstr("'' is not a flag"));
 }
 
 TEST(CommandLine, AllMistakesAtOnce) {
@@ -136,8 +136,8 @@ TEST(CommandLine, HelpAndVersionAnswer) {
 }
 
 TEST(CommandLine, AFlagOfAnotherToolIsAnsweredWithOurs) {
-  EXPECT_EQ(Mistakes({"--num-train-epochs", "3"}), "--num-train-epochs: no such flag; here --epochs");
-  EXPECT_EQ(Mistakes({"--input_size=3"}), "--input_size: no such flag; here --image_size");
+  EXPECT_EQ(Mistakes({"--num-train-epochs", "3"}), "--num-train-epochs: no such flag; dtrain has --epochs");
+  EXPECT_EQ(Mistakes({"--input_size=3"}), "--input_size: no such flag; dtrain has --image_size");
   for (const auto& [name, ours] : ForeignFlags()) {
     EXPECT_TRUE(FindFlag(name) == nullptr && FindAlias(name) == nullptr) << name << " is understood";
     for (size_t at = ours.find("--"); at != std::string::npos; at = ours.find("--", at + 2)) {
@@ -176,9 +176,9 @@ TEST(CommandLine, AFlagfileMayBeARunsConfiguration) {
   EXPECT_EQ(ParseCommandLine({"--flagfile=" + given}).config.given, std::vector<std::string>{"lr"});
 
   EXPECT_EQ(Mistakes({"--flagfile=" + folder.Write("cut.json", " {\"lr\": 0.25")}),
-            "--flagfile=" + folder.path("cut.json") + ": is no JSON object of flags");
+            "--flagfile=" + folder.path("cut.json") + ": is not a JSON object of flags");
   const std::string deep = R"({"mean": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
-  EXPECT_THAT(Mistakes({"--flagfile=" + folder.Write("deep.json", deep)}), HasSubstr("is no JSON object of flags"));
+  EXPECT_THAT(Mistakes({"--flagfile=" + folder.Write("deep.json", deep)}), HasSubstr("is not a JSON object of flags"));
   EXPECT_EQ(Mistakes({"--flagfile=" + folder.Write("other.json", R"({"hidden_size": 3})")}),
             folder.path("other.json") + ": --hidden_size: no such flag");
 }
@@ -207,8 +207,8 @@ TEST(CommandLine, CommandsAndOwnFlags) {
   EXPECT_EQ(line.config.model.name, "resnet18");
   EXPECT_EQ(ParseCommandLine({"step", "--nojson"}, bench).extra.at("json"), "false");
 
-  EXPECT_THAT(Mistakes({}, bench), HasSubstr("the first word must say what to do: step | loader"));
-  EXPECT_THAT(Mistakes({"stpe"}, bench), HasSubstr("'stpe' is no command; did you mean step?"));
+  EXPECT_THAT(Mistakes({}, bench), HasSubstr("the first argument must be a command: step | loader"));
+  EXPECT_THAT(Mistakes({"stpe"}, bench), HasSubstr("'stpe' is not a command; did you mean step?"));
   EXPECT_THAT(Mistakes({"step", "--jsn"}, bench), HasSubstr("did you mean --json?"));
   EXPECT_THAT(Mistakes({"step", "--min_bytes=x"}, bench), HasSubstr("--min_bytes=x: expected a whole number"));
   EXPECT_THAT(Mistakes({"step", "--json=x"}, bench), HasSubstr("expected true or false"));
@@ -274,7 +274,7 @@ TEST_F(Flagfile, MistakesNameFileAndLine) {
   const std::string text = Mistakes({"--flagfile=" + file});
   EXPECT_THAT(text, HasSubstr(file + ":1: --lr=x: expected a finite number"));
   EXPECT_THAT(text, HasSubstr(file + ":3: --btach_size: no such flag; did you mean --batch_size?"));
-  EXPECT_THAT(text, HasSubstr(file + ":4: 'lr=1' is no flag"));
+  EXPECT_THAT(text, HasSubstr(file + ":4: 'lr=1' is not a flag"));
   EXPECT_THAT(text, HasSubstr(file + ":5: --momentum: a value is missing"));
   EXPECT_THAT(text, Not(HasSubstr(":6:")));
 }

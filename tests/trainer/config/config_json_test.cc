@@ -80,7 +80,7 @@ TEST(TakeFrom, RefusesWhatAFlagCannotHave) {
     EXPECT_THAT(MessageOf([&] {
                   TakeFrom({{"image_size", value}}, {"image_size"}, config);
                 }),
-                testing::HasSubstr("image_size of the run's configuration is " + value.dump()));
+                testing::HasSubstr("the run's configuration has image_size = " + value.dump()));
   }
 }
 

@@ -193,11 +193,11 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--decode=gpu", "--backend=gloo"}, 1, "--decode=gpu: expected cpu with --backend=gloo"},
       {{"--decode=gpu", "--mode=eval", "--augment=randaugment"}, 1, ""},
       {{"--deterministic=run", "--fused_norm"}, 1, ""},
-      {{"--fused_norm", "--sync_bn"}, 1, "--fused_norm=true: expected nothing of it with --sync_bn"},
-      {{"--fused_norm", "--nochannels_last"}, 1, "--fused_norm=true: expected nothing of it with --nochannels_last"},
-      {{"--fused_norm", "--backend=gloo"}, 1, "--fused_norm=true: expected nothing of it with --backend=gloo"},
+      {{"--fused_norm", "--sync_bn"}, 1, "--fused_norm=true: expected false with --sync_bn"},
+      {{"--fused_norm", "--nochannels_last"}, 1, "--fused_norm=true: expected false with --nochannels_last"},
+      {{"--fused_norm", "--backend=gloo"}, 1, "--fused_norm=true: expected false with --backend=gloo"},
       {{"--pad_stem"}, 1, ""},
-      {{"--pad_stem", "--nochannels_last"}, 1, "--pad_stem=true: expected nothing of it with --nochannels_last"},
+      {{"--pad_stem", "--nochannels_last"}, 1, "--pad_stem=true: expected false with --nochannels_last"},
       {{"--cuda_graphs=auto"}, 1, ""},
       {{"--cuda_graphs=yes"}, 1, "--cuda_graphs=yes: expected one of off | on | auto"},
       {{"--deterministic=elastic"}, 1, "--deterministic=elastic: expected one of off | run"},
@@ -213,7 +213,7 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--batch_size=4", "--global_batch_size=32"}, 8, ""},
       {{"--batch_size=4", "--global_batch_size=30"}, 8, "a multiple of world size (8) x batch_size (4) = 32"},
       {{"--batch_size=4", "--global_batch_size=64", "--grad_accum_steps=1"}, 8, "expected exactly world size (8)"},
-      {{"--warmup_epochs=5", "--warmup_steps=5"}, 1, "nothing beside --warmup_epochs=5"},
+      {{"--warmup_epochs=5", "--warmup_steps=5"}, 1, "no value with --warmup_epochs=5"},
       {{"--warmup_epochs=0", "--warmup_steps=5"}, 1, ""},
       {{"--warmup_steps=11", "--max_steps=10"}, 1, "--max_steps (10) or less"},
       {{"--warmup_steps=10", "--max_steps=10"}, 1, ""},
@@ -246,7 +246,9 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--loss_scale=auto"}, 1, "--loss_scale=auto: expected dynamic, or a number above 0"},
       {{"--loss_scale=1024", "--adam_betas=0,0.98"}, 1, ""},
       {{"--memory_efficient_fp16", "--optimizer=adamw"}, 1, ""},
-      {{"--memory_efficient_fp16", "--optimizer=adam", "--precision=bf16"}, 1, "--precision=fp16 with it; not bf16"},
+      {{"--memory_efficient_fp16", "--optimizer=adam", "--precision=bf16"},
+       1,
+       "--precision=fp16 with it; --precision=bf16 is given"},
       {{"--memory_efficient_fp16", "--precision=fp16"}, 1, "expected --optimizer=adam or adamw with it"},
       {{"--nproc_per_node=auto"}, 1, ""},
       {{"--nproc_per_node=1024"}, 1, ""},
@@ -273,7 +275,7 @@ TEST(Problems, FusedNormIsForResNets) {
     const auto config =
         ParseCommandLine({"--data_format=synthetic", "--fused_norm", std::string("--model=") + model}).config;
     EXPECT_THAT(Describe(Problems(config, 1, {})),
-                HasSubstr(std::string("--fused_norm=true: expected nothing of it with --model=") + model));
+                HasSubstr(std::string("--fused_norm=true: expected false with --model=") + model));
   }
 }
 

@@ -87,14 +87,14 @@ TEST(ControlPlane, NamesMissingRanks) {
 TEST(ControlPlane, RefusesDuplicatesOtherRunsAndOtherWorldSizes) {
   LoopbackRanks ranks(2);
   ControlPlane& first = ranks.Start(0);
-  EXPECT_THAT(MessageOf([&] { Join(ranks.JoinOptionsOf(0)); }), HasSubstr("rank 0 is there twice"));
+  EXPECT_THAT(MessageOf([&] { Join(ranks.JoinOptionsOf(0)); }), HasSubstr("rank 0 joined twice"));
   JoinOptions foreign = ranks.JoinOptionsOf(1);
   foreign.locate = [&] { return Endpoint{"127.0.0.1", ranks.port(), "other"}; };
   EXPECT_THAT(MessageOf([&] { Join(foreign); }), HasSubstr("belongs to another run"));
   JoinOptions larger = ranks.JoinOptionsOf(1);
   larger.world_size = 3;
-  EXPECT_THAT(MessageOf([&] { Join(larger); }), HasSubstr("a world size of 3, rank 0 one of 2"));
-  EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }), HasSubstr("a world size of 3, rank 0 one of 2"));
+  EXPECT_THAT(MessageOf([&] { Join(larger); }), HasSubstr("a world size of 3, but rank 0 has 2"));
+  EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }), HasSubstr("a world size of 3, but rank 0 has 2"));
 }
 
 TEST(ControlPlane, WhoComesAfterTheEndHearsOfIt) {
@@ -268,7 +268,7 @@ TEST(ControlPlane, ARankThatStandsStillIsNamedByAll) {
     ranks.WaitForEnd(rank);
   });
   for (const std::string& end : ranks.ends()) {
-    EXPECT_THAT(end, MatchesRegex("rank 1 stands still since [0-9.]+ s, after step 0: waiting for data.*"));
+    EXPECT_THAT(end, MatchesRegex("rank 1 has stood still for [0-9.]+ s, after step 0: waiting for data.*"));
   }
 }
 

@@ -27,7 +27,8 @@ JoinOptions Towards(const std::string& host, int port, double timeout_seconds) {
 }
 
 TEST(Join, SaysThatNobodyAnswers) {
-  EXPECT_THAT(MessageOf([] { Join(Towards("127.0.0.1", 1, 0.2)); }), HasSubstr("no rank 0 answers at 127.0.0.1:1"));
+  EXPECT_THAT(MessageOf([] { Join(Towards("127.0.0.1", 1, 0.2)); }),
+              HasSubstr("rank 0 does not answer at 127.0.0.1:1"));
 }
 
 TEST(Join, DoesNotWaitForAListenerThatNeverAnswers) {
@@ -47,7 +48,7 @@ TEST(Join, SaysWhatAForeignServerSaid) {
     connection.Send("HTTP/1.1 400 Bad Request\r");
   });
   EXPECT_THAT(MessageOf([&] { Join(Towards("127.0.0.1", PortOf(listening), 5)); }),
-              HasSubstr("is no rank 0 of dtrain: 'HTTP/1.1 400 Bad Request\\r'"));
+              HasSubstr("is not rank 0 of dtrain; it answered 'HTTP/1.1 400 Bad Request\\r'"));
   close(listening);
 }
 

@@ -44,22 +44,22 @@ const Position kForward = At(7, 2, Phase::kForward), kWaiting = At(7, 3, Phase::
 TEST_F(StallWatchTest, NamesARankThatNoLongerSpeaks) {
   Until(1, {{0, kWaiting}, {1, kForward}, {2, kWaiting}});
   Until(60, {{0, kWaiting}, {2, kWaiting}});
-  EXPECT_THAT(stall_, HasSubstr("rank 1 does not answer since 7.")) << stall_;
+  EXPECT_THAT(stall_, HasSubstr("rank 1 has not answered for 7.")) << stall_;
   EXPECT_THAT(stall_, HasSubstr("after step 7: forward pass"));
   EXPECT_EQ(stall_.find("rank 0"), std::string::npos);
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("rank 1 holds up the others: nothing was heard of it for 2.")));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("rank 1 holds up the others: no message from it for 2.")));
   EXPECT_NEAR(seconds(), kTimeoutSeconds, 0.3);
 }
 
 TEST_F(StallWatchTest, NamesARankThatSpeaksButStandsStill) {
   Until(60, {{0, kWaiting}, {1, kForward}, {2, kWaiting}});
-  EXPECT_THAT(stall_, HasSubstr("rank 1 stands still since 8.0 s, after step 7: forward pass")) << stall_;
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("rank 1 holds up the others: it stands still since 4.")));
+  EXPECT_THAT(stall_, HasSubstr("rank 1 has stood still for 8.0 s, after step 7: forward pass")) << stall_;
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("rank 1 holds up the others: it has stood still for 4.")));
 }
 
 TEST_F(StallWatchTest, BlamesNobodyWhenAllStandAtTheSamePlace) {
   Until(60, {{0, kWaiting}, {1, kWaiting}, {2, kWaiting}});
-  EXPECT_THAT(stall_, HasSubstr("all ranks stand still after step 7: backward pass"));
+  EXPECT_THAT(stall_, HasSubstr("all ranks have stood still after step 7: backward pass"));
 }
 
 TEST_F(StallWatchTest, AShortSilenceIsOnlyAWarning) {
@@ -99,7 +99,7 @@ TEST_F(StallWatchTest, ThoseWhoWaitForASlowDiskHaveItsTenMinutes) {
   Until(300, {{0, At(9, 0, Phase::kSaving)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
   EXPECT_EQ(stall_, "");
   Until(700, {{0, At(9, 0, Phase::kSaving)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
-  EXPECT_THAT(stall_, HasSubstr("rank 0 stands still since 600.0 s, after step 9: saving"));
+  EXPECT_THAT(stall_, HasSubstr("rank 0 has stood still for 600.0 s, after step 9: saving"));
 }
 
 TEST_F(StallWatchTest, AfterASaveAllHaveTheirTimeToGoOn) {
@@ -107,12 +107,12 @@ TEST_F(StallWatchTest, AfterASaveAllHaveTheirTimeToGoOn) {
   Until(306, {{0, At(9, 1, Phase::kForward)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
   EXPECT_EQ(stall_, "");
   Until(310, {{0, At(9, 1, Phase::kForward)}, {1, At(9, 2, Phase::kBackward)}, {2, At(9, 2, Phase::kBackward)}});
-  EXPECT_THAT(stall_, HasSubstr("rank 0 stands still since 7.9 s"));
+  EXPECT_THAT(stall_, HasSubstr("rank 0 has stood still for 7.9 s"));
 }
 
 TEST_F(StallWatchTest, OneThatIsBehindASaveIsNoBetterForIt) {
   Until(300, {{0, At(9, 0, Phase::kSaving)}, {1, At(8, 2, Phase::kForward)}, {2, At(9, 2, Phase::kBackward)}});
-  EXPECT_THAT(stall_, HasSubstr("rank 1 stands still since 8.0 s, after step 8: forward pass")) << stall_;
+  EXPECT_THAT(stall_, HasSubstr("rank 1 has stood still for 8.0 s, after step 8: forward pass")) << stall_;
 }
 
 TEST_F(StallWatchTest, NamesASlowRankOnce) {
@@ -122,7 +122,7 @@ TEST_F(StallWatchTest, NamesASlowRankOnce) {
                     {1, At(step, 0, Phase::kData, 0.06 * step)},
                     {2, At(step, 0, Phase::kData, 0.18 * step)}});
   }
-  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("rank 2 is slower than the others: 0.180 s a step of its own work, "
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("rank 2 is slower than the others: 0.180 s of its own work per step, "
                                                "the median is 0.060 s")));
 }
 

@@ -93,7 +93,7 @@ TEST(JudgeAddress, MustBeReachedFromOtherMachines) {
 
 TEST(JudgeToken, IsMissedWhereStrangersCanCome) {
   launch::Launch launch = TwoMachines();
-  EXPECT_THAT(JudgeToken(launch), Warns("whoever reaches rank 0's port"));
+  EXPECT_THAT(JudgeToken(launch), Warns("anyone who can reach rank 0's port"));
   launch.token = "a secret word";
   EXPECT_THAT(JudgeToken(launch), IsOk());
   EXPECT_THAT(JudgeToken(launch).what, Not(HasSubstr("secret")));
@@ -154,7 +154,8 @@ TEST(JudgeDevice, DriverBuildAndGpu) {
   EXPECT_THAT(JudgeDevice(good, {.local_rank = 1, .local_world_size = 2}, "auto", files),
               Fails(ExitCode::kUsage, "local rank 1 of 2 has no GPU"));
   EXPECT_THAT(JudgeDevice({}, {}, "auto", {}), IsOk());
-  EXPECT_THAT(JudgeDevice({}, {}, "auto", {.built_with_cuda = false, .in_dev = true}), Warns("this build knows none"));
+  EXPECT_THAT(JudgeDevice({}, {}, "auto", {.built_with_cuda = false, .in_dev = true}),
+              Warns("this build does not support GPUs"));
   EXPECT_THAT(JudgeDevice({}, {}, "auto", files), Warns("may not use"));
   EXPECT_THAT(JudgeDevice({}, {}, "gloo", files), IsOk());
 }
@@ -166,11 +167,11 @@ TEST(JudgeNetwork, NcclAndEfa) {
   EXPECT_THAT(JudgeEfa(facts, 2), IsOk());
   facts.adapters = 4;
   EXPECT_THAT(JudgeEfa(facts, 1), IsOk());
-  EXPECT_THAT(JudgeEfa(facts, 2), Warns("4 adapters, and no fi_info"));
+  EXPECT_THAT(JudgeEfa(facts, 2), Warns("4 adapters, but there is no fi_info"));
   facts.has_fi_info = true;
   EXPECT_THAT(JudgeEfa(facts, 2), Warns("finds no provider"));
   facts.provider_works = true;
-  EXPECT_THAT(JudgeEfa(facts, 2), Warns("no NCCL plugin"));
+  EXPECT_THAT(JudgeEfa(facts, 2), Warns("NCCL has no plugin"));
   facts.has_plugin = true;
   EXPECT_THAT(JudgeEfa(facts, 2), IsOk());
 }

@@ -104,8 +104,8 @@ TEST(Launch, HalfSetFlags) {
   EXPECT_THAT(Mistake(Ranks(0, 2, {}, "h"), {}), HasSubstr("--master_addr=h given, --master_port missing"));
   EXPECT_THAT(Mistake(Ranks(2, 2, {}, "h", 1), {}), HasSubstr("--rank (2) is not from 0 to --world_size - 1 (1)"));
   EXPECT_THAT(Mistake(Ranks(-1, 2, {}, "h", 1), {}), HasSubstr("--rank (-1)"));
-  EXPECT_THAT(Mistake(Ranks(0, 0), {}), HasSubstr("--world_size is not from 1"));
-  EXPECT_THAT(Mistake(Ranks(0, int64_t{1} << 40, {}, "h", 1), {}), HasSubstr("--world_size is not from 1"));
+  EXPECT_THAT(Mistake(Ranks(0, 0), {}), HasSubstr("--world_size must be from 1"));
+  EXPECT_THAT(Mistake(Ranks(0, int64_t{1} << 40, {}, "h", 1), {}), HasSubstr("--world_size must be from 1"));
   EXPECT_THAT(Mistake(Ranks(0, 4, 2, "h", 1, "2"), {}),
               HasSubstr("--local_rank (2) is not from 0 to --nproc_per_node"));
   EXPECT_THAT(Mistake(Ranks(0, 4, 4, "h", 1), {}), HasSubstr("--local_rank (4) is not from 0 to --world_size"));

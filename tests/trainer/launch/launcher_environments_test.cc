@@ -303,7 +303,7 @@ TEST(NodeLevel, NodesOfExplicitRanks) {
   ranks.master_port = 1;
   EXPECT_EQ(TextOf(ranks, {}), "flags 3/4 1/2 1/2 h:1 0");
   ranks.node_rank = 1;
-  EXPECT_THAT(TextOf(ranks, {}), HasSubstr("--node_rank and --rank are two ways"));
+  EXPECT_THAT(TextOf(ranks, {}), HasSubstr("--node_rank and --rank cannot be given together"));
 }
 
 TEST(NodeLevel, Refused) {

@@ -35,7 +35,7 @@ TEST(RestartPolicy, ThreeRestartsWithoutProgressEndTheRun) {
   EXPECT_TRUE(policy.AfterFailure(4, 11).restart);
   const auto verdict = policy.AfterFailure(4, 12);
   EXPECT_FALSE(verdict.restart);
-  EXPECT_THAT(verdict.reason, HasSubstr("3 restarts in a row got no further, the run ends at step 12"));
+  EXPECT_THAT(verdict.reason, HasSubstr("3 restarts in a row made no progress; the run ends at step 12"));
   EXPECT_EQ(policy.restarts(), 4);
 }
 

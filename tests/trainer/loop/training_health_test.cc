@@ -18,7 +18,7 @@ std::string Said(SkippedSteps& steps, int64_t step, int64_t skipped, std::option
 TEST(SkippedSteps, IsSaidOnceAndWhenItsNumberHasDoubled) {
   SkippedSteps steps;
   EXPECT_THAT(Said(steps, 1, 1, 32768), HasSubstr("1 step skipped so far (step 1): the gradients were not finite; the "
-                                                  "loss scale, now 32768, finds its place"));
+                                                  "loss scale, now 32768, is adapting"));
   EXPECT_EQ(Said(steps, 20, 0), "");
   EXPECT_THAT(Said(steps, 40, 1), HasSubstr("2 steps skipped so far (the last among steps 21 to 40): "));
   EXPECT_EQ(Said(steps, 60, 1), "");

@@ -84,7 +84,7 @@ TEST(RequireSameRun, NamesWhatDiffers) {
     RequireSameRun(saved, other, true);
     FAIL();
   } catch (const UsageError& error) {
-    EXPECT_NE(std::string(error.what()).find("seed = 1, this run has 2"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("seed = 1, but this run has 2"), std::string::npos);
   }
 }
 
@@ -100,8 +100,8 @@ TEST(RequireSameRun, WhatIsMissingDiffers) {
     }
     return "";
   };
-  EXPECT_NE(message(plain, held_out).find("no val_fraction, this run has 0.1"), std::string::npos);
-  EXPECT_NE(message(held_out, plain).find("val_fraction = 0.1, this run has none"), std::string::npos);
+  EXPECT_NE(message(plain, held_out).find("no val_fraction, but this run has 0.1"), std::string::npos);
+  EXPECT_NE(message(held_out, plain).find("val_fraction = 0.1, but this run has none"), std::string::npos);
 }
 
 TEST(RequireSameRun, LetsTheDataChangeOnlyWhenAsked) {

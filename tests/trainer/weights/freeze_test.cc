@@ -72,7 +72,7 @@ TEST(Freeze, NamesWhatThereIs) {
   EXPECT_THAT(hint("conv1,layer1.7"), HasSubstr("layer1.0, layer1.1"));
   EXPECT_THAT(message("layer"), HasSubstr("no module 'layer'"));  // a prefix of a name is no match
   EXPECT_THAT(message("conv1,,bn1"), HasSubstr("no module ''"));
-  EXPECT_THAT(message("backbone,fc"), HasSubstr("left to learn"));
+  EXPECT_THAT(message("backbone,fc"), HasSubstr("left to train"));
 }
 
 }  // namespace

@@ -53,7 +53,7 @@ TEST(RobertaOptionsOf, WhatIsNoConfigurationIsRefused) {
   EXPECT_THAT(message(), HasSubstr("nested too deeply"));
   config.model.config_file = folder.path("link");
   std::filesystem::create_symlink("link", folder.path("link"));
-  EXPECT_THAT(message(), HasSubstr("is no file"));
+  EXPECT_THAT(message(), HasSubstr("is not a file"));
 }
 
 }  // namespace
