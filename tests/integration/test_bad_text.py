@@ -105,3 +105,10 @@ def test_another_dictionary_when_a_run_goes_on(tokens, run_dir):
 def test_flags_that_mean_nothing_for_text_are_named(tokens, run_dir):
     outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--label_smoothing=0.1", "--mixup=0.2")
     assert "--label_smoothing is for images" in outcome.stderr and "--mixup is for images" in outcome.stderr
+
+
+def test_an_evaluation_has_the_masks_of_its_run(tmp_path, run_dir):
+    """They follow from --seed, which the run knows."""
+    tokens = make_tokens(tmp_path, train=TEXT, valid=TEXT[:600])
+    trained = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--seed=9")
+    assert run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tokens}").last_line == trained.last_line
