@@ -35,8 +35,8 @@ def share_of_waiting(run_dir: Path) -> float:
 
 
 def test_waiting_for_storage_is_measured_and_named(few_images, preload, run_dir):
-    outcome = run(*TINY, f"--data_dir={few_images}", "--epochs=4", f"--run_dir={run_dir}",
-                  env=slow(preload, few_images, 100, 25))
+    outcome = run(*TINY, f"--data_dir={few_images}", "--epochs=2", f"--run_dir={run_dir}",
+                  env=slow(preload, few_images, 100, 12))
     assert outcome.stderr.count(WARNING) == 1, outcome
     warning = next(line for line in outcome.stderr.splitlines() if WARNING in line)
     assert "storage is slower than decoding" in warning and "--cache=ram" in warning

@@ -95,8 +95,8 @@ def test_long_runs_are_equal_and_quick(peer):
         start = time.perf_counter()
         encode(["".join(choose.choice("etaoinshrdlu") for _ in range(count))])
         return time.perf_counter() - start
-    # Quadratic time would be minutes.
-    assert seconds(1_000_000) < 10
+    # Quadratic time would be many minutes.
+    assert seconds(1_000_000) < 60
 
 
 def test_a_roberta_folder_keeps_its_ids(peer, tmp_path):
