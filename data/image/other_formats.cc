@@ -9,7 +9,10 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
+#include <opencv2/core.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "data/error.h"
 #include "data/image/codecs.h"
@@ -41,15 +44,19 @@ class TiffReader {
     uint32_t width = 0, height = 0;
     TIFFGetField(tiff_.get(), TIFFTAG_IMAGEWIDTH, &width);
     TIFFGetField(tiff_.get(), TIFFTAG_IMAGELENGTH, &height);
+    if (orientation() > ORIENTATION_BOTLEFT) std::swap(width, height);  // rows are stored as columns
     const uint32_t most = INT_MAX;
     return {static_cast<int>(std::min(width, most)), static_cast<int>(std::min(height, most))};
   }
 
+  // Like Pillow, drops alpha and turns the image as its orientation says.
   cv::Mat Decode() {
-    const auto [width, height] = size();
+    KeepColoursFromAlpha();
+    auto [width, height] = size();
+    if (orientation() > ORIENTATION_BOTLEFT) std::swap(width, height);
     cv::Mat packed(height, width, CV_32SC1);  // four bytes a pixel: A, B, G, R from the highest
     if (TIFFReadRGBAImageOriented(tiff_.get(), static_cast<uint32_t>(width), static_cast<uint32_t>(height),
-                                  reinterpret_cast<uint32_t*>(packed.data), ORIENTATION_TOPLEFT, 1) != 1 ||
+                                  reinterpret_cast<uint32_t*>(packed.data), orientation(), 1) != 1 ||
         message_[0] != '\0') {
       Fail();
     }
@@ -63,11 +70,40 @@ class TiffReader {
         to[2] = static_cast<uint8_t>(TIFFGetB(from[x]));
       }
     }
-    return image;
+    return Turned(image);
   }
 
  private:
   [[noreturn]] void Fail() const { throw DataError(std::string("TIFF: ") + (message_[0] ? message_ : "unreadable")); }
+
+  // Returns 1 to 8, as in EXIF. libtiff would mirror images, but not turn them.
+  int orientation() {
+    uint16_t value = ORIENTATION_TOPLEFT;
+    TIFFGetField(tiff_.get(), TIFFTAG_ORIENTATION, &value);
+    return value <= ORIENTATION_LEFTBOT ? std::max<int>(value, ORIENTATION_TOPLEFT) : ORIENTATION_TOPLEFT;
+  }
+
+  cv::Mat Turned(const cv::Mat& stored) {
+    const int how = orientation();
+    cv::Mat image = stored;
+    if (how > ORIENTATION_BOTLEFT) cv::transpose(stored, image);
+    constexpr int kColumns = 1, kRows = 0, kBoth = -1;  // what cv::flip reverses
+    if (how == ORIENTATION_TOPRIGHT || how == ORIENTATION_RIGHTTOP) cv::flip(image, image, kColumns);
+    if (how == ORIENTATION_BOTRIGHT || how == ORIENTATION_RIGHTBOT) cv::flip(image, image, kBoth);
+    if (how == ORIENTATION_BOTLEFT || how == ORIENTATION_LEFTBOT) cv::flip(image, image, kRows);
+    return image;
+  }
+
+  // libtiff multiplies colours by their alpha unless that seems to be done already.
+  void KeepColoursFromAlpha() {
+    uint16_t count = 0;
+    const uint16_t* kinds = nullptr;
+    if (TIFFGetField(tiff_.get(), TIFFTAG_EXTRASAMPLES, &count, &kinds) != 1 || count == 0) return;
+    std::vector<uint16_t> multiplied(kinds, kinds + count);
+    std::replace(multiplied.begin(), multiplied.end(), uint16_t{EXTRASAMPLE_UNASSALPHA},
+                 uint16_t{EXTRASAMPLE_ASSOCALPHA});
+    TIFFSetField(tiff_.get(), TIFFTAG_EXTRASAMPLES, count, multiplied.data());
+  }
 
   static int OnError(TIFF* /*tiff*/, void* self, const char* /*module*/, const char* format, va_list arguments) {
     auto& message = static_cast<TiffReader*>(self)->message_;

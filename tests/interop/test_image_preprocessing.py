@@ -124,6 +124,8 @@ def kinds(folder: Path) -> dict[str, Path]:
         "rgb.tif": (image, {}),
         "deflated.tif": (image, {"compression": "tiff_adobe_deflate"}),
         "grey.tiff": (image.convert("L"), {}),
+        "rgba.tif": (rgba, {}),
+        **{f"oriented-{how}.tif": (image, {"tiffinfo": {0x0112: how}}) for how in range(2, 9)},
         "lossless.webp": (image, {"lossless": True}),
         "lossy.webp": (image, {"quality": 80}),
     }
