@@ -3,6 +3,7 @@ stopping, and the confusion matrix."""
 
 import csv
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -60,6 +61,16 @@ def test_the_run_knows_its_split(photos, trained):
         matrices.append(matrix_of(folder)[1])
     assert (matrices[0] == matrices[1]).all()
     assert matrices[0].sum(axis=1).tolist() == [5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("weights", ["last", "best"])
+def test_photos_that_were_added_change_the_split_aloud(photos, trained, tmp_path, weights):
+    flags = ("--mode=eval", f"--weights={weights}", f"--run_dir={trained[0]}", *HELD_OUT, f"--output={tmp_path}")
+    copy = shutil.copytree(photos, tmp_path / "photos")
+    assert "has changed since" not in run(*flags, f"--data_dir={copy}").stderr  # equal names and sizes
+    shutil.copy(copy / "train" / "red" / "000.jpg", copy / "train" / "red" / "new.jpg")
+    outcome = run(*flags, f"--data_dir={copy}")
+    assert outcome.stderr.count(f"{copy} or the choice of its held-out part has changed since {trained[0]}") == 1, outcome
 
 
 def test_another_part_is_another_run(photos, trained):

@@ -14,6 +14,7 @@
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/make_task.h"
+#include "trainer/tasks/val_fraction.h"
 #include "trainer/weights/inference_weights.h"
 
 namespace dtrain::loop {
@@ -38,6 +39,14 @@ void KeepConfusions(const report::Confusions& confusions, const std::string& out
   }
 }
 
+// Warns if the held-out part is not the one of the training, which may have trained on some of its samples.
+void CompareHeldOut(const config::Config& config, const TrainedWeights& weights, const DataSplit& val) {
+  const bool is_held_out = val.name == NameOfHeldOut(config.data.train_split);
+  if (!is_held_out || weights.held_out.empty() || weights.held_out == val.source->fingerprint()) return;
+  report::LogWarning(config.data.dir + " or the choice of its held-out part has changed since " + weights.origin +
+                     " was trained, perhaps on some of these samples: this evaluation may be too good");
+}
+
 }  // namespace
 
 void EvaluateOnly(const RunContext& context) {
@@ -49,6 +58,7 @@ void EvaluateOnly(const RunContext& context) {
   if (context.launch.rank == 0) {
     report::LogInfo("evaluating " + weights.origin + " on the " + std::to_string(data.val->source->size()) +
                     " samples of " + data.val->name);
+    CompareHeldOut(config, weights, *data.val);
   }
   session.Connect({{"data_fingerprint", data.val->source->fingerprint()}});
   const auto task = MakeInferenceTask(config, weights, session.device);

@@ -23,6 +23,7 @@
 #include "trainer/tasks/data_cache.h"
 #include "trainer/tasks/image_decoding.h"
 #include "trainer/tasks/make_task.h"
+#include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/roberta_model.h"
@@ -69,8 +70,11 @@ struct FirstRank {
 };
 
 // Returns the part of state.json that stays the same throughout the run.
-nlohmann::json Kept(const config::Config& config, const nlohmann::json& identity, const data::Classes& classes) {
-  return {{"run", identity}, {"config", config::TrainingPart(config)}, {"classes", ToJson(classes)}};
+nlohmann::json Kept(const config::Config& config, const nlohmann::json& identity, const DataSets& data) {
+  nlohmann::json kept = {
+      {"run", identity}, {"config", config::TrainingPart(config)}, {"classes", ToJson(data.classes)}};
+  if (config.data.val_fraction > 0) kept[kHeldOutKey] = data.val->source->fingerprint();
+  return kept;
 }
 
 // Returns the progress of rank 0's checkpoint on every rank; that of a fresh run if there is none. Throws if the
@@ -161,10 +165,11 @@ void Train(const RunContext& context) {
                              batches->units_per_step());
   RequireLearnable(config, plan, data);
   const nlohmann::json identity = RunIdentity(config, plan, data);
-  const nlohmann::json kept = Kept(config, identity, data.classes);
+  const nlohmann::json kept = Kept(config, identity, data);
   checkpoint::Metadata model_metadata = {{"format", "pt"}};
   AddTo(model_metadata, data.classes);
   AddSettings(model_metadata, config);
+  if (kept.contains(kHeldOutKey)) model_metadata[kHeldOutKey] = kept[kHeldOutKey];
   if (models::IsRoberta(config.model.name)) model_metadata[kModelConfigKey] = ModelConfigOf(config, data.num_classes);
   std::optional<FirstRank> first;
   if (is_first) first.emplace(context, files, session.restarted, model_metadata);

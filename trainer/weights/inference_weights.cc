@@ -22,7 +22,7 @@ TrainedWeights FromFile(const std::string& path, checkpoint::SafetensorsContent 
   };
   const std::string step = known("step");
   return {std::move(content.tensors), ClassesFrom(content.metadata, path),
-          step.empty() ? path : path + " of step " + step, known(kModelConfigKey)};
+          step.empty() ? path : path + " of step " + step, known(kModelConfigKey), known(kHeldOutKey)};
 }
 
 TrainedWeights FromCheckpoint(const fs::path& path) {
@@ -34,10 +34,11 @@ TrainedWeights FromCheckpoint(const fs::path& path) {
   const auto part = [&snapshot](const char* key) {
     return snapshot.state.is_object() ? snapshot.state.value(key, nlohmann::json()) : nlohmann::json();
   };
-  const nlohmann::json run = part("run");
+  const nlohmann::json run = part("run"), held_out = part(kHeldOutKey);
   const bool has_shape = run.is_object() && run.contains(kModelShapeKey);
   return {std::move(snapshot.model), ClassesFromJson(part("classes"), where), where,
-          has_shape ? run[kModelShapeKey].dump() : std::string()};
+          has_shape ? run[kModelShapeKey].dump() : std::string(),
+          held_out.is_string() ? held_out.get<std::string>() : ""};
 }
 
 }  // namespace
