@@ -16,7 +16,7 @@
 namespace dtrain::report {
 namespace {
 
-constexpr unsigned kMostVisitors = 64;  // connections at a time; an idle one is closed after kPatienceSeconds
+constexpr unsigned kMostVisitors = 64;  // connections at a time; then the oldest one is closed
 constexpr unsigned kPatienceSeconds = 2;
 constexpr size_t kMostBytesOfRequest = 8192;
 
@@ -83,6 +83,18 @@ MHD_Result Serve(void* metrics, MHD_Connection* visitor, const char* path, const
   return Answer(visitor, MHD_HTTP_OK, static_cast<const RunMetrics*>(metrics)->Text());
 }
 
+// The server calls this when a connection begins and before it closes one.
+void ComeOrGo(void* list, MHD_Connection* visitor, void** /*context*/, MHD_ConnectionNotificationCode what) {
+  auto& visitors = *static_cast<std::deque<int>*>(list);
+  const int socket = MHD_get_connection_info(visitor, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
+  if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+    std::erase(visitors, socket);
+    return;
+  }
+  visitors.push_back(socket);
+  if (visitors.size() > kMostVisitors) shutdown(visitors.front(), SHUT_RDWR);  // the server then closes it
+}
+
 // Errors of clients are not logged, because they do not concern the training.
 void SayNothing(void* /*nobody*/, const char* /*format*/, va_list /*arguments*/) {}
 
@@ -99,8 +111,9 @@ MetricsEndpoint::MetricsEndpoint(const std::string& address, int port, std::shar
   server_ = MHD_start_daemon(MHD_USE_AUTO_INTERNAL_THREAD | MHD_USE_ITC | MHD_USE_ERROR_LOG, 0, nullptr, nullptr,
                              &Serve, const_cast<RunMetrics*>(metrics_.get()),  // first, because it gets later errors
                              MHD_OPTION_EXTERNAL_LOGGER, &SayNothing, nullptr, MHD_OPTION_LISTEN_SOCKET, descriptor,
-                             MHD_OPTION_CONNECTION_LIMIT, kMostVisitors, MHD_OPTION_CONNECTION_TIMEOUT,
-                             kPatienceSeconds, MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMostBytesOfRequest, MHD_OPTION_END);
+                             MHD_OPTION_NOTIFY_CONNECTION, &ComeOrGo, &visitors_, MHD_OPTION_CONNECTION_LIMIT,
+                             kMostVisitors + 1, MHD_OPTION_CONNECTION_TIMEOUT, kPatienceSeconds,
+                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, kMostBytesOfRequest, MHD_OPTION_END);
   if (server_ == nullptr) {
     const int reason = errno;
     close(descriptor);

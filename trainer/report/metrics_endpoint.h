@@ -1,7 +1,9 @@
 // Serves a run's metrics to Prometheus at http://ADDRESS:PORT/metrics. One thread of its own serves all connections
-// without blocking, and closes a connection that is idle for two seconds, so training is never delayed.
+// without blocking, so training is never delayed. It closes a connection that is idle for two seconds, and the oldest
+// one if there are too many, so clients that send a byte now and then keep nobody out.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <string>
 
@@ -25,6 +27,7 @@ class MetricsEndpoint {
  private:
   std::shared_ptr<const RunMetrics> metrics_;
   int port_ = 0;
+  std::deque<int> visitors_;  // sockets of the open connections, the oldest first; only the server's thread uses it
   MHD_Daemon* server_ = nullptr;
 };
 

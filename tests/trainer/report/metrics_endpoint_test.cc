@@ -8,7 +8,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "tests/message_of.h"
 #include "tests/trainer/report/idle_metrics.h"
@@ -90,6 +93,25 @@ TEST(MetricsEndpoint, ACrowdThatSaysNothingGoesByItself) {
   std::vector<std::unique_ptr<Visitor>> mute;
   for (int i = 0; i < 70; ++i) mute.push_back(std::make_unique<Visitor>(endpoint.port()));
   EXPECT_THAT(Get(endpoint.port()), HasSubstr("\ndtrain_step_total 0\n"));
+}
+
+// There are more connections than the endpoint serves at a time, and each sends a byte before its silence is too long.
+TEST(MetricsEndpoint, ACrowdThatSpeaksSlowlyKeepsNobodyOut) {
+  const MetricsEndpoint endpoint("127.0.0.1", 0, IdleMetrics());
+  std::vector<std::unique_ptr<Visitor>> slow;
+  for (int i = 0; i < 70; ++i) slow.push_back(std::make_unique<Visitor>(endpoint.port()));
+  std::atomic<bool> served = false, gave_up = false;
+  std::thread speaker([&] {
+    for (int i = 0; i < 100 && !served; ++i) {  // ten seconds
+      for (const auto& visitor : slow) visitor->Say("G");
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    gave_up = !served;
+  });
+  EXPECT_THAT(Get(endpoint.port()), HasSubstr("\ndtrain_step_total 0\n"));
+  EXPECT_FALSE(gave_up);
+  served = true;
+  speaker.join();
 }
 
 TEST(MetricsEndpoint, IPv6TakesBothKindsOfVisitors) {
