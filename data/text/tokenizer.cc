@@ -44,18 +44,23 @@ Tokenizer::Tokenizer(const TokenizerFiles& files)
 }
 
 void Tokenizer::RequireKeepableIds() const {
-  const std::map<std::string, int64_t> wanted = {{"<s>", kBeginToken},
-                                                 {"<pad>", kPadToken},
-                                                 {"</s>", kEndToken},
-                                                 {"<unk>", kUnknownToken},
-                                                 {kMaskSymbol, bpe_.vocabulary() - 1}};
+  constexpr const char* kHint =
+      "a RoBERTa model's vocab.json has <s> 0, <pad> 1, </s> 2, <unk> 3, and <mask>; GPT-2's goes by --encoder_json "
+      "and "
+      "--vocab_bpe";
+  const std::map<std::string, int64_t> wanted = {
+      {"<s>", kBeginToken}, {"<pad>", kPadToken}, {"</s>", kEndToken}, {"<unk>", kUnknownToken}};
   for (const auto& [token, id] : wanted) {
     if (bpe_.IdOf(token) == id) continue;
     throw DataError("the token " + token + " has the id " + std::to_string(bpe_.IdOf(token)) + " instead of " +
                         std::to_string(id) + " (-1: there is none)",
-                    "a RoBERTa model's vocab.json has <s> 0, <pad> 1, </s> 2, <unk> 3 and <mask> last; GPT-2's goes by "
-                    "--encoder_json and --vocab_bpe");
+                    kHint);
   }
+  if (bpe_.IdOf(kMaskSymbol) < 0) throw DataError("there is no token <mask>", kHint);
+}
+
+bool Tokenizer::DictionaryLeavesOut(int64_t id) const {
+  return id < kSpecialTokens || (id == bpe_.IdOf(kMaskSymbol) && id == bpe_.vocabulary() - 1);
 }
 
 std::string Tokenizer::Symbol(int64_t id) const {
@@ -67,8 +72,8 @@ std::string Tokenizer::Symbol(int64_t id) const {
 Dictionary Tokenizer::CountedDictionary(const std::vector<int64_t>& counts) const {
   if (keeps_ids_) {
     std::vector<Dictionary::Entry> entries;
-    for (int64_t id = kSpecialTokens; id < bpe_.vocabulary() - 1; ++id) {
-      entries.push_back({Symbol(id), counts[static_cast<size_t>(id)]});
+    for (int64_t id = kSpecialTokens; id < bpe_.vocabulary(); ++id) {
+      if (!DictionaryLeavesOut(id)) entries.push_back({Symbol(id), counts[static_cast<size_t>(id)]});
     }
     return Dictionary(std::move(entries));
   }
@@ -82,8 +87,8 @@ Dictionary Tokenizer::CountedDictionary(const std::vector<int64_t>& counts) cons
 std::vector<uint32_t> Tokenizer::IdsIn(const Dictionary& dictionary) const {
   std::vector<uint32_t> ids;
   for (int64_t id = 0; id < bpe_.vocabulary(); ++id) {
-    const bool is_special = keeps_ids_ && (id < kSpecialTokens || id == bpe_.vocabulary() - 1);
-    const int64_t known_as = is_special ? id : dictionary.IdOf(Symbol(id));
+    const bool is_left_out = keeps_ids_ && DictionaryLeavesOut(id);
+    const int64_t known_as = is_left_out ? id : dictionary.IdOf(Symbol(id));
     if (keeps_ids_ && known_as != id) {
       throw DataError("the dictionary has the token " + Symbol(id) + " at " + std::to_string(known_as) +
                           ", the tokenizer's vocab.json at " + std::to_string(id),

@@ -26,7 +26,8 @@ std::optional<TokenizerFiles> FindTokenizer(const std::string& folder);
 class Tokenizer {
  public:
   // Throws what ByteLevelBpe::Load throws, and DataError if keeps_ids is set and the special tokens do not have
-  // fairseq's ids: <s> 0, <pad> 1, </s> 2, <unk> 3 and <mask> the last.
+  // fairseq's ids (<s> 0, <pad> 1, </s> 2, <unk> 3) or there is no <mask>. The ids of <mask> differ: it is the last
+  // token of published models, and often the fifth of tokenizers that users train.
   explicit Tokenizer(const TokenizerFiles& files);
 
   const ByteLevelBpe& bpe() const { return bpe_; }
@@ -49,6 +50,9 @@ class Tokenizer {
 
  private:
   void RequireKeepableIds() const;
+  // If ids are kept: whether token `id` has its id without a line in dict.txt. So has <mask> if it is the last token,
+  // because readers of a dictionary without it append it.
+  bool DictionaryLeavesOut(int64_t id) const;
 
   ByteLevelBpe bpe_;
   const bool keeps_ids_;

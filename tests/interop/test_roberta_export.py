@@ -70,12 +70,15 @@ def test_the_exported_folder_works_in_transformers(trained, tmp_path):
     assert len(fill("the <mask> sat on the mat")) == 5
 
 
-def test_a_tokenizer_that_keeps_its_ids_comes_back(trained, tmp_path):
+@pytest.mark.parametrize("mask_place", ["last, as in published models", "fifth, as tokenizers' own training has it"])
+def test_a_tokenizer_that_keeps_its_ids_comes_back(trained, tmp_path, mask_place):
     exported = export(trained, tmp_path / "exported")
     names = json.loads((exported / "vocab.json").read_text(encoding="utf-8"))
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "merges.txt").write_bytes((exported / "merges.txt").read_bytes())
-    ids = {name: id for id, name in enumerate([name for name in names if name != "<mask>"] + ["<mask>"])}
+    order = [name for name in names if name != "<mask>"]
+    order.insert(4 if mask_place.startswith("fifth") else len(order), "<mask>")
+    ids = {name: id for id, name in enumerate(order)}
     (tmp_path / "own" / "vocab.json").write_text(json.dumps(ids), encoding="utf-8")
     (tmp_path / "text.txt").write_text(TEXT, encoding="utf-8")
     run("tokenize", f"--tokenizer={tmp_path / 'own'}", f"--input={tmp_path / 'text.txt'}",
@@ -85,6 +88,7 @@ def test_a_tokenizer_that_keeps_its_ids_comes_back(trained, tmp_path):
     folder = export(tmp_path / "run", tmp_path / "again")
     assert json.loads((folder / "vocab.json").read_text(encoding="utf-8")) == ids
     assert loaded(folder).config.vocab_size == len(ids)
+    assert transformers.RobertaTokenizer.from_pretrained(folder).mask_token_id == ids["<mask>"]
 
 
 def test_files_have_huggingfaces_and_fairseqs_names(trained, tmp_path):
