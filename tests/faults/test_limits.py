@@ -95,4 +95,5 @@ def test_an_evaluation_that_nobody_hears_of(run_dir, few_images):
     """An evaluation's only result is its line; a training also has its files."""
     full = ("-c", '"$@" > /dev/full', "bash", MAIN, f"--run_dir={run_dir}", f"--data_dir={few_images}")
     run(*full, *TINY, "--max_steps=1", program="/bin/bash")
-    assert "stdout" in run(*full, "--mode=eval", program="/bin/bash", check=5).stderr
+    outcome = run(*full, "--mode=eval", program="/bin/bash", check=5)
+    assert "cannot write to stdout" in outcome.stderr and "the program that reads it" in outcome.stderr, outcome

@@ -2,8 +2,10 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <string>
+#include <system_error>
 
-#include "trainer/checkpoint/durable_file.h"
+#include "trainer/errors.h"
 
 namespace dtrain::report {
 
@@ -11,7 +13,9 @@ void PrintAnswer(const std::string& text) {
   errno = 0;
   if (!text.empty()) std::puts(text.c_str());
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-    checkpoint::ThrowSystemError("write to", "stdout", errno != 0 ? errno : EIO);
+    const int reason = errno;  // 0 if an earlier write has failed
+    throw StorageError("cannot write to stdout" + (reason != 0 ? ": " + std::generic_category().message(reason) : ""),
+                       "its disk may be full, or the program that reads it has ended");
   }
 }
 
