@@ -24,12 +24,14 @@ BatchSizes Derive(const BatchConfig& batch, int64_t world) {
 }
 
 // The limits also keep the products below from overflowing.
+constexpr int64_t kMostSamples = 1'000'000, kMostMicroSteps = 1'000'000;
+
 bool InRange(const BatchConfig& batch, int world_size) {
   const auto in = [](const std::optional<int64_t>& size, int64_t limit) {
     return !size || (*size > 0 && *size <= limit);
   };
-  return world_size > 0 && world_size <= 1'000'000 && in(batch.batch_size, 1'000'000) &&
-         in(batch.grad_accum_steps, 1'000'000) && in(batch.global_batch_size, 1'000'000'000);
+  return world_size > 0 && world_size <= 1'000'000 && in(batch.batch_size, kMostSamples) &&
+         in(batch.grad_accum_steps, kMostMicroSteps) && in(batch.global_batch_size, 1'000'000'000);
 }
 
 std::string Times(const std::optional<int64_t>& size, const std::string& name) {
@@ -43,6 +45,12 @@ std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size) {
     return Problem{"batch_size", "", "batch sizes and a world size of 1 or more", "see the ranges in --help"};
   }
   const BatchSizes sizes = Derive(batch, world_size);
+  if (sizes.batch_size > kMostSamples || sizes.grad_accum_steps > kMostMicroSteps) {
+    return Problem{"global_batch_size", std::to_string(sizes.global_batch_size),
+                   "at most 1000000 micro-steps of 1000000 samples; it needs " +
+                       std::to_string(sizes.grad_accum_steps) + " of " + std::to_string(sizes.batch_size),
+                   "raise the smaller one of --batch_size and --grad_accum_steps, or lower --global_batch_size"};
+  }
   const int64_t product = sizes.batch_size * world_size * sizes.grad_accum_steps;
   if (sizes.global_batch_size == product) return std::nullopt;
   const std::string terms = "world size (" + std::to_string(world_size) + ")" + Times(batch.batch_size, "batch_size") +

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/count_of.h"
+#include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/optim/whole_part.h"
@@ -13,17 +14,19 @@
 namespace dtrain::loop {
 namespace {
 
-int64_t Floor(double value) { return static_cast<int64_t>(optim::WholePart(value)); }
+constexpr double kMostSteps = 1e15;  // more than any run takes; --epochs may be any number
+
+int64_t Floor(double value) { return static_cast<int64_t>(optim::WholePart(std::min(value, kMostSteps))); }
 
 int64_t WarmupSteps(const config::ScheduleConfig& schedule, const Plan& plan) {
   return schedule.warmup_steps.value_or(Floor(schedule.warmup_epochs * plan.steps_per_epoch));
 }
 
-void RequireSteps(const Plan& plan) {
+void RequireSteps(const Plan& plan, double epochs) {
   if (plan.total_steps >= 1) return;
   throw UsageError("the run has no steps: " + std::to_string(plan.train_samples) +
-                       " training samples are less than the global batch of " +
-                       std::to_string(plan.batch.global_batch_size),
+                       " training samples in --epochs=" + config::ToText(config::Value(epochs)) +
+                       " are less than the global batch of " + std::to_string(plan.batch.global_batch_size),
                    "lower --batch_size or --global_batch_size, or raise --epochs");
 }
 
@@ -77,7 +80,7 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
   plan.steps_per_epoch = static_cast<double>(units) / static_cast<double>(units_per_step);
   if (config.data.last_batch == "drop") plan.steps_per_epoch = std::floor(plan.steps_per_epoch);
   plan.total_steps = Floor(config.batch.epochs * plan.steps_per_epoch);
-  RequireSteps(plan);
+  RequireSteps(plan, config.batch.epochs);
   if (config.batch.max_steps) plan.total_steps = std::min(plan.total_steps, *config.batch.max_steps);
 
   plan.schedule = {

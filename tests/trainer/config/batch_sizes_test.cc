@@ -61,6 +61,8 @@ TEST(BatchSizes, RefusesWhatDoesNotFit) {
       {Given(64, 100, kNone), 1, "a multiple of world size (1) x batch_size (64) = 64"},
       {Given(64, 32, kNone), 1, "--global_batch_size=64 would fit"},
       {Given(kNone, 2, kNone), 4, "--global_batch_size=4 would fit"},
+      {Given(16, 1'000'000'000, kNone), 1, "--global_batch_size=1000000000: expected at most 1000000 micro-steps"},
+      {Given(kNone, 1'000'000'000, kNone), 8, "it needs 1 of 125000000"},
       {Given(0, kNone, kNone), 1, "1 or more"},
       {Given(kNone, -8, kNone), 1, "1 or more"},
       {Given(kNone, kNone, 0), 1, "1 or more"},

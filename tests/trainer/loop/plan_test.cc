@@ -130,6 +130,12 @@ TEST(Plan, LogsTheFirstStepAndEveryInterval) {
 
 TEST(Plan, RefusesRunsWithoutASingleStep) { EXPECT_THROW(MakePlan(Basic(200, 1), 100, 1), UsageError); }
 
+TEST(Plan, MoreEpochsThanCanBeCountedEndAtMaxSteps) {
+  config::Config config = Basic(10, 1e300);
+  config.batch.max_steps = 7;
+  EXPECT_EQ(MakePlan(config, 100, 1).total_steps, 7);
+}
+
 TEST(Plan, RefusesAWarmupLongerThanTheRun) {
   config::Config config = Basic(10, 2);
   config.schedule.warmup_epochs = 2;
