@@ -204,6 +204,7 @@ int main(int argc, char** argv) {
     report::ReportFailure(failure, "");
     return static_cast<int>(failure.code);
   };
+  OmitStackTraces();
   ReportOnTerminate(report);
   const OwnExit own_exit(report);
   try {

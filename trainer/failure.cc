@@ -3,6 +3,7 @@
 #include "trainer/failure.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/Logging.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -129,6 +130,10 @@ report::Failure FailureOf(const std::exception& error) {
     failure.hint = "this is a bug of dtrain: please report it with the command line";
   }
   return failure;
+}
+
+void OmitStackTraces() {
+  c10::SetStackTraceFetcher([]() -> std::string { return ""; });
 }
 
 void ReportOnTerminate(std::function<int(const std::exception&)> report) {

@@ -13,6 +13,9 @@ namespace dtrain {
 // internal.
 report::Failure FailureOf(const std::exception& error);
 
+// From now on LibTorch's errors have no stack traces, which c10d would log for every lost or foreign connection.
+void OmitStackTraces();
+
 // From now on an exception that no thread catches is passed to `report`, on the thread that threw it, and the process
 // ends with the code that `report` returns. c10d's watchdog of NCCL throws on its own thread when a peer is lost, while
 // the main thread waits for a GPU that will never answer; destructors do not run, since they would wait, too. Called

@@ -134,6 +134,7 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
   if (doctor) return static_cast<int>(doctor::Examine(context, machine));
   launch::Bulletin bulletin(launch::BulletinPath(context.config.run.dir, context.launch.bulletin_key));
   if (!context.launch.bulletin_key.empty()) {
+    context.bulletin = &bulletin;
     launch::MeetThrough(bulletin, machine, context.config.ranks.init_timeout_seconds, &loop::StopRequested,
                         &context.launch, &context.listen_fd);
   }
@@ -174,6 +175,7 @@ int main(int argc, char** argv) {
     report::ReportFailure(failure, status.run_directory);
     return static_cast<int>(failure.code);
   };
+  OmitStackTraces();
   ReportOnTerminate(report);
   const OwnExit own_exit(report);
   try {

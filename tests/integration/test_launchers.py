@@ -112,17 +112,21 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def mpirun(*arguments, **options):
+def mpirun(*arguments, start=run, **options):
     if shutil.which("mpirun") is None:
         pytest.skip("mpirun is not installed (scripts/setup.sh --tests)")
     root = ("--allow-run-as-root",) if os.geteuid() == 0 else ()
-    return run(*root, "--oversubscribe", *arguments, program="mpirun", **options)
+    return start(*root, "--oversubscribe", *arguments, program="mpirun", **options)
 
 
 def test_mpirun_without_a_master_address(few_images, run_dir, weights):
-    mpirun("-n", 2, MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={run_dir}")
+    with mpirun("-n", 2, MAIN, *GENTLE, f"--data_dir={few_images}", f"--run_dir={run_dir}",
+                start=Background) as training:
+        training.wait_for_line("step 1/")
+        assert not list(run_dir.glob(".rank0-*"))
+        outcome = training.wait()
+    assert outcome.code == 0 and "\x1b" not in outcome.stdout, outcome  # lines, although the ranks' output is a pty
     assert_same_run(run_dir, weights)
-    assert not list(run_dir.glob(".rank0-*"))
 
 
 def test_mpirun_where_rank_0_cannot_start(tmp_path, few_images):

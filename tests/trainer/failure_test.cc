@@ -17,10 +17,21 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 template <typename E>
 E Torch(const std::string& message) {
   return E(c10::SourceLocation{"f", "file.cpp", 1}, message);
+}
+
+TEST(OmitStackTraces, LibTorchsErrorsAreTheirMessage) {
+  OmitStackTraces();
+  try {
+    TORCH_CHECK(false, "a broken connection");
+  } catch (const c10::Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("a broken connection"));
+    EXPECT_THAT(error.what(), Not(HasSubstr("frame #")));
+  }
 }
 
 TEST(FailureOf, AFullGpuInTheWordsOfEachLibrary) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "trainer/errors.h"
 #include "trainer/launch/local_address.h"
@@ -57,9 +58,11 @@ fs::path BulletinPath(const std::string& run_directory, const std::string& key) 
   return fs::path(run_directory.empty() ? "runs" : run_directory) / (".rank0-" + key);
 }
 
-Bulletin::~Bulletin() {
+Bulletin::~Bulletin() { Remove(); }
+
+void Bulletin::Remove() {
   std::error_code ignored;
-  if (posted_) fs::remove(path_, ignored);
+  if (std::exchange(posted_, false)) fs::remove(path_, ignored);
 }
 
 void Bulletin::Post(const Posting& posting) {

@@ -32,6 +32,8 @@ class Bulletin {
   explicit Bulletin(std::filesystem::path path) : path_(std::move(path)) {}
   // Removes the file if this object has posted it.
   ~Bulletin();
+  // Removes what Post has written. Called when all ranks have read it; at the latest by the destructor.
+  void Remove();
   Bulletin(const Bulletin&) = delete;
   Bulletin& operator=(const Bulletin&) = delete;
 

@@ -169,6 +169,7 @@ void Session::Connect(const nlohmann::json& identity) {
   common.update(identity);
   common["build"] = distributed::BuildId();
   rendezvous->WaitForAll(common.dump());
+  if (context.bulletin != nullptr) context.bulletin->Remove();
   if (device.is_cuda()) {
     distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());
     const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();

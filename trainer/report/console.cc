@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdarg>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 #include <limits>
 #include <utility>
@@ -110,7 +111,8 @@ LogFormat ParseLogFormat(const std::string& name, bool is_terminal) {
 
 Terminal StdoutTerminal() {
   Terminal terminal;
-  terminal.is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  // Open MPI gives its ranks a pseudo-terminal even if mpirun's own output goes into a file.
+  terminal.is_terminal = ::isatty(STDOUT_FILENO) == 1 && std::getenv("OMPI_COMM_WORLD_RANK") == nullptr;
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) terminal.columns = size.ws_col;
   return terminal;
