@@ -14,8 +14,9 @@ namespace {
 
 constexpr std::streamoff kShownBytes = 4096;
 
-// Prints the last lines of a rank's log. Rank 0 has written to the console already.
-void ShowEndOfLog(int rank, const std::filesystem::path& run_directory) {
+// Prints the last lines of the first rank's log. Rank 0 has written to the console already.
+void ShowEndOfLog(const launch::RankDeath& first, const std::filesystem::path& run_directory) {
+  const int rank = first.rank;
   if (rank == 0 || run_directory.empty()) return;
   const std::filesystem::path path = report::RunDirectory(run_directory).log(rank);
   std::ifstream file(path, std::ios::binary | std::ios::ate);
@@ -24,7 +25,9 @@ void ShowEndOfLog(int rank, const std::filesystem::path& run_directory) {
   file.seekg(size > kShownBytes ? size - kShownBytes : 0);
   std::string line;
   if (size > kShownBytes) std::getline(file, line);  // skips the rest of a line that is cut
-  std::fprintf(stderr, "rank %d failed first; the end of %s:\n", rank, Shown(path.string()).c_str());
+  const bool is_victim = first.signal == 0 && first.exit_code == static_cast<int>(ExitCode::kPeerLost);
+  const char* what = is_victim ? "has lost another rank" : "failed first";
+  std::fprintf(stderr, "rank %d %s; the end of %s:\n", rank, what, Shown(path.string()).c_str());
   while (std::getline(file, line)) std::fprintf(stderr, "  %s\n", Shown(line).c_str());
 }
 
@@ -46,7 +49,7 @@ report::Failure KilledRank(const launch::AttemptEnd& end, int world_size) {
 }  // namespace
 
 void ReportAttempt(const launch::AttemptEnd& end, int world_size, const std::filesystem::path& run_directory) {
-  ShowEndOfLog(end.cause.rank, run_directory);
+  ShowEndOfLog(end.cause, run_directory);
   if (end.cause.signal != 0) {
     report::Failure failure = KilledRank(end, world_size);
     if (!end.restarts && !end.verdict.empty()) failure.message += "; " + end.verdict;

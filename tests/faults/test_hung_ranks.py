@@ -24,6 +24,7 @@ def test_a_stopped_rank_is_named_by_all_others(few_images, run_dir, hung):
         for outcome in outcomes.values():
             assert outcome.code == 4, outcomes
             assert f"rank {hung} has not answered for" in outcome.stderr and "after step " in outcome.stderr, outcomes
+            assert (", host " if hung else ", reached at 127.0.0.1:") in outcome.stderr, outcomes
             assert f"rank {hung} holds up the others" in outcome.stderr or outcome is not outcomes[others[0]], outcomes
         ranks.signal(hung, signal.SIGCONT)
         assert ranks[hung].wait().code == 4

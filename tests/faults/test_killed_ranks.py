@@ -37,6 +37,7 @@ def test_the_dead_rank_is_named_by_all_others(few_images, run_dir, victim):
     for outcome in outcomes.values():
         assert outcome.code == 4, outcomes
         assert f"rank {victim} " in outcome.stderr and "is gone" in outcome.stderr, outcomes
+        assert ("host " if victim else ", reached at 127.0.0.1:") in outcome.stderr, outcomes
         assert outcome.stderr.count("dtrain failed") == 1, outcomes
     assert f"rank {victim} " in load_json(run_dir / "error.json")["message"]
 

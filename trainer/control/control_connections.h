@@ -6,7 +6,6 @@
 #include <functional>
 #include <list>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <unordered_map>
 
@@ -21,12 +20,11 @@ struct Peer {
   Clock::time_point since, heard;  // when it connected; when it last sent something
   int rank = -1;                   // -1 for strangers and launchers
   bool is_launcher = false;
-  bool left = false;                     // it has announced its orderly end
-  nlohmann::json hello;                  // its claims about itself, unproven as long as it is a stranger; null before
-  std::string nonce;                     // the challenge it was sent; empty before
-  std::optional<nlohmann::json> config;  // empty until the rank has sent its configuration
-  std::string name;                      // "rank 1 (host h, process 123)"; empty for strangers and launchers
-  std::string fault;                     // its invalid message, for which the server closed the connection; else empty
+  bool left = false;     // it has announced its orderly end
+  nlohmann::json hello;  // its claims about itself, unproven as long as it is a stranger; null before
+  std::string nonce;     // the challenge it was sent; empty before
+  std::string name;      // "rank 1 (host h, process 123)"; empty for strangers and launchers
+  std::string fault;     // its invalid message, for which the server closed the connection; else empty
   Position position;
 
   bool is_stranger() const { return rank < 0 && !is_launcher; }

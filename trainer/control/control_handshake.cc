@@ -32,9 +32,12 @@ json MakeHello(int rank, int world_size) {
 }
 
 std::string NameOf(const json& hello) {
-  return "rank " + std::to_string(hello.at("rank").get<int>()) + " (host " +
-         Shown(hello.at("host").get_ref<const std::string&>()) + ", process " +
-         std::to_string(hello.at("pid").get<int64_t>()) + ")";
+  return "rank " + std::to_string(hello.at("rank").get<int>()) + " (" + PlaceOf(hello) + ")";
+}
+
+std::string PlaceOf(const json& hello) {
+  return "host " + Shown(hello.at("host").get_ref<const std::string&>()) + ", process " +
+         std::to_string(hello.at("pid").get<int64_t>());
 }
 
 std::string ProofOfNewcomer(const std::string& token, const std::string& challenge, const json& hello) {

@@ -16,6 +16,8 @@ nlohmann::json MakeHello(int rank, int world_size);
 
 // Returns a name for messages such as "rank 1 (host h, process 123)".
 std::string NameOf(const nlohmann::json& hello);
+// Returns the part in the brackets, "host h, process 123".
+std::string PlaceOf(const nlohmann::json& hello);
 
 // The proofs that the two sides send. `challenge` is the server's nonce; `hello` is the newcomer's, with its nonce. A
 // proof covers both nonces and the hello's rank and world size.

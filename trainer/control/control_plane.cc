@@ -8,6 +8,7 @@
 #include <new>
 #include <utility>
 
+#include "data/shown.h"
 #include "trainer/control/bad_record_count.h"
 #include "trainer/control/control_message.h"
 #include "trainer/errors.h"
@@ -39,7 +40,7 @@ report::Failure Lost(const std::string& message) {
 constexpr int kNobody = -1;  // the rank of the root cause if it is unknown or this rank only reports it
 
 [[noreturn]] void Throw(const report::Failure& failure) {
-  if (failure.code == ExitCode::kUsage) throw UsageError(failure.message, "start all ranks with the same command");
+  if (failure.code == ExitCode::kUsage) throw UsageError(failure.message, failure.hint);
   if (failure.code == ExitCode::kPreempted) throw Preempted(failure.message, "run the same command again");
   if (failure.code == ExitCode::kPeerLost) throw PeerLostError(failure.message, failure.hint);
   throw Error(failure.code, failure.message, failure.hint);
@@ -55,6 +56,7 @@ ControlPlane::ControlPlane(ControlPlaneOptions options, Joined joined, std::uniq
       server_(std::move(server)),
       phase_start_(Clock::now()),
       socket_(std::move(joined.socket)),
+      first_place_(", reached at " + Shown(joined.endpoint.host) + ":" + std::to_string(joined.endpoint.port)),
       heard_(phase_start_),
       last_tick_(phase_start_),
       wake_descriptor_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
@@ -184,7 +186,7 @@ std::optional<report::Failure> ControlPlane::ServeConnection(const std::stop_tok
     const auto now = Clock::now();
     if (!open) {
       return Lost("rank 0 is gone: its process ended without a message, perhaps killed (" + Describe(first_rank_) +
-                  ")");
+                  first_place_ + ")");
     }
     if (now - last_tick_ < kTick) continue;
     if (auto failure = Watch(now)) return failure;
@@ -269,13 +271,14 @@ std::optional<report::Failure> ControlPlane::Watch(Clock::time_point now) {
 
   const auto silent = now - heard_;
   if (silent >= Milliseconds(options_.comm_timeout_seconds)) {
-    return Lost("rank 0 has not answered for " + Text(silent) + ", " + Describe(first_rank_) + kPossibleCauses);
+    return Lost("rank 0 has not answered for " + Text(silent) + ", " + Describe(first_rank_) + first_place_ +
+                kPossibleCauses);
   }
   if (server_) return std::nullopt;  // on rank 0 the server itself warns
   const bool told = std::exchange(silence_told_, silent >= kSilenceWarning);
   if (silence_told_ && !told) {
     options_.warn("rank 0 holds up the others: no message from it for " + Text(silent) + " (" + Describe(first_rank_) +
-                  ")");
+                  first_place_ + ")");
   }
   if (told && !silence_told_) options_.warn("rank 0 is back");
   return std::nullopt;

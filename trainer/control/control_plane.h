@@ -100,6 +100,7 @@ class ControlPlane {
 
   // Used by the control plane's thread alone, except for wake_descriptor_.
   LineSocket socket_;
+  const std::string first_place_;        // where rank 0 was reached, for messages
   Clock::time_point heard_, last_tick_;  // when rank 0 last sent something; when Watch last ran
   Position first_rank_;                  // rank 0's position, as of its last message
   bool stop_sent_ = false, silence_told_ = false;

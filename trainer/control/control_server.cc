@@ -14,7 +14,7 @@
 #include "trainer/control/bad_record_count.h"
 #include "trainer/control/control_connections.h"
 #include "trainer/control/control_handshake.h"
-#include "trainer/control/rank_list.h"
+#include "trainer/control/gathering.h"
 #include "trainer/control/stall_watch.h"
 #include "trainer/control/stop_agreement.h"
 #include "trainer/launch/run_token.h"
@@ -29,13 +29,11 @@ constexpr auto kGatheringPatience = std::chrono::seconds(1);    // for ranks to 
 constexpr auto kLostPatience = std::chrono::milliseconds(300);  // for the cause of a lost connection to become known
 constexpr auto kSilence = std::chrono::seconds(2);  // before the start: a rank that is silent for so long is missing
 constexpr double kStopLeadSeconds = 0.2;            // how far ahead of the furthest rank a stop is proposed
-
-constexpr size_t kShownValue = 200;  // bytes shown of a value of the configuration
-constexpr int kToldRefusals = 100;   // refusals that are logged, so that strangers cannot fill the log
-
-std::string ShownValue(const json& value) {
-  return Shown(value.dump(-1, ' ', false, json::error_handler_t::replace), kShownValue);
-}
+constexpr int kToldRefusals = 100;                  // refusals that are logged, so that strangers cannot fill the log
+constexpr const char* kSameCommand = "start all ranks with the same command";
+constexpr const char* kMissingHint =
+    "were all ranks started, and what do the missing ones say? can they reach rank 0's address? --init_timeout says "
+    "how long to wait";
 
 }  // namespace
 
@@ -44,6 +42,7 @@ class ControlServer::Loop {
   explicit Loop(ControlServerOptions options)
       : options_(std::move(options)),
         peers_(options_.listening_descriptor, options_.own_descriptor, options_.world_size, options_.warn),
+        gathering_(options_.world_size),
         started_(Clock::now()),
         next_announcement_(started_ + kAnnouncementInterval) {
     thread_ = std::jthread([this](const std::stop_token& stop) { Run(stop); });
@@ -57,8 +56,7 @@ class ControlServer::Loop {
   void HandleDeath(Peer& launcher, const json& message);
   void Admit(Peer& peer);
   void Refuse(Peer& peer, const std::string& message);
-  void HandleConfig(Peer& peer, const json& config);
-  bool CheckSameConfig(const Peer& first, const Peer& other);
+  void HandleConfig(const Peer& peer, const json& config);
   void Start();
   void CountBadRecord(const json& message);
   void HandleStop(Peer& peer, const std::string& kind, const json& message);
@@ -71,13 +69,14 @@ class ControlServer::Loop {
 
   const ControlServerOptions options_;
   ControlConnections peers_;
+  Gathering gathering_;
   StallWatch stalls_{0, 0, {}};  // used once going_; see Start
   StopAgreement stop_{0};        // likewise
   BadRecordCount bad_records_;
   const Clock::time_point started_;
   Clock::time_point next_announcement_, last_tick_, go_time_;
   bool going_ = false, ended_ = false;
-  int ready_ = 0, left_ = 0, refusals_ = 0;
+  int left_ = 0, refusals_ = 0;
   std::optional<Clock::time_point> stop_before_start_;             // when a stop was requested before the start
   json end_;                                                       // the message "end"; null before
   std::optional<std::pair<Clock::time_point, std::string>> lost_;  // the first report of a lost peer, and its time
@@ -155,13 +154,16 @@ void ControlServer::Loop::HandleNewcomer(Peer& peer, const json& message) {
   Refuse(peer, "its --run_token is not that of the run at this address: it belongs to another run");
 }
 
+// A rank that has come is known to live as long as its connection is open. So if one of that number has died, the
+// launcher is of another run, or has started the rank once more, and the rank was refused.
 void ControlServer::Loop::HandleDeath(Peer& launcher, const json& message) {
   const int rank = message.at("rank");
-  const Peer* dead = peers_.Find(rank);
   launcher.Send({{"kind", "noted"}});
-  if (dead != nullptr && dead->left) return;
+  if (rank >= options_.world_size || peers_.Find(rank) != nullptr) return;
   End(ExitCode::kPeerLost,
-      "rank " + std::to_string(rank) + " has died: " + Shown(message.at("reason").get_ref<const std::string&>()), rank);
+      "rank " + std::to_string(rank) + " has died: " + Shown(message.at("reason").get_ref<const std::string&>()) +
+          " (its launcher: " + PlaceOf(launcher.hello) + ")",
+      rank);
 }
 
 // The peer has proved that it knows the token, so its hello is trusted.
@@ -171,7 +173,7 @@ void ControlServer::Loop::Admit(Peer& peer) {
     const std::string what = NameOf(peer.hello) + " has a world size of " + std::to_string(world_size) +
                              ", but rank 0 has " + std::to_string(options_.world_size);
     Refuse(peer, what);
-    if (!going_) End(ExitCode::kUsage, what, -1);
+    if (!going_) End(ExitCode::kUsage, what, -1, kSameCommand);
     return;
   }
   if (const Peer* other = peers_.Find(rank)) {
@@ -196,41 +198,21 @@ void ControlServer::Loop::Refuse(Peer& peer, const std::string& message) {
 }
 
 // Compares each configuration with rank 0's as soon as both have arrived.
-void ControlServer::Loop::HandleConfig(Peer& peer, const json& config) {
-  if (peer.config) return;
-  peer.config = config;
-  ++ready_;
-  const Peer* first = peers_.Find(0);
-  if (first == nullptr || !first->config) return;
-  if (peer.rank != 0) {
-    if (!CheckSameConfig(*first, peer)) return;
-  } else {
-    for (const Peer& other : peers_.all()) {
-      if (other.config && !CheckSameConfig(*first, other)) return;
-    }
+void ControlServer::Loop::HandleConfig(const Peer& peer, const json& config) {
+  if (going_) return;
+  if (const auto found = gathering_.Ready(peer.rank, config, PlaceOf(peer.hello))) {
+    return End(ExitCode::kUsage, found->message, -1, found->hint);
   }
-  if (ready_ == options_.world_size && !stop_before_start_) Start();  // after a stop, the next Tick ends the run
-}
-
-// Ends the run and returns false if the two configurations differ.
-bool ControlServer::Loop::CheckSameConfig(const Peer& first, const Peer& other) {
-  for (const auto& [key, expected] : first.config->items()) {
-    const auto found = other.config->find(key);
-    const json value = found == other.config->end() ? json() : *found;
-    if (value == expected) continue;
-    End(ExitCode::kUsage,
-        "rank " + std::to_string(other.rank) + " disagrees with rank 0: " + Shown(key) + " is " + ShownValue(value) +
-            ", not " + ShownValue(expected),
-        -1);
-    return false;
-  }
-  return true;
+  if (gathering_.all_are_ready() && !stop_before_start_) Start();  // after a stop, the next Tick ends the run
 }
 
 void ControlServer::Loop::Start() {
   going_ = true;
   go_time_ = Clock::now();
   stalls_ = StallWatch(options_.world_size, options_.comm_timeout_seconds, go_time_);
+  for (const Peer& peer : peers_.all()) {
+    if (peer.rank >= 0) stalls_.SetPlace(peer.rank, PlaceOf(peer.hello));
+  }
   stop_ = StopAgreement(options_.world_size);
   peers_.Broadcast({{"kind", "go"}});
 }
@@ -297,25 +279,16 @@ void ControlServer::Loop::AnnounceMissing(Clock::time_point now) {
   if (!too_late && now < next_announcement_) return;
   next_announcement_ = now + kAnnouncementInterval;
   const std::string missing = Missing(now);
-  if (too_late) return End(ExitCode::kPeerLost, missing + "; gave up after --init_timeout", -1);
+  if (too_late) return End(ExitCode::kPeerLost, missing + "; gave up after --init_timeout", -1, kMissingHint);
   options_.warn(missing);
 }
 
 std::string ControlServer::Loop::Missing(Clock::time_point now) {
-  RankList absent, unready, silent;
-  for (int rank = 0; rank < options_.world_size; ++rank) {
+  return gathering_.Missing([&](int rank) {
     const Peer* peer = peers_.Find(rank);
-    const bool answers = peer != nullptr && now - peer->heard < kSilence;
-    if (answers && peer->config) continue;
-    (peer == nullptr ? absent : answers ? unready : silent).Add(rank);
-  }
-  std::string text;
-  for (const auto& [list, what] : {std::pair(&absent, " not there"), std::pair(&unready, " still preparing"),
-                                   std::pair(&silent, " does not answer")}) {
-    if (list->count() > 0) text += (text.empty() ? "" : "; ") + list->Text() + what;
-  }
-  return "waiting for " + std::to_string(absent.count() + unready.count() + silent.count()) + " of " +
-         std::to_string(options_.world_size) + " ranks: " + text;
+    if (peer == nullptr) return Gathering::Contact::kNone;
+    return now - peer->heard < kSilence ? Gathering::Contact::kAnswers : Gathering::Contact::kSilent;
+  });
 }
 
 void ControlServer::Loop::HandleEnd(const Peer& peer) {

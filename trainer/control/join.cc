@@ -152,7 +152,7 @@ Joined Join(const JoinOptions& options) {
     }
     if (const auto now = Clock::now(); now >= next_announcement) {
       next_announcement = now + kAnnouncementInterval;
-      options.warn("still waiting: " + attempt.reason);
+      options.warn("rank " + std::to_string(options.rank) + " is still waiting: " + attempt.reason);
     }
     std::this_thread::sleep_for(attempt.refused ? kRetryAfterRefusal : kRetry);
   }

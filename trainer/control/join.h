@@ -45,8 +45,8 @@ Joined Join(const JoinOptions& options);
 Joined JoinThrough(LineSocket connection, const Endpoint& endpoint, const JoinOptions& options);
 
 // Used by a launcher whose process of rank `rank` has died: tells the control server, which then ends the run on all
-// ranks. Needs neither torch nor a thread. Returns false if the server could not be told before `deadline`, perhaps
-// because it is gone itself.
+// ranks if that rank has not come yet; otherwise its closed connection tells. Needs neither torch nor a thread. Returns
+// false if the server could not be told before `deadline`, perhaps because it is gone itself.
 bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Clock::time_point deadline);
 
 }  // namespace dtrain::distributed

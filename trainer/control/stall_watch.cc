@@ -109,7 +109,7 @@ std::string StallWatch::DescribeStall(Time now) const {
     text += (text.empty() ? "rank " : "; rank ") + std::to_string(i);
     text +=
         silent ? " has not answered for " + Text(silence) : " has stood still for " + Text(Seconds(now - rank.moved));
-    text += ", " + Describe(rank.position);
+    text += ", " + Describe(rank.position) + rank.place;
   }
   return text + (any_silent ? kPossibleCauses : " (the others wait; --comm_timeout)");
 }
@@ -122,7 +122,7 @@ void StallWatch::TellSilence(Time now, std::vector<std::string>& warnings) {
     rank.silence_told = !rank.left && silent >= kSilenceWarningSeconds;
     if (rank.silence_told && !told) {
       warnings.push_back("rank " + std::to_string(i) + " holds up the others: no message from it for " + Text(silent) +
-                         " (" + Describe(rank.position) + ")");
+                         " (" + Describe(rank.position) + rank.place + ")");
     }
     if (told && !rank.silence_told && !rank.left) warnings.push_back("rank " + std::to_string(i) + " is back");
   }
@@ -136,7 +136,7 @@ void StallWatch::TellStillness(Time now, std::vector<std::string>& warnings) {
                           still >= std::min(kStillnessWarningSeconds, timeout_seconds_ / 2) && OthersWaitFor(rank);
     if (holds_up && !rank.stillness_told) {
       warnings.push_back("rank " + std::to_string(i) + " holds up the others: it has stood still for " + Text(still) +
-                         " (" + Describe(rank.position) + ")");
+                         " (" + Describe(rank.position) + rank.place + ")");
     }
     rank.stillness_told = holds_up;
   }
@@ -162,7 +162,7 @@ void StallWatch::TellSlowness(Time now, std::vector<std::string>& warnings) {
     if (slow && !rank.slowness_told) {
       rank.slowness_told = true;
       warnings.push_back("rank " + std::to_string(i) + " is slower than the others: " + Text(work[i]) +
-                         " of its own work per step, the median is " + Text(median));
+                         " of its own work per step, the median is " + Text(median) + rank.place);
     }
     rank.window_start = rank.position;
   }

@@ -19,6 +19,8 @@ class StallWatch {
   // waits for a rank that saves, may stand still for kSavingSeconds if that is longer.
   StallWatch(int world_size, double timeout_seconds, Time now);
 
+  // Where the rank runs, "host h, process 123". The texts about it say so; without this call they do not.
+  void SetPlace(int rank, const std::string& place) { ranks_[static_cast<size_t>(rank)].place = ", " + place; }
   void Heard(int rank, const Position& position, Time now);
   void Left(int rank) { ranks_[static_cast<size_t>(rank)].left = true; }
   // Discounts a time during which this process itself stood still (it was stopped, or the machine slept), because the
@@ -34,9 +36,10 @@ class StallWatch {
  private:
   struct Rank {
     Position position;
-    Time heard;   // when it was last heard
-    Time moved;   // when it was last heard with a new position
-    Time waited;  // when it last saved or waited for a save
+    std::string place;  // after a comma; empty if unknown
+    Time heard;         // when it was last heard
+    Time moved;         // when it was last heard with a new position
+    Time waited;        // when it last saved or waited for a save
     bool left = false;
     bool silence_told = false;
     bool stillness_told = false;

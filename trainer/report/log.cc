@@ -63,6 +63,16 @@ int OpenLog(const std::string& file) {
   return replace ? data::CreateAnew(file) : descriptor;
 }
 
+void Log(google::LogSeverity severity, const std::string& message) {
+  WriteLine([&] {
+    if (google::IsGoogleLoggingInitialized()) {
+      google::LogMessage(__FILE__, __LINE__, severity).stream() << Shown(message);
+    } else {  // glog itself would write a warning about that, and lines of another form
+      std::fprintf(stderr, "%s %s\n", google::GetLogSeverityName(severity), Shown(message).c_str());
+    }
+  });
+}
+
 }  // namespace
 
 void InitializeLogging(int rank, int world_size, const std::string& log_directory) {
@@ -108,14 +118,8 @@ void SetAroundLogLines(std::function<void(const std::function<void()>& write)> a
   Around().around = ::isatty(STDERR_FILENO) == 1 ? std::move(around) : nullptr;
 }
 
-void LogInfo(const std::string& message) {
-  WriteLine([&] { LOG(INFO) << Shown(message); });
-}
-void LogWarning(const std::string& message) {
-  WriteLine([&] { LOG(WARNING) << Shown(message); });
-}
-void LogError(const std::string& message) {
-  WriteLine([&] { LOG(ERROR) << Shown(message); });
-}
+void LogInfo(const std::string& message) { Log(google::GLOG_INFO, message); }
+void LogWarning(const std::string& message) { Log(google::GLOG_WARNING, message); }
+void LogError(const std::string& message) { Log(google::GLOG_ERROR, message); }
 
 }  // namespace dtrain::report

@@ -17,6 +17,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::MatchesRegex;
+using testing::StartsWith;
 
 // ---- The start --------------------
 
@@ -39,7 +40,7 @@ TEST(ControlPlane, TellsAllRanksTheDifferingKeyAndBothValues) {
     said[static_cast<size_t>(rank)] =
         MessageOf([&] { control.WaitForAll(rank == 0 ? R"({"lr":0.1})" : R"({"lr":0.2})"); });
   });
-  EXPECT_THAT(said, testing::Each("rank 1 disagrees with rank 0: lr is 0.2, not 0.1"));
+  EXPECT_THAT(said, testing::Each(StartsWith("rank 1 disagrees with rank 0: lr is 0.2, not 0.1 (host ")));
 }
 
 // ---- Bad records --------------------
@@ -237,20 +238,31 @@ TEST(ControlPlane, OneRanksFailureIsTheReasonOfTheOthers) {
   });
 }
 
-TEST(ControlPlane, ADeathThatALauncherPostsEndsAll) {
+bool PostDeathOf(const LoopbackRanks& ranks, int rank) {
+  return PostDeath(ranks.endpoint(), rank, "killed by signal 9", Clock::now() + std::chrono::seconds(5));
+}
+
+TEST(ControlPlane, ADeathBeforeTheRankHasComeEndsAll) {
   LoopbackRanks ranks(2);
-  std::barrier all_here(3);
-  std::jthread launcher([&] {
-    all_here.arrive_and_wait();
-    EXPECT_TRUE(PostDeath(ranks.endpoint(), 1, "killed by signal 9", Clock::now() + std::chrono::seconds(5)));
-  });
+  ControlPlane& first = ranks.Start(0);
+  EXPECT_TRUE(PostDeathOf(ranks, 1));
+  EXPECT_THAT(MessageOf([&] { first.WaitForAll("{}"); }),
+              StartsWith("rank 1 has died: killed by signal 9 (its launcher: host "));
+}
+
+// The launchers of other runs, or of the same ranks once more, whose ranks were refused.
+TEST(ControlPlane, ADeathOfNoneOfItsRanksEndsNothing) {
+  LoopbackRanks ranks(2);
+  std::barrier all_here(2);
   ranks.Run([&](int rank) {
     ControlPlane& control = ranks.Start(rank);
+    if (rank == 0) EXPECT_TRUE(PostDeathOf(ranks, 2));
     control.WaitForAll("{}");
+    if (rank == 0) EXPECT_TRUE(PostDeathOf(ranks, 1));
     all_here.arrive_and_wait();
-    if (rank == 0) ranks.WaitForEnd(rank);
+    control.Leave();
   });
-  EXPECT_EQ(ranks.ends()[0], "rank 1 has died: killed by signal 9");
+  EXPECT_EQ(ranks.ends(), std::vector<std::string>(2, ""));
 }
 
 TEST(ControlPlane, NobodyIsThereToTellOfADeath) {
@@ -268,7 +280,8 @@ TEST(ControlPlane, ARankThatStandsStillIsNamedByAll) {
     ranks.WaitForEnd(rank);
   });
   for (const std::string& end : ranks.ends()) {
-    EXPECT_THAT(end, MatchesRegex("rank 1 has stood still for [0-9.]+ s, after step 0: waiting for data.*"));
+    EXPECT_THAT(
+        end, MatchesRegex("rank 1 has stood still for [0-9.]+ s, after step 0: waiting for data, host .*, process .*"));
   }
 }
 

@@ -51,6 +51,14 @@ TEST_F(StallWatchTest, NamesARankThatNoLongerSpeaks) {
   EXPECT_NEAR(seconds(), kTimeoutSeconds, 0.3);
 }
 
+TEST_F(StallWatchTest, SaysWhereTheRankRuns) {
+  watch_.SetPlace(1, "host b, process 7");
+  Until(1, {{0, kWaiting}, {1, kForward}, {2, kWaiting}});
+  Until(60, {{0, kWaiting}, {2, kWaiting}});
+  EXPECT_THAT(stall_, HasSubstr("after step 7: forward pass, host b, process 7 (its process is stopped"));
+  EXPECT_THAT(warnings_, ElementsAre(HasSubstr("(after step 7: forward pass, host b, process 7)")));
+}
+
 TEST_F(StallWatchTest, NamesARankThatSpeaksButStandsStill) {
   Until(60, {{0, kWaiting}, {1, kForward}, {2, kWaiting}});
   EXPECT_THAT(stall_, HasSubstr("rank 1 has stood still for 8.0 s, after step 7: forward pass")) << stall_;

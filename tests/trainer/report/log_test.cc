@@ -42,6 +42,17 @@ TEST(LogTest, WordsOfOthersAreShownEscaped) {
   EXPECT_THAT(StderrOf(0, 1, ""), HasSubstr("a name with \\x1b[2J\\nINFO a forged line\n"));
 }
 
+TEST(LogTest, LinesBeforeItIsSetUpArePlain) {
+  ::testing::internal::CaptureStderr();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    LogWarning("rank 1 is still waiting");
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "WARNING rank 1 is still waiting\n");
+}
+
 TEST(LogTest, RanksArePrefixed) { EXPECT_THAT(StderrOf(3, 4, ""), HasSubstr(" [rank 3] an info\n")); }
 
 TEST(LogTest, TheFileHasEverythingAndOtherRanksAreQuiet) {

@@ -1,0 +1,67 @@
+#include "trainer/control/gathering.h"
+
+#include <utility>
+
+#include "data/shown.h"
+#include "trainer/control/rank_list.h"
+
+namespace dtrain::distributed {
+namespace {
+
+using nlohmann::json;
+
+constexpr size_t kShownValue = 200;  // bytes shown of a value of the configuration
+
+std::string ShownValue(const json& value) {
+  return Shown(value.dump(-1, ' ', false, json::error_handler_t::replace), kShownValue);
+}
+
+// What to do if a rank's value for `key` differs from rank 0's.
+std::string HintFor(const std::string& key) {
+  if (key == "build") return "copy the same program to all machines";
+  if (!key.starts_with("data_")) return "start all ranks with the same command";
+  return "the same files must be in --data_dir on all machines: copy them, or use a folder that all machines share";
+}
+
+}  // namespace
+
+std::optional<Gathering::Disagreement> Gathering::Ready(int rank, const json& config, const std::string& place) {
+  const auto [added, is_new] = ready_.try_emplace(rank, Rank{config, place});
+  const auto first = ready_.find(0);
+  if (!is_new || first == ready_.end()) return std::nullopt;
+  if (rank != 0) return Compare(first->second, rank, added->second);
+  for (const auto& [number, other] : ready_) {
+    if (auto disagreement = Compare(first->second, number, other)) return disagreement;
+  }
+  return std::nullopt;
+}
+
+std::optional<Gathering::Disagreement> Gathering::Compare(const Rank& first, int rank, const Rank& other) {
+  for (const auto& [key, expected] : first.config.items()) {
+    const auto found = other.config.find(key);
+    const json value = found == other.config.end() ? json() : *found;
+    if (value == expected) continue;
+    return Disagreement{"rank " + std::to_string(rank) + " disagrees with rank 0: " + Shown(key) + " is " +
+                            ShownValue(value) + ", not " + ShownValue(expected) + " (" + other.place + ")",
+                        HintFor(key)};
+  }
+  return std::nullopt;
+}
+
+std::string Gathering::Missing(const std::function<Contact(int rank)>& contact) const {
+  RankList absent, unready, silent;
+  for (int rank = 0; rank < world_size_; ++rank) {
+    const Contact now = contact(rank);
+    if (now == Contact::kAnswers && ready_.contains(rank)) continue;
+    (now == Contact::kNone ? absent : now == Contact::kAnswers ? unready : silent).Add(rank);
+  }
+  std::string text;
+  for (const auto& [list, what] : {std::pair(&absent, " not there"), std::pair(&unready, " still preparing"),
+                                   std::pair(&silent, " does not answer")}) {
+    if (list->count() > 0) text += (text.empty() ? "" : "; ") + list->Text() + what;
+  }
+  return "waiting for " + std::to_string(absent.count() + unready.count() + silent.count()) + " of " +
+         std::to_string(world_size_) + " ranks: " + text;
+}
+
+}  // namespace dtrain::distributed
