@@ -1,6 +1,7 @@
 """Rows 8, 9 and 10 of the faults: failures while ranks look for each other."""
 
 import json
+import shutil
 import socket
 import threading
 
@@ -169,3 +170,17 @@ def test_other_data(flags, images):
         outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
     for outcome in outcomes.values():
         assert outcome.code == 2 and "rank 1 disagrees with rank 0: data_" in outcome.stderr, outcomes
+        assert "what to do: the same files must be in --data_dir on all machines" in outcome.stderr, outcomes
+
+
+@pytest.mark.parametrize("whole_split", [False, True])
+def test_other_validation_data(flags, own_images, whole_split):
+    """Without the check, the numbers would be wrong (an image is missing), or all would wait (there is no split)."""
+    if whole_split:
+        shutil.rmtree(own_images / "val")
+    else:
+        next((own_images / "val").rglob("*.jpg")).unlink()
+    with Ranks(*flags, own={1: (f"--data_dir={own_images}",)}) as ranks:
+        outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
+    for outcome in outcomes.values():
+        assert outcome.code == 2 and "rank 1 disagrees with rank 0: data_val_fingerprint" in outcome.stderr, outcomes

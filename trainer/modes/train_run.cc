@@ -174,7 +174,9 @@ void Train(const RunContext& context) {
   std::optional<FirstRank> first;
   if (is_first) first.emplace(context, files, session.restarted, model_metadata);
 
-  session.Connect(identity);
+  nlohmann::json common = identity;
+  common["data_val_fingerprint"] = data.val ? nlohmann::json(data.val->source->fingerprint()) : nlohmann::json();
+  session.Connect(common);
   if (first && config.run.resume == "none" && !session.restarted) StartAnew(files);
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
   const auto task = MakeTask(config, data.num_classes, session.device, context.launch.rank);
