@@ -73,6 +73,14 @@ def test_photos_that_were_added_change_the_split_aloud(photos, trained, tmp_path
     assert outcome.stderr.count(f"{copy} or the choice of its held-out part has changed since {trained[0]}") == 1, outcome
 
 
+def test_an_evaluated_checkpoint_stays_as_it_was(photos, trained):
+    for checkpoint in (trained[0] / "checkpoints").iterdir():
+        before = sorted(checkpoint.rglob("*"))
+        run("--mode=eval", f"--data_dir={photos}", f"--run_dir={checkpoint}", *HELD_OUT)
+        run("--mode=eval", f"--data_dir={photos / 'none'}", f"--run_dir={checkpoint}", check=3)
+        assert sorted(checkpoint.rglob("*")) == before
+
+
 def test_another_part_is_another_run(photos, trained):
     for flags, message in ((["--val_fraction=0.3"], "val_fraction = 0.25, but this run has 0.3"),
                            (["--val_fraction=0"], "val_fraction = 0.25, but this run has none"),

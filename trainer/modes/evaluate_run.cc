@@ -82,16 +82,19 @@ void EvaluateOnly(const RunContext& context) {
   result.speed_unit = task->speed_unit();
   result.speed = static_cast<double>(result.validation->units) / result.seconds;
   std::error_code unreadable;
-  // The result.json of a training run is not replaced.
-  const report::RunDirectory files(session.run_directory);
-  if (!session.run_directory.empty() && !std::filesystem::exists(files.root / "checkpoints", unreadable)) {
+  // The result.json of a training run is not replaced, and nothing is written into a checkpoint.
+  const bool is_checkpoint =
+      std::filesystem::exists(std::filesystem::path(session.run_directory) / "manifest.json", unreadable);
+  const std::string directory = is_checkpoint ? "" : session.run_directory;
+  const report::RunDirectory files(directory);
+  if (!directory.empty() && !std::filesystem::exists(files.root / "checkpoints", unreadable)) {
     report::PrepareRunDirectory(files);
     report::WriteTextFile(files.result_json, report::ResultJson(result));
   }
   if (!result.validation->confusions.empty()) {
     const report::Confusions confusions(result.validation->confusions, data.classes.names);
     for (const std::string& line : confusions.Lines()) console.Note(line);
-    KeepConfusions(confusions, config.run.output, session.run_directory);
+    KeepConfusions(confusions, config.run.output, directory);
   }
   if (config.report.log_format == "json") std::printf("%s\n", report::JsonLine(*result.validation).c_str());
   console.Finish(result);

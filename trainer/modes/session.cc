@@ -123,9 +123,10 @@ Session::Session(const RunContext& run_context)
   if (training && launch.rank == 0) TakeRunDirectory(report::RunDirectory(run_directory), lock);
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   const report::RunDirectory files(run_directory);
-  // An evaluation that fails must not leave a report in the directory of the run that it evaluates.
+  // An evaluation that fails must not leave a report in the directory of the run or checkpoint that it evaluates.
   std::error_code ignored;
-  if (training || !std::filesystem::exists(files.root / "checkpoints", ignored)) {
+  const auto holds = [&](const char* name) { return std::filesystem::exists(files.root / name, ignored); };
+  if (training || !(holds("checkpoints") || holds("manifest.json"))) {
     context.status->run_directory = run_directory;
     context.status->has_run_directory = true;
   }
