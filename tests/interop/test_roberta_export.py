@@ -89,6 +89,8 @@ def test_a_tokenizer_that_keeps_its_ids_comes_back(trained, tmp_path, mask_place
     assert json.loads((folder / "vocab.json").read_text(encoding="utf-8")) == ids
     assert loaded(folder).config.vocab_size == len(ids)
     assert transformers.RobertaTokenizer.from_pretrained(folder).mask_token_id == ids["<mask>"]
+    record("Tokenizers", f"a tokenizer's vocab.json, <mask> {mask_place.split(',')[0]}, through a training and back",
+           f"transformers {transformers.__version__}", "the same ids", 0)
 
 
 def test_files_have_huggingfaces_and_fairseqs_names(trained, tmp_path):
@@ -137,6 +139,8 @@ def test_other_folders_of_weights(tmp_path):
     model.save_pretrained(tmp_path / "older", safe_serialization=False)
     found = predict({"input_ids": ids}, tmp_path, "--model=roberta", f"--init_weights={tmp_path / 'older'}")
     torch.testing.assert_close(found, logits(model, ids), rtol=1e-4, atol=1e-4)
+    record("Models", "RoBERTa, a folder with pytorch_model.bin", f"transformers {transformers.__version__}",
+           "1e-4 of logits of about 1", worst_difference(found, logits(model, ids)))
     model.save_pretrained(tmp_path / "parts", max_shard_size="10KB")
     outcome = run("--mode=export", f"--input={tmp_path / 'older'}", f"--output={tmp_path / 'again'}")
     torch.testing.assert_close(logits(loaded(tmp_path / "again"), ids), logits(model, ids))

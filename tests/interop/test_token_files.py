@@ -142,7 +142,7 @@ def test_damage_is_named(tmp_path):
     (data / "train.idx").write_bytes(b"TNTIDX\0\0" + index[8:])
     refused("train.idx", "older format")
     (data / "train.idx").write_bytes(index)
-    for bad, *said in (("".join(dictionary.splitlines(True)[:2]), "2 bad records"), ("1 1\n1 2\n", "dict.txt: line 2", "there already")):
+    for bad, *said in (("".join(dictionary.splitlines(True)[:2]), "2 bad records"), ("1 1\n1 2\n", "dict.txt: line 2", "already given")):
         (data / "dict.txt").write_text(bad)
         refused(*said)
     (data / "dict.txt").unlink()

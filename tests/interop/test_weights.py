@@ -150,7 +150,7 @@ def test_what_was_taken_is_said(tmp_path, small, images):
     save_file({"images": images}, tmp_path / "in.safetensors")
     outcome = run("--mode=predict", "--model=resnet18", f"--init_weights={tmp_path / 'checkpoint.pth'}",
                   f"--input={tmp_path / 'in.safetensors'}", f"--output={tmp_path / 'out.safetensors'}")
-    assert "the weights under model are taken, not those under model_ema" in outcome.stderr
+    assert "taking the weights under model of" in outcome.stderr and "not those under model_ema" in outcome.stderr
 
 
 # ---- From there to here and back ---------------------------------------------------------------------------------------
