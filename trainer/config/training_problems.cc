@@ -119,9 +119,9 @@ void CheckMemoryEfficientFp16(const Config& config, List& problems) {
 void CheckPrecision(const PrecisionConfig& precision, List& problems) {
   if (precision.loss_scale == "dynamic") return;
   const std::optional<double> scale = NumberFrom(precision.loss_scale);
-  if (scale && *scale > 0 && *scale <= 1e30) return;  // float32 holds it
+  if (scale && *scale > 0 && *scale <= 3e38) return;  // float32 holds it
   problems.push_back(
-      {"loss_scale", precision.loss_scale, "dynamic, or a number above 0, at most 1e30", "for example 1024"});
+      {"loss_scale", precision.loss_scale, "dynamic, or a number above 0, at most 3e38", "for example 1024"});
 }
 
 }  // namespace

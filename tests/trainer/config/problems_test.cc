@@ -243,7 +243,7 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--cutmix=1", "--batch_size=2"}, 1, ""},
       {{"--adam_betas=0.9,1"}, 1, "--adam_betas=0.9,1: expected finite numbers"},
       {{"--loss_scale=0"}, 1, "--loss_scale=0: expected dynamic, or a number above 0"},
-      {{"--loss_scale=1e300"}, 1, "--loss_scale=1e300: expected dynamic, or a number above 0, at most 1e30"},
+      {{"--loss_scale=1e300"}, 1, "--loss_scale=1e300: expected dynamic, or a number above 0, at most 3e38"},
       {{"--loss_scale=auto"}, 1, "--loss_scale=auto: expected dynamic, or a number above 0"},
       {{"--loss_scale=1024", "--adam_betas=0,0.98"}, 1, ""},
       {{"--memory_efficient_fp16", "--optimizer=adamw"}, 1, ""},
