@@ -1,0 +1,92 @@
+"""scripts/safe_files.py: what the scripts print, read and write is held to the rules of the programs."""
+
+import os
+import sys
+
+import pytest
+
+from command import ROOT, run
+
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import safe_files  # noqa: E402
+from safe_files import Failure, shown  # noqa: E402
+
+
+@pytest.mark.parametrize(("text", "escaped"), [
+    ("Übergröße 日本語 🦊 C:\\photos", "Übergröße 日本語 🦊 C:\\photos"),
+    ("a\x1b[2Jb\0\x7f\x9b31m", "a\\x1b[2Jb\\x00\\x7f\\u009b31m"),
+    ("one\ntwo\r\tthree", "one\\ntwo\\r\\tthree"),
+    ("a\u202egpj\u2028\u200b\U000e0041", "a\\u202egpj\\u2028\\u200b\\U000e0041"),
+    (b"\xff\xc0\x8a\xe0\x80\x8a\xf4\x90\x80\x80a\xe6\x97", "\\xff\\xc0\\x8a\\xe0\\x80\\x8a\\xf4\\x90\\x80\\x80a\\xe6\\x97"),
+    ("\udcff", "\\xff"),
+    (os.fsdecode(b"\xff.jpg"), "\\xff.jpg"),
+    ("\ud800", "\\xed\\xa0\\x80"),
+])
+def test_names_of_others_are_shown_escaped(text, escaped):
+    assert shown(text) == escaped and shown(escaped) == escaped
+
+
+def test_the_programs_show_the_same():
+    name = "--x\x1b[2J\t\x9b\u061c\u200b\u200c\u2028\u202e\u2060\ufeff\U000e0001日" + os.fsdecode(b"\xff\xc0\x8a\xed\xa0\x80\xe6\x97")
+    assert shown(name.removeprefix("--")) in run(name, check=2).stderr
+
+
+def test_long_texts_are_cut():
+    assert [shown("abcdefg", 6), shown("abcdef", 6), shown("ab日", 3)] == ["abcdef... (7 bytes)", "abcdef", "ab日"]
+    assert shown("x" * 5000, 10) == "x" * 10 + "... (5000 bytes)"
+
+
+def test_only_regular_files_within_limits_are_read(tmp_path):
+    whole, big, pipe, link = (tmp_path / name for name in ("whole", "big", "pipe", "link"))
+    whole.write_bytes(b"x" * 100_000)
+    with big.open("wb") as file:
+        file.truncate(1 << 40)
+    os.mkfifo(pipe)
+    link.symlink_to(whole)
+    assert safe_files.read_bounded(whole, 100_000) == b"x" * 100_000
+    assert len(safe_files.read_bounded(link, 100_000, links=True)) == 100_000
+    for path, limit, words in ((whole, 99_999, "more than 99999 bytes"), (big, 100_000, "more than"), (link, 100_000, "it is a link"),
+                               (pipe, 1, "no regular file"), (tmp_path, 1, "a folder"), ("/dev/zero", 1, "no regular file"),
+                               (tmp_path / "none", 1, "No such file")):
+        with pytest.raises(Failure, match=words) as problem:
+            safe_files.read_bounded(path, limit)
+        assert problem.value.code == 3
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, "[" * 66 + "]" * 66, '{"a":' * 66 + "1" + "}" * 66, b"\xff", b"[\"\xff\"]"])
+def test_json_that_is_none(text):
+    with pytest.raises(ValueError, match="."):
+        safe_files.parse_json(text)
+
+
+def test_json_of_many_digits():
+    assert safe_files.parse_json('{"a": [%s, 12, "]]"]}' % ("1" * 5000)) == {"a": [float("inf"), 12, "]]"]}
+
+
+def test_what_is_written_goes_through_no_link(tmp_path):
+    precious = tmp_path / "precious"
+    for place, make in enumerate((lambda path: path.symlink_to(precious), lambda path: path.hardlink_to(precious), os.mkfifo)):
+        precious.write_text("mine", encoding="utf-8")
+        path = tmp_path / str(place)
+        make(path)
+        with pytest.raises(OSError, match="."):
+            safe_files.open_regular(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        safe_files.replace(path, "new\n\udcff")
+        assert precious.read_text(encoding="utf-8") == "mine" and path.read_text(encoding="utf-8") == "new\n\\udcff"
+    with pytest.raises(Failure) as problem:
+        safe_files.replace(tmp_path / "no" / "folder", "")
+    assert problem.value.code == 5 and len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_script_ends_with_the_programs_codes(capsys):
+    def ending(error):
+        def main():
+            raise error
+        return safe_files.exit_code(main), capsys.readouterr().err
+
+    assert ending(Failure("no \x1b[2J", "go\naway", 3)) == (3, "error: no \\x1b[2J\n  what to do: go\\naway\n")
+    code, said = ending(OSError(28, "No space left on device", "a\x1b"))
+    assert code == 5 and said.startswith("error: a\\x1b: No space left on device\n  what to do: ")
+    code, said = ending(KeyError("\x1b"))
+    assert code == 70 and "KeyError" in said and "\x1b" not in said and "what to do" in said
