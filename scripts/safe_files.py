@@ -170,9 +170,13 @@ def exit_code(main: Callable[[], int]) -> int:
     """Runs a script's main. Says a Failure as the programs do and returns its code; 5 for a file that cannot be read or
     written, 70 for a mistake of the script."""
     try:
-        return main()
+        code = main()
+        sys.stdout.flush()  # here, where a full disk can still be told
+        return code
     except Failure as problem:
         what, remedy, code = str(problem), problem.remedy, problem.code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     except BrokenPipeError:  # nobody reads on (`| head`), so there is nobody to tell
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
