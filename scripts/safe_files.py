@@ -6,6 +6,7 @@ Whatever a script cannot do is a Failure: one sentence, what to do, and the exit
 
 import errno
 import json
+import math
 import os
 import re
 import signal
@@ -145,6 +146,11 @@ def read_object(path: Path, limit: int) -> dict:
     except (Failure, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def is_number(value) -> bool:
+    """Says whether a value of JSON is a number to compute with: no NaN, infinity, true or text."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def replace(path: Path, content: str | bytes) -> None:

@@ -14,28 +14,36 @@ command on several machines with the same DIR shares the trials (arrays of Slurm
 training that diverges or runs out of memory is a result; so is one that --prune stops because its validations are worse
 than the median of the trials before.
 
-Exit codes: 0 done · 2 usage · 3 data · 5 disk · 75 stopped, run it again. Where no trial of a whole sweep has finished:
-the last one's.
+Exit codes: 0 done · 2 usage · 3 data · 5 disk: free space, and run it again · 70 a bug · 75 stopped, run it again. Where
+no trial of a whole sweep has finished: the last one's.
 Needs scripts/requirements.txt.
 """
 
 import argparse
+import importlib.util
 import os
+import re
 import shlex
 import signal
 import sys
 import time
 from pathlib import Path
 
+import safe_files
+from safe_files import Failure, shown
+
 try:
+    if importlib.util.find_spec("matplotlib") is None:  # takes a second to load, and only the end needs it
+        raise ModuleNotFoundError(name="matplotlib")
     from optuna.trial import TrialState
 
-    from sweeps import failure, machine
-    from sweeps.failure import Failure
+    from sweeps import machine
+    from sweeps.machine import Share
+    from sweeps.plain_yaml import quoted
     from sweeps.program import Command
     from sweeps.space import Space, as_flag_value, read_space
-    from sweeps.study import Study
-    from sweeps.trial import Running
+    from sweeps.study import SEEDS, Study
+    from sweeps.trial import Running, run_dir_of
 except ModuleNotFoundError as error:
     print(f"error: Python has no {error.name}\n  what to do: pip install -r {Path(__file__).with_name('requirements.txt')}",
           file=sys.stderr)
@@ -45,19 +53,42 @@ POLL_SECONDS = 0.1
 MOST_ATTEMPTS = 3           # tries of a trial whose machine or process was lost
 FAILURES_IN_A_ROW = 3       # equal failures in a row that do not come from the values: the next trial would fail, too
 PATIENCE_SECONDS = 60       # seconds to wait for trials that other processes hold, when nothing else is left to do
-LOST = 4
+LONGEST_MESSAGE = 300       # bytes of a refusal of an option
+WHOLE = re.compile("[0-9]{1,10}")
 
 
-def positive(text: str) -> int:
-    if not 1 <= int(text) <= 1_000_000:
-        raise ValueError
-    return int(text)
+def whole(least: int, most: int):
+    """Returns a reader of whole numbers from `least` to `most`."""
+    def read(text: str) -> int:
+        if not WHOLE.fullmatch(text) or not least <= int(text) <= most:
+            raise argparse.ArgumentTypeError(f"{quoted(text)}: expected {least} to {most}")
+        return int(text)
+
+    return read
+
+
+positive = whole(1, 1_000_000)
+
+
+def folder(text: str) -> Path:
+    if not text:
+        raise argparse.ArgumentTypeError("expected the name of a folder")
+    return Path(text)
+
+
+def say(text: str) -> None:
+    print(shown(text), flush=True)
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:
+        raise Failure(shown(message, LONGEST_MESSAGE), f"{self.prog} --help says what it takes")
 
 
 def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
     """Returns the words before -- and those after it."""
     before = arguments[:arguments.index("--")] if "--" in arguments else arguments
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--space", required=True, metavar="FILE.yaml", help="file that says which flags vary and which metric to optimise; or its text")
     parser.add_argument("--trials", type=positive, required=True, help="number of trials of the whole sweep, over all workers and calls")
     parser.add_argument("--sampler", choices=["grid", "random", "tpe"], default="tpe",
@@ -65,9 +96,9 @@ def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]
     parser.add_argument("--jobs", type=positive, default=1, help="trials to run at a time on this machine; cores and GPUs are divided among them")
     parser.add_argument("--at_most", type=positive, help="most trials that this call runs, such as one for a task of an array job")
     parser.add_argument("--study", help="file or URL of the Optuna study (postgresql://…); default: DIR/study.journal")
-    parser.add_argument("--output", type=Path, default=Path("sweeps"), metavar="DIR", help="default: sweeps")
+    parser.add_argument("--output", type=folder, default=Path("sweeps"), metavar="DIR", help="default: sweeps")
     parser.add_argument("--prune", action="store_true", help="stop trials whose validations are worse than the median")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the sampler")
+    parser.add_argument("--seed", type=whole(0, SEEDS - 1), default=0, help="seed of the sampler, 0 to 4294967295")
     parser.add_argument("--program", help="path of dtrain_main, which is asked for its flags, if the command does not name it")
     return parser.parse_args(before), arguments[len(before) + 1:]
 
@@ -80,26 +111,43 @@ def validation_key(metric: str) -> str | None:
 class Sweep:
     """The loop of one worker. It runs as many trainings at a time as allowed, until the study has enough trials."""
 
-    def __init__(self, study: Study, space: Space, command: Command, arguments: argparse.Namespace):
+    def __init__(self, study: Study, space: Space, command: Command, shares: list[Share], arguments: argparse.Namespace):
         self._study, self._space, self._command, self._arguments = study, space, command, arguments
-        self._free = machine.shares(arguments.jobs, sorted(os.sched_getaffinity(0)), machine.gpus() if arguments.jobs > 1 else [])
-        self._running: list[tuple[Running, tuple]] = []
+        self._free = shares
+        self._running: list[tuple[Running, Share]] = []
         self._attempts: dict[int, int] = {}
         self._begun = 0
         self._same_failures = (0, 0)  # exit code, how often in a row
+        self._told = False            # by a signal
         self._stopping = 0            # the code to end with, once no more trial is begun
 
     def stop(self, *_) -> None:
+        """The handler of signals; the loop does what it asks for."""
+        self._told = True
+
+    def _stop(self, code: int, why: str) -> None:
         if not self._stopping:
-            print("stopping: the trainings are told to save; the same command goes on with them", flush=True)
-        self._stopping = self._stopping or failure.PREEMPTED
+            say(f"stopping: {why}; the same command goes on with them")
+        self._stopping = self._stopping or code
         for running, _ in self._running:
             running.stop()
 
     def run(self) -> int:
+        try:
+            return self._run()
+        except BaseException:  # above all a full disk: the trainings save if they can, and are not left behind
+            for running, _ in self._running:
+                running.stop()
+            while any(running.code() is None for running, _ in self._running):
+                time.sleep(POLL_SECONDS)
+            raise
+
+    def _run(self) -> int:
         idle_since = None
         while True:
-            while self._free and not self._stopping and self._begin():
+            if self._told and not self._stopping:
+                self._stop(safe_files.PREEMPTED, "the trainings are told to save")
+            while self._free and not self._stopping and not self._told and self._begin():
                 pass
             if not self._running:
                 if self._stopping:
@@ -108,7 +156,7 @@ class Sweep:
                 idle_since = idle_since or time.monotonic()
                 if not held or self._may_not_begin() or time.monotonic() - idle_since > PATIENCE_SECONDS:
                     if held:
-                        print(f"still under way in other processes: {', '.join(f'trial {one}' for one in held)}", flush=True)
+                        say(f"still under way in other processes: {', '.join(f'trial {one}' for one in held)}")
                     return 0
             else:
                 idle_since = None
@@ -128,8 +176,13 @@ class Sweep:
         self._begun += 1
         share = self._free.pop(0)
         params = " ".join(f"{name}={as_flag_value(value)}" for name, value in trial.params.items())
-        running = Running(trial, lock, self._command.trial(trial.params), self._arguments.output, *share)
-        print(f"trial {trial.number}: {params}" + (" (goes on)" if running.run_dir.exists() else ""), flush=True)
+        goes_on = run_dir_of(self._arguments.output, trial.number).exists()
+        try:
+            running = Running(trial, lock, self._command, self._arguments.output, share)
+        except BaseException:
+            os.close(lock)
+            raise
+        say(f"trial {trial.number}: {params}" + (" (goes on)" if goes_on else ""))
         self._running.append((running, share))
         return True
 
@@ -146,35 +199,39 @@ class Sweep:
 
     def _end(self, running: Running, code: int) -> None:
         trial, number = running.trial, running.trial.number
-        value = running.result().get(self._space.metric) if code == 0 else None
-        if isinstance(value, (int, float)):
+        value = running.value(self._space.metric) if code == 0 else None
+        if value is not None:
             self._tell(trial, TrialState.COMPLETE, f"{self._space.metric} {value:.6g}", value, outcome="finished", exit_code=0)
         elif code == 0:
-            self._tell(trial, TrialState.FAIL, f"its result.json has no {self._space.metric}", outcome="failed", exit_code=2,
-                       reason=f"no {self._space.metric} in result.json")
+            self._tell(trial, TrialState.FAIL, f"its result.json has no number {self._space.metric}", outcome="failed",
+                       exit_code=safe_files.USAGE, reason=f"no {self._space.metric} in result.json")
         elif running.pruned_at is not None:
             self._tell(trial, TrialState.PRUNED, f"pruned after validation {running.pruned_at}", outcome="pruned",
                        exit_code=code)
-        elif code == failure.PREEMPTED:
-            self.stop()
-        elif code in (failure.DIVERGED, failure.OUT_OF_MEMORY):
+        elif code == safe_files.PREEMPTED:
+            self._stop(code, f"trial {number} was told to save")
+        elif code == safe_files.DISK:
+            # Says nothing about the trial's values, and the next one would find the same disk.
+            say(f"trial {number}: {running.reason()}; see {running.log}")
+            self._stop(code, "free space")
+        elif code in (safe_files.DIVERGED, safe_files.OUT_OF_MEMORY):
             # Optuna is told that it was pruned, so that its values count as bad ones; a failed trial would not count at
             # all.
-            word = "diverged" if code == failure.DIVERGED else "out of memory"
+            word = "diverged" if code == safe_files.DIVERGED else "out of memory"
             self._tell(trial, TrialState.PRUNED, word, outcome=word, exit_code=code, reason=running.reason())
-        elif self._stopping == failure.PREEMPTED:
-            print(f"trial {number}: ended with {code} before it had saved", flush=True)
-        elif (code < 0 or code == LOST) and self._attempts.get(number, 0) + 1 < MOST_ATTEMPTS:
+        elif self._stopping in (safe_files.PREEMPTED, safe_files.DISK):
+            say(f"trial {number}: ended with {code} before it had saved")
+        elif (code < 0 or code == safe_files.PEER_LOST) and self._attempts.get(number, 0) + 1 < MOST_ATTEMPTS:
             self._attempts[number] = self._attempts.get(number, 0) + 1
             self._begun -= 1
-            print(f"trial {number}: lost ({code}), is begun again; see {running.log}", flush=True)
+            say(f"trial {number}: lost ({code}), is begun again; see {running.log}")
         else:
             reason = running.reason()
             self._tell(trial, TrialState.FAIL, f"failed ({code}): {reason}", outcome="failed", exit_code=code, reason=reason)
 
     def _tell(self, trial, state: TrialState, words: str, value: float | None = None, **facts) -> None:
         self._study.tell(trial, state, value, **facts)
-        print(f"trial {trial.number}: {words}", flush=True)
+        say(f"trial {trial.number}: {words}")
         if state != TrialState.FAIL:
             self._same_failures = (0, 0)
             return
@@ -182,55 +239,52 @@ class Sweep:
         times = self._same_failures[1] + 1 if self._same_failures[0] == code else 1
         self._same_failures = (code, times)
         if times == FAILURES_IN_A_ROW:
-            print(f"{times} trials in a row failed with {code}: no more are begun", flush=True)
-            self._stopping = code if 0 < code < 128 else 70
+            say(f"{times} trials in a row failed with {code}: no more are begun")
+            self._stopping = code if 0 < code < 128 else safe_files.INTERNAL
 
 
 def report(study: Study, space: Space, command: Command, folder: Path) -> int:
     """Writes the folder's summary files. Returns 0 if there is a best trial, else the exit code of the last failure."""
     from sweeps import results  # Matplotlib takes a second to load, for which a refusal need not wait.
 
-    trials = study.trials()
+    trials, best = study.trials(), study.best()
+    found = results.write_best(folder, best, space, command) if best is not None else {}
     results.write_table(folder, trials, space)
     results.draw(folder, trials, space)
-    best = study.best()
     counts: dict[str, int] = {}
     for one in trials:
         counts[results.outcome(one)] = counts.get(results.outcome(one), 0) + 1
-    print(f"{len(trials)} trials: {', '.join(f'{count} {word}' for word, count in counts.items())}")
+    say(f"{len(trials)} trials: {', '.join(f'{count} {word}' for word, count in counts.items())}")
     if best is None:
-        print("no trial has finished")
-        codes = [one.user_attrs["exit_code"] for one in trials if one.user_attrs.get("exit_code")]
-        return codes[-1] if codes and codes[-1] > 0 else 0
-    found = results.write_best(folder, best, space, command)
-    print(f"best: trial {best.number}, {folder}/best.json\n  {found['command']}")
-    print(f"{space.metric}={best.value:.6g} " + " ".join(f"{name}={shlex.quote(as_flag_value(value))}"
-                                                         for name, value in best.params.items()))
+        say("no trial has finished")
+        codes = [code for code in map(results.exit_code, trials) if code]
+        return codes[-1] if codes and 0 < codes[-1] < 128 else 0
+    say(f"best: trial {best.number}, {folder}/best.json")
+    say(f"  {found['command']}")
+    say(f"{space.metric}={best.value:.6g} " + " ".join(f"{name}={shlex.quote(as_flag_value(value))}"
+                                                       for name, value in best.params.items()))
     return 0
 
 
 def main() -> int:
     arguments, words = parse_arguments(sys.argv[1:])
-    try:
-        command = Command.parse(words, arguments.program)
-        space = read_space(arguments.space, command.kinds())
-        if arguments.prune and validation_key(space.metric) is None:
-            raise Failure(f"--prune needs validations, and {space.metric} is not one of their results",
-                          "choose a metric whose name begins with val_, or leave --prune out")
-        command.check(space)
-        study = Study(arguments.study, arguments.output, space, command.flags, arguments.sampler, arguments.seed,
-                      arguments.prune)
-        sweep = Sweep(study, space, command, arguments)
-        for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
-            signal.signal(one, sweep.stop)
-        code = sweep.run()
-        found = report(study, space, command, arguments.output)
-        # A task of an array has succeeded even if its own trial diverged.
-        return code or (0 if arguments.at_most else found)
-    except Failure as problem:
-        print(f"error: {problem}\n  what to do: {problem.remedy}", file=sys.stderr)
-        return problem.code
+    command = Command.parse(words, arguments.program)
+    space = read_space(arguments.space, command.kinds())
+    if arguments.prune and validation_key(space.metric) is None:
+        raise Failure(f"--prune needs validations, and {space.metric} is not one of their results",
+                      "choose a metric whose name begins with val_, or leave --prune out")
+    cores = sorted(os.sched_getaffinity(0))
+    shares = machine.shares(arguments.jobs, cores, machine.gpus() if arguments.jobs > 1 else [], machine.threads(cores))
+    command.check(space, arguments.output, shares[0].environment())
+    study = Study(arguments.study, arguments.output, space, command.flags, arguments.sampler, arguments.seed, arguments.prune)
+    sweep = Sweep(study, space, command, shares, arguments)
+    for one in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        signal.signal(one, sweep.stop)
+    code = sweep.run()
+    found = report(study, space, command, arguments.output)
+    # A task of an array has succeeded even if its own trial diverged.
+    return code or (0 if arguments.at_most else found)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(safe_files.exit_code(main))

@@ -1,20 +1,22 @@
 """The command of a sweep: the words before its flags (a launcher or a script), and the checks of its flags and values
 by the program itself before anything is trained."""
 
+import contextlib
 import re
 import shlex
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from sweeps.failure import DATA, USAGE, Failure
+from safe_files import DATA, DISK, OUT_OF_MEMORY, USAGE, Failure, parse_json, why
 from sweeps.space import RESERVED, Space, as_flag_value
 
 PROGRAM = "dtrain_main"
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = (ROOT / "build" / "release" / "bin" / PROGRAM, ROOT / "bin" / PROGRAM)  # in the sources, and in a bundle
 SECONDS_TO_ANSWER = 120
+LONGEST_ANSWER = 300  # characters of a message that are repeated
 FLAG = re.compile(r"^  --(\[no\])?(\w+)(?:=(\S+))?", re.MULTILINE)
 
 
@@ -29,11 +31,17 @@ def find(word: str) -> str:
     return found
 
 
-@dataclass(frozen=True)
+@dataclass
 class Command:
     start: list[str]        # the words up to the program, or a script in its place
     flags: list[str]        # the flags of every trial
     program: str | None     # the program that is asked about flags; None: no checks
+    local_ranks: int = field(default=1, init=False)  # that the program itself starts here; check() asks it
+
+    @property
+    def is_direct(self) -> bool:
+        """Says whether the command is the program itself, without a launcher that sets the threads of its ranks."""
+        return self.program is not None and len(self.start) == 1 and Path(self.start[0]).name == PROGRAM
 
     @classmethod
     def parse(cls, words: list[str], program: str | None) -> "Command":
@@ -56,15 +64,20 @@ class Command:
     def trial(self, params: dict) -> list[str]:
         return [*self.start, *self.flags, *(f"--{name}={as_flag_value(value)}" for name, value in params.items())]
 
-    def text(self, params: dict) -> str:
-        return shlex.join(self.trial(params))
+    def text(self, params: dict, environment: dict[str, str], cores: list[int]) -> str:
+        """Returns the trial as a line for a shell that gives the same result: with its variables, and on its cores if a
+        launcher divides those among its ranks."""
+        words = ["env", *(f"{name}={value}" for name, value in environment.items())] if environment else []
+        if cores and not self.is_direct:
+            words += ["taskset", "-c", ",".join(map(str, cores))]
+        return shlex.join([*words, *self.trial(params)])
 
-    def _ask(self, *flags: str) -> subprocess.CompletedProcess:
+    def _ask(self, *flags: str, environment: dict[str, str] | None = None) -> subprocess.CompletedProcess:
         try:
-            return subprocess.run([self.program, *flags], capture_output=True, text=True, timeout=SECONDS_TO_ANSWER,
-                                  stdin=subprocess.DEVNULL, check=False)
+            return subprocess.run([self.program, *flags], capture_output=True, encoding="utf-8", errors="surrogateescape",
+                                  timeout=SECONDS_TO_ANSWER, stdin=subprocess.DEVNULL, check=False, env=environment)
         except (OSError, subprocess.TimeoutExpired) as error:
-            raise Failure(f"{self.program} does not answer: {error}", "try it with --help alone") from None
+            raise Failure(f"{self.program} does not answer: {why(error)[:LONGEST_ANSWER]}", "try it with --help alone") from None
 
     def kinds(self) -> dict[str, str] | None:
         """Returns the kind of value of each flag, as --help lists it."""
@@ -73,33 +86,42 @@ class Command:
         done = self._ask("--help")
         kinds = {name: "BOOL" if negated else kind for negated, name, kind in FLAG.findall(done.stdout)}
         if done.returncode != 0 or "run_dir" not in kinds:
-            raise Failure(f"{self.program} --help ended with {done.returncode} and lists no flags: {done.stderr.strip()}",
+            raise Failure(f"{self.program} --help ended with {done.returncode} and lists no flags: {done.stderr.strip()[:LONGEST_ANSWER]}",
                           f"name {PROGRAM} by its path")
         return kinds
 
-    def check(self, space: Space) -> None:
+    def check(self, space: Space, folder: Path, environment: dict[str, str] | None = None) -> None:
         """Each listed value and each end of a range goes through the program's own checks, and the data is looked at. A
-        value that is refused only together with another flag's value is found by the trial that draws both."""
+        value that is refused only together with another flag's value is found by the trial that draws both. Nothing is
+        written to `folder`, the sweep's. `environment` is that of a trial."""
         if self.program is None:
             return
         for number, params in enumerate(space.corners()):
-            mode = "--dry_run" if number == 0 else "--print_config"
-            refusal = self._refusal(mode, params)
+            mode = ["--dry_run", "--log_format=json", f"--run_dir={folder / 'trial'}"] if number == 0 else ["--print_config"]
+            refusal = self._refusal(mode, params, environment)
             if refusal is None:
                 continue
-            if refusal.code == DATA:
+            if refusal.code != USAGE:
                 raise refusal
             for name, value in params.items():
-                alone = self._refusal(mode, {name: value})
+                alone = self._refusal(mode, {name: value}, environment)
                 if alone is not None:
                     raise alone
 
-    def _refusal(self, mode: str, params: dict) -> Failure | None:
+    def _refusal(self, mode: list[str], params: dict, environment: dict[str, str] | None) -> Failure | None:
         values = [f"--{name}={as_flag_value(value)}" for name, value in params.items()]
-        done = self._ask(mode, *self.flags, *values)
+        done = self._ask(*self.flags, *values, *mode, environment=environment)
         if done.returncode == 0:
+            self._learn(done.stdout)
+        if done.returncode in (0, OUT_OF_MEMORY):  # too large a batch is a result
             return None
         message = done.stderr.strip().splitlines() or ["no message"]
         said = next((line for line in message if "failed (" in line), message[-1])
-        return Failure(f"{PROGRAM} refuses {' '.join(values)}: {said}", "correct the space, or the flags after --",
-                       DATA if done.returncode == DATA else USAGE)
+        return Failure(f"{PROGRAM} refuses {' '.join(values)[:LONGEST_ANSWER]}: {said[:LONGEST_ANSWER]}",
+                       "correct the space, or the flags after --", done.returncode if done.returncode in (DATA, DISK) else USAGE)
+
+    def _learn(self, plan: str) -> None:
+        """Takes the number of local ranks from the plan of --dry_run. --print_config prints none."""
+        with contextlib.suppress(ValueError, IndexError, KeyError, TypeError, OverflowError):
+            found = parse_json(plan.strip().splitlines()[-1])
+            self.local_ranks = max(1, int(found["spawns"]), int(found["local_world_size"]))

@@ -3,35 +3,50 @@
 import csv
 import io
 import json
-import os
+import math
+import warnings
 from pathlib import Path
 
 import matplotlib
-import optuna
 from optuna.distributions import CategoricalDistribution
 from optuna.trial import FrozenTrial, TrialState
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
 
+from safe_files import replace, shown  # noqa: E402
 from sweeps.program import Command  # noqa: E402
 from sweeps.space import Space, as_flag_value  # noqa: E402
+from sweeps.trial import environment_of  # noqa: E402
 
+matplotlib.rcParams["text.parse_math"] = False  # $ in a value is no formula
+warnings.filterwarnings("ignore", message="Glyph .* missing from")
 GREY = "#b8b8b8"
-
-
-def write(path: Path, content: str | bytes) -> None:
-    """Writes a file completely or not at all, because several workers write the same files."""
-    draft = path.with_name(f".{path.name}.{os.getpid()}")
-    draft.write_bytes(content.encode() if isinstance(content, str) else content)
-    draft.replace(path)
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "'")  # what a spreadsheet computes if a cell begins with it
+LONGEST_LABEL = 24
+LARGEST = 1e100  # of the values in a picture: an axis computes with their squares
+WIDEST_INCHES = 200  # a picture of PNG has less than 2^16 pixels
 
 
 def write_best(folder: Path, best: FrozenTrial, space: Space, command: Command) -> dict:
-    found = {"value": best.value, "metric": space.metric, "params": best.params, "trial": best.number,
-             "run_dir": str(folder / f"trial-{best.number:04}"), "command": command.text(best.params)}
-    write(folder / "best.json", json.dumps(found, indent=2) + "\n")
+    """The command gives the same value again: it has the values of the flags as they were passed, and the environment."""
+    environment, cores = environment_of(best), best.user_attrs.get("cores")
+    cores = cores if isinstance(cores, list) and all(isinstance(one, int) for one in cores) else []
+    found = {"value": best.value, "metric": space.metric, "params": {name: as_passed(one) for name, one in best.params.items()},
+             "trial": best.number, "run_dir": str(folder / f"trial-{best.number:04}"), "environment": environment,
+             "command": command.text(best.params, environment, cores)}
+    replace(folder / "best.json", json.dumps(found, indent=2) + "\n")
     return found
+
+
+def as_passed(value):
+    return float(as_flag_value(value)) if isinstance(value, float) else value
+
+
+def cell(text) -> str:
+    """Returns the text of a cell. An apostrophe before what could be a formula makes it text; a reader removes one."""
+    text = shown(text)
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def write_table(folder: Path, trials: list[FrozenTrial], space: Space) -> None:
@@ -40,14 +55,20 @@ def write_table(folder: Path, trials: list[FrozenTrial], space: Space) -> None:
     table.writerow(["trial", "outcome", space.metric, *space.distributions, "seconds", "exit_code", "reason"])
     for one in trials:
         seconds = round(one.duration.total_seconds(), 1) if one.duration else ""
-        table.writerow([one.number, outcome(one), value_of(one), *(as_flag_value(one.params[name]) if name in one.params else ""
-                                                                   for name in space.distributions),
-                        seconds, one.user_attrs.get("exit_code", ""), one.user_attrs.get("reason", "")])
-    write(folder / "trials.csv", text.getvalue())
+        params = [one.params.get(name, "") for name in space.distributions]
+        table.writerow([one.number, cell(outcome(one)), value_of(one),
+                        *(cell(value) if isinstance(value, str) else as_flag_value(value) for value in params),
+                        seconds, exit_code(one), cell(one.user_attrs.get("reason", ""))])
+    replace(folder / "trials.csv", text.getvalue())
 
 
 def outcome(trial: FrozenTrial) -> str:
-    return trial.user_attrs.get("outcome", trial.state.name.lower())
+    return shown(trial.user_attrs.get("outcome", trial.state.name.lower()), LONGEST_LABEL)
+
+
+def exit_code(trial: FrozenTrial) -> int | str:
+    code = trial.user_attrs.get("exit_code")
+    return code if isinstance(code, int) else ""
 
 
 def value_of(trial: FrozenTrial) -> float | str:
@@ -58,18 +79,18 @@ def value_of(trial: FrozenTrial) -> float | str:
 
 
 def draw(folder: Path, trials: list[FrozenTrial], space: Space) -> None:
-    shown = [one for one in trials if value_of(one) != ""]
-    if not shown:
+    drawn = [one for one in trials if value_of(one) != "" and abs(value_of(one)) <= LARGEST and one.distributions == space.distributions]
+    if not drawn:
         return
-    save(folder / "parallel_coordinates.png", parallel_coordinates(shown, space))
-    save(folder / "history.png", history(shown, space))
+    save(folder / "parallel_coordinates.png", parallel_coordinates(drawn, space))
+    save(folder / "history.png", history(drawn, space))
 
 
 def save(path: Path, figure) -> None:
     content = io.BytesIO()
     figure.savefig(content, dpi=150, bbox_inches="tight")
     plt.close(figure)
-    write(path, content.getvalue())
+    replace(path, content.getvalue())
 
 
 def label(number: float) -> str:
@@ -85,11 +106,10 @@ class Axis:
         self._transform = lambda value: float(value)
         if isinstance(distribution, CategoricalDistribution):
             self._words = [as_flag_value(one) for one in distribution.choices]
-            self.ticks = [((place + 0.5) / len(self._words), word) for place, word in enumerate(self._words)]
+            self.ticks = [((place + 0.5) / len(self._words), shown(word, LONGEST_LABEL)) for place, word in enumerate(self._words)]
             return
         low, high = (distribution.low, distribution.high) if distribution is not None else (min(values), max(values))
         if getattr(distribution, "log", False):
-            import math
             self._transform = lambda value: math.log(value)
             self.name += " (log)"
         self._low, self._high = self._transform(low), self._transform(high)
@@ -115,7 +135,7 @@ def parallel_coordinates(trials: list[FrozenTrial], space: Space):
     order = sorted(zip(values, trials, strict=True), key=lambda one: one[0], reverse=not space.maximize)  # draws the best on top
     low, high = min(values), max(values)
     colours = plt.get_cmap("viridis_r" if space.maximize else "viridis")
-    figure, plot = plt.subplots(figsize=(max(6, 1.7 * len(axes)), 4.2))
+    figure, plot = plt.subplots(figsize=(min(max(6, 1.7 * len(axes)), WIDEST_INCHES), 4.2))
     for value, trial in order:
         part = (value - low) / (high - low) if high > low else 0.5
         whole = trial.state == TrialState.COMPLETE
@@ -162,6 +182,3 @@ def history(trials: list[FrozenTrial], space: Space):
     plot.grid(alpha=0.3)
     plot.legend(fontsize=8, frameon=False)
     return figure
-
-
-optuna.logging.set_verbosity(optuna.logging.ERROR)

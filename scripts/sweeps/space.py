@@ -7,24 +7,34 @@
       warmup_epochs: {low: 0, high: 2, step: 0.5}
       batch_size: {low: 32, high: 128, step: 32}
       nesterov: [true, false]     # a list: one of these
+
+Words are as they are written (off, 2026-01-31); there are no anchors, tags or dates (plain_yaml.py).
 """
 
 import itertools
 import math
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import optuna
-import yaml
 from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
 
-from sweeps.failure import Failure
+from safe_files import USAGE, Failure, read_bounded, shown
+from sweeps import plain_yaml
+from sweeps.plain_yaml import quoted
 
 EXAMPLE = "see scripts/sweeps/examples/digits.yaml"
 # Flags that the sweep sets itself: it decides where a trial runs, and a trial resumes from its own checkpoints.
 RESERVED = {"run_dir", "resume", "mode", "clear_log", "dry_run", "doctor", "print_config", "flagfile", "help", "version"}
 SMALLER_IS_BETTER = ("loss", "perplexity", "seconds")
 MOST_VALUES = 1000  # most values of a list or a range with a step
+MOST_COMBINATIONS = 100_000
+MOST_FLAGS = 64     # a picture has an axis for each
+MOST_BYTES = 1 << 18
+LARGEST = 1e100     # ends of a range, whose width the samplers square
+METRIC = re.compile(r"[A-Za-z0-9_.:/-]{1,100}")
+FLAG = re.compile(r"[A-Za-z0-9_]{1,100}")
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,10 @@ class Space:
             raise Failure(f"--sampler=grid: {', '.join(without)} has infinitely many values",
                           "give a list, or a range with a step that is not logarithmic")
         values = [values_of(one) for one in self.distributions.values()]
+        count = math.prod(map(len, values))
+        if count > MOST_COMBINATIONS:
+            raise Failure(f"--sampler=grid: the space has more than {MOST_COMBINATIONS} combinations",
+                          "give fewer values, or choose --sampler=random or tpe")
         return [dict(zip(self.distributions, combination, strict=True)) for combination in itertools.product(*values)]
 
     def corners(self) -> list[dict]:
@@ -73,31 +87,39 @@ def as_flag_value(value) -> str:
     return format(value, ".6g") if isinstance(value, float) else str(value)
 
 
-def read_space(where: str | Path, kinds: dict[str, str] | None) -> Space:
+def read_space(where: str, kinds: dict[str, str] | None) -> Space:
     """Reads a file, or the text itself ({…}, or more than a line), and checks it. `kinds` gives the kind of value (INT,
     NUMBER, TEXT, …) of each flag that the program knows; without it any name is accepted."""
-    is_text = isinstance(where, str) and (where.startswith("{") or "\n" in where)
-    path = "{…}" if is_text else where
-    try:
-        content = yaml.safe_load(where if is_text else Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise Failure(f"the space {path} cannot be read: {' '.join(str(error).split())}", EXAMPLE) from None
+    where = str(where)
+    if where.startswith("{") or "\n" in where:
+        text, path = where, "{…}"
+    else:
+        content, path = read_bounded(Path(where), MOST_BYTES, USAGE, links=True), where
+        try:
+            text = content.decode("utf-8")
+        except UnicodeDecodeError:
+            raise Failure(f"the space {path} is not UTF-8", EXAMPLE) from None
+    if len(text) > MOST_BYTES:
+        raise Failure(f"the space has more than {MOST_BYTES} characters", EXAMPLE)
+    content = plain_yaml.read(text, EXAMPLE)
     if not isinstance(content, dict) or not isinstance(content.get("flags"), dict) or not content["flags"]:
         raise Failure(f"the space {path} names no flags", EXAMPLE)
-    strangers = sorted(map(str, set(content) - {"metric", "direction", "flags"}))
+    if len(content["flags"]) > MOST_FLAGS:
+        raise Failure(f"the space {path} names more than {MOST_FLAGS} flags", EXAMPLE)
+    strangers = sorted(set(content) - {"metric", "direction", "flags"})
     if strangers:
-        raise Failure(f"the space {path} has '{strangers[0]}', which is not a known key", EXAMPLE)
+        raise Failure(f"the space {path} has {quoted(strangers[0])}, which is not a known key", EXAMPLE)
     metric = content.get("metric")
-    if not isinstance(metric, str) or not metric:
+    if not isinstance(metric, str) or not METRIC.fullmatch(metric):
         raise Failure(f"the space {path} does not say which metric is best",
                       "add the name of a number of result.json, such as metric: val_top1")
     direction = content.get("direction")
-    if direction not in (None, "maximize", "minimize"):
-        raise Failure(f"the space {path} has direction: {direction}", "write maximize or minimize")
+    if direction not in ("maximize", "minimize", None):
+        raise Failure(f"the space {path} has direction: {shown(str(direction), 60)}", "write maximize or minimize")
     maximize = direction == "maximize" if direction else not metric.endswith(SMALLER_IS_BETTER)
     distributions = {}
     for name, values in content["flags"].items():
-        flag = str(name).lstrip("-").replace("-", "_")
+        flag = name.lstrip("-").replace("-", "_")
         if flag in distributions:
             raise Failure(f"the space {path} has --{flag} twice", "keep one of them")
         distributions[flag] = distribution(flag, values, kinds)
@@ -105,6 +127,8 @@ def read_space(where: str | Path, kinds: dict[str, str] | None) -> Space:
 
 
 def distribution(flag: str, values, kinds: dict[str, str] | None):
+    if not FLAG.fullmatch(flag):
+        raise Failure(f"the space has the flag {quoted(flag)}, which no program has", EXAMPLE)
     if flag in RESERVED:
         raise Failure(f"--{flag} of the space belongs to the sweep itself", "leave it out")
     if kinds is not None and flag not in kinds:
@@ -122,33 +146,31 @@ def choices(flag: str, values: list) -> CategoricalDistribution:
     if not values or len(values) > MOST_VALUES or not all(isinstance(one, (bool, int, float, str)) for one in values):
         raise Failure(f"--{flag} of the space: expected 1 to {MOST_VALUES} numbers or words",
                       f"write {flag}: [VALUE, VALUE, …]")
+    # A number of more digits than as_flag_value writes is passed on as a word.
+    values = [repr(one) if isinstance(one, float) and float(as_flag_value(one)) != one else one for one in values]
     if len({as_flag_value(one) for one in values}) != len(values):
         raise Failure(f"--{flag} of the space names a value twice", "keep one of them")
     return CategoricalDistribution(values)
 
 
 def number(flag: str, key: str, value) -> float | int:
-    """Converts to a number. YAML reads 1e-3, which has no point, as text."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            pass
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise Failure(f"--{flag} of the space: {key} is {value!r}, not a number", EXAMPLE)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise Failure(f"--{flag} of the space: {key} is {quoted(value)}, not a number", EXAMPLE)
+    if abs(value) > LARGEST:
+        raise Failure(f"--{flag} of the space: {key} is beyond {LARGEST:g}", EXAMPLE)
     return value
 
 
 def interval(flag: str, values: dict, kind: str | None):
-    strangers = sorted(map(str, set(values) - {"low", "high", "step", "log"}))
+    strangers = sorted(set(values) - {"low", "high", "step", "log"})
     if strangers or not {"low", "high"} <= set(values):
-        what = f"has '{strangers[0]}'" if strangers else "needs low and high"
+        what = f"has {quoted(strangers[0])}" if strangers else "needs low and high"
         raise Failure(f"--{flag} of the space {what}", f"write {flag}: {{low: A, high: B}}, with step: S or log: true")
     low, high = (number(flag, key, values[key]) for key in ("low", "high"))
     step = number(flag, "step", values["step"]) if "step" in values else None
     log = values.get("log", False)
     if not isinstance(log, bool):
-        raise Failure(f"--{flag} of the space: log is {log!r}", "write log: true or log: false")
+        raise Failure(f"--{flag} of the space: log is {quoted(log)}", "write log: true or log: false")
     whole = all(isinstance(one, int) for one in (low, high, step) if one is not None)
     if kind == "INT" and not whole:
         raise Failure(f"--{flag} takes whole numbers only", "write low, high and step without a fraction")

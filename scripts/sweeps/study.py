@@ -6,64 +6,24 @@ DIR/trial-NNNN.lock. The training itself holds it, too, so that nobody resumes a
 run.
 """
 
-import contextlib
-import errno
-import fcntl
 import json
 import os
 import warnings
 from pathlib import Path
 
 import optuna
-from optuna.storages.journal import JournalFileBackend
 from optuna.trial import TrialState
 
-from sweeps.failure import Failure
+from safe_files import DISK, USAGE, Failure, is_number, why
+from sweeps.journal import Journal, lock, locked
 from sweeps.space import Space
 
 warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)  # for constant_liar, which is as old as TPE's parallel use
+optuna.logging.set_verbosity(optuna.logging.ERROR)
 STARTUP_TRIALS = 4  # nothing is pruned before these have ended, and no trial at its first validation
-WITHOUT_LOCKS = (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP)
-
-
-def lock(path: Path, wait: bool) -> int | None:
-    """Returns a descriptor that holds the lock, or None if another process holds it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError as error:
-        os.close(descriptor)
-        if error.errno in WITHOUT_LOCKS:
-            raise Failure(f"files in {path.parent} cannot be locked", "mount Lustre with the option flock", 5) from None
-        if isinstance(error, BlockingIOError):
-            return None
-        raise
-    return descriptor
-
-
-@contextlib.contextmanager
-def locked(path: Path):
-    descriptor = lock(path, wait=True)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
-class JournalLock:
-    """A lock with the interface of Optuna's own, which are files that a killed process leaves behind."""
-
-    def __init__(self, path: Path):
-        self._path = path
-        self._descriptor = None
-
-    def acquire(self) -> bool:
-        self._descriptor = lock(self._path, wait=True)
-        return True
-
-    def release(self) -> None:
-        os.close(self._descriptor)
-        self._descriptor = None
+SEEDS = 1 << 32
+SUMMARIES = ("best.json", "trials.csv", "history.png", "parallel_coordinates.png", "trial-0000", "trial-0000.log")
+MARKER = "study.lock"
 
 
 def open_storage(where: str | None, folder: Path):
@@ -71,14 +31,23 @@ def open_storage(where: str | None, folder: Path):
         try:
             return optuna.storages.RDBStorage(where)
         except Exception as error:  # SQLAlchemy and each driver have exceptions of their own
-            raise Failure(f"the study {where.split('@')[-1]} cannot be opened: {' '.join(str(error).split())[:300]}",
+            raise Failure(f"the study {where.split('@')[-1]} cannot be opened: {why(error)[:300]}",
                           "--study is a URL such as sqlite:///FILE or postgresql://USER@HOST/NAME, or a file") from None
-    path = Path(where) if where else folder / "study.journal"
+    return optuna.storages.JournalStorage(Journal(Path(where) if where else folder / "study.journal"))
+
+
+def claim(folder: Path) -> None:
+    """Makes the folder. Refuses a run's, and one in which the sweep would replace files that it did not write."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return optuna.storages.JournalStorage(JournalFileBackend(str(path), JournalLock(folder / "journal.lock")))
-    except (OSError, ValueError) as error:
-        raise Failure(f"the study {path} cannot be read: {error}", "name another file with --study", 5) from None
+        folder.mkdir(parents=True, exist_ok=True)
+        names = set(os.listdir(folder))
+    except OSError as error:
+        raise Failure(f"{folder} cannot be written: {why(error)}", "choose another --output", DISK) from None
+    if MARKER in names:
+        return
+    theirs = sorted(names & {*SUMMARIES, "config.json", "metrics.jsonl", "checkpoints"})
+    if theirs:
+        raise Failure(f"{folder} has a {theirs[0]} that no sweep has written", "choose another --output", USAGE)
 
 
 class Study:
@@ -87,31 +56,41 @@ class Study:
     def __init__(self, where: str | None, folder: Path, space: Space, flags: list[str], sampler: str, seed: int, prune: bool):
         self._folder, self._space, self._sampler, self._seed = folder, space, sampler, seed
         self._grid = space.grid() if sampler == "grid" else None
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            with locked(folder / "study.lock"):
+        claim(folder)
+        with locked(folder / MARKER):
+            try:
                 self._study = optuna.create_study(
                     storage=open_storage(where, folder), study_name="sweep" if not where else folder.resolve().name,
                     direction="maximize" if space.maximize else "minimize", load_if_exists=True,
                     pruner=optuna.pruners.MedianPruner(STARTUP_TRIALS, n_warmup_steps=2) if prune else optuna.pruners.NopPruner())
                 self._compare({**space.identity(), "grid": sampler == "grid", "command": flags})
-        except OSError as error:
-            raise Failure(f"{folder} cannot be written: {error.strerror}", "choose another --output", 5) from None
+            except (Failure, OSError):
+                raise
+            except Exception as error:  # Optuna replays whatever the journal or the database says
+                raise Failure(f"the study of {folder} cannot be read: {type(error).__name__}: {why(error)[:300]}",
+                              "name another one with --study, or another --output", DISK) from None
 
     def _compare(self, ours: dict) -> None:
         ours = json.loads(json.dumps(ours))
         theirs = self._study.user_attrs.get("space")
-        if not self._study.get_trials(deepcopy=False):
+        trials = self.trials()
+        if not trials:
             self._study.set_user_attr("space", ours)
             return
-        if theirs == ours:
-            return
-        keys = [key for key in ours if not theirs or theirs.get(key) != ours[key]]
-        if "flags" in keys and theirs:
-            names = {**theirs["flags"], **ours["flags"]}
-            keys = [f"--{name}" for name in names if theirs["flags"].get(name) != ours["flags"].get(name)]
-        raise Failure(f"the study in {self._folder} belongs to another space: it differs in {', '.join(keys)}",
-                      "use the space, sampler and command that it was started with, or name another --output")
+        if theirs != ours:
+            theirs = theirs if isinstance(theirs, dict) else {}
+            keys = [key for key in ours if theirs.get(key) != ours[key]]
+            if "flags" in keys and isinstance(theirs.get("flags"), dict):
+                names = {**theirs["flags"], **ours["flags"]}
+                keys = [f"--{name}" for name in names if theirs["flags"].get(name) != ours["flags"].get(name)]
+            raise Failure(f"the study in {self._folder} belongs to another space: it differs in {', '.join(keys)}",
+                          "use the space, sampler and command that it was started with, or name another --output")
+        for one in trials:
+            values = [*one.intermediate_values.values(), *(one.values or [])]
+            is_ours = one.state != TrialState.COMPLETE or one.distributions == self._space.distributions
+            if not is_ours or not all(map(is_number, values)):
+                raise Failure(f"trial {one.number} of the study in {self._folder} was not written by a sweep",
+                              "name another study with --study, or another --output", DISK)
 
     def trials(self) -> list[optuna.trial.FrozenTrial]:
         return self._study.get_trials(deepcopy=False)
@@ -119,25 +98,39 @@ class Study:
     def next(self, wanted: int) -> tuple[optuna.Trial, int] | None:
         """Returns a trial that was begun and that nobody runs, else a new one if there are fewer than `wanted`, with
         the descriptor of its lock."""
-        with locked(self._folder / "study.lock"):
+        with locked(self._folder / MARKER):
             trials = self.trials()
             for known in trials:
                 if known.state == TrialState.RUNNING and (held := self._lock_trial(known.number)) is not None:
-                    return optuna.Trial(self._study, known._trial_id), held  # noqa: SLF001  there is no public way
+                    return self._resume(known), held
+            # A worker that was killed may have left a trial that waits for its values.
+            waiting = next((one.number for one in trials if one.state == TrialState.WAITING), None)
             if self._grid is not None:
                 wanted = min(wanted, len(self._grid))
-            if len(trials) >= wanted:
+            if waiting is None and len(trials) >= wanted:
                 return None
-            number = len(trials)
+            number = len(trials) if waiting is None else waiting
             self._study.sampler = self._make_sampler(number)
-            if self._grid is not None:
+            if self._grid is not None and waiting is None:
                 self._study.enqueue_trial(self._grid[number])
             trial = self._study.ask(self._space.distributions)
             return trial, self._lock_trial(trial.number)
 
+    def _resume(self, known: optuna.trial.FrozenTrial) -> optuna.Trial:
+        """Returns the trial. Its worker may have been killed before it had drawn all values: those that are missing are
+        drawn as they would have been."""
+        self._study.sampler = self._make_sampler(known.number)
+        trial = optuna.Trial(self._study, known._trial_id)  # noqa: SLF001  there is no public way
+        for name, kind in self._space.distributions.items():
+            if name in known.params:
+                self._study.sampler.sample_independent(self._study, known, name, kind)
+            else:
+                trial._suggest(name, kind)  # noqa: SLF001
+        return trial
+
     def _make_sampler(self, number: int):
         """Makes a new sampler for each trial, so that its draws do not depend on when the sweep was stopped."""
-        seed = self._seed + number
+        seed = (self._seed + number) % SEEDS
         if self._sampler == "tpe":
             return optuna.samplers.TPESampler(seed=seed, constant_liar=True, n_startup_trials=2 * STARTUP_TRIALS)
         return optuna.samplers.RandomSampler(seed=seed)

@@ -1,8 +1,8 @@
 """One training of a sweep: its process, its validations, and the meaning of its end."""
 
 import ctypes
-import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -10,33 +10,117 @@ from pathlib import Path
 
 import optuna
 
+from safe_files import DISK, Failure, is_number, open_regular, parse_json, read_object, shown, why
+from sweeps.machine import Share
+from sweeps.program import Command
+
 KILL_AFTER_SECONDS = 120  # for a trial that was told to stop, because a large model takes a while to save
 PR_SET_PDEATHSIG = 1
+MOST_BYTES = 1 << 20          # of result.json, error.json, a line of metrics.jsonl
+MOST_BYTES_AT_ONCE = 1 << 24  # of metrics.jsonl, so that one trial does not keep the others waiting
+LAST_BYTES = 1 << 16          # of a log
+LONGEST_REASON = 300
+# Variables that decide about a result's bits. OMP_NUM_THREADS is set unless the caller has set it.
+DECISIVE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "MKL_CBWR", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "NVIDIA_TF32_OVERRIDE",
+            "CUBLAS_WORKSPACE_CONFIG", "CUDA_VISIBLE_DEVICES")
 libc = ctypes.CDLL(None)
 
 
+def run_dir_of(folder: Path, number: int) -> Path:
+    return folder / f"trial-{number:04}"
+
+
+def environment_of(trial) -> dict[str, str]:
+    """Returns the decisive variables that the trial ran with."""
+    kept = trial.user_attrs.get("environment")
+    kept = kept if isinstance(kept, dict) else {}
+    return {name: value for name, value in kept.items() if name in DECISIVE and isinstance(value, str) and shown(value) == value}
+
+
+def settings(trial, share: Share, command: Command) -> dict[str, str]:
+    """Returns the decisive variables of a trial. One that goes on keeps its number of threads if the share has so many."""
+    environment = share.environment()
+    found = {name: environment[name] for name in DECISIVE if name in environment}
+    if "OMP_NUM_THREADS" not in found and command.is_direct:
+        threads = max(1, share.threads // command.local_ranks)
+        before = environment_of(trial).get("OMP_NUM_THREADS", "")
+        goes_on = re.fullmatch("[1-9][0-9]{0,3}", before) and int(before) <= threads
+        found["OMP_NUM_THREADS"] = before if goes_on else str(threads)
+    return found
+
+
+class Validations:
+    """Reads the validations of a metrics.jsonl that grows. A run that resumes replaces the file."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._file = None  # (device, inode)
+        self._offset = 0
+        self.points: list[dict] = []
+
+    def read(self) -> list[dict]:
+        """Returns all validations so far."""
+        try:
+            descriptor = open_regular(self._path)
+        except OSError:
+            return self.points
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if self._file != (status.st_dev, status.st_ino) or status.st_size < self._offset:
+                self._file, self._offset, self.points = (status.st_dev, status.st_ino), 0, []
+            file.seek(self._offset)
+            end = self._offset + MOST_BYTES_AT_ONCE
+            while self._offset < end and (line := file.readline(MOST_BYTES)):
+                if not line.endswith(b"\n") and len(line) < MOST_BYTES:
+                    break  # is being written
+                self._offset += len(line)
+                self._add(line)
+        return self.points
+
+    def _add(self, line: bytes) -> None:
+        if b'"val"' not in line:
+            return
+        try:
+            point = parse_json(line)
+        except ValueError:
+            return
+        if isinstance(point, dict) and point.get("kind") == "val":
+            self.points.append({name: value for name, value in point.items() if is_number(value)})
+
+
 class Running:
-    def __init__(self, trial: optuna.Trial, lock: int, command: list[str], folder: Path, cores: list[int], gpus: list[str]):
+    def __init__(self, trial: optuna.Trial, lock: int, command: Command, folder: Path, share: Share):
         self.trial, self._lock = trial, lock
-        self.run_dir = folder / f"trial-{trial.number:04}"
+        self.run_dir = run_dir_of(folder, trial.number)
         self.log = folder / f"trial-{trial.number:04}.log"
         self.pruned_at = None  # the validation after which it was told to stop
         self._told_at = None
-        self._validations = len(self._points())
-        environment = {**os.environ, "RUN_DIR": str(self.run_dir)}
-        if gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = ",".join(gpus)
+        self._metrics = Validations(self.run_dir / "metrics.jsonl")
+        self._validations = len(self._metrics.read())
+        kept = settings(trial, share, command)
+        trial.set_user_attr("environment", kept)
+        trial.set_user_attr("cores", share.cores)
+        words = [*command.trial(trial.params), f"--run_dir={self.run_dir}"]
+        self._process = self._start(words, {**os.environ, **kept, "RUN_DIR": str(self.run_dir)}, share.cores)
 
+    def _start(self, words: list[str], environment: dict[str, str], cores: list[int]) -> subprocess.Popen:
         def prepare():
             """Runs in the child: it stops, and saves, if the sweep dies; and it keeps to its share of the cores."""
             libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
             if cores:
                 os.sched_setaffinity(0, cores)
 
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen([*command, f"--run_dir={self.run_dir}"], stdin=subprocess.DEVNULL, stdout=log,
-                                             stderr=subprocess.STDOUT, env=environment, pass_fds=(lock,),
-                                             start_new_session=True, preexec_fn=prepare)
+        try:
+            log = open_regular(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        except OSError as error:
+            raise Failure(f"{self.log} cannot be written: {why(error)}", "free space, remove it, or choose another --output", DISK) from None
+        try:
+            return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment,
+                                    pass_fds=(self._lock,), start_new_session=True, preexec_fn=prepare)
+        except OSError as error:
+            raise Failure(f"{words[0]} cannot be started: {why(error)}", "correct the command after --") from None
+        finally:
+            os.close(log)
 
     def code(self) -> int | None:
         """Returns the exit code once the training has ended, and None before. Releases the lock then."""
@@ -56,34 +140,33 @@ class Running:
     def watch(self, metric: str) -> None:
         """Reports new validations to the study, and stops the training if the pruner says so. The n-th validation is
         step n."""
-        points = self._points()
+        points = self._metrics.read()
         for number in range(self._validations, len(points)):
-            value = points[number].get(metric)
-            if isinstance(value, (int, float)):
-                self.trial.report(value, number + 1)
+            if metric in points[number]:
+                self.trial.report(points[number][metric], number + 1)
         if len(points) > self._validations and self.pruned_at is None and self._told_at is None and self.trial.should_prune():
             self.pruned_at = len(points)
             self.stop()
         self._validations = max(self._validations, len(points))
 
-    def _points(self) -> list[dict]:
-        try:
-            text = (self.run_dir / "metrics.jsonl").read_text(encoding="utf-8")
-        except OSError:
-            return []
-        points = [json.loads(line) for line in text.split("\n")[:-1] if '"kind":"val"' in line]
-        return [point for point in points if isinstance(point, dict)]
-
-    def result(self) -> dict:
-        try:
-            return json.loads((self.run_dir / "result.json").read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
+    def value(self, metric: str) -> float | None:
+        value = read_object(self.run_dir / "result.json", MOST_BYTES).get(metric)
+        return value if is_number(value) else None
 
     def reason(self) -> str:
         """Returns the reason of a failure: error.json's message, else the last line of the log."""
-        try:
-            return json.loads((self.run_dir / "error.json").read_text(encoding="utf-8"))["message"]
-        except (OSError, ValueError, KeyError, TypeError):
-            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-            return lines[-1] if lines else "it said nothing"
+        message = read_object(self.run_dir / "error.json", MOST_BYTES).get("message")
+        if isinstance(message, str):
+            return shown(message, LONGEST_REASON)
+        return shown(last_line(self.log) or "it said nothing", LONGEST_REASON)
+
+
+def last_line(path: Path) -> bytes:
+    try:
+        descriptor = open_regular(path)
+    except OSError:
+        return b""
+    with open(descriptor, "rb") as file:
+        file.seek(max(0, os.fstat(descriptor).st_size - LAST_BYTES))
+        lines = file.read(LAST_BYTES).split(b"\n")
+    return next((line for line in reversed(lines) if line.strip()), b"")

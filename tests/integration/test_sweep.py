@@ -1,22 +1,25 @@
-"""scripts/sweep.py: its refusals; trials that end in every way; a sweep that is killed half-way and resumed."""
+"""scripts/sweep.py: its refusals; trials that end in every way; a sweep that is killed half-way and resumed. What others
+wrote, from spaces to journals, is in test_sweep_hostile.py."""
 
 import csv
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
 
 import pytest
 
-from command import MAIN, ROOT, TINY, Background, load_json, wait_until
+from command import MAIN, ROOT, TINY, Background, environment, load_json, wait_until
 
 pytest.importorskip("optuna", reason="scripts/setup.sh --tests installs it")
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import sweep as script  # noqa: E402
+from safe_files import Failure, exit_code  # noqa: E402
 from sweeps import machine  # noqa: E402
-from sweeps.failure import Failure  # noqa: E402
+from sweeps.machine import Share  # noqa: E402
 from sweeps.program import Command  # noqa: E402
 from sweeps.space import read_space  # noqa: E402
 
@@ -35,7 +38,7 @@ def space_file(folder, text):
 
 @pytest.mark.parametrize(("text", "words"), [
     ("- lr", "names no flags"),
-    ("metric: [", "cannot be read"),
+    ("metric: [", "line 1 of the space is no YAML"),
     ("flags: {lr: [1]}", "does not say which metric"),
     ("{metric: val_top1, flags: {lr: [1]}, trials: 3}", "'trials', which is not a known key"),
     ("{metric: val_top1, direction: up, flags: {lr: [1]}}", "direction: up"),
@@ -50,7 +53,7 @@ def space_file(folder, text):
     ("{metric: val_top1, flags: {lr: {low: .nan, high: 1}}}", "not a number"),
     ("{metric: val_top1, flags: {lr: {low: a, high: 1}}}", "not a number"),
     ("{metric: val_top1, flags: {batch_size: {low: 1.5, high: 3}}}", "whole numbers only"),
-    ("{metric: val_top1, flags: {lr: [1], --lr: [2]}}", "twice"),
+    ("{metric: val_top1, flags: {lr: [1], --lr: [2]}}", "has --lr twice"),
 ])
 def test_a_bad_space_is_named(tmp_path, text, words):
     with pytest.raises(Failure, match=".*") as problem:
@@ -67,7 +70,7 @@ def test_a_grid_has_every_combination(tmp_path):
     assert [one["batch_size"] for one in grid[:6]] == [8, 8, 16, 16, 24, 24]
     assert sorted({round(one["lr"], 6) for one in grid}) == [0.001, 0.002, 0.003]
     command = Command(["dtrain_main"], ["--epochs=1"], None)
-    assert command.text(grid[0]) == "dtrain_main --epochs=1 --lr=0.001 --batch_size=8 --nesterov=true"
+    assert command.text(grid[0], {}, []) == "dtrain_main --epochs=1 --lr=0.001 --batch_size=8 --nesterov=true"
 
 
 @pytest.mark.parametrize("text", ["{metric: val_top1, flags: {lr: {low: 0.1, high: 1}}}",
@@ -79,9 +82,10 @@ def test_a_range_without_end_has_no_grid(text):
 
 
 def test_cores_and_gpus_are_shared():
-    assert machine.shares(1, [0, 1], ["0"]) == [([], [])]
-    assert machine.shares(2, [0, 1, 2, 3], ["4", "5"]) == [([0, 1], ["4"]), ([2, 3], ["5"])]
-    assert machine.shares(3, [0, 1], []) == [([], [])] * 3
+    assert machine.shares(1, [0, 1], ["0"]) == [Share(2)]
+    assert machine.shares(2, [0, 1, 2, 3], ["4", "5"]) == [Share(2, [0, 1], ["4"]), Share(2, [2, 3], ["5"])]
+    assert machine.shares(2, [0, 1, 2, 3], [], granted=2) == [Share(1, [0, 1]), Share(1, [2, 3])]
+    assert machine.shares(3, [0, 1], []) == [Share(1)] * 3
     with pytest.raises(Failure, match="more than the 1 GPUs"):
         machine.shares(2, [0, 1], ["0"])
 
@@ -100,7 +104,7 @@ def sweep(monkeypatch, capsys):
 
     def call(*words):
         monkeypatch.setattr(sys, "argv", [str(word) for word in words])
-        return (script.main(), *capsys.readouterr())
+        return (exit_code(script.main), *capsys.readouterr())
 
     yield call
     for one, handler in handlers.items():
@@ -130,7 +134,7 @@ def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
     best = load_json(folder / "best.json")
     assert best["params"]["lr"] in (0.004, 0.002) and best["value"] == load_json(folder / f"trial-{best['trial']:04}" /
                                                                               "result.json")["val_top1"]
-    assert best["command"].startswith(str(MAIN)) and f"--lr={best['params']['lr']}" in best["command"]
+    assert str(MAIN) in best["command"] and f"--lr={best['params']['lr']}" in best["command"]
     last = again.splitlines()[-1]
     assert last.startswith("val_top1=") and last.endswith(f"lr={best['params']['lr']}")
     for picture in ("parallel_coordinates.png", "history.png"):
@@ -188,6 +192,28 @@ def test_what_becomes_of_trials(sweep, tmp_path, monkeypatch):
     assert rest.splitlines()[-1] == "val_top1=0.8 momentum=0.8"
     assert "trial 5: pruned after validation" in rest
     assert load_json(folder / "best.json")["trial"] == 0
+
+
+def test_the_best_command_gives_the_same_value(sweep, few_images, tmp_path, monkeypatch):
+    """Two trials at once have half of the cores each. By hand it has all of them, and another sum of the same numbers."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    flags = [*TINY[:3], "--seed=3", f"--data_dir={few_images}", "--max_steps=2"]
+    code, said, refusal = sweep(*arguments(tmp_path / "sweep", "{metric: val_loss, flags: {lr: [0.0051234567]}}", "--jobs=2", trials=1,
+                                           command=[MAIN, *flags]))
+    assert code == 0, said + refusal
+    best = load_json(tmp_path / "sweep" / "best.json")
+    threads = max(1, len(os.sched_getaffinity(0)) // 2)
+    assert best["environment"]["OMP_NUM_THREADS"] == str(threads) and best["params"] == {"lr": "0.0051234567"}
+    words = [*shlex.split(best["command"]), f"--run_dir={tmp_path / 'hand'}"]
+    subprocess.run(words, env=environment(threads=None), check=True, capture_output=True)
+    assert load_json(tmp_path / "hand" / "result.json")["val_loss"] == best["value"]
+
+
+def test_the_command_of_a_launcher_names_its_cores():
+    command = Command(["torchrun", "dtrain_main"], ["--epochs=1"], "dtrain_main")
+    assert command.text({"lr": 0.5}, {"MKL_CBWR": "AVX2"}, [2, 3]) == \
+        "env MKL_CBWR=AVX2 taskset -c 2,3 torchrun dtrain_main --epochs=1 --lr=0.5"
+    assert not command.is_direct
 
 
 def test_others_read_the_last_line():

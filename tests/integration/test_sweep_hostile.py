@@ -1,0 +1,355 @@
+"""scripts/sweep.py and what others wrote: spaces, options, journals that a kill or a full disk has cut, files of trials."""
+
+import errno
+import fcntl
+import json
+import os
+import shutil
+import sys
+import time
+
+import pytest
+
+from command import ROOT
+
+pytest.importorskip("optuna", reason="scripts/setup.sh --tests installs it")
+sys.path.insert(0, str(ROOT / "scripts"))
+
+import sweep as script  # noqa: E402
+from safe_files import Failure, exit_code, shown  # noqa: E402
+from sweeps import results  # noqa: E402
+from sweeps.journal import Journal, locked  # noqa: E402
+from sweeps.machine import Share, quota  # noqa: E402
+from sweeps.program import Command  # noqa: E402
+from sweeps.space import read_space  # noqa: E402
+from sweeps.study import Study  # noqa: E402
+from sweeps.trial import Validations, settings  # noqa: E402
+
+SPACE = "{metric: val_top1, flags: {momentum: [0.25, 0.5, 0.75]}}"
+
+
+def one_flag(values: str) -> str:
+    return f"{{metric: val_top1, flags: {{lr: {values}}}}}"
+
+
+def refusal(capsys, call) -> str:
+    """Returns what was printed for a call that must end with 2: short, and without a character that a terminal obeys."""
+    began = time.monotonic()
+    assert exit_code(call) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and "\n  what to do: " in said and said.count("\n") == 2, said
+    assert len(said) < 1000 and all(shown(line) == line for line in said.splitlines())
+    assert time.monotonic() - began < 5
+    return said
+
+
+# ---- Spaces and options ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("{metric: m, flags: {lr: [1]}, direction: {a: &a [x, x], b: &b [*a, *a], c: [*b, *b]}}", "anchor or alias"),
+    (one_flag("{low: &a 1, high: 2}"), "anchor or alias"),
+    (one_flag("{low: 0, high: 1, log: *a}"), "anchor or alias"),
+    (one_flag("{low: 0, high: 2024-01-01}"), "'2024-01-01', not a number"),
+    (one_flag("{low: 0, high: 2024-13-45}"), "not a number"),
+    ("{metric: m, 2024-01-01: 1, flags: {lr: [1]}}", "not a known key"),
+    (one_flag("!!timestamp x"), "has the tag"),
+    (one_flag("!!python/object/apply:os.system [id]"), "has the tag"),
+    (one_flag("{low: !!int a, high: 1}"), "has the tag"),
+    (one_flag("{low: 0, high: " + "9" * 5000 + "}"), "a word of 5000 characters"),
+    (one_flag("{low: 0, high: " + "9" * 400 + "}"), "not a number"),
+    (one_flag("{low: 0, high: 1e400}"), "not a number"),
+    (one_flag("{low: -1.7e+308, high: 1.7e+308}"), "beyond 1e+100"),
+    (one_flag("{low: 0, high: 1, step: 1e-320}"), "a step is above 0"),
+    (one_flag("[" * 100_000), "more than 8 levels"),
+    (one_flag("[" * 200 + "]" * 200), "more than 8 levels"),
+    ("\n" + "- " * 100_000, "more than 8 levels"),
+    (one_flag("[" + "x, " * 20_000 + "]"), "more than 10000 entries"),
+    (one_flag("x" * 300_000), "more than 262144 characters"),
+    (one_flag('["a\\e[2J"]'), "control or invisible characters in 'a\\x1b[2J'"),
+    (one_flag('["a\\0b"]'), "control or invisible"),
+    (one_flag('["a\\ud800"]'), "control or invisible"),
+    (one_flag("[a\u202eb]"), "control or invisible"),
+    (one_flag("[[1], {a: b}, ~]"), "expected 1 to 1000 numbers or words"),
+    ('{metric: m, flags: {"lr\\e[31m": [1]}}', "control or invisible"),
+    ("{metric: m, flags: {'lr --run_dir=x': [1]}}", "which no program has"),
+    ("{metric: m, ? [a] : 1, flags: {lr: [1]}}", "as a key"),
+    ("{metric: m, metric: n, flags: {lr: [1]}}", "'metric' twice"),
+    ("{metric: $x$, flags: {lr: [1]}}", "which metric is best"),
+    ("{metric: [m], flags: {lr: [1]}}", "which metric is best"),
+    ("{metric: m, flags: {lr: [1]}}\n---\n{metric: m}", "second document"),
+    ("%TAG ! tag:x,2000:\n---\n{metric: m}", "%TAG"),
+    ("{metric: m\x1b, flags: {lr: [1]}}", "is no YAML"),
+    ("{metric: m, flags: {" + ", ".join(f"f{number}: [1]" for number in range(65)) + "}}", "more than 64 flags"),
+    ("\n", "names no flags"),
+])
+def test_a_hostile_space_is_refused_in_one_sentence(capsys, text, words):
+    assert words in refusal(capsys, lambda: read_space(text, None))
+
+
+def test_words_stay_as_they_are_written():
+    space = read_space("metric: m\nflags:\n  a: [off, yes, 010, 2024-01-01, 1:30, 0.12345678, -5, 1e-3, true, '1', 12345678901234567890]\n", None)
+    command = Command(["x"], [], None)
+    assert [command.trial(one)[1] for one in space.grid()] == [
+        f"--a={word}" for word in ("off", "yes", "010", "2024-01-01", "1:30", "0.12345678", "-5", "0.001", "true", "1",
+                                   "12345678901234567890")]
+
+
+def test_a_grid_of_many_flags_has_an_end(capsys):
+    space = read_space("{metric: m, flags: {" + ", ".join(f"f{number}: [1, 2]" for number in range(64)) + "}}", None)
+    assert "more than 100000 combinations" in refusal(capsys, space.grid)
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--seed=-1"], "--seed: '-1': expected 0 to 4294967295"),
+    (["--seed=" + "9" * 5000], "expected"),
+    (["--trials=0"], "expected 1 to 1000000"),
+    (["--trials=1" + "0" * 5000], "--trials"),
+    (["--jobs=\x1b[2J"], "\\x1b[2J"),
+    (["--sampler=\x1b[2J"], "\\x1b[2J"),
+    (["--\x1b[2J" + os.fsdecode(b"\xff")], "unrecognized arguments: --\\x1b[2J\\xff"),
+    (["--output="], "expected the name of a folder"),
+    (["--space={}"], "names no flags"),
+    (["--space=PIPE"], "no regular file"),
+    (["--space=/dev/zero"], "no regular file"),
+    (["--space=BIG"], "more than 262144 bytes"),
+    (["--space=none\x1b"], "none\\x1b cannot be read: No such file"),
+    (["--output=RUN"], "has a config.json that no sweep has written"),
+    (["--output=MINE"], "has a trials.csv that no sweep has written"),
+])
+def test_options_that_make_no_sense_are_refused_in_one_sentence(capsys, monkeypatch, tmp_path, words, said):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("PIPE")
+    with open("BIG", "wb") as file:
+        file.truncate(1 << 40)
+    for name, file in (("RUN", "config.json"), ("MINE", "trials.csv")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / file).touch()
+    monkeypatch.setattr(sys, "argv", ["sweep.py", f"--space={SPACE}", "--trials=1", *words, "--", "true"])
+    assert said in refusal(capsys, script.main)
+    assert not (tmp_path / "sweeps").exists()
+
+
+# ---- The journal -----------------------------------------------------------------------------------------------------
+
+# A training that takes no time; --momentum is its result.
+PLAYED = r"""#!/bin/bash
+for word; do case $word in --run_dir=*) run=${word#*=} ;; --momentum=*) top1=${word#*=} ;; esac; done
+mkdir -p "$run"
+printf '{"val_top1": %s}' "$top1" >"$run/result.json"
+"""
+
+
+@pytest.fixture
+def played(tmp_path):
+    program = tmp_path / "played"
+    program.write_text(PLAYED, encoding="utf-8")
+    program.chmod(0o755)
+    return program
+
+
+def go_on(folder, program, space_text=SPACE, sampler="grid", trials=3) -> dict:
+    """Runs a sweep to its end, without the checks and the pictures. Returns {trial: (outcome, value)}."""
+    space = read_space(space_text, None)
+    command = Command([str(program)], [], None)
+    arguments, _ = script.parse_arguments([f"--space={space_text}", f"--trials={trials}", f"--output={folder}"])
+    study = Study(None, folder, space, [], sampler, 0, False)
+    assert script.Sweep(study, space, command, [Share(1)], arguments).run() == 0
+    return {one.number: (one.user_attrs["outcome"], one.value, tuple(one.params.items())) for one in study.trials()}
+
+
+@pytest.mark.parametrize(("space", "sampler"), [
+    (SPACE, "grid"), ("{metric: val_top1, flags: {momentum: {low: 0, high: 1}, lr: {low: 0.1, high: 1, log: true}}}", "random")])
+def test_a_sweep_goes_on_after_a_kill_at_any_operation(tmp_path, played, monkeypatch, space, sampler):
+    """At the end of every line, as after a kill, and within it, as after a full disk or a power loss."""
+    monkeypatch.setattr(script, "POLL_SECONDS", 0.005)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    whole = tmp_path / "whole"
+    expected = go_on(whole, played, space, sampler)
+    lines = (whole / "study.journal").read_bytes().splitlines(keepends=True)
+    assert len(lines) > 15
+    for number in range(len(lines)):
+        folder = tmp_path / "cut"
+        shutil.copytree(whole, folder)
+        tail = (b"", lines[number][:40], b"\0" * 40, b"\0" * 40 + lines[number][40:])[number % 4]
+        (folder / "study.journal").write_bytes(b"".join(lines[:number]) + tail)
+        assert go_on(folder, played, space, sampler) == expected, number
+        shutil.rmtree(folder)
+
+
+def test_a_journal_is_cut_at_any_byte(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fsync", lambda _: None)
+    path = tmp_path / "study.journal"
+    operations = [{"op_code": number, "worker_id": "w", "text": "ü\n"} for number in range(4)]
+    Journal(path).append_logs(operations)
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        kept = operations[:whole[:size].count(b"\n")]
+        reader = Journal(path)
+        assert path.stat().st_size == len(b"".join(whole.splitlines(keepends=True)[:len(kept)]))
+        assert reader.read_logs(0) == kept
+        # Another worker breaks off meanwhile.
+        with path.open("ab") as file:
+            file.write(whole[:7])
+        reader.append_logs(operations[:1])
+        assert reader.read_logs(len(kept)) == operations[:1] and Journal(path).read_logs(0) == [*kept, operations[0]]
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
+    journal = Journal(tmp_path / "study.journal")
+    journal.append_logs([{"op_code": 1}])
+    before, write, calls = journal.read_logs(0), os.write, []
+
+    def full(descriptor, content):
+        calls.append(content)
+        if len(calls) > 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(descriptor, content[:5])
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(Failure, match="No space left") as problem:
+        journal.append_logs([{"op_code": 2}])
+    assert problem.value.code == 5 and "go" in problem.value.remedy
+    monkeypatch.undo()
+    assert Journal(tmp_path / "study.journal").read_logs(0) == before
+    with locked(tmp_path / "study.journal"), pytest.raises(BlockingIOError), open(tmp_path / "study.journal", "rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+LINE = b'{"op_code":0,"worker_id":"w","study_name":"sweep","directions":[2]}\n'
+
+
+@pytest.mark.parametrize("content", [
+    b"my notes", b"my notes\nwithout an end", b"5\n", b"[]\n" * 3, b"{}\n", b"\xff\xfe\n", b"SQLite format 3\0" + b"\0" * 4000,
+    LINE + b"\xff\n" + LINE, LINE[:30] + LINE + LINE, LINE + b'{"op_code":' + b"[" * 100_000 + b"\n" + LINE,
+    b'{"op_code":77,"worker_id":"w"}\n', b'{"op_code":4}\n',
+    LINE + b'{"op_code":2,"worker_id":"w","study_id":0,"user_attr":{"space":5}}\n{"op_code":4,"worker_id":"w","study_id":0}\n',
+    LINE + b'{"op_code":4,"worker_id":"w","study_id":0,"state":1,"value":NaN,"values":null,"params":{},"distributions":{},'
+    b'"user_attrs":{},"system_attrs":{},"intermediate_values":{},"datetime_start":null,"datetime_complete":null}\n',
+])
+def test_a_file_that_is_no_journal_is_refused_and_left_alone(capsys, tmp_path, content):
+    path = tmp_path / "mine"
+    path.write_bytes(content)
+
+    def opening():
+        Study(str(path), tmp_path / "out", read_space(SPACE, None), [], "grid", 0, False)
+
+    assert exit_code(opening) in (2, 5)
+    said = capsys.readouterr().err
+    assert said.startswith("error: ") and len(said) < 1000 and "Traceback" not in said
+    assert path.read_bytes().startswith(content)
+
+
+# ---- Files of trials -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["trial-0002.log", "trial-0002.lock", "study.lock", "study.journal"])
+def test_nothing_is_written_through_a_link(tmp_path, played, capsys, name):
+    folder, precious = tmp_path / "sweep", tmp_path / "precious"
+    go_on(folder, played, trials=2)
+    kept = (folder / name).read_bytes() if (folder / name).exists() else None
+    for link in (lambda path: path.symlink_to(precious), lambda path: path.hardlink_to(precious), os.mkfifo):
+        precious.write_text("mine", encoding="utf-8")
+        (folder / name).unlink(missing_ok=True)
+        link(folder / name)
+        assert exit_code(lambda: go_on(folder, played)) == 5
+        said = capsys.readouterr().err
+        assert name in said and ("link" in said or "no regular file" in said)
+        assert precious.read_text(encoding="utf-8") == "mine"
+    (folder / name).unlink()
+    if kept is not None:
+        (folder / name).write_bytes(kept)
+    assert len(go_on(folder, played)) == 3
+
+
+# What the parsers of metrics.jsonl and config.json are tried with, and values of every wrong kind.
+CORPUS = [
+    b"", b"\n\n", b"12\n", b"null", b"[]", b'"x"', b"{", b'{"kind":"val"', b'{"kind":"val","top1":', b"\xff\xfe\n", b"\0" * 5000,
+    b"[" * 100_000, b'{"a":' * 100_000, b'{"kind":"val","top1":' + b"[" * 70 + b"]" * 70 + b"}\n", b" " * 100_000, b"x" * 3_000_000,
+    *(b'{"kind":"val","top1":%s,"val_top1":%s,"message":%s,"exit_code":%s}\n' % ((value,) * 4) for value in (
+        b"NaN", b"Infinity", b"true", b"null", b"1e999", b"9" * 400, b"9" * 5000, b'"0.5"', b'"\\u001b[2J\\ud800\\u202e"', b'{"a": [1]}', b"[[]]",
+        b'"' + b"x" * 100_000 + b'"', b'"=HYPERLINK(1)"', b'"$\\\\alpha{$"')),
+]
+
+
+def test_files_of_trials_are_data_not_commands(tmp_path, capsys, monkeypatch):
+    """Every file that a trial leaves is hostile. Each is tried with a trial that ends well and with one that runs out of
+    memory."""
+    monkeypatch.setattr(script, "POLL_SECONDS", 0.005)
+    program = tmp_path / "played"
+    program.write_text('#!/bin/bash\nfor word; do case $word in --run_dir=*) run=${word#*=} ;; --n=*) n=${word#*=} ;; esac; done\n'
+                       f'mkdir -p "$run"; for f in result.json error.json metrics.jsonl; do ln "{tmp_path}/$((n / 2))" "$run/$f"; done\n'
+                       f'head -c 2000 "{tmp_path}/$((n / 2))"; exit $((n % 2 * 7))\n', encoding="utf-8")
+    program.chmod(0o755)
+    for number, content in enumerate(CORPUS):
+        (tmp_path / str(number)).write_bytes(content)
+    text = f"{{metric: val_top1, flags: {{n: [{', '.join(map(str, range(2 * len(CORPUS))))}]}}}}"
+    space, folder = read_space(text, None), tmp_path / "sweep"
+    arguments, _ = script.parse_arguments([f"--space={text}", "--trials=100", f"--output={folder}"])
+    command = Command([str(program)], [], None)
+    study = Study(None, folder, space, [], "grid", 0, True)
+    assert script.Sweep(study, space, command, [Share(1)] * 8, arguments).run() == 0
+    assert script.report(study, space, command, folder) in (2, 7)
+    said = capsys.readouterr().out
+    assert all(shown(line) == line for line in said.splitlines()) and "\x1b" not in said and len(said) < 40_000
+    table = (folder / "trials.csv").read_text(encoding="utf-8")
+    assert "\x1b" not in table and "\u202e" not in table and ",'=HYPERLINK(1)" in table
+    assert {one.user_attrs["outcome"] for one in study.trials()} == {"failed", "out of memory"}
+
+
+def test_validations_are_read_as_they_come(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    reader = Validations(path)
+    assert reader.read() == []
+    path.write_bytes(b'{"kind":"train","top1":1}\n{"kind":"val","top1":1,"name":"x"}\n{"kind":"val","to')
+    assert reader.read() == [{"top1": 1}]
+    with path.open("ab") as file:
+        file.write(b'p1":2}\n' + b"x" * 3_000_000 + b'\n{"kind":"val","top1":3}\n')
+    assert reader.read() == [{"top1": 1}, {"top1": 2}, {"top1": 3}]
+    path.unlink()
+    path.write_bytes(b'{"kind":"val","top1":4}\n')  # a run that resumed
+    assert reader.read() == [{"top1": 4}]
+    path.unlink()
+    os.mkfifo(path)
+    assert reader.read() == [{"top1": 4}]
+
+
+def test_pictures_of_any_words_and_numbers(tmp_path):
+    words = ["$\\alpha{$", "日本", "_" * 500, "a", "b"]
+    space = read_space(f"{{metric: m, flags: {{w: {json.dumps(words, ensure_ascii=False)}, f: {{low: 1e-90, high: 1e+90}}}}}}", None)
+    study = Study(None, tmp_path, space, [], "random", 0, False)
+    for value in (1e308, -1e308, 0.0, 1e-320):
+        trial, lock = study.next(10)
+        study.tell(trial, script.TrialState.COMPLETE, value, outcome="finished", exit_code=0, reason="+1")
+        os.close(lock)
+    results.draw(tmp_path, study.trials(), space)
+    assert (tmp_path / "history.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_threads_of_a_trial(monkeypatch):
+    class Trial:
+        user_attrs: dict = {}
+
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    command = Command(["/bin/dtrain_main"], [], "/bin/dtrain_main")
+    command.local_ranks = 2
+    for attributes, threads in (({}, "4"), ({"environment": {"OMP_NUM_THREADS": "3", "LD_PRELOAD": "x"}}, "3"),
+                                ({"environment": {"OMP_NUM_THREADS": "16"}}, "4"), ({"environment": {"OMP_NUM_THREADS": "9" * 5000}}, "4"),
+                                ({"environment": [1]}, "4"), ({"environment": {"OMP_NUM_THREADS": 3}}, "4")):
+        Trial.user_attrs = attributes
+        assert settings(Trial, Share(8), command) == {"OMP_NUM_THREADS": threads}
+    assert settings(Trial, Share(8, [], ["3"]), Command(["torchrun", "dtrain_main"], [], "dtrain_main")) == {"CUDA_VISIBLE_DEVICES": "3"}
+    monkeypatch.setenv("OMP_NUM_THREADS", "5")
+    assert settings(Trial, Share(8), command) == {"OMP_NUM_THREADS": "5"}
+
+
+def test_quotas_of_containers_count(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "cpu.max").write_text("250000 100000\n", encoding="utf-8")
+    (tmp_path / "cpu.max").write_text("max 100000\n", encoding="utf-8")
+    assert quota("1:cpuset:/x\n0::/a/none\n", tmp_path) == 3 and quota("0::/b\nno line\n", tmp_path) is None
+    (tmp_path / "cpu").mkdir()
+    for name, text in (("cpu.cfs_quota_us", "50000"), ("cpu.cfs_period_us", "100000")):
+        (tmp_path / "cpu" / name).write_text(text, encoding="utf-8")
+    assert quota("0::/a\n3:cpu,cpuacct:/docker/1\n", tmp_path) == 1
