@@ -70,10 +70,10 @@ def whole(least: int, most: int):
 positive = whole(1, 1_000_000)
 
 
-def folder(text: str) -> Path:
+def name(text: str) -> str:
     if not text:
-        raise argparse.ArgumentTypeError("expected the name of a folder")
-    return Path(text)
+        raise argparse.ArgumentTypeError("expected a name")
+    return text
 
 
 def say(text: str) -> None:
@@ -95,12 +95,14 @@ def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]
                         help="grid: every combination in order; random: drawn at random; tpe (default): near the best trials so far")
     parser.add_argument("--jobs", type=positive, default=1, help="trials to run at a time on this machine; cores and GPUs are divided among them")
     parser.add_argument("--at_most", type=positive, help="most trials that this call runs, such as one for a task of an array job")
-    parser.add_argument("--study", help="file or URL of the Optuna study (postgresql://…); default: DIR/study.journal")
-    parser.add_argument("--output", type=folder, default=Path("sweeps"), metavar="DIR", help="default: sweeps")
+    parser.add_argument("--study", type=name, help="file or URL of the Optuna study (postgresql://…); default: DIR/study.journal")
+    parser.add_argument("--output", type=name, default="sweeps", metavar="DIR", help="default: sweeps")
     parser.add_argument("--prune", action="store_true", help="stop trials whose validations are worse than the median")
     parser.add_argument("--seed", type=whole(0, SEEDS - 1), default=0, help="seed of the sampler, 0 to 4294967295")
-    parser.add_argument("--program", help="path of dtrain_main, which is asked for its flags, if the command does not name it")
-    return parser.parse_args(before), arguments[len(before) + 1:]
+    parser.add_argument("--program", type=name, help="path of dtrain_main, which is asked for its flags, if the command does not name it")
+    options = parser.parse_args(before)
+    options.output = Path(options.output)
+    return options, arguments[len(before) + 1:]
 
 
 def validation_key(metric: str) -> str | None:

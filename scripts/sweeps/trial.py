@@ -10,15 +10,15 @@ from pathlib import Path
 
 import optuna
 
-from safe_files import DISK, Failure, is_number, open_regular, parse_json, read_object, shown, why
+from safe_files import DISK, Failure, is_number, open_regular, read_object, shown, why
 from sweeps.machine import Share
+from sweeps.points import Points
 from sweeps.program import Command
 
 KILL_AFTER_SECONDS = 120  # for a trial that was told to stop, because a large model takes a while to save
 PR_SET_PDEATHSIG = 1
-MOST_BYTES = 1 << 20          # of result.json, error.json, a line of metrics.jsonl
-MOST_BYTES_AT_ONCE = 1 << 24  # of metrics.jsonl, so that one trial does not keep the others waiting
-LAST_BYTES = 1 << 16          # of a log
+MOST_BYTES = 1 << 20  # of result.json and error.json
+LAST_BYTES = 1 << 16  # of a log
 LONGEST_REASON = 300
 # Variables that decide about a result's bits. OMP_NUM_THREADS is set unless the caller has set it.
 DECISIVE = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "MKL_CBWR", "ATEN_CPU_CAPABILITY", "ONEDNN_MAX_CPU_ISA", "NVIDIA_TF32_OVERRIDE",
@@ -49,45 +49,6 @@ def settings(trial, share: Share, command: Command) -> dict[str, str]:
     return found
 
 
-class Validations:
-    """Reads the validations of a metrics.jsonl that grows. A run that resumes replaces the file."""
-
-    def __init__(self, path: Path):
-        self._path = path
-        self._file = None  # (device, inode)
-        self._offset = 0
-        self.points: list[dict] = []
-
-    def read(self) -> list[dict]:
-        """Returns all validations so far."""
-        try:
-            descriptor = open_regular(self._path)
-        except OSError:
-            return self.points
-        with open(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
-            if self._file != (status.st_dev, status.st_ino) or status.st_size < self._offset:
-                self._file, self._offset, self.points = (status.st_dev, status.st_ino), 0, []
-            file.seek(self._offset)
-            end = self._offset + MOST_BYTES_AT_ONCE
-            while self._offset < end and (line := file.readline(MOST_BYTES)):
-                if not line.endswith(b"\n") and len(line) < MOST_BYTES:
-                    break  # is being written
-                self._offset += len(line)
-                self._add(line)
-        return self.points
-
-    def _add(self, line: bytes) -> None:
-        if b'"val"' not in line:
-            return
-        try:
-            point = parse_json(line)
-        except ValueError:
-            return
-        if isinstance(point, dict) and point.get("kind") == "val":
-            self.points.append({name: value for name, value in point.items() if is_number(value)})
-
-
 class Running:
     def __init__(self, trial: optuna.Trial, lock: int, command: Command, folder: Path, share: Share):
         self.trial, self._lock = trial, lock
@@ -95,7 +56,7 @@ class Running:
         self.log = folder / f"trial-{trial.number:04}.log"
         self.pruned_at = None  # the validation after which it was told to stop
         self._told_at = None
-        self._metrics = Validations(self.run_dir / "metrics.jsonl")
+        self._metrics = Points(self.run_dir / "metrics.jsonl", {"val"})
         self._validations = len(self._metrics.read())
         kept = settings(trial, share, command)
         trial.set_user_attr("environment", kept)
@@ -113,7 +74,8 @@ class Running:
         try:
             log = open_regular(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         except OSError as error:
-            raise Failure(f"{self.log} cannot be written: {why(error)}", "free space, remove it, or choose another --output", DISK) from None
+            raise Failure(f"{self.log} cannot be written: {why(error)}", "free space, remove it, or choose another --output",
+                          DISK) from None
         try:
             return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=environment,
                                     pass_fds=(self._lock,), start_new_session=True, preexec_fn=prepare)

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+import subprocess
 import sys
 import time
 
@@ -20,10 +21,11 @@ from safe_files import Failure, exit_code, shown  # noqa: E402
 from sweeps import results  # noqa: E402
 from sweeps.journal import Journal, locked  # noqa: E402
 from sweeps.machine import Share, quota  # noqa: E402
+from sweeps.points import Points  # noqa: E402
 from sweeps.program import Command  # noqa: E402
 from sweeps.space import read_space  # noqa: E402
 from sweeps.study import Study  # noqa: E402
-from sweeps.trial import Validations, settings  # noqa: E402
+from sweeps.trial import settings  # noqa: E402
 
 SPACE = "{metric: val_top1, flags: {momentum: [0.25, 0.5, 0.75]}}"
 
@@ -108,7 +110,8 @@ def test_a_grid_of_many_flags_has_an_end(capsys):
     (["--jobs=\x1b[2J"], "\\x1b[2J"),
     (["--sampler=\x1b[2J"], "\\x1b[2J"),
     (["--\x1b[2J" + os.fsdecode(b"\xff")], "unrecognized arguments: --\\x1b[2J\\xff"),
-    (["--output="], "expected the name of a folder"),
+    (["--output="], "--output: expected a name"),
+    (["--study="], "--study: expected a name"),
     (["--space={}"], "names no flags"),
     (["--space=PIPE"], "no regular file"),
     (["--space=/dev/zero"], "no regular file"),
@@ -300,19 +303,41 @@ def test_files_of_trials_are_data_not_commands(tmp_path, capsys, monkeypatch):
 
 def test_validations_are_read_as_they_come(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    reader = Validations(path)
-    assert reader.read() == []
-    path.write_bytes(b'{"kind":"train","top1":1}\n{"kind":"val","top1":1,"name":"x"}\n{"kind":"val","to')
-    assert reader.read() == [{"top1": 1}]
+    reader = Points(path, {"val"})
+
+    def values():
+        return [one["top1"] for one in reader.read()]
+
+    assert values() == []
+    path.write_bytes(b'{"kind":"train","top1":1}\n{"kind":"val","top1":1,"name":"x"}\n{"kind":[],"top1":8}\n{"kind":"val","to')
+    assert reader.read() == [{"kind": "val", "top1": 1}]
     with path.open("ab") as file:
         file.write(b'p1":2}\n' + b"x" * 3_000_000 + b'\n{"kind":"val","top1":3}\n')
-    assert reader.read() == [{"top1": 1}, {"top1": 2}, {"top1": 3}]
-    path.unlink()
+    assert values() == [1, 2, 3]
+    path.rename(tmp_path / "old")
     path.write_bytes(b'{"kind":"val","top1":4}\n')  # a run that resumed
-    assert reader.read() == [{"top1": 4}]
+    assert values() == [4]
     path.unlink()
     os.mkfifo(path)
-    assert reader.read() == [{"top1": 4}]
+    assert values() == [4]
+
+
+def test_a_trial_of_weights_and_biases_passes_its_numbers_on(tmp_path):
+    (tmp_path / "wandb.py").write_text("""
+class Run:
+    id, summary = "1", {}
+    def log(self, point): print(point)
+    def finish(self, exit_code): print(self.summary, exit_code)
+def init(): return Run()
+""", encoding="utf-8")
+    program = tmp_path / "played"
+    program.write_text('#!/bin/bash\nrun=${1#*=}; mkdir -p "$run"; printf \'{"kind":"train","step":1,"loss":2}\\n\\xff\\n[]\\n'
+                       '{"kind":"val","step":1,"loss":3,"x":null}\\n{"ki\' >"$run/metrics.jsonl"; echo \'{"val_loss":3,"a":{}}\' >"$run/result.json"\n',
+                       encoding="utf-8")
+    program.chmod(0o755)
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "sweeps" / "examples" / "wandb_trial.py", program], cwd=tmp_path, check=True,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["{'step': 1, 'loss': 2}", "{'step': 1, 'val_loss': 3}", "{'val_loss': 3} 0"]
 
 
 def test_pictures_of_any_words_and_numbers(tmp_path):

@@ -4,7 +4,6 @@
     wandb_trial.py dtrain_main FLAGS…        called by `wandb agent`; ends as the training ends
 """
 
-import json
 import signal
 import subprocess
 import sys
@@ -13,11 +12,12 @@ from pathlib import Path
 
 import wandb
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-def new_points(path: Path, done: int) -> list[dict]:
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n")[:-1]][done:]
+from safe_files import is_number, read_object  # noqa: E402
+from sweeps.points import Points  # noqa: E402
+
+MOST_BYTES = 1 << 20  # of result.json
 
 
 def main() -> int:
@@ -25,18 +25,18 @@ def main() -> int:
     folder = Path("runs") / f"wandb-{run.id}"
     training = subprocess.Popen([*sys.argv[1:], f"--run_dir={folder}"])
     signal.signal(signal.SIGTERM, lambda *_: training.terminate())  # the agent stops the training this way; it saves first
-    sent, over = 0, False
+    points, sent, over = Points(folder / "metrics.jsonl", {"train", "val", "epoch"}), 0, False
     while not over:
         over = training.poll() is not None
-        for point in new_points(folder / "metrics.jsonl", sent):
+        for point in points.read()[sent:]:
             sent += 1
-            kind = point.pop("kind")
-            run.log({(f"val_{name}" if kind == "val" and name not in ("step", "epoch") else name): value
-                     for name, value in point.items() if value is not None})
+            prefix = "val_" if point["kind"] == "val" else ""
+            run.log({name if name in ("step", "epoch") else prefix + name: value for name, value in point.items() if name != "kind"})
         if not over:
             time.sleep(1)
     if training.returncode == 0:
-        run.summary.update(json.loads((folder / "result.json").read_text(encoding="utf-8")))
+        result = read_object(folder / "result.json", MOST_BYTES)
+        run.summary.update({name: value for name, value in result.items() if is_number(value)})
     run.finish(exit_code=training.returncode)
     return training.returncode
 

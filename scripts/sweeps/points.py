@@ -1,0 +1,46 @@
+"""Follows the metrics.jsonl of a training that runs."""
+
+import os
+from pathlib import Path
+
+from safe_files import is_number, open_regular, parse_json
+
+LONGEST_LINE = 1 << 20
+MOST_BYTES_AT_ONCE = 1 << 24  # so that one training does not keep the others waiting
+
+
+class Points:
+    """The points of some kinds, as far as they are written. A run that resumes replaces the file."""
+
+    def __init__(self, path: Path, kinds: set[str]):
+        self._path, self._kinds = path, kinds
+        self._file = None  # (device, inode)
+        self._offset = 0
+        self._points: list[dict] = []
+
+    def read(self) -> list[dict]:
+        """Returns all points so far, each with its kind and its numbers. Lines that are no JSON are left out."""
+        try:
+            descriptor = open_regular(self._path)
+        except OSError:
+            return self._points
+        with open(descriptor, "rb") as file:
+            status = os.fstat(descriptor)
+            if self._file != (status.st_dev, status.st_ino) or status.st_size < self._offset:
+                self._file, self._offset, self._points = (status.st_dev, status.st_ino), 0, []
+            file.seek(self._offset)
+            end = self._offset + MOST_BYTES_AT_ONCE
+            while self._offset < end and (line := file.readline(LONGEST_LINE)):
+                if not line.endswith(b"\n") and len(line) < LONGEST_LINE:
+                    break  # it is being written
+                self._offset += len(line)
+                self._add(line)
+        return self._points
+
+    def _add(self, line: bytes) -> None:
+        try:
+            point = parse_json(line)
+        except ValueError:
+            return
+        if isinstance(point, dict) and isinstance(point.get("kind"), str) and point["kind"] in self._kinds:
+            self._points.append({name: value for name, value in point.items() if name == "kind" or is_number(value)})
