@@ -197,7 +197,10 @@ class Sweep:
             if code is not None:
                 self._running.remove((running, share))
                 self._free.append(share)
-                self._end(running, code)
+                try:
+                    self._end(running, code)
+                finally:
+                    running.release()
 
     def _end(self, running: Running, code: int) -> None:
         trial, number = running.trial, running.trial.number

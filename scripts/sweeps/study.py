@@ -101,8 +101,11 @@ class Study:
         with locked(self._folder / MARKER):
             trials = self.trials()
             for known in trials:
-                if known.state == TrialState.RUNNING and (held := self._lock_trial(known.number)) is not None:
+                if known.state != TrialState.RUNNING or (held := self._lock_trial(known.number)) is None:
+                    continue
+                if self.trials()[known.number].state == TrialState.RUNNING:
                     return self._resume(known), held
+                os.close(held)  # its worker has told its end meanwhile
             # A worker that was killed may have left a trial that waits for its values.
             waiting = next((one.number for one in trials if one.state == TrialState.WAITING), None)
             if self._grid is not None:

@@ -85,14 +85,15 @@ class Running:
             os.close(log)
 
     def code(self) -> int | None:
-        """Returns the exit code once the training has ended, and None before. Releases the lock then."""
+        """Returns the exit code once the training has ended, and None before."""
         code = self._process.poll()
         if code is None and self._told_at and time.monotonic() - self._told_at > KILL_AFTER_SECONDS:
             self._process.kill()
-        if code is not None and self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
         return code
+
+    def release(self) -> None:
+        """Lets other workers have the trial. Called after the study knows its end, or they would train it again."""
+        os.close(self._lock)
 
     def stop(self) -> None:
         if self._told_at is None and self._process.poll() is None:

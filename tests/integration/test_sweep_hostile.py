@@ -180,6 +180,28 @@ def test_a_sweep_goes_on_after_a_kill_at_any_operation(tmp_path, played, monkeyp
         shutil.rmtree(folder)
 
 
+def test_two_workers_never_have_the_same_trial(tmp_path, played, monkeypatch):
+    """A worker looks at the study just before another one tells the end of its trial, and at any moment of that."""
+    space = read_space(SPACE, None)
+    first, second = (Study(None, tmp_path / "sweep", space, [], "grid", 0, False) for _ in range(2))
+    trial, held = first.next(3)
+
+    def told_meanwhile(number):
+        monkeypatch.undo()
+        first.tell(trial, script.TrialState.COMPLETE, 0.5, outcome="finished", exit_code=0)
+        os.close(held)
+        return second._lock_trial(number)
+
+    monkeypatch.setattr(second, "_lock_trial", told_meanwhile)
+    other, lock = second.next(3)
+    assert other.number == 1
+    os.close(lock)
+    locks, tell = [], Study.tell
+    monkeypatch.setattr(Study, "tell", lambda self, one, *values, **facts: (locks.append(second._lock_trial(one.number)),
+                                                                         tell(self, one, *values, **facts)))
+    assert len(go_on(tmp_path / "sweep", played)) == 3 and locks == [None, None]
+
+
 def test_a_journal_is_cut_at_any_byte(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", lambda _: None)
     path = tmp_path / "study.journal"
