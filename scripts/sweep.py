@@ -14,7 +14,7 @@ command on several machines with the same DIR shares the trials (arrays of Slurm
 training that diverges or runs out of memory is a result; so is one that --prune stops because its validations are worse
 than the median of the trials before.
 
-Exit codes: 0 done · 2 usage · 3 data · 5 disk: free space, and run it again · 70 a bug · 75 stopped, run it again. Where
+Exit codes: 0 done · 2 usage · 3 data · 4 the database of --study was lost · 5 disk: free space, and run it again · 70 a bug · 75 stopped, run it again. Where
 no trial of a whole sweep has finished: the last one's.
 Needs scripts/requirements.txt.
 """
@@ -35,6 +35,7 @@ from safe_files import Failure, shown
 try:
     if importlib.util.find_spec("matplotlib") is None:  # takes a second to load, and only the end needs it
         raise ModuleNotFoundError(name="matplotlib")
+    from optuna.exceptions import StorageInternalError
     from optuna.trial import TrialState
 
     from sweeps import machine
@@ -110,6 +111,11 @@ def validation_key(metric: str) -> str | None:
     return next((metric.removeprefix(start) for start in ("val_", "best_") if metric.startswith(start)), None)
 
 
+def is_of_database(error: BaseException) -> bool:
+    """SQLAlchemy is only there, and only imported, for studies in databases."""
+    return type(error).__module__.startswith("sqlalchemy") or isinstance(error, StorageInternalError)
+
+
 class Sweep:
     """The loop of one worker. It runs as many trainings at a time as allowed, until the study has enough trials."""
 
@@ -137,11 +143,14 @@ class Sweep:
     def run(self) -> int:
         try:
             return self._run()
-        except BaseException:  # above all a full disk: the trainings save if they can, and are not left behind
+        except BaseException as error:  # above all a full disk: the trainings save if they can, and are not left behind
             for running, _ in self._running:
                 running.stop()
             while any(running.code() is None for running, _ in self._running):
                 time.sleep(POLL_SECONDS)
+            if is_of_database(error):
+                raise Failure(f"the study was lost: {safe_files.why(error)[:LONGEST_MESSAGE]}",
+                              "run the same command again once the database answers: it goes on", safe_files.PEER_LOST) from None
             raise
 
     def _run(self) -> int:

@@ -50,9 +50,10 @@ def locked(path: Path, flags: int = 0):
 
 
 def operation(line: bytes) -> dict | None:
-    """Returns the operation in a line, or None if it is incomplete or another program's."""
+    """Returns the operation in a line, or None if it is incomplete or another program's. Earlier versions appended to an
+    incomplete line, so the last operation in a line counts; within a text its beginning would be escaped."""
     try:
-        found = parse_json(line) if line.endswith(b"\n") else None
+        found = parse_json(line[max(0, line.rfind(BEGIN)):]) if line.endswith(b"\n") else None
     except ValueError:
         return None
     return found if isinstance(found, dict) and isinstance(found.get("op_code"), int) else None

@@ -59,8 +59,11 @@ def gpus() -> list[str]:
         return [one.strip() for one in named.split(",") if one.strip()]
     if not shutil.which("nvidia-smi"):
         return []
-    done = subprocess.run(["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, text=True,
-                          timeout=60, check=False)
+    try:
+        done = subprocess.run(["nvidia-smi", "--query-gpu=index", "--format=csv,noheader"], capture_output=True, encoding="ascii",
+                              errors="replace", timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        raise Failure("nvidia-smi does not answer", "name the GPUs with CUDA_VISIBLE_DEVICES") from None
     return done.stdout.split() if done.returncode == 0 else []
 
 

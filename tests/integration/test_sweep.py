@@ -167,6 +167,7 @@ for word; do case $word in --run_dir=*) run=${word#*=} ;; --momentum=*) top1=${w
 mkdir -p "$run"
 trap 'exit 75' TERM
 if [ "$top1" = 0.7 ]; then exit 7; fi
+if [ "$top1" = 0.5 ] && [ ! -e "$run/full" ]; then touch "$run/full"; echo no space; exit 5; fi
 if [ "$top1" = 0.8 ] && [ ! -e "$run/lost" ]; then touch "$run/lost"; kill -9 $$; fi
 for n in 1 2; do printf '{"kind":"val","step":%s,"top1":%s,"loss":1}\n' $n $top1 >>"$run/metrics.jsonl"; done
 if [ "$top1" = 0.1 ]; then while true; do sleep 0.01; done; fi    # only a pruner ends it
@@ -175,8 +176,8 @@ printf '{"val_top1": %s}' "$top1" >"$run/result.json"
 
 
 def test_what_becomes_of_trials(sweep, tmp_path, monkeypatch):
-    """Trials that are pruned, run out of memory, or lose their process once; a worker of an array, which takes one
-    trial; nothing left to do."""
+    """Trials that are pruned, run out of memory, lose their process once, or find the disk full, which ends the sweep
+    until there is space; a worker of an array, which takes one trial; nothing left to do."""
     program = tmp_path / "dtrain_main"
     program.write_text(PLAYED, encoding="utf-8")
     program.chmod(0o755)
@@ -186,6 +187,8 @@ def test_what_becomes_of_trials(sweep, tmp_path, monkeypatch):
     words = arguments(folder, space, "--sampler=grid", "--prune", trials=100, command=[program, "--data_format=synthetic"])
     code, said, _ = sweep(words[0], "--at_most=1", *words[1:])
     assert code == 0 and "trial 0: lost (-9), is begun again" in said and outcomes(folder) == {0: "finished"}
+    code, full, _ = sweep(*words)
+    assert code == 5 and "trial 4: no space" in full and "stopping: free space" in full
     code, rest, _ = sweep(*words)
     assert code == 0
     assert outcomes(folder) == {0: "finished", 1: "finished", 2: "finished", 3: "out of memory", 4: "finished", 5: "pruned"}, rest

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import time
@@ -221,6 +222,13 @@ def test_a_journal_is_cut_at_any_byte(tmp_path, monkeypatch):
         assert reader.read_logs(len(kept)) == operations[:1] and Journal(path).read_logs(0) == [*kept, operations[0]]
 
 
+def test_a_journal_that_an_earlier_version_went_on_with_is_read(tmp_path):
+    """Optuna's own file appended to the incomplete line."""
+    path = tmp_path / "study.journal"
+    path.write_bytes(b'{"op_code":0,"text":"{\\"op_code\\":1}"}\n{"op_code":6,"tri{"op_code":2,"study_id":0}\n{"op_code":3}\n')
+    assert [one["op_code"] for one in Journal(path).read_logs(0)] == [0, 2, 3]
+
+
 def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     journal = Journal(tmp_path / "study.journal")
     journal.append_logs([{"op_code": 1}])
@@ -242,12 +250,22 @@ def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
         fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def test_a_database_that_is_lost_is_said(tmp_path, capsys):
+    space, path = read_space(SPACE, None), tmp_path / "studies.db"
+    study = Study(f"sqlite:///{path}", tmp_path / "sweep", space, [], "grid", 0, False)
+    with sqlite3.connect(path) as database:
+        database.execute("DROP TABLE trials")
+    arguments, _ = script.parse_arguments([f"--space={SPACE}", "--trials=3"])
+    assert exit_code(script.Sweep(study, space, Command(["true"], [], None), [Share(1)], arguments).run) == 4
+    assert "error: the study was lost: " in capsys.readouterr().err
+
+
 LINE = b'{"op_code":0,"worker_id":"w","study_name":"sweep","directions":[2]}\n'
 
 
 @pytest.mark.parametrize("content", [
     b"my notes", b"my notes\nwithout an end", b"5\n", b"[]\n" * 3, b"{}\n", b"\xff\xfe\n", b"SQLite format 3\0" + b"\0" * 4000,
-    LINE + b"\xff\n" + LINE, LINE[:30] + LINE + LINE, LINE + b'{"op_code":' + b"[" * 100_000 + b"\n" + LINE,
+    LINE + b"\xff\n" + LINE, LINE + b'{"op_code":' + b"[" * 100_000 + b"\n" + LINE,
     b'{"op_code":77,"worker_id":"w"}\n', b'{"op_code":4}\n',
     LINE + b'{"op_code":2,"worker_id":"w","study_id":0,"user_attr":{"space":5}}\n{"op_code":4,"worker_id":"w","study_id":0}\n',
     LINE + b'{"op_code":4,"worker_id":"w","study_id":0,"state":1,"value":NaN,"values":null,"params":{},"distributions":{},'
