@@ -2,7 +2,7 @@
 """Searches for the best values of flags: runs dtrain_main many times, each time with other ones.
 
     scripts/sweep.py --space=FILE.yaml --trials=N [--sampler=grid|random|tpe] [--jobs=N] [--study=URL] [--output=DIR]
-                     [--prune] -- dtrain_main FLAGS…
+                     [--at_most=N] [--prune] [--seed=N] -- dtrain_main FLAGS…
 
 FILE.yaml says which flags vary and what is best (scripts/sweeps/space.py; scripts/sweeps/examples/digits.yaml). The
 command may begin with a launcher (torchrun --no-python … dtrain_main FLAGS…). Of each trial DIR keeps the run directory
@@ -22,7 +22,6 @@ Needs scripts/requirements.txt.
 import argparse
 import importlib.util
 import os
-import re
 import shlex
 import signal
 import sys
@@ -40,10 +39,10 @@ try:
 
     from sweeps import machine
     from sweeps.machine import Share
-    from sweeps.plain_yaml import quoted
+    from sweeps.options import parse_arguments
     from sweeps.program import Command
     from sweeps.space import Space, as_flag_value, read_space
-    from sweeps.study import SEEDS, Study
+    from sweeps.study import Study
     from sweeps.trial import Running, run_dir_of
 except ModuleNotFoundError as error:
     print(f"error: Python has no {error.name}\n  what to do: pip install -r {Path(__file__).with_name('requirements.txt')}",
@@ -54,56 +53,11 @@ POLL_SECONDS = 0.1
 MOST_ATTEMPTS = 3           # tries of a trial whose machine or process was lost
 FAILURES_IN_A_ROW = 3       # equal failures in a row that do not come from the values: the next trial would fail, too
 PATIENCE_SECONDS = 60       # seconds to wait for trials that other processes hold, when nothing else is left to do
-LONGEST_MESSAGE = 300       # bytes of a refusal of an option
-WHOLE = re.compile("[0-9]{1,10}")
-
-
-def whole(least: int, most: int):
-    """Returns a reader of whole numbers from `least` to `most`."""
-    def read(text: str) -> int:
-        if not WHOLE.fullmatch(text) or not least <= int(text) <= most:
-            raise argparse.ArgumentTypeError(f"{quoted(text)}: expected {least} to {most}")
-        return int(text)
-
-    return read
-
-
-positive = whole(1, 1_000_000)
-
-
-def name(text: str) -> str:
-    if not text:
-        raise argparse.ArgumentTypeError("expected a name")
-    return text
+LONGEST_MESSAGE = 300
 
 
 def say(text: str) -> None:
     print(shown(text), flush=True)
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:
-        raise Failure(shown(message, LONGEST_MESSAGE), f"{self.prog} --help says what it takes")
-
-
-def parse_arguments(arguments: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Returns the words before -- and those after it."""
-    before = arguments[:arguments.index("--")] if "--" in arguments else arguments
-    parser = Parser(description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--space", required=True, metavar="FILE.yaml", help="file that says which flags vary and which metric to optimise; or its text")
-    parser.add_argument("--trials", type=positive, required=True, help="number of trials of the whole sweep, over all workers and calls")
-    parser.add_argument("--sampler", choices=["grid", "random", "tpe"], default="tpe",
-                        help="grid: every combination in order; random: drawn at random; tpe (default): near the best trials so far")
-    parser.add_argument("--jobs", type=positive, default=1, help="trials to run at a time on this machine; cores and GPUs are divided among them")
-    parser.add_argument("--at_most", type=positive, help="most trials that this call runs, such as one for a task of an array job")
-    parser.add_argument("--study", type=name, help="file or URL of the Optuna study (postgresql://…); default: DIR/study.journal")
-    parser.add_argument("--output", type=name, default="sweeps", metavar="DIR", help="default: sweeps")
-    parser.add_argument("--prune", action="store_true", help="stop trials whose validations are worse than the median")
-    parser.add_argument("--seed", type=whole(0, SEEDS - 1), default=0, help="seed of the sampler, 0 to 4294967295")
-    parser.add_argument("--program", type=name, help="path of dtrain_main, which is asked for its flags, if the command does not name it")
-    options = parser.parse_args(before)
-    options.output = Path(options.output)
-    return options, arguments[len(before) + 1:]
 
 
 def validation_key(metric: str) -> str | None:
@@ -281,7 +235,7 @@ def report(study: Study, space: Space, command: Command, folder: Path) -> int:
 
 
 def main() -> int:
-    arguments, words = parse_arguments(sys.argv[1:])
+    arguments, words = parse_arguments(sys.argv[1:], __doc__)
     command = Command.parse(words, arguments.program)
     space = read_space(arguments.space, command.kinds())
     if arguments.prune and validation_key(space.metric) is None:

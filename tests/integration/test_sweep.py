@@ -1,5 +1,4 @@
-"""scripts/sweep.py: its refusals; trials that end in every way; a sweep that is killed half-way and resumed. What others
-wrote, from spaces to journals, is in test_sweep_hostile.py."""
+"""scripts/sweep.py: its refusals; trials that end in every way; a sweep that is killed half-way and resumed."""
 
 import csv
 import os
