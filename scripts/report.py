@@ -2,38 +2,57 @@
 """Draws one or more runs: loss, validation, learning rate, throughput, where the time went, and a table of them.
 
     scripts/report.py RUN_DIR… --output=DIR
+    scripts/report.py runs/* --output=DIR                       # sweeps among them: their trials; what is no run is left out
+    scripts/report.py runs/sweep --output=DIR --axes=linear     # all trials of a sweep, no value beyond an axis
 
-DIR/report.html is one file that fetches nothing: mail it, print it. The same pictures are PNG files beside it. Runs of one
-model on different numbers of devices are drawn as scaling curves, too (throughput, efficiency, time of an epoch, and, where
-result.json splits the time of the run, the shares of start-up and communication); a confusion_matrix.csv that
---mode=eval has left in a run directory as a picture of its own. Needs scripts/requirements.txt.
+DIR/report.html is one file that fetches nothing: mail it, print it. The same pictures are PNG files beside it. The table
+has a column for each flag that was given and differs, and the state of each run; if the runs differ in one flag (and
+their seeds), their best validations are drawn against it. Runs of one model on different numbers of devices are drawn as
+scaling curves, too (throughput, efficiency, time of an epoch, and, where result.json splits the time of the run, the
+shares of start-up and communication). The confusion_matrix.csv that --mode=eval has left in a run directory becomes a
+picture, and a table of the classes with their counts and the 95 % intervals of their accuracy. Needs
+scripts/requirements.txt.
 
-Exit codes: 0 done · 2 usage, or a folder that is no run directory · 5 disk.
+Exit codes: 0 done · 2 usage, or no run in the folders · 3 a run that cannot be read, and no other · 5 disk.
 """
 
 import argparse
 import io
+import re
 import sys
 from datetime import datetime
 from pathlib import Path
 
+from safe_files import DISK, Failure, exit_code, replace, shown, why
+
 try:
     from matplotlib import pyplot as plt
 
-    from reports import charts, page
-    from reports.run import NoRun, Run, name_apart, read_run
+    from reports import charts, classes, drawing, flags, page, read
 except ModuleNotFoundError as error:
     print(f"error: Python has no {error.name}\n  what to do: pip install -r {Path(__file__).with_name('requirements.txt')}",
           file=sys.stderr)
     sys.exit(2)
 
 DOTS_PER_INCH = 160
+MOST_MATRICES = 16  # runs whose classes are drawn
+PICTURES = "|".join(name for name, _, _ in charts.CHARTS)
+OURS = re.compile(rf"\.?(?:report\.html|(?:{PICTURES}|confusion(?:_\d+)?)\.png)(?:\.[\w.-]+-\d+)?")  # the drafts of a killed one, too
+
+
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> None:
+        raise Failure(message, "--help lists the arguments")
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN_DIR")
-    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to write to; its report.html and PNGs are replaced")
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("runs", type=Path, nargs="+", metavar="RUN_DIR", help="run directories, sweeps, or folders of them")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR",
+                        help="folder to write to: a new one, or that of an earlier report, which is replaced")
+    parser.add_argument("--axes", choices=["auto", "linear", "log"], default="auto",
+                        help="scale of loss, validation and learning rate; auto (default): logarithmic where values span decades, "
+                             "without the few that would flatten the others; linear, log: all values")
     return parser.parse_args()
 
 
@@ -44,35 +63,60 @@ def png(figure) -> bytes:
     return content.getvalue()
 
 
-def draw(runs: list[Run]) -> list[tuple[str, str, bytes]]:
-    """Returns (file name, what it shows, PNG) for all data that the runs have."""
-    drawn = [(name, words, chart(runs)) for name, words, chart in charts.CHARTS]
-    for place, run in enumerate(runs):
-        name = "confusion" if len(runs) == 1 else f"confusion_{place + 1}"
-        drawn.append((name, f"confusion matrix of {run.name}", charts.confusion(run)))
-    return [(name, words, png(figure)) for name, words, figure in drawn if figure is not None]
+def draw(comparison: drawing.Comparison) -> tuple[list[tuple[str, str, bytes]], list[page.Html]]:
+    """Returns (file name, what it shows, PNG) for all data that the runs have, and the tables of classes."""
+    pictures = [(name, words, png(figure)) for name, words, chart in charts.CHARTS if (figure := chart(comparison)) is not None]
+    tables = []
+    for place, run in enumerate(comparison.runs):
+        matrix = classes.read_matrix(run.folder) if len(tables) < MOST_MATRICES else None
+        rows = classes.class_rows(matrix) if matrix else []
+        if rows:
+            name = "confusion" if len(comparison.runs) == 1 else f"confusion_{place + 1}"
+            pictures.append((name, f"confusion matrix of {run.name}", png(classes.confusion(matrix, run.name))))
+            tables.append(page.table_of_classes(run.name, rows))
+    return pictures, tables
+
+
+def prepare_output(folder: Path) -> None:
+    """Makes the folder. Refuses one with files that no report has written, such as a run directory."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        others = sorted(entry.name for entry in folder.iterdir() if not OURS.fullmatch(entry.name))
+    except FileExistsError:
+        raise Failure(f"--output={folder} is no folder", "name a new folder") from None
+    except OSError as error:
+        raise Failure(f"{folder} cannot be written: {why(error)}", "choose another --output", DISK) from None
+    if others:
+        raise Failure(f"--output={folder} has files that no report has written: {', '.join(others[:3])}", "name a new folder")
+
+
+def write(folder: Path, pictures: list[tuple[str, str, bytes]], text: str) -> None:
+    """Replaces an earlier report."""
+    names = {f"{name}.png": content for name, _, content in pictures}
+    for entry in folder.iterdir():
+        if OURS.fullmatch(entry.name) and entry.name not in names and entry.name != "report.html":
+            entry.unlink()
+    for name, content in names.items():
+        replace(folder / name, content)
+    replace(folder / "report.html", text)
 
 
 def main() -> int:
     arguments = parse_arguments()
-    try:
-        runs = [read_run(folder) for folder in arguments.runs]
-    except NoRun as problem:
-        print(f"error: {problem}\n  what to do: name folders that dtrain_main --run_dir=… has written", file=sys.stderr)
-        return 2
-    name_apart(runs)
-    pictures = draw(runs)
-    try:
-        arguments.output.mkdir(parents=True, exist_ok=True)
-        for name, _, content in pictures:
-            (arguments.output / f"{name}.png").write_bytes(content)
-        (arguments.output / "report.html").write_text(page.page(runs, pictures, datetime.now()), encoding="utf-8")
-    except OSError as error:
-        print(f"error: {arguments.output} cannot be written: {error.strerror}\n  what to do: choose another --output", file=sys.stderr)
-        return 5
-    print(f"{arguments.output / 'report.html'} ({len(runs)} runs, {len(pictures)} pictures)")
+    runs, problems = read.read_runs(arguments.runs)
+    read.name_apart(runs)
+    prepare_output(arguments.output)
+    for problem in problems[:page.MOST_NOTES]:
+        print(f"left out: {shown(problem)}", file=sys.stderr)
+    if len(problems) > page.MOST_NOTES:
+        print(f"left out: {len(problems) - page.MOST_NOTES} others", file=sys.stderr)
+    comparison = drawing.Comparison(runs, flags.differing(runs), arguments.axes)
+    pictures, tables = draw(comparison)
+    text = page.page(comparison, pictures, tables, [str(problem) for problem in problems], datetime.now())
+    write(arguments.output, pictures, text)
+    print(f"{shown(arguments.output / 'report.html')} ({len(runs)} runs, {len(pictures)} pictures)")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

@@ -1,17 +1,26 @@
-"""The page: one file that fetches nothing, with the pictures inside and a table of the runs. It can be printed, too."""
+"""The page: one file that fetches nothing, with the pictures inside, a table of the runs and one of the classes. It can
+be printed, too. Everything on it is made by element(), which escapes all text."""
 
 from base64 import b64encode
 from datetime import datetime
 from html import escape
 
-from reports.run import Run, number
+from reports.classes import Row
+from reports.drawing import Comparison, as_shown, colour, mark
+from reports.flags import IN_THE_TABLE, words
+from reports.points import finite
+from reports.run import Run, smaller_is_better
+from safe_files import shown
+
+MOST_BYTES_OF_A_CELL, MOST_BYTES_OF_A_MESSAGE = 80, 4000
+MOST_FLAGS, MOST_METRICS, MOST_NOTES, MOST_ROWS_OF_CLASSES = 12, 12, 10, 40
 
 STYLE = """
 :root { color-scheme: light; }
 body { font: 15px/1.45 system-ui, "Segoe UI", "DejaVu Sans", sans-serif; color: #222; background: #fff; max-width: 1080px;
        margin: 2em auto; padding: 0 1.2em; }
 h1 { font-size: 1.5em; margin-bottom: 0.1em; } h2 { font-size: 1.1em; margin: 1.6em 0 0.5em; }
-p.when { color: #666; margin-top: 0; }
+p.when, p.note { color: #666; margin-top: 0; } p.message { white-space: pre-line; }
 div.table { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.87em; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.35em 0.75em; border-bottom: 1px solid #ddd; text-align: right; white-space: nowrap; }
@@ -23,16 +32,29 @@ div.charts img { max-width: 100%; height: auto; } figure { margin: 0; break-insi
 """
 
 
-def text(value, decimals: int | None = None) -> str:
-    if value is None or value == "":
-        return "–"
-    if number(value) and decimals is not None:
-        return f"{value:,.{decimals}f}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else escape(str(value))
+class Html(str):
+    """Text that is HTML already."""
+
+
+def element(tag: str, *parts, **attributes) -> Html:
+    """Returns <tag attributes>parts</tag>. Parts that are not Html, and all attributes, are text and are escaped."""
+    names = "".join(f' {name.rstrip("_")}="{escape(shown(value))}"' for name, value in attributes.items() if value)
+    inside = "".join(part if isinstance(part, Html) else "\n".join(escape(shown(line)) for line in str(part).split("\n"))
+                     for part in parts)
+    return Html(f"<{tag}{names}>{inside}" + ("" if tag in ("img", "meta") else f"</{tag}>"))
+
+
+def cell(value) -> str:
+    """Returns a value of a file of the run as the text of a cell."""
+    number = finite(value)
+    if number is None:
+        return shown(words(value), MOST_BYTES_OF_A_CELL)
+    return f"{number:,.0f}" if number == round(number) and abs(number) < 1e15 else f"{number:.6g}"
 
 
 def duration(seconds) -> str:
-    if not number(seconds):
+    seconds = finite(seconds)
+    if seconds is None or not 0 <= seconds < 1e10:
         return "–"
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
@@ -41,54 +63,111 @@ def duration(seconds) -> str:
 
 def goodput(run: Run) -> str:
     """Returns computing's share of the time of all attempts."""
-    share = run.result.get("goodput")
-    return f"{100 * share:.1f} %" if number(share) else "–"
+    share = finite(run.result.get("goodput"))
+    return f"{100 * share:.1f} %" if share is not None and 0 <= share <= 1 else "–"
 
 
-def metric_names(runs: list[Run]) -> list[str]:
-    names = dict.fromkeys(name for run in runs for name in run.result if name.startswith("val_"))
-    return [*names] or ["train_loss"]
+def speed(run: Run) -> str:
+    value = run.speed()
+    return f"{as_shown('top', value).split('.')[0]} {run.speed_key.removesuffix('_per_second')}" if value else "–"
 
 
-def table(runs: list[Run]) -> str:
-    names = metric_names(runs)
-    any_goodput = any(goodput(run) != "–" for run in runs)
-    heads = ["run", "model", "state", "devices", "global batch", "steps", "epochs", *names, "a second", "time"]
-    if any_goodput:
-        heads.append("goodput")
-    best = best_run(runs, names[0])
-    rows = []
-    for run in runs:
-        last = (run.train or run.val or [{}])[-1]
-        speed, unit = run.speed(), run.speed_key.removesuffix("_per_second")
-        cells = [escape(run.name), text(run.config.get("model")), run.state(), text(run.devices),
-                 text(run.config.get("global_batch_size")), text(run.result.get("step", last.get("step"))),
-                 text(run.result.get("epoch", last.get("epoch")), 2)]
-        cells += [text(run.result.get(name), 4 if "loss" in name or "accuracy" in name else 2) for name in names]
-        cells += [f"{text(speed, 0)} {unit}" if speed else "–", duration(run.result.get("seconds"))]
-        if any_goodput:
-            cells.append(goodput(run))
-        rows.append(f"<tr{' class=best' if run is best else ''}>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>")
-    return ("<div class=table><table><thead><tr>" + "".join(f"<th>{escape(head.replace('_', ' '))}</th>" for head in heads)
-            + "</tr></thead><tbody>" + "".join(rows) + "</tbody></table></div>")
+def last_metrics(runs: list[Run]) -> list[str]:
+    """Returns the numbers of the last validations."""
+    named = dict.fromkeys(name.removeprefix("val_") for run in runs for name in run.result if name.startswith("val_"))
+    logged = dict.fromkeys(name for run in runs for name in run.val.names if name not in ("step", "epoch", "bad_records", "time"))
+    return list(named | logged)[:MOST_METRICS]
 
 
-def best_run(runs: list[Run], name: str) -> Run | None:
-    if len(runs) < 2:
+def columns(comparison: Comparison) -> dict[str, list[str]]:
+    """Returns the cells of each column, by its heading."""
+    runs = comparison.runs
+    judged = next((run.metric for run in runs if run.metric), None)
+    found = {"state": [shown(run.state(), MOST_BYTES_OF_A_CELL) for run in runs],
+             "model": [cell(run.config.get("model")) for run in runs],
+             "devices": [cell(run.devices) for run in runs],
+             "global batch": [cell(run.config.get("global_batch_size")) for run in runs]}
+    flags = [name for name in comparison.flags if name not in IN_THE_TABLE]
+    for name in flags[:MOST_FLAGS]:
+        found[f"--{name}"] = [cell(value) for value in comparison.flags[name]]
+    found["steps"] = [cell(run.steps) for run in runs]
+    found["epochs"] = [as_shown("top", run.epochs_done) for run in runs]
+    if judged is not None:
+        bests = [run.best(judged) for run in runs]
+        found[f"best val {judged}"] = [as_shown(judged, best[judged] if best else None) for best in bests]
+        found["at step"] = [cell(best["step"] if best else None) for best in bests]
+    for name in last_metrics(runs):
+        found[f"last val {name}"] = [as_shown(name, run.last(name)) for run in runs]
+    if not any("val_loss" in run.result for run in runs) and any("train_loss" in run.result for run in runs):
+        found["train loss"] = [as_shown("loss", finite(run.result.get("train_loss"))) for run in runs]
+    found["a second"] = [speed(run) for run in runs]
+    found["time"] = [duration(run.result.get("seconds")) for run in runs]
+    if any(goodput(run) != "–" for run in runs):
+        found["goodput"] = [goodput(run) for run in runs]
+    return found
+
+
+def best_run(runs: list[Run]) -> Run | None:
+    judged = next((run.metric for run in runs if run.metric), None)
+    found = [(best[judged], run) for run in runs if (best := run.best(judged))]
+    if len(runs) < 2 or not found:
         return None
-    judged = [run for run in runs if number(run.result.get(name))]
-    smaller = name.endswith(("loss", "perplexity"))
-    return (min if smaller else max)(judged, key=lambda run: run.result[name]) if judged else None
+    return (min if smaller_is_better(judged) else max)(found, key=lambda one: one[0])[1]
 
 
-def page(runs: list[Run], pictures: list[tuple[str, str, bytes]], now: datetime) -> str:
+def table(heads: list[str], rows: list[Html]) -> Html:
+    head = element("tr", *(element("th", shown(head.replace("_", " ") if not head.startswith("--") else head, MOST_BYTES_OF_A_CELL))
+                           for head in heads))
+    return element("div", element("table", element("thead", head), element("tbody", *rows)), class_="table")
+
+
+def table_of_runs(comparison: Comparison) -> Html:
+    found, best = columns(comparison), best_run(comparison.runs)
+    rows = []
+    for place, run in enumerate(comparison.runs):
+        name = [element("span", f"{mark(place)} ", style=f"color: {colour(place)}"), shown(run.name, MOST_BYTES_OF_A_CELL)]
+        cells = [element("td", *name), *(element("td", of_runs[place]) for of_runs in found.values())]
+        rows.append(element("tr", *cells, class_="best" if run is best else None))
+    return table(["run", *found], rows)
+
+
+def notes(comparison: Comparison, left_out: list[str]) -> list[Html]:
+    """Returns what is not on the page, and why."""
+    said = list(left_out[:MOST_NOTES])
+    if len(left_out) > MOST_NOTES:
+        said.append(f"and {len(left_out) - MOST_NOTES} others are left out")
+    more = [name for name in comparison.flags if name not in IN_THE_TABLE][MOST_FLAGS:]
+    if more:
+        said.append(f"{len(more)} more flags differ: {shown(', '.join(more), MOST_BYTES_OF_A_MESSAGE)}")
+    failures = [element("p", f"{run.name}: {str(run.error['message'])[:MOST_BYTES_OF_A_MESSAGE]}", class_="message")
+                for run in comparison.runs if run.error.get("message") and run.state().startswith("failed")]
+    return [*failures, *(element("p", note, class_="note") for note in said)]
+
+
+def table_of_classes(run_name: str, rows: list[Row]) -> Html:
+    samples, correct = sum(row.samples for row in rows), sum(row.correct for row in rows)
+    mean = sum(row.accuracy for row in rows) / len(rows)
+    words_of_all = (f"{100 * correct / samples:.2f} % of {samples:,} samples are right; the mean of {len(rows):,} classes is "
+                    f"{100 * mean:.2f} %. ")
+    listed = rows[:MOST_ROWS_OF_CLASSES]
+    if len(listed) < len(rows):
+        words_of_all += f"The {len(listed)} classes with the lowest accuracy:"
+    cells = [(shown(row.name, MOST_BYTES_OF_A_CELL), f"{row.samples:,}", f"{row.correct:,}", f"{100 * row.accuracy:.2f} %",
+              f"{100 * row.low:.1f} – {100 * row.high:.1f} %",
+              f"{shown(row.rival, MOST_BYTES_OF_A_CELL)} ({row.times:,})" if row.times else "–") for row in listed]
+    return Html(element("h2", f"Classes of {shown(run_name, MOST_BYTES_OF_A_CELL)}") + element("p", words_of_all)
+                + table(["class", "samples", "right", "accuracy", "95 % interval (Wilson)", "most often taken for"],
+                        [element("tr", *(element("td", one) for one in of_row)) for of_row in cells]))
+
+
+def page(comparison: Comparison, pictures: list[tuple[str, str, bytes]], classes: list[Html], left_out: list[str], now: datetime) -> str:
     """Returns the page. `pictures`: file name, alternative text, PNG."""
-    title = runs[0].name if len(runs) == 1 else f"{len(runs)} runs"
-    figures = "".join(f'<figure id="{escape(name)}"><img alt="{escape(words)}" src="data:image/png;base64,'
-                      f'{b64encode(content).decode()}"></figure>' for name, words, content in pictures)
-    failures = "".join(f"<p>{escape(run.name)}: {escape(str(run.error.get('message', '')))}</p>"
-                       for run in runs if run.error.get("message") and not run.result)
-    return (f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
-            f'<meta name="viewport" content="width=device-width"><style>{STYLE}</style></head><body>'
-            f"<h1>{escape(title)}</h1><p class=when>dtrain, {now:%Y-%m-%d %H:%M}</p>{table(runs)}{failures}"
-            f"<h2>Pictures</h2><div class=charts>{figures}</div></body></html>\n")
+    runs = comparison.runs
+    title = shown(runs[0].name, MOST_BYTES_OF_A_CELL) if len(runs) == 1 else f"{len(runs)} runs"
+    figures = [element("figure", element("img", alt=words_of, src="data:image/png;base64," + b64encode(content).decode()), id=name)
+               for name, words_of, content in pictures]
+    head = element("head", element("meta", charset="utf-8"), element("title", title),
+                   element("meta", name="viewport", content="width=device-width"), element("style", Html(STYLE)))
+    body = element("body", element("h1", title), element("p", f"dtrain, {now:%Y-%m-%d %H:%M}", class_="when"), table_of_runs(comparison),
+                   *notes(comparison, left_out), *classes, element("h2", "Pictures"), element("div", *figures, class_="charts"))
+    return "<!DOCTYPE html>\n" + element("html", head, body, lang="en") + "\n"

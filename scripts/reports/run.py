@@ -1,77 +1,99 @@
-"""Reads a run directory: metrics.jsonl, result.json, config.json, error.json, confusion_matrix.csv. All but the first
-may be missing, and some are if the run is under way or was killed."""
+"""A run as a report shows it: what its files say, and what follows from them. Any file but metrics.jsonl may be missing,
+and some are if the run is under way or was killed; any value may be of any kind."""
 
-import csv
-import json
-import math
+import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-MOST_BYTES = 1 << 30
-MOST_CLASSES = 2000
-CONFUSION = "confusion_matrix.csv"
+import numpy as np
+
+from reports.points import Points, finite
+
 STEP_PARTS = ("data", "forward", "backward", "communication", "update", "other")  # the order in which they are drawn
-
-
-class NoRun(Exception):
-    """A folder that no run has written, or that cannot be read."""
+NO_METRICS = ("kind", "step", "epoch", "loss", "bad_records", "time")
+MOST_DEVICES = 1_000_000
 
 
 @dataclass
 class Run:
     folder: Path
     name: str
-    config: dict
-    result: dict
-    error: dict
-    train: list[dict] = field(default_factory=list)
-    val: list[dict] = field(default_factory=list)
-    epochs: list[dict] = field(default_factory=list)
-    confusion: tuple[list[str], list[list[float]]] | None = None
+    train: Points
+    val: Points
+    epochs: Points
+    config: dict = field(default_factory=dict)
+    result: dict = field(default_factory=dict)
+    error: dict = field(default_factory=dict)
+    running: bool = False
+    checkpoint: int | None = None  # the step of the newest one
+    outcome: str = ""              # what a sweep says about a trial that has neither a result nor an error
+
+    @property
+    def model(self) -> str:
+        return str(self.config.get("model", "model"))
 
     @property
     def speed_key(self) -> str:
-        return "tokens_per_second" if any("tokens_per_second" in point for point in self.train) else "images_per_second"
+        return "tokens_per_second" if "tokens_per_second" in self.train.names else "images_per_second"
 
     @property
     def metric(self) -> str | None:
-        """Returns the first number of the validations that is not the loss; the run is judged by it."""
-        names = [name for name in (self.val[-1] if self.val else {}) if name not in ("kind", "step", "epoch", "loss", "bad_records", "time")]
-        return "perplexity" if "perplexity" in names else names[0] if names else None
+        """Returns the number of the validations by which the run is judged: the one that has decided which weights are
+        the best, else the first that is not the loss."""
+        names = [name for name in self.val.names if name not in NO_METRICS]
+        if "perplexity" in names:
+            return "perplexity"
+        return next((name for name in names if f"best_{name}" in self.result), names[0] if names else None)
+
+    def best(self, name: str | None) -> dict[str, float] | None:
+        """Returns the best validation by this number, with its step and epoch as far as they are known."""
+        values = self.val.column(name) if name else np.empty(0)
+        if not np.isfinite(values).any():
+            return None
+        place = int((np.nanargmin if smaller_is_better(name) else np.nanargmax)(values))
+        return {key: float(self.val.column(key)[place]) for key in (name, "step", "epoch")}
+
+    def last(self, name: str) -> float | None:
+        """Returns a number of the last validation: the result's, or for an unfinished run the log's."""
+        return finite(self.result.get(f"val_{name}", self.val.last.get(name)))
+
+    @property
+    def steps(self) -> float | None:
+        """Returns the steps done; a run may have gone on after a result."""
+        steps = [step for step in (finite(self.result.get("step")), self.train.last.get("step")) if step is not None]
+        return max(steps) if steps else self.val.last.get("step")
+
+    @property
+    def epochs_done(self) -> float | None:
+        done = [epoch for epoch in (finite(self.result.get("epoch")), self.train.last.get("epoch")) if epoch is not None]
+        return max(done) if done else self.val.last.get("epoch")
 
     @property
     def devices(self) -> int | None:
-        count = self.result.get("world_size") or self.config.get("world_size")
-        return int(count) if count else None
-
-    def series(self, points: list[dict], x: str, y: str) -> tuple[list[float], list[float]]:
-        pairs = [(point[x], point[y]) for point in points if number(point.get(x)) and number(point.get(y))]
-        return [one for one, _ in pairs], [one for _, one in pairs]
+        count = finite(self.result.get("world_size")) or finite(self.config.get("world_size"))
+        return int(count) if count and 1 <= count <= MOST_DEVICES else None
 
     def speed(self) -> float | None:
         """Returns the speed per second of the whole run: the result's, else the median of the second half of the
         log."""
-        if number(self.result.get(self.speed_key)):
-            return self.result[self.speed_key]
-        values = sorted(self.series(self.train, "step", self.speed_key)[1][len(self.train) // 2:])
-        return values[len(values) // 2] if values else None
+        told = finite(self.result.get(self.speed_key))
+        values = self.train.known(self.speed_key)
+        return told if told is not None else float(np.median(values[len(values) // 2:])) if len(values) else None
 
     def step_parts(self) -> dict[str, float]:
         """Returns mean seconds of each part of a step that was logged (on a GPU only the wait for data); the rest is
         `computing`. Empty if nothing was logged."""
-        points = [point for point in self.train if number(point.get("step_seconds"))][1:] or self.train[:1]
-        if not points or not number(points[0].get("step_seconds")):
+        whole = self.train.column("step_seconds")
+        rows = np.flatnonzero(np.isfinite(whole))
+        rows = rows[1:] if len(rows) > 1 else rows  # the first step takes longer
+        if not len(rows):
             return {}
-        whole = sum(point["step_seconds"] for point in points) / len(points)
-        names = {name for point in points for name in point if name.endswith("_seconds") and name != "step_seconds"}
-        parts = {}
-        for name in names:
-            values = [point[name] for point in points if number(point.get(name))]
-            if values:
-                parts[name.removesuffix("_seconds")] = sum(values) / len(points)
-        rest = max(0.0, whole - sum(parts.values()))
+        names = [name for name in self.train.names if name.endswith("_seconds") and name != "step_seconds"]
+        parts = {name.removesuffix("_seconds"): float(np.nansum(self.train.column(name)[rows])) / len(rows)
+                 for name in names if np.isfinite(self.train.column(name)[rows]).any()}
+        parts = {name: max(0.0, seconds) for name, seconds in parts.items()}
         if "other" not in parts:
-            parts["other" if len(parts) > 1 else "computing"] = rest
+            parts["other" if len(parts) > 1 else "computing"] = max(0.0, float(whole[rows].mean()) - sum(parts.values()))
         order = {name: place for place, name in enumerate(STEP_PARTS)}
         return dict(sorted(parts.items(), key=lambda one: order.get(one[0], len(order))))
 
@@ -80,77 +102,45 @@ class Run:
         split = self.result.get("time_split")
         if not isinstance(split, dict):
             return {}
-        return {name.removesuffix("_seconds"): seconds for name, seconds in split.items()
-                if name.endswith("_seconds") and name != "total_seconds" and number(seconds)}
+        return {name.removesuffix("_seconds"): max(0.0, finite(seconds)) for name, seconds in split.items()
+                if name.endswith("_seconds") and name != "total_seconds" and finite(seconds) is not None}
 
     def epoch_seconds(self) -> float | None:
         """Returns the median of the epochs. For a run shorter than one epoch, no time is extrapolated."""
-        values = sorted(point["epoch_seconds"] for point in self.epochs if number(point.get("epoch_seconds")))
-        return values[len(values) // 2] if values else None
+        values = self.epochs.known("epoch_seconds")
+        return float(np.median(values)) if len(values) else None
 
     def state(self) -> str:
-        if self.result:
-            return "finished"
-        code = self.error.get("exit_code")
-        if code is not None:
-            return f"failed ({code})"
-        return "not finished"
+        if self.running:
+            return "running"
+        end, logged = finite(self.result.get("step")), self.train.last.get("step")
+        if self.result and (end is None or logged is None or end >= logged):
+            reason = self.result.get("stopped_early")
+            return f"stopped early: {reason}" if reason else "finished"
+        if self.error:
+            return f"failed ({self.error.get('exit_code')})" + (f": {self.error['kind']}" if "kind" in self.error else "")
+        if self.outcome:
+            return self.outcome
+        return "stopped" + (f", can go on from step {self.checkpoint}" if self.checkpoint is not None else "")
 
 
-def number(value) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def read_object(path: Path) -> dict:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def read_run(folder: Path) -> Run:
-    log = folder / "metrics.jsonl"
-    if not log.is_file():
-        what = "has no metrics.jsonl" if folder.is_dir() else "is no folder" if folder.exists() else "does not exist"
-        raise NoRun(f"{folder} is no run directory: it {what}")
-    if log.stat().st_size > MOST_BYTES:
-        raise NoRun(f"{log} has more than {MOST_BYTES >> 30} GiB")
-    run = Run(folder, folder.resolve().name, read_object(folder / "config.json"), read_object(folder / "result.json"),
-              read_object(folder / "error.json"))
-    kinds = {"train": run.train, "val": run.val, "epoch": run.epochs}
-    known = 0
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        for line in lines:
-            try:
-                point = json.loads(line)
-            except ValueError:  # an incomplete last line
-                continue
-            if isinstance(point, dict) and point.get("kind") in kinds:
-                kinds[point["kind"]].append(point)
-                known += 1
-    if not known:
-        raise NoRun(f"{folder} has nothing to show: {log.name} has no point of a training yet")
-    run.confusion = read_confusion(folder / CONFUSION)
-    return run
-
-
-def read_confusion(path: Path) -> tuple[list[str], list[list[float]]] | None:
-    """Reads the matrix. Rows are true classes, columns predicted ones; the first row and the first column name them."""
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = [row for _, row in zip(range(MOST_CLASSES + 1), csv.reader(file), strict=False)]
-        names = rows[0][1:]
-        counts = [[float(cell) for cell in row[1:len(names) + 1]] for row in rows[1:]]
-    except (OSError, ValueError, IndexError, csv.Error):
-        return None
-    square = len(counts) == len(names) > 0 and all(len(row) == len(names) for row in counts)
-    return (names, counts) if square else None
+def smaller_is_better(name: str) -> bool:
+    return name.endswith(("loss", "perplexity"))
 
 
 def name_apart(runs: list[Run]) -> None:
-    """Puts the parents' names before folders of the same name."""
-    names = [run.name for run in runs]
-    for run in runs:
-        if names.count(run.name) > 1:
-            run.name = f"{run.folder.resolve().parent.name}/{run.folder.resolve().name}"
+    """Puts as many parents before folders of the same name as tell them apart."""
+    parts = [Path(os.path.realpath(run.folder)).parts for run in runs]
+    depth = [1] * len(runs)
+    while True:
+        names = ["/".join(one[-count:]) for one, count in zip(parts, depth, strict=True)]
+        counts: dict[str, int] = {}
+        for name in names:
+            counts[name] = counts.get(name, 0) + 1
+        longer = [place for place, name in enumerate(names) if counts[name] > 1 and depth[place] < len(parts[place])]
+        if not longer:
+            break
+        for place in longer:
+            depth[place] += 1
+    for run, name in zip(runs, names, strict=True):
+        run.name = name
