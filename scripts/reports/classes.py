@@ -83,7 +83,7 @@ def confusion(matrix: Matrix, name: str):
     """Draws the shares of each true class; rows add up to 100 %."""
     names, counts = [label(one) for one in matrix.names], matrix.counts
     samples = counts.sum(axis=1, keepdims=True)
-    shares = 100 * np.divide(counts, samples, out=np.zeros_like(counts), where=samples > 0)
+    shares = 100 * np.divide(counts, samples, out=np.zeros(counts.shape, np.float32), where=samples > 0)
     side = min(8.0, 2.6 + 0.36 * len(names))
     figure, plot = plt.subplots(figsize=(side + 0.9, side))
     image = plot.imshow(shares, cmap="Blues", vmin=0, vmax=100)

@@ -1,5 +1,6 @@
 """Reads run directories, and finds them in the folders that were named: a run, a sweep, or a folder of both."""
 
+import contextlib
 import csv
 import fcntl
 import os
@@ -12,7 +13,7 @@ from reports.run import Run, name_apart
 from safe_files import DATA, Failure, chunks, open_regular, parse_json, read_bounded, read_object, why
 
 METRICS = "metrics.jsonl"
-MOST_BYTES = 4 << 30         # of metrics.jsonl, as dtrain_main itself
+MOST_BYTES = 1 << 30         # of metrics.jsonl; some minutes to read
 MOST_BYTES_OF_A_LINE = 1 << 16
 MOST_BYTES_OF_AN_OBJECT = 1 << 20
 MOST_RUNS = 512
@@ -46,6 +47,8 @@ def read_run(folder: Path, most_rows: int = MOST_ROWS) -> Run:
     run = Run(folder, Path(os.path.realpath(folder)).name, Points(most_rows), Points(most_rows), Points(most_rows))
     kinds = {"train": run.train, "val": run.val, "epoch": run.epochs}
     for line in lines(log):
+        if b'"kind"' not in line:
+            continue
         try:
             point = parse_json(line)
         except ValueError:  # an incomplete last line
@@ -98,7 +101,8 @@ def inside(folder: Path, levels: int) -> list[Path]:
         if os.path.lexists(folder / name / METRICS):
             found.append(folder / name)
         elif levels > 1:
-            found += inside(folder / name, levels - 1)
+            with contextlib.suppress(OSError):  # not this user's
+                found += inside(folder / name, levels - 1)
     return found
 
 
