@@ -133,14 +133,6 @@ deploy_file_system() {
   deploy "$NAME-files" "$aws_folder/cloudformation/file_system.yaml" "Name=$NAME" "${wanted[@]}"
 }
 
-delete_stack() {  # delete_stack STACK: deletes it and waits; does nothing if there is none
-  if [ -z "$(stack_status "$1")" ]; then return; fi
-  say "Deleting the stack $1"
-  aws cloudformation delete-stack --stack-name "$1"
-  aws cloudformation wait stack-delete-complete --stack-name "$1" ||
-    fail "$1 could not be deleted" "see aws cloudformation describe-stack-events --stack-name $1, remove what holds it, run this again"
-}
-
 # wait_until SECONDS WHAT COMMAND…: repeats the command every few seconds until it succeeds, for at most SECONDS.
 wait_until() {
   local seconds=$1 what=$2 waited=0 pause=${POLL_SECONDS:-5}

@@ -15,6 +15,7 @@ from moto.batch import models as batch
 from moto.batch_simple.models import BatchSimpleBackend
 from moto.cloudformation import models as cloudformation
 from moto.core.common_models import CloudFormationModel
+from moto.core.exceptions import JsonRESTError
 from moto.ec2.models import ec2_backends
 from moto.ec2.models.route_tables import RouteTable
 from moto.eks import models as eks
@@ -97,6 +98,7 @@ def add_file_systems() -> None:
                 security_group_ids=wanted["SecurityGroupIds"], tags=wanted.get("Tags", []), kms_key_id=None,
                 windows_configuration=None, lustre_configuration=wanted["LustreConfiguration"], ontap_configuration=None,
                 file_system_type_version=wanted["FileSystemTypeVersion"], open_zfs_configuration=None)
+            link(made.file_system_id, S3={"AutoExportPolicy": {"Events": ["NEW", "CHANGED"]}})  # moto skips the template's
             return cls(made, backend)
 
         @classmethod
@@ -144,6 +146,17 @@ def allow_environments_of_the_service_linked_role() -> None:
     batch.ComputeEnvironment.create_from_cloudformation_json = classmethod(create)
 
 
+def keep_the_tags_of_batch() -> None:
+    for kind in (batch.ComputeEnvironment, batch.JobQueue):
+        def create(cls, resource_name, cloudformation_json, account_id, region_name,
+                   plain=kind.create_from_cloudformation_json.__func__, **kwargs):
+            made = plain(cls, resource_name, cloudformation_json, account_id, region_name, **kwargs)
+            made.backend.tag_resource(made.arn, cloudformation_json["Properties"].get("Tags", {}))
+            return made
+
+        kind.create_from_cloudformation_json = classmethod(create)
+
+
 def say_the_network_of_clusters() -> None:
     plain = eks.Cluster.__init__
 
@@ -172,28 +185,52 @@ def let_some_jobs_wait() -> None:
     BatchSimpleBackend._mark_job_as_finished, batch.Job.terminate = finish_unless_it_waits, terminate_what_waits
 
 
+ASSOCIATIONS: list[dict] = []
+TASKS: list[dict] = []
+
+
+def link(file_system: str, **more) -> dict:
+    made = {"FileSystemId": file_system, "AssociationId": f"dra-{len(ASSOCIATIONS):017x}", "Lifecycle": "AVAILABLE", **more}
+    ASSOCIATIONS.append(made)
+    return made
+
+
 def add_data_repositories() -> None:
-    associations, tasks = [], []
+    """Exports end as the documentation says: never while files are exported automatically or without an association.
+    Those of a file system with the tag `test` are FAILED, or SUCCEEDED with a failed file."""
 
     def create_association(self):
-        made = {**json.loads(self.body), "AssociationId": f"dra-{len(associations):017x}", "Lifecycle": "AVAILABLE"}
-        associations.append(made)
-        return json.dumps({"Association": made})
+        wanted = json.loads(self.body)
+        return json.dumps({"Association": link(wanted.pop("FileSystemId"), **wanted)})
+
+    def update_association(self):
+        wanted = json.loads(self.body)
+        found = next(one for one in ASSOCIATIONS if one["AssociationId"] == wanted["AssociationId"])
+        found["S3"] = {**found.get("S3", {}), **wanted["S3"]}
+        return json.dumps({"Association": found})
 
     def describe_associations(self):
         wanted = [value for one in json.loads(self.body).get("Filters", []) for value in one["Values"]]
-        return json.dumps({"Associations": [one for one in associations if one["FileSystemId"] in wanted]})
+        return json.dumps({"Associations": [one for one in ASSOCIATIONS if one["FileSystemId"] in wanted]})
 
     def create_task(self):
-        made = {**json.loads(self.body), "TaskId": f"task-{len(tasks):017x}", "Lifecycle": "SUCCEEDED"}
-        tasks.append(made)
+        wanted = json.loads(self.body)
+        mine = [one for one in ASSOCIATIONS if one["FileSystemId"] == wanted["FileSystemId"]]
+        if not mine or any(one.get("S3", {}).get("AutoExportPolicy", {}).get("Events") for one in mine):
+            raise JsonRESTError("BadRequest", "automatic export is on" if mine else "no data repository is linked")
+        tags = {one["Key"]: one["Value"] for one in self.fsx_backend.file_systems[wanted["FileSystemId"]].to_dict()["Tags"]}
+        kind = tags.get("test", "")
+        made = {**wanted, "TaskId": f"task-{len(TASKS):017x}", "Lifecycle": "FAILED" if kind == "FAILED" else "SUCCEEDED",
+                "Status": {"FailedCount": int(kind == "a file fails")}}
+        TASKS.append(made)
         return json.dumps({"DataRepositoryTask": made})
 
     def describe_tasks(self):
         wanted = json.loads(self.body)["TaskIds"]
-        return json.dumps({"DataRepositoryTasks": [one for one in tasks if one["TaskId"] in wanted]})
+        return json.dumps({"DataRepositoryTasks": [one for one in TASKS if one["TaskId"] in wanted]})
 
     FSxResponse.create_data_repository_association = create_association
+    FSxResponse.update_data_repository_association = update_association
     FSxResponse.describe_data_repository_associations = describe_associations
     FSxResponse.create_data_repository_task = create_task
     FSxResponse.describe_data_repository_tasks = describe_tasks
@@ -222,6 +259,7 @@ def main() -> None:
     delete_route_tables()
     give_outputs_after_a_change_set()
     allow_environments_of_the_service_linked_role()
+    keep_the_tags_of_batch()
     say_the_network_of_clusters()
     let_some_jobs_wait()
     add_data_repositories()

@@ -3,96 +3,16 @@
 import json
 import os
 import re
-import signal
-import subprocess
-import urllib.request
 
 import pytest
 
-from command import ROOT, wait_until
-from slurm_machine import free_ports
+from command import ROOT
+from imitation import AWS, account  # noqa: F401, a fixture
 from test_aws_templates import as_json
-from tools import BIN, call, tool
-
-AWS = ROOT / "scripts" / "aws"
-
-
-class Account:
-    """An empty account at a server of its own."""
-
-    def __init__(self, port: int, folder):
-        self.port = port
-        self.environment = {"PATH": f"{BIN}:{os.environ['PATH']}", "HOME": str(folder), "AWS_REGION": "us-east-1",
-                            "AWS_DEFAULT_REGION": "us-east-1", "AWS_MAX_ATTEMPTS": "1",
-                            "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "test",
-                            "AWS_SECRET_ACCESS_KEY": "test", "ZONE": "us-east-1a", "POLL_SECONDS": "1",
-                            "AWS_EC2_METADATA_DISABLED": "true"}
-
-    def post(self, path: str, body: dict | None = None) -> None:
-        data = json.dumps(body or {}).encode()
-        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data), timeout=10).read()
-
-    def reset(self) -> None:
-        self.post("/moto-api/reset")
-        self.post("/moto-api/config", {"batch": {"use_docker": False}, "stepfunctions": {"execute_state_machine": True},
-                                       "iam": {"load_aws_managed_policies": True}})
-
-    def script(self, name: str, *arguments, check: int = 0, **environment):
-        variables = {**self.environment, "AWS_DEFAULT_REGION": "", **environment}  # the scripts use only AWS_REGION
-        done = subprocess.run([str(AWS / name), *arguments], env=variables, capture_output=True,
-                              text=True, check=False, timeout=120, stdin=subprocess.DEVNULL)
-        assert done.returncode == check, f"{name} {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-        return done
-
-    def aws(self, *arguments):
-        text = call("aws", *arguments, "--output", "json", env=self.environment).stdout
-        return json.loads(text) if text.strip() else None
-
-    def put_data(self) -> None:
-        """Puts data into the base stack's bucket, where the file system looks for it."""
-        outputs = self.aws("cloudformation", "describe-stacks", "--stack-name", "dtrain-base")["Stacks"][0]["Outputs"]
-        bucket = next(one["OutputValue"] for one in outputs if one["OutputKey"] == "BucketName")
-        self.aws("s3api", "put-object", "--bucket", bucket, "--key", "data/train/cat/1.jpg")
-
-    def resources(self, stack: str) -> list[str]:
-        found = self.aws("cloudformation", "describe-stack-resources", "--stack-name", stack)
-        return sorted(one.get("ResourceType", "") for one in found["StackResources"])
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    port, = free_ports(1)
-    folder = tmp_path_factory.mktemp("aws")
-    with open(folder / "log", "w", encoding="utf-8") as log:
-        process = subprocess.Popen([tool("python"), ROOT / "tests" / "clusters" / "imitated_aws.py", str(port)],
-                                   stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                                   env=os.environ | {"MOTO_SIMPLE_BATCH_FAIL_AFTER": ""})
-    account = Account(port, folder)
-
-    def answers():
-        assert process.poll() is None, (folder / "log").read_text()
-        try:
-            account.post("/moto-api/reset")
-            return True
-        except OSError:
-            return False
-
-    try:
-        wait_until(answers, "the imitation of AWS", 60)
-        yield account
-    finally:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-
-
-@pytest.fixture
-def account(server):
-    server.reset()
-    return server
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
-def test_from_nothing_to_a_job_and_back(account):
+def test_from_nothing_to_a_job_and_back(account):  # noqa: F811
     account.script("cloudformation/set_up.sh", "--file-system")
     types = account.resources("dtrain-base")
     for kind in ("AWS::EC2::VPC", "AWS::EC2::NatGateway", "AWS::EC2::SecurityGroupIngress", "AWS::S3::Bucket",
@@ -125,14 +45,13 @@ def test_from_nothing_to_a_job_and_back(account):
     assert (described["parameters"]["epochs"], described["parameters"]["lr"]) == ("3", "default")
     account.script("batch/monitor.sh", job)
 
-    for script in ("cloudformation/clean_up.sh",):
-        assert "batch/clean_up.sh first" in account.script(script, check=2).stderr
-    account.script("batch/clean_up.sh")
-    account.script("cloudformation/clean_up.sh")
+    assert "batch/clean_up.sh first" in account.script("cloudformation/clean_up.sh", check=2).stderr
+    account.script("batch/clean_up.sh", "--yes")
+    account.script("cloudformation/clean_up.sh", "--yes")
     assert account.aws("cloudformation", "describe-stacks")["Stacks"] == []
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
     assert not account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]
-    account.script("cloudformation/clean_up.sh")  # and again
+    account.script("cloudformation/clean_up.sh", "--yes")  # and again
 
 
 REFUSED = {
@@ -149,14 +68,14 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_before_anything_is_made(account, name):
+def test_refused_before_anything_is_made(account, name):  # noqa: F811
     environment, text = REFUSED[name]
     refused = account.script("cloudformation/set_up.sh", "--file-system", check=2, **environment)
     assert text in refused.stderr and "what to do:" in refused.stderr
     assert account.aws("cloudformation", "describe-stacks")["Stacks"] == []
 
 
-def test_a_name_that_is_taken(account, tmp_path):
+def test_a_name_that_is_taken(account, tmp_path):  # noqa: F811
     template = tmp_path / "other.json"
     template.write_text('{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}', encoding="utf-8")
     account.aws("cloudformation", "create-stack", "--stack-name", "dtrain-base", "--template-body", f"file://{template}")
@@ -164,7 +83,7 @@ def test_a_name_that_is_taken(account, tmp_path):
     assert account.resources("dtrain-base") == ["AWS::SNS::Topic"]
 
 
-def test_batch_without_what_it_needs(account):
+def test_batch_without_what_it_needs(account):  # noqa: F811
     assert "there is no stack dtrain-base" in account.script("batch/set_up.sh", check=2).stderr
     account.script("cloudformation/set_up.sh")
     assert "--file-system" in account.script("batch/set_up.sh", check=2).stderr
@@ -177,7 +96,7 @@ def test_batch_without_what_it_needs(account):
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
-def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
+def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa: F811
     account.script("cloudformation/set_up.sh")
     account.script("batch/set_up.sh", WITHOUT_FILE_SYSTEM="1", IMAGE="repository/dtrain:1", NODES="4")
 
@@ -235,11 +154,11 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):
     account.aws("cloudformation", "delete-stack", "--stack-name", "dtrain-batch")
     account.aws("fsx", "create-file-system", "--file-system-type", "LUSTRE", "--storage-capacity", "1200", "--subnet-ids",
                 "subnet-0123456789abcdef0", "--tags", "Key=dtrain:name,Value=dtrain")
-    assert "Ending the job" in account.script("batch/clean_up.sh").stdout
+    assert "Deleting the job" in account.script("batch/clean_up.sh", "--yes").stdout
     assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
     assert not account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]
     assert account.aws("batch", "describe-compute-environments")["computeEnvironments"] == []
-    account.script("cloudformation/clean_up.sh", "--file-system-only")
+    account.script("cloudformation/clean_up.sh", "--file-system-only", "--yes", "--discard")
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
     assert account.aws("cloudformation", "describe-stacks")["Stacks"][0]["StackName"] == "dtrain-base"
 
@@ -262,7 +181,7 @@ esac
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
-def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):
+def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):  # noqa: F811
     for name in ("eksctl", "kubectl", "helm"):
         (tmp_path / name).write_text(STAND_IN, encoding="utf-8")
         (tmp_path / name).chmod(0o755)
@@ -278,16 +197,16 @@ def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):
     # The base stack's file system would replace this one.
     refused = account.script("cloudformation/set_up.sh", "--file-system", check=2).stderr
     assert "another one would take its place" in refused
-    account.script("eks/clean_up.sh", **variables)
+    account.script("eks/clean_up.sh", "--yes", **variables)
     assert account.aws("eks", "list-clusters")["clusters"] == []
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
     last = (tmp_path / "calls").read_text(encoding="utf-8").splitlines()[-1]
     assert last == "eksctl delete cluster --name dtrain --region us-east-1 --wait"
-    account.script("eks/clean_up.sh", **variables)  # and again
+    account.script("eks/clean_up.sh", "--yes", **variables)  # and again
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="half a minute: DTRAIN_LONG_TESTS=1")
-def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):
+def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):  # noqa: F811
     account.script("cloudformation/set_up.sh")
     account.script("batch/set_up.sh", WITHOUT_FILE_SYSTEM="1", IMAGE="repository/dtrain:1")
     account.script("batch/workflow.sh", "set-up")

@@ -1,32 +1,50 @@
 #!/usr/bin/env bash
-# Deletes what set_up.sh made, in the order in which it can be deleted: trainings, claim, volume, file system (when its files
-# are in the bucket), cluster. The file system's network interfaces would hold the cluster's network otherwise.
+# Deletes what set_up.sh made, in the order in which it can be deleted: trainings, claim, volume, file system (once everything
+# on it is in the bucket), cluster. The file system's network interfaces would hold the cluster's network otherwise. Touches no
+# cluster without our tag, and in a cluster only objects with our label (app.kubernetes.io/part-of: dtrain), until it goes whole.
 #
-#   AWS_REGION=us-east-1 scripts/aws/eks/clean_up.sh [--discard]        --discard: do not wait for files on their way out
+#   AWS_REGION=us-east-1 scripts/aws/eks/clean_up.sh [--dry_run] [--yes] [--discard]
+#
+#   --dry_run   lists what would go, and what it costs
+#   --yes       does not ask
+#   --discard   gives up files that are not in the bucket
 set -euo pipefail
-# shellcheck source=scripts/aws/account.sh
-source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
+# shellcheck source=scripts/aws/deletion.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
 
-case ${1:-} in
-  '' | --discard) ;;
-  -h | --help) usage "$0"; exit 0 ;;
-  *) fail "clean_up.sh does not know '$1'" "it takes --discard" ;;
-esac
+for argument in "$@"; do
+  deletion_option "$argument" || fail "clean_up.sh does not know '$argument'" "it takes --dry_run, --yes and --discard"
+done
 for tool in eksctl kubectl; do command -v "$tool" >/dev/null || fail "$tool is not installed" "install it"; done
 check_account
-status=$(aws eks describe-cluster --name "$NAME" --query cluster.status --output text 2>/dev/null || true)
-if [ -n "$status" ]; then
+
+offer_objects() {  # offer_objects KIND
+  local found object
+  found=$(kubectl get "$1" --all-namespaces --selector="$label" \
+    -o "jsonpath={range .items[*]}$1/{.metadata.namespace}/{.metadata.name}{'\n'}{end}" 2>"$folder/error") || case $(<"$folder/error") in
+    *"the server doesn't have a resource type"*) return 0 ;;  # its operator is not installed
+    *) fail "the cluster does not list its $1: $(<"$folder/error")" "nothing was deleted; see the message, then run this again" ;;
+  esac
+  for object in $found; do offer object "$object"; done
+}
+
+offer cluster "$NAME"
+if is_going cluster "$NAME"; then
+  # A file of its own: the current context of the user's own file may be another cluster.
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT
+  export KUBECONFIG=$folder/config
   aws eks update-kubeconfig --name "$NAME" >/dev/null
-  say "Deleting the trainings and the volume"
-  for kind in trainjobs.trainer.kubeflow.org pytorchjobs.kubeflow.org jobs; do
-    kubectl delete "$kind" --all --wait --timeout=300s 2>/dev/null || note "no $kind here"
+  for kind in trainjobs.trainer.kubeflow.org pytorchjobs.kubeflow.org jobs.batch persistentvolumeclaims persistentvolumes; do
+    offer_objects "$kind"
   done
-  kubectl delete --ignore-not-found persistentvolumeclaim/dtrain-fsx --timeout=300s
-  kubectl delete --ignore-not-found persistentvolume/dtrain-fsx --timeout=300s
 fi
-"$aws_folder/cloudformation/clean_up.sh" --file-system-only ${1:+"$1"}
-if [ -n "$status" ]; then
-  say "Deleting the cluster"
-  eksctl delete cluster --name "$NAME" --region "$AWS_REGION" --wait
-fi
-say "Nothing of $NAME is left in EKS"
+offer_file_systems
+confirm
+list=$going
+while read -r kind id; do
+  if [ "$kind" = object ]; then delete object "$id"; fi  # the claim goes only when no pod uses it
+done <<<"$list"
+delete_file_systems
+delete cluster "$NAME"
+say "Done: nothing of ours is left in EKS under the name $NAME"

@@ -1,0 +1,27 @@
+# shellcheck shell=bash
+# Sourced by what makes or deletes something that is billed: prices.tsv, and the most that a training may cost.
+
+prices=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/prices.tsv
+
+price_date() { sed -n 's/^# .*as of \([0-9-]*\).*/\1/p' "$prices"; }
+
+price_of() {  # price_of THING: dollars an hour (a file system: for a GB and a month), or ? if the table has no price
+  awk -F'\t' -v thing="$1" '$1 == thing {found = $2} END {print found == "" ? "?" : found}' "$prices"
+}
+
+hourly() { awk -v price="$1" -v size="$2" 'BEGIN {if (price == "?") print "?"; else printf "%.2f\n", price * size / 730}'; }
+
+# estimate TYPE NODES HOURS ATTEMPTS [JOBS]: says what a training may cost at most, and refuses it above MOST_DOLLARS. A type
+# without a price is refused if MOST_DOLLARS is set, since nobody could say whether it is kept.
+estimate() {
+  local price hours dollars
+  price=$(price_of "$1")
+  hours=$(awk -v nodes="$2" -v hours="$3" -v attempts="$4" -v jobs="${5:-1}" 'BEGIN {printf "%.0f\n", nodes * hours * attempts * jobs}')
+  dollars=$(awk -v hours="$hours" -v price="$price" 'BEGIN {if (price == "?") print "?"; else printf "%.0f\n", hours * price}')
+  say "At most $hours hours of $1 (${5:+$5 jobs × }$2 × $3 h × $4 attempts): \$$dollars at $price an hour (on demand, us-east-1, $(price_date))"
+  if [ -n "${MOST_DOLLARS:-}" ]; then
+    [[ $MOST_DOLLARS =~ ^[0-9]+$ ]] || fail "MOST_DOLLARS is '$MOST_DOLLARS'" "give whole dollars"
+    [ "$dollars" != "?" ] || fail "prices.tsv has no price for $1" "add it, or unset MOST_DOLLARS"
+    [ "$dollars" -le "$MOST_DOLLARS" ] || fail "that is more than MOST_DOLLARS=$MOST_DOLLARS" "fewer HOURS, RETRIES or nodes"
+  fi
+}

@@ -1,0 +1,172 @@
+"""What deletes touches nothing that is not ours, asks first, and gives up no file that is not in the bucket."""
+
+import re
+
+import pytest
+
+from command import ROOT
+from imitation import account  # noqa: F401, a fixture
+from tools import tracked
+
+OURS = "Key=dtrain:name,Value=dtrain"
+DELETES = re.compile(r"\b(aws \S+ (delete|terminate|deregister|remove)-|kubectl delete|eksctl delete|aws s3 r[mb]|pcluster delete)")
+
+
+def test_one_function_deletes():
+    for path in tracked("scripts", "docker"):
+        if path.suffix not in (".sh", ".py", ".sbatch", "") or path.name == "deletion.sh":
+            continue
+        for line in path.read_text(encoding="utf-8").splitlines():
+            code = re.sub(r'\b(fail|say|printf) .*|".*"|#.*', "", line)  # a hint may name a command
+            assert not DELETES.search(code), f"{path}: {line}"
+
+
+def make_network(account) -> str:
+    vpc = account.aws("ec2", "create-vpc", "--cidr-block", "10.9.0.0/16")["Vpc"]["VpcId"]
+    return account.aws("ec2", "create-subnet", "--vpc-id", vpc, "--cidr-block", "10.9.1.0/24")["Subnet"]["SubnetId"]
+
+
+def make_file_system(account, subnet: str, *tags: str, linked: bool = True, exports: bool = False) -> str:
+    made = account.aws("fsx", "create-file-system", "--file-system-type", "LUSTRE", "--storage-capacity", "1200", "--subnet-ids",
+                       subnet, "--lustre-configuration", "DeploymentType=SCRATCH_2", "--tags", *tags)["FileSystem"]["FileSystemId"]
+    if linked:
+        account.aws("fsx", "create-data-repository-association", "--file-system-id", made, "--data-repository-path", "s3://b",
+                    *(("--s3", "AutoExportPolicy={Events=[NEW,CHANGED]}") if exports else ()))
+    return made
+
+
+def file_systems(account) -> list[str]:
+    return [one["FileSystemId"] for one in account.aws("fsx", "describe-file-systems")["FileSystems"]]
+
+
+def make_batch(account, name: str, *tags: str) -> None:
+    role = account.aws("iam", "create-role", "--role-name", name, "--assume-role-policy-document", "{}")["Role"]["Arn"]
+    account.aws("batch", "create-compute-environment", "--compute-environment-name", name, "--type", "UNMANAGED", "--state", "ENABLED",
+                "--service-role", role, *tags)
+    account.aws("batch", "create-job-queue", "--job-queue-name", "dtrain", "--state", "ENABLED", "--priority", "1",
+                "--compute-environment-order", f"order=1,computeEnvironment={name}", *tags)
+    account.aws("batch", "register-job-definition", "--job-definition-name", "dtrain", "--type", "container",
+                "--container-properties", '{"image": "i", "vcpus": 1, "memory": 128}', *tags)
+
+
+def submit(account, *tags: str) -> str:
+    return account.aws("batch", "submit-job", "--job-name", "waits", "--job-queue", "dtrain", "--job-definition", "dtrain",
+                       *tags)["jobId"]
+
+
+def batch_has(account) -> tuple[int, int, int]:
+    return (len(account.aws("batch", "describe-job-queues")["jobQueues"]),
+            len(account.aws("batch", "describe-compute-environments")["computeEnvironments"]),
+            len(account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]))
+
+
+def test_batch_of_others_stays(account):  # noqa: F811
+    make_batch(account, "theirs")
+    job = submit(account)
+    done = account.script("batch/clean_up.sh", "--yes")
+    assert "left alone: the queue dtrain belongs to nobody" in done.stdout
+    assert batch_has(account) == (1, 1, 1)
+    assert account.aws("batch", "describe-jobs", "--jobs", job)["jobs"][0]["status"] == "RUNNABLE"
+
+
+def test_batch_of_ours_goes_after_a_question(account):  # noqa: F811
+    make_batch(account, "ours", "--tags", "dtrain:name=dtrain")
+    theirs = submit(account)
+    ours = submit(account, "--tags", "dtrain:name=dtrain")
+    refused = account.script("batch/clean_up.sh", "--yes", check=2)
+    assert f"the job {theirs} in the queue dtrain belongs to nobody" in refused.stderr
+    account.aws("batch", "terminate-job", "--job-id", theirs, "--reason", "test")
+    asked = account.script("batch/clean_up.sh", check=2)
+    assert "nobody is there to be asked" in asked.stderr
+    for words in ("queue dtrain: costs nothing", f"job {ours}: it is told to stop", "environment ours", "job-definition/dtrain:1"):
+        assert words in asked.stdout
+    assert batch_has(account) == (1, 1, 1)
+    account.script("batch/clean_up.sh", "--yes")
+    assert batch_has(account) == (0, 0, 0)
+
+
+UNEXPORTED = {
+    "an export that fails": ("FAILED", True, "has not exported all files"),
+    "a file that fails": ("a file fails", True, "SUCCEEDED, 1 failed"),
+    "no bucket": ("-", False, "is linked to no bucket"),
+}
+
+
+@pytest.mark.parametrize("name", UNEXPORTED)
+def test_what_is_not_known_to_be_exported_stays(account, name):  # noqa: F811
+    kind, linked, text = UNEXPORTED[name]
+    made = make_file_system(account, make_network(account), OURS, f"Key=test,Value={kind}", linked=linked, exports=linked)
+    assert text in account.script("cloudformation/clean_up.sh", "--yes", check=2).stderr
+    assert file_systems(account) == [made]
+
+
+def test_file_systems_go_when_they_are_exported_and_unused(account, tmp_path):  # noqa: F811
+    template = tmp_path / "theirs.json"
+    template.write_text('{"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}}', encoding="utf-8")
+    account.aws("cloudformation", "create-stack", "--stack-name", "dtrain-base", "--template-body", f"file://{template}")
+    subnet = make_network(account)
+    foreign = make_file_system(account, subnet, "Key=dtrain:name,Value=other")
+    ours = make_file_system(account, subnet, OURS, exports=True)
+    image = account.aws("ec2", "describe-images", "--owners", "amazon")["Images"][0]["ImageId"]
+    head, = account.aws("ec2", "run-instances", "--image-id", image, "--subnet-id", subnet, "--tag-specifications",
+                        "ResourceType=instance,Tags=[{Key=parallelcluster:cluster-name,Value=pc}]")["Instances"]
+    used = account.script("cloudformation/clean_up.sh", "--yes", "--discard", check=2).stderr
+    assert f"{head['InstanceId']} of ParallelCluster pc" in used
+    account.aws("ec2", "terminate-instances", "--instance-ids", head["InstanceId"])
+    listed = account.script("cloudformation/clean_up.sh", "--dry_run").stdout
+    assert f"file-system {ours}: 1200 GiB SCRATCH_2, $0.23 an hour" in listed and foreign not in listed
+    assert sorted(file_systems(account)) == sorted([foreign, ours])
+    # AWS answers with an error: nothing is taken for gone, or for exported.
+    (tmp_path / "aws").write_text('#!/bin/sh\n[ "$2" != create-data-repository-task ] || { echo AccessDenied >&2; exit 254; }\n'
+                                  f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n', encoding="utf-8")
+    (tmp_path / "aws").chmod(0o755)
+    denied = account.script("cloudformation/clean_up.sh", "--yes", check=2, PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
+    assert f"the files of {ours} cannot be exported" in denied and ours in file_systems(account)
+    assert "Exporting what" in account.script("cloudformation/clean_up.sh", "--yes").stdout
+    assert file_systems(account) == [foreign]
+    assert account.resources("dtrain-base") == ["AWS::SNS::Topic"]
+
+
+# Stands in for kubectl and eksctl. The file $OBJECTS has lines "KIND/NAMESPACE/NAME LABEL".
+STAND_IN = r"""#!/bin/bash
+printf '%s %s\n' "${0##*/}" "$*" >>"$CALLS"
+space=
+for word in "$@"; do case $word in --namespace=*) space=${word#*=} ;; esac; done
+case "${0##*/} $1 $*" in
+  "kubectl get"*--selector=app.kubernetes.io/part-of=dtrain*) sed -n "s#^\($2/.*\) dtrain\$#\1#p" "$OBJECTS" ;;
+  "kubectl get"*) sed -n "s#^$2/$space/$3 \(.*\)#$3\t\1#p" "$OBJECTS" ;;
+  "kubectl delete"*) sed -i "\#^$2/$space/$3 #d" "$OBJECTS" ;;
+  "eksctl delete"*) aws eks delete-cluster --name "$NAME" >/dev/null ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("ours", [False, True])
+def test_clusters_and_objects_of_others_stay(account, tmp_path, ours):  # noqa: F811
+    subnet = make_network(account)
+    account.aws("eks", "create-cluster", "--name", "dtrain", "--role-arn", "arn:aws:iam::123456789012:role/eks",
+                "--resources-vpc-config", f"subnetIds={subnet}", *(("--tags", "dtrain:name=dtrain") if ours else ()))
+    for name in ("kubectl", "eksctl"):
+        (tmp_path / name).write_text(STAND_IN, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    objects, calls = tmp_path / "objects", tmp_path / "calls"
+    objects.write_text("jobs.batch/default/dtrain dtrain\njobs.batch/default/theirs \npersistentvolumes//dtrain-fsx dtrain\n",
+                       encoding="utf-8")
+    calls.touch()
+    done = account.script("eks/clean_up.sh", "--yes", PATH=f"{tmp_path}:{account.environment['PATH']}", NAME="dtrain",
+                          OBJECTS=str(objects), CALLS=str(calls))
+    made = [line for line in calls.read_text(encoding="utf-8").splitlines() if " delete " in line]
+    left = account.aws("eks", "list-clusters")["clusters"]
+    if ours:
+        assert [line.split(" --")[0] for line in made] == ["kubectl delete jobs.batch dtrain", "kubectl delete persistentvolumes dtrain-fsx",
+                                                           "eksctl delete cluster"]
+        assert left == [] and objects.read_text(encoding="utf-8") == "jobs.batch/default/theirs \n"
+    else:
+        assert made == [] and left == ["dtrain"] and "left alone: the cluster dtrain" in done.stdout
+
+
+def test_what_is_deleted_in_kubernetes_has_the_label():
+    for path in (ROOT / "scripts" / "aws" / "eks").glob("*.yaml"):
+        for document in re.split(r"(?m)^---$", path.read_text(encoding="utf-8")):
+            if re.search(r"(?m)^kind: (TrainJob|PyTorchJob|Job|PersistentVolume(Claim)?)$", document):
+                assert re.search(r"(?m)^  labels: \{app.kubernetes.io/part-of: dtrain\}$", document), path
