@@ -16,6 +16,8 @@
 #   BATCH_SIZE             --batch_size, for each GPU
 #   GPUS or MPI_GPUS       ranks of the whole job: --nproc_per_node is this divided by the nodes
 #   MOUNT, MOUNT_TIMEOUT   a mount point to wait for before anything else (300 seconds), such as /fsx
+#   MOUNT_TYPE             the kind of file system that must be there (lustre): a volume of the container is a mount point even
+#                          where the machine has mounted nothing
 #   EFA_DEVICES            the number of EFA devices that this container must see; without it none is required
 #   STOP_GRACE_SECONDS     the time that the cluster waits after SIGTERM; printed for comparison with the time of a save
 # Exit codes are dtrain_main's: 2 settings, 3 data, 5 storage. 5 may be tried again on other machines.
@@ -130,10 +132,10 @@ fi
 
 await_mount() {
   local mount=$1 seconds=${MOUNT_TIMEOUT:-300} waited=0
-  while ! mountpoint -q "$mount"; do
+  while ! mountpoint -q "$mount" || [ "${MOUNT_TYPE:-$(stat -f -c %T "$mount")}" != "$(stat -f -c %T "$mount")" ]; do
     if [ "$waited" = 0 ]; then note "waiting up to $seconds s for $mount to be mounted"; fi
     if [ "$waited" -ge "$seconds" ]; then
-      fail 5 "$mount is not mounted after $seconds s" \
+      fail 5 "$mount is not mounted${MOUNT_TYPE:+ as $MOUNT_TYPE} after $seconds s" \
         "does the machine have a Lustre client for its kernel, and does the file system's security group let it in (ports 988 and 1018-1023)? see the machine's log of its first start; MOUNT_TIMEOUT says how long to wait"
     fi
     sleep 1

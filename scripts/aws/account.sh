@@ -5,6 +5,8 @@
 # of all names and the value of the tag dtrain:name, by which clean-up finds what a failed set-up has left.
 
 aws_folder=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=scripts/aws/costs.sh
+source "$aws_folder/costs.sh"
 NAME=${NAME:-dtrain}
 export AWS_PAGER=""
 
@@ -130,6 +132,7 @@ deploy_file_system() {
       fail "the file system of $NAME has ${parameter%%=*} $there, not ${parameter#*=}: another one would take its place, without its files" \
         "the same settings as before, or scripts/aws/cloudformation/clean_up.sh --file-system-only first, or another NAME"
   done
+  note "$(file_system_costs "${CAPACITY_GIB:-2400}" "${DEPLOYMENT:-SCRATCH_2}")"
   deploy "$NAME-files" "$aws_folder/cloudformation/file_system.yaml" "Name=$NAME" "${wanted[@]}"
 }
 

@@ -9,7 +9,10 @@ price_of() {  # price_of THING: dollars an hour (a file system: for a GB and a m
   awk -F'\t' -v thing="$1" '$1 == thing {found = $2} END {print found == "" ? "?" : found}' "$prices"
 }
 
-hourly() { awk -v price="$1" -v size="$2" 'BEGIN {if (price == "?") print "?"; else printf "%.2f\n", price * size / 730}'; }
+file_system_costs() {  # file_system_costs GIB DEPLOYMENT
+  awk -v price="$(price_of "fsx-$2")" -v size="$1" -v kind="$2" \
+    'BEGIN {printf "%s GiB %s, $%s an hour\n", size, kind, price == "?" ? "?" : sprintf("%.2f", price * size / 730)}'
+}
 
 # estimate TYPE NODES HOURS ATTEMPTS [JOBS]: says what a training may cost at most, and refuses it above MOST_DOLLARS. A type
 # without a price is refused if MOST_DOLLARS is set, since nobody could say whether it is kept.

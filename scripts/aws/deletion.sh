@@ -5,8 +5,6 @@
 # Whatever AWS does not answer clearly is refused.
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/account.sh"
-# shellcheck source=scripts/aws/costs.sh
-source "$(dirname "${BASH_SOURCE[0]}")/costs.sh"
 
 label=app.kubernetes.io/part-of=dtrain
 going=       # lines "KIND ID"
@@ -96,8 +94,7 @@ worth_of() {
     file-system)
       read -r size kind < <(aws fsx describe-file-systems --file-system-ids "$2" --output text \
         --query 'FileSystems[0].[StorageCapacity, LustreConfiguration.DeploymentType]')
-      printf '%s GiB %s, $%s an hour; files outside of the folders that are linked to the bucket are nowhere else' "$size" "$kind" \
-        "$(hourly "$(price_of "fsx-$kind")" "$size")" ;;
+      printf '%s; files outside of the folders that are linked to the bucket are nowhere else' "$(file_system_costs "$size" "$kind")" ;;
     *) printf 'costs nothing' ;;
   esac
 }

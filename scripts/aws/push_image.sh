@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Builds the image and pushes it to the base stack's repository, as :latest and as :REVISION.
+# Builds the image and pushes it to the base stack's repository, as :latest and as :REVISION. It is built for the instances, also
+# on a machine with another processor.
 #
 #   AWS_REGION=us-east-1 scripts/aws/push_image.sh [BUILD-OPTIONS…]      such as --build-arg EFA=1.48.0 (the default)
 #
@@ -24,7 +25,7 @@ revision=$(git -C "$root" rev-parse --short HEAD)
 [ -z "$(git -C "$root" status --porcelain)" ] || revision+=-changed
 version=$revision${TARGET:+-$TARGET}
 say "Building $repository:$version"
-"$engine" build -f "$root/${DOCKERFILE:-docker/Dockerfile}" --build-arg "REVISION=$revision" --build-arg EFA=1.48.0 ${TARGET:+--target="$TARGET"} "$@" \
+"$engine" build --platform linux/amd64 -f "$root/${DOCKERFILE:-docker/Dockerfile}" --build-arg "REVISION=$revision" --build-arg EFA=1.48.0 ${TARGET:+--target="$TARGET"} "$@" \
   -t "$repository:$version" -t "$repository:${TARGET:-latest}" "$root"
 aws ecr get-login-password | "$engine" login --username AWS --password-stdin "${repository%%/*}"
 "$engine" push "$repository:$version"

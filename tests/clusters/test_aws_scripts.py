@@ -9,6 +9,8 @@ import pytest
 from command import ROOT
 from imitation import AWS, account  # noqa: F401, a fixture
 from test_aws_templates import as_json
+from test_deletion import make_batch, submit
+from tools import call
 
 
 @pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="a minute: DTRAIN_LONG_TESTS=1")
@@ -212,17 +214,10 @@ def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):  # 
     account.script("batch/workflow.sh", "set-up")
     assert {"AWS::StepFunctions::StateMachine", "AWS::ApiGateway::RestApi", "AWS::ApiGateway::Method"} <= set(
         account.resources("dtrain-workflow"))
-    # moto executes only state machines that CloudFormation has not made, so the same one is made again under the same
-    # name.
-    template = as_json(AWS / "batch" / "workflow.yaml")["Resources"]["Training"]["Properties"]
-    definition = json.dumps(template["Definition"]).replace('"Seconds": 30', '"Seconds": 1')
     values = {one["ParameterKey"]: one["ParameterValue"] for one in account.aws(
         "cloudformation", "describe-stacks", "--stack-name", "dtrain-workflow")["Stacks"][0]["Parameters"]}
-    for name in template["DefinitionSubstitutions"]:
-        definition = definition.replace(f"${{{name}}}", values[name])
-    role = "arn:aws:iam::123456789012:role/workflow"
-    account.aws("stepfunctions", "create-state-machine", "--name", "dtrain-training", "--definition", definition,
-                "--role-arn", role)
+    assert values["TrainSeconds"] == "273600"
+    make_workflow(account, values)
     assert "there is nothing in s3://" in account.script("batch/workflow.sh", "start", "one", check=2).stderr
     account.put_data()
     assert "no parameter 'epoch'" in account.script("batch/workflow.sh", "start", "one", "epoch=2", check=2).stderr
@@ -230,8 +225,39 @@ def test_the_workflow_makes_a_file_system_trains_and_takes_it_down(account):  # 
                         "subnet-0123456789abcdef0", "--tags", "Key=dtrain:name,Value=dtrain")["FileSystem"]["FileSystemId"]
     assert f"of this name already: {other}" in account.script("batch/workflow.sh", "start", "one", check=2).stderr
     account.aws("fsx", "delete-file-system", "--file-system-id", other)
-    execution = account.script("batch/workflow.sh", "start", "one", "epochs=2").stdout.strip()
+    started = account.script("batch/workflow.sh", "start", "one", "epochs=2")
+    execution = started.stdout.strip()
+    assert "$3162 at 21.957642" in started.stderr
     account.script("batch/workflow.sh", "wait", execution, WAIT_SECONDS="110")
     assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
     jobs = account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "SUCCEEDED")["jobSummaryList"]
     assert [one["jobName"] for one in jobs] == ["one"]
+
+
+def make_workflow(account, values: dict) -> str:  # noqa: F811
+    """Makes the workflow's state machine with short waits. moto executes only those that CloudFormation has not made."""
+    template = as_json(AWS / "batch" / "workflow.yaml")["Resources"]["Training"]["Properties"]
+    definition = re.sub(r'"Seconds": \d+', '"Seconds": 1', json.dumps(template["Definition"]))
+    for name in template["DefinitionSubstitutions"]:
+        definition = definition.replace(f"${{{name}}}", values[name])
+    return account.aws("stepfunctions", "create-state-machine", "--name", "dtrain-training", "--definition", definition,
+                       "--role-arn", "arn:aws:iam::123456789012:role/workflow")["stateMachineArn"]
+
+
+def test_a_training_that_takes_too_long_is_ended_and_exported(account):  # noqa: F811
+    make_batch(account, "ours", "--tags", "dtrain:name=dtrain")
+    machine = make_workflow(account, {"Name": "dtrain", "SubnetId": "subnet-0123456789abcdef0", "BucketName": "b", "CapacityGib": "1200",
+                                      "SecurityGroupId": "sg-0123456789abcdef0", "TrainSeconds": "3"})
+    execution = account.aws("stepfunctions", "start-execution", "--state-machine-arn", machine, "--name", "waits", "--input",
+                            '{"job": "waits", "parameters": {}}')["executionArn"]
+    ended = account.script("batch/workflow.sh", "wait", execution, check=4, WAIT_SECONDS="110").stdout
+    assert "FAILED The Batch job failed; results are exported, the file system is deleted." in ended
+    assert account.aws("fsx", "describe-file-systems")["FileSystems"] == []
+    jobs = account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "FAILED")["jobSummaryList"]
+    assert [one["jobName"] for one in jobs] == ["waits"]
+    # The budget's stop, which is a function in the template.
+    submit(account)
+    code = as_json(AWS / "batch" / "environment.yaml")["Resources"]["Stop"]["Properties"]["Code"]["ZipFile"]
+    call("python", "-c", code + "\nstop({}, None)", env=account.environment | {"QUEUE": "dtrain", "ENVIRONMENT": "ours"})
+    assert account.aws("batch", "describe-job-queues")["jobQueues"][0]["state"] == "DISABLED"
+    assert len(account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "FAILED")["jobSummaryList"]) == 2

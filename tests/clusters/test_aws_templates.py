@@ -1,5 +1,6 @@
 """Lints the templates and the workflow, and tests what the linters do not check."""
 
+import functools
 import json
 import subprocess
 
@@ -12,6 +13,7 @@ AWS = ROOT / "scripts" / "aws"
 TEMPLATES = sorted([*AWS.glob("cloudformation/*.yaml"), *AWS.glob("batch/*.yaml")])
 
 
+@functools.cache
 def as_json(path) -> dict:
     """Returns a template without its short forms (!Ref …), as AWS's own reader expands them."""
     code = ("import json, sys; from awscli.customizations.cloudformation.yamlhelper import yaml_parse; "
@@ -74,28 +76,68 @@ def test_job_definition(kind, devices, vcpus):
     assert done.stdout.strip() == ""
 
 
-def test_the_workflow_is_valid_and_always_takes_the_file_system_down(tmp_path):
-    machine = as_json(AWS / "batch" / "workflow.yaml")["Resources"]["Training"]["Properties"]["Definition"]
+WORKFLOW = AWS / "batch" / "workflow.yaml"
+
+
+def test_the_workflow_is_valid_and_always_exports_and_takes_the_file_system_down(tmp_path):
+    template = as_json(WORKFLOW)
+    machine = template["Resources"]["Training"]["Properties"]["Definition"]
     (tmp_path / "workflow.json").write_text(json.dumps(machine), encoding="utf-8")
     call("statelint", tmp_path / "workflow.json")
     states = machine["States"]
     ends = {name for name, state in states.items() if state["Type"] in ("Succeed", "Fail")}
-    kept = {"ResultsAreNotExported"}  # the file system has the only copy then
+    left = {"ResultsAreNotExported", "FileSystemIsLeft"}  # the file system has the only copy, or cannot be deleted
 
-    def leads(name: str, seen: tuple = ()) -> None:
+    def leads(name: str, through: str, seen: tuple = ()) -> None:
         state = states[name]
-        if state.get("Resource", "").endswith("deleteFileSystem") or name in kept or name in seen:
+        if through in (name, state.get("Resource", "").rpartition(":")[2]) or name in left or name in seen:
             return
-        assert name not in ends, f"{seen} ends in {name} without deleteFileSystem"
+        assert name not in ends and (through != "Export" or not state.get("Resource", "").endswith("deleteFileSystem")), seen
         following = [state.get("Next"), state.get("Default"), *(one["Next"] for one in state.get("Choices", [])),
                      *(one["Next"] for one in state.get("Catch", []))]
         for one in filter(None, following):
-            leads(one, (*seen, name))
+            leads(one, through, (*seen, name))
 
-    leads("WaitForFileSystem")
-    for name in states:  # every failure between making and deleting is caught
-        if states[name]["Type"] == "Task" and name not in ("MakeFileSystem", "Delete", "DeleteAfterFailure"):
-            assert states[name]["Catch"][0]["ErrorEquals"] == ["States.ALL"], name
+    leads("WaitForFileSystem", "deleteFileSystem")
+    leads("Train", "Export")
+    for name, state in states.items():  # every failure after making is caught
+        if state["Type"] in ("Task", "Map") and name != "MakeFileSystem":
+            assert state["Catch"][0]["ErrorEquals"] == ["States.ALL"], name
+    # Nothing is caught after a time limit of the whole machine, so the training has it. The default job fits.
+    assert "TimeoutSeconds" not in machine and states["Train"]["TimeoutSecondsPath"] == "$.seconds.Train"
+    job = json.loads((AWS / "batch" / "job_definition.json").read_text(encoding="utf-8"))
+    needed = job["retryStrategy"]["attempts"] * (job["timeout"]["attemptDurationSeconds"] + 3600)
+    assert int(template["Parameters"]["TrainSeconds"]["Default"]) >= needed
+
+
+def statements(path, role: str) -> list[dict]:
+    properties = as_json(path)["Resources"][role]["Properties"]
+    found = [one for policy in properties.get("Policies", []) for one in policy["PolicyDocument"]["Statement"]]
+    return [{**one, "Action": [one["Action"]] if isinstance(one["Action"], str) else one["Action"]} for one in found]
+
+
+def test_roles_may_do_no_more_than_they_must():
+    for statement in statements(WORKFLOW, "WorkflowRole"):
+        text = json.dumps(statement)
+        for action in statement["Action"]:
+            if action.split(":")[1].startswith(("Delete", "Create", "Terminate", "Tag")) and not action.startswith("iam:"):
+                assert "dtrain:name" in json.dumps(statement["Condition"]), action
+            if statement["Resource"] == "*":
+                assert action.split(":")[1].startswith(("Describe", "List", "GetSecurityGroups")), action
+        assert "batch:SubmitJob" not in text or "job-queue/${Name}" in text
+    roles = json.dumps([one["Resource"] for one in statements(WORKFLOW, "WorkflowRole") if "iam:CreateServiceLinkedRole" in one["Action"]])
+    for principal in ("/fsx.amazonaws.com/", "/s3.data-source.lustre.fsx.amazonaws.com/"):  # as in AmazonFSxFullAccess
+        assert principal in roles
+    assert statements(AWS / "cloudformation" / "base.yaml", "JobRole") == []
+    assert {action for one in statements(AWS / "cloudformation" / "base.yaml", "InstanceRole") for action in one["Action"]} == {
+        "fsx:DescribeFileSystems"}
+
+
+def test_a_machine_that_cannot_mount_starts_no_other():
+    data = json.dumps(as_json(AWS / "batch" / "environment.yaml")["Resources"]["LaunchTemplate"])
+    assert "mount -t lustre" in data and "shutdown" not in data
+    job = (AWS / "batch" / "job_definition.json").read_text(encoding="utf-8")
+    assert '{"name": "MOUNT_TYPE", "value": "lustre"}' in job
 
 
 def test_tools_are_where_setup_puts_them():

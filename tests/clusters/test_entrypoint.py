@@ -80,6 +80,8 @@ REFUSED = {
     "GPUs that are none": (("--dry_run",), {"GPUS": "all"}, 2, "GPUS is 'all'"),
     "GPUs that nodes cannot share": (("--dry_run",), {"GPUS": "5", "AWS_BATCH_JOB_NUM_NODES": "2"}, 2, "shared evenly"),
     "no mount": (("--dry_run",), {"MOUNT": "/nowhere", "MOUNT_TIMEOUT": "1"}, 5, "not mounted after 1 s"),
+    "a volume without its file system": (("--dry_run",), {"MOUNT": "/", "MOUNT_TYPE": "lustre", "MOUNT_TIMEOUT": "1"}, 5,
+                                         "not mounted as lustre after 1 s"),
     "no data": (("--dry_run",), {"DATA_DIR": "/nowhere"}, 3, "does not exist"),
     "no data by flag": (("--dry_run", "--data-dir", "/nowhere"), {"DATA_DIR": "/"}, 3, "/nowhere does not exist"),
     "a run directory that cannot be": (("--max_steps=1",), {"RUN_DIR": "/proc/run"}, 5, "cannot be created"),

@@ -32,6 +32,23 @@ register() {
   fi
 }
 
+# image_of TAG HOW-TO-MAKE-IT: prints the base stack's image of this tag by its digest, so that all nodes and all attempts run the
+# same one, whatever is pushed meanwhile.
+image_of() {
+  local repository digest
+  repository=$(stack_output "$NAME-base" RepositoryUri)
+  digest=$(aws ecr describe-images --repository-name "$NAME" --image-ids "imageTag=$1" --query 'imageDetails[0].imageDigest' --output text 2>/dev/null) ||
+    fail "there is no image $repository:$1" "$2 builds and pushes it, or set IMAGE"
+  printf '%s@%s\n' "$repository" "$digest"
+}
+
+# estimate_job DEFINITION NODES [JOBS]: says what a submission may cost at most.
+estimate_job() {
+  local type seconds attempts
+  read -r type seconds attempts < <(definition_field "$1" '[tags."dtrain:instance-type", timeout.attemptDurationSeconds, retryStrategy.attempts]')
+  estimate "$type" "$2" "$(awk -v seconds="$seconds" 'BEGIN {print seconds / 3600}')" "$attempts" ${3:+"$3"}
+}
+
 # check_parameters DEFINITION PARAMETER=VALUE…
 check_parameters() {
   local definition=$1 known parameter value
@@ -48,6 +65,8 @@ check_parameters() {
     case ${parameter%%=*} in
       recipe) check_recipe "$value" ;;
       data) [[ $value = /fsx/* ]] || fail "data=$value is not on the file system" "it is mounted at /fsx: data=/fsx/data/resized" ;;
+      run_dir) [[ $value =~ ^/fsx/results/[^/]+ && $value != *..* || $value = default ]] || fail "run_dir=$value is not in /fsx/results" \
+        "only what is there goes to the bucket: run_dir=/fsx/results/NAME" ;;
       epochs | lr | seed)
         [[ $value =~ ^([0-9]+(\.[0-9]+)?(e[+-]?[0-9]+)?|default)$ ]] ||
           fail "'$parameter' is not a number" "write, for example, epochs=90 lr=0.1 seed=1; default means the recipe's value" ;;

@@ -6,7 +6,9 @@
 #   AWS_REGION=us-east-1 NODES=20 scripts/aws/batch/set_up.sh
 #
 # Environment: INSTANCE_TYPE (p4d.24xlarge), NODES (2): the most that a job may have; IMAGE (default: the newest one of the
-# base stack's repository); RETRIES (3), HOURS (24): the most that an attempt may take, our guard against bills.
+# base stack's repository, by its digest); RETRIES (3), HOURS (24): the most that an attempt may take. What a job of all NODES may
+# cost with them is printed, here and before each submission; above MOST_DOLLARS it is refused. EMAIL gets alarms (failed jobs,
+# ends of the workflow); BUDGET: dollars a month, at which all jobs are told to stop.
 # WITHOUT_FILE_SYSTEM=1 where the workflow (workflow.yaml) makes one for each training.
 set -euo pipefail
 # shellcheck source=scripts/aws/batch/job.sh
@@ -31,15 +33,17 @@ check_offered "$type" "$zone"
 check_quota "$type" "$nodes"
 
 image=${IMAGE:-}
-if [ -z "$image" ]; then
-  image=$(stack_output "$NAME-base" RepositoryUri):latest
-  aws ecr describe-images --repository-name "$NAME" --image-ids imageTag=latest >/dev/null 2>&1 ||
-    fail "there is no image $image" "scripts/aws/push_image.sh builds and pushes it, or set IMAGE"
-fi
+if [ -z "$image" ]; then image=$(image_of latest scripts/aws/push_image.sh); fi
+[[ $image = *@sha256:* ]] || note "IMAGE has no digest: attempts of one job may run different images"
+estimate "$type" "$nodes" "${HOURS:-24}" "${RETRIES:-3}"
 
 deploy "$NAME-batch" "$aws_folder/batch/environment.yaml" "Name=$NAME" "SubnetId=$subnet" "InstanceType=$type" \
   "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "MaxVcpus=$((nodes * $(instance_value "$type" 2)))" \
-  "InstanceProfileArn=$(stack_output "$NAME-base" InstanceProfileArn)"
+  "InstanceProfileArn=$(stack_output "$NAME-base" InstanceProfileArn)" "Email=${EMAIL:-}" "BudgetDollars=${BUDGET:-0}"
+if [ "${BUDGET:-0}" != 0 ]; then
+  note "the budget sees costs only when dtrain:name is active as a cost allocation tag, a day after its first use:"
+  note "aws ce update-cost-allocation-tags-status --cost-allocation-tags-status TagKey=dtrain:name,Status=Active"
+fi
 
 register "$NAME" --instance_type="$type" --nodes="$nodes" --image="$image" \
   --role="$(stack_output "$NAME-base" JobRoleArn)" --retries="${RETRIES:-3}" --hours="${HOURS:-24}"

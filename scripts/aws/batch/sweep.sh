@@ -10,7 +10,7 @@
 # is under way nothing is submitted.
 #
 # Environment: IMAGE (default: the newest :sweep of the base stack's repository; TARGET=sweep scripts/aws/push_image.sh),
-# RETRIES (3), HOURS (24): the most that one trial may take. DATA_IS_THERE=1 as for submit.sh.
+# RETRIES (3), HOURS (24): the most that one trial may take. MOST_DOLLARS, DATA_IS_THERE=1 as for submit.sh.
 set -euo pipefail
 # shellcheck source=scripts/aws/batch/job.sh
 source "$(dirname "${BASH_SOURCE[0]}")/job.sh"
@@ -61,11 +61,8 @@ if [ -n "$twin" ]; then
   exit 0
 fi
 image=${IMAGE:-}
-if [ -z "$image" ]; then
-  image=$(stack_output "$NAME-base" RepositoryUri):sweep
-  aws ecr describe-images --repository-name "$NAME" --image-ids imageTag=sweep >/dev/null 2>&1 ||
-    fail "there is no image $image" "TARGET=sweep scripts/aws/push_image.sh builds and pushes it, or set IMAGE"
-fi
+if [ -z "$image" ]; then image=$(image_of sweep "TARGET=sweep scripts/aws/push_image.sh"); fi
+estimate "$(definition_field "$NAME" 'tags."dtrain:instance-type"')" 1 "${HOURS:-24}" "${RETRIES:-3}" "$trials"
 register "$NAME-sweep" --sweep --instance_type="$(definition_field "$NAME" 'tags."dtrain:instance-type"')" --image="$image" \
   --role="$(stack_output "$NAME-base" JobRoleArn)" --retries="${RETRIES:-3}" --hours="${HOURS:-24}"
 

@@ -23,6 +23,10 @@ for trial in "${trials[@]}"; do  # a mistake in the last line must be found befo
   read -ra parameters <<<"$trial"
   check_parameters "$NAME" "${parameters[@]}"
 done
+asked=$(definition_field "$NAME" 'tags."dtrain:nodes"')
+for option in "$@"; do case $option in --nodes=*) asked=${option#--nodes=} ;; esac; done
+[[ $asked =~ ^[1-9][0-9]{0,2}$ ]] || fail "--nodes is '$asked'" "give a number from 1 to 999"
+estimate_job "$NAME" "$asked" "${#trials[@]}"
 
 known=
 for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING SUCCEEDED; do

@@ -19,19 +19,34 @@ case $command in
 esac
 check_account
 
+# check_limit: the job definition may have been registered again with more HOURS or RETRIES than the workflow was made for.
+check_limit() {
+  local seconds attempts limit
+  read -r seconds attempts < <(definition_field "$NAME" '[timeout.attemptDurationSeconds, retryStrategy.attempts]')
+  limit=$(aws cloudformation describe-stacks --stack-name "$NAME-workflow" --output text \
+    --query "Stacks[0].Parameters[?ParameterKey=='TrainSeconds'].ParameterValue | [0]")
+  [ "$limit" -ge $((attempts * (seconds + 3600))) ] ||
+    fail "the workflow ends a training after $limit s, and the job may take $attempts × $seconds s" "run scripts/aws/batch/workflow.sh set-up again"
+}
+
 if [ "$command" = set-up ]; then
   need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
   need_stack "$NAME-batch" "WITHOUT_FILE_SYSTEM=1 scripts/aws/batch/set_up.sh"
+  # All attempts with their waits for machines (the queue cancels a job after an hour), and an hour more.
+  read -r seconds attempts < <(definition_field "$NAME" '[timeout.attemptDurationSeconds, retryStrategy.attempts]')
   deploy "$NAME-workflow" "$aws_folder/batch/workflow.yaml" "Name=$NAME" "CapacityGib=${CAPACITY_GIB:-2400}" \
     "SubnetId=$(stack_output "$NAME-base" PrivateSubnetId)" "BucketName=$(stack_output "$NAME-base" BucketName)" \
-    "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)"
+    "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "TrainSeconds=$((attempts * (seconds + 3600) + 3600))" \
+    "AlarmTopicArn=$(stack_output "$NAME-batch" AlarmTopicArn)"
   say "Ready: POST $(stack_output "$NAME-workflow" Url), signed; or workflow.sh start JOB-NAME"
 elif [ "$command" = start ]; then
   need_stack "$NAME-workflow" "scripts/aws/batch/workflow.sh set-up"
   job=${1:-}
   check_job_name "$job" 80
   shift
+  [[ " $*" = *" run_dir="* ]] || set -- "$@" "run_dir=/fsx/results/$job"  # imported from the bucket, it continues
   check_parameters "$NAME" "$@"
+  estimate_job "$NAME" "$(definition_field "$NAME" 'tags."dtrain:nodes"')" >&2  # the output is the ARN
   data=$(definition_field "$NAME" parameters.data)
   parameters=
   for argument in "$@"; do
@@ -40,13 +55,14 @@ elif [ "$command" = start ]; then
   done
   check_no_file_system
   check_data "$data"
+  check_limit
   # An execution's name is taken for 90 days. A second call with the same name starts nothing.
   aws stepfunctions start-execution --state-machine-arn "$(stack_output "$NAME-workflow" StateMachineArn)" --name "$job" \
     --input "{\"job\": \"$job\", \"parameters\": {$parameters}}" --query executionArn --output text
 else
   execution=${1:?the ARN of an execution}
   is_over() { [ "$(aws stepfunctions describe-execution --execution-arn "$execution" --query status --output text)" != RUNNING ]; }
-  wait_until "${WAIT_SECONDS:-259200}" "the end of $execution" is_over
+  wait_until "${WAIT_SECONDS:-345600}" "the end of $execution" is_over
   read -r status cause < <(aws stepfunctions describe-execution --execution-arn "$execution" --query '[status, cause]' --output text)
   say "$status ${cause#None}"
   [ "$status" = SUCCEEDED ] || exit 4
