@@ -132,7 +132,7 @@ deploy_file_system() {
       fail "the file system of $NAME has ${parameter%%=*} $there, not ${parameter#*=}: another one would take its place, without its files" \
         "the same settings as before, or scripts/aws/cloudformation/clean_up.sh --file-system-only first, or another NAME"
   done
-  note "$(file_system_costs "${CAPACITY_GIB:-2400}" "${DEPLOYMENT:-SCRATCH_2}")"
+  say "The file system: $(file_system_costs "${CAPACITY_GIB:-2400}" "${DEPLOYMENT:-SCRATCH_2}") (us-east-1, $(price_date))"
   deploy "$NAME-files" "$aws_folder/cloudformation/file_system.yaml" "Name=$NAME" "${wanted[@]}"
 }
 

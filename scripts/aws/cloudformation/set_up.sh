@@ -34,6 +34,7 @@ if [ -n "${BUCKET:-}" ]; then
     fail "the bucket $BUCKET is not there, not in $AWS_REGION, or not yours" "create it, or leave BUCKET unset to have one made"
 fi
 
+say "The NAT gateway costs \$$(price_of nat) an hour, and what goes through it (us-east-1, $(price_date))"
 deploy "$NAME-base" "$aws_folder/cloudformation/base.yaml" "Name=$NAME" "Zone=$ZONE" "BucketName=${BUCKET:-}"
 if [ "$with_file_system" = yes ]; then
   deploy_file_system "$(stack_output "$NAME-base" PrivateSubnetId)" "$(stack_output "$NAME-base" SecurityGroupId)" \

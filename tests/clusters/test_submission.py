@@ -1,0 +1,72 @@
+"""What is submitted, what it may cost, and which image it runs; AWS answers from a table."""
+
+import os
+import subprocess
+
+import pytest
+
+from command import ROOT
+
+DIGEST = "sha256:" + "0a" * 32
+ANSWERS = rf"""#!/bin/bash
+printf '%s %s\n' "${{0##*/}}" "$*" >>"$CALLS"
+case "${{0##*/}} $*" in
+  docker*) cat >/dev/null ;;
+  *get-caller-identity*) echo 123456789012 ;;
+  *describe-regions*) echo us-east-1 ;;
+  *StackStatus*) echo CREATE_COMPLETE ;;
+  *RepositoryUri*) echo 1.dkr.ecr/dtrain ;;
+  *BucketName*) echo bucket ;;
+  *imageDigest*) echo {DIGEST} ;;
+  *"keys(parameters"*) printf 'arn\trecipe\tdata\tepochs\tlr\tseed\trun_dir\n' ;;
+  *attemptDurationSeconds*instance-type* | *instance-type*attemptDurationSeconds*) printf 'p4d.24xlarge\t86400\t3\n' ;;
+  *instance-type*) echo p4d.24xlarge ;;
+  *dtrain:nodes*) echo 20 ;;
+  *parameters.data*) echo /fsx/data ;;
+  *jobDefinitionArn*) echo arn:definition ;;
+  *describe-job-queues*) printf 'ENABLED\tVALID\tenvironment\n' ;;
+  *describe-compute-environments*) echo 1920 ;;
+  *describe-file-systems*) echo fs-1 ;;
+  *list-objects-v2*) echo data/train ;;
+  *list-jobs*) echo None ;;
+  *submit-job*) echo the-id ;;
+esac
+"""
+
+
+@pytest.fixture
+def call_script(tmp_path):
+    for name in ("aws", "docker"):
+        (tmp_path / name).write_text(ANSWERS, encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    calls = tmp_path / "calls"
+
+    def call(*words: str, check: int = 0, **variables) -> tuple[str, str]:
+        calls.write_text("", encoding="utf-8")
+        done = subprocess.run(words, cwd=ROOT / "scripts" / "aws", capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+                              env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "AWS_REGION": "us-east-1",
+                                                "CALLS": str(calls), **variables})
+        assert done.returncode == check, done
+        return done.stdout + done.stderr, calls.read_text(encoding="utf-8")
+
+    return call
+
+
+def test_a_job_continues_under_its_name_and_says_its_cost(call_script):
+    output, calls = call_script("batch/submit.sh", "baseline", "epochs=3")
+    assert "At most 1440 hours of p4d.24xlarge (20 × 24 h × 3 attempts): $31619 at 21.957642 an hour" in output
+    assert output.splitlines()[-1] == "the-id" and "--parameters epochs=3,run_dir=/fsx/results/baseline" in calls
+    _, calls = call_script("batch/submit.sh", "again", "run_dir=/fsx/results/baseline", "--nodes=2", MOST_DOLLARS="4000")
+    assert "--parameters run_dir=/fsx/results/baseline --node-overrides numNodes=2" in calls
+    for place in ("/scratch/baseline", "/fsx/results/../data"):
+        output, calls = call_script("batch/submit.sh", "baseline", f"run_dir={place}", check=2)
+        assert "is not in /fsx/results" in output and "submit-job" not in calls
+    output, calls = call_script("batch/submit.sh", "baseline", check=2, MOST_DOLLARS="31618")
+    assert "more than MOST_DOLLARS" in output and "submit-job" not in calls
+
+
+def test_images_are_built_for_the_instances_and_run_by_their_digest(call_script):
+    output, _ = call_script("bash", "-c", "source batch/job.sh; image_of latest push_image.sh")
+    assert output == f"1.dkr.ecr/dtrain@{DIGEST}\n"
+    _, calls = call_script("./push_image.sh")
+    assert "docker build --platform linux/amd64 " in calls and "docker push 1.dkr.ecr/dtrain:latest" in calls
