@@ -151,7 +151,7 @@ def keep_the_tags_of_batch() -> None:
         def create(cls, resource_name, cloudformation_json, account_id, region_name,
                    plain=kind.create_from_cloudformation_json.__func__, **kwargs):
             made = plain(cls, resource_name, cloudformation_json, account_id, region_name, **kwargs)
-            made.backend.tag_resource(made.arn, cloudformation_json["Properties"].get("Tags", {}))
+            batch.batch_backends[account_id][region_name].tag_resource(made.arn, cloudformation_json["Properties"].get("Tags", {}))
             return made
 
         kind.create_from_cloudformation_json = classmethod(create)
