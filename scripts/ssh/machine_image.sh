@@ -42,6 +42,7 @@ if ! /opt/amazon/efa/bin/fi_info --version >/dev/null 2>&1; then
 fi
 printf '* soft memlock unlimited\n* hard memlock unlimited\n* soft nofile 65536\n* hard nofile 65536\n' >/etc/security/limits.d/90-dtrain.conf
 if [ ! /opt/dtrain -ef "$bundle" ]; then
+  [ ! -e /opt/dtrain ] || [ -f /opt/dtrain/BUNDLE.txt ] || fail "/opt/dtrain is not a bundle, and one would take its place" "move it away"
   rm -rf /opt/dtrain.new
   cp -r "$bundle" /opt/dtrain.new
   rm -rf /opt/dtrain

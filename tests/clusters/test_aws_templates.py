@@ -134,10 +134,13 @@ def test_roles_may_do_no_more_than_they_must():
 
 
 def test_a_machine_that_cannot_mount_starts_no_other():
-    data = json.dumps(as_json(AWS / "batch" / "environment.yaml")["Resources"]["LaunchTemplate"])
-    assert "mount -t lustre" in data and "shutdown" not in data
+    launch = as_json(AWS / "batch" / "environment.yaml")["Resources"]["LaunchTemplate"]["Properties"]["LaunchTemplateData"]
+    assert "mount -t lustre" in json.dumps(launch["UserData"]) and "shutdown" not in json.dumps(launch["UserData"])
     job = (AWS / "batch" / "job_definition.json").read_text(encoding="utf-8")
     assert '{"name": "MOUNT_TYPE", "value": "lustre"}' in job
+    # What it costs is found by our tag, its disks and addresses too.
+    assert [one["ResourceType"] for one in launch["TagSpecifications"]] == ["instance", "volume", "network-interface"]
+    assert all(one["Tags"][-1]["Key"] == "dtrain:name" for one in launch["TagSpecifications"])
 
 
 def test_tools_are_where_setup_puts_them():

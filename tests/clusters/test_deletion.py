@@ -1,6 +1,7 @@
 """What deletes touches nothing that is not ours, asks first, and gives up no file that is not in the bucket."""
 
 import re
+import subprocess
 
 import pytest
 
@@ -19,6 +20,13 @@ def test_one_function_deletes():
         for line in path.read_text(encoding="utf-8").splitlines():
             code = re.sub(r'\b(fail|say|printf) .*|".*"|#.*', "", line)  # a hint may name a command
             assert not DELETES.search(code), f"{path}: {line}"
+
+
+def test_a_folder_of_others_stays(tmp_path):
+    (tmp_path / "run").mkdir()
+    done = subprocess.run([ROOT / "scripts" / "roberta_demo.sh", f"--output={tmp_path}", f"--text={__file__}"], capture_output=True,
+                          text=True, check=False, timeout=60)
+    assert done.returncode != 0 and "other files than a demo's" in done.stderr and (tmp_path / "run").is_dir()
 
 
 def make_network(account) -> str:

@@ -8,7 +8,7 @@
 # Environment: INSTANCE_TYPE (p4d.24xlarge), NODES (2): the most that a job may have; IMAGE (default: the newest one of the
 # base stack's repository, by its digest); RETRIES (3), HOURS (24): the most that an attempt may take. What a job of all NODES may
 # cost with them is printed, here and before each submission; above MOST_DOLLARS it is refused. EMAIL gets alarms (failed jobs,
-# ends of the workflow); BUDGET: dollars a month, at which all jobs are told to stop.
+# ends of the workflow); BUDGET: dollars a month, at which all jobs are told to stop. Both stay as they are if they are not given.
 # WITHOUT_FILE_SYSTEM=1 where the workflow (workflow.yaml) makes one for each training.
 set -euo pipefail
 # shellcheck source=scripts/aws/batch/job.sh
@@ -22,6 +22,7 @@ case $type in
     "take p4d.24xlarge or newer; for V100s ParallelCluster with an image of your own (scripts/aws/README.md)" ;;
 esac
 [[ $nodes =~ ^[1-9][0-9]{0,2}$ ]] || fail "NODES is '$nodes'" "give a number from 1 to 999"
+[[ ${BUDGET:-0} =~ ^[0-9]+$ ]] || fail "BUDGET is '$BUDGET'" "give whole dollars a month; 0 removes the budget"
 check_account
 check_instance_type "$type"
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
@@ -39,7 +40,8 @@ estimate "$type" "$nodes" "${HOURS:-24}" "${RETRIES:-3}"
 
 deploy "$NAME-batch" "$aws_folder/batch/environment.yaml" "Name=$NAME" "SubnetId=$subnet" "InstanceType=$type" \
   "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "MaxVcpus=$((nodes * $(instance_value "$type" 2)))" \
-  "InstanceProfileArn=$(stack_output "$NAME-base" InstanceProfileArn)" "Email=${EMAIL:-}" "BudgetDollars=${BUDGET:-0}"
+  "InstanceProfileArn=$(stack_output "$NAME-base" InstanceProfileArn)"  \
+  ${EMAIL+"Email=$EMAIL"} ${BUDGET+"BudgetDollars=$BUDGET"}
 if [ "${BUDGET:-0}" != 0 ]; then
   note "the budget sees costs only when dtrain:name is active as a cost allocation tag, a day after its first use:"
   note "aws ce update-cost-allocation-tags-status --cost-allocation-tags-status TagKey=dtrain:name,Status=Active"

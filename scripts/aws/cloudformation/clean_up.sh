@@ -22,7 +22,8 @@ done
 check_account
 
 for user in batch workflow; do
-  if [ "$(owner_of stack "$NAME-$user")" = "$NAME" ]; then
+  owner=$(owner_of stack "$NAME-$user")
+  if [ "$owner" = "$NAME" ]; then
     fail "the stack $NAME-$user still uses the network and the file system" "run scripts/aws/batch/clean_up.sh first"
   fi
 done
