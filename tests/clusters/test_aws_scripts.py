@@ -9,7 +9,7 @@ import pytest
 from command import ROOT
 from imitation import AWS, account  # noqa: F401, a fixture
 from test_aws_templates import as_json
-from test_deletion import make_batch, submit
+from test_deletion import OURS, make_batch, make_file_system, make_network, submit
 from tools import call
 
 
@@ -154,8 +154,7 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa
 
     # The stack is gone, but queue and environment are not, and a file system belongs to no stack.
     account.aws("cloudformation", "delete-stack", "--stack-name", "dtrain-batch")
-    account.aws("fsx", "create-file-system", "--file-system-type", "LUSTRE", "--storage-capacity", "1200", "--subnet-ids",
-                "subnet-0123456789abcdef0", "--tags", "Key=dtrain:name,Value=dtrain")
+    make_file_system(account, make_network(account), OURS, linked=False)
     assert "Deleting the job" in account.script("batch/clean_up.sh", "--yes").stdout
     assert account.aws("batch", "describe-job-queues")["jobQueues"] == []
     assert not account.aws("batch", "describe-job-definitions", "--status", "ACTIVE")["jobDefinitions"]

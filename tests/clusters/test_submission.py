@@ -24,6 +24,10 @@ case "${{0##*/}} $*" in
   *dtrain:nodes*) echo 20 ;;
   *parameters.data*) echo /fsx/data ;;
   *jobDefinitionArn*) echo arn:definition ;;
+  *"Stacks[0].[StackName"*) printf 'the-stack\tdtrain\n' ;;
+  *StateMachineArn*) echo arn:machine ;;
+  *list-executions*) echo baseline ;;
+  *"jobQueues[?status"*) echo None ;;
   *describe-job-queues*) printf 'ENABLED\tVALID\tenvironment\n' ;;
   *describe-compute-environments*) echo 1920 ;;
   *describe-file-systems*) echo fs-1 ;;
@@ -63,6 +67,11 @@ def test_a_job_continues_under_its_name_and_says_its_cost(call_script):
         assert "is not in /fsx/results" in output and "submit-job" not in calls
     output, calls = call_script("batch/submit.sh", "baseline", check=2, MOST_DOLLARS="31618")
     assert "more than MOST_DOLLARS" in output and "submit-job" not in calls
+
+
+def test_a_workflow_under_way_keeps_its_stack(call_script):
+    output, calls = call_script("batch/clean_up.sh", "--yes", check=2)
+    assert "the workflow is under way: baseline" in output and "delete" not in calls
 
 
 def test_images_are_built_for_the_instances_and_run_by_their_digest(call_script):
