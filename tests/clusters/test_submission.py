@@ -69,6 +69,13 @@ def test_a_job_continues_under_its_name_and_says_its_cost(call_script):
     assert "more than MOST_DOLLARS" in output and "submit-job" not in calls
 
 
+def test_trials_say_what_all_of_them_cost(call_script, tmp_path):
+    (tmp_path / "trials").write_text("lr=0.1 # usual\n\nlr=0.2\n", encoding="utf-8")
+    output, calls = call_script("batch/trials.sh", "lr", str(tmp_path / "trials"), "--nodes=2")
+    assert "At most 288 hours of p4d.24xlarge (2 jobs × 2 × 24 h × 3 attempts)" in output
+    assert calls.count("submit-job") == 2 and "run_dir=/fsx/results/lr-0001" in calls
+
+
 def test_a_workflow_under_way_keeps_its_stack(call_script):
     output, calls = call_script("batch/clean_up.sh", "--yes", check=2)
     assert "the workflow is under way: baseline" in output and "delete" not in calls

@@ -15,7 +15,8 @@ file=$2
 shift 2
 [ -r "$file" ] || fail "$file cannot be read" "write one line per trial, such as lr=0.05 seed=1"
 most=${MOST_TRIALS:-100}
-mapfile -t trials < <(sed 's/#.*//; /^[[:space:]]*$/d' "$file")
+trials=()
+while IFS= read -r line; do trials+=("$line"); done < <(sed 's/#.*//; /^[[:space:]]*$/d' "$file")  # macOS' bash has no mapfile
 [ ${#trials[@]} -gt 0 ] || fail "$file has no trial" "write one line per trial, such as lr=0.05 seed=1"
 [ ${#trials[@]} -le "$most" ] || fail "$file has ${#trials[@]} trials, more than $most" "set MOST_TRIALS=${#trials[@]} if that is intended: each trial is a whole training"
 check_account
