@@ -45,9 +45,9 @@ def call_script(tmp_path):
         (tmp_path / name).chmod(0o755)
     calls = tmp_path / "calls"
 
-    def call(*words: str, check: int = 0, **variables) -> tuple[str, str]:
+    def call(*words: str, check: int = 0, stdin: int = subprocess.DEVNULL, **variables) -> tuple[str, str]:
         calls.write_text("", encoding="utf-8")
-        done = subprocess.run(words, cwd=ROOT / "scripts" / "aws", capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL,
+        done = subprocess.run(words, cwd=ROOT / "scripts" / "aws", capture_output=True, text=True, check=False, stdin=stdin,
                               env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}", "AWS_REGION": "us-east-1",
                                                 "CALLS": str(calls), **variables})
         assert done.returncode == check, done
@@ -79,6 +79,27 @@ def test_trials_say_what_all_of_them_cost(call_script, tmp_path):
 def test_a_workflow_under_way_keeps_its_stack(call_script):
     output, calls = call_script("batch/clean_up.sh", "--yes", check=2)
     assert "the workflow is under way: baseline" in output and "delete" not in calls
+
+
+@pytest.mark.parametrize("answer", ["yes", "dtrain"])
+def test_a_person_types_the_name(call_script, tmp_path, answer):
+    table = (tmp_path / "aws").read_text(encoding="utf-8")
+    here, gone = tmp_path / "here", "echo 'does not exist' >&2; exit 254"
+    here.touch()
+    table = table.replace('case "${', f"""case "$*" in
+  *list-executions* | *describe-job-definitions* | *describe-compute-environments*) echo None; exit ;;
+  *"Stacks[0].[StackName"*) [ -e {here} ] || {{ {gone}; }} ;;
+  *delete-stack*) rm {here} ;;
+esac
+case "${{""", 1)
+    (tmp_path / "aws").write_text(table, encoding="utf-8")
+    person, terminal = os.openpty()
+    os.write(person, f"{answer}\n".encode())
+    output, calls = call_script("batch/clean_up.sh", check=0 if answer == "dtrain" else 2, stdin=terminal)
+    os.close(person)
+    os.close(terminal)
+    assert "stack dtrain-batch: with its" in output and here.exists() == (answer != "dtrain")
+    assert ("delete-stack" in calls) == (answer == "dtrain")
 
 
 def test_images_are_built_for_the_instances_and_run_by_their_digest(call_script):
