@@ -3,9 +3,10 @@
 #
 #   scripts/test.sh            every test of the release build
 #   scripts/test.sh --long     also the long ones (DTRAIN_LONG_TESTS=1), the unit tests under AddressSanitizer and
-#                              UndefinedBehaviorSanitizer (preset dev) and under ThreadSanitizer (tsan), and libFuzzer
-#                              for DTRAIN_FUZZ_SECONDS (60) a parser (scripts/fuzz.sh). Longest are 1,000 kills of ranks
-#                              at random moments, about an hour; DTRAIN_KILLS=100 makes it fewer
+#                              UndefinedBehaviorSanitizer (preset dev) and under ThreadSanitizer (tsan), libFuzzer for
+#                              DTRAIN_FUZZ_SECONDS (60) a parser (scripts/fuzz.sh), and the comparisons with the
+#                              instructions of older CPUs. Longest are 1,000 kills of ranks at random moments, about an
+#                              hour; DTRAIN_KILLS=100 makes it fewer
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
@@ -36,18 +37,24 @@ if [ "$long" = yes ]; then scripts/setup.sh --tests --long; else scripts/setup.s
 scripts/build.sh --preset=release
 status=0
 if [ "$long" = yes ]; then
+  other_runs=
+  # Limits on rounding must hold on every make of CPU. With fewer instructions, this one stands in for others.
+  for instructions in default:SSE41 avx2:AVX2; do
+    ATEN_CPU_CAPABILITY=${instructions%:*} ONEDNN_MAX_CPU_ISA=${instructions#*:} \
+      run_tests release -L 'unit|interop' || status=$?
+    other_runs+="$instructions (instructions): $summary"$'\n'
+  done
   export DTRAIN_LONG_TESTS=1
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
-  sanitized=
   for preset in dev tsan; do
     scripts/build.sh --preset=$preset
     run_tests $preset -L unit || status=$?
-    sanitized+="$preset (sanitizers): $summary"$'\n'
+    other_runs+="$preset (sanitizers): $summary"$'\n'
   done
   scripts/fuzz.sh || status=$?
 fi
 run_tests release || status=$?
 say "All done in $(elapsed $SECONDS)"
-if [ "$long" = yes ]; then printf '%s' "$sanitized"; fi
+if [ "$long" = yes ]; then printf '%s' "$other_runs"; fi
 printf '%s\n' "$summary"
 exit "$status"

@@ -1,5 +1,6 @@
 """The small data sets that all tests share, made once per session from fixed seeds."""
 
+import os
 import shutil
 from pathlib import Path
 
@@ -10,6 +11,9 @@ from PIL import Image
 from command import MAIN
 
 CLASSES = ("blue", "green", "red", "stripes")
+
+# PyTorch's threads that wait leave the cores to other tests soon, like those of the programs. Read when torch is imported.
+os.environ.setdefault("GOMP_SPINCOUNT", "1000")
 
 
 def pytest_collection_modifyitems(items):

@@ -1,4 +1,8 @@
-"""Helpers for comparisons with PyTorch: the logits of --mode=predict, and a training beside the same one in PyTorch."""
+"""Helpers for comparisons with PyTorch: the logits of --mode=predict, and a training beside the same one in PyTorch.
+
+Steps amplify rounding, by how much depends on the CPU's instructions and on threads. So the limits of trainings come
+from PyTorch itself: it trains in two ways that differ in nothing but the order of additions, and ours may be FACTOR times
+as far from the first as the second is."""
 
 import pytest
 
@@ -9,6 +13,33 @@ from safetensors.torch import load_file, save_file
 from command import run
 
 torch.set_num_threads(1)
+
+WAYS = ((torch.contiguous_format, 1), (torch.channels_last, 2))  # memory format of the images, threads
+FACTOR = 10
+
+
+def in_both_ways(train) -> list:
+    """Returns train(memory_format) for each of WAYS."""
+    results = []
+    for memory_format, threads in WAYS:
+        torch.set_num_threads(threads)
+        try:
+            results.append(train(memory_format))
+        finally:
+            torch.set_num_threads(1)
+    return results
+
+
+def allowed_difference(one: dict, other: dict) -> float:
+    """Returns how far a number of ours may be from `one`, if both have PyTorch's tensors after the same training: FACTOR
+    times the largest difference between the two, and no less than the last bits of numbers near 10."""
+    spread = max((one[name].double() - other[name].double()).abs().max().item() for name in one)
+    return max(FACTOR * spread, 1e-6)
+
+
+def allowed_ratio(one: list[float], other: list[float]) -> float:
+    """The same for losses, relative; no less than 1e-4, which a mistake in a formula exceeds."""
+    return max(1e-4, *(FACTOR * abs(a / b - 1) for a, b in zip(one, other, strict=True)))
 
 
 def predict(inputs: dict, folder, *flags):
