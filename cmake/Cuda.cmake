@@ -55,5 +55,4 @@ if(DTRAIN_WITH_CUDA)
   target_link_libraries(LibTorch::cuda INTERFACE LibTorch::cpu "${torch_dir}/lib/libtorch_cuda.so"
                                                  "${torch_dir}/lib/libc10_cuda.so")
   target_link_options(LibTorch::cuda INTERFACE -Wl,--no-as-needed)
-  include(Nvjpeg)  # DTRAIN_WITH_NVJPEG
 endif()

@@ -1,7 +1,6 @@
 // Decodes the bytes of a record into one row of a batch.
 #pragma once
 
-#include <any>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -42,14 +41,6 @@ class SampleDecoder {
   // decoded; rows may then be partly written. Safe to call from many threads at once.
   virtual void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
                       std::span<const std::span<std::byte>> rows) const = 0;
-
-  // Prepares a record that a device will decode (deferred_rows.h): writes the row of every field except the one that
-  // the device fills, as Decode would, and returns what the device's decoder needs to know. Returns an empty value if
-  // the record has to go through Decode. Throws what Decode throws.
-  virtual std::any Defer(std::span<const uint8_t> /*bytes*/, const SampleRef& /*sample*/,
-                         std::span<const std::span<std::byte>> /*rows*/) const {
-    return {};
-  }
 };
 
 }  // namespace dtrain::data

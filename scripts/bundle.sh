@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes a folder that runs on other machines: the programs, nvJPEG, and the libraries that they need beside LibTorch,
-# CUDA and libc. It may be moved and renamed. The other machine needs glibc and libstdc++ of this machine's age or newer,
+# Makes a folder that runs on other machines: the programs and the libraries that they need beside LibTorch, CUDA
+# and libc. It may be moved and renamed. The other machine needs glibc and libstdc++ of this machine's age or newer,
 # and PyTorch of the version that this was built with (its wheel; a CPU one is enough without a GPU).
 #
 #   scripts/bundle.sh [--preset=release] [DIR]     default: build/PRESET/bundle
@@ -58,17 +58,6 @@ copy_libraries() {
   done < <(for program in "$@"; do ldd "$program"; done)
 }
 
-# nvJPEG is loaded by its name at run time, and no PyTorch contains it.
-copy_nvjpeg() {
-  local library licence
-  library=$(sed -n 's/^NVJPEG_LIBRARY:FILEPATH=//p' "$build/CMakeCache.txt")
-  if [ ! -f "$build/bin/libdtrain_cuda.so" ] || [ ! -f "$library" ]; then return; fi
-  cp -L "$library" "$staging/lib/"
-  for licence in "$(dirname "$library")"/../../../nvidia_nvjpeg*.dist-info/{licenses/,}License.txt; do
-    if [ -f "$licence" ]; then cp "$licence" "$staging/licenses/nvjpeg"; fi
-  done
-}
-
 # Copies the licences of the copied libraries from where the distribution keeps them.
 copy_licences() {
   local package
@@ -99,7 +88,6 @@ for program in "$build"/bin/dtrain_main "$build"/bin/dtrain_data "$build"/bin/dt
   if [ -f "$program" ]; then programs+=("$program"); fi
 done
 copy_libraries "${programs[@]}"
-copy_nvjpeg
 : >>"$staging/sources"
 copy_licences
 rm "$staging/sources"

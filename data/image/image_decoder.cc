@@ -98,21 +98,6 @@ void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sampl
   WriteGeometry(geometry, rows);
 }
 
-// Defers only JPEGs whose headers and Huffman tables are sound. Every other file goes to the CPU's decoders, which
-// report what is wrong with it.
-std::any ImageDecoder::Defer(std::span<const uint8_t> bytes, const SampleRef& sample,
-                             std::span<const std::span<std::byte>> rows) const {
-  static thread_local EntropyTables tables;
-  if (!options_.defer || raw_rows_ || options_.augment != Augment::kBasic) return {};
-  const std::optional<BaselineHeader> header = ReadBaselineHeader(bytes);
-  if (!header || !tables.Use(*header)) return {};
-  RequireSaneSize(header->size);
-  RequireJpegHolds(header->size, bytes.size());
-  const ImageGeometry geometry = DrawGeometry(header->size, sample);
-  WriteGeometry(geometry, rows);
-  return geometry;
-}
-
 void ImageDecoder::ChangePixels(const SampleRef& sample, uint8_t* row) const {
   const PixelView image{row, SideOf(sample.size), SideOf(sample.size)};
   RandomGenerator policy(KeyOf(sample, RandomStream::kPolicy));

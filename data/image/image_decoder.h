@@ -36,7 +36,6 @@ struct ImageDecoderOptions {
   Between augment_between = Between::kNearest;  // for the last three of Augment
   PhotometricOptions photometric = {};          // ignored with kNone
   int64_t seed = 0;
-  bool defer = false;  // Defer takes plain baseline JPEGs; only with kBasic and without photometric changes
 };
 
 // The fields of a row are `images`, uint8 S×S×3, RGB; `crop`, int32 4: x, y, width, height in source pixels; and
@@ -51,8 +50,6 @@ class ImageDecoder : public SampleDecoder {
   std::vector<Field> fields(int64_t size) const override;
   void Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
               std::span<const std::span<std::byte>> rows) const override;
-  std::any Defer(std::span<const uint8_t> bytes, const SampleRef& sample,
-                 std::span<const std::span<std::byte>> rows) const override;
 
  private:
   int SideOf(int64_t size) const;

@@ -1,7 +1,6 @@
 #include "data/image/prepare_images.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
 
 #include <array>
@@ -26,9 +25,8 @@ Table NormalisationTable(const std::vector<double>& mean, const std::vector<doub
   return table;
 }
 
-// Does not write a fourth channel.
-void NormaliseInterleaved(const uint8_t* from, int64_t pixels, int64_t channels, const Table& table, float* to) {
-  for (int64_t i = 0; i < pixels; ++i, from += 3, to += channels) {
+void NormaliseInterleaved(const uint8_t* from, int64_t pixels, const Table& table, float* to) {
+  for (int64_t i = 0; i < pixels; ++i, from += 3, to += 3) {
     for (size_t channel = 0; channel < 3; ++channel) to[channel] = table[channel][from[channel]];
   }
 }
@@ -39,17 +37,16 @@ void NormalisePlanar(const uint8_t* from, int64_t pixels, const Table& table, fl
   }
 }
 
-at::Tensor Normalise(const at::Tensor& images, const Table& table, at::MemoryFormat format, int64_t channels) {
+at::Tensor Normalise(const at::Tensor& images, const Table& table, at::MemoryFormat format) {
   const int64_t count = images.size(0), height = images.size(1), width = images.size(2), pixels = height * width;
   const at::Tensor source = images.cpu().contiguous();
-  at::Tensor result = at::empty({count, channels, height, width}, at::TensorOptions(at::kFloat).memory_format(format));
-  if (channels > 3) result.zero_();
+  at::Tensor result = at::empty({count, 3, height, width}, at::TensorOptions(at::kFloat).memory_format(format));
   const auto* from = source.const_data_ptr<uint8_t>();
   auto* to = result.mutable_data_ptr<float>();
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     if (format == at::MemoryFormat::ChannelsLast) {
       const int64_t first = pixels * begin;
-      NormaliseInterleaved(from + 3 * first, pixels * (end - begin), channels, table, to + channels * first);
+      NormaliseInterleaved(from + 3 * first, pixels * (end - begin), table, to + 3 * first);
     } else {
       for (int64_t i = begin; i < end; ++i) {
         NormalisePlanar(from + 3 * pixels * i, pixels, table, to + 3 * pixels * i);
@@ -76,16 +73,14 @@ at::Tensor PrepareImages(const at::Tensor& images, const ImagePreparation& prepa
                          DeviceNormalisation on_device) {
   const auto format = preparation.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
   if (images.dim() == 4 && images.scalar_type() == at::kFloat && images.size(1) == 3) {
-    const at::Tensor result = images.to(device, preparation.type, /*non_blocking=*/true, /*copy=*/false, format);
-    if (preparation.channels == 3) return result;
-    return at::constant_pad_nd(result, {0, 0, 0, 0, 0, preparation.channels - 3}).contiguous(format);
+    return images.to(device, preparation.type, /*non_blocking=*/true, /*copy=*/false, format);
   }
   RequireImages(images, preparation);
   if (!device.is_cpu() && on_device != nullptr) {
     return on_device(images.to(device, at::kByte, /*non_blocking=*/true), preparation);
   }
   const Table table = NormalisationTable(preparation.mean, preparation.std);
-  return Normalise(images, table, format, preparation.channels).to(device, preparation.type);
+  return Normalise(images, table, format).to(device, preparation.type);
 }
 
 }  // namespace dtrain::data

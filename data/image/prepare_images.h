@@ -13,14 +13,13 @@ struct ImagePreparation {
   std::vector<double> mean, std;  // three elements each; ignored for float32 images
   bool channels_last = true;      // memory format of the result
   at::ScalarType type = at::kFloat;
-  int64_t channels = 3;  // of the result, 3 or 4; the fourth is zeros and requires channels_last
 };
 
 // Normalises uint8 N×H×W×3 images on a device other than the CPU. The trainer passes it in, so that this folder does
 // not depend on CUDA.
 using DeviceNormalisation = at::Tensor (*)(const at::Tensor& images, const ImagePreparation& preparation);
 
-// Returns N×channels×H×W of preparation.type on `device`. uint8 N×H×W×3 images become (x/255 − mean)/std by channel,
+// Returns N×3×H×W of preparation.type on `device`. uint8 N×H×W×3 images become (x/255 − mean)/std by channel,
 // computed in float32; float32 N×3×H×W images are only cast. If `device` is not the CPU, `on_device` normalises uint8
 // images there; if it is null, they are normalised on the CPU and then copied. Throws DataError for any other dtype or
 // shape.

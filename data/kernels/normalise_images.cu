@@ -14,17 +14,12 @@ __global__ void __launch_bounds__(kThreadsPerBlock) Normalise(const NormaliseArg
   const int64_t thread = static_cast<int64_t>(blockIdx.x) * kThreadsPerBlock + threadIdx.x;
   if constexpr (kLayout == Layout::kInterleaved) {
     NormaliseInterleaved(arguments, to, thread);
-  } else if constexpr (kLayout == Layout::kPadded) {
-    NormalisePadded(arguments, to, thread);
   } else {
     NormalisePlanar(arguments, to, thread);
   }
 }
 
-int64_t ValuesOfThread(Layout layout) {
-  if (layout == Layout::kPlanar) return 1;
-  return layout == Layout::kPadded ? 3 : kValuesPerThread;
-}
+int64_t ValuesOfThread(Layout layout) { return layout == Layout::kPlanar ? 1 : kValuesPerThread; }
 
 template <typename T>
 cudaError_t Launch(const NormaliseArguments& arguments, void* to, Layout layout, cudaStream_t stream) {
@@ -39,9 +34,6 @@ cudaError_t Launch(const NormaliseArguments& arguments, void* to, Layout layout,
       break;
     case Layout::kInterleaved:
       Normalise<T, Layout::kInterleaved><<<grid, kThreadsPerBlock, 0, stream>>>(arguments, values);
-      break;
-    case Layout::kPadded:
-      Normalise<T, Layout::kPadded><<<grid, kThreadsPerBlock, 0, stream>>>(arguments, values);
       break;
   }
   return cudaGetLastError();

@@ -13,7 +13,6 @@ enum class Element { kFloat, kHalf, kBFloat16 };
 enum class Layout {
   kPlanar,       // a plane for each channel
   kInterleaved,  // channels last, like the input
-  kPadded,       // channels last, with a fourth channel of zeros
 };
 
 struct NormaliseArguments {
@@ -61,23 +60,8 @@ DTRAIN_HOST_DEVICE void NormalisePlanar(const NormaliseArguments& arguments, T* 
   to[thread] = static_cast<T>(arguments.Normalised((image * arguments.pixels + pixel) * 3 + channel, channel));
 }
 
-// Four channels, of which the last is 0: each thread writes one pixel. `to` is aligned to four elements.
-template <typename T>
-DTRAIN_HOST_DEVICE void NormalisePadded(const NormaliseArguments& arguments, T* to, int64_t thread) {
-  struct alignas(4 * sizeof(T)) Four {
-    T values[4];
-  };
-  if (thread >= arguments.images * arguments.pixels) return;
-  Four four;
-  for (int64_t channel = 0; channel < 3; ++channel) {
-    four.values[channel] = static_cast<T>(arguments.Normalised(3 * thread + channel, channel));
-  }
-  four.values[3] = static_cast<T>(0.0F);
-  *reinterpret_cast<Four*>(to + 4 * thread) = four;
-}
-
-// Starts the kernel on `stream` (a cudaStream_t) of the current device. `to` has arguments.values() elements, or a
-// third more with kPadded. Returns a cudaError_t.
+// Starts the kernel on `stream` (a cudaStream_t) of the current device. `to` has arguments.values() elements.
+// Returns a cudaError_t.
 int LaunchNormalise(const NormaliseArguments& arguments, void* to, Element element, Layout layout, void* stream);
 
 }  // namespace dtrain::data::kernels

@@ -5,10 +5,7 @@
 
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <string>
-
-#include "data/pipeline/deferred_rows.h"
 
 namespace dtrain::data {
 
@@ -22,10 +19,6 @@ struct Batch {
   int64_t number = 0;  // number passed to the BatchProvider
   // Tensors that a preparation (DeviceFeed) adds for the host alone and that are never copied to a device.
   std::map<std::string, at::Tensor> on_host = {};
-
-  // The rows whose `images` are not decoded yet; null if there are none.
-  std::shared_ptr<DeferredRows> deferred = nullptr;
-  int64_t decoded_on_device = 0;  // number of rows
 
   int64_t size() const { return tensors.at("index").size(0); }
   const at::Tensor& operator[](const std::string& name) const { return tensors.at(name); }

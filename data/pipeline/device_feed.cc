@@ -15,16 +15,12 @@ namespace {
 // after the step that reads it is done. Likewise, pinned host memory is reused only after the copy is done.
 class SideStreamTransport : public BatchTransport {
  public:
-  SideStreamTransport(at::Device device, DeviceImageDecoder* decoder)
-      : device_(device),
-        decoder_(decoder),
-        guard_(device.type()),
-        side_(guard_.getStreamFromGlobalPool(device)),
-        copied_(device.type()) {}
+  explicit SideStreamTransport(at::Device device)
+      : device_(device), guard_(device.type()), side_(guard_.getStreamFromGlobalPool(device)), copied_(device.type()) {}
 
   Batch Start(Batch host) override {
     const c10::StreamGuard on_side_stream(side_);
-    Batch batch = CopyToDevice(std::move(host), device_, decoder_);
+    Batch batch = CopyToDevice(std::move(host), device_);
     copied_.record(side_);
     return batch;
   }
@@ -39,7 +35,6 @@ class SideStreamTransport : public BatchTransport {
 
  private:
   at::Device device_;
-  DeviceImageDecoder* const decoder_;
   c10::impl::VirtualGuardImpl guard_;
   c10::Stream side_;
   c10::Event copied_;
@@ -47,8 +42,8 @@ class SideStreamTransport : public BatchTransport {
 
 }  // namespace
 
-std::unique_ptr<BatchTransport> MakeTransport(at::Device device, DeviceImageDecoder* decoder) {
-  return device.is_cpu() ? nullptr : std::make_unique<SideStreamTransport>(device, decoder);
+std::unique_ptr<BatchTransport> MakeTransport(at::Device device) {
+  return device.is_cpu() ? nullptr : std::make_unique<SideStreamTransport>(device);
 }
 
 DeviceFeed::DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport, Preparation prepare)
@@ -62,25 +57,15 @@ std::optional<Batch> DeviceFeed::NextPrepared() {
 
 std::optional<Batch> DeviceFeed::Next() {
   if (!transport_) return NextPrepared();
-  if (!ahead_.valid()) {
+  if (!ahead_) {
     auto host = NextPrepared();
     if (!host) return std::nullopt;
-    ahead_ = Start(std::move(*host));
+    ahead_ = transport_->Start(std::move(*host));
   }
-  Batch batch = std::exchange(ahead_, {}).get();
+  Batch batch = *std::exchange(ahead_, std::nullopt);
   transport_->Arrive(batch);
-  if (loader_.IsReady()) ahead_ = Start(std::move(*NextPrepared()));
+  if (loader_.IsReady()) ahead_ = transport_->Start(std::move(*NextPrepared()));
   return batch;
-}
-
-std::future<Batch> DeviceFeed::Start(Batch host) {
-  if (host.deferred != nullptr) {
-    return std::async(std::launch::async,
-                      [this, host = std::move(host)]() mutable { return transport_->Start(std::move(host)); });
-  }
-  std::promise<Batch> started;
-  started.set_value(transport_->Start(std::move(host)));
-  return started.get_future();
 }
 
 }  // namespace dtrain::data

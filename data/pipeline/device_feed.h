@@ -4,7 +4,6 @@
 #include <c10/core/Device.h>
 
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 
@@ -28,9 +27,8 @@ class BatchTransport {
 };
 
 // Returns a transport that copies to a GPU on a stream of its own; null for the CPU. The copies overlap with computing
-// only if the host batches are pinned (LoaderOptions::pin_memory). `decoder` decodes deferred rows; it must outlive the
-// transport, and may be null if no batch has any.
-std::unique_ptr<BatchTransport> MakeTransport(at::Device device, DeviceImageDecoder* decoder = nullptr);
+// only if the host batches are pinned (LoaderOptions::pin_memory).
+std::unique_ptr<BatchTransport> MakeTransport(at::Device device);
 
 class DeviceFeed {
  public:
@@ -43,18 +41,16 @@ class DeviceFeed {
   DeviceFeed(Loader& loader, std::unique_ptr<BatchTransport> transport, Preparation prepare = nullptr);
 
   // As Loader::Next. Before it returns a batch, it starts the copy of the next one if the loader has that ready; a
-  // batch that is late or cannot be made is left to the next call. Decoding deferred rows takes long, so a batch with
-  // such rows is started on a thread of its own while the caller computes.
+  // batch that is late or cannot be made is left to the next call.
   std::optional<Batch> Next();
 
  private:
   std::optional<Batch> NextPrepared();
-  std::future<Batch> Start(Batch host);
 
   Loader& loader_;
   std::unique_ptr<BatchTransport> transport_;
   Preparation prepare_;
-  std::future<Batch> ahead_;  // the next batch, whose copy is under way; joins its thread, if any, when destroyed
+  std::optional<Batch> ahead_;  // the next batch, whose copy is under way
 };
 
 }  // namespace dtrain::data

@@ -80,14 +80,7 @@ class Loader::Pipeline {
     }
     lock.unlock();
     work_to_read_.notify_one();
-    Batch batch = job->batch.Take();
-    if (batch.deferred) {
-      batch.deferred->decode_here = [this, job](DeferredRow row) {
-        const c10::InferenceMode inference;
-        rows_.FillNow(job->batch, row.row, {std::move(row.bytes), ""});
-      };
-    }
-    return batch;
+    return job->batch.Take();
   }
 
   bool waits_for_storage() {
@@ -201,13 +194,7 @@ class Loader::Pipeline {
     }
   }
 
-  // Rows that wait for a device must not fill the memory, either; but the batch that is taken next is always made.
-  bool MayOpen() const {
-    int64_t deferred_bytes = 0;
-    for (const std::shared_ptr<Job>& job : jobs_) deferred_bytes += job->batch.deferred_bytes();
-    const auto open = static_cast<int64_t>(jobs_.size());
-    return open == 0 || (open < options_.prefetch_batches && deferred_bytes <= options_.max_bytes_in_flight);
-  }
+  bool MayOpen() const { return static_cast<int64_t>(jobs_.size()) < options_.prefetch_batches; }
 
   int64_t ChunkSize(int64_t rows) const {
     return std::clamp<int64_t>(rows / (2 * std::max(allowed_readers_, options_.decode_threads)), 1,
@@ -247,7 +234,7 @@ class Loader::Pipeline {
       Job& job = *chunk->job;
       try {
         for (int64_t row = chunk->begin; row < chunk->end && !stopping_; ++row) {
-          rows_.Fill(job.batch, row, std::move(chunk->encoded.at(static_cast<size_t>(row - chunk->begin))));
+          rows_.Fill(job.batch, row, chunk->encoded.at(static_cast<size_t>(row - chunk->begin)));
         }
       } catch (...) {
         Fail(job, std::current_exception());

@@ -24,8 +24,6 @@ struct LoaderOptions {
   int64_t read_threads = 64;     // most concurrent reads; exceeds 8 only if storage is slow
   int64_t prefetch_batches = 4;  // batches begun but not yet taken, ≥ 1
   // No read begins while more encoded bytes than this wait to be decoded; chunks being read then may exceed it.
-  // Likewise, no batch is begun while more than this wait for a device (Batch::deferred), except the one that is taken
-  // next.
   int64_t max_bytes_in_flight = int64_t{1} << 28;
   bool pin_memory = false;
   BadRecordPolicy bad_records = BadRecordPolicy::kReplace;

@@ -26,7 +26,7 @@ at::ScalarType TypeOf(ElementType type) {
 }  // namespace
 
 OpenBatch::OpenBatch(int64_t number, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned)
-    : samples_(std::move(samples)), left_out_(samples_.size(), 0), deferred_(samples_.size()), unfinished_(rows()) {
+    : samples_(std::move(samples)), left_out_(samples_.size(), 0), unfinished_(rows()) {
   batch_.number = number;
   const auto options = at::TensorOptions().pinned_memory(pinned);
   for (const Field& field : fields) {
@@ -63,19 +63,8 @@ void OpenBatch::SetLabel(int64_t row, int64_t index, int64_t label) {
   if (labels_ != nullptr) labels_[row] = label;
 }
 
-void OpenBatch::Defer(DeferredRow row) {
-  deferred_bytes_ += static_cast<int64_t>(row.bytes.size());
-  DeferredRow& place = deferred_[static_cast<size_t>(row.row)];
-  place = std::move(row);
-}
-
 Batch OpenBatch::Take() {
-  Batch batch = batch_;  // shares the tensors, so that deferred rows can be written later
-  for (DeferredRow& row : deferred_) {
-    if (row.bytes.empty()) continue;
-    if (!batch.deferred) batch.deferred = std::make_shared<DeferredRows>();
-    batch.deferred->rows.push_back(std::move(row));
-  }
+  Batch batch = std::move(batch_);
   std::vector<int64_t> kept;
   for (size_t row = 0; row < left_out_.size(); ++row) {
     if (!left_out_[row]) kept.push_back(static_cast<int64_t>(row));

@@ -28,16 +28,11 @@ class OpenBatch {
   // Take() then omits the row. Each thread may leave out its own rows.
   void LeaveOut(int64_t row) { left_out_[static_cast<size_t>(row)] = 1; }
 
-  // Leaves a row to a device (Batch::deferred).
-  void Defer(DeferredRow row);
-  int64_t deferred_bytes() const { return deferred_bytes_; }
-
   // Counts `rows` further rows as finished. Returns true to the caller that completes the batch. Safe to call from many
   // threads.
   bool Finish(int64_t rows) { return unfinished_.fetch_sub(rows) == rows; }
 
-  // Returns the batch without the rows that were left out. Call it once, when all rows are finished. If no row was left
-  // out, deferred rows that no device could decode may still be written afterwards.
+  // Returns the batch without the rows that were left out. Call it once, when all rows are finished.
   Batch Take();
 
  private:
@@ -47,9 +42,7 @@ class OpenBatch {
   std::vector<int64_t> row_bytes_;  // bytes of a row of each field
   int64_t* labels_ = nullptr;       // null if the decoder writes the labels
   int64_t* index_ = nullptr;
-  std::vector<uint8_t> left_out_;      // per row; bytes rather than bits, since threads write neighbouring rows
-  std::vector<DeferredRow> deferred_;  // per row; no bytes if the row is not deferred
-  std::atomic<int64_t> deferred_bytes_{0};
+  std::vector<uint8_t> left_out_;  // per row; bytes rather than bits, since threads write neighbouring rows
   std::atomic<int64_t> unfinished_;
 };
 

@@ -1,8 +1,5 @@
 #include "data/pipeline/row_reader.h"
 
-#include <any>
-#include <utility>
-
 #include "data/error.h"
 #include "data/random.h"
 
@@ -21,28 +18,7 @@ EncodedSample RowReader::Read(int64_t index) const {
   }
 }
 
-void RowReader::Fill(OpenBatch& batch, int64_t row, EncodedSample encoded) const {
-  if (!Defer(batch, row, encoded)) FillNow(batch, row, encoded);
-}
-
-// Returns false also for a bad record: decoding it then finds the reason. A batch that may become shorter has no
-// deferred rows, because they could not be left out any more. A replacement is never deferred, so a deferred row always
-// belongs to its own sample.
-bool RowReader::Defer(OpenBatch& batch, int64_t row, EncodedSample& encoded) const {
-  if (policy_ != BadRecordPolicy::kReplace || !encoded.problem.empty()) return false;
-  const SampleRef& sample = batch.sample(row);
-  try {
-    std::any work = decoder_.Defer(encoded.bytes, sample, batch.RowOf(row));
-    if (!work.has_value()) return false;
-    batch.SetLabel(row, sample.index, source_.Label(sample.index));
-    batch.Defer({row, std::move(encoded.bytes), std::move(work)});
-    return true;
-  } catch (const DataError&) {
-    return false;
-  }
-}
-
-void RowReader::FillNow(OpenBatch& batch, int64_t row, const EncodedSample& encoded) const {
+void RowReader::Fill(OpenBatch& batch, int64_t row, const EncodedSample& encoded) const {
   const SampleRef& wanted = batch.sample(row);
   if (Decode(batch, row, wanted, encoded)) return;
   if (policy_ == BadRecordPolicy::kLeaveOut) return batch.LeaveOut(row);

@@ -35,15 +35,11 @@ class RowReader {
   // Reads a record; a DataError becomes the sample's problem.
   EncodedSample Read(int64_t index) const;
 
-  // Decodes the bytes into a row of the batch, or leaves that to a device (Batch::deferred). Throws DataError if the
-  // quarantine does, or if no replacement can be read.
-  void Fill(OpenBatch& batch, int64_t row, EncodedSample encoded) const;
-
-  // The same, but never leaves a row to a device.
-  void FillNow(OpenBatch& batch, int64_t row, const EncodedSample& encoded) const;
+  // Decodes the bytes into a row of the batch. Throws DataError if the quarantine does, or if no replacement can be
+  // read.
+  void Fill(OpenBatch& batch, int64_t row, const EncodedSample& encoded) const;
 
  private:
-  bool Defer(OpenBatch& batch, int64_t row, EncodedSample& encoded) const;
   bool Decode(OpenBatch& batch, int64_t row, const SampleRef& sample, const EncodedSample& encoded) const;
 
   const RecordSource& source_;

@@ -1,30 +1,18 @@
 """Checks what must work when features are used together, and what happens when something fails: each option for several
-ranks with the one rank that a GPU has, decoding under load, a kill, a full GPU, a step that is not finite, a recipe to
+ranks with the one rank that a GPU has, a kill, a full GPU, a step that is not finite, a recipe to
 its accuracy."""
 
-import contextlib
 import hashlib
 import math
 import shutil
-import sys
 
 import speed
-from programs import Failed, LeftOut, Machine, end, find_test, metrics
+from programs import Failed, LeftOut, Machine, find_test, metrics
 from rows import Row
 
 STEPS = 10
 # Relative difference of the loss at each step; training amplifies the changes by rounding and compression.
 TOLERANCE = 0.05
-KEEPS_BUSY = """
-import time, torch
-device = "{device}"
-x = torch.randn({size}, {size}, device=device)
-end = time.time() + {seconds}
-print("busy", flush=True)
-while time.time() < end:
-    x = torch.tanh(x @ x * 1e-3)
-    torch.cuda.synchronize() if device == "cuda" else None
-"""
 VARIANTS = {
     "compression": ("--grad_compression=bf16",),
     "sync BN": ("--sync_bn",),
@@ -64,35 +52,6 @@ def with_ranks_options(arguments, machine: Machine, name: str) -> dict:
     flags = common_flags(arguments)
     plain = losses_of(machine, f"plain {name}", [*flags, *(flag for flag in VARIANTS[name] if flag in CHANGES_THE_RUN)])
     return agreement(losses_of(machine, name, [*flags, "--backend=nccl", *VARIANTS[name]]), plain, TOLERANCE)
-
-
-@contextlib.contextmanager
-def load(machine: Machine, seconds: float):
-    """Runs another program that keeps the device busy meanwhile."""
-    size = 8192 if machine.on_gpu else 64
-    code = KEEPS_BUSY.format(device=machine.device, size=size, seconds=seconds)
-    process = machine.start(sys.executable, "-c", code)
-    try:
-        process.stdout.readline()  # the load has begun
-        yield
-    finally:
-        end(process)
-
-
-def decoding_under_load(arguments, machine: Machine) -> dict:
-    if not machine.on_gpu:
-        raise LeftOut("no GPU")
-    with load(machine, 120):
-        ended = machine.run(find_test(machine.bin), "--gtest_filter=GpuDecode.*", "--gtest_repeat=5", code=None)
-        ok = ended.code == 0
-        images = speed.make_images(machine, arguments.smoke)
-        size = speed.sizes(arguments.smoke)
-        flags = [f"--model={size['model']}", f"--image_size={size['image_size']}", f"--data_dir={images}", "--lr=0.01",
-                 "--batch_size=64", "--precision=bf16", "--epochs=1000", "--log_interval=1"]
-        by_gpu = losses_of(machine, "decoded by the GPU", [*flags, "--decode=gpu"])
-    result = agreement(by_gpu, losses_of(machine, "decoded by the CPU", flags), TOLERANCE)
-    return result | {"ok": ok and result["ok"], "text": result["text"] + f"; tests under load ended with {ended.code}",
-                     "output": "" if ok else (ended.stdout + ended.stderr)[-6000:]}
 
 
 def weights_of(run_dir) -> str:
@@ -147,7 +106,7 @@ def sanitized(machine: Machine) -> dict:
     if tool is None or not machine.on_gpu:
         raise LeftOut("no compute-sanitizer on the PATH" if tool is None else "no GPU")
     machine.run(tool, "--error-exitcode=9", "--launch-timeout=120", str(find_test(machine.bin)),
-                "--gtest_filter=NormaliseImages.*:FusedNorm.*:ResizeCrops.*")
+                "--gtest_filter=NormaliseImages.*:FusedNorm.*")
     return {"text": "no bad memory accesses in the kernels of data/ and models/"}
 
 
@@ -156,7 +115,6 @@ def rows(arguments, machine: Machine):
         return 0 if arguments.smoke else needed
 
     yield Row("killed and resumed", seconds(60), lambda: killed_and_resumed(arguments, machine))
-    yield Row("decoding under load", seconds(90), lambda: decoding_under_load(arguments, machine))
     for name in VARIANTS:
         yield Row(f"NCCL, {name}", seconds(30), lambda name=name: with_ranks_options(arguments, machine, name))
     yield Row("out of memory", seconds(45), lambda: full_gpu(arguments, machine))

@@ -15,8 +15,7 @@ SWITCHES = {
     "fused norm": ("--fused_norm",),
     "graphs": ("--cuda_graphs=on",),
     "fused norm and graphs": ("--fused_norm", "--cuda_graphs=on"),
-    "benchmark all": ("--cudnn_benchmark_limit=0",),
-    "padded stem": ("--pad_stem",),
+    "ten algorithms": ("--cudnn_benchmark_limit=10",),
 }
 
 
@@ -99,8 +98,6 @@ def contenders(arguments, machine: Machine, data: str, precision: str, batch_siz
         source: tuple[str, ...] = ()
     else:
         found = {"dtrain": lambda: our_decoded(*where)}
-        if machine.on_gpu:
-            found["dtrain --decode=gpu"] = lambda: our_decoded(*where, "--decode=gpu")
         source = (f"--data_dir={make_images(machine, arguments.smoke) / 'train'}",)
     found["eager"] = lambda: their(*where, *source)
     if not arguments.smoke:

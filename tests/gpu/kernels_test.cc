@@ -27,14 +27,12 @@ TEST(NormaliseImages, TheGpuMakesTheCpusBits) {
     const at::Tensor images = at::randint(256, shape, at::TensorOptions(at::kByte));
     for (const bool channels_last : {true, false}) {
       for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-        for (const int64_t channels : {3, channels_last ? 4 : 3}) {
-          const data::ImagePreparation preparation{kMean, kStd, channels_last, type, channels};
-          const at::Tensor wanted = data::PrepareImages(images, preparation, at::kCPU);
-          const at::Tensor result = data::PrepareImages(images, preparation, gpu, distributed::NormalisationOn(gpu));
-          EXPECT_TRUE(result.is_cuda());
-          EXPECT_EQ(result.strides(), wanted.strides());
-          EXPECT_TRUE(at::equal(result.cpu(), wanted)) << images.sizes() << type << channels_last << channels;
-        }
+        const data::ImagePreparation preparation{kMean, kStd, channels_last, type};
+        const at::Tensor wanted = data::PrepareImages(images, preparation, at::kCPU);
+        const at::Tensor result = data::PrepareImages(images, preparation, gpu, distributed::NormalisationOn(gpu));
+        EXPECT_TRUE(result.is_cuda());
+        EXPECT_EQ(result.strides(), wanted.strides());
+        EXPECT_TRUE(at::equal(result.cpu(), wanted)) << images.sizes() << type << channels_last;
       }
     }
   }

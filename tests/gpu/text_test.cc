@@ -19,8 +19,7 @@ struct Computed {
 
 Computed Compute(at::Device device, const std::string& precision, bool unpad) {
   MaskedLmTask task = kSmall.Task(device, unpad, precision);
-  const data::Batch batch =
-      data::CopyToDevice(task.Prepared(kSmall.Rows({40, 1, 17, 33, 8})), device, /*decoder=*/nullptr);
+  const data::Batch batch = data::CopyToDevice(task.Prepared(kSmall.Rows({40, 1, 17, 33, 8})), device);
   const LossSums sums = task.Loss(batch);
   sums.loss_sum.backward();
   Computed computed{sums.loss_sum.item<double>(), {}};

@@ -57,7 +57,8 @@ USAGE = {
     "no value": (["--epochs"], ["--epochs: a value is missing"]),
     "not a flag": (["resnet50"], ["'resnet50' is not a flag"]),
     "predict without files": (["--mode=predict"], ["--input", "--output"]),
-    "a GPU's decoding with what the CPU does": (["--decode=gpu", "--blur=0.5"], ["--decode=gpu", "--blur"]),
+    "flags that are gone": (["--decode=gpu", "--nopad-stem"],
+                            ["--decode is no longer a flag: images are decoded on the CPU", "--nopad_stem is no longer a flag"]),
     "half of the ranks' flags": (["--rank=0"], ["--world_size"]),
 }
 

@@ -69,16 +69,6 @@ def test_what_is_installed_is_on_the_path_and_has_its_manual(installed):
     assert {path.name for path in (installed / "share" / "doc" / "dtrain").iterdir()} >= {"LICENSE", "notices.md"}
 
 
-def test_nvjpeg_comes_along(bundle):
-    """If it was built with nvJPEG: the loader finds it by its name in a folder that the launcher names."""
-    cache = (BUILD / "CMakeCache.txt").read_text(encoding="utf-8")
-    found = re.search(r"^NVJPEG_LIBRARY:FILEPATH=(.*/(libnvjpeg\.so\.\d+))$", cache, re.MULTILINE)
-    if not found or not (BUILD / "bin" / "libdtrain_cuda.so").exists():
-        pytest.skip("built without nvJPEG: scripts/test.sh on a machine with nvcc builds with it")
-    assert (bundle / "lib" / found[2]).read_bytes() == Path(found[1]).read_bytes()
-    assert (bundle / "licenses" / "nvjpeg").exists()
-
-
 def test_it_trains_on_its_own_libraries(bundle, few_images, tmp_path):
     torch = torch_folder()
     done = run(bundle / "bin" / "dtrain_main", f"--data_dir={few_images}", "--model=resnet18", "--image_size=32",

@@ -13,19 +13,16 @@
 #include <limits>
 #include <vector>
 
+#include "data/image/prepare_images.h"
 #include "data/machine/cores.h"
-#include "data/pipeline/device_feed.h"
 #include "data/pipeline/loader.h"
 #include "trainer/bench/machine.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
-#include "trainer/device/cuda_plugin.h"
-#include "trainer/device/device.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/data_cache.h"
 #include "trainer/tasks/data_sets.h"
-#include "trainer/tasks/image_decoding.h"
 #include "trainer/tasks/split_batches.h"
 
 namespace dtrain::loop {
@@ -75,24 +72,22 @@ void Dump(const std::string& path, data::Batch batch) {
 }
 
 struct Measured {
-  int64_t images = 0, batches = 0, on_device = 0;
+  int64_t images = 0, batches = 0;
   double seconds = 0, processor_seconds = 0;
   std::vector<double> resident_mib;
 };
 
-Measured Measure(data::DeviceFeed& feed, at::Device device, const config::Config& config,
-                 const LoaderBenchOptions& options) {
+Measured Measure(data::Loader& loader, const config::Config& config, const LoaderBenchOptions& options) {
   auto start = std::chrono::steady_clock::now();
   double processor_start = ProcessorSeconds();
   MemoryCurve memory;
   Measured measured;
-  for (int64_t number = 0; auto batch = feed.Next(); ++number) {
+  for (int64_t number = 0; auto batch = loader.Next(); ++number) {
     if (!batch->tensors.contains("images")) throw UsageError("this data has no images", "use a data set of images");
     if (number == 0 && !options.dump.empty()) Dump(options.dump, *batch);
     if (options.as_float) {
       data::PrepareImages((*batch)["images"],
-                          {config.image.mean, config.image.std, config.model.channels_last, at::kFloat}, device,
-                          distributed::NormalisationOn(device));
+                          {config.image.mean, config.image.std, config.model.channels_last, at::kFloat}, at::kCPU);
     }
     if (number < options.warmup) {
       start = std::chrono::steady_clock::now();
@@ -100,7 +95,6 @@ Measured Measure(data::DeviceFeed& feed, at::Device device, const config::Config
       continue;
     }
     measured.images += batch->size();
-    measured.on_device += batch->decoded_on_device;
     ++measured.batches;
     measured.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     const double done = options.seconds > 0
@@ -118,10 +112,6 @@ Measured Measure(data::DeviceFeed& feed, at::Device device, const config::Config
 
 nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options) {
   report::InitializeLogging(/*rank=*/0, /*world_size=*/1, /*log_directory=*/"");
-  // A GPU is used only if it decodes.
-  const bool on_gpu = config.data.decode == "gpu";
-  const at::Device device = on_gpu ? distributed::DeviceOf(launch::Launch{}, config.ranks.backend) : at::kCPU;
-  const auto image_decoder = MakeDeviceImageDecoder(config, device);
   DataSets data = OpenDataSets(config);
   if (config.data.cache == "ram") KeepInMemory(data, nullptr);
   const DataSplit& train = *data.train;
@@ -133,7 +123,6 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
       {.split = train.name, .max_bad_records = config.data.max_bad_records, .strict = config.data.strict});
   data::LoaderOptions loader_options{.decode_threads = config.data.workers,
                                      .prefetch_batches = config.data.prefetch_batches,
-                                     .pin_memory = on_gpu,
                                      .seed = config.batch.seed};
   if (loader_options.decode_threads == 0) loader_options.decode_threads = data::AvailableCores();
   const int64_t total = options.seconds > 0 ? std::numeric_limits<int64_t>::max() : options.warmup + options.batches;
@@ -145,8 +134,7 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
       },
       loader_options, &quarantine);
 
-  data::DeviceFeed feed(loader, data::MakeTransport(device, image_decoder.get()));
-  const Measured measured = Measure(feed, device, config, options);
+  const Measured measured = Measure(loader, config, options);
   const auto images = static_cast<double>(measured.images);
   nlohmann::ordered_json result = {
       {"images_per_second", images / measured.seconds},
@@ -161,11 +149,6 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
       {"workers", loader_options.decode_threads},
       {"samples", train.source->size()},
       {"bad_records", quarantine.count()}};
-  if (on_gpu) {
-    result["device"] = device.str();
-    result["decoded_on_gpu"] = measured.on_device;
-    result["decoded_on_cpu"] = measured.images - measured.on_device;
-  }
   result.update(DescribeMachine());
   return result;
 }

@@ -9,6 +9,7 @@
 
 #include "trainer/config/alias_table.h"
 #include "trainer/config/flags.h"
+#include "trainer/config/removed_flags.h"
 
 namespace dtrain::config {
 namespace {
@@ -54,6 +55,10 @@ class Rewriter {
     std::replace(name.begin(), name.end(), '-', '_');
     std::optional<std::string> value;
     if (equals != std::string::npos) value = argument.text.substr(equals + 1);
+    if (const RemovedFlag* removed = FindRemoved(name)) {
+      if (removed->takes_value && !value) NextValue();
+      return mistakes_.push_back(argument.place + "--" + name + " is no longer a flag: " + std::string(removed->why));
+    }
     const Alias* alias = FindAlias(name);
     const bool by_name = name == "adam_betas" || name == "distributed_init_method";
     if (alias == nullptr && !by_name) return TakeOwn(argument, name, value.has_value());

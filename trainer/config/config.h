@@ -21,7 +21,6 @@ struct DataConfig {
   int64_t prefetch_batches = 4;
   std::string shuffle = "global";     // global | shard | none
   std::string cache = "none";         // none | ram
-  std::string decode = "cpu";         // cpu | gpu; for training images
   std::string last_batch = "stream";  // stream | drop
   double max_bad_records = 1e-4;      // fraction of the records of a split
   bool strict = false;
@@ -73,7 +72,6 @@ struct ModelConfig {
   std::optional<double> bn_momentum, bn_eps;                    // likewise
   bool activation_checkpointing = false;
   bool fused_norm = false;
-  bool pad_stem = false;
 };
 
 struct BatchConfig {
@@ -144,7 +142,7 @@ struct RanksConfig {
   bool static_graph = false;
   bool sync_bn = false;
   std::string deterministic = "off";  // off | run
-  int64_t cudnn_benchmark_limit = 10;
+  int64_t cudnn_benchmark_limit = 1;
   std::string cuda_graphs = "off";  // off | on | auto
   std::string run_token;
   double init_timeout_seconds = 300;

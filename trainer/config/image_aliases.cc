@@ -147,7 +147,7 @@ std::vector<Alias> NvidiaConvNets() {
        .other_words_pass = true},
       {.name = "data_backend",
        .words = {{"synthetic", "", "--data_format=synthetic"},
-                 {"*", "", "", "dtrain's own loader decodes the images; --decode=gpu uses nvJPEG"}}},
+                 {"*", "", "", "dtrain's own loader decodes the images, on the CPU"}}},
       {.name = "prefetch", .flag = "prefetch_batches"},
       {.name = "run_epochs", .reason = "--limit_train_steps ends a run early without changing its schedule"},
       {.name = "optimizer_batch_size", .flag = "global_batch_size"},

@@ -23,20 +23,6 @@ namespace {
 using command_line::DidYouMean;
 using List = std::vector<Problem>;
 
-// Returns the flags in use that change the pixels of decoded images.
-std::string FlagsThatChangePixels(const ImageConfig& image) {
-  std::string flags;
-  const auto add = [&flags](bool used, const char* name) {
-    if (used) flags += (flags.empty() ? "--" : ", --") + std::string(name);
-  };
-  const std::vector<double>& jitter = image.color_jitter;
-  add(jitter != std::vector<double>(jitter.size(), 0), "color_jitter");
-  add(image.pca_lighting > 0, "pca_lighting");
-  add(image.blur > 0, "blur");
-  add(image.random_erasing > 0, "random_erasing");
-  return flags;
-}
-
 void CheckRanges(const Config& config, List& problems) {
   for (const Flag& flag : Flags()) {
     const Value value = flag.get(config);
@@ -117,25 +103,6 @@ void CheckImage(const ImageConfig& image, List& problems) {
   }
 }
 
-// Images that a GPU has decoded stay there, but augmentations of pixels run on the CPU.
-void CheckDecode(const Config& config, List& problems) {
-  if (config.data.decode != "gpu" || config.run.mode != "train") return;
-  const auto refuse = [&problems](const std::string& with, const std::string& why) {
-    problems.push_back({"decode", "gpu", "cpu with " + with, why});
-  };
-  for (const char* format : {"synthetic", "safetensors", "tokens"}) {
-    if (config.data.format == format) refuse("--data_format=" + config.data.format, "there is nothing to decode");
-  }
-  for (const char* augment : {"none", "randaugment", "trivialaugment", "autoaugment"}) {
-    if (config.image.augment == augment) {
-      refuse("--augment=" + config.image.augment, "the GPU only makes random crops and flips them");
-    }
-  }
-  const std::string pixels = FlagsThatChangePixels(config.image);
-  if (!pixels.empty()) refuse(pixels, "these effects need decoding on the CPU; --mixup and --cutmix work with both");
-  if (config.ranks.backend == "gloo") refuse("--backend=gloo", "everything is then computed on the CPU");
-}
-
 void CheckSizeSchedule(const Config& config, List& problems) {
   const std::string& text = config.image.size_schedule;
   const auto schedule = data::ParseSizeSchedule(text);
@@ -186,15 +153,6 @@ void CheckFusedNorm(const Config& config, List& problems) {
   if (config.ranks.backend == "gloo") refuse("--backend=gloo", "everything is then computed on the CPU");
 }
 
-void CheckPaddedStem(const ModelConfig& model, List& problems) {
-  if (!model.pad_stem) return;
-  const auto refuse = [&problems](const std::string& with, const std::string& why) {
-    problems.push_back({"pad_stem", "true", "false with " + with, why});
-  };
-  if (!model.channels_last) refuse("--nochannels_last", "it needs the NHWC memory format");
-  if (model.name.starts_with("roberta")) refuse("--model=" + model.name, "only models of images support it");
-}
-
 void CheckBatch(const Config& config, int world_size, List& problems) {
   const BatchConfig& batch = config.batch;
   for (const char* name : {"batch_size", "global_batch_size", "grad_accum_steps"}) {
@@ -237,8 +195,16 @@ void CheckReport(const ReportConfig& report, List& problems) {
 }  // namespace
 
 std::string FlagsThatNeedCrops(const ImageConfig& image) {
-  std::string flags = FlagsThatChangePixels(image);
-  if (!image.size_schedule.empty()) flags += std::string(flags.empty() ? "" : ", ") + "--image_size_schedule";
+  std::string flags;
+  const auto add = [&flags](bool used, const char* name) {
+    if (used) flags += (flags.empty() ? "--" : ", --") + std::string(name);
+  };
+  const std::vector<double>& jitter = image.color_jitter;
+  add(jitter != std::vector<double>(jitter.size(), 0), "color_jitter");
+  add(image.pca_lighting > 0, "pca_lighting");
+  add(image.blur > 0, "blur");
+  add(image.random_erasing > 0, "random_erasing");
+  add(!image.size_schedule.empty(), "image_size_schedule");
   return flags;
 }
 
@@ -248,12 +214,10 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckRun(config, problems);
   CheckData(config.data, problems);
   CheckImage(config.image, problems);
-  CheckDecode(config, problems);
   CheckSizeSchedule(config, problems);
   CheckText(config, problems);
   CheckModel(config.model, model_names, problems);
   CheckFusedNorm(config, problems);
-  CheckPaddedStem(config.model, problems);
   CheckBatch(config, world_size, problems);
   CheckTraining(config, problems);
   CheckRanks(config.ranks, problems);

@@ -82,14 +82,4 @@ const models::NormReluDevice& NormReluOn(at::Device device) {
   return LoadCudaPlugin().norm_relu;
 }
 
-std::unique_ptr<data::DeviceImageDecoder> ImageDecoderOn(at::Device device, data::Interpolation interpolation) {
-  if (!device.is_cuda()) {
-    throw UsageError("--decode=gpu needs a GPU, but this rank computes on the CPU",
-                     "use --decode=cpu, or a machine with a GPU (and --backend other than gloo)");
-  }
-  GpuImageDecoder made = LoadCudaPlugin().make_image_decoder(device, interpolation);
-  if (!made.decoder) throw UsageError("--decode=gpu: " + made.problem, made.hint);
-  return std::move(made.decoder);
-}
-
 }  // namespace dtrain::distributed

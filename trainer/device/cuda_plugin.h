@@ -8,9 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "data/image/interpolation.h"
 #include "data/image/prepare_images.h"
-#include "data/pipeline/device_batch.h"
 #include "models/norm_relu.h"
 #include "trainer/device/device_choice.h"
 #include "trainer/device/device_graph.h"
@@ -21,12 +19,6 @@ class Store;
 }  // namespace c10d
 
 namespace dtrain::distributed {
-
-// A decoder for JPEGs on a GPU; if there is none, `decoder` is null and the texts say why and what to do.
-struct GpuImageDecoder {
-  std::unique_ptr<data::DeviceImageDecoder> decoder;
-  std::string problem, hint;
-};
 
 // The functions that the library exports. They throw c10::Error if CUDA fails, unless they say otherwise.
 struct CudaPlugin {
@@ -45,8 +37,6 @@ struct CudaPlugin {
   models::NormReluDevice norm_relu;
   // Returns an empty graph for `device`, which must be the current device. The graph has a stream of its own.
   std::unique_ptr<DeviceGraph> (*make_graph)(at::Device device);
-  // Returns a decoder that uses nvJPEG (data/nvjpeg) on `device`, which must be the current device.
-  GpuImageDecoder (*make_image_decoder)(at::Device device, data::Interpolation interpolation);
 };
 
 // Loads the library on the first call; must not be called before a fork. Throws UsageError if the library cannot be
@@ -66,9 +56,5 @@ data::DeviceNormalisation NormalisationOn(at::Device device);
 
 // Returns the kernels for --fused_norm. Throws UsageError for the CPU, which has none.
 const models::NormReluDevice& NormReluOn(at::Device device);
-
-// Returns a decoder for JPEGs on `device`, which must be the current device. Throws UsageError for the CPU, and if
-// nvJPEG is missing.
-std::unique_ptr<data::DeviceImageDecoder> ImageDecoderOn(at::Device device, data::Interpolation interpolation);
 
 }  // namespace dtrain::distributed

@@ -14,11 +14,6 @@
 #include "trainer/device/cuda_graph.h"
 #include "trainer/device/cuda_plugin.h"
 
-#ifdef DTRAIN_WITH_NVJPEG
-#include "data/nvjpeg/device_decoder.h"
-#include "data/nvjpeg/library.h"
-#endif
-
 namespace dtrain::distributed {
 namespace {
 
@@ -62,11 +57,6 @@ data::kernels::Element ElementOf(at::ScalarType type) {
   return data::kernels::Element::kFloat;
 }
 
-data::kernels::Layout LayoutOf(const data::ImagePreparation& preparation) {
-  if (preparation.channels == 4) return data::kernels::Layout::kPadded;
-  return preparation.channels_last ? data::kernels::Layout::kInterleaved : data::kernels::Layout::kPlanar;
-}
-
 at::Tensor NormaliseImages(const at::Tensor& images, const data::ImagePreparation& preparation) {
   constexpr uintptr_t kAlignment = data::kernels::kValuesPerThread;
   at::Tensor from = images.contiguous();
@@ -78,11 +68,13 @@ at::Tensor NormaliseImages(const at::Tensor& images, const data::ImagePreparatio
     arguments.std[channel] = static_cast<float>(preparation.std.at(channel));
   }
   const auto format = preparation.channels_last ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::Contiguous;
-  at::Tensor to = at::empty({from.size(0), preparation.channels, from.size(1), from.size(2)},
+  at::Tensor to = at::empty({from.size(0), 3, from.size(1), from.size(2)},
                             at::TensorOptions(preparation.type).device(images.device()).memory_format(format));
   const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(images.device().index());
   C10_CUDA_CHECK(static_cast<cudaError_t>(data::kernels::LaunchNormalise(
-      arguments, to.mutable_data_ptr(), ElementOf(preparation.type), LayoutOf(preparation), stream.stream())));
+      arguments, to.mutable_data_ptr(), ElementOf(preparation.type),
+      preparation.channels_last ? data::kernels::Layout::kInterleaved : data::kernels::Layout::kPlanar,
+      stream.stream())));
   return to;
 }
 
@@ -96,20 +88,6 @@ std::tuple<at::Tensor, at::Tensor> NormStatistics(const at::Tensor& x, const at:
   const auto [mean, inverse_std] = at::batch_norm_stats(x, epsilon);
   return at::batch_norm_gather_stats(x, mean.unsqueeze(0), inverse_std.unsqueeze(0), running_mean, running_var,
                                      momentum, epsilon, x.numel() / x.size(1));
-}
-
-GpuImageDecoder MakeImageDecoder([[maybe_unused]] at::Device device,
-                                 [[maybe_unused]] data::Interpolation interpolation) {
-#ifdef DTRAIN_WITH_NVJPEG
-  try {
-    return {data::nvjpeg::MakeNvjpegDecoder(device, interpolation), "", ""};
-  } catch (const data::nvjpeg::Unavailable& why) {
-    return {nullptr, why.what(), why.hint()};
-  }
-#else
-  return {nullptr, "this build has no nvJPEG support, because its header was missing",
-          "use --decode=cpu, or build again after pip install nvidia-nvjpeg (for CUDA 12: nvidia-nvjpeg-cu12)"};
-#endif
 }
 
 }  // namespace
@@ -139,7 +117,6 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
                       },
                   .statistics = &NormStatistics},
     .make_graph = &MakeCudaGraph,
-    .make_image_decoder = &MakeImageDecoder,
 };
 
 }  // namespace dtrain::distributed

@@ -10,7 +10,7 @@ struct AlgorithmOptions {
   // libraries. Otherwise cuDNN times its algorithms and takes the fastest, which may be another one next time, and some
   // algorithms add numbers in the order in which threads arrive.
   bool deterministic = false;
-  int64_t cudnn_benchmark_limit = 10;  // the number of algorithms timed for each convolution; 0: all
+  int64_t cudnn_benchmark_limit = 1;  // the number of algorithms timed for each convolution; 0: all
 };
 
 // Applies to the whole process. To be called before anything is computed on a GPU, because cuBLAS then reads the

@@ -93,7 +93,6 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
   point.grad_norm = update.gradient_norm();
   point.loss_scale = update.loss_scale();
   point.bad_records = parts_.control.bad_records(parts_.data.train->name);
-  if (parts_.image_decoder != nullptr) point.decoded_on_cpu = decoded_on_cpu_;
   point.time = UnixTime();
   point.skipped_steps = sums[kIntervalSkipped].item<int64_t>();
   if (point.speed_unit == report::SpeedUnit::kTokens) AddText(point, sums, seconds);
@@ -140,7 +139,6 @@ void LogInterval::Restart() {
   sums_.zero_();
   times_before_ = times_.UpToNow();
   steps_ = 0;
-  decoded_on_cpu_ = 0;
   start_ = IntervalClock::now();
 }
 

@@ -33,8 +33,6 @@ class LogInterval {
   // Adds a step's `sums` (float32 by StepSum, over all ranks) and its result in `update`. This is work of the device
   // alone, since a step graph records it (StepGraph::Step).
   void AddStep(const at::Tensor& sums, const optim::ParameterUpdate& update);
-  // Counts a batch of this rank.
-  void AddBatch(const data::Batch& batch) { decoded_on_cpu_ += batch.size() - batch.decoded_on_device; }
   // Counts a step.
   void EndStep() { ++steps_; }
   // Excludes `time`, which was spent on something other than training, from speeds and step times.
@@ -60,7 +58,6 @@ class LogInterval {
   at::Tensor units_of_run_;         // float64 scalar on the device
   report::TimeParts times_before_;  // at the start of the interval
   int64_t steps_ = 0;
-  int64_t decoded_on_cpu_ = 0;  // images of this rank
   std::chrono::steady_clock::time_point run_start_, start_;
 };
 

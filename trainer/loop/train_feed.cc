@@ -23,7 +23,7 @@ void TrainFeed::Start(int64_t steps_done) {
                           .seed = parts_.config.batch.seed,
                           .first_batch = steps_done * parts_.plan.batch.grad_accum_steps},
       quarantine_.get());
-  feed_.emplace(*loader_, data::MakeTransport(parts_.device, parts_.image_decoder),
+  feed_.emplace(*loader_, data::MakeTransport(parts_.device),
                 [this](data::Batch batch) { return parts_.task.Prepared(std::move(batch)); });
 }
 

@@ -153,7 +153,6 @@ data::Batch Trainer::NextBatch(int64_t micro_step) {
   phases_.Enter(Phase::kData);
   data::Batch batch = feed_.Next();
   phases_.Spend(TimePart::kOther);
-  interval_.AddBatch(batch);
   if (parts_.reporter.wants_first_batch() && progress_.step == 0 && micro_step == 0) ShowFirstBatch(batch);
   SeedTask({.seed = parts_.config.batch.seed,
             .step = progress_.step,
@@ -235,8 +234,7 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   constexpr double kTolerated = 0.1;
   if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
   warned_of_waiting_ = true;
-  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, feed_.waits_for_storage(),
-                      parts_.image_decoder != nullptr, parts_.config.data.workers);
+  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, feed_.waits_for_storage(), parts_.config.data.workers);
 }
 
 void Trainer::FinishEpoch() {

@@ -31,9 +31,8 @@ struct TrainerParts {
   Reporter& reporter;
   const report::RunDirectory& files;
   at::Device device;
-  data::DeviceImageDecoder* image_decoder;  // null: images are decoded on the CPU
-  StepGraph* step_graph;                    // null: steps run unrecorded
-  nlohmann::json kept;                      // stored in every checkpoint's state.json beside the progress
+  StepGraph* step_graph;  // null: steps run unrecorded
+  nlohmann::json kept;    // stored in every checkpoint's state.json beside the progress
 };
 
 }  // namespace dtrain::loop

@@ -12,21 +12,20 @@
 namespace dtrain::loop {
 namespace {
 
-std::string AdviceAgainstWaiting(bool for_storage, bool for_gpu, int64_t workers) {
+std::string AdviceAgainstWaiting(bool for_storage, int64_t workers) {
   if (for_storage) {
     return "storage is slower than decoding: keep the data in memory with --cache=ram, warm or copy it first, pack it "
            "into shards, or use --shuffle=shard";
   }
-  if (for_gpu) return "the GPU has no time to decode: use --decode=cpu, or pack the images resized (dtrain_data pack)";
   return "decoding needs more cores: give this rank more of them, raise --workers if it has more than " +
          std::to_string(workers) + ", or pack the images resized (dtrain_data pack)";
 }
 
 }  // namespace
 
-void WarnOfWaiting(double fraction, bool for_storage, bool for_gpu, int64_t workers) {
+void WarnOfWaiting(double fraction, bool for_storage, int64_t workers) {
   report::LogWarning("training waits for data " + std::to_string(std::lround(100 * fraction)) + " % of the time; " +
-                     AdviceAgainstWaiting(for_storage, for_gpu, workers));
+                     AdviceAgainstWaiting(for_storage, workers));
 }
 
 void SkippedSteps::Line(int64_t step, int64_t skipped, std::optional<double> loss_scale) {

@@ -6,9 +6,9 @@
 
 namespace dtrain::loop {
 
-// Warns that training spends `fraction` (0 to 1) of its time waiting for data, and says what to change. `for_storage`:
-// it waits for storage; `for_gpu`: the GPU decodes; otherwise it waits for `workers` decode threads.
-void WarnOfWaiting(double fraction, bool for_storage, bool for_gpu, int64_t workers);
+// Warns that training spends `fraction` (0 to 1) of its time waiting for data, and says what to change. If not
+// `for_storage`, it waits for `workers` decode threads.
+void WarnOfWaiting(double fraction, bool for_storage, int64_t workers);
 
 // Warns of skipped steps: the first time, and whenever their number has doubled.
 class SkippedSteps {

@@ -15,7 +15,6 @@
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/data_sets.h"
-#include "trainer/tasks/image_decoding.h"
 #include "trainer/tasks/make_task.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/weights/inference_weights.h"
@@ -119,9 +118,7 @@ void DryRun(const RunContext& context) {
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   json["device"] = device.str();
-  MakeDeviceImageDecoder(config, device);  // throws if the device cannot decode
   if (config.model.fused_norm) distributed::NormReluOn(device);
-  json["decode"] = config.data.decode;
   json["model"] = config.model.name;
 
   DataSets sets;

@@ -34,8 +34,8 @@ constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "node
 // Says which of the given flags a model of text does not look at.
 void WarnOfFlagsForImages(const config::Config& config) {
   if (!models::IsRoberta(config.model.name)) return;
-  static const std::set<std::string> also = {"label_smoothing", "loss",    "num_classes", "drop_path",
-                                             "label_offset",    "sync_bn", "decode",      "zero_init_residual"};
+  static const std::set<std::string> also = {"label_smoothing", "loss",    "num_classes",       "drop_path",
+                                             "label_offset",    "sync_bn", "zero_init_residual"};
   for (const config::Flag& flag : config::Flags()) {
     if ((flag.section == "image" || also.contains(flag.name)) && config::WasGiven(config, flag.name)) {
       report::LogWarning("--" + flag.name + " is for images and has no effect on --model=" + config.model.name);

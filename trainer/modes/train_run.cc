@@ -21,7 +21,6 @@
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/data_cache.h"
-#include "trainer/tasks/image_decoding.h"
 #include "trainer/tasks/make_task.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
@@ -158,7 +157,6 @@ void Train(const RunContext& context) {
   const bool is_first = context.launch.rank == 0;
   const report::RunDirectory files(session.run_directory);
 
-  const auto image_decoder = MakeDeviceImageDecoder(config, session.device);
   DataSets data = session.OpenData();
   const auto batches = MakeTrainBatches(*data.train, config, context.launch.world_size);
   const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size, batches->units(),
@@ -218,7 +216,7 @@ void Train(const RunContext& context) {
   if (config.report.clear_log && !session.restarted && !finished) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
   Trainer trainer({config, plan, data, *batches, *task, *session.communicator, *session.control, reporter, files,
-                   session.device, image_decoder.get(), step_graph.get(), kept},
+                   session.device, step_graph.get(), kept},
                   first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
   if (first) first->restored.reset();

@@ -89,7 +89,6 @@ std::string JsonLine(const TrainPoint& point) {
   SetIfKnown(json, "grad_norm", point.grad_norm);
   SetIfKnown(json, "loss_scale", point.loss_scale);
   SetIfAny(json, "bad_records", point.bad_records);
-  if (point.decoded_on_cpu) json["decoded_on_cpu"] = *point.decoded_on_cpu;
   if (point.text) {
     json["tokens"] = point.text->tokens;
     json["padding_tokens"] = point.text->padding;

@@ -43,9 +43,7 @@ struct TrainPoint {
   std::optional<double> grad_norm = std::nullopt;   // of the last step, before clipping
   std::optional<double> loss_scale = std::nullopt;  // empty without loss scaling
   int64_t bad_records = 0;  // different training records replaced since this start of the program, all ranks together
-  // With --decode=gpu: the number of rank 0's images since the last point that the CPU decoded.
-  std::optional<int64_t> decoded_on_cpu = std::nullopt;
-  double time = 0;  // seconds since 1970
+  double time = 0;          // seconds since 1970
 
   // Only for Prometheus.
   int64_t skipped_steps = 0;                                // since the last point

@@ -41,7 +41,6 @@ data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
   return options;
 }
 
-// Validation images are always decoded on the CPU, so that metrics do not depend on where training images are decoded.
 data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role, data::Augment augment) {
   return {.image_size = config.image.size,
           .eval_resize = config.image.eval_resize,
@@ -49,8 +48,7 @@ data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role
           .augment = augment,
           .augment_between = data::BetweenFromName(config.image.augment_interpolation),
           .photometric = PhotometricOf(config.image),
-          .seed = config.batch.seed,
-          .defer = role == Role::kTrain && config.data.decode == "gpu"};
+          .seed = config.batch.seed};
 }
 
 // --augment, for training only; `by_default` is what `auto` means for this format.
@@ -78,9 +76,6 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, R
                      "use --augment=basic, which also makes random crops");
   }
   if (!has_pixels) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment));
-  if (role == Role::kTrain && config.data.decode == "gpu") {
-    throw UsageError("--decode=gpu: the images of a safetensors file are not encoded", "use --decode=cpu");
-  }
   if (augment == data::Augment::kNone) return std::make_unique<data::RawRowDecoder>(source.rows());
   return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment), source.rows());
 }

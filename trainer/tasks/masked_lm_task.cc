@@ -85,7 +85,7 @@ data::Batch MaskedLmTask::RandomBatch(int64_t samples) const {
       at::full(shape, data::kNoLoss, at::kLong).scatter(1, places, ids.gather(1, places));
   batch.tensors[data::kAttentionMask] = at::ones(shape, at::kByte);
   batch.tensors["index"] = at::arange(samples);
-  return data::CopyToDevice(Prepared(std::move(batch)), device_, /*decoder=*/nullptr);
+  return data::CopyToDevice(Prepared(std::move(batch)), device_);
 }
 
 at::Tensor MaskedLmTask::EvaluationSums(const data::Batch& batch) {

@@ -42,20 +42,6 @@ TEST(PrepareImages, LowerPrecisionIsRoundedOnce) {
   }
 }
 
-TEST(PrepareImages, AFourthChannelIsZero) {
-  const at::Tensor bytes = at::randint(256, {3, 5, 7, 3}, at::kByte), floats = at::randn({3, 3, 5, 7});
-  for (const at::Tensor& images : {bytes, floats}) {
-    for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
-      const at::Tensor three = PrepareImages(images, {kMean, kStd, true, type}, at::kCPU);
-      const at::Tensor four = PrepareImages(images, {kMean, kStd, true, type, /*channels=*/4}, at::kCPU);
-      EXPECT_TRUE(four.is_contiguous(at::MemoryFormat::ChannelsLast));
-      EXPECT_EQ(four.scalar_type(), type);
-      EXPECT_TRUE(at::equal(four.slice(1, 0, 3), three));
-      EXPECT_TRUE(at::equal(four.slice(1, 3), at::zeros_like(three.slice(1, 0, 1))));
-    }
-  }
-}
-
 TEST(PrepareImages, AnEmptyBatchStaysEmpty) {
   EXPECT_EQ(PrepareImages(at::empty({0, 8, 8, 3}, at::kByte), {kMean, kStd, true}, at::kCPU).sizes(),
             (at::IntArrayRef{0, 3, 8, 8}));

@@ -15,7 +15,6 @@ constexpr int64_t kThreadsTooMany = 7;
 
 template <typename T>
 void RunThread(const NormaliseArguments& arguments, Layout layout, T* to, int64_t thread) {
-  if (layout == Layout::kPadded) return NormalisePadded(arguments, to, thread);
   if (layout == Layout::kInterleaved) return NormaliseInterleaved(arguments, to, thread);
   NormalisePlanar(arguments, to, thread);
 }
@@ -29,15 +28,14 @@ at::Tensor RunAllThreads(const at::Tensor& images, Layout layout, at::ScalarType
     arguments.std[i] = static_cast<float>(kStd[i]);
   }
   const auto format = layout == Layout::kPlanar ? at::MemoryFormat::Contiguous : at::MemoryFormat::ChannelsLast;
-  const int64_t channels = layout == Layout::kPadded ? 4 : 3;
   // After the end there is a value that must not change.
-  const int64_t values = images.numel() / 3 * channels;
+  const int64_t values = images.numel();
   at::Tensor to = at::full({values + 1}, -77, at::TensorOptions(type));
   for (int64_t thread = 0; thread < values + kThreadsTooMany; ++thread) {
     RunThread(arguments, layout, to.mutable_data_ptr<T>(), thread);
   }
   EXPECT_EQ(to[values].item<float>(), -77);
-  const std::vector<int64_t> shape = {images.size(0), channels, images.size(1), images.size(2)};
+  const std::vector<int64_t> shape = {images.size(0), 3, images.size(1), images.size(2)};
   at::Tensor result = at::empty(shape, at::TensorOptions(type).memory_format(format));
   if (result.nbytes() > 0) std::memcpy(result.mutable_data_ptr(), to.const_data_ptr(), result.nbytes());
   return result;
@@ -48,10 +46,9 @@ TEST(NormaliseImages, ThreadsMakeWhatTheCpuMakes) {
                                                     {5, 7, 4, 3}, {4, 8, 8, 3}, {0, 4, 4, 3}};
   for (const auto& shape : shapes) {
     const at::Tensor images = at::randint(256, shape, at::TensorOptions(at::kByte));
-    for (const Layout layout : {Layout::kPlanar, Layout::kInterleaved, Layout::kPadded}) {
+    for (const Layout layout : {Layout::kPlanar, Layout::kInterleaved}) {
       for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-        const ImagePreparation preparation{kMean, kStd, layout != Layout::kPlanar, type,
-                                           layout == Layout::kPadded ? 4 : 3};
+        const ImagePreparation preparation{kMean, kStd, layout != Layout::kPlanar, type};
         const at::Tensor wanted = PrepareImages(images, preparation, at::kCPU);
         const at::Tensor result = type == at::kFloat  ? RunAllThreads<float>(images, layout, type)
                                   : type == at::kHalf ? RunAllThreads<at::Half>(images, layout, type)

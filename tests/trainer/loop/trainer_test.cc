@@ -58,10 +58,9 @@ Trained TrainOneRank(const config::Config& config, distributed::Communicator& co
   FakeTask task;
   Reporter reporter(config.report, /*rank=*/1, {.model = "fake", .total_steps = plan.total_steps}, std::nullopt);
   const auto batches = MakeTrainBatches(*data.train, config, communicator.world_size());
-  Trainer trainer(
-      {config, plan, data, *batches, task, communicator, control, reporter, report::RunDirectory(folder), at::kCPU,
-       /*image_decoder=*/nullptr, step_graph, nlohmann::json::object()},
-      /*writer=*/nullptr);
+  Trainer trainer({config, plan, data, *batches, task, communicator, control, reporter, report::RunDirectory(folder),
+                   at::kCPU, step_graph, nlohmann::json::object()},
+                  /*writer=*/nullptr);
   trainer.Restore({}, nullptr);
   trainer.Run();
   return {task.module().parameters()[0].detach().clone(), task.draws};

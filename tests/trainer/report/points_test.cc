@@ -32,7 +32,6 @@ TEST(JsonLineTest, HasExactlyTheDocumentedKeys) {
                              R"("data_seconds":0.5,"step_seconds":2.0,"time":1700000000.5})");
   train.text = TextCounts{.batches = 2, .samples = 8, .tokens = 900, .padding = 100, .seconds = 4};
   EXPECT_NE(JsonLine(train).find(R"("step_seconds":2.0,"tokens":900,"padding_tokens":100,"time":)"), std::string::npos);
-  EXPECT_NE(JsonLine(TrainPoint{.decoded_on_cpu = 0}).find(R"("decoded_on_cpu":0,"time":)"), std::string::npos);
   EXPECT_EQ(JsonLine(ValPoint{.step = 3, .epoch = 1, .metrics = {{"top1", 75.5}, {"top5", 92.25}, {"loss", 0.5}}}),
             R"({"kind":"val","step":3,"epoch":1.0,"top1":75.5,"top5":92.25,"loss":0.5})");
   EXPECT_EQ(

@@ -88,7 +88,6 @@ TEST(ImageTask, WhatTheHostDrawsIsNotRecorded) {
 
 TEST(ImageTask, PicturesAreWhatTheNetworkSees) {
   config::Config config = ConfigOf();
-  config.model.pad_stem = true;
   const ImageTask task = TaskOf(config);
   const data::Batch batch = task.RandomBatch(kImages);
   EXPECT_TRUE(at::equal(task.Pictures(batch), batch["images"]));
@@ -96,22 +95,6 @@ TEST(ImageTask, PicturesAreWhatTheNetworkSees) {
   const at::Tensor mixed = TaskOf(config).Pictures(batch);
   EXPECT_EQ(mixed.sizes(), batch["images"].sizes());
   EXPECT_FALSE(at::equal(mixed, batch["images"]));
-}
-
-TEST(ImageTask, APaddedStemHasTheSameLogitsAndWeights) {
-  config::Config config = ConfigOf();
-  ImageTask plain = TaskOf(config);
-  config.model.pad_stem = true;
-  ImageTask padded = TaskOf(config);
-  for (ImageTask* task : {&plain, &padded}) task->module().eval();
-  const auto expected = plain.module().named_parameters(), parameters = padded.module().named_parameters();
-  ASSERT_EQ(parameters.size(), expected.size());
-  for (const auto& item : expected) EXPECT_TRUE(at::equal(parameters[item.key()], item.value())) << item.key();
-  const at::NoGradGuard no_grad;
-  const at::Tensor bytes = plain.RandomBatch(kImages)["images"], floats = at::randn({kImages, 3, kSize, kSize});
-  for (const at::Tensor& images : {bytes, floats}) {
-    EXPECT_TRUE(at::allclose(padded.Logits(images), plain.Logits(images), 1e-4, 1e-5));
-  }
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ TEST(MaskedLmTask, AStepDoesNotWaitForTheDevice) {
   for (const bool unpad : {false, true}) {
     for (const auto& lengths : std::vector<std::vector<int64_t>>{{12, 5, 1}, {12, 12}}) {
       MaskedLmTask task = TaskOf(unpad);
-      const data::Batch batch = data::CopyToDevice(task.Prepared(kSmall.Rows(lengths)), at::kCPU, nullptr);
+      const data::Batch batch = data::CopyToDevice(task.Prepared(kSmall.Rows(lengths)), at::kCPU);
       const WaitsForDevice waits;
       task.Loss(batch).loss_sum.backward();
       const at::NoGradGuard no_grad;
