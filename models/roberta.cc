@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -107,9 +108,14 @@ at::Tensor RobertaForMaskedLM::Encode(const Sequences& sequences) {
   return x_SH;
 }
 
-at::Tensor RobertaForMaskedLM::Scores(const at::Tensor& hidden_RH) {
+at::Tensor RobertaForMaskedLM::Scores(const at::Tensor& hidden_RH, int64_t columns_multiple) {
   const at::Tensor x_RH = head_norm_(at::gelu(head_dense_(hidden_RH)));
-  return at::linear(x_RH, embeddings_->word_embeddings->weight, head_bias_);
+  const at::Tensor& words_VH = embeddings_->word_embeddings->weight;
+  const int64_t beyond = words_VH.size(0) % columns_multiple;
+  if (beyond == 0) return at::linear(x_RH, words_VH, head_bias_);
+  const int64_t missing = columns_multiple - beyond;
+  return at::linear(x_RH, at::constant_pad_nd(words_VH, {0, 0, 0, missing}),
+                    at::constant_pad_nd(head_bias_, {0, missing}, -std::numeric_limits<double>::infinity()));
 }
 
 ForwardCost RobertaForMaskedLM::Cost(int64_t tokens, int64_t length, int64_t scored) const {

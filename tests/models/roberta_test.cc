@@ -4,6 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 
@@ -117,6 +118,27 @@ TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
   EXPECT_TRUE(drawn_afterwards[1].equal(drawn_afterwards[3]));  // a backward pass leaves the generator where it was
   for (size_t i = 0; i < gradients[0].size(); ++i) {
     EXPECT_TRUE(gradients[1][i].allclose(gradients[0][i], 1e-5, 1e-7)) << i;
+  }
+}
+
+TEST(Roberta, ColumnsThatFillUpTheVocabularyChangeNothing) {
+  RobertaForMaskedLM model(Small());
+  model.eval();
+  const at::Tensor hidden = model.Encode(Padded(Ids(), {}, kPadding)).detach();
+  const int64_t words = model.options().vocab_size, columns = (words + 63) / 64 * 64;
+  ASSERT_NE(words, columns);
+  const at::Tensor plain = model.Scores(hidden), filled = model.Scores(hidden, 64);
+  EXPECT_EQ(filled.size(1), columns);
+  EXPECT_TRUE(filled.slice(1, 0, words).allclose(plain, 1e-5, 1e-6));
+  EXPECT_TRUE(filled.slice(1, words).eq(-std::numeric_limits<float>::infinity()).all().item<bool>());
+  const at::Tensor answers = at::arange(hidden.size(0), at::kLong) % words;
+  std::vector<std::vector<at::Tensor>> gradients;
+  for (const at::Tensor& logits : {plain, filled}) {
+    at::nll_loss(logits.log_softmax(1), answers).backward();
+    gradients.push_back(TakeGradients(model));
+  }
+  for (size_t i = 0; i < gradients[0].size(); ++i) {
+    EXPECT_TRUE(gradients[1][i].allclose(gradients[0][i], 1e-4, 1e-7)) << i;
   }
 }
 
