@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Copies the run-time part of the LibTorch in use (and of CUDA's libraries beside it) to DIR: the shared libraries and
-# the file with the version. Headers, static libraries and Python are left out.
+# Copies the run-time part of the LibTorch in use (and of CUDA's libraries beside it) to DIR: the shared libraries, the file
+# with the version, and the wheels' names, versions and licences. Headers, static libraries and Python are left out.
 #
 #   docker/collect_libtorch.sh DIR      then DTRAIN_TORCH_DIR=DIR/torch
 set -euo pipefail
@@ -26,4 +26,8 @@ if [ -d "$torch/../nvidia" ]; then
   mkdir -p "$target/nvidia"
   copy_libraries "$torch/../nvidia" "$target/nvidia"
 fi
+# For sbom.sh, and because the licences go with the libraries.
+(cd "$torch/.." && find . -maxdepth 1 \( -name 'torch-*.dist-info' -o -name 'nvidia_*.dist-info' -o -name 'triton-*.dist-info' \) -print0 |
+  while IFS= read -r -d '' folder; do find "$folder" \( -name METADATA -o -ipath '*licen[cs]e*' \) -type f -print0; done |
+  xargs -0 -r cp -P --parents -t "$target")
 say "LibTorch's libraries are in $target ($(du -sm "$target" | cut -f1) MB)"

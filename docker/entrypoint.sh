@@ -168,15 +168,36 @@ check_run_directory() {
   rm -f "$probe"
 }
 
-# With a limited memlock, EFA fails late and with a message that does not name it.
-check_efa() {
-  local present=(/dev/infiniband/uverbs*) memlock
-  if [ ! -e "${present[0]}" ]; then present=(); fi
+# EFA pins its buffers in memory. What eight ranks pin fits into the 5 GiB of huge pages that a pod with EFA requests; with
+# less than that, EFA fails late and with a message that does not name the limit.
+enough_memlock_kib=$((5 * 1024 * 1024))
+
+may_lock_anything() {  # the capability IPC_LOCK, which root has in privileged containers, lifts the limit
+  local capabilities
+  capabilities=$(sed -n 's/^CapEff:[[:space:]]*//p' /proc/self/status)
+  (((16#${capabilities:-0} >> 14) & 1))
+}
+
+check_memlock() {
+  local memlock installed remedy="set the container's ulimit memlock to -1, soft and hard (Docker: --ulimit memlock=-1:-1; AWS Batch: ulimits)"
   memlock=$(ulimit -l)
-  if [ ${#present[@]} -gt 0 ] && [ "$memlock" != unlimited ]; then
-    fail 2 "there are EFA devices, but only $memlock KiB of memory may be locked" \
-      "set the container's ulimit memlock to -1, soft and hard (--ulimit memlock=-1:-1)"
+  if [ "$memlock" = unlimited ] || may_lock_anything; then return; fi
+  installed=$(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+  if [ "$memlock" -ge "${installed:-0}" ] && [ "$memlock" -ge "$enough_memlock_kib" ]; then return; fi
+  if [ -n "${KUBERNETES_SERVICE_HOST:-}" ]; then
+    remedy="a pod cannot raise it: set RLIMIT_MEMLOCK where the node is made, in containerd's baseRuntimeSpec (scripts/aws/eks/cluster.yaml has it), and replace the node"
   fi
+  if [ "$memlock" -lt "$enough_memlock_kib" ]; then
+    fail 2 "there are EFA devices, but only $memlock KiB of memory may be locked" "$remedy"
+  fi
+  note "warning: the memory that may be locked is limited to $memlock KiB, which is enough for EFA unless there are many ranks; better: $remedy"
+}
+
+check_efa() {
+  local folder=${INFINIBAND_DIR:-/dev/infiniband} present
+  present=("$folder"/uverbs*)
+  if [ ! -e "${present[0]}" ]; then present=(); fi
+  if [ ${#present[@]} -gt 0 ]; then check_memlock; fi
   if [ -z "${EFA_DEVICES:-}" ]; then return; fi
   whole_number EFA_DEVICES
   if [ ${#present[@]} -lt "$EFA_DEVICES" ]; then

@@ -1,29 +1,51 @@
 #!/usr/bin/env bash
-# Prints the contents of this image as CycloneDX 1.6 JSON: the distribution's packages, and the components that the
-# package manager did not install, which the arguments name as NAME=VERSION.
+# Prints the contents of this image as CycloneDX 1.6 JSON: the distribution's packages; Python's wheels, of which LibTorch,
+# cuDNN and NCCL are some; and the components that no package manager installed. Every image of the Dockerfile calls it after
+# its last installation.
+#
+#   sbom.sh [--wheels=FOLDER]… [NAME=VERSION]…      FOLDER has the wheels' *.dist-info, as site-packages does
 set -euo pipefail
 
-quoted() {
-  local text=${1//\\/\\\\}
-  printf '"%s"' "${text//\"/\\\"}"
+components=()
+component() {  # component NAME VERSION PURL: adds one. (No subshells: an image has hundreds.)
+  local text words=()
+  for text in "$3" "$1" "$2" "$3"; do
+    text=${text//\\/\\\\}
+    words+=("\"${text//\"/\\\"}\"")
+  done
+  printf -v text '    {"type": "library", "bom-ref": %s, "name": %s, "version": %s, "purl": %s}' "${words[@]}"
+  components+=("$text")
 }
 
-component() {  # component TYPE NAME VERSION PURL
-  printf '    {"type": "%s", "bom-ref": %s, "name": %s, "version": %s, "purl": %s}' "$1" "$(quoted "$4")" "$(quoted "$2")" \
-    "$(quoted "$3")" "$(quoted "$4")"
+wheels() {  # wheels FOLDER…: prints name and version of each, as PyPI writes them
+  local folder metadata
+  for folder in "$@"; do
+    for metadata in "$folder"/*.dist-info/METADATA; do
+      if [ -r "$metadata" ]; then
+        sed -n '/^\r\{0,1\}$/q; s/^Name: //p; s/^Version: //p' "$metadata" | tr -d '\r' | paste - - | tr '[:upper:]_' '[:lower:]-'
+      fi
+    done
+  done
 }
 
+folders=()
+for argument in "$@"; do
+  case $argument in
+    --wheels=*) folders+=("${argument#*=}") ;;
+    *) component "${argument%%=*}" "${argument#*=}" "pkg:generic/${argument%%=*}@${argument#*=}" ;;
+  esac
+done
+# The same wheel may lie in two of the folders.
+while IFS=$'\t' read -r name version; do
+  component "$name" "$version" "pkg:pypi/$name@${version//+/%2B}"
+done < <(wheels "${folders[@]}" | sort -u)
 # shellcheck source=/dev/null
 distribution=$(. /etc/os-release && printf '%s' "$ID")
-components=()
-for named in "$@"; do
-  components+=("$(component library "${named%%=*}" "${named#*=}" "pkg:generic/${named%%=*}@${named#*=}")")
-done
 while IFS=$'\t' read -r name version architecture; do
   # In a package URL, + and : have other meanings.
   url=${version//+/%2B}
   url=${url//:/%3A}
-  components+=("$(component library "$name" "$version" "pkg:deb/$distribution/${name//+/%2B}@$url?arch=$architecture")")
+  component "$name" "$version" "pkg:deb/$distribution/${name//+/%2B}@$url?arch=$architecture"
 done < <(dpkg-query -W -f '${db:Status-Status}\t${Package}\t${Version}\t${Architecture}\n' | sed -n 's/^installed\t//p')
 
 printf '{\n  "bomFormat": "CycloneDX",\n  "specVersion": "1.6",\n  "version": 1,\n'
