@@ -6,8 +6,9 @@
 #   scripts/bundle.sh [--preset=release] [DIR]     default: build/PRESET/bundle
 #
 # There, DIR/bin/dtrain_main (dtrain_bench …) finds LibTorch in $DTRAIN_TORCH_DIR (the folder with include/ and lib/: the
-# torch package, or the unpacked official archive), else in the torch of the `python3` on the PATH. It runs under
-# torchrun --no-python and every other launcher: it becomes the program, so arguments, signals and exit codes are its own.
+# torch package, or the unpacked official archive), else in DIR/python if scripts/ssh/install_libtorch.sh has put it there,
+# else in the torch of the `python3` on the PATH. It runs under torchrun --no-python and every other launcher: it becomes
+# the program, so arguments, signals and exit codes are its own.
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Starts the program of this name from a bundle (scripts/bundle.sh): tells the loader where LibTorch is and becomes the
-# program. LibTorch is in $DTRAIN_TORCH_DIR, else in the torch of the python3 on the PATH, which is asked for torch's
-# folder without importing it.
+# program. LibTorch is in $DTRAIN_TORCH_DIR, else in the bundle if scripts/ssh/install_libtorch.sh has put it there, else in
+# the torch of the python3 on the PATH, which is asked for torch's folder without importing it.
 name=${0##*/}
 self=$(readlink -f "$0") || exit 2
 bundle=${self%/bin/*}
@@ -13,13 +13,14 @@ fail() {
 }
 
 torch=${DTRAIN_TORCH_DIR:-}
+if [ -z "$torch" ] && [ -e "$bundle/python/torch/lib/libtorch_cpu.so" ]; then torch=$bundle/python/torch; fi
 if [ -z "$torch" ]; then
   torch=$(python3 -c 'import sys; sys.path[:1] = []
 from importlib.util import find_spec
 found = find_spec("torch")
 print(found.submodule_search_locations[0] if found else "")' 2>/dev/null)
   [ -n "$torch" ] || fail "no PyTorch was found: there is no python3 on the PATH, or it has no torch" \
-    "activate the environment with torch $needed, or set DTRAIN_TORCH_DIR to its torch folder (with lib/libtorch_cpu.so)"
+    "activate the environment with torch $needed, or set DTRAIN_TORCH_DIR to its torch folder (with lib/libtorch_cpu.so), or scripts/ssh/install_libtorch.sh $bundle"
 fi
 [ -e "$torch/lib/libtorch_cpu.so" ] || fail "there is no LibTorch in $torch" \
   "DTRAIN_TORCH_DIR names the folder that has lib/libtorch_cpu.so: site-packages/torch, or the unpacked archive"

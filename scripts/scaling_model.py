@@ -128,23 +128,21 @@ def predict(arguments: argparse.Namespace, alone: step.Step, between: network.Ne
 
 def compare_published(arguments: argparse.Namespace, measured: step.Step) -> dict:
     found = published.compare(measured)
-    networks = found["networks"]
-    print(f"{'ResNet-50: efficiency in %':27} {'published':>9}" + "".join(f" | {name:>23}" for name in networks))
-    print(f"{'':27} {'':9}" + f" | {'network':>10} {'and jitter':>12}" * len(networks))
-    for number, run in enumerate(found["runs"]):
-        print(f"{run:27} {found['published_percent'][number]:9.1f}" + "".join(
-            f" | {one['communication_only_percent'][number]:10.1f} {one['with_jitter_percent'][number]:12.1f}"
-            for one in networks.values()))
-    jitters = ", ".join(f"{100 * one['jitter']:.1f} % at {name}" for name, one in networks.items())
-    print(f"jitter: how much a rank's step varies (one deviation), fitted to the first run: {jitters}; the others are "
-          "predicted with it")
+    print(f"{'ResNet-50: efficiency in %':34} {'published':>9} {'network':>8} {'and jitter':>10} {'error':>6} "
+          f"{'of a guess':>10}")
+    for row in found["rows"]:
+        print(f"{row['run']:34} {row['published_percent']:9.1f} {row['communication_only_percent']:8.1f} "
+              f"{row['with_jitter_percent']:10.1f} {row['error_points']:+6.1f} {row['guess_error_points']:+10.1f}"
+              + ("" if row["all_reduce"] else "   (no all-reduce: not what the model describes)"))
+    print(f"jitter, how much a rank's step varies (one deviation): {100 * found['jitter']:.1f} %, fitted to the first run; "
+          "the others are predicted with it. The guess: what the first run has, everywhere.")
     print("assumed, since it was not published:")
     for assumption in found["assumptions"]:
         print(f"  {assumption}")
     if arguments.draw:
         points = [(run.name, run.gpus, run.efficiency) for run in published.RUNS]
         curve.draw(arguments.draw, "ResNet-50 on V100: model (lines) and published runs (points)",
-                   published.curves(measured, found), points)
+                   published.curves(measured, found["jitter"]), points)
     return found
 
 

@@ -64,7 +64,7 @@ REFUSED = {
     "another region's zone": ({"ZONE": "eu-west-1a"}, "not in the region"),
     "a capacity that FSx does not sell": ({"CAPACITY_GIB": "3600"}, "multiples of 2400"),
     "a name with capitals": ({"NAME": "Mine"}, "NAME is 'Mine'"),
-    "an unknown instance type": ({"INSTANCE_TYPE": "p3dn.24xlarge"}, "not among the instance types"),
+    "an unknown instance type": ({"INSTANCE_TYPE": "p2.xlarge"}, "not among the instance types"),
     "a bucket that is not there": ({"BUCKET": "no-such-bucket-of-ours"}, "the bucket no-such-bucket-of-ours"),
 }
 
@@ -169,14 +169,14 @@ def test_jobs_sweeps_and_what_a_failed_set_up_leaves(account, tmp_path):  # noqa
 STAND_IN = """#!/bin/bash
 printf '%s %s\\n' "${0##*/}" "$*" >>"$CALLS"
 if [[ " $* " = *" - "* ]]; then cat >>"$CALLS"; fi
-case "${0##*/} $1" in
-  "eksctl create")
+case "${0##*/} $1 $2" in
+  "eksctl create cluster")
     vpc=$(aws ec2 create-vpc --cidr-block 10.9.0.0/16 --query Vpc.VpcId --output text)
     subnet=$(aws ec2 create-subnet --vpc-id "$vpc" --cidr-block 10.9.1.0/24 --availability-zone "$ZONE" --query Subnet.SubnetId --output text)
     aws ec2 create-tags --resources "$subnet" --tags Key=kubernetes.io/role/internal-elb,Value=1
     aws eks create-cluster --name "$NAME" --role-arn arn:aws:iam::123456789012:role/eks --tags "dtrain:name=$NAME" \\
       --resources-vpc-config "subnetIds=$subnet" >/dev/null ;;
-  "eksctl delete") aws eks delete-cluster --name "$NAME" >/dev/null ;;
+  "eksctl delete cluster") aws eks delete-cluster --name "$NAME" >/dev/null ;;
 esac
 """
 
@@ -194,7 +194,15 @@ def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):  # n
     made, = account.aws("fsx", "describe-file-systems")["FileSystems"]
     calls = (tmp_path / "calls").read_text(encoding="utf-8")
     assert "kind: ClusterConfig" in calls and f"volumeHandle: {made['FileSystemId']}" in calls
-    assert "the cluster dtrain is there" in account.script("eks/set_up.sh", **variables).stdout
+    # Again, as after a set-up that was interrupted: eksctl gets what is missing to make, and the options' releases go in.
+    before = len(calls)
+    again = account.script("eks/set_up.sh", "--trainer", "--operator", "--queue", **variables)
+    assert "the cluster dtrain is there" in again.stdout
+    calls = (tmp_path / "calls").read_text(encoding="utf-8")[before:]
+    for what in ("create addon", "create nodegroup", "create podidentityassociation"):
+        assert f"eksctl {what} -f -" in calls
+    assert "create cluster" not in calls and "kind: ClusterTrainingRuntime" in calls and "kind: ClusterQueue" in calls
+    assert all(version in calls for version in ("manager?ref=v2.3.0", "standalone?ref=v1.9.4", "kueue/releases/download/v0.19.2"))
     # The base stack's file system would replace this one.
     refused = account.script("cloudformation/set_up.sh", "--file-system", check=2).stderr
     assert "another one would take its place" in refused

@@ -21,9 +21,39 @@ def as_json(path) -> dict:
     return json.loads(call("python", "-c", code, path).stdout)
 
 
-def test_templates():
+MACHINES = {"p4d.24xlarge": 4, "p5.48xlarge": 32, "p3.8xlarge": 0}
+
+
+def machines(kind: str, *flags, count: int = 3) -> dict:
+    done = subprocess.run([AWS / "cloudformation" / "instances.py", f"--type={kind}", f"--cards={MACHINES[kind]}",
+                           f"--count={count}", *flags], capture_output=True, text=True, check=True)
+    assert len(done.stdout) < 51_200  # CloudFormation takes no longer ones
+    return json.loads(done.stdout)
+
+
+def test_templates(tmp_path):
     assert len(TEMPLATES) == 4
-    call("cfn-lint", "--non-zero-exit-code", "informational", *TEMPLATES)
+    generated = [machines("p4d.24xlarge"), machines("p3.8xlarge", "--reservation", count=1)]
+    for number, one in enumerate(generated):
+        (tmp_path / f"{number}.json").write_text(json.dumps(one), encoding="utf-8")
+    call("cfn-lint", "--non-zero-exit-code", "informational", *TEMPLATES, *tmp_path.glob("*.json"))
+
+
+def test_machines_for_trainings_by_hand():
+    for kind, cards in MACHINES.items():
+        made = machines(kind, count=64)
+        resources = made["Resources"]
+        assert sum(one["Type"] == "AWS::EC2::Instance" for one in resources.values()) == 65  # and the head machine
+        assert len(made["Outputs"]["Hosts"]["Value"]["Fn::Join"][1]) == 64
+        data = resources["MachineTemplate"]["Properties"]["LaunchTemplateData"]
+        assert [one["InterfaceType"] for one in data["NetworkInterfaces"]] == ["interface"] + ["efa-only"] * cards
+        assert len({(one["NetworkCardIndex"], one["DeviceIndex"]) for one in data["NetworkInterfaces"]}) == cards + 1
+        assert "Placement" in data and "InstanceMarketOptions" not in data
+        head = resources["Head"]["Properties"]["NetworkInterfaces"][0]
+        assert head["AssociatePublicIpAddress"] and head["SubnetId"] == {"Ref": "PublicSubnetId"}
+        assert "IamInstanceProfile" not in json.dumps(resources)  # they ask AWS for nothing
+    block = machines("p5.48xlarge", "--reservation")["Resources"]["MachineTemplate"]["Properties"]["LaunchTemplateData"]
+    assert block["InstanceMarketOptions"] == {"MarketType": "capacity-block"} and "Placement" not in block
 
 
 def test_every_parameter_says_what_it_is():

@@ -27,16 +27,33 @@ def test_every_yaml_file_is_readable():
     call("yamllint", "--strict", "-d", rules, *files)
 
 
-def test_the_list_of_components_is_cyclonedx(tmp_path):
+def test_the_list_of_components_is_cyclonedx_and_has_the_wheels(tmp_path):
     if shutil.which("dpkg-query") is None:
         pytest.skip("this is no Debian or Ubuntu")
-    listed = subprocess.run([DOCKER / "sbom.sh", "dtrain=0.1.0", "libtorch=2.11.0"], capture_output=True, text=True, check=True).stdout
+    for name, version in (("torch", "2.11.0+cu130"), ("nvidia_cudnn_cu13", "9.19.0.56"), ("nvidia_nccl_cu13", "2.28.9")):
+        folder = tmp_path / f"{name}-{version}.dist-info"
+        folder.mkdir()
+        (folder / "METADATA").write_text(f"Metadata-Version: 2.4\r\nName: {name.replace('_', '-')}\r\nVersion: {version}\r\n\r\nName: prose\r\n",
+                                         encoding="utf-8", newline="")
+    listed = subprocess.run([DOCKER / "sbom.sh", "dtrain=0.1.0", f"--wheels={tmp_path}", f"--wheels={tmp_path}"], capture_output=True, text=True, check=True).stdout
     code = ("import sys; from cyclonedx.schema import SchemaVersion; from cyclonedx.validation.json import JsonStrictValidator; "
             "print(JsonStrictValidator(SchemaVersion.V1_6).validate_str(sys.stdin.read()))")
     done = subprocess.run([tool("python"), "-c", code], input=listed, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "None"
-    names = {one["name"] for one in json.loads(listed)["components"]}
-    assert {"dtrain", "libtorch", "bash", "libc6"} <= names
+    components = json.loads(listed)["components"]
+    assert len({one["bom-ref"] for one in components}) == len(components)
+    found = {one["name"]: one for one in components}
+    assert {"dtrain", "bash", "libc6"} <= set(found)
+    assert found["nvidia-cudnn-cu13"]["version"] == "9.19.0.56" and found["nvidia-nccl-cu13"]["version"] == "2.28.9"
+    assert found["torch"]["purl"] == "pkg:pypi/torch@2.11.0%2Bcu130"
+
+
+def test_every_image_lists_its_components_after_its_last_installation():
+    for path in (DOCKER / "Dockerfile", DOCKER / "Dockerfile.cpu"):
+        for stage in path.read_text(encoding="utf-8").replace("\\\n", " ").split("\nFROM ")[1:]:
+            runs = [line for line in stage.splitlines() if line.startswith("RUN ")]
+            if runs and " AS build" not in stage.splitlines()[0]:
+                assert "sbom.sh" in runs[-1] and runs[-1].rfind(" install ") < runs[-1].find("sbom.sh"), (path, stage)
 
 
 # ---- The steps of Dockerfile.cpu in bare roots -----------------------------------------------------------------------

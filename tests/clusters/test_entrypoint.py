@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from command import BUILD, MAIN, ROOT, TINY, Background, load_json, run, sha256
+from command import BUILD, MAIN, ROOT, TINY, Background, load_json, run, sha256, wait_until
 from two_hosts import TwoHosts
 
 ENTRY = ROOT / "docker" / "entrypoint.sh"
@@ -96,6 +96,23 @@ def test_refused_before_anything_is_started(name):
     assert text in outcome.stderr and "what to do:" in outcome.stderr
 
 
+# A node of EKS, where containers inherit containerd's 8 MiB, and Docker; in KiB.
+MEMLOCK = {"EKS as it comes": ("8192", True, 2, "baseRuntimeSpec"), "Docker as it comes": ("64", False, 2, "--ulimit memlock=-1:-1"),
+           "limited, but enough": (str(6 << 20), True, 0, "warning: the memory that may be locked is limited"),
+           "unlimited": ("unlimited", True, 0, "")}
+
+
+@pytest.mark.parametrize("name", MEMLOCK)
+def test_memory_that_may_be_locked_with_efa(name, tmp_path):
+    limit, kubernetes, code, text = MEMLOCK[name]
+    (tmp_path / "uverbs0").touch()
+    env = {"INFINIBAND_DIR": str(tmp_path), "BASH_FUNC_ulimit%%": f"() {{ echo {limit}; }}"}
+    env |= {"KUBERNETES_SERVICE_HOST": "10.0.0.1"} if kubernetes else {}
+    outcome = run("--bounding-set=-ipc_lock", ENTRY, "echo", program="setpriv", env=PROGRAMS | env, check=code)
+    assert text in outcome.stderr and ("warning" in outcome.stderr) == (name == "limited, but enough")
+    assert ("--ulimit" in outcome.stderr) == (name == "Docker as it comes")  # Kubernetes has no such word
+
+
 def test_an_empty_data_folder_is_refused(tmp_path):
     assert "is empty" in enter("--dry_run", env={"DATA_DIR": str(tmp_path)}, check=3).stderr
 
@@ -123,7 +140,10 @@ def test_health(tmp_path):
         old.mkdir()
         shutil.copy(metrics, old)
         os.utime(old / "metrics.jsonl", (time.time() - 100,) * 2)
-        assert "no line in" in run(program=health, env=env | {"RUN_DIR": str(old)}, check=1).stdout
+        env["RUN_DIR"] = str(old)
+        run(program=health, env=env)  # a resumed run has had no time to write yet
+        env["HEALTH_SECONDS"] = "0"
+        wait_until(lambda: "no line in" in run(program=health, env=env, check=None).stdout, "a run without progress", 20)
 
 
 # ---- A multi-node job of AWS Batch, on two hosts of this machine -----------------------------------------------------

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from command import ROOT
-from tools import call, tool
+from command import ROOT, run
+from tools import call
 
 EKS = ROOT / "scripts" / "aws" / "eks"
 VARIABLES = {"NAME": "dtrain", "AWS_REGION": "us-east-1", "ZONE": "us-east-1a", "OTHER_ZONE": "us-east-1b",
@@ -18,12 +18,13 @@ VARIABLES = {"NAME": "dtrain", "AWS_REGION": "us-east-1", "ZONE": "us-east-1a", 
              "FILE_SYSTEM_DNS": "fs-0123.fsx.us-east-1.amazonaws.com", "FILE_SYSTEM_MOUNT": "abcdefgh"}
 MANIFESTS = sorted(set(EKS.glob("*.yaml")) - {EKS / "cluster.yaml"})
 CUSTOM = ("TrainJob", "ClusterTrainingRuntime", "PyTorchJob")
+KUEUE = ("ResourceFlavor", "ClusterQueue", "LocalQueue")
 
 
-def rendered(*paths) -> list[dict]:
+def rendered(*paths, **more) -> list[dict]:
     code = ("import json, subprocess, sys, yaml; "
             "print(json.dumps(list(yaml.safe_load_all(subprocess.check_output(sys.argv[1:], text=True)))))")
-    return json.loads(call("python", "-c", code, EKS / "render.py", *paths, env=os.environ | VARIABLES).stdout)
+    return json.loads(call("python", "-c", code, EKS / "render.py", *paths, env=os.environ | VARIABLES | more).stdout)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,7 @@ def pods(documents) -> list[dict]:
 
 
 def test_kinds_of_kubernetes_itself(documents, tmp_path):
-    own = [one for one in documents if one["kind"] not in CUSTOM]
+    own = [one for one in documents if one["kind"] not in CUSTOM + KUEUE]
     # The pods of custom resources are checked like a Job's, because their own schemas hardly cover them.
     for number, custom in enumerate(one for one in documents if one["kind"] == "PyTorchJob"):
         pod = json.loads(json.dumps(custom["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]))
@@ -65,7 +66,8 @@ def test_kinds_of_kubernetes_itself(documents, tmp_path):
         for job in custom["spec"]["template"]["spec"]["replicatedJobs"]:
             own.append({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "pods"}, "spec": job["template"]["spec"]})
     (tmp_path / "all.yaml").write_text("\n---\n".join(map(json.dumps, own)), encoding="utf-8")
-    for version in ("1.31", "1.33"):
+    version = rendered(EKS / "cluster.yaml")[0]["metadata"]["version"]
+    for version in ("1.33", version):
         done = call("kubernetes-validate", "--strict", "-k", version, tmp_path / "all.yaml")
         assert "WARN" not in done.stdout + done.stderr
 
@@ -115,13 +117,36 @@ def test_pods_have_what_efa_needs(documents):
     assert len(gpu) == 4 and len(alone) == 1
     for pod, container in gpu:
         limits, requests = container["resources"]["limits"], container["resources"]["requests"]
-        assert limits["vpc.amazonaws.com/efa"] == 4 and limits["hugepages-2Mi"] == "5120Mi"
+        assert limits["vpc.amazonaws.com/efa"] == "4" and limits["hugepages-2Mi"] == "5120Mi"
         assert {name: requests[name] for name in limits} == limits
         assert any(volume.get("emptyDir", {}).get("medium") == "Memory" for volume in pod["volumes"])
         # The EFA plugin passes in the devices. With a path of the host, NCCL gets an empty list and uses TCP.
         assert not any("hostPath" in volume for volume in pod["volumes"])
-        assert any(one["key"] == "nvidia.com/gpu" for one in pod["tolerations"])
         assert pod["securityContext"]["runAsUser"] != 0
+        if container["name"] not in ("nccl-test", "pytorch"):
+            assert container["livenessProbe"]["exec"]["command"] == ["/opt/dtrain/health.sh"]
+            assert "HEALTH_SECONDS" in {one["name"] for one in container["env"]}
+
+
+def test_data_are_read_where_they_are_uploaded(documents):
+    readme = (EKS.parent / "README.md").read_text(encoding="utf-8")
+    prefix = re.search(r"aws s3 sync imagenet \"s3://\S+?/(data/\w+)/\"", readme).group(1)
+    text = json.dumps(documents)
+    assert f"--data_dir=/fsx/{prefix} " in text and f'"value": "/fsx/{prefix}"' in text
+
+
+def test_every_size_of_the_elastic_job_shares_the_batch(documents, few_images):
+    """A step has the recipe's samples with any number of nodes: no rank is without its part."""
+    job, = of_kind(documents, "PyTorchJob")
+    spec = job["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]["spec"]["containers"][0]
+    recipe = next(one for one in spec["args"] if one.startswith("--flagfile=")).replace("/opt/dtrain", str(ROOT / "scripts"))
+    sizes = job["spec"]["elasticPolicy"]
+    for count in range(sizes["minReplicas"], sizes["maxReplicas"] + 1):
+        ranks = {"RANK": "0", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "8", "WORLD_SIZE": str(8 * count), "MASTER_ADDR": "127.0.0.1",
+                 "MASTER_PORT": "29500"}
+        planned = json.loads(run(recipe, "--dry_run", "--log_format=json", f"--data_dir={few_images}", "--precision=fp32",
+                                 "--model=resnet18", "--image_size=32", env=ranks).stdout)
+        assert (planned["world_size"], planned["global_batch_size"]) == (8 * count, 384)
 
 
 def test_exit_codes_are_what_dtrain_main_means(documents):
@@ -153,28 +178,30 @@ def test_pods_of_an_indexed_job_find_each_other(documents):
         assert int(environment["PET_NNODES"]["value"]) == job["spec"]["completions"] == job["spec"]["parallelism"]
 
 
-# The fields of a node group that we use, as in eksctl's schema (v1alpha5, eksctl 0.230).
-NODE_GROUP = {"name", "instanceType", "desiredCapacity", "minSize", "maxSize", "privateNetworking", "amiFamily", "efaEnabled",
-              "availabilityZones", "volumeSize", "labels", "taints", "iam"}
+# As in Kueue's definitions (v1beta2, 0.19.2), to which the file was compared by hand.
+KUEUE_SPEC = {"ResourceFlavor": {"nodeLabels", "tolerations"}, "LocalQueue": {"clusterQueue"},
+              "ClusterQueue": {"namespaceSelector", "queueingStrategy", "resourceGroups"}}
 
 
-def test_cluster():
-    cluster, = rendered(EKS / "cluster.yaml")
-    assert set(cluster) <= {"apiVersion", "kind", "metadata", "availabilityZones", "iam", "addons", "managedNodeGroups"}
-    for group in cluster["managedNodeGroups"]:
-        assert set(group) <= NODE_GROUP
-        if group.get("efaEnabled"):
-            assert len(group["availabilityZones"]) == 1 and group["privateNetworking"]
-            assert group["desiredCapacity"] == 0  # nothing is billed before a training
+def test_jobs_name_a_queue_that_has_room_for_them(documents):
+    queue, = of_kind(documents, "ClusterQueue")
+    for kind in KUEUE:
+        for one in of_kind(documents, kind):
+            assert one["apiVersion"] == "kueue.x-k8s.io/v1beta2" and set(one["spec"]) == KUEUE_SPEC[kind]
+    local, = of_kind(documents, "LocalQueue")
+    assert local["spec"]["clusterQueue"] == queue["metadata"]["name"]
+    group, = queue["spec"]["resourceGroups"]
+    resources = group["flavors"][0]["resources"]
+    assert group["coveredResources"] == [one["name"] for one in resources]
+    queued = [one for one in documents if "kueue.x-k8s.io/queue-name" in one["metadata"].get("labels", {})]
+    assert {one["kind"] for one in queued} == {"Job", "TrainJob"}
+    for one in queued:
+        assert one["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == local["metadata"]["name"]
+        for container in (part for pod in pods(one) for part in pod["containers"]):
+            # Kueue does not admit what requests a resource without a quota.
+            assert set(container["resources"]["requests"]) <= set(group["coveredResources"])
 
 
-def test_metrics_that_are_kept_are_those_that_are_served(documents):
-    """Metrics are kept under the endpoint's names, and both halves of the configuration are readable."""
-    config = next(one for one in of_kind(documents, "ConfigMap") if one["metadata"]["name"] == "dtrain-metrics")["data"]
-    agent = json.loads(config["cwagentconfig.json"])
-    declared = agent["logs"]["metrics_collected"]["prometheus"]["emf_processor"]["metric_declaration"]
-    assert re.search(declared[0]["metric_selectors"][0], "dtrain_images_per_second")
-    assert re.search(declared[1]["metric_selectors"][0], "dtrain_gpu_utilization_ratio")
-    code = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))"
-    done = subprocess.run([tool("python"), "-c", code], input=config["prometheus.yaml"], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout)["scrape_configs"][0]["job_name"] == "dtrain"
+def test_all_that_is_made_has_the_label_by_which_it_is_found(documents):
+    for one in documents:
+        assert one["metadata"]["labels"]["app.kubernetes.io/part-of"] == "dtrain", one["metadata"]["name"]

@@ -1,5 +1,7 @@
-"""ParallelCluster's own schema reads scripts/aws/parallelcluster/cluster.yaml (long)."""
+"""Tests scripts/aws/parallelcluster: what the cluster's file says, by ParallelCluster's own schema too (long), and what set_up.sh
+refuses."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,11 +9,68 @@ import sys
 import pytest
 
 from command import ROOT
+from tools import call
 
 PACKAGE = "aws-parallelcluster==3.16.1"
+AWS = ROOT / "scripts" / "aws"
 VARIABLES = {"NAME": "dtrain", "AWS_REGION": "us-east-1", "SUBNET_PUBLIC": "subnet-0123456789abcdef0", "KEY": "mine",
              "SUBNET_PRIVATE": "subnet-0123456789abcdef1", "SECURITY_GROUP": "sg-0123456789abcdef0",
-             "FILE_SYSTEM_ID": "fs-0123456789abcdef0"}
+             "FILE_SYSTEM_ID": "fs-0123456789abcdef0", "BUCKET": "of-images", "SSH_FROM": "203.0.113.7/32",
+             "CAPACITY_TYPE": "ONDEMAND", "MIN_NODES": "0", "MAX_NODES": "8", "PLACEMENT_GROUP": "true"}
+BLOCK = {"CAPACITY_TYPE": "CAPACITY_BLOCK", "CAPACITY_RESERVATION_ID": "cr-0123456789abcdef0", "MIN_NODES": "8",
+         "PLACEMENT_GROUP": "false", "INSTANCE_TYPE": "p5en.48xlarge"}
+
+
+def rendered(**more) -> str:
+    return subprocess.run([AWS / "eks" / "render.py", AWS / "parallelcluster" / "cluster.yaml"], capture_output=True, text=True,
+                          check=True, env=os.environ | VARIABLES | more).stdout
+
+
+def read_yaml(text: str):
+    code = "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))"
+    return json.loads(call("python", "-c", code, text).stdout)
+
+
+def test_the_head_node_has_a_way_out_and_is_open_to_nobody_else():
+    base = (AWS / "cloudformation" / "base.yaml").read_text(encoding="utf-8")
+    head = read_yaml(rendered())["HeadNode"]
+    # Without a public address the public subnet is a dead end: its way out is the internet gateway.
+    assert "MapPublicIpOnLaunch" in base or head["Networking"]["ElasticIp"] is True
+    assert head["Ssh"]["AllowedIps"] == "203.0.113.7/32"  # its default is the world
+
+
+@pytest.mark.parametrize("more", [{}, BLOCK])
+def test_the_queue(more):
+    queue, = read_yaml(rendered(**more))["Scheduling"]["SlurmQueues"]
+    resource, = queue["ComputeResources"]
+    assert resource["Efa"] == {"Enabled": True}  # GdrSupport has had no effect since 3.0.2
+    if more:  # what ParallelCluster's validators demand of a block
+        assert queue["CapacityType"] == "CAPACITY_BLOCK" and resource["MinCount"] == resource["MaxCount"] > 0
+        assert queue["CapacityReservationTarget"] == {"CapacityReservationId": "cr-0123456789abcdef0"}
+        assert queue["Networking"]["PlacementGroup"] == {"Enabled": False}
+    else:
+        assert resource["MinCount"] == 0 and "CapacityReservationTarget" not in queue
+        assert queue["Networking"]["PlacementGroup"] == {"Enabled": True}
+    for script in (AWS / "parallelcluster").glob("*.sbatch"):
+        assert f"#SBATCH --partition={queue['Name']}\n" in script.read_text(encoding="utf-8")
+
+
+REFUSED = {
+    "no key": ({"KEY": ""}, "KEY is not set"),
+    "the world": ({"SSH_FROM": "0.0.0.0/0"}, "the whole world could try"),
+    "V100s without an image for them": ({"INSTANCE_TYPE": "p3dn.24xlarge"}, "set CUSTOM_AMI"),
+    "no number": ({"MAX_NODES": "many"}, "MAX_NODES is 'many'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_before_anything_is_asked(name):
+    environment, text = REFUSED[name]
+    done = subprocess.run([AWS / "parallelcluster" / "set_up.sh"], capture_output=True, text=True, check=False,
+                          env={"PATH": os.environ["PATH"], "KEY": "mine", "SSH_FROM": "203.0.113.7/32", **environment})
+    assert done.returncode == 2 and text in done.stderr and "what to do:" in done.stderr
+
+
 READ = """
 import sys, yaml
 from pcluster.schemas.cluster_schema import ClusterSchema
@@ -25,14 +84,11 @@ def test_cluster(tmp_path):
     # It has an environment of its own, because it needs other versions of the packages in .venv/clusters.
     subprocess.run([sys.executable, "-m", "venv", tmp_path], check=True)
     subprocess.run([tmp_path / "bin" / "pip", "install", "--quiet", "--disable-pip-version-check", PACKAGE], check=True, timeout=900)
-    folder = ROOT / "scripts" / "aws"
-    text = subprocess.run([folder / "eks" / "render.py", folder / "parallelcluster" / "cluster.yaml"], capture_output=True,
-                          text=True, check=True, env=os.environ | VARIABLES).stdout
-
     def read(text: str) -> subprocess.CompletedProcess:
         return subprocess.run([tmp_path / "bin" / "python", "-c", READ], input=text, capture_output=True, text=True, check=False,
                               env=os.environ | {"AWS_DEFAULT_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"})
 
-    seen = read(text)
-    assert seen.returncode == 0 and seen.stdout.strip() == "[('p4d', True), ('p5', True)]", seen.stderr
+    for text in (rendered(), rendered(**BLOCK), rendered(CUSTOM_AMI="ami-0123456789abcdef0", INSTANCE_TYPE="p3dn.24xlarge")):
+        seen = read(text)
+        assert seen.returncode == 0 and seen.stdout.strip() == "[('gpu', True)]", seen.stderr
     assert "Unknown field" in read(text.replace("MaxCount:", "MaxCounts:")).stderr

@@ -97,6 +97,16 @@ def test_a_sweep_is_an_array(cluster, tmp_path):
     wait_until(lambda: "2 trials: 2 finished" in cluster.logs(), "the summary", 60)
 
 
-def test_outside_of_a_job_nothing_is_started():
-    done = subprocess.run([FOLDER / "train.sh"], env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "this is not a Slurm job" in done.stderr
+def test_what_cannot_train_starts_nothing(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "file").touch()
+    (tmp_path / "bin").mkdir()
+    for path, content in ((tmp_path / "srun", "echo Usage: srun"), (tmp_path / "bin" / "dtrain_main", "echo no PyTorch was found >&2; exit 2")):
+        path.write_text(f"#!/bin/sh\n{content}\n", encoding="utf-8")
+        path.chmod(0o755)
+    job = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "SLURM_JOB_ID": "1", "RUN_DIR": str(tmp_path / "run"), "DATA_DIR": str(tmp_path / "data"),
+           "DTRAIN": str(tmp_path)}
+    for change, text in (({"SLURM_JOB_ID": ""}, "this is not a Slurm job"), ({"RUN_DIR": "/scratch/run"}, "on this node's own disk"),
+                         ({"IMAGE": "/fsx/dtrain.sqsh"}, "Pyxis is off"), ({}, f"scripts/ssh/install_libtorch.sh {tmp_path}")):
+        done = subprocess.run([FOLDER / "train.sh"], env=job | change, capture_output=True, text=True, check=False)
+        assert done.returncode == 2 and text in done.stderr, done.stderr

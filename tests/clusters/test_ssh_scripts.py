@@ -57,6 +57,11 @@ def test_a_command_and_a_folder_on_all_hosts(cluster, tmp_path):
     (target / "bundle" / "old").write_text("old", encoding="utf-8")
     at_first(cluster, "copyclust", source, target)
     assert sorted(path.name for path in target.rglob("*")) == ["bin", "bundle", "program"]
+    again = at_first(cluster, "copyclust", source, target).lines
+    assert len(again) == 2 and all(line.endswith("is there") for line in again)
+    (source / "bin" / "program").write_text("wen", encoding="utf-8")
+    assert "is there" not in at_first(cluster, "copyclust", source, target).lines[0]
+    assert (target / "bundle" / "bin" / "program").read_text() == "wen"
 
 
 def test_images_are_packed_in_parts(cluster, few_images, tmp_path):
@@ -91,6 +96,70 @@ def test_what_a_machine_lacks_is_named(tmp_path):
                           check=False)
     assert done.returncode == 2 and done.stdout.count("what to do:") >= 4
     assert "ok      Lustre: files can be locked" in done.stdout and not list(tmp_path.iterdir())
+
+
+PIP = """#!/bin/bash
+[ "$3" = --version ] && exit 0
+printf '%s\\n' "$@" >"$CALLED"
+for word in "$@"; do case $word in --target=*) target=${word#--target=} ;; esac; done
+mkdir -p "$target/torch/lib" && touch "$target/torch/lib/libtorch_cpu.so"
+echo "__version__ = '2.11.0+cu130'" >"$target/torch/version.py"
+"""
+
+
+def test_a_bundle_gets_the_libtorch_that_it_names(tmp_path):
+    """On a machine without PyTorch, the programs find what install_libtorch.sh has put beside them."""
+    bundle = tmp_path / "bundle"
+    for folder in ("bin", "libexec"):
+        (bundle / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "scripts" / "bundle_launcher.sh", bundle / "bin" / "dtrain_main")
+    (bundle / "libexec" / "dtrain_main").write_text("#!/bin/sh\necho $LD_LIBRARY_PATH\n", encoding="utf-8")
+    (bundle / "BUNDLE.txt").write_text("dtrain 0.1.0 1234567\nLibTorch 2.11\nbuilt on X\n", encoding="utf-8")
+    (tmp_path / "python3").write_text(PIP, encoding="utf-8")
+    for program in (bundle / "bin" / "dtrain_main", bundle / "libexec" / "dtrain_main", tmp_path / "python3"):
+        program.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "CALLED": str(tmp_path / "called"), "DTRAIN_TORCH_DIR": ""}
+
+    def call(*command) -> subprocess.CompletedProcess:
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+
+    assert "no PyTorch was found" in call(bundle / "bin" / "dtrain_main").stderr
+    for _ in range(2):
+        done = call(SSH / "install_libtorch.sh", bundle, "https://index")
+        assert done.returncode == 0, done.stderr
+    assert done.stdout == "LibTorch 2.11.0+cu130 is there\n"
+    # pip takes the platforms that are named only: torch's wheels and CUDA's are of several.
+    assert {"torch==2.11.*", "--index-url=https://index", "--platform=manylinux_2_28_x86_64", "--platform=manylinux_2_27_x86_64",
+            "--platform=manylinux2014_x86_64"} <= set((tmp_path / "called").read_text().splitlines())
+    assert f"{bundle}/python/torch/lib" in call(bundle / "bin" / "dtrain_main").stdout
+    (bundle / "BUNDLE.txt").unlink()
+    assert "is not a bundle" in call(SSH / "install_libtorch.sh", bundle).stderr
+
+
+def test_efas_installer_must_be_signed_by_aws(tmp_path):
+    if shutil.which("gpg") is None:
+        pytest.skip("gpg is not installed")
+    home, source, target = tmp_path / "gpg", tmp_path / "source", tmp_path / "target"
+    for folder in (home, source, target):
+        folder.mkdir(mode=0o700)
+    (tmp_path / "aws-efa-installer").mkdir()
+    archive = source / "aws-efa-installer-1.2.3.tar.gz"
+    subprocess.run(["tar", "-C", tmp_path, "-czf", archive, "aws-efa-installer"], check=True)
+
+    def gpg(*arguments) -> str:
+        return subprocess.run(["gpg", "--batch", "--quiet", "--homedir", home, *arguments], check=True, capture_output=True, text=True).stdout
+
+    gpg("--passphrase", "", "--quick-generate-key", "somebody", "ed25519", "sign", "never")
+    (source / "aws-efa-installer.key").write_text(gpg("--armor", "--export"), encoding="utf-8")
+    gpg("--detach-sign", "--output", f"{archive}.sig", archive)
+    env = {"EFA_SOURCE": f"file://{source}"}
+    refused = run("1.2.3", target, program=SSH / "fetch_efa.sh", env=env, check=2)
+    assert "is not signed by AWS's key" in refused.stderr and not list(target.iterdir())
+    # The same, if this somebody were AWS.
+    fingerprint = next(line.split(":")[9] for line in gpg("--with-colons", "--list-keys").splitlines() if line.startswith("fpr"))
+    (tmp_path / "fetch").write_text((SSH / "fetch_efa.sh").read_text().replace("4E9091BCBB97A96B26B15E59A05480B1DD2D3CCC", fingerprint))
+    run(tmp_path / "fetch", "1.2.3", target, program="bash", env=env)
+    assert [path.name for path in target.iterdir()] == ["aws-efa-installer"]
 
 
 def test_training_without_what_it_needs(tmp_path):

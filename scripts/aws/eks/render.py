@@ -2,6 +2,10 @@
 """Prints manifests with ${VARIABLE}s from the environment; names the ones that are not set, and exits with 2.
 
     IMAGE=… scripts/aws/eks/render.py scripts/aws/eks/indexed_job.yaml | kubectl apply -f -
+
+INSTANCE_TYPE (p4d.24xlarge) decides what pods request: GPUS, EFA_CARDS, POD_CPUS, POD_MEMORY and HUGE_PAGES follow from its
+line in scripts/aws/instance_types.tsv; MAX_NODES (8), how many there may be. A line that ends with `# if VARIABLE` is left
+out if that variable is not set.
 """
 
 import os
@@ -9,24 +13,47 @@ import re
 import sys
 from pathlib import Path
 
+INSTANCE_TYPES = Path(__file__).resolve().parents[1] / "instance_types.tsv"
+CONDITION = re.compile(r"\s+# if (\w+)$")
+
+
+def of_instance(name: str) -> dict:
+    """Returns what a pod that has an instance of this type for itself requests."""
+    rows = [line.split("\t") for line in INSTANCE_TYPES.read_text(encoding="utf-8").splitlines()
+            if line and not line.startswith("#")]
+    row = next((row for row in rows if row[0] == name), None)
+    if row is None:
+        raise ValueError(f"{name} is not among the instance types of {INSTANCE_TYPES}: {', '.join(one[0] for one in rows)}")
+    vcpus, mebibytes, gpus, cards = map(int, row[1:5])
+    # A sixth of the vCPUs and a tenth of the memory are left to the system, the huge pages and other pods.
+    return {"INSTANCE_TYPE": name, "GPUS": str(gpus), "EFA_CARDS": str(cards), "POD_CPUS": str(vcpus - vcpus // 6),
+            "POD_MEMORY": f"{mebibytes * 9 // 10}Mi", "HUGE_PAGES": "5120Mi" if cards else "0",
+            "WITH_EFA": "true" if cards else "false"}
+
 
 def render(text: str, variables: dict) -> str:
+    lines = []
+    for line in text.splitlines():
+        condition = CONDITION.search(line)
+        if line.lstrip().startswith("#") or condition and not variables.get(condition.group(1)):
+            continue  # comments may name variables that need not be set
+        lines.append(CONDITION.sub("", line))
+    text = "\n".join(lines)
     missing = sorted({name for name in re.findall(r"\$\{(\w+)\}", text) if not variables.get(name)})
     if missing:
-        raise KeyError(", ".join(missing))
+        raise ValueError(f"not set: {', '.join(missing)}")
     return re.sub(r"\$\{(\w+)\}", lambda match: variables[match.group(1)], text)
 
 
 def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
-    # Comments may name variables that need not be set.
-    texts = ["\n".join(line for line in Path(name).read_text(encoding="utf-8").splitlines()
-                       if not line.lstrip().startswith("#")) for name in sys.argv[1:]]
     try:
-        print(render("\n---\n".join(texts), dict(os.environ)))
-    except KeyError as error:
-        print(f"error: not set: {error.args[0]}\n  what to do: export them; scripts/aws/eks/set_up.sh shows their values",
+        variables = of_instance(os.environ.get("INSTANCE_TYPE") or "p4d.24xlarge") | {"MAX_NODES": "8"} | dict(os.environ)
+        variables["QUEUE_GPUS"] = str(int(variables["MAX_NODES"]) * int(variables["GPUS"]))
+        print("\n---\n".join(render(Path(name).read_text(encoding="utf-8"), variables) for name in sys.argv[1:]))
+    except ValueError as error:
+        print(f"error: {error}\n  what to do: export the right values; scripts/aws/eks/set_up.sh --help names them",
               file=sys.stderr)
         sys.exit(2)
 

@@ -1,21 +1,30 @@
 #!/usr/bin/env bash
-# Makes the cluster (half an hour), the file system in its network, and the volume; installs EFA's device plugin and, with
-# --trainer, Kubeflow Trainer's runtime. Run it again to go on where it stopped: what is there is not made again.
+# Makes the cluster (half an hour), the file system in its network, and the volume; installs EFA's device plugin and what
+# the options name. Run it again to complete what an interrupted or failed run has left: what is there is not made again.
 #
-#   AWS_REGION=us-east-1 ZONE=us-east-1a OTHER_ZONE=us-east-1b BUCKET=… IMAGE=… scripts/aws/eks/set_up.sh [--trainer]
+#   AWS_REGION=us-east-1 ZONE=us-east-1a OTHER_ZONE=us-east-1b BUCKET=… IMAGE=… scripts/aws/eks/set_up.sh [OPTIONS]
 #
-# Needs eksctl, kubectl and helm. Environment: CAPACITY_GIB (2400), DEPLOYMENT (SCRATCH_2), NODES (2): GPU instances that the
-# quota must allow.
+#   --trainer    Kubeflow Trainer 2.3 with JobSet, and our runtime: for trainjob.yaml
+#   --operator   the training operator 1.9: for pytorchjob.yaml
+#   --queue      Kueue 0.19 and a queue for the GPU nodes: jobs wait until all their pods have room
+#
+# Needs eksctl, kubectl and helm. Environment: INSTANCE_TYPE (p4d.24xlarge), one of instance_types.tsv, for the GPU nodes;
+# NODES (2) that the quota must allow; MAX_NODES (8); CAPACITY_RESERVATION_ID of a Capacity Block for them; CAPACITY_GIB
+# (2400), DEPLOYMENT (SCRATCH_2).
 set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
+# shellcheck source=scripts/aws/costs.sh
+source "$aws_folder/costs.sh"
 
-with_trainer=no
+trainer=no operator=no queue=no
 for argument in "$@"; do
   case $argument in
-    --trainer) with_trainer=yes ;;
+    --trainer) trainer=yes ;;
+    --operator) operator=yes ;;
+    --queue) queue=yes ;;
     -h | --help) usage "$0"; exit 0 ;;
-    *) fail "set_up.sh does not know '$argument'" "it takes --trainer" ;;
+    *) fail "set_up.sh does not know '$argument'" "it takes --trainer, --operator and --queue" ;;
   esac
 done
 need ZONE "the zone of the GPU instances and of the file system"
@@ -27,18 +36,42 @@ for tool in eksctl kubectl helm python3; do
   command -v "$tool" >/dev/null || fail "$tool is not installed" "install it (eksctl 0.230, kubectl and helm 3 or newer)"
 done
 check_account
-check_offered p4d.24xlarge "$ZONE"
-check_quota p4d.24xlarge "${NODES:-2}"
+INSTANCE_TYPE=${INSTANCE_TYPE:-p4d.24xlarge}
+check_instance_type "$INSTANCE_TYPE"
+check_offered "$INSTANCE_TYPE" "$ZONE"
+say "A $INSTANCE_TYPE costs \$$(price_of "$INSTANCE_TYPE") an hour while it runs (on demand, us-east-1, $(price_date))"
+# A Capacity Block is paid for already, and no quota limits it.
+if [ -z "${CAPACITY_RESERVATION_ID:-}" ]; then check_quota "$INSTANCE_TYPE" "${NODES:-2}"; fi
 aws s3api head-bucket --bucket "$BUCKET" >/dev/null 2>&1 || fail "the bucket $BUCKET is not there or not yours" "set BUCKET to a bucket of yours in $AWS_REGION"
-export NAME ZONE OTHER_ZONE IMAGE
+export NAME ZONE OTHER_ZONE IMAGE INSTANCE_TYPE
 folder=$aws_folder/eks
 
 cluster_field() { aws eks describe-cluster --name "$NAME" --query "cluster.$1" --output text 2>/dev/null || true; }
+render() { "$folder/render.py" "$folder/$1"; }
+
+# eksctl passes over what is there and makes the rest.
+complete_cluster() {
+  local group status
+  for group in system data gpu; do
+    status=$(aws eks describe-nodegroup --cluster-name "$NAME" --nodegroup-name "$group" --query nodegroup.status --output text 2>/dev/null || true)
+    case $status in
+      CREATE_FAILED | DELETE_FAILED) fail "the node group $group of $NAME is $status" \
+        "see aws eks describe-nodegroup --cluster-name $NAME --nodegroup-name $group; eksctl delete nodegroup --cluster $NAME --name $group, then run this again" ;;
+    esac
+  done
+  render cluster.yaml | eksctl create addon -f -
+  render cluster.yaml | eksctl create nodegroup -f -
+  render cluster.yaml | eksctl create podidentityassociation -f -
+}
+
 case $(cluster_field status) in
   '') say "Cluster $NAME"
-    "$folder/render.py" "$folder/cluster.yaml" | eksctl create cluster -f - ;;
-  ACTIVE) [ "$(cluster_field 'tags."dtrain:name"')" = "$NAME" ] || fail "there is a cluster $NAME that this script has not made" "choose another NAME"
-    note "the cluster $NAME is there" ;;
+    render cluster.yaml | eksctl create cluster -f - ;;
+  ACTIVE | CREATING | UPDATING)
+    [ "$(cluster_field 'tags."dtrain:name"')" = "$NAME" ] || fail "there is a cluster $NAME that this script has not made" "choose another NAME"
+    note "the cluster $NAME is there"
+    aws eks wait cluster-active --name "$NAME"
+    complete_cluster ;;
   *) fail "the cluster $NAME is $(cluster_field status)" "wait for it, or run scripts/aws/eks/clean_up.sh" ;;
 esac
 aws eks update-kubeconfig --name "$NAME" >/dev/null
@@ -54,15 +87,34 @@ FILE_SYSTEM_ID=$(stack_output "$NAME-files" FileSystemId)
 FILE_SYSTEM_DNS=$(stack_output "$NAME-files" DnsName)
 FILE_SYSTEM_MOUNT=$(stack_output "$NAME-files" MountName)
 export FILE_SYSTEM_ID FILE_SYSTEM_DNS FILE_SYSTEM_MOUNT
-"$folder/render.py" "$folder/volume.yaml" | kubectl apply -f -
+render volume.yaml | kubectl apply -f -
 
 # Tainted GPU nodes have no EFA unless the plugin tolerates the taint.
 helm upgrade --install efa aws-efa-k8s-device-plugin --version v0.5.30 --namespace kube-system \
   --repo https://aws.github.io/eks-charts --set 'tolerations[0].key=nvidia.com/gpu' --set 'tolerations[0].operator=Exists'
-kubectl apply -f "$folder/metrics.yaml"
-if [ "$with_trainer" = yes ]; then
-  kubectl get crd clustertrainingruntimes.trainer.kubeflow.org >/dev/null 2>&1 ||
-    fail "Kubeflow Trainer is not installed in this cluster" "install its release v2.3.0 (it brings JobSet), then run this again"
-  "$folder/render.py" "$folder/runtime.yaml" | kubectl apply -f -
+render metrics.yaml | kubectl apply -f -
+
+# install NAME DEPLOYMENT NAMESPACE KUBECTL-ARGUMENTS…: applies a release and waits until its webhooks answer, without which
+# its kinds cannot be applied.
+install() {
+  local what=$1 deployment=$2 namespace=$3
+  shift 3
+  say "$what"
+  kubectl apply --server-side "$@"
+  kubectl rollout status "deployment/$deployment" --namespace "$namespace" --timeout=300s
+}
+if [ "$trainer" = yes ]; then
+  install "Kubeflow Trainer 2.3.0" kubeflow-trainer-controller-manager kubeflow-system \
+    -k "https://github.com/kubeflow/trainer.git/manifests/overlays/manager?ref=v2.3.0"
+  render runtime.yaml | kubectl apply -f -
 fi
-say "Ready: eksctl scale nodegroup --cluster $NAME --name gpu --nodes 2, then a training, then --nodes 0"
+if [ "$operator" = yes ]; then
+  install "Training operator 1.9.4" training-operator kubeflow \
+    -k "https://github.com/kubeflow/training-operator.git/manifests/overlays/standalone?ref=v1.9.4"
+fi
+if [ "$queue" = yes ]; then
+  install "Kueue 0.19.2" kueue-controller-manager kueue-system \
+    -f https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml
+  render queue.yaml | kubectl apply -f -
+fi
+say "Ready: eksctl scale nodegroup --cluster $NAME --name gpu --nodes ${NODES:-2}, then a training, then --nodes 0"

@@ -5,8 +5,9 @@
 #
 #   train.sh FLAGS-FOR-dtrain_main…      within a job
 #
-# Environment: DTRAIN, a folder with bin/dtrain_main on all nodes (a bundle: scripts/bundle.sh; default /fsx/dtrain), or IMAGE,
-# an image for Pyxis (/fsx/dtrain.sqsh); RUN_DIR, DATA_DIR (/fsx/data/resized).
+# Environment: DTRAIN, a folder with bin/dtrain_main on all nodes (a bundle: scripts/bundle.sh, with LibTorch by
+# scripts/ssh/install_libtorch.sh; default /fsx/dtrain), or IMAGE, an image for Pyxis (/fsx/dtrain.sqsh); RUN_DIR, DATA_DIR
+# (/fsx/data/resized). RUN_DIR is on storage that all nodes share, because they meet and save there: not on /scratch.
 set -euo pipefail
 
 fail() {
@@ -19,13 +20,17 @@ dtrain=${DTRAIN:-/fsx/dtrain}
 data=${DATA_DIR:-/fsx/data/resized}
 run=${RUN_DIR:-}
 [ -n "$run" ] || fail "RUN_DIR is not set" "run sbatch --export=ALL,RUN_DIR=/fsx/results/NAME …"
+case $run in /scratch/*) fail "RUN_DIR is $run, on this node's own disk" "take a folder on /fsx: the ranks of all nodes meet there, and a requeued job finds its checkpoints" ;; esac
 [ -d "$data" ] && [ -n "$(ls -A "$data")" ] || { printf 'error: there is no data in %s\n  what to do: pack it there, or set DATA_DIR\n' "$data" >&2; exit 3; }
 
 if [ -n "${IMAGE:-}" ]; then
+  [[ $(srun --help) = *--container-image* ]] || fail "this Slurm runs no containers: Pyxis is off" \
+    "ParallelCluster's images have it switched off: scripts/aws/parallelcluster/pyxis.sh on every node (cluster.yaml has it), or leave IMAGE unset"
   launch=(srun --container-image="$IMAGE" --container-mounts=/fsx:/fsx --no-container-mount-home --no-container-entrypoint
     --container-env=NCCL_SOCKET_IFNAME /opt/dtrain/bin/dtrain_main)
 else
   [ -x "$dtrain/bin/dtrain_main" ] || fail "there is no $dtrain/bin/dtrain_main" "copy a bundle there, or set DTRAIN, or IMAGE"
+  "$dtrain/bin/dtrain_main" --version >/dev/null || fail "$dtrain/bin/dtrain_main does not run here" "see the message above; a bundle has no LibTorch of its own: scripts/ssh/install_libtorch.sh $dtrain"
   launch=(srun "$dtrain/bin/dtrain_main")
 fi
 export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-^lo,docker,veth}

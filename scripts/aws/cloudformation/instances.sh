@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# Makes machines for trainings by hand, as in AWS's posts of 2018 and 2019: COUNT instances with EFA in a placement group, and
+# a head machine to log in to. Writes the hosts file for scripts/ssh and says how to go on. Run it again with another COUNT to
+# have more or fewer of them. All are billed until `instances.sh 0` has deleted them, with their disks: what is to stay is on
+# /fsx.
+#
+#   AWS_REGION=us-east-1 KEY=mine SSH_FROM=203.0.113.7/32 scripts/aws/cloudformation/instances.sh COUNT [HOSTS-FILE]
+#   AWS_REGION=us-east-1 scripts/aws/cloudformation/instances.sh 0 [--dry_run] [--yes]
+#
+# Environment: KEY, an EC2 key pair; SSH_FROM, the addresses that may log in; INSTANCE_TYPE (p4d.24xlarge), any of
+# instance_types.tsv, p3.8xlarge too; MACHINE_IMAGE, the AMI that scripts/ssh/machine_image.sh led to (by default AWS's Deep
+# Learning Base AMI, of which you make one); CAPACITY_RESERVATION_ID of a Capacity Block. The file system of the stack
+# NAME-files is mounted on /fsx, if there is one.
+set -euo pipefail
+# shellcheck source=scripts/aws/deletion.sh
+source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
+
+case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
+count=${1:-}
+if [ "$count" = 0 ]; then
+  for argument in "${@:2}"; do
+    deletion_option "$argument" || fail "instances.sh does not know '$argument'" "instances.sh 0 takes --dry_run and --yes"
+  done
+  check_account
+  offer stack "$NAME-instances"
+  confirm
+  delete stack "$NAME-instances"
+  say "Done: no machines of $NAME are left"
+  exit 0
+fi
+hosts=${2:-hosts}
+[[ $count =~ ^[1-9][0-9]?$ ]] && [ "$count" -le 64 ] && [ $# -le 2 ] || fail "the number of machines is '$count'" "give 1 to 64: instances.sh 8 writes ./hosts with 8 machines"
+need KEY "the name of an EC2 key pair of yours, for ssh"
+need SSH_FROM "the addresses that may log in, such as your own: 203.0.113.7/32"
+[[ $SSH_FROM =~ ^[0-9]{1,3}(\.[0-9]{1,3}){3}/([1-9]|[12][0-9]|3[0-2])$ ]] || fail "SSH_FROM is '$SSH_FROM'" "name your own addresses, such as 203.0.113.7/32"
+check_account
+type=${INSTANCE_TYPE:-p4d.24xlarge}
+check_instance_type "$type"
+need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
+subnet=$(stack_output "$NAME-base" PrivateSubnetId)
+zone=$(aws ec2 describe-subnets --subnet-ids "$subnet" --query 'Subnets[0].AvailabilityZone' --output text)
+check_offered "$type" "$zone"
+if [ -z "${CAPACITY_RESERVATION_ID:-}" ]; then check_quota "$type" "$count"; fi
+say "$count × $type cost at least \$$(price_of "$type") an hour each, from now until they are deleted (on demand, us-east-1, $(price_date))"
+aws ec2 describe-key-pairs --key-names "$KEY" >/dev/null 2>&1 || fail "there is no key pair $KEY in $AWS_REGION" "aws ec2 create-key-pair --key-name $KEY, or set KEY"
+
+# AWS's newest Deep Learning Base AMI. V100s need the closed driver.
+driver=oss
+case $type in p3*) driver=proprietary ;; esac
+newest() { aws ssm get-parameter --name "$1" --query Parameter.Value --output text 2>/dev/null || true; }
+image=${MACHINE_IMAGE:-$(newest "/aws/service/deeplearning/ami/x86_64/base-$driver-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id")}
+[[ $image = ami-* ]] || fail "no AMI for $type was found" "set MACHINE_IMAGE to one with NVIDIA's driver (scripts/ssh/machine_image.sh)"
+head_image=$(newest /aws/service/canonical/ubuntu/server/22.04/stable/current/amd64/hvm/ebs-gp2/ami-id)
+[[ $head_image = ami-* ]] || head_image=$image
+
+file_system=
+case $(stack_status "$NAME-files") in
+  *_COMPLETE) file_system=$(stack_output "$NAME-files" DnsName)@tcp:/$(stack_output "$NAME-files" MountName) ;;
+  *) note "there is no file system: the machines share no storage, which a training of several needs (cloudformation/set_up.sh --file-system)" ;;
+esac
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+template=$work/instances.json
+"$aws_folder/cloudformation/instances.py" --type="$type" --cards="$(instance_value "$type" 5)" --count="$count" \
+  ${CAPACITY_RESERVATION_ID:+--reservation} >"$template"
+deploy "$NAME-instances" "$template" "Name=$NAME" "ImageId=$image" "HeadImageId=$head_image" "KeyName=$KEY" "SshFrom=$SSH_FROM" \
+  "VpcId=$(stack_output "$NAME-base" VpcId)" "PublicSubnetId=$(stack_output "$NAME-base" PublicSubnetId)" \
+  "PrivateSubnetId=$subnet" "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "FileSystem=$file_system" \
+  ${CAPACITY_RESERVATION_ID:+"CapacityReservationId=$CAPACITY_RESERVATION_ID"}
+
+{
+  printf '# %s, written by scripts/aws/cloudformation/instances.sh\n' "$NAME-instances"
+  for address in $(stack_output "$NAME-instances" Hosts); do printf '%s slots=%s\n' "$address" "$(instance_value "$type" 4)"; done
+} >"$hosts"
+head=$(stack_output "$NAME-instances" Head)
+say "Ready: $count × $type; their addresses are in $hosts. They are reached from the head machine:"
+note "scp -r $hosts scripts/ssh ubuntu@$head:    and the bundle (scripts/bundle.sh)"
+note "ssh -A ubuntu@$head, and there: HOSTS=$(basename "$hosts") ssh/runclust nvidia-smi"
