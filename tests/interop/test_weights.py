@@ -80,7 +80,7 @@ def test_logits_are_timms_under_its_names(tmp_path, images, name):
     run("--mode=export", f"--input={tmp_path / 'ours.safetensors'}", f"--output={tmp_path / 'exported.pt'}",
         "--weights_naming=timm")
     state = torch.load(tmp_path / "exported.pt", weights_only=True)
-    assert type(state) is OrderedDict
+    assert type(state) is OrderedDict and list(state) == list(theirs.state_dict())
     theirs.load_state_dict(state, strict=True)
     found, expected = logits_of(theirs, images), logits_of(ours, images)
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
@@ -197,7 +197,9 @@ def test_a_training_from_there_goes_on_here_and_there_again(tmp_path, samples, r
     expected = torch_losses(model, samples, 10)
     found = train(samples, tmp_path / "checkpoint.pth", run_dir)
     run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'exported.pt'}")
-    model.load_state_dict(torch.load(tmp_path / "exported.pt", weights_only=True), strict=True)
+    state = torch.load(tmp_path / "exported.pt", weights_only=True)
+    assert list(state) == list(model.state_dict())
+    model.load_state_dict(state, strict=True)
     found += torch_losses(model, samples, 5)
     assert found == pytest.approx(expected, rel=1e-4)
     record("Trainings", "resnet18: begun in PyTorch, gone on with here, then there",

@@ -21,6 +21,7 @@
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/roberta_model.h"
+#include "trainer/weights/state_dict_order.h"
 #include "trainer/weights/weight_files.h"
 
 namespace dtrain::loop {
@@ -100,11 +101,13 @@ Exported Named(TrainedWeights weights, const config::Config& config, bool to_fol
   return is_text ? NamedText(weights, config) : NamedImages(weights, config, to_folder);
 }
 
-// Returns the tensors under the names that were asked for.
+// Returns the tensors under the names that were asked for, in the order of that program's state_dict. timm's order is
+// that of torchvision's names.
 checkpoint::NamedTensors Renamed(const Exported& exported) {
-  if (exported.naming == "fairseq") return models::ToFairseq(exported.tensors, exported.options.padding_id);
-  if (exported.naming == "timm") return models::ToTimm(exported.tensors, models::NormEpsilon(exported.image_model));
-  return exported.tensors;
+  const checkpoint::NamedTensors tensors = InStateDictOrder(exported.tensors);
+  if (exported.naming == "fairseq") return InStateDictOrder(models::ToFairseq(tensors, exported.options.padding_id));
+  if (exported.naming == "timm") return models::ToTimm(tensors, models::NormEpsilon(exported.image_model));
+  return tensors;
 }
 
 checkpoint::Metadata MetadataOf(const Exported& exported) {

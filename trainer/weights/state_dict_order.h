@@ -1,0 +1,12 @@
+// The order of a state_dict. Checkpoints here are sorted by name, but PyTorch's programs keep the order of a model's
+// modules, and people compare files by it.
+#pragma once
+
+#include "trainer/checkpoint/safetensors.h"
+
+namespace dtrain::loop {
+
+// Returns the tensors in the order in which torchvision's, Hugging Face's and fairseq's models (not timm's) list them.
+checkpoint::NamedTensors InStateDictOrder(checkpoint::NamedTensors tensors);
+
+}  // namespace dtrain::loop
