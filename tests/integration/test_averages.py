@@ -27,7 +27,18 @@ def test_going_on_equals_never_having_stopped(few_images, tmp_path, world, optim
     assert sha256(whole / "model.safetensors") != sha256(whole / "model_ema.safetensors")
     last = metrics(whole, "val")[-1]
     assert {"top1", "ema_top1", "ema_top5", "ema_loss"} <= last.keys()
-    assert load_json(whole / "result.json")["val_ema_top1"] == last["ema_top1"]
+    result = load_json(whole / "result.json")
+    assert result["val_ema_top1"] == last["ema_top1"]
+    assert result["best_ema_top1"] == max(point["ema_top1"] for point in metrics(whole, "val"))
+
+
+@pytest.mark.parametrize("flags, chosen, file", [([], "ema_top1", "model_ema"), (["--best_of=raw"], "top1", "model")])
+def test_the_average_decides_which_weights_are_the_best(few_images, run_dir, flags, chosen, file):
+    """One evaluation, whose weights are the best therefore."""
+    run(*RUN, f"--data_dir={few_images}", "--eval_every_epochs=0", f"--run_dir={run_dir}", *flags)
+    result = load_json(run_dir / "result.json")
+    assert result[f"best_{chosen}"] == result[f"val_{chosen}"]
+    assert sha256(run_dir / "model_best.safetensors") == sha256(run_dir / f"{file}.safetensors")
 
 
 def test_an_average_can_begin_later_and_is_exported(few_images, run_dir, tmp_path):

@@ -148,7 +148,7 @@ def test_killed_half_way_and_taken_up_again(sweep, few_images, tmp_path):
     ("learning_rate: [1]", "--data_format=synthetic", 2, "--learning_rate of the space is not a flag"),
     ("lr: [0.1, -1]", "--data_format=synthetic", 2, "--lr=-1: expected"),
     ("lr: [0.1]", "--data_dir=/nonexistent", 3, "exit code 3"),
-    ("lr: [0.1, 0.2]", "--data_format=synthetic --max_steps=2 --warmup_epochs=1", 2, "--warmup_epochs is a warmup of"),
+    ("lr: [0.1, 0.2]", "--data_format=synthetic --schedule_steps=2 --warmup_epochs=1", 2, "--warmup_epochs is a warmup of"),
     ("lr: [0.1]", "--run_dir=mine", 2, "--run_dir belongs to the sweep"),
 ])
 def test_flags_and_values_are_held_against_the_program(sweep, tmp_path, flags, command, code, words):

@@ -46,10 +46,12 @@ def test_training_lines_are_fairseqs(trained):
     folder, outcome = trained
     lines, points = statistics(outcome.stdout, "loss"), metrics(folder, "train")
     assert len(lines) == len(points) >= 5
+    epoch_before = 0.0
     for line, point in zip(lines, points):
         assert list(line) == TRAIN_KEYS
         assert all(isinstance(line[key], str) for key in TRAIN_KEYS[2:])
-        assert line["epoch"] == math.ceil(point["epoch"] - 1e-9)
+        assert line["epoch"] == math.floor(epoch_before + 1e-9) + 1
+        epoch_before = point["epoch"]
         assert line["update"] == round(point["epoch"], 3)
         assert line["loss"] == as_printed(point["loss"] / math.log(2), 3)
         assert line["ppl"] == as_printed(2 ** (point["loss"] / math.log(2)), 2)
@@ -68,6 +70,7 @@ def test_validation_lines_are_fairseqs(trained):
     folder, outcome = trained
     lines, points = statistics(outcome.stdout, "valid_loss"), metrics(folder, "val")
     assert len(lines) == len(points) == 2
+    assert [line["epoch"] for line in lines] == [1, 2]
     assert [list(line) for line in lines] == [VALID_KEYS, [*VALID_KEYS, "valid_best_loss"]]
     best = min(point["loss"] for point in points)
     assert lines[1]["valid_best_loss"] == as_printed(best / math.log(2), 3)

@@ -2,6 +2,7 @@
 torchvision's scripts."""
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ import timm.scheduler
 import torchvision
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
+
+from fairseq_adam import FairseqAdam
 
 from command import final_numbers, metrics, run
 from truth import record, worst_difference, worst_ratio
@@ -96,8 +99,11 @@ OPTIMIZERS = {
             lambda g: torch.optim.SGD(g, lr=0.0005, momentum=0.9, nesterov=True)),
     "adam": (["--lr=1e-4", "--adam_eps=1"], 0.1, lambda g: torch.optim.Adam(g, lr=1e-4, eps=1)),
     "adamw": (["--lr=1e-4", "--adam_eps=1"], 0.1, lambda g: torch.optim.AdamW(g, lr=1e-4, eps=1)),
+    "fairseq_adam": (["--lr=1e-4", "--adam_eps=1"], 0.1, lambda g: FairseqAdam(g, lr=1e-4, eps=1)),
     "lars": (["--lr=0.001", "--lars_trust=0.2", "--nesterov"], 0.01,
              lambda g: timm.optim.Lars(g, lr=0.001, momentum=0.9, nesterov=True, trust_coeff=0.2)),
+    "larc": (["--optimizer=lars", "--lars_clip", "--lr=0.004", "--lars_trust=0.001"], 0.01,
+             lambda g: timm.optim.Lars(g, lr=0.004, momentum=0.9, trust_coeff=0.001, trust_clip=True)),
     "lamb": (["--lr=1e-4", "--adam_eps=1e-3", "--adam_betas=0.8,0.99", "--clip_norm=1"], 0.1,
              lambda g: timm.optim.Lamb(g, lr=1e-4, eps=1e-3, betas=(0.8, 0.99), max_grad_norm=1.0)),
     "rmsprop_tf": (["--lr=0.0005", "--rmsprop_eps=0.01", "--rmsprop_alpha=0.8"], 0.1,
@@ -115,7 +121,7 @@ def test_eight_steps_are_the_reference_s(data, samples, resnet18, run_dir, name)
         return losses, {name: parameter.detach() for name, parameter in model.named_parameters()}
 
     (expected, parameters), (other_losses, other_parameters) = in_both_ways(trained)
-    train(data, resnet18, run_dir, f"--optimizer={name}", f"--weight_decay={decay}",
+    train(data, resnet18, run_dir, *([] if name == "larc" else [f"--optimizer={name}"]), f"--weight_decay={decay}",
           "--nodecay_norm_and_bias", *flags)
     losses = [point["loss"] for point in metrics(run_dir, "train")]
     assert losses == pytest.approx(expected, rel=allowed_ratio(expected, other_losses))
@@ -124,7 +130,9 @@ def test_eight_steps_are_the_reference_s(data, samples, resnet18, run_dir, name)
     allowed = allowed_difference(parameters, other_parameters)
     assert max(apart.values()) < allowed, max(apart, key=apart.get)
     assert max((tensor - before[key]).abs().max().item() for key, tensor in parameters.items()) > 10 * allowed
-    reference = f"timm {timm.__version__}" if name in ("lars", "lamb", "rmsprop_tf") else f"PyTorch {torch.__version__}"
+    reference = f"timm {timm.__version__}" if name in ("lars", "larc", "lamb", "rmsprop_tf") else f"PyTorch {torch.__version__}"
+    if name == "fairseq_adam":
+        reference = "fairseq 0.12.2's formulas"
     record("Optimizers", f"{name}, eight steps of resnet18: loss", reference, "1e-4 of the loss", worst_ratio(losses, expected))
     record("Optimizers", f"{name}, eight steps of resnet18: weights", reference, f"{FACTOR} times its own spread", max(apart.values()))
 
@@ -221,6 +229,14 @@ def timm_rates(make) -> list[float]:
     return rates
 
 
+def tensorflow_rates(alpha: float, beta: float, periods: float) -> list[float]:
+    """TensorFlow's tf.compat.v1.train.linear_cosine_decay by its formula, after a linear warmup."""
+    rates = [PEAK * (0.01 + 0.99 * step / WARMUP) for step in range(WARMUP)]
+    for done in (step / LATER for step in range(LATER)):
+        rates.append(PEAK * ((alpha + 1 - done) * 0.5 * (1 + math.cos(math.pi * 2 * periods * done)) + beta))
+    return rates
+
+
 LATER = TOTAL - WARMUP
 TORCH = torch.optim.lr_scheduler
 SCHEDULES = {
@@ -234,6 +250,10 @@ SCHEDULES = {
                           lambda: torch_rates(lambda o: TORCH.ExponentialLR(o, gamma=0.97))),
     "torch poly": (["--lr_schedule=poly", "--poly_power=2"],
                    lambda: torch_rates(lambda o: TORCH.PolynomialLR(o, LATER, power=2))),
+    "TensorFlow linear_cosine": (["--lr_schedule=linear_cosine"], lambda: tensorflow_rates(0, 0.001, 0.5)),
+    "TensorFlow linear_cosine with waves": (
+        ["--lr_schedule=linear_cosine", "--cosine_periods=2.3", "--cosine_alpha=0.2", "--cosine_beta=0.01"],
+        lambda: tensorflow_rates(0.2, 0.01, 2.3)),
     "timm cosine": (["--lr_schedule=cosine", "--end_lr=0.001", "--schedule_through_warmup"],
                     lambda: timm_rates(lambda o, **more: timm.scheduler.CosineLRScheduler(
                         o, t_initial=TOTAL, lr_min=0.001, **more))),
@@ -257,8 +277,9 @@ def test_rates_are_the_reference_s(sixty, name):
     expected = reference()
     assert found == pytest.approx(expected, rel=1e-6)
     assert len(set(np.round(found, 12))) > WARMUP + 2
-    version = timm.__version__ if name.startswith("timm") else torch.__version__
-    record("Schedules", f"{name}, with warmup", f"{name.split()[0]} {version}'s schedulers", "1e-6 of the learning rate",
+    references = {"timm": f"timm {timm.__version__}'s schedulers", "torch": f"torch {torch.__version__}'s schedulers",
+                  "TensorFlow": "TensorFlow's formula"}
+    record("Schedules", f"{name}, with warmup", references[name.split()[0]], "1e-6 of the learning rate",
            worst_ratio(found, expected))
 
 

@@ -1,5 +1,5 @@
 """The same numbers as transformers' RobertaForMaskedLM in PyTorch from the same weights and tokens: logits, metrics,
-and ten optimizer steps of unequal weight on one rank, accumulated, on two ranks, and without padding."""
+and ten steps of fairseq's optimizer, of unequal weight, on one rank, accumulated, on two ranks, and without padding."""
 
 import json
 import math
@@ -7,6 +7,7 @@ import math
 import pytest
 
 from beside_torch import assert_moved_alike, assert_same_steps, predict, torch
+from fairseq_adam import FairseqAdam
 from small_roberta import LENGTH, WORDS, loaded, new_model, transformers
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
@@ -104,7 +105,7 @@ def test_evaluation_is_torchs(folder, rows, data, unpad):
 def train(data, folder, run_dir, *flags):
     """Trains ten steps of 8 rows in file order."""
     run("--model=roberta", f"--init_weights={folder}", f"--data_dir={data}", f"--tokens_per_sample={LENGTH}",
-        "--shuffle=none", "--global_batch_size=8", f"--max_steps={STEPS}", "--optimizer=adam", "--lr=0.001",
+        "--shuffle=none", "--global_batch_size=8", f"--max_steps={STEPS}", "--optimizer=fairseq_adam", "--lr=0.001",
         "--adam_betas=0.9,0.98", "--adam_eps=1e-6", "--weight_decay=0.01", "--clip_norm=1", "--lr_schedule=constant",
         "--log_interval=1", "--save_every_epochs=0", f"--run_dir={run_dir}", *flags)
     return metrics(run_dir, "train")
@@ -112,9 +113,9 @@ def train(data, folder, run_dir, *flags):
 
 @pytest.fixture(scope="module")
 def torch_training(folder, rows):
-    """Returns (losses, gradient norms, the model afterwards) of a plain PyTorch script."""
+    """Returns (losses, gradient norms, the model afterwards) of a plain PyTorch script with fairseq's optimizer."""
     model = loaded(folder).train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.001, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
+    optimizer = FairseqAdam(model.parameters(), lr=0.001, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
     losses, norms = [], []
     for step in range(STEPS):
         chosen = torch.arange(step * 8, step * 8 + 8) % ROWS
@@ -166,7 +167,7 @@ def test_memory_efficient_fp16_updates_in_float(folder, rows, data, run_dir):
     run_flags = ("--batch_size=8", "--memory_efficient_fp16", "--loss_scale=1024", "--limit_train_steps=1")
     train(data, folder, run_dir, *run_flags)
     model = loaded(folder).half().float().train()
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.001, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
+    optimizer = FairseqAdam(model.parameters(), lr=0.001, betas=(0.9, 0.98), eps=1e-6, weight_decay=0.01)
     logits_NTV = model(input_ids=rows["input_ids"][:8], attention_mask=rows["attention_mask"][:8]).logits
     F.cross_entropy(logits_NTV.flatten(0, 1), rows["labels"][:8].flatten(), ignore_index=NO_LOSS).backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1)
@@ -180,8 +181,23 @@ def test_memory_efficient_fp16_updates_in_float(folder, rows, data, run_dir):
         far = (found[name].float() - tensor.half().float()).abs() > 2e-4
         assert far.float().mean() < 0.02, name
         worst = max(worst, far.float().mean().item())
-    record("Optimizers", "Adam, memory-efficient fp16, one step", f"PyTorch {torch.__version__} in fp32, rounded",
+    record("Optimizers", "fairseq_adam, memory-efficient fp16, one step", "fairseq 0.12.2's formulas in fp32, rounded",
            "0.02 of a tensor's weights further than 2e-4", worst)
+
+
+@pytest.mark.parametrize("flags, kept", [([], (1 - 0.001 * 0.5)**STEPS), (["--memory_efficient_fp16"], 1 - 0.0005 * STEPS)],
+                         ids=["float", "half"])
+def test_positions_that_no_block_reaches_only_decay(folder, rows, tmp_path, run_dir, flags, kept):
+    """With decay in the gradient, Adam would take full steps towards 0."""
+    ids = rows["input_ids"].clamp(min=4)
+    save_file({"input_ids": ids[:, :8].contiguous()}, tmp_path / "train.safetensors")
+    train(tmp_path, folder, run_dir, "--batch_size=8", "--weight_decay=0.5", *flags)
+    name = "roberta.embeddings.position_embeddings.weight"
+    found, before = (load_file(path / "model.safetensors")[name][-4:].float() for path in (run_dir, folder))
+    ratio = found.norm() / before.norm()
+    assert ratio.item() == pytest.approx(kept, abs=2e-3 if flags else 1e-6)
+    record("Optimizers", f"fairseq_adam, rows without a gradient, {'half precision' if flags else 'fp32'}: norm kept",
+           "fairseq 0.12.2's formulas", "2e-3" if flags else "1e-6", abs(ratio.item() - kept))
 
 
 @pytest.mark.parametrize("precision", [[], ["--memory_efficient_fp16", "--unpad"]], ids=" ".join)

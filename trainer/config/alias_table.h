@@ -9,9 +9,9 @@ namespace dtrain::config {
 
 // A value of a foreign flag, and its translation.
 struct Word {
-  std::string_view theirs;        // "rand*" matches every value that begins with rand
+  std::string_view theirs;        // "rand*" matches every value that begins with rand, 0 also 0.0
   std::string_view ours;          // empty: our flag is not set
-  std::string_view implied = {};  // another flag of ours that this value sets
+  std::string_view implied = {};  // other flags of ours that this value sets, with spaces between them
   std::string_view reason = {};   // how our meaning differs, for people
 };
 
@@ -21,16 +21,24 @@ struct Alias {
   bool takes_value = true;
   std::string_view flag = {};     // our flag that gets the value; empty: no flag does
   std::vector<Word> words = {};   // the values that are understood; empty: any value, which is passed on unchanged
+  std::string_view before = {};   // stands before the value in that of our flag
   bool other_words_pass = false;  // values not in `words` are passed on unchanged: the flag is also one of ours
   std::vector<std::string> implied = {};  // further flags of ours that it sets
-  std::string_view reason = {};           // why it has no effect here, for people
+  std::string_view reason = {};           // why it has no effect here, for people; only where no number depends on it
+  std::string_view refused = {};          // why values not in `words` are mistakes: numbers would be others here
 };
+
+// Returns the flags of Word::implied.
+std::vector<std::string> ImpliedFlags(const Word& word);
 
 // The flags of fairseq.
 const std::vector<Alias>& TextAliases();
 // The flags of the AWS ImageNet scripts (Horovod, TensorFlow), torchvision's references, torchelastic's example,
 // NVIDIA's ConvNets and timm. A flag that several of them share has one row.
 const std::vector<Alias>& ImageAliases();
+
+// The flags of all of them that have no equivalent, with the value that changes nothing: other values are refused.
+const std::vector<Alias>& UnsupportedAliases();
 
 // Returns the row of the flag `name` (with underscores), or null.
 const Alias* FindAlias(std::string_view name);

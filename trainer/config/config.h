@@ -84,7 +84,7 @@ struct BatchConfig {
 };
 
 struct OptimizerConfig {
-  std::string name = "sgd";           // sgd | adam | adamw | lars | lamb | rmsprop_tf
+  std::string name = "sgd";           // sgd | adam | adamw | fairseq_adam | lars | lamb | rmsprop_tf
   std::optional<double> lr;           // peak; empty: DefaultLearningRate (resolve.h)
   double lr_base_batch = 0;           // > 0: the peak is multiplied by global batch / lr_base_batch …
   std::string lr_scaling = "linear";  // … or by its square root: linear | sqrt
@@ -93,6 +93,7 @@ struct OptimizerConfig {
   std::vector<double> adam_betas = {0.9, 0.999};
   double adam_eps = 1e-8;
   double lars_trust = 0.001;
+  bool lars_clip = false;
   double rmsprop_alpha = 0.9;
   double rmsprop_eps = 1e-10;
   double backbone_lr_factor = 1;
@@ -104,14 +105,17 @@ struct OptimizerConfig {
   double label_smoothing = 0;
   double ema_decay = 0;   // 0: no average
   int64_t ema_every = 1;  // steps between two updates of the average
+  bool ema_ramp = true;
+  std::string best_of = "auto";  // auto | raw
 };
 
 struct ScheduleConfig {
-  std::string name = "poly";  // poly | cosine | step | exponential | constant
+  std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | constant
   double warmup_epochs = 0;
   std::optional<int64_t> warmup_steps;
   double warmup_start_lr = 0;
   double poly_power = 2;
+  double cosine_periods = 0.5, cosine_alpha = 0, cosine_beta = 0.001;  // of linear_cosine
   double end_lr = 0;
   double decay_factor = 0.1;
   std::vector<double> decay_epochs = {30};  // one number: the period; several: the epochs themselves
@@ -155,6 +159,7 @@ struct RunConfig {
   std::string output;
   bool dry_run = false;
   bool print_config = false;
+  std::string defaults_of = "auto";  // auto | fairseq | none
   std::string dir;
   std::string resume = "auto";   // auto | none | last | the path of a checkpoint or a run directory
   std::string weights = "last";  // last | best | ema; for evaluating, predicting and exporting

@@ -41,7 +41,7 @@ std::string DescribeAugmentation(const ImageConfig& image, const std::string& by
 
 std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
   const std::string& name = optimizer.name;
-  const bool is_adam = name.starts_with("adam") || name == "lamb";
+  const bool is_adam = name.starts_with("adam") || name == "fairseq_adam" || name == "lamb";
   Sentence sentence;
   sentence.Add(name);
   if (is_adam) {
@@ -50,7 +50,8 @@ std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
   } else {
     sentence.Add("momentum " + NumberText(optimizer.momentum) + (optimizer.nesterov ? " (Nesterov)" : ""));
   }
-  if (name == "lars") sentence.Add("trust " + NumberText(optimizer.lars_trust));
+  if (name == "lars")
+    sentence.Add("trust " + NumberText(optimizer.lars_trust) + (optimizer.lars_clip ? " (clipped)" : ""));
   if (name == "rmsprop_tf") {
     sentence.Add("alpha " + NumberText(optimizer.rmsprop_alpha));
     sentence.Add("eps " + NumberText(optimizer.rmsprop_eps));

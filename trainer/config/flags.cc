@@ -117,6 +117,9 @@ DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "folder that Hugging Face's from_pretrained (text) or timm (images) can load.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
+DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | fairseq | none"), "",
+            "Whose defaults count where the command is silent. auto: fairseq's, if a flag was typed that only "
+            "fairseq-train has; none: dtrain's.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
             "Folder for this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.")
@@ -284,12 +287,12 @@ DTRAIN_FLAG(int64, max_steps, batch.max_steps, AtLeast(1), "steps",
 DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "",
             "Seed of the initial weights, the order of samples and the augmentation.")
 
-DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf("sgd | adam | adamw | lars | lamb | rmsprop_tf"), "",
-            "Optimizer. adam adds the weight decay to the gradient, adamw subtracts it from the weight; lars and "
-            "lamb scale each layer's step by the norm of its weights; rmsprop_tf is TensorFlow's RMSProp.")
+DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf("sgd | adam | adamw | fairseq_adam | lars | lamb | rmsprop_tf"), "",
+            "Optimizer. adam adds the weight decay to the gradient, adamw subtracts it from the weight; fairseq_adam is "
+            "fairseq's adam: adamw with epsilon added before the bias correction; lars and lamb scale each layer's step by the norm of its weights; rmsprop_tf is TensorFlow's RMSProp.")
 DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "",
-            "Peak learning rate; not given: 0.1 per 256 samples of the global batch for sgd, 0.001 for adam, adamw "
-            "and lamb. lars and rmsprop_tf require it.")
+            "Peak learning rate; not given: 0.1 per 256 samples of the global batch for sgd, 0.001 for adam, adamw, "
+            "fairseq_adam and lamb. lars and rmsprop_tf require it.")
 DTRAIN_FLAG(double, lr_base_batch, optimizer.lr_base_batch, AtLeast(0), "samples",
             "Global batch size for which --lr is meant: the peak becomes lr x global batch / lr_base_batch; 0: no "
             "scaling.")
@@ -303,6 +306,8 @@ DTRAIN_FLAG(double, adam_eps, optimizer.adam_eps, AtLeast(0), "",
             "Adam and LAMB: number added to the square root of the average of squares.")
 DTRAIN_FLAG(double, lars_trust, optimizer.lars_trust, MoreThan(0), "",
             "LARS: norm of a layer's step relative to the norm of its weights, at a learning rate of 1.")
+DTRAIN_FLAG(bool, lars_clip, optimizer.lars_clip, Anything(), "",
+            "LARS: no layer's own rate exceeds the learning rate (LARC).")
 DTRAIN_FLAG(double, rmsprop_alpha, optimizer.rmsprop_alpha, Below(1), "",
             "rmsprop_tf: decay rate of the average of squared gradients, which starts at 1.")
 DTRAIN_FLAG(double, rmsprop_eps, optimizer.rmsprop_eps, AtLeast(0), "",
@@ -328,7 +333,14 @@ DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
 DTRAIN_FLAG(int64, ema_every, optimizer.ema_every, AtLeast(1), "steps",
             "Steps between two updates of the average of --ema_decay.")
 
-DTRAIN_FLAG(string, lr_schedule, schedule.name, OneOf("poly | cosine | step | exponential | constant"), "",
+DTRAIN_FLAG(bool, ema_ramp, optimizer.ema_ramp, Anything(), "",
+            "Early updates of the average keep less, as --ema_decay says; --noema_ramp: the average is a copy of the "
+            "weights until the warmup has ended, and keeps --ema_decay from then on, as torchvision's.")
+DTRAIN_FLAG(string, best_of, optimizer.best_of, OneOf("auto | raw"), "",
+            "Which weights can be the best ones (model_best.safetensors). auto: those of the average of --ema_decay, by "
+            "its metrics, if there is one; raw: the weights themselves.")
+
+DTRAIN_FLAG(string, lr_schedule, schedule.name, OneOf("poly | cosine | linear_cosine | step | exponential | constant"), "",
             "Shape of the learning rate after the warmup.")
 DTRAIN_FLAG(double, warmup_epochs, schedule.warmup_epochs, AtLeast(0), "epochs",
             "Length of the linear warmup; alternative to --warmup_steps.")
@@ -337,6 +349,12 @@ DTRAIN_FLAG(int64, warmup_steps, schedule.warmup_steps, AtLeast(0), "steps",
 DTRAIN_FLAG(double, warmup_start_lr, schedule.warmup_start_lr, AtLeast(0), "",
             "Absolute learning rate of the first step of the warmup.")
 DTRAIN_FLAG(double, poly_power, schedule.poly_power, MoreThan(0), "", "Exponent of the poly schedule.")
+DTRAIN_FLAG(double, cosine_periods, schedule.cosine_periods, MoreThan(0), "",
+            "linear_cosine: periods of its cosine from the end of the warmup to the end of the schedule.")
+DTRAIN_FLAG(double, cosine_alpha, schedule.cosine_alpha, AtLeast(0), "",
+            "linear_cosine: number added to the line that the cosine is multiplied by.")
+DTRAIN_FLAG(double, cosine_beta, schedule.cosine_beta, AtLeast(0), "",
+            "linear_cosine: number added to the product; the last rate is about this part of the peak.")
 DTRAIN_FLAG(double, end_lr, schedule.end_lr, AtLeast(0), "",
             "Absolute learning rate at the end of the poly and cosine schedules.")
 DTRAIN_FLAG(double, lr_decay_factor, schedule.decay_factor, MoreThan(0), "",

@@ -62,8 +62,6 @@ const std::map<std::string, std::string>& ForeignFlags() {
       {"fast_dev_run", "--limit_train_steps=1"},
       {"sync_batchnorm", "--sync_bn"},
       {"ckpt_path", "--resume"},
-      {"fp16_allreduce", "--grad_compression=fp16"},
-      {"batches_per_allreduce", "--grad_accum_steps"},
       {"base_lr", "--lr, with --lr_base_batch"},
       {"train_dir", "--data_dir, with --train_split"},
       {"val_dir", "--data_dir, with --val_split"},
@@ -73,7 +71,6 @@ const std::map<std::string, std::string>& ForeignFlags() {
       {"lr_base", "--lr, with --lr_base_batch"},
       {"lr_base_size", "--lr_base_batch"},
       {"lr_base_scale", "--lr_scaling"},
-      {"grad_checkpointing", "--activation_checkpointing"},
       {"recovery_interval", "--save_every_seconds"},
       {"dataset", "--data_format"},
       {"dataset_dir", "--data_dir"},
@@ -90,8 +87,6 @@ const std::map<std::string, std::string>& ForeignFlags() {
       {"half", "--precision=fp16"},
       {"dtype", "--precision"},
       // fairseq
-      {"finetune_from_model", "--init_weights"},
-      {"lr_shrink", "--lr_decay_factor"},
       {"total_num_updates", "--schedule_steps"},
       // names that are not from one particular program
       {"checkpoint_dir", "--run_dir"},

@@ -10,7 +10,10 @@ namespace {
 constexpr std::string_view kOwnAverage =
     "--ema_decay=D --ema_every=STEPS keep an average; the equivalent of theirs is D = 1 - (1 - decay) x STEPS x global "
     "batch / epochs";
-constexpr std::string_view kAllOfColor = "--color_jitter=BRIGHTNESS,CONTRAST,SATURATION,HUE sets all four";
+constexpr std::string_view kAllOfColor =
+    "it counts with --increased_aug, which has its default here; --color_jitter=BRIGHTNESS,CONTRAST,SATURATION,HUE "
+    "sets "
+    "all four";
 constexpr std::string_view kSaves =
     "--save_every_epochs and --save_every_seconds set when to save, --keep_checkpoints how many to keep";
 constexpr std::string_view kDevices = "the launcher or --nproc_per_node sets the number of devices";
@@ -23,12 +26,18 @@ std::vector<Alias> AwsImageNet() {
       {.name = "num_epochs", .flag = "epochs"},
       {.name = "lr_decay_mode",
        .flag = "lr_schedule",
-       .words = {{"poly", "poly"},
+       .words = {{"poly", "poly", "--poly_power=2 --end_lr=1e-5"},
                  {"cosine", "cosine"},
                  {"steps", "step"},
-                 {"linear_cosine", "cosine", "", "only the plain cosine schedule is supported"}}},
+                 {"linear_cosine", "linear_cosine", "--cosine_periods=0.47 --cosine_beta=1e-5"}}},
+      {.name = "lc_periods", .flag = "cosine_periods"},
+      {.name = "lc_alpha", .flag = "cosine_alpha"},
+      {.name = "lc_beta", .flag = "cosine_beta"},
+      {.name = "intra_op_parallelism_threads", .reason = "--workers sets the decoding threads"},
+      {.name = "inter_op_parallelism_threads", .reason = "--workers sets the decoding threads"},
+      {.name = "num_parallel_calls", .flag = "workers"},
       {.name = "lr_decay_steps", .flag = "lr_decay_epochs"},
-      {.name = "lr_decay_lrs", .reason = "--lr_decay_factor sets the factor on the rate"},
+      {.name = "lr_decay_lrs", .refused = "--lr_decay_factor sets the factor on the rate"},
       {.name = "log_dir", .flag = "run_dir"},
       {.name = "log_name", .reason = "redirect the output in the shell to keep it; metrics.jsonl has the numbers"},
       {.name = "local_ckpt",
@@ -48,15 +57,15 @@ std::vector<Alias> AwsImageNet() {
       {.name = "save_summary_steps", .reason = "--log_interval sets how often numbers are written"},
       {.name = "adv_bn_init", .takes_value = false, .implied = {"--zero_init_residual"}},
       {.name = "adv_conv_init", .takes_value = false, .reason = "convolutions are always initialised that way"},
-      {.name = "brightness", .reason = kAllOfColor},
-      {.name = "contrast", .reason = kAllOfColor},
-      {.name = "saturation", .reason = kAllOfColor},
-      {.name = "hue", .reason = kAllOfColor},
-      {.name = "increased_aug", .takes_value = false, .reason = "--augment and --color_jitter set the augmentation"},
+      {.name = "brightness", .words = {{"0.3", ""}}, .refused = kAllOfColor},
+      {.name = "contrast", .words = {{"0.6", ""}}, .refused = kAllOfColor},
+      {.name = "saturation", .words = {{"0.6", ""}}, .refused = kAllOfColor},
+      {.name = "hue", .words = {{"0.13", ""}}, .refused = kAllOfColor},
+      {.name = "increased_aug", .takes_value = false, .implied = {"--color_jitter=0,0.4,0.4,0.065"}},
       {.name = "use_larc",
        .takes_value = false,
-       .reason = "--optimizer=lars adapts the rate of each layer, with --lars_trust"},
-      {.name = "leta", .reason = "--optimizer=lars adapts the rate of each layer, with --lars_trust"},
+       .implied = {"--optimizer=lars", "--lars_clip", "--lars_trust=0.013", "--decay_norm_and_bias", "--lr=3.7"}},
+      {.name = "leta", .flag = "lars_trust"},
   };
 }
 
@@ -77,7 +86,6 @@ std::vector<Alias> Torchvision() {
                  {"rmsproptf", "rmsprop_tf"}}},
       {.name = "lr_warmup_epochs", .flag = "warmup_epochs"},
       {.name = "lr_warmup_method", .words = {{"linear", ""}}},
-      {.name = "lr_warmup_decay", .reason = "--warmup_start_lr sets the rate at the start of the warmup"},
       {.name = "lr_min", .flag = "end_lr"},
       {.name = "lr_step_size", .flag = "lr_decay_epochs"},
       {.name = "lr_gamma", .flag = "lr_decay_factor"},
@@ -92,14 +100,14 @@ std::vector<Alias> Torchvision() {
        .flag = "augment",
        .words = {{"ta_wide", "trivialaugment"}, {"ra", "randaugment"}, {"imagenet", "autoaugment"}},
        .implied = {"--augment_interpolation=bilinear"}},
-      {.name = "ra_magnitude", .reason = "randaugment has torchvision's magnitude, 9"},
-      {.name = "augmix_severity", .reason = "dtrain has no AugMix"},
+      {.name = "ra_magnitude", .words = {{"9", ""}}, .refused = "randaugment has a magnitude of 9"},
+      {.name = "augmix_severity", .words = {{"3", ""}}, .refused = "dtrain has no AugMix"},
       {.name = "random_erase", .flag = "random_erasing"},
       {.name = "ra_reps", .flag = "repeated_augmentation"},
-      {.name = "ra_sampler", .takes_value = false, .reason = "--repeated_augmentation (or --ra_reps) turns it on"},
+      {.name = "ra_sampler", .takes_value = false, .implied = {"--repeated_augmentation=3"}},
       {.name = "val_resize_size", .flag = "eval_resize"},
-      {.name = "train_crop_size", .flag = "image_size"},
-      {.name = "val_crop_size", .reason = "images are evaluated at --image_size"},
+      {.name = "train_crop_size", .flag = "image_size_schedule", .before = "0:"},
+      {.name = "val_crop_size", .flag = "image_size"},
       {.name = "clip_grad_norm", .flag = "clip_norm"},
       {.name = "print_freq", .flag = "log_interval"},
       {.name = "test_only", .takes_value = false, .implied = {"--mode=eval"}},
@@ -115,11 +123,11 @@ std::vector<Alias> Torchvision() {
                  {"PIL", "", "", "dtrain has its own transforms"},
                  {"tensor", "", "", "dtrain has its own transforms"}},
        .other_words_pass = true},
-      {.name = "model_ema", .takes_value = false, .reason = kOwnAverage},
-      {.name = "model_ema_steps", .reason = kOwnAverage},
-      {.name = "model_ema_decay", .reason = kOwnAverage},
-      {.name = "start_epoch", .reason = kGoesOn},
-      {.name = "pretrained", .takes_value = false, .reason = "--init_weights=FILE starts from weights"},
+      {.name = "model_ema", .takes_value = false, .refused = kOwnAverage},
+      {.name = "model_ema_steps", .refused = kOwnAverage},
+      {.name = "model_ema_decay", .refused = kOwnAverage},
+      {.name = "start_epoch", .words = {{"0", ""}}, .refused = kGoesOn},
+      {.name = "pretrained", .takes_value = false, .refused = "--init_weights=FILE starts from weights"},
   };
 }
 
@@ -149,9 +157,14 @@ std::vector<Alias> NvidiaConvNets() {
        .words = {{"synthetic", "", "--data_format=synthetic"},
                  {"*", "", "", "dtrain's own loader decodes the images, on the CPU"}}},
       {.name = "prefetch", .flag = "prefetch_batches"},
-      {.name = "run_epochs", .reason = "--limit_train_steps ends a run early without changing its schedule"},
+      {.name = "run_epochs",
+       .words = {{"-1", ""}},
+       .refused = "--limit_train_steps ends a run early without changing its schedule"},
       {.name = "optimizer_batch_size", .flag = "global_batch_size"},
-      {.name = "optimizer", .flag = "optimizer", .words = {{"rmsprop", "rmsprop_tf"}}, .other_words_pass = true},
+      {.name = "optimizer",
+       .flag = "optimizer",
+       .words = {{"rmsprop", "rmsprop_tf", "", "theirs is torch.optim.RMSprop, here it is TensorFlow's"}},
+       .other_words_pass = true},
       {.name = "lr_schedule",
        .flag = "lr_schedule",
        .words = {{"linear", "poly", "--poly_power=1"}},
@@ -169,7 +182,7 @@ std::vector<Alias> NvidiaConvNets() {
       {.name = "checkpoint_filename", .reason = kGoesOn},
       {.name = "workspace", .flag = "run_dir"},
       {.name = "memory_format", .words = {{"nhwc", "", "--channels_last"}, {"nchw", "", "--nochannels_last"}}},
-      {.name = "use_ema", .reason = kOwnAverage},
+      {.name = "use_ema", .refused = kOwnAverage},
       {.name = "augmentation", .flag = "augment", .words = {{"autoaugment", "autoaugment"}}},
       {.name = "gpu_affinity", .reason = "threads stay on the cores that the launcher grants"},
       {.name = "topk", .reason = "top-1 and top-5 are reported"},
@@ -177,7 +190,7 @@ std::vector<Alias> NvidiaConvNets() {
        .flag = "mode",
        .words = {{"convergence", "train"}, {"benchmark_training", "train", "--eval_every_epochs=0"}},
        .other_words_pass = true},
-      {.name = "platform", .reason = "set --batch_size, --lr and --precision, which it implies there"},
+      {.name = "platform", .refused = "set --batch_size, --lr and --precision, which it implies there"},
       {.name = "precision",
        .flag = "precision",
        .words = {{"AMP", "fp16"}, {"TF32", "tf32"}, {"FP32", "fp32"}},
@@ -193,10 +206,9 @@ std::vector<Alias> Timm() {
       {.name = "decay_epochs", .flag = "lr_decay_epochs"},
       {.name = "decay_milestones", .flag = "lr_decay_epochs"},
       {.name = "decay_rate", .flag = "lr_decay_factor"},
+      {.name = "dr", .flag = "lr_decay_factor"},
       {.name = "min_lr", .flag = "end_lr"},
-      {.name = "cooldown_epochs", .reason = "--schedule_steps may be shorter than the run"},
-      {.name = "opt_eps", .reason = "use --adam_eps or --rmsprop_eps"},
-      {.name = "opt_betas", .reason = "use --adam_betas"},
+      {.name = "cooldown_epochs", .words = {{"0", ""}}, .refused = "--schedule_steps may be shorter than the run"},
       {.name = "drop", .flag = "dropout"},
       {.name = "aa",
        .flag = "augment",
@@ -204,15 +216,16 @@ std::vector<Alias> Timm() {
                  {"original*", "autoaugment"},
                  {"v0*", "autoaugment"}}},
       {.name = "reprob", .flag = "random_erasing"},
-      {.name = "remode", .reason = "erased pixels become the mean colour"},
-      {.name = "recount", .reason = "only one rectangle is erased"},
+      {.name = "remode",
+       .words = {{"const", ""}},
+       .refused = "erased pixels become the mean colour; leave it out if that will do"},
+      {.name = "recount", .words = {{"1", ""}}, .refused = "only one rectangle is erased"},
       {.name = "smoothing", .flag = "label_smoothing"},
       {.name = "bce_loss", .takes_value = false, .implied = {"--loss=bce"}},
       {.name = "aug_repeats", .flag = "repeated_augmentation"},
-      {.name = "aug_splits", .reason = "dtrain has no equivalent"},
+      {.name = "aug_splits", .words = {{"0", ""}}, .refused = "there are no augmented copies with a loss of their own"},
       {.name = "native_amp", .takes_value = false, .implied = {"--precision=fp16"}},
       {.name = "img_size", .flag = "image_size"},
-      {.name = "crop_pct", .reason = "use --eval_resize, in pixels: image_size / crop_pct"},
       {.name = "train_interpolation",
        .flag = "interpolation",
        .words = {{"bilinear", "bilinear"},
@@ -226,7 +239,26 @@ std::vector<Alias> Timm() {
       {.name = "initial_checkpoint", .flag = "init_weights"},
       {.name = "pin_mem", .takes_value = false, .reason = "batches are always pinned if there is a GPU"},
       {.name = "torchcompile", .takes_value = false, .reason = "there is no Python code to compile"},
-      {.name = "eval_metric", .reason = "the weights that are best by the task's first metric are kept"},
+      {.name = "eval_metric", .words = {{"top1", ""}}, .refused = "the weights that are best by top-1 are kept"},
+      {.name = "amp_dtype", .flag = "precision", .words = {{"float16", "fp16"}, {"bfloat16", "bf16"}}},
+      {.name = "no_aug", .takes_value = false, .implied = {"--augment=none"}},
+      {.name = "val_interval", .flag = "eval_every_epochs"},
+      {.name = "grad_checkpointing", .takes_value = false, .implied = {"--activation_checkpointing"}},
+      {.name = "warmup_prefix", .takes_value = false, .reason = "the schedule begins after the warmup anyway"},
+      {.name = "fuser", .reason = "there is no Python code to compile"},
+      {.name = "torchcompile_mode", .reason = "there is no Python code to compile"},
+      {.name = "torchscript", .takes_value = false, .reason = "there is no Python code to compile"},
+      {.name = "no_prefetcher", .takes_value = false, .reason = "dtrain has its own loader"},
+      {.name = "use_multi_epochs_loader", .takes_value = false, .reason = "dtrain has its own loader"},
+      {.name = "synchronize_step", .takes_value = false, .reason = "it is for measuring"},
+      {.name = "log_wandb", .takes_value = false, .reason = "scripts/sweeps/examples/wandb_trial.py passes numbers on"},
+      {.name = "validation_batch_size", .reason = "evaluation uses the batch size of training"},
+      {.name = "vb", .reason = "evaluation uses the batch size of training"},
+      // Horovod's example
+      {.name = "fp16_allreduce", .takes_value = false, .implied = {"--grad_compression=fp16"}},
+      {.name = "batches_per_allreduce", .flag = "grad_accum_steps"},
+      {.name = "val_batch_size", .reason = "evaluation uses the batch size of training"},
+      {.name = "no_cuda", .takes_value = false, .implied = {"--backend=gloo"}},
   };
 }
 
@@ -244,7 +276,7 @@ const std::vector<Alias>& ImageAliases() {
 }
 
 const Alias* FindAlias(std::string_view name) {
-  for (const auto* table : {&TextAliases(), &ImageAliases()}) {
+  for (const auto* table : {&TextAliases(), &ImageAliases(), &UnsupportedAliases()}) {
     const auto found =
         std::find_if(table->begin(), table->end(), [&](const Alias& alias) { return alias.name == name; });
     if (found != table->end()) return &*found;

@@ -6,16 +6,15 @@ namespace {
 
 constexpr std::string_view kOwnLoop = "dtrain chooses how ranks communicate";
 constexpr std::string_view kOwnPlan = "the model and its criterion follow from --model";
-constexpr std::string_view kOwnShape = "the shape follows from --model, or from --model_config=FILE";
 constexpr std::string_view kOwnScale =
     "the scale starts at 65,536 and adapts; --loss_scale=N fixes it, --max_skipped_steps ends the run";
 constexpr std::string_view kGoesOn =
-    "a run resumes from its own checkpoints; --init_weights starts from a file, --resume=none starts anew";
+    "a run resumes from its own checkpoints with all of their state; --init_weights=FILE begins anew with weights";
 constexpr std::string_view kKept = "--keep_checkpoints sets how many; the best weights are kept in addition";
 constexpr std::string_view kBest = "the weights with the smallest validation loss are the best";
 constexpr std::string_view kTokenized = "dtrain_data tokenize tokenizes text beforehand";
 constexpr std::string_view kEvaluation = "evaluation uses the batch size of training";
-constexpr std::string_view kNotYet = "dtrain has no equivalent yet";
+constexpr std::string_view kNotYet = "leave it out";
 
 std::vector<Alias> TaskAndModel() {
   return {
@@ -25,18 +24,18 @@ std::vector<Alias> TaskAndModel() {
        .flag = "model",
        .words = {{"efficientnet-b0", "efficientnet_b0"}, {"efficientnet-b4", "efficientnet_b4"}},  // NVIDIA's
        .other_words_pass = true},
-      {.name = "encoder_layers", .reason = kOwnShape},
-      {.name = "encoder_embed_dim", .reason = kOwnShape},
-      {.name = "encoder_ffn_embed_dim", .reason = kOwnShape},
-      {.name = "encoder_attention_heads", .reason = kOwnShape},
-      {.name = "encoder_normalize_before", .takes_value = false, .reason = kOwnPlan},
+      {.name = "encoder_normalize_before", .takes_value = false, .refused = "norms follow each part of a layer"},
       {.name = "activation_fn", .words = {{"gelu", ""}}},
       {.name = "encoder_layerdrop", .words = {{"0", ""}, {"0.0", ""}}},
       {.name = "activation_dropout", .words = {{"0", ""}, {"0.0", ""}}},
-      {.name = "pooler_dropout", .reason = kOwnPlan},
-      {.name = "max_positions", .reason = "--tokens_per_sample limits the blocks, and the model's shape the positions"},
+      {.name = "pooler_dropout", .reason = "masked words have no pooler"},
+      {.name = "pooler_activation_fn", .reason = "masked words have no pooler"},
+      {.name = "layernorm_embedding", .takes_value = false, .reason = kOwnPlan},
+      {.name = "load_checkpoint_heads", .takes_value = false, .reason = "there are no heads of sentences"},
+      {.name = "min_params_to_wrap", .reason = kOwnLoop},
+      {.name = "offload_activations", .takes_value = false, .reason = "--activation_checkpointing saves memory"},
       {.name = "checkpoint_activations", .takes_value = false, .implied = {"--activation_checkpointing"}},
-      {.name = "user_dir", .reason = kNotYet},
+      {.name = "user_dir", .refused = "it is code in Python"},
   };
 }
 
@@ -49,7 +48,7 @@ std::vector<Alias> DataAndBatches() {
       {.name = "mask_multiple_length", .words = {{"1", ""}}},
       {.name = "leave_unmasked_prob", .words = {{"0.1", ""}}},
       {.name = "random_token_prob", .words = {{"0.1", ""}}},
-      {.name = "freq_weighted_replacement", .takes_value = false, .reason = "random words are drawn uniformly"},
+      {.name = "freq_weighted_replacement", .takes_value = false, .refused = "random words are drawn uniformly"},
       {.name = "num_workers", .flag = "workers"},
       {.name = "data_buffer_size", .reason = "--prefetch_batches sets how many batches are kept ready"},
       {.name = "train_subset", .flag = "train_split"},
@@ -61,7 +60,7 @@ std::vector<Alias> DataAndBatches() {
       {.name = "skip_invalid_size_inputs_valid_test",
        .takes_value = false,
        .reason = "blocks that are too long are left out"},
-      {.name = "shorten_method", .reason = "blocks that are too long are left out"},
+      {.name = "shorten_method", .words = {{"none", ""}}, .refused = "blocks that are too long are left out"},
       {.name = "required_batch_size_multiple", .reason = "rows are padded to a multiple of 8, batches are not"},
       {.name = "bpe", .reason = kTokenized},
       {.name = "gpt2_encoder_json", .reason = kTokenized},
@@ -85,13 +84,16 @@ std::vector<Alias> Optimization() {
                  {"cosineannealinglr", "cosine"},
                  {"exponentiallr", "exponential"}},
        .implied = {"--poly_power=1"}},
-      {.name = "sentence_avg", .takes_value = false, .reason = "the loss is a mean over masked tokens"},
+      {.name = "sentence_avg", .takes_value = false, .reason = "masked_lm is a mean over masked tokens there, too"},
+      {.name = "use_old_adam", .takes_value = false, .reason = "fairseq_adam is that one"},
+      {.name = "fp16_no_flatten_grads", .takes_value = false, .reason = kOwnLoop},
+      {.name = "on_cpu_convert_precision", .takes_value = false, .reason = kOwnLoop},
       {.name = "fp16", .takes_value = false, .implied = {"--precision=fp16"}},
       {.name = "bf16", .takes_value = false, .implied = {"--precision=bf16"}},
-      {.name = "fp16_init_scale", .reason = kOwnScale},
-      {.name = "fp16_scale_tolerance", .reason = kOwnScale},
-      {.name = "threshold_loss_scale", .reason = kOwnScale},
-      {.name = "min_loss_scale", .reason = kOwnScale},
+      {.name = "fp16_init_scale", .words = {{"128", "", "", kOwnScale}}, .refused = kOwnScale},
+      {.name = "fp16_scale_tolerance", .words = {{"0", ""}}, .refused = kOwnScale},
+      {.name = "threshold_loss_scale", .refused = kOwnScale},
+      {.name = "min_loss_scale", .words = {{"1e-4", ""}}, .refused = kOwnScale},
       {.name = "fp16_scale_window", .flag = "loss_scale_window"},
   };
 }
@@ -107,31 +109,48 @@ std::vector<Alias> Run() {
        .words = {{"*", "", "--tensorboard", "events are written to the run directory: tensorboard --logdir=RUN_DIR"}}},
       {.name = "save_dir", .flag = "run_dir"},
       {.name = "save_interval", .flag = "save_every_epochs"},
-      {.name = "save_interval_updates", .reason = "--save_every_seconds saves between the ends of epochs"},
+      {.name = "save_interval_updates",
+       .words = {{"0", ""}},
+       .refused = "--save_every_seconds saves, --eval_every_epochs=0.1 evaluates between the ends of epochs"},
       {.name = "keep_last_epochs", .flag = "keep_checkpoints"},
       {.name = "keep_interval_updates", .flag = "keep_checkpoints"},
       {.name = "keep_best_checkpoints", .reason = kKept},
       {.name = "no_epoch_checkpoints", .takes_value = false, .reason = kKept},
       {.name = "no_last_checkpoints", .takes_value = false, .reason = kKept},
+      {.name = "finetune_from_model", .flag = "init_weights"},
+      {.name = "max_valid_steps", .flag = "limit_val_steps"},
+      {.name = "no_save_optimizer_state", .takes_value = false, .reason = kKept},
+      {.name = "write_checkpoints_asynchronously", .takes_value = false, .reason = "they always are"},
+      {.name = "load_checkpoint_on_all_dp_ranks", .takes_value = false, .reason = kOwnLoop},
+      {.name = "log_file", .reason = "redirect the output in the shell to keep it"},
+      {.name = "profile", .takes_value = false, .reason = "--profile_steps writes a trace"},
+      {.name = "suppress_crashes", .takes_value = false, .reason = kOwnLoop},
+      {.name = "use_plasma_view", .takes_value = false, .reason = kOwnLoop},
+      {.name = "plasma_path", .reason = kOwnLoop},
+      {.name = "reset_logging", .takes_value = false, .reason = kOwnLoop},
       {.name = "no_save", .takes_value = false, .implied = {"--save_every_epochs=0"}},
-      {.name = "restore_file", .reason = kGoesOn},
-      {.name = "reset_optimizer", .takes_value = false, .reason = kGoesOn},
-      {.name = "reset_dataloader", .takes_value = false, .reason = kGoesOn},
-      {.name = "reset_meters", .takes_value = false, .reason = kGoesOn},
-      {.name = "reset_lr_scheduler", .takes_value = false, .reason = kGoesOn},
-      {.name = "best_checkpoint_metric", .reason = kBest},
-      {.name = "maximize_best_checkpoint_metric", .takes_value = false, .reason = kBest},
+      {.name = "restore_file", .words = {{"checkpoint_last.pt", ""}}, .refused = kGoesOn},
+      {.name = "reset_optimizer", .takes_value = false, .refused = kGoesOn},
+      {.name = "reset_dataloader", .takes_value = false, .refused = kGoesOn},
+      {.name = "reset_meters", .takes_value = false, .refused = kGoesOn},
+      {.name = "reset_lr_scheduler", .takes_value = false, .refused = kGoesOn},
+      {.name = "best_checkpoint_metric", .words = {{"loss", ""}}, .refused = kBest},
+      {.name = "maximize_best_checkpoint_metric", .takes_value = false, .refused = kBest},
       {.name = "validate_interval", .flag = "eval_every_epochs"},
       {.name = "patience",
        .flag = "stop_after_epochs_without_gain",
        .words = {{"-1", ""}},  // never, fairseq's default
        .other_words_pass = true},
-      {.name = "validate_interval_updates", .reason = "--eval_every_epochs may be a fraction of an epoch"},
+      {.name = "validate_interval_updates",
+       .words = {{"0", ""}},
+       .refused = "--eval_every_epochs may be a fraction of an epoch"},
       {.name = "disable_validation", .takes_value = false, .implied = {"--eval_every_epochs=0"}},
-      {.name = "stop_time_hours", .reason = "the run saves and ends on SIGTERM or SIGUSR1 from the scheduler"},
+      {.name = "stop_time_hours",
+       .words = {{"0", ""}, {"-1", ""}},
+       .refused = "a run saves and ends on SIGTERM or SIGUSR1 from the scheduler, or by timeout -s TERM"},
       {.name = "wandb_project", .reason = "scripts/sweeps/examples/wandb_trial.py passes a run's numbers on"},
       {.name = "cpu", .takes_value = false, .implied = {"--backend=gloo"}},
-      {.name = "tpu", .takes_value = false, .reason = kNotYet},
+      {.name = "tpu", .takes_value = false, .refused = kNotYet},
   };
 }
 
@@ -142,10 +161,19 @@ std::vector<Alias> Ranks() {
       {.name = "distributed_port", .flag = "master_port"},
       {.name = "distributed_backend", .flag = "backend"},
       {.name = "distributed_no_spawn", .takes_value = false, .reason = "launchers are recognised automatically"},
+      {.name = "distributed_num_procs", .flag = "nproc_per_node"},
+      {.name = "ddp_comm_hook", .words = {{"none", ""}, {"fp16", "", "--grad_compression=fp16"}}},
+      {.name = "gradient_as_bucket_view", .takes_value = false, .reason = kOwnLoop},
       {.name = "nprocs_per_node", .flag = "nproc_per_node"},
       {.name = "device_id", .flag = "local_rank"},
       {.name = "fast_stat_sync", .takes_value = false, .reason = kOwnLoop},
-      {.name = "ddp_backend", .reason = kOwnLoop},
+      {.name = "ddp_backend",
+       .words = {{"c10d", "", "", kOwnLoop},
+                 {"no_c10d", "", "", kOwnLoop},
+                 {"legacy_ddp", "", "", kOwnLoop},
+                 {"pytorch_ddp", "", "", kOwnLoop},
+                 {"fully_sharded", "", "", kOwnLoop}},
+       .refused = "gradients are averaged over all ranks at each step"},
       {.name = "find_unused_parameters", .takes_value = false, .reason = kOwnLoop},
       {.name = "broadcast_buffers", .takes_value = false, .reason = kOwnLoop},
       {.name = "all_gather_list_size", .reason = kOwnLoop},

@@ -23,6 +23,9 @@ void CheckOptimizer(const OptimizerConfig& optimizer, List& problems) {
     problems.push_back(
         {"nesterov", "true", "--optimizer=sgd or lars with it", optimizer.name + " does not support it"});
   }
+  if (optimizer.lars_clip && optimizer.name != "lars") {
+    problems.push_back({"lars_clip", "true", "--optimizer=lars with it", "only lars gives each layer a rate"});
+  }
   if (!optimizer.lr && (optimizer.name == "lars" || optimizer.name == "rmsprop_tf")) {
     problems.push_back({"lr", "", "a peak learning rate with --optimizer=" + optimizer.name,
                         "no default suits most runs; see the examples in scripts/recipes"});
@@ -33,23 +36,15 @@ void CheckOptimizer(const OptimizerConfig& optimizer, List& problems) {
   }
 }
 
-void CheckWarmup(const Config& config, List& problems) {
-  const ScheduleConfig& schedule = config.schedule;
+void CheckWarmup(const ScheduleConfig& schedule, List& problems) {
   if (schedule.warmup_epochs > 0 && schedule.warmup_steps) {
     problems.push_back({"warmup_steps", std::to_string(*schedule.warmup_steps),
                         "no value with --warmup_epochs=" + NumberText(schedule.warmup_epochs),
                         "give the warmup either in epochs or in steps"});
-    return;
-  }
-  const std::optional<int64_t> steps = schedule.schedule_steps ? schedule.schedule_steps : config.batch.max_steps;
-  if (schedule.warmup_steps && steps && *schedule.warmup_steps > *steps) {
-    const std::string length = schedule.schedule_steps ? "--schedule_steps" : "--max_steps";
+  } else if (schedule.warmup_steps && schedule.schedule_steps && *schedule.warmup_steps > *schedule.schedule_steps) {
     problems.push_back({"warmup_steps", std::to_string(*schedule.warmup_steps),
-                        length + " (" + std::to_string(*steps) + ") or less", "the warmup would not end"});
-  }
-  if (!schedule.schedule_steps && schedule.warmup_epochs > config.batch.epochs) {
-    problems.push_back({"warmup_epochs", NumberText(schedule.warmup_epochs),
-                        "--epochs (" + NumberText(config.batch.epochs) + ") or less", "the warmup would not end"});
+                        "--schedule_steps (" + std::to_string(*schedule.schedule_steps) + ") or less",
+                        "the warmup would not end"});
   }
 }
 
@@ -85,6 +80,9 @@ void CheckValFraction(const Config& config, List& problems) {
 // Refuses flags of a moving average that is not kept.
 void CheckAverage(const Config& config, List& problems) {
   const OptimizerConfig& optimizer = config.optimizer;
+  if (optimizer.ema_decay == 0 && !optimizer.ema_ramp) {
+    problems.push_back({"ema_ramp", "false", "--ema_decay with it", "without it no average of the weights is kept"});
+  }
   if (optimizer.ema_decay == 0 && optimizer.ema_every != 1) {
     problems.push_back({"ema_every", std::to_string(optimizer.ema_every), "--ema_decay with it",
                         "without it no average of the weights is kept"});
@@ -108,8 +106,8 @@ void CheckMemoryEfficientFp16(const Config& config, List& problems) {
   const std::string& optimizer = config.optimizer.name;
   const bool is_fp16 = precision == "fp16" || precision == "fp32";  // fp32 is the default if no precision was given
   if (!is_fp16) refuse("--precision=fp16 with it", "--precision=" + precision + " is given");
-  if (optimizer != "adam" && optimizer != "adamw") {
-    refuse("--optimizer=adam or adamw with it", "--optimizer=" + optimizer + " keeps its state in fp32");
+  if (optimizer != "adam" && optimizer != "adamw" && optimizer != "fairseq_adam") {
+    refuse("--optimizer=adam, adamw or fairseq_adam with it", "--optimizer=" + optimizer + " keeps its state in fp32");
   }
   if (config.optimizer.ema_decay > 0) {
     refuse("no --ema_decay with it", "half precision is too coarse for the small updates of an average");
@@ -128,7 +126,7 @@ void CheckPrecision(const PrecisionConfig& precision, List& problems) {
 
 void CheckTraining(const Config& config, std::vector<Problem>& problems) {
   CheckOptimizer(config.optimizer, problems);
-  CheckWarmup(config, problems);
+  CheckWarmup(config.schedule, problems);
   CheckDecaySteps(config.schedule, problems);
   CheckAverage(config, problems);
   CheckEarlyStop(config.run, problems);

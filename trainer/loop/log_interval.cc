@@ -84,6 +84,7 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
   report::TrainPoint point;
   point.step = step;
   point.epoch = parts_.plan.EpochAt(step);
+  point.epoch_number = parts_.plan.EpochNumber(step);
   point.loss = weight > 0 ? sums[kIntervalLoss].item<double>() / weight : std::numeric_limits<double>::quiet_NaN();
   if (weight > 0) point.metrics = parts_.task.TrainingMetrics(sums[kIntervalHits].item<double>(), weight);
   point.lr = parts_.plan.LearningRate(step - 1);

@@ -38,12 +38,14 @@ optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const t
       MakeLossScaler(config, device), config.optimizer.clip_norm, device);
 }
 
-std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config,
+std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config, int64_t warmup_steps,
                                                       const torch::nn::Module& module,
                                                       const checkpoint::Snapshot* restored) {
   if (config.ema_decay <= 0) return std::nullopt;
-  optim::WeightAverage average(StateOf(module),
-                               optim::WeightAverageOptions{.decay = config.ema_decay, .every = config.ema_every});
+  optim::WeightAverage average(
+      StateOf(module),
+      optim::WeightAverageOptions{
+          .decay = config.ema_decay, .every = config.ema_every, .ramp = config.ema_ramp, .warmup = warmup_steps});
   if (restored == nullptr) return average;
   if (restored->average.empty()) {
     report::LogWarning("the checkpoint has no average of the weights: the average starts from the current weights");

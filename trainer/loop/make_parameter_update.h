@@ -20,7 +20,7 @@ optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const t
 
 // Returns the average of the weights that `restored` holds. It starts from the current weights if `restored` is null or
 // holds no average (which logs a warning). Returns empty without --ema_decay.
-std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config,
+std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config, int64_t warmup_steps,
                                                       const torch::nn::Module& module,
                                                       const checkpoint::Snapshot* restored);
 

@@ -32,17 +32,22 @@ void RequireSteps(const Plan& plan, double epochs) {
 
 void RequireWarmupFits(const config::ScheduleConfig& schedule, const Plan& plan) {
   const int64_t warmup = plan.schedule.warmup_steps;
-  if (warmup <= plan.schedule.total_steps) return;
+  if (!schedule.schedule_steps || warmup <= *schedule.schedule_steps) return;
   const std::string flag = schedule.warmup_steps ? "--warmup_steps" : "--warmup_epochs";
-  const std::string longer = flag + " is a warmup of " + CountOf(warmup, "step") + ", longer than ";
-  const std::string steps = std::to_string(plan.schedule.total_steps);
-  if (schedule.schedule_steps) {
-    throw UsageError(longer + "the schedule of --schedule_steps=" + steps, "shorten it, or raise --schedule_steps");
-  }
-  throw UsageError(longer + "the run of " + steps, "shorten it, or raise --epochs");
+  throw UsageError(flag + " is a warmup of " + CountOf(warmup, "step") +
+                       ", longer than the schedule of --schedule_steps=" + std::to_string(*schedule.schedule_steps),
+                   "shorten it, or raise --schedule_steps");
 }
 
 }  // namespace
+
+std::string Plan::WarningOfWarmup() const {
+  if (schedule.warmup_steps <= total_steps) return {};
+  return "the run of " + CountOf(total_steps, "step") + " ends in the warmup of " +
+         std::to_string(schedule.warmup_steps) + ": its learning rate reaches " +
+         config::ToText(config::Value(LearningRate(total_steps - 1))) + " of a peak of " +
+         config::ToText(config::Value(schedule.peak));
+}
 
 int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
 
@@ -91,6 +96,9 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
       .warmup_steps = WarmupSteps(config.schedule, plan),
       .total_steps = config.schedule.schedule_steps.value_or(plan.total_steps),
       .poly_power = config.schedule.poly_power,
+      .cosine_periods = config.schedule.cosine_periods,
+      .cosine_alpha = config.schedule.cosine_alpha,
+      .cosine_beta = config.schedule.cosine_beta,
       .decay_factor = config.schedule.decay_factor,
       .decay_steps = {},
       .through_warmup = config.schedule.through_warmup};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config.h"
@@ -29,9 +30,16 @@ struct Plan {
   int64_t EpochsDone(int64_t step) const;
   double LearningRate(int64_t step) const { return optim::LearningRate(schedule, step); }
 
+  // Returns a sentence for people if the run ends before its warmup does, else nothing.
+  std::string WarningOfWarmup() const;
+
   // The multiple of eval_every_epochs that an evaluation after this step belongs to: the epochs done, rounded down. The
   // additional evaluation at the end of a run belongs to the last multiple. 0 if a run is evaluated at its end only.
   double EvaluatedEpoch(int64_t step) const;
+
+  // Returns the epoch, counted from 1, in which the batch of this step (counted from 1) begins. A step whose batch is
+  // partly of the next epoch ends the one that it begins in.
+  int64_t EpochNumber(int64_t step) const { return EpochsDone(step - 1) + 1; }
 
   // Returns the first step, counted from 1, whose batch begins in `epoch`, counted from 0.
   int64_t FirstStepOf(int64_t epoch) const;
@@ -47,7 +55,7 @@ struct Plan {
   bool Crossed(int64_t step, double every_epochs) const;
 };
 
-// Throws UsageError if the run would have no step, if the warmup is longer than the schedule, or if the batch sizes
+// Throws UsageError if the run would have no step, if the warmup is longer than --schedule_steps, or if the batch sizes
 // disagree (ResolveBatch).
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size);
 

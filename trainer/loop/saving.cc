@@ -34,10 +34,10 @@ void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update
   phases_.Spend(TimePart::kOther);
 }
 
-void Saving::SaveBest(int64_t step) {
+void Saving::SaveBest(int64_t step, const optim::WeightAverage* average) {
   if (writer_ == nullptr) return;
   phases_.Enter(Phase::kSaving);  // waits if the previous best weights are still being written
-  auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module())});
+  auto copies = checkpoint::CopyToHost({average != nullptr ? average->tensors() : StateOf(parts_.task.module())});
   writer_->SaveBest(step, std::move(copies.sets[0]), std::move(copies.wait));
   phases_.Spend(TimePart::kOther);
 }

@@ -27,8 +27,8 @@ class Saving {
 
   // Saves a checkpoint; `average` may be null. Throws the error of an earlier save that failed (StorageError).
   void Save(const Progress& progress, const optim::ParameterUpdate& update, const optim::WeightAverage* average);
-  // Saves the current weights as the best so far. Throws as Save does.
-  void SaveBest(int64_t step);
+  // Saves the current weights, or `average` if it is not null, as the best so far. Throws as Save does.
+  void SaveBest(int64_t step, const optim::WeightAverage* average);
   // Waits until everything is on the disk. Throws StorageError.
   void Finish();
 

@@ -55,7 +55,7 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
     CopyInto(StateOf(module), restored->model);
     CopyInto(update_.State(), restored->optimizer);
   }
-  average_ = MakeWeightAverage(parts_.config.optimizer, module, restored);
+  average_ = MakeWeightAverage(parts_.config.optimizer, parts_.plan.schedule.warmup_steps, module, restored);
   std::vector<at::Tensor> replicated;
   for (const auto& [name, tensor] : StateOf(module)) replicated.push_back(tensor.detach());
   for (const auto& [name, tensor] : update_.State()) replicated.push_back(tensor);
@@ -250,8 +250,8 @@ void Trainer::EvaluateNow() {
   if (!evaluated) SaveAndStop();  // the resumed run evaluates again: see EvaluationWasMissed
   report::ValPoint point = *evaluated;
   if (progress_.best) {
-    const report::Metric& best = progress_.best->metrics.front();
-    const report::Metric& now = point.metrics.front();
+    const report::Metric& best = progress_.best->decisive();
+    const report::Metric& now = point.decisive();
     point.best = report::IsBetter(now, best) ? now.value : best.value;
   }
   progress_.validation = point;
@@ -265,9 +265,9 @@ void Trainer::EvaluateNow() {
 }
 
 void Trainer::NoteBest(const report::ValPoint& point) {
-  if (progress_.best && !report::IsBetter(point.metrics.front(), progress_.best->metrics.front())) return;
+  if (progress_.best && !report::IsBetter(point.decisive(), progress_.best->decisive())) return;
   progress_.best = point;
-  saving_.SaveBest(progress_.step);
+  saving_.SaveBest(progress_.step, AverageDecides(parts_.config.optimizer) ? average() : nullptr);
 }
 
 void Trainer::Save() {

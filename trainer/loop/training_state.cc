@@ -25,7 +25,7 @@ nlohmann::json ToJson(const report::ValPoint& point) {
                        {"table_heading", metric.table_heading},
                        {"table_decimals", metric.table_decimals}});
   }
-  return {{"step", point.step}, {"epoch", point.epoch}, {"metrics", metrics}};
+  return {{"step", point.step}, {"epoch", point.epoch}, {"metrics", metrics}, {"decides", point.decides}};
 }
 
 nlohmann::json ToJson(const std::optional<report::ValPoint>& point) {
@@ -109,6 +109,8 @@ std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json, con
                              .table_decimals = metric.SmallInteger("table_decimals")});
   }
   if (point.metrics.empty()) SavedObject::Refuse(saved.Named("metrics"), "a list with something in it");
+  if (json.contains("decides")) point.decides = static_cast<size_t>(saved.Count("decides"));  // newer than the others
+  if (point.decides >= point.metrics.size()) SavedObject::Refuse(saved.Named("decides"), "the number of a metric");
   return point;
 }
 

@@ -1,11 +1,14 @@
 #include "trainer/loop/validation.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/run_quarantine.h"
 
 namespace dtrain::loop {
+
+bool AverageDecides(const config::OptimizerConfig& config) { return config.ema_decay > 0 && config.best_of != "raw"; }
 
 Validation::Validation(const TrainerParts& parts) : parts_(parts) {
   if (!parts.data.val) return;
@@ -22,6 +25,7 @@ std::optional<report::ValPoint> Validation::Run(int64_t steps_done, optim::Weigh
   if (!point) return std::nullopt;
   point->step = steps_done;
   point->epoch = parts_.plan.EpochAt(steps_done);
+  point->epoch_number = parts_.plan.EpochNumber(std::max<int64_t>(1, steps_done));
   if (average == nullptr) return point;
   std::optional<report::ValPoint> averaged;
   {
@@ -29,6 +33,7 @@ std::optional<report::ValPoint> Validation::Run(int64_t steps_done, optim::Weigh
     averaged = evaluate();
   }
   if (!averaged) return std::nullopt;
+  if (AverageDecides(parts_.config.optimizer)) point->decides = point->metrics.size();
   for (report::Metric metric : averaged->metrics) {
     metric.name = "ema_" + metric.name;
     metric.table_heading.clear();

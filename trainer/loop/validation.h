@@ -10,6 +10,9 @@
 
 namespace dtrain::loop {
 
+// Whether the metrics of the average of the weights tell which weights are the best; these are the average's then.
+bool AverageDecides(const config::OptimizerConfig& config);
+
 class Validation {
  public:
   explicit Validation(const TrainerParts& parts);

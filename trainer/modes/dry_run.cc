@@ -150,6 +150,7 @@ void DryRun(const RunContext& context) {
                                              .exchanges = context.launch.world_size > 1,
                                              .micro_steps = plan.batch.grad_accum_steps,
                                              .task = task->WhyNotRecorded()});
+    if (!plan.WarningOfWarmup().empty()) report::LogWarning(plan.WarningOfWarmup());
     json["batch_size"] = plan.batch.batch_size;
     json["grad_accum_steps"] = plan.batch.grad_accum_steps;
     json["global_batch_size"] = plan.batch.global_batch_size;

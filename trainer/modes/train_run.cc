@@ -201,6 +201,7 @@ void Train(const RunContext& context) {
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
     ApplyInitialWeights(ReadInitialWeights(config).tensors, config.model, model, Classifier::kMayBeginAnew);
   }
+  if (is_first && !finished && !plan.WarningOfWarmup().empty()) report::LogWarning(plan.WarningOfWarmup());
   if (is_first && progress.step == 0 && !config.model.freeze.empty() && config.model.init_weights.empty()) {
     report::LogWarning(
         "--freeze keeps weights that were drawn at random: --init_weights=FILE starts from trained ones");

@@ -44,15 +44,9 @@ void Lamb::StepGroup(size_t i, const Rate& learning_rate, const std::optional<at
   if (group.weight_decay != 0) at::_foreach_add_(updates, parameters, group.weight_decay);
   if (group.adapted) {
     const at::Tensor weights = NormOfEach(parameters), steps = NormOfEach(updates);
-    ScaleByTrust(updates, weights / steps, weights, steps);
+    at::_foreach_mul_(updates, TrustOrOne(weights / steps, weights, steps).unbind());
   }
-  const Rate rate = group.OwnRate(learning_rate);
-  if (const auto* on_device = std::get_if<at::Tensor>(&rate)) {
-    at::_foreach_mul_(updates, *on_device);
-    SubtractUnless(found_inf, parameters, updates, 1);
-  } else {
-    SubtractUnless(found_inf, parameters, updates, std::get<double>(rate));
-  }
+  SubtractUnless(found_inf, parameters, updates, group.OwnRate(learning_rate));
 }
 
 std::vector<NamedTensor> Lamb::State() const {

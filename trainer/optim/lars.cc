@@ -10,7 +10,7 @@ namespace dtrain::optim {
 Lars::Lars(std::vector<ParameterGroup> groups, const LarsOptions& options)
     : Optimizer(std::move(groups)), options_(options), momentum_(Zeros(options.momentum != 0)) {}
 
-std::vector<at::Tensor> Lars::Adapted(const ParameterGroup& group) const {
+std::vector<at::Tensor> Lars::Adapted(const ParameterGroup& group, const Rate& rate) const {
   const std::vector<at::Tensor> parameters = group.WithGradient(group.parameters);
   std::vector<at::Tensor> gradients = group.Gradients();
   if (!group.adapted) {
@@ -18,9 +18,12 @@ std::vector<at::Tensor> Lars::Adapted(const ParameterGroup& group) const {
   }
   const at::Tensor weights = NormOfEach(parameters), steps = NormOfEach(gradients);
   gradients = at::_foreach_add(gradients, parameters, group.weight_decay);
-  const at::Tensor ratios =
-      options_.trust_coefficient * weights / (steps + weights * group.weight_decay + options_.epsilon);
-  ScaleByTrust(gradients, ratios, weights, steps);
+  at::Tensor ratios = TrustOrOne(
+      options_.trust_coefficient * weights / (steps + weights * group.weight_decay + options_.epsilon), weights, steps);
+  if (options_.clip) {
+    ratios = std::visit([&](const auto& number) { return (ratios / number).clamp_max(1); }, rate);
+  }
+  at::_foreach_mul_(gradients, ratios.unbind());
   return gradients;
 }
 
@@ -31,7 +34,7 @@ void Lars::Step(const Rate& learning_rate, const std::optional<at::Tensor>& foun
     if (group.Gradients().empty()) continue;
     std::visit(
         [&](const auto& rate) {
-          at::_fused_sgd_(group.WithGradient(group.parameters), Adapted(group), group.WithGradient(momentum_[i]),
+          at::_fused_sgd_(group.WithGradient(group.parameters), Adapted(group, rate), group.WithGradient(momentum_[i]),
                           /*weight_decay=*/0, options_.momentum, rate, /*dampening=*/0, options_.nesterov,
                           /*maximize=*/false, /*is_first_step=*/false, /*grad_scale=*/std::nullopt, found_inf);
         },

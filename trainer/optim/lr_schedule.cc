@@ -30,6 +30,10 @@ double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
   const double progress = length > 0 ? std::min(1.0, after / length) : 1.0;
   if (o.name == "poly") return o.end + (o.peak - o.end) * std::pow(1 - progress, o.poly_power);
   if (o.name == "cosine") return o.end + (o.peak - o.end) * (1 + std::cos(std::numbers::pi * progress)) / 2;
+  if (o.name == "linear_cosine") {
+    const double wave = (1 + std::cos(2 * std::numbers::pi * o.cosine_periods * progress)) / 2;
+    return o.peak * ((o.cosine_alpha + 1 - progress) * wave + o.cosine_beta);
+  }
   if (o.name == "step") return o.peak * std::pow(o.decay_factor, DecaysDone(o.decay_steps, after));
   if (o.name == "exponential") return o.peak * std::pow(o.decay_factor, after / o.decay_steps.front());
   if (o.name == "constant") return o.peak;

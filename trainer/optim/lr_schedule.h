@@ -8,14 +8,15 @@
 namespace dtrain::optim {
 
 struct LrScheduleOptions {
-  std::string name = "poly";  // poly | cosine | step | exponential | constant
+  std::string name = "poly";  // poly | cosine | linear_cosine | step | exponential | constant
   double peak = 0.1;
   double warmup_start = 0;
   double end = 0;            // the final rate of poly and cosine
   int64_t warmup_steps = 0;  // W
   int64_t total_steps = 1;   // T, the step at which poly and cosine reach `end`
   double poly_power = 2;
-  double decay_factor = 0.1;  // of step and exponential
+  double cosine_periods = 0.5, cosine_alpha = 0, cosine_beta = 0.001;  // of linear_cosine
+  double decay_factor = 0.1;                                           // of step and exponential
   // The interval between decays in steps; several values are the steps at which `step` decays.
   std::vector<double> decay_steps = {1};
   bool through_warmup = false;  // see below
@@ -25,6 +26,7 @@ struct LrScheduleOptions {
 //   s < W: start + (peak − start)·s/W;   otherwise, with a = s − W and p = min(1, a/(T − W)):
 //   poly         end + (peak − end)·(1 − p)^power
 //   cosine       end + (peak − end)·(1 + cos πp)/2
+//   linear_cosine  peak·((α + 1 − p)·(1 + cos 2π·periods·p)/2 + β), as in TensorFlow's linear_cosine_decay
 //   step         peak·factor^⌊a/decay_steps⌋, or peak·factor^(the number of decay_steps ≤ a) if there are several
 //   exponential  peak·factor^(a/decay_steps)
 //   constant     peak

@@ -19,19 +19,21 @@ std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
     return std::make_unique<Sgd>(std::move(groups),
                                  SgdOptions{.momentum = config.momentum, .nesterov = config.nesterov});
   }
-  if (name == "adam" || name == "adamw") {
+  if (name == "adam" || name == "adamw" || name == "fairseq_adam") {
     const AdamOptions options{.beta1 = config.adam_betas.at(0),
                               .beta2 = config.adam_betas.at(1),
                               .epsilon = config.adam_eps,
-                              .decoupled_weight_decay = name == "adamw"};
+                              .decoupled_weight_decay = name != "adam",
+                              .epsilon_before_correction = name == "fairseq_adam"};
     const bool is_half = !parameters.empty() && parameters.front().second.scalar_type() == at::kHalf;
     if (is_half) return std::make_unique<MemoryEfficientAdam>(std::move(groups), options);
     return std::make_unique<Adam>(std::move(groups), options);
   }
   if (name == "lars") {
-    return std::make_unique<Lars>(
-        std::move(groups),
-        LarsOptions{.momentum = config.momentum, .nesterov = config.nesterov, .trust_coefficient = config.lars_trust});
+    return std::make_unique<Lars>(std::move(groups), LarsOptions{.momentum = config.momentum,
+                                                                 .nesterov = config.nesterov,
+                                                                 .trust_coefficient = config.lars_trust,
+                                                                 .clip = config.lars_clip});
   }
   if (name == "lamb") {
     return std::make_unique<Lamb>(
@@ -43,7 +45,8 @@ std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
         std::move(groups),
         RmspropTfOptions{.alpha = config.rmsprop_alpha, .epsilon = config.rmsprop_eps, .momentum = config.momentum});
   }
-  throw UsageError("--optimizer=" + name + " is unknown", "one of sgd, adam, adamw, lars, lamb, rmsprop_tf");
+  throw UsageError("--optimizer=" + name + " is unknown",
+                   "one of sgd, adam, adamw, fairseq_adam, lars, lamb, rmsprop_tf");
 }
 
 int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters) {

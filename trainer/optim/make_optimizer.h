@@ -9,9 +9,9 @@
 
 namespace dtrain::optim {
 
-// Returns the optimizer of --optimizer and its companions. For parameters of half precision adam and adamw are
-// MemoryEfficientAdam. The parameters must be on their final device. Those outside of the module `classifier` learn at
-// config.backbone_lr_factor of the rate. Throws UsageError for an unknown name.
+// Returns the optimizer of --optimizer and its companions. For parameters of half precision adam, adamw and
+// fairseq_adam are MemoryEfficientAdam. The parameters must be on their final device. Those outside of the module
+// `classifier` learn at config.backbone_lr_factor of the rate. Throws UsageError for an unknown name.
 std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
                                          const std::vector<NamedTensor>& parameters,
                                          const std::string& classifier = "");

@@ -101,15 +101,18 @@ struct AdamOptions {
   double beta1 = 0.9;
   double beta2 = 0.999;
   double epsilon = 1e-8;
-  bool decoupled_weight_decay = false;  // AdamW (Loshchilov and Hutter 2017) rather than Adam with L2
+  bool decoupled_weight_decay = false;     // AdamW (Loshchilov and Hutter 2017) rather than Adam with L2
+  bool epsilon_before_correction = false;  // ε is added to √v itself (fairseq), not to its bias-corrected value
 };
 
-// Runs one step of the fused kernel; all lists have the same length. `steps` (float32 scalars) already count this step.
+// Runs one step of the fused kernel; all lists have the same length. `step` (a float32 scalar) already counts this
+// step.
 void FusedAdam(const AdamOptions& options, at::TensorList parameters, at::TensorList gradients, at::TensorList average,
-               at::TensorList average_of_squares, at::TensorList steps, const Rate& learning_rate, double weight_decay,
-               const std::optional<at::Tensor>& found_inf);
+               at::TensorList average_of_squares, const at::Tensor& step, const Rate& learning_rate,
+               double weight_decay, const std::optional<at::Tensor>& found_inf);
 
-// Adam (Kingma and Ba 2014, arXiv:1412.6980) as in torch.optim.Adam and AdamW.
+// Adam (Kingma and Ba 2014, arXiv:1412.6980) as in torch.optim.Adam and AdamW; with both options, as in fairseq's
+// `adam`: w −= lr·wd·w; then w −= lr·√(1 − β2ᵗ)/(1 − β1ᵗ) · m/(√v + ε).
 // State: `exp_avg.<parameter>`, `exp_avg_sq.<parameter>`, and `step` (skipped steps do not count).
 class Adam : public Optimizer {
  public:

@@ -4,13 +4,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <optional>
-#include <vector>
+
+#include "trainer/optim/optimizer.h"
 
 namespace dtrain::optim {
 
 // tensors[i] −= rate · differences[i]. If `found_inf` (a float32 scalar on their device) is 1, the tensors do not
 // change, even if `differences` are not finite. The host does not wait for it.
-void SubtractUnless(const std::optional<at::Tensor>& found_inf, const std::vector<at::Tensor>& tensors,
-                    const std::vector<at::Tensor>& differences, double rate);
+void SubtractUnless(const std::optional<at::Tensor>& found_inf, at::TensorList tensors, at::TensorList differences,
+                    const Rate& rate);
 
 }  // namespace dtrain::optim

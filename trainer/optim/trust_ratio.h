@@ -10,9 +10,7 @@ namespace dtrain::optim {
 // Returns a vector on the tensors' device with ‖t‖₂ of each tensor.
 at::Tensor NormOfEach(const std::vector<at::Tensor>& tensors);
 
-// tensors[i] *= ratios[i], in place. A tensor stays as it is if weight_norms[i] or step_norms[i] is 0, because then the
-// ratio is meaningless.
-void ScaleByTrust(const std::vector<at::Tensor>& tensors, const at::Tensor& ratios, const at::Tensor& weight_norms,
-                  const at::Tensor& step_norms);
+// Returns the ratios, but 1 where a norm of the weights or of the step is 0, because then the ratio is meaningless.
+at::Tensor TrustOrOne(const at::Tensor& ratios, const at::Tensor& weight_norms, const at::Tensor& step_norms);
 
 }  // namespace dtrain::optim

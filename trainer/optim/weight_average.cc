@@ -11,6 +11,11 @@ double AverageDecay(double decay, int64_t update) {
   return std::min(decay, (1 + n) / (10 + n));
 }
 
+double UpdateDecay(const WeightAverageOptions& options, int64_t steps_done) {
+  if (options.ramp) return AverageDecay(options.decay, steps_done / options.every);
+  return steps_done - options.every <= options.warmup ? 0 : options.decay;
+}
+
 WeightAverage::WeightAverage(const std::vector<NamedTensor>& state, const WeightAverageOptions& options)
     : options_(options) {
   for (const auto& [name, tensor] : state) {
@@ -20,7 +25,7 @@ WeightAverage::WeightAverage(const std::vector<NamedTensor>& state, const Weight
 }
 
 void WeightAverage::AfterStep(int64_t steps_done) {
-  if (steps_done % options_.every == 0) Update(AverageDecay(options_.decay, steps_done / options_.every));
+  if (steps_done % options_.every == 0) Update(UpdateDecay(options_, steps_done));
 }
 
 void WeightAverage::Update(double decay) {

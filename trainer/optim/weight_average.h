@@ -17,8 +17,15 @@ double AverageDecay(double decay, int64_t update);
 
 struct WeightAverageOptions {
   double decay = 0.9999;
-  int64_t every = 1;  // the number of steps from one update to the next
+  int64_t every = 1;   // the number of steps from one update to the next
+  bool ramp = true;    // the decay grows as AverageDecay says; otherwise see UpdateDecay
+  int64_t warmup = 0;  // steps of the learning rate's warmup; only without a ramp
 };
+
+// Returns the share of the average that the update after `steps_done` steps keeps. Without a ramp it is the decay, but
+// 0 for the first update and for the first one after a previous update within the warmup, as in torchvision's
+// references: until then the average is a copy of the weights.
+double UpdateDecay(const WeightAverageOptions& options, int64_t steps_done);
 
 class WeightAverage {
  public:

@@ -75,7 +75,7 @@ std::string ValidationLine(const ValPoint& point) {
 }
 
 std::string BestLine(const ValPoint& best) {
-  const Metric& metric = best.metrics.front();
+  const Metric& metric = best.decisive();
   return Format("best %s %.*f at step %lld (model_best.safetensors)", metric.name.c_str(), metric.decimals,
                 metric.value, static_cast<long long>(best.step));
 }

@@ -36,12 +36,6 @@ double PerBatch(int64_t count, const TextCounts& counts) {
   return static_cast<double>(count) / static_cast<double>(std::max<int64_t>(1, counts.batches));
 }
 
-// Epochs count from 1, and an epoch's last step belongs to that epoch.
-int64_t EpochNumber(double epochs_done) {
-  constexpr double kTolerance = 1e-9;  // for a quotient that should be a whole number
-  return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(epochs_done - kTolerance)));
-}
-
 void AddLoss(Json& json, const std::string& prefix, double nats) {
   const double bits = nats / std::numbers::ln2;
   json[prefix + "loss"] = General(bits, 3);
@@ -57,7 +51,7 @@ double LossOf(const Metrics& metrics) {
 
 std::string FairseqLine(const TrainPoint& point) {
   const TextCounts counts = point.text.value_or(TextCounts());
-  Json json = {{"epoch", EpochNumber(point.epoch)}, {"update", Rounded(point.epoch, 3)}};
+  Json json = {{"epoch", point.epoch_number}, {"update", Rounded(point.epoch, 3)}};
   AddLoss(json, "", point.loss);
   json["wps"] = General(PerSecond(static_cast<double>(counts.tokens), counts.seconds), 1);
   json["ups"] = General(PerSecond(static_cast<double>(counts.batches), counts.seconds), 2);
@@ -76,7 +70,7 @@ std::string FairseqLine(const TrainPoint& point) {
 
 std::string FairseqLine(const ValPoint& point) {
   const TextCounts counts = point.text.value_or(TextCounts());
-  Json json = {{"epoch", EpochNumber(point.epoch)}};
+  Json json = {{"epoch", point.epoch_number}};
   AddLoss(json, "valid_", LossOf(point.metrics));
   json["valid_wps"] = General(PerSecond(static_cast<double>(counts.tokens), counts.seconds), 1);
   json["valid_wpb"] = General(PerBatch(counts.tokens, counts), 1);

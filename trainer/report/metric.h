@@ -20,10 +20,11 @@ struct Metric {
   bool operator==(const Metric&) const = default;
 };
 
-// Metrics in the order in which they are shown. The first one decides which weights are the best.
+// Metrics in the order in which they are shown.
 using Metrics = std::vector<Metric>;
 
-// Whether `candidate` is a better value of the same metric. NaN is never better, and any number is better than NaN.
+// Whether `candidate` is a better value. NaN is never better, any number is better than NaN, and better than the value
+// of another metric, which decided before.
 bool IsBetter(const Metric& candidate, const Metric& known);
 
 }  // namespace dtrain::report

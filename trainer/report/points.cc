@@ -62,7 +62,7 @@ void AddResult(Json& json, const RunResult& result) {
     json["train_loss"] = result.train_loss;
   }
   if (result.best) {
-    json["best_" + result.best->metrics.front().name] = result.best->metrics.front().value;
+    json["best_" + result.best->decisive().name] = result.best->decisive().value;
     json["best_step"] = result.best->step;
   }
   if (!result.stopped_early.empty()) json["stopped_early"] = result.stopped_early;

@@ -27,9 +27,10 @@ struct TextCounts {
 };
 
 struct TrainPoint {
-  int64_t step = 0;  // steps done: 1 after the first
-  double epoch = 0;  // samples seen / samples of an epoch
-  double loss = 0;   // mean of the criterion over the global batches since the last point, non-finite ones left out
+  int64_t step = 0;          // steps done: 1 after the first
+  double epoch = 0;          // samples seen / samples of an epoch
+  int64_t epoch_number = 1;  // the epoch, counted from 1, in which the step began
+  double loss = 0;  // mean of the criterion over the global batches since the last point, non-finite ones left out
   std::optional<double> final_loss = std::nullopt;  // loss + ½·wd·‖w‖²; only for the table
   double lr = 0;
   Metrics metrics = {};  // of the (augmented) training samples since the last point
@@ -61,18 +62,22 @@ struct TrainPoint {
 struct ValPoint {
   int64_t step = 0;
   double epoch = 0;
-  Metrics metrics = {};     // the task's; never empty after an evaluation
-  int64_t bad_records = 0;  // left out of this evaluation, all ranks together
-  int64_t samples = 0;      // evaluated by all ranks
-  int64_t units = 0;        // images, or tokens without padding, from which the speed is computed
+  int64_t epoch_number = 1;  // the epoch, counted from 1, in which the step began
+  Metrics metrics = {};      // the task's; never empty after an evaluation
+  size_t decides = 0;        // which of them tells whether the weights are the best
+  int64_t bad_records = 0;   // left out of this evaluation, all ranks together
+  int64_t samples = 0;       // evaluated by all ranks
+  int64_t units = 0;         // images, or tokens without padding, from which the speed is computed
 
   // The confusion matrix, classes² counts with a row for each true class and a column for each predicted one. Empty if
   // it was not asked for.
   std::vector<int64_t> confusions = {};
 
   std::optional<TextCounts> text = std::nullopt;  // only for text, for fairseq's line
-  // The best value of the first metric in all evaluations up to this one; empty at the first.
+  // The best value of the metric that decides in all evaluations up to this one; empty at the first.
   std::optional<double> best = std::nullopt;
+
+  const Metric& decisive() const { return metrics.at(decides); }
 };
 
 struct EpochPoint {
@@ -102,9 +107,9 @@ struct Picture {
 // The result of a finished run. result.json has val_* (or train_loss without a validation) and the fields below.
 struct RunResult {
   std::optional<ValPoint> validation = std::nullopt;  // the last one; empty without validation
-  std::optional<ValPoint> best = std::nullopt;        // the best one by its first metric; empty without validation
-  double train_loss = 0;                              // of the last TrainPoint
-  std::string stopped_early = {};                     // the reason; empty if all steps are done
+  std::optional<ValPoint> best = std::nullopt;  // the best one by the metric that decides; empty without validation
+  double train_loss = 0;                        // of the last TrainPoint
+  std::string stopped_early = {};               // the reason; empty if all steps are done
   int64_t step = 0;
   double epoch = 0;
   double seconds = 0;  // of this start of the program

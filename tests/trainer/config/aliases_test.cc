@@ -109,7 +109,7 @@ TEST(Aliases, FairseqTrain) {
                           "--seed=1",
                           "--precision=fp16",
                           "--memory_efficient_fp16",
-                          "--optimizer=adam",
+                          "--optimizer=fairseq_adam",
                           "--lr_schedule=poly",
                           "--poly_power=1",
                           "--data_format=tokens",
@@ -142,6 +142,47 @@ TEST(Aliases, FairseqTrain) {
               ElementsAre(StartsWith("--ddp_backend has no effect"), StartsWith("--fast_stat_sync has no effect")));
 }
 
+// The numbers are read in fairseq 0.12.2; those that are dtrain's defaults, too, are in no list of ours.
+TEST(Aliases, FairseqsDefaultsStandBehindItsCommands) {
+  const Arguments command = {"--task",       "masked_lm",   "--criterion", "masked_lm",        "--arch",
+                             "roberta_base", "--optimizer", "adam",        "--max-sentences=8"};
+  ExpectSame(command,
+             {"--data_format=tokens", "--mask_special_tokens", "--model=roberta_base", "--optimizer=fairseq_adam",
+              "--batch_size=8", "--lr=0.25", "--lr_schedule=constant", "--weight_decay=0", "--epochs=1000000",
+              "--seed=1", "--sample_break=none", "--tokens_per_sample=1024", "--log_interval=100"});
+  const CommandLine parsed = ParseCommandLine(command);
+  const Config& config = parsed.config;
+  EXPECT_EQ(config.optimizer.adam_betas, (std::vector<double>{0.9, 0.999}));
+  EXPECT_EQ(config.optimizer.adam_eps, 1e-8);
+  EXPECT_EQ(config.optimizer.clip_norm, 0);
+  EXPECT_EQ(config.schedule.end_lr, 0);
+  EXPECT_EQ(config.text.mask_prob, 0.15);
+  EXPECT_EQ(config.ranks.bucket_cap_mb, 25);
+  EXPECT_TRUE(config.optimizer.decay_norm_and_bias);
+  EXPECT_FALSE(config.batch.max_steps);
+  EXPECT_THAT(parsed.notes,
+              ElementsAre(StartsWith("as fairseq-train: lr 0.25, lr_schedule constant, weight_decay 0, ")));
+}
+
+TEST(Aliases, OnlyTypedFlagsOfFairseqBringItsDefaults) {
+  const auto decay_of = [](const Arguments& arguments) {
+    return ParseCommandLine(arguments).config.optimizer.weight_decay;
+  };
+  EXPECT_EQ(decay_of({"--arch", "roberta_large"}), 0);
+  EXPECT_EQ(decay_of({"--arch=roberta_large", "--weight-decay", "0.01"}), 0.01);
+  EXPECT_EQ(decay_of({"--arch=roberta_large", "--defaults_of=none"}), 1e-4);
+  EXPECT_EQ(decay_of({"--model=roberta_large", "--defaults-of", "fairseq"}), 0);
+  for (const Arguments& others : std::vector<Arguments>{{"--arch=resnet50"},
+                                                        {"--model=roberta_large", "--task=masked_lm"},
+                                                        {"--optimizer=adam", "--tokens_per_sample=512"}}) {
+    EXPECT_EQ(decay_of(others), 1e-4);
+    EXPECT_NE(ParseCommandLine(others).config.optimizer.name, "fairseq_adam");
+  }
+  ExpectSame({"--optimizer=sgd", "--update-freq=1", "--defaults_of=fairseq"},
+             {"--momentum=0", "--grad_accum_steps=1", "--defaults_of=fairseq"});
+  EXPECT_THROW(ParseCommandLine({"--criterion=masked_lm", "--optimizer=adafactor"}), UsageError);
+}
+
 TEST(Aliases, FairseqsFolderNeedsNoFlag) {
   for (const Arguments& theirs :
        std::vector<Arguments>{{"--fp16", "data-bin/wiki", "--task", "masked_lm"},
@@ -156,8 +197,8 @@ TEST(Aliases, FairseqsFolderNeedsNoFlag) {
 TEST(Aliases, AwsImageNetScripts) {
   ExpectSame({"-b", "256", "--num_epochs", "90", "--lr_decay_mode", "poly", "--warmup_epochs", "10", "--clear_log",
               "--log_dir", "results", "--mom=0.9", "--wd=5e-5"},
-             {"--batch_size=256", "--epochs=90", "--lr_schedule=poly", "--warmup_epochs=10", "--clear_log",
-              "--run_dir=results", "--momentum=0.9", "--weight_decay=5e-5"});
+             {"--batch_size=256", "--epochs=90", "--lr_schedule=poly", "--poly_power=2", "--end_lr=1e-5",
+              "--warmup_epochs=10", "--clear_log", "--run_dir=results", "--momentum=0.9", "--weight_decay=5e-5"});
   ExpectSame({"--synthetic"}, {"--data_format=synthetic"});
 }
 
@@ -200,14 +241,14 @@ TEST(Aliases, TorchvisionsReference) {
               "--cutmix=1",
               "--weight_decay=2e-5",
               "--nodecay_norm_and_bias",
-              "--image_size=176",
+              "--image_size_schedule=0:176",
               "--eval_resize=232",
               "--repeated_augmentation=4",
               "--precision=fp16",
               "--workers=8",
               "--optimizer=sgd"});
-  EXPECT_THAT(ParseCommandLine({"--model-ema", "--lr-warmup-decay=0.01"}).notes,
-              ElementsAre(HasSubstr("--model_ema"), HasSubstr("--warmup_start_lr")));
+  ExpectSame({"--lr-warmup-decay=0.01", "--lr", "0.5", "--val-crop-size=192"},
+             {"--warmup_start_lr=0.005", "--lr=0.5", "--image_size=192"});
 }
 
 // The command of the AWS walk-through of 256 GPUs.
@@ -249,11 +290,19 @@ TEST(Aliases, HorovodsScriptOfTheWalkThrough) {
               "190"},
              {"--model=resnet50", "--precision=fp16", "--epochs=90", "--warmup_epochs=5", "--zero_init_residual",
               "--log_interval=100", "--loss_scale=256.", "--data_dir=imagenet_data", "--lr=3.7", "--run_dir=results",
-              "--momentum=0.977", "--weight_decay=0.0005", "--batch_size=256", "--lr_schedule=cosine",
-              "--eval_every_epochs=10"});
-  EXPECT_THAT(ParseCommandLine({"--lr_decay_mode=linear_cosine", "--hue=0.1"}).notes,
-              ElementsAre("--lr_decay_mode=linear_cosine: only the plain cosine schedule is supported",
-                          HasSubstr("--hue has no effect: --color_jitter=")));
+              "--momentum=0.977", "--weight_decay=0.0005", "--batch_size=256", "--lr_schedule=linear_cosine",
+              "--cosine_periods=0.47", "--cosine_beta=1e-5", "--lars_trust=0.012", "--eval_every_epochs=10"});
+  ExpectSame({"--use_larc", "--lc_periods=0.4", "--increased_aug"},
+             {"--optimizer=lars", "--lars_clip", "--lars_trust=0.013", "--decay_norm_and_bias", "--lr=3.7",
+              "--cosine_periods=0.4", "--color_jitter=0,0.4,0.4,0.065"});
+}
+
+TEST(Aliases, WhatHappensAnywayIsNeverRefused) {
+  ExpectSame(
+      {"--arch=roberta_large", "--encoder-layers=24", "--encoder-embed-dim", "1024", "--encoder-ffn-embed-dim=4096",
+       "--encoder-attention-heads=16", "--tokens-per-sample=256", "--max-positions=256", "--quant-noise-pq=0.0"},
+      {"--arch=roberta_large", "--tokens-per-sample=256"});
+  ExpectSame({"--aug-splits", "0", "--mixup-prob=1.0", "--recount=1", "--cooldown-epochs=0"}, {});
 }
 
 TEST(Aliases, FairseqsPatience) {
@@ -308,22 +357,27 @@ TEST(Aliases, Timm) {
              {"--lr_schedule=step", "--lr_decay_epochs=2.4", "--lr_decay_factor=0.97", "--end_lr=1e-5",
               "--augment=randaugment", "--random_erasing=0.2", "--label_smoothing=0.1", "--precision=fp16",
               "--image_size=192", "--dropout=0.2", "--clip_norm=1"});
+  ExpectSame(
+      {"--opt-eps", "1e-3", "--opt", "rmsproptf", "--crop-pct=0.95", "--img-size=224", "--opt-betas", "0.8", "0.99"},
+      {"--rmsprop_eps=1e-3", "--optimizer=rmsprop_tf", "--eval_resize=235", "--image_size=224",
+       "--adam_betas=0.8,0.99"});
 }
 
 TEST(Aliases, EveryRowLeadsToFlagsOfOurs) {
   std::set<std::string_view> names;
-  for (const auto* table : {&TextAliases(), &ImageAliases()}) {
+  for (const auto* table : {&TextAliases(), &ImageAliases(), &UnsupportedAliases()}) {
     for (const Alias& alias : *table) {
       SCOPED_TRACE(alias.name);
       EXPECT_TRUE(names.insert(alias.name).second) << "the row stands twice";
       EXPECT_TRUE(alias.flag.empty() || FindFlag(std::string(alias.flag)) != nullptr) << alias.flag;
       EXPECT_TRUE(FindFlag(std::string(alias.name)) == nullptr || alias.other_words_pass)
           << "a flag of ours loses its own meaning";
-      EXPECT_FALSE(alias.flag.empty() && alias.words.empty() && alias.implied.empty() && alias.reason.empty())
+      EXPECT_FALSE(alias.flag.empty() && alias.words.empty() && alias.implied.empty() && alias.reason.empty() &&
+                   alias.refused.empty())
           << "it is dropped without a word";
       std::vector<std::string> implied = alias.implied;
       for (const Word& word : alias.words) {
-        if (!word.implied.empty()) implied.emplace_back(word.implied);
+        for (const std::string& flag : ImpliedFlags(word)) implied.push_back(flag);
       }
       EXPECT_NO_THROW(ParseCommandLine(implied));
     }
@@ -356,6 +410,9 @@ TEST(Aliases, MistakesAreNamed) {
               HasSubstr("--lr_scheduler=inverse_sqrt: expected polynomial_decay | "));
   EXPECT_THAT(mistake({"--task", "translation"}), HasSubstr("--task=translation: expected masked_lm"));
   EXPECT_THAT(mistake({"--distributed-init-method", "file:///tmp/x"}), HasSubstr("expected tcp://HOST:PORT"));
+  EXPECT_THAT(mistake({"--model-ema"}), HasSubstr("--model_ema has no equivalent: --ema_decay=D --ema_every=STEPS"));
+  EXPECT_THAT(mistake({"--arch=roberta_base", "--encoder-layers=2"}),
+              HasSubstr("--encoder_layers=2 cannot be translated: the shape follows from --arch; --model=roberta"));
   EXPECT_THAT(mistake({"--max-sentences"}), HasSubstr("--max_sentences: a value is missing"));
   EXPECT_THAT(mistake({"--max-sentences=many"}), HasSubstr("--batch_size=many"));
 }

@@ -41,6 +41,9 @@ TEST(Plan, AnEpochEndsAtTheFirstStepThatCoversIt) {
     if (plan.EndsEpoch(step)) ends.push_back(step);
   }
   EXPECT_EQ(ends, (std::vector<int64_t>{4, 7, 10}));
+  std::vector<int64_t> numbers;
+  for (int64_t step = 1; step <= plan.total_steps; ++step) numbers.push_back(plan.EpochNumber(step));
+  EXPECT_EQ(numbers, (std::vector<int64_t>{1, 1, 1, 1, 2, 2, 2, 3, 3, 3}));
 }
 
 TEST(Plan, AnEpochBeginsAtTheFirstStepThatBeginsInIt) {
@@ -136,12 +139,21 @@ TEST(Plan, MoreEpochsThanCanBeCountedEndAtMaxSteps) {
   EXPECT_EQ(MakePlan(config, 100, 1).total_steps, 7);
 }
 
-TEST(Plan, RefusesAWarmupLongerThanTheRun) {
+// As in fairseq, where a run is cut by its updates or epochs; its rate is still rising then.
+TEST(Plan, AWarmupMayBeLongerThanTheRun) {
   config::Config config = Basic(10, 2);
+  config.optimizer.lr = 0.4;
   config.schedule.warmup_epochs = 2;
-  EXPECT_NO_THROW(MakePlan(config, 100, 1));
-  config.schedule.warmup_epochs = 2.1;
-  EXPECT_THROW(MakePlan(config, 100, 1), UsageError);
+  EXPECT_EQ(MakePlan(config, 100, 1).WarningOfWarmup(), "");
+  config.schedule.warmup_epochs = 8;
+  for (const bool through : {false, true}) {
+    config.schedule.through_warmup = through;
+    const Plan plan = MakePlan(config, 100, 1);
+    EXPECT_DOUBLE_EQ(plan.LearningRate(16), 0.08);
+    EXPECT_DOUBLE_EQ(plan.LearningRate(19), 0.095);
+    EXPECT_EQ(plan.WarningOfWarmup(),
+              "the run of 20 steps ends in the warmup of 80: its learning rate reaches 0.095 of a peak of 0.4");
+  }
 }
 
 TEST(Plan, AWarmupBeyondTheScheduleNamesTheSchedule) {

@@ -29,6 +29,14 @@ LrScheduleOptions Named(const char* name) {
           .decay_steps = {30}};
 }
 
+LrScheduleOptions LinearCosine() {
+  LrScheduleOptions options = Named("linear_cosine");
+  options.cosine_periods = 1.5;
+  options.cosine_alpha = 0.11;
+  options.cosine_beta = 0.01;
+  return options;
+}
+
 class LearningRates : public testing::TestWithParam<Case> {};
 
 TEST_P(LearningRates, FollowTheFormula) {
@@ -41,7 +49,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{"peak", kPoly, 10, 3.2}, Case{"poly_middle", kPoly, 60, 1e-5 + (3.2 - 1e-5) * 0.25},
                     Case{"poly_end", kPoly, 110, 1e-5}, Case{"past_the_end", kPoly, 200, 1e-5},
                     Case{"cosine_start", Named("cosine"), 0, 1}, Case{"cosine_middle", Named("cosine"), 50, 0.55},
-                    Case{"cosine_end", Named("cosine"), 100, 0.1}, Case{"step_before", Named("step"), 29, 1},
+                    Case{"cosine_end", Named("cosine"), 100, 0.1},
+                    Case{"linear_cosine_start", LinearCosine(), 0, 1.11 + 0.01},
+                    Case{"linear_cosine_middle", LinearCosine(), 50, 0.61 * 0.5 + 0.01},
+                    Case{"linear_cosine_end", LinearCosine(), 100, 0.01}, Case{"step_before", Named("step"), 29, 1},
                     Case{"step_at", Named("step"), 30, 0.5}, Case{"step_twice", Named("step"), 60, 0.25},
                     Case{"exponential", Named("exponential"), 60, 0.25}, Case{"constant", Named("constant"), 99, 1}),
     [](const auto& tested) { return std::string(tested.param.what); });

@@ -1,4 +1,5 @@
-// Compares with torch::optim in float32, whose weights are rounded to half precision after each step.
+// Compares with torch::optim, and with fairseq's formula, in float32, whose weights are rounded to half precision after
+// each step.
 #include "trainer/optim/memory_efficient_adam.h"
 
 #include <ATen/ATen.h>
@@ -6,6 +7,8 @@
 #include <torch/optim/adam.h>
 #include <torch/optim/adamw.h>
 
+#include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
 
@@ -39,18 +42,52 @@ at::Tensor Gradient(const at::Tensor& parameter, int64_t step) {
   return (at::randn_like(parameter, at::kFloat) * size * (step % 3 + 1) * kScale).to(at::kHalf);
 }
 
+constexpr double kDecay = 0.01;
+
+// One step of a reference in float32, with a learning rate.
+using Reference = std::function<void(double learning_rate)>;
+
 template <typename TorchOptimizer, typename TorchOptions>
-void ExpectEqualSteps(bool decoupled) {
-  constexpr double kDecay = 0.01;
+Reference TorchReference(const std::vector<at::Tensor>& weights) {
+  auto theirs =
+      std::make_shared<TorchOptimizer>(weights, TorchOptions(0).betas({0.9, 0.98}).eps(1e-6).weight_decay(kDecay));
+  return [theirs](double learning_rate) {
+    static_cast<TorchOptions&>(theirs->param_groups()[0].options()).lr(learning_rate);
+    theirs->step();
+  };
+}
+
+Reference FairseqReference(const std::vector<at::Tensor>& weights) {
+  std::vector<at::Tensor> average, square;
+  for (const at::Tensor& weight : weights) {
+    average.push_back(at::zeros_like(weight));
+    square.push_back(at::zeros_like(weight));
+  }
+  return [=, step = 0](double learning_rate) mutable {
+    const at::NoGradGuard no_grad;
+    ++step;
+    const double size = learning_rate * std::sqrt(1 - std::pow(0.98, step)) / (1 - std::pow(0.9, step));
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const at::Tensor& gradient = weights[i].grad();
+      average[i] = 0.9 * average[i] + 0.1 * gradient;
+      square[i] = 0.98 * square[i] + 0.02 * gradient * gradient;
+      at::Tensor(weights[i]).mul_(1 - learning_rate * kDecay).sub_(size * average[i] / (square[i].sqrt() + 1e-6));
+    }
+  };
+}
+
+void ExpectEqualSteps(const AdamOptions& rule, Reference (*make_reference)(const std::vector<at::Tensor>&)) {
   HalfModel model;
   std::vector<at::Tensor> reference;
   for (const auto& [name, parameter] : model.parameters) {
     reference.push_back(parameter.detach().to(at::kFloat).requires_grad_());
   }
-  const AdamOptions options{.beta1 = 0.9, .beta2 = 0.98, .epsilon = 1e-6, .decoupled_weight_decay = decoupled};
+  AdamOptions options = rule;
+  options.beta2 = 0.98;
+  options.epsilon = 1e-6;
   ParameterUpdate update(std::make_unique<MemoryEfficientAdam>(GroupByDecay(model.parameters, kDecay, true), options),
                          LossScaler({.dynamic = false, .initial = kScale}, at::kCPU), /*clip_norm=*/0, at::kCPU);
-  TorchOptimizer theirs(reference, TorchOptions(0).betas({0.9, 0.98}).eps(1e-6).weight_decay(kDecay));
+  const Reference step_of_reference = make_reference(reference);
   for (int64_t step = 0; step < 20; ++step) {
     const double learning_rate = 1e-3 / static_cast<double>(1 + step);
     for (size_t i = 0; i < reference.size(); ++i) {
@@ -58,9 +95,8 @@ void ExpectEqualSteps(bool decoupled) {
       parameter.mutable_grad() = Gradient(parameter, step);
       reference[i].mutable_grad() = parameter.grad().to(at::kFloat) / kScale;
     }
-    static_cast<TorchOptions&>(theirs.param_groups()[0].options()).lr(learning_rate);
     update.Apply(model.Gradients(), learning_rate);
-    theirs.step();
+    step_of_reference(learning_rate);
     at::NoGradGuard no_grad;
     for (at::Tensor& tensor : reference) tensor.copy_(tensor.to(at::kHalf));
   }
@@ -73,11 +109,15 @@ void ExpectEqualSteps(bool decoupled) {
 }
 
 TEST(MemoryEfficientAdam, StepsAsAdamInFloatDoes) {
-  ExpectEqualSteps<torch::optim::Adam, torch::optim::AdamOptions>(false);
+  ExpectEqualSteps({}, &TorchReference<torch::optim::Adam, torch::optim::AdamOptions>);
 }
 
 TEST(MemoryEfficientAdam, StepsAsAdamWInFloatDoes) {
-  ExpectEqualSteps<torch::optim::AdamW, torch::optim::AdamWOptions>(true);
+  ExpectEqualSteps({.decoupled_weight_decay = true}, &TorchReference<torch::optim::AdamW, torch::optim::AdamWOptions>);
+}
+
+TEST(MemoryEfficientAdam, StepsAsFairseqsAdamInFloatDoes) {
+  ExpectEqualSteps({.decoupled_weight_decay = true, .epsilon_before_correction = true}, &FairseqReference);
 }
 
 std::map<std::string, at::Tensor> CopyOf(const std::vector<NamedTensor>& tensors) {

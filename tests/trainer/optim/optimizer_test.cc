@@ -182,6 +182,9 @@ std::vector<std::unique_ptr<Optimizer>> OneOfEach(const std::vector<NamedTensor>
   std::vector<std::unique_ptr<Optimizer>> optimizers;
   optimizers.push_back(std::make_unique<Sgd>(GroupByDecay(parameters, 0.1, true), SgdOptions{}));
   optimizers.push_back(std::make_unique<Adam>(GroupByDecay(parameters, 0.1, true), AdamOptions{}));
+  optimizers.push_back(
+      std::make_unique<Adam>(GroupByDecay(parameters, 0.1, true),
+                             AdamOptions{.decoupled_weight_decay = true, .epsilon_before_correction = true}));
   optimizers.push_back(std::make_unique<Lars>(GroupByDecay(parameters, 0.1, true), LarsOptions{}));
   optimizers.push_back(std::make_unique<Lamb>(GroupByDecay(parameters, 0.1, true), LambOptions{}));
   optimizers.push_back(std::make_unique<RmspropTf>(GroupByDecay(parameters, 0.1, true), RmspropTfOptions{}));
@@ -211,7 +214,7 @@ TEST(Optimizer, ASkippedStepLeavesParametersAndStateAsTheyAre) {
 
 // The rates are exact in float32, because others would be rounded on the device.
 TEST(Optimizer, ARateOnTheDeviceIsTheSameNumber) {
-  for (const size_t which : {0, 1, 2, 3, 4, 5}) {
+  for (const size_t which : {0, 1, 2, 3, 4, 5, 6}) {
     std::vector<std::vector<at::Tensor>> results;
     for (const bool on_device : {false, true}) {
       Pair pair = EqualParameters();

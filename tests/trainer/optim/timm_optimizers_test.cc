@@ -1,8 +1,9 @@
-// Compares LARS, LAMB and TensorFlow's RMSprop with their formulas for one tensor at a time. tests/interop compares
-// whole trainings with timm.
+// Compares LARS, LAMB, TensorFlow's RMSprop and fairseq's Adam with their formulas for one tensor at a time.
+// tests/interop compares whole trainings with timm and with fairseq's formulas.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr double kDecay = 0.05;
 constexpr int kSteps = 8;
+constexpr double kFairseqEpsilon = 0.1;  // large, so that it matters where it is added
 
 std::vector<NamedTensor> SomeParameters() {
   at::manual_seed(3);
@@ -46,6 +48,15 @@ at::Tensor LarsRule(const at::Tensor& w, const at::Tensor& g, double decay, bool
   return w - rate * memory.first;
 }
 
+// The rates begin above the ratios and end below them.
+at::Tensor LarcRule(const at::Tensor& w, const at::Tensor& g, double decay, bool adapted, double rate, Memory& memory) {
+  const double weights = w.norm().item<double>(), gradients = g.norm().item<double>();
+  const double ratio = Trust(w, g, 0.02 * weights / (gradients + decay * weights + 1e-8));
+  const at::Tensor scaled = (g + decay * w) * (adapted ? std::min(1.0, ratio / rate) : 1);
+  memory.first = memory.step++ == 0 ? scaled : memory.first * 0.8 + scaled;
+  return w - rate * memory.first;
+}
+
 at::Tensor LambRule(const at::Tensor& w, const at::Tensor& g, double decay, bool adapted, double rate, Memory& memory) {
   if (memory.step++ == 0) memory.first = memory.second = at::zeros_like(w);
   memory.first = 0.8 * memory.first + 0.2 * g;
@@ -67,9 +78,18 @@ at::Tensor RmspropRule(const at::Tensor& w, const at::Tensor& g, double decay, b
   return w - memory.first;
 }
 
+at::Tensor FairseqAdamRule(const at::Tensor& w, const at::Tensor& g, double decay, bool, double rate, Memory& memory) {
+  if (memory.step++ == 0) memory.first = memory.second = at::zeros_like(w);
+  memory.first = 0.8 * memory.first + 0.2 * g;
+  memory.second = 0.98 * memory.second + 0.02 * g * g;
+  const double size = rate * std::sqrt(1 - std::pow(0.98, memory.step)) / (1 - std::pow(0.8, memory.step));
+  return w - rate * decay * w - size * memory.first / (memory.second.sqrt() + kFairseqEpsilon);
+}
+
 struct OwnRule {
   const char* name;
   Rule rule;
+  bool clip = false;
 };
 
 config::OptimizerConfig ConfigOf(const std::string& name, bool decay_all) {
@@ -77,7 +97,7 @@ config::OptimizerConfig ConfigOf(const std::string& name, bool decay_all) {
   config.name = name;
   config.momentum = 0.8;
   config.adam_betas = {0.8, 0.98};
-  config.adam_eps = 1e-6;
+  config.adam_eps = name == "fairseq_adam" ? kFairseqEpsilon : 1e-6;
   config.lars_trust = 0.02;
   config.rmsprop_alpha = 0.7;
   config.rmsprop_eps = 0.01;
@@ -91,7 +111,9 @@ class TimmOptimizers : public testing::TestWithParam<std::tuple<OwnRule, bool>> 
 TEST_P(TimmOptimizers, FollowTheirFormula) {
   const auto& [named, decay_all] = GetParam();
   const std::vector<NamedTensor> parameters = SomeParameters();
-  const auto optimizer = MakeOptimizer(ConfigOf(named.name, decay_all), parameters);
+  config::OptimizerConfig config = ConfigOf(named.name, decay_all);
+  config.lars_clip = named.clip;
+  const auto optimizer = MakeOptimizer(config, parameters);
   std::vector<at::Tensor> expected;
   std::vector<Memory> memories(parameters.size());
   for (const auto& [name, tensor] : parameters) expected.push_back(tensor.detach().to(at::kDouble));
@@ -113,11 +135,13 @@ TEST_P(TimmOptimizers, FollowTheirFormula) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TimmOptimizers,
-                         testing::Combine(testing::Values(OwnRule{"lars", LarsRule}, OwnRule{"lamb", LambRule},
-                                                          OwnRule{"rmsprop_tf", RmspropRule}),
+                         testing::Combine(testing::Values(OwnRule{"lars", LarsRule}, OwnRule{"lars", LarcRule, true},
+                                                          OwnRule{"lamb", LambRule}, OwnRule{"rmsprop_tf", RmspropRule},
+                                                          OwnRule{"fairseq_adam", FairseqAdamRule}),
                                           testing::Bool()),
                          [](const auto& tested) {
                            return std::string(std::get<0>(tested.param).name) +
+                                  (std::get<0>(tested.param).clip ? "_clipped" : "") +
                                   (std::get<1>(tested.param) ? "_all" : "_weights_only");
                          });
 
@@ -125,8 +149,14 @@ INSTANTIATE_TEST_SUITE_P(All, TimmOptimizers,
 TEST(MakeOptimizer, SaysWhatItKeeps) {
   const std::vector<NamedTensor> parameters = SomeParameters();
   const int64_t weights = 4 * (8 * 4 * 3 * 3 + 16 + 8 + 10);
-  for (const auto& [name, copies, scalars] : std::vector<std::tuple<std::string, int64_t, int64_t>>{
-           {"sgd", 1, 0}, {"adam", 2, 1}, {"adamw", 2, 1}, {"lars", 1, 0}, {"lamb", 2, 1}, {"rmsprop_tf", 2, 0}}) {
+  for (const auto& [name, copies, scalars] :
+       std::vector<std::tuple<std::string, int64_t, int64_t>>{{"sgd", 1, 0},
+                                                              {"adam", 2, 1},
+                                                              {"adamw", 2, 1},
+                                                              {"fairseq_adam", 2, 1},
+                                                              {"lars", 1, 0},
+                                                              {"lamb", 2, 1},
+                                                              {"rmsprop_tf", 2, 0}}) {
     EXPECT_EQ(OptimizerStateBytes(ConfigOf(name, true), parameters), copies * weights + 4 * scalars) << name;
   }
   config::OptimizerConfig without_momentum = ConfigOf("sgd", true);

@@ -28,6 +28,18 @@ TEST(AverageDecay, RampsUpToWhatWasAskedFor) {
   EXPECT_DOUBLE_EQ(AverageDecay(0.1, 1), 0.1);
 }
 
+// torchvision's train.py resets the count of updates after each one in the warmup, and the first of a count copies.
+TEST(UpdateDecay, WithoutARampCopiesUntilTheWarmupHasEnded) {
+  for (const int64_t warmup : {0, 5, 6, 7}) {
+    const WeightAverageOptions options{.decay = 0.9, .every = 3, .ramp = false, .warmup = warmup};
+    int updates = 0;
+    for (int64_t done = 3; done <= 30; done += 3) {
+      EXPECT_EQ(UpdateDecay(options, done), updates == 0 ? 0 : 0.9) << warmup << " " << done;
+      updates = done - 1 < warmup ? 0 : updates + 1;
+    }
+  }
+}
+
 TEST(WeightAverage, FollowsParametersAndStatisticsAndCopiesCounters) {
   Weights weights;
   WeightAverage average(weights.State(), {.decay = 0.5, .every = 2});

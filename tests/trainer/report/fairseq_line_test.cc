@@ -13,6 +13,7 @@ TrainPoint Point() {
   TrainPoint point{
       .step = 120,
       .epoch = 1.23456,
+      .epoch_number = 2,
       .loss = 6.789,
       .lr = 0.00012345678,
       .grad_norm = 9,
@@ -63,10 +64,9 @@ TEST(FairseqLineTest, NumbersAreRoundedAndShortenedAsInPython) {
                            R"("ppl":"1.94243e+130")", R"("gnorm":"nan")"}) {
     EXPECT_NE(line.find(part), std::string::npos) << part << " in " << line;
   }
-  point.epoch = 3;  // the last step of the third epoch; below, the first step of the first
-  EXPECT_EQ(FairseqLine(point).rfind(R"({"epoch":3,"update":3.0,)", 0), 0u);
-  point.epoch = 1e-4;
-  EXPECT_EQ(FairseqLine(point).rfind(R"({"epoch":1,"update":0.0,)", 0), 0u);
+  point.epoch = 3.01;  // the last step of the third epoch, whose batch is partly of the fourth
+  point.epoch_number = 3;
+  EXPECT_EQ(FairseqLine(point).rfind(R"({"epoch":3,"update":3.01,)", 0), 0u);
 }
 
 }  // namespace
