@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <numbers>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace dtrain::data {
@@ -63,6 +65,7 @@ double RandomGenerator::Normal() {
 }
 
 int64_t RandomGenerator::Below(int64_t n) {
+  if (n < 1) throw std::invalid_argument("RandomGenerator::Below(" + std::to_string(n) + "): there is no such number");
   // Lemire, "Fast random integer generation in an interval" (2019): returns the high half of a product and rejects the
   // few products that would bias it.
   const auto range = static_cast<uint64_t>(n);

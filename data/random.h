@@ -44,7 +44,8 @@ class RandomGenerator {
   float UniformFloat();                     // [0, 1), 24 bits
   double Uniform(double low, double high);  // [low, high), 53 bits
   double Normal();                          // mean 0, standard deviation 1
-  int64_t Below(int64_t n);                 // [0, n) without bias; n ≥ 1
+  // [0, n) without bias. Throws std::invalid_argument if n is below 1.
+  int64_t Below(int64_t n);
 
  private:
   std::array<uint32_t, 2> key_;

@@ -14,6 +14,7 @@ namespace dtrain::data {
 namespace {
 
 constexpr uint64_t kMostTokens = uint64_t{1} << 24;
+constexpr uint64_t kMostFileBytes = 256 << 20;
 constexpr uint64_t kMostHoles = 1'000'000;  // most ids without a token
 
 // Returns a byte as a vocabulary writes it: a printable byte as the character with that number, the others, in order,
@@ -58,7 +59,8 @@ ByteLevelBpe::ByteLevelBpe(std::string_view vocabulary_json, std::string_view me
 }
 
 ByteLevelBpe ByteLevelBpe::Load(const std::string& vocabulary_json, const std::string& merges) {
-  const auto vocabulary_bytes = ReadWholeFile(vocabulary_json), merges_bytes = ReadWholeFile(merges);
+  const auto vocabulary_bytes = ReadWholeFile(vocabulary_json, kMostFileBytes);
+  const auto merges_bytes = ReadWholeFile(merges, kMostFileBytes);
   try {
     return {AsText(vocabulary_bytes), AsText(merges_bytes)};
   } catch (const DataError& error) {

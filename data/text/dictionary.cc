@@ -15,6 +15,8 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kSpecials = {"<s>", "<pad>", "</s>", "<unk>"};
 constexpr int64_t kSizeMultiple = 8;
+constexpr uint64_t kMostBytes = 256 << 20;  // far more than any dictionary has
+constexpr size_t kMostSymbols = 1 << 24;    // the largest --vocab_size
 
 std::string_view WithoutTrailingSpace(std::string_view line) {
   const size_t last = line.find_last_not_of(" \t\r\n\v\f");
@@ -56,6 +58,7 @@ Dictionary Dictionary::Parse(std::string_view text) {
   std::unordered_map<std::string, size_t> seen;
   for (const std::string_view special : kSpecials) seen.emplace(special, 0);
   for (size_t number = 1; !text.empty(); ++number) {
+    if (number > kMostSymbols) throw DataError("it has more than " + std::to_string(kMostSymbols) + " symbols");
     const size_t end = std::min(text.find('\n'), text.size());
     const std::string where = "line " + std::to_string(number) + ": ";
     try {
@@ -75,7 +78,7 @@ Dictionary Dictionary::Parse(std::string_view text) {
 }
 
 Dictionary Dictionary::Load(const std::string& path) {
-  const std::vector<uint8_t> bytes = ReadWholeFile(path);
+  const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostBytes);
   try {
     return Parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   } catch (const DataError& error) {

@@ -19,6 +19,9 @@ inline constexpr int64_t kEndToken = 2;      // </s>
 inline constexpr int64_t kUnknownToken = 3;  // <unk>
 inline constexpr int64_t kSpecialTokens = 4;
 
+// A vocabulary has the special tokens and <mask> at least.
+inline constexpr int64_t kSmallestVocabulary = kSpecialTokens + 1;
+
 // The symbol that follows all others, unless the file contains it.
 inline constexpr char kMaskSymbol[] = "<mask>";
 
@@ -31,9 +34,9 @@ class Dictionary {
   };
 
   // Parses the content of a file. Throws DataError with the line's number if a line has no count, repeats a symbol,
-  // contains a special token, or has fairseq's mark for overwriting a symbol.
+  // contains a special token, or has fairseq's mark for overwriting a symbol, and if there are more than 2^24 lines.
   static Dictionary Parse(std::string_view text);
-  // The same from a file; the error names it.
+  // The same from a file of at most 256 MiB; the error names it.
   static Dictionary Load(const std::string& path);
 
   // Makes a dictionary as fairseq-preprocess does: sorted by falling count, equal counts in string order, then padded

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <stdexcept>
+#include <utility>
 
 #include "data/text/dictionary.h"
 
@@ -31,6 +33,14 @@ std::vector<Unit> UnitsOf(std::span<const int64_t> tokens, const std::vector<boo
 }
 
 }  // namespace
+
+Masking::Masking(MaskingOptions options) : options_(std::move(options)) {
+  const bool fits = options_.vocabulary >= kSmallestVocabulary && options_.mask_token >= 0 &&
+                    options_.mask_token < options_.vocabulary;
+  const bool has_all_ids =
+      !options_.begins_word || options_.begins_word->size() == static_cast<size_t>(options_.vocabulary);
+  if (!fits || !has_all_ids) throw std::invalid_argument("masking needs one vocabulary for all of its tables");
+}
 
 void Masking::Mask(int64_t epoch, int64_t sample, int64_t repeat, std::span<int64_t> tokens,
                    std::span<int64_t> labels) const {

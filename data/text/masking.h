@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "data/random.h"
@@ -17,8 +16,10 @@ namespace dtrain::data {
 struct MaskingOptions {
   double mask_prob = 0.15;      // p, in (0, 1)
   bool special_tokens = false;  // whether <s>, </s>, <pad> and <unk> may be masked, too
-  int64_t vocabulary = 0;       // random words are uniform over [4, vocabulary)
-  int64_t mask_token = 0;       // <mask>
+  // The number of ids that tokens have, <mask> included, at least kSmallestVocabulary. Random words are uniform over
+  // [4, vocabulary).
+  int64_t vocabulary = 0;
+  int64_t mask_token = 0;  // <mask>, below vocabulary
   int64_t seed = 0;
   // For whole-word masking: for each id of the vocabulary, whether it begins a word. Then words are drawn instead of
   // tokens, and all tokens of a word are treated alike. Each special token is a word, and a token after one begins a
@@ -31,7 +32,8 @@ inline constexpr int64_t kNoLoss = -100;
 
 class Masking {
  public:
-  explicit Masking(MaskingOptions options) : options_(std::move(options)) {}
+  // Throws std::invalid_argument if the vocabulary is too small, or begins_word or mask_token do not fit it.
+  explicit Masking(MaskingOptions options);
 
   // Masks `tokens`, all in [0, vocabulary), in place. `labels` has the same size and receives the original token at
   // drawn positions and kNoLoss at all others. The result depends only on (seed, epoch, sample, repeat) and the tokens.

@@ -16,17 +16,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string FolderOf(const TextOptions& options) {
+std::string FolderOf(const std::string& data_dir) {
   std::error_code ignored;
-  if (!fs::is_regular_file(options.data_dir, ignored)) return options.data_dir;
-  const std::string folder = fs::path(options.data_dir).parent_path().string();
+  if (!fs::is_regular_file(data_dir, ignored)) return data_dir;
+  const std::string folder = fs::path(data_dir).parent_path().string();
   return folder.empty() ? "." : folder;
 }
 
-std::optional<Dictionary> FindDictionary(const std::string& folder) {
-  std::error_code ignored;
-  if (!fs::exists(folder + "/dict.txt", ignored)) return std::nullopt;
-  return Dictionary::Load(folder + "/dict.txt");
+std::string DictionaryPath(const std::string& data_dir) { return FolderOf(data_dir) + "/dict.txt"; }
+
+std::optional<Dictionary> FindDictionary(const std::string& data_dir) {
+  if (!HasDictionary(data_dir)) return std::nullopt;
+  return Dictionary::Load(DictionaryPath(data_dir));  // which says why a link leads nowhere
 }
 
 MaskingOptions MaskingOf(const TextOptions& options, const Dictionary* dictionary, const std::string& folder) {
@@ -47,8 +48,15 @@ MaskingOptions MaskingOf(const TextOptions& options, const Dictionary* dictionar
   return masking;
 }
 
-// Returns the model's vocabulary: --vocab_size, which may exceed that of the data.
+// Returns the model's vocabulary: --vocab_size, which may exceed that of the data. The data's is masking.vocabulary,
+// and all tables by id have its size.
 int64_t Vocabulary(const TextOptions& options, const MaskingOptions& masking) {
+  if (masking.vocabulary < kSmallestVocabulary) {
+    throw Error(ExitCode::kUsage,
+                "a vocabulary of " + std::to_string(masking.vocabulary) +
+                    " tokens has no room for <s>, <pad>, </s>, <unk> and <mask>",
+                "give --vocab_size=" + std::to_string(kSmallestVocabulary) + " or more");
+  }
   if (options.vocab_size == 0) return masking.vocabulary;
   if (options.vocab_size >= masking.vocabulary) return options.vocab_size;
   throw Error(ExitCode::kUsage,
@@ -92,8 +100,8 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
                     std::to_string(options.tokens_per_sample),
                 "give --tokens_per_sample=" + std::to_string(layout.tokens) + " or more");
   }
-  const std::string folder = FolderOf(options);
-  const auto dictionary = FindDictionary(folder);
+  const std::string folder = FolderOf(options.data_dir);
+  const auto dictionary = FindDictionary(options.data_dir);
   if (!dictionary && options.vocab_size == 0) {
     throw Error(ExitCode::kUsage, "the size of the vocabulary is unknown: there is no " + folder + "/dict.txt",
                 "give --vocab_size");
@@ -102,7 +110,7 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
   const MaskingOptions masking = MaskingOf(options, dictionary ? &*dictionary : nullptr, folder);
   text.vocabulary = Vocabulary(options, masking);
   text.mask_token = masking.mask_token;
-  text.decoder = std::make_unique<TokenTensorDecoder>(layout, text.vocabulary, masking);
+  text.decoder = std::make_unique<TokenTensorDecoder>(layout, masking);
   text.length = [tokens = layout.tokens](int64_t /*index*/) { return tokens; };
   text.tokens_per_sample = layout.tokens;
   text.source = std::move(rows);
@@ -110,6 +118,11 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
 }
 
 }  // namespace
+
+bool HasDictionary(const std::string& data_dir) {
+  std::error_code ignored;
+  return fs::exists(fs::symlink_status(DictionaryPath(data_dir), ignored));
+}
 
 TextSplit OpenText(const TextOptions& options, const std::string& split) {
   return options.format == "safetensors" ? OpenTensors(options, split) : OpenTokens(options, split);

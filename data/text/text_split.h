@@ -30,14 +30,18 @@ struct TextSplit {
   std::unique_ptr<SampleDecoder> decoder;
   std::function<int64_t(int64_t index)> length;  // tokens of a sample; valid as long as `source`
   int64_t tokens_per_sample = 0;                 // longest sample
-  int64_t vocabulary = 0;                        // that of the model
+  int64_t vocabulary = 0;                        // that of the model: the data's, or a larger --vocab_size
   int64_t mask_token = 0;
   int64_t too_long = 0;  // number of blocks that were left out
 };
 
+// Whether there is a dict.txt beside the data, readable or not; `data_dir` may also name a file.
+bool HasDictionary(const std::string& data_dir);
+
 // Opens a split. Token files need dict.txt beside them, and for whole-word masking the tokenizer's files. A safetensors
-// file needs --vocab_size or a dict.txt in its folder; without a dictionary the last token is <mask>. Throws DataError,
-// which says what is missing, and Error (exit code 2) if options contradict the data.
+// file needs --vocab_size or a dict.txt in its folder; without a dictionary the last token is <mask>. With one, tokens
+// must be in it, even if --vocab_size is larger. Throws DataError, which says what is missing, and Error (exit code 2)
+// if options contradict the data.
 TextSplit OpenText(const TextOptions& options, const std::string& split);
 
 }  // namespace dtrain::data

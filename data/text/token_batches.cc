@@ -14,7 +14,7 @@ constexpr int64_t kRowMultiple = 8;  // row lengths at which a GPU's matrix unit
 
 TokenBatchOptions Checked(const TokenBatchOptions& options) {
   const bool bounded = options.batch_size > 0 || options.max_tokens > 0;
-  if (!bounded || options.tokens_per_sample < 2 || options.micro_batches < 1) {
+  if (!bounded || options.tokens_per_sample < 1 || options.micro_batches < 1) {
     throw std::invalid_argument("batches of tokens need a size or a budget");
   }
   return options;

@@ -27,7 +27,7 @@ class TokenBatches {
  public:
   // `length(i)` returns the tokens of block i with its <s>, at most tokens_per_sample, and is called throughout the
   // lifetime of this object. Throws std::invalid_argument if neither batch_size nor max_tokens is set,
-  // tokens_per_sample is below 2 or micro_batches below 1, and what TrainSampler throws.
+  // tokens_per_sample or micro_batches is below 1, and what TrainSampler throws.
   TokenBatches(int64_t blocks, std::function<int64_t(int64_t)> length, const TokenBatchOptions& options);
 
   // The units of an epoch and of a step: batches if there is a budget, else blocks.

@@ -2,7 +2,7 @@
 // of the batch, which is the SampleRef::size of its samples.
 //
 //   input_ids       int64 N×T, in [0, vocabulary): the model's input, masked; <pad> (1) behind the last token
-//   labels          int64 N×T: the token to guess, or -100 where there is no loss
+//   labels          int64 N×T: the token to guess, or -100 where there is no loss, which includes all padding
 //   attention_mask  uint8 N×T: 1 for tokens, 0 for padding
 //   index           int64 N: the number of the block, as in every batch (data/pipeline/batch.h)
 //

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <string>
-#include <utility>
 
 #include "data/error.h"
 #include "data/text/dictionary.h"
@@ -16,15 +15,14 @@ void RequireBelow(int64_t vocabulary, std::span<const int64_t> values, bool are_
     if ((values[i] >= 0 && values[i] < vocabulary) || (are_labels && values[i] == kNoLoss)) continue;
     throw DataError((are_labels ? "label " : "token ") + std::to_string(i) + " is " + std::to_string(values[i]) +
                         ", but the vocabulary ends at " + std::to_string(vocabulary - 1),
-                    "check --vocab_size");
+                    "check --vocab_size, and that the dict.txt beside the data is theirs");
   }
 }
 
 }  // namespace
 
-TokenTensorDecoder::TokenTensorDecoder(const TokenTensorFile::Layout& layout, int64_t vocabulary,
-                                       MaskingOptions masking)
-    : layout_(layout), vocabulary_(vocabulary), masking_(std::move(masking)) {}
+TokenTensorDecoder::TokenTensorDecoder(const TokenTensorFile::Layout& layout, const MaskingOptions& masking)
+    : layout_(layout), vocabulary_(masking.vocabulary), masking_(masking) {}
 
 std::vector<Field> TokenTensorDecoder::fields(int64_t /*size*/) const { return TokenFields(layout_.tokens); }
 
@@ -51,6 +49,9 @@ void TokenTensorDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef&
   if (!layout_.has_labels) return MaskReal(sample, rows[2], ids, labels);
   std::memcpy(labels.data(), bytes.data() + row_bytes, row_bytes);
   RequireBelow(vocabulary_, labels, true);
+  for (size_t i = 0; i < tokens; ++i) {
+    if (mask[i] == 0) labels[i] = kNoLoss;
+  }
 }
 
 // Masks the tokens as if padding, which may be anywhere in the row, did not exist.

@@ -12,11 +12,12 @@
 
 namespace dtrain::data {
 
-// The fields are those of token_rows.h. Without a mask in the file, <pad> tokens are padding.
+// The fields are those of token_rows.h. Without a mask in the file, <pad> tokens are padding. Padding has no label,
+// even if the file has one there.
 class TokenTensorDecoder : public SampleDecoder {
  public:
-  // Tokens must be below `vocabulary`. `masking` applies to rows without labels.
-  TokenTensorDecoder(const TokenTensorFile::Layout& layout, int64_t vocabulary, MaskingOptions masking);
+  // Tokens and labels must be below masking.vocabulary. Rows without labels are masked.
+  TokenTensorDecoder(const TokenTensorFile::Layout& layout, const MaskingOptions& masking);
 
   std::vector<Field> fields(int64_t size) const override;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <stdexcept>
 
 namespace dtrain::data {
 namespace {
@@ -62,6 +63,12 @@ TEST(RandomGenerator, BelowIsInRangeAndEven) {
       const int64_t value = random.Below(n);
       ASSERT_TRUE(value >= 0 && value < n) << value << " of " << n;
     }
+  }
+}
+
+TEST(RandomGenerator, BelowNothingIsAnErrorByName) {
+  for (const int64_t n : {int64_t{0}, int64_t{-1}, INT64_MIN}) {
+    EXPECT_THROW(RandomGenerator(RandomKey{}).Below(n), std::invalid_argument) << n;
   }
 }
 

@@ -230,8 +230,8 @@ DTRAIN_FLAG(bool, mask_whole_words, text.mask_whole_words, Anything(), "",
 DTRAIN_FLAG(bool, mask_special_tokens, text.mask_special_tokens, Anything(), "",
             "Allow <s> and </s> to be masked, as fairseq does.")
 DTRAIN_FLAG(int64, vocab_size, text.vocab_size, Between(0, 1 << 24), "tokens",
-            "Size of the vocabulary; 0: from the dictionary of the data (including <mask>), --model_config or "
-            "--init_weights.")
+            "Size of the vocabulary, at least 5; 0: from the dictionary of the data (including <mask>), "
+            "--model_config or --init_weights.")
 DTRAIN_FLAG(bool, unpad, text.unpad, Anything(), "",
             "Compute on real tokens only, without padding: the same loss, faster if texts differ in length.")
 

@@ -118,6 +118,12 @@ void CheckSizeSchedule(const Config& config, List& problems) {
 
 void CheckText(const Config& config, List& problems) {
   const TextConfig& text = config.text;
+  constexpr int64_t kSmallestVocabulary = 5;  // <s>, <pad>, </s>, <unk> and <mask>
+  if (text.vocab_size > 0 && text.vocab_size < kSmallestVocabulary) {
+    problems.push_back({"vocab_size", std::to_string(text.vocab_size),
+                        std::to_string(kSmallestVocabulary) + " or more, or 0",
+                        "<s>, <pad>, </s>, <unk> and <mask> are part of every vocabulary"});
+  }
   if (text.max_tokens > 0 && text.max_tokens < text.tokens_per_sample) {
     problems.push_back({"max_tokens", std::to_string(text.max_tokens),
                         "--tokens_per_sample (" + std::to_string(text.tokens_per_sample) + ") or more, or 0",

@@ -182,7 +182,8 @@ bool HasValidation(const Opener& data_set, const config::Config& config) {
   if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
     throw DataError(what, "name an existing split with --val_split, or make one with --val_fraction=0.1");
   }
-  if (!std::filesystem::is_regular_file(config.data.dir)) {
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(config.data.dir, unreadable)) {
     report::LogWarning(what +
                        ": the run continues without validation; name another split with --val_split, or make one with "
                        "--val_fraction=0.1");

@@ -35,10 +35,7 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
                             .mask_special_tokens = config.text.mask_special_tokens,
                             .vocab_size = config.text.vocab_size,
                             .seed = config.batch.seed};
-  const std::filesystem::path dir = config.data.dir;
-  const auto folder = std::filesystem::is_directory(dir) ? dir : dir.parent_path();
-  const bool says_vocabulary = std::filesystem::is_regular_file(folder / "dict.txt") || options.vocab_size > 0;
-  if (says_vocabulary) return options;
+  if (options.vocab_size > 0 || data::HasDictionary(options.data_dir)) return options;
   if (config.model.config_file.empty() && config.model.init_weights.empty()) return options;  // OpenText will throw
   options.vocab_size = RobertaOptionsOf(config, /*vocabulary=*/0, ReadOutline(config.model.init_weights)).vocab_size;
   return options;
@@ -72,7 +69,8 @@ DataSets OpenTextSets(const config::Config& config) {
     return {name, std::move(text.source), std::move(text.decoder), std::move(text.length), text.tokens_per_sample};
   };
   const bool training = config.run.mode == "train";
-  const bool whole_file = !training && std::filesystem::is_regular_file(config.data.dir);  // the file is the split
+  std::error_code unreadable;
+  const bool is_file = std::filesystem::is_regular_file(config.data.dir, unreadable);  // the file is the split
   const bool has_val = data::HasSplit(format, config.data.dir, config.data.val_split);
   const bool holds_out = HoldsOut(config, has_val);
   if (training || holds_out) sets.train = open(config.data.train_split);
@@ -80,11 +78,11 @@ DataSets OpenTextSets(const config::Config& config) {
     sets.val = open(config.data.train_split, /*is_again=*/true);  // for its decoder and lengths
     KeepParts(*sets.train, *sets.val, config);
     if (!training) sets.train.reset();
-  } else if (whole_file) {
+  } else if (!training && is_file) {
     sets.val = open(config.data.train_split);
   } else if (!training || has_val || config::WasGiven(config, "val_split")) {
     sets.val = open(config.data.val_split);
-  } else if (!std::filesystem::is_regular_file(config.data.dir)) {
+  } else if (!is_file) {
     report::LogWarning(
         "there is no '" + config.data.val_split + "' split in " + config.data.dir +
         ": the run goes on without validation; --val_split names another one, --val_fraction=0.1 makes one");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/message_of.h"
+#include "tests/temporary_folder.h"
 
 namespace dtrain::data {
 namespace {
@@ -43,6 +44,13 @@ TEST(Dictionary, MistakesAreNamed) {
   EXPECT_THAT(message("a 1\nb 1\na 2\n"), HasSubstr("line 3: the symbol was already given in line 1"));
   EXPECT_THAT(message("<pad> 1\n"), HasSubstr("the symbol is one of the special ones"));
   EXPECT_THAT(message("a 1 #fairseq:overwrite\n"), HasSubstr("overwrite"));
+}
+
+TEST(Dictionary, AFileOfAnySizeIsRefusedUnread) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("dict.txt", "a 1\n");
+  std::filesystem::resize_file(path, uint64_t{1} << 40);  // without blocks on the disk
+  EXPECT_THAT(MessageOf([&] { Dictionary::Load(path); }), HasSubstr("1099511627776 bytes, more than the limit"));
 }
 
 }  // namespace

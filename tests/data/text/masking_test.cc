@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 #include <numeric>
+#include <stdexcept>
 
 #include "data/text/dictionary.h"
 
@@ -131,6 +132,19 @@ TEST(Masking, WholeWordsShareTheirFate) {
   EXPECT_LE(apart, 12);  // one in a thousand of 1,800 random tokens is <mask>
   // 15 % of the words and special tokens are drawn, but all of the drawn ones are words.
   ExpectShare(drawn_words, words, 0.15 * static_cast<double>(words / 2000 + 2) / static_cast<double>(words / 2000));
+}
+
+TEST(Masking, AllTablesHaveOneVocabulary) {
+  const auto begins = [](size_t size) { return std::make_shared<const std::vector<bool>>(size, true); };
+  const MaskingOptions smallest{.vocabulary = 5, .mask_token = 4, .begins_word = begins(5)};
+  EXPECT_NO_THROW(Masking{smallest});
+  for (MaskingOptions options :
+       std::vector<MaskingOptions>{{.vocabulary = 4, .mask_token = 3},
+                                   {.vocabulary = 0, .mask_token = -1},
+                                   {.vocabulary = 5, .mask_token = 5},
+                                   {.vocabulary = 6, .mask_token = 4, .begins_word = begins(5)}}) {
+    EXPECT_THROW(Masking{options}, std::invalid_argument) << options.vocabulary;
+  }
 }
 
 TEST(Masking, ShortSamples) {

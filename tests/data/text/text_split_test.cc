@@ -90,6 +90,39 @@ TEST_F(TextSplits, WholeWordsNeedATokenizer) {
   }
 }
 
+// A vocabulary may be larger for the model, but what the ids of the data mean is said by the dictionary.
+TEST_F(TextSplits, TensorsBesideADictionaryHaveItsIds) {
+  const SmallTokenizer small({{"\xC4\xA0", "a"}, {"a", "b"}});
+  folder_.Write("encoder.json", small.Json());
+  folder_.Write("vocab.bpe", small.merges);
+  const auto decode = [&](int64_t token, bool whole_words) {
+    folder_.Write("rows.safetensors",
+                  SafetensorsBytes(R"({"input_ids":{"dtype":"I64","shape":[1,1],"data_offsets":[0,8]}})",
+                                   RawBytes<int64_t>(std::vector<int64_t>{token})));
+    TextOptions options{.data_dir = folder_.path("rows.safetensors"),
+                        .format = "safetensors",
+                        .mask_whole_words = whole_words,
+                        .vocab_size = 5000};
+    const TextSplit text = OpenText(options, "train");
+    EXPECT_EQ(text.vocabulary, 5000);
+    EXPECT_EQ(text.tokens_per_sample, 1);
+    return Decode(text, {.index = 0}).ids.size();
+  };
+  for (const bool whole_words : {false, true}) {
+    EXPECT_EQ(decode(10, whole_words), 1);
+    for (const int64_t token : {11, 4999}) {
+      EXPECT_THAT(MessageOf([&] { decode(token, whole_words); }), HasSubstr("but the vocabulary ends at 10"));
+    }
+  }
+}
+
+TEST_F(TextSplits, ADictionaryThatCannotBeReadIsNamed) {
+  std::filesystem::remove(folder_ / "dict.txt");
+  std::filesystem::create_symlink("dict.txt", folder_ / "dict.txt");
+  EXPECT_TRUE(HasDictionary(folder_.path().string()));
+  EXPECT_THAT(MessageOf([&] { OpenText(Options(), "train"); }), HasSubstr("dict.txt: Too many levels"));
+}
+
 TEST_F(TextSplits, WhatDoesNotFitIsNamed) {
   TextOptions options = Options();
   options.vocab_size = 10;
@@ -136,6 +169,25 @@ TEST(TextTensors, AreServedAsTheyAre) {
   EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("dict.txt"));
   options = {.data_dir = options.data_dir, .format = "safetensors", .tokens_per_sample = 2, .vocab_size = 100};
   EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("rows of 3 tokens"));
+}
+
+TEST(TextTensors, AVocabularyHasTheSpecialTokensAndTheMask) {
+  const TemporaryFolder folder;
+  const std::string path = folder.Write("one.safetensors", TextTensors(false));
+  for (int64_t size = 1; size <= 4; ++size) {
+    const TextOptions options{.data_dir = path, .format = "safetensors", .vocab_size = size};
+    EXPECT_THAT(MessageOf([&] { OpenText(options, "train"); }), HasSubstr("has no room for")) << size;
+  }
+}
+
+TEST(TextTensors, PaddingHasNoLabels) {
+  const TemporaryFolder folder;
+  std::string bytes = TextTensors(true);
+  const int32_t label = 9;
+  bytes.replace(bytes.size() - sizeof label, sizeof label, RawBytes<int32_t>(std::vector<int32_t>{label}));
+  const std::string path = folder.Write("one.safetensors", bytes);
+  const TextSplit text = OpenText({.data_dir = path, .format = "safetensors", .vocab_size = 100}, "train");
+  EXPECT_THAT(Decode(text, {.index = 1}).labels, ElementsAre(7, -100, -100));
 }
 
 TEST(TextTensors, AreMaskedWhereTheyHaveNoLabels) {

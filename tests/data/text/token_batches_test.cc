@@ -52,6 +52,14 @@ TEST(TokenBatches, WithoutABudgetAStepTakesBlocks) {
   }
 }
 
+TEST(TokenBatches, RowsMayHaveOneToken) {
+  const auto one = [](int64_t /*block*/) { return int64_t{1}; };
+  for (const int64_t max_tokens : {0, 3}) {
+    const TokenBatches batches(5, one, {.batch_size = 3, .max_tokens = max_tokens, .tokens_per_sample = 1});
+    EXPECT_EQ(batches.Share(0, 0, 1, 0, 1).front().size, 1);
+  }
+}
+
 TEST(TokenBatches, ABudgetHoldsAndAnEpochHasEveryBlockOnce) {
   for (const int64_t batch_size : {0, 5}) {
     const TokenBatches batches(kBlocks, Length, Options(batch_size, 256, 1));
