@@ -87,10 +87,10 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   communicator.Sum(all_sums);
   all_sums = all_sums.cpu();  // the only line that waits for the device
   sums = all_sums.slice(0, 0, num_sums);
-  if (sums.eq(0).all().item<bool>()) {
+  const auto count = [&all_sums](int64_t sum) { return std::llround(all_sums[sum].item<double>()); };
+  if (count(num_sums) == 0) {
     throw DataError("no record of split " + split.name + " could be read", "see quarantine.jsonl for the reasons");
   }
-  const auto count = [&all_sums](int64_t sum) { return std::llround(all_sums[sum].item<double>()); };
   report::ValPoint point{.metrics = task.MetricsOf(sums),
                          .bad_records = count(num_sums + 1),
                          .samples = count(num_sums),
@@ -98,6 +98,7 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
                          .confusions = task.ConfusionsOf(sums)};
   if (task.speed_unit() == report::SpeedUnit::kTokens) {
     point.text = report::TextCounts{.batches = rounds, .samples = point.samples, .tokens = point.units};
+    task.AddCounts(sums, *point.text);
     point.text->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
   return point;

@@ -21,8 +21,10 @@ enum IntervalSum {
   kIntervalUnits,
   kIntervalPadding,
   kIntervalSamples,
+  kIntervalEmpty,
   kIntervalHits,
   kIntervalSkipped,
+  kIntervalNotFinite,
   kIntervalNorm,
   kIntervalClipped,
   kNumIntervalSums
@@ -63,9 +65,10 @@ void LogInterval::Start() {
 void LogInterval::AddStep(const at::Tensor& sums, const optim::ParameterUpdate& update) {
   const at::Tensor not_finite = sums[kLossSum].isfinite().logical_not();
   sums_.slice(0, kIntervalLoss, kIntervalWeight + 1) += sums.slice(0, kLossSum, kWeight + 1).masked_fill(not_finite, 0);
-  sums_.slice(0, kIntervalUnits, kIntervalSamples + 1) += sums.slice(0, kUnits, kSamples + 1);
+  sums_.slice(0, kIntervalUnits, kIntervalEmpty + 1) += sums.slice(0, kUnits, kEmpty + 1);
   sums_[kIntervalHits] += sums[kHits].masked_fill(not_finite, 0);
   sums_[kIntervalSkipped] += update.skipped();
+  sums_[kIntervalNotFinite] += update.not_finite();
   if (parts_.task.speed_unit() == report::SpeedUnit::kTokens) AddNorm(update);
   units_of_run_ += sums[kUnits];
 }
@@ -95,7 +98,8 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
   point.loss_scale = update.loss_scale();
   point.bad_records = parts_.control.bad_records(parts_.data.train->name);
   point.time = UnixTime();
-  point.skipped_steps = sums[kIntervalSkipped].item<int64_t>();
+  point.skipped_steps = sums[kIntervalNotFinite].item<int64_t>();
+  point.empty_steps = sums[kIntervalSkipped].item<int64_t>() - point.skipped_steps;
   if (point.speed_unit == report::SpeedUnit::kTokens) AddText(point, sums, seconds);
   if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + update.L2Term();
   return point;
@@ -124,6 +128,7 @@ void LogInterval::AddText(report::TrainPoint& point, const at::Tensor& sums, dou
                                   .samples = count(kIntervalSamples),
                                   .tokens = count(kIntervalUnits),
                                   .padding = count(kIntervalPadding),
+                                  .empty_samples = count(kIntervalEmpty),
                                   .seconds = seconds};
   const auto updates = static_cast<double>(steps_ - count(kIntervalSkipped));
   if (updates > 0) {

@@ -203,6 +203,7 @@ void Trainer::ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor
   sums[kWeight] += loss.weight;
   sums[kUnits] += loss.units;
   if (loss.padding.defined()) sums[kPadding] += loss.padding;
+  if (loss.empty.defined()) sums[kEmpty] += loss.empty;
   sums[kSamples] += static_cast<double>(batch.size());
   if (loss.hits.defined()) sums[kHits] += loss.hits;
 }
@@ -220,7 +221,10 @@ void Trainer::LogStep() {
   WarnOfWaiting(point);
   progress_.last_train_loss = point.loss;
   interval_.Restart();
-  if (parts_.communicator.rank() == 0) skipped_steps_.Line(progress_.step, point.skipped_steps, point.loss_scale);
+  if (parts_.communicator.rank() == 0) {
+    skipped_steps_.Line(progress_.step, point.skipped_steps, point.loss_scale);
+    nothing_to_learn_.Line(progress_.step, point.text ? point.text->empty_samples : 0, point.empty_steps);
+  }
   if (!std::isnan(point.loss)) RequireFinite(point.loss, progress_.step);
 }
 
@@ -234,7 +238,11 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   constexpr double kTolerated = 0.1;
   if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
   warned_of_waiting_ = true;
-  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, feed_.waits_for_storage(), parts_.config.data.workers);
+  const WaitsFor waits_for = feed_.waits_for_storage()                        ? WaitsFor::kStorage
+                             : parts_.image_decoder != nullptr                ? WaitsFor::kGpu
+                             : point.speed_unit == report::SpeedUnit::kImages ? WaitsFor::kImageThreads
+                                                                              : WaitsFor::kTextThreads;
+  loop::WarnOfWaiting(point.data_seconds / point.step_seconds, waits_for, parts_.config.data.workers);
 }
 
 void Trainer::FinishEpoch() {

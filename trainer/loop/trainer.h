@@ -82,6 +82,7 @@ class Trainer {
   double evaluation_seconds_ = 0;  // in this run of the program
   bool warned_of_waiting_ = false;
   SkippedSteps skipped_steps_;
+  NothingToLearn nothing_to_learn_;
   std::chrono::steady_clock::time_point epoch_start_, last_times_;
 };
 

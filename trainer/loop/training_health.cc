@@ -12,20 +12,29 @@
 namespace dtrain::loop {
 namespace {
 
-std::string AdviceAgainstWaiting(bool for_storage, int64_t workers) {
-  if (for_storage) {
-    return "storage is slower than decoding: keep the data in memory with --cache=ram, warm or copy it first, pack it "
-           "into shards, or use --shuffle=shard";
+std::string AdviceAgainstWaiting(WaitsFor waits_for, int64_t workers) {
+  const std::string more_cores =
+      " needs more cores: give this rank more of them, or raise --workers if it has more than " +
+      std::to_string(workers);
+  switch (waits_for) {
+    case WaitsFor::kStorage:
+      return "storage is slower than decoding: keep the data in memory with --cache=ram, warm or copy it first, pack "
+             "images into shards, or use --shuffle=shard";
+    case WaitsFor::kGpu:
+      return "the GPU has no time to decode: use --decode=cpu, or pack the images resized (dtrain_data pack)";
+    case WaitsFor::kImageThreads:
+      return "decoding" + more_cores + ", or pack the images resized (dtrain_data pack)";
+    case WaitsFor::kTextThreads:
+      return "masking" + more_cores;
   }
-  return "decoding needs more cores: give this rank more of them, raise --workers if it has more than " +
-         std::to_string(workers) + ", or pack the images resized (dtrain_data pack)";
+  return "";
 }
 
 }  // namespace
 
-void WarnOfWaiting(double fraction, bool for_storage, int64_t workers) {
+void WarnOfWaiting(double fraction, WaitsFor waits_for, int64_t workers) {
   report::LogWarning("training waits for data " + std::to_string(std::lround(100 * fraction)) + " % of the time; " +
-                     AdviceAgainstWaiting(for_storage, workers));
+                     AdviceAgainstWaiting(waits_for, workers));
 }
 
 void SkippedSteps::Line(int64_t step, int64_t skipped, std::optional<double> loss_scale) {
@@ -43,6 +52,30 @@ void SkippedSteps::Line(int64_t step, int64_t skipped, std::optional<double> los
                   *loss_scale);
   }
   report::LogWarning(count + " (" + where + "): the gradients were not finite" + scale);
+}
+
+void NothingToLearn::Line(int64_t step, int64_t samples, int64_t steps) {
+  const std::string until = " by step " + std::to_string(step);
+  if (samples > 0 && !std::exchange(warned_of_samples_, true)) {
+    report::LogWarning("nothing is learned from samples without a token (" + std::to_string(samples) + until +
+                       "); metrics.jsonl counts them as empty_samples");
+  }
+  if (steps > 0 && !std::exchange(warned_of_steps_, true)) {
+    report::LogWarning("nothing is learned in steps without a token to guess (" + std::to_string(steps) + until +
+                       "); raise --batch_size or --mask_prob if there are many");
+  }
+}
+
+void WarnOfUnmeasured(const report::TextCounts& counts, const std::string& split) {
+  if (counts.empty_samples > 0) {
+    report::LogWarning("samples without a token do not count in the evaluation: " +
+                       std::to_string(counts.empty_samples) + " of " + split);
+  }
+  if (counts.guessed == 0) report::LogWarning(NothingToMeasure(split) + ": its metrics are no numbers");
+}
+
+std::string NothingToMeasure(const std::string& split) {
+  return "none of the evaluated samples of " + split + " has a token to guess";
 }
 
 void RequireFinite(double loss, int64_t step) {

@@ -3,12 +3,19 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+
+#include "trainer/report/points.h"
 
 namespace dtrain::loop {
 
-// Warns that training spends `fraction` (0 to 1) of its time waiting for data, and says what to change. If not
-// `for_storage`, it waits for `workers` decode threads.
-void WarnOfWaiting(double fraction, bool for_storage, int64_t workers);
+// What training waits for when it waits for data: storage, the GPU that decodes images, or the threads that decode
+// images or text.
+enum class WaitsFor { kStorage, kGpu, kImageThreads, kTextThreads };
+
+// Warns that training spends `fraction` (0 to 1) of its time waiting for data, and says what to change. A rank has
+// `workers` decode threads.
+void WarnOfWaiting(double fraction, WaitsFor waits_for, int64_t workers);
 
 // Warns of skipped steps: the first time, and whenever their number has doubled.
 class SkippedSteps {
@@ -24,6 +31,22 @@ class SkippedSteps {
   int64_t total_ = 0;
   int64_t warned_of_ = 0;
 };
+
+// Warns once of samples without a token, and once of steps without a token to guess. They change nothing, and are no
+// sign of a training that diverges.
+class NothingToLearn {
+ public:
+  // Called with each logged line: the numbers of such samples and steps since the previous line, up to `step`.
+  void Line(int64_t step, int64_t samples, int64_t steps);
+
+ private:
+  bool warned_of_samples_ = false, warned_of_steps_ = false;
+};
+
+// Warns of samples of an evaluation without a token, and if no sample had a token to guess.
+void WarnOfUnmeasured(const report::TextCounts& counts, const std::string& split);
+// Returns the latter as a sentence.
+std::string NothingToMeasure(const std::string& split);
 
 // Throws DivergedError if `loss` is not finite after `step` steps.
 void RequireFinite(double loss, int64_t step);

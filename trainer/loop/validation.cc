@@ -5,6 +5,7 @@
 
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/run_quarantine.h"
+#include "trainer/loop/training_health.h"
 
 namespace dtrain::loop {
 
@@ -23,6 +24,9 @@ std::optional<report::ValPoint> Validation::Run(int64_t steps_done, optim::Weigh
   };
   auto point = evaluate();
   if (!point) return std::nullopt;
+  if (point->text && !std::exchange(warned_of_unmeasured_, true) && parts_.communicator.rank() == 0) {
+    WarnOfUnmeasured(*point->text, parts_.data.val->name);
+  }
   point->step = steps_done;
   point->epoch = parts_.plan.EpochAt(steps_done);
   point->epoch_number = parts_.plan.EpochNumber(std::max<int64_t>(1, steps_done));

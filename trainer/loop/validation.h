@@ -27,6 +27,7 @@ class Validation {
  private:
   const TrainerParts& parts_;
   std::unique_ptr<data::Quarantine> quarantine_;  // null without a validation split
+  bool warned_of_unmeasured_ = false;
 };
 
 }  // namespace dtrain::loop

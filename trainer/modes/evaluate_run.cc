@@ -7,6 +7,7 @@
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/run_quarantine.h"
+#include "trainer/loop/training_health.h"
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/confusions.h"
@@ -76,6 +77,12 @@ void EvaluateOnly(const RunContext& context) {
   session.Leave();
   if (context.launch.rank != 0) return;
 
+  if (result.validation->text) {
+    if (result.validation->text->guessed == 0) {
+      throw DataError(NothingToMeasure(data.val->name), "evaluate more text, or raise --mask_prob");
+    }
+    WarnOfUnmeasured(*result.validation->text, data.val->name);
+  }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.samples_seen = result.validation->samples;
   result.world_size = context.launch.world_size;

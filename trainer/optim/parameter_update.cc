@@ -13,18 +13,18 @@ ParameterUpdate::ParameterUpdate(std::unique_ptr<Optimizer> optimizer, std::opti
   const auto on_device = at::TensorOptions().device(device);
   gradient_norm_ = at::zeros({}, on_device.dtype(at::kFloat));
   skipped_ = at::zeros({}, on_device.dtype(at::kFloat));
+  not_finite_ = at::zeros({}, on_device.dtype(at::kFloat));
   skipped_in_a_row_ = at::zeros({}, on_device.dtype(at::kLong));
 }
 
 void ParameterUpdate::Apply(std::vector<at::Tensor> gradients, const Rate& learning_rate,
                             const std::optional<at::Tensor>& factor) {
   at::NoGradGuard no_grad;
-  const at::Tensor not_finite =
-      optimizer_->takes_factor() ? LeaveToOptimizer(gradients, factor) : Unscale(gradients, factor);
-  skipped_.copy_(factor ? at::maximum(not_finite, factor->eq(0).to(at::kFloat)) : not_finite);
+  not_finite_.copy_(optimizer_->takes_factor() ? LeaveToOptimizer(gradients, factor) : Unscale(gradients, factor));
+  skipped_.copy_(factor ? at::maximum(not_finite_, factor->eq(0).to(at::kFloat)) : not_finite_);
   optimizer_->Step(learning_rate, skipped_);
-  if (scaler_) scaler_->Update(not_finite);
-  skipped_in_a_row_.add_(1).mul_(skipped_.to(at::kLong));
+  if (scaler_) scaler_->Update(not_finite_);
+  skipped_in_a_row_.add_(not_finite_.to(at::kLong)).mul_(skipped_.to(at::kLong));
 }
 
 // Gradients of half precision are not changed.

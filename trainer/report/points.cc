@@ -92,6 +92,7 @@ std::string JsonLine(const TrainPoint& point) {
   if (point.text) {
     json["tokens"] = point.text->tokens;
     json["padding_tokens"] = point.text->padding;
+    SetIfAny(json, "empty_samples", point.text->empty_samples);
   }
   json["time"] = point.time;
   return json.dump();
@@ -101,6 +102,7 @@ std::string JsonLine(const ValPoint& point) {
   Json json = {{"kind", "val"}, {"step", point.step}, {"epoch", point.epoch}};
   for (const Metric& metric : point.metrics) json[metric.name] = metric.value;
   SetIfAny(json, "bad_records", point.bad_records);
+  if (point.text) SetIfAny(json, "empty_samples", point.text->empty_samples);
   return json.dump();
 }
 

@@ -21,8 +21,10 @@ const char* SpeedKey(SpeedUnit unit);
 struct TextCounts {
   int64_t batches = 0;  // global batches; in training, steps
   int64_t samples = 0;
-  int64_t tokens = 0;   // without padding
-  int64_t padding = 0;  // padding tokens that the model computed on
+  int64_t tokens = 0;         // without padding
+  int64_t padding = 0;        // padding tokens that the model computed on
+  int64_t empty_samples = 0;  // without a token, so that there is nothing to learn
+  int64_t guessed = 0;        // in evaluations: tokens that the metrics measure
   double seconds = 0;
 };
 
@@ -46,8 +48,9 @@ struct TrainPoint {
   int64_t bad_records = 0;  // different training records replaced since this start of the program, all ranks together
   double time = 0;          // seconds since 1970
 
-  // Only for Prometheus.
-  int64_t skipped_steps = 0;                                // since the last point
+  // Only for warnings and Prometheus.
+  int64_t empty_steps = 0;                                  // since the last point, without anything to learn
+  int64_t skipped_steps = 0;                                // since the last point, because gradients were not finite
   std::optional<double> checkpoint_age = std::nullopt;      // seconds since the last one was on the disk, or the start
   std::optional<double> checkpoint_seconds = std::nullopt;  // the time that writing the last one took
 
@@ -121,7 +124,8 @@ struct RunResult {
 };
 
 // Return one line of metrics.jsonl without the newline. Numbers have full precision; NaN and infinities become null.
-// bad_records is written only if it is not 0. Training on text adds tokens and padding_tokens since the last line.
+// bad_records and empty_samples are written only if they are not 0. Training on text adds tokens and padding_tokens
+// since the last line.
 std::string JsonLine(const TrainPoint& point);
 std::string JsonLine(const ValPoint& point);
 std::string JsonLine(const EpochPoint& point);

@@ -14,7 +14,8 @@ namespace {
 // Names of the tensors of a prepared batch that are copied to the device.
 constexpr char kIds[] = "ids", kPositions[] = "positions", kAttended[] = "attended", kOffsets[] = "offsets",
                kChosen[] = "chosen", kAnswers[] = "answers";
-// Names of those that stay on the host: {tokens, padded length of sequences or 0}; lengths of packed sequences.
+// Names of those that stay on the host: {tokens, rows without one, padded length of sequences or 0}; lengths of packed
+// sequences.
 constexpr char kNumbers[] = "numbers", kLengths[] = "lengths";
 
 at::Tensor ToTensor(std::vector<int64_t> numbers) { return at::tensor(numbers, at::kLong); }
@@ -24,7 +25,9 @@ at::Tensor ToTensor(std::vector<int64_t> numbers) { return at::tensor(numbers, a
 data::Batch PreparedText(data::Batch rows, int64_t padding_id, bool unpad) {
   const at::Tensor ids_NT = rows[data::kInputIds], attended_NT = rows[data::kAttentionMask].to(at::kBool);
   at::Tensor labels = rows[data::kTokenLabels].flatten();
-  const auto tokens = attended_NT.sum().item<int64_t>();
+  const at::Tensor is_empty_N = attended_NT.any(1).logical_not();
+  const auto tokens = attended_NT.sum().item<int64_t>(), empty_rows = is_empty_N.sum().item<int64_t>();
+  attended_NT.select(1, 0).logical_or_(is_empty_N);  // of the copy that has type bool
   models::Sequences sequences;
   if (unpad) {
     at::Tensor kept;
@@ -48,7 +51,7 @@ data::Batch PreparedText(data::Batch rows, int64_t padding_id, bool unpad) {
   if (ids_NT.is_pinned()) {
     for (auto& [name, tensor] : prepared.tensors) tensor = tensor.pin_memory();
   }
-  prepared.on_host[kNumbers] = ToTensor({tokens, sequences.padded_length});
+  prepared.on_host[kNumbers] = ToTensor({tokens, empty_rows, sequences.padded_length});
   prepared.on_host[kLengths] = ToTensor(std::move(sequences.lengths));
   return prepared;
 }
@@ -63,13 +66,14 @@ MaskedLmBatch TextOf(const data::Batch& prepared) {
   const auto* length = lengths.const_data_ptr<int64_t>();
   return {.sequences = {.ids = prepared[kIds],
                         .positions = prepared[kPositions],
-                        .padded_length = number[1],
+                        .padded_length = number[2],
                         .attended = optional(kAttended),
                         .lengths = {length, length + lengths.numel()},
                         .offsets = optional(kOffsets)},
           .chosen = prepared[kChosen],
           .answers = prepared[kAnswers],
-          .tokens = number[0]};
+          .tokens = number[0],
+          .empty_rows = number[1]};
 }
 
 }  // namespace dtrain::loop

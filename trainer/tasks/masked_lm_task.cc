@@ -16,7 +16,7 @@
 namespace dtrain::loop {
 namespace {
 
-enum MaskedLmSum { kMaskedLossSum, kCorrect, kGuessed, kTokens };
+enum MaskedLmSum { kMaskedLossSum, kCorrect, kGuessed, kEmptyRows, kTokens };
 
 // The number of columns of a product's result that GPUs are fast at, for types of two bytes.
 constexpr int64_t kColumnsMultiple = 64;
@@ -70,7 +70,8 @@ LossSums MaskedLmTask::Loss(const data::Batch& batch) {
   return {.loss_sum = CrossEntropySum(Guess(text), text.answers),
           .weight = scalar(text.answers.numel()),
           .units = scalar(text.tokens),
-          .padding = scalar(text.padding())};
+          .padding = scalar(text.padding()),
+          .empty = scalar(text.empty_rows)};
 }
 
 models::ForwardCost MaskedLmTask::CostOfSample() const {
@@ -99,6 +100,7 @@ at::Tensor MaskedLmTask::EvaluationSums(const data::Batch& batch) {
   sums[kMaskedLossSum] = CrossEntropySum(logits, text.answers);
   sums[kCorrect] = logits.argmax(1).eq(text.answers).sum();
   sums[kGuessed] = text.answers.numel();
+  sums[kEmptyRows] = text.empty_rows;
   sums[kTokens] = text.tokens;
   return sums;
 }
@@ -111,14 +113,22 @@ report::Metrics MaskedLmTask::MetricsOf(const at::Tensor& sums) const {
           {.name = "accuracy", .value = 100 * sum[kCorrect] / sum[kGuessed], .decimals = 2, .higher_is_better = true}};
 }
 
+void MaskedLmTask::AddCounts(const at::Tensor& sums, report::TextCounts& counts) const {
+  counts.empty_samples = sums[kEmptyRows].item<int64_t>();
+  counts.guessed = sums[kGuessed].item<int64_t>();
+}
+
 at::Tensor MaskedLmTask::Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT) {
   const int64_t padding_id = model_->options().padding_id;
-  const at::Tensor attended = attended_NT.defined() ? attended_NT : ids_NT.ne(padding_id);
+  const at::Tensor is_token = attended_NT.defined() ? attended_NT : ids_NT.ne(padding_id);
+  const at::Tensor is_empty_N = is_token.any(1).logical_not();
+  const at::Tensor attended = is_token.clone();
+  attended.select(1, 0).logical_or_(is_empty_N);  // attention to nothing is undefined
   const models::Sequences sequences =
       models::Padded(ids_NT, attended.all().item<bool>() ? at::Tensor() : attended, padding_id).To(device_);
   optim::AutocastScope autocast(device_.type(), precision_);
   const at::Tensor logits = model_->Scores(model_->Encode(sequences)).to(at::kFloat);
-  return logits.view({ids_NT.size(0), ids_NT.size(1), -1});
+  return logits.view({ids_NT.size(0), ids_NT.size(1), -1}).masked_fill_(is_empty_N.view({-1, 1, 1}).to(device_), 0);
 }
 
 }  // namespace dtrain::loop

@@ -28,11 +28,12 @@ class MaskedLmTask : public Task {
   models::ForwardCost CostOfSample() const override;
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
-  int64_t num_evaluation_sums() const override { return 4; }
+  int64_t num_evaluation_sums() const override { return 5; }
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
+  void AddCounts(const at::Tensor& sums, report::TextCounts& counts) const override;
 
   // `ids_NT` is int64, `attended_NT` bool (undefined: every token but <pad> is attended). Returns logits, float32
-  // N×T×vocabulary on the device.
+  // N×T×vocabulary on the device; zeros for a row that has no token.
   at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT);
 
  private:

@@ -19,6 +19,7 @@ struct LossSums {
   at::Tensor weight;        // the number of terms in loss_sum: samples, or masked tokens
   at::Tensor units;         // what speeds count: images, or tokens without padding
   at::Tensor padding = {};  // for text: padding tokens computed on; otherwise undefined
+  at::Tensor empty = {};    // for text: samples without a token, from which nothing is learned; otherwise undefined
   at::Tensor hits = {};     // for TrainingMetrics; undefined if the task has none
 };
 
@@ -71,6 +72,8 @@ class Task {
   virtual void CountConfusions() {}
   // `sums` is on the host. The first metric decides which weights are the best.
   virtual report::Metrics MetricsOf(const at::Tensor& sums) const = 0;
+  // For text: fills in the counts that only the task knows. `sums` is on the host.
+  virtual void AddCounts(const at::Tensor& /*sums*/, report::TextCounts& /*counts*/) const {}
   // Returns ValPoint::confusions; empty if they are not counted. `sums` is on the host.
   virtual std::vector<int64_t> ConfusionsOf(const at::Tensor& /*sums*/) const { return {}; }
 };

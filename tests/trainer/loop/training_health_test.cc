@@ -30,5 +30,29 @@ TEST(SkippedSteps, OfARunThatGoesOnAreThoseOfThisStart) {
   EXPECT_THAT(Said(steps, 120, 3), HasSubstr("3 steps skipped so far (among steps 111 to 120): "));
 }
 
+TEST(NothingToLearn, IsSaidOnce) {
+  NothingToLearn nothing;
+  const auto said = [&](int64_t step, int64_t samples, int64_t steps) {
+    testing::internal::CaptureStderr();
+    nothing.Line(step, samples, steps);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said(10, 0, 0), "");
+  EXPECT_THAT(said(20, 3, 0), HasSubstr("from samples without a token (3 by step 20)"));
+  EXPECT_THAT(said(30, 4, 1), HasSubstr("in steps without a token to guess (1 by step 30)"));
+  EXPECT_EQ(said(40, 5, 6), "");
+}
+
+TEST(WarnOfWaiting, SpeaksOfWhatIsLoaded) {
+  const auto said = [&](WaitsFor waits_for) {
+    testing::internal::CaptureStderr();
+    WarnOfWaiting(0.25, waits_for, 4);
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said(WaitsFor::kTextThreads), testing::AllOf(HasSubstr("25 % of the time; masking needs more cores"),
+                                                           testing::Not(HasSubstr("image"))));
+  EXPECT_THAT(said(WaitsFor::kImageThreads), HasSubstr("pack the images resized"));
+}
+
 }  // namespace
 }  // namespace dtrain::loop

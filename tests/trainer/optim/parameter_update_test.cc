@@ -112,17 +112,22 @@ TEST(ParameterUpdate, MultipliesByTheRemainingFactor) {
       const double before = one.value();
       one.update.Apply({one.weight.grad()}, 1.0, at::zeros({}));
       EXPECT_EQ(one.value(), before);
-      EXPECT_EQ(one.update.skipped_in_a_row(), 1);
+      EXPECT_EQ(one.update.skipped().item<double>(), 1);
+      EXPECT_EQ(one.update.not_finite().item<double>(), 0);
     }
   }
 }
 
-// A step that is skipped because its factor is 0 does not change the scale.
-TEST(ParameterUpdate, AStepWithoutWeightLeavesTheScale) {
-  OneWeight one(LossScaler({.initial = 8, .growth_interval = 2}, at::kCPU));
+// A step that is skipped because its factor is 0 had nothing to learn: it changes neither the scale nor the number of
+// steps in a row that were not finite.
+TEST(ParameterUpdate, AStepWithoutWeightSaysNothing) {
+  OneWeight one(LossScaler({.initial = 16, .growth_interval = 2}, at::kCPU));
+  one.Step(kInfinity);
+  one.weight.mutable_grad().reset();
   one.update.Scale((one.weight * 3).sum()).backward();
   one.update.Apply({one.weight.grad()}, 1.0, at::zeros({}));
   EXPECT_EQ(one.update.loss_scale(), 8);
+  EXPECT_EQ(one.update.skipped_in_a_row(), 1);
 }
 
 TEST(ParameterUpdate, StateHoldsTheScalerAndTheCount) {

@@ -49,6 +49,40 @@ TEST(MaskedLmTask, PaddingChangesNothingButRounding) {
   }
 }
 
+// A row without a token adds nothing to the loss and its gradients, in any company.
+TEST(MaskedLmTask, RowsWithoutATokenTeachNothing) {
+  const auto step = [](MaskedLmTask& task, const std::vector<int64_t>& lengths) {
+    const LossSums sums = task.Loss(task.Prepared(kSmall.Rows(lengths)));
+    sums.loss_sum.backward();
+    double norm = 0;
+    for (const at::Tensor& weight : task.module().parameters()) {
+      if (weight.grad().defined()) norm += weight.grad().square().sum().item<double>();
+    }
+    const at::NoGradGuard no_grad;
+    const at::Tensor counted = task.EvaluationSums(task.Prepared(kSmall.Rows(lengths)));
+    report::TextCounts counts;
+    task.AddCounts(counted, counts);
+    EXPECT_EQ(static_cast<double>(counts.empty_samples), sums.empty.item<double>());
+    EXPECT_EQ(static_cast<double>(counts.guessed), sums.weight.item<double>());
+    return std::vector<double>{sums.loss_sum.item<double>(), sums.weight.item<double>(), sums.units.item<double>(),
+                               sums.empty.item<double>(), norm};
+  };
+  for (const bool unpad : {false, true}) {
+    MaskedLmTask task = TaskOf(unpad);
+    EXPECT_EQ(step(task, {0, 0, 0}), (std::vector<double>{0, 0, 0, 3, 0})) << unpad;
+    MaskedLmTask with = TaskOf(unpad), without = TaskOf(unpad);
+    const std::vector<double> wanted = step(without, {12, 5}), result = step(with, {12, 5, 0});
+    EXPECT_NEAR(result[0], wanted[0], 1e-4);
+    EXPECT_NEAR(result[4], wanted[4], 1e-4 * wanted[4]);
+    EXPECT_EQ(std::vector(result.begin() + 1, result.begin() + 4), (std::vector{wanted[1], wanted[2], 1.0}));
+  }
+  MaskedLmTask task = TaskOf(false);
+  const at::Tensor ids = at::full({2, 3}, 7, at::kLong);
+  const at::Tensor logits = task.Logits(ids, at::tensor({1, 1, 0, 0, 0, 0}).view({2, 3}).to(at::kBool));
+  EXPECT_TRUE(logits.isfinite().all().item<bool>());
+  EXPECT_EQ(logits[1].abs().sum().item<double>(), 0);
+}
+
 TEST(MaskedLmTask, ARandomBatchIsPrepared) {
   MaskedLmTask task = TaskOf(true);
   const data::Batch batch = task.RandomBatch(3);
