@@ -10,6 +10,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <sstream>
 
 #include "data/shallow_json.h"
@@ -25,7 +26,17 @@ std::string Trimmed(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-// Returns the value as text for --flag=, or empty for values that are ignored (null, empty strings, objects).
+constexpr char kStart[] = "start";  // the key of a run's config.json that no flag has (trainer/config/start_record.h)
+
+bool IsFlagValue(const nlohmann::json& value) {
+  const auto is_list_of_values = [&value] {
+    return value.is_array() && std::all_of(value.begin(), value.end(),
+                                           [](const auto& item) { return item.is_string() || item.is_number(); });
+  };
+  return value.is_null() || value.is_string() || value.is_number() || value.is_boolean() || is_list_of_values();
+}
+
+// Returns the value, which must be one, as text for --flag=, or empty for values that are ignored: null, empty strings.
 std::optional<std::string> FlagText(const nlohmann::json& value) {
   if (value.is_string() && !value.get_ref<const std::string&>().empty()) return value.get<std::string>();
   if (value.is_number() || value.is_boolean()) return value.dump();
@@ -145,14 +156,35 @@ class Expander {
       mistakes_.push_back("--flagfile=" + file.string() + ": is not a JSON object of flags");
       return arguments;
     }
-    const nlohmann::json start = json.value("start", nlohmann::json());
-    const nlohmann::json given = start.is_object() ? start.value("given", nlohmann::json()) : nlohmann::json();
+    const std::optional<std::set<std::string>> given = GivenOf(json, file);
+    json.erase(kStart);
     for (const auto& [name, value] : json.items()) {
-      const bool taken = !given.is_array() || std::find(given.begin(), given.end(), name) != given.end();
-      const std::optional<std::string> text = taken ? FlagText(value) : std::nullopt;
-      if (text) arguments.push_back({"--" + name + "=" + *text, file.string() + ": "});
+      if (given && !given->contains(name)) continue;
+      if (!IsFlagValue(value)) {
+        mistakes_.push_back("--flagfile=" + file.string() + ": the value of " + name +
+                            " is neither a text, a number, true, false nor a list of them");
+      } else if (const std::optional<std::string> text = FlagText(value)) {
+        arguments.push_back({"--" + name + "=" + *text, file.string() + ": "});
+      }
     }
     return arguments;
+  }
+
+  // Returns the flags that a run's config.json says were given: the others were derived from them. Empty for a file
+  // that was written by hand, all of whose members count.
+  std::optional<std::set<std::string>> GivenOf(const nlohmann::json& json, const fs::path& file) {
+    const auto start = json.find(kStart);
+    if (start == json.end() || (start->is_object() && !start->contains("given"))) return std::nullopt;
+    const nlohmann::json given = start->is_object() ? start->at("given") : nlohmann::json();
+    std::set<std::string> names;
+    for (size_t i = 0; given.is_array() && i < given.size(); ++i) {
+      if (given[i].is_string() && json.contains(given[i])) names.insert(given[i].get<std::string>());
+    }
+    if (!given.is_array() || names.size() != given.size()) {
+      mistakes_.push_back("--flagfile=" + file.string() +
+                          ": start.given is not a list of flags in it, which says what the run was started with");
+    }
+    return names;
   }
 
   std::vector<std::string>& mistakes_;

@@ -18,8 +18,8 @@ inline constexpr size_t kMostFlagfileBytes = size_t{1} << 20;
 inline constexpr int kMostFlagfiles = 100;
 
 // Returns the arguments with all flagfiles expanded. A flagfile has one flag per line, or is a JSON object whose keys
-// are flags, such as a run's config.json. In JSON, null, empty strings and objects are ignored. If its object `start`
-// has the list `given`, only the flags in that list are taken, so that values derived from them are derived again.
+// are flags, such as a run's config.json. In JSON, null and empty strings are ignored. If its object `start` has the
+// list `given`, only the flags in that list are taken, so that values derived from them are derived again.
 //
 // Appends a sentence to `mistakes` for each flagfile that cannot be read, includes itself or holds anything other than
 // flags, and one if the flagfiles exceed the limits. A relative name in a flagfile is looked up beside that flagfile,

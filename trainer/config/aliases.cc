@@ -234,8 +234,11 @@ class Rewriter {
     });
   }
 
+  // A mistake in the value is reported with the name that was typed.
   void Add(const Argument& argument, const std::string& flag, const std::string& value) {
-    result_.arguments.push_back({"--" + flag + "=" + value, argument.place});
+    const std::string typed = argument.text.substr(0, argument.text.find('='));
+    result_.arguments.push_back(
+        {"--" + flag + "=" + value, argument.place + (typed == "--" + flag ? "" : typed + " means ")});
   }
 
   std::optional<std::string> NextValue() {

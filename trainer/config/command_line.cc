@@ -14,6 +14,7 @@
 #include "trainer/config/aliases.h"
 #include "trainer/config/foreign_flags.h"
 #include "trainer/config/help.h"
+#include "trainer/config/problem.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {
@@ -60,6 +61,15 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
   return flags;
 }
 
+// Adds the flags whose values are out of range. Without other mistakes they are reported together with the rules
+// between flags (problems.h).
+void AddOutOfRange(const Config& config, std::vector<std::string>& mistakes) {
+  for (const Flag& flag : Flags()) {
+    if (!WasGiven(config, flag.name) || flag.limits.Allow(flag.get(config))) continue;
+    mistakes.push_back(Describe({{flag.name, ToText(flag.get(config)), Expected(flag.kind, flag.limits), ""}}));
+  }
+}
+
 // Many programs are called as `dtrain_main train …`. The mistake that this adds says how this program is called.
 void TakeModeWord(std::vector<command_line::Argument>& arguments, std::vector<std::string>& mistakes) {
   if (arguments.empty()) return;
@@ -94,6 +104,7 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Pr
     }
   }
   if (mistakes.empty() || !result.answer.empty()) return result;
+  AddOutOfRange(result.config, mistakes);
   throw UsageError(command_line::TextOf(mistakes), program.name + " --help lists all flags");
 }
 

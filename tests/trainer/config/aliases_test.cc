@@ -414,7 +414,8 @@ TEST(Aliases, MistakesAreNamed) {
   EXPECT_THAT(mistake({"--arch=roberta_base", "--encoder-layers=2"}),
               HasSubstr("--encoder_layers=2 cannot be translated: the shape follows from --arch; --model=roberta"));
   EXPECT_THAT(mistake({"--max-sentences"}), HasSubstr("--max_sentences: a value is missing"));
-  EXPECT_THAT(mistake({"--max-sentences=many"}), HasSubstr("--batch_size=many"));
+  EXPECT_THAT(mistake({"--max-sentences=many"}), HasSubstr("--max-sentences means --batch_size=many: expected"));
+  EXPECT_THAT(mistake({"--update-freq", "1,2"}), HasSubstr("--update-freq means --grad_accum_steps=1,2: expected"));
 }
 
 }  // namespace

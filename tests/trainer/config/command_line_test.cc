@@ -175,12 +175,28 @@ TEST(CommandLine, AFlagfileMayBeARunsConfiguration) {
   const std::string given = folder.Write("config.json", R"({"lr": 0.25, "batch_size": 3, "start": {"given": ["lr"]}})");
   EXPECT_EQ(ParseCommandLine({"--flagfile=" + given}).config.given, std::vector<std::string>{"lr"});
 
+  for (const char* start : {"\"lr\"", "7", R"({"given": "lr"})", R"({"given": {"lr": 1}})", R"({"given": [1]})",
+                            R"({"given": ["lr", "momentum"]})", R"({"given": null})"}) {
+    const std::string file = folder.Write("start.json", R"({"lr": 0.25, "start": )" + std::string(start) + "}");
+    EXPECT_THAT(Mistakes({"--flagfile=" + file}), HasSubstr("start.json: start.given is not a list of flags")) << start;
+  }
+  EXPECT_THAT(Mistakes({"--flagfile=" + folder.Write("object.json", R"({"lr": {"peak": 1}})")}),
+              HasSubstr("object.json: the value of lr is neither"));
+
   EXPECT_EQ(Mistakes({"--flagfile=" + folder.Write("cut.json", " {\"lr\": 0.25")}),
             "--flagfile=" + folder.path("cut.json") + ": is not a JSON object of flags");
   const std::string deep = R"({"mean": )" + std::string(200'000, '[') + std::string(200'000, ']') + "}";
   EXPECT_THAT(Mistakes({"--flagfile=" + folder.Write("deep.json", deep)}), HasSubstr("is not a JSON object of flags"));
   EXPECT_EQ(Mistakes({"--flagfile=" + folder.Write("other.json", R"({"hidden_size": 3})")}),
             folder.path("other.json") + ": --hidden_size: no such flag");
+}
+
+TEST(CommandLine, ValuesOutOfRangeAreReportedBesideOtherMistakes) {
+  const std::string mistakes = Mistakes({"--mixup=-1", "--ema_decay=2", "--lrx=3", "--blur=1"});
+  EXPECT_THAT(mistakes, HasSubstr("--lrx: no such flag"));
+  EXPECT_THAT(mistakes, HasSubstr("--mixup=-1: expected a finite number, 0 or more"));
+  EXPECT_THAT(mistakes, HasSubstr("--ema_decay=2: expected a finite number, 0 to 1 (excluded)"));
+  EXPECT_THAT(mistakes, testing::Not(HasSubstr("--blur")));
 }
 
 TEST(StartRecord, HasNoSecret) {
