@@ -80,12 +80,13 @@ void PickleMachine::PushStorage(const PickledValue& id) {
   Push({.kind = PickledKind::kStorage, .table = known->second});
 }
 
-std::vector<int64_t> PickleMachine::Sizes(const PickledValue& value) const {
+std::vector<int64_t> PickleMachine::Sizes(const PickledValue& value) {
   if (value.kind != PickledKind::kSequence) Damaged("a tensor without a shape");
   const auto& items = pickle_.containers_[value.table];
   if (items.size() > kMostDimensions) Damaged("a tensor of " + std::to_string(items.size()) + " dimensions");
   std::vector<int64_t> sizes;
   for (const PickledValue& item : items) {
+    Count();  // they are kept for each tensor, even if thousands share one tuple
     if (item.kind != PickledKind::kInteger || item.number < 0) Damaged("a tensor with a size or stride below 0");
     sizes.push_back(item.number);
   }

@@ -62,7 +62,7 @@ class PickleMachine {
   void PushOrderedDict(const std::vector<PickledValue>& given);
   void PushStorage(const PickledValue& id);
   void PushTensor(const std::vector<PickledValue>& given);
-  std::vector<int64_t> Sizes(const PickledValue& value) const;
+  std::vector<int64_t> Sizes(const PickledValue& value);
   void RequireInside(const PickledTensor& tensor) const;
 
   const std::span<const uint8_t> bytes_;

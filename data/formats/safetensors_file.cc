@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "data/error.h"
@@ -16,6 +17,14 @@ constexpr size_t kMostDimensions = 64;
 [[noreturn]] void Refuse(const std::string& path, const std::string& reason) {
   throw DataError(path + " is not a valid safetensors file: " + reason,
                   "the file is damaged, incomplete or of another format");
+}
+
+// Whether a file begins like text in UTF-8. A header's length does not: that of 100 MB has zeros in its upper bytes.
+bool IsText(std::span<const uint8_t> start) {
+  constexpr uint8_t kDelete = 0x7f, kAfterLast = 0xf5;
+  return std::ranges::all_of(start, [](uint8_t byte) {
+    return (byte >= ' ' && byte < kAfterLast && byte != kDelete) || (byte >= '\t' && byte <= '\r');
+  });
 }
 
 // Names come from the file and may have any length: messages show at most 80 bytes.
@@ -188,6 +197,9 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : file_(path) {
   file_.Read(0, 8, prefix);
   uint64_t header_bytes = 0;
   for (int i = 7; i >= 0; --i) header_bytes = header_bytes << 8 | prefix[i];
+  if (IsText(prefix)) {
+    throw DataError(path + " is a text, not a safetensors file", "dtrain_data tokenize turns a text into token files");
+  }
   if (header_bytes > kMostHeaderBytes) Refuse(path, "a header of " + std::to_string(header_bytes) + " bytes");
   if (header_bytes > file_.size() - 8) {
     Refuse(path, "a header of " + std::to_string(header_bytes) + " bytes in a file of " + std::to_string(file_.size()));

@@ -58,7 +58,7 @@ std::vector<BadCase> BadCases() {
   return {
       {"empty", "", "only 0 bytes"},
       {"short", "1234567", "only 7 bytes"},
-      {"text", "this is just some text", "a header of"},
+      {"text", "this is just some text", "is a text, not a safetensors file"},
       {"header beyond the file", SafetensorsBytes("{}", "").substr(0, 9), "in a file of 9"},
       {"header of 2^63", std::string("\0\0\0\0\0\0\0\x80{}", 10), "a header of 9223372036854775808"},
       {"no header", SafetensorsBytes("", ""), "not a JSON object"},

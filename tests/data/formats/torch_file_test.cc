@@ -163,6 +163,13 @@ TEST(TorchFile, APickleOfManySmallInstructionsIsBounded) {
   for (int i = 0; i < 40; ++i) bomb += "q\1h\1h\1\x86";
   EXPECT_THAT(MessageOfPickle(bomb), HasSubstr("it holds no dict of tensors"));
   EXPECT_THAT(MessageOfPickle(std::string(5'000'000, 'N')), HasSubstr("too many values"));
+  // The arguments of a tensor of 64 dimensions, and its function, are written once and called with again and again:
+  // five bytes each time, for a kilobyte of sizes and strides.
+  const std::vector<int32_t> ones(64, 1);
+  std::string tensors = "(" + PickledName("torch._utils", "_rebuild_tensor_v2") + "q\1" +
+                        PickledTuple({kStorage, PickledInt(0), PickledInts(ones), PickledInts(ones)}) + "q\2";
+  for (int i = 0; i < 40'000; ++i) tensors += "h\1h\2R";
+  EXPECT_THAT(MessageOfPickle(tensors + "t"), HasSubstr("too many values"));
 }
 
 TEST(TorchFile, RefusesDamagedArchives) {
