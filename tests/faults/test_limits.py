@@ -31,6 +31,24 @@ def test_no_memory(run_dir, limits, flags):
     assert load_json(run_dir / "error.json")["kind"] == "out_of_memory"
 
 
+@pytest.mark.parametrize("program", [MAIN, DATA])
+def test_no_memory_for_libraries(program):
+    """Their initialisers run before main. If the libraries cannot even be mapped, the dynamic loader ends the program."""
+    def tried(kib: int):
+        outcome = limited(f"-v {kib}", program, "--version", check=None)
+        assert outcome.code in (127, 7, 0), outcome
+        return outcome
+
+    too_little, enough = 160_000, 200_000
+    while (outcome := tried(enough)).code == 127:
+        too_little, enough = enough, enough * 5 // 4
+    while outcome.code != 7:
+        middle = (too_little + enough) // 2
+        outcome = tried(middle)
+        too_little, enough = (too_little, middle) if outcome.code == 0 else (middle, enough)
+    assert "too little memory to load" in outcome.stderr and "ulimit -v" in outcome.stderr
+
+
 @pytest.mark.parametrize("stack_gib, flags", [
     (1, ("--workers=9",)),  # not enough for the loader
     (3, ("--nproc_per_node=2",)),

@@ -239,7 +239,6 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   if (warned_of_waiting_ || point.step == 1 || point.data_seconds < kTolerated * point.step_seconds) return;
   warned_of_waiting_ = true;
   const WaitsFor waits_for = feed_.waits_for_storage()                        ? WaitsFor::kStorage
-                             : parts_.image_decoder != nullptr                ? WaitsFor::kGpu
                              : point.speed_unit == report::SpeedUnit::kImages ? WaitsFor::kImageThreads
                                                                               : WaitsFor::kTextThreads;
   loop::WarnOfWaiting(point.data_seconds / point.step_seconds, waits_for, parts_.config.data.workers);

@@ -20,8 +20,6 @@ std::string AdviceAgainstWaiting(WaitsFor waits_for, int64_t workers) {
     case WaitsFor::kStorage:
       return "storage is slower than decoding: keep the data in memory with --cache=ram, warm or copy it first, pack "
              "images into shards, or use --shuffle=shard";
-    case WaitsFor::kGpu:
-      return "the GPU has no time to decode: use --decode=cpu, or pack the images resized (dtrain_data pack)";
     case WaitsFor::kImageThreads:
       return "decoding" + more_cores + ", or pack the images resized (dtrain_data pack)";
     case WaitsFor::kTextThreads:
