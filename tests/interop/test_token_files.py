@@ -148,12 +148,15 @@ def test_damage_is_named(tmp_path):
     (data / "dict.txt").unlink()
     refused("dict.txt")
 
-    # No incomplete file is taken for a complete one, and no folder gets two dictionaries.
+    # No incomplete file is taken for a complete one, and no folder gets two dictionaries: this is found before anything
+    # is encoded, unless the same files are made again.
     (data / "dict.txt").write_text(dictionary)
     (tmp_path / "b.txt").write_text("other words entirely\n")
     outcome = tokenize(*TOKENIZER, f"--input={tmp_path}/b.txt", f"--output={data}/valid", check=2)
-    assert "a different dictionary" in outcome.stderr and "--dict=" in outcome.stderr
+    assert "is the dictionary of another text" in outcome.stderr and f"--dict={data}/dict.txt" in outcome.stderr
+    outcome = tokenize(*TOKENIZER, f"--input={tmp_path}/b.txt", f"--output={data}/train", check=2)
+    assert "a different dictionary" in outcome.stderr
     (tmp_path / "empty.txt").write_text("")
-    assert "have no line of text" in tokenize(*TOKENIZER, f"--input={tmp_path}/empty.txt", f"--output={data}/valid", check=3).stderr
+    assert "have no line of text" in tokenize(*TOKENIZER, f"--input={tmp_path}/empty.txt", f"--output={data}/train", check=3).stderr
     tokenize(*TOKENIZER, f"--input={tmp_path}/missing.txt", f"--output={data}/valid", check=3)
     assert not list(data.glob("valid*")) and written(data / "train") == (tokens, index)
