@@ -3,9 +3,11 @@
 import os
 import struct
 
+import numpy
 import pytest
+from safetensors.numpy import load_file, save_file
 
-from command import DATA, load_json, run
+from command import DATA, load_json, metrics, run
 from text_data import TEXT, make_tokens, write_tokenizer
 
 TINY_TEXT = ("--model=roberta_tiny", "--tokens_per_sample=32", "--batch_size=8", "--max_steps=2", "--optimizer=adam",
@@ -112,3 +114,78 @@ def test_an_evaluation_has_the_masks_of_its_run(tmp_path, run_dir):
     tokens = make_tokens(tmp_path, train=TEXT, valid=TEXT[:600])
     trained = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--seed=9")
     assert run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tokens}").last_line == trained.last_line
+
+
+@pytest.mark.parametrize("kind", ["link to itself", "a terabyte"])
+def test_a_dictionary_that_cannot_be_read(tokens, run_dir, kind):
+    (tokens / "dict.txt").unlink()
+    if kind == "a terabyte":
+        (tokens / "dict.txt").touch()
+        os.truncate(tokens / "dict.txt", 1 << 40)
+    else:
+        (tokens / "dict.txt").symlink_to("dict.txt")
+    refused(tokens, run_dir, "dict.txt", "limit" if kind == "a terabyte" else "symbolic links")
+
+
+def test_raw_text_is_called_so(tmp_path):
+    (tmp_path / "train.safetensors").write_text(TEXT, encoding="utf-8")
+    refused(tmp_path, tmp_path / "run", "train.safetensors is a text", "dtrain_data tokenize")
+
+
+def test_ids_beyond_the_dictionary_beside_them(tokens, run_dir):
+    """--vocab_size may be larger than the dictionary, but says nothing of where words begin."""
+    (tokens / "train.idx").unlink()
+    save_file({"input_ids": numpy.arange(4, 516).reshape(16, 32)}, tokens / "train.safetensors")
+    for name in ("encoder.json", "vocab.bpe"):
+        assert (tokens / name).is_file()
+    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--vocab_size=3000", "--mask_whole_words", check=3)
+    assert "but the vocabulary ends at" in outcome.stderr
+
+
+@pytest.mark.parametrize("unpad", [False, True])
+def test_rows_without_a_token_are_counted_and_change_nothing(tmp_path, run_dir, unpad):
+    """One meaning everywhere: in training, in its validation, in an evaluation and in a prediction."""
+    ids = numpy.random.default_rng(1).integers(4, 40, (16, 16))
+    attended = numpy.ones_like(ids)
+    attended[5] = attended[9] = 0
+    labels = numpy.where(ids % 3 == 0, ids, -100)
+    flags = (*TINY_TEXT, "--vocab_size=41", f"--data_dir={tmp_path}", "--max_steps=8", "--epochs=40", "--log_interval=1",
+             "--max_skipped_steps=3", *(["--unpad"] if unpad else []))
+    split = {"input_ids": ids, "attention_mask": attended, "labels": labels}
+    save_file(split, tmp_path / "train.safetensors")
+    save_file(split, tmp_path / "val.safetensors")
+    outcome = run(*flags, f"--run_dir={run_dir}", "--limit_train_steps=2")
+    assert outcome.stderr.count("nothing is learned from samples without a token") == 1, outcome
+    assert outcome.stderr.count("do not count in the evaluation: 2 of val") == 1, outcome
+    assert sum(point.get("empty_samples", 0) for point in metrics(run_dir, "train")) == 2
+    assert metrics(run_dir, "val")[-1]["empty_samples"] == 2
+    evaluated = run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tmp_path}", "--batch_size=3")
+    assert "do not count in the evaluation: 2 of val" in evaluated.stderr and evaluated.last_line == outcome.last_line
+
+    save_file({"input_ids": ids, "attention_mask": attended}, tmp_path / "in.safetensors")
+    predicted = run("--mode=predict", f"--run_dir={run_dir}", f"--input={tmp_path / 'in.safetensors'}",
+                    f"--output={tmp_path / 'out.safetensors'}")
+    logits = load_file(tmp_path / "out.safetensors")["logits"]
+    assert "logits of 0: 2 of" in predicted.stderr and numpy.isfinite(logits).all()
+    assert not logits[[5, 9]].any() and logits[4].any()
+
+    split["attention_mask"][:] = 0  # more such steps than --max_skipped_steps
+    save_file(split, tmp_path / "train.safetensors")
+    (tmp_path / "val.safetensors").unlink()
+    outcome = run(*flags, f"--run_dir={tmp_path / 'empty'}")
+    assert "without a token to guess" in outcome.stderr and "not finite" not in outcome.stderr
+    save_file(split, tmp_path / "val.safetensors")
+    outcome = run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tmp_path}", check=3)
+    assert "has a token to guess" in outcome.stderr
+
+
+def test_steps_without_a_masked_token_are_no_divergence(tokens, run_dir):
+    outcome = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--mask_prob=1e-9", "--max_steps=8",
+                  "--max_skipped_steps=3")
+    assert "without a token to guess" in outcome.stderr and "not finite" not in outcome.stderr
+
+
+def test_rows_of_one_token(tmp_path, run_dir):
+    save_file({"input_ids": numpy.arange(4, 36).reshape(32, 1)}, tmp_path / "train.safetensors")
+    outcome = run(*TINY_TEXT, f"--data_dir={tmp_path}", f"--run_dir={run_dir}", "--vocab_size=40")
+    assert outcome.last_line.startswith("train_loss=")
