@@ -1,5 +1,6 @@
-"""Other files in a folder of photos, and names that would control a terminal."""
+"""Other files in a folder of photos, and names that would control a terminal or a spreadsheet."""
 
+import csv
 import json
 import shutil
 
@@ -81,3 +82,25 @@ def test_names_do_not_steer_the_terminal_of_dtrain_data(own_images, tmp_path):
     refused = run(*flags, f"--output={tmp_path / 'b'}", "--short_side=20", "--max_bad_records=0", program=DATA, check=3)
     for said in (left_out, refused):
         assert "\x1b" not in said.stdout + said.stderr and "\\x1b[2J.jpg" in said.stderr, said
+
+
+def test_names_are_no_formulas(own_images, tmp_path, run_dir):
+    """A spreadsheet computes no cell of our tables, and a program gets the name back by removing one '."""
+    names = ["'quoted'", "=1+1", "@SUM(A1;B1)", "blue"]
+    for split in ("train", "val"):
+        for old, new in zip(("green", "red", "stripes"), names):
+            (own_images / split / old).rename(own_images / split / new)
+    run(*TINY, f"--data_dir={own_images}", "--max_steps=1", f"--run_dir={run_dir}")
+    run("--mode=eval", f"--data_dir={own_images}", f"--run_dir={run_dir}")
+    run("--mode=predict", f"--run_dir={run_dir}", "--input==1+1/000.jpg", f"--output={tmp_path / 'p.csv'}",
+        cwd=own_images / "val")
+    tables = {}
+    for path in (run_dir / "confusion_matrix.csv", run_dir / "class_accuracy.csv", tmp_path / "p.csv"):
+        with path.open(newline="", encoding="utf-8") as file:
+            tables[path.name] = list(csv.reader(file))
+        assert not [cell for row in tables[path.name] for cell in row if cell.startswith(("=", "+", "-", "@"))]
+    matrix, accuracy, (_, prediction) = tables.values()
+    for found in (matrix[0][1:], [row[0] for row in matrix[1:]], [row[0] for row in accuracy[1:]]):
+        assert [name.removeprefix("'") for name in found] == names
+    assert prediction[0].removeprefix("'") == "=1+1/000.jpg"
+    assert sorted(name.removeprefix("'") for name in prediction[2:12:3]) == names

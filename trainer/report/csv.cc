@@ -1,10 +1,18 @@
 #include "trainer/report/csv.h"
 
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 namespace dtrain::report {
 
 std::string CsvField(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
+  constexpr std::array<std::string_view, 12> kFormulas = {"=",  "+",  "-",  "@",  "\t", "\r",
+                                                          "\n", "＝", "＋", "－", "＠", "'"};
+  const bool is_formula =
+      std::ranges::any_of(kFormulas, [&](std::string_view start) { return text.starts_with(start); });
+  if (!is_formula && text.find_first_of(",;\t\"\r\n") == std::string::npos) return text;
+  std::string quoted = is_formula ? "\"'" : "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
   return quoted + "\"";
 }

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
+#include "trainer/report/csv.h"
+
 namespace dtrain::report {
 namespace {
 
@@ -15,6 +19,17 @@ TEST(Predictions, CsvHasAColumnForEachGuess) {
             "a.jpg,1,\"dog, \"\"big\"\"\",0.75,0,cat,0.1,,,,,,,,,,\n");
   EXPECT_EQ(CsvLine({"a,\nb.jpg", {{7, 1}}}, {}), "\"a,\nb.jpg\",7,,1,,,,,,,,,,,,,\n");
   EXPECT_EQ(CsvLine({"a.jpg", {}, "cut, short"}, kNames), "a.jpg,,,,,,,,,,,,,,,,\"cut, short\"\n");
+}
+
+TEST(Predictions, NoFieldIsAFormula) {
+  const std::vector<std::pair<std::string, std::string>> fields = {{"=1+1", "\"'=1+1\""},    {"+1", "\"'+1\""},
+                                                                   {"-1", "\"'-1\""},        {"@A", "\"'@A\""},
+                                                                   {"\t=1", "\"'\t=1\""},    {"\r", "\"'\r\""},
+                                                                   {"\n", "\"'\n\""},        {"＝1", "\"'＝1\""},
+                                                                   {"'=1", "\"''=1\""},      {"a;=1", "\"a;=1\""},
+                                                                   {"=\"x", "\"'=\"\"x\""},  {"a=1", "a=1"},
+                                                                   {"\xef\xbc", "\xef\xbc"}, {"", ""}};
+  for (const auto& [text, field] : fields) EXPECT_EQ(CsvField(text), field) << text;
 }
 
 TEST(Predictions, JsonHasWhatIsKnown) {
