@@ -32,9 +32,10 @@ int OpenOrCreate(const std::string& path, int flags) {
   const int descriptor = open(path.c_str(), flags | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, kMode);
   if (descriptor < 0) return -1;
   struct stat status {};
-  if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode)) return descriptor;
+  const bool is_regular = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+  if (is_regular && status.st_nlink <= 1) return descriptor;
   close(descriptor);
-  errno = ENXIO;
+  errno = is_regular ? EMLINK : ENXIO;
   return -1;
 }
 

@@ -12,7 +12,8 @@ namespace dtrain::data {
 int CreateAnew(const std::string& path);
 
 // Opens the file, or creates it, with `flags` (O_RDWR, O_WRONLY | O_APPEND …). Fails with ELOOP if it is a symbolic
-// link, EISDIR if it is a folder, and ENXIO if it is a pipe, a socket or a device.
+// link, EISDIR if it is a folder, ENXIO if it is a pipe, a socket or a device, and EMLINK if the file has another name
+// (a hard link): whoever put it there would have this program change that file.
 int OpenOrCreate(const std::string& path, int flags);
 
 }  // namespace dtrain::data

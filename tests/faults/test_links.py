@@ -30,7 +30,7 @@ def test_what_others_put_there(run_dir, tmp_path, kind):
         assert (run_dir / name).is_file() and not (run_dir / name).is_symlink(), name
 
 
-@pytest.mark.parametrize("kind", ["link", "pipe"])
+@pytest.mark.parametrize("kind", ["link", "hard link", "pipe"])
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_no_file_is_refused(run_dir, tmp_path, name, kind):
     run_dir.mkdir()
@@ -38,6 +38,8 @@ def test_what_is_no_file_is_refused(run_dir, tmp_path, name, kind):
     victim.write_text("precious", encoding="ascii")
     if kind == "link":
         (run_dir / name).symlink_to(victim)
+    elif kind == "hard link":
+        os.link(victim, run_dir / name)
     else:
         os.mkfifo(run_dir / name)
     outcome = run(*FLAGS[:-2], f"--run_dir={run_dir}", check=5)

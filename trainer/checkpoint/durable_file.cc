@@ -39,6 +39,8 @@ std::string HintFor(int error_number) {
     case ELOOP:
     case ENXIO:
       return "a symbolic link, a pipe or a device has this name: remove it, or choose another --run_dir";
+    case EMLINK:
+      return "it is a hard link, so another file would be changed, too: remove it, or choose another --run_dir";
     default:
       return "";
   }

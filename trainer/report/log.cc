@@ -56,10 +56,10 @@ bool WantsColor() {
   return ::isatty(STDERR_FILENO) == 1 && (no_color == nullptr || *no_color == '\0');
 }
 
-// Opens a log to append to. Replaces anything but a regular file, so that no link is followed.
+// Opens a log to append to. Replaces links and anything but a regular file, so that no other file is changed.
 int OpenLog(const std::string& file) {
   const int descriptor = data::OpenOrCreate(file, O_WRONLY | O_APPEND);
-  const bool replace = descriptor < 0 && (errno == ELOOP || errno == ENXIO);
+  const bool replace = descriptor < 0 && (errno == ELOOP || errno == ENXIO || errno == EMLINK);
   return replace ? data::CreateAnew(file) : descriptor;
 }
 
