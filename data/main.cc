@@ -12,6 +12,7 @@
 #include "data/error.h"
 #include "data/prepare/commands.h"
 #include "data/shown.h"
+#include "data/unfinished_file.h"
 
 namespace {
 
@@ -37,6 +38,7 @@ int Fail(ExitCode code, const char* kind, const std::string& what, const std::st
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond the file size limit then fails with EFBIG
+  data::RemoveUnfinishedFilesOnSignals();
   try {
     const auto line = data::ParsePrepareCommandLine(std::vector<std::string>(argv + (argc > 0 ? 1 : 0), argv + argc),
                                                     VersionAndCommit());

@@ -8,6 +8,7 @@
 
 #include "data/command_line/version.h"
 #include "data/machine/cores.h"
+#include "data/unfinished_file.h"
 #include "models/registry.h"
 #include "trainer/config/choice_lists.h"
 #include "trainer/config/command_line.h"
@@ -126,6 +127,7 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
   // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
   const std::string& mode = context.config.run.mode;
   if (!doctor && (mode == "train" || mode == "eval")) loop::CatchStopSignals();
+  if (mode == "predict" || mode == "export") data::RemoveUnfinishedFilesOnSignals();
   if (context.launch.launcher == "torchrun") launch::EndWithParent();
   if (context.launch.spawns > 0) {
     if (const auto exit_code = ForkRanks(context, doctor)) return *exit_code;

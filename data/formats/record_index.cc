@@ -17,6 +17,7 @@
 #include "data/formats/little_endian.h"
 #include "data/formats/random_access_file.h"
 #include "data/sha256.h"
+#include "data/unfinished_file.h"
 
 namespace dtrain::data {
 namespace {
@@ -176,6 +177,7 @@ std::string SaveIndex(const std::string& path, const RecordIndex& index) {
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
   const std::string temporary = path + ".tmp." + std::to_string(getpid());
+  const UnfinishedFile unfinished(temporary);
   const int descriptor = CreateAnew(temporary);
   if (descriptor < 0) return "cannot write " + path + ": " + std::strerror(errno);
   bool good = WriteAll(descriptor, SerializeIndex(index)) && fsync(descriptor) == 0;

@@ -20,8 +20,11 @@ namespace {
 
 }  // namespace
 
-PartialFile::PartialFile(std::string path)
-    : path_(std::move(path)), partial_path_(path_ + ".partial"), descriptor_(CreateAnew(partial_path_)) {
+PartialFile::PartialFile(std::string path, const std::string& ending)
+    : path_(std::move(path)),
+      partial_path_(path_ + ending),
+      unfinished_(partial_path_),
+      descriptor_(CreateAnew(partial_path_)) {
   if (descriptor_ < 0) FailToWrite(partial_path_);
 }
 

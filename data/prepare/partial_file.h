@@ -5,13 +5,15 @@
 #include <string>
 #include <string_view>
 
+#include "data/unfinished_file.h"
+
 namespace dtrain::data {
 
 // All methods throw Error (exit code 5).
 class PartialFile {
  public:
-  explicit PartialFile(std::string path);  // opens PATH.partial
-  ~PartialFile();                          // removes PATH.partial unless it was published
+  explicit PartialFile(std::string path, const std::string& ending = ".partial");  // opens PATH.partial
+  ~PartialFile();  // removes PATH.partial unless it was published
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
@@ -24,6 +26,7 @@ class PartialFile {
 
  private:
   const std::string path_, partial_path_;
+  const UnfinishedFile unfinished_;
   int descriptor_;
   uint64_t bytes_ = 0;
 };

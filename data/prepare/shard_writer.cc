@@ -1,15 +1,10 @@
 #include "data/prepare/shard_writer.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <string_view>
 #include <utility>
 
-#include "data/careful_open.h"
+#include "data/error.h"
 #include "data/formats/crc32c.h"
 #include "data/formats/random_access_file.h"
 #include "data/formats/recordio.h"
@@ -20,11 +15,6 @@
 
 namespace dtrain::data {
 namespace {
-
-[[noreturn]] void FailToWrite(const std::string& path, const std::string& reason) {
-  throw Error(ExitCode::kStorage, "cannot write " + path + ": " + reason,
-              "make room or choose another --output, then run the same command again: it goes on where it was");
-}
 
 std::string Numbered(const char* pattern, int64_t number) {
   char text[32];
@@ -66,40 +56,17 @@ std::string ShardName(const std::string& format, const std::string& split, int64
 
 int64_t FirstLabel(const std::string& format) { return format == "tfrecord" ? 1 : 0; }
 
-ShardWriter::ShardWriter(const RecordFormat& format, std::string path)
-    : format_(format),
-      path_(std::move(path)),
-      partial_path_(path_ + ".partial"),
-      descriptor_(CreateAnew(partial_path_)) {
-  if (descriptor_ < 0) FailToWrite(partial_path_, std::strerror(errno));
-}
-
-ShardWriter::~ShardWriter() {
-  if (descriptor_ < 0) return;
-  close(descriptor_);
-  unlink(partial_path_.c_str());
-}
-
-void ShardWriter::Append(const std::string& bytes) {
-  std::string_view rest = bytes;
-  while (!rest.empty()) {
-    const ssize_t count = write(descriptor_, rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) FailToWrite(partial_path_, std::strerror(errno));
-    rest.remove_prefix(static_cast<size_t>(count));
-  }
-  bytes_ += bytes.size();
-}
+ShardWriter::ShardWriter(const RecordFormat& format, const std::string& path)
+    : format_(format), path_(path), file_(path) {}
 
 void ShardWriter::Add(const PackedImage& image) {
   const int64_t stored_label = image.label + FirstLabel(format_.name());
-  const uint64_t offset = bytes_;
-  Append(Frame(format_.name(), image, stored_label));
-  written_.push_back({offset, Crc32c(image.bytes.data(), image.bytes.size()), stored_label, image.index});
+  written_.push_back({file_.bytes(), Crc32c(image.bytes.data(), image.bytes.size()), stored_label, image.index});
+  file_.Append(Frame(format_.name(), image, stored_label));
 }
 
 void ShardWriter::ReadBack() const {
-  const RandomAccessFile file(partial_path_);
+  const RandomAccessFile file(file_.partial_path());
   for (const Written& written : written_) {
     const auto record = format_.Scan(file, written.offset);
     bool same = record && record->begin == written.offset && record->label == written.stored_label;
@@ -110,35 +77,29 @@ void ShardWriter::ReadBack() const {
       same = Crc32c(image.data(), image.size()) == written.crc;
     }
     if (!same) {
-      FailToWrite(partial_path_,
-                  "what is read back at byte " + std::to_string(written.offset) + " is not what was written");
+      throw Error(ExitCode::kStorage,
+                  "cannot write " + path_ + ": what is read back at byte " + std::to_string(written.offset) +
+                      " is not what was written",
+                  "choose another --output, then run the same command again");
     }
   }
 }
 
 // Writes MXNet's index beside a .rec: one "KEY<tab>OFFSET" per line.
 void ShardWriter::WriteOffsets() const {
-  const std::string path = path_.substr(0, path_.size() - 4) + ".idx";
-  const int descriptor = CreateAnew(path);
-  std::FILE* const file = descriptor < 0 ? nullptr : fdopen(descriptor, "w");
-  if (file == nullptr) FailToWrite(path, std::strerror(errno));
-  bool good = true;
+  std::string lines;
   for (const Written& written : written_) {
-    good = good && std::fprintf(file, "%lld\t%llu\n", static_cast<long long>(written.id),
-                                static_cast<unsigned long long>(written.offset)) > 0;
+    lines += std::to_string(written.id) + "\t" + std::to_string(written.offset) + "\n";
   }
-  good = std::fflush(file) == 0 && fsync(fileno(file)) == 0 && good;
-  if (std::fclose(file) != 0 || !good) FailToWrite(path, std::strerror(errno));
+  PublishFile(path_.substr(0, path_.size() - 4) + ".idx", lines);
 }
 
 void ShardWriter::Finish() {
-  if (format_.name() == "webdataset") Append(MakeTarEnd());
-  if (fsync(descriptor_) != 0) FailToWrite(partial_path_, std::strerror(errno));
+  if (format_.name() == "webdataset") file_.Append(MakeTarEnd());
+  file_.Sync();
   ReadBack();
   if (format_.name() == "recordio") WriteOffsets();
-  if (close(std::exchange(descriptor_, -1)) != 0 || rename(partial_path_.c_str(), path_.c_str()) != 0) {
-    FailToWrite(path_, std::strerror(errno));
-  }
+  file_.Publish();
 }
 
 }  // namespace dtrain::data

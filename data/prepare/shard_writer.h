@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/formats/record_format.h"
+#include "data/prepare/partial_file.h"
 
 namespace dtrain::data {
 
@@ -22,11 +23,7 @@ struct PackedImage {
 class ShardWriter {
  public:
   // `path` is the shard's final name. All methods throw Error (exit code 5) if they cannot write.
-  ShardWriter(const RecordFormat& format, std::string path);
-  // Removes an unfinished shard.
-  ~ShardWriter();
-  ShardWriter(const ShardWriter&) = delete;
-  ShardWriter& operator=(const ShardWriter&) = delete;
+  ShardWriter(const RecordFormat& format, const std::string& path);
 
   void Add(const PackedImage& image);
 
@@ -40,14 +37,12 @@ class ShardWriter {
     uint32_t crc = 0;  // CRC-32C of the image
     int64_t stored_label = 0, id = 0;
   };
-  void Append(const std::string& bytes);
   void ReadBack() const;
   void WriteOffsets() const;
 
   const RecordFormat& format_;
-  const std::string path_, partial_path_;
-  int descriptor_;
-  uint64_t bytes_ = 0;
+  const std::string path_;
+  PartialFile file_;
   std::vector<Written> written_;
 };
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "data/careful_open.h"
+#include "data/unfinished_file.h"
 #include "trainer/checkpoint/fault_points.h"
 #include "trainer/errors.h"
 
@@ -148,6 +149,7 @@ void RenameDurably(const fs::path& from, const fs::path& to) {
 
 void WriteAtomically(const fs::path& path, const std::function<void(DurableFile&)>& write) {
   const fs::path temporary = ParentOf(path) / ("." + path.filename().string() + ".tmp");
+  const data::UnfinishedFile unfinished(temporary.string());
   try {
     DurableFile file(temporary);
     write(file);
