@@ -47,6 +47,16 @@ def test_what_is_given_wins_aloud(images, trained):
     assert not (trained[0] / "error.json").exists()  # these failures leave no trace in the run
 
 
+def test_the_best_weights_are_the_default(images, own, tmp_path):
+    """For every mode; the line says which they are. Without a validation these are the last."""
+    best, last = "model_best.safetensors of step 10 (its best validation; --weights=last", "checkpoints/step-000000010"
+    export = ("--mode=export", f"--input={own}", f"--output={tmp_path / 'x.safetensors'}")
+    assert best in evaluate(images, f"--run_dir={own}").stderr and best in run(*export).stderr
+    assert last in run(*export, "--weights=last").stderr
+    (own / "model_best.safetensors").unlink()
+    assert last in evaluate(images, f"--run_dir={own}").stderr
+
+
 @pytest.mark.parametrize(("train_labels", "val_labels"), [((0, 1, 2, 3), (1, 2, 3)), ((1, 2, 3, 4), (2, 3))])
 def test_an_evaluation_has_the_labels_of_the_training(tmp_path, run_dir, train_labels, val_labels):
     """The expected numbers are in the run's last line: those of its own validation."""

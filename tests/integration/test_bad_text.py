@@ -113,7 +113,8 @@ def test_an_evaluation_has_the_masks_of_its_run(tmp_path, run_dir):
     """They follow from --seed, which the run knows."""
     tokens = make_tokens(tmp_path, train=TEXT, valid=TEXT[:600])
     trained = run(*TINY_TEXT, f"--data_dir={tokens}", f"--run_dir={run_dir}", "--seed=9")
-    assert run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tokens}").last_line == trained.last_line
+    evaluated = run("--mode=eval", "--weights=last", f"--run_dir={run_dir}", f"--data_dir={tokens}")
+    assert evaluated.last_line == trained.last_line
 
 
 @pytest.mark.parametrize("kind", ["link to itself", "a terabyte"])
@@ -159,7 +160,8 @@ def test_rows_without_a_token_are_counted_and_change_nothing(tmp_path, run_dir, 
     assert outcome.stderr.count("do not count in the evaluation: 2 of val") == 1, outcome
     assert sum(point.get("empty_samples", 0) for point in metrics(run_dir, "train")) == 2
     assert metrics(run_dir, "val")[-1]["empty_samples"] == 2
-    evaluated = run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tmp_path}", "--batch_size=3")
+    evaluated = run("--mode=eval", "--weights=last", f"--run_dir={run_dir}", f"--data_dir={tmp_path}",
+                    "--batch_size=3")
     assert "do not count in the evaluation: 2 of val" in evaluated.stderr and evaluated.last_line == outcome.last_line
 
     save_file({"input_ids": ids, "attention_mask": attended}, tmp_path / "in.safetensors")

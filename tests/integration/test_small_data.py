@@ -57,7 +57,8 @@ def test_the_run_knows_its_split(photos, trained):
     assert "20 of the 80 samples of 'train'" in outcome.stderr
     matrices = []
     for ranks in ((), ("--nproc_per_node=3",)):
-        assert run("--mode=eval", f"--data_dir={photos}", f"--run_dir={folder}", *ranks).last_line == outcome.last_line
+        assert run("--mode=eval", "--weights=last", f"--data_dir={photos}", f"--run_dir={folder}",
+                   *ranks).last_line == outcome.last_line
         matrices.append(matrix_of(folder)[1])
     assert (matrices[0] == matrices[1]).all()
     assert matrices[0].sum(axis=1).tolist() == [5, 5, 5, 5]
@@ -105,7 +106,8 @@ def test_text_has_one_too(tmp_path):
     outcome = run(*flags, "--val_fraction=0.2", f"--run_dir={folder}")
     plan = json.loads(run(*flags, "--val_fraction=0.2", "--dry_run", "--log_format=json").last_line)
     assert plan["val_samples"] == round(0.2 * whole) and plan["train_samples"] == whole - plan["val_samples"]
-    assert run("--mode=eval", f"--data_dir={tokens}", f"--run_dir={folder}").last_line == outcome.last_line
+    evaluated = run("--mode=eval", "--weights=last", f"--data_dir={tokens}", f"--run_dir={folder}")
+    assert evaluated.last_line == outcome.last_line
 
 
 # ---- Parts that do not learn -----------------------------------------------------------------------------------------

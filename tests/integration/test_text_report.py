@@ -106,7 +106,7 @@ def test_without_padding_none_is_computed_on(tokens, tmp_path):
 
 def test_evaluation_counts_tokens(trained, tokens):
     folder, _ = trained
-    outcome = run("--mode=eval", f"--run_dir={folder}", f"--data_dir={tokens}", "--log_format=json")
+    outcome = run("--mode=eval", "--weights=last", f"--run_dir={folder}", f"--data_dir={tokens}", "--log_format=json")
     point, result = [json.loads(line) for line in outcome.lines]
     assert (point["kind"], result["kind"]) == ("val", "result")
     assert point["loss"] == pytest.approx(metrics(folder, "val")[-1]["loss"], rel=1e-6)

@@ -120,7 +120,7 @@ def test_weights_of_the_run_evaluate_to_its_result(finished, images):
         point = json.loads(outcome.lines[0])
         assert {key: point[key] for key in ("top1", "top5", "loss")} == {
             key: expected[key] for key in ("top1", "top5", "loss")}
-    by_run = run("--mode=eval", f"--data_dir={images}", f"--run_dir={folder}", *TINY)
+    by_run = run("--mode=eval", f"--data_dir={images}", f"--run_dir={folder}", "--weights=last", *TINY)
     assert by_run.last_line == finished[1].last_line
     assert load_json(folder / "result.json")["samples_seen"] == 320  # training's, not evaluation's
 

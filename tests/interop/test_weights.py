@@ -196,7 +196,7 @@ def test_a_training_from_there_goes_on_here_and_there_again(tmp_path, samples, r
     torch.save({"model": model.state_dict(), "epoch": 1}, tmp_path / "checkpoint.pth")
     expected = torch_losses(model, samples, 10)
     found = train(samples, tmp_path / "checkpoint.pth", run_dir)
-    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'exported.pt'}")
+    run("--mode=export", "--weights=last", f"--input={run_dir}", f"--output={tmp_path / 'exported.pt'}")
     state = torch.load(tmp_path / "exported.pt", weights_only=True)
     assert list(state) == list(model.state_dict())
     model.load_state_dict(state, strict=True)

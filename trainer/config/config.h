@@ -162,7 +162,7 @@ struct RunConfig {
   std::string defaults_of = "auto";  // auto | fairseq | none
   std::string dir;
   std::string resume = "auto";   // auto | none | last | the path of a checkpoint or a run directory
-  std::string weights = "last";  // last | best | ema; for evaluating, predicting and exporting
+  std::string weights = "auto";  // auto | last | best | ema; for evaluating, predicting and exporting
   double save_every_epochs = 1;
   double save_every_seconds = 0;  // 0: only by epochs
   int64_t keep_checkpoints = 3;

@@ -127,9 +127,10 @@ DTRAIN_FLAG(string, resume, run.resume, Anything(), "",
             "Where to resume from: auto (the newest valid checkpoint in --run_dir, if any), none (start anew; the "
             "files of an earlier run in --run_dir are moved aside), last (the newest run in runs/), or the path of a "
             "checkpoint or a run.")
-DTRAIN_FLAG(string, weights, run.weights, OneOf("last | best | ema"), "",
-            "With --mode=eval, predict and export: which of the run's weights to use. ema also works with a "
-            "torch.save file that holds an average beside the weights.")
+DTRAIN_FLAG(string, weights, run.weights, OneOf("auto | last | best | ema"), "",
+            "With --mode=eval, predict and export: which of the run's weights to use; auto: the best if the run has "
+            "validated, else the last. ema also works with a torch.save file that holds an average beside the "
+            "weights.")
 DTRAIN_FLAG(double, save_every_epochs, run.save_every_epochs, AtLeast(0), "epochs",
             "Interval between checkpoints; 0: no checkpoints by epochs. There is always one at the end.")
 DTRAIN_FLAG(double, save_every_seconds, run.save_every_seconds, AtLeast(0), "seconds",

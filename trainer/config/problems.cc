@@ -37,7 +37,8 @@ void CheckRanges(const Config& config, List& problems) {
 void CheckWeights(const Config& config, List& problems) {
   const std::string& weights = config.run.weights;
   const bool is_file = !config.model.init_weights.empty();
-  if (weights == "last" || (weights == "ema" && is_file)) return;  // a file of torch.save may have an average, too
+  if (weights == "auto" || weights == "last" || (weights == "ema" && is_file))
+    return;  // a file of torch.save may have an average, too
   if (config.run.mode == "train") {
     problems.push_back(
         {"weights", weights, "--mode=eval or predict with it", "training always continues from the last state"});

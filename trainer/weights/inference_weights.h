@@ -25,8 +25,8 @@ inline constexpr char kHeldOutKey[] = "held_out";
 // finds. Throws UsageError if no weights are named or the run does not have them, and as ReadInitialWeights does.
 TrainedWeights ReadInferenceWeights(const config::Config& config);
 
-// Reads the weights of a run directory or a checkpoint's folder. `which` is last, best or ema. Throws UsageError if the
-// run does not have them.
+// Reads the weights of a run directory or a checkpoint's folder. `which` is last, best, ema, or auto: best if the run
+// has validated, else last. Throws UsageError if the run does not have them.
 TrainedWeights ReadRunWeights(const std::filesystem::path& run, const std::string& which);
 
 // Returns --num_classes, else the rows of the classifier in `weights`. Throws UsageError if these have no classifier.
