@@ -4,6 +4,7 @@
 #include "data/error.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/splits.h"
+#include "data/shown.h"
 
 namespace dtrain::data {
 
@@ -14,7 +15,7 @@ void MakeIndexes(const PrepareOptions& options) {
                 "leave this step out");
   }
   for (const OpenSplit& split : OpenSplits(options, true)) {
-    std::printf("%s: %s, %lld records, %lld classes, fingerprint %s\n", split.name.c_str(), format.c_str(),
+    std::printf("%s: %s, %lld records, %lld classes, fingerprint %s\n", Shown(split.name).c_str(), format.c_str(),
                 static_cast<long long>(split.source->size()), static_cast<long long>(split.source->num_classes()),
                 split.source->fingerprint().c_str());
   }

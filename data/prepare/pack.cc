@@ -6,10 +6,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "data/careful_open.h"
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
 #include "data/formats/label_offset.h"
@@ -17,10 +15,12 @@
 #include "data/formats/pack_recipe.h"
 #include "data/formats/packed_records.h"
 #include "data/formats/text_beside.h"
+#include "data/outputs.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/encode_pixels.h"
 #include "data/prepare/make_seekable.h"
+#include "data/prepare/partial_file.h"
 #include "data/prepare/progress.h"
 #include "data/prepare/shard_writer.h"
 #include "data/prepare/shrink_image.h"
@@ -72,16 +72,21 @@ nlohmann::ordered_json Recipe(const PrepareOptions& options, const std::vector<O
   return recipe;
 }
 
+// Machines that pack other parts write the same file.
 void WriteTextFile(const std::string& path, const std::string& text) {
-  const std::string partial =
-      path + ".partial." + std::to_string(getpid());  // machines that pack other parts write the same file
+  PartialFile file(path, ".partial." + std::to_string(getpid()));
+  file.Append(text);
+  file.Publish();
+}
+
+// Whether there is a recipe, also one that another machine is only writing.
+bool HoldsPack(const std::string& folder) {
   std::error_code error;
-  if (const int descriptor = CreateAnew(partial); descriptor >= 0)
-    close(descriptor);  // creates the file anew, so that ofstream follows no link
-  if (std::ofstream file(partial); !(file << text).flush()) error = std::make_error_code(std::errc::io_error);
-  if (!error) fs::rename(partial, path, error);
-  if (error)
-    throw Error(ExitCode::kStorage, "cannot write " + path + ": " + error.message(), "choose another --output");
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (entry->path().filename().string().starts_with(kPackRecipe)) return true;
+  }
+  return false;
 }
 
 // Splits may be packed by separate calls, whose recipes must agree on what both contain.
@@ -240,6 +245,7 @@ void IndexPacked(const PrepareOptions& options, const OpenSplit& split) {
 }  // namespace
 
 void Pack(const PrepareOptions& options) {
+  RequireOwnFolder(options.output, {options.data_dir}, HoldsPack);
   const std::vector<OpenSplit> splits = OpenSplits(options, false, ClassesOf(options.output));
   for (const OpenSplit& split : splits) {
     if (split.source->kind() == RecordKind::kPixels) RequirePixels(split.source->rows());
@@ -253,7 +259,7 @@ void Pack(const PrepareOptions& options) {
   for (const OpenSplit& split : splits) {
     SplitPacker packer(options, split);
     packer.Run();
-    std::printf("%s: %lld records, %lld left out, %lld of %lld shards written now", split.name.c_str(),
+    std::printf("%s: %lld records, %lld left out, %lld of %lld shards written now", Shown(split.name).c_str(),
                 static_cast<long long>(split.source->size()), static_cast<long long>(packer.left_out()),
                 static_cast<long long>(packer.written()), static_cast<long long>(packer.shards()));
     const int64_t missing = packer.missing();

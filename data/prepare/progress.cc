@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
+
+#include "data/shown.h"
 
 namespace dtrain::data {
 
-Progress::Progress(std::string what, std::string unit, int64_t total)
-    : what_(std::move(what)), unit_(std::move(unit)), total_(total), is_terminal_(isatty(STDERR_FILENO) != 0) {}
+Progress::Progress(const std::string& what, std::string unit, int64_t total)
+    : what_(Shown(what)), unit_(std::move(unit)), total_(total), is_terminal_(isatty(STDERR_FILENO) != 0) {}
 
 Progress::~Progress() {
   Draw();

@@ -13,7 +13,7 @@ namespace dtrain::data {
 class Progress {
  public:
   // `total` counts `unit`s, such as "records".
-  Progress(std::string what, std::string unit, int64_t total);
+  Progress(const std::string& what, std::string unit, int64_t total);
   // Draws the final state and ends the line.
   ~Progress();
   Progress(const Progress&) = delete;

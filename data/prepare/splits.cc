@@ -48,7 +48,7 @@ std::vector<OpenSplit> OpenSplits(const PrepareOptions& options, bool rebuild_in
     if (splits.empty() && name != "train" && has_train) source.classes = TrainingClasses(source);
     splits.push_back({name, OpenSource(source, name)});
     const std::string ignored = ToText(splits.back().source->ignored());
-    if (!ignored.empty()) std::fprintf(stderr, "%s: %s\n", name.c_str(), ignored.c_str());
+    if (!ignored.empty()) std::fprintf(stderr, "%s: %s\n", Shown(name).c_str(), ignored.c_str());
     source.classes = splits.front().source->classes();
   }
   return splits;

@@ -13,11 +13,13 @@
 #include "data/formats/little_endian.h"
 #include "data/formats/random_access_file.h"
 #include "data/formats/token_dataset.h"
+#include "data/outputs.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/partial_file.h"
 #include "data/prepare/splits.h"
 #include "data/prepare/text_encoding.h"
 #include "data/prepare/tokenizer_choice.h"
+#include "data/shown.h"
 
 namespace dtrain::data {
 namespace {
@@ -98,6 +100,15 @@ void RequireNoOtherDictionary(const std::string& path, const std::string& prefix
                "give --dict=" + path + " to use it, or write into another folder");
 }
 
+// Checks all files that are written, before the first one is read at length. A dictionary may stand where it is used.
+void RequireOtherFiles(const PrepareOptions& options, const TokenizerFiles& files, const std::string& dict_path) {
+  std::vector<std::string> read = options.inputs;
+  read.insert(read.end(), {files.vocabulary, files.merges});
+  if (!IsSameFile(options.dict, dict_path)) RequireOtherFile(dict_path, read);
+  read.push_back(options.dict);
+  for (const char* ending : {".bin", ".idx", ".ids"}) RequireOtherFile(options.output + ending, read);
+}
+
 Numbering NumberingOf(const Tokenizer& tokenizer, const Dictionary& dictionary) {
   return {.ids = tokenizer.IdsIn(dictionary),
           .end = static_cast<uint32_t>(kEndToken),
@@ -121,7 +132,7 @@ int64_t Unknown(const Totals& totals, const Numbering& numbering) {
 }
 
 void Report(const std::string& prefix, const Totals& totals, int64_t unknown) {
-  std::printf("%s: %lld lines, %lld tokens, %.3g%% replaced by <unk>\n", prefix.c_str(),
+  std::printf("%s: %lld lines, %lld tokens, %.3g%% replaced by <unk>\n", Shown(prefix).c_str(),
               static_cast<long long>(totals.sizes.size()), static_cast<long long>(totals.tokens),
               100 * static_cast<double>(unknown) / static_cast<double>(totals.tokens));
   if (totals.replaced == 0) return;
@@ -139,6 +150,7 @@ void Tokenize(const PrepareOptions& options) {
   const TextFiles text(options.inputs);
   const std::string& prefix = options.output;
   const std::string folder = FolderOf(prefix), dict_path = folder + "/dict.txt";
+  RequireOtherFiles(options, files, dict_path);
   std::error_code ignored, error;
   fs::create_directories(folder, error);
   if (!fs::is_directory(folder, ignored)) {
@@ -173,7 +185,7 @@ void Tokenize(const PrepareOptions& options) {
   // The index is written last: if it exists, everything is complete.
   fs::remove(prefix + ".idx", ignored);
   bin.Publish();
-  PublishFile(dict_path, dictionary->ToText());
+  if (!IsSameFile(options.dict, dict_path)) PublishFile(dict_path, dictionary->ToText());
   PublishIndex(prefix + ".idx", numbering.type, totals.sizes);
   Report(prefix, totals, Unknown(totals, numbering));
 }

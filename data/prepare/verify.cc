@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/careful_open.h"
@@ -12,10 +13,12 @@
 #include "data/formats/in_parallel.h"
 #include "data/formats/token_dataset.h"
 #include "data/image/decode.h"
+#include "data/outputs.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/progress.h"
 #include "data/prepare/splits.h"
+#include "data/shown.h"
 #include "data/text/dictionary.h"
 
 namespace dtrain::data {
@@ -64,6 +67,19 @@ int64_t VerifySplit(const OpenSplit& split, const Check& check_record, size_t th
   return quarantine.count();
 }
 
+// Returns the files that hold the records, but not single images: these are named as images, and the list is not.
+std::vector<std::string> RecordFilesOf(const std::vector<OpenSplit>& splits, const PrepareOptions& options) {
+  std::vector<std::string> files = {options.data_dir};
+  if (FormatOf(options) == "imagefolder") return files;
+  for (const OpenSplit& split : splits) {
+    for (int64_t i = 0; i < split.source->size(); ++i) {
+      std::string file = split.source->Place(i).file;
+      if (file != files.back()) files.push_back(std::move(file));
+    }
+  }
+  return files;
+}
+
 }  // namespace
 
 void Verify(const PrepareOptions& options) {
@@ -74,6 +90,7 @@ void Verify(const PrepareOptions& options) {
   std::error_code ignored;
   std::filesystem::create_directories(folder, ignored);
   const std::string list = folder + "/quarantine.jsonl";
+  RequireOtherFile(list, RecordFilesOf(splits, options));
   const int descriptor = CreateAnew(list);  // the list holds the bad records of this pass alone
   if (descriptor < 0)
     throw Error(ExitCode::kStorage, "cannot write " + list, "choose another folder with --output=DIR");
@@ -82,7 +99,7 @@ void Verify(const PrepareOptions& options) {
   int64_t bad = 0;
   for (const OpenSplit& split : splits) {
     const int64_t count = VerifySplit(split, CheckOf(*split.source, options.data_dir), Threads(options), list);
-    std::printf("%s: %lld records, %lld bad\n", split.name.c_str(), static_cast<long long>(split.source->size()),
+    std::printf("%s: %lld records, %lld bad\n", Shown(split.name).c_str(), static_cast<long long>(split.source->size()),
                 static_cast<long long>(count));
     bad += count;
   }

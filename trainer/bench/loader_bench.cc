@@ -11,10 +11,12 @@
 #include <ctime>
 #include <fstream>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "data/image/prepare_images.h"
 #include "data/machine/cores.h"
+#include "data/outputs.h"
 #include "data/pipeline/loader.h"
 #include "trainer/bench/machine.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -71,6 +73,16 @@ void Dump(const std::string& path, data::Batch batch) {
   checkpoint::WriteSafetensors(path, tensors);
 }
 
+void RequireOtherOutput(const std::string& dump, const DataSplit& train, const std::string& data_dir) {
+  if (dump.empty()) return;
+  std::vector<std::string> read = {data_dir};
+  for (int64_t i = 0; i < train.source->size(); ++i) {
+    std::string file = train.source->Place(i).file;
+    if (file != read.back()) read.push_back(std::move(file));
+  }
+  data::RequireOtherFile(dump, read);
+}
+
 struct Measured {
   int64_t images = 0, batches = 0;
   double seconds = 0, processor_seconds = 0;
@@ -115,6 +127,7 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
   DataSets data = OpenDataSets(config);
   if (config.data.cache == "ram") KeepInMemory(data, nullptr);
   const DataSplit& train = *data.train;
+  RequireOtherOutput(options.dump, train, config.data.dir);
   const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
   const auto batches = MakeTrainBatches(train, config, /*world=*/1);
   const int64_t accumulation = config::ResolveBatch(config.batch, 1).grad_accum_steps;

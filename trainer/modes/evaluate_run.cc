@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "data/outputs.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
@@ -17,6 +18,7 @@
 #include "trainer/tasks/make_task.h"
 #include "trainer/tasks/val_fraction.h"
 #include "trainer/weights/inference_weights.h"
+#include "trainer/weights/run_settings.h"
 
 namespace dtrain::loop {
 namespace {
@@ -40,6 +42,17 @@ void KeepConfusions(const report::Confusions& confusions, const std::string& out
   }
 }
 
+// Throws UsageError if --output would replace the results of another run than the evaluated one, or what is read.
+void RequireOtherOutput(const config::Config& config, const std::string& run_directory) {
+  const std::string& output = config.run.output;
+  if (output.empty()) return;
+  if (data::IsSameFile(output, run_directory) || data::IsSameFile(output, NamedRun(config))) return;
+  const report::RunDirectory files(output);
+  for (const auto& file : {files.confusion_matrix, files.class_accuracy}) {
+    data::RequireOtherFile(file.string(), {config.model.init_weights, config.data.dir});
+  }
+}
+
 // Warns if the held-out part is not the one of the training, which may have trained on some of its samples.
 void CompareHeldOut(const config::Config& config, const TrainedWeights& weights, const DataSplit& val) {
   const bool is_held_out = val.name == NameOfHeldOut(config.data.train_split);
@@ -54,6 +67,7 @@ void EvaluateOnly(const RunContext& context) {
   const config::Config& config = context.config;
   const auto start = std::chrono::steady_clock::now();
   Session session(context);
+  if (context.launch.rank == 0) RequireOtherOutput(config, session.run_directory);
   const TrainedWeights weights = ReadInferenceWeights(config);
   const DataSets data = session.OpenData(ClassesOf(config, weights));
   if (context.launch.rank == 0) {
@@ -94,7 +108,8 @@ void EvaluateOnly(const RunContext& context) {
       std::filesystem::exists(std::filesystem::path(session.run_directory) / "manifest.json", unreadable);
   const std::string directory = is_checkpoint ? "" : session.run_directory;
   const report::RunDirectory files(directory);
-  if (!directory.empty() && !std::filesystem::exists(files.root / "checkpoints", unreadable)) {
+  if (!directory.empty() && !std::filesystem::exists(files.root / "checkpoints", unreadable) &&
+      !data::IsRun(directory)) {
     report::PrepareRunDirectory(files);
     report::WriteTextFile(files.result_json, report::ResultJson(result));
   }

@@ -2,10 +2,12 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "data/outputs.h"
 #include "data/text/dictionary.h"
 #include "models/image_weight_names.h"
 #include "models/registry.h"
@@ -125,7 +127,7 @@ void WriteFile(const Exported& exported, const fs::path& path) {
 }
 
 // Tokens that the tokenizer makes and the model never met get the row of <unk>, and are never guessed.
-void AddUnknownTokens(const ExportedVocabulary& vocabulary, Exported& exported) {
+void AddUnknownTokens(const ExportedTokenizer& vocabulary, Exported& exported) {
   constexpr double kNeverGuessed = -1e4;
   if (vocabulary.all == vocabulary.known) return;
   const int64_t rows = std::max(vocabulary.all, exported.options.vocab_size), added = rows - vocabulary.known;
@@ -139,15 +141,37 @@ void AddUnknownTokens(const ExportedVocabulary& vocabulary, Exported& exported) 
   exported.options.vocab_size = rows;
 }
 
+// Every exported config.json has this key, which other programs skip: later exports may replace the folder's files.
+constexpr char kExportedBy[] = "exported_by";
+
+bool HoldsExport(const std::string& folder) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  const fs::path file = fs::path(folder) / "config.json";
+  std::error_code unreadable;
+  if (!fs::is_regular_file(file, unreadable)) return false;
+  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(file, kMostBytes), nullptr,
+                                          /*allow_exceptions=*/false);
+  return json.is_object() && json.contains(kExportedBy);
+}
+
+// Written first, so that the folder is known as an export even if this one is interrupted.
+void WriteConfig(const fs::path& folder, nlohmann::ordered_json json) {
+  json[kExportedBy] = "dtrain";
+  checkpoint::WriteAtomically(folder / "config.json", json.dump(2) + "\n");
+}
+
 void WriteTextFolder(Exported& exported, const config::Config& config, const fs::path& folder) {
   const auto tokenizer = FindTokenizerToExport({config.run.input, config.data.dir});
+  ExportedTokenizer exported_tokenizer;
   if (tokenizer) {
-    AddUnknownTokens(ExportTokenizer(*tokenizer, exported.options, folder), exported);
+    exported_tokenizer = ExportTokenizer(*tokenizer, exported.options);
+    AddUnknownTokens(exported_tokenizer, exported);
   } else {
     report::LogWarning("no tokenizer was found with " + config.run.input +
                        ": the folder will have none; name the data that the model was trained on with --data_dir");
   }
-  checkpoint::WriteAtomically(folder / "config.json", models::ToJson(exported.options).dump(2) + "\n");
+  WriteConfig(folder, models::ToJson(exported.options));
+  for (const auto& [name, content] : exported_tokenizer.files) checkpoint::WriteAtomically(folder / name, content);
 }
 
 void WriteFolder(Exported exported, const config::Config& config, const fs::path& folder) {
@@ -163,10 +187,30 @@ void WriteFolder(Exported exported, const config::Config& config, const fs::path
     WriteTextFolder(exported, config, folder);
   } else {
     const int64_t num_classes = NumClassesOf(exported.tensors, exported.image_model);
-    const auto json = TimmConfig(exported.image_model, num_classes, exported.classes, config.image);
-    checkpoint::WriteAtomically(folder / "config.json", json.dump(2) + "\n");
+    WriteConfig(folder, TimmConfig(exported.image_model, num_classes, exported.classes, config.image));
   }
   checkpoint::WriteSafetensors(folder / "model.safetensors", Renamed(exported), MetadataOf(exported));
+}
+
+// Whether --output names a file of weights, not a folder. Throws UsageError if it ends like a file of another kind.
+bool NamesFile(const fs::path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".safetensors" || ending == ".pt" || ending == ".pth") return true;
+  std::error_code unreadable;
+  const bool begins_with_letter = ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1])) != 0;
+  if (!begins_with_letter || fs::is_directory(path, unreadable)) return false;
+  throw UsageError("--output=" + path.string() + " ends like a file, but " + ending + " files cannot be written",
+                   ending == ".onnx"
+                       ? "export to FILE.pt, load it in PyTorch (docs/weights.md), and call torch.onnx.export"
+                       : "end the name in .safetensors, .pt or .pth; for a folder of this name, end it in /");
+}
+
+void RequireOtherOutput(const config::Config& config, bool is_file) {
+  std::vector<std::string> read = {config.run.input, config.data.dir};
+  if (HoldsWeights(config.run.input)) read.push_back(FindWeights(config.run.input).file);
+  if (is_file) return data::RequireOtherFile(config.run.output, read);
+  data::RequireOwnFolder(config.run.output, read, HoldsExport);
+  data::RequireOtherFile((fs::path(config.run.output) / "model.safetensors").string(), read);
 }
 
 }  // namespace
@@ -176,10 +220,14 @@ void Export(const RunContext& context) {
   if (context.launch.world_size > 1) {
     throw UsageError("--mode=export runs on one rank", "leave out --nproc_per_node and the launcher");
   }
+  report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
+  for (const std::string& note : context.notes) report::LogInfo(note);
   const fs::path path = config.run.output;
-  const std::string extension = path.extension().string();
-  const bool is_file = extension == ".safetensors" || extension == ".pt" || extension == ".pth";
-  Exported exported = Named(ReadExported(config.run.input, config.run.weights), config, /*to_folder=*/!is_file);
+  const bool is_file = NamesFile(path);
+  RequireOtherOutput(config, is_file);
+  TrainedWeights weights = ReadExported(config.run.input, config.run.weights);
+  report::LogInfo("exporting " + weights.origin);
+  Exported exported = Named(std::move(weights), config, /*to_folder=*/!is_file);
   if (is_file) {
     WriteFile(exported, path);
   } else {

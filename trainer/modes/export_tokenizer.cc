@@ -2,7 +2,6 @@
 // the model's ids directly.
 #include "trainer/modes/export_tokenizer.h"
 
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "data/text/dictionary.h"
@@ -73,8 +72,7 @@ std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& pa
   return std::nullopt;
 }
 
-ExportedVocabulary ExportTokenizer(const fs::path& tokenizer_folder, const models::RobertaOptions& model,
-                                   const fs::path& folder) {
+ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models::RobertaOptions& model) {
   const data::TokenizerFiles files = *data::FindTokenizer(tokenizer_folder.string());
   const data::Tokenizer tokenizer(files);
   const auto dictionary = data::Dictionary::Load((tokenizer_folder / kDictionary).string());
@@ -86,8 +84,6 @@ ExportedVocabulary ExportTokenizer(const fs::path& tokenizer_folder, const model
   const std::vector<std::string> names = NamesInOrder(tokenizer, dictionary);
   nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
   for (size_t id = 0; id < names.size(); ++id) vocabulary[names[id]] = id;
-  checkpoint::WriteAtomically(folder / "vocab.json", vocabulary.dump() + "\n");
-  checkpoint::WriteAtomically(folder / "merges.txt", checkpoint::ReadTextFile(files.merges, kMostBytes));
   const nlohmann::ordered_json special = {
       {"bos_token", "<s>"},
       {"eos_token", "</s>"},
@@ -97,12 +93,15 @@ ExportedVocabulary ExportTokenizer(const fs::path& tokenizer_folder, const model
       {"cls_token", "<s>"},
       {"mask_token",
        {{"content", "<mask>"}, {"lstrip", true}, {"normalized", false}, {"rstrip", false}, {"single_word", false}}}};
-  checkpoint::WriteAtomically(folder / "special_tokens_map.json", special.dump(2) + "\n");
   const nlohmann::ordered_json settings = {{"tokenizer_class", "RobertaTokenizer"},
                                            {"model_max_length", model.longest_sequence()},
                                            {"add_prefix_space", false}};
-  checkpoint::WriteAtomically(folder / "tokenizer_config.json", settings.dump(2) + "\n");
-  return {.known = dictionary.vocabulary(), .all = static_cast<int64_t>(names.size())};
+  return {.known = dictionary.vocabulary(),
+          .all = static_cast<int64_t>(names.size()),
+          .files = {{"vocab.json", vocabulary.dump() + "\n"},
+                    {"merges.txt", checkpoint::ReadTextFile(files.merges, kMostBytes)},
+                    {"special_tokens_map.json", special.dump(2) + "\n"},
+                    {"tokenizer_config.json", settings.dump(2) + "\n"}}};
 }
 
 }  // namespace dtrain::loop

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,15 +23,15 @@ void KeepTokenizer(const std::string& data_dir, const std::filesystem::path& run
 // folder above it, into the `tokenizer` subfolder of both, and into the one two levels above. Empty if there is none.
 std::optional<std::filesystem::path> FindTokenizerToExport(const std::vector<std::string>& paths);
 
-// How many ids the exported tokenizer has; those from `known` on are of tokens that are not in the dictionary.
-struct ExportedVocabulary {
+// A tokenizer for transformers. Of its `all` ids, those from `known` on are of tokens that are not in the dictionary.
+struct ExportedTokenizer {
   int64_t known = 0, all = 0;
+  std::map<std::string, std::string> files;  // name → content
 };
 
-// Writes vocab.json, merges.txt, special_tokens_map.json and tokenizer_config.json into `folder`, from the files in the
-// folder `tokenizer`. Tokens that are not in the dictionary get the ids behind it: the model must treat these as <unk>.
-// Throws DataError if the dictionary has more tokens than the model, StorageError if a file cannot be written.
-ExportedVocabulary ExportTokenizer(const std::filesystem::path& tokenizer, const models::RobertaOptions& model,
-                                   const std::filesystem::path& folder);
+// Returns vocab.json, merges.txt, special_tokens_map.json and tokenizer_config.json, from the files in the folder
+// `tokenizer`. Tokens that are not in the dictionary get the ids behind it: the model must treat these as <unk>. Throws
+// DataError if the dictionary has more tokens than the model.
+ExportedTokenizer ExportTokenizer(const std::filesystem::path& tokenizer, const models::RobertaOptions& model);
 
 }  // namespace dtrain::loop

@@ -12,6 +12,7 @@
 
 #include "data/count_of.h"
 #include "data/formats/image_files.h"
+#include "data/outputs.h"
 #include "data/pipeline/loader.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/batch_sizes.h"
@@ -101,6 +102,13 @@ class Predictor {
     AppendUnreadable(files_.size(), table);
   }
 
+  // Throws UsageError if the table would replace one of the images.
+  void RequireOtherOutput() const {
+    std::vector<std::string> read = {config_.model.init_weights};
+    for (int64_t i = 0; i < files_.size(); ++i) read.push_back(files_.Place(i).file);
+    data::RequireOtherFile(config_.run.output, read);
+  }
+
   int64_t readable() const { return readable_; }
   int64_t unreadable() const { return files_.size() - readable_; }
 
@@ -149,6 +157,7 @@ void PredictImages(const config::Config& config, at::Device device) {
   const TrainedWeights weights = ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   Predictor predictor(config, device, weights);
+  predictor.RequireOtherOutput();
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& table) {
     predictor.WriteTo(table);
     if (predictor.readable() == 0) {

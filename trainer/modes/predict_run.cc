@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "data/outputs.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
@@ -54,8 +55,9 @@ void Predict(const RunContext& context) {
         "--output=" + config.run.output + " is a table for images, but --model=" + config.model.name + " reads text",
         "name a safetensors file for the logits");
   }
+  if (!is_text && WantsTable(config)) return PredictImages(config, device);
+  data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
   if (is_text) return PredictText(config, device);
-  if (WantsTable(config)) return PredictImages(config, device);
   const at::Tensor images = ReadImages(config.run.input);
   const TrainedWeights weights = ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);

@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <set>
 
+#include "data/outputs.h"
 #include "models/registry.h"
+#include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
 #include "trainer/control/build_id.h"
@@ -16,6 +18,7 @@
 #include "trainer/device/nccl_environment.h"
 #include "trainer/distributed/algorithms.h"
 #include "trainer/distributed/distinct_gpus.h"
+#include "trainer/errors.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/report/error_report.h"
 #include "trainer/report/log.h"
@@ -24,6 +27,7 @@
 namespace dtrain::loop {
 namespace {
 
+constexpr uint64_t kMostConfigBytes = uint64_t{1} << 20;
 constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // other ranks wait for this process to end
 
 // Flags that may differ between the ranks of one run.
@@ -43,8 +47,30 @@ void WarnOfFlagsForImages(const config::Config& config) {
   }
 }
 
+// Throws UsageError if the files of a new run would replace the weights that it starts from, or the config.json of a
+// model.
+void RequireOtherRunDirectory(const report::RunDirectory& files, const config::Config& config) {
+  if (data::IsRun(files.root)) return;
+  const std::string& weights = config.model.init_weights;
+  for (const auto& replaced : {files.root, files.model, files.model_best, files.model_ema}) {
+    if (weights.empty() || !data::IsSameFile(weights, replaced)) continue;
+    throw UsageError(
+        "--run_dir=" + files.root.string() + " would replace " + replaced.string() + ", which --init_weights reads",
+        "choose another --run_dir");
+  }
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(files.config_json, unreadable)) return;
+  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(files.config_json, kMostConfigBytes), nullptr,
+                                          /*allow_exceptions=*/false);
+  if (json.is_object() && json.contains("run_dir")) return;
+  throw UsageError(files.config_json.string() + " is not the configuration of a run: it would be replaced",
+                   "choose another --run_dir");
+}
+
 // Locks the run directory for this job, and removes the failure reports of an earlier attempt.
-void TakeRunDirectory(const report::RunDirectory& files, std::optional<checkpoint::RunLock>& lock) {
+void TakeRunDirectory(const report::RunDirectory& files, const config::Config& config,
+                      std::optional<checkpoint::RunLock>& lock) {
+  RequireOtherRunDirectory(files, config);
   report::PrepareRunDirectory(files);
   lock.emplace(files.root);
   report::RemoveErrorFiles(files.root);
@@ -120,7 +146,9 @@ Session::Session(const RunContext& run_context)
   if (training && launch.rank == 0 && run_directory.empty()) {
     run_directory = report::MakeDefaultRunDirectory("runs", context.config.model.name, std::time(nullptr)).string();
   }
-  if (training && launch.rank == 0) TakeRunDirectory(report::RunDirectory(run_directory), lock);
+  if (training && launch.rank == 0) {
+    TakeRunDirectory(report::RunDirectory(run_directory), context.config, lock);
+  }
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   const report::RunDirectory files(run_directory);
   // An evaluation that fails must not leave a report in the directory of the run or checkpoint that it evaluates.

@@ -3,36 +3,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <iterator>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "data/outputs.h"
 #include "trainer/checkpoint/durable_file.h"
 
 namespace dtrain::report {
 namespace fs = std::filesystem;
-namespace {
-
-// Whether a file or folder of this name belongs to a run and is to be moved aside. False for the lock, which is held,
-// for logs and earlier aside-N folders, and for unknown files.
-bool IsOfARun(const std::string& name) {
-  constexpr std::array<std::string_view, 14> kNames = {
-      "config.json", "attempts",    "classes.txt",          "metrics.jsonl",          "times.jsonl",
-      "result.json", "checkpoints", "model.safetensors",    "model_best.safetensors", "model_ema.safetensors",
-      "latest",      "profile",     "confusion_matrix.csv", "class_accuracy.csv"};
-  constexpr std::array<std::string_view, 3> kBeginnings = {"quarantine.", "error.", "events.out.tfevents."};
-  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
-         std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](auto start) { return name.starts_with(start); });
-}
-
-}  // namespace
-
 RunDirectory::RunDirectory(fs::path run_directory)
     : root(std::move(run_directory)),
       config_json(root / "config.json"),
@@ -88,7 +70,7 @@ std::optional<fs::path> MoveRunAside(const RunDirectory& run_directory) {
   std::vector<fs::path> found;
   fs::directory_iterator entry(run_directory.root, error);
   for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (IsOfARun(entry->path().filename().string())) found.push_back(entry->path());
+    if (data::IsResultOfRun(entry->path().filename().string())) found.push_back(entry->path());
   }
   if (error) checkpoint::ThrowSystemError("list", run_directory.root, error.value());
   if (found.empty()) return std::nullopt;

@@ -56,6 +56,16 @@ nlohmann::json ParseSettings(const std::string& text, const std::string& where) 
   throw StorageError("the configuration in " + where + " is damaged", "name the file itself with --init_weights");
 }
 
+// Without these, the message on the settings that are used would tell of defaults as if the run had chosen them.
+void RequireSettingsOfRun(const nlohmann::json& saved, const std::string& where) {
+  const nlohmann::json model = saved.value("model", nlohmann::json());
+  const bool is_text = model.is_string() && models::IsRoberta(model.get<std::string>());
+  const char* size = is_text ? "tokens_per_sample" : "image_size";
+  if (!model.is_null() && saved.contains(size)) return;
+  throw UsageError(where + " is not the configuration of a run: it has no " + (model.is_null() ? "model" : size),
+                   "name the weights with --init_weights and their --model, or the run's own folder with --run_dir");
+}
+
 // Returns empty if the file is damaged or not a safetensors file, which is reported when its tensors are read.
 std::optional<std::string> SettingsIn(const std::string& weights) {
   try {
@@ -143,6 +153,7 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
     }
     saved = ParseSettings(checkpoint::ReadTextFile(where, kMaxConfigBytes), where);
     if (config.run.mode == "export" && !saved.contains("model")) return {};  // of Hugging Face or timm
+    RequireSettingsOfRun(saved, where);
   } else {
     where = config.run.mode == "export" ? config.run.input : config.model.init_weights;
     if (!fs::is_regular_file(where, ignored)) return {};  // reported when it is read

@@ -27,7 +27,7 @@ void TakeImageSizeOfModel(config::Config& config);
 
 // For --mode=eval, predict and export: takes the settings of the model and of its data that were not given on the
 // command line from the run, or from the file of weights. Returns lines for the log, which is not open yet. Throws
-// StorageError if the stored configuration is damaged.
+// StorageError if the stored configuration is damaged, UsageError if it is no run's.
 std::vector<std::string> TakeSettingsOfRun(config::Config& config);
 
 }  // namespace dtrain::loop

@@ -1,0 +1,129 @@
+#include "data/outputs.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "data/error.h"
+
+namespace dtrain::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool Exists(const fs::path& path) {
+  std::error_code unreadable;
+  return fs::exists(path, unreadable);
+}
+
+// Returns an absolute path without links, "." and "..", as far as it exists, and without a slash at its end.
+fs::path Real(const fs::path& path) {
+  std::error_code unreadable;  // for example, a link to itself
+  fs::path real = fs::weakly_canonical(path, unreadable);
+  if (unreadable) real = path.lexically_normal();
+  return real.has_filename() ? real : real.parent_path();
+}
+
+// The names that writing `path` may replace: the file's, and the temporary ones of partial_file.h and durable_file.h.
+std::array<fs::path, 3> ReplacedBy(const fs::path& path) {
+  fs::path partial = path, hidden = path;
+  partial += ".partial";
+  hidden.replace_filename("." + path.filename().string() + ".tmp");
+  return {path, partial, hidden};
+}
+
+// Returns the run that `path` is or is a part of. `path` may be any name in a run, but not one that no run uses.
+std::optional<fs::path> RunOf(const fs::path& path) {
+  constexpr std::array<std::string_view, 3> kAlso = {"lock", "logs", "tokenizer"};
+  if (IsRun(path)) return path;
+  for (fs::path part = path; part.has_relative_path(); part = part.parent_path()) {
+    const fs::path folder = part.parent_path();
+    if (!IsRun(folder)) continue;
+    const std::string name = part.filename().string();
+    const bool is_checkpoint = Exists(folder / "manifest.json");
+    const bool is_used = std::find(kAlso.begin(), kAlso.end(), name) != kAlso.end() || name.starts_with("aside-");
+    if (is_checkpoint || is_used || IsResultOfRun(name)) return folder;
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void Refuse(const std::string& what) {
+  throw Error(ExitCode::kUsage, what, "choose another place to write to");
+}
+
+void RequireOutsideOfRuns(const std::string& output) {
+  // The last part of the name may be a link, which would be replaced, and what it points to may be a run's.
+  const fs::path named = fs::absolute(output);
+  const fs::path entry = Real(named.parent_path()) / named.filename();
+  for (const fs::path& path : {entry, Real(named)}) {
+    if (const auto run = RunOf(path)) {
+      Refuse(output + " belongs to the run in " + run->string() + ": it would be damaged");
+    }
+  }
+}
+
+}  // namespace
+
+bool IsSameFile(const std::string& a, const std::string& b) {
+  struct stat first {};
+  struct stat second {};
+  return stat(a.c_str(), &first) == 0 && stat(b.c_str(), &second) == 0 && first.st_dev == second.st_dev &&
+         first.st_ino == second.st_ino;
+}
+
+bool IsRun(const std::string& folder) {
+  const auto has = [&](const char* name) { return Exists(fs::path(folder) / name); };
+  return (has("config.json") && (has("attempts") || has("checkpoints") || has("metrics.jsonl"))) ||
+         (has("manifest.json") && has("state.json"));
+}
+
+bool IsResultOfRun(const std::string& name) {
+  constexpr std::array<std::string_view, 14> kNames = {
+      "config.json", "attempts",    "classes.txt",          "metrics.jsonl",          "times.jsonl",
+      "result.json", "checkpoints", "model.safetensors",    "model_best.safetensors", "model_ema.safetensors",
+      "latest",      "profile",     "confusion_matrix.csv", "class_accuracy.csv"};
+  constexpr std::array<std::string_view, 3> kBeginnings = {"quarantine.", "error.", "events.out.tfevents."};
+  return std::find(kNames.begin(), kNames.end(), name) != kNames.end() ||
+         std::any_of(kBeginnings.begin(), kBeginnings.end(), [&](auto start) { return name.starts_with(start); });
+}
+
+void RequireOtherFile(const std::string& output, const std::vector<std::string>& inputs) {
+  for (const fs::path& replaced : ReplacedBy(output)) {
+    if (!Exists(replaced)) continue;
+    for (const std::string& input : inputs) {
+      if (!input.empty() && IsSameFile(replaced, input)) {
+        Refuse("writing " + output + " would replace " + input + ", which is read");
+      }
+    }
+  }
+  std::error_code unreadable;
+  const fs::file_status status = fs::status(output, unreadable);
+  const std::string folder = Real(fs::absolute(output).parent_path()).string();
+  if ((fs::exists(status) && !fs::is_regular_file(status)) || folder == "/dev" || folder.starts_with("/proc/")) {
+    Refuse(output + " is no regular file, so it cannot be replaced");
+  }
+  RequireOutsideOfRuns(output);
+}
+
+void RequireOwnFolder(const std::string& output, const std::vector<std::string>& inputs,
+                      const std::function<bool(const std::string& folder)>& is_own) {
+  for (const std::string& input : inputs) {
+    if (!input.empty() && IsSameFile(output, input)) Refuse(output + " is read: nothing can be written into it");
+  }
+  RequireOutsideOfRuns(output);
+  std::error_code error;  // a folder that cannot be listed cannot be written, which its caller reports
+  for (fs::directory_iterator entry(output, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with(".") || name == "lost+found") continue;
+    if (is_own(output)) return;
+    Refuse("the folder " + output + " has files of another origin, such as " + name);
+  }
+}
+
+}  // namespace dtrain::data
