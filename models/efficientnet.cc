@@ -59,10 +59,7 @@ ConvNormImpl::ConvNormImpl(const Conv2dOptions& conv, const BatchNormOptions& no
   norm_ = register_module("1", BatchNorm2d(conv.out_channels, norm));
 }
 
-at::Tensor ConvNormImpl::forward(const at::Tensor& x_NCHW) {
-  const at::Tensor y = norm_(conv_(x_NCHW));
-  return activation_ == Activation::kSilu ? Silu(y) : y;
-}
+at::Tensor ConvNormImpl::forward(const at::Tensor& x_NCHW) { return norm_->Activated(conv_(x_NCHW), activation_).main; }
 
 SqueezeExcitationImpl::SqueezeExcitationImpl(int64_t channels, int64_t squeezed_channels) {
   fc1_ = register_module("fc1", Conv2d(Conv2dOptions{channels, squeezed_channels, 1, 1, 1, /*bias=*/true}));
@@ -76,7 +73,7 @@ at::Tensor SqueezeExcitationImpl::forward(const at::Tensor& x_NCHW) {
 
 MbConvImpl::MbConvImpl(const Options& options) : options_(options) {
   const int64_t expanded = Channels(options.in_channels * options.expansion, 1);
-  const auto silu = ConvNormImpl::Activation::kSilu;
+  const auto silu = Activation::kSilu;
   torch::nn::ModuleList block;
   if (expanded != options.in_channels) {
     expand_ = ConvNorm(Conv2dOptions{options.in_channels, expanded, 1}, options.norm, silu);
@@ -85,7 +82,7 @@ MbConvImpl::MbConvImpl(const Options& options) : options_(options) {
   filter_ = ConvNorm(Conv2dOptions{expanded, expanded, options.kernel_size, options.stride, /*groups=*/expanded},
                      options.norm, silu);
   weigh_ = SqueezeExcitation(expanded, std::max<int64_t>(1, options.in_channels / kSqueeze));
-  project_ = ConvNorm(Conv2dOptions{expanded, options.out_channels, 1}, options.norm, ConvNormImpl::Activation::kNone);
+  project_ = ConvNorm(Conv2dOptions{expanded, options.out_channels, 1}, options.norm, Activation::kNone);
   block->push_back(filter_);
   block->push_back(weigh_);
   block->push_back(project_);
@@ -101,7 +98,7 @@ at::Tensor MbConvImpl::forward(const at::Tensor& x_NCHW) {
 }
 
 EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(options.dropout) {
-  const auto silu = ConvNormImpl::Activation::kSilu;
+  const auto silu = Activation::kSilu;
   torch::nn::ModuleList features;
   int64_t channels = Channels(kStages[0].in_channels, options.width);
   stem_ = ConvNorm(Conv2dOptions{3, channels, 3, 2}, options.norm, silu);

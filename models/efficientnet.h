@@ -28,7 +28,6 @@ int64_t HeadChannels(const EfficientNetOptions& options);  // inputs of the clas
 // Convolution, BatchNorm and an optional SiLU.
 class ConvNormImpl : public torch::nn::Module {
  public:
-  enum class Activation { kNone, kSilu };
   ConvNormImpl(const Conv2dOptions& conv, const BatchNormOptions& norm, Activation activation);
   at::Tensor forward(const at::Tensor& x_NCHW);
 

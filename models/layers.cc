@@ -9,8 +9,6 @@
 
 #include "models/depthwise_convolution.h"
 #include "models/forward_cost.h"
-#include "models/norm_relu.h"
-#include "models/sync_batch_norm.h"
 
 namespace dtrain::models {
 namespace {
@@ -50,7 +48,27 @@ BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& optio
   num_batches_tracked = register_buffer("num_batches_tracked", at::zeros({}, at::kLong));
 }
 
-at::Tensor BatchNorm2dImpl::forward(const at::Tensor& x_NCHW) {
+void BatchNorm2dImpl::UseKernels(const NormKernels& kernels) {
+  kernels_ = &kernels;
+  finished_ = ZeroCounters(weight);
+}
+
+bool BatchNorm2dImpl::UsesKernels(const at::Tensor& x_NCHW) const {
+  return kernels_ != nullptr && is_training() && !x_NCHW.is_meta() && HasNormKernels(x_NCHW);
+}
+
+Normalisation BatchNorm2dImpl::Measure(const at::Tensor& x_NCHW) const {
+  Normalisation norm{.kernels = kernels_,
+                     .weight = weight,
+                     .bias = bias,
+                     .finished = finished_,
+                     .sum = sum_over_ranks_ ? &sum_over_ranks_ : nullptr,
+                     .epsilon = options_.epsilon};
+  FindStatistics(x_NCHW, norm, {running_mean, running_var, num_batches_tracked, options_.momentum});
+  return norm;
+}
+
+at::Tensor BatchNorm2dImpl::ForwardWithAten(const at::Tensor& x_NCHW) {
   if (x_NCHW.is_meta()) {
     CountForward({.activation_elements = x_NCHW.numel()});
     return x_NCHW;
@@ -62,31 +80,49 @@ at::Tensor BatchNorm2dImpl::forward(const at::Tensor& x_NCHW) {
                           /*cudnn_enabled=*/true);
   }
   const auto result = SyncBatchNorm(x_NCHW, weight, bias, options_.epsilon, sum_over_ranks_);
-  at::NoGradGuard no_grad;
-  const at::Tensor unbiased = result.variance * (result.count / (result.count - 1)).to(at::kFloat);
-  running_mean.lerp_(result.mean, options_.momentum);
-  running_var.lerp_(unbiased, options_.momentum);
+  const at::NoGradGuard no_grad;
+  UpdateRunning(result.statistics, {running_mean, running_var, num_batches_tracked, options_.momentum});
   return result.output;
+}
+
+Forked BatchNorm2dImpl::Activated(const at::Tensor& x_NCHW, Activation activation) {
+  if (UsesKernels(x_NCHW)) {
+    const at::Tensor x = ForNormKernels(x_NCHW);
+    return Normalised(x, Measure(x), activation);
+  }
+  at::Tensor y = ForwardWithAten(x_NCHW);
+  if (activation == Activation::kSilu) {
+    y = Silu(y);
+  } else if (activation != Activation::kNone) {
+    y.relu_();
+    if (activation == Activation::kReluPool) y = at::max_pool2d(y, 3, 2, 1);
+  }
+  return {y, y};
+}
+
+Forked BatchNorm2dImpl::AddRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut,
+                                BatchNorm2dImpl* shortcut_norm) {
+  if (!UsesKernels(x_NCHW)) {
+    at::Tensor y = ForwardWithAten(x_NCHW);
+    const at::Tensor z = shortcut();
+    y += shortcut_norm != nullptr ? shortcut_norm->forward(z) : z;
+    y.relu_();
+    return {y, y};
+  }
+  const at::Tensor x = ForNormKernels(x_NCHW);
+  at::Tensor z = shortcut().to(x.scalar_type());
+  const bool both = shortcut_norm != nullptr && shortcut_norm->UsesKernels(z);
+  if (shortcut_norm != nullptr && !both) z = shortcut_norm->forward(z);
+  z = ForNormKernels(z);
+  const Normalisation norm = Measure(x);
+  if (!both) return Normalised(x, norm, Activation::kRelu, z);
+  const Normalisation z_norm = shortcut_norm->Measure(z);
+  return Normalised(x, norm, Activation::kRelu, z, &z_norm);
 }
 
 at::Tensor Silu(const at::Tensor& x) {
   if (x.is_meta()) CountForward({.activation_elements = x.numel()});
   return at::silu(x);
-}
-
-at::Tensor BatchNorm2dImpl::ForwardRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut) {
-  if (fused_ == nullptr || x_NCHW.is_meta() || !is_training() || sum_over_ranks_ || !CanNormRelu(x_NCHW)) {
-    at::Tensor y = forward(x_NCHW);
-    if (shortcut) y += shortcut();
-    return y.relu_();
-  }
-  num_batches_tracked.add_(1);
-  const at::Tensor x = x_NCHW.contiguous(at::MemoryFormat::ChannelsLast);
-  const auto [mean, inverse_std] = [&] {
-    const at::NoGradGuard no_grad;
-    return fused_->statistics(x.detach(), running_mean, running_var, options_.momentum, options_.epsilon);
-  }();
-  return NormRelu(*fused_, x, shortcut ? shortcut() : at::Tensor(), weight, bias, mean, inverse_std);
 }
 
 LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial) {
@@ -137,9 +173,9 @@ void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum) {
   });
 }
 
-void FuseNorms(torch::nn::Module& model, const NormReluDevice& device) {
-  model.apply([&device](torch::nn::Module& module) {
-    if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->Fuse(device);
+void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels) {
+  model.apply([&kernels](torch::nn::Module& module) {
+    if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->UseKernels(kernels);
   });
 }
 

@@ -12,12 +12,9 @@
 #include <functional>
 #include <optional>
 
+#include "models/norm_kernels.h"
+
 namespace dtrain::models {
-
-struct NormReluDevice;  // norm_relu.h
-
-// Sums a tensor over all ranks, in place. It is all that a model knows of ranks.
-using SumOverRanks = std::function<void(at::Tensor&)>;
 
 struct Conv2dOptions {
   int64_t in_channels;
@@ -46,11 +43,12 @@ struct BatchNormOptions {
   double momentum = 0.1;
 };
 
-// Batch normalisation over (N, H, W). Initially `weight` is 1 and `bias` 0.
+// Batch normalisation over (N, H, W). Initially `weight` is 1 and `bias` 0. In training steps, it and what follows it
+// are one operation of the device's kernels, if there are any for the tensors.
 class BatchNorm2dImpl : public torch::nn::Module {
  public:
   explicit BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options = {});
-  at::Tensor forward(const at::Tensor& x_NCHW);
+  at::Tensor forward(const at::Tensor& x_NCHW) { return Activated(x_NCHW, Activation::kNone).main; }
 
   BatchNormOptions& options() { return options_; }
 
@@ -58,20 +56,30 @@ class BatchNorm2dImpl : public torch::nn::Module {
   // same order, which equal models guarantee. `sum` must be callable until the last backward pass.
   void Synchronize(SumOverRanks sum) { sum_over_ranks_ = std::move(sum); }
 
-  // Returns ReLU(forward(x)), or ReLU(forward(x) + shortcut()) if `shortcut` is not null. The shortcut is computed
-  // after the normalisation, but before it if both are one operation (see Fuse). That decides the order of the backward
+  // Returns the activation of the normalised x. kReluPool is ReLU and max pooling of 3×3 windows, stride 2, padding 1.
+  Forked Activated(const at::Tensor& x_NCHW, Activation activation);
+
+  // Returns ReLU(forward(x) + shortcut()), with `shortcut_norm` (null: none) applied to the shortcut. The shortcut is
+  // computed after the normalisation, but before it if both are one operation. That decides the order of the backward
   // passes, and so the order in which gradients arrive.
-  at::Tensor ForwardRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut = nullptr);
-  // From now on, ForwardRelu is a single operation of `device` in training steps if the tensors allow it and the
-  // statistics are of this rank only. `device` must outlive this object.
-  void Fuse(const NormReluDevice& device) { fused_ = &device; }
+  Forked AddRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut,
+                 BatchNorm2dImpl* shortcut_norm = nullptr);
+
+  // From now on, training steps use these kernels, which must be of the parameters' device and outlive this object.
+  void UseKernels(const NormKernels& kernels);
 
   at::Tensor weight, bias, running_mean, running_var, num_batches_tracked;
 
  private:
+  bool UsesKernels(const at::Tensor& x_NCHW) const;
+  // Finds the statistics of x = ForNormKernels(…).
+  Normalisation Measure(const at::Tensor& x_NCHW) const;
+  at::Tensor ForwardWithAten(const at::Tensor& x_NCHW);
+
   BatchNormOptions options_;
   SumOverRanks sum_over_ranks_;
-  const NormReluDevice* fused_ = nullptr;
+  const NormKernels* kernels_ = nullptr;
+  at::Tensor finished_;  // of Normalisation
 };
 TORCH_MODULE(BatchNorm2d);
 
@@ -127,7 +135,7 @@ void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsi
 // Calls BatchNorm2dImpl::Synchronize of every BatchNorm2d inside `model`.
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);
 
-// Calls BatchNorm2dImpl::Fuse of every BatchNorm2d inside `model`. `device` must outlive the model.
-void FuseNorms(torch::nn::Module& model, const NormReluDevice& device);
+// Calls BatchNorm2dImpl::UseKernels of every BatchNorm2d inside `model`.
+void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels);
 
 }  // namespace dtrain::models

@@ -36,10 +36,14 @@ ResidualBlockImpl::ResidualBlockImpl(bool bottleneck, int64_t in_channels, int64
   }
 }
 
-at::Tensor ResidualBlockImpl::forward(const at::Tensor& x_NCHW) {
-  at::Tensor y = conv2_(bn1_->ForwardRelu(conv1_(x_NCHW)));
-  if (bottleneck_) y = conv3_(bn2_->ForwardRelu(y));
-  return last_norm()->ForwardRelu(y, [&] { return downsample_ ? downsample_->forward(x_NCHW) : x_NCHW; });
+Forked ResidualBlockImpl::forward(const Forked& x_NCHW) {
+  at::Tensor y = conv2_(bn1_->Activated(conv1_(x_NCHW.main), Activation::kRelu).main);
+  if (bottleneck_) y = conv3_(bn2_->Activated(y, Activation::kRelu).main);
+  if (!downsample_) return last_norm()->AddRelu(y, [&] { return x_NCHW.shortcut; });
+  const auto conv = downsample_->ptr<Conv2dImpl>(0);
+  const auto norm = downsample_->ptr<BatchNorm2dImpl>(1);
+  return last_norm()->AddRelu(
+      y, [&] { return conv->forward(x_NCHW.shortcut); }, norm.get());
 }
 
 std::vector<Conv2d> ResidualBlockImpl::convolutions() const {
@@ -81,12 +85,11 @@ void ResNet::Initialize(bool zero_init_residual) {
 }
 
 at::Tensor ResNet::forward(const at::Tensor& images_NCHW) {
-  at::Tensor x = bn1_->ForwardRelu(conv1_(images_NCHW));
-  x = at::max_pool2d(x, 3, 2, 1);
+  Forked x = bn1_->Activated(conv1_(images_NCHW), Activation::kReluPool);
   for (auto& stage : stages_) {
     for (auto& block : stage) x = block(x);
   }
-  return fc_(at::adaptive_avg_pool2d(x, {1, 1}).flatten(1));
+  return fc_(at::adaptive_avg_pool2d(x.main, {1, 1}).flatten(1));
 }
 
 }  // namespace dtrain::models

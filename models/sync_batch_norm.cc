@@ -15,14 +15,6 @@ at::Tensor PerChannel(const at::Tensor& v_C) { return v_C.view({1, -1, 1, 1}); }
 
 at::Tensor SumOverPixels(const at::Tensor& x_NCHW) { return x_NCHW.sum({kBatch, kHeight, kWidth}, false, at::kDouble); }
 
-// Returns the statistics of one batch as (Σx, Σx², count) per channel, flat: (2C + 1) float64.
-at::Tensor LocalSums(const at::Tensor& x_NCHW) {
-  const auto [variance_C, mean_C] = at::var_mean(x_NCHW.to(at::kFloat), {kBatch, kHeight, kWidth}, 0);
-  const at::Tensor mean = mean_C.to(at::kDouble), variance = variance_C.to(at::kDouble);
-  const at::Tensor count = at::full({1}, static_cast<double>(x_NCHW.numel() / x_NCHW.size(1)), mean.options());
-  return at::cat({mean * count, (variance + mean * mean) * count, count});
-}
-
 struct Function : torch::autograd::Function<Function> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const at::Tensor& mean, const at::Tensor& variance,
@@ -58,22 +50,34 @@ struct Function : torch::autograd::Function<Function> {
 
 }  // namespace
 
+// What is summed is (Σx, Σx², count) per channel, flat: (2C + 1) float64.
+RankStatistics OverRanks(const at::Tensor& mean_C, const at::Tensor& variance_C, int64_t rows,
+                         const SumOverRanks& sum) {
+  const at::Tensor own_mean = mean_C.to(at::kDouble), own_variance = variance_C.to(at::kDouble);
+  const at::Tensor own_count = at::full({1}, static_cast<double>(rows), own_mean.options());
+  at::Tensor sums = at::cat({own_mean * own_count, (own_variance + own_mean * own_mean) * own_count, own_count});
+  sum(sums);
+  const int64_t channels = mean_C.size(0);
+  const at::Tensor count = sums[2 * channels], mean = sums.slice(0, 0, channels) / count;
+  const at::Tensor mean_square = sums.slice(0, channels, 2 * channels) / count;
+  return {mean.to(at::kFloat), (mean_square - mean * mean).clamp_min(0).to(at::kFloat), count};
+}
+
+void UpdateRunning(const RankStatistics& batch, const RunningStatistics& running) {
+  at::Tensor(running.mean).lerp_(batch.mean, running.momentum);
+  at::Tensor(running.variance)
+      .lerp_(batch.variance * (batch.count / (batch.count - 1)).to(at::kFloat), running.momentum);
+}
+
 SyncBatchNormResult SyncBatchNorm(const at::Tensor& x_NCHW, const at::Tensor& weight, const at::Tensor& bias,
                                   double epsilon, const SumOverRanks& sum) {
-  SyncBatchNormResult result;
-  {
-    at::NoGradGuard no_grad;
-    at::Tensor sums = LocalSums(x_NCHW);
-    sum(sums);
-    const int64_t channels = x_NCHW.size(1);
-    result.count = sums[2 * channels];
-    const at::Tensor mean = sums.slice(0, 0, channels) / result.count;
-    const at::Tensor mean_square = sums.slice(0, channels, 2 * channels) / result.count;
-    result.mean = mean.to(at::kFloat);
-    result.variance = (mean_square - mean * mean).clamp_min(0).to(at::kFloat);
-  }
-  result.output = Function::apply(x_NCHW, weight, bias, result.mean, result.variance, result.count, epsilon, &sum);
-  return result;
+  const RankStatistics statistics = [&] {
+    const at::NoGradGuard no_grad;
+    const auto [variance, mean] = at::var_mean(x_NCHW.to(at::kFloat), {kBatch, kHeight, kWidth}, 0);
+    return OverRanks(mean, variance, x_NCHW.numel() / x_NCHW.size(1), sum);
+  }();
+  return {Function::apply(x_NCHW, weight, bias, statistics.mean, statistics.variance, statistics.count, epsilon, &sum),
+          statistics};
 }
 
 }  // namespace dtrain::models

@@ -9,8 +9,9 @@
 namespace dtrain::command_line {
 
 struct Argument {
-  std::string text;   // "--name=value", "--name", "value"
-  std::string place;  // "FILE:LINE: " if it comes from a flagfile, else empty
+  std::string text;         // "--name=value", "--name", "value"
+  std::string place;        // "FILE:LINE: " if it comes from a flagfile, else empty
+  bool is_of_json = false;  // from a flagfile that is a JSON object
 };
 
 // The limits for all flagfiles together, so that an endless file or an endless chain of includes is a mistake.

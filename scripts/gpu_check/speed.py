@@ -12,9 +12,7 @@ WARMUP_STEPS = 10
 SMALL_BATCH = 64
 # Options that may make a step faster. They are off until this comparison has shown a gain.
 SWITCHES = {
-    "fused norm": ("--fused_norm",),
     "graphs": ("--cuda_graphs=on",),
-    "fused norm and graphs": ("--fused_norm", "--cuda_graphs=on"),
     "ten algorithms": ("--cudnn_benchmark_limit=10",),
 }
 

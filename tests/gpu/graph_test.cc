@@ -89,10 +89,11 @@ TEST_P(CudaGraphs, RecordedStepsHaveTheSameBits) {
   std::tie(config.model.name, config.precision.name, config.optimizer.name) = GetParam();
   config.optimizer.clip_norm = 1;
   if (config.model.name == "efficientnet_b0") config.model.drop_path = 0.2;
-  config.model.fused_norm = false;
   const Trained wanted = Train(config, gpu, /*recorded=*/false), result = Train(config, gpu, /*recorded=*/true);
-  EXPECT_EQ(result.skipped, 1);
-  EXPECT_EQ(wanted.skipped, 1);
+  // fp16 skips the first steps, too, until its scale is low enough.
+  EXPECT_GE(wanted.skipped, 1);
+  EXPECT_TRUE(config.precision.name == "fp16" || wanted.skipped == 1) << wanted.skipped;
+  EXPECT_EQ(result.skipped, wanted.skipped);
   for (size_t step = 0; step < wanted.losses.size(); ++step) {
     if (step == kSkippedStep) continue;
     EXPECT_EQ(result.losses[step], wanted.losses[step]) << step;

@@ -7,10 +7,11 @@
 #include <barrier>
 #include <thread>
 
+#include "models/layers.h"
+#include "tests/models/norm_stand_in.h"
+
 namespace dtrain::models {
 namespace {
-
-constexpr double kEpsilon = 1e-5;
 
 // Runs two ranks as two threads. Each sum waits for the other rank's.
 class TwoRanks {
@@ -30,42 +31,49 @@ class TwoRanks {
 };
 
 struct Gradients {
-  at::Tensor output, dx, dweight, dbias;
+  at::Tensor output, dx, dweight, dbias, running_var;
 };
 
+// With a `sum`, this is one of two ranks.
 Gradients RunNorm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& slope,
-                  const SumOverRanks* sum) {
-  at::Tensor own_x = x.clone().requires_grad_(), own_weight = weight.clone().requires_grad_(),
-             own_bias = bias.clone().requires_grad_();
-  at::Tensor output = sum != nullptr ? SyncBatchNorm(own_x, own_weight, own_bias, kEpsilon, *sum).output
-                                     : at::batch_norm(own_x, own_weight, own_bias, {}, {}, true, 0.1, kEpsilon, false);
+                  const SumOverRanks& sum, bool with_kernels) {
+  const at::Tensor own_x = x.clone().requires_grad_();
+  BatchNorm2d norm(weight.size(0));
+  norm->weight.set_data(weight.clone());
+  norm->bias.set_data(bias.clone());
+  if (sum) norm->Synchronize(sum);
+  if (with_kernels) norm->UseKernels(stand_in::kKernels);
+  const at::Tensor output = norm->forward(own_x);
   (output.sigmoid() * slope).sum().backward();
-  return {output.detach(), own_x.grad(), own_weight.grad(), own_bias.grad()};
+  return {output.detach(), own_x.grad(), norm->weight.grad(), norm->bias.grad(), norm->running_var};
 }
 
 TEST(SyncBatchNorm, HalvesMatchTheWhole) {
   at::manual_seed(1);
-  const at::Tensor x = at::randn({10, 6, 5, 4}) * 3 + 7;
-  const at::Tensor slope = at::randn_like(x), weight = at::rand({6}) + 0.5, bias = at::randn({6});
-  const Gradients whole = RunNorm(x, weight, bias, slope, nullptr);
-
-  TwoRanks ranks;
-  Gradients halves[2];
+  const at::Tensor x = (at::randn({10, 8, 5, 4}) * 3 + 7).contiguous(at::MemoryFormat::ChannelsLast);
+  const at::Tensor slope = at::randn_like(x), weight = at::rand({8}) + 0.5, bias = at::randn({8});
+  const Gradients whole = RunNorm(x, weight, bias, slope, nullptr, false);
   const std::vector<int64_t> sizes = {3, 7};  // ranks may hold unequal batches
   const auto xs = x.split_with_sizes(sizes), slopes = slope.split_with_sizes(sizes);
-  {
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < 2; ++rank) {
-      threads.emplace_back([&, rank] {
-        const SumOverRanks sum = ranks.SumOf(rank);
-        halves[rank] = RunNorm(xs[rank], weight, bias, slopes[rank], &sum);
-      });
+  for (const bool with_kernels : {false, true}) {
+    TwoRanks ranks;
+    Gradients halves[2];
+    {
+      std::vector<std::jthread> threads;
+      for (int rank = 0; rank < 2; ++rank) {
+        threads.emplace_back([&, rank] {
+          halves[rank] = RunNorm(xs[rank], weight, bias, slopes[rank], ranks.SumOf(rank), with_kernels);
+        });
+      }
+    }
+    EXPECT_TRUE(at::allclose(at::cat({halves[0].output, halves[1].output}), whole.output, 1e-5, 1e-5));
+    EXPECT_TRUE(at::allclose(at::cat({halves[0].dx, halves[1].dx}), whole.dx, 1e-4, 1e-6));
+    EXPECT_TRUE(at::allclose(halves[0].dweight + halves[1].dweight, whole.dweight, 1e-4, 1e-5));
+    EXPECT_TRUE(at::allclose(halves[0].dbias + halves[1].dbias, whole.dbias, 1e-4, 1e-5));
+    for (const Gradients& half : halves) {
+      EXPECT_TRUE(at::allclose(half.running_var, whole.running_var, 1e-5, 1e-6));
     }
   }
-  EXPECT_TRUE(at::allclose(at::cat({halves[0].output, halves[1].output}), whole.output, 1e-5, 1e-5));
-  EXPECT_TRUE(at::allclose(at::cat({halves[0].dx, halves[1].dx}), whole.dx, 1e-4, 1e-6));
-  EXPECT_TRUE(at::allclose(halves[0].dweight + halves[1].dweight, whole.dweight, 1e-4, 1e-5));
-  EXPECT_TRUE(at::allclose(halves[0].dbias + halves[1].dbias, whole.dbias, 1e-4, 1e-5));
 }
 
 TEST(SyncBatchNorm, UpdatesRunningStatisticsLikeBatchNorm) {

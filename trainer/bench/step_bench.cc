@@ -60,9 +60,7 @@ class BenchedStep {
             MakeStepGraph(config.ranks.cuda_graphs,
                           {.device = device, .exchanges = !communicator.is_alone(), .task = task_->WhyNotRecorded()})),
         sums_(at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(device))),
-        batch_(task_->RandomBatch(batch_size_)) {
-    UseFusedNorms(config.model, device, module());
-  }
+        batch_(task_->RandomBatch(batch_size_)) {}
 
   int64_t batch_size() const { return batch_size_; }
   torch::nn::Module& module() { return task_->module(); }
@@ -175,7 +173,6 @@ nlohmann::ordered_json Describe(const config::Config& config, int64_t timed,
           {"bucket_cap_mb", config.ranks.bucket_cap_mb},
           {"grad_compression", config.ranks.grad_compression},
           {"static_graph", config.ranks.static_graph},
-          {"fused_norm", config.model.fused_norm},
           {"cuda_graphs", config.ranks.cuda_graphs},
           {"steps", timed},
           {"device", device.str()}};

@@ -62,7 +62,9 @@ class Rewriter {
     if (equals != std::string::npos) value = argument.text.substr(equals + 1);
     if (const RemovedFlag* removed = FindRemoved(name)) {
       if (removed->takes_value && !value) NextValue();
-      return mistakes_.push_back(argument.place + "--" + name + " is no longer a flag: " + std::string(removed->why));
+      const std::string sentence = argument.place + "--" + name + " is no longer a flag: " + std::string(removed->why);
+      // A run's configuration may be given again after a flag in it was removed.
+      return argument.is_of_json ? result_.notes.push_back(sentence) : mistakes_.push_back(sentence);
     }
     const Alias* alias = FindAlias(name, program_);
     const bool by_name = name == "adam_betas" || name == "distributed_init_method" || TakesNumberOfOthers(name);

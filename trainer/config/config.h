@@ -71,7 +71,6 @@ struct ModelConfig {
   std::optional<double> dropout, attention_dropout, drop_path;  // empty: the model's default
   std::optional<double> bn_momentum, bn_eps;                    // likewise
   bool activation_checkpointing = false;
-  bool fused_norm = false;
 };
 
 struct BatchConfig {

@@ -257,10 +257,6 @@ DTRAIN_FLAG(bool, zero_init_residual, model.zero_init_residual, Anything(), "",
             "Initialise each residual block to the identity.")
 DTRAIN_FLAG(bool, channels_last, model.channels_last, Anything(), "",
             "Use the NHWC memory format: the same numbers, faster convolutions.")
-DTRAIN_FLAG(bool, fused_norm, model.fused_norm, Anything(), "",
-            "On GPUs: compute the batch normalisation, addition and ReLU of a ResNet's training step in one kernel. "
-            "Gradients then arrive in another order, which changes the bits of results on three ranks or more. Its "
-            "speed has not been measured yet.")
 
 DTRAIN_FLAG(double, dropout, model.dropout, Below(1), "probability", "Dropout probability; not given: the model's own.")
 DTRAIN_FLAG(double, attention_dropout, model.attention_dropout, Below(1), "probability",

@@ -149,17 +149,6 @@ void CheckModel(const ModelConfig& model, const std::vector<std::string>& names,
       {"model", model.name.empty() ? "\"\"" : model.name, "one of " + known, DidYouMean(model.name, names)});
 }
 
-void CheckFusedNorm(const Config& config, List& problems) {
-  if (!config.model.fused_norm) return;
-  const auto refuse = [&problems](const std::string& with, const std::string& why) {
-    problems.push_back({"fused_norm", "true", "false with " + with, why});
-  };
-  if (!config.model.name.starts_with("resnet")) refuse("--model=" + config.model.name, "only ResNets support it");
-  if (!config.model.channels_last) refuse("--nochannels_last", "its kernels need the NHWC memory format");
-  if (config.ranks.sync_bn) refuse("--sync_bn", "it uses the statistics of each rank alone");
-  if (config.ranks.backend == "gloo") refuse("--backend=gloo", "everything is then computed on the CPU");
-}
-
 void CheckBatch(const Config& config, int world_size, List& problems) {
   const BatchConfig& batch = config.batch;
   for (const char* name : {"batch_size", "global_batch_size", "grad_accum_steps"}) {
@@ -224,7 +213,6 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckSizeSchedule(config, problems);
   CheckText(config, problems);
   CheckModel(config.model, model_names, problems);
-  CheckFusedNorm(config, problems);
   CheckBatch(config, world_size, problems);
   CheckTraining(config, problems);
   CheckRanks(config.ranks, problems);

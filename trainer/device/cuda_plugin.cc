@@ -74,12 +74,8 @@ data::DeviceNormalisation NormalisationOn(at::Device device) {
   return device.is_cuda() ? LoadCudaPlugin().normalise_images : nullptr;
 }
 
-const models::NormReluDevice& NormReluOn(at::Device device) {
-  if (!device.is_cuda()) {
-    throw UsageError("--fused_norm needs a GPU, but this rank computes on the CPU",
-                     "leave it out, or use a machine with a GPU (and --backend other than gloo)");
-  }
-  return LoadCudaPlugin().norm_relu;
+const models::NormKernels* NormKernelsOn(at::Device device) {
+  return device.is_cuda() ? &LoadCudaPlugin().norm : nullptr;
 }
 
 }  // namespace dtrain::distributed

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "data/image/prepare_images.h"
-#include "models/norm_relu.h"
+#include "models/norm_kernels.h"
 #include "trainer/device/device_choice.h"
 #include "trainer/device/device_graph.h"
 
@@ -33,8 +33,8 @@ struct CudaPlugin {
   std::string (*flight_record)();
   // Runs the kernel that normalises images (data/kernels). `images` are on the current device.
   data::DeviceNormalisation normalise_images;
-  // Run the kernels of BatchNorm + addition + ReLU (models/kernels) on the current device.
-  models::NormReluDevice norm_relu;
+  // Run the kernels of batch normalisation (models/kernels) on the current device.
+  models::NormKernels norm;
   // Returns an empty graph for `device`, which must be the current device. The graph has a stream of its own.
   std::unique_ptr<DeviceGraph> (*make_graph)(at::Device device);
 };
@@ -54,7 +54,7 @@ int CountGpus();
 // Returns the function that normalises images on `device`; null for the CPU.
 data::DeviceNormalisation NormalisationOn(at::Device device);
 
-// Returns the kernels for --fused_norm. Throws UsageError for the CPU, which has none.
-const models::NormReluDevice& NormReluOn(at::Device device);
+// Returns the kernels that normalise batches on `device`; null for the CPU.
+const models::NormKernels* NormKernelsOn(at::Device device);
 
 }  // namespace dtrain::distributed

@@ -1,6 +1,4 @@
 // The functions that libdtrain_cuda.so exports. No other part of the program is linked with CUDA and NCCL.
-#include <ATen/ops/batch_norm_gather_stats.h>
-#include <ATen/ops/batch_norm_stats.h>
 #include <ATen/ops/empty.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -82,12 +80,10 @@ void* CurrentStream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 
 void Check(int error) { C10_CUDA_CHECK(static_cast<cudaError_t>(error)); }
 
-// Uses ATen's kernels, which read x once.
-std::tuple<at::Tensor, at::Tensor> NormStatistics(const at::Tensor& x, const at::Tensor& running_mean,
-                                                  const at::Tensor& running_var, double momentum, double epsilon) {
-  const auto [mean, inverse_std] = at::batch_norm_stats(x, epsilon);
-  return at::batch_norm_gather_stats(x, mean.unsqueeze(0), inverse_std.unsqueeze(0), running_mean, running_var,
-                                     momentum, epsilon, x.numel() / x.size(1));
+// Starts one of the kernels of models/kernels on the current stream.
+template <typename Arguments, int (*kLaunch)(const Arguments&, models::kernels::Element, void*)>
+void Start(const Arguments& arguments, models::kernels::Element element) {
+  Check(kLaunch(arguments, element, CurrentStream()));
 }
 
 }  // namespace
@@ -101,21 +97,12 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
           return c10d::dump_nccl_trace(/*includeCollectives=*/true, /*includeStackTraces=*/false, /*onlyActive=*/false);
         },
     .normalise_images = &NormaliseImages,
-    .norm_relu = {.forward =
-                      [](const models::kernels::ForwardArguments& arguments, models::kernels::Element element) {
-                        Check(models::kernels::LaunchForward(arguments, element, CurrentStream()));
-                      },
-                  .num_partial_sums = &models::kernels::NumPartialSums,
-                  .sum =
-                      [](const models::kernels::BackwardArguments& arguments, models::kernels::Element element,
-                         float* partial) {
-                        Check(models::kernels::LaunchSum(arguments, element, partial, CurrentStream()));
-                      },
-                  .backward =
-                      [](const models::kernels::BackwardArguments& arguments, models::kernels::Element element) {
-                        Check(models::kernels::LaunchBackward(arguments, element, CurrentStream()));
-                      },
-                  .statistics = &NormStatistics},
+    .norm = {.num_parts = &models::kernels::NumParts,
+             .statistics = &Start<models::kernels::StatisticsArguments, models::kernels::LaunchStatistics>,
+             .forward = &Start<models::kernels::ForwardArguments, models::kernels::LaunchForward>,
+             .pool = &Start<models::kernels::PoolArguments, models::kernels::LaunchPool>,
+             .sum = &Start<models::kernels::SumArguments, models::kernels::LaunchSum>,
+             .backward = &Start<models::kernels::BackwardArguments, models::kernels::LaunchBackward>},
     .make_graph = &MakeCudaGraph,
 };
 

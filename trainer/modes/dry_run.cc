@@ -118,7 +118,6 @@ void DryRun(const RunContext& context) {
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   json["device"] = device.str();
-  if (config.model.fused_norm) distributed::NormReluOn(device);
   json["model"] = config.model.name;
 
   DataSets sets;

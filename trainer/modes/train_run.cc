@@ -179,7 +179,6 @@ void Train(const RunContext& context) {
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
   const auto task = MakeTask(config, data.num_classes, session.device, context.launch.rank);
   torch::nn::Module& model = task->module();
-  UseFusedNorms(config.model, session.device, model);
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
   }

@@ -102,6 +102,7 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   models::ChangeBatchNorm(*model, config.model.bn_eps, config.model.bn_momentum);
   model->to(device);
   if (config.model.channels_last) UseChannelsLast(*model);
+  if (const auto* kernels = distributed::NormKernelsOn(device)) models::UseNormKernels(*model, *kernels);
   return model;
 }
 

@@ -1,8 +1,6 @@
 #include "trainer/tasks/make_task.h"
 
-#include "models/layers.h"
 #include "models/registry.h"
-#include "trainer/device/cuda_plugin.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/masked_lm_task.h"
@@ -39,10 +37,6 @@ std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes
   auto model = MakeModel(config, num_classes, device);
   Freeze(config.model, *model);
   return std::make_unique<ImageTask>(std::move(model), config, device, shard);
-}
-
-void UseFusedNorms(const config::ModelConfig& config, at::Device device, torch::nn::Module& module) {
-  if (config.fused_norm) models::FuseNorms(module, distributed::NormReluOn(device));
 }
 
 std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,

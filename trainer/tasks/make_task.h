@@ -19,10 +19,6 @@ std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes
 std::shared_ptr<models::ImageModel> MakeInferenceModel(const config::Config& config, const TrainedWeights& weights,
                                                        at::Device device);
 
-// With --fused_norm, makes the training steps of `module` use the fused kernels of `device`, on which `module` is.
-// Throws UsageError on the CPU, which has no such kernels.
-void UseFusedNorms(const config::ModelConfig& config, at::Device device, torch::nn::Module& module);
-
 // Makes a task with a trained model.
 std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights, at::Device device);
 

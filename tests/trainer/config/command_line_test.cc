@@ -14,6 +14,7 @@
 #include "trainer/config/choice_lists.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/foreign_flags.h"
+#include "trainer/config/removed_flags.h"
 #include "trainer/config/start_record.h"
 #include "trainer/errors.h"
 
@@ -145,6 +146,24 @@ TEST(CommandLine, AFlagOfAnotherToolIsAnsweredWithOurs) {
       EXPECT_NE(FindFlag(flag), nullptr) << name << ": " << flag;
     }
   }
+}
+
+TEST(CommandLine, ARemovedFlagSaysWhyItWentButARunsConfigurationMayHaveIt) {
+  const TemporaryFolder folder;
+  for (const std::string name : {"decode", "fused_norm", "pad_stem"}) {
+    ASSERT_NE(FindRemoved(name), nullptr);
+    const std::string why = name + " is no longer a flag: " + std::string(FindRemoved(name)->why);
+    EXPECT_TRUE(FindFlag(name) == nullptr && FindAlias(name) == nullptr && !ForeignFlags().contains(name)) << name;
+    EXPECT_EQ(Mistakes({"--" + name + "=true"}), "--" + why);
+    EXPECT_EQ(Mistakes({"--" + name, "true"}).substr(0, why.size() + 2), "--" + why);
+    const std::string file = folder.Write("config.json", R"({"lr": 0.25, ")" + name + R"(": true})");
+    const CommandLine taken = ParseCommandLine({"--flagfile=" + file});
+    EXPECT_EQ(taken.config.given, std::vector<std::string>{"lr"});
+    EXPECT_EQ(taken.notes, std::vector<std::string>{file + ": --" + why});
+    EXPECT_THAT(Mistakes({"--flagfile=" + folder.Write("flags.txt", "--" + name + "=1")}), HasSubstr("--" + why));
+  }
+  EXPECT_THAT(Mistakes({"--nofused_norm"}), HasSubstr("--nofused_norm is no longer a flag"));
+  EXPECT_THAT(Mistakes({"--no-fused-norm"}), HasSubstr("--no_fused_norm is no longer a flag"));
 }
 
 TEST(CommandLine, EveryChoiceHasASentence) {

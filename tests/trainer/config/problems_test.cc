@@ -183,10 +183,6 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--augment=none", "--blur=0.5", "--image_size_schedule=0:160"},
        1,
        "--augment=none: expected basic or more with --blur, --image_size_schedule"},
-      {{"--deterministic=run", "--fused_norm"}, 1, ""},
-      {{"--fused_norm", "--sync_bn"}, 1, "--fused_norm=true: expected false with --sync_bn"},
-      {{"--fused_norm", "--nochannels_last"}, 1, "--fused_norm=true: expected false with --nochannels_last"},
-      {{"--fused_norm", "--backend=gloo"}, 1, "--fused_norm=true: expected false with --backend=gloo"},
       {{"--cuda_graphs=auto"}, 1, ""},
       {{"--cuda_graphs=yes"}, 1, "--cuda_graphs=yes: expected one of off | on | auto"},
       {{"--deterministic=elastic"}, 1, "--deterministic=elastic: expected one of off | run"},
@@ -255,15 +251,6 @@ TEST(Problems, RulesBetweenFlags) {
       EXPECT_THAT(text, HasSubstr(rule.text));
       EXPECT_EQ(text.find('\n'), std::string::npos) << text;
     }
-  }
-}
-
-TEST(Problems, FusedNormIsForResNets) {
-  for (const char* model : {"efficientnet_b0", "roberta_base"}) {
-    const auto config =
-        ParseCommandLine({"--data_format=synthetic", "--fused_norm", std::string("--model=") + model}).config;
-    EXPECT_THAT(Describe(Problems(config, 1, {})),
-                HasSubstr(std::string("--fused_norm=true: expected false with --model=") + model));
   }
 }
 

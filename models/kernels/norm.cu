@@ -1,0 +1,210 @@
+// The kernels around the functions of the headers. It includes no torch header, so nvcc takes seconds, not minutes.
+#include "models/kernels/norm.h"
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "models/kernels/norm_pool.h"
+#include "models/kernels/norm_statistics.h"
+
+namespace dtrain::models::kernels {
+namespace {
+
+constexpr int kThreads = kThreadsOfBlock;
+// A thread has enough rows to make loading its constants worthwhile, and there are enough blocks for the largest GPU,
+// several times over.
+constexpr int64_t kRowsPerThread = 8, kMostBlocks = 8192;
+// Each processor of the GPU has registers for this many blocks of any kernel. For sums, all blocks run at once: a later
+// one would have a processor for itself.
+constexpr int kBlocksPerProcessor = 3;
+
+__device__ int64_t ThreadNumber() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
+__device__ int64_t NumThreads() { return static_cast<int64_t>(gridDim.x) * kThreads; }
+
+template <typename T, Activation kActivation, bool kNormalisesZ>
+__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Forward(const ForwardArguments arguments) {
+  ForwardThread<T, kActivation, kNormalisesZ>(arguments, ThreadNumber(), NumThreads());
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Pool(const PoolArguments arguments) {
+  PoolThread<T>(arguments, ThreadNumber(), NumThreads());
+}
+
+template <typename T, template <typename> typename Gradient>
+__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Backward(const BackwardArguments arguments) {
+  BackwardThread<T, Gradient>(arguments, ThreadNumber(), NumThreads());
+}
+
+// Returns, to all threads of a block alike, whether the other blocks of its column have finished. The fences make their
+// partial sums visible to the last one (see threadFenceReduction among NVIDIA's samples). The counter returns to 0.
+__device__ bool IsLastOfColumn(unsigned* finished) {
+  __shared__ bool is_last;
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) is_last = atomicInc(&finished[blockIdx.x], gridDim.y - 1) == gridDim.y - 1;
+  __syncthreads();
+  if (is_last) __threadfence();
+  return is_last;
+}
+
+// Steps 1 to 4 of channel_sums.h.
+template <typename Finish>
+__device__ void AddUp(const Place& place, const ChannelSums& of_thread, const SumsMemory& sums, int64_t channels,
+                      BlockMemory& memory, const Finish& finish) {
+  const int thread = static_cast<int>(threadIdx.x);
+  KeepSums(place, of_thread, memory);
+  __syncthreads();
+  WritePartialSums(memory, place.first_channel, blockIdx.y, channels, thread, sums.partial);
+  if (!IsLastOfColumn(sums.finished)) return;
+  AddSlice(sums, place.first_channel, channels, thread, memory);
+  __syncthreads();
+  FinishChannels(memory, place.first_channel, channels, thread, finish);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Statistics(const StatisticsArguments arguments) {
+  __shared__ BlockMemory memory;
+  const Place place(blockIdx.x, blockIdx.y, gridDim.y, static_cast<int>(threadIdx.x));
+  SampleRow<T>(arguments, place, memory);
+  __syncthreads();
+  FindShift(static_cast<int>(threadIdx.x), memory);
+  __syncthreads();
+  const ChannelSums of_thread = StatisticsThread<T>(arguments, place, memory);
+  AddUp(place, of_thread, arguments.sums, arguments.channels, memory,
+        [&](int64_t channel, int of_block, double shifted, double squared) {
+          FinishStatistics(arguments, channel, memory.shift[of_block], shifted, squared);
+        });
+}
+
+template <typename T, template <typename> typename Gradient>
+__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Sum(const SumArguments arguments) {
+  __shared__ BlockMemory memory;
+  const Place place(blockIdx.x, blockIdx.y, gridDim.y, static_cast<int>(threadIdx.x));
+  const ChannelSums of_thread = SumThread<T, Gradient>(arguments, place);
+  AddUp(place, of_thread, arguments.sums, arguments.of.channels, memory,
+        [&](int64_t channel, int /*of_block*/, double dz, double dz_centred) {
+          FinishSums(arguments, channel, dz, dz_centred);
+        });
+}
+
+unsigned Blocks(int64_t rows, int64_t channels) {
+  const int64_t threads = (rows + kRowsPerThread - 1) / kRowsPerThread * (channels / kWidth);
+  const int64_t blocks = std::min((threads + kThreads - 1) / kThreads, kMostBlocks);
+  // At least enough threads for one row.
+  return static_cast<unsigned>(std::max(blocks, (channels / kWidth + kThreads - 1) / kThreads));
+}
+
+dim3 SumGrid(int64_t channels, int parts) {
+  return {static_cast<unsigned>(NumColumns(channels)), static_cast<unsigned>(parts)};
+}
+
+cudaStream_t StreamOf(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+// Calls `with` with a value of the type that `element` names.
+template <typename With>
+int ForElement(Element element, const With& with) {
+  switch (element) {
+    case Element::kFloat:
+      with(float{});
+      break;
+    case Element::kHalf:
+      with(__half{});
+      break;
+    case Element::kBFloat16:
+      with(__nv_bfloat16{});
+      break;
+  }
+  return cudaGetLastError();
+}
+
+template <typename T, Activation kActivation, bool kNormalisesZ = false>
+void StartForward(const ForwardArguments& arguments, cudaStream_t stream) {
+  Forward<T, kActivation, kNormalisesZ><<<Blocks(arguments.rows, arguments.channels), kThreads, 0, stream>>>(arguments);
+}
+
+template <typename T, template <typename> typename Gradient>
+void StartSum(const SumArguments& arguments, cudaStream_t stream) {
+  Sum<T, Gradient><<<SumGrid(arguments.of.channels, arguments.sums.parts), kThreads, 0, stream>>>(arguments);
+}
+
+template <typename T, template <typename> typename Gradient>
+void StartBackward(const BackwardArguments& arguments, cudaStream_t stream) {
+  Backward<T, Gradient><<<Blocks(arguments.of.rows, arguments.of.channels), kThreads, 0, stream>>>(arguments);
+}
+
+}  // namespace
+
+int NumParts(int64_t rows, int64_t channels) {
+  int device = 0, processors = 1;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  const int64_t of_column = std::max<int64_t>(1, processors * kBlocksPerProcessor / NumColumns(channels));
+  const int64_t wanted = (rows + kRowsOfBlock * kRowsPerThread - 1) / (kRowsOfBlock * kRowsPerThread);
+  return static_cast<int>(std::min(std::max<int64_t>(wanted, 1), of_column));
+}
+
+int LaunchStatistics(const StatisticsArguments& arguments, Element element, void* stream) {
+  return ForElement(element, [&](auto type) {
+    Statistics<decltype(type)>
+        <<<SumGrid(arguments.channels, arguments.sums.parts), kThreads, 0, StreamOf(stream)>>>(arguments);
+  });
+}
+
+int LaunchForward(const ForwardArguments& arguments, Element element, void* stream) {
+  return ForElement(element, [&](auto type) {
+    using T = decltype(type);
+    if (arguments.activation == Activation::kSilu) {
+      StartForward<T, Activation::kSilu>(arguments, StreamOf(stream));
+    } else if (arguments.activation == Activation::kNone) {
+      StartForward<T, Activation::kNone>(arguments, StreamOf(stream));
+    } else if (arguments.normalises_z) {
+      StartForward<T, Activation::kRelu, /*kNormalisesZ=*/true>(arguments, StreamOf(stream));
+    } else {
+      StartForward<T, Activation::kRelu>(arguments, StreamOf(stream));
+    }
+  });
+}
+
+int LaunchPool(const PoolArguments& arguments, Element element, void* stream) {
+  const int64_t rows = arguments.images * Pooled(arguments.pool.height) * Pooled(arguments.pool.width);
+  return ForElement(element, [&](auto type) {
+    Pool<decltype(type)><<<Blocks(rows, arguments.channels), kThreads, 0, StreamOf(stream)>>>(arguments);
+  });
+}
+
+int LaunchSum(const SumArguments& arguments, Element element, void* stream) {
+  return ForElement(element, [&](auto type) {
+    using T = decltype(type);
+    switch (arguments.of.activation) {
+      case Activation::kNone:
+        return StartSum<T, PlainGradient>(arguments, StreamOf(stream));
+      case Activation::kRelu:
+        return StartSum<T, ReluGradient>(arguments, StreamOf(stream));
+      case Activation::kSilu:
+        return StartSum<T, SiluGradient>(arguments, StreamOf(stream));
+      case Activation::kReluPool:
+        return StartSum<T, PoolGradient>(arguments, StreamOf(stream));
+    }
+  });
+}
+
+int LaunchBackward(const BackwardArguments& arguments, Element element, void* stream) {
+  return ForElement(element, [&](auto type) {
+    using T = decltype(type);
+    switch (arguments.of.activation) {
+      case Activation::kNone:
+        return StartBackward<T, PlainGradient>(arguments, StreamOf(stream));
+      case Activation::kRelu:
+        return StartBackward<T, ReluGradient>(arguments, StreamOf(stream));
+      case Activation::kSilu:
+        return StartBackward<T, SiluGradient>(arguments, StreamOf(stream));
+      case Activation::kReluPool:
+        return StartBackward<T, PoolGradient>(arguments, StreamOf(stream));
+    }
+  });
+}
+
+}  // namespace dtrain::models::kernels

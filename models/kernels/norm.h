@@ -1,0 +1,246 @@
+// y = activation(norm(x) [+ z | + norm(z)]) with norm(x) = (x − mean) · σ⁻¹ · γ + β, and its gradients, for
+// channels-last tensors: all that lies between the convolutions of a network, in one pass forward and two backward.
+// With ReLU, one bit per element (whether it lets the element pass) is kept for the backward pass instead of y; with
+// SiLU, nothing: it is computed again from x. norm_pool.h has the fourth activation, ReLU and max pooling.
+#pragma once
+
+#include <cmath>
+
+#include "models/kernels/channel_sums.h"
+
+namespace dtrain::models::kernels {
+
+enum class Activation { kNone, kRelu, kSilu, kReluPool };
+
+// One float32 per channel. A gradient's kernel needs no bias unless it computes y again.
+struct NormOfChannels {
+  const float *mean, *inverse_std, *weight, *bias;
+};
+
+// All pointers are to the device's memory and aligned to 16 bytes. x, z, y and the gradients have the type `T` that
+// `Element` names.
+struct ForwardArguments {
+  const void *x, *z;  // z: null if nothing is added
+  void* y;
+  uint8_t* mask;  // of ReLU: bit i of byte k is set if it lets element 8 k + i of y pass (above 0 or NaN); else null
+  NormOfChannels norm, z_norm;
+  bool normalises_z;
+  int64_t rows, channels;
+  Activation activation;
+};
+
+// The constants of eight channels.
+struct Affine {
+  float mean[kWidth], scale[kWidth], bias[kWidth];
+
+  DTRAIN_HOST_DEVICE Affine(const NormOfChannels& norm, int64_t channel) {
+    for (int i = 0; i < kWidth; ++i) {
+      mean[i] = norm.mean[channel + i];
+      scale[i] = norm.inverse_std[channel + i] * norm.weight[channel + i];
+      bias[i] = norm.bias[channel + i];
+    }
+  }
+  DTRAIN_HOST_DEVICE float operator()(int i, float x) const { return (x - mean[i]) * scale[i] + bias[i]; }
+};
+
+// For half types, the fast functions of a GPU are exact enough: their errors are below 1e-5.
+template <typename T>
+DTRAIN_HOST_DEVICE float Sigmoid(float x) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) < sizeof(float)) return __fdividef(1.0F, 1.0F + __expf(-x));
+#endif
+  return 1.0F / (1.0F + expf(-x));
+}
+
+template <typename T, Activation kActivation, bool kNormalisesZ>
+DTRAIN_HOST_DEVICE void ForwardThread(const ForwardArguments& arguments, int64_t thread, int64_t threads) {
+  const Rows of(arguments.channels, arguments.rows, thread, threads);
+  if (of.first >= arguments.rows) return;
+  const Affine norm(arguments.norm, of.channel);
+  const Affine z_norm(kNormalisesZ ? arguments.z_norm : arguments.norm, of.channel);
+  for (int64_t row = of.first; row < arguments.rows; row += of.step) {
+    const int64_t at = row * arguments.channels + of.channel;
+    const Eight<T> x = LoadEight<T>(arguments.x, at);
+    Eight<T> z, y;
+    if (arguments.z != nullptr) z = LoadEight<T>(arguments.z, at);
+    unsigned mask = 0;
+    for (int i = 0; i < kWidth; ++i) {
+      float value = norm(i, static_cast<float>(x.values[i]));
+      if (arguments.z != nullptr) {
+        const auto added = static_cast<float>(z.values[i]);
+        value += kNormalisesZ ? z_norm(i, added) : added;
+      }
+      if constexpr (kActivation == Activation::kRelu) {
+        // NaN passes, as in ATen's ReLU: a step that is not finite must be seen.
+        const bool passes = !(value <= 0);
+        value = passes ? value : 0.0F;
+        mask |= static_cast<unsigned>(passes) << i;
+      } else if constexpr (kActivation == Activation::kSilu) {
+        value *= Sigmoid<T>(value);
+      }
+      y.values[i] = static_cast<T>(value);
+    }
+    StoreEight<T>(arguments.y, at, y);
+    if constexpr (kActivation == Activation::kRelu) arguments.mask[at / kWidth] = static_cast<uint8_t>(mask);
+  }
+}
+
+// Size of the images whose norm, ReLU and max pooling are one operation (norm_pool.h).
+struct PoolShape {
+  int height, width;  // of x; rows are images × height × width
+};
+
+struct GradientArguments {
+  const void *dy, *more_dy;  // more_dy: null, or a second gradient of y, which is added to dy
+  const void* x;
+  const uint8_t* aside;  // kRelu: the mask; kReluPool: the places of the maxima
+  NormOfChannels norm;
+  int64_t rows, channels;
+  Activation activation;  // kNone for a gradient that has been taken through it
+  PoolShape pool;         // of kReluPool
+};
+
+// Sums over all rows: Σ dz (β's gradient) and Σ dz · (x − mean) · σ⁻¹ (γ's), for dz, the gradient of what the
+// activation was applied to.
+struct SumArguments {
+  GradientArguments of;
+  SumsMemory sums;
+  float *dbias, *dweight;
+  void* dz;  // null, or where dz is written. The sums are then of what was rounded to its type.
+};
+
+struct BackwardArguments {
+  GradientArguments of;  // its more_dy is null
+  // The results of SumArguments, or their sums over several ranks. Times `per_row`, they are means over all rows.
+  const float *sum_dy, *sum_dy_normalised;
+  float per_row;
+  void* dx;
+};
+
+// The gradients below belong to one thread. Each is a function of a place `at` in the tensor, and of x there.
+
+template <typename T>
+struct PlainGradient {
+  const void *dy, *more_dy;
+
+  DTRAIN_HOST_DEVICE PlainGradient(const GradientArguments& of, int64_t /*channel*/) : dy(of.dy), more_dy(of.more_dy) {}
+
+  DTRAIN_HOST_DEVICE void Load(int64_t at, float (&gradient)[kWidth]) const {
+    const Eight<T> one = LoadEight<T>(dy, at);
+    for (int i = 0; i < kWidth; ++i) gradient[i] = static_cast<float>(one.values[i]);
+    if (more_dy == nullptr) return;
+    const Eight<T> more = LoadEight<T>(more_dy, at);
+    for (int i = 0; i < kWidth; ++i) gradient[i] += static_cast<float>(more.values[i]);
+  }
+  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& /*x*/,
+                                     float (&gradient)[kWidth]) const {
+    Load(at, gradient);
+  }
+};
+
+template <typename T>
+struct ReluGradient : PlainGradient<T> {
+  const uint8_t* mask;
+
+  DTRAIN_HOST_DEVICE ReluGradient(const GradientArguments& of, int64_t channel)
+      : PlainGradient<T>(of, channel), mask(of.aside) {}
+
+  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& /*x*/,
+                                     float (&gradient)[kWidth]) const {
+    this->Load(at, gradient);
+    const unsigned bits = mask[at / kWidth];
+    for (int i = 0; i < kWidth; ++i) gradient[i] = (bits >> i & 1U) != 0 ? gradient[i] : 0.0F;
+  }
+};
+
+template <typename T>
+struct SiluGradient : PlainGradient<T> {
+  Affine norm;
+
+  DTRAIN_HOST_DEVICE SiluGradient(const GradientArguments& of, int64_t channel)
+      : PlainGradient<T>(of, channel), norm(of.norm, channel) {}
+
+  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& x, float (&gradient)[kWidth]) const {
+    this->Load(at, gradient);
+    for (int i = 0; i < kWidth; ++i) {
+      const float normalised = norm(i, static_cast<float>(x.values[i])), sigmoid = Sigmoid<T>(normalised);
+      gradient[i] *= sigmoid * (1.0F + normalised * (1.0F - sigmoid));
+    }
+  }
+};
+
+// The sums of a thread over its rows: Σ dz and Σ dz · (x − mean).
+template <typename T, template <typename> typename Gradient>
+DTRAIN_HOST_DEVICE ChannelSums SumThread(const SumArguments& arguments, const Place& place) {
+  const GradientArguments& of = arguments.of;
+  ChannelSums sums = {};
+  if (place.channel >= of.channels) return sums;
+  float mean[kWidth];
+  for (int i = 0; i < kWidth; ++i) mean[i] = of.norm.mean[place.channel + i];
+  const Gradient<T> gradient(of, place.channel);
+  for (int64_t row = place.first_row; row < of.rows; row += place.row_step) {
+    const int64_t at = row * of.channels + place.channel;
+    const Eight<T> x = LoadEight<T>(of.x, at);
+    float dz[kWidth];
+    gradient(row, at, x, dz);
+    if (arguments.dz != nullptr) {
+      Eight<T> rounded;
+      for (int i = 0; i < kWidth; ++i) {
+        rounded.values[i] = static_cast<T>(dz[i]);
+        dz[i] = static_cast<float>(rounded.values[i]);
+      }
+      StoreEight<T>(arguments.dz, at, rounded);
+    }
+    for (int i = 0; i < kWidth; ++i) {
+      sums.first[i] += dz[i];
+      sums.second[i] += dz[i] * (static_cast<float>(x.values[i]) - mean[i]);
+    }
+  }
+  return sums;
+}
+
+inline DTRAIN_HOST_DEVICE void FinishSums(const SumArguments& arguments, int64_t channel, double dz,
+                                          double dz_centred) {
+  arguments.dbias[channel] = static_cast<float>(dz);
+  arguments.dweight[channel] = static_cast<float>(dz_centred * arguments.of.norm.inverse_std[channel]);
+}
+
+template <typename T, template <typename> typename Gradient>
+DTRAIN_HOST_DEVICE void BackwardThread(const BackwardArguments& arguments, int64_t thread, int64_t threads) {
+  const GradientArguments& of = arguments.of;
+  const Rows rows(of.channels, of.rows, thread, threads);
+  if (rows.first >= of.rows) return;
+  const Gradient<T> gradient(of, rows.channel);
+  float mean[kWidth], mean_dz[kWidth], slope[kWidth], scale[kWidth];
+  for (int i = 0; i < kWidth; ++i) {
+    const int64_t channel = rows.channel + i;
+    const float inverse_std = of.norm.inverse_std[channel];
+    mean[i] = of.norm.mean[channel];
+    mean_dz[i] = arguments.sum_dy[channel] * arguments.per_row;
+    slope[i] = arguments.sum_dy_normalised[channel] * arguments.per_row * inverse_std;
+    scale[i] = inverse_std * of.norm.weight[channel];
+  }
+  for (int64_t row = rows.first; row < of.rows; row += rows.step) {
+    const int64_t at = row * of.channels + rows.channel;
+    const Eight<T> x = LoadEight<T>(of.x, at);
+    float dz[kWidth];
+    gradient(row, at, x, dz);
+    Eight<T> dx;
+    for (int i = 0; i < kWidth; ++i) {
+      dx.values[i] =
+          static_cast<T>((dz[i] - mean_dz[i] - (static_cast<float>(x.values[i]) - mean[i]) * slope[i]) * scale[i]);
+    }
+    StoreEight<T>(arguments.dx, at, dx);
+  }
+}
+
+// Returns in how many parts the rows are cut for the sums of LaunchStatistics and LaunchSum (SumsMemory::parts), on the
+// current device. The same for every launch on it.
+int NumParts(int64_t rows, int64_t channels);
+
+// Start a kernel on `stream` (a cudaStream_t) of the current device. Return a cudaError_t.
+int LaunchForward(const ForwardArguments& arguments, Element element, void* stream);
+int LaunchSum(const SumArguments& arguments, Element element, void* stream);
+int LaunchBackward(const BackwardArguments& arguments, Element element, void* stream);
+
+}  // namespace dtrain::models::kernels

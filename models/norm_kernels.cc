@@ -1,0 +1,256 @@
+// Where something is added, or two gradients meet, the first backward kernel writes the gradient of the sum, which is
+// also that of z, and the second one reads it: the fewest bytes.
+#include "models/norm_kernels.h"
+
+#include <ATen/ATen.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <optional>
+#include <utility>
+
+namespace dtrain::models {
+namespace {
+
+constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
+constexpr uintptr_t kAlignment = 16;
+
+kernels::Element ElementOf(const at::Tensor& x) {
+  if (x.scalar_type() == at::kHalf) return kernels::Element::kHalf;
+  return x.scalar_type() == at::kBFloat16 ? kernels::Element::kBFloat16 : kernels::Element::kFloat;
+}
+
+int64_t RowsOf(const at::Tensor& x_NCHW) { return x_NCHW.numel() / x_NCHW.size(1); }
+
+kernels::PoolShape ShapeOf(const at::Tensor& x_NCHW) {
+  return {static_cast<int>(x_NCHW.size(2)), static_cast<int>(x_NCHW.size(3))};
+}
+
+kernels::NormOfChannels PointersOf(const Normalisation& norm) {
+  return {norm.mean.const_data_ptr<float>(), norm.inverse_std.const_data_ptr<float>(),
+          norm.weight.const_data_ptr<float>(), norm.bias.const_data_ptr<float>()};
+}
+
+// Partial sums that live as long as this object: memory that a stream's later kernels may take, once those launched
+// before are done.
+struct PartialSums {
+  PartialSums(const Normalisation& norm, int64_t rows)
+      : parts(norm.kernels->num_parts(rows, norm.weight.size(0))),
+        floats(at::empty({parts, 2, norm.weight.size(0)}, norm.weight.options())),
+        finished(norm.finished) {}
+
+  kernels::SumsMemory memory() {
+    return {floats.mutable_data_ptr<float>(), reinterpret_cast<unsigned*>(finished.mutable_data_ptr<int32_t>()), parts};
+  }
+
+  int parts;
+  at::Tensor floats, finished;
+};
+
+// Runs the forward kernel. Returns y and what its gradient needs to know of it.
+std::pair<at::Tensor, at::Tensor> Forward(const at::Tensor& x, const Normalisation& norm, Activation activation,
+                                          const at::Tensor& z, const Normalisation* z_norm) {
+  const auto bytes = x.options().dtype(at::kByte);
+  if (activation == Activation::kReluPool) {
+    const kernels::PoolShape shape = ShapeOf(x);
+    at::Tensor y = at::empty({x.size(0), x.size(1), kernels::Pooled(shape.height), kernels::Pooled(shape.width)},
+                             x.options(), kChannelsLast);
+    at::Tensor places = at::empty_like(y, bytes);
+    norm.kernels->pool({.x = x.const_data_ptr(),
+                        .y = y.mutable_data_ptr(),
+                        .places = places.mutable_data_ptr<uint8_t>(),
+                        .norm = PointersOf(norm),
+                        .images = x.size(0),
+                        .channels = x.size(1),
+                        .pool = shape},
+                       ElementOf(x));
+    return {y, places};
+  }
+  at::Tensor y = at::empty_like(x), mask;
+  if (activation == Activation::kRelu) mask = at::empty({x.numel() / kernels::kWidth}, bytes);
+  norm.kernels->forward({.x = x.const_data_ptr(),
+                         .z = z.defined() ? z.const_data_ptr() : nullptr,
+                         .y = y.mutable_data_ptr(),
+                         .mask = mask.defined() ? mask.mutable_data_ptr<uint8_t>() : nullptr,
+                         .norm = PointersOf(norm),
+                         .z_norm = z_norm != nullptr ? PointersOf(*z_norm) : kernels::NormOfChannels{},
+                         .normalises_z = z_norm != nullptr,
+                         .rows = RowsOf(x),
+                         .channels = x.size(1),
+                         .activation = activation},
+                        ElementOf(x));
+  return {y, mask};
+}
+
+struct Gradients {
+  at::Tensor dx, dweight, dbias;
+};
+
+// The backward pass of one normalisation. If `dz` is defined, the gradient before the activation is written there.
+Gradients Backward(const at::Tensor& x, const Normalisation& norm, kernels::GradientArguments gradient,
+                   const at::Tensor& dz) {
+  const int64_t channels = x.size(1);
+  gradient.x = x.const_data_ptr();
+  gradient.norm = PointersOf(norm);
+  gradient.rows = RowsOf(x);
+  gradient.channels = channels;
+  const kernels::Element element = ElementOf(x);
+  const at::Tensor sums = at::empty({2, channels}, norm.weight.options());
+  const at::Tensor dbias = sums[0], dweight = sums[1];
+  PartialSums partial(norm, gradient.rows);
+  norm.kernels->sum({.of = gradient,
+                     .sums = partial.memory(),
+                     .dbias = dbias.mutable_data_ptr<float>(),
+                     .dweight = dweight.mutable_data_ptr<float>(),
+                     .dz = dz.defined() ? dz.mutable_data_ptr() : nullptr},
+                    element);
+  if (dz.defined()) {
+    gradient.dy = dz.const_data_ptr();
+    gradient.more_dy = nullptr;
+    gradient.activation = Activation::kNone;
+  }
+  at::Tensor means;  // over all rows of all ranks, if there are several
+  if (norm.sum != nullptr) {
+    means = sums.to(at::kDouble);
+    (*norm.sum)(means);
+    means = (means / norm.count).to(at::kFloat);
+  }
+  const at::Tensor& used = means.defined() ? means : sums;
+  at::Tensor dx = at::empty_like(x);
+  norm.kernels->backward({.of = gradient,
+                          .sum_dy = used.const_data_ptr<float>(),
+                          .sum_dy_normalised = used.const_data_ptr<float>() + channels,
+                          .per_row = means.defined() ? 1.0F : 1.0F / static_cast<float>(gradient.rows),
+                          .dx = dx.mutable_data_ptr()},
+                         element);
+  return {dx, dweight, dbias};
+}
+
+// Tensors of a Normalisation are saved and restored by autograd; the rest is kept as it is.
+struct Kept : torch::CustomClassHolder {
+  Normalisation norm, z_norm;
+  Activation activation{};
+  bool adds = false, normalises_z = false;
+};
+
+struct Function : torch::autograd::Function<Function> {
+  // `main` and `shortcut` share their memory, but not their gradients.
+  static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                                                const at::Tensor& /*weight*/, const at::Tensor& /*bias*/,
+                                                const std::optional<at::Tensor>& z,
+                                                const std::optional<at::Tensor>& /*z_weight*/,
+                                                const std::optional<at::Tensor>& /*z_bias*/,
+                                                const c10::intrusive_ptr<Kept>& kept) {
+    const auto [y, aside] = Forward(x, kept->norm, kept->activation, z.value_or(at::Tensor()),
+                                    kept->normalises_z ? &kept->z_norm : nullptr);
+    const bool adds_plain = kept->adds && !kept->normalises_z;  // then z is not needed any more
+    context->save_for_backward({x, adds_plain ? at::Tensor() : z.value_or(at::Tensor()), aside});
+    context->saved_data["kept"] = c10::IValue::make_capsule(kept);
+    context->set_materialize_grads(false);
+    return {y, y.variable_data()};
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const auto kept = c10::static_intrusive_pointer_cast<Kept>(context->saved_data["kept"].toCapsule());
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &z = saved[1], &aside = saved[2];
+    if (!gradients[0].defined()) std::swap(gradients[0], gradients[1]);
+    if (!gradients[0].defined()) return torch::autograd::variable_list(7);
+    for (at::Tensor& dy : gradients) {
+      if (dy.defined()) dy = ForNormKernels(dy.to(x.scalar_type()));
+    }
+    const bool two = gradients[1].defined(), pools = kept->activation == Activation::kReluPool;
+    const kernels::GradientArguments gradient{.dy = gradients[0].const_data_ptr(),
+                                              .more_dy = two ? gradients[1].const_data_ptr() : nullptr,
+                                              .x = nullptr,
+                                              .aside = aside.defined() ? aside.const_data_ptr<uint8_t>() : nullptr,
+                                              .norm = {},
+                                              .rows = 0,
+                                              .channels = 0,
+                                              .activation = kept->activation,
+                                              .pool = pools ? ShapeOf(x) : kernels::PoolShape{}};
+    at::Tensor dz;
+    // A pooled gradient is a quarter of dz: reading it twice costs less.
+    if (kept->adds || (two && !pools)) dz = at::empty_like(x);
+    const Gradients of_x = Backward(x, kept->norm, gradient, dz);
+    if (!kept->normalises_z) {
+      return {of_x.dx, of_x.dweight, of_x.dbias, kept->adds ? dz : at::Tensor(), {}, {}, {}};
+    }
+    kernels::GradientArguments plain{};
+    plain.dy = dz.const_data_ptr();
+    plain.activation = Activation::kNone;
+    const Gradients of_z = Backward(z, kept->z_norm, plain, /*dz=*/{});
+    return {of_x.dx, of_x.dweight, of_x.dbias, of_z.dx, of_z.dweight, of_z.dbias, {}};
+  }
+};
+
+}  // namespace
+
+at::Tensor ZeroCounters(const at::Tensor& weight) {
+  return at::zeros({kernels::NumColumns(weight.size(0))}, weight.options().dtype(at::kInt));
+}
+
+bool HasNormKernels(const at::Tensor& x_NCHW) {
+  const at::ScalarType type = x_NCHW.scalar_type();
+  const bool known = type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
+  return known && x_NCHW.dim() == 4 && x_NCHW.size(1) % kernels::kWidth == 0 && x_NCHW.numel() > 0 &&
+         RowsOf(x_NCHW) <= INT32_MAX && x_NCHW.suggest_memory_format() == kChannelsLast;
+}
+
+at::Tensor ForNormKernels(const at::Tensor& x_NCHW) {
+  const at::Tensor whole = x_NCHW.contiguous(kChannelsLast);
+  return reinterpret_cast<uintptr_t>(whole.const_data_ptr()) % kAlignment == 0 ? whole : whole.clone(kChannelsLast);
+}
+
+void FindStatistics(const at::Tensor& x_NCHW, Normalisation& norm, const RunningStatistics& running) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor statistics = at::empty({3, x_NCHW.size(1)}, norm.weight.options());
+  const at::Tensor variance = statistics[1];
+  norm.mean = statistics[0];
+  norm.inverse_std = statistics[2];
+  const bool updates = norm.sum == nullptr;
+  const auto of_running = [&](const at::Tensor& t) { return updates ? t.mutable_data_ptr<float>() : nullptr; };
+  PartialSums partial(norm, RowsOf(x_NCHW));
+  norm.kernels->statistics({.x = x_NCHW.const_data_ptr(),
+                            .rows = RowsOf(x_NCHW),
+                            .channels = x_NCHW.size(1),
+                            .sums = partial.memory(),
+                            .mean = norm.mean.mutable_data_ptr<float>(),
+                            .variance = variance.mutable_data_ptr<float>(),
+                            .inverse_std = norm.inverse_std.mutable_data_ptr<float>(),
+                            .running_mean = of_running(running.mean),
+                            .running_var = of_running(running.variance),
+                            .batches = running.batches.mutable_data_ptr<int64_t>(),
+                            .momentum = running.momentum,
+                            .epsilon = norm.epsilon},
+                           ElementOf(x_NCHW));
+  if (updates) return;
+  const RankStatistics all = OverRanks(norm.mean, variance, RowsOf(x_NCHW), *norm.sum);
+  UpdateRunning(all, running);
+  norm.mean = all.mean;
+  norm.inverse_std = at::rsqrt(all.variance + norm.epsilon);
+  norm.count = all.count;
+}
+
+Forked Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, Activation activation, const at::Tensor& z_NCHW,
+                  const Normalisation* z_norm) {
+  const bool can_add = activation == Activation::kNone || activation == Activation::kRelu;
+  TORCH_INTERNAL_ASSERT(can_add || !z_NCHW.defined());
+  TORCH_INTERNAL_ASSERT(activation == Activation::kRelu || z_norm == nullptr);
+  const auto kept = c10::make_intrusive<Kept>();
+  kept->norm = norm;
+  kept->activation = activation;
+  kept->adds = z_NCHW.defined();
+  kept->normalises_z = z_norm != nullptr;
+  std::optional<at::Tensor> z, z_weight, z_bias;
+  if (kept->adds) z = z_NCHW;
+  if (z_norm != nullptr) {
+    kept->z_norm = *z_norm;
+    z_weight = z_norm->weight;
+    z_bias = z_norm->bias;
+  }
+  const auto y = Function::apply(x_NCHW, norm.weight, norm.bias, z, z_weight, z_bias, kept);
+  return {y[0], y[1]};
+}
+
+}  // namespace dtrain::models

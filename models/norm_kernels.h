@@ -1,0 +1,67 @@
+// Batch normalisation together with what follows it (addition, ReLU, SiLU, max pooling), if a device has kernels for it
+// (kernels/norm.h). In an image model, most of the time outside convolutions is spent on moving these tensors through
+// memory.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "models/kernels/norm.h"
+#include "models/kernels/norm_pool.h"
+#include "models/kernels/norm_statistics.h"
+#include "models/sync_batch_norm.h"
+
+namespace dtrain::models {
+
+using kernels::Activation;
+
+// The kernels of a device. The trainer passes them in, so that this folder does not depend on CUDA. They work on the
+// current device and stream, do not wait, and throw if they cannot be started.
+struct NormKernels {
+  int (*num_parts)(int64_t rows, int64_t channels);  // SumsMemory::parts
+  void (*statistics)(const kernels::StatisticsArguments& arguments, kernels::Element element);
+  void (*forward)(const kernels::ForwardArguments& arguments, kernels::Element element);
+  void (*pool)(const kernels::PoolArguments& arguments, kernels::Element element);
+  void (*sum)(const kernels::SumArguments& arguments, kernels::Element element);
+  void (*backward)(const kernels::BackwardArguments& arguments, kernels::Element element);
+};
+
+// One normalisation of a training step.
+struct Normalisation {
+  const NormKernels* kernels = nullptr;  // of the device on which the tensors are; live until the backward pass
+  at::Tensor weight = {}, bias = {};     // (C) float32
+  at::Tensor finished = {};              // ZeroCounters(C): its launches count in it
+  const SumOverRanks* sum = nullptr;     // null: the statistics are of this rank alone; else lives as long as `kernels`
+  double epsilon = 0;
+  at::Tensor mean = {}, inverse_std = {};  // (C) float32: set by FindStatistics
+  at::Tensor count = {};                   // scalar float64: set by FindStatistics if there is a sum
+};
+
+// Returns the zeros on which the launches of a normalisation of this many channels count, on the device of `weight`.
+at::Tensor ZeroCounters(const at::Tensor& weight);
+
+// Returns whether the kernels support the tensor: channels last, not empty, float32 or a half type, a multiple of eight
+// channels.
+bool HasNormKernels(const at::Tensor& x_NCHW);
+
+// Returns x as the kernels take it: contiguous and aligned. HasNormKernels(x) must be true.
+at::Tensor ForNormKernels(const at::Tensor& x_NCHW);
+
+// Finds mean and deviation of x = ForNormKernels(…) over all ranks' rows, in float32, and brings the running ones up to
+// date.
+void FindStatistics(const at::Tensor& x_NCHW, Normalisation& norm, const RunningStatistics& running);
+
+// A tensor that two operations use. Each has a name of its own for it, so that both gradients reach the kernels, which
+// add them on the way.
+struct Forked {
+  at::Tensor main, shortcut;
+};
+
+// Returns activation(norm(x) [+ z | + z_norm(z)]) for x and z = ForNormKernels(…), whose statistics have been found. z
+// is undefined if nothing is added, z_norm null if z is added as it is. SiLU and pooling add nothing, and z_norm needs
+// ReLU. Differentiable in x, z, weights and biases. Sums are added in the same order every time.
+Forked Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, Activation activation,
+                  const at::Tensor& z_NCHW = {}, const Normalisation* z_norm = nullptr);
+
+}  // namespace dtrain::models

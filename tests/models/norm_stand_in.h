@@ -1,0 +1,153 @@
+// The kernels of batch normalisation on the CPU: the functions of their threads in loops.
+#pragma once
+
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "models/norm_kernels.h"
+
+namespace dtrain::models::stand_in {
+
+// What a GPU would decide. Tests change it.
+inline int64_t num_threads = 1000;
+inline int num_parts = 3;
+inline bool last_part_first = false;
+
+// Calls `with` with a value of the type that `element` names.
+template <typename With>
+void ForElement(kernels::Element element, const With& with) {
+  if (element == kernels::Element::kFloat) return with(float{});
+  if (element == kernels::Element::kHalf) return with(c10::Half{});
+  with(c10::BFloat16{});
+}
+
+// Calls `work` for each thread of a launch that needs one thread for each group of channels at least.
+template <typename Work>
+void ForThreads(int64_t channels, const Work& work) {
+  const int64_t threads = std::max(num_threads, channels / kernels::kWidth);
+  for (int64_t thread = 0; thread < threads; ++thread) work(thread, threads);
+}
+
+// Runs the blocks of a launch that adds up. `prepare` fills a block's memory, `add` returns a thread's sums.
+template <typename Prepare, typename Add, typename Finish>
+void AddUp(int64_t channels, const kernels::SumsMemory& sums, const Prepare& prepare, const Add& add,
+           const Finish& finish) {
+  const auto memory = std::make_unique<kernels::BlockMemory>();
+  for (int64_t column = 0; column < kernels::NumColumns(channels); ++column) {
+    for (int turn = 0; turn < sums.parts; ++turn) {
+      const int part = last_part_first ? sums.parts - 1 - turn : turn;
+      std::vector<kernels::Place> places;
+      for (int thread = 0; thread < kernels::kThreadsOfBlock; ++thread) {
+        places.emplace_back(column, part, sums.parts, thread);
+      }
+      prepare(places, *memory);
+      std::vector<kernels::ChannelSums> of_threads;
+      for (const auto& place : places) of_threads.push_back(add(place, *memory));
+      for (size_t i = 0; i < places.size(); ++i) kernels::KeepSums(places[i], of_threads[i], *memory);
+      const auto for_each = [](const auto& step) {
+        for (int thread = 0; thread < kernels::kThreadsOfBlock; ++thread) step(thread);
+      };
+      const int64_t first = places[0].first_channel;
+      for_each([&](int t) { kernels::WritePartialSums(*memory, first, part, channels, t, sums.partial); });
+      if (++sums.finished[column] < static_cast<unsigned>(sums.parts)) continue;
+      sums.finished[column] = 0;
+      for_each([&](int t) { kernels::AddSlice(sums, first, channels, t, *memory); });
+      for_each([&](int t) {
+        kernels::FinishChannels(*memory, first, channels, t, [&](int64_t channel, int of_block, double a, double b) {
+          finish(channel, memory->shift[of_block], a, b);
+        });
+      });
+    }
+  }
+}
+
+inline void Statistics(const kernels::StatisticsArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    using T = decltype(type);
+    const auto prepare = [&](const std::vector<kernels::Place>& places, kernels::BlockMemory& memory) {
+      for (const auto& place : places) kernels::SampleRow<T>(arguments, place, memory);
+      for (int thread = 0; thread < kernels::kThreadsOfBlock; ++thread) kernels::FindShift(thread, memory);
+    };
+    const auto add = [&](const auto& place, const auto& memory) {
+      return kernels::StatisticsThread<T>(arguments, place, memory);
+    };
+    AddUp(arguments.channels, arguments.sums, prepare, add, [&](int64_t channel, double shift, double a, double b) {
+      kernels::FinishStatistics(arguments, channel, shift, a, b);
+    });
+  });
+}
+
+inline void Forward(const kernels::ForwardArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    using T = decltype(type);
+    ForThreads(arguments.channels, [&](int64_t thread, int64_t threads) {
+      if (arguments.activation == Activation::kSilu) {
+        kernels::ForwardThread<T, Activation::kSilu, false>(arguments, thread, threads);
+      } else if (arguments.activation == Activation::kNone) {
+        kernels::ForwardThread<T, Activation::kNone, false>(arguments, thread, threads);
+      } else if (arguments.normalises_z) {
+        kernels::ForwardThread<T, Activation::kRelu, true>(arguments, thread, threads);
+      } else {
+        kernels::ForwardThread<T, Activation::kRelu, false>(arguments, thread, threads);
+      }
+    });
+  });
+}
+
+inline void Pool(const kernels::PoolArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    ForThreads(arguments.channels, [&](int64_t thread, int64_t threads) {
+      kernels::PoolThread<decltype(type)>(arguments, thread, threads);
+    });
+  });
+}
+
+template <typename T, template <typename> typename Gradient>
+void SumOf(const kernels::SumArguments& arguments) {
+  const auto nothing = [](const auto&, auto&) {};
+  const auto add = [&](const auto& place, const auto&) { return kernels::SumThread<T, Gradient>(arguments, place); };
+  AddUp(arguments.of.channels, arguments.sums, nothing, add,
+        [&](int64_t channel, double, double a, double b) { kernels::FinishSums(arguments, channel, a, b); });
+}
+
+template <typename T, template <typename> typename Gradient>
+void BackwardOf(const kernels::BackwardArguments& arguments) {
+  ForThreads(arguments.of.channels, [&](int64_t thread, int64_t threads) {
+    kernels::BackwardThread<T, Gradient>(arguments, thread, threads);
+  });
+}
+
+inline void Sum(const kernels::SumArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    using T = decltype(type);
+    if (arguments.of.activation == Activation::kNone) return SumOf<T, kernels::PlainGradient>(arguments);
+    if (arguments.of.activation == Activation::kRelu) return SumOf<T, kernels::ReluGradient>(arguments);
+    if (arguments.of.activation == Activation::kSilu) return SumOf<T, kernels::SiluGradient>(arguments);
+    SumOf<T, kernels::PoolGradient>(arguments);
+  });
+}
+
+inline void Backward(const kernels::BackwardArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    using T = decltype(type);
+    if (arguments.of.activation == Activation::kNone) return BackwardOf<T, kernels::PlainGradient>(arguments);
+    if (arguments.of.activation == Activation::kRelu) return BackwardOf<T, kernels::ReluGradient>(arguments);
+    if (arguments.of.activation == Activation::kSilu) return BackwardOf<T, kernels::SiluGradient>(arguments);
+    BackwardOf<T, kernels::PoolGradient>(arguments);
+  });
+}
+
+inline constexpr NormKernels kKernels = {
+    .num_parts = [](int64_t, int64_t) { return num_parts; },
+    .statistics = &Statistics,
+    .forward = &Forward,
+    .pool = &Pool,
+    .sum = &Sum,
+    .backward = &Backward,
+};
+
+}  // namespace dtrain::models::stand_in
