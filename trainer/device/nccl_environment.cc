@@ -23,7 +23,6 @@ EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_
        std::to_string(std::llround(ClampedSeconds(comm_timeout_seconds)) + kMonitorLagSeconds)},
       // Record the last collectives of each rank, which show afterwards which rank did not enter one.
       {"TORCH_FR_BUFFER_SIZE", "2000"},
-      {"TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"},
       {"TORCH_NCCL_DUMP_ON_TIMEOUT", dump_folder.empty() ? "0" : "1"},
       // How long the process waits for that file before it ends; a minute by default.
       {"TORCH_NCCL_WAIT_TIMEOUT_DUMP_MILSEC", "5000"},

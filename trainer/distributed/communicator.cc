@@ -49,7 +49,12 @@ Communicator::Communicator(Rendezvous& rendezvous, at::Device device, double tim
   }
 }
 
-Communicator::~Communicator() = default;
+// Does what c10d's destructor would do, which prints first that somebody forgot it.
+Communicator::~Communicator() {
+  if (group_ && group_->hasBackends() && group_->getDefaultBackend()->getBackendName() == "nccl") {
+    group_->getDefaultBackend()->abort();
+  }
+}
 
 void Communicator::Sum(at::Tensor& tensor) {
   if (is_alone()) return;

@@ -45,7 +45,6 @@ void RunRanks(int world_size, const std::function<void(int rank)>& body) {
   // Turns off c10d's flight recorder. There is one per process, and it has a map without a lock, so it would crash with
   // ranks as threads. In the programs each rank is a process.
   setenv("TORCH_FR_BUFFER_SIZE", "0", 1);
-  setenv("TORCH_NCCL_TRACE_BUFFER_SIZE", "0", 1);
   std::vector<std::exception_ptr> failures(static_cast<size_t>(world_size));
   {
     std::vector<std::jthread> threads;
