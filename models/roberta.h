@@ -54,9 +54,9 @@ class RobertaForMaskedLM : public torch::nn::Module {
   // Returns the encoder's output for every token: S×H.
   at::Tensor Encode(const Sequences& sequences);
 
-  // Returns logits for rows of the encoder's output: R×H → R×V. If V is no multiple of `columns_multiple`, columns of −∞
-  // fill it up, which change neither a softmax nor its gradients: GPUs multiply matrices of even sizes several times as
-  // fast (V is 50,265 for RoBERTa).
+  // Returns logits for rows of the encoder's output: R×H → R×V. If V is no multiple of `columns_multiple`, columns of
+  // −∞ fill it up, which change neither a softmax nor its gradients: GPUs multiply matrices of even sizes several times
+  // as fast (V is 50,265 for RoBERTa).
   at::Tensor Scores(const at::Tensor& hidden_RH, int64_t columns_multiple = 1);
 
   const RobertaOptions& options() const { return options_; }

@@ -42,7 +42,7 @@ at::Tensor Gradient(const at::Tensor& parameter, int64_t step) {
   return (at::randn_like(parameter, at::kFloat) * size * (step % 3 + 1) * kScale).to(at::kHalf);
 }
 
-constexpr double kDecay = 0.01;
+constexpr double kHalfDecay = 0.01;
 
 // One step of a reference in float32, with a learning rate.
 using Reference = std::function<void(double learning_rate)>;
@@ -50,7 +50,7 @@ using Reference = std::function<void(double learning_rate)>;
 template <typename TorchOptimizer, typename TorchOptions>
 Reference TorchReference(const std::vector<at::Tensor>& weights) {
   auto theirs =
-      std::make_shared<TorchOptimizer>(weights, TorchOptions(0).betas({0.9, 0.98}).eps(1e-6).weight_decay(kDecay));
+      std::make_shared<TorchOptimizer>(weights, TorchOptions(0).betas({0.9, 0.98}).eps(1e-6).weight_decay(kHalfDecay));
   return [theirs](double learning_rate) {
     static_cast<TorchOptions&>(theirs->param_groups()[0].options()).lr(learning_rate);
     theirs->step();
@@ -71,7 +71,7 @@ Reference FairseqReference(const std::vector<at::Tensor>& weights) {
       const at::Tensor& gradient = weights[i].grad();
       average[i] = 0.9 * average[i] + 0.1 * gradient;
       square[i] = 0.98 * square[i] + 0.02 * gradient * gradient;
-      at::Tensor(weights[i]).mul_(1 - learning_rate * kDecay).sub_(size * average[i] / (square[i].sqrt() + 1e-6));
+      at::Tensor(weights[i]).mul_(1 - learning_rate * kHalfDecay).sub_(size * average[i] / (square[i].sqrt() + 1e-6));
     }
   };
 }
@@ -85,7 +85,7 @@ void ExpectEqualSteps(const AdamOptions& rule, Reference (*make_reference)(const
   AdamOptions options = rule;
   options.beta2 = 0.98;
   options.epsilon = 1e-6;
-  ParameterUpdate update(std::make_unique<MemoryEfficientAdam>(GroupByDecay(model.parameters, kDecay, true), options),
+  ParameterUpdate update(std::make_unique<MemoryEfficientAdam>(GroupByDecay(model.parameters, kHalfDecay, true), options),
                          LossScaler({.dynamic = false, .initial = kScale}, at::kCPU), /*clip_norm=*/0, at::kCPU);
   const Reference step_of_reference = make_reference(reference);
   for (int64_t step = 0; step < 20; ++step) {
