@@ -294,14 +294,14 @@ def test_bad_data_is_named(few_images, packs, tmp_path):
 
 
 def test_labels_only_in_val_are_refused(few_images, packs, tmp_path, run_dir):
-    for name in ("train-00000.rec", "train-00001.rec"):
-        shutil.copy(packs / "recordio" / name, tmp_path / name.replace("train", "val"))
-    folder = tmp_path / "folder"
+    folder, packed = tmp_path / "folder", tmp_path / "packed"
     for kind in ("blue", "green"):
         shutil.copytree(few_images / "train" / kind, folder / "train" / kind)
-    pack(folder, tmp_path, "recordio", "--split=train")
-    (tmp_path / "classes.txt").unlink()
-    failed = run(*TINY, f"--data_dir={tmp_path}", f"--run_dir={run_dir}", "--max_steps=1", check=3)
+    pack(folder, packed, "recordio", "--split=train")
+    for name in ("train-00000.rec", "train-00001.rec"):
+        shutil.copy(packs / "recordio" / name, packed / name.replace("train", "val"))
+    (packed / "classes.txt").unlink()
+    failed = run(*TINY, f"--data_dir={packed}", f"--run_dir={run_dir}", "--max_steps=1", check=3)
     assert "label 2 is outside the 2 classes" in failed.stderr and "val-00001.rec at byte" in failed.stderr
     assert load_json(run_dir / "error.json")["exit_code"] == 3
 
