@@ -85,8 +85,9 @@ void ExpectEqualSteps(const AdamOptions& rule, Reference (*make_reference)(const
   AdamOptions options = rule;
   options.beta2 = 0.98;
   options.epsilon = 1e-6;
-  ParameterUpdate update(std::make_unique<MemoryEfficientAdam>(GroupByDecay(model.parameters, kHalfDecay, true), options),
-                         LossScaler({.dynamic = false, .initial = kScale}, at::kCPU), /*clip_norm=*/0, at::kCPU);
+  ParameterUpdate update(
+      std::make_unique<MemoryEfficientAdam>(GroupByDecay(model.parameters, kHalfDecay, true), options),
+      LossScaler({.dynamic = false, .initial = kScale}, at::kCPU), /*clip_norm=*/0, at::kCPU);
   const Reference step_of_reference = make_reference(reference);
   for (int64_t step = 0; step < 20; ++step) {
     const double learning_rate = 1e-3 / static_cast<double>(1 + step);
