@@ -59,7 +59,8 @@ void RequireOtherRunDirectory(const report::RunDirectory& files, const config::C
         "choose another --run_dir");
   }
   std::error_code unreadable;
-  if (!std::filesystem::is_regular_file(files.config_json, unreadable)) return;
+  // A link is replaced itself, not what it leads to.
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(files.config_json, unreadable))) return;
   const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(files.config_json, kMostConfigBytes), nullptr,
                                           /*allow_exceptions=*/false);
   if (json.is_object() && json.contains("run_dir")) return;
