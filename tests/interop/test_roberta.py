@@ -147,7 +147,9 @@ def test_ten_steps_are_torchs(folder, data, run_dir, torch_training, flags):
     found = load_file(run_dir / "model.safetensors")
     expected = {name: tensor for name, tensor in model.state_dict().items() if ".decoder." not in name}
     assert set(found) == set(expected)
-    assert_moved_alike(found, load_file(folder / "model.safetensors"), expected)
+    # A softmax does not see what is added to all of its scores: these gradients are rounding, of which Adam makes steps.
+    moved = {name: tensor for name, tensor in expected.items() if not name.endswith(".key.bias")}
+    assert_moved_alike(found, load_file(folder / "model.safetensors"), moved)
 
 
 @pytest.mark.parametrize("flags", [["--precision=fp16"], ["--precision=bf16"], ["--memory_efficient_fp16"]], ids=" ".join)
