@@ -35,9 +35,10 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
   if (is_depthwise && !options.bias && HasDepthwiseKernel(x_NCHW, weight, options.stride)) {
     return DepthwiseConvolution(x_NCHW, weight, options.stride);
   }
-  const int64_t zero_channels = x_NCHW.size(1) - options.in_channels;
-  const at::Tensor padded = zero_channels > 0 ? at::constant_pad_nd(weight, {0, 0, 0, 0, 0, zero_channels}) : weight;
-  return at::conv2d(x_NCHW, padded, bias, options.stride, padding, /*dilation=*/1, options.groups);
+  if (space_to_depth_ != nullptr && !options.bias && HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
+    return StemConvolution(x_NCHW, weight, space_to_depth_);
+  }
+  return at::conv2d(x_NCHW, weight, bias, options.stride, padding, /*dilation=*/1, options.groups);
 }
 
 BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {
@@ -170,6 +171,12 @@ void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsi
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum) {
   model.apply([&sum](torch::nn::Module& module) {
     if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->Synchronize(sum);
+  });
+}
+
+void UseSpaceToDepth(torch::nn::Module& model, SpaceToDepth kernel) {
+  model.apply([kernel](torch::nn::Module& module) {
+    if (auto* conv = dynamic_cast<Conv2dImpl*>(&module)) conv->UseSpaceToDepth(kernel);
   });
 }
 

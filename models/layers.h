@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "models/norm_kernels.h"
+#include "models/stem_convolution.h"
 
 namespace dtrain::models {
 
@@ -26,15 +27,20 @@ struct Conv2dOptions {
 };
 
 // Convolution with a square kernel, padded by ⌊k/2⌋. `weight` (out, in / groups, k, k) and the optional `bias` (out)
-// are uninitialised. If there are no groups, the input may have channels of zeros after those that the weight knows: a
-// GPU's convolutions are made for multiples of four.
+// are uninitialised.
 class Conv2dImpl : public torch::nn::Module {
  public:
   explicit Conv2dImpl(const Conv2dOptions& options);
   at::Tensor forward(const at::Tensor& x_NCHW);
 
+  // From now on, a convolution of images with stride 2 uses this kernel, which must be of the parameters' device.
+  void UseSpaceToDepth(SpaceToDepth kernel) { space_to_depth_ = kernel; }
+
   const Conv2dOptions options;
   at::Tensor weight, bias;
+
+ private:
+  SpaceToDepth space_to_depth_ = nullptr;
 };
 TORCH_MODULE(Conv2d);
 
@@ -134,6 +140,9 @@ void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsi
 
 // Calls BatchNorm2dImpl::Synchronize of every BatchNorm2d inside `model`.
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);
+
+// Calls Conv2dImpl::UseSpaceToDepth of every Conv2d inside `model`.
+void UseSpaceToDepth(torch::nn::Module& model, SpaceToDepth kernel);
 
 // Calls BatchNorm2dImpl::UseKernels of every BatchNorm2d inside `model`.
 void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels);

@@ -46,24 +46,30 @@ struct PartialSums {
   at::Tensor floats, finished;
 };
 
-// Runs the forward kernel. Returns y and what its gradient needs to know of it.
-std::pair<at::Tensor, at::Tensor> Forward(const at::Tensor& x, const Normalisation& norm, Activation activation,
-                                          const at::Tensor& z, const Normalisation* z_norm) {
+struct Output {
+  at::Tensor y;
+  at::Tensor aside = {};   // what the gradient needs to know of y
+  at::Tensor maxima = {};  // of pooling: x where they are
+};
+
+Output Forward(const at::Tensor& x, const Normalisation& norm, Activation activation, const at::Tensor& z,
+               const Normalisation* z_norm) {
   const auto bytes = x.options().dtype(at::kByte);
   if (activation == Activation::kReluPool) {
     const kernels::PoolShape shape = ShapeOf(x);
     at::Tensor y = at::empty({x.size(0), x.size(1), kernels::Pooled(shape.height), kernels::Pooled(shape.width)},
                              x.options(), kChannelsLast);
-    at::Tensor places = at::empty_like(y, bytes);
+    at::Tensor maxima = at::empty_like(y), places = at::empty_like(y, bytes);
     norm.kernels->pool({.x = x.const_data_ptr(),
                         .y = y.mutable_data_ptr(),
+                        .maxima = maxima.mutable_data_ptr(),
                         .places = places.mutable_data_ptr<uint8_t>(),
                         .norm = PointersOf(norm),
                         .images = x.size(0),
                         .channels = x.size(1),
                         .pool = shape},
                        ElementOf(x));
-    return {y, places};
+    return {y, places, maxima};
   }
   at::Tensor y = at::empty_like(x), mask;
   if (activation == Activation::kRelu) mask = at::empty({x.numel() / kernels::kWidth}, bytes);
@@ -86,8 +92,9 @@ struct Gradients {
 };
 
 // The backward pass of one normalisation. If `dz` is defined, the gradient before the activation is written there.
+// `maxima` is defined if the activation pools.
 Gradients Backward(const at::Tensor& x, const Normalisation& norm, kernels::GradientArguments gradient,
-                   const at::Tensor& dz) {
+                   const at::Tensor& dz, const at::Tensor& maxima) {
   const int64_t channels = x.size(1);
   gradient.x = x.const_data_ptr();
   gradient.norm = PointersOf(norm);
@@ -96,8 +103,13 @@ Gradients Backward(const at::Tensor& x, const Normalisation& norm, kernels::Grad
   const kernels::Element element = ElementOf(x);
   const at::Tensor sums = at::empty({2, channels}, norm.weight.options());
   const at::Tensor dbias = sums[0], dweight = sums[1];
-  PartialSums partial(norm, gradient.rows);
-  norm.kernels->sum({.of = gradient,
+  kernels::GradientArguments summed = gradient;
+  if (maxima.defined()) {
+    summed.x = maxima.const_data_ptr();
+    summed.rows = RowsOf(maxima);
+  }
+  PartialSums partial(norm, summed.rows);
+  norm.kernels->sum({.of = summed,
                      .sums = partial.memory(),
                      .dbias = dbias.mutable_data_ptr<float>(),
                      .dweight = dweight.mutable_data_ptr<float>(),
@@ -140,10 +152,10 @@ struct Function : torch::autograd::Function<Function> {
                                                 const std::optional<at::Tensor>& /*z_weight*/,
                                                 const std::optional<at::Tensor>& /*z_bias*/,
                                                 const c10::intrusive_ptr<Kept>& kept) {
-    const auto [y, aside] = Forward(x, kept->norm, kept->activation, z.value_or(at::Tensor()),
-                                    kept->normalises_z ? &kept->z_norm : nullptr);
+    const auto [y, aside, maxima] = Forward(x, kept->norm, kept->activation, z.value_or(at::Tensor()),
+                                            kept->normalises_z ? &kept->z_norm : nullptr);
     const bool adds_plain = kept->adds && !kept->normalises_z;  // then z is not needed any more
-    context->save_for_backward({x, adds_plain ? at::Tensor() : z.value_or(at::Tensor()), aside});
+    context->save_for_backward({x, adds_plain ? at::Tensor() : z.value_or(at::Tensor()), aside, maxima});
     context->saved_data["kept"] = c10::IValue::make_capsule(kept);
     context->set_materialize_grads(false);
     return {y, y.variable_data()};
@@ -172,14 +184,14 @@ struct Function : torch::autograd::Function<Function> {
     at::Tensor dz;
     // A pooled gradient is a quarter of dz: reading it twice costs less.
     if (kept->adds || (two && !pools)) dz = at::empty_like(x);
-    const Gradients of_x = Backward(x, kept->norm, gradient, dz);
+    const Gradients of_x = Backward(x, kept->norm, gradient, dz, /*maxima=*/saved[3]);
     if (!kept->normalises_z) {
       return {of_x.dx, of_x.dweight, of_x.dbias, kept->adds ? dz : at::Tensor(), {}, {}, {}};
     }
     kernels::GradientArguments plain{};
     plain.dy = dz.const_data_ptr();
     plain.activation = Activation::kNone;
-    const Gradients of_z = Backward(z, kept->z_norm, plain, /*dz=*/{});
+    const Gradients of_z = Backward(z, kept->z_norm, plain, /*dz=*/{}, /*maxima=*/{});
     return {of_x.dx, of_x.dweight, of_x.dbias, of_z.dx, of_z.dweight, of_z.dbias, {}};
   }
 };

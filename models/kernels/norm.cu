@@ -38,6 +38,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Backward(const 
   BackwardThread<T, Gradient>(arguments, ThreadNumber(), NumThreads());
 }
 
+// Four pixels need more registers than the other kernels.
+template <typename T>
+__global__ void __launch_bounds__(kThreads, 2) PoolBackward(const BackwardArguments arguments) {
+  PoolBackwardThread<T>(arguments, ThreadNumber(), NumThreads());
+}
+
 // Returns, to all threads of a block alike, whether the other blocks of its column have finished. The fences make their
 // partial sums visible to the last one (see threadFenceReduction among NVIDIA's samples). The counter returns to 0.
 __device__ bool IsLastOfColumn(unsigned* finished) {
@@ -135,6 +141,12 @@ void StartBackward(const BackwardArguments& arguments, cudaStream_t stream) {
   Backward<T, Gradient><<<Blocks(arguments.of.rows, arguments.of.channels), kThreads, 0, stream>>>(arguments);
 }
 
+template <typename T>
+void StartPoolBackward(const BackwardArguments& arguments, cudaStream_t stream) {
+  const int64_t squares = arguments.of.rows / (kPoolStride * kPoolStride);  // or some more
+  PoolBackward<T><<<Blocks(squares, arguments.of.channels), kThreads, 0, stream>>>(arguments);
+}
+
 }  // namespace
 
 int NumParts(int64_t rows, int64_t channels) {
@@ -186,7 +198,7 @@ int LaunchSum(const SumArguments& arguments, Element element, void* stream) {
       case Activation::kSilu:
         return StartSum<T, SiluGradient>(arguments, StreamOf(stream));
       case Activation::kReluPool:
-        return StartSum<T, PoolGradient>(arguments, StreamOf(stream));
+        return StartSum<T, WindowGradient>(arguments, StreamOf(stream));
     }
   });
 }
@@ -202,7 +214,7 @@ int LaunchBackward(const BackwardArguments& arguments, Element element, void* st
       case Activation::kSilu:
         return StartBackward<T, SiluGradient>(arguments, StreamOf(stream));
       case Activation::kReluPool:
-        return StartBackward<T, PoolGradient>(arguments, StreamOf(stream));
+        return StartPoolBackward<T>(arguments, StreamOf(stream));
     }
   });
 }

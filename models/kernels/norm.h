@@ -132,8 +132,7 @@ struct PlainGradient {
     const Eight<T> more = LoadEight<T>(more_dy, at);
     for (int i = 0; i < kWidth; ++i) gradient[i] += static_cast<float>(more.values[i]);
   }
-  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& /*x*/,
-                                     float (&gradient)[kWidth]) const {
+  DTRAIN_HOST_DEVICE void operator()(int64_t at, const Eight<T>& /*x*/, float (&gradient)[kWidth]) const {
     Load(at, gradient);
   }
 };
@@ -145,8 +144,7 @@ struct ReluGradient : PlainGradient<T> {
   DTRAIN_HOST_DEVICE ReluGradient(const GradientArguments& of, int64_t channel)
       : PlainGradient<T>(of, channel), mask(of.aside) {}
 
-  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& /*x*/,
-                                     float (&gradient)[kWidth]) const {
+  DTRAIN_HOST_DEVICE void operator()(int64_t at, const Eight<T>& /*x*/, float (&gradient)[kWidth]) const {
     this->Load(at, gradient);
     const unsigned bits = mask[at / kWidth];
     for (int i = 0; i < kWidth; ++i) gradient[i] = (bits >> i & 1U) != 0 ? gradient[i] : 0.0F;
@@ -160,7 +158,7 @@ struct SiluGradient : PlainGradient<T> {
   DTRAIN_HOST_DEVICE SiluGradient(const GradientArguments& of, int64_t channel)
       : PlainGradient<T>(of, channel), norm(of.norm, channel) {}
 
-  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& x, float (&gradient)[kWidth]) const {
+  DTRAIN_HOST_DEVICE void operator()(int64_t at, const Eight<T>& x, float (&gradient)[kWidth]) const {
     this->Load(at, gradient);
     for (int i = 0; i < kWidth; ++i) {
       const float normalised = norm(i, static_cast<float>(x.values[i])), sigmoid = Sigmoid<T>(normalised);
@@ -182,7 +180,7 @@ DTRAIN_HOST_DEVICE ChannelSums SumThread(const SumArguments& arguments, const Pl
     const int64_t at = row * of.channels + place.channel;
     const Eight<T> x = LoadEight<T>(of.x, at);
     float dz[kWidth];
-    gradient(row, at, x, dz);
+    gradient(at, x, dz);
     if (arguments.dz != nullptr) {
       Eight<T> rounded;
       for (int i = 0; i < kWidth; ++i) {
@@ -205,32 +203,47 @@ inline DTRAIN_HOST_DEVICE void FinishSums(const SumArguments& arguments, int64_t
   arguments.dweight[channel] = static_cast<float>(dz_centred * arguments.of.norm.inverse_std[channel]);
 }
 
+// Takes the gradient of eight channels through the normalisation.
+struct ThroughNorm {
+  float mean[kWidth], mean_dz[kWidth], slope[kWidth], scale[kWidth];
+  void* dx;
+
+  DTRAIN_HOST_DEVICE ThroughNorm(const BackwardArguments& arguments, int64_t first_channel) : dx(arguments.dx) {
+    const NormOfChannels& norm = arguments.of.norm;
+    for (int i = 0; i < kWidth; ++i) {
+      const int64_t channel = first_channel + i;
+      const float inverse_std = norm.inverse_std[channel];
+      mean[i] = norm.mean[channel];
+      mean_dz[i] = arguments.sum_dy[channel] * arguments.per_row;
+      slope[i] = arguments.sum_dy_normalised[channel] * arguments.per_row * inverse_std;
+      scale[i] = inverse_std * norm.weight[channel];
+    }
+  }
+
+  template <typename T>
+  DTRAIN_HOST_DEVICE void Store(int64_t at, const Eight<T>& x, const float (&dz)[kWidth]) const {
+    Eight<T> of_x;
+    for (int i = 0; i < kWidth; ++i) {
+      of_x.values[i] =
+          static_cast<T>((dz[i] - mean_dz[i] - (static_cast<float>(x.values[i]) - mean[i]) * slope[i]) * scale[i]);
+    }
+    StoreEight<T>(dx, at, of_x);
+  }
+};
+
 template <typename T, template <typename> typename Gradient>
 DTRAIN_HOST_DEVICE void BackwardThread(const BackwardArguments& arguments, int64_t thread, int64_t threads) {
   const GradientArguments& of = arguments.of;
   const Rows rows(of.channels, of.rows, thread, threads);
   if (rows.first >= of.rows) return;
   const Gradient<T> gradient(of, rows.channel);
-  float mean[kWidth], mean_dz[kWidth], slope[kWidth], scale[kWidth];
-  for (int i = 0; i < kWidth; ++i) {
-    const int64_t channel = rows.channel + i;
-    const float inverse_std = of.norm.inverse_std[channel];
-    mean[i] = of.norm.mean[channel];
-    mean_dz[i] = arguments.sum_dy[channel] * arguments.per_row;
-    slope[i] = arguments.sum_dy_normalised[channel] * arguments.per_row * inverse_std;
-    scale[i] = inverse_std * of.norm.weight[channel];
-  }
+  const ThroughNorm through_norm(arguments, rows.channel);
   for (int64_t row = rows.first; row < of.rows; row += rows.step) {
     const int64_t at = row * of.channels + rows.channel;
     const Eight<T> x = LoadEight<T>(of.x, at);
     float dz[kWidth];
-    gradient(row, at, x, dz);
-    Eight<T> dx;
-    for (int i = 0; i < kWidth; ++i) {
-      dx.values[i] =
-          static_cast<T>((dz[i] - mean_dz[i] - (static_cast<float>(x.values[i]) - mean[i]) * slope[i]) * scale[i]);
-    }
-    StoreEight<T>(arguments.dx, at, dx);
+    gradient(at, x, dz);
+    through_norm.Store(at, x, dz);
   }
 }
 

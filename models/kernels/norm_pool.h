@@ -1,6 +1,7 @@
 // y = max pooling(ReLU(norm(x))) with 3×3 windows, stride 2, padding 1, the end of a ResNet's first layer, in one pass.
-// A byte per element of y keeps the place of the maximum for the backward pass. There, each thread collects the
-// gradients of the windows that contain its pixel, always in the same order.
+// For the backward pass, the place of each maximum is kept in a byte, and x there. With these, sums over all pixels
+// become sums over the windows, and each thread collects the gradients of the windows that contain its pixels, always
+// in the same order.
 #pragma once
 
 #include "models/kernels/norm.h"
@@ -15,6 +16,7 @@ inline DTRAIN_HOST_DEVICE int Pooled(int size) { return (size + 1) / kPoolStride
 struct PoolArguments {
   const void* x;
   void* y;          // images × Pooled(height) × Pooled(width) × channels
+  void* maxima;     // likewise: x where the maximum is, or 0
   uint8_t* places;  // likewise: kWindow · row + column of the maximum within its window, or kNowhere
   NormOfChannels norm;
   int64_t images, channels;
@@ -45,22 +47,35 @@ DTRAIN_HOST_DEVICE void PoolThread(const PoolArguments& arguments, int64_t threa
   for (int64_t row = of.first; row < rows; row += of.step) {
     const Pixel pixel(row, Pooled(height), Pooled(width));
     float best[kWidth];
+    Eight<T> maxima;
     Eight<uint8_t> places;
     for (int i = 0; i < kWidth; ++i) {
       best[i] = 0;  // what ReLU gives where it lets nothing pass
+      maxima.values[i] = static_cast<T>(0.0F);
       places.values[i] = kNowhere;
     }
-    for (int place = 0; place < kWindow * kWindow; ++place) {
-      const int y = pixel.row * kPoolStride - 1 + place / kWindow;
-      const int x = pixel.column * kPoolStride - 1 + place % kWindow;
-      if (y < 0 || y >= height || x < 0 || x >= width) continue;
-      const int64_t from = (static_cast<int64_t>(pixel.image) * height + y) * width + x;
-      const Eight<T> values = LoadEight<T>(arguments.x, from * arguments.channels + of.channel);
-      for (int i = 0; i < kWidth; ++i) {
-        const auto value = static_cast<float>(static_cast<T>(norm(i, static_cast<float>(values.values[i]))));
-        if (value > best[i] || std::isnan(value)) {
-          best[i] = value;
-          places.values[i] = static_cast<uint8_t>(place);
+    for (int line = 0; line < kWindow; ++line) {
+      const int y = pixel.row * kPoolStride - 1 + line;
+      if (y < 0 || y >= height) continue;
+      Eight<T> values[kWindow];
+      const int x = pixel.column * kPoolStride - 1;
+      const auto is_inside = [&](int i) { return x + i >= 0 && x + i < width; };
+      // A place beyond the edge loads its neighbour, so that no load waits for a decision.
+      for (int i = 0; i < kWindow; ++i) {
+        const int nearest = is_inside(i) ? x + i : x + 1;
+        const int64_t from = (static_cast<int64_t>(pixel.image) * height + y) * width + nearest;
+        values[i] = LoadEight<T>(arguments.x, from * arguments.channels + of.channel);
+      }
+      for (int column = 0; column < kWindow; ++column) {
+        if (!is_inside(column)) continue;
+        for (int i = 0; i < kWidth; ++i) {
+          const T x_there = values[column].values[i];
+          const auto value = static_cast<float>(static_cast<T>(norm(i, static_cast<float>(x_there))));
+          if (value > best[i] || std::isnan(value)) {
+            best[i] = value;
+            maxima.values[i] = x_there;
+            places.values[i] = static_cast<uint8_t>(line * kWindow + column);
+          }
         }
       }
     }
@@ -68,42 +83,70 @@ DTRAIN_HOST_DEVICE void PoolThread(const PoolArguments& arguments, int64_t threa
     for (int i = 0; i < kWidth; ++i) y.values[i] = static_cast<T>(best[i]);
     const int64_t at = row * arguments.channels + of.channel;
     StoreEight<T>(arguments.y, at, y);
+    StoreEight<T>(arguments.maxima, at, maxima);
     StoreEight<uint8_t>(arguments.places, at, places);
   }
 }
 
+// The gradient at the maxima, for sums over all windows, which are the sums over all pixels. `at` is a place in y.
 template <typename T>
-struct PoolGradient : PlainGradient<T> {
+struct WindowGradient : PlainGradient<T> {
   const uint8_t* places;
-  int64_t channels, channel;
-  PoolShape shape;
 
-  DTRAIN_HOST_DEVICE PoolGradient(const GradientArguments& of, int64_t of_channel)
-      : PlainGradient<T>(of, of_channel),
-        places(of.aside),
-        channels(of.channels),
-        channel(of_channel),
-        shape(of.pool) {}
+  DTRAIN_HOST_DEVICE WindowGradient(const GradientArguments& of, int64_t channel)
+      : PlainGradient<T>(of, channel), places(of.aside) {}
 
-  DTRAIN_HOST_DEVICE void operator()(int64_t row, int64_t /*at*/, const Eight<T>& /*x*/,
-                                     float (&gradient)[kWidth]) const {
-    for (int i = 0; i < kWidth; ++i) gradient[i] = 0;
-    const Pixel pixel(row, shape.height, shape.width);
-    const int height = Pooled(shape.height), width = Pooled(shape.width);
-    // Pixel 2k is in window k alone, pixel 2k + 1 in the windows k and k + 1.
-    for (int y = pixel.row / kPoolStride; y <= (pixel.row + 1) / kPoolStride && y < height; ++y) {
-      for (int x = pixel.column / kPoolStride; x <= (pixel.column + 1) / kPoolStride && x < width; ++x) {
-        const int place =
-            (pixel.row - y * kPoolStride + 1) * kWindow + pixel.column - x * kPoolStride + 1;  // of the pixel in it
-        const int64_t at = ((static_cast<int64_t>(pixel.image) * height + y) * width + x) * channels + channel;
-        const Eight<uint8_t> maxima = LoadEight<uint8_t>(places, at);
-        float of_window[kWidth];
-        this->Load(at, of_window);
-        for (int i = 0; i < kWidth; ++i) gradient[i] += maxima.values[i] == place ? of_window[i] : 0.0F;
-      }
-    }
+  DTRAIN_HOST_DEVICE void operator()(int64_t at, const Eight<T>& /*x*/, float (&gradient)[kWidth]) const {
+    this->Load(at, gradient);
+    const Eight<uint8_t> places_there = LoadEight<uint8_t>(places, at);
+    for (int i = 0; i < kWidth; ++i) gradient[i] = places_there.values[i] != kNowhere ? gradient[i] : 0.0F;
   }
 };
+
+// BackwardThread for pooling. The thread works on squares of 2×2 pixels: square (k, l) is all of window (k, l) that no
+// earlier window has, and the windows (k, l), (k, l + 1), (k + 1, l) and (k + 1, l + 1) are all that contain its
+// pixels.
+template <typename T>
+DTRAIN_HOST_DEVICE void PoolBackwardThread(const BackwardArguments& arguments, int64_t thread, int64_t threads) {
+  constexpr int kPixels = kPoolStride * kPoolStride;
+  const GradientArguments& of = arguments.of;
+  const int height = Pooled(of.pool.height), width = Pooled(of.pool.width);
+  const int64_t squares = of.rows / (static_cast<int64_t>(of.pool.height) * of.pool.width) * height * width;
+  const Rows rows(of.channels, squares, thread, threads);
+  if (rows.first >= squares) return;
+  const PlainGradient<T> gradient(of, rows.channel);
+  const ThroughNorm through_norm(arguments, rows.channel);
+  for (int64_t square = rows.first; square < squares; square += rows.step) {
+    const Pixel corner(square, height, width);
+    float dz[kPixels][kWidth] = {};
+    for (int window = 0; window < kPixels; ++window) {
+      const int down = window / kPoolStride, right = window % kPoolStride;
+      const int y = corner.row + down, x = corner.column + right;
+      if (y >= height || x >= width) continue;
+      const int64_t at = ((static_cast<int64_t>(corner.image) * height + y) * width + x) * of.channels + rows.channel;
+      const Eight<uint8_t> places = LoadEight<uint8_t>(of.aside, at);
+      float of_window[kWidth];
+      gradient.Load(at, of_window);
+      for (int pixel = 0; pixel < kPixels; ++pixel) {
+        // Of the pixel, within the window.
+        const int row = pixel / kPoolStride + 1 - down * kPoolStride;
+        const int column = pixel % kPoolStride + 1 - right * kPoolStride;
+        if (row < 0 || column < 0) continue;
+        for (int i = 0; i < kWidth; ++i) {
+          dz[pixel][i] += places.values[i] == row * kWindow + column ? of_window[i] : 0.0F;
+        }
+      }
+    }
+    for (int pixel = 0; pixel < kPixels; ++pixel) {
+      const int y = corner.row * kPoolStride + pixel / kPoolStride;
+      const int x = corner.column * kPoolStride + pixel % kPoolStride;
+      if (y >= of.pool.height || x >= of.pool.width) continue;
+      const int64_t row = (static_cast<int64_t>(corner.image) * of.pool.height + y) * of.pool.width + x;
+      const int64_t at = row * of.channels + rows.channel;
+      through_norm.Store(at, LoadEight<T>(of.x, at), dz[pixel]);
+    }
+  }
+}
 
 // Like the functions of norm.h. The backward pass is LaunchSum's and LaunchBackward's.
 int LaunchPool(const PoolArguments& arguments, Element element, void* stream);

@@ -127,7 +127,7 @@ inline void Sum(const kernels::SumArguments& arguments, kernels::Element element
     if (arguments.of.activation == Activation::kNone) return SumOf<T, kernels::PlainGradient>(arguments);
     if (arguments.of.activation == Activation::kRelu) return SumOf<T, kernels::ReluGradient>(arguments);
     if (arguments.of.activation == Activation::kSilu) return SumOf<T, kernels::SiluGradient>(arguments);
-    SumOf<T, kernels::PoolGradient>(arguments);
+    SumOf<T, kernels::WindowGradient>(arguments);
   });
 }
 
@@ -137,7 +137,8 @@ inline void Backward(const kernels::BackwardArguments& arguments, kernels::Eleme
     if (arguments.of.activation == Activation::kNone) return BackwardOf<T, kernels::PlainGradient>(arguments);
     if (arguments.of.activation == Activation::kRelu) return BackwardOf<T, kernels::ReluGradient>(arguments);
     if (arguments.of.activation == Activation::kSilu) return BackwardOf<T, kernels::SiluGradient>(arguments);
-    BackwardOf<T, kernels::PoolGradient>(arguments);
+    ForThreads(arguments.of.channels,
+               [&](int64_t thread, int64_t threads) { kernels::PoolBackwardThread<T>(arguments, thread, threads); });
   });
 }
 

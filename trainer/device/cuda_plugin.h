@@ -10,6 +10,7 @@
 
 #include "data/image/prepare_images.h"
 #include "models/norm_kernels.h"
+#include "models/stem_convolution.h"
 #include "trainer/device/device_choice.h"
 #include "trainer/device/device_graph.h"
 
@@ -35,6 +36,8 @@ struct CudaPlugin {
   data::DeviceNormalisation normalise_images;
   // Run the kernels of batch normalisation (models/kernels) on the current device.
   models::NormKernels norm;
+  // Runs the kernel that rearranges images for a model's first convolution (models/kernels) on the current device.
+  models::SpaceToDepth space_to_depth;
   // Returns an empty graph for `device`, which must be the current device. The graph has a stream of its own.
   std::unique_ptr<DeviceGraph> (*make_graph)(at::Device device);
 };
@@ -56,5 +59,8 @@ data::DeviceNormalisation NormalisationOn(at::Device device);
 
 // Returns the kernels that normalise batches on `device`; null for the CPU.
 const models::NormKernels* NormKernelsOn(at::Device device);
+
+// Returns the kernel that rearranges images on `device`; null for the CPU.
+models::SpaceToDepth SpaceToDepthOn(at::Device device);
 
 }  // namespace dtrain::distributed

@@ -103,6 +103,7 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
              .pool = &Start<models::kernels::PoolArguments, models::kernels::LaunchPool>,
              .sum = &Start<models::kernels::SumArguments, models::kernels::LaunchSum>,
              .backward = &Start<models::kernels::BackwardArguments, models::kernels::LaunchBackward>},
+    .space_to_depth = &Start<models::kernels::SpaceToDepthArguments, models::kernels::LaunchSpaceToDepth>,
     .make_graph = &MakeCudaGraph,
 };
 
