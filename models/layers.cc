@@ -35,8 +35,8 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
   if (is_depthwise && !options.bias && HasDepthwiseKernel(x_NCHW, weight, options.stride)) {
     return DepthwiseConvolution(x_NCHW, weight, options.stride);
   }
-  if (space_to_depth_ != nullptr && !options.bias && HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
-    return StemConvolution(x_NCHW, weight, space_to_depth_);
+  if (stem_kernels_ != nullptr && !options.bias && HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
+    return StemConvolution(x_NCHW, weight, *stem_kernels_);
   }
   return at::conv2d(x_NCHW, weight, bias, options.stride, padding, /*dilation=*/1, options.groups);
 }
@@ -174,9 +174,9 @@ void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum) {
   });
 }
 
-void UseSpaceToDepth(torch::nn::Module& model, SpaceToDepth kernel) {
-  model.apply([kernel](torch::nn::Module& module) {
-    if (auto* conv = dynamic_cast<Conv2dImpl*>(&module)) conv->UseSpaceToDepth(kernel);
+void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels) {
+  model.apply([&kernels](torch::nn::Module& module) {
+    if (auto* conv = dynamic_cast<Conv2dImpl*>(&module)) conv->UseStemKernels(kernels);
   });
 }
 

@@ -33,14 +33,15 @@ class Conv2dImpl : public torch::nn::Module {
   explicit Conv2dImpl(const Conv2dOptions& options);
   at::Tensor forward(const at::Tensor& x_NCHW);
 
-  // From now on, a convolution of images with stride 2 uses this kernel, which must be of the parameters' device.
-  void UseSpaceToDepth(SpaceToDepth kernel) { space_to_depth_ = kernel; }
+  // From now on, a convolution of images with stride 2 uses these kernels, which must be of the parameters' device and
+  // outlive this object.
+  void UseStemKernels(const StemKernels& kernels) { stem_kernels_ = &kernels; }
 
   const Conv2dOptions options;
   at::Tensor weight, bias;
 
  private:
-  SpaceToDepth space_to_depth_ = nullptr;
+  const StemKernels* stem_kernels_ = nullptr;
 };
 TORCH_MODULE(Conv2d);
 
@@ -141,8 +142,8 @@ void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsi
 // Calls BatchNorm2dImpl::Synchronize of every BatchNorm2d inside `model`.
 void SynchronizeBatchNorm(torch::nn::Module& model, const SumOverRanks& sum);
 
-// Calls Conv2dImpl::UseSpaceToDepth of every Conv2d inside `model`.
-void UseSpaceToDepth(torch::nn::Module& model, SpaceToDepth kernel);
+// Calls Conv2dImpl::UseStemKernels of every Conv2d inside `model`.
+void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels);
 
 // Calls BatchNorm2dImpl::UseKernels of every BatchNorm2d inside `model`.
 void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels);

@@ -12,6 +12,7 @@
 #include "models/layers.h"
 #include "models/registry.h"
 #include "tests/models/norm_comparison.h"
+#include "tests/models/stem_comparison.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 
@@ -48,6 +49,18 @@ TEST(NormaliseImages, AnUnalignedBatchIsNoExcuse) {
   const at::Tensor part = images.to(gpu).slice(0, 1);  // begins at byte 27
   const at::Tensor result = data::PrepareImages(part, preparation, gpu, distributed::NormalisationOn(gpu));
   EXPECT_TRUE(at::equal(result.cpu(), data::PrepareImages(images.slice(0, 1), preparation, at::kCPU)));
+}
+
+TEST(StemKernels, AreTheConvolution) {
+  const at::Device gpu = Gpu();
+  at::manual_seed(1);
+  for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
+    for (const models::StemCase& c :
+         {models::StemCase{2, 32, 30, 64, 7}, models::StemCase{3, 33, 37, 64, 7}, models::StemCase{1, 7, 500, 64, 7},
+          models::StemCase{5, 224, 224, 64, 7}, models::StemCase{2, 33, 31, 32, 3}}) {
+      models::Compare(c, type, *distributed::StemKernelsOn(gpu), gpu);
+    }
+  }
 }
 
 TEST(NormKernels, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {

@@ -78,8 +78,8 @@ const models::NormKernels* NormKernelsOn(at::Device device) {
   return device.is_cuda() ? &LoadCudaPlugin().norm : nullptr;
 }
 
-models::SpaceToDepth SpaceToDepthOn(at::Device device) {
-  return device.is_cuda() ? LoadCudaPlugin().space_to_depth : nullptr;
+const models::StemKernels* StemKernelsOn(at::Device device) {
+  return device.is_cuda() ? &LoadCudaPlugin().stem : nullptr;
 }
 
 }  // namespace dtrain::distributed

@@ -36,8 +36,8 @@ struct CudaPlugin {
   data::DeviceNormalisation normalise_images;
   // Run the kernels of batch normalisation (models/kernels) on the current device.
   models::NormKernels norm;
-  // Runs the kernel that rearranges images for a model's first convolution (models/kernels) on the current device.
-  models::SpaceToDepth space_to_depth;
+  // Run the kernels of a model's first convolution (models/kernels) on the current device.
+  models::StemKernels stem;
   // Returns an empty graph for `device`, which must be the current device. The graph has a stream of its own.
   std::unique_ptr<DeviceGraph> (*make_graph)(at::Device device);
 };
@@ -60,7 +60,7 @@ data::DeviceNormalisation NormalisationOn(at::Device device);
 // Returns the kernels that normalise batches on `device`; null for the CPU.
 const models::NormKernels* NormKernelsOn(at::Device device);
 
-// Returns the kernel that rearranges images on `device`; null for the CPU.
-models::SpaceToDepth SpaceToDepthOn(at::Device device);
+// Returns the kernels of a model's first convolution on `device`; null for the CPU.
+const models::StemKernels* StemKernelsOn(at::Device device);
 
 }  // namespace dtrain::distributed

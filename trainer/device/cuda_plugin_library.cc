@@ -103,7 +103,9 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
              .pool = &Start<models::kernels::PoolArguments, models::kernels::LaunchPool>,
              .sum = &Start<models::kernels::SumArguments, models::kernels::LaunchSum>,
              .backward = &Start<models::kernels::BackwardArguments, models::kernels::LaunchBackward>},
-    .space_to_depth = &Start<models::kernels::SpaceToDepthArguments, models::kernels::LaunchSpaceToDepth>,
+    .stem = {.space_to_depth = &Start<models::kernels::SpaceToDepthArguments, models::kernels::LaunchSpaceToDepth>,
+             .gradient_parts = &models::kernels::StemGradientParts,
+             .gradient = &Start<models::kernels::StemGradientArguments, models::kernels::LaunchStemGradient>},
     .make_graph = &MakeCudaGraph,
 };
 

@@ -103,7 +103,7 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   model->to(device);
   if (config.model.channels_last) UseChannelsLast(*model);
   if (const auto* kernels = distributed::NormKernelsOn(device)) models::UseNormKernels(*model, *kernels);
-  models::UseSpaceToDepth(*model, distributed::SpaceToDepthOn(device));
+  if (const auto* kernels = distributed::StemKernelsOn(device)) models::UseStemKernels(*model, *kernels);
   return model;
 }
 
