@@ -34,11 +34,12 @@ int64_t Blocks(int64_t base, double depth) {
   return static_cast<int64_t>(std::ceil(static_cast<double>(base) * depth));
 }
 
-// Sets each sample to zero with this probability and scales up the others, so that the mean stays the same.
-at::Tensor DropRows(const at::Tensor& x_NCHW, double probability) {
+// Returns a factor for each sample, which sets it to zero with this probability and scales it up otherwise, so that the
+// mean stays the same.
+at::Tensor DropSamples(const at::Tensor& x_NCHW, double probability) {
   const double kept = 1 - probability;
   const at::Tensor mask_N111 = at::empty({x_NCHW.size(0), 1, 1, 1}, x_NCHW.options()).bernoulli_(kept);
-  return x_NCHW * (kept > 0 ? mask_N111.div_(kept) : mask_N111);
+  return kept > 0 ? mask_N111.div_(kept) : mask_N111;
 }
 
 }  // namespace
@@ -59,17 +60,22 @@ ConvNormImpl::ConvNormImpl(const Conv2dOptions& conv, const BatchNormOptions& no
   norm_ = register_module("1", BatchNorm2d(conv.out_channels, norm));
 }
 
-at::Tensor ConvNormImpl::forward(const at::Tensor& x_NCHW) { return norm_->Activated(conv_(x_NCHW), activation_).main; }
+Forked ConvNormImpl::forward(const at::Tensor& x_NCHW) { return norm_->Activated(conv_(x_NCHW), activation_); }
+
+Forked ConvNormImpl::Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111) {
+  return norm_->Add(conv_(x_NCHW), shortcut_NCHW, factors_N111);
+}
+
+at::Tensor ConvNormImpl::Excited(const at::Tensor& x_NCHW, const Excitation& excitation) {
+  return norm_->Excited(conv_(x_NCHW), excitation);
+}
 
 SqueezeExcitationImpl::SqueezeExcitationImpl(int64_t channels, int64_t squeezed_channels) {
   fc1_ = register_module("fc1", Conv2d(Conv2dOptions{channels, squeezed_channels, 1, 1, 1, /*bias=*/true}));
   fc2_ = register_module("fc2", Conv2d(Conv2dOptions{squeezed_channels, channels, 1, 1, 1, /*bias=*/true}));
 }
 
-at::Tensor SqueezeExcitationImpl::forward(const at::Tensor& x_NCHW) {
-  const at::Tensor means = at::adaptive_avg_pool2d(x_NCHW, {1, 1});
-  return x_NCHW * fc2_(Silu(fc1_(means))).sigmoid();
-}
+at::Tensor SqueezeExcitationImpl::forward(const at::Tensor& means) { return fc2_(Silu(fc1_(means))).sigmoid(); }
 
 MbConvImpl::MbConvImpl(const Options& options) : options_(options) {
   const int64_t expanded = Channels(options.in_channels * options.expansion, 1);
@@ -89,12 +95,13 @@ MbConvImpl::MbConvImpl(const Options& options) : options_(options) {
   register_module("block", block);
 }
 
-at::Tensor MbConvImpl::forward(const at::Tensor& x_NCHW) {
-  const at::Tensor expanded = expand_ ? expand_(x_NCHW) : x_NCHW;
-  at::Tensor y = project_(weigh_(filter_(expanded)));
-  if (options_.stride != 1 || options_.in_channels != options_.out_channels) return y;
-  if (is_training() && options_.drop_path > 0 && !y.is_meta()) y = DropRows(y, options_.drop_path);
-  return y + x_NCHW;
+Forked MbConvImpl::forward(const Forked& x_NCHW) {
+  const at::Tensor expanded = expand_ ? expand_(x_NCHW.main).main : x_NCHW.main;
+  const at::Tensor y = filter_->Excited(expanded, [this](const at::Tensor& means) { return weigh_(means); });
+  if (options_.stride != 1 || options_.in_channels != options_.out_channels) return project_(y);
+  at::Tensor factors_N111;
+  if (is_training() && options_.drop_path > 0 && !y.is_meta()) factors_N111 = DropSamples(y, options_.drop_path);
+  return project_->Add(y, x_NCHW.shortcut, factors_N111);
 }
 
 EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(options.dropout) {
@@ -148,9 +155,9 @@ void EfficientNet::Initialize() {
 }
 
 at::Tensor EfficientNet::forward(const at::Tensor& images_NCHW) {
-  at::Tensor x = stem_(images_NCHW);
-  for (MbConv& block : blocks_) x = block(x);
-  x = at::adaptive_avg_pool2d(head_(x), {1, 1}).flatten(1);
+  Forked y = stem_(images_NCHW);
+  for (MbConv& block : blocks_) y = block(y);
+  const at::Tensor x = at::adaptive_avg_pool2d(head_(y.main).main, {1, 1}).flatten(1);
   return classifier_(at::dropout(x, dropout_, is_training() && !x.is_meta()));
 }
 

@@ -29,7 +29,10 @@ int64_t HeadChannels(const EfficientNetOptions& options);  // inputs of the clas
 class ConvNormImpl : public torch::nn::Module {
  public:
   ConvNormImpl(const Conv2dOptions& conv, const BatchNormOptions& norm, Activation activation);
-  at::Tensor forward(const at::Tensor& x_NCHW);
+  Forked forward(const at::Tensor& x_NCHW);
+  // As BatchNorm2dImpl's, of the convolution's result. Add is for no activation, Excited for SiLU.
+  Forked Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111);
+  at::Tensor Excited(const at::Tensor& x_NCHW, const Excitation& excitation);
 
  private:
   Conv2d conv_{nullptr};
@@ -38,12 +41,12 @@ class ConvNormImpl : public torch::nn::Module {
 };
 TORCH_MODULE(ConvNorm);
 
-// Squeeze-and-excitation: scales each channel by a weight computed from the means of all channels (Hu et al. 2017,
-// arXiv:1709.01507).
+// Squeeze-and-excitation scales each channel by a factor computed from the means of all channels (Hu et al. 2017,
+// arXiv:1709.01507). This is the network that computes the factors, which have the shape of the means.
 class SqueezeExcitationImpl : public torch::nn::Module {
  public:
   SqueezeExcitationImpl(int64_t channels, int64_t squeezed_channels);
-  at::Tensor forward(const at::Tensor& x_NCHW);
+  at::Tensor forward(const at::Tensor& means);
 
  private:
   Conv2d fc1_{nullptr}, fc2_{nullptr};
@@ -60,7 +63,7 @@ class MbConvImpl : public torch::nn::Module {
     BatchNormOptions norm;
   };
   explicit MbConvImpl(const Options& options);
-  at::Tensor forward(const at::Tensor& x_NCHW);
+  Forked forward(const Forked& x_NCHW);
 
  private:
   Options options_;

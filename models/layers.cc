@@ -24,6 +24,7 @@ Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options
 }
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
+  if (x_NCHW.dim() == 2) return at::linear(x_NCHW, weight.flatten(1), bias);
   const int64_t padding = options.kernel_size / 2;
   if (x_NCHW.is_meta()) {
     const auto out = [&](int64_t size) { return (size + 2 * padding - options.kernel_size) / options.stride + 1; };
@@ -89,7 +90,7 @@ at::Tensor BatchNorm2dImpl::ForwardWithAten(const at::Tensor& x_NCHW) {
 Forked BatchNorm2dImpl::Activated(const at::Tensor& x_NCHW, Activation activation) {
   if (UsesKernels(x_NCHW)) {
     const at::Tensor x = ForNormKernels(x_NCHW);
-    return Normalised(x, Measure(x), activation);
+    return Normalised(x, Measure(x), {.activation = activation});
   }
   at::Tensor y = ForwardWithAten(x_NCHW);
   if (activation == Activation::kSilu) {
@@ -116,9 +117,33 @@ Forked BatchNorm2dImpl::AddRelu(const at::Tensor& x_NCHW, const std::function<at
   if (shortcut_norm != nullptr && !both) z = shortcut_norm->forward(z);
   z = ForNormKernels(z);
   const Normalisation norm = Measure(x);
-  if (!both) return Normalised(x, norm, Activation::kRelu, z);
+  if (!both) return Normalised(x, norm, {.activation = Activation::kRelu, .z_NCHW = z});
   const Normalisation z_norm = shortcut_norm->Measure(z);
-  return Normalised(x, norm, Activation::kRelu, z, &z_norm);
+  return Normalised(x, norm, {.activation = Activation::kRelu, .z_NCHW = z, .z_norm = &z_norm});
+}
+
+Forked BatchNorm2dImpl::Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111) {
+  if (!UsesKernels(x_NCHW)) {
+    at::Tensor y = ForwardWithAten(x_NCHW);
+    if (factors_N111.defined()) y = y * factors_N111;
+    y = y + shortcut_NCHW;
+    return {y, y};
+  }
+  const at::Tensor x = ForNormKernels(x_NCHW);
+  Following following{.z_NCHW = ForNormKernels(shortcut_NCHW.to(x.scalar_type()))};
+  if (factors_N111.defined()) {
+    following.factors_NC = factors_N111.flatten(1).expand({x.size(0), x.size(1)}).to(x.scalar_type()).contiguous();
+  }
+  return Normalised(x, Measure(x), following);
+}
+
+at::Tensor BatchNorm2dImpl::Excited(const at::Tensor& x_NCHW, const Excitation& excitation) {
+  if (UsesKernels(x_NCHW)) {
+    const at::Tensor x = ForNormKernels(x_NCHW);
+    return models::Excited(x, Measure(x), excitation);
+  }
+  const at::Tensor y = Silu(ForwardWithAten(x_NCHW));
+  return y * excitation(at::adaptive_avg_pool2d(y, {1, 1}));
 }
 
 at::Tensor Silu(const at::Tensor& x) {

@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 
+#include "models/excitation.h"
 #include "models/norm_kernels.h"
 #include "models/stem_convolution.h"
 
@@ -27,7 +28,7 @@ struct Conv2dOptions {
 };
 
 // Convolution with a square kernel, padded by ⌊k/2⌋. `weight` (out, in / groups, k, k) and the optional `bias` (out)
-// are uninitialised.
+// are uninitialised. A 1×1 convolution also takes single pixels without their sizes, (N, C), and then is a product.
 class Conv2dImpl : public torch::nn::Module {
  public:
   explicit Conv2dImpl(const Conv2dOptions& options);
@@ -71,6 +72,13 @@ class BatchNorm2dImpl : public torch::nn::Module {
   // passes, and so the order in which gradients arrive.
   Forked AddRelu(const at::Tensor& x_NCHW, const std::function<at::Tensor()>& shortcut,
                  BatchNorm2dImpl* shortcut_norm = nullptr);
+
+  // Returns forward(x) [· factors] + shortcut. The factors (N, 1, 1, 1) may be undefined.
+  Forked Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111);
+
+  // Returns y · excitation(means of y over the pixels) for y = SiLU(forward(x)). The means, and so the factors, are
+  // (N, C) in the device's kernels, else (N, C, 1, 1).
+  at::Tensor Excited(const at::Tensor& x_NCHW, const Excitation& excitation);
 
   // From now on, training steps use these kernels, which must be of the parameters' device and outlive this object.
   void UseKernels(const NormKernels& kernels);

@@ -8,43 +8,16 @@
 #include <optional>
 #include <utility>
 
+#include "models/norm_backward.h"
+
 namespace dtrain::models {
 namespace {
 
 constexpr auto kChannelsLast = at::MemoryFormat::ChannelsLast;
-constexpr uintptr_t kAlignment = 16;
-
-kernels::Element ElementOf(const at::Tensor& x) {
-  if (x.scalar_type() == at::kHalf) return kernels::Element::kHalf;
-  return x.scalar_type() == at::kBFloat16 ? kernels::Element::kBFloat16 : kernels::Element::kFloat;
-}
-
-int64_t RowsOf(const at::Tensor& x_NCHW) { return x_NCHW.numel() / x_NCHW.size(1); }
 
 kernels::PoolShape ShapeOf(const at::Tensor& x_NCHW) {
   return {static_cast<int>(x_NCHW.size(2)), static_cast<int>(x_NCHW.size(3))};
 }
-
-kernels::NormOfChannels PointersOf(const Normalisation& norm) {
-  return {norm.mean.const_data_ptr<float>(), norm.inverse_std.const_data_ptr<float>(),
-          norm.weight.const_data_ptr<float>(), norm.bias.const_data_ptr<float>()};
-}
-
-// Partial sums that live as long as this object: memory that a stream's later kernels may take, once those launched
-// before are done.
-struct PartialSums {
-  PartialSums(const Normalisation& norm, int64_t rows)
-      : parts(norm.kernels->num_parts(rows, norm.weight.size(0))),
-        floats(at::empty({parts, 2, norm.weight.size(0)}, norm.weight.options())),
-        finished(norm.finished) {}
-
-  kernels::SumsMemory memory() {
-    return {floats.mutable_data_ptr<float>(), reinterpret_cast<unsigned*>(finished.mutable_data_ptr<int32_t>()), parts};
-  }
-
-  int parts;
-  at::Tensor floats, finished;
-};
 
 struct Output {
   at::Tensor y;
@@ -52,8 +25,10 @@ struct Output {
   at::Tensor maxima = {};  // of pooling: x where they are
 };
 
-Output Forward(const at::Tensor& x, const Normalisation& norm, Activation activation, const at::Tensor& z,
-               const Normalisation* z_norm) {
+Output Forward(const at::Tensor& x, const Normalisation& norm, const Following& following) {
+  const Activation activation = following.activation;
+  const at::Tensor& z = following.z_NCHW;
+  const Normalisation* const z_norm = following.z_norm;
   const auto bytes = x.options().dtype(at::kByte);
   if (activation == Activation::kReluPool) {
     const kernels::PoolShape shape = ShapeOf(x);
@@ -82,7 +57,8 @@ Output Forward(const at::Tensor& x, const Normalisation& norm, Activation activa
                          .normalises_z = z_norm != nullptr,
                          .rows = RowsOf(x),
                          .channels = x.size(1),
-                         .activation = activation},
+                         .activation = activation,
+                         .scale = ScaleOf(following.factors_NC, x)},
                         ElementOf(x));
   return {y, mask};
 }
@@ -95,14 +71,11 @@ struct Gradients {
 // `maxima` is defined if the activation pools.
 Gradients Backward(const at::Tensor& x, const Normalisation& norm, kernels::GradientArguments gradient,
                    const at::Tensor& dz, const at::Tensor& maxima) {
-  const int64_t channels = x.size(1);
   gradient.x = x.const_data_ptr();
   gradient.norm = PointersOf(norm);
   gradient.rows = RowsOf(x);
-  gradient.channels = channels;
-  const kernels::Element element = ElementOf(x);
-  const at::Tensor sums = at::empty({2, channels}, norm.weight.options());
-  const at::Tensor dbias = sums[0], dweight = sums[1];
+  gradient.channels = x.size(1);
+  const GradientSums sums(norm);
   kernels::GradientArguments summed = gradient;
   if (maxima.defined()) {
     summed.x = maxima.const_data_ptr();
@@ -111,36 +84,23 @@ Gradients Backward(const at::Tensor& x, const Normalisation& norm, kernels::Grad
   PartialSums partial(norm, summed.rows);
   norm.kernels->sum({.of = summed,
                      .sums = partial.memory(),
-                     .dbias = dbias.mutable_data_ptr<float>(),
-                     .dweight = dweight.mutable_data_ptr<float>(),
+                     .dbias = sums.dbias.mutable_data_ptr<float>(),
+                     .dweight = sums.dweight.mutable_data_ptr<float>(),
                      .dz = dz.defined() ? dz.mutable_data_ptr() : nullptr},
-                    element);
+                    ElementOf(x));
   if (dz.defined()) {
     gradient.dy = dz.const_data_ptr();
     gradient.more_dy = nullptr;
     gradient.activation = Activation::kNone;
   }
-  at::Tensor means;  // over all rows of all ranks, if there are several
-  if (norm.sum != nullptr) {
-    means = sums.to(at::kDouble);
-    (*norm.sum)(means);
-    means = (means / norm.count).to(at::kFloat);
-  }
-  const at::Tensor& used = means.defined() ? means : sums;
-  at::Tensor dx = at::empty_like(x);
-  norm.kernels->backward({.of = gradient,
-                          .sum_dy = used.const_data_ptr<float>(),
-                          .sum_dy_normalised = used.const_data_ptr<float>() + channels,
-                          .per_row = means.defined() ? 1.0F : 1.0F / static_cast<float>(gradient.rows),
-                          .dx = dx.mutable_data_ptr()},
-                         element);
-  return {dx, dweight, dbias};
+  return {InputGradient(x, norm, gradient, sums), sums.dweight, sums.dbias};
 }
 
 // Tensors of a Normalisation are saved and restored by autograd; the rest is kept as it is.
 struct Kept : torch::CustomClassHolder {
   Normalisation norm, z_norm;
   Activation activation{};
+  at::Tensor factors_NC;
   bool adds = false, normalises_z = false;
 };
 
@@ -152,8 +112,11 @@ struct Function : torch::autograd::Function<Function> {
                                                 const std::optional<at::Tensor>& /*z_weight*/,
                                                 const std::optional<at::Tensor>& /*z_bias*/,
                                                 const c10::intrusive_ptr<Kept>& kept) {
-    const auto [y, aside, maxima] = Forward(x, kept->norm, kept->activation, z.value_or(at::Tensor()),
-                                            kept->normalises_z ? &kept->z_norm : nullptr);
+    const auto [y, aside, maxima] = Forward(x, kept->norm,
+                                            {.activation = kept->activation,
+                                             .factors_NC = kept->factors_NC,
+                                             .z_NCHW = z.value_or(at::Tensor()),
+                                             .z_norm = kept->normalises_z ? &kept->z_norm : nullptr});
     const bool adds_plain = kept->adds && !kept->normalises_z;  // then z is not needed any more
     context->save_for_backward({x, adds_plain ? at::Tensor() : z.value_or(at::Tensor()), aside, maxima});
     context->saved_data["kept"] = c10::IValue::make_capsule(kept);
@@ -180,11 +143,15 @@ struct Function : torch::autograd::Function<Function> {
                                               .rows = 0,
                                               .channels = 0,
                                               .activation = kept->activation,
-                                              .pool = pools ? ShapeOf(x) : kernels::PoolShape{}};
+                                              .pool = pools ? ShapeOf(x) : kernels::PoolShape{},
+                                              .scale = ScaleOf(kept->factors_NC, x),
+                                              .dmeans = nullptr};
     at::Tensor dz;
     // A pooled gradient is a quarter of dz: reading it twice costs less.
-    if (kept->adds || (two && !pools)) dz = at::empty_like(x);
+    const bool is_dy = kept->activation == Activation::kNone && !two;
+    if ((kept->adds && !is_dy) || (two && !pools)) dz = at::empty_like(x);
     const Gradients of_x = Backward(x, kept->norm, gradient, dz, /*maxima=*/saved[3]);
+    if (is_dy) dz = gradients[0];
     if (!kept->normalises_z) {
       return {of_x.dx, of_x.dweight, of_x.dbias, kept->adds ? dz : at::Tensor(), {}, {}, {}};
     }
@@ -198,6 +165,53 @@ struct Function : torch::autograd::Function<Function> {
 
 }  // namespace
 
+kernels::Element ElementOf(const at::Tensor& x) {
+  if (x.scalar_type() == at::kHalf) return kernels::Element::kHalf;
+  return x.scalar_type() == at::kBFloat16 ? kernels::Element::kBFloat16 : kernels::Element::kFloat;
+}
+
+int64_t RowsOf(const at::Tensor& x_NCHW) { return x_NCHW.numel() / x_NCHW.size(1); }
+
+kernels::NormOfChannels PointersOf(const Normalisation& norm) {
+  return {norm.mean.const_data_ptr<float>(), norm.inverse_std.const_data_ptr<float>(),
+          norm.weight.const_data_ptr<float>(), norm.bias.const_data_ptr<float>()};
+}
+
+kernels::Scale ScaleOf(const at::Tensor& factors_NC, const at::Tensor& x_NCHW) {
+  return {factors_NC.defined() ? factors_NC.const_data_ptr() : nullptr, x_NCHW.size(2) * x_NCHW.size(3)};
+}
+
+PartialSums::PartialSums(const Normalisation& norm, int64_t rows)
+    : parts(norm.kernels->num_parts(rows, norm.weight.size(0))),
+      floats(at::empty({parts, 2, norm.weight.size(0)}, norm.weight.options())),
+      finished(norm.finished) {}
+
+kernels::SumsMemory PartialSums::memory() {
+  return {floats.mutable_data_ptr<float>(), reinterpret_cast<unsigned*>(finished.mutable_data_ptr<int32_t>()), parts};
+}
+
+GradientSums::GradientSums(const Normalisation& norm)
+    : both(at::empty({2, norm.weight.size(0)}, norm.weight.options())), dbias(both[0]), dweight(both[1]) {}
+
+at::Tensor InputGradient(const at::Tensor& x_NCHW, const Normalisation& norm,
+                         const kernels::GradientArguments& gradient, const GradientSums& sums) {
+  at::Tensor means;  // over all rows of all ranks, if there are several
+  if (norm.sum != nullptr) {
+    means = sums.both.to(at::kDouble);
+    (*norm.sum)(means);
+    means = (means / norm.count).to(at::kFloat);
+  }
+  const at::Tensor& used = means.defined() ? means : sums.both;
+  at::Tensor dx = at::empty_like(x_NCHW);
+  norm.kernels->backward({.of = gradient,
+                          .sum_dy = used.const_data_ptr<float>(),
+                          .sum_dy_normalised = used.const_data_ptr<float>() + gradient.channels,
+                          .per_row = means.defined() ? 1.0F : 1.0F / static_cast<float>(gradient.rows),
+                          .dx = dx.mutable_data_ptr()},
+                         ElementOf(x_NCHW));
+  return dx;
+}
+
 at::Tensor ZeroCounters(const at::Tensor& weight) {
   return at::zeros({kernels::NumColumns(weight.size(0))}, weight.options().dtype(at::kInt));
 }
@@ -209,9 +223,14 @@ bool HasNormKernels(const at::Tensor& x_NCHW) {
          RowsOf(x_NCHW) <= INT32_MAX && x_NCHW.suggest_memory_format() == kChannelsLast;
 }
 
+bool IsAligned(const at::Tensor& tensor) {
+  constexpr uintptr_t kAlignment = 16;
+  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % kAlignment == 0;
+}
+
 at::Tensor ForNormKernels(const at::Tensor& x_NCHW) {
   const at::Tensor whole = x_NCHW.contiguous(kChannelsLast);
-  return reinterpret_cast<uintptr_t>(whole.const_data_ptr()) % kAlignment == 0 ? whole : whole.clone(kChannelsLast);
+  return IsAligned(whole) ? whole : whole.clone(kChannelsLast);
 }
 
 void FindStatistics(const at::Tensor& x_NCHW, Normalisation& norm, const RunningStatistics& running) {
@@ -244,22 +263,24 @@ void FindStatistics(const at::Tensor& x_NCHW, Normalisation& norm, const Running
   norm.count = all.count;
 }
 
-Forked Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, Activation activation, const at::Tensor& z_NCHW,
-                  const Normalisation* z_norm) {
+Forked Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, const Following& following) {
+  const Activation activation = following.activation;
   const bool can_add = activation == Activation::kNone || activation == Activation::kRelu;
-  TORCH_INTERNAL_ASSERT(can_add || !z_NCHW.defined());
-  TORCH_INTERNAL_ASSERT(activation == Activation::kRelu || z_norm == nullptr);
+  TORCH_INTERNAL_ASSERT(can_add || !following.z_NCHW.defined());
+  TORCH_INTERNAL_ASSERT(activation == Activation::kRelu || following.z_norm == nullptr);
+  TORCH_INTERNAL_ASSERT(activation == Activation::kNone || !following.factors_NC.defined());
   const auto kept = c10::make_intrusive<Kept>();
   kept->norm = norm;
   kept->activation = activation;
-  kept->adds = z_NCHW.defined();
-  kept->normalises_z = z_norm != nullptr;
+  kept->factors_NC = following.factors_NC;
+  kept->adds = following.z_NCHW.defined();
+  kept->normalises_z = following.z_norm != nullptr;
   std::optional<at::Tensor> z, z_weight, z_bias;
-  if (kept->adds) z = z_NCHW;
-  if (z_norm != nullptr) {
-    kept->z_norm = *z_norm;
-    z_weight = z_norm->weight;
-    z_bias = z_norm->bias;
+  if (kept->adds) z = following.z_NCHW;
+  if (kept->normalises_z) {
+    kept->z_norm = *following.z_norm;
+    z_weight = kept->z_norm.weight;
+    z_bias = kept->z_norm.bias;
   }
   const auto y = Function::apply(x_NCHW, norm.weight, norm.bias, z, z_weight, z_bias, kept);
   return {y[0], y[1]};

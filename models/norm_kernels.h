@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "models/kernels/excitation.h"
 #include "models/kernels/norm.h"
 #include "models/kernels/norm_pool.h"
 #include "models/kernels/norm_statistics.h"
@@ -25,6 +26,10 @@ struct NormKernels {
   void (*pool)(const kernels::PoolArguments& arguments, kernels::Element element);
   void (*sum)(const kernels::SumArguments& arguments, kernels::Element element);
   void (*backward)(const kernels::BackwardArguments& arguments, kernels::Element element);
+  int (*num_image_parts)(int64_t images, int64_t pixels, int64_t channels);  // SqueezeArguments::parts
+  void (*squeeze)(const kernels::SqueezeArguments& arguments, kernels::Element element);
+  void (*image_sums)(const kernels::ImageSumsArguments& arguments, kernels::Element element);
+  void (*add_images)(const kernels::AddImagesArguments& arguments, kernels::Element element);
 };
 
 // One normalisation of a training step.
@@ -45,6 +50,9 @@ at::Tensor ZeroCounters(const at::Tensor& weight);
 // channels.
 bool HasNormKernels(const at::Tensor& x_NCHW);
 
+// Returns whether the tensor's memory begins where the kernels can load 16 bytes at once.
+bool IsAligned(const at::Tensor& tensor);
+
 // Returns x as the kernels take it: contiguous and aligned. HasNormKernels(x) must be true.
 at::Tensor ForNormKernels(const at::Tensor& x_NCHW);
 
@@ -58,10 +66,17 @@ struct Forked {
   at::Tensor main, shortcut;
 };
 
-// Returns activation(norm(x) [+ z | + z_norm(z)]) for x and z = ForNormKernels(…), whose statistics have been found. z
-// is undefined if nothing is added, z_norm null if z is added as it is. SiLU and pooling add nothing, and z_norm needs
-// ReLU. Differentiable in x, z, weights and biases. Sums are added in the same order every time.
-Forked Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, Activation activation,
-                  const at::Tensor& z_NCHW = {}, const Normalisation* z_norm = nullptr);
+// What follows a normalisation.
+struct Following {
+  Activation activation = Activation::kNone;
+  at::Tensor factors_NC = {};             // undefined: none. Constants of x's type, for kNone
+  at::Tensor z_NCHW = {};                 // undefined: nothing is added
+  const Normalisation* z_norm = nullptr;  // null: z is added as it is
+};
+
+// Returns activation(norm(x) [· factors] [+ z | + z_norm(z)]) for x and z = ForNormKernels(…), whose statistics have
+// been found. SiLU and pooling add nothing, and z_norm needs ReLU. Differentiable in x, z, weights and biases. Sums are
+// added in the same order every time.
+Forked Normalised(const at::Tensor& x_NCHW, const Normalisation& norm, const Following& following);
 
 }  // namespace dtrain::models

@@ -1,27 +1,12 @@
 // The kernels around the functions of the headers. It includes no torch header, so nvcc takes seconds, not minutes.
 #include "models/kernels/norm.h"
 
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
-#include <algorithm>
-
+#include "models/kernels/launch.cuh"
 #include "models/kernels/norm_pool.h"
 #include "models/kernels/norm_statistics.h"
 
 namespace dtrain::models::kernels {
 namespace {
-
-constexpr int kThreads = kThreadsOfBlock;
-// A thread has enough rows to make loading its constants worthwhile, and there are enough blocks for the largest GPU,
-// several times over.
-constexpr int64_t kRowsPerThread = 8, kMostBlocks = 8192;
-// Each processor of the GPU has registers for this many blocks of any kernel. For sums, all blocks run at once: a later
-// one would have a processor for itself.
-constexpr int kBlocksPerProcessor = 3;
-
-__device__ int64_t ThreadNumber() { return static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x; }
-__device__ int64_t NumThreads() { return static_cast<int64_t>(gridDim.x) * kThreads; }
 
 template <typename T, Activation kActivation, bool kNormalisesZ>
 __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Forward(const ForwardArguments arguments) {
@@ -42,32 +27,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Backward(const 
 template <typename T>
 __global__ void __launch_bounds__(kThreads, 2) PoolBackward(const BackwardArguments arguments) {
   PoolBackwardThread<T>(arguments, ThreadNumber(), NumThreads());
-}
-
-// Returns, to all threads of a block alike, whether the other blocks of its column have finished. The fences make their
-// partial sums visible to the last one (see threadFenceReduction among NVIDIA's samples). The counter returns to 0.
-__device__ bool IsLastOfColumn(unsigned* finished) {
-  __shared__ bool is_last;
-  __threadfence();
-  __syncthreads();
-  if (threadIdx.x == 0) is_last = atomicInc(&finished[blockIdx.x], gridDim.y - 1) == gridDim.y - 1;
-  __syncthreads();
-  if (is_last) __threadfence();
-  return is_last;
-}
-
-// Steps 1 to 4 of channel_sums.h.
-template <typename Finish>
-__device__ void AddUp(const Place& place, const ChannelSums& of_thread, const SumsMemory& sums, int64_t channels,
-                      BlockMemory& memory, const Finish& finish) {
-  const int thread = static_cast<int>(threadIdx.x);
-  KeepSums(place, of_thread, memory);
-  __syncthreads();
-  WritePartialSums(memory, place.first_channel, blockIdx.y, channels, thread, sums.partial);
-  if (!IsLastOfColumn(sums.finished)) return;
-  AddSlice(sums, place.first_channel, channels, thread, memory);
-  __syncthreads();
-  FinishChannels(memory, place.first_channel, channels, thread, finish);
 }
 
 template <typename T>
@@ -96,36 +55,6 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Sum(const SumAr
         });
 }
 
-unsigned Blocks(int64_t rows, int64_t channels) {
-  const int64_t threads = (rows + kRowsPerThread - 1) / kRowsPerThread * (channels / kWidth);
-  const int64_t blocks = std::min((threads + kThreads - 1) / kThreads, kMostBlocks);
-  // At least enough threads for one row.
-  return static_cast<unsigned>(std::max(blocks, (channels / kWidth + kThreads - 1) / kThreads));
-}
-
-dim3 SumGrid(int64_t channels, int parts) {
-  return {static_cast<unsigned>(NumColumns(channels)), static_cast<unsigned>(parts)};
-}
-
-cudaStream_t StreamOf(void* stream) { return static_cast<cudaStream_t>(stream); }
-
-// Calls `with` with a value of the type that `element` names.
-template <typename With>
-int ForElement(Element element, const With& with) {
-  switch (element) {
-    case Element::kFloat:
-      with(float{});
-      break;
-    case Element::kHalf:
-      with(__half{});
-      break;
-    case Element::kBFloat16:
-      with(__nv_bfloat16{});
-      break;
-  }
-  return cudaGetLastError();
-}
-
 template <typename T, Activation kActivation, bool kNormalisesZ = false>
 void StartForward(const ForwardArguments& arguments, cudaStream_t stream) {
   Forward<T, kActivation, kNormalisesZ><<<Blocks(arguments.rows, arguments.channels), kThreads, 0, stream>>>(arguments);
@@ -150,10 +79,7 @@ void StartPoolBackward(const BackwardArguments& arguments, cudaStream_t stream) 
 }  // namespace
 
 int NumParts(int64_t rows, int64_t channels) {
-  int device = 0, processors = 1;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  const int64_t of_column = std::max<int64_t>(1, processors * kBlocksPerProcessor / NumColumns(channels));
+  const int64_t of_column = std::max<int64_t>(1, NumProcessors() * kBlocksPerProcessor / NumColumns(channels));
   const int64_t wanted = (rows + kRowsOfBlock * kRowsPerThread - 1) / (kRowsOfBlock * kRowsPerThread);
   return static_cast<int>(std::min(std::max<int64_t>(wanted, 1), of_column));
 }
@@ -192,6 +118,7 @@ int LaunchSum(const SumArguments& arguments, Element element, void* stream) {
     using T = decltype(type);
     switch (arguments.of.activation) {
       case Activation::kNone:
+        if (arguments.of.scale.factors != nullptr) return StartSum<T, ScaledGradient>(arguments, StreamOf(stream));
         return StartSum<T, PlainGradient>(arguments, StreamOf(stream));
       case Activation::kRelu:
         return StartSum<T, ReluGradient>(arguments, StreamOf(stream));
@@ -208,10 +135,13 @@ int LaunchBackward(const BackwardArguments& arguments, Element element, void* st
     using T = decltype(type);
     switch (arguments.of.activation) {
       case Activation::kNone:
+        if (arguments.of.scale.factors != nullptr) return StartBackward<T, ScaledGradient>(arguments, StreamOf(stream));
         return StartBackward<T, PlainGradient>(arguments, StreamOf(stream));
       case Activation::kRelu:
         return StartBackward<T, ReluGradient>(arguments, StreamOf(stream));
       case Activation::kSilu:
+        if (arguments.of.scale.factors != nullptr)
+          return StartBackward<T, ExcitedGradient>(arguments, StreamOf(stream));
         return StartBackward<T, SiluGradient>(arguments, StreamOf(stream));
       case Activation::kReluPool:
         return StartPoolBackward<T>(arguments, StreamOf(stream));

@@ -1,7 +1,9 @@
 // y = activation(norm(x) [+ z | + norm(z)]) with norm(x) = (x − mean) · σ⁻¹ · γ + β, and its gradients, for
 // channels-last tensors: all that lies between the convolutions of a network, in one pass forward and two backward.
 // With ReLU, one bit per element (whether it lets the element pass) is kept for the backward pass instead of y; with
-// SiLU, nothing: it is computed again from x. norm_pool.h has the fourth activation, ReLU and max pooling.
+// SiLU, nothing: it is computed again from x. norm_pool.h has the fourth activation, ReLU and max pooling. Without
+// ReLU, the activation may be scaled by a factor for each image and channel: y = activation(norm(x)) · s [+ z], for
+// stochastic depth and squeeze-and-excitation (excitation.h).
 #pragma once
 
 #include <cmath>
@@ -17,8 +19,18 @@ struct NormOfChannels {
   const float *mean, *inverse_std, *weight, *bias;
 };
 
-// All pointers are to the device's memory and aligned to 16 bytes. x, z, y and the gradients have the type `T` that
-// `Element` names.
+// Factors for the rows of each image. There are fewer than 2³¹ rows.
+struct Scale {
+  const void* factors;  // images × channels; null: none
+  int64_t pixels;       // rows per image
+
+  DTRAIN_HOST_DEVICE int64_t ImageOf(int64_t row) const {
+    return static_cast<uint32_t>(row) / static_cast<uint32_t>(pixels);
+  }
+};
+
+// All pointers are to the device's memory and aligned to 16 bytes. x, z, y, factors and the gradients have the type `T`
+// that `Element` names.
 struct ForwardArguments {
   const void *x, *z;  // z: null if nothing is added
   void* y;
@@ -27,6 +39,7 @@ struct ForwardArguments {
   bool normalises_z;
   int64_t rows, channels;
   Activation activation;
+  Scale scale;  // of kNone and kSilu
 };
 
 // The constants of eight channels.
@@ -58,14 +71,19 @@ DTRAIN_HOST_DEVICE void ForwardThread(const ForwardArguments& arguments, int64_t
   if (of.first >= arguments.rows) return;
   const Affine norm(arguments.norm, of.channel);
   const Affine z_norm(kNormalisesZ ? arguments.z_norm : arguments.norm, of.channel);
+  const Scale& scale = arguments.scale;
+  const bool scales = kActivation != Activation::kRelu && scale.factors != nullptr;
   for (int64_t row = of.first; row < arguments.rows; row += of.step) {
     const int64_t at = row * arguments.channels + of.channel;
     const Eight<T> x = LoadEight<T>(arguments.x, at);
-    Eight<T> z, y;
+    Eight<T> z, y, factors;
     if (arguments.z != nullptr) z = LoadEight<T>(arguments.z, at);
+    if (scales) factors = LoadEight<T>(scale.factors, scale.ImageOf(row) * arguments.channels + of.channel);
     unsigned mask = 0;
     for (int i = 0; i < kWidth; ++i) {
       float value = norm(i, static_cast<float>(x.values[i]));
+      if constexpr (kActivation == Activation::kSilu) value *= Sigmoid<T>(value);
+      if (scales) value *= static_cast<float>(factors.values[i]);
       if (arguments.z != nullptr) {
         const auto added = static_cast<float>(z.values[i]);
         value += kNormalisesZ ? z_norm(i, added) : added;
@@ -75,8 +93,6 @@ DTRAIN_HOST_DEVICE void ForwardThread(const ForwardArguments& arguments, int64_t
         const bool passes = !(value <= 0);
         value = passes ? value : 0.0F;
         mask |= static_cast<unsigned>(passes) << i;
-      } else if constexpr (kActivation == Activation::kSilu) {
-        value *= Sigmoid<T>(value);
       }
       y.values[i] = static_cast<T>(value);
     }
@@ -98,15 +114,18 @@ struct GradientArguments {
   int64_t rows, channels;
   Activation activation;  // kNone for a gradient that has been taken through it
   PoolShape pool;         // of kReluPool
+  Scale scale;            // of kNone and kSilu
+  const void* dmeans;     // of kSilu with a scale: the gradient of SiLU's means over the pixels, images × channels
 };
 
-// Sums over all rows: Σ dz (β's gradient) and Σ dz · (x − mean) · σ⁻¹ (γ's), for dz, the gradient of what the
-// activation was applied to.
+// Sums over all rows: Σ du (β's gradient) and Σ du · (x − mean) · σ⁻¹ (γ's), for u = norm(x).
 struct SumArguments {
-  GradientArguments of;
+  GradientArguments of;  // not SiLU with a scale, whose sums excitation.h finds
   SumsMemory sums;
   float *dbias, *dweight;
-  void* dz;  // null, or where dz is written. The sums are then of what was rounded to its type.
+  // Null, or where the gradient of what the activation was applied to is written: du, but for the scale. The sums are
+  // then of what was rounded to its type.
+  void* dz;
 };
 
 struct BackwardArguments {
@@ -118,6 +137,7 @@ struct BackwardArguments {
 };
 
 // The gradients below belong to one thread. Each is a function of a place `at` in the tensor, and of x there.
+// ApplyScale makes of it the gradient of norm(x).
 
 template <typename T>
 struct PlainGradient {
@@ -132,8 +152,34 @@ struct PlainGradient {
     const Eight<T> more = LoadEight<T>(more_dy, at);
     for (int i = 0; i < kWidth; ++i) gradient[i] += static_cast<float>(more.values[i]);
   }
-  DTRAIN_HOST_DEVICE void operator()(int64_t at, const Eight<T>& /*x*/, float (&gradient)[kWidth]) const {
+  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& /*x*/,
+                                     float (&gradient)[kWidth]) const {
     Load(at, gradient);
+  }
+  DTRAIN_HOST_DEVICE void ApplyScale(int64_t /*row*/, float (&/*gradient*/)[kWidth]) const {}
+};
+
+// The factors of one thread's channels.
+template <typename T>
+struct Factors {
+  Scale scale;
+  int64_t channels, channel;
+
+  DTRAIN_HOST_DEVICE Eight<T> At(const void* images_by_channels, int64_t row) const {
+    return LoadEight<T>(images_by_channels, scale.ImageOf(row) * channels + channel);
+  }
+};
+
+template <typename T>
+struct ScaledGradient : PlainGradient<T> {
+  Factors<T> factors;
+
+  DTRAIN_HOST_DEVICE ScaledGradient(const GradientArguments& of, int64_t channel)
+      : PlainGradient<T>(of, channel), factors{of.scale, of.channels, channel} {}
+
+  DTRAIN_HOST_DEVICE void ApplyScale(int64_t row, float (&gradient)[kWidth]) const {
+    const Eight<T> by = factors.At(factors.scale.factors, row);
+    for (int i = 0; i < kWidth; ++i) gradient[i] *= static_cast<float>(by.values[i]);
   }
 };
 
@@ -144,7 +190,8 @@ struct ReluGradient : PlainGradient<T> {
   DTRAIN_HOST_DEVICE ReluGradient(const GradientArguments& of, int64_t channel)
       : PlainGradient<T>(of, channel), mask(of.aside) {}
 
-  DTRAIN_HOST_DEVICE void operator()(int64_t at, const Eight<T>& /*x*/, float (&gradient)[kWidth]) const {
+  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& /*x*/,
+                                     float (&gradient)[kWidth]) const {
     this->Load(at, gradient);
     const unsigned bits = mask[at / kWidth];
     for (int i = 0; i < kWidth; ++i) gradient[i] = (bits >> i & 1U) != 0 ? gradient[i] : 0.0F;
@@ -158,8 +205,11 @@ struct SiluGradient : PlainGradient<T> {
   DTRAIN_HOST_DEVICE SiluGradient(const GradientArguments& of, int64_t channel)
       : PlainGradient<T>(of, channel), norm(of.norm, channel) {}
 
-  DTRAIN_HOST_DEVICE void operator()(int64_t at, const Eight<T>& x, float (&gradient)[kWidth]) const {
+  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& x, float (&gradient)[kWidth]) const {
     this->Load(at, gradient);
+    BeforeSilu(x, gradient);
+  }
+  DTRAIN_HOST_DEVICE void BeforeSilu(const Eight<T>& x, float (&gradient)[kWidth]) const {
     for (int i = 0; i < kWidth; ++i) {
       const float normalised = norm(i, static_cast<float>(x.values[i])), sigmoid = Sigmoid<T>(normalised);
       gradient[i] *= sigmoid * (1.0F + normalised * (1.0F - sigmoid));
@@ -167,7 +217,30 @@ struct SiluGradient : PlainGradient<T> {
   }
 };
 
-// The sums of a thread over its rows: Σ dz and Σ dz · (x − mean).
+// Of y = SiLU(u) · s, where the means of SiLU(u) over the pixels have a gradient, too.
+template <typename T>
+struct ExcitedGradient : SiluGradient<T> {
+  Factors<T> factors;
+  const void* dmeans;
+  float per_pixel;
+
+  DTRAIN_HOST_DEVICE ExcitedGradient(const GradientArguments& of, int64_t channel)
+      : SiluGradient<T>(of, channel),
+        factors{of.scale, of.channels, channel},
+        dmeans(of.dmeans),
+        per_pixel(1.0F / static_cast<float>(of.scale.pixels)) {}
+
+  DTRAIN_HOST_DEVICE void operator()(int64_t row, int64_t at, const Eight<T>& x, float (&gradient)[kWidth]) const {
+    this->Load(at, gradient);
+    const Eight<T> by = factors.At(factors.scale.factors, row), of_mean = factors.At(dmeans, row);
+    for (int i = 0; i < kWidth; ++i) {
+      gradient[i] = gradient[i] * static_cast<float>(by.values[i]) + static_cast<float>(of_mean.values[i]) * per_pixel;
+    }
+    this->BeforeSilu(x, gradient);
+  }
+};
+
+// The sums of a thread over its rows: Σ du and Σ du · (x − mean).
 template <typename T, template <typename> typename Gradient>
 DTRAIN_HOST_DEVICE ChannelSums SumThread(const SumArguments& arguments, const Place& place) {
   const GradientArguments& of = arguments.of;
@@ -180,7 +253,7 @@ DTRAIN_HOST_DEVICE ChannelSums SumThread(const SumArguments& arguments, const Pl
     const int64_t at = row * of.channels + place.channel;
     const Eight<T> x = LoadEight<T>(of.x, at);
     float dz[kWidth];
-    gradient(at, x, dz);
+    gradient(row, at, x, dz);
     if (arguments.dz != nullptr) {
       Eight<T> rounded;
       for (int i = 0; i < kWidth; ++i) {
@@ -189,6 +262,7 @@ DTRAIN_HOST_DEVICE ChannelSums SumThread(const SumArguments& arguments, const Pl
       }
       StoreEight<T>(arguments.dz, at, rounded);
     }
+    gradient.ApplyScale(row, dz);
     for (int i = 0; i < kWidth; ++i) {
       sums.first[i] += dz[i];
       sums.second[i] += dz[i] * (static_cast<float>(x.values[i]) - mean[i]);
@@ -197,10 +271,11 @@ DTRAIN_HOST_DEVICE ChannelSums SumThread(const SumArguments& arguments, const Pl
   return sums;
 }
 
-inline DTRAIN_HOST_DEVICE void FinishSums(const SumArguments& arguments, int64_t channel, double dz,
-                                          double dz_centred) {
-  arguments.dbias[channel] = static_cast<float>(dz);
-  arguments.dweight[channel] = static_cast<float>(dz_centred * arguments.of.norm.inverse_std[channel]);
+// For SumArguments and AddImagesArguments.
+template <typename Arguments>
+DTRAIN_HOST_DEVICE void FinishSums(const Arguments& arguments, int64_t channel, double du, double du_centred) {
+  arguments.dbias[channel] = static_cast<float>(du);
+  arguments.dweight[channel] = static_cast<float>(du_centred * arguments.of.norm.inverse_std[channel]);
 }
 
 // Takes the gradient of eight channels through the normalisation.
@@ -242,7 +317,8 @@ DTRAIN_HOST_DEVICE void BackwardThread(const BackwardArguments& arguments, int64
     const int64_t at = row * of.channels + rows.channel;
     const Eight<T> x = LoadEight<T>(of.x, at);
     float dz[kWidth];
-    gradient(at, x, dz);
+    gradient(row, at, x, dz);
+    gradient.ApplyScale(row, dz);
     through_norm.Store(at, x, dz);
   }
 }

@@ -96,7 +96,8 @@ struct WindowGradient : PlainGradient<T> {
   DTRAIN_HOST_DEVICE WindowGradient(const GradientArguments& of, int64_t channel)
       : PlainGradient<T>(of, channel), places(of.aside) {}
 
-  DTRAIN_HOST_DEVICE void operator()(int64_t at, const Eight<T>& /*x*/, float (&gradient)[kWidth]) const {
+  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& /*x*/,
+                                     float (&gradient)[kWidth]) const {
     this->Load(at, gradient);
     const Eight<uint8_t> places_there = LoadEight<uint8_t>(places, at);
     for (int i = 0; i < kWidth; ++i) gradient[i] = places_there.values[i] != kNowhere ? gradient[i] : 0.0F;

@@ -6,10 +6,12 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 #include <vector>
 
+#include "models/excitation.h"
 #include "models/norm_kernels.h"
 
 namespace dtrain::models {
@@ -45,7 +47,7 @@ struct Norm {
                                at::zeros({}, weight.options().dtype(at::kLong)), kNormMomentum};
 };
 
-enum class Adds { kNothing, kTensor, kNorm };
+enum class Adds { kNothing, kTensor, kNorm, kTensorToScaled };
 
 struct NormCase {
   int64_t images, channels, height, width;
@@ -67,9 +69,10 @@ inline double ToleranceOf(at::ScalarType type) { return type == at::kFloat ? 2e-
 inline std::vector<NormCase> NormCases() {
   std::vector<NormCase> cases;
   const std::vector<std::pair<Activation, Adds>> kinds = {
-      {Activation::kNone, Adds::kNothing},    {Activation::kNone, Adds::kTensor}, {Activation::kRelu, Adds::kNothing},
-      {Activation::kRelu, Adds::kTensor},     {Activation::kRelu, Adds::kNorm},   {Activation::kSilu, Adds::kNothing},
-      {Activation::kReluPool, Adds::kNothing}};
+      {Activation::kNone, Adds::kNothing},     {Activation::kNone, Adds::kTensor},
+      {Activation::kRelu, Adds::kNothing},     {Activation::kRelu, Adds::kTensor},
+      {Activation::kRelu, Adds::kNorm},        {Activation::kSilu, Adds::kNothing},
+      {Activation::kReluPool, Adds::kNothing}, {Activation::kNone, Adds::kTensorToScaled}};
   for (const auto& [activation, adds] : kinds) {
     for (const bool two : {false, true}) {
       cases.push_back({2, 64, 7, 7, activation, adds, two});
@@ -113,12 +116,19 @@ inline void Compare(const NormCase& c, at::ScalarType type, const NormKernels& k
   at::Tensor u64 = norm.Exact(x64);
   if (c.adds == Adds::kNorm) {
     const Normalisation of_z = z_norm.On(z);
-    y = Normalised(x, of_x, c.activation, z, &of_z);
+    y = Normalised(x, of_x, {.activation = c.activation, .z_NCHW = z, .z_norm = &of_z});
     u64 = u64 + z_norm.Exact(z64);
   } else {
-    const bool adds = c.adds == Adds::kTensor;
-    y = Normalised(x, of_x, c.activation, adds ? z : at::Tensor());
-    if (adds) u64 = u64 + z64;
+    Following following{.activation = c.activation};
+    if (c.adds == Adds::kTensorToScaled) {
+      following.factors_NC = at::randn({c.images, c.channels}).to(type).to(device);
+      u64 = u64 * following.factors_NC.cpu().to(at::kDouble).view({c.images, c.channels, 1, 1});
+    }
+    if (c.adds != Adds::kNothing) {
+      following.z_NCHW = z;
+      u64 = u64 + z64;
+    }
+    y = Normalised(x, of_x, following);
   }
   const at::Tensor y64 = ExactActivation(u64, c.activation, type);
   EXPECT_EQ(y.main.scalar_type(), type);
@@ -151,6 +161,47 @@ inline void Compare(const NormCase& c, at::ScalarType type, const NormKernels& k
     EXPECT_LE(Distance(z_norm.weight.grad(), z_norm.weight64.grad()), 5 * tolerance);
     EXPECT_LE(Distance(z_norm.bias.grad(), z_norm.bias64.grad()), 5 * tolerance);
   }
+}
+
+// Compares squeeze-and-excitation after SiLU with ATen in float64.
+inline void CompareExcited(const NormCase& c, at::ScalarType type, const NormKernels& kernels, at::Device device) {
+  SCOPED_TRACE(testing::Message() << type << " " << c.images << "x" << c.channels << "x" << c.height << "x" << c.width);
+  const at::Tensor x = (at::randn({c.images, c.channels, c.height, c.width}) * 2 + 3)
+                           .contiguous(kLast)
+                           .to(type)
+                           .to(device)
+                           .requires_grad_();
+  const at::Tensor x64 = Exactly(x);
+  const Norm norm(c.channels, kernels, device);
+  const auto excitation = [&](const at::Tensor& means, const at::Tensor& by) { return at::sigmoid(means * by - 1); };
+  const at::Tensor by = (at::randn({c.channels}) * 3).to(type).to(device).requires_grad_(), by64 = Exactly(by);
+  const at::Tensor y = Excited(x, norm.On(x), [&](const at::Tensor& means) {
+    EXPECT_EQ(means.sizes(), at::IntArrayRef({c.images, c.channels}));
+    EXPECT_EQ(means.scalar_type(), type);
+    return excitation(means, by);
+  });
+  const at::Tensor silu64 = at::silu(norm.Exact(x64));
+  const at::Tensor y64 = silu64 * excitation(silu64.mean({2, 3}), by64).view({c.images, c.channels, 1, 1});
+  EXPECT_EQ(y.scalar_type(), type);
+  EXPECT_TRUE(y.is_contiguous(kLast));
+  const double tolerance = ToleranceOf(type);
+  EXPECT_LE(Distance(y.detach(), y64.detach()), tolerance);
+  const at::Tensor dy = at::randn(y64.sizes()).to(type).contiguous(kLast).to(device);
+  y.backward(dy);
+  y64.backward(dy.cpu().to(at::kDouble));
+  EXPECT_LE(Distance(x.grad(), x64.grad()), 5 * tolerance);
+  EXPECT_LE(Distance(by.grad(), by64.grad()), 5 * tolerance);
+  EXPECT_LE(Distance(norm.weight.grad(), norm.weight64.grad()), 5 * tolerance);
+  EXPECT_LE(Distance(norm.bias.grad(), norm.bias64.grad()), 5 * tolerance);
+}
+
+inline std::vector<NormCase> ExcitedCases() {
+  std::vector<NormCase> cases;
+  for (const auto& [images, channels, height, width] :
+       {std::array{2, 64, 7, 7}, {3, 24, 5, 6}, {5, 8, 3, 3}, {37, 72, 3, 1}, {1, 1152, 2, 3}, {2, 16, 19, 17}}) {
+    cases.push_back({images, channels, height, width, Activation::kSilu, Adds::kNothing, false});
+  }
+  return cases;
 }
 
 }  // namespace dtrain::models

@@ -35,6 +35,37 @@ TEST(NormKernels, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
   }
 }
 
+TEST(NormKernels, SqueezeAndExcitationIsThatOfAtenInDoublePrecision) {
+  at::manual_seed(6);
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const NormCase& c : ExcitedCases()) {
+      for (const int parts : {1, 2, 5}) {
+        stand_in::num_threads = parts == 1 ? 37 : 5000;
+        stand_in::num_parts = stand_in::num_image_parts = parts;
+        CompareExcited(c, type, stand_in::kKernels, at::kCPU);
+      }
+    }
+  }
+}
+
+TEST(NormKernels, ANaNPassesThroughTheExcitationOfItsImageAlone) {
+  const at::Tensor x = at::randn({2, 8, 4, 4}).contiguous(kLast).requires_grad_();
+  const Norm norm(8, stand_in::kKernels);
+  const Normalisation found = norm.On(x);
+  at::Tensor with_nan = x.detach().clone(kLast);
+  with_nan[0][3][1][2] = std::numeric_limits<float>::quiet_NaN();
+  const at::Tensor y =
+      Excited(with_nan.requires_grad_(), found, [](const at::Tensor& means) { return at::sigmoid(means); });
+  EXPECT_TRUE(y[0][3].isnan().all().item<bool>());
+  EXPECT_EQ(y.isnan().sum().item<int64_t>(), 16);
+  at::Tensor dy = at::ones_like(y);
+  dy[1][5][0][0] = std::numeric_limits<float>::infinity();
+  y.backward(dy);
+  EXPECT_FALSE(norm.weight.grad()[3].isfinite().item<bool>());
+  EXPECT_FALSE(norm.bias.grad()[5].isfinite().item<bool>());
+  EXPECT_TRUE(norm.bias.grad()[4].isfinite().item<bool>());
+}
+
 // Also means a thousand times the deviation, a first row far from the others, and a constant channel.
 TEST(NormKernels, StatisticsAreExact) {
   at::manual_seed(2);
@@ -78,7 +109,7 @@ TEST(NormKernels, TheOrderOfBlocksChangesNoBit) {
     const at::Tensor x = values.clone().requires_grad_();
     norm.weight.mutable_grad().reset();
     const Normalisation found = norm.On(x);
-    Normalised(x, found, Activation::kRelu).main.backward(dy);
+    Normalised(x, found, {.activation = Activation::kRelu}).main.backward(dy);
     results[last_first] = {found.mean, found.inverse_std, x.grad(), norm.weight.grad()};
     EXPECT_EQ(found.finished.abs().sum().item<int64_t>(), 0);
   }
@@ -96,7 +127,7 @@ TEST(NormKernels, ANaNIsSeen) {
     EXPECT_EQ(found.mean.isnan().sum().item<int64_t>(), 1);
     found.mean = at::zeros({8});
     found.inverse_std = at::ones({8});
-    const at::Tensor y = Normalised(x, found, activation).main;
+    const at::Tensor y = Normalised(x, found, {.activation = activation}).main;
     if (activation == Activation::kReluPool) {
       const at::Tensor wanted = at::max_pool2d(x.relu(), 3, 2, 1).isnan();
       EXPECT_TRUE(at::equal(y.isnan(), wanted));
@@ -159,7 +190,10 @@ void CompareModels(ImageModel& plain, ImageModel& with, int64_t size, double tol
   UseNormKernels(with, stand_in::kKernels);
   for (int step = 0; step < 2; ++step) {
     const at::Tensor images = at::randn({4, 3, size, size}).contiguous(kLast);
-    const at::Tensor wanted = plain.forward(images), result = with.forward(images);
+    at::manual_seed(step);
+    const at::Tensor wanted = plain.forward(images);
+    at::manual_seed(step);  // both drop the same samples
+    const at::Tensor result = with.forward(images);
     EXPECT_LE(Distance(result, wanted), 1e-5);
     wanted.square().sum().backward();
     result.square().sum().backward();
@@ -202,10 +236,13 @@ TEST(NormKernels, AResNetIsTheSameWithThem) {
 }
 
 TEST(NormKernels, AnEfficientNetIsTheSameWithThem) {
-  at::manual_seed(4);
-  const EfficientNetOptions options{.width = 0.25, .depth = 0.3, .dropout = 0, .drop_path = 0, .num_classes = 5};
-  EfficientNet plain(options), with(options);
-  CompareModels(plain, with, /*size=*/64, /*tolerance=*/1e-3);
+  for (const double drop_path : {0.0, 0.5}) {
+    at::manual_seed(4);
+    const EfficientNetOptions options{
+        .width = 0.25, .depth = 0.4, .dropout = 0, .drop_path = drop_path, .num_classes = 5};
+    EfficientNet plain(options), with(options);
+    CompareModels(plain, with, /*size=*/64, /*tolerance=*/1e-3);
+  }
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ namespace dtrain::models::stand_in {
 
 // What a GPU would decide. Tests change it.
 inline int64_t num_threads = 1000;
-inline int num_parts = 3;
+inline int num_parts = 3, num_image_parts = 2;
 inline bool last_part_first = false;
 
 // Calls `with` with a value of the type that `element` names.
@@ -124,6 +124,8 @@ void BackwardOf(const kernels::BackwardArguments& arguments) {
 inline void Sum(const kernels::SumArguments& arguments, kernels::Element element) {
   ForElement(element, [&](auto type) {
     using T = decltype(type);
+    const bool scales = arguments.of.scale.factors != nullptr;
+    if (arguments.of.activation == Activation::kNone && scales) return SumOf<T, kernels::ScaledGradient>(arguments);
     if (arguments.of.activation == Activation::kNone) return SumOf<T, kernels::PlainGradient>(arguments);
     if (arguments.of.activation == Activation::kRelu) return SumOf<T, kernels::ReluGradient>(arguments);
     if (arguments.of.activation == Activation::kSilu) return SumOf<T, kernels::SiluGradient>(arguments);
@@ -134,11 +136,60 @@ inline void Sum(const kernels::SumArguments& arguments, kernels::Element element
 inline void Backward(const kernels::BackwardArguments& arguments, kernels::Element element) {
   ForElement(element, [&](auto type) {
     using T = decltype(type);
-    if (arguments.of.activation == Activation::kNone) return BackwardOf<T, kernels::PlainGradient>(arguments);
-    if (arguments.of.activation == Activation::kRelu) return BackwardOf<T, kernels::ReluGradient>(arguments);
-    if (arguments.of.activation == Activation::kSilu) return BackwardOf<T, kernels::SiluGradient>(arguments);
+    const Activation activation = arguments.of.activation;
+    const bool scales = arguments.of.scale.factors != nullptr;
+    if (activation == Activation::kNone && scales) return BackwardOf<T, kernels::ScaledGradient>(arguments);
+    if (activation == Activation::kSilu && scales) return BackwardOf<T, kernels::ExcitedGradient>(arguments);
+    if (activation == Activation::kNone) return BackwardOf<T, kernels::PlainGradient>(arguments);
+    if (activation == Activation::kRelu) return BackwardOf<T, kernels::ReluGradient>(arguments);
+    if (activation == Activation::kSilu) return BackwardOf<T, kernels::SiluGradient>(arguments);
     ForThreads(arguments.of.channels,
                [&](int64_t thread, int64_t threads) { kernels::PoolBackwardThread<T>(arguments, thread, threads); });
+  });
+}
+
+// Runs the blocks of a launch that adds up each image's pixels. `add` returns a thread's sums.
+template <int kSums, typename Add>
+void AddUpImages(int64_t images, int64_t channels, int parts, float factor, float* sums, const Add& add) {
+  const auto memory = std::make_unique<kernels::ImageMemory<kSums>>();
+  for (int64_t number = 0; number < kernels::NumImageBlocks(images, channels, parts); ++number) {
+    const kernels::ImageBlock block(number, channels, parts);
+    for (int thread = 0; thread < kernels::kThreadsOfBlock; ++thread) {
+      const kernels::Place place(block.column, block.part, parts, thread);
+      kernels::KeepSums(place, add(block, place), *memory);
+    }
+    for (int thread = 0; thread < kernels::kThreadsOfBlock; ++thread) {
+      kernels::WriteImageSums(*memory, block, images, channels, thread, factor, sums);
+    }
+  }
+}
+
+inline void Squeeze(const kernels::SqueezeArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    AddUpImages<1>(arguments.images, arguments.channels, arguments.parts, 1.0F / static_cast<float>(arguments.pixels),
+                   arguments.means, [&](const auto& block, const auto& place) {
+                     return kernels::SqueezeThread<decltype(type)>(arguments, block, place);
+                   });
+  });
+}
+
+inline void ImageSums(const kernels::ImageSumsArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    AddUpImages<kernels::kImageSums>(kernels::ImagesOf(arguments.of), arguments.of.channels, arguments.parts, 1.0F,
+                                     arguments.sums, [&](const auto& block, const auto& place) {
+                                       return kernels::ImageSumsThread<decltype(type)>(arguments, block, place);
+                                     });
+  });
+}
+
+inline void AddImages(const kernels::AddImagesArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    const auto nothing = [](const auto&, auto&) {};
+    const auto add = [&](const auto& place, const auto&) {
+      return kernels::AddImagesThread<decltype(type)>(arguments, place);
+    };
+    AddUp(arguments.of.channels, arguments.sums, nothing, add,
+          [&](int64_t channel, double, double a, double b) { kernels::FinishSums(arguments, channel, a, b); });
   });
 }
 
@@ -149,6 +200,10 @@ inline constexpr NormKernels kKernels = {
     .pool = &Pool,
     .sum = &Sum,
     .backward = &Backward,
+    .num_image_parts = [](int64_t, int64_t, int64_t) { return num_image_parts; },
+    .squeeze = &Squeeze,
+    .image_sums = &ImageSums,
+    .add_images = &AddImages,
 };
 
 }  // namespace dtrain::models::stand_in

@@ -72,28 +72,6 @@ TEST(ResNet, TakesAnyImageSize) {
   }
 }
 
-TEST(ResNet, AFourthChannelOfZerosChangesNothing) {
-  for (const char* name : {"resnet18", "efficientnet_b0"}) {
-    at::manual_seed(3);
-    const auto model = MakeImageModel(name, {.num_classes = 7, .dropout = 0, .drop_path = 0});
-    const at::Tensor three = at::randn({4, 3, 64, 64}).contiguous(at::MemoryFormat::ChannelsLast);
-    const at::Tensor four = at::cat({three, at::zeros_like(three.slice(1, 0, 1))}, 1);
-    const at::Tensor labels = at::arange(4);
-    std::vector<at::Tensor> logits, gradients;
-    for (const at::Tensor& images : {three, four}) {
-      logits.push_back(model->forward(images.contiguous(at::MemoryFormat::ChannelsLast)));
-      at::cross_entropy_loss(logits.back(), labels).backward();
-      const at::Tensor stem = model->parameters().front();
-      EXPECT_EQ(stem.size(1), 3) << name;
-      EXPECT_EQ(stem.grad().sizes(), stem.sizes());
-      gradients.push_back(stem.grad().clone());
-      for (at::Tensor& parameter : model->parameters()) parameter.mutable_grad().reset();
-    }
-    EXPECT_TRUE(at::allclose(logits[1], logits[0], 1e-4, 1e-5)) << name;
-    EXPECT_LE((gradients[1] - gradients[0]).norm().item<double>(), 1e-3 * gradients[0].norm().item<double>()) << name;
-  }
-}
-
 TEST(Registry, RefusesUnknownNames) {
   EXPECT_THROW(MakeImageModel("resnet51", {}), std::out_of_range);
   const auto names = ModelNames();

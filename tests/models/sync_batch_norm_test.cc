@@ -36,14 +36,15 @@ struct Gradients {
 
 // With a `sum`, this is one of two ranks.
 Gradients RunNorm(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias, const at::Tensor& slope,
-                  const SumOverRanks& sum, bool with_kernels) {
+                  const SumOverRanks& sum, bool with_kernels, bool excites) {
   const at::Tensor own_x = x.clone().requires_grad_();
   BatchNorm2d norm(weight.size(0));
   norm->weight.set_data(weight.clone());
   norm->bias.set_data(bias.clone());
   if (sum) norm->Synchronize(sum);
   if (with_kernels) norm->UseKernels(stand_in::kKernels);
-  const at::Tensor output = norm->forward(own_x);
+  const at::Tensor output =
+      excites ? norm->Excited(own_x, [](const at::Tensor& means) { return means.sigmoid(); }) : norm->forward(own_x);
   (output.sigmoid() * slope).sum().backward();
   return {output.detach(), own_x.grad(), norm->weight.grad(), norm->bias.grad(), norm->running_var};
 }
@@ -52,17 +53,17 @@ TEST(SyncBatchNorm, HalvesMatchTheWhole) {
   at::manual_seed(1);
   const at::Tensor x = (at::randn({10, 8, 5, 4}) * 3 + 7).contiguous(at::MemoryFormat::ChannelsLast);
   const at::Tensor slope = at::randn_like(x), weight = at::rand({8}) + 0.5, bias = at::randn({8});
-  const Gradients whole = RunNorm(x, weight, bias, slope, nullptr, false);
   const std::vector<int64_t> sizes = {3, 7};  // ranks may hold unequal batches
   const auto xs = x.split_with_sizes(sizes), slopes = slope.split_with_sizes(sizes);
-  for (const bool with_kernels : {false, true}) {
+  for (const auto& [with_kernels, excites] : {std::pair{false, false}, {true, false}, {true, true}}) {
+    const Gradients whole = RunNorm(x, weight, bias, slope, nullptr, /*with_kernels=*/false, excites);
     TwoRanks ranks;
     Gradients halves[2];
     {
       std::vector<std::jthread> threads;
       for (int rank = 0; rank < 2; ++rank) {
-        threads.emplace_back([&, rank] {
-          halves[rank] = RunNorm(xs[rank], weight, bias, slopes[rank], ranks.SumOf(rank), with_kernels);
+        threads.emplace_back([&, rank, with = with_kernels, excited = excites] {
+          halves[rank] = RunNorm(xs[rank], weight, bias, slopes[rank], ranks.SumOf(rank), with, excited);
         });
       }
     }

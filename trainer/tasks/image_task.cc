@@ -190,7 +190,7 @@ at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
     return at::tensor(values, at::kFloat).view({1, -1, 1, 1});
   };
   const at::Tensor pixels =
-      images.slice(1, 0, 3).cpu().to(at::kFloat) * of_channels(preparation_.std) + of_channels(preparation_.mean);
+      images.cpu().to(at::kFloat) * of_channels(preparation_.std) + of_channels(preparation_.mean);
   return pixels.mul(255).round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
 }
 
