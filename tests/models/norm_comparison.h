@@ -150,7 +150,10 @@ inline void Compare(const NormCase& c, at::ScalarType type, const NormKernels& k
   }
   torch::autograd::backward(outputs, gradients);
   y64.backward(dy64);
-  EXPECT_LE(Distance(x.grad(), x64.grad()), 5 * tolerance);
+  // With a single row, dx is 0 but for rounding, times 1/√ε.
+  if (x.numel() > c.channels) {
+    EXPECT_LE(Distance(x.grad(), x64.grad()), 5 * tolerance);
+  }
   EXPECT_LE(Distance(norm.weight.grad(), norm.weight64.grad()), 5 * tolerance);
   EXPECT_LE(Distance(norm.bias.grad(), norm.bias64.grad()), 5 * tolerance);
   EXPECT_EQ(z.grad().defined(), c.adds != Adds::kNothing);
