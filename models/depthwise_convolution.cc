@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "models/depthwise_kernel.h"
+#include "models/norm_backward.h"
 
 namespace dtrain::models {
 namespace {
@@ -71,6 +72,84 @@ class Depthwise : public torch::autograd::Function<Depthwise> {
   }
 };
 
+// What the backward pass on a device needs besides tensors.
+struct DeviceConvolution : torch::CustomClassHolder {
+  const DepthwiseKernels* kernels = nullptr;
+  kernels::DepthwiseShape shape{};
+  at::ScalarType weight_type{};
+};
+
+kernels::DepthwiseShape DeviceShapeOf(const at::Tensor& x, const at::Tensor& weight, int64_t stride) {
+  const int64_t kernel = weight.size(2);
+  const auto out = [&](int64_t size) { return static_cast<int>((size + 2 * (kernel / 2) - kernel) / stride + 1); };
+  const auto of = [&](int dimension) { return static_cast<int>(x.size(dimension)); };
+  return {.images = of(0),
+          .channels = of(1),
+          .height = of(2),
+          .width = of(3),
+          .out_height = out(x.size(2)),
+          .out_width = out(x.size(3)),
+          .kernel = static_cast<int>(kernel),
+          .stride = static_cast<int>(stride)};
+}
+
+class DepthwiseOnDevice : public torch::autograd::Function<DepthwiseOnDevice> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x_NCHW,
+                            const at::Tensor& weight, const c10::intrusive_ptr<DeviceConvolution>& kept) {
+    const at::Tensor x = ForNormKernels(x_NCHW), filters = weight.flatten(1);
+    const at::Tensor taps = at::empty({filters.size(1), filters.size(0)}, x.options()).copy_(filters.t());
+    context->save_for_backward({x, taps});
+    context->saved_data["kept"] = c10::IValue::make_capsule(kept);
+    at::Tensor y = Empty(x, kept->shape.out_height, kept->shape.out_width);
+    Convolve(*kept, x, taps, y, /*backward=*/false);
+    return y;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 const torch::autograd::variable_list& gradients) {
+    const auto kept = c10::static_intrusive_pointer_cast<DeviceConvolution>(context->saved_data["kept"].toCapsule());
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &taps = saved[1], dy = ForNormKernels(gradients[0].to(x.scalar_type()));
+    at::Tensor dx;
+    if (context->needs_input_grad(0)) {
+      dx = at::empty_like(x);
+      Convolve(*kept, dy, taps, dx, /*backward=*/true);
+    }
+    return {dx, context->needs_input_grad(1) ? WeightGradientOf(*kept, x, dy) : at::Tensor(), {}};
+  }
+
+ private:
+  static at::Tensor Empty(const at::Tensor& x, int64_t height, int64_t width) {
+    return at::empty({x.size(0), x.size(1), height, width}, x.options(), at::MemoryFormat::ChannelsLast);
+  }
+
+  static void Convolve(const DeviceConvolution& kept, const at::Tensor& from, const at::Tensor& taps,
+                       const at::Tensor& to, bool backward) {
+    kept.kernels->convolve({.from = from.const_data_ptr(),
+                            .taps = taps.const_data_ptr(),
+                            .to = to.mutable_data_ptr(),
+                            .shape = kept.shape,
+                            .backward = backward,
+                            .rows_per_thread = 0},
+                           ElementOf(from));
+  }
+
+  static at::Tensor WeightGradientOf(const DeviceConvolution& kept, const at::Tensor& x, const at::Tensor& dy) {
+    const int64_t kernel = kept.shape.kernel, channels = kept.shape.channels;
+    const int parts = kept.kernels->num_parts(kept.shape);
+    const at::Tensor sums = at::empty({parts, kernel * kernel, channels}, x.options().dtype(at::kFloat));
+    kept.kernels->taps({.x = x.const_data_ptr(),
+                        .dy = dy.const_data_ptr(),
+                        .shape = kept.shape,
+                        .rows_per_thread = 0,
+                        .parts = parts,
+                        .sums = sums.mutable_data_ptr<float>()},
+                       ElementOf(x));
+    return sums.sum(0).t().contiguous().view({channels, 1, kernel, kernel}).to(kept.weight_type);
+  }
+};
+
 }  // namespace
 
 bool HasDepthwiseKernel(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride) {
@@ -84,6 +163,25 @@ bool HasDepthwiseKernel(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk,
 
 at::Tensor DepthwiseConvolution(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride) {
   return Depthwise::apply(x_NCHW, weight_C1kk, stride);
+}
+
+bool HasDeviceDepthwiseKernel(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride) {
+  const at::ScalarType type = x_NCHW.scalar_type();
+  const auto device = x_NCHW.device().type();
+  const bool casts = at::autocast::is_autocast_enabled(device) && at::autocast::get_autocast_dtype(device) == type;
+  const int64_t kernel = weight_C1kk.size(2);
+  return (type == at::kHalf || type == at::kBFloat16) && (casts || weight_C1kk.scalar_type() == type) &&
+         (kernel == 3 || kernel == 5) && (stride == 1 || stride == 2) && HasNormKernels(x_NCHW) &&
+         x_NCHW.numel() <= INT32_MAX;
+}
+
+at::Tensor DepthwiseConvolution(const at::Tensor& x_NCHW, const at::Tensor& weight_C1kk, int64_t stride,
+                                const DepthwiseKernels& kernels) {
+  const auto kept = c10::make_intrusive<DeviceConvolution>();
+  kept->kernels = &kernels;
+  kept->shape = DeviceShapeOf(x_NCHW, weight_C1kk, stride);
+  kept->weight_type = weight_C1kk.scalar_type();
+  return DepthwiseOnDevice::apply(x_NCHW, weight_C1kk, kept);
 }
 
 }  // namespace dtrain::models

@@ -12,14 +12,14 @@ namespace dtrain::models {
 namespace {
 
 // What both operations know. Excite's backward pass leaves its sums for Squeeze's.
-struct Kept : torch::CustomClassHolder {
+struct ExcitedNorm : torch::CustomClassHolder {
   Normalisation norm;
   int parts = 0;
   at::Tensor factors_NC, image_sums;
 };
 
-c10::intrusive_ptr<Kept> KeptBy(torch::autograd::AutogradContext* context) {
-  return c10::static_intrusive_pointer_cast<Kept>(context->saved_data["kept"].toCapsule());
+c10::intrusive_ptr<ExcitedNorm> KeptBy(torch::autograd::AutogradContext* context) {
+  return c10::static_intrusive_pointer_cast<ExcitedNorm>(context->saved_data["kept"].toCapsule());
 }
 
 int64_t PixelsOf(const at::Tensor& x_NCHW) { return x_NCHW.size(2) * x_NCHW.size(3); }
@@ -50,7 +50,7 @@ kernels::GradientArguments GradientOf(const at::Tensor& x, const Normalisation& 
 struct Squeeze : torch::autograd::Function<Squeeze> {
   static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                                                 const at::Tensor& /*weight*/, const at::Tensor& /*bias*/,
-                                                const c10::intrusive_ptr<Kept>& kept) {
+                                                const c10::intrusive_ptr<ExcitedNorm>& kept) {
     const Normalisation& norm = kept->norm;
     const at::Tensor means = at::empty({kept->parts, x.size(0), x.size(1)}, norm.mean.options());
     norm.kernels->squeeze({.x = x.const_data_ptr(),
@@ -91,7 +91,7 @@ struct Squeeze : torch::autograd::Function<Squeeze> {
 
 struct Excite : torch::autograd::Function<Excite> {
   static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const at::Tensor& factors,
-                            const c10::intrusive_ptr<Kept>& kept) {
+                            const c10::intrusive_ptr<ExcitedNorm>& kept) {
     context->save_for_backward({x, factors});
     context->saved_data["kept"] = c10::IValue::make_capsule(kept);
     const at::Tensor factors_NC = ForKernels(factors, x);
@@ -130,7 +130,7 @@ struct Excite : torch::autograd::Function<Excite> {
 }  // namespace
 
 at::Tensor Excited(const at::Tensor& x_NCHW, const Normalisation& norm, const Excitation& excitation) {
-  const auto kept = c10::make_intrusive<Kept>();
+  const auto kept = c10::make_intrusive<ExcitedNorm>();
   kept->norm = norm;
   kept->parts = norm.kernels->num_image_parts(x_NCHW.size(0), PixelsOf(x_NCHW), x_NCHW.size(1));
   const auto squeezed = Squeeze::apply(x_NCHW, norm.weight, norm.bias, kept);

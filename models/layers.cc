@@ -7,7 +7,6 @@
 
 #include <cmath>
 
-#include "models/depthwise_convolution.h"
 #include "models/forward_cost.h"
 
 namespace dtrain::models {
@@ -33,8 +32,11 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
     return y_NCHW;
   }
   const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
-  if (is_depthwise && !options.bias && HasDepthwiseKernel(x_NCHW, weight, options.stride)) {
-    return DepthwiseConvolution(x_NCHW, weight, options.stride);
+  if (is_depthwise && !options.bias) {
+    if (kernels_ != nullptr && is_training() && HasDeviceDepthwiseKernel(x_NCHW, weight, options.stride)) {
+      return DepthwiseConvolution(x_NCHW, weight, options.stride, *kernels_);
+    }
+    if (HasDepthwiseKernel(x_NCHW, weight, options.stride)) return DepthwiseConvolution(x_NCHW, weight, options.stride);
   }
   if (stem_kernels_ != nullptr && !options.bias && HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
     return StemConvolution(x_NCHW, weight, *stem_kernels_);
@@ -208,6 +210,12 @@ void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels) {
 void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels) {
   model.apply([&kernels](torch::nn::Module& module) {
     if (auto* norm = dynamic_cast<BatchNorm2dImpl*>(&module)) norm->UseKernels(kernels);
+  });
+}
+
+void UseDepthwiseKernels(torch::nn::Module& model, const DepthwiseKernels& kernels) {
+  model.apply([&kernels](torch::nn::Module& module) {
+    if (auto* conv = dynamic_cast<Conv2dImpl*>(&module)) conv->UseKernels(kernels);
   });
 }
 

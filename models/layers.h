@@ -12,6 +12,7 @@
 #include <functional>
 #include <optional>
 
+#include "models/depthwise_convolution.h"
 #include "models/excitation.h"
 #include "models/norm_kernels.h"
 #include "models/stem_convolution.h"
@@ -37,12 +38,16 @@ class Conv2dImpl : public torch::nn::Module {
   // From now on, a convolution of images with stride 2 uses these kernels, which must be of the parameters' device and
   // outlive this object.
   void UseStemKernels(const StemKernels& kernels) { stem_kernels_ = &kernels; }
+  // From now on, training steps use these kernels for a depthwise convolution. They must be of the weight's device and
+  // outlive this object.
+  void UseKernels(const DepthwiseKernels& kernels) { kernels_ = &kernels; }
 
   const Conv2dOptions options;
   at::Tensor weight, bias;
 
  private:
   const StemKernels* stem_kernels_ = nullptr;
+  const DepthwiseKernels* kernels_ = nullptr;
 };
 TORCH_MODULE(Conv2d);
 
@@ -155,5 +160,8 @@ void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels);
 
 // Calls BatchNorm2dImpl::UseKernels of every BatchNorm2d inside `model`.
 void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels);
+
+// Calls Conv2dImpl::UseKernels of every Conv2d inside `model`.
+void UseDepthwiseKernels(torch::nn::Module& model, const DepthwiseKernels& kernels);
 
 }  // namespace dtrain::models

@@ -14,10 +14,12 @@
 #include "data/pipeline/device_feed.h"
 #include "models/layers.h"
 #include "models/registry.h"
+#include "tests/models/depthwise_comparison.h"
 #include "tests/models/norm_comparison.h"
 #include "tests/models/stem_comparison.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
+#include "trainer/optim/precision.h"
 
 namespace dtrain {
 namespace {
@@ -112,8 +114,8 @@ TEST(NormKernels, EachRunHasTheSameBits) {
 }
 
 // Many blocks make much of any rounding, so ATen's own distance from float64 is the limit.
-void CompareModels(const std::string& name) {
-  SCOPED_TRACE(name);
+void CompareModels(const std::string& name, const std::string& precision) {
+  SCOPED_TRACE(name + " " + precision);
   const at::Device gpu = Gpu();
   at::globalContext().setAllowTF32CuDNN(false);
   at::manual_seed(1);
@@ -128,6 +130,7 @@ void CompareModels(const std::string& name) {
   }
   exact->to(gpu, at::kDouble);
   models::UseNormKernels(*ours, *distributed::NormKernelsOn(gpu));
+  models::UseDepthwiseKernels(*ours, *distributed::DepthwiseKernelsOn(gpu));
   const at::Tensor images =
       at::randn({8, 3, 64, 64}, at::TensorOptions(gpu)).contiguous(at::MemoryFormat::ChannelsLast);
   exact->forward(images.to(at::kDouble)).square().sum().backward();
@@ -137,7 +140,12 @@ void CompareModels(const std::string& name) {
     largest = std::max(largest, parameter.grad().norm().item<double>());
   }
   const auto distance = [&](models::ImageModel& model) {
-    model.forward(images).square().sum().backward();
+    at::Tensor logits;
+    {
+      const optim::AutocastScope autocast(gpu.type(), precision);
+      logits = model.forward(images).to(at::kFloat);
+    }
+    logits.square().sum().backward();
     double squares = 0;
     for (const auto& item : exact->named_parameters()) {
       if (item.value().grad().norm().item<double>() < 1e-4 * largest) continue;
@@ -147,6 +155,7 @@ void CompareModels(const std::string& name) {
   };
   const double of_aten = distance(*aten), of_ours = distance(*ours);
   EXPECT_LE(of_ours, 2 * of_aten + 1e-5);
+  if (precision != "fp32") return;
   constexpr double kRounding = 1e-6;
   for (const auto& item : exact->named_buffers()) {
     // The mean of what is computed from a normalised tensor without an activation is 0.
@@ -156,7 +165,26 @@ void CompareModels(const std::string& name) {
 }
 
 TEST(NormKernels, ModelsAreAsExactAsWithAten) {
-  for (const char* name : {"resnet50", "efficientnet_b0"}) CompareModels(name);
+  for (const char* precision : {"fp32", "bf16"}) {
+    for (const char* name : {"resnet50", "efficientnet_b0"}) CompareModels(name, precision);
+  }
+}
+
+TEST(DepthwiseKernels, AreAsExactAsTheirType) {
+  const at::Device gpu = Gpu();
+  at::manual_seed(2);
+  std::vector<models::DepthwiseCase> cases = models::DeviceDepthwiseCases();
+  for (const int64_t kernel : {3, 5}) {
+    for (const int64_t stride : {1, 2}) {
+      cases.push_back({4, 32, 56, 55, kernel, stride});
+      cases.push_back({64, 672, 14, 14, kernel, stride});  // blocks take several strips
+    }
+  }
+  for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
+    for (const models::DepthwiseCase& c : cases) {
+      models::CompareDepthwise(c, type, *distributed::DepthwiseKernelsOn(gpu), gpu);
+    }
+  }
 }
 
 // Work on each batch lasts so long that the next one's copy would overwrite it if its memory were not kept.

@@ -4,12 +4,13 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <limits>
+
+#include "tests/models/depthwise_comparison.h"
+#include "tests/models/depthwise_stand_in.h"
+
 namespace dtrain::models {
 namespace {
-
-struct DepthwiseCase {
-  int64_t samples, channels, height, width, kernel, stride;
-};
 
 struct DepthwiseGradients {
   at::Tensor y, x, weight;
@@ -74,6 +75,51 @@ TEST(DepthwiseConvolution, LeavesToATenWhatIsNotForIt) {
   EXPECT_FALSE(HasDepthwiseKernel(last(at::randn({2, 12, 4, 4})), at::randn({12, 1, 3, 3}), 1));
   EXPECT_FALSE(HasDepthwiseKernel(last(at::randn({2, 8, 20, 20})), weight, 1));
   EXPECT_TRUE(HasDepthwiseKernel(last(at::randn({2, 8, 20, 20})), weight, 2));
+}
+
+TEST(DepthwiseConvolution, ADevicesKernelsAreAsExactAsTheirType) {
+  at::manual_seed(2);
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const int rows : {2, 100}) {
+      stand_in::depthwise_rows = rows;
+      stand_in::depthwise_parts = rows == 2 ? 3 : 1;
+      for (const DepthwiseCase& c : DeviceDepthwiseCases()) {
+        CompareDepthwise(c, type, stand_in::kDepthwiseKernels, at::kCPU);
+      }
+    }
+  }
+}
+
+TEST(DepthwiseConvolution, ADevicesKernelsShowANaN) {
+  for (const int64_t stride : {1, 2}) {
+    at::Tensor x = at::randn({2, 8, 9, 9}).contiguous(at::MemoryFormat::ChannelsLast);
+    const at::Tensor weight = at::randn({8, 1, 3, 3}).requires_grad_();
+    x[1][3][4][4] = std::numeric_limits<float>::quiet_NaN();
+    const at::Tensor y = DepthwiseConvolution(x.requires_grad_(), weight, stride, stand_in::kDepthwiseKernels);
+    EXPECT_TRUE(at::equal(y.isnan(), at::conv2d(x, weight, {}, stride, 1, 1, 8).isnan()));
+    at::Tensor dy = at::ones_like(y);
+    dy[0][5][1][1] = std::numeric_limits<float>::infinity();
+    y.backward(dy);
+    EXPECT_FALSE(x.grad()[0][5].isfinite().all().item<bool>());
+    EXPECT_FALSE(weight.grad()[3].isfinite().all().item<bool>());
+    EXPECT_FALSE(weight.grad()[5].isfinite().all().item<bool>());
+    EXPECT_TRUE(weight.grad()[4].isfinite().all().item<bool>());
+  }
+}
+
+TEST(DepthwiseConvolution, ADevicesKernelsTakeWhatTheyCan) {
+  const auto x = [](int64_t channels, at::ScalarType type) {
+    return at::randn({2, channels, 4, 4}).to(type).contiguous(at::MemoryFormat::ChannelsLast);
+  };
+  const auto weight = [](int64_t kernel, at::ScalarType type) { return at::randn({8, 1, kernel, kernel}).to(type); };
+  EXPECT_TRUE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(3, at::kHalf), 1));
+  EXPECT_TRUE(HasDeviceDepthwiseKernel(x(8, at::kBFloat16), weight(5, at::kBFloat16), 2));
+  EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kFloat), weight(3, at::kFloat), 1));
+  EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(3, at::kFloat), 1));  // without autocast
+  EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(7, at::kHalf), 1));
+  EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kHalf), weight(3, at::kHalf), 3));
+  EXPECT_FALSE(HasDeviceDepthwiseKernel(x(12, at::kHalf), weight(3, at::kHalf), 1));
+  EXPECT_FALSE(HasDeviceDepthwiseKernel(x(8, at::kHalf).contiguous(), weight(3, at::kHalf), 1));
 }
 
 }  // namespace

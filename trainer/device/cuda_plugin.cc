@@ -82,4 +82,8 @@ const models::StemKernels* StemKernelsOn(at::Device device) {
   return device.is_cuda() ? &LoadCudaPlugin().stem : nullptr;
 }
 
+const models::DepthwiseKernels* DepthwiseKernelsOn(at::Device device) {
+  return device.is_cuda() ? &LoadCudaPlugin().depthwise : nullptr;
+}
+
 }  // namespace dtrain::distributed

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "data/image/prepare_images.h"
+#include "models/depthwise_convolution.h"
 #include "models/norm_kernels.h"
 #include "models/stem_convolution.h"
 #include "trainer/device/device_choice.h"
@@ -38,6 +39,8 @@ struct CudaPlugin {
   models::NormKernels norm;
   // Run the kernels of a model's first convolution (models/kernels) on the current device.
   models::StemKernels stem;
+  // Run the kernels of depthwise convolutions (models/kernels) on the current device.
+  models::DepthwiseKernels depthwise;
   // Returns an empty graph for `device`, which must be the current device. The graph has a stream of its own.
   std::unique_ptr<DeviceGraph> (*make_graph)(at::Device device);
 };
@@ -62,5 +65,8 @@ const models::NormKernels* NormKernelsOn(at::Device device);
 
 // Returns the kernels of a model's first convolution on `device`; null for the CPU.
 const models::StemKernels* StemKernelsOn(at::Device device);
+
+// Returns the kernels of depthwise convolutions on `device`; null for the CPU.
+const models::DepthwiseKernels* DepthwiseKernelsOn(at::Device device);
 
 }  // namespace dtrain::distributed

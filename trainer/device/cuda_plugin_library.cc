@@ -110,6 +110,9 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
     .stem = {.space_to_depth = &Start<models::kernels::SpaceToDepthArguments, models::kernels::LaunchSpaceToDepth>,
              .gradient_parts = &models::kernels::StemGradientParts,
              .gradient = &Start<models::kernels::StemGradientArguments, models::kernels::LaunchStemGradient>},
+    .depthwise = {.num_parts = &models::kernels::NumTapsParts,
+                  .convolve = &Start<models::kernels::DepthwiseArguments, models::kernels::LaunchDepthwise>,
+                  .taps = &Start<models::kernels::DepthwiseTapsArguments, models::kernels::LaunchDepthwiseTaps>},
     .make_graph = &MakeCudaGraph,
 };
 

@@ -104,6 +104,7 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   if (config.model.channels_last) UseChannelsLast(*model);
   if (const auto* kernels = distributed::NormKernelsOn(device)) models::UseNormKernels(*model, *kernels);
   if (const auto* kernels = distributed::StemKernelsOn(device)) models::UseStemKernels(*model, *kernels);
+  if (const auto* kernels = distributed::DepthwiseKernelsOn(device)) models::UseDepthwiseKernels(*model, *kernels);
   return model;
 }
 
