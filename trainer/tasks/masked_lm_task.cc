@@ -53,7 +53,24 @@ double MaskedLmTask::NominalWeight(int64_t samples) const {
 }
 
 data::Batch MaskedLmTask::Prepared(data::Batch batch) const {
-  return PreparedText(std::move(batch), model_->options().padding_id, unpad_);
+  const int64_t room = RoomOf(batch[data::kInputIds].sizes());
+  return PreparedText(std::move(batch), model_->options().padding_id, unpad_, room);
+}
+
+// On a GPU the size depends on the shape alone, so that batches of one shape share a step graph: a row of n tokens has
+// at most p·n + 1 to guess (masking.h), and more only if whole words are masked.
+int64_t MaskedLmTask::RoomOf(at::IntArrayRef shape_NT) const {
+  if (device_.is_cpu() || unpad_) return 0;
+  const int64_t rows = shape_NT[0], places = rows * shape_NT[1];
+  return RoomFor(static_cast<int64_t>(std::ceil(mask_prob_ * static_cast<double>(places))) + rows);
+}
+
+std::string MaskedLmTask::WhyNotRecorded() const {
+  if (unpad_) return "with --unpad the number of tokens differs from batch to batch";
+  if (model_->options().checkpoint_activations) {
+    return "with --activation_checkpointing the host sets the random generator within the step";
+  }
+  return "";
 }
 
 at::Tensor MaskedLmTask::Guess(const MaskedLmBatch& batch) {
@@ -64,14 +81,11 @@ at::Tensor MaskedLmTask::Guess(const MaskedLmBatch& batch) {
 
 LossSums MaskedLmTask::Loss(const data::Batch& batch) {
   const MaskedLmBatch text = TextOf(batch);
-  const auto scalar = [this](int64_t number) {
-    return at::full({}, static_cast<double>(number), at::TensorOptions(at::kFloat).device(device_));
-  };
   return {.loss_sum = CrossEntropySum(Guess(text), text.answers),
-          .weight = scalar(text.answers.numel()),
-          .units = scalar(text.tokens),
-          .padding = scalar(text.padding()),
-          .empty = scalar(text.empty_rows)};
+          .weight = text.counts.guessed,
+          .units = text.counts.tokens,
+          .padding = text.counts.padding,
+          .empty = text.counts.empty_rows};
 }
 
 models::ForwardCost MaskedLmTask::CostOfSample() const {
@@ -99,7 +113,7 @@ at::Tensor MaskedLmTask::EvaluationSums(const data::Batch& batch) {
   at::Tensor sums = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
   sums[kMaskedLossSum] = CrossEntropySum(logits, text.answers);
   sums[kCorrect] = logits.argmax(1).eq(text.answers).sum();
-  sums[kGuessed] = text.answers.numel();
+  sums[kGuessed] = text.guessed;
   sums[kEmptyRows] = text.empty_rows;
   sums[kTokens] = text.tokens;
   return sums;

@@ -24,7 +24,7 @@ class MaskedLmTask : public Task {
   double NominalWeight(int64_t samples) const override;
   bool weight_varies() const override { return true; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
-  std::string WhyNotRecorded() const override { return "the number of masked tokens differs from batch to batch"; }
+  std::string WhyNotRecorded() const override;
   models::ForwardCost CostOfSample() const override;
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor EvaluationSums(const data::Batch& batch) override;
@@ -37,6 +37,8 @@ class MaskedLmTask : public Task {
   at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT);
 
  private:
+  // Returns the size of MaskedLmBatch::chosen for rows of this shape, or 0 if it is the number of tokens to be guessed.
+  int64_t RoomOf(at::IntArrayRef shape_NT) const;
   // Returns the logits of the chosen tokens, float32.
   at::Tensor Guess(const MaskedLmBatch& batch);
 

@@ -83,6 +83,38 @@ TEST(MaskedLmTask, RowsWithoutATokenTeachNothing) {
   EXPECT_EQ(logits[1].abs().sum().item<double>(), 0);
 }
 
+// On a GPU the list of tokens to be guessed is filled up, so that batches of one shape share a step graph.
+TEST(MaskedLmTask, RoomChangesNothingButRounding) {
+  const auto step = [](int64_t room, const std::vector<int64_t>& lengths) {
+    MaskedLmTask task = TaskOf(false);
+    const data::Batch batch = PreparedText(kSmall.Rows(lengths), data::kPadToken, /*unpad=*/false, room);
+    const LossSums sums = task.Loss(batch);
+    sums.loss_sum.backward();
+    const at::NoGradGuard no_grad;
+    const at::Tensor counted = task.EvaluationSums(batch);
+    std::vector<at::Tensor> found = {sums.loss_sum, sums.weight, sums.units, sums.padding, sums.empty, counted};
+    for (const at::Tensor& weight : task.module().parameters()) found.push_back(weight.grad());
+    return found;
+  };
+  for (const auto& lengths : std::vector<std::vector<int64_t>>{{12, 5, 1}, {12, 12}, {0, 1}, {1}}) {
+    for (const int64_t room : {int64_t{1}, int64_t{64}, int64_t{200}}) {
+      const std::vector<at::Tensor> wanted = step(0, lengths), result = step(room, lengths);
+      for (size_t i = 0; i < wanted.size(); ++i) EXPECT_TRUE(at::allclose(result[i], wanted[i], 1e-4, 1e-6)) << i;
+    }
+  }
+  EXPECT_EQ(RoomFor(0), 0);
+  EXPECT_EQ(RoomFor(1), 64);
+  EXPECT_EQ(RoomFor(64), 64);
+  const data::Batch more = PreparedText(kSmall.Rows(std::vector<int64_t>(20, 12)), data::kPadToken, false, 64);
+  EXPECT_EQ(TextOf(more).guessed, 80);
+  EXPECT_EQ(TextOf(more).chosen.numel(), 128);
+}
+
+TEST(MaskedLmTask, StepsThatCannotBeRecordedAreNamed) {
+  EXPECT_EQ(TaskOf(false).WhyNotRecorded(), "");
+  EXPECT_NE(TaskOf(true).WhyNotRecorded().find("--unpad"), std::string::npos);
+}
+
 TEST(MaskedLmTask, ARandomBatchIsPrepared) {
   MaskedLmTask task = TaskOf(true);
   const data::Batch batch = task.RandomBatch(3);
