@@ -1,4 +1,4 @@
-// A masked language model of two small layers without dropout, and rows of tokens for it.
+// A masked language model of two small layers, and rows of tokens for it.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -18,6 +18,7 @@ namespace dtrain::loop {
 
 struct SmallMaskedLm {
   int64_t words, longest, width;  // width: of the hidden layers, a multiple of the two heads
+  double dropout = 0;
 
   MaskedLmTask Task(at::Device device, bool unpad, const std::string& precision = "fp32") const {
     config::Config config;
@@ -30,8 +31,8 @@ struct SmallMaskedLm {
                                          .heads = 2,
                                          .intermediate_size = 2 * width,
                                          .max_positions = longest + 2,
-                                         .dropout = 0,
-                                         .attention_dropout = 0};
+                                         .dropout = dropout,
+                                         .attention_dropout = dropout};
     return {MakeRoberta(options, /*seed=*/3, device), config, device};
   }
 

@@ -1,18 +1,24 @@
-// Compares recorded and replayed steps with the same steps done one by one on the same stream: weights, optimizer and
-// running statistics bit for bit, with another learning rate in each step, dropout, and a step that fp16 skips.
+// Compares steps that StepGraph records and replays with the same steps without it: losses, weights, their average,
+// optimizer and running statistics bit for bit, with another learning rate in each step, dropout, mixed images, batches
+// of several shapes, a step that is skipped, and a recording that fails.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <memory>
+#include <optional>
 
+#include "data/pipeline/device_batch.h"
+#include "tests/small_masked_lm.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/distributed/algorithms.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/optim/precision.h"
+#include "trainer/optim/weight_average.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/task_seed.h"
 #include "trainer/weights/module_state.h"
@@ -20,93 +26,235 @@
 namespace dtrain::loop {
 namespace {
 
-constexpr int64_t kSteps = 12, kSkippedStep = 7, kShortStep = 9, kRows = 8, kSize = 64;
+constexpr int64_t kSteps = 16, kSkippedStep = 7, kShortStep = 9, kRows = 8, kSize = 64;
+constexpr SmallMaskedLm kSmallText{.words = 500, .longest = 40, .width = 128, .dropout = 0.1};
 
-// Runs recorded work when it is replayed, on the stream on which a graph would be recorded.
-class OneByOne : public distributed::DeviceGraph {
+// Calls `fail` at the end of the work that is recorded.
+class FailingGraphs : public distributed::DeviceGraphs {
  public:
-  explicit OneByOne(std::unique_ptr<distributed::DeviceGraph> graph) : graph_(std::move(graph)) {}
-  void Run(const std::function<void()>& work) override { graph_->Run(work); }
-  void Record(const std::function<void()>& work) override { recorded_ = work; }
-  void Replay() override { graph_->Run(recorded_); }
+  FailingGraphs(std::unique_ptr<DeviceGraphs> graphs, Work fail) : graphs_(std::move(graphs)), fail_(std::move(fail)) {}
+  void Run(const Work& work) override { graphs_->Run(work); }
+  Work Record(const Work& work) override {
+    return graphs_->Record([&] {
+      work();
+      fail_();
+    });
+  }
+  bool HasRoom() override { return graphs_->HasRoom(); }
 
  private:
-  std::unique_ptr<distributed::DeviceGraph> graph_;
-  std::function<void()> recorded_;
+  std::unique_ptr<DeviceGraphs> graphs_;
+  Work fail_;
+};
+
+struct Training {
+  config::Config config;
+  std::function<std::unique_ptr<Task>(at::Device gpu)> make_task;
+  std::vector<data::Batch> batches = {};  // on the host and not yet prepared, one for each step
+  bool seeds_each_step = true;            // otherwise only the first, and the draws go on from step to step
 };
 
 struct Trained {
   std::vector<at::Tensor> state;
   std::vector<float> losses;
   double skipped = 0;
+  int replayed = 0;
 };
 
-Trained Train(const config::Config& config, at::Device gpu, bool recorded) {
-  ImageTask task(MakeModel(config, /*num_classes=*/10, gpu), config, gpu);
-  optim::ParameterUpdate update = MakeParameterUpdate(config, task.module(), gpu);
-  auto graph = distributed::LoadCudaPlugin().make_graph(gpu);
-  if (!recorded) graph = std::make_unique<OneByOne>(std::move(graph));
-  StepGraph steps(std::move(graph), gpu);
-  const at::Tensor loss = at::zeros({}, at::TensorOptions(gpu)), skipped = at::zeros_like(loss);
-  at::manual_seed(5);
-  const at::Tensor images = at::randn({kSteps, kRows, 3, kSize, kSize}), labels = at::randint(10, {kSteps, kRows});
-  Trained trained;
-  for (int64_t step = 0; step < kSteps; ++step) {
-    data::Batch batch;
-    const int64_t rows = step == kShortStep ? 3 : kRows;
-    at::Tensor of_step = images[step].slice(0, 0, rows).clone();
-    if (step == kSkippedStep) of_step[0][0][0][0] = std::numeric_limits<float>::infinity();
-    batch.tensors["images"] = of_step.to(gpu);
-    batch.tensors["labels"] = labels[step].slice(0, 0, rows).to(gpu);
-    batch.tensors["index"] = at::arange(rows);
-    SeedTask({.seed = 1, .step = step}, gpu);
-    steps.Run(batch, 0.1 / static_cast<double>(step + 1), [&](const data::Batch& given, const at::Tensor& rate) {
-      const optim::CastCacheScope casts;
-      for (at::Tensor& parameter : task.module().parameters()) parameter.mutable_grad().reset();
-      const LossSums sums = task.Loss(given);
-      update.Scale(sums.loss_sum / sums.weight).backward();
-      std::vector<at::Tensor> gradients;
-      for (const at::Tensor& parameter : task.module().parameters()) gradients.push_back(parameter.grad());
-      update.Apply(gradients, rate);
-      const at::NoGradGuard no_grad;
-      at::Tensor(loss).copy_(sums.loss_sum);
-      at::Tensor(skipped).add_(update.skipped());
-    });
-    trained.losses.push_back(loss.item<float>());
+class Trainee {
+ public:
+  Trainee(const Training& training, at::Device gpu)
+      : gpu_(gpu),
+        task_(training.make_task(gpu)),
+        update_(MakeParameterUpdate(training.config, task_->module(), gpu)),
+        average_(StateOf(task_->module()), {.decay = 0.9}),
+        loss_(at::zeros({}, at::TensorOptions(gpu))),
+        skipped_(at::zeros_like(loss_)) {}
+
+  // Without `graphs` steps run as they do with --cuda_graphs=off.
+  Trained Train(const Training& training, std::unique_ptr<distributed::DeviceGraphs> graphs, bool required) {
+    std::optional<StepGraph> graph;
+    if (graphs) graph.emplace(std::move(graphs), gpu_, required);
+    const at::Tensor rate_on_device = at::zeros_like(loss_);
+    Trained trained;
+    for (int64_t step = 0; step < kSteps; ++step) {
+      const data::Batch batch = data::CopyToDevice(task_->Prepared(training.batches[static_cast<size_t>(step)]), gpu_);
+      if (step == 0 || training.seeds_each_step) SeedTask({.seed = 1, .step = step}, gpu_);
+      const double learning_rate = 0.1 / static_cast<double>(step + 1);
+      if (graph) {
+        graph->Run(batch, learning_rate,
+                   [this](const data::Batch& given, const at::Tensor& rate) { Step(given, rate); });
+      } else {
+        Step(batch, at::Tensor(rate_on_device).fill_(learning_rate));
+      }
+      average_.AfterStep(step + 1);
+      trained.losses.push_back(loss_.item<float>());
+      if (graph) trained.replayed += graph->replayed();
+    }
+    trained.skipped = skipped_.item<double>();
+    for (const auto& list : {StateOf(task_->module()), update_.State(), average_.tensors()}) {
+      for (const auto& [name, tensor] : list) trained.state.push_back(tensor.detach().cpu());
+    }
+    return trained;
   }
-  trained.skipped = skipped.item<double>();
-  for (const auto& [name, tensor] : StateOf(task.module())) trained.state.push_back(tensor.detach().cpu());
-  for (const auto& [name, tensor] : update.State()) trained.state.push_back(tensor.detach().cpu());
-  return trained;
+
+ private:
+  void Step(const data::Batch& batch, const at::Tensor& rate) {
+    const optim::CastCacheScope casts;
+    for (at::Tensor& parameter : task_->module().parameters()) parameter.mutable_grad().reset();
+    const LossSums sums = task_->Loss(batch);
+    constexpr double kNominal = 8;
+    update_.Scale(sums.loss_sum / kNominal).backward();
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : task_->module().parameters()) gradients.push_back(parameter.grad());
+    update_.Apply(gradients, rate, kNominal / sums.weight);
+    const at::NoGradGuard no_grad;
+    loss_.copy_(sums.loss_sum / sums.weight);
+    skipped_.add_(update_.skipped());
+  }
+
+  at::Device gpu_;
+  std::unique_ptr<Task> task_;
+  optim::ParameterUpdate update_;
+  optim::WeightAverage average_;
+  at::Tensor loss_, skipped_;
+};
+
+at::Device Gpu() {
+  distributed::ChooseAlgorithms({.deterministic = true});
+  return distributed::DeviceOf(launch::Launch{}, "nccl");
+}
+
+Trained WithoutGraphs(const Training& training) {
+  const at::Device gpu = Gpu();
+  return Trainee(training, gpu).Train(training, nullptr, /*required=*/false);
+}
+
+Trained Recorded(const Training& training) {
+  const at::Device gpu = Gpu();
+  return Trainee(training, gpu).Train(training, distributed::LoadCudaPlugin().make_graphs(gpu), /*required=*/true);
+}
+
+Trained FailedToRecord(const Training& training, std::function<void()> fail) {
+  const at::Device gpu = Gpu();
+  auto graphs = distributed::LoadCudaPlugin().make_graphs(gpu);
+  return Trainee(training, gpu)
+      .Train(training, std::make_unique<FailingGraphs>(std::move(graphs), std::move(fail)), /*required=*/false);
+}
+
+void ExpectSame(const Trained& result, const Trained& wanted) {
+  EXPECT_EQ(result.skipped, wanted.skipped);
+  for (size_t step = 0; step < wanted.losses.size(); ++step) {
+    const bool is_number = wanted.losses[step] == wanted.losses[step];
+    EXPECT_TRUE(!is_number || result.losses[step] == wanted.losses[step])
+        << step << ": " << result.losses[step] << ", not " << wanted.losses[step];
+  }
+  ASSERT_EQ(result.state.size(), wanted.state.size());
+  for (size_t i = 0; i < wanted.state.size(); ++i) {
+    EXPECT_TRUE(at::allclose(result.state[i], wanted.state[i], 0, 0, /*equal_nan=*/true)) << i;
+  }
+}
+
+Training OfImages(const config::Config& config) {
+  Training training{.config = config, .make_task = [config](at::Device gpu) -> std::unique_ptr<Task> {
+                      return std::make_unique<ImageTask>(MakeModel(config, /*num_classes=*/10, gpu), config, gpu);
+                    }};
+  at::manual_seed(5);
+  for (int64_t step = 0; step < kSteps; ++step) {
+    const int64_t rows = step == kShortStep ? 3 : kRows;
+    data::Batch batch;
+    batch.number = step;
+    batch.tensors["images"] = at::randn({rows, 3, kSize, kSize});
+    if (step == kSkippedStep) batch["images"][0][0][0][0].fill_(std::numeric_limits<float>::infinity());
+    batch.tensors["labels"] = at::randint(10, {rows}, at::kLong);
+    batch.tensors["index"] = at::arange(rows);
+    training.batches.push_back(batch);
+  }
+  return training;
+}
+
+config::Config ConfigOf(const char* model, const char* precision, const char* optimizer) {
+  config::Config config;
+  config.model.name = model;
+  config.precision.name = precision;
+  config.optimizer.name = optimizer;
+  config.optimizer.clip_norm = 1;
+  if (config.model.name == "efficientnet_b0") config.model.drop_path = 0.2;
+  return config;
+}
+
+// Every third batch is full, and so of another shape than those with padding.
+Training OfText(const char* precision, bool seeds_each_step) {
+  Training training{.config = ConfigOf("roberta", precision, "adamw"),
+                    .make_task = [precision](at::Device gpu) -> std::unique_ptr<Task> {
+                      return std::make_unique<MaskedLmTask>(kSmallText.Task(gpu, /*unpad=*/false, precision));
+                    },
+                    .seeds_each_step = seeds_each_step};
+  for (int64_t step = 0; step < kSteps; ++step) {
+    training.batches.push_back(
+        kSmallText.Rows(step % 3 == 2 ? std::vector<int64_t>(5, 40) : std::vector<int64_t>{40, 1 + step, 17, 0, 8}));
+  }
+  return training;
 }
 
 class CudaGraphs : public testing::TestWithParam<std::tuple<const char*, const char*, const char*>> {};
 
 TEST_P(CudaGraphs, RecordedStepsHaveTheSameBits) {
-  const at::Device gpu = distributed::DeviceOf(launch::Launch{}, "nccl");
-  distributed::ChooseAlgorithms({.deterministic = true});
-  config::Config config;
-  std::tie(config.model.name, config.precision.name, config.optimizer.name) = GetParam();
-  config.optimizer.clip_norm = 1;
-  if (config.model.name == "efficientnet_b0") config.model.drop_path = 0.2;
-  const Trained wanted = Train(config, gpu, /*recorded=*/false), result = Train(config, gpu, /*recorded=*/true);
+  const auto [model, precision, optimizer] = GetParam();
+  const Training training = OfImages(ConfigOf(model, precision, optimizer));
+  const Trained wanted = WithoutGraphs(training), result = Recorded(training);
   // fp16 skips the first steps, too, until its scale is low enough.
   EXPECT_GE(wanted.skipped, 1);
-  EXPECT_TRUE(config.precision.name == "fp16" || wanted.skipped == 1) << wanted.skipped;
-  EXPECT_EQ(result.skipped, wanted.skipped);
-  for (size_t step = 0; step < wanted.losses.size(); ++step) {
-    if (step == kSkippedStep) continue;
-    EXPECT_EQ(result.losses[step], wanted.losses[step]) << step;
-  }
-  for (size_t i = 0; i < wanted.state.size(); ++i) {
-    EXPECT_TRUE(at::allclose(result.state[i], wanted.state[i], 0, 0, /*equal_nan=*/true)) << i;
-  }
+  EXPECT_TRUE(std::string(precision) == "fp16" || wanted.skipped == 1) << wanted.skipped;
+  EXPECT_EQ(result.replayed, kSteps - StepGraph::kWarmUpSteps - 1);
+  ExpectSame(result, wanted);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CudaGraphs,
                          testing::Values(std::tuple{"resnet18", "fp32", "sgd"}, std::tuple{"resnet18", "fp16", "sgd"},
                                          std::tuple{"resnet18", "bf16", "adamw"},
                                          std::tuple{"efficientnet_b0", "bf16", "sgd"}));
+
+TEST(StepGraphs, MixedImagesHaveTheSameBits) {
+  for (const auto& [mixup, cutmix] : {std::pair{0.4, 0.0}, {0.0, 1.0}, {0.4, 1.0}}) {
+    config::Config config = ConfigOf("resnet18", "bf16", "sgd");
+    config.image.mixup = mixup;
+    config.image.cutmix = cutmix;
+    const Training training = OfImages(config);
+    const Trained result = Recorded(training);
+    EXPECT_EQ(result.replayed, kSteps - StepGraph::kWarmUpSteps - 1);
+    ExpectSame(result, WithoutGraphs(training));
+  }
+}
+
+TEST(StepGraphs, TextHasTheSameBits) {
+  for (const char* precision : {"fp32", "bf16", "fp16"}) {
+    for (const bool seeds_each_step : {true, false}) {
+      SCOPED_TRACE(std::string(precision) + (seeds_each_step ? "" : ", one seed"));
+      const Training training = OfText(precision, seeds_each_step);
+      const Trained result = Recorded(training);
+      EXPECT_EQ(result.replayed, kSteps - 2 * StepGraph::kWarmUpSteps);  // two shapes
+      ExpectSame(result, WithoutGraphs(training));
+    }
+  }
+}
+
+TEST(StepGraphs, AFailedRecordingLeavesNoTrace) {
+  const at::Tensor zero = at::zeros({}, at::TensorOptions(Gpu()));
+  const std::vector<std::function<void()>> failures = {
+      [&zero] { zero.item<float>(); },                                // waits for the device
+      [] { TORCH_CHECK(false, "an error that CUDA does not see"); },  // the capture itself goes on
+      [&zero] { at::empty({int64_t{1} << 50}, zero.options()); }};    // out of memory
+  for (const Training& training : {OfImages(ConfigOf("efficientnet_b0", "bf16", "sgd")), OfText("fp16", false)}) {
+    const Trained wanted = WithoutGraphs(training);
+    for (const auto& fail : failures) {
+      const Trained result = FailedToRecord(training, fail);
+      EXPECT_EQ(result.replayed, 0);
+      ExpectSame(result, wanted);
+    }
+    EXPECT_GT(Recorded(training).replayed, 0);  // the device can still record
+  }
+}
 
 }  // namespace
 }  // namespace dtrain::loop

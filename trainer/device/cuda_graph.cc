@@ -2,24 +2,81 @@
 // exist before the recording. The capture mode is thread-local, because other threads allocate pinned memory and wait
 // for events meanwhile, which the global mode would forbid. The backward pass runs on a thread of autograd and is
 // recorded all the same, because its stream is being captured.
+//
+// The graphs share one pool of memory. That is safe because they never run at the same time and none reads what another
+// one has left there.
 #include "trainer/device/cuda_graph.h"
 
 #include <ATen/cuda/CUDAEvent.h>
 #include <ATen/cuda/CUDAGraph.h>
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
+
 namespace dtrain::distributed {
 namespace {
 
-class CudaGraph : public DeviceGraph {
+using c10::CachingAllocator::StatType;
+
+// LibTorch ends only captures that have succeeded: after others its allocator and its random generator would believe
+// for ever that the capture goes on.
+class AbandonableGraph : public at::cuda::CUDAGraph {
  public:
-  explicit CudaGraph(c10::DeviceIndex device)
+  // To be called on the capturing stream if the captured work or capture_end has thrown. Puts a capture of next to
+  // nothing in the place of the failed one, and ends that.
+  void Abandon() {
+    if (capture_ended_) return;
+    cudaGraph_t part = nullptr;
+    cudaStreamEndCapture(capture_stream_, &part);
+    if (part != nullptr) cudaGraphDestroy(part);
+    cudaGetLastError();  // else the next kernel would report the error
+    C10_CUDA_CHECK(cudaStreamBeginCapture(capture_stream_, cudaStreamCaptureModeThreadLocal));
+    C10_CUDA_CHECK(cudaLaunchHostFunc(
+        capture_stream_, [](void*) {}, nullptr));
+    capture_end();
+  }
+};
+
+class CudaGraphs : public DeviceGraphs {
+ public:
+  explicit CudaGraphs(c10::DeviceIndex device)
       : stream_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device)) {}
 
-  void Run(const std::function<void()>& work) override {
+  void Run(const Work& work) override {
+    OnStream(work);
+    const c10::CachingAllocator::Stat allocated = Allocated();
+    most_needed_ = std::max(most_needed_, allocated.peak - allocated.current);
+  }
+
+  Work Record(const Work& work) override {
+    EmptyCache();
+    if (pool_.use_count() <= 1) pool_ = std::make_shared<c10::MempoolId_t>(at::cuda::graph_pool_handle());
+    const auto graph = std::make_shared<AbandonableGraph>();
+    const c10::cuda::CUDAStreamGuard on_stream(stream_);
+    graph->capture_begin(*pool_, cudaStreamCaptureModeThreadLocal);
+    try {
+      work();
+      graph->capture_end();
+    } catch (...) {
+      graph->Abandon();
+      throw;
+    }
+    return [this, graph, pool = pool_] { OnStream([&graph] { graph->replay(); }); };
+  }
+
+  bool HasRoom() override {
+    EmptyCache();
+    size_t free = 0, total = 0;
+    C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return static_cast<int64_t>(free) >= 2 * most_needed_;
+  }
+
+ private:
+  void OnStream(const Work& work) {
     const c10::cuda::CUDAStream callers = c10::cuda::getCurrentCUDAStream(stream_.device_index());
     at::cuda::CUDAEvent before, after;
     before.record(callers);
@@ -32,30 +89,24 @@ class CudaGraph : public DeviceGraph {
     after.block(callers);
   }
 
-  void Record(const std::function<void()>& work) override {
-    graph_.reset();
-    // A graph has its own pool of memory, and the allocator cannot free cached memory for it during the recording, so
-    // the cache is emptied before.
+  // While work is recorded, the allocator cannot free cached memory, so the cache is emptied before.
+  static void EmptyCache() {
     c10::cuda::device_synchronize();
     c10::cuda::CUDACachingAllocator::emptyCache();
-    graph_ = std::make_unique<at::cuda::CUDAGraph>();
-    const c10::cuda::CUDAStreamGuard on_stream(stream_);
-    graph_->capture_begin(/*pool=*/{0, 0}, cudaStreamCaptureModeThreadLocal);
-    work();
-    graph_->capture_end();
   }
 
-  void Replay() override {
-    Run([this] { graph_->replay(); });
+  c10::CachingAllocator::Stat Allocated() const {
+    return c10::cuda::CUDACachingAllocator::getDeviceStats(stream_.device_index())
+        .allocated_bytes[static_cast<size_t>(StatType::AGGREGATE)];
   }
 
- private:
   c10::cuda::CUDAStream stream_;
-  std::unique_ptr<at::cuda::CUDAGraph> graph_;
+  int64_t most_needed_ = 0;                 // bytes, by work in Run, besides those that it has left allocated
+  std::shared_ptr<c10::MempoolId_t> pool_;  // of all graphs that live, each of which shares it
 };
 
 }  // namespace
 
-std::unique_ptr<DeviceGraph> MakeCudaGraph(at::Device device) { return std::make_unique<CudaGraph>(device.index()); }
+std::unique_ptr<DeviceGraphs> MakeCudaGraphs(at::Device device) { return std::make_unique<CudaGraphs>(device.index()); }
 
 }  // namespace dtrain::distributed

@@ -1,4 +1,4 @@
-// The implementation of DeviceGraph by CUDA graphs; part of libdtrain_cuda.so.
+// The implementation of DeviceGraphs by CUDA graphs; part of libdtrain_cuda.so.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -9,7 +9,7 @@
 
 namespace dtrain::distributed {
 
-// Returns an empty graph for `device`, which must be the current device.
-std::unique_ptr<DeviceGraph> MakeCudaGraph(at::Device device);
+// Returns an object without recordings for `device`, which must be the current device.
+std::unique_ptr<DeviceGraphs> MakeCudaGraphs(at::Device device);
 
 }  // namespace dtrain::distributed

@@ -41,8 +41,8 @@ struct CudaPlugin {
   models::StemKernels stem;
   // Run the kernels of depthwise convolutions (models/kernels) on the current device.
   models::DepthwiseKernels depthwise;
-  // Returns an empty graph for `device`, which must be the current device. The graph has a stream of its own.
-  std::unique_ptr<DeviceGraph> (*make_graph)(at::Device device);
+  // Returns an object for `device`, which must be the current device, with a stream of its own and without recordings.
+  std::unique_ptr<DeviceGraphs> (*make_graphs)(at::Device device);
 };
 
 // Loads the library on the first call; must not be called before a fork. Throws UsageError if the library cannot be

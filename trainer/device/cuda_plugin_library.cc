@@ -113,7 +113,7 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
     .depthwise = {.num_parts = &models::kernels::NumTapsParts,
                   .convolve = &Start<models::kernels::DepthwiseArguments, models::kernels::LaunchDepthwise>,
                   .taps = &Start<models::kernels::DepthwiseTapsArguments, models::kernels::LaunchDepthwiseTaps>},
-    .make_graph = &MakeCudaGraph,
+    .make_graphs = &MakeCudaGraphs,
 };
 
 }  // namespace dtrain::distributed

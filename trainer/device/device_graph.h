@@ -6,22 +6,28 @@
 
 namespace dtrain::distributed {
 
-// Recorded work must not wait for the device, and its tensors must be at the same addresses at each replay. A tensor
-// that the work creates and that outlives it keeps its address, and holds what the last Replay wrote.
-class DeviceGraph {
+// Recorded work must not wait for the device, and its tensors must be at the same addresses at each replay. Recordings
+// share one memory: a tensor that the work creates and that outlives it holds what the last replay of the same
+// recording wrote, until another one is replayed.
+class DeviceGraphs {
  public:
-  virtual ~DeviceGraph() = default;
+  using Work = std::function<void()>;
+
+  virtual ~DeviceGraphs() = default;
 
   // Calls `work` without recording it. On the device it runs after everything that the caller has started before, and
   // before everything that the caller starts afterwards.
-  virtual void Run(const std::function<void()>& work) = 0;
+  virtual void Run(const Work& work) = 0;
 
-  // Calls `work` and records what it starts on the device, without running it there; replaces an earlier recording.
-  // Throws c10::Error if `work` does something that cannot be recorded; this process cannot use the device after that.
-  virtual void Record(const std::function<void()>& work) = 0;
+  // Calls `work` and records what it starts on the device, without running it there. Returns a function that runs the
+  // recorded work on the device, in the same order with the caller's work as Run; the recording lives as long as that
+  // function, which must not outlive this object. Throws what `work` throws, and c10::Error if it does something that
+  // cannot be recorded. Then the device has computed nothing, and its random generator is as before.
+  virtual Work Record(const Work& work) = 0;
 
-  // Runs the recorded work on the device, in the same order with the caller's work as Run.
-  virtual void Replay() = 0;
+  // Whether another recording fits into the device's free memory, together with work that is not recorded: both need as
+  // much as Run has needed so far. Waits for the device.
+  virtual bool HasRoom() = 0;
 };
 
 }  // namespace dtrain::distributed

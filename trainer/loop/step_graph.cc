@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "trainer/device/cuda_plugin.h"
@@ -13,53 +14,101 @@
 
 namespace dtrain::loop {
 
-StepGraph::StepGraph(std::unique_ptr<distributed::DeviceGraph> graph, at::Device device)
-    : graph_(std::move(graph)),
+StepGraph::StepGraph(std::unique_ptr<distributed::DeviceGraphs> graphs, at::Device device, bool required)
+    : graphs_(std::move(graphs)),
       device_(device),
+      required_(required),
       learning_rate_(at::zeros({}, at::TensorOptions(at::kFloat).device(device))) {}
+
+void StepGraph::Run(const data::Batch& batch, double learning_rate, const Step& step) {
+  ++step_;
+  learning_rate_.fill_(learning_rate);
+  if (!has_given_up_) {
+    Variant& variant = VariantOf(batch);
+    if (!variant.replay && variant.unrecorded_steps >= kWarmUpSteps && MakePlace()) {
+      RecordOrGiveUp(variant, batch, step);
+    }
+    replayed_ = !has_given_up_ && variant.replay;
+    if (replayed_) return Replay(variant, batch);
+    if (!has_given_up_) ++variant.unrecorded_steps;
+  }
+  graphs_->Run([&] { step(batch, learning_rate_); });
+}
 
 StepGraph::Shape StepGraph::ShapeOf(const data::Batch& batch) const {
   Shape shape;
   for (const auto& [name, tensor] : batch.tensors) {
-    if (tensor.device() == device_) shape[name] = {tensor.sizes().vec(), tensor.scalar_type()};
+    shape[name] = {tensor.sizes().vec(), tensor.scalar_type(), tensor.device() == device_};
   }
   return shape;
 }
 
-void StepGraph::Run(const data::Batch& batch, double learning_rate, const Step& step) {
-  learning_rate_.fill_(learning_rate);
-  const Shape shape = ShapeOf(batch);
-  if (shape == recorded_) {
-    for (const auto& [name, of_batch] : shape) inputs_.tensors[name].copy_(batch[name], /*non_blocking=*/true);
-    last_ = recorded_;
-    alike_ = 0;
-    graph_->Replay();
-    return;
+StepGraph::Variant& StepGraph::VariantOf(const data::Batch& batch) {
+  Shape shape = ShapeOf(batch);
+  auto found = std::find_if(variants_.begin(), variants_.end(), [&](const Variant& v) { return v.shape == shape; });
+  if (found == variants_.end()) {
+    if (variants_.size() >= kMostShapes) variants_.pop_back();
+    variants_.push_front({.shape = std::move(shape)});
+    found = variants_.begin();
   }
-  alike_ = shape == last_ ? alike_ + 1 : 1;
-  last_ = shape;
-  if (alike_ <= kWarmUpSteps) {
-    graph_->Run([&] { step(batch, learning_rate_); });
-    return;
-  }
-  Record(batch, step);
-  recorded_ = shape;
-  graph_->Replay();
+  variants_.splice(variants_.begin(), variants_, found);
+  found->last_step = step_;
+  return *found;
 }
 
-void StepGraph::Record(const data::Batch& batch, const Step& step) {
-  inputs_ = batch;
-  for (auto& [name, tensor] : inputs_.tensors) {
+// Makes place for one more graph. Returns false if all graphs are in use.
+bool StepGraph::MakePlace() {
+  const auto is_recorded = [](const Variant& variant) { return variant.replay != nullptr; };
+  if (std::count_if(variants_.begin(), variants_.end(), is_recorded) < kMostGraphs) return true;
+  const auto oldest = std::find_if(variants_.rbegin(), variants_.rend(), is_recorded);
+  if (step_ - oldest->last_step < kIdleSteps) return false;
+  variants_.erase(std::next(oldest).base());
+  return true;
+}
+
+void StepGraph::Record(Variant& variant, const data::Batch& batch, const Step& step) {
+  data::Batch inputs = batch;
+  for (auto& [name, tensor] : inputs.tensors) {
     if (tensor.device() == device_) tensor = tensor.clone();
   }
-  try {
-    graph_->Record([this, step] { step(inputs_, learning_rate_); });
-  } catch (const c10::OutOfMemoryError&) {
-    throw;
-  } catch (const c10::Error& error) {
-    throw UsageError(std::string("the training step cannot be recorded as a graph: ") + error.what_without_backtrace(),
-                     "run it with --cuda_graphs=off");
+  variant.replay = graphs_->Record([this, inputs, step] { step(inputs, learning_rate_); });
+  variant.inputs = std::move(inputs);
+}
+
+void StepGraph::RecordOrGiveUp(Variant& variant, const data::Batch& batch, const Step& step) {
+  if (!required_ && !graphs_->HasRoom()) {
+    report::LogInfo(
+        "--cuda_graphs=auto: steps run without a graph from now on, since the GPU's memory would not hold "
+        "an unrecorded step (a short batch, an evaluation) beside it");
+    return GiveUp();
   }
+  std::string why_not;
+  try {
+    return Record(variant, batch, step);
+  } catch (const c10::OutOfMemoryError& error) {
+    if (required_) throw;
+    why_not = error.what_without_backtrace();
+  } catch (const c10::Error& error) {
+    why_not = error.what_without_backtrace();
+  }
+  if (required_) {
+    throw UsageError("the training step cannot be recorded as a graph: " + why_not, "run it with --cuda_graphs=off");
+  }
+  report::LogWarning("--cuda_graphs=auto: steps run without a graph from now on, since recording one failed: " +
+                     why_not);
+  GiveUp();
+}
+
+void StepGraph::GiveUp() {
+  has_given_up_ = true;
+  variants_.clear();
+}
+
+void StepGraph::Replay(Variant& variant, const data::Batch& batch) {
+  for (auto& [name, tensor] : variant.inputs.tensors) {
+    if (tensor.device() == device_) tensor.copy_(batch[name], /*non_blocking=*/true);
+  }
+  variant.replay();
 }
 
 std::string WhyNotRecorded(const GraphConditions& conditions) {
@@ -74,18 +123,25 @@ void RequireGraphs(const std::string& wanted, const GraphConditions& conditions)
   const std::string why_not = WhyNotRecorded(conditions);
   if (wanted != "on" || why_not.empty()) return;
   throw UsageError("--cuda_graphs=on is not possible: " + why_not,
-                   "--cuda_graphs=auto runs without graphs in this case; off is the default");
+                   "--cuda_graphs=auto, the default, runs without graphs in this case");
+}
+
+std::string DescribeGraphs(const std::string& wanted, const GraphConditions& conditions) {
+  if (wanted != "auto") return wanted;
+  const std::string why_not = WhyNotRecorded(conditions);
+  return why_not.empty() ? "auto: yes" : "auto: no, because " + why_not;
 }
 
 std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, const GraphConditions& conditions) {
   if (wanted == "off") return nullptr;
   RequireGraphs(wanted, conditions);
   const std::string why_not = WhyNotRecorded(conditions);
-  if (!why_not.empty()) {
-    report::LogInfo("--cuda_graphs=auto: no step is recorded because " + why_not);
-    return nullptr;
+  if (why_not.empty()) {
+    return std::make_unique<StepGraph>(distributed::LoadCudaPlugin().make_graphs(conditions.device), conditions.device,
+                                       /*required=*/wanted == "on");
   }
-  return std::make_unique<StepGraph>(distributed::LoadCudaPlugin().make_graph(conditions.device), conditions.device);
+  if (conditions.device.is_cuda()) report::LogInfo("--cuda_graphs=auto: no step is recorded because " + why_not);
+  return nullptr;
 }
 
 }  // namespace dtrain::loop

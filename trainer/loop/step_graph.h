@@ -5,10 +5,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 #include "data/pipeline/batch.h"
@@ -18,33 +19,60 @@ namespace dtrain::loop {
 
 class StepGraph {
  public:
-  // The number of consecutive steps of one shape that run unrecorded before a graph is recorded: in them libraries
-  // choose their algorithms and allocate their memory, which cannot be recorded.
+  // The number of steps of one shape that run unrecorded before a graph of it is recorded: in them libraries choose
+  // their algorithms and allocate their memory, which cannot be recorded.
   static constexpr int64_t kWarmUpSteps = 3;
+  // The number of graphs, which are of different shapes, that are kept at once.
+  static constexpr int64_t kMostGraphs = 4;
+  // The number of steps for which a graph must not have been used before one of another shape may take its place.
+  static constexpr int64_t kIdleSteps = 50;
+  // The number of shapes whose steps are counted.
+  static constexpr size_t kMostShapes = 64;
 
   // The work of one training step on the device. While a graph is recorded, this function runs but the device computes
   // nothing; while the graph is replayed, the device computes but this function does not run. So it must not depend on
   // any value of the host that changes from step to step. `learning_rate` is a float32 scalar on the device.
   using Step = std::function<void(const data::Batch& batch, const at::Tensor& learning_rate)>;
 
-  StepGraph(std::unique_ptr<distributed::DeviceGraph> graph, at::Device device);
+  // `required`: Run throws if the step cannot be recorded. Otherwise, and if another step would not fit into the memory
+  // beside the graph, it logs why, and all further steps run unrecorded.
+  StepGraph(std::unique_ptr<distributed::DeviceGraphs> graphs, at::Device device, bool required);
 
-  // Runs one step. A batch of another shape than the recorded one (a short batch, another image size) runs unrecorded;
-  // after kWarmUpSteps of its shape in a row a graph of it replaces the old one. `batch` has at least one tensor on the
-  // device. Throws UsageError if the step cannot be recorded.
+  // Runs one step. Replays the graph of the batch's shape if there is one. `batch` has at least one tensor on the
+  // device. If `required`, throws UsageError if the step cannot be recorded, and c10::OutOfMemoryError.
   void Run(const data::Batch& batch, double learning_rate, const Step& step);
 
- private:
-  using Shape = std::map<std::string, std::pair<std::vector<int64_t>, at::ScalarType>>;
-  Shape ShapeOf(const data::Batch& batch) const;
-  void Record(const data::Batch& batch, const Step& step);
+  // Whether the last step was replayed.
+  bool replayed() const { return replayed_; }
 
-  std::unique_ptr<distributed::DeviceGraph> graph_;
+ private:
+  // The sizes and type of each tensor of a batch, and whether it is on the device. The host's tensors count, too: a
+  // recorded step may have used their sizes, the number of samples above all.
+  using Shape = std::map<std::string, std::tuple<std::vector<int64_t>, at::ScalarType, bool>>;
+  struct Variant {
+    Shape shape;
+    int64_t unrecorded_steps = 0;
+    int64_t last_step = 0;
+    data::Batch inputs = {};                      // the tensors that the recorded step reads
+    distributed::DeviceGraphs::Work replay = {};  // empty: not recorded
+  };
+
+  Shape ShapeOf(const data::Batch& batch) const;
+  Variant& VariantOf(const data::Batch& batch);
+  bool MakePlace();
+  void Record(Variant& variant, const data::Batch& batch, const Step& step);
+  void RecordOrGiveUp(Variant& variant, const data::Batch& batch, const Step& step);
+  void GiveUp();
+  void Replay(Variant& variant, const data::Batch& batch);
+
+  std::unique_ptr<distributed::DeviceGraphs> graphs_;
   at::Device device_;
-  at::Tensor learning_rate_;  // float32 scalar on the device
-  data::Batch inputs_;        // the tensors that the recorded step reads
-  Shape recorded_, last_;     // of the graph (empty before the first recording), of the previous step
-  int64_t alike_ = 0;         // consecutive unrecorded steps of shape `last_`
+  bool required_;
+  bool has_given_up_ = false;
+  bool replayed_ = false;
+  int64_t step_ = 0;             // steps of this object
+  at::Tensor learning_rate_;     // float32 scalar on the device
+  std::list<Variant> variants_;  // the most recently used one first; destroyed before graphs_
 };
 
 // The facts that decide whether a run's steps can be recorded.
@@ -61,7 +89,10 @@ std::string WhyNotRecorded(const GraphConditions& conditions);
 // Throws UsageError if `wanted`, the value of --cuda_graphs (off, on or auto), is on and the steps cannot be recorded.
 void RequireGraphs(const std::string& wanted, const GraphConditions& conditions);
 
-// Throws as RequireGraphs does. Returns null if the steps run unrecorded; with auto the reason is logged.
+// Returns `wanted` and, if it is auto, what that means under these conditions: "auto: yes", or "auto: no, because…".
+std::string DescribeGraphs(const std::string& wanted, const GraphConditions& conditions);
+
+// Throws as RequireGraphs does. Returns null if the steps run unrecorded; with auto and on a GPU the reason is logged.
 std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, const GraphConditions& conditions);
 
 }  // namespace dtrain::loop

@@ -12,6 +12,7 @@
 #include "trainer/loop/stop_signal.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/optim/precision.h"
+#include "trainer/report/log.h"
 #include "trainer/report/process_start.h"
 #include "trainer/tasks/picture_grid.h"
 #include "trainer/tasks/task_seed.h"
@@ -43,6 +44,7 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
       phases_(parts.control, profiler_, parts.device.is_cpu(), parts.communicator.is_alone(),
               report::SecondsSinceProcessStart()),
       saving_(parts_, writer, phases_),
+      learning_rate_(at::zeros({}, at::TensorOptions(at::kFloat).device(parts.device))),
       interval_(parts_, phases_.times()) {}
 
 Trainer::~Trainer() = default;
@@ -131,13 +133,14 @@ void Trainer::SaveAndStop() {
 void Trainer::TrainStep() {
   const double learning_rate = parts_.plan.LearningRate(progress_.step);
   if (parts_.step_graph == nullptr) {
-    ComputeStep([this](int64_t micro_step) { return NextBatch(micro_step); }, learning_rate);
+    ComputeStep([this](int64_t micro_step) { return NextBatch(micro_step); }, RateOnDevice(learning_rate));
   } else {
     const data::Batch next = NextBatch(0);
     phases_.Enter(Phase::kForward);  // a replayed step enters no phase itself, and must not seem to wait for data
     parts_.step_graph->Run(next, learning_rate, [this](const data::Batch& batch, const at::Tensor& rate) {
       ComputeStep([&batch](int64_t) { return batch; }, rate);
     });
+    SayOnceThatStepsAreReplayed();
   }
   ++progress_.step;
   interval_.EndStep();
@@ -147,6 +150,18 @@ void Trainer::TrainStep() {
   if (parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step)) {
     RequireUpdates(update_.skipped_in_a_row(), parts_.config.optimizer.max_skipped_steps, progress_.step);
   }
+}
+
+// On a GPU the rate is what it is for recorded steps, so that --cuda_graphs does not change the bits of a run.
+optim::Rate Trainer::RateOnDevice(double learning_rate) {
+  if (parts_.device.is_cpu()) return learning_rate;
+  return learning_rate_.fill_(learning_rate);
+}
+
+void Trainer::SayOnceThatStepsAreReplayed() {
+  if (said_replayed_ || !parts_.step_graph->replayed()) return;
+  said_replayed_ = true;
+  report::LogInfo("steps are replayed as a CUDA graph from step " + std::to_string(progress_.step + 1) + " on");
 }
 
 data::Batch Trainer::NextBatch(int64_t micro_step) {

@@ -49,6 +49,8 @@ class Trainer {
   bool StopsEarly() const { return !WhyStopsEarly(parts_.config.run, parts_.plan, progress_).empty(); }
   [[noreturn]] void SaveAndStop();
   void TrainStep();
+  optim::Rate RateOnDevice(double learning_rate);
+  void SayOnceThatStepsAreReplayed();
   // Waits for the batch of a micro-step, and seeds the random generators for it.
   data::Batch NextBatch(int64_t micro_step);
   // The part of a step that a step graph records: forward, backward, exchange and update. See StepGraph::Step.
@@ -78,6 +80,8 @@ class Trainer {
   StepProfiler profiler_;
   Phases phases_;
   Saving saving_;
+  at::Tensor learning_rate_;  // float32 scalar on the device, of unrecorded steps
+  bool said_replayed_ = false;
   LogInterval interval_;
   double evaluation_seconds_ = 0;  // in this run of the program
   bool warned_of_waiting_ = false;

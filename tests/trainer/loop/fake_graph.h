@@ -1,36 +1,35 @@
-// A graph on the CPU, which replays the recorded work by calling it again.
+// Graphs on the CPU, which replay the recorded work by calling it again.
 #pragma once
-
-#include <functional>
 
 #include "trainer/device/device_graph.h"
 
 namespace dtrain::loop {
 
-class FakeGraph : public distributed::DeviceGraph {
+class FakeGraphs : public distributed::DeviceGraphs {
  public:
   struct Counts {
     int ran = 0, recorded = 0, replayed = 0;
     bool operator==(const Counts&) const = default;
   };
-  explicit FakeGraph(Counts* counts) : counts_(*counts) {}
+  explicit FakeGraphs(Counts* counts) : counts_(*counts) {}
 
-  void Run(const std::function<void()>& work) override {
+  void Run(const Work& work) override {
     ++counts_.ran;
     work();
   }
-  void Record(const std::function<void()>& work) override {
+  Work Record(const Work& work) override {
     ++counts_.recorded;
-    recorded_ = work;
+    return [this, work] {
+      ++counts_.replayed;
+      work();
+    };
   }
-  void Replay() override {
-    ++counts_.replayed;
-    recorded_();
-  }
+  bool HasRoom() override { return has_room; }
+
+  bool has_room = true;
 
  private:
   Counts& counts_;
-  std::function<void()> recorded_;
 };
 
 }  // namespace dtrain::loop

@@ -1,10 +1,11 @@
-// Which steps are recorded, tested with a graph on the CPU. tests/gpu tests CUDA's graphs.
+// Which steps are recorded, tested with graphs on the CPU. tests/gpu tests CUDA's graphs.
 #include "trainer/loop/step_graph.h"
 
 #include <ATen/ATen.h>
 #include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -15,6 +16,8 @@
 namespace dtrain::loop {
 namespace {
 
+constexpr bool kRequired = true;
+
 data::Batch BatchOf(int64_t rows, float value) {
   data::Batch batch;
   batch.tensors["x"] = at::full({rows, 2}, value);
@@ -24,16 +27,37 @@ data::Batch BatchOf(int64_t rows, float value) {
 
 // The step adds learning rate × Σx to a total.
 struct Steps {
-  at::Tensor total = at::zeros({});
-  FakeGraph::Counts counts;
-  StepGraph graph{std::make_unique<FakeGraph>(&counts), at::kCPU};
+  explicit Steps(std::function<void()> on_record = nullptr, bool has_room = true, bool required = false)
+      : graph(MakeGraphs(std::move(on_record), has_room), at::kCPU, required) {}
+
+  std::unique_ptr<distributed::DeviceGraphs> MakeGraphs(std::function<void()> on_record, bool has_room) {
+    struct Graphs : FakeGraphs {
+      using FakeGraphs::FakeGraphs;
+      Work Record(const Work& work) override {
+        if (before) before();
+        return FakeGraphs::Record(work);
+      }
+      std::function<void()> before;
+    };
+    auto graphs = std::make_unique<Graphs>(&counts);
+    graphs->has_room = has_room;
+    graphs->before = std::move(on_record);
+    return graphs;
+  }
 
   void Run(int64_t rows, float value, double learning_rate) {
     graph.Run(BatchOf(rows, value), learning_rate, [total = total](const data::Batch& batch, const at::Tensor& rate) {
       at::Tensor(total).add_(batch["x"].sum() * rate);
     });
   }
+  void Run(const std::vector<int64_t>& rows) {
+    for (const int64_t count : rows) Run(count, 1, 1);
+  }
   float Total() const { return total.item<float>(); }
+
+  at::Tensor total = at::zeros({});
+  FakeGraphs::Counts counts;
+  StepGraph graph;
 };
 
 TEST(StepGraph, RecordsOnceAndReadsWhatIsNew) {
@@ -45,26 +69,49 @@ TEST(StepGraph, RecordsOnceAndReadsWhatIsNew) {
     steps.Run(3, value, rate);
     wanted += 6 * value * static_cast<float>(rate);
     EXPECT_EQ(steps.Total(), wanted) << step;
+    EXPECT_EQ(steps.graph.replayed(), step > StepGraph::kWarmUpSteps) << step;
   }
-  EXPECT_EQ(steps.counts, (FakeGraph::Counts{.ran = 3, .recorded = 1, .replayed = 7}));
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 3, .recorded = 1, .replayed = 7}));
 }
 
 TEST(StepGraph, ABatchOfAnotherShapeIsWorkedOnAsItComes) {
   Steps steps;
   float wanted = 0;
-  for (const int64_t rows : {4, 4, 4, 4, 1, 4, 1, 4, 1, 4, 1, 4}) {
+  for (const int64_t rows : {4, 4, 4, 4, 1, 4, 1, 4, 2, 4}) {
     steps.Run(rows, 1, 1);
     wanted += 2 * static_cast<float>(rows);
     EXPECT_EQ(steps.Total(), wanted);
+    EXPECT_EQ(steps.graph.replayed(), rows == 4 && wanted > 3 * 8);
   }
-  EXPECT_EQ(steps.counts, (FakeGraph::Counts{.ran = 7, .recorded = 1, .replayed = 5}));
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 6, .recorded = 1, .replayed = 4}));
 }
 
-TEST(StepGraph, AShapeThatStaysIsRecordedInPlaceOfTheOneBefore) {
+TEST(StepGraph, SomeShapesHaveAGraphEach) {
   Steps steps;
-  for (const int64_t rows : {4, 4, 4, 4, 4, 2, 2, 2, 2, 2, 2, 4}) steps.Run(rows, 1, 1);
-  EXPECT_EQ(steps.Total(), 2 * (6 * 4 + 6 * 2));
-  EXPECT_EQ(steps.counts, (FakeGraph::Counts{.ran = 3 + 3 + 1, .recorded = 2, .replayed = 2 + 3}));
+  for (int i = 0; i < 5; ++i) steps.Run({1, 2, 3, 4, 5});
+  // Each of the first four was recorded at its fourth step. The fifth finds all graphs in use.
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 4 * 3 + 5, .recorded = 4, .replayed = 4 * 2}));
+  EXPECT_EQ(steps.Total(), 5 * 2 * (1 + 2 + 3 + 4 + 5));
+}
+
+TEST(StepGraph, AGraphThatIsNoLongerUsedMakesPlace) {
+  Steps steps;
+  for (int i = 0; i < 4; ++i) steps.Run({1, 2, 3, 4});
+  steps.counts = {};
+  steps.Run(std::vector<int64_t>(StepGraph::kIdleSteps, 4));
+  steps.Run({5, 5, 5, 5, 5});  // in place of shape 1
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 3, .recorded = 1, .replayed = StepGraph::kIdleSteps + 2}));
+  steps.counts = {};
+  steps.Run({4, 5, 1});
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 1, .recorded = 0, .replayed = 2}));
+}
+
+TEST(StepGraph, ManyShapesDoNotPileUp) {
+  Steps steps;
+  for (int i = 0; i < 5; ++i) {
+    for (int64_t rows = 1; rows <= static_cast<int64_t>(StepGraph::kMostShapes) + 1; ++rows) steps.Run({rows});
+  }
+  EXPECT_EQ(steps.counts.recorded, 0);  // each shape was forgotten before it came again
 }
 
 TEST(StepGraph, AnotherTypeIsAnotherShape) {
@@ -79,26 +126,63 @@ TEST(StepGraph, AnotherTypeIsAnotherShape) {
   for (int i = 0; i < 5; ++i) run(at::kFloat);
   run(at::kByte);
   run(at::kFloat);
-  EXPECT_EQ(steps.counts, (FakeGraph::Counts{.ran = 4, .recorded = 1, .replayed = 3}));
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 4, .recorded = 1, .replayed = 3}));
   EXPECT_EQ(steps.Total(), 7 * 4);
 }
 
-TEST(StepGraph, WhatCannotBeRecordedIsSaid) {
-  struct Refuses : FakeGraph {
-    using FakeGraph::FakeGraph;
-    void Record(const std::function<void()>&) override { TORCH_CHECK(false, "operation not permitted"); }
+// Text is a flat list of tokens: the number of rows shows only in a tensor that stays on the host.
+TEST(StepGraph, AnotherNumberOfSamplesIsAnotherShape) {
+  Steps steps;
+  const auto run = [&](int64_t samples) {
+    data::Batch batch;
+    batch.tensors["x"] = at::ones({12});
+    batch.tensors["index"] = at::empty({samples}, at::TensorOptions(at::kMeta));
+    steps.graph.Run(batch, 1, [total = steps.total](const data::Batch& given, const at::Tensor&) {
+      at::Tensor(total).add_(static_cast<double>(given.size()));
+    });
   };
-  FakeGraph::Counts counts;
-  StepGraph graph(std::make_unique<Refuses>(&counts), at::kCPU);
-  const auto run = [&] { graph.Run(BatchOf(1, 1), 1, [](const data::Batch&, const at::Tensor&) {}); };
-  for (int i = 0; i < 3; ++i) run();
+  for (int i = 0; i < 5; ++i) run(3);
+  run(4);
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 4, .recorded = 1, .replayed = 2}));
+  EXPECT_EQ(steps.Total(), 5 * 3 + 4);
+}
+
+void Refuse() { TORCH_CHECK(false, "operation not permitted"); }
+void RunOutOfMemory() { TORCH_CHECK_WITH(OutOfMemoryError, false, "no memory"); }
+
+TEST(StepGraph, WhatCannotBeRecordedRunsUnrecorded) {
+  for (const auto& [on_record, has_room] : std::vector<std::pair<std::function<void()>, bool>>{
+           {&Refuse, true}, {&RunOutOfMemory, true}, {nullptr, false}}) {
+    Steps steps(on_record, has_room);
+    steps.Run({4, 4, 4, 4, 4, 1, 4, 4});
+    EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 8, .recorded = 0, .replayed = 0}));
+    EXPECT_EQ(steps.Total(), 2 * (7 * 4 + 1));
+    EXPECT_FALSE(steps.graph.replayed());
+  }
+}
+
+TEST(StepGraph, AGraphThatMustBeIsAnErrorOtherwise) {
+  Steps refused(&Refuse, true, kRequired);
+  refused.Run({4, 4, 4});
   try {
-    run();
+    refused.Run({4});
     FAIL();
   } catch (const UsageError& error) {
     EXPECT_NE(std::string(error.what()).find("cannot be recorded"), std::string::npos) << error.what();
     EXPECT_NE(std::string(error.what()).find("operation not permitted"), std::string::npos) << error.what();
   }
+  Steps without_memory(&RunOutOfMemory, true, kRequired);
+  without_memory.Run({4, 4, 4});
+  EXPECT_THROW(without_memory.Run({4}), c10::OutOfMemoryError);
+  Steps full(nullptr, false, kRequired);
+  full.Run({4, 4, 4, 4});
+  EXPECT_TRUE(full.graph.replayed());
+}
+
+TEST(StepGraph, AnErrorOfTheStepItselfIsNotHidden) {
+  Steps steps([] { throw DataError("the step's own", ""); });
+  steps.Run({4, 4, 4});
+  EXPECT_THROW(steps.Run({4}), DataError);
 }
 
 TEST(StepGraph, ConditionsAreNamed) {
@@ -110,6 +194,7 @@ TEST(StepGraph, ConditionsAreNamed) {
       {{.device = gpu, .task = "the host draws"}, "the host draws"}};
   for (const auto& [conditions, reason] : cases) {
     EXPECT_NE(WhyNotRecorded(conditions).find(reason), std::string::npos) << reason;
+    EXPECT_NE(DescribeGraphs("auto", conditions).find("no, because "), std::string::npos);
     EXPECT_THROW(RequireGraphs("on", conditions), UsageError);
     EXPECT_THROW(MakeStepGraph("on", conditions), UsageError);
     EXPECT_NO_THROW(RequireGraphs("auto", conditions));
@@ -117,6 +202,8 @@ TEST(StepGraph, ConditionsAreNamed) {
     EXPECT_EQ(MakeStepGraph("off", conditions), nullptr);
   }
   EXPECT_EQ(WhyNotRecorded({.device = gpu}), "");
+  EXPECT_EQ(DescribeGraphs("auto", {.device = gpu}), "auto: yes");
+  EXPECT_EQ(DescribeGraphs("off", {.device = gpu}), "off");
 }
 
 }  // namespace

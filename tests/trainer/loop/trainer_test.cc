@@ -126,12 +126,12 @@ TEST(Trainer, RecordedStepsHaveTheSameBits) {
     const TemporaryFolder folder;
     distributed::Communicator alone;
     distributed::ControlPlane control([] { return false; });
-    FakeGraph::Counts counts;
-    StepGraph graph(std::make_unique<FakeGraph>(&counts), at::kCPU);
+    FakeGraphs::Counts counts;
+    StepGraph graph(std::make_unique<FakeGraphs>(&counts), at::kCPU, /*required=*/true);
     const Trained recorded = TrainOneRank(config, alone, control, folder.path(), &graph);
     EXPECT_TRUE(at::equal(recorded.weight, plain.weight)) << recorded.weight << plain.weight;
     EXPECT_EQ(recorded.draws, plain.draws);
-    EXPECT_EQ(counts, (FakeGraph::Counts{.ran = 3, .recorded = 1, .replayed = kSteps - 3}));
+    EXPECT_EQ(counts, (FakeGraphs::Counts{.ran = 3, .recorded = 1, .replayed = kSteps - 3}));
   }
 }
 
