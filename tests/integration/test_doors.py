@@ -77,10 +77,10 @@ def test_what_needs_a_gpu_says_so(flags):
         assert message in run(*rest, flag, program=program, check=2, env=no_gpu).stderr
 
 
-def test_what_may_do_without_a_gpu_says_so(tmp_path):
+def test_what_may_do_without_a_gpu_is_silent(tmp_path):
     outcome = run(*TINY, "--data_format=synthetic", "--cuda_graphs=auto", "--max_steps=1",
                   f"--run_dir={tmp_path / 'run'}", env={"CUDA_VISIBLE_DEVICES": ""})
-    assert "--cuda_graphs=auto: no step is recorded because this rank computes on the CPU" in outcome.stdout + outcome.stderr
+    assert "graph" not in outcome.stdout + outcome.stderr
 
 
 def test_the_plan_as_text(flags):

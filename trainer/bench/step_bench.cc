@@ -85,6 +85,8 @@ class BenchedStep {
     });
   }
 
+  bool replayed() const { return graph_ && graph_->replayed(); }
+
   // The least number of steps before timing: the first lays out the buckets, and a graph is recorded after some.
   int64_t LeastWarmUp() const { return graph_ ? StepGraph::kWarmUpSteps + 1 : 1; }
 
@@ -162,7 +164,7 @@ int64_t StepsToTime(BenchedStep& step, const StepBenchOptions& options) {
   return std::max(options.steps, static_cast<int64_t>(options.seconds / one) + 1);
 }
 
-nlohmann::ordered_json Describe(const config::Config& config, int64_t timed,
+nlohmann::ordered_json Describe(const config::Config& config, const BenchedStep& step, int64_t timed,
                                 const distributed::Communicator& communicator, at::Device device) {
   const bool text = models::IsRoberta(config.model.name);
   return {{"model", config.model.name},
@@ -174,6 +176,7 @@ nlohmann::ordered_json Describe(const config::Config& config, int64_t timed,
           {"grad_compression", config.ranks.grad_compression},
           {"static_graph", config.ranks.static_graph},
           {"cuda_graphs", config.ranks.cuda_graphs},
+          {"replayed", step.replayed()},
           {"steps", timed},
           {"device", device.str()}};
 }
@@ -193,7 +196,7 @@ nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptio
 
   const double flops = kFlopsPerMultiplyAdd * static_cast<double>(step.task().CostOfSample().multiply_adds) *
                        static_cast<double>(step.batch_size());
-  nlohmann::ordered_json result = Describe(context.config, timed, *session.communicator, session.device);
+  nlohmann::ordered_json result = Describe(context.config, step, timed, *session.communicator, session.device);
   result.update({{"batch_size", step.batch_size()},
                  {report::SpeedKey(step.task().speed_unit()), world_size * step.units() / seconds},
                  {"step_milliseconds", seconds * 1000},

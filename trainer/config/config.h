@@ -146,7 +146,7 @@ struct RanksConfig {
   bool sync_bn = false;
   std::string deterministic = "off";  // off | run
   int64_t cudnn_benchmark_limit = 1;
-  std::string cuda_graphs = "off";  // off | on | auto
+  std::string cuda_graphs = "auto";  // off | on | auto
   std::string run_token;
   double init_timeout_seconds = 300;
   double comm_timeout_seconds = 600;

@@ -412,8 +412,9 @@ DTRAIN_FLAG(int64, cudnn_benchmark_limit, ranks.cudnn_benchmark_limit, Between(0
             "Number of algorithms that cuDNN times for each convolution to find the fastest; 0: all. On an H100, 10 "
             "trained a ResNet-50 no faster than 1, and started 15 seconds later.")
 DTRAIN_FLAG(string, cuda_graphs, ranks.cuda_graphs, OneOf("off | on | auto"), "",
-            "on: record the training step once and launch it as a whole, on one GPU only; rounds the learning rate "
-            "to float32. auto: on if the step can be recorded. Its speed has not been measured yet.")
+            "Whether the training step is recorded once and then started as a whole, with the same bits. on: it is an "
+            "error if that is not possible (on a CPU, with several GPUs, --grad_accum_steps, --unpad, "
+            "--activation_checkpointing); auto: such steps are not recorded.")
 DTRAIN_FLAG(string, run_token, ranks.run_token, Anything(), "",
             "Secret that all ranks of the run share; a process without it cannot join. Other users can see command "
             "lines, so prefer the environment variable DTRAIN_RUN_TOKEN.")

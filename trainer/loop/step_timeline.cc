@@ -48,7 +48,7 @@ std::vector<std::string> StepTable(const report::TimeParts& seconds, int64_t fir
   };
   add("waiting for data", seconds[TimePart::kDataWait]);
   if (recorded) {
-    add("the recorded step", seconds[TimePart::kForward]);
+    add("forward to update", seconds[TimePart::kForward]);  // --cuda_graphs=off tells them apart
   } else {
     add("forward", seconds[TimePart::kForward]);
     add("backward", seconds[TimePart::kBackward]);

@@ -20,8 +20,8 @@ namespace dtrain::loop {
 // other ranks) is counted only as far as that stream waits, so what computing hides is left out.
 class StepTimeline {
  public:
-  // `recorded`: steps are replayed as a whole (--cuda_graphs), so that only kDataWait, kOther and the step, counted as
-  // kForward, can be told apart.
+  // `recorded`: steps may be replayed as a whole (--cuda_graphs), so that only kDataWait, kOther and the step, counted
+  // as kForward, can be told apart.
   StepTimeline(at::Device device, bool recorded) : device_(device), recorded_(recorded) {}
 
   // Begins `part` and ends the one before.

@@ -145,10 +145,12 @@ void DryRun(const RunContext& context) {
     const Plan plan = MakePlan(config, sets.train->source->size(), context.launch.world_size, batches->units(),
                                batches->units_per_step());
     RequireLearnable(config, plan, sets);
-    RequireGraphs(config.ranks.cuda_graphs, {.device = device,
-                                             .exchanges = context.launch.world_size > 1,
-                                             .micro_steps = plan.batch.grad_accum_steps,
-                                             .task = task->WhyNotRecorded()});
+    const GraphConditions graph_conditions{.device = device,
+                                           .exchanges = context.launch.world_size > 1,
+                                           .micro_steps = plan.batch.grad_accum_steps,
+                                           .task = task->WhyNotRecorded()};
+    RequireGraphs(config.ranks.cuda_graphs, graph_conditions);
+    if (device.is_cuda()) json["cuda_graphs"] = DescribeGraphs(config.ranks.cuda_graphs, graph_conditions);
     if (!plan.WarningOfWarmup().empty()) report::LogWarning(plan.WarningOfWarmup());
     json["batch_size"] = plan.batch.batch_size;
     json["grad_accum_steps"] = plan.batch.grad_accum_steps;

@@ -70,7 +70,7 @@ TEST(StepTable, SaysMeansAndShares) {
           "  backward                     250.00 ms   50.0 %", "  exposed communication         25.00 ms    5.0 %",
           "  update                        20.00 ms    4.0 %", "  other                          5.00 ms    1.0 %",
           "  a step                       500.00 ms  100.0 %"));
-  EXPECT_EQ(StepTable(seconds, 3, 3, /*recorded=*/true)[2], "  the recorded step            300.00 ms   30.0 %");
+  EXPECT_EQ(StepTable(seconds, 3, 3, /*recorded=*/true)[2], "  forward to update            300.00 ms   30.0 %");
 }
 
 TEST(HostTimes, PartsAddUpToTheWhole) {
