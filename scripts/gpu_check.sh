@@ -1,10 +1,12 @@
 #!/bin/sh
-# Shows on a machine with a GPU what no other machine can: the GPU's tests, ten training steps beside PyTorch's, how fast
-# images are decoded, speed, memory and time to the first step beside PyTorch's, and what a step's time goes into. Needs
-# a bundle (or a build) and python3 with torch and torchvision (and transformers, for text); no compiler, no network.
+# Shows on a machine with a GPU what no other machine can: the GPU's tests, speed, memory and time to the first step beside
+# PyTorch's, what a step's time goes into and how far it is from its roof, ten training steps beside PyTorch's, and how
+# fast images are decoded. Needs a bundle (or a build) and python3 with torch and torchvision (and transformers, for
+# text); torch.compile needs a C compiler; no network.
 #
-#   scripts/gpu_check.sh [--out=gpu_check.json] [--parts=first,parity,speed,text,decode,faults] [--device=cpu --smoke]
+#   scripts/gpu_check.sh [--out=gpu_check.json] [--parts=first,speed,text,parity,decode,faults] [--device=cpu --smoke]
 #
+# What matters most is in the first ten minutes (--parts=first and --parts=speed), everything in thirty.
 # Prints one table and writes one JSON file. Exit code 1 if something that was checked is not as it should be.
 # `gpu_check.sh --help` lists the options; --device=cpu --smoke tries the script itself, in a minute, without a GPU.
 here=$(dirname "$(readlink -f "$0")") || exit 2

@@ -2,17 +2,19 @@
 
 import os
 
-import speed
+import inputs
 from programs import Machine, last_json
 from rows import Row
+from workloads import RESNET50, Case, cases
 
 
 def loading(arguments, machine: Machine, workers: int, heaps: int = 0) -> dict:
-    timed = ["--warmup=1", "--steps=2"] if arguments.smoke else ["--warmup=5", f"--seconds={speed.TIMED_SECONDS}"]
+    timed = ["--warmup=1", "--steps=2"] if arguments.smoke else ["--warmup=20", "--seconds=5"]
+    case = cases(arguments.smoke, Case(RESNET50, 64))[0]
     result = machine.run(machine.bin / "dtrain_bench", "loader",
-                         f"--data_dir={speed.make_images(machine, arguments.smoke)}",
-                         f"--image_size={speed.sizes(arguments.smoke)['image_size']}",
-                         f"--batch_size={arguments.batch_sizes[0]}", f"--workers={workers}", *timed, "--json",
+                         f"--data_dir={inputs.make_images(machine, arguments.smoke)}",
+                         f"--image_size={case.workload.image_size}", f"--batch_size={case.batch_size}",
+                         f"--workers={workers}", *timed, "--json",
                          env={"MALLOC_ARENA_MAX": str(heaps)} if heaps else None)
     one = last_json(result.stdout)
     return {"result": one, "text": f"{one['images_per_second']:.0f} images/s, {one['resident_mib'][-1]:.0f} MiB"}

@@ -6,9 +6,11 @@ import hashlib
 import math
 import shutil
 
-import speed
-from programs import Failed, LeftOut, Machine, find_test, metrics
+from inputs import make_tokens
+from processes import Failed, LeftOut
+from programs import Machine, find_test, metrics
 from rows import Row
+from workloads import RESNET50, TINY_TEXT, Case
 
 STEPS = 10
 # Relative difference of the loss at each step; training amplifies the changes by rounding and compression.
@@ -24,10 +26,11 @@ VARIANTS = {
 CHANGES_THE_RUN = {"--grad_accum_steps=2", "--clip_norm=0.5"}
 
 
-def common_flags(arguments) -> list[str]:
-    batch_size = 4 if arguments.smoke else 64
-    return [*speed.size_flags(arguments.smoke), "--data_format=synthetic", f"--batch_size={batch_size}", "--lr=0.01",
-            f"--precision={'fp32' if arguments.smoke else arguments.precisions[0]}", "--log_interval=1"]
+def common_flags(machine: Machine, precision: str = "bf16") -> list[str]:
+    if machine.smoke:  # a text model is the smallest to save
+        case = Case(TINY_TEXT, 2, "fp32")
+        return [*case.flags(), f"--data_dir={make_tokens(machine, TINY_TEXT, padded=False)}", "--log_interval=1"]
+    return [*Case(RESNET50, 64, precision).flags(), "--data_format=synthetic", "--log_interval=1"]
 
 
 def losses_of(machine: Machine, name: str, flags: list[str]) -> list[float]:
@@ -49,7 +52,7 @@ def with_ranks_options(arguments, machine: Machine, name: str) -> dict:
     """Compares a run over NCCL (Gloo has no use with one rank) with the plain step."""
     if not machine.on_gpu:
         raise LeftOut("NCCL is for GPUs")
-    flags = common_flags(arguments)
+    flags = common_flags(machine)
     plain = losses_of(machine, f"plain {name}", [*flags, *(flag for flag in VARIANTS[name] if flag in CHANGES_THE_RUN)])
     return agreement(losses_of(machine, name, [*flags, "--backend=nccl", *VARIANTS[name]]), plain, TOLERANCE)
 
@@ -60,7 +63,7 @@ def weights_of(run_dir) -> str:
 
 def killed_and_resumed(arguments, machine: Machine) -> dict:
     """The resumed run must be equal bit for bit, with --deterministic=run."""
-    flags = [*common_flags(arguments), "--deterministic=run", f"--max_steps={STEPS}"]
+    flags = [*common_flags(machine), "--deterministic=run", f"--max_steps={STEPS}"]
     whole, broken = machine.folder / "whole", machine.folder / "broken"
     machine.train(whole, *flags)
     saved = broken / "latest"
@@ -76,17 +79,16 @@ def killed_and_resumed(arguments, machine: Machine) -> dict:
 def full_gpu(arguments, machine: Machine) -> dict:
     if not machine.on_gpu:
         raise LeftOut("no GPU")
-    ended = machine.train(machine.folder / "full", *speed.size_flags(arguments.smoke), "--data_format=synthetic",
-                          "--batch_size=8192", "--precision=fp32", "--prefetch_batches=1", "--max_steps=2", code=7)
+    ended = machine.train(machine.folder / "full", *common_flags(machine, "fp32"), "--batch_size=8192",
+                          "--prefetch_batches=1", "--max_steps=2", code=7)
     said = "--batch_size" in ended.stdout + ended.stderr
     return {"ok": said, "text": "exit code 7, with what to lower" if said else ended.words()}
 
 
 def not_finite(arguments, machine: Machine) -> dict:
     """Uses a scale that no gradient survives: each step is skipped, until three have been."""
-    flags = [flag for flag in common_flags(arguments) if not flag.startswith("--precision")]
-    ended = machine.train(machine.folder / "nan", *flags, "--precision=fp32", "--loss_scale=3e38", "--max_skipped_steps=3",
-                          f"--max_steps={STEPS}", code=6)
+    ended = machine.train(machine.folder / "nan", *common_flags(machine, "fp32"), "--loss_scale=3e38",
+                          "--max_skipped_steps=3", f"--max_steps={STEPS}", code=6)
     return {"text": "exit code 6 after three skipped steps", "words": ended.words()[-500:]}
 
 

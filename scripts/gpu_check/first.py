@@ -1,14 +1,19 @@
-"""The most wanted answers, in five minutes: whether the kernels and NCCL work, how fast a step is, when training
-begins, and how a step's time is spent."""
+"""The most wanted answers, in five minutes: whether the kernels and NCCL work, how fast a step is and could be, when
+training begins, and how a step's time is spent."""
 
 import statistics
 
-import speed
+import compare
+import roof
 import trace_report
-from programs import Failed, LeftOut, Machine, find_test, metrics
+from processes import Failed, LeftOut
+from programs import Machine, find_test, metrics
 from rows import Row
+from workloads import EFFICIENTNET, RESNET50, ROBERTA, Case, cases
 
-ROUNDS_OF_STARTS = 3
+STEPS = (Case(RESNET50, 256), Case(RESNET50, 64), Case(EFFICIENTNET, 256), Case(ROBERTA, 32), Case(ROBERTA, 8))
+STARTED = Case(RESNET50, 64)
+ROUNDS_OF_STARTS = 2
 
 
 def own_tests(machine: Machine) -> dict:
@@ -24,53 +29,71 @@ def own_tests(machine: Machine) -> dict:
             "output": "" if ok else (ended.stdout + ended.stderr)[-6000:]}
 
 
-def nccl_with_one_rank(arguments, machine: Machine) -> dict:
+def nccl_with_one_rank(machine: Machine, case: Case) -> dict:
     if not machine.on_gpu:
         raise LeftOut("NCCL is for GPUs")
     run_dir = machine.folder / "nccl"
-    machine.train(run_dir, *speed.size_flags(arguments.smoke), "--data_format=synthetic", "--backend=nccl",
-                  "--batch_size=32", "--precision=bf16", "--max_steps=10", "--log_interval=1", "--lr=0.01")
+    machine.train(run_dir, *case.flags(), "--data_format=synthetic", "--backend=nccl", "--max_steps=10", "--log_interval=1")
     losses = [point["loss"] for point in metrics(run_dir, "train")]
     return {"ok": len(losses) == 10, "losses": losses, "text": f"{len(losses)} steps"}
 
 
-def step(arguments, machine: Machine) -> dict:
-    where = (arguments, machine, arguments.precisions[0], arguments.batch_sizes[0])
-    return speed.compare({"dtrain": lambda: speed.our_synthetic(*where), "eager": lambda: speed.their(*where)}, 1)
+def limits(machine: Machine, found: dict) -> dict:
+    """Puts the GPU's speeds into `found`, for the rows that come after."""
+    found |= machine.ask(roof.request(machine.smoke))
+    return found | {"text": f"copies {found['bytes_per_second'] / 1e12:.2f} TB/s (read and written), bf16 products "
+                            f"{found['flops_per_second'] / 1e12:.0f} TFLOP/s"}
 
 
-def our_start(arguments, machine: Machine, number: int) -> float:
+def step(machine: Machine, case: Case, found: dict) -> dict:
+    result = compare.our_synthetic(machine, case)
+    unit = case.workload.unit
+    text = (f"{result['step_milliseconds']:.2f} ms, {result[f'{unit}_per_second']:.0f} {unit}/s, "
+            f"{result['peak_memory_mib']:.0f} MiB")
+    if not found:
+        return {"result": result, "text": text}
+    reached = roof.roof(case, result, found)
+    return {"result": result, "roof": reached, "text": f"{text}; {reached['text']}"}
+
+
+def our_start(machine: Machine, case: Case, number: int) -> float:
     run_dir = machine.folder / f"start-{number}"
-    ended = machine.train(run_dir, *speed.size_flags(arguments.smoke), "--data_format=synthetic", "--max_steps=1",
-                          f"--batch_size={arguments.batch_sizes[-1]}", "--log_interval=1", "--resume=none")
+    ended = machine.train(run_dir, *case.flags(), "--data_format=synthetic", "--max_steps=1", "--log_interval=1",
+                          "--resume=none")
     points = metrics(run_dir, "train")
     if not points:
         raise Failed("there is no line of the first step")
     return points[0]["time"] - ended.began
 
 
-def their_start(arguments, machine: Machine) -> float:
-    result = machine.peer(*speed.size_flags(arguments.smoke), "--precision=fp32", "--warmup=0", "--steps=1",
-                          f"--batch_size={arguments.batch_sizes[-1]}")
-    return result["first_step_time"] - result["began"]
+def their_start(machine: Machine, case: Case, **options) -> float:
+    answer = machine.ask(case.request() | {"warmup": 0, "steps": 1} | options, fresh=True)
+    return answer["first_step_time"] - answer["began"]
 
 
-def starts(arguments, machine: Machine) -> dict:
-    """Returns the seconds from the start of the process to the end of its first step (fp32, synthetic data)."""
+def starts(machine: Machine, case: Case) -> dict:
+    """Returns the seconds from the start of the process to the end of its first step (synthetic data)."""
     seconds: dict[str, list] = {"dtrain": [], "eager": []}
-    for number in range(1 if arguments.smoke else ROUNDS_OF_STARTS):
-        seconds["dtrain"].append(our_start(arguments, machine, number))
-        seconds["eager"].append(their_start(arguments, machine))
+    for number in range(1 if machine.smoke else ROUNDS_OF_STARTS):
+        seconds["dtrain"].append(our_start(machine, case, number))
+        seconds["eager"].append(their_start(machine, case))
+    if not machine.smoke:
+        seconds["eager, no algorithms timed"] = [their_start(machine, case, benchmark=False)]
     medians = {name: statistics.median(values) for name, values in seconds.items()}
     return {"seconds_to_first_step": medians, "rounds": seconds,
             "text": ", ".join(f"{name} {value:.2f} s" for name, value in medians.items())}
 
 
 def rows(arguments, machine: Machine):
-    yield Row("own tests", 0 if arguments.smoke else 30, lambda: own_tests(machine))
-    yield Row("NCCL with one rank", 0 if arguments.smoke else 15, lambda: nccl_with_one_rank(arguments, machine))
-    yield Row(f"step, {arguments.precisions[0]} batch {arguments.batch_sizes[0]}", 0 if arguments.smoke else 40,
-              lambda: step(arguments, machine))
-    yield Row("start to first step", 0 if arguments.smoke else 30, lambda: starts(arguments, machine))
-    yield Row("what a step consists of", 0 if arguments.smoke else 30,
-              lambda: trace_report.check(arguments, machine))
+    def seconds(needed: float) -> float:
+        return 0 if arguments.smoke else needed
+
+    found: dict = {}
+    started = cases(arguments.smoke, STARTED)[0]
+    yield Row("own tests", seconds(30), lambda: own_tests(machine))
+    yield Row("limits of the device", seconds(20), lambda: limits(machine, found))
+    for case in cases(arguments.smoke, *STEPS):
+        yield Row(f"step, {case.name}", seconds(12), lambda case=case: step(machine, case, found))
+    yield from trace_report.rows(arguments, machine)
+    yield Row("NCCL with one rank", seconds(15), lambda: nccl_with_one_rank(machine, started))
+    yield Row(f"start to first step, {started.name}", seconds(60), lambda: starts(machine, started))

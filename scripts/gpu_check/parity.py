@@ -11,7 +11,8 @@ import torch
 import torchvision
 
 import programs
-from programs import Failed, Machine
+from processes import Failed
+from programs import Machine
 from rows import Row
 
 STEPS = 10

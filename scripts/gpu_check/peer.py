@@ -1,87 +1,33 @@
-"""PyTorch's side of a measurement, in a process of its own: it trains and prints one JSON object.
+"""PyTorch's side of a measurement, in a process of its own. It reads one request a line, as JSON, trains what the request
+says, and answers with one JSON object a line. A model that was compiled once stays so.
 
 It does what a careful user would write: channels_last, autocast, the fused optimizer, cuDNN's benchmark mode,
-normalisation on the device, and torch.compile in the mode that is asked for.
+normalisation on the device, Hugging Face's models with scaled-dot-product attention, and torch.compile for fixed shapes
+in the mode that is asked for.
 """
 
 import argparse
-import importlib
+import functools
 import json
+import os
 import resource
+import statistics
 import sys
 import time
 
 import torch
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-
-
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--model", default="resnet50")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--precision", default="fp32")
-    parser.add_argument("--batch_size", type=int, required=True)
-    parser.add_argument("--image_size", type=int, default=224)
-    parser.add_argument("--num_classes", type=int, default=1000)
-    parser.add_argument("--warmup", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=30, help="minimum number of timed steps")
-    parser.add_argument("--seconds", type=float, default=0, help="minimum seconds to time; 0: --steps decides")
-    parser.add_argument("--benchmark_limit", type=int, default=10, help="number of algorithms that cuDNN times; 0: all")
-    parser.add_argument("--tokens_per_sample", type=int, default=512, help="length of the samples of roberta_* models")
-    parser.add_argument("--vocab_size", type=int, default=50265)
-    parser.add_argument("--attention", default="sdpa", help="Hugging Face's attn_implementation")
-    parser.add_argument("--workers", type=int, default=4)
-    parser.add_argument("--data_dir", default="", help="folder of images; empty: one synthetic batch on the device")
-    parser.add_argument("--compile", default="", help="mode of torch.compile; empty: eager")
-    return parser.parse_args()
-
-
-def decoded_batches(arguments):
-    from torchvision.datasets import ImageFolder
-    from torchvision.transforms import v2
-
-    transform = v2.Compose([v2.RandomResizedCrop(arguments.image_size, antialias=True), v2.RandomHorizontalFlip(),
-                            v2.PILToTensor()])
-    dataset = ImageFolder(arguments.data_dir, transform)
-    endless = 10**9  # runs until the caller stops
-    sampler = torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=endless)
-    cuda = arguments.device == "cuda"
-    loader = torch.utils.data.DataLoader(dataset, arguments.batch_size, sampler=sampler, num_workers=arguments.workers,
-                                         pin_memory=cuda)
-    mean = 255 * torch.tensor(MEAN, device=arguments.device).view(1, 3, 1, 1)
-    std = 255 * torch.tensor(STD, device=arguments.device).view(1, 3, 1, 1)
-    for images, labels in loader:
-        images = images.to(arguments.device, non_blocking=True, memory_format=torch.channels_last)
-        yield (images.float() - mean) / std, labels.to(arguments.device, non_blocking=True)
-
-
-def synthetic_batches(arguments):
-    size = arguments.image_size
-    images = torch.randn(arguments.batch_size, 3, size, size, device=arguments.device)
-    images = images.contiguous(memory_format=torch.channels_last)
-    labels = torch.randint(arguments.num_classes, (arguments.batch_size,), device=arguments.device)
-    while True:
-        yield images, labels
-
-
-def model_of(arguments) -> torch.nn.Module:
-    import torchvision
-
-    model = getattr(torchvision.models, arguments.model)(num_classes=arguments.num_classes)
-    return model.to(device=arguments.device, memory_format=torch.channels_last).train()
-
-
-def batches(arguments):
-    return decoded_batches(arguments) if arguments.data_dir else synthetic_batches(arguments)
-
-
-def loss_of(forward, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.cross_entropy(forward(images), labels)
-
-
-def optimizer_of(parameters, cuda: bool) -> torch.optim.Optimizer:
-    return torch.optim.SGD(parameters, lr=0.1, momentum=0.9, weight_decay=1e-4, nesterov=True, fused=True if cuda else None)
+MASKED = 0.15
+PROBES = 3
+DEFAULTS = {"mode": "eager", "benchmark": True, "data_dir": "", "warmup": 10, "steps": 10, "seconds": 0,
+            "workers": len(os.sched_getaffinity(0))}
+# The differences from RobertaConfig's defaults, which are those of roberta_base.
+ROBERTA = {
+    "roberta_tiny": {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 512},
+    "roberta_base": {},
+    "roberta_large": {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16, "intermediate_size": 4096},
+}
 
 
 def synchronize(device: str) -> None:
@@ -89,58 +35,198 @@ def synchronize(device: str) -> None:
         torch.cuda.synchronize()
 
 
-def steps_to_time(arguments, seconds_of_one: float) -> int:
-    return max(arguments.steps, int(arguments.seconds / seconds_of_one) + 1)
+def decoded_batches(request: dict, device: str):
+    from torchvision.datasets import ImageFolder
+    from torchvision.transforms import v2
+
+    transform = v2.Compose([v2.RandomResizedCrop(request["image_size"], antialias=True), v2.RandomHorizontalFlip(),
+                            v2.PILToTensor()])
+    dataset = ImageFolder(request["data_dir"], transform)
+    endless = 10**9  # runs until the caller stops
+    sampler = torch.utils.data.RandomSampler(dataset, replacement=True, num_samples=endless)
+    loader = torch.utils.data.DataLoader(dataset, request["batch_size"], sampler=sampler, num_workers=request["workers"],
+                                         pin_memory=device == "cuda")
+    mean = 255 * torch.tensor(MEAN, device=device).view(1, 3, 1, 1)
+    std = 255 * torch.tensor(STD, device=device).view(1, 3, 1, 1)
+    for images, labels in loader:
+        images = images.to(device, non_blocking=True, memory_format=torch.channels_last)
+        yield (images.float() - mean) / std, labels.to(device, non_blocking=True)
 
 
-def main() -> None:
-    arguments = parse_arguments()
-    cuda = arguments.device == "cuda"
-    torch.manual_seed(0)
-    torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.benchmark_limit = arguments.benchmark_limit
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = arguments.precision == "tf32"
-    text = arguments.model.startswith("roberta")
-    task = importlib.import_module("peer_text") if text else sys.modules[__name__]
-    model = task.model_of(arguments)
-    optimizer = task.optimizer_of(model.parameters(), cuda)
-    low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(arguments.precision)
-    scaler = torch.amp.GradScaler(arguments.device, enabled=arguments.precision == "fp16")
-    forward = torch.compile(model, mode=arguments.compile) if arguments.compile else model
+def synthetic_images(request: dict, device: str):
+    size = request["image_size"]
+    images = torch.randn(request["batch_size"], 3, size, size, device=device).contiguous(memory_format=torch.channels_last)
+    labels = torch.randint(request["num_classes"], (request["batch_size"],), device=device)
+    while True:
+        yield images, labels
 
-    def step(*batch) -> None:
-        optimizer.zero_grad(set_to_none=True)
-        with torch.autocast(arguments.device, low or torch.bfloat16, enabled=low is not None):
-            loss = task.loss_of(forward, *batch)
-        scaler.scale(loss).backward()
-        scaler.step(optimizer)
-        scaler.update()
 
-    first_step, steps, probes = 0.0, arguments.steps, 3
-    # The last steps of the warm-up show how many steps fill the time.
-    for number, batch in enumerate(task.batches(arguments)):
-        if number in (arguments.warmup - probes, arguments.warmup):
-            synchronize(arguments.device)
+def masked_tokens(request: dict, device: str):
+    shape = (request["batch_size"], request["tokens_per_sample"])
+    ids = torch.randint(4, request["vocab_size"], shape, device=device)
+    labels = ids.masked_fill(torch.rand(shape, device=device) >= MASKED, -100)
+    while True:
+        yield ids, labels
+
+
+def batches_of(request: dict, device: str):
+    if "tokens_per_sample" in request:
+        return masked_tokens(request, device)
+    return decoded_batches(request, device) if request["data_dir"] else synthetic_images(request, device)
+
+
+def roberta(name: str, tokens_per_sample: int, vocab_size: int) -> torch.nn.Module:
+    os.environ.setdefault("USE_TF", "0")  # transformers would load TensorFlow if it is installed
+    from transformers import RobertaConfig, RobertaForMaskedLM
+
+    config = RobertaConfig(vocab_size=vocab_size, max_position_embeddings=tokens_per_sample + 2, type_vocab_size=1,
+                           attn_implementation="sdpa", **ROBERTA[name])
+    return RobertaForMaskedLM(config)
+
+
+class Training:
+    """A model with its optimizer, and its compiled forms. All cases of the model share it."""
+
+    def __init__(self, request: dict, device: str):
+        torch.manual_seed(0)
+        self.text = "tokens_per_sample" in request
+        fused = True if device == "cuda" else None
+        if self.text:
+            with torch.device(device):
+                self.model = roberta(request["model"], request["tokens_per_sample"], request["vocab_size"]).train()
+            self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-4, weight_decay=0.01, fused=fused)
+        else:
+            import torchvision
+
+            model = getattr(torchvision.models, request["model"])(num_classes=request["num_classes"])
+            self.model = model.to(device=device, memory_format=torch.channels_last).train()
+            self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4,
+                                             nesterov=True, fused=fused)
+        self.device = device
+        self.forwards = {"eager": self.model}
+        self.peaks: dict[tuple, float] = {}
+
+    def step_of(self, request: dict):
+        """Returns a function that trains one batch."""
+        mode = request["mode"]
+        if mode not in self.forwards:
+            torch._dynamo.config.recompile_limit = 64  # each shape and precision is compiled on its own
+            self.forwards[mode] = torch.compile(self.model, mode=mode, dynamic=False)
+        forward = self.forwards[mode]
+        low = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(request["precision"])
+        scaler = torch.amp.GradScaler(self.device, enabled=low is torch.float16)
+
+        def step(values: torch.Tensor, labels: torch.Tensor) -> None:
+            self.optimizer.zero_grad(set_to_none=True)
+            with torch.autocast(self.device, low or torch.bfloat16, enabled=low is not None):
+                loss = (forward(input_ids=values, labels=labels).loss if self.text
+                        else torch.nn.functional.cross_entropy(forward(values), labels))
+            scaler.scale(loss).backward()
+            scaler.step(self.optimizer)
+            scaler.update()
+
+        return step
+
+    def own_bytes(self) -> int:
+        states = [value for state in self.optimizer.state.values() for value in state.values()]
+        tensors = [*self.model.parameters(), *self.model.buffers(), *filter(torch.is_tensor, states)]
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+
+@functools.cache
+def training_of(model: str, device: str, shape: str) -> Training:
+    return Training(json.loads(shape), device)
+
+
+def peak_memory(training: Training, request: dict, others: float) -> float:
+    """Returns MiB, without those that other models and recorded graphs keep in this process. A graph allocates only while
+    it is recorded, so the most that was seen of a case counts."""
+    if training.device != "cuda":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    case = request["mode"], request["precision"], request["batch_size"]
+    peak = (torch.cuda.max_memory_allocated() - others) / 2**20
+    training.peaks[case] = max(peak, training.peaks.get(case, 0))
+    return training.peaks[case]
+
+
+def train(request: dict, device: str) -> dict:
+    torch.backends.cudnn.benchmark = request["benchmark"]
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = request["precision"] == "tf32"
+    shape = {name: request[name] for name in ("model", "image_size", "num_classes", "tokens_per_sample", "vocab_size")
+             if name in request}
+    training = training_of(request["model"], device, json.dumps(shape))
+    training.optimizer.zero_grad(set_to_none=True)
+    others = torch.cuda.memory_allocated() - training.own_bytes() if device == "cuda" else 0
+    if device == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    step = training.step_of(request)
+    # The loader's workers have prepared two batches each when the first step begins.
+    warmup = request["warmup"] if not request["data_dir"] else max(request["warmup"], 2 * request["workers"])
+    first_step, steps, began = 0.0, request["steps"], time.perf_counter()
+    batches = batches_of(request, device)
+    for number, batch in enumerate(batches):
+        if number in (warmup - PROBES, warmup):
+            synchronize(device)
             now = time.perf_counter()
-            if number == arguments.warmup and number >= probes:
-                steps = steps_to_time(arguments, (now - began) / probes)
+            # The last steps of the warm-up show how many steps fill the time.
+            if number == warmup and warmup >= PROBES:
+                steps = max(steps, int(request["seconds"] * PROBES / (now - began)) + 1)
+            # Choosing algorithms takes memory that the training does not need.
+            if number == warmup and device == "cuda" and request["mode"] != "reduce-overhead":
+                torch.cuda.reset_peak_memory_stats()
             began = now
-        if number == arguments.warmup + steps:
+        if number == warmup + steps:
             break
         step(*batch)
         if number == 0:
-            synchronize(arguments.device)
+            synchronize(device)
             first_step = time.time()
-    synchronize(arguments.device)
+    synchronize(device)
     seconds = time.perf_counter() - began
-    peak = torch.cuda.max_memory_allocated() if cuda else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    device = next(model.parameters()).device
-    samples_per_second = arguments.batch_size * steps / seconds
-    speed = ({"tokens_per_second": samples_per_second * arguments.tokens_per_sample} if text
-             else {"images_per_second": samples_per_second})
-    print(json.dumps(speed | {"steps": steps, "seconds": seconds,
-                              "peak_memory_mib": peak / 2**20, "first_step_time": first_step, "device": str(device),
-                              "device_name": torch.cuda.get_device_name(device) if cuda else "cpu"}))
+    batches.close()
+    unit, samples = ("tokens", request["tokens_per_sample"]) if training.text else ("images", 1)
+    return {f"{unit}_per_second": request["batch_size"] * samples * steps / seconds, "steps": steps, "seconds": seconds,
+            "peak_memory_mib": peak_memory(training, request, others), "first_step_time": first_step}
+
+
+def seconds_of(work, device: str, times: int) -> float:
+    """Returns the median seconds of one call, of five rounds."""
+    rounds = []
+    for _ in range(6):  # the first one warms up
+        synchronize(device)
+        began = time.perf_counter()
+        for _ in range(times):
+            work()
+        synchronize(device)
+        rounds.append((time.perf_counter() - began) / times)
+    return statistics.median(rounds[1:])
+
+
+def limits(request: dict, device: str) -> dict:
+    """Measures what the device can do: bytes/s of a copy (read and written) and FLOP/s of a bf16 product."""
+    size, times = request["size"], request["times"]
+    source = torch.randn(16 * size * size, device=device)
+    target = torch.empty_like(source)
+    copy = seconds_of(lambda: target.copy_(source), device, times)
+    a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
+    product = seconds_of(lambda: torch.matmul(a, b), device, times)
+    return {"bytes_per_second": 2 * source.nbytes / copy, "flops_per_second": 2 * size**3 / product}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    device = parser.parse_args().device
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever a library prints is no answer
+    for line in sys.stdin:
+        request = DEFAULTS | json.loads(line)
+        answer = limits(request, device) if "limits" in request else train(request, device)
+        if device == "cuda":
+            torch.cuda.empty_cache()  # the memory is needed by the other side
+        name = torch.cuda.get_device_name(0) if device == "cuda" else "cpu"
+        print(json.dumps(answer | {"device": str(torch.empty(0, device=device).device), "device_name": name}),
+              file=answers, flush=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import signal
 import struct
 import subprocess
 import sys
@@ -13,19 +12,13 @@ from pathlib import Path
 
 import torch
 
+import peers
+from processes import LAST_WORDS, Failed, LeftOut, NoTime, end
+
 HERE = Path(__file__).resolve()
 TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64", torch.uint8: "U8"}
 # The default time limit of a program, which is then killed, so that its row fails.
 TIMEOUT_SECONDS = 240
-LAST_WORDS = 1500
-
-
-class Failed(Exception):
-    """The result of a check is not as it should be, or could not be found out."""
-
-
-class LeftOut(Exception):
-    """This machine lacks something that the check needs; the text names it."""
 
 
 class Ended:
@@ -56,15 +49,26 @@ class Machine:
     that fell back to the CPU has measured nothing."""
 
     def __init__(self, arguments, folder: Path):
-        self.bin, self.device, self.folder = arguments.bin, arguments.device, folder
-        self.deadline = time.monotonic() + 60 * arguments.minutes
+        self.bin, self.device, self.smoke, self.folder = arguments.bin, arguments.device, arguments.smoke, folder
+        self.last_deadline = self.deadline = time.monotonic() + 60 * arguments.minutes
+        self.peer_process: peers.Peer | None = None
 
     @property
     def on_gpu(self) -> bool:
         return self.device == "cuda"
 
+    def begin_part(self, minutes: float) -> None:
+        self.deadline = min(self.last_deadline, time.monotonic() + 60 * minutes)
+
     def seconds_left(self) -> float:
         return self.deadline - time.monotonic()
+
+    def limit(self, timeout: float) -> float:
+        """Returns how many seconds a program may take."""
+        left = self.seconds_left()
+        if left < 1:
+            raise NoTime
+        return min(timeout, left)
 
     def start(self, program: Path, *flags: str, env: dict | None = None, output=subprocess.PIPE) -> subprocess.Popen:
         """Starts the program in a session of its own, so that all its processes can be ended."""
@@ -75,14 +79,16 @@ class Machine:
             code: int | None = 0) -> Ended:
         """Raises an error with the program's own words if its exit code is not `code` (None: any), or if it does not
         end."""
+        limit = self.limit(timeout)
         began = time.time()
-        limit = max(1.0, min(timeout, self.seconds_left()))
         process = self.start(program, *flags, env=env)
         try:
             stdout, stderr = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
             end(process)
             stdout, stderr = process.communicate()
+            if self.seconds_left() <= 0:
+                raise NoTime(f"{program.name} {' '.join(flags)} (for {limit:.0f} s)") from None
             words = (stderr.strip() or stdout.strip())[-LAST_WORDS:]
             raise Failed(f"{program.name} {' '.join(flags)} did not end in {limit:.0f} s: {words}") from None
         ended = Ended(process.returncode, stdout, stderr, began)
@@ -96,11 +102,25 @@ class Machine:
         self.require_device(result.get("device", "nothing"))
         return result
 
-    def peer(self, *flags: str, **options) -> dict:
-        ended = self.run(Path(sys.executable), str(HERE.parent / "peer.py"), f"--device={self.device}", *flags, **options)
-        result = last_json(ended.stdout) | {"began": ended.began}
-        self.require_device(result["device"])
-        return result
+    def ask(self, request: dict, timeout: float = TIMEOUT_SECONDS, fresh: bool = False) -> dict:
+        """Returns the peer's answer and when its process began. `fresh`: asks a new process."""
+        limit = self.limit(timeout)
+        if fresh or self.peer_process is None or not self.peer_process.alive():
+            self.close()
+            self.peer_process = peers.Peer(self.device, self.folder)
+        try:
+            answer = self.peer_process.ask(request, limit)
+        except Failed:
+            if self.seconds_left() <= 0:
+                raise NoTime(f"peer.py with {request}") from None
+            raise
+        self.require_device(answer["device"])
+        return answer | {"began": self.peer_process.began}
+
+    def close(self) -> None:
+        if self.peer_process is not None:
+            self.peer_process.close()
+            self.peer_process = None
 
     def train(self, run_dir: Path, *flags: str, **options) -> Ended:
         """Runs dtrain_main, whose banner names the device."""
@@ -116,13 +136,15 @@ class Machine:
 
     def train_until(self, run_dir: Path, enough, *flags: str, timeout: float = TIMEOUT_SECONDS) -> list[dict]:
         """Trains until `enough` accepts the lines of metrics.jsonl, then kills the training. Returns the lines."""
-        limit = time.monotonic() + max(1.0, min(timeout, self.seconds_left()))
+        limit = time.monotonic() + self.limit(timeout)
         # A file, because nobody would read a pipe meanwhile.
         with tempfile.TemporaryFile("w+") as output:
             process = self.start(self.bin / "dtrain_main", *self.training_flags(run_dir, flags), output=output)
             try:
                 points: list[dict] = []
                 while not enough(points):
+                    if self.seconds_left() <= 0:
+                        raise NoTime(f"dtrain_main {' '.join(flags)}")
                     if process.poll() is not None or time.monotonic() > limit:
                         output.seek(0)
                         how = "ended too early" if process.poll() is not None else "was too slow"
@@ -138,12 +160,6 @@ class Machine:
     def require_device(self, device: str) -> None:
         if self.on_gpu and not device.startswith("cuda"):
             raise Failed(f"it ran on {device}, which is not a GPU")
-
-
-def end(process: subprocess.Popen) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
 
 
 def last_json(stdout: str) -> dict:

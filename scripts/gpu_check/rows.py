@@ -31,10 +31,9 @@ class Report:
         self.path.write_text(json.dumps(self.content, indent=1) + "\n", encoding="utf-8")
 
     def run_part(self, part: str, rows: Iterable[Row], machine: Machine, minutes: float) -> None:
-        end = time.monotonic() + 60 * minutes
+        machine.begin_part(minutes)
         for row in rows:
-            left = min(end - time.monotonic(), machine.seconds_left())
-            self.add(part, row, left)
+            self.add(part, row, machine.seconds_left())
 
     def add(self, part: str, row: Row, left: float) -> None:
         began = time.monotonic()

@@ -1,5 +1,6 @@
-"""Reports how a training step's time is spent, and every place in it where the host waits for the GPU. It reads the
-trace that --profile_steps writes (all kernels and all calls into CUDA, as CUPTI saw them)."""
+"""Reports how a training step's time on the GPU is spent, by families of kernels, and every place in the step where the
+host waits for the GPU. It reads the trace that --profile_steps writes: all kernels and all calls into CUDA, as CUPTI saw
+them. A step that is replayed as one CUDA graph shows its kernels, but no host that could wait."""
 
 import gzip
 import json
@@ -7,16 +8,23 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
-import speed
-from programs import Failed, Machine
+import inputs
+from families import DEVICE_WORK, by_family
+from processes import Failed
+from programs import Machine
+from rows import Row
+from workloads import EFFICIENTNET, RESNET50, ROBERTA, Case, cases
 
 # Calls that return only when the device is done. A synchronous copy is among them; an asynchronous one between pinned
 # memory and the device is not.
 WAITING = ("cudaDeviceSynchronize", "cudaStreamSynchronize", "cudaEventSynchronize", "cudaMemcpy", "cudaMemcpy2D",
            "cudaMemset", "cudaFree", "cudaFreeHost", "cudaMalloc", "cudaHostAlloc", "cuStreamSynchronize",
            "cuCtxSynchronize", "cuEventSynchronize", "cuMemcpyDtoH_v2", "cuMemcpyHtoD_v2")
-FIRST, LAST = 8, 12
-SHOWN = 15
+FIRST, LAST = 9, 11
+KEPT, SHOWN = 40, 6  # names of kernels, in the file and in the table
+RECORDED = ("--cuda_graphs=auto",)
+UNRECORDED = ("--cuda_graphs=off",)
+EXTRAS = ("--ema_decay=0.999", "--clip_norm=1", "--mixup=0.2")
 
 
 def read_trace(path: Path) -> list[dict]:
@@ -63,42 +71,72 @@ def top(events: list[dict], category: str, divisor: int) -> list[dict]:
             counts[event["name"]] += 1
     total = sum(times.values()) or 1
     return [{"name": name, "microseconds": time / divisor, "calls": counts[name] / divisor, "share": time / total}
-            for name, time in times.most_common(SHOWN)]
+            for name, time in times.most_common(KEPT)]
+
+
+def busy_and_span(events: list[dict]) -> tuple[float, float]:
+    """Returns the time in which the GPU worked at something, and the time from its first work to its last."""
+    work = sorted((event["ts"], event["ts"] + event["dur"]) for event in events if event.get("cat") in DEVICE_WORK)
+    busy, until = 0.0, float("-inf")
+    for begin, end in work:
+        busy += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return busy, until - work[0][0] if work else 0.0
 
 
 def summarize(events: list[dict]) -> dict:
     steps = steps_of(events)
+    count = max(1, len(steps))
     category = "kernel" if any(event.get("cat") == "kernel" for event in events) else "cpu_op"
-    busy = sum(event["dur"] for event in events if event.get("cat") in ("kernel", "gpu_memcpy", "gpu_memset"))
-    return {"steps": len(steps), "step_microseconds": sum(step["dur"] for step in steps) / max(1, len(steps)),
-            "kernels_from": category, "top": top(events, category, max(1, len(steps))),
-            "gpu_busy_microseconds": busy / max(1, len(steps)), "host_waits": host_waits(events)}
+    busy, span = busy_and_span(events)
+    return {"steps": len(steps), "step_microseconds": sum(step["dur"] for step in steps) / count,
+            "kernels_from": category, "top": top(events, category, count), "families": by_family(events, count),
+            "gpu_busy_microseconds": busy / count, "gpu_span_microseconds": span / count,
+            "recorded": any(event["name"] == "cudaGraphLaunch" for event in events), "host_waits": host_waits(events)}
 
 
-def check(arguments, machine: Machine) -> dict:
-    """Checks a step with decoded data in the first of the requested precisions. The trace is kept, compressed, beside
+def text_of(result: dict) -> str:
+    waits = Counter((wait["call"], wait["in"]) for wait in result["host_waits"])
+    entries = [(entry["family"], entry) for entry in result["families"]]
+    entries += [(f"- {entry['name'][:90]}", entry) for entry in result["top"][:SHOWN]]
+    lines = [f"{result['step_microseconds']:.0f} us a step on the host{', recorded' if result['recorded'] else ''}, "
+             f"{result['gpu_busy_microseconds']:.0f} of work in {result['gpu_span_microseconds']:.0f} us on the GPU",
+             *[f"NOT OK the host waits: {call} in {where}, {count} times in {result['steps']} steps"
+               for (call, where), count in waits.items()],
+             *[f"{100 * entry['share']:5.1f} % {entry['microseconds']:9.0f} us {entry['calls']:6.1f} x {name}"
+               for name, entry in entries]]
+    return "\n    ".join(lines)
+
+
+def check(arguments, machine: Machine, case: Case, label: str, *flags: str) -> dict:
+    """Profiles steps that are fed with decoded images or with tokens from a file. The trace is kept, compressed, beside
     the report."""
-    precision, batch_size = arguments.precisions[0], arguments.batch_sizes[0]
-    run_dir = machine.folder / "profile"
-    size = speed.sizes(arguments.smoke)
-    machine.train(run_dir, f"--model={size['model']}", f"--image_size={size['image_size']}",
-                  f"--data_dir={speed.make_images(machine, arguments.smoke)}", f"--batch_size={batch_size}", "--lr=0.01",
-                  f"--precision={precision}", f"--max_steps={LAST + 2}", "--epochs=1000000", f"--log_interval={LAST + 1}",
-                  f"--profile_steps={FIRST}:{LAST}")
+    run_dir = machine.folder / f"profile-{label}"
+    data = (inputs.make_tokens(machine, case.workload, padded=False) if case.workload.text
+            else inputs.make_images(machine, arguments.smoke))
+    machine.train(run_dir, *case.flags(), f"--data_dir={data}", f"--max_steps={LAST + 2}", "--epochs=1000000",
+                  f"--log_interval={LAST + 1}", f"--profile_steps={FIRST}:{LAST}", *flags)
     trace = run_dir / "profile" / "rank-0.json"
     if not trace.exists():
         raise Failed("--profile_steps has left no trace")
-    kept = arguments.out.with_suffix(".trace.json.gz")
+    kept = arguments.out.with_suffix(f".{label}.trace.json.gz")
     with trace.open("rb") as plain, gzip.open(kept, "wb") as packed:
         shutil.copyfileobj(plain, packed)
     result = summarize(read_trace(trace)) | {"trace": str(kept)}
     if result["steps"] != LAST - FIRST + 1 or (machine.on_gpu and result["kernels_from"] != "kernel"):
         raise Failed("the trace lacks steps or kernels")
-    waits = Counter((wait["call"], wait["in"]) for wait in result["host_waits"])
-    lines = [f"{result['step_microseconds']:.0f} us a step on the host, {result['gpu_busy_microseconds']:.0f} us of work on "
-             "the GPU",
-             *[f"NOT OK the host waits: {call} in {where}, {count} times in {result['steps']} steps"
-               for (call, where), count in waits.items()],
-             *[f"{100 * entry['share']:5.1f} % {entry['microseconds']:9.0f} us {entry['calls']:6.1f} x {entry['name'][:90]}"
-               for entry in result["top"]]]
-    return result | {"ok": not waits, "text": "\n    ".join(lines)}
+    return result | {"ok": not result["host_waits"], "text": text_of(result)}
+
+
+def rows(arguments, machine: Machine):
+    seconds = 0 if arguments.smoke else 20
+
+    def row(name: str, case: Case, label: str, *flags: str) -> Row:
+        return Row(f"trace, {name}", seconds, lambda: check(arguments, machine, case, label, *flags))
+
+    for case in cases(arguments.smoke, Case(RESNET50, 256), Case(EFFICIENTNET, 256), Case(ROBERTA, 32)):
+        yield row(case.name, case, case.workload.model, *UNRECORDED)
+    if not arguments.smoke:
+        yield row("with loss scale, average of weights, clipping, mixup", Case(RESNET50, 256, "fp16"), "extras", *UNRECORDED,
+                  *EXTRAS)
+        yield row("recorded", Case(RESNET50, 256), "recorded", *RECORDED)

@@ -1,4 +1,4 @@
-"""Tests scripts/gpu_check without a GPU: its reading of traces on a made-up one, and all of it with --smoke."""
+"""Tests scripts/gpu_check without a GPU: its reading of traces on made-up ones, and all of it with --smoke."""
 
 import gzip
 import json
@@ -50,14 +50,170 @@ def test_a_wait_is_found_where_it_is_one(scripts, wait, place):
     assert [one["in"] for one in waits] == ([] if place is None else [place])
 
 
-def test_kernels_are_added_up_by_name(scripts):
-    kernels = [event("conv", "kernel", 110, 30), event("conv", "kernel", 150, 50), event("relu", "kernel", 145, 20),
-               event("copy", "gpu_memcpy", 100, 7)]
+def test_kernels_are_added_up_by_name_and_family(scripts):
+    kernels = [event("conv_fprop", "kernel", 110, 30), event("conv_fprop", "kernel", 150, 50),
+               event("elementwise_kernel", "kernel", 145, 20), event("Memcpy HtoD", "gpu_memcpy", 100, 7)]
     report = scripts[1].summarize([STEP, *kernels, event("aten::conv2d", "cpu_op", 105, 500)])
     assert [(entry["name"], entry["microseconds"], entry["calls"]) for entry in report["top"]] == [
-        ("conv", 80, 2), ("relu", 20, 1)]
+        ("conv_fprop", 80, 2), ("elementwise_kernel", 20, 1)]
     assert report["top"][0]["share"] == pytest.approx(0.8)
-    assert (report["steps"], report["gpu_busy_microseconds"], report["step_microseconds"]) == (1, 107, 100)
+    assert {entry["family"]: (entry["microseconds"], entry["calls"]) for entry in report["families"]} == {
+        "convolutions, products": (80, 2), "elementwise": (20, 1), "memcpy, memset": (7, 1)}
+    assert (report["steps"], report["step_microseconds"], report["recorded"]) == (1, 100, False)
+    # Of the 20 from 145 on, 15 were at the same time as the convolution that began at 150.
+    assert (report["gpu_busy_microseconds"], report["gpu_span_microseconds"]) == (92, 100)
+    assert "convolutions, products" in scripts[1].text_of(report)
+
+
+def test_a_recorded_step_has_kernels_and_no_operators(scripts):
+    steps = [STEP, STEP | {"name": "train_step 9", "ts": 300}]
+    launches = [event("cudaGraphLaunch", "cuda_runtime", step["ts"] + 5, 10) for step in steps]
+    kernels = [event("nvjet_sm90_tst", "kernel", step["ts"] + 20, 60, thread=7) for step in steps]
+    report = scripts[1].summarize([*steps, *launches, *kernels])
+    assert report["recorded"] and report["host_waits"] == []
+    assert report["families"] == [{"family": "convolutions, products", "microseconds": 60, "calls": 1, "share": 1}]
+    waits = scripts[1].summarize([*steps, *kernels, event("cudaStreamSynchronize", "cuda_runtime", 310, 5)])["host_waits"]
+    assert [wait["step"] for wait in waits] == ["train_step 9"]
+
+
+ATEN = "void at::native::"
+OURS = "void dtrain::models::kernels::(anonymous namespace)::"
+
+
+@pytest.mark.parametrize(("name", "family"), [
+    ("sm90_xmma_fprop_implicit_gemm_bf16bf16_bf16f32_f32_nhwckrsc_nhwc_kernel__5x_cudnn", "convolutions, products"),
+    ("_ZN17cutlass__5x_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolution", "convolutions, products"),
+    ("nvjet_sm90_tst_256x128_64x4_1x2_h_bz_coopA_bias_TNT", "convolutions, products"),
+    ("void cublasLt::splitKreduce_kernel<32, 16, int, float>", "convolutions, products"),
+    ("void cudnn::cnn::wgrad2d_grouped_direct_kernel<false, true, int>", "convolutions, products"),
+    ("dgrad2d_c1_k1_nhwc_specialized", "depthwise"),
+    (f"{OURS}DepthwiseGradient<__nv_bfloat16>(dtrain::models::kernels::DepthwiseArguments)", "depthwise"),
+    ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16_knob_7", "attention"),
+    ("void cudnn::fusion::convert_dq_to_16bits<true>(void const*)", "attention"),
+    (f"{OURS}Sum<__nv_bfloat16, dtrain::models::kernels::ReluGradient>(dtrain::models::kernels::SumArguments)", "norms"),
+    (f"{OURS}Forward<__nv_bfloat16, (dtrain::models::kernels::Activation)1, true>(...)", "norms"),
+    (f"{OURS}LayerNormBackward<float>(dtrain::models::kernels::LayerNormArguments)", "norms"),
+    (f"{ATEN}(anonymous namespace)::GammaBetaBackwardCUDAKernelTemplate<float, float>", "norms"),
+    (f"{ATEN}batch_norm_collect_statistics_channels_last_kernel<float>", "norms"),
+    (f"{OURS}Pool<__nv_bfloat16>(dtrain::models::kernels::PoolArguments)", "pooling"),
+    (f"{OURS}Excite<__nv_bfloat16>(dtrain::models::kernels::ExciteArguments)", "elementwise"),
+    (f"{ATEN}(anonymous namespace)::max_pool_forward_nhwc<float>", "pooling"),
+    ("void dtrain::data::kernels::(anonymous namespace)::Normalise<__nv_bfloat16, (dtrain::data::kernels::Layout)1>",
+     "copies, casts"),
+    (f"{ATEN}vectorized_elementwise_kernel<8, at::native::bfloat16_copy_kernel_cuda(at::TensorIteratorBase&)", "copies, casts"),
+    (f"{ATEN}elementwise_kernel<128, 4, at::native::gpu_kernel_impl_nocast<at::native::CUDAFunctor_add<c10::BFloat16> >",
+     "elementwise"),
+    (f"{ATEN}(anonymous namespace)::fused_dropout_kernel_vec<float>", "elementwise"),
+    (f"{ATEN}reduce_kernel<128, 4, at::native::ReduceOp<c10::BFloat16>>", "reductions"),
+    (f"{ATEN}(anonymous namespace)::multi_tensor_apply_kernel<FusedSgdMath>", "optimizer"),
+    (f"{ATEN}(anonymous namespace)::cunn_SoftMaxBackward<4, float>", "loss, softmax"),
+    (f"{ATEN}(anonymous namespace)::compute_grad_weight<float, long>", "embedding"),
+    ("Memcpy HtoD (Pinned -> Device)", "memcpy, memset"),
+    ("Memset (Device)", "memcpy, memset"),
+    ("a_kernel_of_tomorrow", "others"),
+])
+def test_a_kernel_belongs_to_a_family(scripts, name, family):
+    import families
+
+    assert families.family_of(name) == family
+
+
+def test_the_roof_is_the_products_and_the_bytes(scripts):
+    import roof
+    from workloads import RESNET50, Case
+
+    # The 17.5 ms that docs/performance.md predicts for normalisation at 3.0 TB/s, and the weights'.
+    limits = {"flops_per_second": 800e12, "bytes_per_second": 3e12}
+    step = {"step_milliseconds": 40.0, "achieved_tflops": 160.0}
+    found = roof.roof(Case(RESNET50, 256), step, limits)
+    assert found["products_milliseconds"] == pytest.approx(8)
+    assert found["bytes_milliseconds"] == pytest.approx(17.5 + 0.2, abs=0.1)
+    assert found["share_of_roof"] == pytest.approx((8 + found["bytes_milliseconds"]) / 40)
+
+
+def test_every_case_has_a_roof(scripts):
+    import first
+    import roof
+    import text
+    from workloads import cases
+
+    for smoke in (True, False):
+        assert all(case.workload in roof.TRAFFIC for case in cases(smoke, *first.STEPS, *text.BESIDE))
+
+
+def test_a_contest_ends_with_its_time_and_compares_with_the_best(scripts, tmp_path):
+    import compare
+
+    machine = machine_in(scripts[0], tmp_path, "cpu")
+    calls = []
+
+    def speed(name, value):
+        calls.append(name)
+        if len(calls) == 4:
+            machine.begin_part(0)  # the time of the part is up
+        return {"images_per_second": value, "peak_memory_mib": 5}
+
+    makers = {name: lambda name=name, value=value: speed(name, value) for name, value in
+              (("dtrain", 90), ("eager", 50), ("compile default", 60))}
+    row = compare.compare(machine, makers, 3, "images")
+    assert calls == ["dtrain", "eager", "compile default", "dtrain"]
+    assert row["ok"] and row["ratio_to_best_peer"] == pytest.approx(1.5)
+
+    def late():
+        return {"images_per_second": 1.0 if machine.limit(60) else 0.0}
+
+    with pytest.raises(scripts[0].NoTime):
+        compare.compare(machine, {"dtrain": late, "eager": late}, 1, "images")
+    machine.begin_part(1)
+    machine.run = lambda *_, **__: 1 / 0
+    failed = compare.compare(machine, {"dtrain": late, "eager": lambda: {}["no speed"]}, 2, "images")
+    assert not failed["ok"] and "NOT OK eager" in failed["text"] and failed["images_per_second"] == {"dtrain": 1.0}
+
+
+def test_jpegs_are_compared_with_the_faster_mode(scripts, tmp_path, monkeypatch):
+    import compare
+    from workloads import RESNET50, Case
+
+    machine = machine_in(scripts[0], tmp_path, "cpu")
+    speeds = {"eager": 1, "default": 3, "reduce-overhead": 2}
+    machine.ask = lambda request: {"images_per_second": speeds[request["mode"]]}
+    monkeypatch.setattr(compare, "our_synthetic", lambda *_: {"images_per_second": 4})
+    contest = compare.Contest(machine, 1)
+    assert contest.compare(Case(RESNET50, 64))["ratio_to_best_peer"] == pytest.approx(4 / 3)
+    assert list(contest.contenders(Case(RESNET50, 64, decoded=True))) == ["dtrain", "eager", "compile default"]
+    assert len(contest.contenders(Case(RESNET50, 256, decoded=True))) == 4  # unknown which is the faster one
+
+
+def peer_that(scripts, monkeypatch, tmp_path, program):
+    import peers
+
+    (tmp_path / "peer.py").write_text(program, encoding="utf-8")
+    monkeypatch.setattr(peers, "PROGRAM", tmp_path / "peer.py")
+    return machine_in(scripts[0], tmp_path, "cpu")
+
+
+def test_a_peer_stays_until_a_fresh_one_is_asked_for(scripts, tmp_path, monkeypatch):
+    machine = peer_that(scripts, monkeypatch, tmp_path, "import json, os, sys\nfor line in sys.stdin:\n"
+                        "    print(json.dumps({'device': 'cpu', 'pid': os.getpid()}), flush=True)\n")
+    first, again = machine.ask({}), machine.ask({})
+    assert first == again
+    fresh = machine.ask({}, fresh=True)
+    assert fresh["pid"] != first["pid"] and fresh["began"] > first["began"]
+    machine.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(fresh["pid"], 0)
+
+
+@pytest.mark.parametrize(("program", "message"), [
+    ("import sys; sys.stdin.readline(); sys.exit('it broke')", "peer.py failed at .*: it broke"),
+    ("import sys; sys.exit('it did not begin')", "peer.py failed at .*: it did not begin"),
+    ("import time; time.sleep(100)", "did not answer in 1 s"),
+])
+def test_what_a_peer_may_do_wrong_is_said(scripts, tmp_path, monkeypatch, program, message):
+    machine = peer_that(scripts, monkeypatch, tmp_path, program)
+    with pytest.raises(scripts[0].Failed, match=message):
+        machine.ask({"mode": "eager"}, timeout=1 if "sleep" in program else 20)
+    assert not machine.peer_process.alive()
 
 
 def test_safetensors_come_back(scripts, tmp_path):
@@ -90,17 +246,21 @@ def test_smoke(tmp_path):
     assert parity["difference"] <= parity["allowed"] < 1e-3
     assert parity["torch_difference"] > 0  # PyTorch's own algorithms differed
     assert parity["movement_difference"] < 0.05
-    for name in (("first", "step, fp32 batch 4"), ("speed", "decoded fp32 batch 4")):
-        row = rows[name]
-        assert row["images_per_second"].keys() == {"dtrain", "eager"} and row["ratio_to_best_peer"] > 0
-    beside, padding = rows["text", "fp32 batch 2"], rows["text", "half of it padding, fp32 batch 2"]
+    decoded = rows["speed", "tiny images fp32 4 JPEGs"]
+    assert decoded["images_per_second"].keys() == {"dtrain", "eager"} and decoded["ratio_to_best_peer"] > 0
+    beside, padding = rows["text", "tiny text fp32 2 x 16"], rows["text", "half of it padding, tiny text fp32 2 x 16"]
     assert beside["tokens_per_second"].keys() == {"dtrain", "eager"} and beside["ratio_to_best_peer"] > 0
     assert all(speed > 0 for speed in padding["tokens_per_second"].values())
     first_losses = [run["loss"] for runs in padding["rounds"].values() for run in runs]
     assert len(first_losses) == 2 and all(3 < loss < 6 for loss in first_losses)  # ln 100 is 4.6
-    assert 0 < rows["first", "start to first step"]["seconds_to_first_step"]["dtrain"] < 60
-    trace = rows["first", "what a step consists of"]
-    assert trace["steps"] == 5 and any("conv" in entry["name"] for entry in trace["top"])
+    start = rows["first", "start to first step, tiny images fp32 4"]["seconds_to_first_step"]
+    assert 0 < start["dtrain"] < 60 and 0 < start["eager"] < 60
+    for case in ("tiny images fp32 4", "tiny text fp32 2 x 16"):
+        step = rows["first", f"step, {case}"]
+        assert step["result"]["step_milliseconds"] > 0 and step["roof"]["share_of_roof"] > 0
+        assert rows["first", f"trace, {case}"]["steps"] == 3
+    trace = rows["first", "trace, tiny images fp32 4"]
+    assert any("conv" in entry["name"] for entry in trace["top"])
     with gzip.open(trace["trace"], "rt", encoding="utf-8") as kept:
         assert json.load(kept)["traceEvents"]
     assert rows["decode", "1 threads"]["result"]["images_per_second"] > 0
@@ -129,7 +289,7 @@ def test_losses_that_differ_are_no_parity(scripts, tmp_path, monkeypatch, flaw, 
 
 
 def machine_in(programs, folder, device, minutes=5):
-    return programs.Machine(SimpleNamespace(bin=folder, device=device, minutes=minutes), folder)
+    return programs.Machine(SimpleNamespace(bin=folder, device=device, minutes=minutes, smoke=False), folder)
 
 
 def program_that(folder, name, script):
@@ -214,7 +374,7 @@ def test_a_program_that_fails_is_quoted_and_ends_with_1(scripts, tmp_path, monke
     assert code == 1
     rows = rows_of(json.loads((tmp_path / "report.json").read_text(encoding="utf-8")))
     assert rows["first", "own tests"]["left_out"] == "no GPU"
-    assert "ended with 7: it broke" in rows["first", "start to first step"]["text"]
+    assert "ended with 7: it broke" in rows["first", "start to first step, tiny images fp32 4"]["text"]
     assert capsys.readouterr().out.count("NOT OK") >= 3
 
 

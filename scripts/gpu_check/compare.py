@@ -1,0 +1,141 @@
+"""Compares the speed and memory of dtrain with PyTorch eager and torch.compile, which take turns in one run."""
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+import inputs
+import peers
+from processes import Failed, LeftOut, NoTime
+from programs import Machine, backend
+from rows import Row
+from workloads import Case, plan, plan_flags
+
+MODES = ("default", "reduce-overhead")
+AHEAD_SECONDS = 150
+
+
+def our_synthetic(machine: Machine, case: Case, *flags: str) -> dict:
+    return machine.bench("step", *case.flags(), *plan_flags(machine.smoke), backend(machine.device), *flags)
+
+
+def window(points: list[dict], warmup: int) -> list[dict]:
+    """Returns the lines after the warm-up."""
+    return [point for point in points if point["step"] > warmup]
+
+
+def timed_training(machine: Machine, *flags: str) -> tuple[list[dict], float]:
+    """Trains until the lines of the log after the warm-up fill the time. Returns these lines, and their seconds."""
+    wanted = plan(machine.smoke)
+    warmup, interval = wanted["warmup"], 1 if machine.smoke else 10
+    run_dir = machine.folder / f"run-{len(list(machine.folder.iterdir()))}"
+
+    def spent(points: list[dict]) -> float:
+        return sum(point["step_seconds"] * interval for point in window(points, warmup))
+
+    points = machine.train_until(
+        run_dir, lambda points: len(window(points, warmup)) >= 2 and spent(points) >= wanted["seconds"], *flags,
+        "--max_steps=1000000", "--epochs=1000000", f"--log_interval={interval}")
+    return window(points, warmup), spent(points)
+
+
+def our_decoded(machine: Machine, case: Case, *flags: str) -> dict:
+    lines, seconds = timed_training(machine, *case.flags(), f"--data_dir={inputs.make_images(machine, machine.smoke)}", *flags)
+    steps = len(lines) * (1 if machine.smoke else 10)
+    waited = sum(line["data_seconds"] for line in lines) / sum(line["step_seconds"] for line in lines)
+    return {"images_per_second": case.batch_size * steps / seconds, "steps": steps, "waited_for_data": waited}
+
+
+def title(mode: str) -> str:
+    return mode if mode == "eager" else f"compile {mode}"
+
+
+def their_request(machine: Machine, case: Case, mode: str) -> dict:
+    source = {"data_dir": str(inputs.make_images(machine, machine.smoke) / "train")} if case.decoded else {}
+    return case.request() | plan(machine.smoke) | {"mode": mode} | source
+
+
+def measure(machine: Machine, makers: dict, rounds: int) -> tuple[dict[str, list], dict[str, str], dict[str, str]]:
+    """Measures each contender in turn, `rounds` times or until the time is up. Returns what was measured, what failed and
+    what there was no time for."""
+    results: dict[str, list] = {name: [] for name in makers}
+    failed, late = {}, {}
+    slowest = 0.0
+    for number in range(rounds):
+        for name, make in makers.items():
+            if name in failed or name in late or (number > 0 and machine.seconds_left() < slowest):
+                continue
+            began = time.monotonic()
+            try:
+                results[name].append(make())
+            except NoTime as reason:
+                late[name] = str(reason)
+            except (Failed, KeyError, OSError) as error:
+                failed[name] = str(error)
+            if number == 0:  # this round also loads, compiles and chooses algorithms
+                slowest = max(slowest, time.monotonic() - began)
+    return results, failed, late
+
+
+def compare(machine: Machine, makers: dict, rounds: int, unit: str) -> dict:
+    """Returns the medians of each contender, and ours over the best of the others."""
+    results, failed, late = measure(machine, makers, rounds)
+    speeds = {name: statistics.median(one[f"{unit}_per_second"] for one in some) for name, some in results.items() if some}
+    if not speeds and not failed:
+        raise NoTime
+    memory = {name: max(one["peak_memory_mib"] for one in some) for name, some in results.items()
+              if some and "peak_memory_mib" in some[0]}
+    row = {f"{unit}_per_second": speeds, "peak_memory_mib": memory, "rounds": results, "no_time": late,
+           "ok": not failed}
+    ours = max((speed for name, speed in speeds.items() if name.startswith("dtrain")), default=0)
+    others = [speed for name, speed in speeds.items() if not name.startswith("dtrain")]
+    text = ", ".join(f"{name} {speed:.0f}" for name, speed in speeds.items()) + f" {unit}/s"
+    if ours and others:
+        row["ratio_to_best_peer"] = ours / max(others)
+        text += f", ratio {row['ratio_to_best_peer']:.2f}"
+    if memory:
+        text += "; peak " + ", ".join(f"{name} {value:.0f}" for name, value in memory.items()) + " MiB"
+    if late:
+        text += f"; no time for {', '.join(late)}"
+    return row | {"text": text + "".join(f"; NOT OK {name}: {error}" for name, error in failed.items())}
+
+
+class Contest:
+    """Compares one case after another with the peers."""
+
+    def __init__(self, machine: Machine, rounds: int):
+        self.machine, self.rounds = machine, rounds
+        self.fastest_mode: dict[Case, str] = {}
+
+    def contenders(self, case: Case) -> dict[str, Callable[[], dict]]:
+        """Compiling takes a minute on a CPU and is left out of the smoke test. With JPEGs only that mode takes part that
+        was the fastest with synthetic batches."""
+        ours = our_decoded if case.decoded else our_synthetic
+        found: dict[str, Callable[[], dict]] = {"dtrain": lambda: ours(self.machine, case)}
+        fastest = self.fastest_mode.get(replace(case, decoded=False))
+        modes = () if self.machine.smoke else (fastest,) if fastest else MODES
+        for mode in ("eager", *modes):
+            found[title(mode)] = lambda mode=mode: self.machine.ask(their_request(self.machine, case, mode))
+        return found
+
+    def compare(self, case: Case) -> dict:
+        unit = case.workload.unit
+        result = compare(self.machine, self.contenders(case), self.rounds, unit)
+        speeds = result[f"{unit}_per_second"]
+        compiled = [mode for mode in MODES if title(mode) in speeds]
+        if compiled and not case.decoded:
+            self.fastest_mode[case] = max(compiled, key=lambda mode: speeds[title(mode)])
+        return result
+
+    def row(self, case: Case) -> Row:
+        return Row(case.name, 0 if self.machine.smoke else 40, lambda: self.compare(case))
+
+
+def compiled_ahead(machine: Machine, cases: list[Case]) -> dict:
+    """Fills the cache from which the comparisons compile."""
+    if machine.smoke or not machine.on_gpu:
+        raise LeftOut("compiling takes minutes on a CPU")
+    requests = [their_request(machine, case, mode) for case in cases for mode in MODES]
+    errors = peers.compile_ahead(machine.device, machine.folder, requests, machine.limit(AHEAD_SECONDS))
+    return {"errors": errors, "text": f"{len(requests) - len(errors)} of {len(requests)} models and modes"}
