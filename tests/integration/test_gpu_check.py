@@ -230,13 +230,32 @@ def rows_of(report):
     return {(row["part"], row["name"]): row for row in report["rows"]}
 
 
-def test_smoke(tmp_path):
+@pytest.fixture
+def parity(scripts, monkeypatch):
+    """The part of that name, which trains with PyTorch once in each way for all tests."""
+    import parity
+
+    train = parity.torch_training
+
+    def torch_training(weights, data, size, precision, device, way):
+        if way not in TRAININGS:
+            torch.set_num_threads(1)  # several threads wait for each other by spinning if cores are shared
+            TRAININGS[way] = train(weights, data, size, precision, device, way)
+        return TRAININGS[way]
+
+    monkeypatch.setattr(parity, "torch_training", torch_training)
+    return parity
+
+
+TRAININGS: dict = {}
+
+
+def test_smoke(parity, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    code = run_main(monkeypatch, tmp_path, "--device=cpu", "--smoke", f"--bin={MAIN.parent}", "--precisions=fp32")
+    printed = capsys.readouterr()
+    assert code == 0, printed.out + printed.err
     out = tmp_path / "report.json"
-    environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([ROOT / "scripts" / "gpu_check.sh", "--device=cpu", "--smoke", f"--bin={MAIN.parent}",
-                           f"--out={out}", "--precisions=fp32"],
-                          capture_output=True, text=True, env=environment, timeout=300, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
     report = json.loads(out.read_text(encoding="utf-8"))
     rows = rows_of(report)
     assert all(row.get("ok") or row["left_out"] for row in rows.values())
@@ -267,23 +286,24 @@ def test_smoke(tmp_path):
     assert rows["faults", "killed and resumed"]["text"] == "the same bits"
     assert rows["faults", "steps that are not finite"]["ok"]
     assert rows["faults", "out of memory"]["left_out"] == "no GPU"
-    assert "SMOKE" in done.stdout and "ratio" in done.stdout
+    assert "SMOKE" in printed.out and "ratio" in printed.out
+
+
+def test_the_command_passes_its_flags_on(tmp_path):
+    environment = {**os.environ, "PATH": f"{os.path.dirname(sys.executable)}:{os.environ['PATH']}"}
+    done = subprocess.run([ROOT / "scripts" / "gpu_check.sh", "--parts=first,last", f"--out={tmp_path / 'report.json'}"],
+                          capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert done.returncode == 2 and "--parts has ['last']" in done.stderr
 
 
 @pytest.mark.parametrize(("flaw", "ok"), [(0, True), (1e-3, False)])
-def test_losses_that_differ_are_no_parity(scripts, tmp_path, monkeypatch, flaw, ok):
-    import parity
-
+def test_losses_that_differ_are_no_parity(scripts, parity, tmp_path, monkeypatch, flaw, ok):
     def training(machine, size, precision):
-        weights = programs.read_safetensors(machine.folder / "weights.safetensors")
-        data = programs.read_safetensors(machine.folder / "parity.safetensors")
-        losses, state = parity.torch_training(weights, data, size, precision, "cpu", "deterministic")
+        losses, state = parity.torch_training({}, {}, size, precision, "cpu", "deterministic")
         return losses[:-1] + [losses[-1] * (1 + flaw)], state
 
-    programs = scripts[0]
     monkeypatch.setattr(parity, "dtrain_training", training)
-    torch.set_num_threads(1)  # several threads wait for each other by spinning if cores are shared
-    result = parity.check(machine_in(programs, tmp_path, "cpu"), parity.sizes(True), "fp32")
+    result = parity.check(machine_in(scripts[0], tmp_path, "cpu"), parity.sizes(True), "fp32")
     assert result["ok"] is ok
     assert result["difference"] == pytest.approx(flaw, abs=1e-9)
 
@@ -369,12 +389,11 @@ def run_main(monkeypatch, tmp_path, *flags):
 
 def test_a_program_that_fails_is_quoted_and_ends_with_1(scripts, tmp_path, monkeypatch, capsys):
     program_that(tmp_path, "dtrain_main", "echo it broke >&2; exit 7")
-    code = run_main(monkeypatch, tmp_path, "--device=cpu", "--smoke", f"--bin={tmp_path}", "--precisions=fp32",
-                    "--parts=first")
+    code = run_main(monkeypatch, tmp_path, "--device=cpu", "--smoke", f"--bin={tmp_path}", "--parts=faults,decode")
     assert code == 1
     rows = rows_of(json.loads((tmp_path / "report.json").read_text(encoding="utf-8")))
-    assert rows["first", "own tests"]["left_out"] == "no GPU"
-    assert "ended with 7: it broke" in rows["first", "start to first step, tiny images fp32 4"]["text"]
+    assert rows["faults", "out of memory"]["left_out"] == "no GPU"
+    assert "ended with 7: it broke" in rows["faults", "steps that are not finite"]["text"]
     assert capsys.readouterr().out.count("NOT OK") >= 3
 
 
