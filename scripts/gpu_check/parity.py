@@ -15,7 +15,6 @@ from processes import Failed
 from programs import Machine
 from rows import Row
 
-STEPS = 10
 LR = 0.0005  # a gentle rate, because the arithmetic is compared
 MOMENTUM = 0.9
 DECAY = 1e-4
@@ -28,8 +27,8 @@ ALWAYS = {"fp32": 1e-5, "tf32": 1e-3, "bf16": 1e-2, "fp16": 2e-3}
 
 def sizes(smoke: bool) -> dict:
     if smoke:
-        return {"model": "resnet18", "batch_size": 8, "image_size": 32, "num_classes": 10}
-    return {"model": "resnet50", "batch_size": 32, "image_size": 224, "num_classes": 1000}
+        return {"model": "resnet18", "batch_size": 8, "image_size": 32, "num_classes": 10, "max_steps": 4}
+    return {"model": "resnet50", "batch_size": 32, "image_size": 224, "num_classes": 1000, "max_steps": 10}
 
 
 def initial_model(size: dict) -> torch.nn.Module:
@@ -73,7 +72,7 @@ def trained(weights: dict, data: dict, size: dict, precision: str, device: str, 
     # Like --loss_scale=NUMBER, it does not grow.
     scaler = torch.amp.GradScaler(device, init_scale=LOSS_SCALE, growth_interval=10**6, enabled=precision == "fp16")
     losses = []
-    for step in range(STEPS):
+    for step in range(size["max_steps"]):
         rows = slice(step * size["batch_size"], (step + 1) * size["batch_size"])
         images = data["images"][rows].to(device).contiguous(memory_format=memory_format)
         labels = data["labels"][rows].to(device)
@@ -97,7 +96,7 @@ def dtrain_training(machine: Machine, size: dict, precision: str) -> tuple:
         flags.append(f"--loss_scale={LOSS_SCALE}")
     machine.train(run_dir, *flags, f"--data_dir={folder / 'parity.safetensors'}",
                   f"--init_weights={folder / 'weights.safetensors'}", "--data_format=safetensors", "--shuffle=none",
-                  f"--max_steps={STEPS}", f"--lr={LR}", "--lr_schedule=constant", f"--momentum={MOMENTUM}",
+                  f"--lr={LR}", "--lr_schedule=constant", f"--momentum={MOMENTUM}",
                   f"--weight_decay={DECAY}", "--log_interval=1", f"--precision={precision}")
     weights = programs.read_safetensors(run_dir / "model.safetensors")
     return ([point["loss"] for point in programs.metrics(run_dir, "train")],
@@ -118,7 +117,7 @@ def movement_difference(ours: dict, theirs: dict, start: dict) -> float:
 def prepare(machine: Machine, size: dict) -> tuple[dict, dict]:
     """Makes the weights with which all runs begin, and the batches."""
     generator = torch.Generator().manual_seed(1)
-    rows_of_data = STEPS * size["batch_size"]
+    rows_of_data = size["max_steps"] * size["batch_size"]
     data = {"images": torch.randn(rows_of_data, 3, size["image_size"], size["image_size"], generator=generator),
             "labels": torch.randint(size["num_classes"], (rows_of_data,), generator=generator)}
     data["labels"][:size["num_classes"]] = torch.arange(size["num_classes"])[:rows_of_data]
@@ -138,8 +137,8 @@ def check(machine: Machine, size: dict, precision: str) -> dict:
         one["torch_movement_difference"] = max(one["torch_movement_difference"],
                                                movement_difference(other_weights, their_weights, start))
     ours, our_weights = dtrain_training(machine, size, precision)
-    if len(ours) != STEPS:
-        raise Failed(f"dtrain_main logged {len(ours)} steps of {STEPS}")
+    if len(ours) != size["max_steps"]:
+        raise Failed(f"dtrain_main logged {len(ours)} steps of {size['max_steps']}")
     one |= {"dtrain_losses": ours, "difference": largest_difference(ours, theirs),
             "movement_difference": movement_difference(our_weights, their_weights, start)}
     one["allowed"] = max(FACTOR * one["torch_difference"], ALWAYS[precision])
