@@ -40,7 +40,7 @@ def nccl_with_one_rank(machine: Machine, case: Case) -> dict:
 
 def limits(machine: Machine, found: dict) -> dict:
     """Puts the GPU's speeds into `found`, for the rows that come after."""
-    found |= machine.ask(roof.request(machine.smoke))
+    found |= machine.ask(roof.request(machine.on_gpu))
     return found | {"text": f"copies {found['bytes_per_second'] / 1e12:.2f} TB/s (read and written), bf16 products "
                             f"{found['flops_per_second'] / 1e12:.0f} TFLOP/s"}
 

@@ -53,9 +53,9 @@ TRAFFIC: dict[Workload, Traffic] = {
 }
 
 
-def request(smoke: bool) -> dict:
+def request(on_gpu: bool) -> dict:
     """Returns what measures the limits of the device."""
-    return {"limits": True, "size": 256 if smoke else 8192, "times": 1 if smoke else 20}
+    return {"limits": True, "size": 8192 if on_gpu else 256, "times": 20 if on_gpu else 1}
 
 
 def roof(case: Case, step: dict, limits: dict) -> dict:
