@@ -41,7 +41,8 @@ def timed_training(machine: Machine, *flags: str) -> tuple[list[dict], float]:
 
 
 def our_decoded(machine: Machine, case: Case, *flags: str) -> dict:
-    lines, seconds = timed_training(machine, *case.flags(), f"--data_dir={inputs.make_images(machine, machine.smoke)}", *flags)
+    images = inputs.make_images(machine, machine.smoke)
+    lines, seconds = timed_training(machine, *case.flags(), f"--data_dir={images}", *flags)
     steps = len(lines) * (1 if machine.smoke else 10)
     waited = sum(line["data_seconds"] for line in lines) / sum(line["step_seconds"] for line in lines)
     return {"images_per_second": case.batch_size * steps / seconds, "steps": steps, "waited_for_data": waited}
@@ -81,7 +82,8 @@ def measure(machine: Machine, makers: dict, rounds: int) -> tuple[dict[str, list
 def compare(machine: Machine, makers: dict, rounds: int, unit: str) -> dict:
     """Returns the medians of each contender, and ours over the best of the others."""
     results, failed, late = measure(machine, makers, rounds)
-    speeds = {name: statistics.median(one[f"{unit}_per_second"] for one in some) for name, some in results.items() if some}
+    speeds = {name: statistics.median(one[f"{unit}_per_second"] for one in some)
+              for name, some in results.items() if some}
     if not speeds and not failed:
         raise NoTime
     memory = {name: max(one["peak_memory_mib"] for one in some) for name, some in results.items()

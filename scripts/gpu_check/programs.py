@@ -5,7 +5,6 @@ import os
 import re
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -13,7 +12,7 @@ from pathlib import Path
 import torch
 
 import peers
-from processes import LAST_WORDS, Failed, LeftOut, NoTime, end
+from processes import LAST_WORDS, Failed, NoTime, end
 
 HERE = Path(__file__).resolve()
 TYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64", torch.uint8: "U8"}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Callable, Iterable
 
-from programs import LeftOut, Machine
+from processes import LeftOut
+from programs import Machine
 
 
 @dataclass

@@ -352,6 +352,7 @@ def test_a_training_that_is_too_slow_is_ended(scripts, tmp_path):
 
 def test_rows_are_written_one_by_one_and_the_time_is_kept(scripts, tmp_path):
     import rows
+    from processes import LeftOut
 
     seen = []
 
@@ -363,7 +364,7 @@ def test_rows_are_written_one_by_one_and_the_time_is_kept(scripts, tmp_path):
         raise ValueError("it broke")
 
     def lacks():
-        raise scripts[0].LeftOut("there is none")
+        raise LeftOut("there is none")
 
     report = rows.Report(tmp_path / "out.json", {})
     machine = machine_in(scripts[0], tmp_path, "cpu", minutes=1)
