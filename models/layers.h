@@ -127,6 +127,8 @@ class LayerNormImpl : public torch::nn::Module {
   LayerNormImpl(int64_t features, double epsilon);
   at::Tensor forward(const at::Tensor& x);
 
+  double epsilon() const { return epsilon_; }
+
   at::Tensor weight, bias;
 
  private:

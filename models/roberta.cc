@@ -66,11 +66,43 @@ RobertaLayerImpl::RobertaLayerImpl(const RobertaOptions& options)
 
 at::Tensor RobertaLayerImpl::Dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
 
-at::Tensor RobertaLayerImpl::forward(const at::Tensor& x_SH, const Sequences& sequences) {
+Forked RobertaLayerImpl::forward(const Forked& x_SH, const Sequences& sequences) {
+  return UsesKernels(x_SH.main) ? ForwardWithKernels(x_SH, sequences) : ForwardWithAten(x_SH.main, sequences);
+}
+
+Forked RobertaLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences) {
   const at::Tensor context =
       Attend(query_(x_SH), key_(x_SH), value_(x_SH), heads_, sequences, is_training() ? attention_dropout_ : 0.0);
   const at::Tensor y_SH = attention_norm_(Dropped(attention_output_(context)) + x_SH);
-  return output_norm_(Dropped(output_(at::gelu(intermediate_(y_SH)))) + y_SH);
+  const at::Tensor z_SH = output_norm_(Dropped(output_(at::gelu(intermediate_(y_SH)))) + y_SH);
+  return {z_SH, z_SH};
+}
+
+bool RobertaLayerImpl::UsesKernels(const at::Tensor& x_SH) const {
+  return kernels_ != nullptr && is_training() && x_SH.size(1) <= kernels::kMostColumnsOfRow &&
+         HasTextKernels(x_SH, x_SH.size(1)) && HasTextKernels(x_SH, intermediate_->weight.size(0));
+}
+
+Forked RobertaLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH,
+                                       LayerNorm& norm) const {
+  return models::AddNormalised(*kernels_, at::linear(x_SH, product->weight), z_SH,
+                               {.x_bias = product->bias,
+                                .weight = norm->weight,
+                                .bias = norm->bias,
+                                .epsilon = norm->epsilon(),
+                                .dropout = dropout_});
+}
+
+Forked RobertaLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences& sequences) {
+  // The first layer's input has the type of the embeddings. It is cast once for both uses.
+  const at::Tensor x = x_SH.main.to(ProductType(x_SH.main));
+  const at::Tensor shortcut = x_SH.shortcut.is_same(x_SH.main) ? x : x_SH.shortcut;
+  const auto [q_SH, k_SH, v_SH] = ThreeProducts(
+      *kernels_, x, {{{query_->weight, query_->bias}, {key_->weight, key_->bias}, {value_->weight, value_->bias}}});
+  const at::Tensor context = Attend(q_SH, k_SH, v_SH, heads_, sequences, attention_dropout_);
+  const Forked y_SH = AddNormalised(context, attention_output_, shortcut, attention_norm_);
+  const at::Tensor inner = BiasGelu(*kernels_, at::linear(y_SH.main, intermediate_->weight), intermediate_->bias);
+  return AddNormalised(inner, output_, y_SH.shortcut, output_norm_);
 }
 
 RobertaForMaskedLM::RobertaForMaskedLM(const RobertaOptions& options) : options_(options) {
@@ -99,13 +131,22 @@ void RobertaForMaskedLM::DrawWeights() {
 }
 
 at::Tensor RobertaForMaskedLM::Encode(const Sequences& sequences) {
-  at::Tensor x_SH = embeddings_(sequences);
+  const at::Tensor embedded_SH = embeddings_(sequences);
+  Forked x_SH{embedded_SH, embedded_SH};
   for (RobertaLayer& layer : layers_) {
-    const Part run = [layer, sequences](const at::Tensor& x) mutable { return layer(x, sequences); };
-    const bool twice = options_.checkpoint_activations && is_training();
-    x_SH = twice ? Checkpointed(run, x_SH, layer->parameters()) : run(x_SH);
+    if (options_.checkpoint_activations && is_training()) {
+      const Part run = [layer, sequences](const at::Tensor& x) mutable { return layer(Forked{x, x}, sequences).main; };
+      const at::Tensor y_SH = Checkpointed(run, x_SH.main, layer->parameters());
+      x_SH = {y_SH, y_SH};
+    } else {
+      x_SH = layer(x_SH, sequences);
+    }
   }
-  return x_SH;
+  return x_SH.main;
+}
+
+void RobertaForMaskedLM::UseKernels(const TextKernels& kernels) {
+  for (RobertaLayer& layer : layers_) layer->UseKernels(kernels);
 }
 
 at::Tensor RobertaForMaskedLM::Scores(const at::Tensor& hidden_RH, int64_t columns_multiple) {

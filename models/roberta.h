@@ -13,6 +13,7 @@
 #include "models/layers.h"
 #include "models/roberta_options.h"
 #include "models/sequences.h"
+#include "models/text_kernels.h"
 
 namespace dtrain::models {
 
@@ -29,13 +30,24 @@ class RobertaEmbeddingsImpl : public torch::nn::Module {
 };
 TORCH_MODULE(RobertaEmbeddings);
 
-// Attention, then two dense layers; the result of each is added to its input and then normalised.
+// Attention, then two dense layers; the result of each is added to its input and then normalised. In training steps,
+// all between the products is done by the device's kernels, if there are any for the tensors. Results then have the
+// type of products.
 class RobertaLayerImpl : public torch::nn::Module {
  public:
   explicit RobertaLayerImpl(const RobertaOptions& options);
-  at::Tensor forward(const at::Tensor& x_SH, const Sequences& sequences);
+  // One of the two is the input of products, the other is what their result is added to.
+  Forked forward(const Forked& x_SH, const Sequences& sequences);
+
+  // From now on, training steps use these kernels, which must be of the parameters' device and outlive this object.
+  void UseKernels(const TextKernels& kernels) { kernels_ = &kernels; }
 
  private:
+  bool UsesKernels(const at::Tensor& x_SH) const;
+  Forked ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences);
+  Forked ForwardWithKernels(const Forked& x_SH, const Sequences& sequences);
+  // Returns the layer norm of z + dropout(product's result).
+  Forked AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH, LayerNorm& norm) const;
   at::Tensor Dropped(const at::Tensor& x) const;
 
   int64_t heads_;
@@ -43,6 +55,7 @@ class RobertaLayerImpl : public torch::nn::Module {
   Linear query_{nullptr}, key_{nullptr}, value_{nullptr}, attention_output_{nullptr};
   Linear intermediate_{nullptr}, output_{nullptr};
   LayerNorm attention_norm_{nullptr}, output_norm_{nullptr};
+  const TextKernels* kernels_ = nullptr;
 };
 TORCH_MODULE(RobertaLayer);
 
@@ -58,6 +71,9 @@ class RobertaForMaskedLM : public torch::nn::Module {
   // −∞ fill it up, which change neither a softmax nor its gradients: GPUs multiply matrices of even sizes several times
   // as fast (V is 50,265 for RoBERTa).
   at::Tensor Scores(const at::Tensor& hidden_RH, int64_t columns_multiple = 1);
+
+  // Calls RobertaLayerImpl::UseKernels of every layer.
+  void UseKernels(const TextKernels& kernels);
 
   const RobertaOptions& options() const { return options_; }
 

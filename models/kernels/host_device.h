@@ -1,4 +1,5 @@
-// Marks functions that nvcc compiles for the GPU as well, and other compilers for the CPU alone.
+// Marks functions that nvcc compiles for the GPU as well, and other compilers for the CPU alone; and loops that a GPU's
+// code must unroll, because arrays stay in registers only if their indices are constants.
 #pragma once
 
 #ifdef __CUDACC__
@@ -6,5 +7,11 @@
 #define DTRAIN_UNROLL _Pragma("unroll")
 #else
 #define DTRAIN_HOST_DEVICE
+#define DTRAIN_UNROLL
+#endif
+
+#ifdef __CUDA_ARCH__
+#define DTRAIN_UNROLL _Pragma("unroll")
+#else
 #define DTRAIN_UNROLL
 #endif

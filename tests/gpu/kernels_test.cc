@@ -14,19 +14,17 @@
 #include "data/pipeline/device_feed.h"
 #include "models/layers.h"
 #include "models/registry.h"
+#include "tests/gpu/gpu.h"
 #include "tests/models/depthwise_comparison.h"
 #include "tests/models/norm_comparison.h"
 #include "tests/models/stem_comparison.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/device/device.h"
 #include "trainer/optim/precision.h"
 
 namespace dtrain {
 namespace {
 
 const std::vector<double> kMean = {0.485, 0.456, 0.406}, kStd = {0.229, 0.224, 0.225};
-
-at::Device Gpu() { return distributed::DeviceOf(launch::Launch{}, "nccl"); }
 
 TEST(NormaliseImages, TheGpuMakesTheCpusBits) {
   const at::Device gpu = Gpu();

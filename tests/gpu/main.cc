@@ -11,5 +11,6 @@ int main(int argc, char** argv) {
     std::puts("skipped: no GPU (or no libdtrain_cuda.so)");
     return 77;
   }
+  dtrain::distributed::LoadCudaPlugin();  // before any call into CUDA
   return RUN_ALL_TESTS();
 }

@@ -86,4 +86,8 @@ const models::DepthwiseKernels* DepthwiseKernelsOn(at::Device device) {
   return device.is_cuda() ? &LoadCudaPlugin().depthwise : nullptr;
 }
 
+const models::TextKernels* TextKernelsOn(at::Device device) {
+  return device.is_cuda() ? &LoadCudaPlugin().text : nullptr;
+}
+
 }  // namespace dtrain::distributed

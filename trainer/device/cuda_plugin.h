@@ -12,6 +12,7 @@
 #include "models/depthwise_convolution.h"
 #include "models/norm_kernels.h"
 #include "models/stem_convolution.h"
+#include "models/text_kernels.h"
 #include "trainer/device/device_choice.h"
 #include "trainer/device/device_graph.h"
 
@@ -41,6 +42,8 @@ struct CudaPlugin {
   models::StemKernels stem;
   // Run the kernels of depthwise convolutions (models/kernels) on the current device.
   models::DepthwiseKernels depthwise;
+  // Run the kernels of transformers (models/kernels) on the current device.
+  models::TextKernels text;
   // Returns an object for `device`, which must be the current device, with a stream of its own and without recordings.
   std::unique_ptr<DeviceGraphs> (*make_graphs)(at::Device device);
 };
@@ -68,5 +71,8 @@ const models::StemKernels* StemKernelsOn(at::Device device);
 
 // Returns the kernels of depthwise convolutions on `device`; null for the CPU.
 const models::DepthwiseKernels* DepthwiseKernelsOn(at::Device device);
+
+// Returns the kernels of transformers on `device`; null for the CPU.
+const models::TextKernels* TextKernelsOn(at::Device device);
 
 }  // namespace dtrain::distributed

@@ -11,6 +11,7 @@
 #include "data/kernels/normalise_images.h"
 #include "trainer/device/cuda_graph.h"
 #include "trainer/device/cuda_plugin.h"
+#include "trainer/device/cuda_random.h"
 
 namespace dtrain::distributed {
 namespace {
@@ -113,6 +114,14 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
     .depthwise = {.num_parts = &models::kernels::NumTapsParts,
                   .convolve = &Start<models::kernels::DepthwiseArguments, models::kernels::LaunchDepthwise>,
                   .taps = &Start<models::kernels::DepthwiseTapsArguments, models::kernels::LaunchDepthwiseTaps>},
+    .text = {.random = &CudaRandom,
+             .norm_parts = &models::kernels::NumNormParts,
+             .column_parts = &models::kernels::NumColumnParts,
+             .norm = &Start<models::kernels::AddNormArguments, models::kernels::LaunchAddNorm>,
+             .norm_gradient = &Start<models::kernels::AddNormGradientArguments, models::kernels::LaunchAddNormGradient>,
+             .gelu = &Start<models::kernels::GeluArguments, models::kernels::LaunchGelu>,
+             .gelu_gradient = &Start<models::kernels::GeluGradientArguments, models::kernels::LaunchGeluGradient>,
+             .join = &Start<models::kernels::JoinArguments, models::kernels::LaunchJoin>},
     .make_graphs = &MakeCudaGraphs,
 };
 

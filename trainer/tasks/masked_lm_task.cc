@@ -11,6 +11,7 @@
 #include "data/text/dictionary.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
+#include "trainer/device/cuda_plugin.h"
 #include "trainer/optim/precision.h"
 
 namespace dtrain::loop {
@@ -46,6 +47,7 @@ MaskedLmTask::MaskedLmTask(std::shared_ptr<models::RobertaForMaskedLM> model, co
       expected_share_(ExpectedTokensOfSample(config) * config.text.mask_prob),
       device_(device) {
   optim::AllowTf32(precision_ == "tf32");
+  if (const auto* kernels = distributed::TextKernelsOn(device)) model_->UseKernels(*kernels);
 }
 
 double MaskedLmTask::NominalWeight(int64_t samples) const {

@@ -1,0 +1,229 @@
+// The kernels of a transformer around the functions of layer_norm.h, gelu.h and column_sums.h.
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <algorithm>
+
+#include "models/kernels/gelu.h"
+#include "models/kernels/layer_norm.h"
+
+namespace dtrain::models::kernels {
+
+template <>
+struct IsUpperHalfOfFloat<__nv_bfloat16> {
+  static constexpr bool value = true;
+};
+
+namespace {
+
+constexpr int kMostThreadsOfRow = kMostWarpsOfRow * kLanes;
+// Threads of a processor of the GPU in the kernels whose blocks go on to further rows. A backward kernel's thread has
+// more loads on their way, and its blocks each write partial sums, so there are fewer.
+constexpr int kForwardThreads = 768, kBackwardThreads = 512;
+constexpr int kColumnBlocks = 3;  // of a processor
+constexpr int kGeluThreads = 256;
+constexpr int64_t kGeluRowsPerThread = 8, kMostGeluBlocks = 8192;
+
+// What the warps of a block exchange, for each of `kCount` sums.
+template <int kCount>
+using WarpSums = float[kCount][kMostWarpsOfRow];
+
+// Replaces the values of all threads of a block by their sums, added up in the same order in each thread. `memory` may
+// be used again after another barrier.
+template <int kCount>
+__device__ void BlockSum(float (&values)[kCount], WarpSums<kCount>& memory) {
+  const unsigned lane = threadIdx.x % kLanes, warp = threadIdx.x / kLanes, warps = blockDim.x / kLanes;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+#pragma unroll
+    for (int distance = kLanes / 2; distance > 0; distance /= 2) {
+      values[i] += __shfl_xor_sync(0xFFFFFFFFU, values[i], distance);
+    }
+    if (lane == 0) memory[i][warp] = values[i];
+  }
+  __syncthreads();
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    values[i] = memory[i][0];
+    for (unsigned other = 1; other < warps; ++other) values[i] += memory[i][other];
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kMostThreadsOfRow) AddNorm(const AddNormArguments arguments) {
+  __shared__ WarpSums<kRowsAtOnce> of_sums, of_squares;  // each is written again after the other's barrier
+  const RowPlace place(blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x));
+  const RandomNumbers random(arguments.random);
+  for (int64_t first = place.first_row; first < arguments.rows; first += place.row_step) {
+    AddNormRows<T> rows(arguments, place, first);
+    RowSums sums, squares;
+    rows.Add(random, sums);
+    BlockSum(sums, of_sums);
+    rows.Centre(sums, squares);
+    BlockSum(squares, of_squares);
+    rows.Normalise(squares);
+  }
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kMostThreadsOfRow) AddNormGradient(const AddNormGradientArguments arguments) {
+  __shared__ WarpSums<2 * kRowsAtOnce> memory[2];  // used in turn, so each is written again after the other's barrier
+  const RowPlace place(blockIdx.x, gridDim.x, static_cast<int>(threadIdx.x));
+  AddNormSums columns;
+  int turn = 0;
+  for (int64_t first = place.first_row; first < arguments.rows; first += place.row_step) {
+    AddNormGradientRows<T> rows(arguments, place, first);
+    RowSums sums, products;
+    rows.Load(columns, sums, products);
+    float both[2 * kRowsAtOnce];
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      both[r] = sums[r];
+      both[kRowsAtOnce + r] = products[r];
+    }
+    BlockSum(both, memory[turn]);
+    for (int r = 0; r < kRowsAtOnce; ++r) {
+      sums[r] = both[r];
+      products[r] = both[kRowsAtOnce + r];
+    }
+    rows.Store(sums, products, columns);
+    turn = 1 - turn;
+  }
+  WriteAddNormSums(arguments, place, blockIdx.x, columns);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kGeluThreads) Gelu(const GeluArguments arguments) {
+  GeluThread<T>(arguments, static_cast<int64_t>(blockIdx.x) * kGeluThreads + threadIdx.x,
+                static_cast<int64_t>(gridDim.x) * kGeluThreads);
+}
+
+// Adds up the sums of a block's threads.
+__device__ void WriteColumns(const ColumnPlace& place, const float (&of_thread)[kWidth], const ColumnSums& sums,
+                             ColumnMemory& memory) {
+  KeepColumns(place, of_thread, memory);
+  __syncthreads();
+  WriteColumn(memory, place.first_column, blockIdx.y, static_cast<int>(threadIdx.x), sums);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreadsOfColumns, kColumnBlocks)
+    GeluGradient(const GeluGradientArguments arguments) {
+  __shared__ ColumnMemory memory;
+  const ColumnPlace place(blockIdx.x, blockIdx.y, gridDim.y, static_cast<int>(threadIdx.x));
+  float of_thread[kWidth];
+  GeluGradientThread<T>(arguments, place, of_thread);
+  WriteColumns(place, of_thread, arguments.dbias, memory);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreadsOfColumns, kColumnBlocks) Join(const JoinArguments arguments) {
+  __shared__ ColumnMemory memory;
+  const ColumnPlace place(blockIdx.x, blockIdx.y, gridDim.y, static_cast<int>(threadIdx.x));
+  float of_thread[kWidth];
+  JoinThread<T>(arguments, place, of_thread);
+  WriteColumns(place, of_thread, arguments.sums, memory);
+}
+
+__global__ void __launch_bounds__(kThreadsOfFinish) Finish(const ColumnSums sums) {
+  __shared__ FinishMemory memory;
+  AddColumnSlice(sums, blockIdx.x, static_cast<int>(threadIdx.x), memory);
+  __syncthreads();
+  FinishColumn(sums, blockIdx.x, static_cast<int>(threadIdx.x), memory);
+}
+
+void StartFinish(const ColumnSums& sums, cudaStream_t stream) {
+  Finish<<<static_cast<unsigned>((sums.columns + kLanes - 1) / kLanes), kThreadsOfFinish, 0, stream>>>(sums);
+}
+
+int NumProcessors() {
+  int device = 0, processors = 1;
+  cudaGetDevice(&device);
+  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
+  return processors;
+}
+
+unsigned ThreadsOfRow(int64_t columns) { return static_cast<unsigned>(WarpsOfRow(columns) * kLanes); }
+
+// Returns how many blocks share the rows, if a processor is to have `threads` threads.
+int64_t RowBlocks(int64_t rows, int64_t columns, int threads) {
+  const int64_t of_processor = std::max<int64_t>(1, threads / ThreadsOfRow(columns));
+  return std::min((rows + kRowsAtOnce - 1) / kRowsAtOnce, NumProcessors() * of_processor);
+}
+
+dim3 ColumnGrid(const ColumnSums& sums) {
+  return {static_cast<unsigned>(NumTiles(sums.columns)), static_cast<unsigned>(sums.parts)};
+}
+
+unsigned GeluBlocks(int64_t rows, int64_t columns) {
+  const int64_t threads = (rows + kGeluRowsPerThread - 1) / kGeluRowsPerThread * (columns / kWidth);
+  const int64_t blocks = std::min((threads + kGeluThreads - 1) / kGeluThreads, kMostGeluBlocks);
+  // At least enough threads for one row.
+  return static_cast<unsigned>(std::max(blocks, (columns / kWidth + kGeluThreads - 1) / kGeluThreads));
+}
+
+cudaStream_t StreamOf(void* stream) { return static_cast<cudaStream_t>(stream); }
+
+// Calls `with` with a value of the type that `element` names.
+template <typename With>
+int ForElement(Element element, const With& with) {
+  switch (element) {
+    case Element::kFloat:
+      with(float{});
+      break;
+    case Element::kHalf:
+      with(__half{});
+      break;
+    case Element::kBFloat16:
+      with(__nv_bfloat16{});
+      break;
+  }
+  return cudaGetLastError();
+}
+
+}  // namespace
+
+int NumNormParts(int64_t rows, int64_t columns) { return static_cast<int>(RowBlocks(rows, columns, kBackwardThreads)); }
+
+int NumColumnParts(int64_t rows, int64_t columns) {
+  const int64_t at_once = std::max<int64_t>(1, NumProcessors() * kColumnBlocks / NumTiles(columns));
+  constexpr int64_t kRowsOfBlock = kWarpsOfColumns * kRowsAtOnce;
+  return static_cast<int>(std::min((rows + kRowsOfBlock - 1) / kRowsOfBlock, at_once));
+}
+
+int LaunchAddNorm(const AddNormArguments& arguments, Element element, void* stream) {
+  const auto blocks = static_cast<unsigned>(RowBlocks(arguments.rows, arguments.columns, kForwardThreads));
+  return ForElement(element, [&](auto type) {
+    AddNorm<decltype(type)><<<blocks, ThreadsOfRow(arguments.columns), 0, StreamOf(stream)>>>(arguments);
+  });
+}
+
+int LaunchAddNormGradient(const AddNormGradientArguments& arguments, Element element, void* stream) {
+  return ForElement(element, [&](auto type) {
+    AddNormGradient<decltype(type)>
+        <<<static_cast<unsigned>(arguments.sums.parts), ThreadsOfRow(arguments.columns), 0, StreamOf(stream)>>>(
+            arguments);
+    StartFinish(arguments.sums, StreamOf(stream));
+  });
+}
+
+int LaunchGelu(const GeluArguments& arguments, Element element, void* stream) {
+  const unsigned blocks = GeluBlocks(arguments.rows, arguments.columns);
+  return ForElement(element,
+                    [&](auto type) { Gelu<decltype(type)><<<blocks, kGeluThreads, 0, StreamOf(stream)>>>(arguments); });
+}
+
+int LaunchGeluGradient(const GeluGradientArguments& arguments, Element element, void* stream) {
+  return ForElement(element, [&](auto type) {
+    GeluGradient<decltype(type)><<<ColumnGrid(arguments.dbias), kThreadsOfColumns, 0, StreamOf(stream)>>>(arguments);
+    StartFinish(arguments.dbias, StreamOf(stream));
+  });
+}
+
+int LaunchJoin(const JoinArguments& arguments, Element element, void* stream) {
+  return ForElement(element, [&](auto type) {
+    Join<decltype(type)><<<ColumnGrid(arguments.sums), kThreadsOfColumns, 0, StreamOf(stream)>>>(arguments);
+    StartFinish(arguments.sums, StreamOf(stream));
+  });
+}
+
+}  // namespace dtrain::models::kernels

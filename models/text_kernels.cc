@@ -1,0 +1,263 @@
+// The three products of attention are one, because one large product is faster than three, and because the gradient of
+// x is then one product, too, instead of three and two additions. Its gradients come as three matrices, which are
+// joined while the biases' gradients are added up.
+#include "models/text_kernels.h"
+
+#include <ATen/ATen.h>
+#include <ATen/autocast_mode.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <utility>
+
+namespace dtrain::models {
+namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
+
+constexpr uintptr_t kAlignment = 16;
+
+bool IsAligned(const at::Tensor& x) { return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % kAlignment == 0; }
+
+// Returns x as the kernels take it: contiguous and aligned.
+at::Tensor Ready(const at::Tensor& x) {
+  const at::Tensor whole = x.contiguous();
+  return IsAligned(whole) ? whole : whole.clone();
+}
+
+// A vector of parameters may have a half type. Differentiable.
+at::Tensor ReadyVector(const at::Tensor& parameter) { return Ready(parameter.to(at::kFloat)); }
+
+kernels::Element ElementOf(const at::Tensor& x) {
+  if (x.scalar_type() == at::kHalf) return kernels::Element::kHalf;
+  return x.scalar_type() == at::kBFloat16 ? kernels::Element::kBFloat16 : kernels::Element::kFloat;
+}
+
+// Sums over a matrix's columns, with the memory of their parts, which a stream's later kernels may take once those
+// launched before are done.
+struct Sums {
+  Sums(const at::Tensor& like, int64_t columns, int num_parts)
+      : parts(num_parts),
+        partial(at::empty({num_parts, columns}, like.options().dtype(at::kFloat))),
+        sums(at::empty({columns}, partial.options())) {}
+
+  kernels::ColumnSums memory() {
+    return {partial.mutable_data_ptr<float>(), sums.mutable_data_ptr<float>(), sums.numel(), parts};
+  }
+
+  int parts;
+  at::Tensor partial, sums;
+};
+
+struct NormSettings : torch::CustomClassHolder {
+  NormSettings(const TextKernels& of_device, double eps, double probability)
+      : kernels(of_device), epsilon(eps), drops(probability > 0), dropout(probability) {}
+
+  const TextKernels& kernels;
+  double epsilon;
+  bool drops;
+  kernels::Dropout dropout;
+};
+
+struct AddNorm : torch::autograd::Function<AddNorm> {
+  // The two results share their memory, but not their gradients.
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& x_bias,
+                               const at::Tensor& residual, const at::Tensor& weight, const at::Tensor& bias,
+                               const c10::intrusive_ptr<NormSettings>& settings) {
+    const int64_t rows = x.size(0), columns = x.size(1);
+    const at::Tensor sum = at::empty_like(x), y = at::empty_like(x);
+    const at::Tensor statistics = at::empty({2, rows}, weight.options());
+    const at::Tensor mean = statistics[0], inverse_std = statistics[1];
+    at::Tensor mask;
+    if (settings->drops) mask = at::empty({x.numel() / kernels::kWidth}, x.options().dtype(at::kByte));
+    settings->kernels.norm({.x = x.const_data_ptr(),
+                            .residual = residual.const_data_ptr(),
+                            .x_bias = x_bias.const_data_ptr<float>(),
+                            .weight = weight.const_data_ptr<float>(),
+                            .bias = bias.const_data_ptr<float>(),
+                            .sum = sum.mutable_data_ptr(),
+                            .y = y.mutable_data_ptr(),
+                            .mask = mask.defined() ? mask.mutable_data_ptr<uint8_t>() : nullptr,
+                            .mean = mean.mutable_data_ptr<float>(),
+                            .inverse_std = inverse_std.mutable_data_ptr<float>(),
+                            .rows = rows,
+                            .columns = columns,
+                            .epsilon = static_cast<float>(settings->epsilon),
+                            .dropout = settings->dropout,
+                            .random = settings->drops ? settings->kernels.random() : kernels::RandomState{}},
+                           ElementOf(x));
+    context->save_for_backward({sum, weight, statistics, mask});
+    context->saved_data["settings"] = c10::IValue::make_capsule(settings);
+    context->set_materialize_grads(false);
+    return {y, y.variable_data()};
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const auto settings = c10::static_intrusive_pointer_cast<NormSettings>(context->saved_data["settings"].toCapsule());
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &sum = saved[0], &weight = saved[1], &statistics = saved[2], &mask = saved[3];
+    if (!gradients[0].defined()) std::swap(gradients[0], gradients[1]);
+    if (!gradients[0].defined()) return variable_list(6);
+    for (at::Tensor& dy : gradients) {
+      if (dy.defined()) dy = Ready(dy.to(sum.scalar_type()));
+    }
+    const int64_t rows = sum.size(0), columns = sum.size(1);
+    const at::Tensor dresidual = at::empty_like(sum);
+    const at::Tensor dx = settings->drops ? at::empty_like(sum) : dresidual;
+    Sums sums(sum, 3 * columns, settings->kernels.norm_parts(rows, columns));
+    const auto* mean = statistics.const_data_ptr<float>();
+    settings->kernels.norm_gradient({.dy = gradients[0].const_data_ptr(),
+                                     .more_dy = gradients[1].defined() ? gradients[1].const_data_ptr() : nullptr,
+                                     .sum = sum.const_data_ptr(),
+                                     .mask = settings->drops ? mask.const_data_ptr<uint8_t>() : nullptr,
+                                     .weight = weight.const_data_ptr<float>(),
+                                     .mean = mean,
+                                     .inverse_std = mean + rows,
+                                     .dresidual = dresidual.mutable_data_ptr(),
+                                     .dx = settings->drops ? dx.mutable_data_ptr() : nullptr,
+                                     .rows = rows,
+                                     .columns = columns,
+                                     .scale = settings->dropout.scale,
+                                     .sums = sums.memory()},
+                                    ElementOf(sum));
+    const auto of = sums.sums.split(columns);
+    return {dx, of[2], dresidual, of[0], of[1], {}};
+  }
+};
+
+struct KernelsHolder : torch::CustomClassHolder {
+  explicit KernelsHolder(const TextKernels& of_device) : kernels(of_device) {}
+  const TextKernels& kernels;
+};
+
+const TextKernels& KernelsOf(AutogradContext* context) {
+  return c10::static_intrusive_pointer_cast<KernelsHolder>(context->saved_data["kernels"].toCapsule())->kernels;
+}
+
+struct Gelu : torch::autograd::Function<Gelu> {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& bias,
+                            const c10::intrusive_ptr<KernelsHolder>& holder) {
+    at::Tensor y = at::empty_like(x);
+    holder->kernels.gelu({.x = x.const_data_ptr(),
+                          .bias = bias.const_data_ptr<float>(),
+                          .y = y.mutable_data_ptr(),
+                          .rows = x.size(0),
+                          .columns = x.size(1)},
+                         ElementOf(x));
+    context->save_for_backward({x, bias});
+    context->saved_data["kernels"] = c10::IValue::make_capsule(holder);
+    return y;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const TextKernels& kernels = KernelsOf(context);
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &bias = saved[1];
+    const at::Tensor dy = Ready(gradients[0].to(x.scalar_type())), dx = at::empty_like(x);
+    Sums sums(x, x.size(1), kernels.column_parts(x.size(0), x.size(1)));
+    kernels.gelu_gradient({.dy = dy.const_data_ptr(),
+                           .x = x.const_data_ptr(),
+                           .bias = bias.const_data_ptr<float>(),
+                           .dx = dx.mutable_data_ptr(),
+                           .rows = x.size(0),
+                           .columns = x.size(1),
+                           .dbias = sums.memory()},
+                          ElementOf(x));
+    return {dx, sums.sums, {}};
+  }
+};
+
+// Returns the tensors one below the other, in this type.
+at::Tensor Stacked(at::TensorList tensors, at::ScalarType type) {
+  std::vector<int64_t> sizes = tensors[0].sizes().vec();
+  const int64_t rows = sizes[0];
+  sizes[0] *= static_cast<int64_t>(tensors.size());
+  at::Tensor all = at::empty(sizes, tensors[0].options().dtype(type));
+  for (size_t i = 0; i < tensors.size(); ++i) all.narrow(0, static_cast<int64_t>(i) * rows, rows).copy_(tensors[i]);
+  return all;
+}
+
+// Returns a gradient whose rows the join kernel can read.
+at::Tensor WithRows(const at::Tensor& gradient) {
+  const bool fits = gradient.stride(1) == 1 && gradient.stride(0) % kernels::kWidth == 0 && IsAligned(gradient);
+  return fits ? gradient : Ready(gradient);
+}
+
+struct Products : torch::autograd::Function<Products> {
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
+                               at::TensorList biases, const c10::intrusive_ptr<KernelsHolder>& holder) {
+    const at::Tensor weight = Stacked(weights, x.scalar_type());
+    const at::Tensor y = at::addmm(Stacked(biases, x.scalar_type()), x, weight.t());
+    context->save_for_backward({x, weight});
+    context->saved_data["kernels"] = c10::IValue::make_capsule(holder);
+    context->saved_data["type"] = weights[0].scalar_type();
+    variable_list results;
+    for (const at::Tensor& result : y.split(weights[0].size(0), 1)) results.push_back(result.variable_data());
+    return results;
+  }
+
+  static variable_list backward(AutogradContext* context, variable_list gradients) {
+    const TextKernels& kernels = KernelsOf(context);
+    const auto saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1];
+    const int64_t rows = x.size(0), all_columns = weight.size(0), columns = all_columns / kernels::kMostJoined;
+    const at::Tensor dy = at::empty({rows, all_columns}, x.options());
+    Sums sums(x, all_columns, kernels.column_parts(rows, all_columns));
+    kernels::JoinArguments join{
+        .from = {}, .stride = {}, .to = dy.mutable_data_ptr(), .rows = rows, .columns = columns, .sums = sums.memory()};
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      gradients[i] = WithRows(gradients[i].to(x.scalar_type()));
+      join.from[i] = gradients[i].const_data_ptr();
+      join.stride[i] = gradients[i].stride(0);
+    }
+    kernels.join(join, ElementOf(x));
+
+    const auto type = context->saved_data["type"].toScalarType();
+    variable_list results(8);
+    if (context->needs_input_grad(0)) results[0] = dy.mm(weight);
+    const auto dweights = dy.t().mm(x).split(columns), dbiases = sums.sums.split(columns);
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      results[1 + i] = dweights[i].to(type);
+      results[1 + gradients.size() + i] = dbiases[i].to(type);
+    }
+    return results;
+  }
+};
+
+}  // namespace
+
+at::ScalarType ProductType(const at::Tensor& x) {
+  const c10::DeviceType device = x.device().type();
+  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device) : x.scalar_type();
+}
+
+bool HasTextKernels(const at::Tensor& x_SH, int64_t columns) {
+  if (x_SH.is_meta()) return false;
+  const at::ScalarType type = ProductType(x_SH);
+  const bool known = type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
+  return known && x_SH.dim() == 2 && x_SH.numel() > 0 && columns % kernels::kWidth == 0;
+}
+
+Forked AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
+                     const ResidualNorm& norm) {
+  TORCH_INTERNAL_ASSERT(x_SH.size(1) <= kernels::kMostColumnsOfRow);
+  const auto y = AddNorm::apply(Ready(x_SH), ReadyVector(norm.x_bias), Ready(residual_SH.to(x_SH.scalar_type())),
+                                ReadyVector(norm.weight), ReadyVector(norm.bias),
+                                c10::make_intrusive<NormSettings>(kernels, norm.epsilon, norm.dropout));
+  return {y[0], y[1]};
+}
+
+at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::Tensor& bias) {
+  return Gelu::apply(Ready(x), ReadyVector(bias), c10::make_intrusive<KernelsHolder>(kernels));
+}
+
+std::array<at::Tensor, 3> ThreeProducts(const TextKernels& kernels, const at::Tensor& x_SH,
+                                        const std::array<DenseParameters, 3>& of) {
+  const std::vector<at::Tensor> weights = {of[0].weight, of[1].weight, of[2].weight};
+  const std::vector<at::Tensor> biases = {of[0].bias, of[1].bias, of[2].bias};
+  const auto y = Products::apply(Ready(x_SH), at::TensorList(weights), at::TensorList(biases),
+                                 c10::make_intrusive<KernelsHolder>(kernels));
+  return {y[0], y[1], y[2]};
+}
+
+}  // namespace dtrain::models

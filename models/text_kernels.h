@@ -1,0 +1,61 @@
+// What lies between the products of a transformer, if a device has kernels for it (kernels/layer_norm.h, gelu.h,
+// column_sums.h): biases, dropout, residuals, LayerNorm and GELU, each in one pass forward and one backward, which also
+// finds the gradients of the biases. Tensors stay in the type of the products; sums over a row or a column are float32.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <array>
+#include <cstdint>
+
+#include "models/kernels/gelu.h"
+#include "models/kernels/layer_norm.h"
+#include "models/norm_kernels.h"
+
+namespace dtrain::models {
+
+// The kernels of a device. The trainer passes them in, so that this folder does not depend on CUDA. They work on the
+// current device and stream, do not wait, and throw if they cannot be started.
+struct TextKernels {
+  // Takes numbers for one launch from the device's default generator.
+  kernels::RandomState (*random)();
+  int (*norm_parts)(int64_t rows, int64_t columns);    // ColumnSums::parts of norm_gradient
+  int (*column_parts)(int64_t rows, int64_t columns);  // of gelu_gradient and join; `columns` are those of the sums
+  void (*norm)(const kernels::AddNormArguments& arguments, kernels::Element element);
+  void (*norm_gradient)(const kernels::AddNormGradientArguments& arguments, kernels::Element element);
+  void (*gelu)(const kernels::GeluArguments& arguments, kernels::Element element);
+  void (*gelu_gradient)(const kernels::GeluGradientArguments& arguments, kernels::Element element);
+  void (*join)(const kernels::JoinArguments& arguments, kernels::Element element);
+};
+
+// Returns whether the kernels support S×`columns` results of products for this x, under the current autocast: not
+// empty, float32 or a half type, a multiple of eight columns.
+bool HasTextKernels(const at::Tensor& x_SH, int64_t columns);
+
+// Returns the type of products of x under the current autocast.
+at::ScalarType ProductType(const at::Tensor& x);
+
+// A weight (out, in) and its bias (out).
+struct DenseParameters {
+  at::Tensor weight, bias;
+};
+
+// The parameters of y = LayerNorm(residual + dropout(x + x_bias)), each (H).
+struct ResidualNorm {
+  at::Tensor x_bias, weight, bias;
+  double epsilon = 0, dropout = 0;
+};
+
+// Returns y for a product x_SH without its bias. y has the type of x.
+Forked AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const at::Tensor& residual_SH,
+                     const ResidualNorm& norm);
+
+// Returns GELU(x + bias) for a product x without its bias.
+at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::Tensor& bias);
+
+// Returns x · weightᵀ + bias for three weights (H, H), computed as one product. The results are S×H views of one S×3H
+// matrix. x has the type of products.
+std::array<at::Tensor, 3> ThreeProducts(const TextKernels& kernels, const at::Tensor& x_SH,
+                                        const std::array<DenseParameters, 3>& of);
+
+}  // namespace dtrain::models

@@ -1,0 +1,10 @@
+// The GPU that tests use.
+#pragma once
+
+#include "trainer/device/device.h"
+
+namespace dtrain {
+
+inline at::Device Gpu() { return distributed::DeviceOf(launch::Launch{}, "nccl"); }
+
+}  // namespace dtrain

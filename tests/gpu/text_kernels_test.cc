@@ -1,0 +1,99 @@
+// Compares the kernels of transformers with ATen in float64.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include "models/roberta.h"
+#include "tests/gpu/gpu.h"
+#include "tests/models/text_comparison.h"
+#include "trainer/device/cuda_plugin.h"
+
+namespace dtrain {
+namespace {
+
+TEST(TextKernels, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
+  const at::Device gpu = Gpu();
+  at::globalContext().setAllowTF32CuBLAS(false);
+  at::manual_seed(1);
+  std::vector<models::TextCase> cases = models::TextCases();
+  cases.push_back({16384, 64});
+  cases.push_back({5000, 768});
+  cases.push_back({3001, 1024});
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const models::TextCase& c : cases) models::CompareText(c, type, *distributed::TextKernelsOn(gpu), gpu);
+  }
+}
+
+TEST(TextKernels, EachRunHasTheSameBits) {
+  const at::Device gpu = Gpu();
+  const models::TextKernels kernels = models::WithTestRandom(*distributed::TextKernelsOn(gpu));
+  const auto options = at::TensorOptions(gpu).dtype(at::kBFloat16);
+  const at::Tensor x_values = at::randn({10001, 768}, options), dy = at::randn_like(x_values);
+  const at::Tensor vector = at::ones({768}, at::TensorOptions(gpu));
+  std::vector<at::Tensor> first;
+  for (int run = 0; run < 20; ++run) {
+    const at::Tensor x = x_values.clone().requires_grad_(), b = vector.clone().requires_grad_();
+    const at::Tensor weight = vector.clone().requires_grad_(), inner_bias = vector.clone().requires_grad_();
+    const at::Tensor inner = models::BiasGelu(kernels, x, inner_bias);
+    const models::Forked y = models::AddNormalised(
+        kernels, inner, x, {.x_bias = b, .weight = weight, .bias = vector, .epsilon = 1e-5, .dropout = 0.1});
+    torch::autograd::backward({y.main, y.shortcut}, {dy, dy});
+    const std::vector<at::Tensor> results = {y.main.detach(), x.grad(), b.grad(), weight.grad(), inner_bias.grad()};
+    if (run == 0) first = results;
+    for (size_t i = 0; i < results.size(); ++i) EXPECT_TRUE(at::equal(results[i], first[i])) << run << " " << i;
+  }
+}
+
+// Dropout follows the generator of the GPU: its seed, and its state.
+TEST(TextKernels, DropoutFollowsTheGenerator) {
+  const at::Device gpu = Gpu();
+  const models::TextKernels& kernels = *distributed::TextKernelsOn(gpu);
+  const at::Tensor x = at::ones({64, 768}, at::TensorOptions(gpu)), zeros = at::zeros_like(x);
+  const at::Tensor weight = at::ones({768}, x.options()), none = at::zeros({768}, x.options());
+  const auto draw = [&] {
+    return models::AddNormalised(kernels, x, zeros,
+                                 {.x_bias = none, .weight = weight, .bias = none, .epsilon = 1e-5, .dropout = 0.3})
+        .main.gt(0);
+  };
+  at::manual_seed(8);
+  const at::Tensor first = draw(), second = draw();
+  EXPECT_NEAR(first.to(at::kFloat).mean().item<double>(), 0.7, 0.01);
+  EXPECT_NEAR(first.eq(second).to(at::kFloat).mean().item<double>(), 0.7 * 0.7 + 0.3 * 0.3, 0.01);
+  at::manual_seed(8);
+  EXPECT_TRUE(at::equal(draw(), first));
+  at::Generator generator = at::globalContext().defaultGenerator(gpu);
+  const at::Tensor state = generator.get_state();
+  const at::Tensor third = draw();
+  generator.set_state(state);
+  EXPECT_TRUE(at::equal(draw(), third));
+}
+
+// A small model in training, so with dropout: the same seeds give the same loss, and checkpointed activations the same
+// gradients.
+TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
+  const at::Device gpu = Gpu();
+  const models::Sequences sequences =
+      models::Padded(at::randint(4, 50, {6, 33}, at::kLong), {}, /*padding_id=*/1).To(gpu);
+  std::vector<std::vector<at::Tensor>> gradients;
+  for (const bool checkpointed : {false, true}) {
+    at::manual_seed(1);
+    models::RobertaForMaskedLM model({.vocab_size = 50,
+                                      .hidden_size = 64,
+                                      .layers = 2,
+                                      .heads = 2,
+                                      .intermediate_size = 96,
+                                      .max_positions = 40,
+                                      .checkpoint_activations = checkpointed});
+    model.to(gpu);
+    model.UseKernels(*distributed::TextKernelsOn(gpu));
+    model.Scores(model.Encode(sequences)).log_softmax(1).slice(1, 0, 1).sum().backward();
+    gradients.emplace_back();
+    for (const at::Tensor& parameter : model.parameters()) gradients.back().push_back(parameter.grad());
+  }
+  for (size_t i = 0; i < gradients[0].size(); ++i) {
+    EXPECT_TRUE(gradients[1][i].allclose(gradients[0][i], 1e-3, 1e-5)) << i;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain

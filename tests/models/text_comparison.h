@@ -1,0 +1,143 @@
+// Compares the kernels of transformers, a device's or their stand-ins on the CPU, with ATen in float64.
+#pragma once
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <vector>
+
+#include "models/text_kernels.h"
+#include "tests/models/norm_comparison.h"
+
+namespace dtrain::models {
+
+// Random numbers that a test knows.
+inline constexpr kernels::RandomState kTestRandom{.seed = 0x123456789ABCDEF0, .offset = 8};
+
+inline TextKernels WithTestRandom(TextKernels kernels) {
+  kernels.random = [] { return kTestRandom; };
+  return kernels;
+}
+
+// Returns what dropout multiplies elements by with kTestRandom, in float64.
+inline at::Tensor TestScales(int64_t rows, int64_t columns, double dropout) {
+  const kernels::RandomNumbers random(kTestRandom);
+  const kernels::Dropout settings(dropout);
+  std::vector<double> scales;
+  for (int64_t at = 0; at < rows * columns; ++at) {
+    const unsigned bits = KeptBits(random, at / kernels::kWidth, settings.threshold);
+    scales.push_back((bits >> (at % kernels::kWidth) & 1U) != 0 ? static_cast<double>(settings.scale) : 0.0);
+  }
+  return at::tensor(scales, at::kDouble).view({rows, columns});
+}
+
+struct TextCase {
+  int64_t rows, columns;
+};
+
+// One warp a row and many, full and not; one row, and more than the blocks of a test take at once.
+inline std::vector<TextCase> TextCases() {
+  return {{1, 8}, {2, 64}, {5, 256}, {37, 264}, {11, 768}, {13, 1024}, {3, 4096}};
+}
+
+inline void CompareAddNorm(const TextCase& c, at::ScalarType type, double dropout, bool two_gradients,
+                           const TextKernels& of_device, at::Device device) {
+  SCOPED_TRACE(testing::Message() << type << " " << c.rows << "x" << c.columns << " dropout " << dropout
+                                  << " gradients " << 1 + two_gradients);
+  const TextKernels kernels = WithTestRandom(of_device);
+  const auto values = [&](double scale) {
+    return (at::randn({c.rows, c.columns}) * scale + 0.5).to(type).to(device).requires_grad_();
+  };
+  const auto vector = [&](double offset) {
+    return (at::randn({c.columns}) * 0.3 + offset).to(device).requires_grad_();
+  };
+  const at::Tensor x = values(1), z = values(2), b = vector(0.2), weight = vector(1), bias = vector(0);
+  const std::vector<at::Tensor> inputs = {x, z, b, weight, bias};
+  std::vector<at::Tensor> exact;
+  for (const at::Tensor& input : inputs) exact.push_back(Exactly(input));
+  const Forked y = AddNormalised(
+      kernels, x, z, {.x_bias = b, .weight = weight, .bias = bias, .epsilon = kNormEpsilon, .dropout = dropout});
+  at::Tensor added = exact[0] + exact[2];
+  if (dropout > 0) added = added * TestScales(c.rows, c.columns, dropout);
+  const at::Tensor sum = added + exact[1];
+  // What the type makes of the sum has the statistics, and passes its gradient on.
+  const at::Tensor rounded = sum + (sum.detach().to(type).to(at::kDouble) - sum.detach());
+  const at::Tensor y64 = at::layer_norm(rounded, {c.columns}, exact[3], exact[4], kNormEpsilon);
+  const double tolerance = ToleranceOf(type);
+  EXPECT_EQ(y.main.scalar_type(), type);
+  EXPECT_EQ(y.main.data_ptr(), y.shortcut.data_ptr());
+  EXPECT_LE(Distance(y.main.detach(), y64.detach()), tolerance);
+
+  const auto gradient = [&] { return at::randn(y64.sizes()).to(type).to(device); };
+  std::vector<at::Tensor> outputs = {y.main}, gradients = {gradient()};
+  at::Tensor dy64 = gradients[0].cpu().to(at::kDouble);
+  if (two_gradients) {
+    outputs.push_back(y.shortcut);
+    gradients.push_back(gradient());
+    dy64 = dy64 + gradients[1].cpu().to(at::kDouble);
+  }
+  torch::autograd::backward(outputs, gradients);
+  y64.backward(dy64);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_EQ(inputs[i].grad().scalar_type(), inputs[i].scalar_type());
+    EXPECT_LE(Distance(inputs[i].grad(), exact[i].grad()), 3 * tolerance) << i;
+  }
+}
+
+inline void CompareGelu(const TextCase& c, at::ScalarType type, const TextKernels& kernels, at::Device device) {
+  SCOPED_TRACE(testing::Message() << type << " " << c.rows << "x" << c.columns);
+  const at::Tensor x = (at::randn({c.rows, c.columns}) * 2).to(type).to(device).requires_grad_();
+  const at::Tensor b = at::randn({c.columns}).to(device).requires_grad_();
+  const at::Tensor x64 = Exactly(x), b64 = Exactly(b), y = BiasGelu(kernels, x, b), y64 = at::gelu(x64 + b64);
+  const at::Tensor dy = at::randn({c.rows, c.columns}).to(type).to(device);
+  y.backward(dy);
+  y64.backward(dy.cpu().to(at::kDouble));
+  const double tolerance = ToleranceOf(type);
+  EXPECT_LE(Distance(y.detach(), y64.detach()), tolerance);
+  EXPECT_LE(Distance(x.grad(), x64.grad()), tolerance);
+  EXPECT_LE(Distance(b.grad(), b64.grad()), tolerance);
+}
+
+// Products of float32 on a GPU must not be TF32's.
+inline void CompareProducts(const TextCase& c, at::ScalarType type, const TextKernels& kernels, at::Device device) {
+  SCOPED_TRACE(testing::Message() << type << " " << c.rows << "x" << c.columns);
+  const at::Tensor x = at::randn({c.rows, c.columns}).to(type).to(device).requires_grad_(), x64 = Exactly(x);
+  std::array<DenseParameters, 3> of, of64;
+  std::vector<at::Tensor> results64, gradients, gradients64;
+  for (size_t i = 0; i < of.size(); ++i) {
+    const at::Tensor weight = at::randn({c.columns, c.columns}) / std::sqrt(static_cast<double>(c.columns));
+    of[i] = {weight.to(device).requires_grad_(), at::randn({c.columns}).to(device).requires_grad_()};
+    of64[i] = {Exactly(of[i].weight), Exactly(of[i].bias)};
+    results64.push_back(at::linear(x64, of64[i].weight, of64[i].bias));
+    // The second is strided as attention's gradients may be, the third not aligned.
+    const at::Tensor wide = at::randn({c.rows, 2 * c.columns + 8}).to(type).to(device);
+    const int64_t first = i == 0 ? 0 : i == 1 ? 8 : 3;
+    gradients.push_back(wide.slice(1, first, first + c.columns));
+    if (i == 0) gradients[0] = gradients[0].contiguous();
+    gradients64.push_back(gradients.back().cpu().to(at::kDouble));
+  }
+  const auto results = ThreeProducts(kernels, x, of);
+  torch::autograd::backward({results[0], results[1], results[2]}, gradients);
+  torch::autograd::backward(results64, gradients64);
+  const double tolerance = ToleranceOf(type);
+  for (size_t i = 0; i < of.size(); ++i) {
+    EXPECT_LE(Distance(results[i].detach(), results64[i].detach()), tolerance) << i;
+    EXPECT_LE(Distance(of[i].weight.grad(), of64[i].weight.grad()), tolerance) << i;
+    EXPECT_LE(Distance(of[i].bias.grad(), of64[i].bias.grad()), tolerance) << i;
+  }
+  EXPECT_LE(Distance(x.grad(), x64.grad()), tolerance);
+}
+
+// Compares all kernels for a case and a type.
+inline void CompareText(const TextCase& c, at::ScalarType type, const TextKernels& kernels, at::Device device) {
+  for (const double dropout : {0.0, 0.1}) {
+    for (const bool two_gradients : {false, true}) {
+      CompareAddNorm(c, type, dropout, two_gradients, kernels, device);
+    }
+  }
+  CompareGelu(c, type, kernels, device);
+  if (c.columns <= 1024) CompareProducts(c, type, kernels, device);
+}
+
+}  // namespace dtrain::models

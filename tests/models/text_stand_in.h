@@ -1,0 +1,162 @@
+// The kernels of transformers on the CPU: the functions of their threads in loops.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "models/text_kernels.h"
+#include "tests/models/norm_stand_in.h"
+
+namespace dtrain::models::stand_in {
+
+// Adds up the values of a warp's lanes as its shuffles do, then those of the warps in order. Each value of `of_threads`
+// is replaced by the block's sum.
+inline void BlockSum(std::vector<float>& of_threads) {
+  std::vector<float> of_warps;
+  for (size_t first = 0; first < of_threads.size(); first += kernels::kLanes) {
+    std::vector<float> lanes(of_threads.begin() + static_cast<std::ptrdiff_t>(first),
+                             of_threads.begin() + static_cast<std::ptrdiff_t>(first + kernels::kLanes));
+    for (size_t distance = kernels::kLanes / 2; distance > 0; distance /= 2) {
+      const std::vector<float> before = lanes;
+      for (size_t lane = 0; lane < lanes.size(); ++lane) lanes[lane] = before[lane] + before[lane ^ distance];
+    }
+    of_warps.push_back(lanes[0]);
+  }
+  float total = of_warps[0];
+  for (size_t warp = 1; warp < of_warps.size(); ++warp) total += of_warps[warp];
+  std::fill(of_threads.begin(), of_threads.end(), total);
+}
+
+struct SumsOfThread {
+  kernels::RowSums values;
+};
+
+inline void BlockSum(std::vector<SumsOfThread>& of_threads) {
+  for (int row = 0; row < kernels::kRowsAtOnce; ++row) {
+    std::vector<float> values;
+    for (const SumsOfThread& thread : of_threads) values.push_back(thread.values[row]);
+    BlockSum(values);
+    for (size_t i = 0; i < values.size(); ++i) of_threads[i].values[row] = values[i];
+  }
+}
+
+inline std::vector<kernels::RowPlace> RowPlaces(int64_t block, int64_t blocks, int64_t columns) {
+  std::vector<kernels::RowPlace> places;
+  for (int thread = 0; thread < kernels::WarpsOfRow(columns) * kernels::kLanes; ++thread) {
+    places.emplace_back(block, blocks, thread);
+  }
+  return places;
+}
+
+inline void Finish(const kernels::ColumnSums& sums) {
+  const auto memory = std::make_unique<kernels::FinishMemory>();
+  for (int64_t block = 0; block * kernels::kLanes < sums.columns; ++block) {
+    for (int thread = 0; thread < kernels::kThreadsOfFinish; ++thread) AddColumnSlice(sums, block, thread, *memory);
+    for (int thread = 0; thread < kernels::kThreadsOfFinish; ++thread) FinishColumn(sums, block, thread, *memory);
+  }
+}
+
+inline void AddNorm(const kernels::AddNormArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    const kernels::RandomNumbers random(arguments.random);
+    for (int64_t block = 0; block < num_parts; ++block) {
+      const auto places = RowPlaces(block, num_parts, arguments.columns);
+      std::vector<SumsOfThread> sums(places.size()), squares(places.size());
+      for (int64_t first = places[0].first_row; first < arguments.rows; first += places[0].row_step) {
+        std::vector<kernels::AddNormRows<decltype(type)>> threads;
+        for (const auto& place : places) threads.emplace_back(arguments, place, first);
+        for (size_t i = 0; i < threads.size(); ++i) threads[i].Add(random, sums[i].values);
+        BlockSum(sums);
+        for (size_t i = 0; i < threads.size(); ++i) threads[i].Centre(sums[i].values, squares[i].values);
+        BlockSum(squares);
+        for (size_t i = 0; i < threads.size(); ++i) threads[i].Normalise(squares[i].values);
+      }
+    }
+  });
+}
+
+inline void AddNormGradient(const kernels::AddNormGradientArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    for (int64_t block = 0; block < arguments.sums.parts; ++block) {
+      const auto places = RowPlaces(block, arguments.sums.parts, arguments.columns);
+      std::vector<SumsOfThread> sums(places.size()), products(places.size());
+      std::vector<kernels::AddNormSums> columns(places.size());
+      for (int64_t first = places[0].first_row; first < arguments.rows; first += places[0].row_step) {
+        std::vector<kernels::AddNormGradientRows<decltype(type)>> threads;
+        for (const auto& place : places) threads.emplace_back(arguments, place, first);
+        for (size_t i = 0; i < threads.size(); ++i) threads[i].Load(columns[i], sums[i].values, products[i].values);
+        BlockSum(sums);
+        BlockSum(products);
+        for (size_t i = 0; i < threads.size(); ++i) threads[i].Store(sums[i].values, products[i].values, columns[i]);
+      }
+      for (size_t i = 0; i < places.size(); ++i) WriteAddNormSums(arguments, places[i], block, columns[i]);
+    }
+  });
+  Finish(arguments.sums);
+}
+
+// Runs the blocks of a launch that adds up columns. `add` writes a thread's sums.
+template <typename Add>
+void AddUpColumns(const kernels::ColumnSums& sums, const Add& add) {
+  const auto memory = std::make_unique<kernels::ColumnMemory>();
+  for (int64_t tile = 0; tile < kernels::NumTiles(sums.columns); ++tile) {
+    for (int part = 0; part < sums.parts; ++part) {
+      for (int thread = 0; thread < kernels::kThreadsOfColumns; ++thread) {
+        const kernels::ColumnPlace place(tile, part, sums.parts, thread);
+        float of_thread[kernels::kWidth];
+        add(place, of_thread);
+        KeepColumns(place, of_thread, *memory);
+      }
+      for (int thread = 0; thread < kernels::kThreadsOfColumns; ++thread) {
+        WriteColumn(*memory, tile * kernels::kColumnsOfBlock, part, thread, sums);
+      }
+    }
+  }
+  Finish(sums);
+}
+
+inline void Gelu(const kernels::GeluArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    ForThreads(arguments.columns, [&](int64_t thread, int64_t threads) {
+      kernels::GeluThread<decltype(type)>(arguments, thread, threads);
+    });
+  });
+}
+
+inline void GeluGradient(const kernels::GeluGradientArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    AddUpColumns(arguments.dbias, [&](const auto& place, auto& sums) {
+      kernels::GeluGradientThread<decltype(type)>(arguments, place, sums);
+    });
+  });
+}
+
+inline void Join(const kernels::JoinArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    AddUpColumns(arguments.sums,
+                 [&](const auto& place, auto& sums) { kernels::JoinThread<decltype(type)>(arguments, place, sums); });
+  });
+}
+
+inline kernels::RandomState Random() {
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::scoped_lock lock(generator.mutex());
+  return {.seed = generator.get<at::CPUGeneratorImpl>()->random64()};
+}
+
+inline constexpr TextKernels kTextKernels = {
+    .random = &Random,
+    .norm_parts = [](int64_t, int64_t) { return num_parts; },
+    .column_parts = [](int64_t, int64_t) { return num_parts; },
+    .norm = &AddNorm,
+    .norm_gradient = &AddNormGradient,
+    .gelu = &Gelu,
+    .gelu_gradient = &GeluGradient,
+    .join = &Join,
+};
+
+}  // namespace dtrain::models::stand_in
