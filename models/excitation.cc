@@ -77,7 +77,7 @@ struct Squeeze : torch::autograd::Function<Squeeze> {
     const at::Tensor dmeans = gradients[1].defined() ? ForKernels(gradients[1], x) : at::zeros_like(factors);
     const kernels::GradientArguments gradient = GradientOf(x, norm, dz, factors, dmeans);
     const GradientSums sums(norm);
-    PartialSums partial(norm, x.size(0));
+    PartialSums partial(norm, image_sums.numel() / x.size(1));
     norm.kernels->add_images({.of = gradient,
                               .parts = kept->parts,
                               .image_sums = image_sums.const_data_ptr<float>(),

@@ -33,8 +33,9 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
   }
   const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
   if (is_depthwise && !options.bias) {
-    if (kernels_ != nullptr && is_training() && HasDeviceDepthwiseKernel(x_NCHW, weight, options.stride)) {
-      return DepthwiseConvolution(x_NCHW, weight, options.stride, *kernels_);
+    const bool has_kernel = HasDeviceDepthwiseKernel(x_NCHW, weight, options.stride);
+    if (depthwise_kernels_ != nullptr && is_training() && has_kernel) {
+      return DepthwiseConvolution(x_NCHW, weight, options.stride, *depthwise_kernels_);
     }
     if (HasDepthwiseKernel(x_NCHW, weight, options.stride)) return DepthwiseConvolution(x_NCHW, weight, options.stride);
   }
@@ -215,7 +216,7 @@ void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels) {
 
 void UseDepthwiseKernels(torch::nn::Module& model, const DepthwiseKernels& kernels) {
   model.apply([&kernels](torch::nn::Module& module) {
-    if (auto* conv = dynamic_cast<Conv2dImpl*>(&module)) conv->UseKernels(kernels);
+    if (auto* conv = dynamic_cast<Conv2dImpl*>(&module)) conv->UseDepthwiseKernels(kernels);
   });
 }
 

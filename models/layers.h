@@ -38,16 +38,17 @@ class Conv2dImpl : public torch::nn::Module {
   // From now on, a convolution of images with stride 2 uses these kernels, which must be of the parameters' device and
   // outlive this object.
   void UseStemKernels(const StemKernels& kernels) { stem_kernels_ = &kernels; }
+
   // From now on, training steps use these kernels for a depthwise convolution. They must be of the weight's device and
   // outlive this object.
-  void UseKernels(const DepthwiseKernels& kernels) { kernels_ = &kernels; }
+  void UseDepthwiseKernels(const DepthwiseKernels& kernels) { depthwise_kernels_ = &kernels; }
 
   const Conv2dOptions options;
   at::Tensor weight, bias;
 
  private:
   const StemKernels* stem_kernels_ = nullptr;
-  const DepthwiseKernels* kernels_ = nullptr;
+  const DepthwiseKernels* depthwise_kernels_ = nullptr;
 };
 TORCH_MODULE(Conv2d);
 
@@ -163,7 +164,7 @@ void UseStemKernels(torch::nn::Module& model, const StemKernels& kernels);
 // Calls BatchNorm2dImpl::UseKernels of every BatchNorm2d inside `model`.
 void UseNormKernels(torch::nn::Module& model, const NormKernels& kernels);
 
-// Calls Conv2dImpl::UseKernels of every Conv2d inside `model`.
+// Calls Conv2dImpl::UseDepthwiseKernels of every Conv2d inside `model`.
 void UseDepthwiseKernels(torch::nn::Module& model, const DepthwiseKernels& kernels);
 
 }  // namespace dtrain::models
