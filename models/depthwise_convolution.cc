@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "models/depthwise_kernel.h"
+#include "models/element_of.h"
 #include "models/norm_backward.h"
 
 namespace dtrain::models {

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "models/element_of.h"
 #include "models/norm_backward.h"
 
 namespace dtrain::models {

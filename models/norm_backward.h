@@ -10,7 +10,6 @@
 
 namespace dtrain::models {
 
-kernels::Element ElementOf(const at::Tensor& x);
 int64_t RowsOf(const at::Tensor& x_NCHW);
 kernels::NormOfChannels PointersOf(const Normalisation& norm);
 // Returns the scale for x's images; none if `factors_NC` is undefined.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "models/element_of.h"
 #include "models/norm_backward.h"
 
 namespace dtrain::models {
@@ -164,11 +165,6 @@ struct Function : torch::autograd::Function<Function> {
 };
 
 }  // namespace
-
-kernels::Element ElementOf(const at::Tensor& x) {
-  if (x.scalar_type() == at::kHalf) return kernels::Element::kHalf;
-  return x.scalar_type() == at::kBFloat16 ? kernels::Element::kBFloat16 : kernels::Element::kFloat;
-}
 
 int64_t RowsOf(const at::Tensor& x_NCHW) { return x_NCHW.numel() / x_NCHW.size(1); }
 

@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "models/element_of.h"
+
 namespace dtrain::models {
 namespace {
 
@@ -13,10 +15,6 @@ using kernels::kDepthChannels;
 using kernels::kImageChannels;
 using kernels::kSquare;
 using kernels::kSquareChannels;
-
-kernels::Element ElementOf(const at::Tensor& x) {
-  return x.scalar_type() == at::kHalf ? kernels::Element::kHalf : kernels::Element::kBFloat16;
-}
 
 kernels::SpaceToDepthArguments ArgumentsOf(const at::Tensor& images, int64_t kernel_size) {
   return {.from = nullptr,

@@ -9,6 +9,8 @@
 
 #include <utility>
 
+#include "models/element_of.h"
+
 namespace dtrain::models {
 namespace {
 
@@ -27,11 +29,6 @@ at::Tensor Ready(const at::Tensor& x) {
 
 // A vector of parameters may have a half type. Differentiable.
 at::Tensor ReadyVector(const at::Tensor& parameter) { return Ready(parameter.to(at::kFloat)); }
-
-kernels::Element ElementOf(const at::Tensor& x) {
-  if (x.scalar_type() == at::kHalf) return kernels::Element::kHalf;
-  return x.scalar_type() == at::kBFloat16 ? kernels::Element::kBFloat16 : kernels::Element::kFloat;
-}
 
 // Sums over a matrix's columns, with the memory of their parts, which a stream's later kernels may take once those
 // launched before are done.
