@@ -7,12 +7,14 @@
 #include <algorithm>
 
 #include "data/image/prepare_images.h"
+#include "data/pipeline/device_batch.h"
 #include "data/pipeline/size_schedule.h"
 #include "models/layers.h"
 #include "models/registry.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/errors.h"
 #include "trainer/optim/precision.h"
+#include "trainer/tasks/image_mix.h"
 
 namespace dtrain::loop {
 namespace {
@@ -55,17 +57,9 @@ void UseChannelsLast(torch::nn::Module& model) {
   }
 }
 
-// Mixes each image with the one before it in the batch, as torchvision does.
-at::Tensor Mixed(const at::Tensor& images, const data::Mix& mix) {
-  const at::Tensor others = images.roll(1, 0);
-  const data::CropBox& box = mix.box;
-  if (box == data::CropBox{}) return images * mix.own_share + others * (1 - mix.own_share);
-  const auto part = [&box](const at::Tensor& all) {
-    return all.slice(2, box.y, box.y + box.height).slice(3, box.x, box.x + box.width);
-  };
-  at::Tensor mixed = images.clone();
-  part(mixed).copy_(part(others));
-  return mixed;
+data::ImageSize SizeOf(const at::Tensor& images) {
+  const bool interleaved = images.scalar_type() == at::kByte;  // N×H×W×3, otherwise N×3×H×W
+  return {static_cast<int>(images.size(interleaved ? 2 : 3)), static_cast<int>(images.size(interleaved ? 1 : 2))};
 }
 
 int64_t LargestSize(const config::ImageConfig& image) {
@@ -124,20 +118,20 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
   optim::AllowTf32(precision_ == "tf32");
 }
 
-at::Tensor ImageTask::Prepared(const at::Tensor& images) const {
+at::Tensor ImageTask::Normalised(const at::Tensor& images) const {
   return data::PrepareImages(images, preparation_, device_, normalisation_);
 }
 
-at::Tensor ImageTask::Logits(const at::Tensor& images) { return LogitsOfPrepared(Prepared(images)); }
+at::Tensor ImageTask::Logits(const at::Tensor& images) { return LogitsOfNormalised(Normalised(images)); }
 
-at::Tensor ImageTask::LogitsOfPrepared(const at::Tensor& prepared) {
+at::Tensor ImageTask::LogitsOfNormalised(const at::Tensor& images) {
   optim::AutocastScope autocast(device_.type(), precision_);
-  return model_->forward(prepared).to(at::kFloat);
+  return model_->forward(images).to(at::kFloat);
 }
 
 LossSums ImageTask::Loss(const data::Batch& batch) {
   const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
-  if (mix_.enabled()) return MixedLoss(batch, labels);
+  if (mix_.enabled()) return LossOfMixed(batch, labels);
   const at::Tensor logits = Logits(batch["images"]);
   LossSums sums = SumsOf(CriterionSum(logits, labels), batch.size());
   sums.hits = logits.detach().argmax(1).eq(labels).sum();
@@ -154,39 +148,35 @@ LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
   return {loss_sum, count, count};
 }
 
-data::Mix ImageTask::DrawMixOf(const data::Batch& batch, const at::Tensor& images) const {
+data::Batch ImageTask::Prepared(data::Batch batch) const {
+  if (!mix_.enabled()) return batch;
   data::RandomGenerator random(
       {.seed = seed_, .sample = batch.number, .repeat = shard_, .stream = data::RandomStream::kMix});
-  return data::DrawMix(mix_, {static_cast<int>(images.size(3)), static_cast<int>(images.size(2))}, random);
+  AddMix(batch, data::DrawMix(mix_, SizeOf(batch["images"]), random));
+  return batch;
 }
 
 // Both criteria are linear in the target, so the loss of mixed labels is the weighted sum of two losses.
-LossSums ImageTask::MixedLoss(const data::Batch& batch, const at::Tensor& labels) {
-  const at::Tensor images = Prepared(batch["images"]);
-  const data::Mix mix = DrawMixOf(batch, images);
-  const at::Tensor logits = LogitsOfPrepared(Mixed(images, mix));
+LossSums ImageTask::LossOfMixed(const data::Batch& batch, const at::Tensor& labels) {
+  const at::Tensor logits = LogitsOfNormalised(MixedImages(Normalised(batch["images"]), batch, mix_));
   const at::Tensor own = CriterionSum(logits, labels);
   const at::Tensor other = CriterionSum(logits, labels.roll(1));
-  return SumsOf(own * mix.own_share + other * (1 - mix.own_share), batch.size());
-}
-
-std::string ImageTask::WhyNotRecorded() const {
-  return mix_.enabled() ? "the host draws random numbers for --mixup and --cutmix" : "";
+  return SumsOf(MixedLoss(own, other, batch), batch.size());
 }
 
 data::Batch ImageTask::RandomBatch(int64_t samples) const {
   const int64_t num_classes = model_->parameters().back().size(0);  // the classifier comes last
   data::Batch batch;
-  batch.tensors["images"] = at::randint(256, {samples, largest_size_, largest_size_, 3}, at::kByte).to(device_);
-  batch.tensors["labels"] = at::randint(num_classes, {samples}, at::kLong).to(device_);
+  batch.tensors["images"] = at::randint(256, {samples, largest_size_, largest_size_, 3}, at::kByte);
+  batch.tensors["labels"] = at::randint(num_classes, {samples}, at::kLong);
   batch.tensors["index"] = at::arange(samples);
-  return batch;
+  return data::CopyToDevice(Prepared(std::move(batch)), device_);
 }
 
 at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
   at::NoGradGuard no_grad;
-  at::Tensor images = Prepared(batch["images"]);
-  if (mix_.enabled()) images = Mixed(images, DrawMixOf(batch, images));
+  at::Tensor images = Normalised(batch["images"]);
+  if (mix_.enabled()) images = MixedImages(images, batch, mix_);
   const auto of_channels = [](const std::vector<double>& values) {
     return at::tensor(values, at::kFloat).view({1, -1, 1, 1});
   };

@@ -26,11 +26,13 @@ class ImageTask : public Task {
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
+  // Draws mixup and CutMix for a batch. It would be wasted on a batch to be evaluated, but do no harm.
+  data::Batch Prepared(data::Batch batch) const override;
   LossSums Loss(const data::Batch& batch) override;
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
   bool weight_varies() const override { return false; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kImages; }
-  std::string WhyNotRecorded() const override;
+  std::string WhyNotRecorded() const override { return ""; }
   models::ForwardCost CostOfSample() const override { return model_->Cost(largest_size_); }
   data::Batch RandomBatch(int64_t samples) const override;
   at::Tensor Pictures(const data::Batch& batch) const override;
@@ -46,14 +48,14 @@ class ImageTask : public Task {
   at::Tensor Logits(const at::Tensor& images);
 
  private:
-  at::Tensor Prepared(const at::Tensor& images) const;
-  at::Tensor LogitsOfPrepared(const at::Tensor& prepared);
+  // Returns images in the form that the network takes.
+  at::Tensor Normalised(const at::Tensor& images) const;
+  at::Tensor LogitsOfNormalised(const at::Tensor& images);
   // The training criterion, summed over the batch.
   at::Tensor CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const;
   LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
   int64_t NumConfusions() const;  // classes², or 0 if they are not counted
-  LossSums MixedLoss(const data::Batch& batch, const at::Tensor& labels);
-  data::Mix DrawMixOf(const data::Batch& batch, const at::Tensor& images) const;
+  LossSums LossOfMixed(const data::Batch& batch, const at::Tensor& labels);
 
   std::shared_ptr<models::ImageModel> model_;
   std::string precision_;

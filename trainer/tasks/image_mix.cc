@@ -1,0 +1,61 @@
+// Neither shapes nor branches depend on what was drawn: mixup blends every batch, where CutMix was drawn with the
+// shares 1 and 0, and CutMix replaces a box in every batch, where mixup was drawn an empty one.
+#include "trainer/tasks/image_mix.h"
+
+#include <ATen/ATen.h>
+
+#include <vector>
+
+namespace dtrain::loop {
+namespace {
+
+// Names of the tensors of a batch, and what their elements are. Shares are float32, places in pixels int64.
+constexpr char kMixShares[] = "mix_shares", kMixBox[] = "mix_box";
+enum Share { kOwnLabel, kOtherLabel, kOwnPixels, kOtherPixels };
+enum Edge { kTop, kBottom, kLeft, kRight };
+
+// Returns bool H×W: the pixels within the box.
+at::Tensor Inside(const at::Tensor& box, int64_t height, int64_t width) {
+  const auto within = [&box](int64_t length, Edge first, Edge end) {
+    const at::Tensor places = at::arange(length, box.options());
+    return places.ge(box[first]).logical_and(places.lt(box[end]));
+  };
+  return within(height, kTop, kBottom).unsqueeze(1).logical_and(within(width, kLeft, kRight).unsqueeze(0));
+}
+
+// The share has as many dimensions as the images, so that the product is float32: a scalar would be rounded to their
+// type. Product and sum are rounded to it together.
+at::Tensor Blended(const at::Tensor& images, const at::Tensor& others, const at::Tensor& shares) {
+  const auto share = [&shares](Share which) { return shares.slice(0, which, which + 1).view({1, 1, 1, 1}); };
+  return (images * share(kOwnPixels) + others * share(kOtherPixels)).to(images.scalar_type());
+}
+
+}  // namespace
+
+void AddMix(data::Batch& batch, const data::Mix& mix) {
+  const data::CropBox& box = mix.box;
+  const bool cuts = box != data::CropBox{};
+  const auto share = static_cast<float>(mix.own_share), rest = static_cast<float>(1 - mix.own_share);
+  const std::vector<float> shares = {share, rest, cuts ? 1 : share, cuts ? 0 : rest};
+  const std::vector<int64_t> edges = {box.y, box.y + box.height, box.x, box.x + box.width};
+  batch.tensors[kMixShares] = at::tensor(shares, at::kFloat);
+  batch.tensors[kMixBox] = at::tensor(edges, at::kLong);
+  if (!batch["images"].is_pinned()) return;
+  for (const char* name : {kMixShares, kMixBox}) batch.tensors[name] = batch[name].pin_memory();
+}
+
+at::Tensor MixedImages(const at::Tensor& images, const data::Batch& batch, const data::MixOptions& options) {
+  // This is images.roll(1, 0), which a GPU would return in another memory format.
+  const at::Tensor others = at::cat({images.slice(0, images.size(0) - 1), images.slice(0, 0, images.size(0) - 1)});
+  at::Tensor mixed = images;
+  if (options.mixup > 0) mixed = Blended(images, others, batch[kMixShares]);
+  if (options.cutmix > 0) mixed = at::where(Inside(batch[kMixBox], images.size(2), images.size(3)), others, mixed);
+  return mixed;
+}
+
+at::Tensor MixedLoss(const at::Tensor& own, const at::Tensor& other, const data::Batch& batch) {
+  const at::Tensor& shares = batch[kMixShares];
+  return own * shares[kOwnLabel] + other * shares[kOtherLabel];
+}
+
+}  // namespace dtrain::loop
