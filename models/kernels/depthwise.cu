@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 128;
 // Rows at the edges of strips are loaded twice, so strips are high, as long as there are this many threads for each of
 // the GPU's processors.
-constexpr int64_t kThreadsPerProcessor = 2048, kFewestRows = 8;
+constexpr int64_t kThreadsPerProcessor = 900, kFewestRows = 8;
 // Blocks that add up taps leave sums in memory, so there are not many more than run at once.
 constexpr int64_t kTapsBlocksPerProcessor = 8;
 

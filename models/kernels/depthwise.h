@@ -4,6 +4,7 @@
 // sums stay in registers, so an element is loaded about once. The next row is on its way while one is worked on.
 #pragma once
 
+#include <cstring>
 #include <type_traits>
 
 #include "models/kernels/channels_last.h"
@@ -36,9 +37,26 @@ struct DepthwiseTapsArguments {
   float* sums;          // parts × kernel² × channels: the gradient is the sum over the parts
 };
 
+// Two values as they are in memory. They are taken apart where they are used: if they were taken apart where they are
+// loaded, a thread would wait there.
 template <typename T>
-struct alignas(kPair * sizeof(T)) Pair {
-  T values[kPair];
+struct Pair {
+  using Bits = std::conditional_t<sizeof(T) == sizeof(uint16_t), uint32_t, uint64_t>;
+  Bits bits;
+
+  DTRAIN_HOST_DEVICE void ToFloat(float (&values)[kPair]) const {
+    const Bits copy = bits;  // nvcc loads the copy as a whole, but `bits` byte by byte
+    T parts[kPair];
+    memcpy(parts, &copy, sizeof parts);
+    for (int c = 0; c < kPair; ++c) values[c] = static_cast<float>(parts[c]);
+  }
+  static DTRAIN_HOST_DEVICE Pair FromFloat(const float (&values)[kPair]) {
+    T parts[kPair];
+    for (int c = 0; c < kPair; ++c) parts[c] = static_cast<T>(values[c]);
+    Pair pair;
+    memcpy(&pair.bits, parts, sizeof parts);
+    return pair;
+  }
 };
 
 // The work of a thread: rows and columns of one image, for two channels.
@@ -91,17 +109,10 @@ struct Image {
     DTRAIN_UNROLL
     for (int i = 0; i < kColumns; ++i) {
       if (first_column + i >= width) continue;
-      Pair<T> pair;
-      for (int c = 0; c < kPair; ++c) pair.values[c] = static_cast<T>(sums[i][c]);
-      *reinterpret_cast<Pair<T>*>(at + i * channels) = pair;
+      *reinterpret_cast<Pair<T>*>(at + i * channels) = Pair<T>::FromFloat(sums[i]);
     }
   }
 };
-
-template <typename T>
-DTRAIN_HOST_DEVICE void ToFloat(const Pair<T>& pair, float (&values)[kPair]) {
-  for (int c = 0; c < kPair; ++c) values[c] = static_cast<float>(pair.values[c]);
-}
 
 // Moves rows up by kBy. The last ones become zeros.
 template <int kBy, int kRows, int kColumns>
@@ -127,7 +138,8 @@ struct Taps {
     DTRAIN_UNROLL
     for (int tap = 0; tap < kTaps; ++tap) {
       const int from = turned ? kTaps - 1 - tap : tap;
-      ToFloat(*reinterpret_cast<const Pair<T>*>(static_cast<const T*>(taps) + from * channels + channel), of[tap]);
+      const Pair<T> pair = *reinterpret_cast<const Pair<T>*>(static_cast<const T*>(taps) + from * channels + channel);
+      pair.ToFloat(of[tap]);
     }
   }
 };
@@ -209,7 +221,7 @@ DTRAIN_HOST_DEVICE void ConvolveThread(const DepthwiseArguments& arguments, unsi
     DTRAIN_UNROLL
     for (int j = 0; j < M::kColumns; ++j) {
       float x[kPair];
-      ToFloat(columns[j], x);
+      columns[j].ToFloat(x);
       M::template ForColumn<decltype(phase)::value>(j, [&](int a, int i, int tap) {
         for (int c = 0; c < kPair; ++c) open[a][i][c] += x[c] * taps.of[tap][c];
       });
@@ -252,7 +264,7 @@ DTRAIN_HOST_DEVICE void SpreadThread(const DepthwiseArguments& arguments, unsign
       DTRAIN_UNROLL
       for (int j = 0; j < kColumns; ++j) {
         float dy[kPair];
-        ToFloat(now[j], dy);
+        now[j].ToFloat(dy);
         DTRAIN_UNROLL
         for (int i = 0; i < kSpreadColumns; ++i) {
           const int tap_column = i + kPadding + kPadding / 2 * 2 - 2 * j;
@@ -317,7 +329,7 @@ DTRAIN_HOST_DEVICE TapsSums<kKernel> TapsThread(const DepthwiseTapsArguments& ar
     };
     const auto take = [&] {
       DTRAIN_UNROLL
-      for (int i = 0; i < M::kStripColumns; ++i) ToFloat(last[i], open[M::kOpen - 1][i]);
+      for (int i = 0; i < M::kStripColumns; ++i) last[i].ToFloat(open[M::kOpen - 1][i]);
     };
     load(0);
     take();
@@ -326,7 +338,7 @@ DTRAIN_HOST_DEVICE TapsSums<kKernel> TapsThread(const DepthwiseTapsArguments& ar
       DTRAIN_UNROLL
       for (int j = 0; j < M::kColumns; ++j) {
         float value[kPair];
-        ToFloat(columns[j], value);
+        columns[j].ToFloat(value);
         M::template ForColumn<decltype(phase)::value>(j, [&](int a, int i, int tap) {
           for (int c = 0; c < kPair; ++c) sums.of[tap][c] += value[c] * open[a][i][c];
         });
