@@ -4,10 +4,8 @@
 
 #ifdef __CUDACC__
 #define DTRAIN_HOST_DEVICE __host__ __device__
-#define DTRAIN_UNROLL _Pragma("unroll")
 #else
 #define DTRAIN_HOST_DEVICE
-#define DTRAIN_UNROLL
 #endif
 
 #ifdef __CUDA_ARCH__
