@@ -4,8 +4,12 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
-#include <cuda_pipeline.h>
 #include <mma.h>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"
+#include <cuda_pipeline.h>
+#pragma GCC diagnostic pop
 
 namespace dtrain::models::kernels {
 namespace {

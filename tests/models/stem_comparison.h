@@ -21,8 +21,8 @@ inline at::Tensor WholeNumbers(at::IntArrayRef sizes) {
 inline void Compare(const StemCase& c, at::ScalarType type, const StemKernels& kernels, at::Device device) {
   SCOPED_TRACE(testing::Message() << type << " " << c.images << "x" << c.height << "x" << c.width << " kernel "
                                   << c.kernel_size << " channels " << c.channels);
-  constexpr auto kLast = at::MemoryFormat::ChannelsLast;
-  const at::Tensor images = WholeNumbers({c.images, 3, c.height, c.width}).to(type).contiguous(kLast);
+  constexpr auto kFormat = at::MemoryFormat::ChannelsLast;
+  const at::Tensor images = WholeNumbers({c.images, 3, c.height, c.width}).to(type).contiguous(kFormat);
   const at::Tensor exact = WholeNumbers({c.channels, 3, c.kernel_size, c.kernel_size}).requires_grad_();
   const at::Tensor weight = exact.detach().to(device).requires_grad_();
   ASSERT_TRUE(HasStemConvolution(images, c.kernel_size, 2));
@@ -31,7 +31,7 @@ inline void Compare(const StemCase& c, at::ScalarType type, const StemKernels& k
   ASSERT_EQ(y.sizes(), wanted.sizes());
   EXPECT_TRUE(at::equal(y.cpu(), wanted.to(type)));
   const at::Tensor dy = WholeNumbers(y.sizes());
-  y.backward(dy.to(type).to(device).contiguous(kLast));
+  y.backward(dy.to(type).to(device).contiguous(kFormat));
   wanted.backward(dy);
   EXPECT_TRUE(at::equal(weight.grad().cpu(), exact.grad().to(type).to(at::kFloat)));
 }
