@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 
+#include "models/kernels/cross_entropy.h"
 #include "models/kernels/gelu.h"
 #include "models/kernels/layer_norm.h"
 #include "models/norm_kernels.h"
@@ -26,6 +27,9 @@ struct TextKernels {
   void (*gelu)(const kernels::GeluArguments& arguments, kernels::Element element);
   void (*gelu_gradient)(const kernels::GeluGradientArguments& arguments, kernels::Element element);
   void (*join)(const kernels::JoinArguments& arguments, kernels::Element element);
+  // For CrossEntropySum (cross_entropy.h).
+  void (*cross_entropy)(const kernels::CrossEntropyArguments& arguments, kernels::Element element);
+  void (*cross_entropy_gradient)(const kernels::CrossEntropyGradientArguments& arguments, kernels::Element element);
 };
 
 // Returns whether the kernels support S×`columns` results of products for this x, under the current autocast: not

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "models/text_kernels.h"
+#include "tests/models/cross_entropy_stand_in.h"
 #include "tests/models/norm_stand_in.h"
 
 namespace dtrain::models::stand_in {
@@ -157,6 +158,8 @@ inline constexpr TextKernels kTextKernels = {
     .gelu = &Gelu,
     .gelu_gradient = &GeluGradient,
     .join = &Join,
+    .cross_entropy = &CrossEntropy,
+    .cross_entropy_gradient = &CrossEntropyGradient,
 };
 
 }  // namespace dtrain::models::stand_in

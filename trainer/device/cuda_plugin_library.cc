@@ -121,7 +121,10 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
              .norm_gradient = &Start<models::kernels::AddNormGradientArguments, models::kernels::LaunchAddNormGradient>,
              .gelu = &Start<models::kernels::GeluArguments, models::kernels::LaunchGelu>,
              .gelu_gradient = &Start<models::kernels::GeluGradientArguments, models::kernels::LaunchGeluGradient>,
-             .join = &Start<models::kernels::JoinArguments, models::kernels::LaunchJoin>},
+             .join = &Start<models::kernels::JoinArguments, models::kernels::LaunchJoin>,
+             .cross_entropy = &Start<models::kernels::CrossEntropyArguments, models::kernels::LaunchCrossEntropy>,
+             .cross_entropy_gradient =
+                 &Start<models::kernels::CrossEntropyGradientArguments, models::kernels::LaunchCrossEntropyGradient>},
     .make_graphs = &MakeCudaGraphs,
 };
 
