@@ -11,6 +11,7 @@
 #include "data/text/dictionary.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
+#include "models/cross_entropy.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/optim/precision.h"
 
@@ -22,8 +23,11 @@ enum MaskedLmSum { kMaskedLossSum, kCorrect, kGuessed, kEmptyRows, kTokens };
 // The number of columns of a product's result that GPUs are fast at, for types of two bytes.
 constexpr int64_t kColumnsMultiple = 64;
 
-// Computes in float32, without a copy of the logits in it.
-at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& answers) {
+// Computes in float32, without a copy of the logits in it. `kernels` may be null.
+at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& answers, const models::TextKernels* kernels) {
+  if (kernels != nullptr && models::HasCrossEntropyKernels(logits)) {
+    return models::CrossEntropySum(*kernels, logits, answers, data::kNoLoss);
+  }
   return at::nll_loss(at::log_softmax(logits, 1, at::kFloat), answers, {}, at::Reduction::Sum, data::kNoLoss);
 }
 
@@ -45,9 +49,10 @@ MaskedLmTask::MaskedLmTask(std::shared_ptr<models::RobertaForMaskedLM> model, co
       longest_(config.text.tokens_per_sample),
       mask_prob_(config.text.mask_prob),
       expected_share_(ExpectedTokensOfSample(config) * config.text.mask_prob),
-      device_(device) {
+      device_(device),
+      kernels_(distributed::TextKernelsOn(device)) {
   optim::AllowTf32(precision_ == "tf32");
-  if (const auto* kernels = distributed::TextKernelsOn(device)) model_->UseKernels(*kernels);
+  if (kernels_ != nullptr) model_->UseKernels(*kernels_);
 }
 
 double MaskedLmTask::NominalWeight(int64_t samples) const {
@@ -83,7 +88,7 @@ at::Tensor MaskedLmTask::Guess(const MaskedLmBatch& batch) {
 
 LossSums MaskedLmTask::Loss(const data::Batch& batch) {
   const MaskedLmBatch text = TextOf(batch);
-  return {.loss_sum = CrossEntropySum(Guess(text), text.answers),
+  return {.loss_sum = CrossEntropySum(Guess(text), text.answers, kernels_),
           .weight = text.counts.guessed,
           .units = text.counts.tokens,
           .padding = text.counts.padding,
@@ -113,7 +118,7 @@ at::Tensor MaskedLmTask::EvaluationSums(const data::Batch& batch) {
   const MaskedLmBatch text = TextOf(batch);
   const at::Tensor logits = Guess(text);
   at::Tensor sums = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
-  sums[kMaskedLossSum] = CrossEntropySum(logits, text.answers);
+  sums[kMaskedLossSum] = CrossEntropySum(logits, text.answers, /*kernels=*/nullptr);
   sums[kCorrect] = logits.argmax(1).eq(text.answers).sum();
   sums[kGuessed] = text.guessed;
   sums[kEmptyRows] = text.empty_rows;

@@ -39,7 +39,7 @@ class MaskedLmTask : public Task {
  private:
   // Returns the size of MaskedLmBatch::chosen for rows of this shape, or 0 if it is the number of tokens to be guessed.
   int64_t RoomOf(at::IntArrayRef shape_NT) const;
-  // Returns the logits of the chosen tokens, float32.
+  // Returns the logits of the chosen tokens, in the type of products.
   at::Tensor Guess(const MaskedLmBatch& batch);
 
   std::shared_ptr<models::RobertaForMaskedLM> model_;
@@ -49,6 +49,7 @@ class MaskedLmTask : public Task {
   double mask_prob_;
   double expected_share_;  // weight of one sample in NominalWeight
   at::Device device_;
+  const models::TextKernels* kernels_;  // null for the CPU
 };
 
 }  // namespace dtrain::loop
