@@ -9,6 +9,8 @@
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/custom_class.h>
 
+#include <algorithm>
+#include <iterator>
 #include <mutex>
 #include <utility>
 
@@ -106,7 +108,10 @@ struct RunTwice : torch::autograd::Function<RunTwice> {
 
 at::Tensor Checkpointed(const Part& part, const at::Tensor& x, const std::vector<at::Tensor>& parameters) {
   if (!at::GradMode::is_enabled()) return part(x);
-  return RunTwice::apply(c10::make_intrusive<Recipe>(part, parameters, x), x, at::TensorList(parameters));
+  std::vector<at::Tensor> trained;
+  std::copy_if(parameters.begin(), parameters.end(), std::back_inserter(trained),
+               [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+  return RunTwice::apply(c10::make_intrusive<Recipe>(part, trained, x), x, at::TensorList(trained));
 }
 
 }  // namespace dtrain::models

@@ -136,7 +136,7 @@ struct SumArguments {
 };
 
 struct BackwardArguments {
-  GradientArguments of;  // its more_dy is null
+  GradientArguments of;  // its more_dy is null but for kReluPool
   // The results of SumArguments, or their sums over several ranks. Times `per_row`, they are means over all rows.
   const float *sum_dy, *sum_dy_normalised;
   float per_row;

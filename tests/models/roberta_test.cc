@@ -121,6 +121,20 @@ TEST(Roberta, CheckpointedActivationsGiveTheSameGradients) {
   }
 }
 
+TEST(Roberta, CheckpointedActivationsLeaveFrozenParametersAlone) {
+  RobertaOptions options = Small();
+  options.checkpoint_activations = true;
+  RobertaForMaskedLM model(options);
+  at::Tensor frozen;
+  for (auto& item : model.named_parameters()) {
+    if (item.key().find("layer.0.attention.self.query.weight") != std::string::npos) frozen = item.value();
+  }
+  frozen.set_requires_grad(false);
+  model.Encode(Padded(Ids(), {}, kPadding)).square().sum().backward();
+  EXPECT_FALSE(frozen.grad().defined());
+  EXPECT_TRUE(model.named_parameters()["roberta.encoder.layer.0.attention.self.key.weight"].grad().defined());
+}
+
 TEST(Roberta, ColumnsThatFillUpTheVocabularyChangeNothing) {
   RobertaForMaskedLM model(Small());
   model.eval();
