@@ -24,6 +24,7 @@ void StepGraph::Run(const data::Batch& batch, double learning_rate, const Step& 
   ++step_;
   learning_rate_.fill_(learning_rate);
   if (!has_given_up_) {
+    LeaveMemoryTo(batch);
     Variant& variant = VariantOf(batch);
     if (!variant.replay && variant.unrecorded_steps >= kWarmUpSteps && MakePlace()) {
       RecordOrGiveUp(variant, batch, step);
@@ -56,6 +57,25 @@ StepGraph::Variant& StepGraph::VariantOf(const data::Batch& batch) {
   return *found;
 }
 
+// A batch larger than all before may need the memory that graphs hold. They are recorded again when their shapes come
+// again, if there is still room.
+void StepGraph::LeaveMemoryTo(const data::Batch& batch) {
+  size_t bytes = 0;
+  for (const auto& [name, tensor] : batch.tensors) {
+    if (tensor.device() == device_) bytes += tensor.nbytes();
+  }
+  if (bytes <= largest_batch_) return;
+  largest_batch_ = bytes;
+  for (Variant& variant : variants_) {
+    variant.replay = {};
+    variant.inputs = {};
+  }
+}
+
+bool StepGraph::HasGraphs() const {
+  return std::any_of(variants_.begin(), variants_.end(), [](const Variant& v) { return v.replay != nullptr; });
+}
+
 // Makes place for one more graph. Returns false if all graphs are in use.
 bool StepGraph::MakePlace() {
   const auto is_recorded = [](const Variant& variant) { return variant.replay != nullptr; };
@@ -76,7 +96,8 @@ void StepGraph::Record(Variant& variant, const data::Batch& batch, const Step& s
 }
 
 void StepGraph::RecordOrGiveUp(Variant& variant, const data::Batch& batch, const Step& step) {
-  if (!required_ && !graphs_->HasRoom()) {
+  // All graphs share the memory that was free before the first.
+  if (!required_ && !HasGraphs() && !graphs_->HasRoom()) {
     report::LogInfo(
         "--cuda_graphs=auto: steps run without a graph from now on, since the GPU's memory would not hold "
         "an unrecorded step (a short batch, an evaluation) beside it");

@@ -59,6 +59,8 @@ class StepGraph {
 
   Shape ShapeOf(const data::Batch& batch) const;
   Variant& VariantOf(const data::Batch& batch);
+  void LeaveMemoryTo(const data::Batch& batch);
+  bool HasGraphs() const;
   bool MakePlace();
   void Record(Variant& variant, const data::Batch& batch, const Step& step);
   void RecordOrGiveUp(Variant& variant, const data::Batch& batch, const Step& step);
@@ -70,6 +72,7 @@ class StepGraph {
   bool required_;
   bool has_given_up_ = false;
   bool replayed_ = false;
+  size_t largest_batch_ = 0;     // bytes on the device
   int64_t step_ = 0;             // steps of this object
   at::Tensor learning_rate_;     // float32 scalar on the device
   std::list<Variant> variants_;  // the most recently used one first; destroyed before graphs_

@@ -42,6 +42,7 @@ struct Steps {
     auto graphs = std::make_unique<Graphs>(&counts);
     graphs->has_room = has_room;
     graphs->before = std::move(on_record);
+    fake = graphs.get();
     return graphs;
   }
 
@@ -57,6 +58,7 @@ struct Steps {
 
   at::Tensor total = at::zeros({});
   FakeGraphs::Counts counts;
+  FakeGraphs* fake = nullptr;
   StepGraph graph;
 };
 
@@ -96,14 +98,31 @@ TEST(StepGraph, SomeShapesHaveAGraphEach) {
 
 TEST(StepGraph, AGraphThatIsNoLongerUsedMakesPlace) {
   Steps steps;
-  for (int i = 0; i < 4; ++i) steps.Run({1, 2, 3, 4});
+  for (int i = 0; i < 4; ++i) steps.Run({2, 3, 4, 5});
   steps.counts = {};
-  steps.Run(std::vector<int64_t>(StepGraph::kIdleSteps, 4));
-  steps.Run({5, 5, 5, 5, 5});  // in place of shape 1
+  steps.Run(std::vector<int64_t>(StepGraph::kIdleSteps, 5));
+  steps.Run({1, 1, 1, 1, 1});  // in place of shape 2
   EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 3, .recorded = 1, .replayed = StepGraph::kIdleSteps + 2}));
   steps.counts = {};
-  steps.Run({4, 5, 1});
+  steps.Run({5, 1, 2});
   EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 1, .recorded = 0, .replayed = 2}));
+}
+
+TEST(StepGraph, ALargerBatchThanAllBeforeHasTheGraphsMemory) {
+  Steps steps;
+  steps.Run({2, 2, 2, 2});
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 3, .recorded = 1, .replayed = 1}));
+  steps.Run({4, 2});  // the graph of two rows is recorded again
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 4, .recorded = 2, .replayed = 2}));
+  EXPECT_EQ(steps.Total(), 2 * (5 * 2 + 4));
+}
+
+TEST(StepGraph, RoomIsAskedForBeforeTheFirstGraphAlone) {
+  Steps steps;
+  for (int i = 0; i < 4; ++i) steps.Run({2});
+  steps.fake->has_room = false;
+  for (int i = 0; i < 4; ++i) steps.Run({1});
+  EXPECT_EQ(steps.counts.recorded, 2);
 }
 
 TEST(StepGraph, ManyShapesDoNotPileUp) {
