@@ -58,12 +58,10 @@ struct CrossEntropy : torch::autograd::Function<CrossEntropy> {
 }  // namespace
 
 bool HasCrossEntropyKernels(const at::Tensor& logits_RV) {
-  constexpr uintptr_t kAlignment = 16;
   if (logits_RV.is_meta() || logits_RV.dim() != 2 || logits_RV.numel() == 0) return false;
   const at::ScalarType type = logits_RV.scalar_type();
   return (type == at::kFloat || type == at::kHalf || type == at::kBFloat16) && logits_RV.is_contiguous() &&
-         logits_RV.size(1) % kernels::kWidth == 0 &&
-         reinterpret_cast<uintptr_t>(logits_RV.const_data_ptr()) % kAlignment == 0;
+         logits_RV.size(1) % kernels::kWidth == 0 && IsAligned(logits_RV);
 }
 
 at::Tensor CrossEntropySum(const TextKernels& kernels, const at::Tensor& logits_RV, const at::Tensor& answers_R,

@@ -219,11 +219,6 @@ bool HasNormKernels(const at::Tensor& x_NCHW) {
          RowsOf(x_NCHW) <= INT32_MAX && x_NCHW.suggest_memory_format() == kChannelsLast;
 }
 
-bool IsAligned(const at::Tensor& tensor) {
-  constexpr uintptr_t kAlignment = 16;
-  return reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % kAlignment == 0;
-}
-
 at::Tensor ForNormKernels(const at::Tensor& x_NCHW) {
   const at::Tensor whole = x_NCHW.contiguous(kChannelsLast);
   return IsAligned(whole) ? whole : whole.clone(kChannelsLast);

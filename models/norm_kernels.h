@@ -50,9 +50,6 @@ at::Tensor ZeroCounters(const at::Tensor& weight);
 // channels.
 bool HasNormKernels(const at::Tensor& x_NCHW);
 
-// Returns whether the tensor's memory begins where the kernels can load 16 bytes at once.
-bool IsAligned(const at::Tensor& tensor);
-
 // Returns x as the kernels take it: contiguous and aligned. HasNormKernels(x) must be true.
 at::Tensor ForNormKernels(const at::Tensor& x_NCHW);
 

@@ -17,10 +17,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr uintptr_t kAlignment = 16;
-
-bool IsAligned(const at::Tensor& x) { return reinterpret_cast<uintptr_t>(x.const_data_ptr()) % kAlignment == 0; }
-
 // Returns x as the kernels take it: contiguous and aligned.
 at::Tensor Ready(const at::Tensor& x) {
   const at::Tensor whole = x.contiguous();

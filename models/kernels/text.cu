@@ -1,10 +1,8 @@
 // The kernels of a transformer around the functions of layer_norm.h, gelu.h and column_sums.h.
-#include <cuda_bf16.h>
-#include <cuda_fp16.h>
-
 #include <algorithm>
 
 #include "models/kernels/gelu.h"
+#include "models/kernels/launch.cuh"
 #include "models/kernels/layer_norm.h"
 
 namespace dtrain::models::kernels {
@@ -21,8 +19,6 @@ constexpr int kMostThreadsOfRow = kMostWarpsOfRow * kLanes;
 // more loads on their way, and its blocks each write partial sums, so there are fewer.
 constexpr int kForwardThreads = 768, kBackwardThreads = 512;
 constexpr int kColumnBlocks = 3;  // of a processor
-constexpr int kGeluThreads = 256;
-constexpr int64_t kGeluRowsPerThread = 8, kMostGeluBlocks = 8192;
 
 // What the warps of a block exchange, for each of `kCount` sums.
 template <int kCount>
@@ -92,9 +88,9 @@ __global__ void __launch_bounds__(kMostThreadsOfRow) AddNormGradient(const AddNo
 }
 
 template <typename T>
-__global__ void __launch_bounds__(kGeluThreads) Gelu(const GeluArguments arguments) {
-  GeluThread<T>(arguments, static_cast<int64_t>(blockIdx.x) * kGeluThreads + threadIdx.x,
-                static_cast<int64_t>(gridDim.x) * kGeluThreads);
+__global__ void __launch_bounds__(kThreads) Gelu(const GeluArguments arguments) {
+  GeluThread<T>(arguments, static_cast<int64_t>(blockIdx.x) * kThreads + threadIdx.x,
+                static_cast<int64_t>(gridDim.x) * kThreads);
 }
 
 // Adds up the sums of a block's threads.
@@ -135,13 +131,6 @@ void StartFinish(const ColumnSums& sums, cudaStream_t stream) {
   Finish<<<static_cast<unsigned>((sums.columns + kLanes - 1) / kLanes), kThreadsOfFinish, 0, stream>>>(sums);
 }
 
-int NumProcessors() {
-  int device = 0, processors = 1;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device);
-  return processors;
-}
-
 unsigned ThreadsOfRow(int64_t columns) { return static_cast<unsigned>(WarpsOfRow(columns) * kLanes); }
 
 // Returns how many blocks share the rows, if a processor is to have `threads` threads.
@@ -152,32 +141,6 @@ int64_t RowBlocks(int64_t rows, int64_t columns, int threads) {
 
 dim3 ColumnGrid(const ColumnSums& sums) {
   return {static_cast<unsigned>(NumTiles(sums.columns)), static_cast<unsigned>(sums.parts)};
-}
-
-unsigned GeluBlocks(int64_t rows, int64_t columns) {
-  const int64_t threads = (rows + kGeluRowsPerThread - 1) / kGeluRowsPerThread * (columns / kWidth);
-  const int64_t blocks = std::min((threads + kGeluThreads - 1) / kGeluThreads, kMostGeluBlocks);
-  // At least enough threads for one row.
-  return static_cast<unsigned>(std::max(blocks, (columns / kWidth + kGeluThreads - 1) / kGeluThreads));
-}
-
-cudaStream_t StreamOf(void* stream) { return static_cast<cudaStream_t>(stream); }
-
-// Calls `with` with a value of the type that `element` names.
-template <typename With>
-int ForElement(Element element, const With& with) {
-  switch (element) {
-    case Element::kFloat:
-      with(float{});
-      break;
-    case Element::kHalf:
-      with(__half{});
-      break;
-    case Element::kBFloat16:
-      with(__nv_bfloat16{});
-      break;
-  }
-  return cudaGetLastError();
 }
 
 }  // namespace
@@ -207,9 +170,9 @@ int LaunchAddNormGradient(const AddNormGradientArguments& arguments, Element ele
 }
 
 int LaunchGelu(const GeluArguments& arguments, Element element, void* stream) {
-  const unsigned blocks = GeluBlocks(arguments.rows, arguments.columns);
+  const unsigned blocks = Blocks(arguments.rows, arguments.columns);
   return ForElement(element,
-                    [&](auto type) { Gelu<decltype(type)><<<blocks, kGeluThreads, 0, StreamOf(stream)>>>(arguments); });
+                    [&](auto type) { Gelu<decltype(type)><<<blocks, kThreads, 0, StreamOf(stream)>>>(arguments); });
 }
 
 int LaunchGeluGradient(const GeluGradientArguments& arguments, Element element, void* stream) {

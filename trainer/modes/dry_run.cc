@@ -146,7 +146,7 @@ void DryRun(const RunContext& context) {
                                batches->units_per_step());
     RequireLearnable(config, plan, sets);
     const GraphConditions graph_conditions{.device = device,
-                                           .exchanges = context.launch.world_size > 1,
+                                           .exchanges = context.launch.world_size > 1 || config.ranks.backend == "nccl",
                                            .micro_steps = plan.batch.grad_accum_steps,
                                            .task = task->WhyNotRecorded()};
     RequireGraphs(config.ranks.cuda_graphs, graph_conditions);
