@@ -19,7 +19,6 @@ VARIANTS = {
     "compression": ("--grad_compression=bf16",),
     "sync BN": ("--sync_bn",),
     "accumulation": ("--grad_accum_steps=2",),
-    "static graph": ("--static_graph",),
     "clipping": ("--clip_norm=0.5",),
 }
 # These change the sums of one rank, with NCCL or without it.

@@ -61,13 +61,6 @@ def test_without_synchronised_statistics_two_ranks_learn_as_well(images, run_dir
     assert not list(run_dir.glob("error*"))
 
 
-def test_a_static_graph_gives_the_same_bits(few_images, two_ranks, run_dir):
-    run(*GENTLE, f"--data_dir={few_images}", "--batch_size=8", "--nproc_per_node=2", "--static_graph",
-        f"--run_dir={run_dir}", threads=None)
-    assert losses(run_dir) == losses(two_ranks)
-    assert sha256(run_dir / "model.safetensors") == sha256(two_ranks / "model.safetensors")
-
-
 def test_evaluation_counts_every_sample_once_whatever_the_ranks(images, two_ranks):
     """40 samples in batches of 7 make unequal shares and short last batches."""
     flags = ("--mode=eval", f"--data_dir={images}", f"--init_weights={two_ranks / 'model.safetensors'}", *TINY,

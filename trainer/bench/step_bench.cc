@@ -174,7 +174,6 @@ nlohmann::ordered_json Describe(const config::Config& config, const BenchedStep&
           {"world_size", communicator.world_size()},
           {"bucket_cap_mb", config.ranks.bucket_cap_mb},
           {"grad_compression", config.ranks.grad_compression},
-          {"static_graph", config.ranks.static_graph},
           {"cuda_graphs", config.ranks.cuda_graphs},
           {"replayed", step.replayed()},
           {"steps", timed},

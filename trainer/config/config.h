@@ -96,6 +96,7 @@ struct OptimizerConfig {
   double rmsprop_alpha = 0.9;
   double rmsprop_eps = 1e-10;
   double backbone_lr_factor = 1;
+  double layer_decay = 1;  // of text models
   double weight_decay = 1e-4;
   bool decay_norm_and_bias = true;  // if not given: false with lars and lamb
   double clip_norm = 0;             // 0: no clipping
@@ -142,7 +143,6 @@ struct RanksConfig {
   std::string backend = "auto";  // auto | nccl | gloo
   double bucket_cap_mb = 25;
   std::string grad_compression = "none";  // none | fp16 | bf16
-  bool static_graph = false;
   bool sync_bn = false;
   std::string deterministic = "off";  // off | run
   int64_t cudnn_benchmark_limit = 1;

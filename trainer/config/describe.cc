@@ -61,6 +61,9 @@ std::string DescribeOptimizer(const OptimizerConfig& optimizer) {
   if (optimizer.backbone_lr_factor != 1) {
     sentence.Add("backbone at " + NumberText(optimizer.backbone_lr_factor) + " of the learning rate");
   }
+  if (optimizer.layer_decay != 1) {
+    sentence.Add("each layer at " + NumberText(optimizer.layer_decay) + " of the rate of the one above it");
+  }
   sentence.AddIfPositive("clipped to", optimizer.clip_norm);
   sentence.AddIfPositive("label smoothing", optimizer.label_smoothing);
   if (optimizer.loss == "bce") sentence.Add("binary cross entropy");

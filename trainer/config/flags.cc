@@ -311,6 +311,9 @@ DTRAIN_FLAG(double, rmsprop_eps, optimizer.rmsprop_eps, AtLeast(0), "",
             "rmsprop_tf: number added to the average of squares, under the square root.")
 DTRAIN_FLAG(double, backbone_lr_factor, optimizer.backbone_lr_factor, MoreThan(0), "",
             "Factor on the learning rate of everything but the classifier; 0.1 is usual with --init_weights.")
+DTRAIN_FLAG(double, layer_decay, optimizer.layer_decay, Limits({.minimum = 0, .maximum = 1, .minimum_excluded = true}), "",
+            "Text models: factor on the learning rate from each layer to the one below it, from the head down to the "
+            "embeddings; 1: off.")
 DTRAIN_FLAG(double, weight_decay, optimizer.weight_decay, AtLeast(0), "", "Strength of the L2 penalty on the weights.")
 DTRAIN_FLAG(bool, decay_norm_and_bias, optimizer.decay_norm_and_bias, Anything(), "",
             "Apply weight decay to normalisation layers and biases, too; with lars and lamb also their scaling of "
@@ -401,9 +404,6 @@ DTRAIN_FLAG(double, bucket_cap_mb, ranks.bucket_cap_mb, MoreThan(0), "MiB",
             "Size of the gradient buckets, which are reduced while the backward pass runs.")
 DTRAIN_FLAG(string, grad_compression, ranks.grad_compression, OneOf("none | fp16 | bf16"), "",
             "Type in which gradients are sent between ranks. fp16 and bf16 halve the bytes and lose digits.")
-DTRAIN_FLAG(bool, static_graph, ranks.static_graph, Anything(), "",
-            "Promise that every step uses the same parameters. Parameters that the first step does not use are then "
-            "left as they are, instead of being an error.")
 DTRAIN_FLAG(bool, sync_bn, ranks.sync_bn, Anything(), "", "Batch normalisation over the batches of all ranks together.")
 DTRAIN_FLAG(string, deterministic, ranks.deterministic, OneOf("off | run"), "",
             "run: the same run gives the same bits on GPUs, too, resumed or not. Slower, since algorithms are not "

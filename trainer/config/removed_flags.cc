@@ -11,6 +11,7 @@ constexpr std::array kRemoved = {
                 "images are decoded on the CPU, which was faster in training than nvJPEG on the GPU; leave it out"},
     RemovedFlag{"fused_norm", false, "GPUs always normalise this way now; leave it out"},
     RemovedFlag{"pad_stem", false, "a stem padded to four channels was no faster on an H100; leave it out"},
+    RemovedFlag{"static_graph", false, "every parameter takes part in every step now; leave it out"},
 };
 
 }  // namespace

@@ -40,15 +40,6 @@ class ObservedReducer : public c10d::Reducer {
     }
     return indices;
   }
-
-  // The reducer counts all gradients before its first reduction as the static graph. Without this, it would count those
-  // of micro-steps that do not reduce, too.
-  void ForgetGraph() {
-    for (auto& [index, arrivals] : numGradHooksTriggeredMap_) arrivals = 0;
-  }
-
-  // The parameters that the static graph does not use; valid after its first reduction.
-  const std::vector<size_t>& unused() const { return unused_parameters_; }
 };
 
 namespace {
@@ -91,20 +82,14 @@ class CompressedAllReduce : public c10d::CppCommHookInterface<c10::intrusive_ptr
   at::ScalarType type_;
 };
 
-[[noreturn]] void ThrowUnused(const std::vector<std::string>& names, const std::string& when_and_where,
-                              bool is_static) {
+[[noreturn]] void ThrowUnused(const std::vector<std::string>& names, const std::string& where) {
   constexpr size_t kShown = 5;
   std::string list;
   for (size_t i = 0; i < std::min(names.size(), kShown); ++i) list += (i > 0 ? ", " : "") + names[i];
   if (names.size() > kShown) list += " and " + std::to_string(names.size() - kShown) + " more";
-  throw UsageError(
-      (names.size() == 1 ? "parameter " : "parameters ") + list + " got no gradient in this step" + when_and_where,
-      is_static
-          ? "with --static_graph every step must use the same parameters, on every rank: leave the flag out, and add "
-            "their sum times 0 to the loss of the steps that do not use them"
-          : "every parameter must take part in the loss of every step, on every rank: use it in forward, remove it "
-            "from the model, or add its sum times 0 to the loss of the steps that do not use it; if no step uses it, "
-            "--static_graph leaves it unchanged");
+  throw UsageError((names.size() == 1 ? "parameter " : "parameters ") + list + " got no gradient in this step" + where,
+                   "every parameter must take part in the loss of every step, on every rank: use it in forward, remove "
+                   "it from the model, or add its sum times 0 to the loss of the steps that do not use it");
 }
 
 // Throws StorageError unless the layout contains each parameter exactly once, as the reducer's layouts do.
@@ -130,10 +115,10 @@ void RequireLayoutFits(const BucketLayout& layout, size_t num_parameters) {
 
 DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
                            const DataParallelOptions& options, const BucketLayout& restored)
-    : parameters_(std::move(parameters)), rank_(communicator.rank()), options_(options) {
+    : parameters_(std::move(parameters)), rank_(communicator.rank()) {
   if (communicator.is_alone()) return;
   if (!restored.empty()) RequireLayoutFits(restored, parameters_.size());
-  if (!options.static_graph) DefineGradients();
+  DefineGradients();
   const std::vector<at::Tensor> tensors = Tensors(parameters_);
   const auto cap_bytes = static_cast<int64_t>(options.bucket_cap_mb * 1024 * 1024);
   std::unordered_map<size_t, std::string> names;
@@ -143,7 +128,6 @@ DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> param
       std::vector<bool>(tensors.size(), false), cap_bytes, /*find_unused_parameters=*/false,
       /*gradient_as_bucket_view=*/true, names, c10d::kDefaultFirstBucketBytes,
       /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false, std::vector<int64_t>{});
-  if (options.static_graph) reducer_->set_static_graph();
   if (options.compression == "none") {
     reducer_->register_builtin_comm_hook(c10d::BuiltinCommHookType::ALLREDUCE);  // divides the bucket first
     return;
@@ -173,27 +157,13 @@ void DataParallel::ZeroGradients() {
 void DataParallel::BeforeBackward(bool reduce) {
   if (!reducer_ || !reduce) return;
   reducer_->ForgetArrivals();
-  if (!knows_graph_) reducer_->ForgetGraph();
   reducer_->prepare_for_forward();
   reducer_->prepare_for_backward({});
 }
 
 void DataParallel::AfterBackward() {
-  if (options_.static_graph && !knows_graph_) {
-    if (reducer_) FinishFirstStaticStep();
-    unused_ = reducer_ ? reducer_->unused() : MissingGradients();
-    knows_graph_ = true;
-  }
   RequireGradients();
   if (reducer_) reducer_->rebuild_buckets();
-}
-
-// With a static graph gradients are not defined as zeros beforehand, because unused parameters must stay without a
-// gradient. So -0 becomes 0 here.
-void DataParallel::FinishFirstStaticStep() {
-  reducer_->delay_all_reduce();
-  at::NoGradGuard no_grad;
-  at::_foreach_add_(gradients(), 0.0);
 }
 
 std::vector<size_t> DataParallel::MissingGradients() const {
@@ -207,13 +177,8 @@ std::vector<size_t> DataParallel::MissingGradients() const {
 
 void DataParallel::RequireGradients() const {
   std::vector<std::string> names;
-  for (const size_t index : MissingGradients()) {
-    if (std::find(unused_.begin(), unused_.end(), index) == unused_.end()) names.push_back(parameters_[index].first);
-  }
-  const std::string in_static_graph = options_.static_graph ? ", but in the first" : "";
-  if (!names.empty()) {
-    ThrowUnused(names, in_static_graph + (reducer_ ? " on rank " + std::to_string(rank_) : ""), options_.static_graph);
-  }
+  for (const size_t index : MissingGradients()) names.push_back(parameters_[index].first);
+  if (!names.empty()) ThrowUnused(names, reducer_ ? " on rank " + std::to_string(rank_) : "");
 }
 
 void DataParallel::ReduceNow() {

@@ -21,10 +21,6 @@ using BucketLayout = std::vector<std::vector<size_t>>;
 struct DataParallelOptions {
   double bucket_cap_mb = 25;         // the size of a bucket, in MiB
   std::string compression = "none";  // none, fp16 or bf16: the type in which gradients are averaged
-  // Whether all steps use the same parameters. Then a parameter that no rank uses in the first step stays as it is, and
-  // a gradient may arrive in several pieces. The first step after each start is reduced after its backward pass, not
-  // during it; the other steps are as fast as without this option. If false, an unused one is an error.
-  bool static_graph = false;
 };
 
 // The order of calls in a step: ZeroGradients; for each micro-step the forward pass, BeforeBackward and the backward
@@ -54,21 +50,17 @@ class DataParallel {
   // gradients lie in the buckets.
   void ReduceNow();
 
-  // Returns the defined gradients. After a step only parameters that a static graph does not use lack one.
+  // Returns the defined gradients: those of all parameters after a step.
   std::vector<at::Tensor> gradients() const;
   BucketLayout bucket_layout() const;  // empty for a run of one rank
 
  private:
   void DefineGradients();
-  void FinishFirstStaticStep();
   std::vector<size_t> MissingGradients() const;
   void RequireGradients() const;
 
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
   int rank_;
-  DataParallelOptions options_;
-  bool knows_graph_ = false;    // with static_graph, after the first step
-  std::vector<size_t> unused_;  // indices of the parameters that the static graph does not use on this rank
   std::unique_ptr<ObservedReducer> reducer_;
 };
 

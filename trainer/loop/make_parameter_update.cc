@@ -1,6 +1,8 @@
 #include "trainer/loop/make_parameter_update.h"
 
 #include <algorithm>
+#include <cmath>
+#include <string_view>
 
 #include "models/registry.h"
 #include "trainer/config/flags.h"
@@ -29,13 +31,36 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
                            device);
 }
 
+// Returns the place of a text model's parameter from the bottom: 0 for the embeddings, n + 1 for layer n, and the most
+// for the head, which comes after `layers` layers.
+int64_t PlaceOf(const std::string& name, int64_t layers) {
+  constexpr std::string_view kLayer = ".layer.";
+  if (const size_t found = name.find(kLayer); found != std::string::npos) {
+    return 1 + std::stoll(name.substr(found + kLayer.size()));
+  }
+  return name.find(".embeddings.") != std::string::npos ? 0 : layers + 1;
+}
+
+// --layer_decay and --backbone_lr_factor; empty if all parameters learn at the same rate.
+optim::RateFactor RateFactorOf(const config::OptimizerConfig& config, const std::string& head,
+                               const std::vector<optim::NamedTensor>& parameters) {
+  if (config.layer_decay == 1 && config.backbone_lr_factor == 1) return nullptr;
+  int64_t layers = 0;
+  for (const auto& [name, parameter] : parameters) layers = std::max(layers, PlaceOf(name, 0));
+  return [=, decay = config.layer_decay, backbone = config.backbone_lr_factor](const std::string& name) {
+    const double below_head = static_cast<double>(layers + 1 - PlaceOf(name, layers));
+    return std::pow(decay, below_head) * (name.starts_with(head + ".") ? 1 : backbone);
+  };
+}
+
 }  // namespace
 
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {
-  return optim::ParameterUpdate(
-      optim::MakeOptimizer(config.optimizer, ParametersOf(module), models::ClassifierName(config.model.name)),
-      MakeLossScaler(config, device), config.optimizer.clip_norm, device);
+  const std::vector<optim::NamedTensor> parameters = ParametersOf(module);
+  const auto rate_factor = RateFactorOf(config.optimizer, models::ClassifierName(config.model.name), parameters);
+  return optim::ParameterUpdate(optim::MakeOptimizer(config.optimizer, parameters, rate_factor),
+                                MakeLossScaler(config, device), config.optimizer.clip_norm, device);
 }
 
 std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config, int64_t warmup_steps,
@@ -56,8 +81,7 @@ std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerCon
 }
 
 distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks) {
-  return {
-      .bucket_cap_mb = ranks.bucket_cap_mb, .compression = ranks.grad_compression, .static_graph = ranks.static_graph};
+  return {.bucket_cap_mb = ranks.bucket_cap_mb, .compression = ranks.grad_compression};
 }
 
 }  // namespace dtrain::loop

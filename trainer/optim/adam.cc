@@ -5,7 +5,7 @@
 #include <type_traits>
 
 #include "trainer/optim/optimizer.h"
-#include "trainer/optim/subtract.h"
+#include "trainer/optim/tensor_lists.h"
 
 namespace dtrain::optim {
 namespace {

@@ -3,8 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "trainer/optim/subtract.h"
-#include "trainer/optim/trust_ratio.h"
+#include "trainer/optim/tensor_lists.h"
 
 namespace dtrain::optim {
 

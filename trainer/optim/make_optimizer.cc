@@ -11,9 +11,9 @@
 namespace dtrain::optim {
 
 std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
-                                         const std::vector<NamedTensor>& parameters, const std::string& classifier) {
-  std::vector<ParameterGroup> groups = SlowBackbone(
-      GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias), config.backbone_lr_factor, classifier);
+                                         const std::vector<NamedTensor>& parameters, const RateFactor& rate_factor) {
+  std::vector<ParameterGroup> groups = GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias);
+  if (rate_factor) groups = SplitByRate(groups, rate_factor);
   const std::string& name = config.name;
   if (name == "sgd") {
     return std::make_unique<Sgd>(std::move(groups),

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <vector>
 
 #include "trainer/config/config.h"
 #include "trainer/optim/optimizer.h"
@@ -10,11 +10,11 @@
 namespace dtrain::optim {
 
 // Returns the optimizer of --optimizer and its companions. For parameters of half precision adam, adamw and
-// fairseq_adam are MemoryEfficientAdam. The parameters must be on their final device. Those outside of the module
-// `classifier` learn at config.backbone_lr_factor of the rate. Throws UsageError for an unknown name.
+// fairseq_adam are MemoryEfficientAdam. The parameters must be on their final device. An empty `rate_factor` is 1 for
+// all. Throws UsageError for an unknown name.
 std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
                                          const std::vector<NamedTensor>& parameters,
-                                         const std::string& classifier = "");
+                                         const RateFactor& rate_factor = nullptr);
 
 // Returns the bytes of state that this optimizer would keep for such parameters, without allocating them.
 int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters);

@@ -3,6 +3,8 @@
 
 #include <ATen/ATen.h>
 
+#include <map>
+
 namespace dtrain::optim {
 
 std::vector<at::Tensor> ParameterGroup::WithGradient(const std::vector<at::Tensor>& tensors) const {
@@ -40,24 +42,19 @@ std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& paramet
   return groups;
 }
 
-std::vector<ParameterGroup> SlowBackbone(std::vector<ParameterGroup> groups, double factor,
-                                         const std::string& classifier) {
-  if (factor == 1) return groups;
+std::vector<ParameterGroup> SplitByRate(const std::vector<ParameterGroup>& groups, const RateFactor& factor_of) {
   std::vector<ParameterGroup> parts;
   for (const ParameterGroup& group : groups) {
-    ParameterGroup head = group;
-    head.names.clear();
-    head.parameters.clear();
-    ParameterGroup backbone = head;
-    backbone.lr_factor = factor;
+    std::map<double, ParameterGroup> by_factor;
     for (size_t i = 0; i < group.names.size(); ++i) {
-      ParameterGroup& part = group.names[i].starts_with(classifier + ".") ? head : backbone;
+      const double factor = factor_of(group.names[i]);
+      ParameterGroup& part =
+          by_factor.try_emplace(factor, ParameterGroup{group.weight_decay, {}, {}, group.adapted, factor})
+              .first->second;
       part.names.push_back(group.names[i]);
       part.parameters.push_back(group.parameters[i]);
     }
-    for (ParameterGroup* part : {&backbone, &head}) {
-      if (!part->parameters.empty()) parts.push_back(std::move(*part));
-    }
+    for (auto& [factor, part] : by_factor) parts.push_back(std::move(part));
   }
   return parts;
 }

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,10 +42,11 @@ struct ParameterGroup {
 std::vector<ParameterGroup> GroupByDecay(const std::vector<NamedTensor>& parameters, double weight_decay,
                                          bool decay_norm_and_bias);
 
-// Splits each group, so that the parameters outside of the module `classifier` learn at `factor` times the rate. Does
-// nothing if `factor` is 1.
-std::vector<ParameterGroup> SlowBackbone(std::vector<ParameterGroup> groups, double factor,
-                                         const std::string& classifier);
+// The factor on the learning rate of a parameter, given its name.
+using RateFactor = std::function<double(const std::string& name)>;
+
+// Splits each group into groups of one factor, in ascending order.
+std::vector<ParameterGroup> SplitByRate(const std::vector<ParameterGroup>& groups, const RateFactor& factor_of);
 
 class Optimizer {
  public:

@@ -3,7 +3,7 @@
 
 #include <ATen/ATen.h>
 
-#include "trainer/optim/subtract.h"
+#include "trainer/optim/tensor_lists.h"
 
 namespace dtrain::optim {
 

@@ -9,9 +9,9 @@ namespace dtrain::optim {
 
 // The relative tolerance. Four rounded operations are off by 4.5e-16 at most, and a quotient of realistic numbers of
 // samples that is no whole number is much farther away from one than 2e-15.
-inline constexpr double kHairsBreadth = 2e-15;
+inline constexpr double kTolerance = 2e-15;
 
-inline double WholePart(double value) { return std::floor(value * (1 + kHairsBreadth)); }
-inline double NextWhole(double value) { return std::ceil(value * (1 - kHairsBreadth)); }
+inline double WholePart(double value) { return std::floor(value * (1 + kTolerance)); }
+inline double NextWhole(double value) { return std::ceil(value * (1 - kTolerance)); }
 
 }  // namespace dtrain::optim

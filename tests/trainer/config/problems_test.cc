@@ -100,6 +100,7 @@ TEST(Problems, EveryRangeOnBothEdges) {
       {"max_skipped_steps", {"1", "30"}, {"0"}},
       {"loss_scale_window", {"1", "2000"}, {"0"}},
       {"backbone_lr_factor", {"0.01", "1", "10"}, {"0", "-1", "nan", "inf"}},
+      {"layer_decay", {"0.01", "1"}, {"0", "1.1", "nan"}},
       {"weight_decay", {"0", "1"}, {"-0.0001", "inf"}},
       {"clip_norm", {"0", "1"}, {"-1", "inf"}},
       {"label_smoothing", {"0", "0.999"}, {"-0.1", "1", "nan"}},

@@ -125,9 +125,8 @@ TEST(DataParallel, RestoredLayoutIsKept) {
 // After an interruption a run's first step is the first one of a new reducer, with the layout of the old one. The bits
 // must be equal, including the signs of zeros, also for numbers of ranks by which division rounds (no powers of two).
 TEST(DataParallel, ANewReducerGivesTheBitsOfTheOldOne) {
-  for (const auto& [world, static_graph, compression] :
-       {std::tuple{2, false, "none"}, {3, false, "none"}, {5, false, "none"}, {3, true, "none"}, {3, false, "bf16"}}) {
-    RunConnected(world, [&, is_static = static_graph, type = compression](int rank, Communicator& communicator) {
+  for (const auto& [world, compression] : {std::pair{2, "none"}, {3, "none"}, {5, "none"}, {3, "bf16"}}) {
+    RunConnected(world, [&, type = compression](int rank, Communicator& communicator) {
       Parameters parameters = MakeParameters();
       const at::Tensor minus_zero = at::ones({3}).requires_grad_();
       parameters.emplace_back("minus_zero", minus_zero);
@@ -143,8 +142,7 @@ TEST(DataParallel, ANewReducerGivesTheBitsOfTheOldOne) {
         for (const at::Tensor& gradient : data_parallel.gradients()) bits.push_back(gradient.view(at::kInt).clone());
         return bits;
       };
-      const DataParallelOptions options{
-          .bucket_cap_mb = kSmallBuckets.bucket_cap_mb, .compression = type, .static_graph = is_static};
+      const DataParallelOptions options{.bucket_cap_mb = kSmallBuckets.bucket_cap_mb, .compression = type};
       BucketLayout layout;
       std::vector<at::Tensor> of_second_step;
       {
@@ -217,67 +215,6 @@ TEST(DataParallel, ParametersWithoutGradientAreNamedInARunOfOneRank) {
   Backward({parameters[0]}, InputOf(0, 0));
   EXPECT_EQ(ErrorOf([&] { data_parallel.AfterBackward(); }),
             "parameters w1, w2, w3, w4, w5 got no gradient in this step");
-}
-
-const DataParallelOptions kStaticGraph{.bucket_cap_mb = kSmallBuckets.bucket_cap_mb, .static_graph = true};
-
-// If ranks use different parameters, gradients are averaged over all ranks; a parameter that no rank uses gets none.
-TEST(DataParallel, AStaticGraphMayDoWithoutParameters) {
-  constexpr int kWorld = 2;
-  const auto used = [](const Parameters& all, int rank) {
-    return rank == 0 ? Parameters{all[0], all[1], all[3], all[5]} : Parameters{all[0], all[1], all[2], all[5]};
-  };
-  Parameters reference = MakeParameters();
-  for (int rank = 0; rank < kWorld; ++rank) {
-    for (int micro_step = 0; micro_step < 2; ++micro_step) Backward(used(reference, rank), InputOf(rank, micro_step));
-  }
-  RunConnected(kWorld, [&](int rank, Communicator& communicator) {
-    const Parameters parameters = MakeParameters();
-    BucketLayout layout;
-    for (int run = 0; run < 2; ++run) {  // the second run starts with the final layout of the first
-      DataParallel data_parallel(parameters, communicator, kStaticGraph, layout);
-      for (int step = 0; step < 3; ++step) {
-        data_parallel.ZeroGradients();
-        for (int micro_step = 0; micro_step < 2; ++micro_step) {
-          data_parallel.BeforeBackward(/*reduce=*/micro_step == 1);
-          Backward(used(parameters, rank), InputOf(rank, micro_step));
-        }
-        data_parallel.AfterBackward();
-        EXPECT_EQ(data_parallel.gradients().size(), 5U);
-        for (size_t i = 0; i < parameters.size(); ++i) {
-          if (i == 4) continue;
-          ASSERT_TRUE(at::allclose(parameters[i].second.grad() * kWorld, reference[i].second.grad(), 1e-4, 1e-6)) << i;
-        }
-        EXPECT_FALSE(parameters[4].second.grad().defined());
-      }
-      if (run == 1) {
-        EXPECT_EQ(data_parallel.bucket_layout(), layout);
-      }
-      layout = data_parallel.bucket_layout();
-      EXPECT_GT(layout.size(), 1U);
-      for (const auto& [name, parameter] : parameters) at::Tensor(parameter).mutable_grad().reset();
-    }
-  });
-}
-
-TEST(DataParallel, AStaticGraphThatChangesIsNamed) {
-  const std::string expected = "parameter w3 got no gradient in this step, but in the first";
-  Communicator alone;
-  const auto error_on = [](int rank, Communicator& communicator) {
-    const Parameters parameters = MakeParameters();
-    DataParallel data_parallel(parameters, communicator, kStaticGraph, {});
-    for (int i = 0; i < 2; ++i) StepOf(data_parallel, {parameters[0], parameters[3], parameters[5]}, rank);
-    return ErrorOf([&] { StepOf(data_parallel, {parameters[0], parameters[5]}, rank); });
-  };
-  EXPECT_EQ(error_on(0, alone), expected);
-  std::vector<std::string> errors(2);
-  const auto body = [&](int rank, Communicator& communicator) {
-    errors[static_cast<size_t>(rank)] = error_on(rank, communicator);
-    throw std::runtime_error("this rank leaves without a word, and with it its connections");
-  };
-  EXPECT_THROW(RunConnected(2, body), std::runtime_error);
-  EXPECT_EQ(errors[0], expected + " on rank 0");
-  EXPECT_EQ(errors[1], expected + " on rank 1");
 }
 
 TEST(DataParallel, ReducingAfterwardsGivesTheSameBits) {

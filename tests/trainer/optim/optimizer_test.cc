@@ -11,9 +11,9 @@
 #include <limits>
 #include <tuple>
 
-#include "trainer/optim/gradient_clip.h"
 #include "trainer/optim/lamb.h"
 #include "trainer/optim/lars.h"
+#include "trainer/optim/parameter_update.h"
 #include "trainer/optim/rmsprop_tf.h"
 
 namespace dtrain::optim {
@@ -104,6 +104,8 @@ TEST(AdamW, StepsAreTorchs) {
   }
 }
 
+double SlowBackbone(const std::string& name) { return name.starts_with("fc.") ? 1 : 0.1; }
+
 // Compares --backbone_lr_factor with torch's parameter groups, each of which has its own rate in every step.
 template <typename TorchOptimizer, typename TorchOptions>
 void ExpectEqualStepsOfASlowBackbone(Optimizer& ours, Pair& pair, TorchOptions options) {
@@ -127,9 +129,9 @@ void ExpectEqualStepsOfASlowBackbone(Optimizer& ours, Pair& pair, TorchOptions o
   }
 }
 
-TEST(SlowBackbone, StepsAreThoseOfTorchsParameterGroups) {
+TEST(SplitByRate, StepsAreThoseOfTorchsParameterGroups) {
   Pair pair = EqualParameters();
-  const auto groups = [&pair] { return SlowBackbone(GroupByDecay(pair.ours, 0.01, true), 0.1, "fc"); };
+  const auto groups = [&pair] { return SplitByRate(GroupByDecay(pair.ours, 0.01, true), SlowBackbone); };
   Sgd sgd(groups(), {.momentum = 0.9, .nesterov = true});
   ExpectEqualStepsOfASlowBackbone<torch::optim::SGD>(
       sgd, pair, torch::optim::SGDOptions(0.1).momentum(0.9).nesterov(true).weight_decay(0.01));
@@ -139,7 +141,7 @@ TEST(SlowBackbone, StepsAreThoseOfTorchsParameterGroups) {
 }
 
 // All optimizers apply the factor to the rate, not to the gradient, so a step with a factor equals one at a lower rate.
-TEST(SlowBackbone, OfEveryOptimizerIsASmallerRate) {
+TEST(SplitByRate, OfEveryOptimizerIsASmallerRate) {
   for (int which = 0; which < 5; ++which) {
     Pair slow = EqualParameters(), plain = EqualParameters();
     const auto make = [which](std::vector<ParameterGroup> groups) -> std::unique_ptr<Optimizer> {
@@ -149,7 +151,7 @@ TEST(SlowBackbone, OfEveryOptimizerIsASmallerRate) {
       if (which == 3) return std::make_unique<Lamb>(std::move(groups), LambOptions{});
       return std::make_unique<RmspropTf>(std::move(groups), RmspropTfOptions{});
     };
-    const auto ours = make(SlowBackbone(GroupByDecay(slow.ours, 0.1, true), 0.25, "none"));
+    const auto ours = make(SplitByRate(GroupByDecay(slow.ours, 0.1, true), [](const auto&) { return 0.25; }));
     const auto theirs = make(GroupByDecay(plain.ours, 0.1, true));
     for (int step = 0; step < 3; ++step) {
       SetEqualGradients(slow);
@@ -165,9 +167,9 @@ TEST(SlowBackbone, OfEveryOptimizerIsASmallerRate) {
   }
 }
 
-TEST(SlowBackbone, PartsGroupsByTheClassifier) {
+TEST(SplitByRate, KeepsTheDecayOfEachGroup) {
   Pair pair = EqualParameters();
-  const auto groups = SlowBackbone(GroupByDecay(pair.ours, 0.1, false), 0.1, "fc");
+  const auto groups = SplitByRate(GroupByDecay(pair.ours, 0.1, false), SlowBackbone);
   ASSERT_EQ(groups.size(), 4U);
   const std::vector<std::vector<std::string>> names = {{"conv.weight"}, {"fc.weight"}, {"bn.weight"}, {"fc.bias"}};
   for (size_t i = 0; i < groups.size(); ++i) {
