@@ -199,7 +199,7 @@ int main(int argc, char** argv) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
-    if (status.control) failure = status.control->LastWords(failure);
+    if (status.control) failure = status.control->SettleFailure(failure);
     report::ReportFailure(failure, "");
     return static_cast<int>(failure.code);
   };

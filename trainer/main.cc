@@ -165,7 +165,7 @@ int main(int argc, char** argv) {
     const std::string& seen = context.launch.seen;
     const bool met_badly = status.meets_ranks || (failure.code == ExitCode::kPeerLost && !failure.step);
     if (met_badly && !seen.empty()) failure.hint += "; seen: " + seen;
-    if (status.control) failure = status.control->LastWords(failure);
+    if (status.control) failure = status.control->SettleFailure(failure);
     if (!examined.empty()) {
       try {
         doctor::Findings findings(context.config.report.log_format == "json", failure.rank, failure.world_size);

@@ -258,11 +258,11 @@ def torch_files() -> None:
 # ---- What ranks tell each other ----
 
 def control_lines() -> None:
-    """Seeds by sender: newcomer, launcher, rank, the server to a newcomer, the server."""
+    """Seeds by sender: client, launcher, rank, the server to a client, the server."""
     position = [3, 7, 2, 4, 0.25]
     spoken = {
-        "newcomer": (0, [{"kind": "hello", "magic": "dtrain control", "version": 2, "nonce": "00ff", "rank": 1,
-                          "world_size": 2, "host": "h", "pid": 7}, {"kind": "proof", "proof": "ab" * 32}]),
+        "client": (0, [{"kind": "hello", "magic": "dtrain control", "version": 2, "nonce": "00ff", "rank": 1,
+                        "world_size": 2, "host": "h", "pid": 7}, {"kind": "proof", "proof": "ab" * 32}]),
         "launcher": (1, [{"kind": "death", "rank": 1, "reason": "killed by signal 9"}]),
         "rank": (2, [{"kind": "config", "config": {"lr": 0.1, "mean": [0, 0.5], "data": {"train": "aa"}}},
                      {"kind": "at", "at": position}, {"kind": "stop"}, {"kind": "accept", "point": 9},
@@ -271,8 +271,8 @@ def control_lines() -> None:
                       "reason": "truncated", "dataset_size": 100, "max_bad_records": 0.01, "strict": False},
                      {"kind": "lost", "message": "broken pipe"},
                      {"kind": "failed", "code": 3, "message": "\x1b[2J"}, {"kind": "leave"}]),
-        "door": (3, [{"kind": "challenge", "nonce": "00"}, {"kind": "welcome", "store_port": 4000, "proof": "00"},
-                     {"kind": "refused", "message": "it belongs to another run"}]),
+        "greeting": (3, [{"kind": "challenge", "nonce": "00"}, {"kind": "welcome", "store_port": 4000, "proof": "00"},
+                         {"kind": "refused", "message": "it belongs to another run"}]),
         "server": (4, [{"kind": "tick", "at": position}, {"kind": "go"}, {"kind": "propose", "point": 12},
                        {"kind": "commit", "point": 12}, {"kind": "bad_records", "split": "val", "count": 1},
                        {"kind": "bye"}, {"kind": "noted"},

@@ -28,7 +28,7 @@ struct Peer {
   Position position;
 
   bool is_stranger() const { return rank < 0 && !is_launcher; }
-  Speaker speaker() const { return rank >= 0 ? Speaker::kRank : is_launcher ? Speaker::kLauncher : Speaker::kNewcomer; }
+  Speaker speaker() const { return rank >= 0 ? Speaker::kRank : is_launcher ? Speaker::kLauncher : Speaker::kClient; }
   void Send(const nlohmann::json& message);
 };
 

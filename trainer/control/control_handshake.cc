@@ -40,8 +40,8 @@ std::string PlaceOf(const json& hello) {
          std::to_string(hello.at("pid").get<int64_t>());
 }
 
-std::string ProofOfNewcomer(const std::string& token, const std::string& challenge, const json& hello) {
-  return Proof("newcomer", token, challenge, hello);
+std::string ProofOfClient(const std::string& token, const std::string& challenge, const json& hello) {
+  return Proof("client", token, challenge, hello);
 }
 
 std::string ProofOfServer(const std::string& token, const std::string& challenge, const json& hello) {

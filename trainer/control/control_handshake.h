@@ -1,6 +1,6 @@
-// The handshake by which a newcomer and the control server prove to each other that they know the run's token, without
+// The handshake by which a client and the control server prove to each other that they know the run's token, without
 // ever sending it: each answers the other's random number (nonce) with a proof that can only be computed with the
-// token. The newcomer proves first, so that the server reveals nothing about the token to strangers.
+// token. The client proves first, so that the server reveals nothing about the token to strangers.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -19,9 +19,9 @@ std::string NameOf(const nlohmann::json& hello);
 // Returns the part in the brackets, "host h, process 123".
 std::string PlaceOf(const nlohmann::json& hello);
 
-// The proofs that the two sides send. `challenge` is the server's nonce; `hello` is the newcomer's, with its nonce. A
+// The proofs that the two sides send. `challenge` is the server's nonce; `hello` is the client's, with its nonce. A
 // proof covers both nonces and the hello's rank and world size.
-std::string ProofOfNewcomer(const std::string& token, const std::string& challenge, const nlohmann::json& hello);
+std::string ProofOfClient(const std::string& token, const std::string& challenge, const nlohmann::json& hello);
 std::string ProofOfServer(const std::string& token, const std::string& challenge, const nlohmann::json& hello);
 
 }  // namespace dtrain::distributed

@@ -45,7 +45,7 @@ Field Rank(const char* name) { return {name, Type::kInteger, -1, launch::kMaxRan
 
 const std::vector<Kind>& Kinds() {
   static const std::vector<Kind> kinds = {
-      {Speaker::kNewcomer,
+      {Speaker::kClient,
        "hello",
        {Word("magic"),
         {"version", Type::kInteger, 0, 1'000'000},
@@ -54,7 +54,7 @@ const std::vector<Kind>& Kinds() {
         Word("host"),
         {"pid", Type::kInteger, 0, kLargestProcess},
         Word("nonce", /*optional=*/true)}},  // absent in the hello of another version
-      {Speaker::kNewcomer, "proof", {Word("proof")}},
+      {Speaker::kClient, "proof", {Word("proof")}},
       {Speaker::kLauncher, "death", {{"rank", Type::kInteger, 0, launch::kMaxRanks - 1}, Text("reason")}},
       {Speaker::kRank, "at", {{"at", Type::kPosition}}},
       {Speaker::kRank, "config", {{"config", Type::kObject}}},
@@ -74,9 +74,9 @@ const std::vector<Kind>& Kinds() {
         {"max_bad_records", Type::kReal, 0, 1},
         {"strict", Type::kFlag}}},
       {Speaker::kRank, "leave", {}},
-      {Speaker::kDoor, "challenge", {Word("nonce")}},
-      {Speaker::kDoor, "welcome", {{"store_port", Type::kInteger, 0, 65535}, Word("proof")}},
-      {Speaker::kDoor, "refused", {Text("message")}},
+      {Speaker::kGreeting, "challenge", {Word("nonce")}},
+      {Speaker::kGreeting, "welcome", {{"store_port", Type::kInteger, 0, 65535}, Word("proof")}},
+      {Speaker::kGreeting, "refused", {Text("message")}},
       {Speaker::kServer, "tick", {{"at", Type::kPosition}}},
       {Speaker::kServer, "go", {}},
       {Speaker::kServer, "propose", {Count("point", 1)}},

@@ -12,10 +12,10 @@ namespace dtrain::distributed {
 
 // The sender of a line, which determines the kinds of message that are valid.
 enum class Speaker {
-  kNewcomer,  // a process that the server has not admitted yet, to the server
+  kClient,    // a process that the server has not admitted yet, to the server
   kLauncher,  // an admitted launcher, to the server
   kRank,      // an admitted rank, to the server
-  kDoor,      // the server, to a newcomer
+  kGreeting,  // the server, to a client
   kServer,    // the server, to an admitted rank or launcher
 };
 

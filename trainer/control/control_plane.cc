@@ -131,7 +131,7 @@ void ControlPlane::Leave() {
   changed_.wait(lock, [this] { return all_left_ || ended_; });
 }
 
-report::Failure ControlPlane::LastWords(report::Failure failure) {
+report::Failure ControlPlane::SettleFailure(report::Failure failure) {
   if (!thread_.joinable()) return failure;
   if (failure.code == ExitCode::kPreempted && !main_ends_) return Leave(), failure;
   std::unique_lock lock(mutex_);

@@ -72,7 +72,7 @@ class ControlPlane {
   // Called before the process ends with `failure`. Tells the other ranks of it, or learns from them that it is only a
   // consequence of another rank's failure. Returns the failure to report; does not return if the control plane's thread
   // is ending the process already.
-  report::Failure LastWords(report::Failure failure);
+  report::Failure SettleFailure(report::Failure failure);
 
  private:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();

@@ -52,7 +52,7 @@ class ControlServer::Loop {
   void Run(const std::stop_token& stop);
   void Serve(const std::stop_token& stop);
   void Handle(Peer& peer, const json& message);
-  void HandleNewcomer(Peer& peer, const json& message);
+  void HandleClient(Peer& peer, const json& message);
   void HandleDeath(Peer& launcher, const json& message);
   void Admit(Peer& peer);
   void Refuse(Peer& peer, const std::string& message);
@@ -111,7 +111,7 @@ void ControlServer::Loop::Serve(const std::stop_token& stop) {
 
 void ControlServer::Loop::Handle(Peer& peer, const json& message) {
   const std::string kind = message.at("kind");
-  if (peer.is_stranger()) return HandleNewcomer(peer, message);
+  if (peer.is_stranger()) return HandleClient(peer, message);
   if (ended_) return;
   if (peer.is_launcher) {
     HandleDeath(peer, message);
@@ -138,7 +138,7 @@ void ControlServer::Loop::Handle(Peer& peer, const json& message) {
   }
 }
 
-void ControlServer::Loop::HandleNewcomer(Peer& peer, const json& message) {
+void ControlServer::Loop::HandleClient(Peer& peer, const json& message) {
   if (message.at("kind") == "hello") {
     if (message.at("magic") != kControlMagic || !peer.hello.is_null()) return peer.socket.Close();
     peer.hello = message;
@@ -149,7 +149,7 @@ void ControlServer::Loop::HandleNewcomer(Peer& peer, const json& message) {
     return peer.Send({{"kind", "challenge"}, {"nonce", peer.nonce}});
   }
   if (peer.nonce.empty()) return peer.socket.Close();
-  const std::string proof = ProofOfNewcomer(options_.token, peer.nonce, peer.hello);
+  const std::string proof = ProofOfClient(options_.token, peer.nonce, peer.hello);
   if (launch::SameProof(message.at("proof").get_ref<const std::string&>(), proof)) return Admit(peer);
   Refuse(peer, "its --run_token is not that of the run at this address: it belongs to another run");
 }

@@ -3,9 +3,9 @@
 // ended as soon as the kernel closes the sockets of that process; a key-value store would not tell.
 //
 // The messages are lines of JSON, {"kind": …} and these fields (control_message.h parses all of them):
-//   newcomer → server  hello  magic version nonce rank world_size host pid    within seconds, or it is disconnected
+//   client → server    hello  magic version nonce rank world_size host pid    within seconds, or it is disconnected
 //                      proof  proof                   see control_handshake.h
-//   server → newcomer  challenge nonce | welcome store_port proof | refused message
+//   server → client    challenge nonce | welcome store_port proof | refused message
 //   rank → server   config config                     ready to start; its object is compared key by key with rank 0's
 //                   at     at                         the rank's Position, several times a second
 //                   stop                              this rank was asked to stop
@@ -13,7 +13,7 @@
 //                   failed code message | lost message   this rank ends with its own failure | it has lost a peer
 //                   bad_record …                      see bad_record_count.h
 //                   leave                             this rank has come to its orderly end
-//   launcher → server  death rank reason              after it was admitted as a newcomer of rank -1
+//   launcher → server  death rank reason              after it was admitted as a client of rank -1
 //   server → all    tick at                           rank 0's Position, several times a second
 //                   go                                all ranks are ready: training starts
 //                   propose point | commit point      see stop_agreement.h

@@ -74,7 +74,7 @@ std::optional<json> ReadAnswer(const Attempt& attempt, LineSocket& socket, const
   }
   if (!line) return std::nullopt;
   try {
-    json answer = ParseControlLine(*line, Speaker::kDoor);
+    json answer = ParseControlLine(*line, Speaker::kGreeting);
     if (answer.at("kind") == expected || answer.at("kind") == "refused") return answer;
   } catch (const BadControlLine&) {  // the answer of another program
   }
@@ -96,7 +96,7 @@ void Greet(Attempt& attempt, const JoinOptions& options, Patience& patience) {
   std::string challenge;
   if (answer && answer->at("kind") == "challenge") {
     challenge = answer->at("nonce");
-    socket.Send(ControlLine({{"kind", "proof"}, {"proof", ProofOfNewcomer(token, challenge, hello)}}));
+    socket.Send(ControlLine({{"kind", "proof"}, {"proof", ProofOfClient(token, challenge, hello)}}));
     answer = ReadAnswer(attempt, socket, "welcome", patience);
   }
   if (!answer) return;
@@ -181,11 +181,11 @@ bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Cl
       const auto line = WaitForLine(socket, deadline);
       return line ? ParseControlLine(*line, speaker) : json{{"kind", "nothing"}};
     };
-    const json answer = hear(Speaker::kDoor);
+    const json answer = hear(Speaker::kGreeting);
     if (answer.at("kind") != "challenge") return false;
-    const std::string proof = ProofOfNewcomer(endpoint.token, answer.at("nonce"), hello);
+    const std::string proof = ProofOfClient(endpoint.token, answer.at("nonce"), hello);
     socket.Send(ControlLine({{"kind", "proof"}, {"proof", proof}}));
-    if (hear(Speaker::kDoor).at("kind") != "welcome") return false;
+    if (hear(Speaker::kGreeting).at("kind") != "welcome") return false;
     socket.Send(ControlLine({{"kind", "death"}, {"rank", rank}, {"reason", reason}}));
     return hear(Speaker::kServer).at("kind") == "noted";
   } catch (const BadControlLine&) {

@@ -30,8 +30,8 @@ TEST(ControlMessage, RefusesWhatIsNoMessageOfTheSpeaker) {
     EXPECT_THROW(ParseControlLine(line, Speaker::kRank), BadControlLine) << line;
   }
   EXPECT_NO_THROW(ParseControlLine(R"({"kind":"go"})", Speaker::kServer));
-  EXPECT_THROW(ParseControlLine(R"({"kind":"stop"})", Speaker::kNewcomer), BadControlLine);
-  EXPECT_THROW(ParseControlLine(R"({"kind":"death","rank":1,"reason":""})", Speaker::kNewcomer), BadControlLine);
+  EXPECT_THROW(ParseControlLine(R"({"kind":"stop"})", Speaker::kClient), BadControlLine);
+  EXPECT_THROW(ParseControlLine(R"({"kind":"death","rank":1,"reason":""})", Speaker::kClient), BadControlLine);
 }
 
 TEST(ControlMessage, RefusesWhatIsTooDeep) {
@@ -77,8 +77,8 @@ TEST(ControlMessage, ChecksTypesAndRanges) {
       {Speaker::kServer, R"({"kind":"end","code":4,"message":"","hint":"","rank":-2})", false},
       {Speaker::kServer, R"({"kind":"end","code":4,"message":7,"hint":"","rank":0})", false},
       {Speaker::kServer, R"({"kind":"propose","point":0})", false},
-      {Speaker::kDoor, R"({"kind":"welcome","store_port":65535,"proof":""})", true},
-      {Speaker::kDoor, R"({"kind":"welcome","store_port":65536,"proof":""})", false},
+      {Speaker::kGreeting, R"({"kind":"welcome","store_port":65535,"proof":""})", true},
+      {Speaker::kGreeting, R"({"kind":"welcome","store_port":65536,"proof":""})", false},
       {Speaker::kLauncher, R"({"kind":"death","rank":1000000,"reason":""})", false},
   };
   for (const Case& one : cases) {

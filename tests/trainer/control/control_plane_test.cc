@@ -227,12 +227,12 @@ TEST(ControlPlane, OneRanksFailureIsTheReasonOfTheOthers) {
   RunUnderWay(ranks, [&](int rank, ControlPlane& control) {
     if (rank == 1) {
       const report::Failure own{.code = ExitCode::kData, .message = "a bad picture", .hint = "", .rank = 1};
-      EXPECT_EQ(control.LastWords(own).message, "a bad picture");
+      EXPECT_EQ(control.SettleFailure(own).message, "a bad picture");
       return;
     }
     // The failure of a rank on which a collective has thrown: only a consequence.
     const report::Failure consequence{.code = ExitCode::kPeerLost, .message = "broken pipe", .hint = "", .rank = rank};
-    const report::Failure reported = control.LastWords(consequence);
+    const report::Failure reported = control.SettleFailure(consequence);
     EXPECT_THAT(reported.message, HasSubstr("failed (exit code 3): a bad picture"));
     EXPECT_EQ(reported.code, ExitCode::kPeerLost);
   });

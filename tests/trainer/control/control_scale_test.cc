@@ -194,7 +194,7 @@ void Measure(int ranks, double seconds, Figures* figures) {
       ranks);
   played.SendAll([&](int rank) {
     const auto i = static_cast<size_t>(rank);
-    return json{{"kind", "proof"}, {"proof", ProofOfNewcomer("token", challenges[i], hellos[i])}};
+    return json{{"kind", "proof"}, {"proof", ProofOfClient("token", challenges[i], hellos[i])}};
   });
   ASSERT_EQ(played.Await("welcome", ranks, kPatience), ranks);
   lap(&figures->join, &figures->join_processor);

@@ -77,10 +77,10 @@ TEST(HostilePeers, AnAnswerIsOfNoUseToAnotherConnection) {
   LineSocket one = Connect(ranks.port()), other = Connect(ranks.port());
   const json hello = MakeHello(1, 2);
   one.Send(ControlLine(hello));
-  const json challenge = ParseControlLine(WaitForLine(one, Soon()).value(), Speaker::kDoor);
+  const json challenge = ParseControlLine(WaitForLine(one, Soon()).value(), Speaker::kGreeting);
   other.Send(ControlLine(hello));
   WaitForLine(other, Soon());
-  const std::string proof = ProofOfNewcomer("token", challenge.at("nonce"), hello);
+  const std::string proof = ProofOfClient("token", challenge.at("nonce"), hello);
   other.Send(ControlLine({{"kind", "proof"}, {"proof", proof}}));
   EXPECT_THAT(WaitForLine(other, Soon()).value(), HasSubstr("refused"));
   one.Send(ControlLine({{"kind", "proof"}, {"proof", proof}}));
