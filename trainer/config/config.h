@@ -163,9 +163,11 @@ struct RunConfig {
   std::string resume = "auto";   // auto | none | last | the path of a checkpoint or a run directory
   std::string weights = "auto";  // auto | last | best | ema; for evaluating, predicting and exporting
   double save_every_epochs = 1;
+  int64_t save_every_steps = 0;   // 0: only by epochs
   double save_every_seconds = 0;  // 0: only by epochs
   int64_t keep_checkpoints = 3;
   double eval_every_epochs = 1;               // 0: only at the end
+  int64_t eval_every_steps = 0;               // 0: only by epochs
   double stop_after_epochs_without_gain = 0;  // 0: never
   int64_t limit_train_steps = 0;              // 0: no limit
   int64_t limit_val_steps = 0;                // 0: no limit

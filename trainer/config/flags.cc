@@ -133,12 +133,16 @@ DTRAIN_FLAG(string, weights, run.weights, OneOf("auto | last | best | ema"), "",
             "weights.")
 DTRAIN_FLAG(double, save_every_epochs, run.save_every_epochs, AtLeast(0), "epochs",
             "Interval between checkpoints; 0: no checkpoints by epochs. There is always one at the end.")
+DTRAIN_FLAG(int64, save_every_steps, run.save_every_steps, AtLeast(0), "steps",
+            "Steps between checkpoints, in addition to --save_every_epochs; 0: off.")
 DTRAIN_FLAG(double, save_every_seconds, run.save_every_seconds, AtLeast(0), "seconds",
             "Time between checkpoints, in addition to --save_every_epochs; 0: off.")
 DTRAIN_FLAG(int64, keep_checkpoints, run.keep_checkpoints, AtLeast(1), "checkpoints",
             "Number of newest checkpoints to keep; older ones are deleted.")
 DTRAIN_FLAG(double, eval_every_epochs, run.eval_every_epochs, AtLeast(0), "epochs",
             "Interval between evaluations; 0: only at the end.")
+DTRAIN_FLAG(int64, eval_every_steps, run.eval_every_steps, AtLeast(0), "steps",
+            "Steps between evaluations, in addition to --eval_every_epochs; 0: off.")
 DTRAIN_FLAG(double, stop_after_epochs_without_gain, run.stop_after_epochs_without_gain, AtLeast(0), "epochs",
             "Early stopping: end the run if the first evaluation metric has not improved for this many epochs; 0: "
             "off.")

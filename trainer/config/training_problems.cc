@@ -58,9 +58,11 @@ void CheckDecaySteps(const ScheduleConfig& schedule, List& problems) {
 
 // Early stopping is decided by evaluations, so there must be some.
 void CheckEarlyStop(const RunConfig& run, List& problems) {
-  if (run.mode != "train" || !(run.stop_after_epochs_without_gain > 0) || run.eval_every_epochs != 0) return;
+  const bool evaluates = run.eval_every_epochs != 0 || run.eval_every_steps != 0;
+  if (run.mode != "train" || !(run.stop_after_epochs_without_gain > 0) || evaluates) return;
   problems.push_back({"stop_after_epochs_without_gain", NumberText(run.stop_after_epochs_without_gain),
-                      "--eval_every_epochs above 0 with it", "the gain is measured by evaluations"});
+                      "--eval_every_epochs or --eval_every_steps above 0 with it",
+                      "the gain is measured by evaluations"});
 }
 
 // A validation split is cut from the training split only if none was named.

@@ -52,6 +52,7 @@ std::string Plan::WarningOfWarmup() const {
 int64_t Plan::EpochsDone(int64_t step) const { return Floor(EpochAt(step)); }
 
 double Plan::EvaluatedEpoch(int64_t step) const {
+  if (eval_every_steps > 0) return EpochAt(step);
   if (eval_every_epochs <= 0) return 0;
   return eval_every_epochs * static_cast<double>(Floor(EpochAt(step) / eval_every_epochs));
 }
@@ -61,15 +62,17 @@ int64_t Plan::FirstStepOf(int64_t epoch) const {
   return 1 + static_cast<int64_t>(optim::NextWhole(steps_before));
 }
 
-bool Plan::Crossed(int64_t step, double every_epochs) const {
+bool Plan::IsDue(int64_t step, double every_epochs, int64_t every_steps) const {
   if (step == total_steps) return true;
-  if (every_epochs <= 0 || step == 0) return false;
+  if (step == 0) return false;
+  if (every_steps > 0 && step % every_steps == 0) return true;
+  if (every_epochs <= 0) return false;
   return Floor(EpochAt(step) / every_epochs) > Floor(EpochAt(step - 1) / every_epochs);
 }
 
 bool Plan::EndsEpoch(int64_t step) const { return step > 0 && EpochsDone(step) > EpochsDone(step - 1); }
-bool Plan::ShouldEvaluate(int64_t step) const { return Crossed(step, eval_every_epochs); }
-bool Plan::ShouldSave(int64_t step) const { return Crossed(step, save_every_epochs); }
+bool Plan::ShouldEvaluate(int64_t step) const { return IsDue(step, eval_every_epochs, eval_every_steps); }
+bool Plan::ShouldSave(int64_t step) const { return IsDue(step, save_every_epochs, save_every_steps); }
 bool Plan::ShouldLog(int64_t step) const { return step == 1 || step == total_steps || step % log_interval == 0; }
 
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size) {
@@ -109,7 +112,9 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
   RequireWarmupFits(config.schedule, plan);
 
   plan.eval_every_epochs = config.run.eval_every_epochs;
+  plan.eval_every_steps = config.run.eval_every_steps;
   plan.save_every_epochs = config.run.save_every_epochs;
+  plan.save_every_steps = config.run.save_every_steps;
   plan.log_interval = config.report.log_interval;
   return plan;
 }

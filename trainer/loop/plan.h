@@ -21,8 +21,9 @@ struct Plan {
   int64_t total_steps = 0;
   optim::LrScheduleOptions schedule;
 
-  double eval_every_epochs = 0;  // 0: at the end only
-  double save_every_epochs = 0;  // 0: at the end only
+  // An interval of 0 is none; evaluations and checkpoints are due at the end of the run in any case.
+  double eval_every_epochs = 0, save_every_epochs = 0;
+  int64_t eval_every_steps = 0, save_every_steps = 0;
   int64_t log_interval = 1;
 
   // `step` is the number of steps done, from 0, in these three.
@@ -34,7 +35,8 @@ struct Plan {
   std::string WarningOfWarmup() const;
 
   // The multiple of eval_every_epochs that an evaluation after this step belongs to: the epochs done, rounded down. The
-  // additional evaluation at the end of a run belongs to the last multiple. 0 if a run is evaluated at its end only.
+  // additional evaluation at the end of a run belongs to the last multiple. With eval_every_steps it is EpochAt(step).
+  // 0 if a run is evaluated at its end only.
   double EvaluatedEpoch(int64_t step) const;
 
   // Returns the epoch, counted from 1, in which the batch of this step (counted from 1) begins. A step whose batch is
@@ -52,7 +54,7 @@ struct Plan {
   bool ShouldLog(int64_t step) const;
 
  private:
-  bool Crossed(int64_t step, double every_epochs) const;
+  bool IsDue(int64_t step, double every_epochs, int64_t every_steps) const;
 };
 
 // Throws UsageError if the run would have no step, if the warmup is longer than --schedule_steps, or if the batch sizes

@@ -50,9 +50,11 @@ TEST(Problems, EveryRangeOnBothEdges) {
   };
   const std::vector<Range> ranges = {
       {"save_every_epochs", {"0", "0.5"}, {"-0.1", "nan", "inf"}},
+      {"save_every_steps", {"0", "500"}, {"-1"}},
       {"save_every_seconds", {"0", "60"}, {"-1", "nan", "inf"}},
       {"keep_checkpoints", {"1", "100"}, {"0", "-1"}},
       {"eval_every_epochs", {"0", "2"}, {"-1", "inf"}},
+      {"eval_every_steps", {"0", "500"}, {"-1"}},
       {"stop_after_epochs_without_gain", {"0", "0.5", "5"}, {"-1", "nan", "inf"}},
       {"limit_train_steps", {"0", "1"}, {"-1"}},
       {"limit_val_steps", {"0", "1"}, {"-1"}},
@@ -220,7 +222,9 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--lr_schedule=step", "--lr_decay_epochs=30,60,60"}, 1, "with --lr_schedule=step several that ascend"},
       {{"--lr_schedule=exponential", "--lr_decay_epochs=30,60"}, 1, "with --lr_schedule=step several that ascend"},
       {{"--ema_decay=0.99", "--ema_every=32"}, 1, ""},
-      {{"--stop_after_epochs_without_gain=3", "--eval_every_epochs=0"}, 1, "--eval_every_epochs above 0 with it"},
+      {{"--stop_after_epochs_without_gain=3", "--eval_every_epochs=0"},
+       1,
+       "--eval_every_epochs or --eval_every_steps above 0 with it"},
       {{"--val_fraction=0.1", "--val_split=test"}, 1, "--val_fraction=0.1: expected no --val_split with it"},
       {{"--val_fraction=0.1", "--val_split=test", "--mode=eval"}, 1, ""},
       {{"--val_fraction=0.1", "--data_format=synthetic"}, 1, "other data than --data_format=synthetic"},

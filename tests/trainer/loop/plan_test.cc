@@ -122,6 +122,22 @@ TEST(Plan, EverythingIsDueAtTheEnd) {
   EXPECT_FALSE(plan.EndsEpoch(9));  // 90 of 95 samples
 }
 
+TEST(Plan, SomethingIsDueEveryFewStepsBesidesTheEpochs) {
+  config::Config config = Basic(10, 2);
+  config.run.eval_every_steps = 4;
+  config.run.save_every_steps = 6;
+  config.run.save_every_epochs = 0;
+  const Plan plan = MakePlan(config, 100, 1);
+  std::vector<int64_t> evaluated, saved;
+  for (int64_t step = 0; step <= plan.total_steps; ++step) {
+    if (plan.ShouldEvaluate(step)) evaluated.push_back(step);
+    if (plan.ShouldSave(step)) saved.push_back(step);
+  }
+  EXPECT_EQ(evaluated, (std::vector<int64_t>{4, 8, 10, 12, 16, 20}));
+  EXPECT_EQ(saved, (std::vector<int64_t>{6, 12, 18, 20}));
+  EXPECT_EQ(plan.EvaluatedEpoch(12), 1.2);
+}
+
 TEST(Plan, LogsTheFirstStepAndEveryInterval) {
   config::Config config = Basic(10, 10);
   config.report.log_interval = 20;
