@@ -135,9 +135,7 @@ EfficientNet::EfficientNet(const EfficientNetOptions& options) : dropout_(option
   register_module("features", features);
 
   classifier_ = Linear(HeadChannels(options), options.num_classes, InitialWeights::kNotYet);
-  const auto classifier = std::make_shared<torch::nn::Module>();
-  classifier->register_module("1", classifier_);  // module 0 is the dropout, which has no weights
-  register_module("classifier", classifier);
+  register_module("classifier", Group({{"1", classifier_.ptr()}}));  // module 0 is the dropout, which has no weights
   Initialize();
 }
 

@@ -186,6 +186,13 @@ EmbeddingImpl::EmbeddingImpl(int64_t rows, int64_t features, int64_t padding_row
 
 at::Tensor EmbeddingImpl::forward(const at::Tensor& ids) { return at::embedding(weight, ids, padding_row_); }
 
+std::shared_ptr<torch::nn::Module> Group(
+    std::initializer_list<std::pair<const char*, std::shared_ptr<torch::nn::Module>>> children) {
+  auto group = std::make_shared<torch::nn::Module>();
+  for (const auto& [name, child] : children) group->register_module(name, child);
+  return group;
+}
+
 void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsilon,
                      const std::optional<double>& momentum) {
   model.apply([&](torch::nn::Module& module) {

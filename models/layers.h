@@ -10,7 +10,10 @@
 
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <memory>
 #include <optional>
+#include <utility>
 
 #include "models/depthwise_convolution.h"
 #include "models/excitation.h"
@@ -150,6 +153,10 @@ class EmbeddingImpl : public torch::nn::Module {
   int64_t padding_row_;
 };
 TORCH_MODULE(Embedding);
+
+// Returns a module without weights of its own, which adds its name to the names of its children.
+std::shared_ptr<torch::nn::Module> Group(
+    std::initializer_list<std::pair<const char*, std::shared_ptr<torch::nn::Module>>> children);
 
 // Changes ε or momentum of every BatchNorm2d inside `model`. An empty value leaves the model's own.
 void ChangeBatchNorm(torch::nn::Module& model, const std::optional<double>& epsilon,

@@ -1,4 +1,4 @@
-// Tests sizes and names against transformers' RobertaForMaskedLM. Logits are compared in tests/interop.
+// Tests sizes and names against transformers' classes. Logits are compared in tests/interop.
 #include "models/roberta.h"
 
 #include <ATen/ATen.h>
@@ -26,7 +26,7 @@ at::Tensor Ids() {
   return ids;
 }
 
-std::vector<at::Tensor> TakeGradients(RobertaForMaskedLM& model) {
+std::vector<at::Tensor> TakeGradients(torch::nn::Module& model) {
   std::vector<at::Tensor> gradients;
   for (auto& parameter : model.parameters()) {
     gradients.push_back(parameter.grad().defined() ? parameter.grad().clone() : at::zeros_like(parameter));
@@ -168,6 +168,58 @@ TEST(Roberta, ABatchWithoutAScoredRowHasGradientsOfZero) {
     ASSERT_TRUE(item.value().grad().defined()) << item.key();
     EXPECT_EQ(item.value().grad().abs().sum().item<double>(), 0) << item.key();
   }
+}
+
+TEST(RobertaClassifier, SizesAreHuggingFaces) {
+  const RobertaForSequenceClassification model(*RobertaNamed("roberta_base"), 3, 0.1);
+  int64_t count = 0;
+  for (const auto& parameter : model.parameters()) count += parameter.numel();
+  EXPECT_EQ(count, 124'647'939);
+  const auto parameters = model.named_parameters();
+  EXPECT_EQ(parameters["classifier.dense.weight"].sizes(), (std::vector<int64_t>{768, 768}));
+  EXPECT_EQ(parameters["classifier.out_proj.weight"].sizes(), (std::vector<int64_t>{3, 768}));
+  EXPECT_NEAR(parameters["classifier.out_proj.weight"].std().item<double>(), 0.02, 1e-3);
+  EXPECT_EQ(parameters["classifier.out_proj.bias"].abs().sum().item<double>(), 0);
+}
+
+// The formula of transformers' RobertaClassificationHead; the encoder is a masked language model's.
+TEST(RobertaClassifier, LogitsAreOfTheFirstTokens) {
+  at::manual_seed(5);
+  RobertaForMaskedLM words(Small());
+  at::manual_seed(5);
+  RobertaForSequenceClassification model(Small(), 4, 0.5);
+  words.eval();
+  model.eval();
+  const at::Tensor ids = Ids(), attended = ids.ne(kPadding);
+  const Sequences padded = Padded(ids, attended, kPadding), packed = Packed(ids, attended, kPadding);
+  const auto p = model.named_parameters();
+  const at::Tensor first_NH = words.Encode(padded).index_select(0, at::tensor({0, 9, 18}, at::kLong));
+  const at::Tensor inner = (first_NH.matmul(p["classifier.dense.weight"].t()) + p["classifier.dense.bias"]).tanh();
+  const at::Tensor expected = inner.matmul(p["classifier.out_proj.weight"].t()) + p["classifier.out_proj.bias"];
+  const at::Tensor logits = model.forward(padded), of_packed = model.forward(packed);
+  EXPECT_EQ(logits.sizes(), (std::vector<int64_t>{3, 4}));
+  EXPECT_TRUE(logits.allclose(expected, 1e-5, 1e-6));
+  EXPECT_TRUE(of_packed.allclose(logits, 1e-4, 1e-5));
+
+  logits.square().sum().backward();
+  const auto expected_gradients = TakeGradients(model);
+  of_packed.square().sum().backward();
+  const auto gradients = TakeGradients(model);
+  for (size_t i = 0; i < gradients.size(); ++i) {
+    EXPECT_TRUE(gradients[i].allclose(expected_gradients[i], 1e-3, 1e-4)) << i;
+  }
+}
+
+TEST(RobertaClassifier, DropsInTrainingOnly) {
+  RobertaOptions options = Small();
+  options.dropout = options.attention_dropout = 0;
+  RobertaForSequenceClassification model(options, 4, 1.0);  // in training mode: drops all inputs of the last layer
+  auto bias = model.named_parameters()["classifier.out_proj.bias"];
+  at::NoGradGuard no_grad;
+  bias.fill_(3);
+  EXPECT_TRUE(model.forward(Padded(Ids(), {}, kPadding)).eq(3).all().item<bool>());
+  model.eval();
+  EXPECT_FALSE(model.forward(Padded(Ids(), {}, kPadding)).eq(3).any().item<bool>());
 }
 
 TEST(RobertaOptions, JsonIsReadBack) {

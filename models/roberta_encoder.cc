@@ -1,0 +1,143 @@
+// Tokens are rows of one S×H matrix everywhere; only attention knows of sequences.
+#include "models/roberta_encoder.h"
+
+#include <ATen/ATen.h>
+#include <torch/nn/init.h>
+
+#include <string>
+
+#include "models/activation_checkpoint.h"
+
+namespace dtrain::models {
+namespace {
+
+Linear Dense(int64_t in, int64_t out) { return Linear(in, out, InitialWeights::kNotYet); }
+
+}  // namespace
+
+RobertaEmbeddingsImpl::RobertaEmbeddingsImpl(const RobertaOptions& options) : dropout_(options.dropout) {
+  const int64_t hidden = options.hidden_size;
+  word_embeddings = register_module("word_embeddings", Embedding(options.vocab_size, hidden, options.padding_id));
+  position_embeddings =
+      register_module("position_embeddings", Embedding(options.max_positions, hidden, options.padding_id));
+  token_type_embeddings = register_module("token_type_embeddings", Embedding(options.token_types, hidden));
+  norm_ = register_module("LayerNorm", LayerNorm(hidden, options.layer_norm_epsilon));
+}
+
+at::Tensor RobertaEmbeddingsImpl::forward(const Sequences& sequences) {
+  const at::Tensor x =
+      word_embeddings(sequences.ids) + token_type_embeddings->weight[0] + position_embeddings(sequences.positions);
+  return at::dropout(norm_(x), dropout_, is_training());
+}
+
+RobertaLayerImpl::RobertaLayerImpl(const RobertaOptions& options)
+    : heads_(options.heads), dropout_(options.dropout), attention_dropout_(options.attention_dropout) {
+  const int64_t hidden = options.hidden_size, inner = options.intermediate_size;
+  query_ = Dense(hidden, hidden);
+  key_ = Dense(hidden, hidden);
+  value_ = Dense(hidden, hidden);
+  attention_output_ = Dense(hidden, hidden);
+  attention_norm_ = LayerNorm(hidden, options.layer_norm_epsilon);
+  intermediate_ = Dense(hidden, inner);
+  output_ = Dense(inner, hidden);
+  output_norm_ = LayerNorm(hidden, options.layer_norm_epsilon);
+  register_module(
+      "attention",
+      Group({{"self", Group({{"query", query_.ptr()}, {"key", key_.ptr()}, {"value", value_.ptr()}})},
+             {"output", Group({{"dense", attention_output_.ptr()}, {"LayerNorm", attention_norm_.ptr()}})}}));
+  register_module("intermediate", Group({{"dense", intermediate_.ptr()}}));
+  register_module("output", Group({{"dense", output_.ptr()}, {"LayerNorm", output_norm_.ptr()}}));
+}
+
+at::Tensor RobertaLayerImpl::Dropped(const at::Tensor& x) const { return at::dropout(x, dropout_, is_training()); }
+
+Forked RobertaLayerImpl::forward(const Forked& x_SH, const Sequences& sequences) {
+  return UsesKernels(x_SH.main) ? ForwardWithKernels(x_SH, sequences) : ForwardWithAten(x_SH.main, sequences);
+}
+
+Forked RobertaLayerImpl::ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences) {
+  const at::Tensor context =
+      Attend(query_(x_SH), key_(x_SH), value_(x_SH), heads_, sequences, is_training() ? attention_dropout_ : 0.0);
+  const at::Tensor y_SH = attention_norm_(Dropped(attention_output_(context)) + x_SH);
+  const at::Tensor z_SH = output_norm_(Dropped(output_(at::gelu(intermediate_(y_SH)))) + y_SH);
+  return {z_SH, z_SH};
+}
+
+bool RobertaLayerImpl::UsesKernels(const at::Tensor& x_SH) const {
+  return kernels_ != nullptr && is_training() && x_SH.size(1) <= kernels::kMostColumnsOfRow &&
+         HasTextKernels(x_SH, x_SH.size(1)) && HasTextKernels(x_SH, intermediate_->weight.size(0));
+}
+
+Forked RobertaLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH,
+                                       LayerNorm& norm) const {
+  return models::AddNormalised(*kernels_, at::linear(x_SH, product->weight), z_SH,
+                               {.x_bias = product->bias,
+                                .weight = norm->weight,
+                                .bias = norm->bias,
+                                .epsilon = norm->epsilon(),
+                                .dropout = dropout_});
+}
+
+Forked RobertaLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences& sequences) {
+  // The first layer's input has the type of the embeddings. It is cast once for both uses.
+  const at::Tensor x = x_SH.main.to(ProductType(x_SH.main));
+  const at::Tensor shortcut = x_SH.shortcut.is_same(x_SH.main) ? x : x_SH.shortcut;
+  const auto [q_SH, k_SH, v_SH] = ThreeProducts(
+      *kernels_, x, {{{query_->weight, query_->bias}, {key_->weight, key_->bias}, {value_->weight, value_->bias}}});
+  const at::Tensor context = Attend(q_SH, k_SH, v_SH, heads_, sequences, attention_dropout_);
+  const Forked y_SH = AddNormalised(context, attention_output_, shortcut, attention_norm_);
+  const at::Tensor inner = BiasGelu(*kernels_, at::linear(y_SH.main, intermediate_->weight), intermediate_->bias);
+  return AddNormalised(inner, output_, y_SH.shortcut, output_norm_);
+}
+
+RobertaEncoder::RobertaEncoder(const RobertaOptions& options) : options_(options) {
+  embeddings_ = RobertaEmbeddings(options);
+  const auto layers = Group({});
+  for (int64_t i = 0; i < options.layers; ++i) {
+    layers_.emplace_back(options);
+    layers->register_module(std::to_string(i), layers_.back());
+  }
+  register_module("roberta", Group({{"embeddings", embeddings_.ptr()}, {"encoder", Group({{"layer", layers}})}}));
+  DrawWeights(*this);
+  at::NoGradGuard no_grad;
+  for (auto* embedding : {&embeddings_->word_embeddings, &embeddings_->position_embeddings}) {
+    (*embedding)->weight[options_.padding_id].zero_();
+  }
+}
+
+void RobertaEncoder::DrawWeights(torch::nn::Module& part) const {
+  for (auto& item : part.named_parameters()) {
+    if (item.value().dim() > 1) torch::nn::init::normal_(item.value(), 0, options_.initializer_range);
+  }
+}
+
+at::Tensor RobertaEncoder::Encode(const Sequences& sequences) {
+  const at::Tensor embedded_SH = embeddings_(sequences);
+  Forked x_SH{embedded_SH, embedded_SH};
+  for (RobertaLayer& layer : layers_) {
+    if (options_.checkpoint_activations && is_training()) {
+      const Part run = [layer, sequences](const at::Tensor& x) mutable { return layer(Forked{x, x}, sequences).main; };
+      const at::Tensor y_SH = Checkpointed(run, x_SH.main, layer->parameters());
+      x_SH = {y_SH, y_SH};
+    } else {
+      x_SH = layer(x_SH, sequences);
+    }
+  }
+  return x_SH.main;
+}
+
+void RobertaEncoder::UseKernels(const TextKernels& kernels) {
+  for (RobertaLayer& layer : layers_) layer->UseKernels(kernels);
+}
+
+ForwardCost RobertaEncoder::EncoderCost(int64_t tokens, int64_t length) const {
+  const int64_t hidden = options_.hidden_size, inner = options_.intermediate_size, layers = options_.layers;
+  const int64_t dense = 4 * hidden * hidden + 2 * hidden * inner;
+  const int64_t attention = 2 * length * hidden;
+  // The inputs of dense layers, normalisations, attention and GELU. Attention's own weights are computed again.
+  const int64_t kept = 9 * hidden + 2 * inner;
+  const int64_t kept_of_all = options_.checkpoint_activations ? layers * hidden + kept : layers * kept;
+  return {.multiply_adds = tokens * layers * (dense + attention), .activation_elements = tokens * kept_of_all};
+}
+
+}  // namespace dtrain::models
