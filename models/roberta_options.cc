@@ -1,7 +1,9 @@
 // Missing keys have the values that transformers' RobertaConfig gives them.
 #include "models/roberta_options.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -46,6 +48,35 @@ void Number(const nlohmann::json& config, const char* key, double maximum, doubl
 void Only(const nlohmann::json& config, const char* key, const nlohmann::json& value) {
   const auto found = config.find(key);
   if (found != config.end() && !found->is_null() && *found != value) Refuse(key, *found, value.dump());
+}
+
+constexpr char kClassifier[] = "RobertaForSequenceClassification";
+constexpr char kRegression[] = "regression", kClassification[] = "single_label_classification";
+
+// The value of a key, or null if it is missing.
+const nlohmann::json& ValueOf(const nlohmann::json& config, const char* key) {
+  static const nlohmann::json kNull;
+  const auto found = config.find(key);
+  return found == config.end() ? kNull : *found;
+}
+
+// {"0": "cat", "1": "dog"} → cat, dog.
+std::vector<std::string> LabelsOf(const nlohmann::json& id2label) {
+  if (!id2label.is_object() || id2label.empty()) Refuse("id2label", id2label, "an object with a name for each label");
+  std::vector<std::string> labels;
+  for (size_t label = 0; label < id2label.size(); ++label) {
+    const nlohmann::json& name = ValueOf(id2label, std::to_string(label).c_str());
+    if (!name.is_string() || name.get_ref<const std::string&>().empty()) {
+      Refuse("id2label", id2label,
+             "names for the labels 0 to " + std::to_string(id2label.size() - 1) + ": that of " + std::to_string(label) +
+                 " is missing or no text");
+    }
+    labels.push_back(name.get<std::string>());
+  }
+  if (std::set<std::string>(labels.begin(), labels.end()).size() != labels.size()) {
+    Refuse("id2label", id2label, "a different name for each label");
+  }
+  return labels;
 }
 
 }  // namespace
@@ -117,6 +148,55 @@ nlohmann::ordered_json ToJson(const RobertaOptions& options) {
           {"eos_token_id", 2},
           {"tie_word_embeddings", true},
           {"torch_dtype", "float32"}};
+}
+
+std::vector<std::string> NumberedLabels(int64_t count) {
+  std::vector<std::string> labels;
+  for (int64_t label = 0; label < count; ++label) labels.push_back("LABEL_" + std::to_string(label));
+  return labels;
+}
+
+std::optional<ClassifierOptions> ClassifierFromJson(const nlohmann::json& config) {
+  if (!config.is_object()) throw std::invalid_argument("it is not a JSON object");
+  const nlohmann::json& architectures = ValueOf(config, "architectures");
+  if (std::find(architectures.begin(), architectures.end(), kClassifier) == architectures.end()) return std::nullopt;
+
+  constexpr int64_t kMostLabels = 1 << 20;
+  const nlohmann::json &id2label = ValueOf(config, "id2label"), &problem = ValueOf(config, "problem_type");
+  int64_t count = 2;
+  if (!id2label.is_null()) count = static_cast<int64_t>(id2label.size());
+  ClassifierOptions classifier;
+  Whole(config, "num_labels", 1, kMostLabels, count);
+  classifier.labels = id2label.is_null() ? NumberedLabels(count) : LabelsOf(id2label);
+  if (count != classifier.outputs()) {
+    Refuse("num_labels", count, "that of id2label, " + std::to_string(classifier.outputs()));
+  }
+  if (!problem.is_null() && problem != kRegression && problem != kClassification) {
+    Refuse("problem_type", problem, std::string(kClassification) + " or " + kRegression);
+  }
+  classifier.regression = problem.is_null() ? count == 1 : problem == kRegression;
+  if (classifier.regression && count != 1) Refuse("num_labels", count, "1 for a regression");
+  if (!ValueOf(config, "classifier_dropout").is_null()) {
+    classifier.dropout = 0;
+    Number(config, "classifier_dropout", 1, *classifier.dropout);
+  }
+  return classifier;
+}
+
+nlohmann::ordered_json ToJson(const RobertaOptions& options, const ClassifierOptions& classifier) {
+  nlohmann::ordered_json json = ToJson(options), id2label, label2id;
+  for (size_t label = 0; label < classifier.labels.size(); ++label) {
+    id2label[std::to_string(label)] = classifier.labels[label];
+    label2id[classifier.labels[label]] = label;
+  }
+  json["architectures"] = {kClassifier};
+  json["num_labels"] = classifier.outputs();
+  json["id2label"] = id2label;
+  json["label2id"] = label2id;
+  json["problem_type"] = classifier.regression ? kRegression : kClassification;
+  json["classifier_dropout"] = nullptr;
+  if (classifier.dropout) json["classifier_dropout"] = *classifier.dropout;
+  return json;
 }
 
 }  // namespace dtrain::models

@@ -41,4 +41,26 @@ RobertaOptions RobertaFromJson(const nlohmann::json& config);
 // Returns the config.json that transformers' RobertaForMaskedLM reads back as this model.
 nlohmann::ordered_json ToJson(const RobertaOptions& options);
 
+// What a classifier of sequences has beside its encoder.
+struct ClassifierOptions {
+  std::vector<std::string> labels;     // the classes in order, different; of a regression one name
+  bool regression = false;             // one output, a number
+  std::optional<double> dropout = {};  // in the head; empty: that of the encoder
+
+  int64_t outputs() const { return static_cast<int64_t>(labels.size()); }
+  double dropout_with(const RobertaOptions& encoder) const { return dropout.value_or(encoder.dropout); }
+};
+
+// Returns the names that transformers gives to labels without names: LABEL_0, LABEL_1, …
+std::vector<std::string> NumberedLabels(int64_t count);
+
+// Reads the classifier of a config.json, or returns empty if its architectures do not name
+// RobertaForSequenceClassification. Missing keys have the defaults of transformers: two labels, and a regression if
+// there is one. Throws std::invalid_argument that names what is not valid (labels not numbered from 0, equal labels,
+// another num_labels) or not supported (another problem_type).
+std::optional<ClassifierOptions> ClassifierFromJson(const nlohmann::json& config);
+
+// Returns the config.json that transformers' RobertaForSequenceClassification reads back as this model.
+nlohmann::ordered_json ToJson(const RobertaOptions& options, const ClassifierOptions& classifier);
+
 }  // namespace dtrain::models

@@ -231,6 +231,45 @@ TEST(RobertaOptions, JsonIsReadBack) {
   EXPECT_EQ(back.longest_sequence(), 12);
 }
 
+TEST(ClassifierOptions, JsonIsReadBack) {
+  for (const ClassifierOptions& written : {ClassifierOptions{.labels = {"no", "yes", "maybe"}, .dropout = 0.25},
+                                           ClassifierOptions{.labels = {"score"}, .regression = true}}) {
+    const nlohmann::json json = ToJson(Small(), written);
+    EXPECT_EQ(RobertaFromJson(json).hidden_size, Small().hidden_size);
+    const auto read = ClassifierFromJson(json);
+    ASSERT_TRUE(read);
+    EXPECT_EQ(read->labels, written.labels);
+    EXPECT_EQ(read->regression, written.regression);
+    EXPECT_EQ(read->dropout, written.dropout);
+  }
+  EXPECT_FALSE(ClassifierFromJson(ToJson(Small())));
+  EXPECT_EQ(ClassifierOptions{}.dropout_with({.dropout = 0.3}), 0.3);
+}
+
+// What transformers leaves out of a config.json has its default.
+TEST(ClassifierOptions, DefaultsAreThoseOfTransformers) {
+  const std::string start = R"({"architectures": ["RobertaForSequenceClassification"], "classifier_dropout": null)";
+  const auto read = [&](const std::string& rest) { return *ClassifierFromJson(nlohmann::json::parse(start + rest)); };
+  EXPECT_EQ(read("}").labels, (std::vector<std::string>{"LABEL_0", "LABEL_1"}));
+  EXPECT_FALSE(read("}").regression);
+  EXPECT_EQ(read(R"(, "num_labels": 3})").labels.back(), "LABEL_2");
+  EXPECT_TRUE(read(R"(, "id2label": {"0": "LABEL_0"}})").regression);
+  EXPECT_FALSE(read(R"(, "id2label": {"0": "one"}, "problem_type": "single_label_classification"})").regression);
+  const ClassifierOptions eleven =
+      read(R"(, "id2label": {"10": "k", "2": "c", "0": "a", "1": "b", "3": "d", "4": "e", "5": "f", "6": "g",
+              "7": "h", "8": "i", "9": "j"}})");
+  EXPECT_EQ(eleven.labels[2], "c");
+  EXPECT_EQ(eleven.labels[10], "k");
+  for (const char* rest :
+       {R"("id2label": {"0": "a", "2": "b"})", R"("id2label": {"00": "a"})", R"("id2label": {"0": 1})",
+        R"("id2label": {"0": "a", "1": "a"})", R"("id2label": ["a", "b"])", R"("id2label": {})",
+        R"("id2label": {"0": ""})", R"("num_labels": 3, "id2label": {"0": "a", "1": "b"})", R"("num_labels": 0)",
+        R"("num_labels": "2")", R"("classifier_dropout": 1.5)", R"("problem_type": "multi_label_classification")",
+        R"("problem_type": "regression")", R"("problem_type": 3)"}) {
+    EXPECT_THROW(read(std::string(", ") + rest + "}"), std::invalid_argument) << rest;
+  }
+}
+
 TEST(RobertaOptions, WhatIsNotSupportedIsRefused) {
   for (const char* text :
        {R"({"model_type": "bert"})", R"({"hidden_act": "relu"})", R"({"hidden_size": 10, "num_attention_heads": 3})",
