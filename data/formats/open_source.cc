@@ -10,6 +10,7 @@
 #include "data/formats/pack_recipe.h"
 #include "data/formats/packed_records.h"
 #include "data/formats/record_files.h"
+#include "data/formats/sentence_files.h"
 #include "data/formats/tensor_file.h"
 #include "data/formats/token_dataset.h"
 #include "data/formats/token_tensor_file.h"
@@ -29,6 +30,18 @@ bool HasClassFolders(const std::string& split_dir) {
     if (entry->is_directory(ignored) && !IsForeignName(entry->path().filename().string())) return true;
   }
   return false;
+}
+
+// Whether a split holds sentences. They are looked for last: beside data of another format, which has been `found`, a
+// table may be its list of labels, and any folder of folders looks like images.
+bool AreSentences(const std::string& data_dir, const std::string& split, const std::string& found) {
+  if (found == "imagefolder") {
+    const std::string split_dir = *FindSplit(data_dir, split);
+    if (HasClassFolders(split_dir)) return HasTextFolders(split_dir);
+  } else if (!found.empty()) {
+    return false;
+  }
+  return FindSentenceFiles(data_dir, split).has_value();
 }
 
 using Note = std::function<void(std::string)>;
@@ -68,6 +81,7 @@ bool HasSplit(const std::string& format, const std::string& data_dir, const std:
   if (format == "safetensors") return FindTensorFile(data_dir, split).has_value();
   if (format == "imagefolder") return FindSplit(data_dir, split).has_value();
   if (format == "tokens") return FindTokenFiles(data_dir, split).has_value();
+  if (format == "sentences") return FindSentenceFiles(data_dir, split).has_value();
   return !FindRecordFiles(data_dir, split, format).names.empty();
 }
 
@@ -83,6 +97,7 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
       }
       found = format;
     }
+    if (AreSentences(data_dir, split, found)) return "sentences";
     if (!found.empty()) return found;
   }
   return "imagefolder";  // opening it reports what is missing

@@ -34,8 +34,9 @@ struct SourceOptions {
   IndexParcel* parcel = nullptr;
 };
 
-// Returns the format of the first of these splits that exists; "imagefolder" if none does, since opening that reports
-// what is missing. Throws DataError if several formats fit.
+// Returns the format (one of the above, or sentences: data/sentences/sentence_split.h) of the first of these splits
+// that exists; "imagefolder" if none does, since opening that reports what is missing. Throws DataError if several
+// formats fit.
 std::string DetectFormat(const std::string& data_dir, const std::vector<std::string>& splits);
 
 // Whether the split exists in this format. Throws DataError if shards of it are missing.

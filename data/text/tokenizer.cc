@@ -1,18 +1,42 @@
 #include "data/text/tokenizer.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
 
 #include "data/error.h"
+#include "data/formats/random_access_file.h"
+#include "data/text/tokenizer_json.h"
 #include "data/whole_number.h"
 
 namespace dtrain::data {
 namespace {
 
+constexpr uint64_t kMostTokenizerBytes = 256 << 20;
+
 bool IsFile(const std::string& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);
+}
+
+TokenizerParts PartsOf(const std::string& tokenizer_json) {
+  const std::vector<uint8_t> bytes = ReadWholeFile(tokenizer_json, kMostTokenizerBytes);
+  try {
+    return ParseTokenizerJson({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  } catch (const DataError& error) {
+    throw DataError(tokenizer_json + ": " + error.what(), error.hint());
+  }
+}
+
+ByteLevelBpe LoadBpe(const TokenizerFiles& files) {
+  if (!files.merges.empty()) return ByteLevelBpe::Load(files.vocabulary, files.merges);
+  const TokenizerParts parts = PartsOf(files.vocabulary);
+  try {
+    return {parts.vocabulary, parts.merges};
+  } catch (const DataError& error) {
+    throw DataError(files.vocabulary + ": " + error.what(), error.hint());
+  }
 }
 
 std::string HoleName(int64_t id) {
@@ -27,14 +51,25 @@ std::optional<TokenizerFiles> FindTokenizer(const std::string& folder) {
   const TokenizerFiles gpt2{.vocabulary = folder + "/encoder.json", .merges = folder + "/vocab.bpe"};
   const TokenizerFiles roberta{
       .vocabulary = folder + "/vocab.json", .merges = folder + "/merges.txt", .keeps_ids = true};
-  for (const TokenizerFiles& files : {gpt2, roberta}) {
-    if (IsFile(files.vocabulary) && IsFile(files.merges)) return files;
+  const TokenizerFiles in_one{.vocabulary = folder + "/tokenizer.json", .merges = "", .keeps_ids = true};
+  for (const TokenizerFiles& files : {gpt2, roberta, in_one}) {
+    if (std::ranges::all_of(files.paths(), IsFile)) return files;
   }
   return std::nullopt;
 }
 
-Tokenizer::Tokenizer(const TokenizerFiles& files)
-    : bpe_(ByteLevelBpe::Load(files.vocabulary, files.merges)), keeps_ids_(files.keeps_ids) {
+std::vector<std::string> TokenizerFiles::paths() const {
+  if (merges.empty()) return {vocabulary};
+  return {vocabulary, merges};
+}
+
+std::string MergesOf(const TokenizerFiles& files) {
+  if (files.merges.empty()) return PartsOf(files.vocabulary).merges;
+  const std::vector<uint8_t> bytes = ReadWholeFile(files.merges, kMostTokenizerBytes);
+  return {bytes.begin(), bytes.end()};
+}
+
+Tokenizer::Tokenizer(const TokenizerFiles& files) : bpe_(LoadBpe(files)), keeps_ids_(files.keeps_ids) {
   if (!keeps_ids_) return;
   try {
     RequireKeepableIds();

@@ -13,21 +13,26 @@
 namespace dtrain::data {
 
 struct TokenizerFiles {
-  std::string vocabulary, merges;  // paths
+  std::string vocabulary, merges;  // paths; without merges, the vocabulary is a tokenizer.json, which holds both
   // True if tokens keep the ids of the vocabulary (vocab.json); false if the decimal ids are symbols to which a
   // dictionary gives new ids (encoder.json).
   bool keeps_ids = false;
+
+  std::vector<std::string> paths() const;  // one or two
 };
 
-// Returns the tokenizer files in a folder: encoder.json and vocab.bpe, else vocab.json and merges.txt. Empty if neither
-// pair exists.
+// Returns the text of the merges, as merges.txt has it. Throws DataError.
+std::string MergesOf(const TokenizerFiles& files);
+
+// Returns the tokenizer files in a folder: encoder.json and vocab.bpe, else vocab.json and merges.txt, else
+// tokenizer.json. Empty if there are none.
 std::optional<TokenizerFiles> FindTokenizer(const std::string& folder);
 
 class Tokenizer {
  public:
-  // Throws what ByteLevelBpe::Load throws, and DataError if keeps_ids is set and the special tokens do not have
-  // fairseq's ids (<s> 0, <pad> 1, </s> 2, <unk> 3) or there is no <mask>. The ids of <mask> differ: it is the last
-  // token of published models, and often the fifth of tokenizers that users train.
+  // Throws what ByteLevelBpe::Load and ParseTokenizerJson throw, and DataError if keeps_ids is set and the special
+  // tokens do not have fairseq's ids (<s> 0, <pad> 1, </s> 2, <unk> 3) or there is no <mask>. The ids of <mask> differ:
+  // it is the last token of published models, and often the fifth of tokenizers that users train.
   explicit Tokenizer(const TokenizerFiles& files);
 
   const ByteLevelBpe& bpe() const { return bpe_; }

@@ -54,7 +54,9 @@ void KeepTokenizer(const std::string& data_dir, const fs::path& run_directory) {
   const auto files = *data::FindTokenizer(folder.string());
   const fs::path kept = run_directory / kTokenizerFolder;
   fs::create_directories(kept);
-  for (const fs::path& file : {folder / kDictionary, fs::path(files.vocabulary), fs::path(files.merges)}) {
+  std::vector<std::string> paths = files.paths();
+  paths.push_back(folder / kDictionary);
+  for (const fs::path file : paths) {
     checkpoint::WriteAtomically(kept / file.filename(), checkpoint::ReadTextFile(file, kMostBytes));
   }
 }
@@ -99,7 +101,7 @@ ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models
   return {.known = dictionary.vocabulary(),
           .all = static_cast<int64_t>(names.size()),
           .files = {{"vocab.json", vocabulary.dump() + "\n"},
-                    {"merges.txt", checkpoint::ReadTextFile(files.merges, kMostBytes)},
+                    {"merges.txt", data::MergesOf(files)},
                     {"special_tokens_map.json", special.dump(2) + "\n"},
                     {"tokenizer_config.json", settings.dump(2) + "\n"}}};
 }

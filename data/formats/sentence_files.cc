@@ -1,0 +1,99 @@
+#include "data/formats/sentence_files.h"
+
+#include <array>
+#include <filesystem>
+
+#include "data/error.h"
+#include "data/formats/ignored_files.h"
+#include "data/formats/split_names.h"
+
+namespace dtrain::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<const char*, 3> kTableEndings = {".tsv", ".csv", ".jsonl"};
+
+bool IsRegularFile(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+// Adds what is there under one name.
+void AddFiles(const std::string& data_dir, const std::string& name, std::vector<SentenceFiles>& found) {
+  for (const char* ending : kTableEndings) {
+    const std::string path = data_dir + "/" + name + ending;
+    if (IsRegularFile(path)) found.push_back({SentenceLayout::kTable, name, path});
+  }
+  const std::string folder = data_dir + "/" + name, input = data_dir + "/input0/" + name;
+  if (HasTextFolders(folder)) found.push_back({SentenceLayout::kClassFolders, name, folder});
+  if (IsRegularFile(input + ".bin") && IsRegularFile(input + ".idx")) {
+    found.push_back({SentenceLayout::kBinarised, name, data_dir});
+  }
+}
+
+std::string ShownAs(const SentenceFiles& files) {
+  return files.layout == SentenceLayout::kBinarised ? files.path + "/input0/" + files.split + ".bin" : files.path;
+}
+
+enum class Content { kNothing, kTexts, kImages };
+
+Content ContentOf(const fs::path& class_folder) {
+  Content content = Content::kNothing;
+  std::error_code error;
+  for (fs::directory_iterator entry(class_folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (IsForeignName(name)) continue;
+    if (HasImageExtension(name)) return Content::kImages;
+    if (name.ends_with(".txt")) content = Content::kTexts;
+  }
+  return content;
+}
+
+}  // namespace
+
+std::vector<std::string> SentenceSplitNames(const std::string& split) {
+  std::vector<std::string> names = SplitNames(split);
+  if (split == "val") names.insert(names.end(), {"dev", "dev_matched"});
+  return names;
+}
+
+bool HasTextFolders(const std::string& split_dir) {
+  std::error_code error;
+  for (fs::directory_iterator entry(split_dir, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    std::error_code ignored;
+    if (!entry->is_directory(ignored) || IsForeignName(entry->path().filename().string())) continue;
+    const Content content = ContentOf(entry->path());
+    if (content != Content::kNothing) return content == Content::kTexts;
+  }
+  return false;
+}
+
+std::optional<SentenceFiles> FindSentenceFiles(const std::string& data_dir, const std::string& split) {
+  for (const std::string& name : SentenceSplitNames(split)) {
+    std::vector<SentenceFiles> found;
+    AddFiles(data_dir, name, found);
+    if (found.size() > 1) {
+      throw DataError(
+          data_dir + " holds the split '" + split + "' twice: " + ShownAs(found[0]) + " and " + ShownAs(found[1]),
+          "keep one of them there");
+    }
+    if (!found.empty()) return found.front();
+  }
+  return std::nullopt;
+}
+
+SentenceFiles RequireSentenceFiles(const std::string& data_dir, const std::string& split) {
+  if (auto found = FindSentenceFiles(data_dir, split)) return *found;
+  std::error_code ignored;
+  if (!fs::is_directory(data_dir, ignored)) throw DataError("there is no folder " + data_dir);
+  std::string tried;
+  for (const std::string& name : SentenceSplitNames(split)) tried += (tried.empty() ? "" : ", ") + name;
+  throw DataError("there is no '" + split + "' split in " + data_dir + ": looked for the names " + tried,
+                  "a split is a table NAME.tsv, NAME.csv or NAME.jsonl, folders of texts NAME/CLASS/*.txt, or "
+                  "fairseq's input0/NAME.bin and .idx");
+}
+
+}  // namespace dtrain::data

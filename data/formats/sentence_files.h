@@ -1,0 +1,36 @@
+// Finds the files of a split of labelled sentences. They lie in one of three layouts: a table, a folder of texts for
+// each class, or fairseq's binarised folders.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dtrain::data {
+
+enum class SentenceLayout {
+  kTable,         // DIR/train.tsv, .csv or .jsonl
+  kClassFolders,  // DIR/train/CLASS/*.txt, one text per file
+  kBinarised,     // DIR/input0/train.bin and .idx, perhaps DIR/input1/…, and DIR/label/train.bin or train.label
+};
+
+struct SentenceFiles {
+  SentenceLayout layout = SentenceLayout::kTable;
+  std::string split;  // its name on disk
+  std::string path;   // the table, the split's folder, or the folder of the data
+};
+
+// The names to try for a split: those of split_names.h, and for val also GLUE's dev and dev_matched.
+std::vector<std::string> SentenceSplitNames(const std::string& split);
+
+// Whether the folder of a split holds class folders of texts: *.txt and no images.
+bool HasTextFolders(const std::string& split_dir);
+
+// Returns the files of a split; empty if there are none. Throws DataError if there are several, because one may be an
+// older copy of the other.
+std::optional<SentenceFiles> FindSentenceFiles(const std::string& data_dir, const std::string& split);
+
+// The same, but throws DataError, which says what was looked for.
+SentenceFiles RequireSentenceFiles(const std::string& data_dir, const std::string& split);
+
+}  // namespace dtrain::data

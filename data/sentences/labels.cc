@@ -1,0 +1,110 @@
+#include "data/sentences/labels.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <set>
+
+#include "data/error.h"
+#include "data/formats/text_beside.h"
+#include "data/shown.h"
+#include "data/text/text_lines.h"
+#include "data/whole_number.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr size_t kMostShownBytes = 60;
+
+std::string Quoted(const std::string& name) { return "'" + Shown(name, kMostShownBytes) + "'"; }
+
+std::string ListOf(const std::vector<std::string>& names) {
+  constexpr size_t kMost = 10;
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kMost); ++i) list += (i > 0 ? ", " : "") + Quoted(names[i]);
+  return list + (names.size() > kMost ? ", … (" + std::to_string(names.size()) + " in all)" : "");
+}
+
+// Throws DataError if a label is none of `classes`, which `whose` describes.
+void RequireKnown(const std::vector<SeenLabel>& seen, const std::vector<std::string>& classes, const std::string& whose,
+                  const std::string& hint) {
+  const std::set<std::string> names(classes.begin(), classes.end());
+  for (const SeenLabel& label : seen) {
+    if (names.contains(label.name)) continue;
+    throw DataError(
+        label.place + ": the label " + Quoted(label.name) + " is none of the classes " + whose + ": " + ListOf(classes),
+        hint);
+  }
+}
+
+}  // namespace
+
+std::optional<double> DecimalNumber(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(number)) return std::nullopt;
+  return number;
+}
+
+std::vector<std::string> SortedClasses(std::vector<std::string> names) {
+  std::ranges::sort(names);
+  if (std::ranges::all_of(names, [](const auto& name) { return WholeNumber(name).has_value(); })) {
+    std::ranges::stable_sort(names, {}, [](const auto& name) { return *WholeNumber(name); });
+  }
+  return names;
+}
+
+bool AreDecimals(const std::vector<std::string>& labels) {
+  bool some_is_not_whole = false;
+  for (const std::string& label : labels) {
+    if (!DecimalNumber(label)) return false;
+    some_is_not_whole |= !WholeNumber(label);
+  }
+  return some_is_not_whole;
+}
+
+bool HaveFractions(const std::vector<std::string>& labels) {
+  return AreDecimals(labels) && std::ranges::any_of(labels, [](const std::string& label) {
+           const double number = *DecimalNumber(label);
+           return number != std::floor(number);
+         });
+}
+
+std::vector<std::string> ListedClasses(const std::string& folder) {
+  const std::string path = folder + "/classes.txt", text = TextBeside(path);
+  std::vector<std::string> names;
+  std::set<std::string> seen;
+  std::string_view rest = text;
+  for (int64_t line = 1; !rest.empty(); ++line) {
+    const std::string name(Stripped(TakeLine(rest)));
+    if (name.empty()) continue;
+    if (!seen.insert(name).second) {
+      throw DataError(path + " line " + std::to_string(line) + ": the class " + Quoted(name) + " was named before");
+    }
+    names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<std::string> ClassesOf(const std::vector<SeenLabel>& seen, const KnownClasses& known) {
+  if (!known.names.empty()) {
+    RequireKnown(seen, known.names, "that the training data has",
+                 "correct it, or move rows with it into the training data");
+    return known.names;
+  }
+  if (!known.listed.empty()) {
+    RequireKnown(seen, known.listed, "in classes.txt", "correct the label, or add its name there");
+    return known.listed;
+  }
+  std::vector<std::string> names;
+  for (const SeenLabel& label : seen) names.push_back(label.name);
+  if (AreDecimals(names)) {
+    const auto decimal = std::ranges::find_if(seen, [](const auto& label) { return !WholeNumber(label.name); });
+    throw DataError(decimal->place + ": the label " + Quoted(decimal->name) + " is a decimal number, not a class",
+                    "use --task=text_regression, or write classes as whole numbers or names");
+  }
+  names = SortedClasses(std::move(names));
+  return SortedClasses(known.preferred_order) == names ? known.preferred_order : names;
+}
+
+}  // namespace dtrain::data

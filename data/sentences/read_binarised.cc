@@ -1,0 +1,154 @@
+// fairseq's folders for sentence tasks (read_sentences.h), as fairseq-preprocess and its GLUE script write them: input0
+// and input1 hold the tokens of the two texts, label a class as one token or, for regression, a text file of numbers.
+#include <filesystem>
+#include <memory>
+
+#include "data/error.h"
+#include "data/formats/random_access_file.h"
+#include "data/formats/token_dataset.h"
+#include "data/sentences/read_sentences.h"
+#include "data/text/dictionary.h"
+#include "data/text/text_lines.h"
+
+namespace dtrain::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostLabelBytes = uint64_t{1} << 30;
+constexpr char kWrittenBy[] = "write the folders again with fairseq-preprocess, all with the same number of lines";
+
+bool Exists(const std::string& path) {
+  std::error_code ignored;
+  return fs::exists(path, ignored);
+}
+
+// The items of one of the folders.
+class Items {
+ public:
+  explicit Items(const std::string& prefix) : prefix_(prefix), data_(prefix) {}
+  const std::string& prefix() const { return prefix_; }
+  int64_t size() const { return data_.size(); }
+  int64_t Offset(int64_t item) const { return data_.Place(item).offset.value_or(0); }
+  std::string Where(int64_t item) const { return prefix_ + ".bin item " + std::to_string(item); }
+
+  // Returns the tokens of an item without the </s> at its end. Throws DataError if one is not below `vocabulary`.
+  std::vector<uint32_t> Read(int64_t item, int64_t vocabulary) const {
+    const std::vector<uint8_t> bytes = data_.Read(item);
+    std::vector<int64_t> wide(bytes.size() / static_cast<size_t>(TokenBytes(data_.type())));
+    WidenTokens(data_.type(), bytes, wide.data());
+    if (!wide.empty() && wide.back() == kEndToken) wide.pop_back();
+    for (const int64_t token : wide) {
+      if (token >= 0 && token < vocabulary) continue;
+      throw DataError(Where(item) + " has the token " + std::to_string(token) + ", but the dictionary ends at " +
+                          std::to_string(vocabulary - 1),
+                      "dict.txt belongs to other files, or these are damaged");
+    }
+    return {wide.begin(), wide.end()};
+  }
+
+ private:
+  const std::string prefix_;
+  const TokenDataset data_;
+};
+
+std::string LabelPrefix(const SentenceFiles& files) { return files.path + "/label/" + files.split; }
+
+// A madeupword0000 that fairseq-preprocess adds is no class.
+bool IsFiller(const Dictionary::Entry& entry) { return entry.count == 0 && entry.symbol.starts_with("madeupword"); }
+
+std::vector<std::string> ClassNames(const Dictionary& dictionary) {
+  std::vector<std::string> names;
+  for (const Dictionary::Entry& entry : dictionary.entries()) {
+    if (!IsFiller(entry)) names.push_back(entry.symbol);
+  }
+  return names;
+}
+
+// Returns the label of each row as text, with which it enters the collector.
+class Labels {
+ public:
+  Labels(const SentenceFiles& files, SentenceTarget target) {
+    const std::string prefix = LabelPrefix(files);
+    if (target == SentenceTarget::kClass) {
+      items_ = std::make_unique<Items>(prefix);
+      names_ = ClassNames(Dictionary::Load(files.path + "/label/dict.txt"));
+      size_ = items_->size();
+    } else if (target == SentenceTarget::kNumber) {
+      const std::vector<uint8_t> bytes = ReadWholeFile(prefix + ".label", kMostLabelBytes);
+      std::string_view rest{reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+      while (!rest.empty()) lines_.emplace_back(Stripped(TakeLine(rest)));
+      size_ = static_cast<int64_t>(lines_.size());
+    }
+  }
+
+  int64_t size() const { return size_; }
+  const std::vector<std::string>& names() const { return names_; }
+
+  std::string Of(int64_t row) const {
+    if (!lines_.empty()) return lines_[static_cast<size_t>(row)];
+    if (!items_) return "";
+    const std::vector<uint32_t> tokens = items_->Read(row, kSpecialTokens + static_cast<int64_t>(names_.size()));
+    if (tokens.size() != 1 || tokens[0] < kSpecialTokens) {
+      throw DataError(items_->Where(row) + " is not one class", kWrittenBy);
+    }
+    return names_[tokens[0] - kSpecialTokens];
+  }
+
+ private:
+  std::unique_ptr<Items> items_;
+  std::vector<std::string> names_, lines_;
+  int64_t size_ = -1;  // there are no labels
+};
+
+void RequireSameSize(const Items& inputs, const std::string& other, int64_t size) {
+  if (size == inputs.size()) return;
+  throw DataError(inputs.prefix() + ".bin has " + std::to_string(inputs.size()) + " items, but " + other + " has " +
+                      std::to_string(size),
+                  kWrittenBy);
+}
+
+}  // namespace
+
+bool HasNumberLabels(const SentenceFiles& files) {
+  return Exists(LabelPrefix(files) + ".label") && !Exists(LabelPrefix(files) + ".bin");
+}
+
+SentenceSet ReadBinarised(const SentenceFiles& files, const SentenceOptions& options, int64_t& vocabulary) {
+  if (options.target == SentenceTarget::kClass && HasNumberLabels(files)) {
+    throw DataError(LabelPrefix(files) + ".label holds numbers to predict, and there are no classes",
+                    "use --task=text_regression");
+  }
+  const Dictionary dictionary = Dictionary::Load(files.path + "/input0/dict.txt");
+  vocabulary = dictionary.vocabulary();
+  const Items first(files.path + "/input0/" + files.split);
+  std::unique_ptr<Items> second;
+  const bool is_pair = Exists(files.path + "/input1");
+  if (is_pair) {
+    second = std::make_unique<Items>(files.path + "/input1/" + files.split);
+    RequireSameSize(first, second->prefix() + ".bin", second->size());
+  }
+  if (options.is_pair.value_or(is_pair) != is_pair) {
+    throw DataError(files.path + (is_pair ? " has input1, hence pairs" : " has no input1, hence single texts") +
+                    ", but the model and the training data have " + (is_pair ? "single texts" : "pairs"));
+  }
+  const Labels labels(files, options.target);
+  if (labels.size() >= 0) RequireSameSize(first, LabelPrefix(files), labels.size());
+
+  SentenceCollector collector(options, nullptr, is_pair);
+  std::error_code ignored;
+  const std::string path = first.prefix() + ".bin";
+  const uint32_t file = collector.AddFile(path, fs::file_size(path, ignored));
+  if (second) collector.AddFile(second->prefix() + ".bin", fs::file_size(second->prefix() + ".bin", ignored));
+  for (int64_t row = 0; row < first.size(); ++row) {
+    const std::vector<uint32_t> a = first.Read(row, vocabulary);
+    const std::vector<uint32_t> b = second ? second->Read(row, vocabulary) : std::vector<uint32_t>();
+    collector.AddTokens(a, b, labels.Of(row), {file, first.Offset(row)}, first.Where(row));
+  }
+  SentenceSet set = collector.Take();
+  if (options.target == SentenceTarget::kClass) set.names = labels.names();
+  set.columns = is_pair ? "text input0, pair input1, label label" : "text input0, label label";
+  return set;
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,91 @@
+// Class folders of texts (read_sentences.h).
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "data/error.h"
+#include "data/formats/ignored_files.h"
+#include "data/formats/in_parallel.h"
+#include "data/formats/random_access_file.h"
+#include "data/sentences/read_sentences.h"
+#include "data/sentences/table_reader.h"
+#include "data/text/utf8.h"
+
+namespace dtrain::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kFilesAtOnce = 4096;
+constexpr char kUnlabelledFolder[] = "unsup";
+
+// Returns the sorted names in a folder that are data: folders, or files ending in .txt.
+std::vector<std::string> SortedNames(const std::string& folder, bool folders) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    std::error_code ignored;
+    std::string name = entry->path().filename().string();
+    const bool wanted = folders ? entry->is_directory(ignored) : name.ends_with(".txt");
+    if (wanted && !IsForeignName(name)) names.push_back(std::move(name));
+  }
+  if (error) throw DataError("cannot list " + folder + ": " + error.message());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string ReadText(const std::string& path) {
+  const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostCellBytes);
+  std::string text(bytes.begin(), bytes.end());
+  if (!IsUtf8(text)) throw DataError(path + " is not UTF-8", "convert the file to UTF-8");
+  if (text.find('\0') != std::string::npos) {
+    throw DataError(path + " holds a NUL character",
+                    "remove it: texts have none, so the file is probably damaged or in UTF-16");
+  }
+  if (text.ends_with('\n')) text.pop_back();
+  if (text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
+void ReadClass(const std::string& folder, const std::string& name, SentenceCollector& collector) {
+  const std::vector<std::string> files = SortedNames(folder, false);
+  if (files.empty()) throw DataError(folder + " has no texts (*.txt)", "remove the folder, or put texts into it");
+  for (size_t begin = 0; begin < files.size(); begin += kFilesAtOnce) {
+    std::vector<RawSentence> rows(std::min(kFilesAtOnce, files.size() - begin));
+    const auto read = [&](size_t i) { rows[i].text.text = ReadText(folder + "/" + files[begin + i]); };
+    InParallel(rows.size(), read, 64);
+    for (size_t i = 0; i < rows.size(); ++i) {
+      rows[i].label = name;
+      rows[i].place.file = collector.AddFile(folder + "/" + files[begin + i], rows[i].text.text.size());
+    }
+    collector.Add(std::move(rows));
+  }
+}
+
+}  // namespace
+
+SentenceSet ReadClassFolders(const std::string& split_dir, const SentenceOptions& options,
+                             const SentenceTokenizer& tokenizer) {
+  if (options.is_pair.value_or(false)) {
+    throw DataError(split_dir + " has single texts in class folders, but the model and the training data have pairs");
+  }
+  if (options.target == SentenceTarget::kNumber) {
+    throw DataError(split_dir + " has a folder for each class, which are no numbers to predict",
+                    "use --task=text_classification, or a table with a column of numbers");
+  }
+  SentenceCollector collector(options, &tokenizer, false);
+  for (const std::string& name : SortedNames(split_dir, true)) {
+    const std::string folder = split_dir + "/" + name;
+    if (name == kUnlabelledFolder) {
+      collector.LeaveOut(static_cast<int64_t>(SortedNames(folder, false).size()));
+    } else {
+      ReadClass(folder, name, collector);
+    }
+  }
+  SentenceSet set = collector.Take();
+  set.columns = "texts of class folders";
+  return set;
+}
+
+}  // namespace dtrain::data

@@ -1,0 +1,29 @@
+// Reads the rows of a split from each of the layouts of sentence_files.h.
+#pragma once
+
+#include <string>
+
+#include "data/formats/sentence_files.h"
+#include "data/sentences/sentence_set.h"
+
+namespace dtrain::data {
+
+// Reads a table. Throws DataError, which names file and line; also if options.is_pair says other than the columns.
+SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, const SentenceTokenizer& tokenizer);
+
+// Reads the texts of SPLIT/CLASS/*.txt, sorted by class and name, without a line end at their end. A class folder named
+// unsup is left out, as in aclImdb, whose texts in it have no label.
+SentenceSet ReadClassFolders(const std::string& split_dir, const SentenceOptions& options,
+                             const SentenceTokenizer& tokenizer);
+
+// Reads fairseq's binarised folders. The special tokens are those of its recipes (--init-token 0 --separator-token 2).
+// `vocabulary` becomes that of input0/dict.txt.
+SentenceSet ReadBinarised(const SentenceFiles& files, const SentenceOptions& options, int64_t& vocabulary);
+
+// The distinct labels of a table, as they are written.
+std::vector<std::string> LabelsOfTable(const std::string& path, const SentenceOptions& options);
+
+// Whether the labels of binarised folders are numbers to predict: label/SPLIT.label and no label/SPLIT.bin.
+bool HasNumberLabels(const SentenceFiles& files);
+
+}  // namespace dtrain::data

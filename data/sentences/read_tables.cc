@@ -1,0 +1,102 @@
+// Tables of sentences (read_sentences.h). Rows are tokenized some thousands at a time, so that the texts of a table are
+// in memory once, as the bytes of the file.
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "data/error.h"
+#include "data/formats/random_access_file.h"
+#include "data/sentences/read_sentences.h"
+#include "data/sentences/table_columns.h"
+#include "data/text/text_lines.h"
+
+namespace dtrain::data {
+namespace {
+
+constexpr size_t kRowsAtOnce = 8192;
+constexpr char kNoLabel[] = "-";
+
+// A table with its bytes and the columns that are read.
+class OpenTable {
+ public:
+  OpenTable(const std::string& path, const SentenceOptions& options)
+      : bytes_(ReadWholeFile(path)),
+        reader_(path, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}, FormatOf(path)),
+        columns_(ChooseColumns(reader_, {options.text_column, options.pair_column, options.label_column},
+                               options.target != SentenceTarget::kNone)) {}
+
+  TableReader& reader() { return reader_; }
+  const TableColumns& columns() const { return columns_; }
+  uint64_t bytes() const { return bytes_.size(); }
+  bool IsUnlabelled(const std::string& label) const { return columns_.dash_is_no_label && label == kNoLabel; }
+
+ private:
+  static TableFormat FormatOf(const std::string& path) {
+    if (const auto format = TableFormatOf(path)) return *format;
+    throw DataError(path + " is not a table of texts", "its name must end in .tsv, .csv, .jsonl or .txt");
+  }
+
+  const std::vector<uint8_t> bytes_;
+  TableReader reader_;
+  const TableColumns columns_;
+};
+
+void RequireSameKind(const OpenTable& table, const SentenceOptions& options, const std::string& path,
+                     const std::string& columns) {
+  const bool is_pair = table.columns().pair.has_value();
+  if (!options.is_pair || *options.is_pair == is_pair) return;
+  throw DataError(path + (is_pair ? " has pairs of texts (" : " has single texts (") + columns +
+                      "), but the model and the training data have " + (*options.is_pair ? "pairs" : "single texts"),
+                  "name the same columns in all splits: --text_column and --text_pair_column");
+}
+
+}  // namespace
+
+SentenceSet ReadTable(const std::string& path, const SentenceOptions& options, const SentenceTokenizer& tokenizer) {
+  OpenTable table(path, options);
+  const TableColumns& columns = table.columns();
+  const std::string names = ToText(columns, table.reader());
+  RequireSameKind(table, options, path, names);
+  std::vector<size_t> selected = {columns.text};
+  if (columns.pair) selected.push_back(*columns.pair);
+  if (columns.label) selected.push_back(*columns.label);
+  table.reader().Select(selected);
+
+  SentenceCollector collector(options, &tokenizer, columns.pair.has_value());
+  const uint32_t file = collector.AddFile(path, table.bytes());
+  std::vector<RawSentence> rows;
+  TableRow row;
+  while (table.reader().Next(row)) {
+    RawSentence raw{.text = {std::move(row.cells[0]), columns.pair ? std::move(row.cells[1]) : ""},
+                    .label = columns.label ? std::move(row.cells.back()) : "",
+                    .place = {file, static_cast<int64_t>(row.offset)},
+                    .line = row.line};
+    if (table.IsUnlabelled(raw.label)) {
+      collector.LeaveOut(1);
+      continue;
+    }
+    rows.push_back(std::move(raw));
+    if (rows.size() == kRowsAtOnce) collector.Add(std::exchange(rows, {}));
+  }
+  collector.Add(std::move(rows));
+  collector.LeaveOut(table.reader().left_out());
+  SentenceSet set = collector.Take();
+  set.columns = names;
+  return set;
+}
+
+std::vector<std::string> LabelsOfTable(const std::string& path, const SentenceOptions& options) {
+  SentenceOptions labelled = options;
+  labelled.target = SentenceTarget::kClass;
+  OpenTable table(path, labelled);
+  table.reader().Select({*table.columns().label});
+  std::set<std::string, std::less<>> labels;
+  TableRow row;
+  while (table.reader().Next(row)) {
+    const std::string_view label = Stripped(row.cells[0]);
+    if (!label.empty() && !table.IsUnlabelled(row.cells[0]) && !labels.contains(label)) labels.emplace(label);
+  }
+  return {labels.begin(), labels.end()};
+}
+
+}  // namespace dtrain::data

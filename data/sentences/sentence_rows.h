@@ -1,0 +1,19 @@
+// The tensors of a batch of sentences, on which loader and tasks agree. A row is one sentence or pair with its special
+// tokens, padded to the length T of the batch, which is the SampleRef::size of its samples.
+//
+//   input_ids       int64 N×T: <s> a </s>, or <s> a </s></s> b </s>; <pad> (1) behind the last token
+//   attention_mask  uint8 N×T: 1 for tokens, 0 for padding
+//   labels          int64 N: the class from RecordSource::Label; -1 where the data has no classes
+//   targets         float32 N: the number to predict; only for regression
+//   index           int64 N: the number of the row, as in every batch (data/pipeline/batch.h)
+#pragma once
+
+#include "data/text/token_rows.h"
+
+namespace dtrain::data {
+
+// input_ids and attention_mask are kInputIds and kAttentionMask (token_rows.h).
+inline constexpr char kSentenceLabels[] = "labels";
+inline constexpr char kSentenceTargets[] = "targets";
+
+}  // namespace dtrain::data

@@ -1,0 +1,128 @@
+#include "data/sentences/sentence_set.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "data/count_of.h"
+#include "data/error.h"
+#include "data/formats/in_parallel.h"
+#include "data/machine/cores.h"
+#include "data/shown.h"
+#include "data/text/text_lines.h"
+
+namespace dtrain::data {
+namespace {
+
+// The rows that one thread tokenizes, before they are appended to the set.
+struct TokenizedRows {
+  std::vector<uint32_t> tokens;
+  std::vector<uint64_t> ends;
+  int64_t truncated = 0;
+};
+
+TokenizedRows Tokenize(std::span<const RawSentence> rows, bool is_pair, int64_t most,
+                       SentenceTokenizer::Encoder& encoder) {
+  TokenizedRows done;
+  std::vector<uint32_t> a, b;
+  for (const RawSentence& row : rows) {
+    a.clear();
+    b.clear();
+    encoder.Encode(row.text.text, a);
+    if (is_pair) encoder.Encode(row.text.pair, b);
+    done.truncated += is_pair ? AppendPairRow(a, b, most, done.tokens) : AppendSentenceRow(a, most, done.tokens);
+    done.ends.push_back(done.tokens.size());
+  }
+  return done;
+}
+
+}  // namespace
+
+SentenceCollector::SentenceCollector(const SentenceOptions& options, const SentenceTokenizer* tokenizer, bool is_pair)
+    : target_(options.target),
+      most_tokens_(options.tokens_per_sample),
+      keeps_texts_(options.keep_texts),
+      tokenizer_(tokenizer) {
+  set_.is_pair = is_pair;
+}
+
+uint32_t SentenceCollector::AddFile(const std::string& path, uint64_t bytes) {
+  set_.files.push_back({path, bytes});
+  return static_cast<uint32_t>(set_.files.size() - 1);
+}
+
+std::string SentenceCollector::WhereIs(const RawSentence& row) const {
+  const std::string& path = set_.files[row.place.file].path;
+  return row.line > 0 ? path + " line " + std::to_string(row.line) : path;
+}
+
+void SentenceCollector::NoteEmpty(const RawSentence& row) {
+  if (!Stripped(row.text.text).empty() || !Stripped(row.text.pair).empty()) return;
+  if (empty_++ == 0) first_empty_ = WhereIs(row);
+}
+
+void SentenceCollector::AddLabel(const std::string& label, const std::string& where) {
+  if (target_ == SentenceTarget::kNone) return;
+  if (label.empty()) throw DataError(where + ": the label is empty", "every row needs a label");
+  if (target_ == SentenceTarget::kNumber) {
+    const auto number = DecimalNumber(label);
+    const auto target = static_cast<float>(number.value_or(0));
+    if (!number || !std::isfinite(target)) {
+      throw DataError(where + ": the label '" + Shown(label, 60) + "' is not a decimal number",
+                      "use --task=text_classification for classes");
+    }
+    set_.targets.push_back(target);
+    return;
+  }
+  const auto [found, is_new] = label_numbers_.try_emplace(label, static_cast<int32_t>(set_.seen.size()));
+  if (is_new) set_.seen.push_back({label, where});
+  set_.labels.push_back(found->second);
+}
+
+void SentenceCollector::Add(std::vector<RawSentence> rows) {
+  if (encoders_.empty()) {
+    for (int64_t i = 0; i < AvailableCores(); ++i) encoders_.emplace_back(*tokenizer_);
+  }
+  const size_t parts = encoders_.size();
+  std::vector<TokenizedRows> tokenized(parts);
+  const auto tokenize = [&](size_t part) {
+    const size_t begin = rows.size() * part / parts, end = rows.size() * (part + 1) / parts;
+    tokenized[part] =
+        Tokenize(std::span(rows).subspan(begin, end - begin), set_.is_pair, most_tokens_, encoders_[part]);
+  };
+  InParallel(parts, tokenize, 1, parts);
+  for (const TokenizedRows& part : tokenized) {
+    const uint64_t before = set_.tokens.size();
+    set_.tokens.insert(set_.tokens.end(), part.tokens.begin(), part.tokens.end());
+    for (const uint64_t end : part.ends) set_.ends.push_back(before + end);
+    set_.truncated += part.truncated;
+  }
+  for (RawSentence& row : rows) {
+    NoteEmpty(row);
+    AddLabel(std::string(Stripped(row.label)), WhereIs(row));
+    set_.places.push_back(row.place);
+    if (keeps_texts_) set_.texts.push_back(std::move(row.text));
+  }
+}
+
+void SentenceCollector::AddTokens(std::span<const uint32_t> a, std::span<const uint32_t> b, const std::string& label,
+                                  SentenceSet::Place place, const std::string& where) {
+  if (a.empty() && b.empty() && empty_++ == 0) first_empty_ = where;
+  set_.truncated +=
+      set_.is_pair ? AppendPairRow(a, b, most_tokens_, set_.tokens) : AppendSentenceRow(a, most_tokens_, set_.tokens);
+  set_.ends.push_back(set_.tokens.size());
+  set_.places.push_back(place);
+  AddLabel(label, where);
+}
+
+SentenceSet SentenceCollector::Take() {
+  if (empty_ > 0) {
+    throw DataError(
+        first_empty_ + ": the text is empty" + (empty_ > 1 ? " (" + CountOf(empty_, "row") + " have no text)" : ""),
+        "remove rows without text: there is nothing to learn from them");
+  }
+  if (set_.ends.empty()) throw DataError(set_.files.front().path + " has no rows");
+  return std::move(set_);
+}
+
+}  // namespace dtrain::data

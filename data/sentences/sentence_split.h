@@ -1,0 +1,75 @@
+// A split of labelled sentences or pairs of sentences, ready for the loader: read, checked and tokenized completely
+// when it is opened, so that whatever is wrong with the data is said before the first step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/record_source.h"
+#include "data/sample_decoder.h"
+
+namespace dtrain::data {
+
+enum class SentenceTarget {
+  kClass,   // text_classification: labels are names of classes
+  kNumber,  // text_regression: labels are decimal numbers
+  kNone,    // prediction: labels are not read
+};
+
+struct SentenceOptions {
+  std::string data_dir;
+  // Names of columns; empty: found among the names that data sets commonly use (table_columns.h). If a text column is
+  // given and no pair column, there is no pair.
+  std::string text_column = {}, pair_column = {}, label_column = {};
+  SentenceTarget target = SentenceTarget::kClass;
+
+  // What is known from the training split or a checkpoint; empty for the training split itself. A label outside
+  // `classes`, and a split with pairs where there should be none (or the other way round) throw DataError.
+  std::vector<std::string> classes = {};
+  std::optional<bool> is_pair = {};
+  // The names in the weights (id2label). Their order holds if they are the names of the data's classes.
+  std::vector<std::string> class_order = {};
+
+  int64_t tokens_per_sample = 512;                // longer rows are truncated
+  std::vector<std::string> tokenizer_paths = {};  // where the tokenizer may lie (FindSentenceTokenizer)
+  bool keep_texts = false;
+};
+
+struct SentenceText {
+  std::string text, pair;  // `pair` is empty if there is none
+};
+
+struct SentenceSplit {
+  std::unique_ptr<RecordSource> source;          // class_names() are the classes in label order; empty unless kClass
+  std::unique_ptr<SampleDecoder> decoder;        // fills the fields of sentence_rows.h
+  std::function<int64_t(int64_t index)> length;  // tokens of a row, special ones included; valid as long as `source`
+  int64_t tokens_per_sample = 0;                 // longest row that is possible
+  int64_t vocabulary = 0;                        // every token is below it
+  bool is_pair = false;
+  int64_t truncated = 0;  // rows that were too long
+  int64_t left_out = 0;   // rows and files without a label: `-` as gold_label, aclImdb's unsup, damaged rows of QQP
+  std::string columns;    // what was read, for a log: "text sentence1, pair sentence2, label gold_label"
+  std::string tokenizer;  // the tokenizer's folder; empty for fairseq's binarised data
+  std::vector<SentenceText> texts;  // by index; only with keep_texts, never for binarised data
+};
+
+// Opens a split of DIR/train.tsv|csv|jsonl, DIR/train/CLASS/*.txt or fairseq's DIR/input0 (sentence_files.h). Classes
+// are those of options.classes, else of classes.txt in data_dir (one per line), else those of the split: for binarised
+// data in the order of label/dict.txt, otherwise in that of class_order if it has the same names, else sorted, whole
+// numbers by value. Throws DataError, which names file and line, and Error (exit code 2) if tokens_per_sample has no
+// room for the special tokens.
+SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split);
+
+// Opens one file without labels: a table, or FILE.txt with a text in each line. Keeps the texts. data_dir and target
+// are ignored.
+SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file);
+
+// Whether all labels of a split are decimal numbers of which some are not whole. Reads the labels only. Throws
+// DataError as OpenSentences does.
+bool LooksLikeRegression(const SentenceOptions& options, const std::string& split);
+
+}  // namespace dtrain::data

@@ -1,0 +1,121 @@
+#include "data/sentences/sentence_tokenizer.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "data/error.h"
+#include "data/formats/random_access_file.h"
+#include "data/sha256.h"
+#include "data/text/dictionary.h"
+
+namespace dtrain::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMostFileBytes = 256 << 20;
+constexpr int64_t kSentenceSpecials = 2, kPairSpecials = 4;
+constexpr char kTokenizerNames[] =
+    "encoder.json with vocab.bpe and dict.txt, vocab.json with merges.txt, or tokenizer.json";
+
+size_t RoomFor(int64_t most, int64_t specials) {
+  if (most > specials) return static_cast<size_t>(most - specials);
+  throw Error(ExitCode::kUsage,
+              "rows of " + std::to_string(most) + " tokens have no room beside the " + std::to_string(specials) +
+                  " special tokens",
+              "give a larger --tokens_per_sample");
+}
+
+TokenizerFiles RequireTokenizer(const std::string& folder) {
+  if (auto files = FindTokenizer(folder)) return *files;
+  throw DataError("there is no tokenizer in " + folder + ": looked for " + kTokenizerNames);
+}
+
+std::string DictionaryIn(const std::string& folder) { return folder + "/dict.txt"; }
+
+}  // namespace
+
+bool AppendSentenceRow(std::span<const uint32_t> a, int64_t most, std::vector<uint32_t>& tokens) {
+  const size_t kept = std::min(a.size(), RoomFor(most, kSentenceSpecials));
+  tokens.push_back(kBeginToken);
+  tokens.insert(tokens.end(), a.begin(), a.begin() + static_cast<std::ptrdiff_t>(kept));
+  tokens.push_back(kEndToken);
+  return kept < a.size();
+}
+
+// Only the longer one is cut if that is enough; else both become half as long as the room, and the longer one keeps the
+// odd token, or `b` if they are equally long.
+bool AppendPairRow(std::span<const uint32_t> a, std::span<const uint32_t> b, int64_t most,
+                   std::vector<uint32_t>& tokens) {
+  const size_t room = RoomFor(most, kPairSpecials);
+  const bool is_cut = a.size() + b.size() > room;
+  if (is_cut) {
+    std::span<const uint32_t>& shorter = a.size() > b.size() ? b : a;
+    std::span<const uint32_t>& longer = a.size() > b.size() ? a : b;
+    if (shorter.size() > room / 2) shorter = shorter.first(room / 2);
+    longer = longer.first(std::min(longer.size(), room - shorter.size()));
+  }
+  tokens.push_back(kBeginToken);
+  tokens.insert(tokens.end(), a.begin(), a.end());
+  tokens.insert(tokens.end(), {kEndToken, kEndToken});
+  tokens.insert(tokens.end(), b.begin(), b.end());
+  tokens.push_back(kEndToken);
+  return is_cut;
+}
+
+SentenceTokenizer::SentenceTokenizer(const std::string& folder)
+    : folder_(folder), tokenizer_(RequireTokenizer(folder)), vocabulary_(tokenizer_.bpe().vocabulary()) {
+  std::vector<std::string> paths = RequireTokenizer(folder).paths();
+  if (!tokenizer_.keeps_ids()) {
+    UseDictionary();
+    paths.push_back(DictionaryIn(folder));
+  }
+  Sha256 hash;
+  for (const std::string& path : paths) {
+    const std::vector<uint8_t> bytes = ReadWholeFile(path, kMostFileBytes);
+    hash.UpdateText({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  }
+  fingerprint_ = hash.Hex();
+}
+
+void SentenceTokenizer::UseDictionary() {
+  const std::string path = DictionaryIn(folder_);
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) {
+    throw DataError("there is no " + path + ", which gives the tokens of encoder.json the ids of the model",
+                    "copy the dict.txt that came with the weights there");
+  }
+  const Dictionary dictionary = Dictionary::Load(path);
+  id_of_ = tokenizer_.IdsIn(dictionary);
+  vocabulary_ = dictionary.vocabulary();
+}
+
+void SentenceTokenizer::Encoder::Encode(std::string_view text, std::vector<uint32_t>& tokens) {
+  ids_.clear();
+  bpe_.Encode(text, ids_);
+  const std::vector<uint32_t>& id_of = tokenizer_.id_of_;
+  for (const int32_t id : ids_) {
+    tokens.push_back(id_of.empty() ? static_cast<uint32_t>(id) : id_of[static_cast<size_t>(id)]);
+  }
+}
+
+std::unique_ptr<const SentenceTokenizer> FindSentenceTokenizer(const std::vector<std::string>& paths) {
+  std::string looked_in;
+  for (const std::string& path : paths) {
+    if (path.empty()) continue;
+    std::error_code ignored;
+    std::string folder = path;
+    if (!fs::is_directory(path, ignored)) folder = fs::path(path).parent_path().string();
+    if (folder.empty()) folder = ".";
+    for (const std::string& place : {folder, folder + "/tokenizer"}) {
+      if (FindTokenizer(place)) return std::make_unique<const SentenceTokenizer>(place);
+    }
+    looked_in += (looked_in.empty() ? "" : ", ") + folder;
+  }
+  throw DataError("there is no tokenizer: looked for " + std::string(kTokenizerNames) + " in " +
+                      (looked_in.empty() ? "no folder" : looked_in),
+                  "put the files that came with the weights beside these or beside the data");
+}
+
+}  // namespace dtrain::data

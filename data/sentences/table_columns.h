@@ -1,0 +1,31 @@
+// Finds the columns of text and labels in a table, by the names given or by those that data sets commonly use.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "data/sentences/table_reader.h"
+
+namespace dtrain::data {
+
+// Names given by the user; empty if not given.
+struct ColumnNames {
+  std::string text, pair, label;
+};
+
+struct TableColumns {
+  size_t text = 0;  // positions in the header
+  std::optional<size_t> pair, label;
+  bool dash_is_no_label = false;  // gold_label is `-` where annotators did not agree
+};
+
+// Chooses the columns of a table and tells the reader what is peculiar to GLUE's own files: those of CoLA have no
+// header, some rows of QQP are damaged. The label column is looked for only if `wants_label`. Throws DataError if a
+// column is missing, or if several could be meant.
+TableColumns ChooseColumns(TableReader& table, const ColumnNames& names, bool wants_label);
+
+// "text sentence1, pair sentence2, label gold_label"
+std::string ToText(const TableColumns& columns, const TableReader& table);
+
+}  // namespace dtrain::data
