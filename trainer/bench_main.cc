@@ -25,6 +25,7 @@
 #include "trainer/open_files.h"
 #include "trainer/process_memory.h"
 #include "trainer/report/answer.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/run_settings.h"
 
 namespace {
@@ -174,8 +175,9 @@ int Collective(config::CommandLine& command_line, loop::RunContext& context, con
 
 int Main(int argc, char** argv, loop::RunContext& context) {
   config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram);
-  loop::TakeImageSizeOfModel(command_line.config);
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
+  loop::ResolveTask(command_line.config);
+  loop::TakeImageSizeOfModel(command_line.config);
   if (command_line.command == "loader") return Loader(command_line);
   context.config = command_line.config;
   const launch::Machine machine{distributed::CountGpus(), static_cast<int>(data::AvailableCores()),

@@ -31,6 +31,7 @@
 #include "trainer/process_memory.h"
 #include "trainer/report/answer.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/run_settings.h"
 
 namespace {
@@ -53,6 +54,7 @@ config::Program OwnFlags() {
                      "Check the machine, the network and the data, print each finding with its remedy, and exit "
                      "without training."},
                     {"list_models", kind, "false", "List the values of --model, one per line."},
+                    {"list_tasks", kind, "false", "List the values of --task, one per line."},
                     {"list_optimizers", kind, "false", "List the values of --optimizer, one per line."},
                     {"list_schedules", kind, "false", "List the values of --lr_schedule, one per line."}},
           .version = VersionAndCommit()};
@@ -64,6 +66,9 @@ std::string ListAskedFor(const config::CommandLine& command_line) {
   std::string list;
   if (is_asked("list_models")) {
     for (const std::string& name : models::ModelNames()) list += config::ListLine(name, models::Description(name));
+  }
+  if (is_asked("list_tasks")) {
+    for (const loop::TaskKind* kind : loop::TaskKinds()) list += config::ListLine(kind->name(), kind->description());
   }
   if (is_asked("list_optimizers")) list += config::ListOfChoices("optimizer");
   if (is_asked("list_schedules")) list += config::ListOfChoices("lr_schedule");
@@ -120,6 +125,7 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
     const std::vector<std::string> more = loop::TakeSettingsOfRun(context.config);
     context.notes.insert(context.notes.end(), more.begin(), more.end());
   }
+  loop::ResolveTask(context.config);
   config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;

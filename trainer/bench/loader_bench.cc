@@ -24,8 +24,8 @@
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/data_cache.h"
-#include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/split_batches.h"
+#include "trainer/tasks/task_kind.h"
 
 namespace dtrain::loop {
 namespace {
@@ -124,7 +124,7 @@ Measured Measure(data::Loader& loader, const config::Config& config, const Loade
 
 nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options) {
   report::InitializeLogging(/*rank=*/0, /*world_size=*/1, /*log_directory=*/"");
-  DataSets data = OpenDataSets(config);
+  DataSets data = KindOf(config).OpenData(config, /*known=*/{}, /*parcel=*/nullptr);
   if (config.data.cache == "ram") KeepInMemory(data, nullptr);
   const DataSplit& train = *data.train;
   RequireOtherOutput(options.dump, train, config.data.dir);

@@ -8,7 +8,6 @@
 #include <chrono>
 
 #include "data/pipeline/batch.h"
-#include "models/registry.h"
 #include "trainer/bench/machine.h"
 #include "trainer/bench/step_timeline.h"
 #include "trainer/config/batch_sizes.h"
@@ -20,27 +19,17 @@
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/modes/session.h"
-#include "trainer/tasks/make_task.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
 namespace {
 
-constexpr int64_t kDefaultClasses = 1000;
-constexpr int64_t kDefaultVocabulary = 50265;  // of published RoBERTas
 constexpr int64_t kTimelineSteps = 3;
 constexpr int64_t kProbedSteps = 3;
 constexpr double kMiB = 1024.0 * 1024.0;
 // Multiply and add are two operations, and the backward pass does twice the work of the forward pass.
 constexpr double kFlopsPerMultiplyAdd = 2.0 * 3.0;
-
-int64_t OutputsOf(const config::Config& config) {
-  if (!models::IsRoberta(config.model.name)) {
-    return config.model.num_classes > 0 ? config.model.num_classes : kDefaultClasses;
-  }
-  if (config.text.vocab_size > 0) return config.text.vocab_size;
-  return config.model.name == "roberta" ? 0 : kDefaultVocabulary;  // 0: the size in its config.json
-}
 
 // When the ranks reduce their gradients.
 enum class Reduction { kOverlapped, kAfterBackward, kNever };
@@ -52,7 +41,7 @@ class BenchedStep {
         learning_rate_(config.optimizer.lr.value_or(config::DefaultLearningRate(
             config.optimizer, config::ResolveBatch(config.batch, communicator.world_size()).global_batch_size))),
         batch_size_(config::ResolveBatch(config.batch, communicator.world_size()).batch_size),
-        task_(MakeTask(config, OutputsOf(config), device)),
+        task_(KindOf(config).MakeTask(config, KindOf(config).BenchOutputs(config), device, /*shard=*/0)),
         update_(MakeParameterUpdate(config, module(), device)),
         data_parallel_(ParametersOf(module()), communicator, DataParallelOptionsOf(config.ranks), {}),
         exchange_(RunningStatistics(module()), kNumStepSums, device, communicator),
@@ -166,9 +155,11 @@ int64_t StepsToTime(BenchedStep& step, const StepBenchOptions& options) {
 
 nlohmann::ordered_json Describe(const config::Config& config, const BenchedStep& step, int64_t timed,
                                 const distributed::Communicator& communicator, at::Device device) {
-  const bool text = models::IsRoberta(config.model.name);
+  const TaskKind& kind = KindOf(config);
+  const SampleSize size = kind.SizeOf(config);
   return {{"model", config.model.name},
-          {text ? "tokens_per_sample" : "image_size", text ? config.text.tokens_per_sample : config.image.size},
+          {"task", kind.name()},
+          {size.flag, size.value},
           {"precision", config.precision.name},
           {"channels_last", config.model.channels_last},
           {"world_size", communicator.world_size()},

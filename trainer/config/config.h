@@ -12,7 +12,7 @@ namespace dtrain::config {
 
 struct DataConfig {
   std::string dir;
-  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | safetensors | synthetic
+  // auto | imagefolder | tfrecord | recordio | webdataset | tokens | sentences | safetensors | synthetic
   std::string format = "auto";
   std::string train_split = "train";
   std::string val_split = "val";
@@ -56,6 +56,7 @@ struct TextConfig {
   bool mask_special_tokens = false;
   int64_t vocab_size = 0;  // 0: that of the dictionary or the model's configuration
   bool unpad = false;
+  std::string text_column, pair_column, label_column;  // of sentences; empty: found by their names
 };
 
 struct ModelConfig {
@@ -154,6 +155,7 @@ struct RanksConfig {
 
 struct RunConfig {
   std::string mode = "train";  // train | eval | predict | export
+  std::string task = "auto";   // image_classification | masked_lm; auto: not yet derived from the model and the data
   std::string input;
   std::string output;
   bool dry_run = false;

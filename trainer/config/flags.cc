@@ -106,6 +106,8 @@ bool Store(std::vector<double>& field, const std::string& flag) {
 // type, name, field, limits, unit, help
 DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict | export"), "",
             "Whether to train, to evaluate, to predict or to export weights.")
+DTRAIN_FLAG(string, task, run.task, OneOf("auto | image_classification | masked_lm"), "",
+            "What the model learns, or has learned; auto: what the model and the data mean. --list_tasks lists them.")
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "With --mode=predict: folders of images or image files, separated by commas; or a safetensors file with "
             "the tensor images (normalised, N x 3 x H x W) or input_ids (N x T). With --mode=eval: the run's folder, "
@@ -153,7 +155,7 @@ DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
 
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder with the data; for safetensors also a file.")
 DTRAIN_FLAG(string, data_format, data.format,
-            OneOf("auto | imagefolder | tfrecord | recordio | webdataset | tokens | safetensors | synthetic"), "",
+            OneOf("auto | imagefolder | tfrecord | recordio | webdataset | tokens | sentences | safetensors | synthetic"), "",
             "Format of the data; auto: recognised from the contents of --data_dir.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "", "Folder or file prefix of the validation split.")
@@ -239,6 +241,12 @@ DTRAIN_FLAG(int64, vocab_size, text.vocab_size, Between(0, 1 << 24), "tokens",
             "--model_config or --init_weights.")
 DTRAIN_FLAG(bool, unpad, text.unpad, Anything(), "",
             "Compute on real tokens only, without padding: the same loss, faster if texts differ in length.")
+DTRAIN_FLAG(string, text_column, text.text_column, Anything(), "",
+            "Column of the text in files of sentences, by its name or its number from 0; empty: found by its name.")
+DTRAIN_FLAG(string, text_pair_column, text.pair_column, Anything(), "",
+            "Column of the second text of each pair, likewise; empty: found by its name, or there is none.")
+DTRAIN_FLAG(string, label_column, text.label_column, Anything(), "",
+            "Column of the label, likewise; empty: found by its name.")
 
 DTRAIN_FLAG(string, model, model.name, Anything(), "", "Model architecture; --list_models lists them.")
 DTRAIN_FLAG(string, model_config, model.config_file, Anything(), "",

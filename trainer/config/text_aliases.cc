@@ -18,7 +18,6 @@ constexpr std::string_view kNotYet = "leave it out";
 
 std::vector<Alias> TaskAndModel() {
   return {
-      {.name = "task", .words = {{"masked_lm", ""}}, .implied = {"--data_format=tokens", "--mask_special_tokens"}},
       {.name = "criterion", .words = {{"masked_lm", ""}}},
       {.name = "arch",
        .flag = "model",

@@ -9,6 +9,7 @@
 
 #include "data/error.h"
 #include "data/pipeline/open_batch.h"
+#include "trainer/tasks/task_kind.h"
 
 namespace dtrain::doctor {
 namespace {
@@ -72,7 +73,7 @@ ReadFacts ReadSome(const loop::DataSplit& split) {
 void ExamineData(const config::Config& config, Findings& findings) {
   config::Config reading = config;
   reading.run.dry_run = true;  // no index is kept
-  const loop::DataSets sets = loop::OpenDataSets(reading);
+  const loop::DataSets sets = loop::KindOf(reading).OpenData(reading, /*known=*/{}, /*parcel=*/nullptr);
   const double most_bad = config.data.strict ? 0 : config.data.max_bad_records;
   for (const auto* split : {&sets.train, &sets.val}) {
     if (*split) findings.Say(JudgeReading(ReadSome(**split), most_bad));

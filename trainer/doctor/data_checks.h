@@ -26,7 +26,7 @@ Finding JudgeReading(const ReadFacts& facts, double most_bad);
 // Reads and decodes up to 256 evenly spaced records on this thread, for 10 seconds at most.
 ReadFacts ReadSome(const loop::DataSplit& split);
 
-// Opens the data and adds a finding for each split. Keeps no index on the disk. Throws as OpenDataSets does.
+// Opens the data and adds a finding for each split. Keeps no index on the disk. Throws as TaskKind::OpenData does.
 void ExamineData(const config::Config& config, Findings& findings);
 
 }  // namespace dtrain::doctor

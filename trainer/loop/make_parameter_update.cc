@@ -4,22 +4,14 @@
 #include <cmath>
 #include <string_view>
 
-#include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
 namespace {
-
-// For text this is fairseq's default: the number of steps that take 2^14 micro-batches.
-int64_t DefaultScaleWindow(const config::Config& config) {
-  if (!models::IsRoberta(config.model.name)) return optim::LossScalerOptions().growth_interval;
-  constexpr int64_t kMicroBatches = 1 << 14;
-  const int64_t batch = config.batch.batch_size.value_or(1);
-  return std::max<int64_t>(1, kMicroBatches * batch / config.batch.global_batch_size.value_or(batch));
-}
 
 std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at::Device device) {
   const config::PrecisionConfig& precision = config.precision;
@@ -27,8 +19,8 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
     return optim::LossScaler({.dynamic = false, .initial = *scale}, device);
   }
   if (precision.name != "fp16") return std::nullopt;
-  return optim::LossScaler({.growth_interval = precision.loss_scale_window.value_or(DefaultScaleWindow(config))},
-                           device);
+  const int64_t window = precision.loss_scale_window.value_or(KindOf(config).LossScaleWindow(config));
+  return optim::LossScaler({.growth_interval = window}, device);
 }
 
 // Returns the place of a text model's parameter from the bottom: 0 for the embeddings, n + 1 for layer n, and the most
@@ -58,7 +50,7 @@ optim::RateFactor RateFactorOf(const config::OptimizerConfig& config, const std:
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {
   const std::vector<optim::NamedTensor> parameters = ParametersOf(module);
-  const auto rate_factor = RateFactorOf(config.optimizer, models::ClassifierName(config.model.name), parameters);
+  const auto rate_factor = RateFactorOf(config.optimizer, KindOf(config).HeadName(config.model.name), parameters);
   return optim::ParameterUpdate(optim::MakeOptimizer(config.optimizer, parameters, rate_factor),
                                 MakeLossScaler(config, device), config.optimizer.clip_norm, device);
 }

@@ -8,12 +8,13 @@
 #include <map>
 #include <utility>
 
-#include "models/registry.h"
 #include "trainer/errors.h"
-#include "trainer/weights/roberta_model.h"
+#include "trainer/tasks/task_kind.h"
 
 namespace dtrain::loop {
 namespace {
+
+constexpr char kTaskKey[] = "task";
 
 nlohmann::json ToJson(const report::ValPoint& point) {
   nlohmann::json metrics = nlohmann::json::array();
@@ -154,7 +155,8 @@ Progress ProgressFromJson(const nlohmann::json& json) {
 }
 
 nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data) {
-  nlohmann::json identity = {{"model", config.model.name},
+  nlohmann::json identity = {{kTaskKey, KindOf(config).name()},
+                             {"model", config.model.name},
                              {"num_classes", data.num_classes},
                              {"optimizer", config.optimizer.name},
                              {"seed", config.batch.seed},
@@ -167,14 +169,7 @@ nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const
                              {"data_fingerprint", data.train->source->fingerprint()}};
   if (config.data.val_fraction > 0) identity["val_fraction"] = config.data.val_fraction;
   if (!config.model.freeze.empty()) identity["freeze"] = config.model.freeze;
-  if (!models::IsRoberta(config.model.name)) return identity;
-  nlohmann::json shape =
-      models::ToJson(RobertaOptionsOf(config, data.num_classes, ReadOutline(config.model.init_weights)));
-  for (const char* may_change : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) shape.erase(may_change);
-  identity.update({{kModelShapeKey, shape},
-                   {"tokens_per_sample", config.text.tokens_per_sample},
-                   {"max_tokens", config.text.max_tokens},
-                   {"sample_break", config.text.sample_break}});
+  identity.update(KindOf(config).Identity(config, data));
   return identity;
 }
 
@@ -189,6 +184,7 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
   for (const std::string& key : names) {
     const nlohmann::json before = saved.value(key, nlohmann::json()), value = now.value(key, nlohmann::json());
     if (before == value) continue;
+    if (key == kTaskKey && before.is_null()) continue;  // of a version in which the model decided
     const std::string what = "the checkpoint was made with " + ValueOf(key, before) + ", but this run has " +
                              (value.is_null() ? "none" : value.dump());
     if (key.rfind("data_", 0) != 0) {

@@ -14,9 +14,8 @@
 #include "trainer/modes/run.h"
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/report/log.h"
-#include "trainer/tasks/data_sets.h"
-#include "trainer/tasks/make_task.h"
 #include "trainer/tasks/split_batches.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
@@ -119,21 +118,23 @@ void DryRun(const RunContext& context) {
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   json["device"] = device.str();
   json["model"] = config.model.name;
+  const TaskKind& kind = KindOf(config);
+  json["task"] = kind.name();
 
   DataSets sets;
   std::unique_ptr<Task> task;
   if (config.run.mode == "train") {
-    sets = OpenDataSets(config);
-    task = MakeTask(config, sets.num_classes, at::kCPU);
+    sets = kind.OpenData(config, /*known=*/{}, /*parcel=*/nullptr);
+    task = kind.MakeTask(config, sets.num_classes, at::kCPU, /*shard=*/0);
     if (!config.model.init_weights.empty()) {
       ApplyInitialWeights(ReadInitialWeights(config).tensors, config.model, task->module(), Classifier::kMayBeginAnew);
     }
   } else {
     const TrainedWeights weights = ReadInferenceWeights(config);
     json["weights"] = weights.origin;
-    task = MakeInferenceTask(config, weights, at::kCPU);
-    sets.classes = ClassesOf(config, weights);
-    if (config.run.mode == "eval") sets = OpenDataSets(config, sets.classes);
+    task = kind.MakeInferenceTask(config, weights, at::kCPU);
+    sets.classes = kind.ClassesOf(config, weights);
+    if (config.run.mode == "eval") sets = kind.OpenData(config, sets.classes, /*parcel=*/nullptr);
   }
   LookThrough(sets, config.data);
   json["parameters"] = CountParameters(task->module());

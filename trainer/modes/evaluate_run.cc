@@ -15,7 +15,7 @@
 #include "trainer/report/console.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
-#include "trainer/tasks/make_task.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/tasks/val_fraction.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/run_settings.h"
@@ -68,15 +68,16 @@ void EvaluateOnly(const RunContext& context) {
   const auto start = std::chrono::steady_clock::now();
   Session session(context);
   if (context.launch.rank == 0) RequireOtherOutput(config, session.run_directory);
+  const TaskKind& kind = KindOf(config);
   const TrainedWeights weights = ReadInferenceWeights(config);
-  const DataSets data = session.OpenData(ClassesOf(config, weights));
+  const DataSets data = session.OpenData(kind.ClassesOf(config, weights));
   if (context.launch.rank == 0) {
     report::LogInfo("evaluating " + weights.origin + " on the " + std::to_string(data.val->source->size()) +
                     " samples of " + data.val->name);
     CompareHeldOut(config, weights, *data.val);
   }
   session.Connect({{"data_fingerprint", data.val->source->fingerprint()}});
-  const auto task = MakeInferenceTask(config, weights, session.device);
+  const auto task = kind.MakeInferenceTask(config, weights, session.device);
   task->CountConfusions();
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),

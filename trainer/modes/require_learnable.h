@@ -9,8 +9,7 @@
 namespace dtrain::loop {
 
 // Throws UsageError if early stopping is asked for without a validation split, if the average of the weights would
-// never be updated, if mixup or CutMix is to mix images of a single class, or if batch normalisation would see a single
-// value of each channel.
+// never be updated, or if the task's kind finds that this data with these batches teaches nothing.
 void RequireLearnable(const config::Config& config, const Plan& plan, const DataSets& data);
 
 }  // namespace dtrain::loop

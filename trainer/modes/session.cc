@@ -5,13 +5,10 @@
 
 #include <chrono>
 #include <filesystem>
-#include <set>
 
 #include "data/outputs.h"
-#include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/config_json.h"
-#include "trainer/config/flags.h"
 #include "trainer/control/build_id.h"
 #include "trainer/control/flight_record.h"
 #include "trainer/device/cuda_plugin.h"
@@ -23,6 +20,7 @@
 #include "trainer/report/error_report.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/tasks/task_kind.h"
 
 namespace dtrain::loop {
 namespace {
@@ -34,18 +32,6 @@ constexpr auto kFlightRecordPatience = std::chrono::milliseconds(500);  // other
 constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "node_rank", "run_dir",      "master_addr",
                                           "master_port", "nproc_per_node", "nnodes",    "max_restarts", "workers",
                                           "data_dir",    "index_dir",      "run_token"};
-
-// Says which of the given flags a model of text does not look at.
-void WarnOfFlagsForImages(const config::Config& config) {
-  if (!models::IsRoberta(config.model.name)) return;
-  static const std::set<std::string> also = {"label_smoothing", "loss",    "num_classes",       "drop_path",
-                                             "label_offset",    "sync_bn", "zero_init_residual"};
-  for (const config::Flag& flag : config::Flags()) {
-    if ((flag.section == "image" || also.contains(flag.name)) && config::WasGiven(config, flag.name)) {
-      report::LogWarning("--" + flag.name + " is for images and has no effect on --model=" + config.model.name);
-    }
-  }
-}
 
 // Throws UsageError if the files of a new run would replace the weights that it starts from, or the config.json of a
 // model.
@@ -167,7 +153,6 @@ Session::Session(const RunContext& run_context)
   if (launch.rank == 0) {
     for (const std::string& note : context.notes) report::LogInfo(note);
   }
-  if (launch.rank == 0) WarnOfFlagsForImages(context.config);
   const std::string& precision = context.config.precision.name;
   if (device.is_cpu() && precision != "fp32" && launch.rank == 0) {
     report::LogWarning(precision == "tf32" ? "--precision=tf32 is fp32 on a CPU"
@@ -176,16 +161,17 @@ Session::Session(const RunContext& run_context)
 }
 
 DataSets Session::OpenData(const data::Classes& known) const {
+  const TaskKind& kind = KindOf(context.config);
   data::IndexParcel parcel;
   DataSets data;
   const bool waits = context.launch.rank != 0;
   if (!waits) {
-    data = OpenDataSets(context.config, known, &parcel);
+    data = kind.OpenData(context.config, known, &parcel);
     LookThrough(data, context.config.data);
   }
   if (!rendezvous) return data;
   parcel = ShareParcel(parcel, *rendezvous);
-  if (waits) data = OpenDataSets(context.config, known, &parcel);
+  if (waits) data = kind.OpenData(context.config, known, &parcel);
   return data;
 }
 

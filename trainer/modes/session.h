@@ -25,7 +25,8 @@ struct Session {
   explicit Session(const RunContext& context);
 
   // A collective. Opens the data, on rank 0 first, which makes the indexes that are missing. The other ranks find these
-  // on the disk, or are sent those that could not be kept there. `known`: see OpenDataSets, whose errors it throws.
+  // on the disk, or are sent those that could not be kept there. `known`: see TaskKind::OpenData, whose errors it
+  // throws.
   DataSets OpenData(const data::Classes& known = {}) const;
 
   // A collective. Waits for all ranks, checks that `identity`, configuration and build are the same on all of them, and

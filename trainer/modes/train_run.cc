@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "models/layers.h"
-#include "models/registry.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
 #include "trainer/device/device.h"
@@ -15,17 +14,15 @@
 #include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
-#include "trainer/modes/export_tokenizer.h"
 #include "trainer/modes/require_learnable.h"
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/data_cache.h"
-#include "trainer/tasks/make_task.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
-#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 
 namespace dtrain::loop {
@@ -74,6 +71,16 @@ nlohmann::json Kept(const config::Config& config, const nlohmann::json& identity
       {"run", identity}, {"config", config::TrainingPart(config)}, {"classes", ToJson(data.classes)}};
   if (config.data.val_fraction > 0) kept[kHeldOutKey] = data.val->source->fingerprint();
   return kept;
+}
+
+// Returns the metadata of the run's files of weights.
+checkpoint::Metadata MetadataOf(const config::Config& config, const DataSets& data) {
+  checkpoint::Metadata metadata = {{"format", "pt"}};
+  AddTo(metadata, data.classes);
+  AddSettings(metadata, config);
+  if (config.data.val_fraction > 0) metadata[kHeldOutKey] = data.val->source->fingerprint();
+  KindOf(config).AddMetadata(metadata, config, data);
+  return metadata;
 }
 
 // Returns the progress of rank 0's checkpoint on every rank; that of a fresh run if there is none. Throws if the
@@ -132,6 +139,7 @@ report::Banner MakeBanner(const RunContext& context, const Plan& plan, const Dat
                           const torch::nn::Module& model, const report::RunDirectory& files, at::Device device) {
   report::Banner banner;
   banner.model = context.config.model.name;
+  banner.task = KindOf(context.config).name();
   for (const auto& parameter : model.parameters()) {
     banner.parameters += parameter.numel();
     if (!parameter.requires_grad()) banner.frozen += parameter.numel();
@@ -154,6 +162,7 @@ report::Banner MakeBanner(const RunContext& context, const Plan& plan, const Dat
 void Train(const RunContext& context) {
   Session session(context);
   const config::Config& config = context.config;
+  const TaskKind& kind = KindOf(config);
   const bool is_first = context.launch.rank == 0;
   const report::RunDirectory files(session.run_directory);
 
@@ -164,20 +173,15 @@ void Train(const RunContext& context) {
   RequireLearnable(config, plan, data);
   const nlohmann::json identity = RunIdentity(config, plan, data);
   const nlohmann::json kept = Kept(config, identity, data);
-  checkpoint::Metadata model_metadata = {{"format", "pt"}};
-  AddTo(model_metadata, data.classes);
-  AddSettings(model_metadata, config);
-  if (kept.contains(kHeldOutKey)) model_metadata[kHeldOutKey] = kept[kHeldOutKey];
-  if (models::IsRoberta(config.model.name)) model_metadata[kModelConfigKey] = ModelConfigOf(config, data.num_classes);
   std::optional<FirstRank> first;
-  if (is_first) first.emplace(context, files, session.restarted, model_metadata);
+  if (is_first) first.emplace(context, files, session.restarted, MetadataOf(config, data));
 
   nlohmann::json common = identity;
   common["data_val_fingerprint"] = data.val ? nlohmann::json(data.val->source->fingerprint()) : nlohmann::json();
   session.Connect(common);
   if (first && config.run.resume == "none" && !session.restarted) StartAnew(files);
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
-  const auto task = MakeTask(config, data.num_classes, session.device, context.launch.rank);
+  const auto task = kind.MakeTask(config, data.num_classes, session.device, context.launch.rank);
   torch::nn::Module& model = task->module();
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
@@ -194,7 +198,7 @@ void Train(const RunContext& context) {
   if (is_first) {
     session.control->Enter(distributed::Phase::kSaving);
     WriteRunFiles(files, context, data.classes, progress.step);
-    if (models::IsRoberta(config.model.name)) KeepTokenizer(config.data.dir, files.root);
+    kind.KeepFiles(config, files.root);
     session.control->Enter(distributed::Phase::kStarting);
   }
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {

@@ -30,6 +30,7 @@ Terminal StdoutTerminal();
 
 struct Banner {
   std::string model;
+  std::string task;  // the name of what is learned; not shown if empty
   int64_t parameters = 0;
   int64_t frozen = 0;  // how many of them do not learn
   std::string device;  // e.g. "cpu" or "NVIDIA H100"

@@ -1,5 +1,4 @@
-// Opens the data of a run: finds its format and splits, makes the decoders that turn records into rows, and checks that
-// the splits fit each other.
+// The data of a run: its splits, with the decoders that turn records into rows. TaskKind::OpenData opens them.
 #pragma once
 
 #include <cstdint>
@@ -31,17 +30,6 @@ struct DataSets {
   int64_t num_classes = 0;       // outputs of the model, more than any label; for text the size of the vocabulary,
                                  // <mask> included
 };
-
-// Opens the training split and, if there is one, the validation split; modes other than train get the validation split
-// alone. Throws DataError naming what is missing, empty or unreadable, or if the splits disagree about the classes, and
-// UsageError if flags do not fit the data. `known`: in an evaluation, the classes that the weights were trained on; if
-// only their number is known, the training split is asked for the rest, provided it is there. `parcel`: indexes that
-// another rank has made, or that are to be sent to other ranks (SourceOptions::parcel).
-DataSets OpenDataSets(const config::Config& config, const data::Classes& known = {},
-                      data::IndexParcel* parcel = nullptr);
-
-// The decoder of encoded validation images.
-std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config);
 
 // Warns of files beside the images that are not images. Reads all headers of a small set, and throws DataError naming
 // every bad file if there are too many. Called on one rank only: the others would find the same.

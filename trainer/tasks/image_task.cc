@@ -12,9 +12,9 @@
 #include "models/layers.h"
 #include "models/registry.h"
 #include "trainer/device/cuda_plugin.h"
-#include "trainer/errors.h"
 #include "trainer/optim/precision.h"
 #include "trainer/tasks/image_mix.h"
+#include "trainer/weights/initial_weights.h"
 
 namespace dtrain::loop {
 namespace {
@@ -69,25 +69,9 @@ int64_t LargestSize(const config::ImageConfig& image) {
   return largest;
 }
 
-// Refuses options that the model does not use, since the user would think that they had an effect.
-void RequireUsedOptions(const config::Config& config) {
-  const config::ModelConfig& model = config.model;
-  if (config.precision.memory_efficient_fp16) {
-    throw UsageError("--memory_efficient_fp16 is for models of text, not for --model=" + model.name,
-                     "use --precision=fp16 alone, or --precision=bf16");
-  }
-  if (model.zero_init_residual && !models::TakesZeroInitResidual(model.name)) {
-    throw UsageError("--zero_init_residual is for ResNets, not for --model=" + model.name, "leave it out");
-  }
-  if ((model.dropout || model.drop_path) && !models::TakesDropout(model.name)) {
-    throw UsageError("--model=" + model.name + " has neither --dropout nor --drop_path", "leave them out");
-  }
-}
-
 }  // namespace
 
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device) {
-  RequireUsedOptions(config);
   torch::manual_seed(static_cast<uint64_t>(config.batch.seed));
   auto model = models::MakeImageModel(config.model.name, {.num_classes = num_classes,
                                                           .zero_init_residual = config.model.zero_init_residual,
@@ -99,6 +83,13 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   if (const auto* kernels = distributed::NormKernelsOn(device)) models::UseNormKernels(*model, *kernels);
   if (const auto* kernels = distributed::StemKernelsOn(device)) models::UseStemKernels(*model, *kernels);
   if (const auto* kernels = distributed::DepthwiseKernelsOn(device)) models::UseDepthwiseKernels(*model, *kernels);
+  return model;
+}
+
+std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& config, const TrainedWeights& weights,
+                                                     at::Device device) {
+  auto model = MakeModel(config, NumClassesFor(config, weights), device);
+  ApplyInitialWeights(weights.tensors, config.model, *model);
   return model;
 }
 

@@ -11,12 +11,17 @@
 #include "models/image_model.h"
 #include "trainer/config/config.h"
 #include "trainer/tasks/task.h"
+#include "trainer/weights/inference_weights.h"
 
 namespace dtrain::loop {
 
 // Makes the model of `config` with `num_classes` outputs, its weights drawn from --seed, on `device` and in the memory
-// format of --channels_last. Throws UsageError for flags that the model does not use.
+// format of --channels_last.
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device);
+
+// Makes the model with trained weights.
+std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& config, const TrainedWeights& weights,
+                                                     at::Device device);
 
 class ImageTask : public Task {
  public:

@@ -6,7 +6,7 @@
 
 namespace dtrain::loop {
 
-// OpenDataSets for text; throws as that does. num_classes is the size of the vocabulary, <mask> included.
+// TaskKind::OpenData for text. num_classes is the size of the vocabulary, <mask> included.
 DataSets OpenTextSets(const config::Config& config);
 
 }  // namespace dtrain::loop

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "models/registry.h"
 #include "trainer/errors.h"
 #include "trainer/weights/module_state.h"
 
@@ -35,11 +34,11 @@ std::string ModulesNear(const torch::nn::Module& module, const std::string& name
   return names.empty() ? where.substr(0, where.size() - 1) : names;
 }
 
-void FreezeModule(const std::string& name, const config::ModelConfig& config, torch::nn::Module& module) {
-  const std::string classifier = models::ClassifierName(config.name);
+void FreezeModule(const std::string& name, const config::ModelConfig& config, const std::string& head,
+                  torch::nn::Module& module) {
   bool found = false;
   for (auto& parameter : module.named_parameters()) {
-    const bool is_meant = name == kBackbone ? !LiesIn(parameter.key(), classifier) : LiesIn(parameter.key(), name);
+    const bool is_meant = name == kBackbone ? !LiesIn(parameter.key(), head) : LiesIn(parameter.key(), name);
     if (!is_meant) continue;
     found = true;
     parameter.value().set_requires_grad(false);
@@ -47,7 +46,7 @@ void FreezeModule(const std::string& name, const config::ModelConfig& config, to
   if (found) return;
   throw UsageError("--freeze=" + config.freeze + ": --model=" + config.name + " has no module '" + name + "'",
                    "choose among " + ModulesNear(module, name) +
-                       ", the modules inside them (A.B), and backbone (all but " + classifier + ")");
+                       ", the modules inside them (A.B), and backbone (all but " + head + ")");
 }
 
 // Whether the module has buffers (running statistics), and parameters of which none learns.
@@ -59,13 +58,13 @@ bool IsFrozenNorm(const torch::nn::Module& module) {
 
 }  // namespace
 
-void Freeze(const config::ModelConfig& config, torch::nn::Module& module) {
+void Freeze(const config::ModelConfig& config, const std::string& head, torch::nn::Module& module) {
   if (config.freeze.empty()) return;
   std::istringstream names(config.freeze + ",");
-  for (std::string name; std::getline(names, name, ',');) FreezeModule(name, config, module);
+  for (std::string name; std::getline(names, name, ',');) FreezeModule(name, config, head, module);
   if (ParametersOf(module).empty()) {
     throw UsageError("--freeze=" + config.freeze + ": no parameter of --model=" + config.name + " is left to train",
-                     "leave " + models::ClassifierName(config.name) + " out of the list");
+                     "leave " + head + " out of the list");
   }
   module.apply([](torch::nn::Module& part) {
     if (IsFrozenNorm(part)) part.eval();

@@ -91,11 +91,4 @@ int64_t NumClassesFor(const config::Config& config, const TrainedWeights& weight
                    "check --model; or give --num_classes, or weights of a whole model");
 }
 
-data::Classes ClassesOf(const config::Config& config, const TrainedWeights& weights) {
-  if (models::IsRoberta(config.model.name)) return {};
-  data::Classes classes = weights.classes;
-  if (classes.count == 0) classes.count = NumClassesFor(config, weights);
-  return classes;
-}
-
 }  // namespace dtrain::loop

@@ -32,7 +32,4 @@ TrainedWeights ReadRunWeights(const std::filesystem::path& run, const std::strin
 // Returns --num_classes, else the rows of the classifier in `weights`. Throws UsageError if these have no classifier.
 int64_t NumClassesFor(const config::Config& config, const TrainedWeights& weights);
 
-// Returns the classes of `weights`, with at least their number (see NumClassesFor); unknown classes for models of text.
-data::Classes ClassesOf(const config::Config& config, const TrainedWeights& weights);
-
 }  // namespace dtrain::loop

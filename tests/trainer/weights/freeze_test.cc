@@ -18,7 +18,7 @@ struct Frozen {
       : model(models::MakeImageModel(name, {.num_classes = 3})) {
     config.name = name;
     config.freeze = freeze;
-    Freeze(config, *model);
+    Freeze(config, models::ClassifierName(name), *model);
   }
   config::ModelConfig config;
   std::shared_ptr<models::ImageModel> model;

@@ -1,4 +1,4 @@
-#include "trainer/modes/timm_folder.h"
+#include "trainer/tasks/timm_folder.h"
 
 #include "models/registry.h"
 #include "trainer/config/resolve.h"

@@ -1,5 +1,5 @@
-// Images go through the decoder of validation images, so that an evaluation would count the same predictions.
-#include "trainer/modes/predict_images.h"
+// Image files go through the decoder of validation images, so that an evaluation would count the same predictions.
+#include "trainer/tasks/predict_images.h"
 
 #include <ATen/ATen.h>
 
@@ -15,14 +15,16 @@
 #include "data/outputs.h"
 #include "data/pipeline/loader.h"
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/report/predictions.h"
-#include "trainer/tasks/data_sets.h"
+#include "trainer/tasks/image_classification.h"
+#include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"
-#include "trainer/tasks/make_task.h"
 #include "trainer/weights/inference_weights.h"
+#include "trainer/weights/known_classes.h"
 
 namespace dtrain::loop {
 namespace {
@@ -67,14 +69,30 @@ std::vector<report::Guess> GuessesOf(const at::Tensor& probabilities, const at::
   return guesses;
 }
 
+// Returns the tensor `images` of the file, float32 N×3×H×W. Throws UsageError if there is no file, else DataError.
+at::Tensor ReadImages(const std::string& path) {
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(path, unreadable)) {
+    throw UsageError("--input=" + path + " is not a file",
+                     "name a safetensors file with the tensor images; for images, --output=FILE.csv or FILE.jsonl");
+  }
+  for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {
+    if (name != "images") continue;
+    if (tensor.scalar_type() == at::kFloat && tensor.dim() == 4 && tensor.size(1) == 3 && tensor.size(0) > 0)
+      return tensor;
+    throw DataError("images in " + path + " is not float32 N×3×H×W", "normalise the images and store them as float32");
+  }
+  throw DataError("no tensor images in " + path, "store the images under that name: float32 N×3×H×W, normalised");
+}
+
 class Predictor {
  public:
   Predictor(const config::Config& config, at::Device device, const TrainedWeights& weights)
       : config_(config),
         files_(InputPaths(config.run.input)),
-        model_(MakeInferenceModel(config, weights, device)),
+        model_(MakeTrainedModel(config, weights, device)),
         task_(model_, config, device),
-        names_(ClassesOf(config, weights).names),
+        names_(ImageClassification().ClassesOf(config, weights).names),
         is_csv_(fs::path(config.run.output).extension() == ".csv") {
     model_->eval();
     if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty())
@@ -148,11 +166,6 @@ class Predictor {
 
 }  // namespace
 
-bool WantsTable(const config::Config& config) {
-  const fs::path extension = fs::path(config.run.output).extension();
-  return extension == ".csv" || extension == ".jsonl";
-}
-
 void PredictImages(const config::Config& config, at::Device device) {
   const TrainedWeights weights = ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
@@ -173,6 +186,25 @@ void PredictImages(const config::Config& config, at::Device device) {
   const char* summary = config.report.log_format == "json" ? "{\"predicted\":%lld,\"unreadable\":%lld}\n"
                                                            : "predicted=%lld unreadable=%lld\n";
   std::printf(summary, static_cast<long long>(predictor.readable()), static_cast<long long>(predictor.unreadable()));
+}
+
+void PredictPixels(const config::Config& config, at::Device device) {
+  data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
+  const at::Tensor images = ReadImages(config.run.input);
+  const TrainedWeights weights = ReadInferenceWeights(config);
+  report::LogInfo("predicting with " + weights.origin);
+  const auto model = MakeTrainedModel(config, weights, device);
+  model->eval();
+  ImageTask task(model, config, device);
+
+  const at::NoGradGuard no_grad;
+  std::vector<at::Tensor> logits;
+  for (const at::Tensor& chunk : images.split(config::ResolveBatch(config.batch, 1).batch_size)) {
+    logits.push_back(task.Logits(chunk).cpu());
+  }
+  checkpoint::Metadata metadata = {{"format", "pt"}};
+  AddTo(metadata, weights.classes);
+  checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, metadata);
 }
 
 }  // namespace dtrain::loop

@@ -1,6 +1,6 @@
 // encoder.json gives tokens GPT-2's ids, and the dictionary maps these to the model's ids. The exported vocab.json has
 // the model's ids directly.
-#include "trainer/modes/export_tokenizer.h"
+#include "trainer/tasks/export_tokenizer.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,4 +1,4 @@
-#include "trainer/modes/predict_text.h"
+#include "trainer/tasks/predict_text.h"
 
 #include <ATen/ATen.h>
 
@@ -6,11 +6,13 @@
 #include <string>
 #include <vector>
 
+#include "data/outputs.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/masked_lm_task.h"
+#include "trainer/tasks/predict_output.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/roberta_model.h"
@@ -68,6 +70,12 @@ void Require(const Input& input, const models::RobertaOptions& model, const std:
 }  // namespace
 
 void PredictText(const config::Config& config, at::Device device) {
+  if (WantsTable(config)) {
+    throw UsageError(
+        "--output=" + config.run.output + " is a table, but --task=masked_lm predicts words for each token",
+        "name a safetensors file for the logits");
+  }
+  data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
   const Input input = ReadInput(config.run.input);
   const TrainedWeights weights = ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);

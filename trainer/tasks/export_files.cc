@@ -1,0 +1,46 @@
+#include "trainer/tasks/export_files.h"
+
+#include <utility>
+
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/errors.h"
+
+namespace dtrain::loop {
+namespace {
+
+// Every exported config.json has this key, which other programs skip.
+constexpr char kExportedBy[] = "exported_by";
+
+}  // namespace
+
+void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_json config_json) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) throw StorageError("cannot make the folder " + folder.string() + ": " + error.message());
+  config_json[kExportedBy] = "dtrain";
+  checkpoint::WriteAtomically(folder / "config.json", config_json.dump(2) + "\n");
+}
+
+bool HoldsExport(const std::string& folder) {
+  constexpr uint64_t kMostBytes = 1 << 20;
+  const std::filesystem::path file = std::filesystem::path(folder) / "config.json";
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(file, unreadable)) return false;
+  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(file, kMostBytes), nullptr,
+                                          /*allow_exceptions=*/false);
+  return json.is_object() && json.contains(kExportedBy);
+}
+
+void RefuseFolder(const std::filesystem::path& folder) {
+  throw UsageError(
+      "--output=" + folder.string() + " names a folder, which can only have the names of Hugging Face or timm",
+      "for a single file, end its name in .safetensors or .pt");
+}
+
+void RefuseNaming(const std::string& naming, bool is_text) {
+  throw UsageError("--weights_naming=" + naming + " is for " +
+                       (is_text ? "images, but these are weights of text" : "text, but these are not"),
+                   is_text ? "use hf or fairseq" : "use torchvision or timm");
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,13 @@
+// --mode=export for models of text.
+#pragma once
+
+#include "trainer/config/config.h"
+#include "trainer/weights/inference_weights.h"
+
+namespace dtrain::loop {
+
+// Writes the weights to --output: a file under the names of Hugging Face or fairseq, or a folder that transformers
+// loads, with the tokenizer if one is found. Throws UsageError if --weights_naming is that of images.
+void ExportText(TrainedWeights weights, const config::Config& config, bool to_file);
+
+}  // namespace dtrain::loop

@@ -1,0 +1,276 @@
+// data/formats/open_source.h reads the formats; this file makes the splits of a run from them.
+#include "trainer/tasks/image_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <vector>
+
+#include "data/count_of.h"
+#include "data/formats/open_source.h"
+#include "data/formats/raw_rows.h"
+#include "data/formats/synthetic.h"
+#include "data/image/augment_policy.h"
+#include "data/image/image_decoder.h"
+#include "trainer/config/flags.h"
+#include "trainer/config/problems.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+#include "trainer/tasks/val_fraction.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr int64_t kImageNetTrainSamples = 1'281'167;
+constexpr int64_t kImageNetClasses = 1000;
+
+enum class Role { kTrain, kVal };
+
+data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
+  data::PhotometricOptions options{
+      .pca_lighting = image.pca_lighting, .blur = image.blur, .random_erasing = image.random_erasing};
+  const std::vector<double>& jitter = image.color_jitter;
+  for (size_t i = 0; i < 3; ++i) options.color_jitter[i] = jitter[jitter.size() == 1 ? 0 : i];
+  if (jitter.size() == 4) options.color_jitter[3] = jitter[3];
+  for (size_t c = 0; c < 3; ++c) {
+    options.erased[c] = static_cast<uint8_t>(std::lround(255 * std::clamp(image.mean[c], 0.0, 1.0)));
+  }
+  return options;
+}
+
+data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role, data::Augment augment) {
+  return {.image_size = config.image.size,
+          .eval_resize = config.image.eval_resize,
+          .interpolation = data::InterpolationFromName(config.image.interpolation),
+          .augment = augment,
+          .augment_between = data::BetweenFromName(config.image.augment_interpolation),
+          .photometric = PhotometricOf(config.image),
+          .seed = config.batch.seed};
+}
+
+// --augment, for training only; `by_default` is what `auto` means for this format.
+data::Augment AugmentOf(const config::Config& config, Role role, data::Augment by_default) {
+  if (role == Role::kVal) return data::Augment::kNone;
+  return config.image.augment == "auto" ? by_default : data::AugmentFromName(config.image.augment);
+}
+
+// Returns the value of --label_offset, which was checked before; empty if it is auto.
+std::optional<int64_t> LabelOffset(const config::DataConfig& data) {
+  return data.label_offset == "auto" ? std::nullopt : std::optional<int64_t>(std::stoll(data.label_offset));
+}
+
+std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, Role role,
+                                                 const data::RecordSource& source) {
+  if (source.kind() == data::RecordKind::kTokens) {
+    throw UsageError(source.Place(0).file + " holds tokens, but --model=" + config.model.name + " takes images",
+                     "choose a model of text, or other data");
+  }
+  const bool has_pixels = source.kind() == data::RecordKind::kPixels;
+  const auto augment = AugmentOf(config, role, has_pixels ? data::Augment::kNone : data::Augment::kBasic);
+  const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
+  if (has_pixels && role == Role::kTrain && augment == data::Augment::kNone && !needing_crops.empty()) {
+    throw UsageError(needing_crops + ": the images of a safetensors file are not augmented by default",
+                     "use --augment=basic, which also makes random crops");
+  }
+  if (!has_pixels) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment));
+  if (augment == data::Augment::kNone) return std::make_unique<data::RawRowDecoder>(source.rows());
+  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment), source.rows());
+}
+
+// Opens the splits of one data set.
+class Opener {
+ public:
+  Opener(const config::Config& config, data::IndexParcel* parcel)
+      : config_(config),
+        format_(config.data.format == "auto"
+                    ? data::DetectFormat(config.data.dir, {config.data.train_split, config.data.val_split})
+                    : config.data.format),
+        parcel_(parcel) {}
+
+  bool Has(const std::string& split) const { return data::HasSplit(format_, config_.data.dir, split); }
+
+  // `classes`: the classes as far as they are known; may be empty.
+  DataSplit Open(Role role, const std::string& split, const data::Classes& classes = {}) const {
+    auto source = OpenSource(split, classes);
+    auto decoder = MakeDecoder(config_, role, *source);
+    return {split, std::move(source), std::move(decoder)};
+  }
+
+  // Opens the training split and divides it into a training and a validation part.
+  void OpenInTwo(const data::Classes& classes, DataSets& sets) const {
+    const std::string& split = config_.data.train_split;
+    SplitSources sources = HoldOutValidation(OpenSource(split, classes), config_);
+    auto decoder = MakeDecoder(config_, Role::kTrain, *sources.train);
+    sets.train = {split, std::move(sources.train), std::move(decoder)};
+    decoder = MakeDecoder(config_, Role::kVal, *sources.val);
+    sets.val = {NameOfHeldOut(split), std::move(sources.val), std::move(decoder)};
+  }
+
+  // Returns the classes for an evaluation with weights that may know only the number of their classes. If the
+  // validation split has that many class folders, their order tells which class is which. Otherwise the training split
+  // tells, if it is there. Throws DataError if its classes do not fit the weights.
+  data::Classes ClassesFor(const std::string& val_split, const data::Classes& known) const {
+    if (!known.names.empty() || known.label_offset || !Has(config_.data.train_split)) return known;
+    if (format_ == "imagefolder" && OpenSource(val_split, {})->num_classes() == known.count) return known;
+    data::Classes classes = OpenSource(config_.data.train_split, {})->classes();
+    if (known.count == 0 || known.count == classes.count) return classes;
+    const bool insists = config_.model.num_classes > 0;
+    const std::string what = "the weights know " + std::to_string(known.count) + " classes, but split " +
+                             config_.data.train_split + " of " + config_.data.dir + " has " +
+                             std::to_string(classes.count);
+    if (known.count < classes.count || !(insists || classes.names.empty())) {
+      throw DataError(what + ": the same label would mean different classes",
+                      "name the data that the weights were trained on; if the classes of this data are the first ones "
+                      "of the weights, give --num_classes=" +
+                          std::to_string(known.count));
+    }
+    if (!insists) report::LogWarning(what + ": assuming that its classes are the first ones of the weights");
+    return classes;
+  }
+
+ private:
+  std::unique_ptr<data::RecordSource> OpenSource(const std::string& split, const data::Classes& classes) const {
+    const data::SourceOptions options{
+        .data_dir = config_.data.dir,
+        .format = format_,
+        .index_dir = config_.data.index_dir,
+        .label_offset = LabelOffset(config_.data),
+        .classes = classes,
+        .keep_index = !config_.run.dry_run,
+        .note =
+            [](const std::string& problem) {
+              report::LogWarning(problem + "; give --index_dir=DIR, or every start builds the index again");
+            },
+        .parcel = parcel_};
+    return data::OpenSource(options, split);
+  }
+
+  const config::Config& config_;
+  const std::string format_;
+  data::IndexParcel* parcel_;
+};
+
+// Lists the content of a folder, for people who look for a split. Names of folders end with a slash.
+std::string FoundIn(const std::string& folder) {
+  constexpr size_t kShown = 8;
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error);
+       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code ignored;
+    if (!name.starts_with(".") && !name.ends_with(".index"))
+      names.push_back(name + (entry->is_directory(ignored) ? "/" : ""));
+  }
+  std::sort(names.begin(), names.end());
+  std::string text;
+  for (size_t i = 0; i < std::min(kShown, names.size()); ++i) text += (i > 0 ? ", " : "") + names[i];
+  if (names.empty()) return "nothing";
+  return names.size() > kShown ? text + ", … (" + std::to_string(names.size()) + ")" : text;
+}
+
+// Whether there is a validation split. Throws DataError if it is missing although it was named or is to be evaluated. A
+// training run without the split of the default name goes on, with a warning.
+bool HasValidation(const Opener& data_set, const config::Config& config) {
+  const std::string& split = config.data.val_split;
+  if (data_set.Has(split)) return true;
+  const std::string what =
+      "there is no '" + split + "' split in " + config.data.dir + ", which holds " + FoundIn(config.data.dir);
+  if (config.run.mode != "train" || config::WasGiven(config, "val_split")) {
+    throw DataError(what, "name an existing split with --val_split, or make one with --val_fraction=0.1");
+  }
+  std::error_code unreadable;
+  if (!std::filesystem::is_regular_file(config.data.dir, unreadable)) {
+    report::LogWarning(what +
+                       ": the run continues without validation; name another split with --val_split, or make one with "
+                       "--val_fraction=0.1");
+  }
+  return false;
+}
+
+DataSplit OpenSynthetic(const config::Config& config) {
+  const int64_t classes = config.model.num_classes > 0 ? config.model.num_classes : kImageNetClasses;
+  auto source = std::make_unique<data::Synthetic>(kImageNetTrainSamples, classes, config.image.size, config.image.size,
+                                                  config.batch.seed);
+  auto decoder = std::make_unique<data::RawRowDecoder>(source->rows());
+  const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
+  if (!needing_crops.empty()) report::LogWarning("synthetic images are not augmented; ignoring " + needing_crops);
+  return {"synthetic", std::move(source), std::move(decoder)};
+}
+
+// Returns the place of the first record whose label is `num_classes` or more; empty if there is no such record.
+std::string FirstBeyond(const data::RecordSource& source, int64_t num_classes) {
+  for (int64_t i = 0; i < source.size(); ++i) {
+    if (source.Label(i) >= num_classes) return source.Location(i);
+  }
+  return "";
+}
+
+void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
+  for (const auto* split : {&sets.train, &sets.val}) {
+    if (!*split || (*split)->source->num_classes() <= num_classes) continue;
+    const std::string where = FirstBeyond(*(*split)->source, num_classes);
+    throw DataError("split " + (*split)->name + " has " + CountOf((*split)->source->num_classes(), "class") +
+                        ", more than --num_classes=" + std::to_string(num_classes) +
+                        (where.empty() ? "" : "; the first record beyond it is " + where),
+                    "raise --num_classes, or leave it out: it is then taken from the data");
+  }
+}
+
+// Only uint8 tensors are normalised: with two dtypes the model would be validated on other values than it learns from.
+void RequireSameRows(const DataSets& sets) {
+  const data::RecordSource &train = *sets.train->source, &val = *sets.val->source;
+  if (train.kind() != val.kind() || train.rows().type == val.rows().type) return;
+  throw DataError("images of " + train.Location(0) + " and " + val.Location(0) + " differ: one is float32, one uint8",
+                  "float32 images are used unchanged, uint8 images are normalised: use one kind for both");
+}
+
+}  // namespace
+
+std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config) {
+  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, Role::kVal, data::Augment::kNone));
+}
+
+DataSets OpenImageSets(const config::Config& config, const data::Classes& known, data::IndexParcel* parcel) {
+  DataSets sets;
+  const bool training = config.run.mode == "train";
+  const std::string& val_split = config.data.val_split;
+  if (config.data.format == "synthetic") {
+    sets.train = OpenSynthetic(config);
+    if (!training) sets.val = OpenSynthetic(config);
+  } else if (training) {
+    const Opener data_set(config, parcel);
+    if (HoldsOut(config, data_set.Has(val_split))) {
+      data_set.OpenInTwo({}, sets);
+    } else {
+      sets.train = data_set.Open(Role::kTrain, config.data.train_split);
+      if (HasValidation(data_set, config)) {
+        sets.val = data_set.Open(Role::kVal, val_split, sets.train->source->classes());
+      }
+    }
+  } else {
+    const Opener data_set(config, parcel);
+    std::error_code unreadable;
+    const bool is_file = std::filesystem::is_regular_file(config.data.dir, unreadable);  // the file is the split
+    if (HoldsOut(config, data_set.Has(val_split))) {
+      data_set.OpenInTwo(known, sets);
+      sets.train.reset();  // it was opened only to divide it
+    } else {
+      if (!is_file) HasValidation(data_set, config);
+      const std::string& split = is_file ? config.data.train_split : val_split;
+      sets.val = data_set.Open(Role::kVal, split, is_file ? known : data_set.ClassesFor(split, known));
+    }
+  }
+  sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
+  if (sets.train && sets.val) RequireSameRows(sets);
+  for (const auto* split : {&sets.train, &sets.val}) {
+    if (*split) sets.num_classes = std::max(sets.num_classes, (*split)->source->num_classes());
+  }
+  if (config.model.num_classes > 0) {
+    RequireLabelsBelow(config.model.num_classes, sets);
+    sets.num_classes = config.model.num_classes;
+  }
+  return sets;
+}
+
+}  // namespace dtrain::loop

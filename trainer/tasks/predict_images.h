@@ -1,0 +1,19 @@
+// --mode=predict for image files and for tensors of pixels.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include "trainer/config/config.h"
+#include "trainer/tasks/predict_output.h"
+
+namespace dtrain::loop {
+
+// Writes a table with the likeliest classes of each image. A file that cannot be read gets a line with the reason; a
+// warning gives their number. Throws DataError if --input holds no image, or none that can be read.
+void PredictImages(const config::Config& config, at::Device device);
+
+// Reads the tensor `images` (float32 N×3×H×W, normalised) from the safetensors file --input, and writes `logits`
+// (float32 N×classes) to --output. Throws UsageError if --input is not a file, DataError if its tensors do not fit.
+void PredictPixels(const config::Config& config, at::Device device);
+
+}  // namespace dtrain::loop

@@ -1,0 +1,90 @@
+#include "trainer/tasks/task_kind.h"
+
+#include <algorithm>
+
+#include "models/registry.h"
+#include "models/weight_names.h"
+#include "trainer/config/flags.h"
+#include "trainer/errors.h"
+#include "trainer/optim/loss_scaler.h"
+#include "trainer/tasks/image_classification.h"
+#include "trainer/tasks/masked_lm.h"
+#include "trainer/weights/run_settings.h"
+#include "trainer/weights/weight_files.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr char kUnresolved[] = "auto";
+constexpr char kTextModel[] = "roberta";  // with the shape that its weights or --model_config tell
+
+const TaskKind* KindNamed(const std::string& name) {
+  for (const TaskKind* kind : TaskKinds()) {
+    if (kind->name() == name) return kind;
+  }
+  return nullptr;
+}
+
+const TaskKind* FirstFor(const std::string& model) {
+  for (const TaskKind* kind : TaskKinds()) {
+    if (kind->Takes(model)) return kind;
+  }
+  return nullptr;
+}
+
+// Whether --init_weights is a folder of Hugging Face that holds a RoBERTa.
+bool HoldsRoberta(const std::string& init_weights) {
+  if (init_weights.empty() || !HoldsWeights(init_weights)) return false;
+  const auto json = nlohmann::json::parse(FindWeights(init_weights).model_config, nullptr, /*allow_exceptions=*/false);
+  const auto type = json.is_object() ? json.find("model_type") : json.end();
+  return json.is_object() && type != json.end() && *type == "roberta";
+}
+
+bool Exists(const std::string& model) {
+  const std::vector<std::string> names = models::ModelNames();
+  return std::find(names.begin(), names.end(), model) != names.end();
+}
+
+}  // namespace
+
+int64_t TaskKind::LossScaleWindow(const config::Config& /*config*/) const {
+  return optim::LossScalerOptions().growth_interval;
+}
+
+const std::vector<const TaskKind*>& TaskKinds() {
+  static const std::vector<const TaskKind*> kinds = {&ImageClassification(), &MaskedLm()};
+  return kinds;
+}
+
+const TaskKind& KindOf(const config::Config& config) {
+  const std::string& task = config.run.task;
+  if (const TaskKind* kind = task == kUnresolved ? FirstFor(config.model.name) : KindNamed(task)) return *kind;
+  throw UsageError("--task=" + task + " does not exist", "--list_tasks lists the tasks");
+}
+
+const TaskKind& KindOfWeights(const checkpoint::NamedTensors& tensors, const config::Config& config) {
+  const bool is_text = models::NamingOf(tensors) != models::WeightNaming::kUnknown;
+  const TaskKind* said = KindNamed(config.run.task);
+  if (said != nullptr && said->Takes(kTextModel) == is_text) return *said;
+  return is_text ? MaskedLm() : ImageClassification();
+}
+
+void ResolveTask(config::Config& config) {
+  std::string& task = config.run.task;
+  std::string& model = config.model.name;
+  const TaskKind* said = KindNamed(task);
+  if (said == nullptr && task != kUnresolved) return;  // the checks of the flags refuse it
+  const bool knows_model =
+      config::WasGiven(config, "model") || (config.run.mode != "train" && !NamedRun(config).empty());
+  const bool takes_text = said == nullptr ? HoldsRoberta(config.model.init_weights) : !said->Takes(model);
+  if (!knows_model && takes_text && (said == nullptr || said->Takes(kTextModel))) model = kTextModel;
+  if (!Exists(model)) return;
+  if (said != nullptr && !said->Takes(model)) {
+    throw UsageError("--task=" + task + " is not for --model=" + model,
+                     std::string("leave --task out, which means ") + FirstFor(model)->name() +
+                         " here, or name another model (--list_models)");
+  }
+  if (said == nullptr) task = FirstFor(model)->name();
+}
+
+}  // namespace dtrain::loop
