@@ -6,9 +6,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <iterator>
 #include <numeric>
 #include <string>
+
+#include "models/family.h"
+#include "models/image_weight_names.h"
 
 namespace dtrain::models {
 namespace {
@@ -157,6 +161,56 @@ at::Tensor EfficientNet::forward(const at::Tensor& images_NCHW) {
   for (MbConv& block : blocks_) y = block(y);
   const at::Tensor x = at::adaptive_avg_pool2d(head_(y.main).main, {1, 1}).flatten(1);
   return classifier_(at::dropout(x, dropout_, is_training() && !x.is_meta()));
+}
+
+Family EfficientNetFamily() {
+  // From the paper's table, with torchvision's ε and momentum.
+  constexpr BatchNormOptions kSlow = {.epsilon = 1e-3, .momentum = 0.01};
+  const struct {
+    EfficientNetOptions options;
+    int64_t image_size;
+  } table[] = {
+      {{.width = 1.0, .depth = 1.0, .dropout = 0.2}, 224},
+      {{.width = 1.0, .depth = 1.1, .dropout = 0.2}, 240},
+      {{.width = 1.1, .depth = 1.2, .dropout = 0.3}, 260},
+      {{.width = 1.2, .depth = 1.4, .dropout = 0.3}, 300},
+      {{.width = 1.4, .depth = 1.8, .dropout = 0.4}, 380},
+      {{.width = 1.6, .depth = 2.2, .dropout = 0.4, .norm = kSlow}, 456},
+      {{.width = 1.8, .depth = 2.6, .dropout = 0.5, .norm = kSlow}, 528},
+      {{.width = 2.0, .depth = 3.1, .dropout = 0.5, .norm = kSlow}, 600},
+  };
+  Family family = {.name = "EfficientNets",
+                   .input = Input::kImages,
+                   .heads = {{"classifier.1", "classifier.1.weight"}},
+                   .options = {"dropout", "drop_path", "bn_momentum", "bn_eps"},
+                   .models = {},
+                   .own_names = [](const NamedWeights& weights, const Model& model, std::vector<std::string>*) {
+                     return FromTimm(weights, model.norm_epsilon);
+                   }};
+  for (const auto& [options, image_size] : table) {
+    char description[64];
+    std::snprintf(description, sizeof description, "EfficientNet of width %.1f and depth %.1f", options.width,
+                  options.depth);
+    const auto make = [own = options](const ImageModelOptions& given) {
+      EfficientNetOptions scaled = own;
+      scaled.num_classes = given.num_classes;
+      scaled.dropout = given.dropout.value_or(own.dropout);
+      scaled.drop_path = given.drop_path.value_or(own.drop_path);
+      return std::make_shared<EfficientNet>(scaled);
+    };
+    const auto fits = [own = options](const WeightShapes& weights) {
+      const auto head = weights.find("features.8.0.weight");
+      return head != weights.end() && !head->second.empty() && head->second[0] == HeadChannels(own) &&
+             HaveBlocks(weights, "features.", BlocksPerStage(own));
+    };
+    family.models.push_back({.name = "efficientnet_b" + std::to_string(family.models.size()),
+                             .description = description,
+                             .image_size = image_size,
+                             .norm_epsilon = options.norm.epsilon,
+                             .make = make,
+                             .fits = fits});
+  }
+  return family;
 }
 
 }  // namespace dtrain::models

@@ -5,10 +5,19 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <optional>
 
 #include "models/forward_cost.h"
 
 namespace dtrain::models {
+
+// Empty: the model's own. Family::options says which ones a model uses.
+struct ImageModelOptions {
+  int64_t num_classes = 1000;
+  bool zero_init_residual = false;
+  std::optional<double> dropout = {};
+  std::optional<double> drop_path = {};
+};
 
 class ImageModel : public torch::nn::Module {
  public:

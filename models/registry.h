@@ -1,53 +1,59 @@
-// The models by the names that --model accepts.
+// The models by the names that --model accepts: look-ups in a table of families (family.h). Functions that take a
+// `model` throw std::out_of_range for a name that is not in ModelNames(), unless they say otherwise.
 #pragma once
+
+#include <torch/nn/module.h>
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "models/family.h"
 #include "models/image_model.h"
 #include "models/weight_names.h"
 
 namespace dtrain::models {
 
-struct ImageModelOptions {
-  int64_t num_classes = 1000;
-  bool zero_init_residual = false;       // ResNets only, see TakesZeroInitResidual
-  std::optional<double> dropout = {};    // EfficientNets only, see TakesDropout; empty: the model's own
-  std::optional<double> drop_path = {};  // likewise
-};
+const std::vector<Family>& Families();
 
-// Returns all names that --model accepts: the image models and RoBERTa's.
+// Return null for an unknown name.
+const Family* FindFamily(const std::string& model);
+const Model* FindModel(const std::string& model);
+
+const Family& FamilyOf(const std::string& model);
+
+// Returns all names that --model accepts.
 std::vector<std::string> ModelNames();
 
 // Describes a model for people: "ResNet of 50 layers, for images of 224 pixels".
 std::string Description(const std::string& model);
 
-// Returns whether the name is a RoBERTa's (roberta_options.h): one of a known shape, or `roberta`, whose shape comes
-// from a config.json.
+// Returns whether the name is one of a model that reads text. Unknown names are not.
 bool IsRoberta(const std::string& name);
 
-// Returns the state_dict's name of the last layer's weight (classes, features) of an image model in ModelNames().
+// Returns whether a model uses the option, one of those in Family::options.
+bool Takes(const std::string& model, std::string_view option);
+bool TakesZeroInitResidual(const std::string& model);
+bool TakesDropout(const std::string& model);  // and drop_path
+
+// Returns the one of the family's heads that `module`, a `model`, has.
+const Head& HeadIn(const std::string& model, const torch::nn::Module& module);
+
+// Return the names of the head that classifies, and of its last weight (classes, features): `fc` and `fc.weight`.
+std::string ClassifierName(const std::string& model);
 std::string ClassifierWeightName(const std::string& model);
 
-// Returns the name of the module that classifies images or predicts words: `fc`, `classifier.1` or `lm_head`.
-// Everything else is the backbone.
-std::string ClassifierName(const std::string& model);
-
-// Return whether a model in ModelNames() uses the option.
-bool TakesZeroInitResidual(const std::string& model);
-bool TakesDropout(const std::string& model);
-
-// Returns the ε of the BatchNorm of an image model in ModelNames().
+// Returns the ε of the BatchNorm of an image model.
 double NormEpsilon(const std::string& model);
 
-// Returns the image model that has weights of these names (torchvision's) and shapes, for any number of classes, or an
-// empty string if no model here does.
+// Returns the model that has weights of these names (those here; of RoBERTa, in any naming) and shapes, for any number
+// of classes, or an empty string if no model here does. A RoBERTa of any shape is `roberta`.
+std::string RecognisedModel(const WeightShapes& weights);
 std::string RecognisedModel(const NamedWeights& weights);
 
-// Returns the side, in pixels, of the images for which a model in ModelNames() was made.
+// Returns the side, in pixels, of the images for which a model was made.
 int64_t NativeImageSize(const std::string& model);
 
 // Makes a model whose weights are drawn from torch's default generator. Throws std::out_of_range if the name is no

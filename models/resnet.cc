@@ -4,6 +4,10 @@
 #include <ATen/ATen.h>
 #include <torch/nn/init.h>
 
+#include <utility>
+
+#include "models/family.h"
+
 namespace dtrain::models {
 namespace {
 
@@ -90,6 +94,36 @@ at::Tensor ResNet::forward(const at::Tensor& images_NCHW) {
     for (auto& block : stage) x = block(x);
   }
   return fc_(at::adaptive_avg_pool2d(x.main, {1, 1}).flatten(1));
+}
+
+Family ResNetFamily() {
+  const std::pair<const char*, ResNetOptions> table[] = {
+      {"18", {.bottleneck = false, .blocks = {2, 2, 2, 2}}},  {"34", {.bottleneck = false, .blocks = {3, 4, 6, 3}}},
+      {"50", {.bottleneck = true, .blocks = {3, 4, 6, 3}}},   {"101", {.bottleneck = true, .blocks = {3, 4, 23, 3}}},
+      {"152", {.bottleneck = true, .blocks = {3, 8, 36, 3}}},
+  };
+  Family family = {.name = "ResNets",
+                   .input = Input::kImages,
+                   .heads = {{"fc", "fc.weight"}},
+                   .options = {"zero_init_residual", "bn_momentum", "bn_eps"},
+                   .models = {}};
+  for (const auto& [layers, options] : table) {
+    const auto make = [own = options](const ImageModelOptions& given) {
+      ResNetOptions resnet = own;
+      resnet.num_classes = given.num_classes;
+      resnet.zero_init_residual = given.zero_init_residual;
+      return std::make_shared<ResNet>(resnet);
+    };
+    const auto fits = [own = options](const WeightShapes& weights) {
+      return weights.contains("layer1.0.conv3.weight") == own.bottleneck &&
+             HaveBlocks(weights, "layer", {own.blocks.begin(), own.blocks.end()});
+    };
+    family.models.push_back({.name = std::string("resnet") + layers,
+                             .description = std::string("ResNet of ") + layers + " layers",
+                             .make = make,
+                             .fits = fits});
+  }
+  return family;
 }
 
 }  // namespace dtrain::models

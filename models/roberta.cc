@@ -4,6 +4,10 @@
 #include <ATen/ATen.h>
 
 #include <limits>
+#include <string>
+
+#include "models/family.h"
+#include "models/weight_names.h"
 
 namespace dtrain::models {
 namespace {
@@ -61,6 +65,30 @@ ForwardCost RobertaForSequenceClassification::Cost(int64_t count, int64_t length
   cost.multiply_adds += count * hidden * (hidden + outputs);
   cost.activation_elements += count * (3 * hidden + 2 * outputs);  // inputs of both layers, tanh, logits and softmax
   return cost;
+}
+
+Family RobertaFamily() {
+  Family family = {
+      .name = "RoBERTa",
+      .input = Input::kText,
+      .heads = {{"lm_head"}, {"classifier", "classifier.out_proj.weight"}},
+      .options = {"model_config", "dropout", "attention_dropout", "activation_checkpointing"},
+      .models = {},
+      .own_names = [](const NamedWeights& weights, const Model&,
+                      std::vector<std::string>* left_out) { return RobertaWeightsFrom(weights, left_out); },
+      .for_head = ForRobertaHead};
+  const auto fits = [](const WeightShapes& weights) { return NamingOf(weights) != WeightNaming::kUnknown; };
+  family.models.push_back(
+      {.name = "roberta", .description = "RoBERTa for text, with the shape in --model_config=FILE", .fits = fits});
+  for (const std::string& name : RobertaNames()) {
+    const RobertaOptions shape = *RobertaNamed(name);
+    family.models.push_back({.name = name,
+                             .description = "RoBERTa of " + std::to_string(shape.layers) + " layers, " +
+                                            std::to_string(shape.hidden_size) + " wide, with " +
+                                            std::to_string(shape.heads) + " heads, for text",
+                             .fits = fits});
+  }
+  return family;
 }
 
 }  // namespace dtrain::models

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -14,9 +15,13 @@ namespace {
 constexpr const char* kWords = "roberta.embeddings.word_embeddings.weight";
 constexpr const char* kPositions = "roberta.embeddings.position_embeddings.weight";
 constexpr const char* kTokenTypes = "roberta.embeddings.token_type_embeddings.weight";
+constexpr std::string_view kMaskedLmHead = "lm_head.";
 constexpr const char* kHeadBias = "lm_head.bias";
 constexpr const char* kDecoderWeight = "lm_head.decoder.weight";
 constexpr const char* kDecoderBias = "lm_head.decoder.bias";
+constexpr std::string_view kClassifier = "classifier.";
+constexpr std::string_view kFairseqHeads = "classification_heads.";
+constexpr std::string_view kFairseqClassifier = "classification_heads.sentence_classification_head.";
 constexpr std::string_view kLayer = "roberta.encoder.layer.";
 constexpr std::string_view kFairseqEncoder = "encoder.sentence_encoder.";
 constexpr std::string_view kFairseqLayer = "encoder.sentence_encoder.layers.";
@@ -34,6 +39,7 @@ constexpr std::array kOutside = {
     Pair{"lm_head.layer_norm.", "encoder.lm_head.layer_norm."},
     Pair{"lm_head.decoder.weight", "encoder.lm_head.weight"},
     Pair{"lm_head.bias", "encoder.lm_head.bias"},
+    Pair{"classifier.", "classification_heads.sentence_classification_head."},
 };
 
 // Beginnings of names inside a layer.
@@ -113,10 +119,47 @@ NamedWeights SplitProjections(const NamedWeights& weights) {
   return split;
 }
 
+// Returns "classification_heads.NAME." for the name of a weight in one of fairseq's heads, else an empty string.
+std::string_view FairseqHeadOf(std::string_view name) {
+  if (!BeginsWith(name, kFairseqHeads)) return "";
+  const size_t dot = name.find('.', kFairseqHeads.size());
+  return dot == std::string_view::npos ? "" : name.substr(0, dot + 1);
+}
+
+// Returns the head that classifies sequences: fairseq's default one or the only one. Empty if there is none, or none of
+// several is the default.
+std::string ChosenHead(const std::set<std::string, std::less<>>& heads) {
+  if (heads.contains(kFairseqClassifier)) return std::string(kFairseqClassifier);
+  return heads.size() == 1 ? *heads.begin() : "";
+}
+
+// Gives the chosen one of fairseq's heads the default name and leaves the others out.
+NamedWeights WithOneHead(const NamedWeights& weights, std::vector<std::string>* left_out) {
+  std::set<std::string, std::less<>> heads;
+  for (const auto& [name, tensor] : weights) {
+    if (const auto head = FairseqHeadOf(name); !head.empty()) heads.emplace(head);
+  }
+  const std::string chosen = ChosenHead(heads);
+  if (chosen.empty()) return weights;
+  NamedWeights all;
+  for (const auto& [name, tensor] : weights) {
+    const std::string_view head = FairseqHeadOf(name);
+    if (head.empty()) {
+      all.emplace_back(name, tensor);
+    } else if (head == chosen) {
+      all.emplace_back(std::string(kFairseqClassifier) + name.substr(head.size()), tensor);
+    } else {
+      left_out->push_back(name);
+    }
+  }
+  return all;
+}
+
 bool IsOfAnotherTask(std::string_view name) {
-  for (const std::string_view part :
-       {"pooler.", "classification_heads.", "classifier.", "position_ids", "token_type_ids"})
+  for (const std::string_view part : {"pooler.", "position_ids", "token_type_ids"})
     if (Contains(name, part)) return true;
+  // Heads that classify tokens or choose among texts are one layer.
+  if (name == "classifier.weight" || name == "classifier.bias") return true;
   return BeginsWith(name, kFairseqEncoder) && (Contains(name, ".version") || Contains(name, "_float_tensor"));
 }
 
@@ -143,20 +186,63 @@ void Untie(NamedWeights& weights) {
   Erase(weights, kDecoderBias);
 }
 
+// Adds a masked-LM head that has learned nothing.
+void AddUntrainedHead(NamedWeights& weights) {
+  const at::Tensor* found = Find(weights, kWords);
+  if (found == nullptr || found->dim() != 2) return;
+  const at::Tensor words_VH = *found;
+  const auto type = words_VH.options();
+  const int64_t words = words_VH.size(0), hidden = words_VH.size(1);
+  for (const auto& [name, tensor] : NamedWeights{{"dense.weight", at::eye(hidden, type)},
+                                                 {"dense.bias", at::zeros(hidden, type)},
+                                                 {"layer_norm.weight", at::ones(hidden, type)},
+                                                 {"layer_norm.bias", at::zeros(hidden, type)},
+                                                 {"bias", at::zeros(words, type)}}) {
+    weights.emplace_back(std::string(kMaskedLmHead) + name, tensor);
+  }
+}
+
 }  // namespace
 
-WeightNaming NamingOf(const NamedWeights& weights) {
-  for (const auto& [name, tensor] : weights) {
+WeightShapes ShapesOf(const NamedWeights& weights) {
+  WeightShapes shapes;
+  for (const auto& [name, tensor] : weights) shapes[name] = tensor.sizes().vec();
+  return shapes;
+}
+
+WeightNaming NamingOf(const WeightShapes& weights) {
+  for (const auto& [name, shape] : weights) {
     if (Contains(name, "sentence_encoder.")) return WeightNaming::kFairseq;
     if (Contains(name, "embeddings.word_embeddings.")) return WeightNaming::kHuggingFace;
   }
   return WeightNaming::kUnknown;
 }
 
+WeightNaming NamingOf(const NamedWeights& weights) { return NamingOf(ShapesOf(weights)); }
+
+int64_t ClassificationHeadOutputs(const WeightShapes& weights) {
+  constexpr std::string_view kLast = "out_proj.weight";
+  std::map<std::string, int64_t, std::less<>> outputs;  // by the head's name
+  for (const auto& [name, shape] : weights) {
+    if (!name.ends_with(kLast) || shape.size() != 2) continue;
+    const std::string_view head = std::string_view(name).substr(0, name.size() - kLast.size());
+    const size_t fairseq = head.find(kFairseqHeads);
+    if (fairseq != std::string_view::npos) {
+      outputs[std::string(head.substr(fairseq))] = shape[0];
+    } else if (head == kClassifier || head.ends_with(".classifier.")) {
+      outputs[std::string(kClassifier)] = shape[0];
+    }
+  }
+  std::set<std::string, std::less<>> heads;
+  for (const auto& [head, count] : outputs) heads.insert(head);
+  const std::string chosen = ChosenHead(heads);
+  return chosen.empty() ? 0 : outputs[chosen];
+}
+
 NamedWeights RobertaWeightsFrom(const NamedWeights& weights, std::vector<std::string>* left_out) {
   const bool fairseq = NamingOf(weights) == WeightNaming::kFairseq;
   NamedWeights renamed;
-  for (const auto& [original, tensor] : fairseq ? SplitProjections(weights) : weights) {
+  for (const auto& [original, tensor] : fairseq ? WithOneHead(SplitProjections(weights), left_out) : weights) {
     std::string name = fairseq ? Newer(original) : original;
     if (IsOfAnotherTask(name)) {
       left_out->push_back(original);
@@ -177,13 +263,38 @@ NamedWeights RobertaWeightsFrom(const NamedWeights& weights, std::vector<std::st
   return renamed;
 }
 
+NamedWeights ForRobertaHead(NamedWeights weights, std::string_view head, std::vector<std::string>* left_out) {
+  const bool wants_words = std::string(head) + "." == kMaskedLmHead;
+  const auto is_of_masked_lm = [](const auto& item) { return BeginsWith(item.first, kMaskedLmHead); };
+  const auto is_of_classifier = [](const auto& item) {
+    return BeginsWith(item.first, kClassifier) || BeginsWith(item.first, kFairseqHeads);
+  };
+  std::set<std::string_view> heads;  // fairseq's, if it was not clear which one to take
+  for (const auto& [name, tensor] : weights) {
+    if (const auto found = FairseqHeadOf(name); !found.empty()) heads.insert(found);
+  }
+  if (!wants_words && heads.size() > 1) {
+    std::string names;
+    for (const std::string_view name : heads) names += (names.empty() ? "" : ", ") + std::string(name);
+    throw std::invalid_argument("it has several classification heads, of which one should be called " +
+                                std::string(kFairseqClassifier) + ": " + names);
+  }
+  if (wants_words && std::ranges::any_of(weights, is_of_classifier) && std::ranges::none_of(weights, is_of_masked_lm)) {
+    throw std::invalid_argument("it has a classification head and no masked-LM head");
+  }
+  std::erase_if(weights, [&](const auto& item) {
+    const bool is_of_another = wants_words ? is_of_classifier(item) : is_of_masked_lm(item);
+    if (is_of_another) left_out->push_back(item.first);
+    return is_of_another;
+  });
+  return weights;
+}
+
 NamedWeights WithTiedDecoder(NamedWeights weights) {
   const at::Tensor *words = Find(weights, kWords), *bias = Find(weights, kHeadBias);
-  const NamedWeights tied = {{kDecoderWeight, words ? *words : at::Tensor()},
-                             {kDecoderBias, bias ? *bias : at::Tensor()}};
-  for (const auto& item : tied) {
-    if (item.second.defined()) weights.push_back(item);
-  }
+  if (words == nullptr || bias == nullptr) return weights;
+  const NamedWeights tied = {{kDecoderWeight, *words}, {kDecoderBias, *bias}};
+  weights.insert(weights.end(), tied.begin(), tied.end());
   return weights;
 }
 
@@ -198,6 +309,7 @@ NamedWeights ToFairseq(const NamedWeights& weights, int64_t padding_id) {
     Erase(all, kTokenTypes);
   }
   Erase(all, kDecoderBias);
+  if (Find(all, kHeadBias) == nullptr) AddUntrainedHead(all);
   if (const at::Tensor* words = Find(all, kWords); words != nullptr && Find(all, kDecoderWeight) == nullptr) {
     all.emplace_back(kDecoderWeight, *words);
   }

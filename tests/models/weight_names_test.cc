@@ -13,13 +13,18 @@ namespace {
 
 constexpr int64_t kPaddingId = 1;
 
-NamedWeights SmallWeights() {
-  const RobertaForMaskedLM model(
-      {.vocab_size = 20, .hidden_size = 8, .layers = 2, .heads = 2, .intermediate_size = 12, .max_positions = 7});
+constexpr RobertaOptions kSmall = {
+    .vocab_size = 20, .hidden_size = 8, .layers = 2, .heads = 2, .intermediate_size = 12, .max_positions = 7};
+
+NamedWeights WeightsOf(const torch::nn::Module& model) {
   NamedWeights weights;
   for (const auto& item : model.named_parameters()) weights.emplace_back(item.key(), item.value().detach());
   return weights;
 }
+
+NamedWeights SmallWeights() { return WeightsOf(RobertaForMaskedLM(kSmall)); }
+
+NamedWeights SmallClassifier() { return WeightsOf(RobertaForSequenceClassification(kSmall, 3, 0)); }
 
 std::map<std::string, at::Tensor> ByName(const NamedWeights& weights) { return {weights.begin(), weights.end()}; }
 
@@ -112,6 +117,74 @@ TEST(WeightNames, HuggingFacesVariants) {
   EXPECT_TRUE(ByName(RobertaWeightsFrom(encoder_alone, &left_out)).contains("roberta.embeddings.LayerNorm.bias"));
 }
 
+// Gives fairseq's head another name.
+NamedWeights WithHeadNamed(NamedWeights fairseq, const std::string& head) {
+  const std::string old = "sentence_classification_head";
+  for (auto& [name, tensor] : fairseq) {
+    if (const size_t at = name.find(old); at != std::string::npos) name.replace(at, old.size(), head);
+  }
+  return fairseq;
+}
+
+TEST(WeightNames, AClassifierGoesToFairseqAndBack) {
+  const NamedWeights weights = SmallClassifier(), fairseq = ToFairseq(weights, kPaddingId);
+  const auto names = ByName(fairseq);
+  for (const char* name :
+       {"classification_heads.sentence_classification_head.dense.weight",
+        "classification_heads.sentence_classification_head.out_proj.bias", "encoder.lm_head.layer_norm.weight",
+        "encoder.lm_head.dense.bias", "encoder.lm_head.weight", "encoder.lm_head.bias"}) {
+    EXPECT_TRUE(names.contains(name)) << name;
+  }
+  for (const char* head : {"sentence_classification_head", "mnli", "dense"}) {
+    std::vector<std::string> left_out;
+    const NamedWeights theirs = WithHeadNamed(fairseq, head);
+    EXPECT_EQ(ClassificationHeadOutputs(ShapesOf(theirs)), 3);
+    const NamedWeights ours = RobertaWeightsFrom(theirs, &left_out);
+    EXPECT_TRUE(left_out.empty());
+    ExpectEqual(ForRobertaHead(ours, "classifier", &left_out), WithoutTokenType(weights));
+    EXPECT_EQ(left_out.size(), 5U) << "the masked-LM head";
+  }
+  ExpectEqual(WithTiedDecoder(weights), weights);
+}
+
+TEST(WeightNames, OfSeveralHeadsTheDefaultOneIsTaken) {
+  NamedWeights fairseq = ToFairseq(SmallClassifier(), kPaddingId);
+  fairseq.emplace_back("classification_heads.other.out_proj.weight", at::ones({7, 8}));
+  std::vector<std::string> left_out;
+  EXPECT_EQ(ClassificationHeadOutputs(ShapesOf(fairseq)), 3);
+  EXPECT_EQ(ByName(RobertaWeightsFrom(fairseq, &left_out)).at("classifier.out_proj.weight").size(0), 3);
+  EXPECT_EQ(left_out, std::vector<std::string>{"classification_heads.other.out_proj.weight"});
+
+  const NamedWeights unclear = WithHeadNamed(fairseq, "mnli"), ours = RobertaWeightsFrom(unclear, &left_out);
+  EXPECT_EQ(ClassificationHeadOutputs(ShapesOf(unclear)), 0);
+  EXPECT_EQ(ForRobertaHead(ours, "lm_head", &left_out).size(), SmallWeights().size());
+  try {
+    ForRobertaHead(ours, "classifier", &left_out);
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("classification_heads.mnli., classification_heads.other."),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(WeightNames, HeadsOfOtherTasksAreLeftOut) {
+  std::vector<std::string> left_out;
+  const NamedWeights words = ForRobertaHead(SmallWeights(), "classifier", &left_out);
+  EXPECT_EQ(words.size(), SmallWeights().size() - 5);
+  EXPECT_EQ(left_out.size(), 5U);
+  EXPECT_EQ(ClassificationHeadOutputs(ShapesOf(SmallWeights())), 0);
+  EXPECT_EQ(ClassificationHeadOutputs({{"module.classifier.out_proj.weight", {2, 8}}}), 2);
+  EXPECT_THROW(ForRobertaHead(SmallClassifier(), "lm_head", &left_out), std::invalid_argument);
+
+  left_out.clear();
+  const NamedWeights of_tokens = {{"roberta.embeddings.word_embeddings.weight", at::ones({20, 8})},
+                                  {"classifier.weight", at::ones({2, 8})},
+                                  {"classifier.bias", at::ones({2})}};
+  EXPECT_EQ(RobertaWeightsFrom(of_tokens, &left_out).size(), 1U);
+  EXPECT_EQ(left_out.size(), 2U);
+}
+
 TEST(WeightNames, AnUntiedDecoderIsRefused) {
   NamedWeights weights = SmallWeights();
   weights.emplace_back("lm_head.decoder.weight", at::ones({20, 8}));
@@ -123,6 +196,8 @@ TEST(WeightNames, HostileNamesPassAsTheyAre) {
   const NamedWeights weights = {{"encoder.sentence_encoder.layers.", at::ones({1})},
                                 {"encoder.sentence_encoder.layers.7", at::ones({1})},
                                 {"self_attn.in_proj_", at::ones({})},
+                                {"classification_heads.", at::ones({1})},
+                                {"classification_heads.x", at::ones({})},
                                 {"", at::ones({1})}};
   std::vector<std::string> left_out;
   EXPECT_EQ(RobertaWeightsFrom(weights, &left_out).size(), weights.size());

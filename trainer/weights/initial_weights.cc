@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include "data/shown.h"
-#include "models/image_weight_names.h"
 #include "models/registry.h"
 #include "models/weight_names.h"
 #include "trainer/errors.h"
@@ -47,28 +46,61 @@ void RequireNaming(const checkpoint::NamedTensors& weights, const std::string& s
                    "leave it out: the naming is recognised automatically");
 }
 
-// Returns the names of the classifier's weight and bias if the classifier in `weights` differs from that of the model
-// only in the number of classes; otherwise nothing.
-std::vector<std::string> OtherClassifier(const checkpoint::NamedTensors& weights, const std::string& model,
-                                         const checkpoint::NamedTensors& state) {
-  if (models::IsRoberta(model)) return {};
-  const std::string name = models::ClassifierWeightName(model);
-  const auto sizes_in = [&name](const checkpoint::NamedTensors& tensors) {
-    const auto found =
-        std::find_if(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
-    return found == tensors.end() ? std::vector<int64_t>() : found->second.sizes().vec();
-  };
-  const std::vector<int64_t> given = sizes_in(weights), own = sizes_in(state);
+void LogLeftOut(const std::vector<std::string>& names, const std::string& origin) {
+  std::string text;
+  Append(text, "left out of " + origin, names);
+  if (!text.empty()) report::LogInfo(text);
+}
+
+// Leaves out heads of other tasks than the one that the model has.
+checkpoint::NamedTensors ForHead(const checkpoint::NamedTensors& weights, const models::Family& family,
+                                 const models::Head& head, const std::string& origin) {
+  if (family.for_head == nullptr) return weights;
+  try {
+    std::vector<std::string> left_out;
+    checkpoint::NamedTensors own = family.for_head(weights, head.module, &left_out);
+    LogLeftOut(left_out, origin);
+    return own;
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(origin + ": " + error.what(), "name weights that were made for this task");
+  }
+}
+
+std::vector<std::string> NamesIn(const checkpoint::NamedTensors& tensors, const models::Head& head) {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors) {
+    if (name.starts_with(head.module + ".")) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<int64_t> SizesOf(const checkpoint::NamedTensors& tensors, const std::string& name) {
+  const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const auto& item) { return item.first == name; });
+  return found == tensors.end() ? std::vector<int64_t>() : found->second.sizes().vec();
+}
+
+// Returns the names of the classifier's tensors if `weights` lack it because they were made for another task, or have
+// one that differs from that of the model in the number of classes; otherwise nothing.
+std::vector<std::string> OtherClassifier(const checkpoint::NamedTensors& weights, const models::Family& family,
+                                         const models::Head& head, const checkpoint::NamedTensors& state) {
+  if (head.output_weight.empty()) return {};
+  const bool has_other_tasks = family.heads.size() > 1;
+  if (has_other_tasks && NamesIn(weights, head).empty()) {
+    report::LogInfo("the given weights have no " + head.module + ", which starts from random values");
+    return NamesIn(state, head);
+  }
+  const std::vector<int64_t> given = SizesOf(weights, head.output_weight), own = SizesOf(state, head.output_weight);
   if (given.size() != 2 || own.size() != 2 || given[1] != own[1] || given[0] == own[0]) return {};
   report::LogInfo("the given weights have " + std::to_string(given[0]) + " classes, but this run has " +
-                  std::to_string(own[0]) + ": " + name + " and its bias start from random values");
-  return {name, name.substr(0, name.size() - std::string_view("weight").size()) + "bias"};
+                  std::to_string(own[0]) + ": " + head.module + " starts from random values");
+  return NamesIn(state, head);
 }
 
 // Returns a hint that names the model of these weights, or an empty string if it is unknown or is `model`.
 std::string RightModel(const checkpoint::NamedTensors& weights, const std::string& model) {
-  const std::string right = models::RecognisedModel(weights);
-  return right.empty() || right == model ? "" : "these are the weights of --model=" + right;
+  const models::WeightShapes shapes = models::ShapesOf(weights);
+  const std::string right = models::RecognisedModel(shapes);
+  return right.empty() || models::FindModel(model)->fits(shapes) ? "" : "these are the weights of --model=" + right;
 }
 
 }  // namespace
@@ -86,15 +118,12 @@ checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config) 
 
 checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                                       const std::string& origin) {
-  if (!models::IsRoberta(config.name)) {
-    return models::HaveTimmNames(weights) ? models::FromTimm(weights, models::NormEpsilon(config.name)) : weights;
-  }
+  const models::Family& family = models::FamilyOf(config.name);
+  if (family.own_names == nullptr) return weights;
   try {
     std::vector<std::string> left_out;
-    checkpoint::NamedTensors own = models::RobertaWeightsFrom(weights, &left_out);
-    std::string names;
-    Append(names, "left out of " + origin, left_out);
-    if (!names.empty()) report::LogInfo(names);
+    checkpoint::NamedTensors own = family.own_names(weights, *models::FindModel(config.name), &left_out);
+    LogLeftOut(left_out, origin);
     return own;
   } catch (const std::invalid_argument& error) {
     throw UsageError(origin + ": " + error.what(), "only models whose decoder shares the word embeddings can be used");
@@ -109,13 +138,16 @@ int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string&
   return 0;
 }
 
-void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
+void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const config::ModelConfig& config,
                          torch::nn::Module& module, Classifier classifier) {
   at::NoGradGuard no_grad;
-  const checkpoint::NamedTensors state = StateOf(module);
+  const std::string file = config.init_weights.empty() ? "the checkpoint" : config.init_weights;
+  const models::Family& family = models::FamilyOf(config.name);
+  const models::Head& head = models::HeadIn(config.name, module);
+  const checkpoint::NamedTensors state = StateOf(module), weights = ForHead(all_weights, family, head, file);
   std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
   std::vector<std::string> anew;
-  if (classifier == Classifier::kMayBeginAnew) anew = OtherClassifier(weights, config.name, state);
+  if (classifier == Classifier::kMayBeginAnew) anew = OtherClassifier(weights, family, head, state);
   for (const std::string& name : anew) unused.erase(name);
   std::vector<std::string> missing, other_shape, superfluous;
   int64_t fitting = 0;
@@ -144,7 +176,6 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::
   Append(differences, "of another shape", other_shape);
   Append(differences, "not in the model", superfluous);
   if (differences.empty()) return;
-  const std::string file = config.init_weights.empty() ? "the checkpoint" : config.init_weights;
   const std::string right = RightModel(weights, config.name);
   if (fitting == 0) {
     throw UsageError("nothing in " + file + " fits --model=" + config.name + ": " + differences,

@@ -25,10 +25,12 @@ int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string&
 // Whether the model may have another number of classes than its initial weights.
 enum class Classifier { kMustFit, kMayBeginAnew };
 
-// Copies `weights` into the parameters and buffers of the same names. If tensors are missing, superfluous or of another
-// shape, throws UsageError listing them with --strict_weights, else names them in a warning and leaves those of the
-// model as they are. Always throws UsageError if no tensor fits. `num_batches_tracked` may be missing, because older
-// files lack it. With kMayBeginAnew, a classifier for another number of classes keeps its random weights (logged).
+// Copies `weights` into the parameters and buffers of the same names. Heads of other tasks are left out (logged), but
+// throws UsageError if they stand in place of one that cannot begin anew. If tensors are missing, superfluous or of
+// another shape, throws UsageError listing them with --strict_weights, else names them in a warning and leaves those of
+// the model as they are. Always throws UsageError if no tensor fits. `num_batches_tracked` may be missing, because
+// older files lack it. With kMayBeginAnew, a classifier that is missing because the weights are of another task, or is
+// for another number of classes, keeps its random weights (logged).
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                          torch::nn::Module& module, Classifier classifier = Classifier::kMustFit);
 

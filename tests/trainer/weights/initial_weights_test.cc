@@ -6,6 +6,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include "models/registry.h"
+#include "models/roberta.h"
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 #include "trainer/checkpoint/torch_file.h"
@@ -106,6 +107,54 @@ TEST(ApplyInitialWeights, AClassifierOfOtherClassesBeginsAnew) {
   }
   EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, Config(true), *model, Classifier::kMayBeginAnew); }),
               HasSubstr("fc.weight"));
+}
+
+constexpr models::RobertaOptions kText = {
+    .vocab_size = 9, .hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8, .max_positions = 6};
+
+config::ModelConfig TextConfig() {
+  config::ModelConfig config = Config(/*strict=*/true);
+  config.name = "roberta";
+  return config;
+}
+
+// Weights of another task, or for another number of classes, give a classifier of text its encoder.
+TEST(ApplyInitialWeights, AClassifierOfTextBeginsAnew) {
+  const models::RobertaForMaskedLM words(kText);
+  const models::RobertaForSequenceClassification three(kText, 3, 0);
+  for (const torch::nn::Module* given : std::initializer_list<const torch::nn::Module*>{&words, &three}) {
+    models::RobertaForSequenceClassification two(kText, 2, 0);
+    const auto parameters = two.named_parameters();
+    EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(StateOf(*given), TextConfig(), two); }),
+                HasSubstr("classifier.out_proj.weight"));
+    const at::Tensor dense = parameters["classifier.dense.weight"].detach().clone();
+    ApplyInitialWeights(StateOf(*given), TextConfig(), two, Classifier::kMayBeginAnew);
+    EXPECT_TRUE(parameters["classifier.dense.weight"].equal(dense));
+    EXPECT_TRUE(parameters["roberta.embeddings.word_embeddings.weight"].equal(
+        given->named_parameters()["roberta.embeddings.word_embeddings.weight"]));
+  }
+  models::RobertaForSequenceClassification same(kText, 3, 0);
+  ApplyInitialWeights(StateOf(three), TextConfig(), same, Classifier::kMayBeginAnew);
+  EXPECT_TRUE(
+      same.named_parameters()["classifier.dense.weight"].equal(three.named_parameters()["classifier.dense.weight"]));
+}
+
+TEST(ApplyInitialWeights, NothingButTheClassifierOfTextMayBeMissing) {
+  models::RobertaForSequenceClassification model(kText, 3, 0);
+  for (const char* name : {"classifier.dense.bias", "roberta.embeddings.LayerNorm.weight"}) {
+    checkpoint::NamedTensors weights = StateOf(model);
+    std::erase_if(weights, [&](const auto& item) { return item.first == name; });
+    EXPECT_THAT(MessageOf([&] { ApplyInitialWeights(weights, TextConfig(), model, Classifier::kMayBeginAnew); }),
+                HasSubstr(name));
+  }
+}
+
+TEST(ApplyInitialWeights, AClassifierOfTextIsNoMaskedLanguageModel) {
+  const models::RobertaForSequenceClassification classifier(kText, 3, 0);
+  models::RobertaForMaskedLM model(kText);
+  EXPECT_THAT(
+      MessageOf([&] { ApplyInitialWeights(StateOf(classifier), TextConfig(), model, Classifier::kMayBeginAnew); }),
+      HasSubstr("it has a classification head and no masked-LM head"));
 }
 
 TEST(ApplyInitialWeights, SaysWhichModelTheWeightsAreOf) {

@@ -1,0 +1,59 @@
+#include "models/registry.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <stdexcept>
+
+#include "models/roberta.h"
+
+namespace dtrain::models {
+namespace {
+
+TEST(Registry, EachNameHasOneModel) {
+  const std::vector<std::string> names = ModelNames();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  for (const std::string& name : names) {
+    EXPECT_EQ(FindModel(name)->name, name);
+    EXPECT_EQ(FindModel(name)->make != nullptr, FamilyOf(name).input == Input::kImages) << name;
+    EXPECT_EQ(IsRoberta(name), FamilyOf(name).input == Input::kText) << name;
+  }
+  for (const char* name : {"", "resnet", "resnet99", "roberta_huge"}) {
+    EXPECT_FALSE(IsRoberta(name));
+    EXPECT_EQ(FindFamily(name), nullptr);
+    EXPECT_THROW(FamilyOf(name), std::out_of_range);
+    EXPECT_THROW(MakeImageModel(name, {}), std::out_of_range);
+  }
+  EXPECT_THROW(MakeImageModel("roberta", {}), std::out_of_range);
+}
+
+TEST(Registry, WhatDiffersBetweenFamilies) {
+  EXPECT_EQ(Description("resnet50"), "ResNet of 50 layers, for images of 224 pixels");
+  EXPECT_EQ(Description("efficientnet_b5"), "EfficientNet of width 1.6 and depth 2.2, for images of 456 pixels");
+  EXPECT_EQ(Description("roberta_base"), "RoBERTa of 12 layers, 768 wide, with 12 heads, for text");
+  EXPECT_EQ(NormEpsilon("efficientnet_b4"), 1e-5);
+  EXPECT_EQ(NormEpsilon("efficientnet_b5"), 1e-3);
+  EXPECT_TRUE(Takes("resnet18", "zero_init_residual"));
+  EXPECT_FALSE(Takes("resnet18", "drop_path"));
+  EXPECT_TRUE(Takes("roberta", "attention_dropout"));
+  EXPECT_EQ(ClassifierWeightName("efficientnet_b0"), "classifier.1.weight");
+  EXPECT_EQ(ClassifierName("efficientnet_b0"), "classifier.1");
+  EXPECT_EQ(ClassifierWeightName("roberta"), "classifier.out_proj.weight");
+}
+
+TEST(Registry, AHeadIsFoundInItsModel) {
+  const RobertaOptions small = {.hidden_size = 8, .layers = 1, .heads = 2, .intermediate_size = 8};
+  EXPECT_EQ(HeadIn("roberta", RobertaForMaskedLM(small)).module, "lm_head");
+  EXPECT_EQ(HeadIn("roberta", RobertaForSequenceClassification(small, 2, 0)).module, "classifier");
+  EXPECT_EQ(HeadIn("efficientnet_b0", *MakeImageModel("efficientnet_b0", {})).module, "classifier.1");
+}
+
+TEST(Registry, ARobertaIsRecognisedInAnyNaming) {
+  EXPECT_EQ(RecognisedModel(WeightShapes{{"module.roberta.embeddings.word_embeddings.weight", {5, 8}}}), "roberta");
+  EXPECT_EQ(RecognisedModel(WeightShapes{{"decoder.sentence_encoder.embed_tokens.weight", {5, 8}}}), "roberta");
+  EXPECT_EQ(RecognisedModel(WeightShapes{{"embed_tokens.weight", {5, 8}}}), "");
+}
+
+}  // namespace
+}  // namespace dtrain::models
