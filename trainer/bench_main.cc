@@ -9,7 +9,6 @@
 
 #include "data/command_line/version.h"
 #include "data/machine/cores.h"
-#include "models/registry.h"
 #include "trainer/bench/collective_run.h"
 #include "trainer/bench/loader_bench.h"
 #include "trainer/bench/step_bench.h"
@@ -133,7 +132,7 @@ int Step(config::CommandLine& command_line, loop::RunContext& context, const lau
   const bool is_alone = context.launch.launcher == "single" && context.config.ranks.nproc_per_node.empty();
   if (is_alone) context.launch = launch::Launch{};
   context.config.data.format = "synthetic";
-  config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
+  config::RequireValid(context.config, context.launch.world_size, loop::ModelFactsOf(context.config.model));
   const loop::StepBenchOptions options{.warmup = Count(command_line, "warmup", 0),
                                        .steps = Count(command_line, "steps", 1),
                                        .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
@@ -145,7 +144,7 @@ int Step(config::CommandLine& command_line, loop::RunContext& context, const lau
 }
 
 int Loader(config::CommandLine& command_line) {
-  config::RequireValid(command_line.config, 1, models::ModelNames());
+  config::RequireValid(command_line.config, 1, loop::ModelFactsOf(command_line.config.model));
   distributed::UseShareOfCores(launch::Launch{});
   if (const int64_t threads = Count(command_line, "threads", 0); threads > 0) {
     distributed::UseThreads(static_cast<int>(threads));

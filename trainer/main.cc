@@ -126,7 +126,7 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
     context.notes.insert(context.notes.end(), more.begin(), more.end());
   }
   loop::ResolveTask(context.config);
-  config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
+  config::RequireValid(context.config, context.launch.world_size, loop::ModelFactsOf(context.config.model));
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
   if (context.config.run.dry_run) return loop::DryRun(context), report::PrintAnswer(""), 0;

@@ -212,11 +212,13 @@ class Rewriter {
 
   // Puts the defaults of the recognised program before all others, and says which of them count.
   void AddDefaults() {
+    const bool is_text = ValueOf({"arch", "a", "model"}, "roberta").starts_with("roberta");
     std::vector<Argument> defaults;
     std::string list;
     for (const std::string& flag : program_->defaults) {
       const size_t equals = flag.find('=');
       const std::string name = flag.substr(0, equals);
+      if (!is_text && FindFlag(name.substr(2))->section == "text") continue;
       const bool is_given = std::any_of(implied_.begin(), implied_.end(),
                                         [&](const Argument& one) { return "--" + FlagName(one) == name; });
       if (is_given) continue;

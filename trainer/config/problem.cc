@@ -7,7 +7,8 @@ std::string Describe(const std::vector<Problem>& problems) {
   std::string text;
   for (const Problem& problem : problems) {
     const std::string given = problem.value.empty() ? " is not set" : "=" + problem.value;
-    text += (text.empty() ? "" : "\n") + ("--" + problem.flag) + given + ": expected " + problem.expected;
+    text += (text.empty() ? "" : "\n") + ("--" + problem.flag) + given +
+            (problem.unused.empty() ? ": expected " + problem.expected : ": not used by " + problem.unused);
     if (!problem.hint.empty()) text += "; " + problem.hint;
   }
   return text;

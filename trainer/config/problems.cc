@@ -204,7 +204,7 @@ std::string FlagsThatNeedCrops(const ImageConfig& image) {
   return flags;
 }
 
-std::vector<Problem> Problems(const Config& config, int world_size, const std::vector<std::string>& model_names) {
+std::vector<Problem> Problems(const Config& config, int world_size, const ModelFacts& models) {
   List problems;
   CheckRanges(config, problems);
   CheckRun(config, problems);
@@ -212,11 +212,12 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   CheckImage(config.image, problems);
   CheckSizeSchedule(config, problems);
   CheckText(config, problems);
-  CheckModel(config.model, model_names, problems);
+  CheckModel(config.model, models.names, problems);
   CheckBatch(config, world_size, problems);
   CheckTraining(config, problems);
   CheckRanks(config.ranks, problems);
   CheckReport(config.report, problems);
+  CheckUses(config, models, problems);
 
   const auto place = [](const Problem& problem) { return FindFlag(problem.flag) - Flags().data(); };
   std::stable_sort(problems.begin(), problems.end(),
@@ -224,8 +225,8 @@ std::vector<Problem> Problems(const Config& config, int world_size, const std::v
   return problems;
 }
 
-void RequireValid(const Config& config, int world_size, const std::vector<std::string>& model_names) {
-  const std::vector<Problem> problems = Problems(config, world_size, model_names);
+void RequireValid(const Config& config, int world_size, const ModelFacts& models) {
+  const std::vector<Problem> problems = Problems(config, world_size, models);
   if (!problems.empty()) throw UsageError(Describe(problems));
 }
 

@@ -7,18 +7,19 @@
 #include <vector>
 
 #include "trainer/config/config.h"
+#include "trainer/config/flag_uses.h"
 #include "trainer/config/problem.h"
 
 namespace dtrain::config {
 
 // Returns all problems in the order of the help; empty if the configuration is valid. `world_size` is the number of
-// ranks that the launcher announced; `model_names` are the models that exist (empty: the model is not checked).
-std::vector<Problem> Problems(const Config& config, int world_size, const std::vector<std::string>& model_names);
+// ranks that the launcher announced.
+std::vector<Problem> Problems(const Config& config, int world_size, const ModelFacts& models);
 
 // Returns the flags in use that have an effect on randomly cropped images only: "--blur, --random_erasing".
 std::string FlagsThatNeedCrops(const ImageConfig& image);
 
 // Throws one UsageError that describes all problems if there are any.
-void RequireValid(const Config& config, int world_size, const std::vector<std::string>& model_names);
+void RequireValid(const Config& config, int world_size, const ModelFacts& models);
 
 }  // namespace dtrain::config

@@ -138,7 +138,7 @@ void DryRun(const RunContext& context) {
   }
   LookThrough(sets, config.data);
   json["parameters"] = CountParameters(task->module());
-  if (task->speed_unit() == report::SpeedUnit::kImages) json["classes"] = Describe(sets.classes);
+  if (sets.classes.count > 0) json["classes"] = Describe(sets.classes);
   json["train_samples"] = sets.train ? sets.train->source->size() : 0;
   json["val_samples"] = sets.val ? sets.val->source->size() : 0;
   if (sets.train) {

@@ -9,6 +9,7 @@
 #include "trainer/optim/loss_scaler.h"
 #include "trainer/tasks/image_classification.h"
 #include "trainer/tasks/masked_lm.h"
+#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/weight_files.h"
 
@@ -40,6 +41,21 @@ bool HoldsRoberta(const std::string& init_weights) {
   return json.is_object() && type != json.end() && *type == "roberta";
 }
 
+// Whether --model was given, or comes from the run whose weights are used.
+bool KnowsModel(const config::Config& config) {
+  return config::WasGiven(config, "model") || (config.run.mode != "train" && !NamedRun(config).empty());
+}
+
+// Whether a task of text or the weights of a RoBERTa were named. `said` is the kind of --task; null: none was named.
+bool MeansText(const config::Config& config, const TaskKind* said) {
+  return said != nullptr ? said->Takes(kTextModel) : HoldsRoberta(config.model.init_weights);
+}
+
+std::string FamilyOf(const std::string& model) {
+  if (ReadsText(model)) return "RoBERTa";
+  return models::TakesZeroInitResidual(model) ? "ResNet" : "EfficientNet";
+}
+
 bool Exists(const std::string& model) {
   const std::vector<std::string> names = models::ModelNames();
   return std::find(names.begin(), names.end(), model) != names.end();
@@ -69,22 +85,26 @@ const TaskKind& KindOfWeights(const checkpoint::NamedTensors& tensors, const con
   return is_text ? MaskedLm() : ImageClassification();
 }
 
+config::ModelFacts ModelFactsOf(const config::ModelConfig& config) {
+  return {.names = models::ModelNames(),
+          .families = {{"ResNet", {"zero_init_residual", "bn_momentum", "bn_eps"}},
+                       {"EfficientNet", {"dropout", "drop_path", "bn_momentum", "bn_eps"}},
+                       {"RoBERTa", {"model_config", "dropout", "attention_dropout", "activation_checkpointing"}}},
+          .family = Exists(config.name) ? FamilyOf(config.name) : ""};
+}
+
 void ResolveTask(config::Config& config) {
-  std::string& task = config.run.task;
+  const TaskKind* said = KindNamed(config.run.task);
+  if (said == nullptr && config.run.task != kUnresolved) return;  // the checks of the flags refuse it
   std::string& model = config.model.name;
-  const TaskKind* said = KindNamed(task);
-  if (said == nullptr && task != kUnresolved) return;  // the checks of the flags refuse it
-  const bool knows_model =
-      config::WasGiven(config, "model") || (config.run.mode != "train" && !NamedRun(config).empty());
-  const bool takes_text = said == nullptr ? HoldsRoberta(config.model.init_weights) : !said->Takes(model);
-  if (!knows_model && takes_text && (said == nullptr || said->Takes(kTextModel))) model = kTextModel;
+  if (!KnowsModel(config) && MeansText(config, said)) model = kTextModel;
   if (!Exists(model)) return;
-  if (said != nullptr && !said->Takes(model)) {
-    throw UsageError("--task=" + task + " is not for --model=" + model,
-                     std::string("leave --task out, which means ") + FirstFor(model)->name() +
-                         " here, or name another model (--list_models)");
-  }
-  if (said == nullptr) task = FirstFor(model)->name();
+  const bool any_weights = config.run.mode == "export" && !KnowsModel(config);  // their names tell: KindOfWeights
+  if (said == nullptr && !any_weights) config.run.task = FirstFor(model)->name();
+  if (said == nullptr || said->Takes(model)) return;
+  throw UsageError("--task=" + config.run.task + " is not for --model=" + model,
+                   std::string("leave --task out, which means ") + FirstFor(model)->name() +
+                       " here, or name another model (--list_models)");
 }
 
 }  // namespace dtrain::loop

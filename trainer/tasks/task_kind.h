@@ -15,6 +15,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config.h"
+#include "trainer/config/problems.h"
 #include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/task.h"
 #include "trainer/weights/inference_weights.h"
@@ -96,6 +97,9 @@ const TaskKind& KindOf(const config::Config& config);
 
 // Returns the kind of weights of any origin, which their names tell.
 const TaskKind& KindOfWeights(const checkpoint::NamedTensors& tensors, const config::Config& config);
+
+// Returns what the checks of the flags (RequireValid) have to know of the models.
+config::ModelFacts ModelFactsOf(const config::ModelConfig& config);
 
 // Sets --task, unless it was given or comes from the run whose weights are used, to what the model and the data mean;
 // and --model to `roberta`, if it was not given, but a task of text or weights of a RoBERTa were. Leaves --task at

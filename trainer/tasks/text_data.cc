@@ -20,8 +20,8 @@ std::string FormatOf(const config::Config& config) {
   const std::string format =
       data.format == "auto" ? data::DetectFormat(data.dir, {data.train_split, data.val_split}) : data.format;
   if (format == "tokens" || format == "safetensors") return format;
-  throw UsageError("--model=" + config.model.name + " learns from text, but " +
-                       (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " is images"),
+  throw UsageError("--task=masked_lm learns from tokens, but " +
+                       (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has others"),
                    "name a folder of token files (dtrain_data tokenize), or a safetensors file with input_ids");
 }
 

@@ -16,7 +16,7 @@ namespace {
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const std::vector<std::string> kModels = {"resnet18", "resnet50"};
+const ModelFacts kModels = {.names = {"resnet18", "resnet50"}};
 
 // The problems of a configuration that is otherwise valid.
 std::vector<Problem> ProblemsOf(std::vector<std::string> arguments, int world_size = 1) {

@@ -11,15 +11,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <set>
 
-#include "models/registry.h"
 #include "tests/data/safetensors_bytes.h"
 #include "tests/data/text/write_tokens.h"
 #include "trainer/config/command_line.h"
+#include "trainer/config/flag_uses.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
@@ -27,6 +28,7 @@
 #include "trainer/failure.h"
 #include "trainer/launch/launch.h"
 #include "trainer/modes/run.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/run_settings.h"
 
 namespace dtrain {
@@ -104,6 +106,7 @@ const std::map<std::string, std::vector<Trial>>& OwnTrials() {
 // What makes a flag count.
 const std::map<std::string, std::string>& Companions() {
   static const std::map<std::string, std::string> companions = {
+      {"drop_path", "--model=efficientnet_b0"},
       {"lars_trust", "--optimizer=lars"},
       {"rmsprop_alpha", "--optimizer=rmsprop_tf"},
       {"rmsprop_eps", "--optimizer=rmsprop_tf"},
@@ -129,7 +132,8 @@ loop::RunContext Checked(const Arguments& arguments) {
   context.config = config::ParseCommandLine(arguments).config;
   context.launch = launch::DetectLaunch(context.config.ranks, {}, {.cores = 1});
   loop::TakeImageSizeOfModel(context.config);
-  config::RequireValid(context.config, context.launch.world_size, models::ModelNames());
+  loop::ResolveTask(context.config);
+  config::RequireValid(context.config, context.launch.world_size, loop::ModelFactsOf(context.config.model));
   return context;
 }
 
@@ -214,10 +218,17 @@ bool IsLong() {
   return value != nullptr && std::string(value) == "1";
 }
 
+bool IsForText(const Flag& flag) {
+  const config::FlagUse* use = config::UseOf(flag);
+  const bool has_task = use == nullptr || use->tasks.empty() ||
+                        std::find(use->tasks.begin(), use->tasks.end(), "masked_lm") != use->tasks.end();
+  return has_task && !flag.name.starts_with("bn_") && flag.name != "drop_path";
+}
+
 bool Concerns(const Flag& flag, const std::string& task) {
   const std::string& section = flag.section;
   if (IsLong() || flag.name == "batch_size") return true;
-  if (section == "image") return task == "images";
+  if (!IsForText(flag)) return task == "images";
   return task == "tokens" || (task == "rows" && (section == "text" || section == "batch"));
 }
 

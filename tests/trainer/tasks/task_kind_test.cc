@@ -1,0 +1,80 @@
+// What --task and --model mean together, and where the answer comes from.
+#include "trainer/tasks/task_kind.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+#include "trainer/config/command_line.h"
+#include "trainer/errors.h"
+#include "trainer/weights/run_settings.h"
+
+namespace dtrain::loop {
+namespace {
+
+config::Config ResolvedTask(const std::vector<std::string>& arguments) {
+  config::Config config = config::ParseCommandLine(arguments).config;
+  ResolveTask(config);
+  return config;
+}
+
+TEST(TaskKind, TheTableHasTheChoicesOfTheFlag) {
+  std::vector<std::string> names = {"auto"};
+  for (const TaskKind* kind : TaskKinds()) names.emplace_back(kind->name());
+  EXPECT_EQ(config::FindFlag("task")->limits.choices, names);
+}
+
+TEST(ResolveTask, TheModelAndTheTaskTellEachOther) {
+  struct Meaning {
+    std::vector<std::string> arguments;
+    std::string task, model;
+  };
+  const std::vector<Meaning> meanings = {
+      {{}, "image_classification", "resnet50"},
+      {{"--model=efficientnet_b0"}, "image_classification", "efficientnet_b0"},
+      {{"--model=roberta_base"}, "masked_lm", "roberta_base"},
+      {{"--task=masked_lm"}, "masked_lm", "roberta"},
+      {{"--task=masked_lm", "--model=roberta_tiny"}, "masked_lm", "roberta_tiny"},
+      {{"--task=image_classification"}, "image_classification", "resnet50"},
+      {{"--model=vgg"}, "auto", "vgg"},  // the checks of the flags refuse the model
+  };
+  for (const Meaning& meaning : meanings) {
+    SCOPED_TRACE(testing::PrintToString(meaning.arguments));
+    const config::Config config = ResolvedTask(meaning.arguments);
+    EXPECT_EQ(config.run.task, meaning.task);
+    EXPECT_EQ(config.model.name, meaning.model);
+    if (meaning.task != "auto") EXPECT_EQ(KindOf(config).name(), meaning.task);
+  }
+  for (const std::vector<std::string>& contradiction : std::vector<std::vector<std::string>>{
+           {"--task=masked_lm", "--model=resnet50"}, {"--task=image_classification", "--model=roberta_base"}}) {
+    EXPECT_THAT(MessageOf([&] { ResolvedTask(contradiction); }), testing::HasSubstr(" is not for --model="));
+  }
+}
+
+TEST(ResolveTask, AFolderOfHuggingFaceTellsTheModel) {
+  const TemporaryFolder folder;
+  folder.Write("model.safetensors", "");
+  folder.Write("config.json", R"({"model_type": "roberta"})");
+  const std::string weights = "--init_weights=" + folder.path("");
+  EXPECT_EQ(ResolvedTask({weights}).model.name, "roberta");
+  EXPECT_EQ(ResolvedTask({weights}).run.task, "masked_lm");
+  EXPECT_EQ(ResolvedTask({weights, "--model=roberta_base"}).model.name, "roberta_base");
+  folder.Write("config.json", R"({"model_type": "resnet"})");
+  EXPECT_EQ(ResolvedTask({weights}).model.name, "resnet50");
+}
+
+TEST(ResolveTask, AnEvaluationHasTheTaskOfItsRun) {
+  const TemporaryFolder folder;
+  for (const std::string task : {R"("task":"masked_lm",)", ""}) {  // without it: a run of an earlier version
+    folder.Write("config.json", R"({"model":"roberta_tiny",)" + task + R"("image_size":224,"tokens_per_sample":8})");
+    config::Config config =
+        config::ParseCommandLine({"--mode=eval", "--data_dir=somewhere", "--run_dir=" + folder.path("")}).config;
+    TakeSettingsOfRun(config);
+    ResolveTask(config);
+    EXPECT_EQ(config.run.task, "masked_lm");
+    EXPECT_EQ(config.model.name, "roberta_tiny");
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::loop

@@ -1,0 +1,42 @@
+// Which tasks use a flag. A flag that would have no effect is a mistake of the command: the user would think that it
+// had one. The table is in flag_uses.cc; flags that are for every task are not in it. The options of a family of models
+// are listed with the family.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trainer/config/flags.h"
+#include "trainer/config/problem.h"
+
+namespace dtrain::config {
+
+struct FlagUse {
+  std::string_view name;                        // of the flag, or of a section whose other flags have no row
+  std::vector<std::string_view> tasks = {};     // values of --task; empty: all
+  std::vector<std::string_view> also_off = {};  // values besides the default that change nothing where it is not used
+};
+
+// Returns the row of the flag, else that of its section; null if there is none.
+const FlagUse* UseOf(const Flag& flag);
+
+// The options of a family of models: flags that have no effect on a model of a family that does not list them.
+struct FamilyOptions {
+  std::string family;  // for people
+  std::vector<std::string> options;
+};
+
+// What the checks of flags have to know of the models, since this folder knows none.
+struct ModelFacts {
+  std::vector<std::string> names = {};       // of all models that exist; empty: --model is not checked
+  std::vector<FamilyOptions> families = {};  // all of them
+  std::string family = {};                   // that of --model; empty: unknown, so that no option is refused
+};
+
+// Adds a problem for every flag that was given and that the task or the model's family does not use, unless its value
+// is the default or means the same as leaving it out, or the flag has a problem already. Settings that come from a run
+// count as not given. With --task=auto no flag is refused for the task.
+void CheckUses(const Config& config, const ModelFacts& models, std::vector<Problem>& problems);
+
+}  // namespace dtrain::config
