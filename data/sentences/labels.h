@@ -30,9 +30,9 @@ struct SeenLabel {
 
 // What is known about the classes of a split before its labels are read; see SentenceOptions.
 struct KnownClasses {
-  std::vector<std::string> names;            // of the training split or a checkpoint; no others may occur
-  std::vector<std::string> listed;           // of classes.txt; no others may occur
-  std::vector<std::string> preferred_order;  // taken if these are the names that occur
+  std::vector<std::string> names = {};            // of the training split or a checkpoint; no others may occur
+  std::vector<std::string> listed = {};           // of classes.txt; no others may occur
+  std::vector<std::string> preferred_order = {};  // taken if these are the names that occur
 };
 
 // Returns the classes in label order. Throws DataError, which names a place, if a label is outside them or if all are

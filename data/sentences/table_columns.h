@@ -11,7 +11,7 @@ namespace dtrain::data {
 
 // Names given by the user; empty if not given.
 struct ColumnNames {
-  std::string text, pair, label;
+  std::string text = {}, pair = {}, label = {};
 };
 
 struct TableColumns {

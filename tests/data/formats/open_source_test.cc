@@ -25,11 +25,28 @@ TEST(DetectFormat, LooksAtTheFirstSplitThatIsThere) {
                                      {"val-000000.tar", "webdataset"},
                                      {"train/000.tar", "webdataset"},
                                      {"train.safetensors", "safetensors"},
+                                     {"train.tsv", "sentences"},
+                                     {"dev_matched.csv", "sentences"},
+                                     {"train/pos/1.txt", "sentences"},
+                                     {"train/1.txt", "imagefolder"},
                                      {"nothing", "imagefolder"}}) {
     const TemporaryFolder folder;
     folder.Write(file, "x");
     EXPECT_EQ(DetectFormat(folder.path(), {"train", "val"}), format) << file;
   }
+}
+
+TEST(DetectFormat, ATableBesideImagesIsAListOfTheirLabels) {
+  const TemporaryFolder folder;
+  folder.Write("train.csv", "x");
+  EXPECT_EQ(DetectFormat(folder.path(), {"train"}), "sentences");
+  folder.Write("train/a/1.txt", "a caption");
+  folder.Write("train/a/1.jpg", "x");
+  EXPECT_EQ(DetectFormat(folder.path(), {"train"}), "imagefolder");
+  const TemporaryFolder binarised;
+  binarised.Write("input0/train.bin", "x");
+  binarised.Write("input0/train.idx", "x");
+  EXPECT_EQ(DetectFormat(binarised.path(), {"train"}), "sentences");
 }
 
 TEST(DetectFormat, RefusesToChoose) {

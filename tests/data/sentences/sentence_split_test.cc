@@ -1,0 +1,225 @@
+#include "data/sentences/sentence_split.h"
+
+#include <gmock/gmock.h>
+
+#include "data/sentences/sentence_rows.h"
+#include "tests/data/sentences/small_roberta_tokenizer.h"
+#include "tests/data/text/write_tokens.h"
+#include "tests/message_of.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+using Names = std::vector<std::string>;
+
+class Sentences : public testing::Test {
+ protected:
+  Sentences() { folder_.Write("weights/tokenizer.json", SmallTokenizerJson().dump()); }
+  SentenceOptions Options() const {
+    return {.data_dir = folder_.path(), .tokens_per_sample = 16, .tokenizer_paths = {folder_.path("weights")}};
+  }
+  std::string MessageOfOpening(const std::string& split, const SentenceOptions& options) const {
+    return MessageOf([&] { OpenSentences(options, split); });
+  }
+  const TemporaryFolder folder_;
+};
+
+struct Row {
+  std::vector<int64_t> ids;
+  std::vector<uint8_t> mask;
+  float target = -7;
+};
+
+Row Decode(const SentenceSplit& split, const SampleRef& sample) {
+  const std::vector<Field> fields = split.decoder->fields(sample.size);
+  const auto length = static_cast<size_t>(fields[0].row_shape[0]);
+  Row row{.ids = std::vector<int64_t>(length, -7), .mask = std::vector<uint8_t>(length, 9)};
+  std::vector<std::span<std::byte>> spans = {std::as_writable_bytes(std::span(row.ids)),
+                                             std::as_writable_bytes(std::span(row.mask))};
+  if (fields.size() > 2) spans.push_back(std::as_writable_bytes(std::span(&row.target, 1)));
+  split.decoder->Decode(split.source->Read(sample.index), sample, spans);
+  return row;
+}
+
+std::vector<int64_t> LabelsOf(const SentenceSplit& split) {
+  std::vector<int64_t> labels;
+  for (int64_t i = 0; i < split.source->size(); ++i) labels.push_back(split.source->Label(i));
+  return labels;
+}
+
+TEST_F(Sentences, RowsArePaddedAndHaveClasses) {
+  folder_.Write("train.tsv", "label\ttext\n10\tab\n9\tx\n10\ty\n");
+  folder_.Write("dev.csv", "text,label\n\"a\nb\",9\n");
+  const SentenceSplit train = OpenSentences(Options(), "train");
+  EXPECT_EQ(train.source->class_names(), (Names{"9", "10"}));
+  EXPECT_THAT(LabelsOf(train), ElementsAre(1, 0, 1));
+  EXPECT_EQ(train.vocabulary, 262);
+  EXPECT_FALSE(train.is_pair);
+  EXPECT_EQ(train.length(0), 3);
+  const Row row = Decode(train, {.index = 0, .size = 5});
+  EXPECT_THAT(row.ids, ElementsAre(0, 260, 2, 1, 1));
+  EXPECT_THAT(row.mask, ElementsAre(1, 1, 1, 0, 0));
+  EXPECT_EQ(Decode(train, {.index = 0}).ids.size(), 16U);
+  EXPECT_THAT(Decode(train, {.index = 0, .size = 2}).ids, ElementsAre(0, 260)) << "a replacement that is too long";
+  EXPECT_EQ(train.source->Place(1), (RecordPlace{folder_.path("train.tsv"), 17}));
+
+  SentenceOptions options = Options();
+  options.classes = train.source->class_names();
+  options.is_pair = train.is_pair;
+  const SentenceSplit val = OpenSentences(options, "val");
+  EXPECT_THAT(LabelsOf(val), ElementsAre(0));
+  EXPECT_THAT(Decode(val, {.index = 0, .size = 5}).ids, ElementsAre(0, 4 + 'a', 4 + '\n', 4 + 'b', 2));
+}
+
+TEST_F(Sentences, PairsAreJoinedAndTruncated) {
+  folder_.Write("train.jsonl",
+                "{\"premise\": \"abx\", \"hypothesis\": \"y\", \"gold_label\": \"no\"}\n"
+                "{\"premise\": \"?\", \"hypothesis\": \"?\", \"gold_label\": \"-\"}\n"
+                "{\"premise\": \"xyzxyzxyz\", \"hypothesis\": \"xyzxyz\", \"gold_label\": \"yes\"}\n");
+  SentenceOptions options = Options();
+  options.class_order = {"yes", "no"};
+  options.keep_texts = true;
+  const SentenceSplit train = OpenSentences(options, "train");
+  EXPECT_TRUE(train.is_pair);
+  EXPECT_EQ(train.left_out, 1);
+  EXPECT_EQ(train.truncated, 1);
+  EXPECT_EQ(train.source->class_names(), (Names{"yes", "no"}));
+  EXPECT_THAT(Decode(train, {.index = 0, .size = 8}).ids, ElementsAre(0, 260, 4 + 'x', 2, 2, 4 + 'y', 2, 1));
+  EXPECT_EQ(train.length(1), 16);
+  EXPECT_EQ(train.texts[1].pair, "xyzxyz");
+  EXPECT_EQ(train.columns, "text premise, pair hypothesis, label gold_label");
+}
+
+TEST_F(Sentences, NumbersAreTargets) {
+  folder_.Write("train.tsv", "sentence1\tsentence2\tscore\na\tb\t3.8\nc\td\t5\n");
+  folder_.Write("val.tsv", "sentence1\tsentence2\tscore\na\tb\thigh\n");
+  EXPECT_TRUE(LooksLikeRegression(Options(), "train"));
+  EXPECT_FALSE(LooksLikeRegression(Options(), "val"));
+  EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("train.tsv line 2: the label '3.8' is a decimal number"));
+  SentenceOptions options = Options();
+  options.target = SentenceTarget::kNumber;
+  const SentenceSplit train = OpenSentences(options, "train");
+  EXPECT_EQ(train.source->num_classes(), 0);
+  EXPECT_THAT(LabelsOf(train), ElementsAre(-1, -1));
+  EXPECT_EQ(Decode(train, {.index = 0}).target, 3.8F);
+  EXPECT_EQ(Decode(train, {.index = 1}).target, 5.0F);
+  EXPECT_EQ(train.decoder->fields(4)[2].name, kSentenceTargets);
+  EXPECT_THAT(MessageOfOpening("val", options), HasSubstr("val.tsv line 2: the label 'high' is not a decimal number"));
+}
+
+TEST_F(Sentences, ClassFoldersHoldATextPerFile) {
+  folder_.Write("train/pos/0_9.txt", "ab\n");
+  folder_.Write("train/neg/1_2.txt", "x");
+  folder_.Write("train/neg/0_1.txt", "y\r\n");
+  folder_.Write("train/unsup/0_0.txt", "z");
+  folder_.Write("train/neg/notes.md", "");
+  const SentenceSplit train = OpenSentences(Options(), "train");
+  EXPECT_EQ(train.source->class_names(), (Names{"neg", "pos"}));
+  EXPECT_THAT(LabelsOf(train), ElementsAre(0, 0, 1));
+  EXPECT_EQ(train.left_out, 1);
+  EXPECT_THAT(Decode(train, {.index = 0, .size = 3}).ids, ElementsAre(0, 4 + 'y', 2));
+  EXPECT_EQ(train.source->Location(2), folder_.path("train/pos/0_9.txt"));
+  folder_.Write("train/pos/1_9.txt", " \n");
+  EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("train/pos/1_9.txt: the text is empty"));
+}
+
+TEST_F(Sentences, FairseqsFoldersAreRead) {
+  folder_.Write("input0/dict.txt", "7 3\n8 2\n");
+  folder_.Write("label/dict.txt", "entailment 3\nneutral 1\nmadeupword0000 0\nmadeupword0001 0\n");
+  WriteTokens(folder_, "input0/train", {{4, 5, 2}, {5, 2}});
+  WriteTokens(folder_, "input1/train", {{5, 2}, {4, 4, 2}});
+  WriteTokens(folder_, "label/train", {{5, 2}, {4, 2}});
+  const SentenceSplit train = OpenSentences(Options(), "train");
+  EXPECT_EQ(train.source->class_names(), (Names{"entailment", "neutral"}));
+  EXPECT_THAT(LabelsOf(train), ElementsAre(1, 0));
+  EXPECT_EQ(train.vocabulary, 7);
+  EXPECT_TRUE(train.is_pair);
+  EXPECT_THAT(Decode(train, {.index = 0, .size = 7}).ids, ElementsAre(0, 4, 5, 2, 2, 5, 2));
+  SentenceOptions options = Options();
+  options.class_order = {"neutral", "entailment"};
+  EXPECT_THAT(LabelsOf(OpenSentences(options, "train")), ElementsAre(0, 1));
+
+  WriteTokens(folder_, "label/train", {{5, 2}, {4, 2}, {4, 2}});
+  EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("input0/train.bin has 2 items, but"));
+  WriteTokens(folder_, "label/train", {{5, 2}, {6, 2}});
+  EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("label/train.bin item 1 has the token 6"));
+  WriteTokens(folder_, "input1/train", {{5, 2}, {7, 2}});
+  WriteTokens(folder_, "label/train", {{5, 2}, {4, 2}});
+  EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("input1/train.bin item 1 has the token 7"));
+
+  for (const char* file : {"label/train.bin", "label/train.idx"}) std::filesystem::remove(folder_ / file);
+  WriteTokens(folder_, "input1/train", {{5, 2}, {4, 2}});
+  folder_.Write("label/train.label", "0.5\n1\n");
+  EXPECT_TRUE(LooksLikeRegression(Options(), "train"));
+  EXPECT_THAT(MessageOfOpening("train", Options()), HasSubstr("train.label holds numbers to predict"));
+  options.target = SentenceTarget::kNumber;
+  EXPECT_EQ(Decode(OpenSentences(options, "train"), {.index = 0}).target, 0.5F);
+}
+
+TEST_F(Sentences, WhatIsWrongIsNamedWithItsLine) {
+  const std::string train = "text\tlabel\nx\ta\ny\tb\n";
+  SentenceOptions known = Options();
+  known.classes = {"a", "b"};
+  known.is_pair = false;
+  struct Case {
+    const char *content, *message;
+  };
+  const Case cases[] = {
+      {"text\tlabel\nx\ta\nx\tc\n", "val.tsv line 3: the label 'c' is none of the classes that the training data has"},
+      {"text\tlabel\nx\ta\n \ta\n\tb\n", "val.tsv line 3: the text is empty (2 rows have no text)"},
+      {"text\tlabel\nx\t\n", "val.tsv line 2: the label is empty"},
+      {"text\nx\n", "val.tsv has no column that is known to hold labels; it has 'text'"},
+      {"text\ttext_pair\tlabel\nx\ty\ta\n", "val.tsv has pairs of texts (text text, pair text_pair, label label), but"},
+      {"text\tlabel\nx\n", "val.tsv line 2: 1 cell, but the header has 2"},
+      {"text\tlabel\n", "val.tsv has no rows"}};
+  for (const Case& one : cases) {
+    folder_.Write("val.tsv", one.content);
+    EXPECT_THAT(MessageOfOpening("val", known), HasSubstr(one.message));
+  }
+  folder_.Write("val.csv", train);
+  EXPECT_THAT(MessageOfOpening("val", known), HasSubstr("holds the split 'val' twice"));
+  EXPECT_THAT(MessageOfOpening("train", known), HasSubstr("there is no 'train' split"));
+  folder_.Write("train.tsv", train);
+  SentenceOptions short_rows = Options();
+  short_rows.tokens_per_sample = 2;
+  EXPECT_THAT(MessageOfOpening("train", short_rows), HasSubstr("have no room beside"));
+}
+
+TEST_F(Sentences, AFileWithoutLabelsIsRead) {
+  const std::string lines = folder_.Write("in.txt", "one\tab\n\"two\n");
+  const SentenceSplit split = OpenUnlabelled(Options(), lines);
+  ASSERT_EQ(split.source->size(), 2);
+  EXPECT_EQ(split.texts[0].text, "one\tab");
+  EXPECT_EQ(split.source->num_classes(), 0);
+  EXPECT_THAT(LabelsOf(split), ElementsAre(-1, -1));
+  SentenceOptions pairs = Options();
+  pairs.is_pair = true;
+  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, lines); }), HasSubstr("in.txt has single texts"));
+  EXPECT_EQ(OpenUnlabelled(pairs, folder_.Write("in.csv", "id,text,text_pair\n1,a,b\n")).texts[0].pair, "b");
+  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, folder_.Write("in.json", "")); }), HasSubstr("is not a table of texts"));
+}
+
+// The fingerprint follows the files and the tokenizer, but not the folder.
+TEST_F(Sentences, CopiesHaveTheSameFingerprint) {
+  folder_.Write("train.tsv", "text\tlabel\nx\ta\n");
+  folder_.Write("copy/train.tsv", "text\tlabel\nx\ta\n");
+  const auto fingerprint = [&](const std::string& data_dir) {
+    SentenceOptions options = Options();
+    options.data_dir = data_dir;
+    return OpenSentences(options, "train").source->fingerprint();
+  };
+  const std::string before = fingerprint(folder_.path());
+  EXPECT_EQ(fingerprint(folder_.path("copy")), before);
+  folder_.Write("copy/train.tsv", "text\tlabel\nxy\ta\n");
+  EXPECT_NE(fingerprint(folder_.path("copy")), before);
+  nlohmann::json tokenizer = SmallTokenizerJson();
+  tokenizer["version"] = "1.1";
+  folder_.Write("weights/tokenizer.json", tokenizer.dump());
+  EXPECT_NE(fingerprint(folder_.path()), before);
+}
+
+}  // namespace
+}  // namespace dtrain::data

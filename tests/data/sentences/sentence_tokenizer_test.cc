@@ -1,0 +1,124 @@
+#include "data/sentences/sentence_tokenizer.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/data/sentences/small_roberta_tokenizer.h"
+#include "tests/message_of.h"
+#include "tests/temporary_folder.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<uint32_t> Numbered(uint32_t first, size_t count) {
+  std::vector<uint32_t> tokens;
+  for (uint32_t i = 0; i < count; ++i) tokens.push_back(first + i);
+  return tokens;
+}
+
+TEST(SentenceRows, LongOnesLoseTheirEnd) {
+  std::vector<uint32_t> row;
+  EXPECT_FALSE(AppendSentenceRow(Numbered(10, 3), 5, row));
+  EXPECT_THAT(row, ElementsAre(0, 10, 11, 12, 2));
+  row.clear();
+  EXPECT_TRUE(AppendSentenceRow(Numbered(10, 3), 4, row));
+  EXPECT_THAT(row, ElementsAre(0, 10, 11, 2));
+  EXPECT_THAT(MessageOf([&] { AppendSentenceRow({}, 2, row); }), HasSubstr("rows of 2 tokens have no room"));
+}
+
+// What is kept of `a` and `b` tokens if there is room for `room`, as `tokenizers` does it (tests/interop compares).
+TEST(SentenceRows, OfPairsTheLongerIsCutFirst) {
+  struct Case {
+    size_t a, b, room, kept_a, kept_b;
+  };
+  for (const Case& one : {Case{3, 2, 5, 3, 2},
+                          {9, 2, 6, 4, 2},
+                          {2, 9, 6, 2, 4},
+                          {9, 9, 5, 2, 3},
+                          {9, 8, 5, 3, 2},
+                          {8, 9, 5, 2, 3},
+                          {3, 3, 5, 2, 3},
+                          {0, 9, 4, 0, 4},
+                          {1, 1, 1, 0, 1}}) {
+    std::vector<uint32_t> row, expected = {0};
+    const bool is_cut =
+        AppendPairRow(Numbered(100, one.a), Numbered(200, one.b), static_cast<int64_t>(one.room) + 4, row);
+    EXPECT_EQ(is_cut, one.a + one.b > one.room);
+    for (const uint32_t token : Numbered(100, one.kept_a)) expected.push_back(token);
+    expected.insert(expected.end(), {2, 2});
+    for (const uint32_t token : Numbered(200, one.kept_b)) expected.push_back(token);
+    expected.push_back(2);
+    EXPECT_EQ(row, expected) << one.a << " and " << one.b << " in " << one.room;
+  }
+}
+
+std::vector<uint32_t> Encoded(const SentenceTokenizer& tokenizer, const std::string& text) {
+  std::vector<uint32_t> tokens;
+  SentenceTokenizer::Encoder(tokenizer).Encode(text, tokens);
+  return tokens;
+}
+
+TEST(SentenceTokenizer, ReadsAllKindsOfFiles) {
+  const TemporaryFolder folder;
+  const SmallTokenizer gpt2 = SmallMerges();
+  folder.Write("two/vocab.json", SmallRobertaVocabulary().dump());
+  folder.Write("two/merges.txt", gpt2.merges);
+  folder.Write("one/tokenizer.json", SmallTokenizerJson().dump());
+  folder.Write("fairseq/encoder.json", gpt2.Json());
+  folder.Write("fairseq/vocab.bpe", gpt2.merges);
+  EXPECT_THAT(MessageOf([&] { SentenceTokenizer(folder.path("fairseq")); }), HasSubstr("fairseq/dict.txt"));
+  folder.Write("fairseq/dict.txt", "256 9\n99 8\n");
+  const SentenceTokenizer two(folder.path("two")), one(folder.path("one")), fairseq(folder.path("fairseq"));
+  EXPECT_THAT(Encoded(two, "abc"), ElementsAre(260, 4 + 'c'));
+  EXPECT_THAT(Encoded(one, "abc"), ElementsAre(260, 4 + 'c'));
+  EXPECT_THAT(Encoded(fairseq, "abcx"), ElementsAre(4, 5, 3)) << "x is not in the dictionary";
+  EXPECT_EQ(two.vocabulary(), 262);
+  EXPECT_EQ(one.vocabulary(), 262);
+  EXPECT_EQ(fairseq.vocabulary(), 7);
+  EXPECT_NE(one.fingerprint(), two.fingerprint());
+}
+
+TEST(SentenceTokenizer, IsFoundBesideTheWeights) {
+  const TemporaryFolder folder;
+  folder.Write("run/tokenizer/tokenizer.json", SmallTokenizerJson().dump());
+  folder.Write("run/model.safetensors", "");
+  folder.Write("data/train.tsv", "");
+  EXPECT_EQ(FindSentenceTokenizer({"", folder.path("data"), folder.path("run/model.safetensors")})->folder(),
+            folder.path("run/tokenizer"));
+  const std::string message = MessageOf([&] { FindSentenceTokenizer({folder.path("data")}); });
+  EXPECT_THAT(message, HasSubstr("vocab.json with merges.txt"));
+  EXPECT_THAT(message, HasSubstr("in " + folder.path("data")));
+}
+
+TEST(SentenceTokenizer, RefusesATokenizerJsonThatGivesOtherTokens) {
+  struct Case {
+    const char *place, *value, *message;
+  };
+  const Case cases[] = {
+      {"/model/type", R"("WordPiece")", "its model is WordPiece instead of BPE"},
+      {"/model/ignore_merges", "true", "its model has ignore_merges"},
+      {"/model/vocab", "[]", "its model has no vocab"},
+      {"/model/merges", "[[\"a\"]]", "one of its merges is not a pair"},
+      {"/model/merges", R"(["a z q"])", "expected two tokens"},
+      {"/normalizer", R"({"type": "Lowercase"})", "its normalizer is Lowercase"},
+      {"/pre_tokenizer", R"({"type": "Metaspace"})", "its pre_tokenizer is Metaspace instead of ByteLevel"},
+      {"/pre_tokenizer/add_prefix_space", "true", "add_prefix_space"},
+      {"/added_tokens/0/content", R"("[NAME]")", "the added token '[NAME]'"},
+      {"/added_tokens/0/id", "7", "two ids for the token <s>"},
+      {"/model/vocab/<unk>", "5", "two tokens with the id 5"},
+      {"", "[1]", "its pre_tokenizer is of an unknown type"}};
+  for (const Case& one : cases) {
+    const TemporaryFolder folder;
+    nlohmann::json tokenizer = SmallTokenizerJson();
+    tokenizer[nlohmann::json::json_pointer(one.place)] = nlohmann::json::parse(one.value);
+    folder.Write("tokenizer.json", tokenizer.dump());
+    const std::string message = MessageOf([&] { SentenceTokenizer(folder.path()); });
+    EXPECT_THAT(message, testing::StartsWith(folder.path("tokenizer.json"))) << one.place;
+    EXPECT_THAT(message, HasSubstr(one.message)) << one.place;
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::data

@@ -1,0 +1,73 @@
+#include "data/sentences/table_columns.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/message_of.h"
+
+namespace dtrain::data {
+namespace {
+
+using testing::HasSubstr;
+
+std::string Chosen(const std::string& text, const ColumnNames& names = {}, bool wants_label = true) {
+  TableReader table("FILE", text, TableFormat::kTsv);
+  const TableColumns columns = ChooseColumns(table, names, wants_label);
+  return ToText(columns, table);
+}
+
+TEST(TableColumns, AreThoseOfGlue) {
+  struct Case {
+    const char *header, *columns;
+  };
+  const Case cases[] = {
+      {"gj04\t1\t\tOur friends won't buy this.", "text sentence, label label"},  // CoLA
+      {"cj99\t0\t*\tThe more we sleep.", "text sentence, label label"},
+      {"sentence\tlabel", "text sentence, label label"},  // SST-2
+      {"\xEF\xBB\xBFQuality\t#1 ID\t#2 ID\t#1 String\t#2 String", "text #1 String, pair #2 String, label Quality"},
+      {"id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate", "text question1, pair question2, label is_duplicate"},
+      {"index\tgenre\tfilename\tyear\told_index\tsource1\tsource2\tsentence1\tsentence2\tscore",
+       "text sentence1, pair sentence2, label score"},
+      {"index\tpromptID\tpairID\tgenre\tsentence1_binary_parse\tsentence2_binary_parse\tsentence1_parse\t"
+       "sentence2_parse\tsentence1\tsentence2\tlabel1\tgold_label",
+       "text sentence1, pair sentence2, label gold_label"},
+      {"index\tquestion\tsentence\tlabel", "text question, pair sentence, label label"},      // QNLI
+      {"index\tsentence1\tsentence2\tlabel", "text sentence1, pair sentence2, label label"},  // RTE, WNLI
+      {"Review\tClass", "text Review, label Class"}};
+  for (const Case& one : cases) EXPECT_EQ(Chosen(one.header), one.columns);
+}
+
+TEST(TableColumns, AreThoseThatTheUserNames) {
+  const std::string header = "id\tsentence1\tsentence2\tlabel\tscore";
+  EXPECT_EQ(Chosen(header, {.text = "sentence2", .label = "score"}), "text sentence2, label score");
+  EXPECT_EQ(Chosen(header, {.text = "id", .pair = "sentence1", .label = "label"}),
+            "text id, pair sentence1, label label");
+  EXPECT_EQ(Chosen(header, {.pair = "sentence2", .label = "label"}), "text sentence1, pair sentence2, label label");
+  EXPECT_EQ(Chosen("index\tsentence", {}, false), "text sentence") << "a test set";
+}
+
+TEST(TableColumns, ThoseThatAreMissingOrDoubtfulAreNamed) {
+  struct Case {
+    const char* header;
+    ColumnNames names;
+    const char *message, *hint;
+  };
+  const Case cases[] = {
+      {"a\tlabel", {}, "FILE has no column that is known to hold texts; it has 'a', 'label'", "--text_column"},
+      {"text\tnumber", {}, "no column that is known to hold labels", "--label_column"},
+      {"text\treview\tlabel", {}, "several columns that may hold texts: 'text', 'review'", "--text_column"},
+      {"text\tlabel\tscore", {}, "several columns that may hold labels: 'label', 'score'", "--label_column"},
+      {"text\ttext_pair\tquestion1\tquestion2\tlabel", {}, "several columns that may hold pairs", "--text_pair_column"},
+      {"text\tlabel", {.text = "texts"}, "FILE has no column 'texts'; it has 'text', 'label'", "--text_column"},
+      {"text\tlabel", {.pair = "b"}, "FILE has no column 'b'", "--text_pair_column"},
+      {"text\tlabel", {.text = "label"}, "no column that is known to hold labels", "--label_column"},
+      {"text\ttext\tlabel", {.text = "text"}, "two columns 'text'", ""},
+      {"text\tlabel", {.text = "text", .pair = "text"}, "one column is named as two", "--text_pair_column"}};
+  for (const Case& one : cases) {
+    const auto choose = [&] { Chosen(one.header, one.names); };
+    EXPECT_THAT(MessageOf(choose), HasSubstr(one.message));
+    EXPECT_THAT(HintOf(choose), HasSubstr(one.hint));
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::data
