@@ -121,6 +121,10 @@ std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std
     });
     return std::make_unique<ImageFolder>(split_dir, std::move(index), options.classes);
   }
+  if (options.format == "sentences") {
+    throw DataError(options.data_dir + " holds sentences with labels, which dtrain_main reads and checks itself",
+                    "dtrain_main --dry_run says what they hold, and what is wrong with them");
+  }
   const RecordFormat* format = FindRecordFormat(options.format);
   if (format == nullptr) throw DataError("data of the format " + options.format + " cannot be read here");
   const RecordFiles files = RequireRecordFiles(options.data_dir, split, options.format);

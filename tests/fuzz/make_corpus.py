@@ -340,8 +340,27 @@ def tokenizers() -> None:
     merges = "#version: 0.2\na b\nab c\n\u0120 a\n"
     write("text", "tokenizer", b"\x01" + json.dumps(vocabulary).encode() + b"\0" + merges.encode())
     write("text", "tokenizer-no-byte", b"\x01" + json.dumps(dict(list(vocabulary.items())[1:])).encode() + b"\0" + merges.encode())
+    write("text", "tokenizer-json", b"\x03" + tokenizer_json(vocabulary, [["a", "b"], "ab c"]))
+    write("text", "tokenizer-json-wordpiece", b"\x03" + tokenizer_json(vocabulary, []).replace(b'"BPE"', b'"WordPiece"'))
     write("text", "lines", b"\x02" + " it's 2024 abab\r\n\n na\u00efve \u65e5\u672c \U0001f917\u3000\rx".encode() + b"\xff\xe2\x82 \xf0\x9f")
     write("text", "long", b"\x02" + b"abcab" * 40 + b"  " * 9)
+
+
+def tokenizer_json(vocabulary: dict, merges: list) -> bytes:
+    return json.dumps({"added_tokens": [{"id": len(vocabulary), "content": "<mask>"}], "normalizer": None,
+                       "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True},
+                       "model": {"type": "BPE", "vocab": vocabulary, "merges": merges}}).encode()
+
+
+def tables() -> None:
+    write("table", "tsv", b"\x00" + b"\xef\xbb\xbflabel\ttext\r\n1\t\"a \"\" b\r\n0\t'c,\n\n")
+    write("table", "cola", b"\x00" + b"gj04\t1\t\tOur friends.\ngj04\t0\t*\tOur friend.\n")
+    write("table", "qqp", b"\x00" + b"id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\ta?\tb?\t0\n1\t2\t3\ta?\n")
+    write("table", "csv", b"\x01" + b'sentence1,sentence2,score\r\n"x, ""y""","line\n\nline",3.8\n,a "b",\n')
+    write("table", "csv-open", b"\x01" + b'a,b\n1,"x\ny')
+    write("table", "jsonl", b"\x02" + b'{"text": "a\\u00e9", "label": 1}\n{"label": 0.5, "text": null, "more": [{}]}\n')
+    write("table", "jsonl-deep", b"\x02" + b'{"a": 1}\n{"a": ' + b"[" * 4000)
+    write("table", "lines", b"\x03" + "one\n\nna\u00efve\ttwo\n".encode() + b"\xff\n")
 
 
 def main() -> None:
@@ -359,6 +378,7 @@ def main() -> None:
     texts()
     token_files()
     tokenizers()
+    tables()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-// The readers of text. The first byte chooses a dictionary, a tokenizer's two files (separated by a zero), or text to
-// encode.
+// The readers of text. The first byte chooses a dictionary, a tokenizer's two files (separated by a zero), text to
+// encode, or a tokenizer.json.
 #include <string>
 #include <utility>
 #include <vector>
@@ -9,6 +9,7 @@
 #include "data/text/dictionary.h"
 #include "data/text/pre_tokenizer.h"
 #include "data/text/text_lines.h"
+#include "data/text/tokenizer_json.h"
 #include "data/text/utf8.h"
 #include "tests/data/text/small_tokenizer.h"
 #include "tests/fuzz/fuzz_input.h"
@@ -29,6 +30,13 @@ void UseTokenizer(std::string_view text) {
   data::BpeEncoder encoder(bpe);
   std::vector<int32_t> ids;
   encoder.Encode("some words, and some more", ids);
+}
+
+void UseTokenizerJson(std::string_view text) {
+  const data::TokenizerParts parts = data::ParseTokenizerJson(text);
+  const data::ByteLevelBpe bpe(parts.vocabulary, parts.merges);
+  std::vector<int32_t> ids;
+  data::BpeEncoder(bpe).Encode("some words, and some more", ids);
 }
 
 // Because byte b is token b, the encoded tokens are the bytes, except for pairs of a and b.
@@ -53,11 +61,12 @@ void UseText(std::string_view text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   fuzz::FuzzInput input(data, size);
-  const uint8_t kind = input.TakeByte() % 3;
+  const uint8_t kind = input.TakeByte() % 4;
   try {
     if (kind == 0) UseDictionary(input.text());
     if (kind == 1) UseTokenizer(input.text());
     if (kind == 2) UseText(input.text());
+    if (kind == 3) UseTokenizerJson(input.text());
   } catch (const DataError&) {
   }
   return 0;

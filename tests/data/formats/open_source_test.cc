@@ -40,6 +40,8 @@ TEST(DetectFormat, ATableBesideImagesIsAListOfTheirLabels) {
   const TemporaryFolder folder;
   folder.Write("train.csv", "x");
   EXPECT_EQ(DetectFormat(folder.path(), {"train"}), "sentences");
+  EXPECT_THAT(MessageAndHint([&] { OpenSource({.data_dir = folder.path(), .format = "sentences"}, "train"); }),
+              HasSubstr("holds sentences with labels"));
   folder.Write("train/a/1.txt", "a caption");
   folder.Write("train/a/1.jpg", "x");
   EXPECT_EQ(DetectFormat(folder.path(), {"train"}), "imagefolder");
