@@ -19,8 +19,8 @@ namespace fs = std::filesystem;
 constexpr size_t kFilesAtOnce = 4096;
 constexpr char kUnlabelledFolder[] = "unsup";
 
-// Returns the sorted names in a folder that are data: folders, or files ending in .txt.
-std::vector<std::string> SortedNames(const std::string& folder, bool folders) {
+// Returns the sorted names in a folder that are data: folders, or files ending in .txt. Counts the others.
+std::vector<std::string> SortedNames(const std::string& folder, bool folders, IgnoredFiles& other) {
   std::vector<std::string> names;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
@@ -28,7 +28,11 @@ std::vector<std::string> SortedNames(const std::string& folder, bool folders) {
     std::error_code ignored;
     std::string name = entry->path().filename().string();
     const bool wanted = folders ? entry->is_directory(ignored) : name.ends_with(".txt");
-    if (wanted && !IsForeignName(name)) names.push_back(std::move(name));
+    if (wanted && !IsForeignName(name)) {
+      names.push_back(std::move(name));
+    } else {
+      CountIgnored(name, other);
+    }
   }
   if (error) throw DataError("cannot list " + folder + ": " + error.message());
   std::ranges::sort(names);
@@ -48,8 +52,8 @@ std::string ReadText(const std::string& path) {
   return text;
 }
 
-void ReadClass(const std::string& folder, const std::string& name, SentenceCollector& collector) {
-  const std::vector<std::string> files = SortedNames(folder, false);
+void ReadClass(const std::string& folder, const std::string& name, const std::vector<std::string>& files,
+               SentenceCollector& collector) {
   if (files.empty()) throw DataError(folder + " has no texts (*.txt)", "remove the folder, or put texts into it");
   for (size_t begin = 0; begin < files.size(); begin += kFilesAtOnce) {
     std::vector<RawSentence> rows(std::min(kFilesAtOnce, files.size() - begin));
@@ -75,15 +79,18 @@ SentenceSet ReadClassFolders(const std::string& split_dir, const SentenceOptions
                     "use --task=text_classification, or a table with a column of numbers");
   }
   SentenceCollector collector(options, &tokenizer, false);
-  for (const std::string& name : SortedNames(split_dir, true)) {
+  IgnoredFiles other;
+  for (const std::string& name : SortedNames(split_dir, true, other)) {
     const std::string folder = split_dir + "/" + name;
+    const std::vector<std::string> files = SortedNames(folder, false, other);
     if (name == kUnlabelledFolder) {
-      collector.LeaveOut(static_cast<int64_t>(SortedNames(folder, false).size()));
+      collector.LeaveOut(static_cast<int64_t>(files.size()));
     } else {
-      ReadClass(folder, name, collector);
+      ReadClass(folder, name, files, collector);
     }
   }
   SentenceSet set = collector.Take();
+  set.ignored = other;
   set.columns = "texts of class folders";
   return set;
 }

@@ -36,6 +36,7 @@ struct SentenceSet {
   bool is_pair = false;
   int64_t truncated = 0, left_out = 0;
   std::string columns;                            // for a log
+  IgnoredFiles ignored;                           // other files in class folders
   std::optional<std::vector<std::string>> names;  // the classes in label order, if the files say them
 
   int64_t size() const { return static_cast<int64_t>(ends.size()); }

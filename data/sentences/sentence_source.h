@@ -24,6 +24,7 @@ class SentenceSource : public RecordSource {
   std::vector<uint8_t> Read(int64_t index) const override;
   RecordPlace Place(int64_t index) const override;
   const std::vector<std::string>& class_names() const override { return classes_; }
+  IgnoredFiles ignored() const override { return set_.ignored; }
   std::string fingerprint() const override { return fingerprint_; }
 
   int64_t length(int64_t index) const { return set_.length(index); }  // tokens

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "data/error.h"
 #include "data/formats/random_access_file.h"
+#include "data/formats/text_beside.h"
 #include "data/sha256.h"
+#include "data/shallow_json.h"
 #include "data/text/dictionary.h"
 
 namespace dtrain::data {
@@ -30,6 +33,19 @@ size_t RoomFor(int64_t most, int64_t specials) {
 TokenizerFiles RequireTokenizer(const std::string& folder) {
   if (auto files = FindTokenizer(folder)) return *files;
   throw DataError("there is no tokenizer in " + folder + ": looked for " + kTokenizerNames);
+}
+
+// A folder may say in another file that its tokenizer does more than its own files say.
+void RequireNoPrefixSpace(const std::string& folder) {
+  const std::string path = folder + "/tokenizer_config.json";
+  try {
+    const nlohmann::json config = ParseShallow(TextBeside(path));
+    if (!config.is_object() || config.value("add_prefix_space", nlohmann::json()) != true) return;
+  } catch (const nlohmann::json::exception&) {  // there is none, or nothing in it concerns us
+    return;
+  }
+  throw DataError(path + ": the tokenizer puts a space before each text (add_prefix_space)",
+                  "expected the tokenizer of a RoBERTa model, which does not");
 }
 
 std::string DictionaryIn(const std::string& folder) { return folder + "/dict.txt"; }
@@ -67,7 +83,9 @@ bool AppendPairRow(std::span<const uint32_t> a, std::span<const uint32_t> b, int
 SentenceTokenizer::SentenceTokenizer(const std::string& folder)
     : folder_(folder), tokenizer_(RequireTokenizer(folder)), vocabulary_(tokenizer_.bpe().vocabulary()) {
   std::vector<std::string> paths = RequireTokenizer(folder).paths();
-  if (!tokenizer_.keeps_ids()) {
+  if (tokenizer_.keeps_ids()) {
+    RequireNoPrefixSpace(folder);
+  } else {
     UseDictionary();
     paths.push_back(DictionaryIn(folder));
   }

@@ -93,6 +93,19 @@ TEST_F(Sentences, PairsAreJoinedAndTruncated) {
   EXPECT_EQ(train.columns, "text premise, pair hypothesis, label gold_label");
 }
 
+TEST_F(Sentences, GluesOwnFilesNeedNoFlags) {
+  folder_.Write("train.tsv", "gj04\t1\t\tab\ngj04\t0\t*\t\"x\n");  // CoLA
+  folder_.Write("dev_matched.tsv",
+                "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t2\t3\ta?\tb?\t0\n2\t2\t3\ta?\n");  // QQP
+  const SentenceSplit cola = OpenSentences(Options(), "train");
+  EXPECT_THAT(LabelsOf(cola), ElementsAre(1, 0));
+  EXPECT_THAT(Decode(cola, {.index = 1, .size = 4}).ids, ElementsAre(0, 4 + '"', 4 + 'x', 2));
+  const SentenceSplit qqp = OpenSentences(Options(), "val");
+  EXPECT_EQ(qqp.source->size(), 1);
+  EXPECT_EQ(qqp.left_out, 1);
+  EXPECT_TRUE(qqp.is_pair);
+}
+
 TEST_F(Sentences, NumbersAreTargets) {
   folder_.Write("train.tsv", "sentence1\tsentence2\tscore\na\tb\t3.8\nc\td\t5\n");
   folder_.Write("val.tsv", "sentence1\tsentence2\tscore\na\tb\thigh\n");
@@ -120,6 +133,7 @@ TEST_F(Sentences, ClassFoldersHoldATextPerFile) {
   EXPECT_EQ(train.source->class_names(), (Names{"neg", "pos"}));
   EXPECT_THAT(LabelsOf(train), ElementsAre(0, 0, 1));
   EXPECT_EQ(train.left_out, 1);
+  EXPECT_EQ(ToText(train.source->ignored()), "ignored: 1 *.md");
   EXPECT_THAT(Decode(train, {.index = 0, .size = 3}).ids, ElementsAre(0, 4 + 'y', 2));
   EXPECT_EQ(train.source->Location(2), folder_.path("train/pos/0_9.txt"));
   folder_.Write("train/pos/1_9.txt", " \n");
@@ -199,7 +213,8 @@ TEST_F(Sentences, AFileWithoutLabelsIsRead) {
   pairs.is_pair = true;
   EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, lines); }), HasSubstr("in.txt has single texts"));
   EXPECT_EQ(OpenUnlabelled(pairs, folder_.Write("in.csv", "id,text,text_pair\n1,a,b\n")).texts[0].pair, "b");
-  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, folder_.Write("in.json", "")); }), HasSubstr("is not a table of texts"));
+  EXPECT_THAT(MessageOf([&] { OpenUnlabelled(pairs, folder_.Write("in.json", "")); }),
+              HasSubstr("is not a table of texts"));
 }
 
 // The fingerprint follows the files and the tokenizer, but not the folder.

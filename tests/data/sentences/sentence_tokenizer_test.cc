@@ -80,6 +80,17 @@ TEST(SentenceTokenizer, ReadsAllKindsOfFiles) {
   EXPECT_NE(one.fingerprint(), two.fingerprint());
 }
 
+TEST(SentenceTokenizer, RefusesASpaceBeforeEachText) {
+  const TemporaryFolder folder;
+  folder.Write("tokenizer.json", SmallTokenizerJson().dump());
+  for (const char* config : {"", "[", "[1]", R"({"add_prefix_space": false})"}) {
+    folder.Write("tokenizer_config.json", config);
+    EXPECT_EQ(SentenceTokenizer(folder.path()).vocabulary(), 262) << config;
+  }
+  folder.Write("tokenizer_config.json", R"({"add_prefix_space": true})");
+  EXPECT_THAT(MessageOf([&] { SentenceTokenizer(folder.path()); }), HasSubstr("add_prefix_space"));
+}
+
 TEST(SentenceTokenizer, IsFoundBesideTheWeights) {
   const TemporaryFolder folder;
   folder.Write("run/tokenizer/tokenizer.json", SmallTokenizerJson().dump());
