@@ -23,7 +23,7 @@ import sys
 from datetime import datetime
 from pathlib import Path
 
-from safe_files import DISK, Failure, exit_code, replace, shown, why
+from safe_files import DISK, Failure, Parser, exit_code, replace, shown, why
 
 try:
     from matplotlib import pyplot as plt
@@ -38,11 +38,6 @@ DOTS_PER_INCH = 160
 MOST_MATRICES = 16  # runs whose classes are drawn
 PICTURES = "|".join(name for name, _, _ in charts.CHARTS)
 OURS = re.compile(rf"\.?(?:report\.html|(?:{PICTURES}|confusion(?:_\d+)?)\.png)(?:\.[\w.-]+-\d+)?")  # the drafts of a killed one, too
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:
-        raise Failure(message, "--help lists the arguments")
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -4,6 +4,7 @@ data/shallow_json.h, data/error.h), because what they read was written by others
 Whatever a script cannot do is a Failure: one sentence, what to do, and the exit code.
 """
 
+import argparse
 import errno
 import json
 import math
@@ -30,6 +31,7 @@ PREEMPTED = 75
 DEEPEST = 64         # levels of JSON, deeper than anything that dtrain writes
 LONGEST_NUMBER = 20  # digits of a whole number of JSON; a longer one is read as a float, which may be infinite
 CHUNK = 1 << 16
+LONGEST_MESSAGE = 300  # bytes about arguments
 
 # Characters that Shown() of data/shown.cc escapes; bytes that are no UTF-8 are lone surrogates in Python.
 HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\U000e0000-\U000e0fff]")
@@ -44,6 +46,13 @@ class Failure(Exception):
         super().__init__(what)
         self.remedy = remedy
         self.code = code
+
+
+class Parser(argparse.ArgumentParser):
+    """Says mistakes in the arguments like all others."""
+
+    def error(self, message: str) -> None:
+        raise Failure(shown(message, LONGEST_MESSAGE), f"{self.prog} --help says what it takes")
 
 
 def shown(text, most_bytes: int | None = None) -> str:
@@ -151,6 +160,22 @@ def read_object(path: Path, limit: int) -> dict:
 def is_number(value) -> bool:
     """Says whether a value of JSON is a number to compute with: no NaN, infinity, true or text."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def output_file(path: Path, endings: list[str], inputs: list[Path]) -> None:
+    """Raises Failure if a file that is to be written (with replace()) must not be: it has another ending than those of the
+    script, is an input, no regular file, or in no folder. A link is replaced itself."""
+    if path.suffix.lower() not in endings:
+        raise Failure(f"{path} does not end in {' or '.join(endings)}", "name another file to write")
+    if not path.parent.is_dir():
+        raise Failure(f"{path.parent} is no folder", "make it, or name another file to write")
+    if path.is_symlink() or not path.exists():
+        return
+    if not path.is_file():
+        raise Failure(f"{path} is no regular file", "name another file to write")
+    for one in inputs:
+        if one.exists() and path.samefile(one):
+            raise Failure(f"{path} is an input", "name another file to write")
 
 
 def replace(path: Path, content: str | bytes) -> None:

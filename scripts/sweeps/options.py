@@ -4,11 +4,10 @@ import argparse
 import re
 from pathlib import Path
 
-from safe_files import Failure, shown
+from safe_files import Parser
 from sweeps.plain_yaml import quoted
 from sweeps.study import SEEDS
 
-LONGEST_MESSAGE = 300  # bytes
 WHOLE = re.compile("[0-9]{1,10}")
 
 
@@ -29,11 +28,6 @@ def name(text: str) -> str:
     if not text:
         raise argparse.ArgumentTypeError("expected a name")
     return text
-
-
-class Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> None:
-        raise Failure(shown(message, LONGEST_MESSAGE), f"{self.prog} --help says what it takes")
 
 
 def parse_arguments(arguments: list[str], description: str = "") -> tuple[argparse.Namespace, list[str]]:

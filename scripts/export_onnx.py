@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""Writes a trained model as an ONNX file: PyTorch's exporter, given torchvision's or transformers' own class.
+
+    scripts/export_onnx.py runs/p --output=model.onnx                     a run: the weights of its best validation
+    scripts/export_onnx.py runs/p --output=model.onnx -- --weights=ema    what stands behind -- is for dtrain_main
+    scripts/export_onnx.py weights.safetensors --output=model.onnx -- --image_size=192
+
+The input is what dtrain_main --mode=export takes: a run, a checkpoint, a file or folder of weights. The ONNX file has
+
+    images (batch × 3 × height × width, normalised floats)         → logits (batch × classes)
+    input_ids, attention_mask (batch × length, whole numbers)      → logits (batch × length × tokens)
+
+with any batch and length (the images' size is the run's), in opset 18. Its metadata say how to prepare the input, as
+JSON under the names of dtrain_main's flags: model, image_size, eval_resize, interpolation, mean, std and class_names;
+for text, config (transformers' config.json). A file without settings of a run gets the flags' defaults: name others.
+
+Needs torch, onnx and onnxscript, torchvision for images, transformers for text (versions: tests/requirements.txt).
+Exit codes: those of dtrain_main.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+from safe_files import INTERNAL, Failure, Parser, exit_code, output_file, parse_json, replace, shown
+
+HINT = "pip install torch torchvision transformers safetensors onnx onnxscript"
+os.environ["USE_TF"] = "0"  # transformers would import an installed TensorFlow
+try:
+    import onnxscript  # noqa: F401  PyTorch's exporter imports it
+    import torch
+    from safetensors.torch import load_file
+except ModuleNotFoundError as error:
+    print(f"error: Python has no {error.name}\n  what to do: {HINT}", file=sys.stderr)
+    sys.exit(2)
+
+BUILT = Path(__file__).resolve().parents[1] / "build" / "release" / "bin" / "dtrain_main"
+OPSET = 18
+IMAGE_SETTINGS = ("image_size", "eval_resize", "interpolation", "mean", "std")
+
+
+def parse_arguments() -> argparse.Namespace:
+    words = sys.argv[1:]
+    behind = words.index("--") if "--" in words else len(words)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("input", type=Path, metavar="INPUT", help="a run, a checkpoint, a file or folder of weights")
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE.onnx", help="file to write")
+    parser.add_argument("--program", default=str(BUILT) if BUILT.exists() else shutil.which("dtrain_main") or str(BUILT),
+                        metavar="FILE", help="path of dtrain_main (default: the one built here, else that of PATH)")
+    arguments = parser.parse_args(words[:behind])
+    arguments.flags = words[behind + 1:]
+    return arguments
+
+
+class Exporter:
+    """Runs dtrain_main --mode=export, which knows the weights of runs, checkpoints and other programs."""
+
+    def __init__(self, arguments: argparse.Namespace):
+        self._command = [arguments.program, "--mode=export", f"--input={arguments.input}", *arguments.flags]
+
+    def run(self, *flags: str, quiet: bool = False) -> str:
+        """Returns what it prints on stdout. What it logs is shown, unless `quiet`; its error always is."""
+        try:
+            done = subprocess.run([*self._command, *flags], capture_output=True, text=True, errors="replace", check=False)
+        except OSError as error:
+            raise Failure(f"{self._command[0]} cannot be run: {error.strerror}", "build it: scripts/build.sh, or name it with --program") from None
+        if done.returncode != 0 or not quiet:
+            print(done.stderr, end="", file=sys.stderr)  # dtrain_main has escaped the names of others
+        if done.returncode < 0:
+            raise Failure(f"{self._command[0]} was ended by signal {-done.returncode}", "see its message above", INTERNAL)
+        if done.returncode != 0:
+            sys.exit(done.returncode)
+        return done.stdout
+
+
+class TextModel(torch.nn.Module):
+    """transformers' model with one output, the logits."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, input_ids, attention_mask):
+        return self.model(input_ids=input_ids, attention_mask=attention_mask).logits
+
+
+def text_model(folder: Path, config: dict):
+    import transformers
+
+    model = TextModel(transformers.RobertaForMaskedLM.from_pretrained(folder))
+    longest = config["max_position_embeddings"] - config["pad_token_id"] - 1
+    ids = torch.full((2, min(9, longest)), config["eos_token_id"])  # any ids: the values are not part of the file
+    sizes = {0: torch.export.Dim("batch"), 1: torch.export.Dim("length", max=longest)}
+    return model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)}, sizes, {"config": config}
+
+
+def image_model(exporter: Exporter, folder: Path, config: dict):
+    import torchvision
+
+    settings = parse_json(exporter.run(f"--output={folder / 'weights.safetensors'}", "--print_config", quiet=True))
+    exporter.run(f"--output={folder / 'weights.safetensors'}", quiet=True)
+    model = torchvision.models.get_model(config["architecture"], weights=None, num_classes=config["num_classes"])
+    model.load_state_dict(load_file(folder / "weights.safetensors"))
+    if settings["bn_eps"] is not None:  # dtrain_main's flag; the weights do not tell
+        for norm in (one for one in model.modules() if isinstance(one, torch.nn.BatchNorm2d)):
+            norm.eps = settings["bn_eps"]
+    metadata = {"model": config["architecture"]} | {name: settings[name] for name in IMAGE_SETTINGS}
+    if "label_names" in config["pretrained_cfg"]:
+        metadata["class_names"] = config["pretrained_cfg"]["label_names"]
+    size = settings["image_size"]
+    return model, {"images": torch.zeros(2, 3, size, size)}, {0: torch.export.Dim("batch")}, metadata
+
+
+def onnx_file(model: torch.nn.Module, inputs: dict, sizes: dict, metadata: dict) -> bytes:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of PyTorch about its own code
+        program = torch.onnx.export(model.eval(), tuple(inputs.values()), input_names=list(inputs), output_names=["logits"],
+                                    dynamic_shapes=tuple(sizes for _ in inputs), opset_version=OPSET, dynamo=True, verbose=False)
+    for node in program.model.graph:
+        node.metadata_props.clear()  # traces of PyTorch's code, with the names of this machine's folders
+    program.model.metadata_props.update({name: one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)
+                                         for name, one in metadata.items()})
+    return program.model_proto.SerializeToString()
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    output_file(arguments.output, [".onnx"], [arguments.input])
+    exporter = Exporter(arguments)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        exporter.run(f"--output={folder / 'folder'}/")
+        config = parse_json((folder / "folder" / "config.json").read_bytes())
+        try:
+            found = image_model(exporter, folder, config) if "architecture" in config else text_model(folder / "folder", config)
+        except ModuleNotFoundError as error:
+            raise Failure(f"Python has no {error.name}", HINT) from None
+        model, inputs, sizes, metadata = found
+        replace(arguments.output, onnx_file(model, inputs, sizes, metadata))
+    named = [size.__name__ for size in sizes.values()]
+    shape = " × ".join([*named, *map(str, next(iter(inputs.values())).shape[len(named):])])
+    print(f"{shown(arguments.output)}: {', '.join(inputs)} ({shape}) → logits, opset {OPSET}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(main))

@@ -1,0 +1,81 @@
+"""scripts/export_onnx.py: onnxruntime computes the logits of --mode=predict, for any batch and length."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from beside_torch import predict, torch
+from command import MAIN, ROOT, environment, run
+from conftest import CLASSES
+from text_data import TEXT, make_tokens
+from truth import record, worst_difference
+
+onnx = pytest.importorskip("onnx", reason="scripts/setup.sh --tests installs it")
+onnxruntime = pytest.importorskip("onnxruntime", reason="scripts/setup.sh --tests installs it")
+
+SCRIPT = ROOT / "scripts" / "export_onnx.py"
+LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
+
+
+def export(source, target, *flags, code=0):
+    done = subprocess.run([sys.executable, SCRIPT, str(source), f"--output={target}", f"--program={MAIN}", *flags],
+                          capture_output=True, text=True, env=environment(), check=False)
+    assert done.returncode == code and "Traceback" not in done.stderr, done.stdout + done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def metadata(file):
+    return {entry.key: entry.value for entry in onnx.load(file).metadata_props}
+
+
+def assert_same_logits(file, run_dir, inputs, folder, subject, counted):
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    assert [one.name for one in session.get_inputs()] == list(inputs)
+    found = torch.tensor(session.run(["logits"], {name: one.numpy() for name, one in inputs.items()})[0])[counted]
+    expected = predict(inputs, folder, f"--run_dir={run_dir}")[counted]
+    assert expected.std() > 0.1  # so that 1e-5 is not much of it
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+    record("Models", f"{subject} trained here, as ONNX", f"onnxruntime {onnxruntime.__version__}", "1e-5 of logits of about 1",
+           worst_difference(found, expected))
+
+
+@pytest.mark.parametrize("name", ["resnet18", *(["resnet50", "efficientnet_b0", "efficientnet_b5"] if LONG else [])])
+def test_images(few_images, tmp_path, name):
+    run(f"--model={name}", "--image_size=32", "--eval_resize=40", "--batch_size=8", "--max_steps=2", "--lr=0.01", "--mean=0.5,0.4,0.3",
+        "--bn_eps=0.01", f"--data_dir={few_images}", f"--run_dir={tmp_path / 'run'}")
+    said = export(tmp_path / "run", tmp_path / "model.onnx")
+    assert "images (batch × 3 × 32 × 32) → logits, opset 18" in said
+    assert {one.domain: one.version for one in onnx.load(tmp_path / "model.onnx").opset_import} == {"": 18}
+    assert str(ROOT).encode() not in (tmp_path / "model.onnx").read_bytes()
+    facts = metadata(tmp_path / "model.onnx")
+    assert (facts["model"], facts["image_size"], facts["eval_resize"], facts["interpolation"]) == (name, "32", "40", "bilinear")
+    assert json.loads(facts["mean"]) == [0.5, 0.4, 0.3] and json.loads(facts["class_names"]) == list(CLASSES)
+    for batch in (1, 5):
+        images = 3 * torch.randn(batch, 3, 32, 32, generator=torch.Generator().manual_seed(batch))
+        assert_same_logits(tmp_path / "model.onnx", tmp_path / "run", {"images": images}, tmp_path, name, slice(None))
+
+
+def test_text(tmp_path):
+    make_tokens(tmp_path, train=TEXT)
+    run("--model=roberta_tiny", f"--data_dir={tmp_path / 'tokens'}", "--tokens_per_sample=32", "--batch_size=4", "--max_steps=5",
+        "--optimizer=adam", "--lr=0.01", f"--run_dir={tmp_path / 'run'}")
+    said = export(tmp_path / "run", tmp_path / "model.onnx")
+    assert "input_ids, attention_mask (batch × length) → logits" in said
+    config = json.loads(metadata(tmp_path / "model.onnx")["config"])
+    assert config["pad_token_id"] == 1 and config["max_position_embeddings"] == 34
+    known = len((tmp_path / "run" / "tokenizer" / "dict.txt").read_text(encoding="ascii").splitlines()) + 5
+    for batch, length in ((1, 32), (3, 7)):
+        ids = torch.randint(4, known, (batch, length), generator=torch.Generator().manual_seed(batch))
+        ids[-1, length // 2:] = config["pad_token_id"]
+        inputs = {"input_ids": ids, "attention_mask": ids.ne(config["pad_token_id"]).long()}
+        assert_same_logits(tmp_path / "model.onnx", tmp_path / "run", inputs, tmp_path, "roberta_tiny",
+                           (ids.ne(config["pad_token_id"]), slice(known)))
+
+
+def test_what_cannot_be_exported_leaves_no_file(tmp_path):
+    assert "does not end in .onnx" in export(tmp_path / "run", tmp_path / "x.pt", code=2)
+    assert "does not exist" in export(tmp_path / "run", tmp_path / "x.onnx", code=2)
+    assert not list(tmp_path.iterdir())
