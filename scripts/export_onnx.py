@@ -10,9 +10,9 @@ The input is what dtrain_main --mode=export takes: a run, a checkpoint, a file o
     images (batch × 3 × height × width, normalised floats)         → logits (batch × classes)
     input_ids, attention_mask (batch × length, whole numbers)      → logits (batch × length × tokens)
 
-with any batch and length (the images' size is the run's), in opset 18. Its metadata say how to prepare the input, as
-JSON under the names of dtrain_main's flags: model, image_size, eval_resize, interpolation, mean, std and class_names;
-for text, config (transformers' config.json). A file without settings of a run gets the flags' defaults: name others.
+with any batch and length (the images' size is the run's), in opset 18. Its metadata say how to prepare the input, under
+the names of dtrain_main's flags: model, image_size, eval_resize, interpolation, mean, std and class_names (lists as
+JSON); for text, config (transformers' config.json). A file without settings of a run gets the flags' defaults: name others.
 
 Needs torch, onnx and onnxscript, torchvision for images, transformers for text (versions: tests/requirements.txt).
 Exit codes: those of dtrain_main.
