@@ -9,10 +9,13 @@ to every one of them; without a recipe, it is the curve.
 """
 
 import argparse
+import io
 import json
 import subprocess
 import sys
 from pathlib import Path
+
+from safe_files import INTERNAL, Failure, Parser, exit_code, output_file, replace, shown
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -21,9 +24,14 @@ def plan_of(program: Path, recipe: Path | None, flags: list[str]) -> dict:
     """Returns what a dry run with these flags prints."""
     command = [str(program), *([f"--flagfile={recipe}"] if recipe else []), "--data_format=synthetic", *flags,
                "--dry_run", "--log_format=json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    except OSError as error:
+        raise Failure(f"{program} cannot be run: {error.strerror}", "build it: scripts/build.sh, or name it with --program") from None
     if done.returncode != 0:
-        sys.exit(f"error: {' '.join(command)} ends with {done.returncode}\n{done.stderr}")
+        print(done.stderr, end="", file=sys.stderr)  # dtrain_main has escaped the names of others
+        raise Failure(f"{' '.join(command)} ends with {done.returncode}", "see its message above",
+                      done.returncode if done.returncode > 0 else INTERNAL)
     return json.loads(done.stdout.splitlines()[-1])
 
 
@@ -34,11 +42,11 @@ def curve_of(plan: dict, relative: bool) -> tuple[list[float], list[float]]:
     return [step / length for step in steps], [rate / plan["lr_peak"] if relative else rate for rate in rates]
 
 
-def draw(curves: dict[str, tuple[list[float], list[float]]], relative: bool, output: Path) -> None:
+def draw(curves: dict[str, tuple[list[float], list[float]]], relative: bool, ending: str) -> bytes:
     try:
         import matplotlib
-    except ImportError:
-        sys.exit("error: matplotlib is missing. Run scripts/setup.sh --tests, or pip install matplotlib.")
+    except ModuleNotFoundError:
+        raise Failure("Python has no matplotlib", "pip install -r scripts/requirements.txt") from None
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
@@ -51,11 +59,13 @@ def draw(curves: dict[str, tuple[list[float], list[float]]], relative: bool, out
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(fontsize="small")
-    figure.savefig(output, dpi=150)
+    content = io.BytesIO()
+    figure.savefig(content, dpi=150, format=ending)
+    return content.getvalue()
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> int:
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipes", nargs="*", type=Path, help="flag files (recipes) to draw")
     parser.add_argument("--output", type=Path, default=Path("schedules.png"), help="picture to write: .png, .svg or .pdf")
     parser.add_argument("--relative", action="store_true", help="scale all curves to one length and one peak")
@@ -67,13 +77,15 @@ def main() -> None:
     options = parser.parse_args(arguments)
     if not options.recipes and not flags:
         parser.error("name recipes, or flags behind --")
+    output_file(options.output, [".png", ".svg", ".pdf"], options.recipes)
     curves = {}
     for recipe in options.recipes or [None]:
         name = recipe.stem if recipe else " ".join(flags)
         curves[name] = curve_of(plan_of(options.program, recipe, flags), options.relative)
-    draw(curves, options.relative, options.output)
-    print(options.output)
+    replace(options.output, draw(curves, options.relative, options.output.suffix[1:].lower()))
+    print(shown(options.output))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_code(main))

@@ -15,6 +15,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from safe_files import Failure, exit_code, replace
+
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
 PROGRAMS = {"dtrain_main": "trains, evaluates, predicts and exports models", "dtrain_data": "prepares and checks data sets",
@@ -33,10 +35,11 @@ class Section:
 def read_help(program: str) -> list[Section]:
     """Parses --help. An entry begins with two spaces and a dash, or with a word; lines that are indented further
     continue it."""
-    done = subprocess.run([BUILD / "bin" / program, "--help"], capture_output=True, text=True, timeout=SECONDS_TO_ANSWER,
-                          check=False)
-    if done.returncode != 0:
-        sys.exit(f"error: {BUILD / 'bin' / program} --help ended with {done.returncode}\n  what to do: build it with scripts/build.sh")
+    try:
+        done = subprocess.run([BUILD / "bin" / program, "--help"], capture_output=True, text=True, timeout=SECONDS_TO_ANSWER,
+                              check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise Failure(f"{BUILD / 'bin' / program} --help: {error}", "build it with scripts/build.sh") from None
     sections = [Section("")]
     for line in done.stdout.splitlines():
         if re.match(r"  \S", line):
@@ -128,10 +131,10 @@ def main() -> int:
             print(f"{path.relative_to(ROOT)} is not current: run scripts/make_reference.py", file=sys.stderr)
         else:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(files[path], encoding="utf-8")
+            replace(path, files[path])
             print(path.relative_to(ROOT))
     return 1 if arguments.check and stale else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

@@ -13,26 +13,33 @@ the script says how to get it). Instead of the devkit, --val_map=FILE names them
     ILSVRC2012_val_00000001.JPEG n01751748                 file name and class (a comma may separate them)
     ILSVRC2012_val_00000001,n01751748 111 108 370 362      Kaggle's LOC_val_solution.csv, header and boxes ignored
 
-Run it again after an interruption: images that are there with their full size are skipped. Names inside archives are
-never used as paths: class and file must be plain names, everything else stops the script. At the end the counts are
+Run it again after an interruption: images that are there with their full size are skipped. An image that is there with
+other contents (resized, say) is not replaced: the script stops. Names inside archives are never used as paths: class and file must be plain names, everything else stops the script. At the end the counts are
 compared with what the data set should have (1,000 classes, 1,281,167 and 50,000 images).
 """
 
 import argparse
+import gzip
 import io
+import lzma
 import os
 import re
 import sys
 import tarfile
 import time
+import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
+
+from safe_files import DATA, DISK, Failure, Parser, exit_code, read_bounded, shown
 
 CLASS_NAME = re.compile(r"n\d{8}")
 IMAGE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.(JPEG|jpeg|JPG|jpg)")
 
 MOST_DEVKIT_BYTES = 64 << 20  # bytes of a file in the devkit; the real ones have less than one
+MOST_IMAGE_BYTES = 256 << 20  # the largest of ImageNet has 15 MB
+DAMAGE = (EOFError, tarfile.TarError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
 
 # name: (classes, training images, validation images)
 KNOWN_SETS = {"ImageNet": (1000, 1_281_167, 50_000), "Imagenette": (10, 9_469, 3_925)}
@@ -73,12 +80,17 @@ class Progress:
 def write_image(source: BinaryIO, size: int, path: Path, progress: Progress) -> None:
     """Copies one image to a temporary file beside `path` that is then renamed, so that a file with its name is
     complete."""
-    if path.exists() and path.stat().st_size == size:
+    there = path.stat().st_size if path.exists() else None
+    if there == size:
         progress.skipped += 1
         return
+    if size > MOST_IMAGE_BYTES:
+        raise PrepareError(f"{path.name} would have {size} bytes, more than any image of the data set. Is it the right archive?")
     content = source.read(size)
     if len(content) != size:
         raise PrepareError(f"the archive ends within {path.name}; it is incomplete. Get it again.")
+    if there is not None and (there > size or not content.startswith(path.read_bytes())):
+        raise PrepareError(f"{path} is there, and is another image than the archive's. Nothing was replaced; choose another --output.")
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(path.name + ".partial")
     partial.write_bytes(content)
@@ -139,7 +151,8 @@ def extract_val(tar: tarfile.TarFile, archive: str, output: Path, progress: Prog
 def read_val_map(path: Path) -> dict[str, str]:
     """Image name without suffix → class."""
     result: dict[str, str] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    text = read_bounded(path, MOST_DEVKIT_BYTES, links=True).decode("utf-8", "replace")
+    for number, line in enumerate(text.splitlines(), start=1):
         fields = line.replace(",", " ").split()
         if not fields or fields[0].startswith("#") or fields[0] == "ImageId":
             continue
@@ -179,7 +192,7 @@ def read_devkit(path: Path) -> dict[str, str]:
                 name = member.name.rsplit("/", 1)[-1]
                 if member.isfile() and name in wanted and member.size <= MOST_DEVKIT_BYTES:
                     wanted[name] = tar.extractfile(member).read()
-    except (OSError, EOFError, tarfile.TarError) as error:
+    except (OSError, *DAMAGE) as error:
         raise PrepareError(f"{path} is damaged or incomplete: {error}. Get it again.") from error
     for name, content in wanted.items():
         if not content:
@@ -188,7 +201,7 @@ def read_devkit(path: Path) -> dict[str, str]:
     synsets = read_synsets(meta, f"{path.name}, meta.mat")
     result: dict[str, str] = {}
     for number, line in enumerate(truth.decode("ascii", "replace").split(), start=1):
-        if not line.isdecimal() or int(line) not in synsets:
+        if not re.fullmatch("[0-9]{1,9}", line) or int(line) not in synsets:
             raise PrepareError(f"{path.name}, ground truth of image {number}: {line!r} is not a class of meta.mat.")
         result[f"ILSVRC2012_val_{number:08d}"] = synsets[int(line)]
     return result
@@ -210,7 +223,7 @@ def kind_of(path: Path) -> str:
                     return "train"
                 if "/" not in name and IMAGE_NAME.fullmatch(name):
                     return "val"
-    except (OSError, EOFError, tarfile.TarError) as error:
+    except (OSError, *DAMAGE) as error:
         raise PrepareError(f"{path} cannot be read: {error}.") from error
     raise PrepareError(f"{path} is neither Imagenette nor an ILSVRC2012 archive of images (train: a tar per class; "
                        "val: plain JPEGs).")
@@ -226,8 +239,13 @@ def extract(path: Path, kind: str, output: Path, val_map: dict[str, str]) -> Non
                 extract_train(tar, path.name, output, progress)
             else:
                 extract_val(tar, path.name, output, progress, val_map)
+            while tar.fileobj.read(1 << 20):  # to the checksum of the compressed file, behind the last member
+                pass
             progress.show(final=True)
-    except (EOFError, tarfile.TarError) as error:
+    except gzip.BadGzipFile as error:
+        raise PrepareError(f"{path} is damaged: {error}. Some of its images in {output} may be, too: remove them, and get "
+                           "the archive again.") from error
+    except DAMAGE as error:
         raise PrepareError(f"{path} is damaged or incomplete: {error}. Get it again; the files written so far are kept "
                            "and are skipped next time.") from error
 
@@ -283,21 +301,20 @@ def prepare(archives: list[Path], output: Path, val_map_path: Path | None) -> bo
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("archives", nargs="+", type=Path, metavar="ARCHIVE")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="folder to write train/ and val/ to")
     parser.add_argument("--val_map", type=Path, metavar="FILE", help="file with the classes of ImageNet's validation images")
     arguments = parser.parse_args()
     try:
-        return 0 if prepare(arguments.archives, arguments.output, arguments.val_map) else 3
+        return 0 if prepare(arguments.archives, arguments.output, arguments.val_map) else DATA
     except PrepareError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 3
+        print(f"error: {shown(str(error))}", file=sys.stderr)
+        return DATA
     except OSError as error:
-        print(f"error: {error}. If the disk is full, free some space and run this again: it continues where it stopped.",
-              file=sys.stderr)
-        return 5
+        raise Failure(str(error), "if the disk is full, free some space and run this again: it continues where it stopped",
+                      DISK) from None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(exit_code(main))

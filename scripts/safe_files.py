@@ -55,6 +55,20 @@ class Parser(argparse.ArgumentParser):
         raise Failure(shown(message, LONGEST_MESSAGE), f"{self.prog} --help says what it takes")
 
 
+def number(least: float, most: float):
+    """Returns a reader of numbers for add_argument's `type`."""
+    def read(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not least <= value <= most:
+            raise argparse.ArgumentTypeError(f"{text}: expected {least:g} to {most:g}")
+        return value
+
+    return read
+
+
 def shown(text, most_bytes: int | None = None) -> str:
     """Returns `text` (or a path, or bytes) on one line, safe to print: control characters, bytes that are not UTF-8 and
     invisible characters become \\n, \\x1b, \\u202e. Cuts a text of more than `most_bytes` and appends its length."""

@@ -26,7 +26,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from safe_files import DATA, Failure, Parser, exit_code, is_number, parse_json, read_bounded, shown
+from safe_files import DATA, Failure, Parser, exit_code, is_number, number, parse_json, read_bounded
 
 TIMES = "times.jsonl"
 MOST_BYTES = 1 << 28
@@ -126,29 +126,15 @@ def costs_of(arguments: argparse.Namespace) -> Costs:
     return Costs(**costs)
 
 
-def number(least: float):
-    """Returns a reader of numbers from `least`."""
-    def read(text: str) -> float:
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if not least <= value <= MOST:
-            raise argparse.ArgumentTypeError(f"{shown(text)}: expected {least:g} to {MOST:g}")
-        return value
-
-    return read
-
-
 def parse_arguments() -> argparse.Namespace:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, nargs="?", metavar="RUN", help="run directory, whose times.jsonl is read")
-    parser.add_argument("--faults_per_hour", type=number(LEAST), help="faults of the whole job")
-    parser.add_argument("--mtbf_hours", type=number(LEAST), help="mean time between faults of one GPU, in place of --faults_per_hour")
-    parser.add_argument("--gpus", type=number(1), default=1, help="number of GPUs, with --mtbf_hours")
-    parser.add_argument("--stall_seconds", type=number(LEAST), help="how long a save stops training")
-    parser.add_argument("--write_seconds", type=number(0), help="how long until it is on the disk")
-    parser.add_argument("--restart_seconds", type=number(0), help="from a fault to the next step: what the run says begins with the "
+    parser.add_argument("--faults_per_hour", type=number(LEAST, MOST), help="faults of the whole job")
+    parser.add_argument("--mtbf_hours", type=number(LEAST, MOST), help="mean time between faults of one GPU, in place of --faults_per_hour")
+    parser.add_argument("--gpus", type=number(1, MOST), default=1, help="number of GPUs, with --mtbf_hours")
+    parser.add_argument("--stall_seconds", type=number(LEAST, MOST), help="how long a save stops training")
+    parser.add_argument("--write_seconds", type=number(0, MOST), help="how long until it is on the disk")
+    parser.add_argument("--restart_seconds", type=number(0, MOST), help="from a fault to the next step: what the run says begins with the "
                         "new process; add what a scheduler takes to notice and to start it")
     arguments = parser.parse_args()
     if (arguments.faults_per_hour is None) == (arguments.mtbf_hours is None):

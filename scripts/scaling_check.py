@@ -17,8 +17,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from safe_files import INTERNAL, PEER_LOST, Failure, Parser, exit_code, number
 from scaling import network, step
 from scaling.limited_network import LimitedNetwork, Unavailable
+from scaling_model import rank_counts
 
 BENCH = Path(__file__).resolve().parents[1] / "build" / "release" / "bin" / "dtrain_bench"
 PORT = 29500  # never taken, because the namespace is new
@@ -27,13 +29,13 @@ SMALLEST_BYTES, LARGEST_BYTES = 2**20, 2**22  # several times the burst of a lin
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--megabits", type=float, default=200.0, help="speed of a link in each direction")
-    parser.add_argument("--ranks", default="1,2,3,4", help="numbers of ranks, separated by commas")
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--megabits", type=number(0.1, 1e6), default=200.0, help="speed of a link in each direction")
+    parser.add_argument("--ranks", type=rank_counts, default="1,2,3,4", help="numbers of ranks, separated by commas")
     parser.add_argument("--model", default="resnet18")
     parser.add_argument("--image_size", type=int, default=32, help="pixels")
     parser.add_argument("--batch_size", type=int, default=8, help="samples per rank")
-    parser.add_argument("--bucket_cap_mb", type=float, default=4.0, help="MiB")
+    parser.add_argument("--bucket_cap_mb", type=number(1e-3, 1e6), default=4.0, help="MiB")
     parser.add_argument("--steps", type=int, default=3, help="number of timed steps of each kind")
     parser.add_argument("--bench", type=Path, default=BENCH, help="path of dtrain_bench")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
@@ -50,13 +52,17 @@ def bench(links: LimitedNetwork, ranks: int, program: Path, *flags: str) -> dict
             processes.append(subprocess.Popen(links.command_on(rank, command), text=True, stdout=subprocess.PIPE,
                                               stderr=subprocess.PIPE, env=dict(os.environ, OMP_NUM_THREADS="1")))
         outputs = [process.communicate(timeout=PATIENCE_SECONDS) for process in processes]
+    except subprocess.TimeoutExpired:
+        raise Failure(f"'dtrain_bench {flags[0]}' has not ended within {PATIENCE_SECONDS} seconds",
+                      "choose a smaller model, or more --megabits", PEER_LOST) from None
     finally:
         for process in processes:
             process.kill()
             process.wait()
     for process, (_, errors) in zip(processes, outputs):
         if process.returncode != 0:
-            sys.exit(f"error: 'dtrain_bench {flags[0]}' ended with {process.returncode}: {errors.strip()}")
+            raise Failure(f"'dtrain_bench {flags[0]}' ended with {process.returncode}", errors.strip(),
+                          process.returncode if process.returncode > 0 else INTERNAL)
     return json.loads(outputs[0][0].splitlines()[-1])
 
 
@@ -77,7 +83,7 @@ def check(links: LimitedNetwork, between: network.Network, ranks: int, arguments
 
 
 def measure(arguments: argparse.Namespace) -> dict:
-    counts = [int(text) for text in arguments.ranks.split(",")]
+    counts = arguments.ranks
     with LimitedNetwork(max(2, *counts), arguments.megabits) as links:
         table = bench(links, 2, arguments.bench, "collective", "--operation=all_reduce", "--steps=2", "--warmup=1",
                       f"--min_bytes={SMALLEST_BYTES}", f"--max_bytes={LARGEST_BYTES}")
@@ -98,17 +104,18 @@ def measure(arguments: argparse.Namespace) -> dict:
             "rows": rows}
 
 
-def main() -> None:
+def main() -> int:
     arguments = parse_arguments()
     if not arguments.bench.exists():
-        sys.exit(f"error: {arguments.bench} does not exist. Build it: scripts/build.sh")
+        raise Failure(f"{arguments.bench} does not exist", "build it: scripts/build.sh")
     try:
         result = measure(arguments)
     except Unavailable as reason:
-        sys.exit(f"error: a network with a limited speed cannot be set up here: {reason}")
+        raise Failure(f"a network with a limited speed cannot be set up here: {reason}", "run it as root on Linux, outside of containers") from None
     if arguments.json:
         print(json.dumps(result))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_code(main))

@@ -18,51 +18,62 @@ import subprocess
 import sys
 from pathlib import Path
 
+from safe_files import DATA, Failure, Parser, exit_code, is_number, number, output_file, parse_json, read_bounded
 from scaling import curve, network, published, step
 
 BENCH = Path(__file__).resolve().parents[1] / "build" / "release" / "bin" / "dtrain_bench"
 FP32_BYTES = 4
+MOST_BYTES = 64 << 20
+MOST_RANKS = 1 << 20
 
 
 def rank_counts(text: str) -> list[int]:
     counts = sorted({int(part) for part in text.split(",")})
-    if counts[0] < 1:
-        raise ValueError
+    if not 1 <= counts[0] <= counts[-1] <= MOST_RANKS:
+        raise argparse.ArgumentTypeError(f"expected numbers from 1 to {MOST_RANKS}, separated by commas")
     return counts
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--step", type=Path, help="file with the last line of dtrain_bench step --json")
     parser.add_argument("--collective", type=Path, help="file with the last line of dtrain_bench collective --json")
-    parser.add_argument("--bandwidth_gbyte", type=float, help="network bandwidth of a node in GB/s, instead of --collective")
-    parser.add_argument("--latency_us", type=float, default=0.0, help="latency of a hop between nodes in microseconds, with --bandwidth_gbyte")
-    parser.add_argument("--local_ranks", type=int, default=1, help="number of ranks per node")
-    parser.add_argument("--local_bandwidth_gbyte", type=float, default=float("inf"), help="bandwidth between the ranks of a node in GB/s")
-    parser.add_argument("--local_latency_us", type=float, default=0.0, help="latency between the ranks of a node in microseconds")
+    parser.add_argument("--bandwidth_gbyte", type=number(1e-6, 1e6), help="network bandwidth of a node in GB/s, instead of --collective")
+    parser.add_argument("--latency_us", type=number(0, 1e9), default=0.0, help="latency of a hop between nodes in microseconds, with --bandwidth_gbyte")
+    parser.add_argument("--local_ranks", type=int, choices=range(1, 257), metavar="NUMBER", default=1, help="number of ranks per node")
+    parser.add_argument("--local_bandwidth_gbyte", type=number(1e-6, float("inf")), default=float("inf"), help="bandwidth between the ranks of a node in GB/s")
+    parser.add_argument("--local_latency_us", type=number(0, 1e9), default=0.0, help="latency between the ranks of a node in microseconds")
     parser.add_argument("--ranks", type=rank_counts, default="1,2,4,8,16,32,64,128,256",
                         help="numbers of ranks, separated by commas")
-    parser.add_argument("--bucket_cap_mb", type=float, default=25.0, help="size of the gradient buckets in MiB, as dtrain_main's flag")
+    parser.add_argument("--bucket_cap_mb", type=number(1e-3, 1e6), default=25.0, help="size of the gradient buckets in MiB, as dtrain_main's flag")
     parser.add_argument("--algorithm", choices=[*network.ALGORITHMS, "best"], default="ring",
                         help="best: the faster of ring and tree for each size")
     parser.add_argument("--overlap", action=argparse.BooleanOptionalAction, default=True,
                         help="reduce while the backward pass runs")
-    parser.add_argument("--jitter", type=float, default=0.0,
+    parser.add_argument("--jitter", type=number(0, 10), default=0.0,
                         help="standard deviation of a rank's time for a step, as a fraction of it")
     parser.add_argument("--gradient_bytes", type=int, choices=[2, 4], default=FP32_BYTES, help="bytes per number of a gradient, as sent")
     parser.add_argument("--draw", type=Path, metavar="FILE.svg", help="draw the efficiency over the number of ranks")
     parser.add_argument("--bench", type=Path, default=BENCH, help="path of dtrain_bench, which measures if --step is not given")
     parser.add_argument("--json", action="store_true", help="print one JSON object as the last line")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.draw:
+        output_file(arguments.draw, [".svg"], [path for path in (arguments.step, arguments.collective) if path])
+    return arguments
 
 
 def read_object(path: Path) -> dict:
     """Returns the last line that is a JSON object, so the whole output of dtrain_bench may be passed."""
     try:
-        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("{")]
-        return json.loads(lines[-1])
-    except (OSError, ValueError, IndexError) as error:
-        sys.exit(f"error: {path} does not hold the last line of dtrain_bench --json: {error}")
+        return parse_json([line for line in read_bounded(path, MOST_BYTES, links=True).splitlines() if line.startswith(b"{")][-1])
+    except (ValueError, IndexError):
+        raise Failure(f"{path} does not hold the last line of dtrain_bench --json", "name a file with it", DATA) from None
+
+
+def is_usable(alone: step.Step) -> bool:
+    """A step from a file of others may have any numbers."""
+    numbers = [alone.seconds, alone.images, alone.exchange_bytes, *(value for pair in alone.gradients for value in pair)]
+    return all(is_number(value) and value >= 0 for value in numbers) and min(alone.seconds, alone.images) > 0 and bool(alone.gradients)
 
 
 def measured_step(arguments: argparse.Namespace) -> step.Step:
@@ -70,26 +81,30 @@ def measured_step(arguments: argparse.Namespace) -> step.Step:
         found = read_object(arguments.step)
     else:
         if not arguments.bench.exists():
-            sys.exit(f"error: {arguments.bench} does not exist. Build it with scripts/build.sh, or give --step.")
+            raise Failure(f"{arguments.bench} does not exist", "build it with scripts/build.sh, or give --step")
         command = [str(arguments.bench), "step", "--model=resnet50", "--image_size=224", "--batch_size=8", "--steps=3",
                    "--warmup=1", "--json"]
         print("measuring a step of ResNet-50 …", file=sys.stderr, flush=True)
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
-            sys.exit(f"error: {' '.join(command)} ended with {done.returncode}; see its message above.")
+            raise Failure(f"{' '.join(command)} ended with {done.returncode}", "see its message above", max(done.returncode, 1))
         found = json.loads(done.stdout.splitlines()[-1])
     try:
-        return step.from_bench(found)
-    except KeyError as missing:
-        sys.exit(f"error: the step has no {missing}: measure it with this version's dtrain_bench step --json.")
+        alone = step.from_bench(found)
+        if is_usable(alone):
+            return alone
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        pass
+    raise Failure("the step's object has not the numbers of a step", "measure it with this version's dtrain_bench step --json", DATA)
 
 
 def given_network(arguments: argparse.Namespace) -> network.Network | None:
     if arguments.collective:
         try:
             between = network.fit_table(read_object(arguments.collective))
-        except (KeyError, ValueError) as error:
-            sys.exit(f"error: {arguments.collective}: {error}")
+        except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+            raise Failure(f"{arguments.collective} tells of no network: {error}",
+                          "measure it with dtrain_bench collective --operation=all_reduce --json", DATA) from None
     elif arguments.bandwidth_gbyte:
         between = network.Network(arguments.bandwidth_gbyte * 1e9, arguments.latency_us / 1e6)
     else:
@@ -146,7 +161,7 @@ def compare_published(arguments: argparse.Namespace, measured: step.Step) -> dic
     return found
 
 
-def main() -> None:
+def main() -> int:
     arguments = parse_arguments()
     measured = measured_step(arguments)
     between = given_network(arguments)
@@ -155,7 +170,8 @@ def main() -> None:
         print(f"drawn: {arguments.draw}")
     if arguments.json:
         print(json.dumps(result))
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_code(main))

@@ -7,10 +7,11 @@ the records that the tests of tests/interop leave in the build folder (tests/tru
 """
 
 import argparse
-import json
 import os
 import sys
 from pathlib import Path
+
+from safe_files import DATA, Failure, Parser, exit_code, output_file, read_object, replace, shown
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("DTRAIN_BUILD_DIR", ROOT / "build" / "release"))
@@ -24,8 +25,15 @@ difference of exactly 0.
 """
 
 
+MOST_BYTES = 1 << 20
+
+
 def read(folder: Path) -> list[dict]:
-    return [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    records = {path: read_object(path, MOST_BYTES) for path in sorted(folder.glob("*.json"))}
+    for path, record in records.items():
+        if not {"kind", "subject", "reference", "tolerance", "worst"} <= record.keys():
+            raise Failure(f"{path} is no record", "remove it, and run the tests again: scripts/test.sh", DATA)
+    return list(records.values())
 
 
 def cell(text: str) -> str:
@@ -46,17 +54,19 @@ def page(records: list[dict]) -> str:
     return "\n".join(parts)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def main() -> int:
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--records", type=Path, default=BUILD / "truth", help="folder of the records that the tests have written")
     parser.add_argument("--output", type=Path, default=ROOT / "docs" / "truth.md")
     arguments = parser.parse_args()
+    output_file(arguments.output, [".md"], [])
     records = read(arguments.records)
     if not records:
-        sys.exit(f"error: there are no records in {arguments.records}. Run the tests first: scripts/test.sh")
-    arguments.output.write_text(page(records), encoding="utf-8")
-    print(f"{len(records)} comparisons → {arguments.output}")
+        raise Failure(f"there are no records in {arguments.records}", "run the tests first: scripts/test.sh", DATA)
+    replace(arguments.output, page(records))
+    print(f"{len(records)} comparisons → {shown(arguments.output)}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(exit_code(main))

@@ -5,6 +5,8 @@ import math
 from html import escape
 from pathlib import Path
 
+from safe_files import replace
+
 WIDTH, HEIGHT = 720, 420
 LEFT, RIGHT, TOP, BOTTOM = 60, 20, 40, 50
 LOWEST = 50  # percent
@@ -48,6 +50,5 @@ def draw(path: Path, title: str, lines: dict[str, list[tuple[int, float]]],
     for label, ranks, value in points:
         x, y = _x(ranks, most), _y(100 * value)
         parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4"><title>{escape(label)}</title></circle>')
-    path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-                    f'font-size="12"><rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n',
-                    encoding="utf-8")
+    replace(path, f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+                  f'font-size="12"><rect width="100%" height="100%" fill="white"/>{"".join(parts)}</svg>\n')

@@ -1,5 +1,6 @@
 """Tests scripts/prepare_imagenet.py on small made-up archives: layouts, resuming, hostile names, damage, counts."""
 
+import hashlib
 import io
 import subprocess
 import sys
@@ -113,6 +114,7 @@ def test_the_devkit_names_the_classes(imagenet, tmp_path):
 
 @pytest.mark.parametrize("numbers, wnids, message", [
     (b"2\n7\n", CLASSES, "ground truth of image 2: '7' is not a class"),
+    pytest.param(b"2\n" + b"9" * 5000 + b"\n", CLASSES, "is not a class", id="a number of 5,000 digits"),
     (b"2\nx\n", CLASSES, "ground truth of image 2: 'x' is not a class"),
     (b"2\n", CLASSES, "ILSVRC2012_val_00000002.JPEG is not in the devkit"),
     (b"2\n1\n", ("n01440764", "../../etc"), "holds the name '../../etc'"),
@@ -134,7 +136,7 @@ def test_a_devkit_that_is_none(imagenet, tmp_path):
 
 def test_without_scipy_it_is_said_how_to_get_it(imagenet, tmp_path):
     devkit = write_devkit(tmp_path / "devkit.tar.gz", b"1\n2\n", meta=b"x")
-    script = f"import sys; sys.modules['scipy'] = None; sys.argv[0] = '{SCRIPT}'; " \
+    script = f"import sys; sys.modules['scipy'] = None; sys.argv[0] = '{SCRIPT}'; sys.path.insert(0, '{SCRIPT.parent}'); " \
              f"import runpy; runpy.run_path('{SCRIPT}', run_name='__main__')"
     result = subprocess.run([sys.executable, "-c", script, "--output", tmp_path / "out", devkit, imagenet[1]],
                             capture_output=True, text=True)
@@ -146,10 +148,44 @@ def test_goes_on_where_it_stopped(imagenette, tmp_path):
     run("--output", out, imagenette)
     before = images(out)
     (out / "train/n01440764/n01440764_1.JPEG").unlink()
-    (out / "val/n01440764/n01440764_0.JPEG").write_bytes(b"cut")
+    (out / "val/n01440764/n01440764_0.JPEG").write_bytes(b"valn")  # cut
     result = run("--output", out, imagenette)
     assert "12 images (10 there already)" in result.stdout
     assert images(out) == before
+
+
+def test_images_of_the_user_are_not_replaced(imagenette, tmp_path):
+    """The same names, resized by another program; shorter or longer."""
+    for content in (b"small", b"a much longer image than that"):
+        own = tmp_path / "out" / "train" / "n01443537" / "n01443537_1.JPEG"
+        own.parent.mkdir(parents=True, exist_ok=True)
+        own.write_bytes(content)
+        result = run("--output", tmp_path / "out", imagenette)
+        assert result.returncode == 3 and "Nothing was replaced" in result.stderr
+        assert own.read_bytes() == content
+
+
+@pytest.mark.parametrize("kind", ["gz", "xz", "bz2"])
+@pytest.mark.parametrize("place", [0.3, 0.6])
+def test_damaged_compression_is_named(tmp_path, kind, place):
+    content = b"".join(hashlib.sha256(bytes([place])).digest() + bytes(20) for place in range(256)) * 5
+    archive = write_tar(tmp_path / "good.tgz", [("imagenette2/train/n01440764/a.JPEG", content)], f"w:{kind}")
+    content = bytearray(archive.read_bytes())
+    middle = int(place * len(content))
+    content[middle:middle + 200] = b"\xff" * 200
+    (tmp_path / "bad.tgz").write_bytes(content)
+    result = run("--output", tmp_path / "out", tmp_path / "bad.tgz")
+    assert result.returncode == 3 and result.stderr.startswith("error: ") and "Traceback" not in result.stderr
+
+
+def test_an_image_of_terabytes(tmp_path):
+    with tarfile.open(tmp_path / "bomb.tar", "w") as tar:
+        info = tarfile.TarInfo("imagenette2/train/n01440764/a.JPEG")
+        tar.addfile(info)
+        info.name, info.size = "imagenette2/train/n01440764/b.JPEG", 1 << 42
+        tar.fileobj.write(info.tobuf())
+    result = run("--output", tmp_path / "out", tmp_path / "bomb.tar")
+    assert result.returncode == 3 and "Is it the right archive?" in result.stderr
 
 
 @pytest.mark.parametrize("name", [
@@ -205,9 +241,10 @@ def test_a_cut_archive_is_named(imagenette, tmp_path):
     ("ILSVRC2012_val_00000001 n01440764\nILSVRC2012_val_00000001 n01443537\n", "has two classes"),
     ("ILSVRC2012_val_00000001 n01440764\n", "ILSVRC2012_val_00000002.JPEG is not in the devkit or the --val_map"),
     ("", "names no image"),
+    ("\udcff\n", "map.txt:1: expected"),
 ])
 def test_mistakes_in_the_map_are_named(imagenet, tmp_path, text, message):
-    (tmp_path / "map.txt").write_text(text)
+    (tmp_path / "map.txt").write_text(text, errors="surrogateescape")
     result = run("--output", tmp_path / "out", "--val_map", tmp_path / "map.txt", imagenet[1])
     assert result.returncode == 3 and message in result.stderr
 

@@ -1,6 +1,8 @@
 """scripts/safe_files.py: what the scripts print, read and write is held to the rules of the programs."""
 
+import argparse
 import os
+import shutil
 import sys
 
 import pytest
@@ -77,6 +79,59 @@ def test_what_is_written_goes_through_no_link(tmp_path):
     with pytest.raises(Failure) as problem:
         safe_files.replace(tmp_path / "no" / "folder", "")
     assert problem.value.code == 5 and len(list(tmp_path.iterdir())) == 4
+
+
+def test_what_may_be_written(tmp_path):
+    precious, pipe, link = tmp_path / "precious.svg", tmp_path / "pipe.svg", tmp_path / "link.svg"
+    precious.write_text("mine", encoding="utf-8")
+    (tmp_path / "hard.svg").hardlink_to(precious)
+    (tmp_path / "folder.svg").mkdir()
+    os.mkfifo(pipe)
+    link.symlink_to(precious)
+    for path, words in ((precious, "is an input"), (tmp_path / "hard.svg", "is an input"), (pipe, "no regular file"),
+                        (tmp_path / "folder.svg", "no regular file"), (tmp_path / "none" / "a.svg", "is no folder"),
+                        (tmp_path / "a.json", "does not end in .svg")):
+        with pytest.raises(Failure, match=words):
+            safe_files.output_file(path, [".svg"], [tmp_path / "missing", precious])
+    for path in (link, tmp_path / "new.svg", tmp_path / "NEW.SVG"):
+        safe_files.output_file(path, [".svg"], [precious])
+    safe_files.output_file(precious, [".svg"], [])
+
+
+@pytest.mark.parametrize("text", ["", "x", "nan", "inf", "-1", "1e9"])
+def test_numbers_of_options(text):
+    with pytest.raises(argparse.ArgumentTypeError):
+        safe_files.number(0, 10)(text)
+    assert safe_files.number(0, 10)("2.5") == 2.5
+
+
+def test_the_digits_replace_only_digits(tmp_path):
+    """A folder of the user, which has a README.txt of its own, or the name of an unfinished one."""
+    for name in ("digits", "digits.partial"):
+        own = tmp_path / name
+        own.mkdir()
+        (own / "README.txt").write_text("my photos", encoding="utf-8")
+        outcome = run(ROOT / "scripts" / "prepare_digits.py", f"--output={tmp_path / 'digits'}", program=sys.executable, check=2)
+        assert f"{own} exists and was not made by this script" in outcome.stderr
+        assert (own / "README.txt").read_text(encoding="utf-8") == "my photos"
+        shutil.rmtree(own)
+
+
+def test_a_drawing_of_schedules_replaces_no_recipe(tmp_path):
+    for name, code in (("recipe.flags", 2), ("recipe.svg", 2)):
+        (tmp_path / name).write_text("--epochs=2\n", encoding="utf-8")
+        run(ROOT / "scripts" / "draw_schedules.py", tmp_path / name, f"--output={tmp_path / name}", program=sys.executable, check=code)
+        assert (tmp_path / name).read_text(encoding="utf-8") == "--epochs=2\n"
+    outcome = run(ROOT / "scripts" / "draw_schedules.py", tmp_path / "recipe.flags", f"--output={tmp_path / 'x.svg'}",
+                  f"--program={tmp_path / 'none'}", program=sys.executable, check=2)
+    assert "cannot be run" in outcome.stderr and "Traceback" not in outcome.stderr
+
+
+def test_the_page_of_truth_has_no_broken_records(tmp_path):
+    (tmp_path / "a.json").write_text('{"kind": "Models"}', encoding="utf-8")
+    outcome = run(ROOT / "scripts" / "truth.py", f"--records={tmp_path}", f"--output={tmp_path / 'truth.md'}", program=sys.executable,
+                  check=3)
+    assert "is no record" in outcome.stderr and not (tmp_path / "truth.md").exists()
 
 
 def test_a_script_ends_with_the_programs_codes(capsys):

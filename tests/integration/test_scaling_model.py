@@ -186,11 +186,24 @@ def test_published_runs_are_compared(benched, tmp_path):
     assert [row["run"] for row in found["rows"] if not row["all_reduce"]] == ["64 V100, MXNet, parameter servers"]
 
 
-@pytest.mark.parametrize("content", ["", "no object", "{broken", '{"step_milliseconds": 1}'])
+@pytest.mark.parametrize("content", ["", "no object", "{broken", "{" * 5000, '{"step_milliseconds": 1}', "[1]",
+                                     '{"forward_milliseconds": "a", "backward_milliseconds": [], "update_milliseconds": 0, "gradients": 1, "exchange_bytes": 0, "batch_size": 1}',
+                                     '{"forward_milliseconds": 0, "backward_milliseconds": 0, "update_milliseconds": 0, "gradients": [[1, 1]], "exchange_bytes": 0, '
+                                     '"batch_size": 1, "step_milliseconds": 1}'])
 def test_a_step_that_cannot_be_read_is_refused(tmp_path, content):
     (tmp_path / "step.json").write_text(content, encoding="utf-8")
-    outcome = model(f"--step={tmp_path / 'step.json'}", check=1)
+    outcome = model(f"--step={tmp_path / 'step.json'}", check=3)
     assert "error: " in outcome.stderr and "Traceback" not in outcome.stderr
+
+
+def test_a_drawing_replaces_no_input(tmp_path):
+    for name in ("step.json", "step.svg"):
+        path = tmp_path / name
+        path.write_text("{}", encoding="utf-8")
+        model(f"--step={path}", "--bandwidth_gbyte=1", f"--draw={path}", check=2)
+        assert path.read_text(encoding="utf-8") == "{}"
+    model(f"--step={tmp_path / 'step.svg'}", "--bandwidth_gbyte=0", check=2)
+    model(f"--step={tmp_path / 'none'}", "--bandwidth_gbyte=1", check=3)
 
 
 def test_predictions_hold_behind_slow_links():
