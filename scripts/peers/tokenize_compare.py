@@ -9,7 +9,6 @@ fastest of the rounds counts, which take turns. Needs tests/requirements.txt: to
 """
 
 import argparse
-import base64
 import json
 import os
 import subprocess
