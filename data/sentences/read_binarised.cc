@@ -114,13 +114,13 @@ bool HasNumberLabels(const SentenceFiles& files) {
   return Exists(LabelPrefix(files) + ".label") && !Exists(LabelPrefix(files) + ".bin");
 }
 
-SentenceSet ReadBinarised(const SentenceFiles& files, const SentenceOptions& options, int64_t& vocabulary) {
+BinarisedRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& options) {
   if (options.target == SentenceTarget::kClass && HasNumberLabels(files)) {
     throw DataError(LabelPrefix(files) + ".label holds numbers to predict, and there are no classes",
                     "use --task=text_regression");
   }
   const Dictionary dictionary = Dictionary::Load(files.path + "/input0/dict.txt");
-  vocabulary = dictionary.vocabulary();
+  const int64_t vocabulary = dictionary.vocabulary();
   const Items first(files.path + "/input0/" + files.split);
   std::unique_ptr<Items> second;
   const bool is_pair = Exists(files.path + "/input1");
@@ -145,10 +145,10 @@ SentenceSet ReadBinarised(const SentenceFiles& files, const SentenceOptions& opt
     const std::vector<uint32_t> b = second ? second->Read(row, vocabulary) : std::vector<uint32_t>();
     collector.AddTokens(a, b, labels.Of(row), {file, first.Offset(row)}, first.Where(row));
   }
-  SentenceSet set = collector.Take();
-  if (options.target == SentenceTarget::kClass) set.names = labels.names();
-  set.columns = is_pair ? "text input0, pair input1, label label" : "text input0, label label";
-  return set;
+  BinarisedRows rows{collector.Take(), vocabulary, dictionary.fingerprint()};
+  if (options.target == SentenceTarget::kClass) rows.set.names = labels.names();
+  rows.set.columns = is_pair ? "text input0, pair input1, label label" : "text input0, label label";
+  return rows;
 }
 
 }  // namespace dtrain::data

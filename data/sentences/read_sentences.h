@@ -17,8 +17,12 @@ SentenceSet ReadClassFolders(const std::string& split_dir, const SentenceOptions
                              const SentenceTokenizer& tokenizer);
 
 // Reads fairseq's binarised folders. The special tokens are those of its recipes (--init-token 0 --separator-token 2).
-// `vocabulary` becomes that of input0/dict.txt.
-SentenceSet ReadBinarised(const SentenceFiles& files, const SentenceOptions& options, int64_t& vocabulary);
+struct BinarisedRows {
+  SentenceSet set;
+  int64_t vocabulary = 0;   // that of input0/dict.txt, with <mask>
+  std::string fingerprint;  // of input0/dict.txt
+};
+BinarisedRows ReadBinarised(const SentenceFiles& files, const SentenceOptions& options);
 
 // The distinct labels of a table, as they are written.
 std::vector<std::string> LabelsOfTable(const std::string& path, const SentenceOptions& options);

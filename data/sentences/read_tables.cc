@@ -22,8 +22,7 @@ class OpenTable {
   OpenTable(const std::string& path, const SentenceOptions& options)
       : bytes_(ReadWholeFile(path)),
         reader_(path, {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}, FormatOf(path)),
-        columns_(ChooseColumns(reader_, {options.text_column, options.pair_column, options.label_column},
-                               options.target != SentenceTarget::kNone)) {}
+        columns_(ChooseColumns(reader_, NamesFor(path, options), options.target != SentenceTarget::kNone)) {}
 
   TableReader& reader() { return reader_; }
   const TableColumns& columns() const { return columns_; }
@@ -34,6 +33,11 @@ class OpenTable {
   static TableFormat FormatOf(const std::string& path) {
     if (const auto format = TableFormatOf(path)) return *format;
     throw DataError(path + " is not a table of texts", "its name must end in .tsv, .csv, .jsonl or .txt");
+  }
+  // A text in each line has no names of columns, whatever those of the training data are.
+  static ColumnNames NamesFor(const std::string& path, const SentenceOptions& options) {
+    if (TableFormatOf(path) == TableFormat::kLines) return {};
+    return {options.text_column, options.pair_column, options.label_column};
   }
 
   const std::vector<uint8_t> bytes_;

@@ -7,7 +7,6 @@
 #include "data/sentences/read_sentences.h"
 #include "data/sentences/sentence_source.h"
 #include "data/sentences/sentence_tokenizer.h"
-#include "data/sha256.h"
 
 namespace dtrain::data {
 namespace {
@@ -29,11 +28,9 @@ Rows TokenizedRows(const SentenceFiles& files, const SentenceOptions& options) {
           .meaning = tokenizer->fingerprint()};
 }
 
-Rows BinarisedRows(const SentenceFiles& files, const SentenceOptions& options) {
-  Rows rows;
-  rows.set = ReadBinarised(files, options, rows.vocabulary);
-  rows.meaning = Sha256Of(std::to_string(rows.vocabulary));
-  return rows;
+Rows RowsOfFolders(const SentenceFiles& files, const SentenceOptions& options) {
+  BinarisedRows rows = ReadBinarised(files, options);
+  return {.set = std::move(rows.set), .vocabulary = rows.vocabulary, .tokenizer = "", .meaning = rows.fingerprint};
 }
 
 std::vector<std::string> ClassesOf(const SentenceSet& set, const SentenceOptions& options) {
@@ -72,7 +69,7 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
 SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split) {
   const SentenceFiles files = RequireSentenceFiles(options.data_dir, split);
   const bool is_binarised = files.layout == SentenceLayout::kBinarised;
-  return SplitOf(is_binarised ? BinarisedRows(files, options) : TokenizedRows(files, options), options);
+  return SplitOf(is_binarised ? RowsOfFolders(files, options) : TokenizedRows(files, options), options);
 }
 
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file) {

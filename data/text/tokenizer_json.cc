@@ -31,7 +31,10 @@ std::string TypeOf(const json& part) {
   return type.is_string() ? Shown(type.get<std::string>(), 40) : "of an unknown type";
 }
 
-bool IsSet(const json& value) { return !value.is_null() && value != false && value != "" && value != 0; }
+bool IsSet(const json& value) {
+  if (value.is_string()) return !value.get_ref<const std::string&>().empty();
+  return !value.is_null() && value != false && value != 0;
+}
 
 void RequireByteLevel(const json& tokenizer) {
   if (const json& normalizer = MemberOf(tokenizer, "normalizer"); !normalizer.is_null()) {

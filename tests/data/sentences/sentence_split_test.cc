@@ -204,7 +204,9 @@ TEST_F(Sentences, WhatIsWrongIsNamedWithItsLine) {
 
 TEST_F(Sentences, AFileWithoutLabelsIsRead) {
   const std::string lines = folder_.Write("in.txt", "one\tab\n\"two\n");
-  const SentenceSplit split = OpenUnlabelled(Options(), lines);
+  SentenceOptions named = Options();
+  named.text_column = "review";  // that of the training data
+  const SentenceSplit split = OpenUnlabelled(named, lines);
   ASSERT_EQ(split.source->size(), 2);
   EXPECT_EQ(split.texts[0].text, "one\tab");
   EXPECT_EQ(split.source->num_classes(), 0);
