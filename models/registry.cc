@@ -55,7 +55,7 @@ std::string Description(const std::string& model) {
   return described.description + ", for images of " + std::to_string(described.image_size) + " pixels";
 }
 
-bool IsRoberta(const std::string& name) {
+bool ReadsText(const std::string& name) {
   const Family* family = FindFamily(name);
   return family != nullptr && family->input == Input::kText;
 }

@@ -31,7 +31,7 @@ std::vector<std::string> ModelNames();
 std::string Description(const std::string& model);
 
 // Returns whether the name is one of a model that reads text. Unknown names are not.
-bool IsRoberta(const std::string& name);
+bool ReadsText(const std::string& name);
 
 // Returns whether a model uses the option, one of those in Family::options.
 bool Takes(const std::string& model, std::string_view option);

@@ -17,10 +17,10 @@ TEST(Registry, EachNameHasOneModel) {
   for (const std::string& name : names) {
     EXPECT_EQ(FindModel(name)->name, name);
     EXPECT_EQ(FindModel(name)->make != nullptr, FamilyOf(name).input == Input::kImages) << name;
-    EXPECT_EQ(IsRoberta(name), FamilyOf(name).input == Input::kText) << name;
+    EXPECT_EQ(ReadsText(name), FamilyOf(name).input == Input::kText) << name;
   }
   for (const char* name : {"", "resnet", "resnet99", "roberta_huge"}) {
-    EXPECT_FALSE(IsRoberta(name));
+    EXPECT_FALSE(ReadsText(name));
     EXPECT_EQ(FindFamily(name), nullptr);
     EXPECT_THROW(FamilyOf(name), std::out_of_range);
     EXPECT_THROW(MakeImageModel(name, {}), std::out_of_range);

@@ -23,6 +23,7 @@ const std::vector<FlagUse>& Uses() {
       {.name = "dropout", .also_off = {"0"}},
       {.name = "attention_dropout", .also_off = {"0"}},
       {.name = "drop_path", .also_off = {"0"}},
+      {.name = "layer_decay", .tasks = kText},
       {.name = "label_smoothing", .tasks = kImages},
       {.name = "loss", .tasks = kImages},
       {.name = "memory_efficient_fp16", .tasks = kText},

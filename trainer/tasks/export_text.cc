@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "data/text/dictionary.h"
+#include "models/registry.h"
 #include "models/weight_names.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/torch_file.h"
@@ -33,7 +34,7 @@ std::string TextNaming(const std::string& said) {
 }
 
 ExportedText NamedText(const TrainedWeights& weights, config::Config config) {
-  if (!ReadsText(config.model.name)) config.model.name = "roberta";
+  if (!models::ReadsText(config.model.name)) config.model.name = "roberta";
   return {WithOwnNames(weights.tensors, config.model, config.run.input),
           RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config))};
 }

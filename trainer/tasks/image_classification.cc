@@ -10,7 +10,6 @@
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/predict_images.h"
 #include "trainer/weights/freeze.h"
-#include "trainer/weights/roberta_model.h"
 
 namespace dtrain::loop {
 namespace {
@@ -51,7 +50,7 @@ class ImageClassificationKind : public TaskKind {
  public:
   const char* name() const override { return "image_classification"; }
   const char* description() const override { return "one of several classes for each image"; }
-  bool Takes(const std::string& model) const override { return !ReadsText(model); }
+  bool Takes(const std::string& model) const override { return !models::ReadsText(model); }
   std::string HeadName(const std::string& model) const override { return models::ClassifierName(model); }
   SampleSize SizeOf(const config::Config& config) const override { return {"image_size", config.image.size}; }
 

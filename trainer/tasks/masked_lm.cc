@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "models/registry.h"
 #include "trainer/tasks/export_text.h"
 #include "trainer/tasks/export_tokenizer.h"
 #include "trainer/tasks/masked_lm_task.h"
@@ -18,7 +19,7 @@ class MaskedLmKind : public TaskKind {
  public:
   const char* name() const override { return "masked_lm"; }
   const char* description() const override { return "the words that are masked in a text"; }
-  bool Takes(const std::string& model) const override { return ReadsText(model); }
+  bool Takes(const std::string& model) const override { return models::ReadsText(model); }
   std::string HeadName(const std::string& /*model*/) const override { return "lm_head"; }
   SampleSize SizeOf(const config::Config& config) const override {
     return {"tokens_per_sample", config.text.tokens_per_sample};

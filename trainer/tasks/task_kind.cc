@@ -1,7 +1,5 @@
 #include "trainer/tasks/task_kind.h"
 
-#include <algorithm>
-
 #include "models/registry.h"
 #include "models/weight_names.h"
 #include "trainer/config/flags.h"
@@ -9,7 +7,6 @@
 #include "trainer/optim/loss_scaler.h"
 #include "trainer/tasks/image_classification.h"
 #include "trainer/tasks/masked_lm.h"
-#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/weight_files.h"
 
@@ -51,16 +48,6 @@ bool MeansText(const config::Config& config, const TaskKind* said) {
   return said != nullptr ? said->Takes(kTextModel) : HoldsRoberta(config.model.init_weights);
 }
 
-std::string FamilyOf(const std::string& model) {
-  if (ReadsText(model)) return "RoBERTa";
-  return models::TakesZeroInitResidual(model) ? "ResNet" : "EfficientNet";
-}
-
-bool Exists(const std::string& model) {
-  const std::vector<std::string> names = models::ModelNames();
-  return std::find(names.begin(), names.end(), model) != names.end();
-}
-
 }  // namespace
 
 int64_t TaskKind::LossScaleWindow(const config::Config& /*config*/) const {
@@ -86,11 +73,10 @@ const TaskKind& KindOfWeights(const checkpoint::NamedTensors& tensors, const con
 }
 
 config::ModelFacts ModelFactsOf(const config::ModelConfig& config) {
-  return {.names = models::ModelNames(),
-          .families = {{"ResNet", {"zero_init_residual", "bn_momentum", "bn_eps"}},
-                       {"EfficientNet", {"dropout", "drop_path", "bn_momentum", "bn_eps"}},
-                       {"RoBERTa", {"model_config", "dropout", "attention_dropout", "activation_checkpointing"}}},
-          .family = Exists(config.name) ? FamilyOf(config.name) : ""};
+  config::ModelFacts facts{.names = models::ModelNames()};
+  for (const models::Family& family : models::Families()) facts.families.push_back({family.name, family.options});
+  if (const models::Family* family = models::FindFamily(config.name)) facts.family = family->name;
+  return facts;
 }
 
 void ResolveTask(config::Config& config) {
@@ -98,7 +84,7 @@ void ResolveTask(config::Config& config) {
   if (said == nullptr && config.run.task != kUnresolved) return;  // the checks of the flags refuse it
   std::string& model = config.model.name;
   if (!KnowsModel(config) && MeansText(config, said)) model = kTextModel;
-  if (!Exists(model)) return;
+  if (models::FindFamily(model) == nullptr) return;
   const bool any_weights = config.run.mode == "export" && !KnowsModel(config);  // their names tell: KindOfWeights
   if (said == nullptr && !any_weights) config.run.task = FirstFor(model)->name();
   if (said == nullptr || said->Takes(model)) return;

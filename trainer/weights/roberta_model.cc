@@ -91,8 +91,6 @@ void RequireFits(const models::RobertaOptions& options, const config::Config& co
 
 }  // namespace
 
-bool ReadsText(const std::string& model) { return model == "roberta" || models::RobertaNamed(model).has_value(); }
-
 WeightsOutline OutlineOf(const checkpoint::NamedTensors& weights, const std::string& model_config) {
   WeightsOutline outline{.shapes = {}, .model_config = model_config};
   for (const auto& [name, tensor] : weights) outline.shapes[name] = tensor.sizes().vec();

@@ -21,9 +21,6 @@ inline constexpr char kModelConfigKey[] = "model_config";
 // The key of a checkpoint's description of its run that holds the shape of a text model, as a config.json.
 inline constexpr char kModelShapeKey[] = "model_shape";
 
-// Whether a value of --model is a model of text.
-bool ReadsText(const std::string& model);
-
 // What is known of weights without reading the tensors.
 struct WeightsOutline {
   std::map<std::string, std::vector<int64_t>> shapes;  // by the names in the file

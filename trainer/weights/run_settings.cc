@@ -12,7 +12,6 @@
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/run_directory.h"
-#include "trainer/weights/roberta_model.h"
 
 namespace dtrain::loop {
 namespace {
@@ -54,7 +53,7 @@ nlohmann::json ParseSettings(const std::string& text, const std::string& where) 
 // Without these, the message on the settings that are used would tell of defaults as if the run had chosen them.
 void RequireSettingsOfRun(const nlohmann::json& saved, const std::string& where) {
   const nlohmann::json model = saved.value("model", nlohmann::json());
-  const bool is_text = model.is_string() && ReadsText(model.get<std::string>());
+  const bool is_text = model.is_string() && models::ReadsText(model.get<std::string>());
   const char* size = is_text ? "tokens_per_sample" : "image_size";
   if (!model.is_null() && saved.contains(size)) return;
   throw UsageError(where + " is not the configuration of a run: it has no " + (model.is_null() ? "model" : size),
@@ -132,7 +131,8 @@ void AddSettings(checkpoint::Metadata& metadata, const config::Config& config) {
 }
 
 void TakeImageSizeOfModel(config::Config& config) {
-  if (!config::WasGiven(config, "image_size")) config.image.size = models::NativeImageSize(config.model.name);
+  const models::Model* model = models::FindModel(config.model.name);  // null: the checks of the flags refuse it
+  if (model != nullptr && !config::WasGiven(config, "image_size")) config.image.size = model->image_size;
 }
 
 std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
@@ -162,7 +162,7 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
     const std::vector<std::string> also = config::TakeFrom(saved, HeldOutNames(), config);
     different.insert(different.end(), also.begin(), also.end());
   }
-  const std::string size = ReadsText(config.model.name)
+  const std::string size = models::ReadsText(config.model.name)
                                ? " --tokens_per_sample=" + std::to_string(config.text.tokens_per_sample)
                                : " --image_size=" + std::to_string(config.image.size);
   std::vector<std::string> notes = {"from " + where + ": --model=" + config.model.name + size};

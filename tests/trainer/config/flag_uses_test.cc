@@ -30,6 +30,7 @@ TEST(FlagUses, WhatHasNoEffectIsRefusedUnlessItIsOff) {
       {"image_classification", "ResNet", "--label_column=label", "--label_column="},
       {"image_classification", "ResNet", "--dropout=0.1", "--dropout=0"},
       {"image_classification", "ResNet", "--attention_dropout=0.1", "--attention_dropout=0"},
+      {"image_classification", "ResNet", "--layer_decay=0.9", "--layer_decay=1"},
       {"image_classification", "ResNet", "--drop_path=0.2", "--drop_path=0"},
       {"image_classification", "ResNet", "--activation_checkpointing", "--noactivation_checkpointing"},
       {"image_classification", "EfficientNet", "--zero_init_residual", "--nozero_init_residual"},
