@@ -48,7 +48,7 @@ bool NamesFile(const fs::path& path) {
   if (!begins_with_letter || fs::is_directory(path, unreadable)) return false;
   throw UsageError("--output=" + path.string() + " ends like a file, but " + ending + " files cannot be written",
                    ending == ".onnx"
-                       ? "export to FILE.pt, load it in PyTorch (docs/weights.md), and call torch.onnx.export"
+                       ? "scripts/export_onnx.py writes it (docs/weights.md)"
                        : "end the name in .safetensors, .pt or .pth; for a folder of this name, end it in /");
 }
 
