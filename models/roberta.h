@@ -39,6 +39,8 @@ class RobertaForSequenceClassification : public RobertaEncoder {
   // device.
   at::Tensor forward(const Sequences& sequences);
 
+  int64_t outputs() const { return out_proj_->weight.size(0); }
+
   // Returns the cost of `count` sequences of `length` tokens each.
   ForwardCost Cost(int64_t count, int64_t length) const;
 

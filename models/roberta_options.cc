@@ -176,11 +176,16 @@ std::optional<ClassifierOptions> ClassifierFromJson(const nlohmann::json& config
   }
   classifier.regression = problem.is_null() ? count == 1 : problem == kRegression;
   if (classifier.regression && count != 1) Refuse("num_labels", count, "1 for a regression");
-  if (!ValueOf(config, "classifier_dropout").is_null()) {
-    classifier.dropout = 0;
-    Number(config, "classifier_dropout", 1, *classifier.dropout);
-  }
+  classifier.dropout = ClassifierDropoutFromJson(config);
   return classifier;
+}
+
+std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config) {
+  if (!config.is_object()) throw std::invalid_argument("it is not a JSON object");
+  if (ValueOf(config, "classifier_dropout").is_null()) return std::nullopt;
+  double dropout = 0;
+  Number(config, "classifier_dropout", 1, dropout);
+  return dropout;
 }
 
 nlohmann::ordered_json ToJson(const RobertaOptions& options, const ClassifierOptions& classifier) {

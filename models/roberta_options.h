@@ -60,6 +60,10 @@ std::vector<std::string> NumberedLabels(int64_t count);
 // another num_labels) or not supported (another problem_type).
 std::optional<ClassifierOptions> ClassifierFromJson(const nlohmann::json& config);
 
+// Returns the classifier_dropout of a config.json of any task; empty if it has none. Throws std::invalid_argument if it
+// is no probability.
+std::optional<double> ClassifierDropoutFromJson(const nlohmann::json& config);
+
 // Returns the config.json that transformers' RobertaForSequenceClassification reads back as this model.
 nlohmann::ordered_json ToJson(const RobertaOptions& options, const ClassifierOptions& classifier);
 

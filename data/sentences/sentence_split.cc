@@ -46,8 +46,7 @@ std::vector<std::string> ClassesOf(const SentenceSet& set, const SentenceOptions
 
 SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
   SentenceSplit split{.source = nullptr,
-                      .decoder = std::make_unique<SentenceRowDecoder>(options.tokens_per_sample,
-                                                                      options.target == SentenceTarget::kNumber),
+                      .decoder = DecoderOf(options),
                       .length = {},
                       .tokens_per_sample = options.tokens_per_sample,
                       .vocabulary = rows.vocabulary,
@@ -65,6 +64,11 @@ SentenceSplit SplitOf(Rows rows, const SentenceOptions& options) {
 }
 
 }  // namespace
+
+std::unique_ptr<SampleDecoder> DecoderOf(const SentenceOptions& options) {
+  const bool has_targets = options.target == SentenceTarget::kNumber;
+  return std::make_unique<SentenceRowDecoder>(options.tokens_per_sample, has_targets);
+}
 
 SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split) {
   const SentenceFiles files = RequireSentenceFiles(options.data_dir, split);

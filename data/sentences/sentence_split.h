@@ -57,6 +57,9 @@ struct SentenceSplit {
   std::vector<SentenceText> texts;  // by index; only with keep_texts, never for binarised data
 };
 
+// Returns a decoder as that of the split.
+std::unique_ptr<SampleDecoder> DecoderOf(const SentenceOptions& options);
+
 // Opens a split of DIR/train.tsv|csv|jsonl, DIR/train/CLASS/*.txt or fairseq's DIR/input0 (sentence_files.h). Classes
 // are those of options.classes, else of classes.txt in data_dir (one per line), else those of the split: for binarised
 // data in the order of label/dict.txt, otherwise in that of class_order if it has the same names, else sorted, whole

@@ -48,6 +48,14 @@ void RequireNoPrefixSpace(const std::string& folder) {
                   "expected the tokenizer of a RoBERTa model, which does not");
 }
 
+// Returns the path if it is a folder, else the folder that holds it.
+std::string FolderOf(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return path;
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
+
 std::string DictionaryIn(const std::string& folder) { return folder + "/dict.txt"; }
 
 }  // namespace
@@ -118,18 +126,22 @@ void SentenceTokenizer::Encoder::Encode(std::string_view text, std::vector<uint3
   }
 }
 
-std::unique_ptr<const SentenceTokenizer> FindSentenceTokenizer(const std::vector<std::string>& paths) {
-  std::string looked_in;
+std::optional<std::string> SentenceTokenizerFolder(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     if (path.empty()) continue;
-    std::error_code ignored;
-    std::string folder = path;
-    if (!fs::is_directory(path, ignored)) folder = fs::path(path).parent_path().string();
-    if (folder.empty()) folder = ".";
+    const std::string folder = FolderOf(path);
     for (const std::string& place : {folder, folder + "/tokenizer"}) {
-      if (FindTokenizer(place)) return std::make_unique<const SentenceTokenizer>(place);
+      if (FindTokenizer(place)) return place;
     }
-    looked_in += (looked_in.empty() ? "" : ", ") + folder;
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<const SentenceTokenizer> FindSentenceTokenizer(const std::vector<std::string>& paths) {
+  if (const auto folder = SentenceTokenizerFolder(paths)) return std::make_unique<const SentenceTokenizer>(*folder);
+  std::string looked_in;
+  for (const std::string& path : paths) {
+    if (!path.empty()) looked_in += (looked_in.empty() ? "" : ", ") + FolderOf(path);
   }
   throw DataError("there is no tokenizer: looked for " + std::string(kTokenizerNames) + " in " +
                       (looked_in.empty() ? "no folder" : looked_in),

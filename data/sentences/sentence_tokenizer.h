@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -52,6 +53,9 @@ class SentenceTokenizer {
   int64_t vocabulary_ = 0;
   std::string fingerprint_;
 };
+
+// Returns the folder of the first tokenizer in `paths`, as FindSentenceTokenizer finds it; empty if there is none.
+std::optional<std::string> SentenceTokenizerFolder(const std::vector<std::string>& paths);
 
 // Opens the first tokenizer found. A path is a folder, or a file in it (weights); its subfolder `tokenizer`, as run
 // directories have it, is searched, too. Empty paths are skipped. Throws DataError, which says where it looked and for

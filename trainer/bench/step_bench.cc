@@ -41,7 +41,7 @@ class BenchedStep {
         learning_rate_(config.optimizer.lr.value_or(config::DefaultLearningRate(
             config.optimizer, config::ResolveBatch(config.batch, communicator.world_size()).global_batch_size))),
         batch_size_(config::ResolveBatch(config.batch, communicator.world_size()).batch_size),
-        task_(KindOf(config).MakeTask(config, KindOf(config).BenchOutputs(config), device, /*shard=*/0)),
+        task_(KindOf(config).MakeTask(config, KindOf(config).BenchSizes(config), device, /*shard=*/0)),
         update_(MakeParameterUpdate(config, module(), device)),
         data_parallel_(ParametersOf(module()), communicator, DataParallelOptionsOf(config.ranks), {}),
         exchange_(RunningStatistics(module()), kNumStepSums, device, communicator),

@@ -155,7 +155,7 @@ struct RanksConfig {
 
 struct RunConfig {
   std::string mode = "train";  // train | eval | predict | export
-  std::string task = "auto";   // image_classification | masked_lm; auto: not yet derived from the model and the data
+  std::string task = "auto";   // see flags.cc; auto: not yet derived from the model and the data
   std::string input;
   std::string output;
   bool dry_run = false;
@@ -170,6 +170,7 @@ struct RunConfig {
   int64_t keep_checkpoints = 3;
   double eval_every_epochs = 1;               // 0: only at the end
   int64_t eval_every_steps = 0;               // 0: only by epochs
+  std::string best_metric = "auto";           // auto | a metric of the task
   double stop_after_epochs_without_gain = 0;  // 0: never
   int64_t limit_train_steps = 0;              // 0: no limit
   int64_t limit_val_steps = 0;                // 0: no limit

@@ -8,7 +8,9 @@ namespace {
 using Names = std::vector<std::string_view>;
 
 const Names kImages = {"image_classification"};
-const Names kText = {"masked_lm"};
+const Names kMaskedLm = {"masked_lm"};
+const Names kSentences = {"text_classification", "text_regression"};
+const Names kText = {"masked_lm", "text_classification", "text_regression"};
 
 const std::vector<FlagUse>& Uses() {
   static const std::vector<FlagUse> uses = {
@@ -18,13 +20,20 @@ const std::vector<FlagUse>& Uses() {
       // Single flags, in the order of the help.
       {.name = "label_offset", .tasks = kImages},
       {.name = "eval_resize", .tasks = kImages, .also_off = {"256"}},  // config.json has it, derived from --image_size
+      {.name = "sample_break", .tasks = kMaskedLm},
+      {.name = "mask_prob", .tasks = kMaskedLm},
+      {.name = "mask_whole_words", .tasks = kMaskedLm},
+      {.name = "mask_special_tokens", .tasks = kMaskedLm},
+      {.name = "text_column", .tasks = kSentences},
+      {.name = "text_pair_column", .tasks = kSentences},
+      {.name = "label_column", .tasks = kSentences},
       {.name = "num_classes", .tasks = kImages},
       {.name = "channels_last", .tasks = kImages, .also_off = {"false"}},
       {.name = "dropout", .also_off = {"0"}},
       {.name = "attention_dropout", .also_off = {"0"}},
       {.name = "drop_path", .also_off = {"0"}},
       {.name = "layer_decay", .tasks = kText},
-      {.name = "label_smoothing", .tasks = kImages},
+      {.name = "label_smoothing", .tasks = {"image_classification", "text_classification"}},
       {.name = "loss", .tasks = kImages},
       {.name = "memory_efficient_fp16", .tasks = kText},
       {.name = "sync_bn", .tasks = kImages},

@@ -106,7 +106,7 @@ bool Store(std::vector<double>& field, const std::string& flag) {
 // type, name, field, limits, unit, help
 DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict | export"), "",
             "Whether to train, to evaluate, to predict or to export weights.")
-DTRAIN_FLAG(string, task, run.task, OneOf("auto | image_classification | masked_lm"), "",
+DTRAIN_FLAG(string, task, run.task, OneOf("auto | image_classification | masked_lm | text_classification | text_regression"), "",
             "What the model learns, or has learned; auto: what the model and the data mean. --list_tasks lists them.")
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "With --mode=predict: folders of images or image files, separated by commas; or a safetensors file with "
@@ -145,8 +145,11 @@ DTRAIN_FLAG(double, eval_every_epochs, run.eval_every_epochs, AtLeast(0), "epoch
             "Interval between evaluations; 0: only at the end.")
 DTRAIN_FLAG(int64, eval_every_steps, run.eval_every_steps, AtLeast(0), "steps",
             "Steps between evaluations, in addition to --eval_every_epochs; 0: off.")
+DTRAIN_FLAG(string, best_metric, run.best_metric, Anything(), "",
+            "The metric of the validation that decides which weights are the best, such as f1 for --task="
+            "text_classification; auto: the task's own.")
 DTRAIN_FLAG(double, stop_after_epochs_without_gain, run.stop_after_epochs_without_gain, AtLeast(0), "epochs",
-            "Early stopping: end the run if the first evaluation metric has not improved for this many epochs; 0: "
+            "Early stopping: end the run if the metric that decides (--best_metric) has not improved for this many epochs; 0: "
             "off.")
 DTRAIN_FLAG(int64, limit_train_steps, run.limit_train_steps, AtLeast(0), "steps",
             "Stop after this many steps, without changing the learning rate schedule; 0: no limit.")

@@ -10,6 +10,7 @@
 #include "data/error.h"
 #include "data/pipeline/device_feed.h"
 #include "data/pipeline/loader.h"
+#include "trainer/errors.h"
 #include "trainer/tasks/split_batches.h"
 
 namespace dtrain::loop {
@@ -35,7 +36,24 @@ class EvaluationMode {
   at::NoGradGuard no_grad_;
 };
 
+// Returns the position of the metric that decides which weights are the best.
+size_t DecisiveMetric(const std::string& best_metric, const Task& task, const report::Metrics& metrics) {
+  const std::string wanted = best_metric == "auto" ? task.best_metric() : best_metric;
+  if (wanted.empty()) return 0;
+  std::string names;
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    if (metrics[i].name == wanted) return i;
+    names += (i == 0 ? "" : i + 1 == metrics.size() ? " or " : ", ") + metrics[i].name;
+  }
+  throw UsageError("--best_metric=" + wanted + " is no metric of this task", "give " + names + ", or auto");
+}
+
 }  // namespace
+
+void RequireBestMetric(const std::string& best_metric, const Task& task) {
+  const at::Tensor nothing = at::zeros({task.num_evaluation_sums()}, at::kDouble);
+  DecisiveMetric(best_metric, task, task.MetricsOf(nothing));
+}
 
 std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, const config::Config& config,
                                          distributed::Communicator& communicator, distributed::ControlPlane& control,
@@ -65,6 +83,7 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
                       &quarantine);
   data::DeviceFeed feed(loader, data::MakeTransport(task.device()),
                         [&task](data::Batch batch) { return task.Prepared(std::move(batch)); });
+  task.BeginEvaluation(split.source->size());
   // The task's sums, followed by the numbers of records that were evaluated and left out.
   const int64_t num_sums = task.num_evaluation_sums();
   at::Tensor all_sums = at::zeros({num_sums + 2}, at::TensorOptions(at::kDouble).device(task.device()));
@@ -96,8 +115,10 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
                          .samples = count(num_sums),
                          .units = count(num_sums - 1),
                          .confusions = task.ConfusionsOf(sums)};
+  point.decides = DecisiveMetric(config.run.best_metric, task, point.metrics);
   if (task.speed_unit() == report::SpeedUnit::kTokens) {
-    point.text = report::TextCounts{.batches = rounds, .samples = point.samples, .tokens = point.units};
+    point.text = report::TextCounts{
+        .batches = rounds, .samples = point.samples, .tokens = point.units, .has_perplexity = task.has_perplexity()};
     task.AddCounts(sums, *point.text);
     point.text->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 #include "data/pipeline/quarantine.h"
 #include "trainer/config/config.h"
@@ -13,6 +14,9 @@
 #include "trainer/tasks/task.h"
 
 namespace dtrain::loop {
+
+// Throws UsageError if --best_metric is neither `auto` nor one of the task's metrics.
+void RequireBestMetric(const std::string& best_metric, const Task& task);
 
 // Called after each round of batches (one batch per rank) with the numbers of rounds done and of all rounds.
 using EvaluationProgress = std::function<void(int64_t done, int64_t total)>;

@@ -129,6 +129,7 @@ void LogInterval::AddText(report::TrainPoint& point, const at::Tensor& sums, dou
                                   .tokens = count(kIntervalUnits),
                                   .padding = count(kIntervalPadding),
                                   .empty_samples = count(kIntervalEmpty),
+                                  .has_perplexity = parts_.task.has_perplexity(),
                                   .seconds = seconds};
   const auto updates = static_cast<double>(steps_ - count(kIntervalSkipped));
   if (updates > 0) {

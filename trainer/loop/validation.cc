@@ -37,7 +37,7 @@ std::optional<report::ValPoint> Validation::Run(int64_t steps_done, optim::Weigh
     averaged = evaluate();
   }
   if (!averaged) return std::nullopt;
-  if (AverageDecides(parts_.config.optimizer)) point->decides = point->metrics.size();
+  if (AverageDecides(parts_.config.optimizer)) point->decides += point->metrics.size();
   for (report::Metric metric : averaged->metrics) {
     metric.name = "ema_" + metric.name;
     metric.table_heading.clear();

@@ -8,6 +8,7 @@
 #include "trainer/config/describe.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
+#include "trainer/loop/evaluation.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/modes/require_learnable.h"
@@ -125,17 +126,18 @@ void DryRun(const RunContext& context) {
   std::unique_ptr<Task> task;
   if (config.run.mode == "train") {
     sets = kind.OpenData(config, /*known=*/{}, /*parcel=*/nullptr);
-    task = kind.MakeTask(config, sets.num_classes, at::kCPU, /*shard=*/0);
+    task = kind.MakeTask(config, sets, at::kCPU, /*shard=*/0);
     if (!config.model.init_weights.empty()) {
       ApplyInitialWeights(ReadInitialWeights(config).tensors, config.model, task->module(), Classifier::kMayBeginAnew);
     }
   } else {
     const TrainedWeights weights = ReadInferenceWeights(config);
     json["weights"] = weights.origin;
-    task = kind.MakeInferenceTask(config, weights, at::kCPU);
     sets.classes = kind.ClassesOf(config, weights);
     if (config.run.mode == "eval") sets = kind.OpenData(config, sets.classes, /*parcel=*/nullptr);
+    task = kind.MakeInferenceTask(config, weights, sets, at::kCPU);
   }
+  RequireBestMetric(config.run.best_metric, *task);
   LookThrough(sets, config.data);
   json["parameters"] = CountParameters(task->module());
   if (sets.classes.count > 0) json["classes"] = Describe(sets.classes);

@@ -77,7 +77,8 @@ void EvaluateOnly(const RunContext& context) {
     CompareHeldOut(config, weights, *data.val);
   }
   session.Connect({{"data_fingerprint", data.val->source->fingerprint()}});
-  const auto task = kind.MakeInferenceTask(config, weights, session.device);
+  const auto task = kind.MakeInferenceTask(config, weights, data, session.device);
+  RequireBestMetric(config.run.best_metric, *task);
   task->CountConfusions();
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),

@@ -74,7 +74,7 @@ void Export(const RunContext& context) {
   TrainedWeights weights = ReadExported(config.run.input, config.run.weights);
   report::LogInfo("exporting " + weights.origin);
   TakeOffWrappers(weights.tensors);
-  const TaskKind& kind = KindOfWeights(weights.tensors, config);
+  const TaskKind& kind = KindOfWeights(weights, config);
   kind.Export(std::move(weights), config, is_file);
 }
 

@@ -11,6 +11,7 @@
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
 #include "trainer/loop/early_stop.h"
+#include "trainer/loop/evaluation.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
@@ -181,7 +182,8 @@ void Train(const RunContext& context) {
   session.Connect(common);
   if (first && config.run.resume == "none" && !session.restarted) StartAnew(files);
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
-  const auto task = kind.MakeTask(config, data.num_classes, session.device, context.launch.rank);
+  const auto task = kind.MakeTask(config, data, session.device, context.launch.rank);
+  RequireBestMetric(config.run.best_metric, *task);
   torch::nn::Module& model = task->module();
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });

@@ -7,6 +7,9 @@
 
 namespace dtrain::report {
 
+// Tasks count confusions for no more classes: nobody reads a larger matrix, and every batch would add to it.
+inline constexpr int64_t kMostClassesConfused = 2000;
+
 // A confusion matrix. Classes without a name are shown as their labels.
 class Confusions {
  public:

@@ -48,7 +48,7 @@ std::string SpeedText(double speed, SpeedUnit unit) {
 // "loss 0.4321 top1 87.50"
 std::string LossText(const TrainPoint& point) {
   std::string text = Format("loss %.4f", point.loss);
-  if (point.text) text += Format(" ppl %.4g", std::exp(point.loss));
+  if (point.text && point.text->has_perplexity) text += Format(" ppl %.4g", std::exp(point.loss));
   for (const Metric& metric : point.metrics) {
     text += Format(" %s %.*f", metric.name.c_str(), metric.decimals, metric.value);
   }

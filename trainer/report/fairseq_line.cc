@@ -36,10 +36,17 @@ double PerBatch(int64_t count, const TextCounts& counts) {
   return static_cast<double>(count) / static_cast<double>(std::max<int64_t>(1, counts.batches));
 }
 
-void AddLoss(Json& json, const std::string& prefix, double nats) {
+// Adds the loss and its perplexity or, if it has none, the other metrics.
+void AddLoss(Json& json, const std::string& prefix, double nats, const Metrics& metrics, const TextCounts& counts) {
   const double bits = nats / std::numbers::ln2;
   json[prefix + "loss"] = General(bits, 3);
-  json[prefix + "ppl"] = General(std::exp2(bits), 2);
+  if (counts.has_perplexity) {
+    json[prefix + "ppl"] = General(std::exp2(bits), 2);
+    return;
+  }
+  for (const Metric& metric : metrics) {
+    if (metric.name != "loss") json[prefix + metric.name] = General(metric.value, metric.decimals);
+  }
 }
 
 double LossOf(const Metrics& metrics) {
@@ -52,7 +59,7 @@ double LossOf(const Metrics& metrics) {
 std::string FairseqLine(const TrainPoint& point) {
   const TextCounts counts = point.text.value_or(TextCounts());
   Json json = {{"epoch", point.epoch_number}, {"update", Rounded(point.epoch, 3)}};
-  AddLoss(json, "", point.loss);
+  AddLoss(json, "", point.loss, point.metrics, counts);
   json["wps"] = General(PerSecond(static_cast<double>(counts.tokens), counts.seconds), 1);
   json["ups"] = General(PerSecond(static_cast<double>(counts.batches), counts.seconds), 2);
   json["wpb"] = General(PerBatch(counts.tokens, counts), 1);
@@ -71,12 +78,15 @@ std::string FairseqLine(const TrainPoint& point) {
 std::string FairseqLine(const ValPoint& point) {
   const TextCounts counts = point.text.value_or(TextCounts());
   Json json = {{"epoch", point.epoch_number}};
-  AddLoss(json, "valid_", LossOf(point.metrics));
+  AddLoss(json, "valid_", LossOf(point.metrics), point.metrics, counts);
   json["valid_wps"] = General(PerSecond(static_cast<double>(counts.tokens), counts.seconds), 1);
   json["valid_wpb"] = General(PerBatch(counts.tokens, counts), 1);
   json["valid_bsz"] = General(PerBatch(counts.samples, counts), 1);
   json["valid_num_updates"] = General(static_cast<double>(point.step));
-  if (point.best) json["valid_best_loss"] = General(*point.best / std::numbers::ln2, 3);
+  if (point.best) {
+    const std::string& name = point.decisive().name;
+    json["valid_best_" + name] = General(name == "loss" ? *point.best / std::numbers::ln2 : *point.best, 3);
+  }
   return json.dump();
 }
 

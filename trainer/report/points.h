@@ -21,10 +21,11 @@ const char* SpeedKey(SpeedUnit unit);
 struct TextCounts {
   int64_t batches = 0;  // global batches; in training, steps
   int64_t samples = 0;
-  int64_t tokens = 0;         // without padding
-  int64_t padding = 0;        // padding tokens that the model computed on
-  int64_t empty_samples = 0;  // without a token, so that there is nothing to learn
-  int64_t guessed = 0;        // in evaluations: tokens that the metrics measure
+  int64_t tokens = 0;          // without padding
+  int64_t padding = 0;         // padding tokens that the model computed on
+  int64_t empty_samples = 0;   // without a token, so that there is nothing to learn
+  int64_t guessed = 0;         // in evaluations: tokens, or sentences, that the metrics measure
+  bool has_perplexity = true;  // the loss is that of a token
   double seconds = 0;
 };
 

@@ -23,12 +23,16 @@ struct DataSplit {
   int64_t tokens_per_sample = 0;  // for text: the length of the longest block allowed
 };
 
-struct DataSets {
+// What the data says of the sizes of a model.
+struct DataSizes {
+  int64_t num_classes = 0;  // outputs of the model, more than any label; for masked words the size of the vocabulary
+  int64_t vocabulary = 0;   // of text: every token is below it, <mask> included; 0: unknown
+};
+
+struct DataSets : DataSizes {
   std::optional<DataSplit> train;
   std::optional<DataSplit> val;  // empty: there is no validation, and the run ends with its training loss
   data::Classes classes;         // of the training split; in an evaluation, those that val was opened with
-  int64_t num_classes = 0;       // outputs of the model, more than any label; for text the size of the vocabulary,
-                                 // <mask> included
 };
 
 // Warns of files beside the images that are not images. Reads all headers of a small set, and throws DataError naming

@@ -26,6 +26,9 @@ namespace {
 struct ExportedText {
   checkpoint::NamedTensors tensors;  // under the names that they have here
   models::RobertaOptions options;
+  const models::ClassifierOptions* head;  // null for a masked language model
+
+  nlohmann::ordered_json ConfigJson() const { return head ? models::ToJson(options, *head) : models::ToJson(options); }
 };
 
 std::string TextNaming(const std::string& said) {
@@ -33,10 +36,11 @@ std::string TextNaming(const std::string& said) {
   return said == "auto" ? "hf" : said;
 }
 
-ExportedText NamedText(const TrainedWeights& weights, config::Config config) {
+ExportedText NamedText(const TrainedWeights& weights, config::Config config, const models::ClassifierOptions* head) {
   if (!models::ReadsText(config.model.name)) config.model.name = "roberta";
-  return {WithOwnNames(weights.tensors, config.model, config.run.input),
-          RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config))};
+  return {WithOneHead(WithOwnNames(weights.tensors, config.model, config.run.input), config.model,
+                      head ? "classifier" : "lm_head", config.run.input),
+          RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config)), head};
 }
 
 // Returns the tensors under the names that were asked for, in the order of that program's state_dict.
@@ -72,16 +76,17 @@ void WriteTextFolder(ExportedText& exported, const config::Config& config, const
     report::LogWarning("no tokenizer was found with " + config.run.input +
                        ": the folder will have none; name the data that the model was trained on with --data_dir");
   }
-  BeginExportFolder(folder, models::ToJson(exported.options));
+  BeginExportFolder(folder, exported.ConfigJson());
   for (const auto& [name, content] : exported_tokenizer.files) checkpoint::WriteAtomically(folder / name, content);
 }
 
 }  // namespace
 
-void ExportText(TrainedWeights weights, const config::Config& config, bool to_file) {
+void ExportText(TrainedWeights weights, const config::Config& config, bool to_file,
+                const models::ClassifierOptions* head) {
   std::filesystem::path path = config.run.output;
   const std::string naming = TextNaming(config.model.weights_naming);
-  ExportedText exported = NamedText(weights, config);
+  ExportedText exported = NamedText(weights, config, head);
   if (!to_file) {
     if (naming != "hf") RefuseFolder(path);
     WriteTextFolder(exported, config, path);
@@ -90,7 +95,7 @@ void ExportText(TrainedWeights weights, const config::Config& config, bool to_fi
   const checkpoint::NamedTensors tensors = Renamed(exported, naming);
   if (path.extension() == ".safetensors") {
     return checkpoint::WriteSafetensors(path, tensors,
-                                        {{"format", "pt"}, {kModelConfigKey, models::ToJson(exported.options).dump()}});
+                                        {{"format", "pt"}, {kModelConfigKey, exported.ConfigJson().dump()}});
   }
   const bool fairseq = naming == "fairseq";
   checkpoint::WriteTorchFile(path, fairseq ? tensors : models::WithTiedDecoder(tensors), fairseq ? "model" : "");

@@ -2,8 +2,10 @@
 // the model's ids directly.
 #include "trainer/tasks/export_tokenizer.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "data/sentences/sentence_tokenizer.h"
 #include "data/text/dictionary.h"
 #include "data/text/tokenizer.h"
 #include "trainer/checkpoint/durable_file.h"
@@ -18,6 +20,50 @@ constexpr uint64_t kMostBytes = uint64_t{256} << 20;
 
 bool HasTokenizer(const fs::path& folder) {
   return fs::is_regular_file(folder / kDictionary) && data::FindTokenizer(folder.string()).has_value();
+}
+
+// Returns the paths of what belongs to the tokenizer in a folder.
+std::vector<fs::path> FilesOf(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const std::string& path : data::FindTokenizer(folder.string())->paths()) files.emplace_back(path);
+  for (const char* name : {kDictionary, "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"}) {
+    const fs::path path = folder / name;
+    const bool is_new = std::find(files.begin(), files.end(), path) == files.end();
+    if (is_new && fs::is_regular_file(path)) files.push_back(path);
+  }
+  return files;
+}
+
+void Keep(const fs::path& folder, const fs::path& run_directory) {
+  const fs::path kept = run_directory / kTokenizerFolder;
+  fs::create_directories(kept);
+  for (const fs::path& file : FilesOf(folder)) {
+    checkpoint::WriteAtomically(kept / file.filename(), checkpoint::ReadTextFile(file, kMostBytes));
+  }
+}
+
+// Whether the folder has a tokenizer that gives tokens the ids of a model.
+bool IsComplete(const fs::path& folder) {
+  const auto files = data::FindTokenizer(folder.string());
+  return files && (files->keeps_ids || HasTokenizer(folder));
+}
+
+void RequireFits(int64_t tokens, const fs::path& tokenizer, const models::RobertaOptions& model) {
+  if (tokens <= model.vocab_size) return;
+  throw DataError(tokenizer.string() + " has " + std::to_string(tokens) + " tokens, more than the model's " +
+                      std::to_string(model.vocab_size),
+                  "it belongs to another model: name the right folder with --data_dir");
+}
+
+// A tokenizer whose ids are the model's already is exported as it is.
+ExportedTokenizer Copied(const fs::path& folder, const models::RobertaOptions& model) {
+  const int64_t tokens = data::Tokenizer(*data::FindTokenizer(folder.string())).bpe().vocabulary();
+  RequireFits(tokens, folder, model);
+  ExportedTokenizer exported{.known = tokens, .all = tokens, .files = {}};
+  for (const fs::path& file : FilesOf(folder)) {
+    exported.files[file.filename().string()] = checkpoint::ReadTextFile(file, kMostBytes);
+  }
+  return exported;
 }
 
 // Returns the tokens in the order of their ids. They must contain every token that a merge can make, each with an id of
@@ -50,15 +96,13 @@ std::vector<std::string> NamesInOrder(const data::Tokenizer& tokenizer, const da
 
 void KeepTokenizer(const std::string& data_dir, const fs::path& run_directory) {
   const fs::path folder = fs::is_regular_file(data_dir) ? fs::path(data_dir).parent_path() : fs::path(data_dir);
-  if (!HasTokenizer(folder)) return;
-  const auto files = *data::FindTokenizer(folder.string());
-  const fs::path kept = run_directory / kTokenizerFolder;
-  fs::create_directories(kept);
-  std::vector<std::string> paths = files.paths();
-  paths.push_back(folder / kDictionary);
-  for (const fs::path file : paths) {
-    checkpoint::WriteAtomically(kept / file.filename(), checkpoint::ReadTextFile(file, kMostBytes));
-  }
+  if (HasTokenizer(folder)) Keep(folder, run_directory);
+}
+
+void KeepSentenceTokenizer(const std::vector<std::string>& paths, const fs::path& run_directory) {
+  const std::optional<std::string> folder = data::SentenceTokenizerFolder(paths);
+  std::error_code ignored;
+  if (folder && !fs::equivalent(*folder, run_directory / kTokenizerFolder, ignored)) Keep(*folder, run_directory);
 }
 
 std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& paths) {
@@ -68,21 +112,18 @@ std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& pa
     const fs::path whole = fs::absolute(path), above = whole.parent_path();
     for (const fs::path& folder :
          {whole, whole / kTokenizerFolder, above, above / kTokenizerFolder, above.parent_path() / kTokenizerFolder}) {
-      if (HasTokenizer(folder)) return folder;
+      if (IsComplete(folder)) return folder;
     }
   }
   return std::nullopt;
 }
 
 ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models::RobertaOptions& model) {
+  if (!HasTokenizer(tokenizer_folder)) return Copied(tokenizer_folder, model);
   const data::TokenizerFiles files = *data::FindTokenizer(tokenizer_folder.string());
   const data::Tokenizer tokenizer(files);
   const auto dictionary = data::Dictionary::Load((tokenizer_folder / kDictionary).string());
-  if (dictionary.vocabulary() > model.vocab_size) {
-    throw DataError(tokenizer_folder.string() + " has " + std::to_string(dictionary.vocabulary()) +
-                        " tokens, more than the model's " + std::to_string(model.vocab_size),
-                    "it belongs to another model: name the right folder with --data_dir");
-  }
+  RequireFits(dictionary.vocabulary(), tokenizer_folder, model);
   const std::vector<std::string> names = NamesInOrder(tokenizer, dictionary);
   nlohmann::ordered_json vocabulary = nlohmann::ordered_json::object();
   for (size_t id = 0; id < names.size(); ++id) vocabulary[names[id]] = id;

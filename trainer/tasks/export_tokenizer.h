@@ -19,8 +19,13 @@ inline constexpr char kTokenizerFolder[] = "tokenizer";
 // them are there. Throws StorageError.
 void KeepTokenizer(const std::string& data_dir, const std::filesystem::path& run_directory);
 
-// Returns the first folder that has a dictionary and a tokenizer. For each path it looks into the path itself and the
-// folder above it, into the `tokenizer` subfolder of both, and into the one two levels above. Empty if there is none.
+// Copies the tokenizer that data::FindSentenceTokenizer finds, with the dict.txt beside it, if any, into the run
+// directory. Does nothing if there is none, as with binarised data, or if it is the run's own. Throws StorageError.
+void KeepSentenceTokenizer(const std::vector<std::string>& paths, const std::filesystem::path& run_directory);
+
+// Returns the first folder that has a tokenizer with the ids of a model (vocab.json), or one with a dictionary. For
+// each path it looks into the path itself and the folder above it, into the `tokenizer` subfolder of both, and into the
+// one two levels above. Empty if there is none.
 std::optional<std::filesystem::path> FindTokenizerToExport(const std::vector<std::string>& paths);
 
 // A tokenizer for transformers. Of its `all` ids, those from `known` on are of tokens that are not in the dictionary.
@@ -30,8 +35,8 @@ struct ExportedTokenizer {
 };
 
 // Returns vocab.json, merges.txt, special_tokens_map.json and tokenizer_config.json, from the files in the folder
-// `tokenizer`. Tokens that are not in the dictionary get the ids behind it: the model must treat these as <unk>. Throws
-// DataError if the dictionary has more tokens than the model.
+// `tokenizer`; without a dictionary, these files themselves. Tokens that are not in the dictionary get the ids behind
+// it: the model must treat these as <unk>. Throws DataError if there are more tokens than the model has.
 ExportedTokenizer ExportTokenizer(const std::filesystem::path& tokenizer, const models::RobertaOptions& model);
 
 }  // namespace dtrain::loop

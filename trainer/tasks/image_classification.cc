@@ -65,15 +65,15 @@ class ImageClassificationKind : public TaskKind {
     return classes;
   }
 
-  std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes, at::Device device,
+  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes, at::Device device,
                                  int64_t shard) const override {
-    auto model = MakeModel(config, num_classes, device);
+    auto model = MakeModel(config, sizes.num_classes, device);
     Freeze(config.model, HeadName(config.model.name), *model);
     return std::make_unique<ImageTask>(std::move(model), config, device, shard);
   }
 
   std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,
-                                          at::Device device) const override {
+                                          const DataSizes& /*sizes*/, at::Device device) const override {
     return std::make_unique<ImageTask>(MakeTrainedModel(config, weights, device), config, device);
   }
 
@@ -91,9 +91,9 @@ class ImageClassificationKind : public TaskKind {
     ExportImages(std::move(weights), config, to_file);
   }
 
-  int64_t BenchOutputs(const config::Config& config) const override {
+  DataSizes BenchSizes(const config::Config& config) const override {
     constexpr int64_t kImageNetClasses = 1000;
-    return config.model.num_classes > 0 ? config.model.num_classes : kImageNetClasses;
+    return {.num_classes = config.model.num_classes > 0 ? config.model.num_classes : kImageNetClasses};
   }
 };
 

@@ -13,6 +13,7 @@
 #include "models/registry.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/optim/precision.h"
+#include "trainer/report/confusions.h"
 #include "trainer/tasks/image_mix.h"
 #include "trainer/weights/initial_weights.h"
 
@@ -177,9 +178,8 @@ at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
 }
 
 int64_t ImageTask::NumConfusions() const {
-  constexpr int64_t kMostClasses = 2000;  // nobody reads a larger matrix, and every batch would add to it
   const int64_t classes = model_->parameters().back().size(0);  // the classifier comes last
-  return counts_confusions_ && classes <= kMostClasses ? classes * classes : 0;
+  return counts_confusions_ && classes <= report::kMostClassesConfused ? classes * classes : 0;
 }
 
 int64_t ImageTask::num_evaluation_sums() const { return NumConfusions() + kNumEvaluationSums; }

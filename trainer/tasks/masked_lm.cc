@@ -30,9 +30,9 @@ class MaskedLmKind : public TaskKind {
     return OpenTextSets(config);
   }
 
-  std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes, at::Device device,
+  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes, at::Device device,
                                  int64_t /*shard*/) const override {
-    const auto options = RobertaOptionsOf(config, num_classes, ReadOutline(config.model.init_weights));
+    const auto options = RobertaOptionsOf(config, sizes.vocabulary, ReadOutline(config.model.init_weights));
     auto model = MakeRoberta(options, config.batch.seed, device);
     if (config.precision.memory_efficient_fp16) model->to(at::kHalf);
     Freeze(config.model, HeadName(config.model.name), *model);
@@ -40,8 +40,8 @@ class MaskedLmKind : public TaskKind {
   }
 
   std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,
-                                          at::Device device) const override {
-    const auto options = RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config));
+                                          const DataSizes& sizes, at::Device device) const override {
+    const auto options = RobertaOptionsOf(config, sizes.vocabulary, OutlineOf(weights.tensors, weights.model_config));
     auto task = std::make_unique<MaskedLmTask>(MakeRoberta(options, config.batch.seed, device), config, device);
     ApplyInitialWeights(weights.tensors, config.model, task->module());
     return task;
@@ -56,7 +56,7 @@ class MaskedLmKind : public TaskKind {
 
   nlohmann::json Identity(const config::Config& config, const DataSets& data) const override {
     nlohmann::json shape =
-        models::ToJson(RobertaOptionsOf(config, data.num_classes, ReadOutline(config.model.init_weights)));
+        models::ToJson(RobertaOptionsOf(config, data.vocabulary, ReadOutline(config.model.init_weights)));
     for (const char* may_change : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) shape.erase(may_change);
     return {{kModelShapeKey, shape},
             {"tokens_per_sample", config.text.tokens_per_sample},
@@ -65,7 +65,7 @@ class MaskedLmKind : public TaskKind {
   }
 
   void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override {
-    metadata[kModelConfigKey] = ModelConfigOf(config, data.num_classes);
+    metadata[kModelConfigKey] = ModelConfigOf(config, data.vocabulary);
   }
 
   void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override {
@@ -78,10 +78,9 @@ class MaskedLmKind : public TaskKind {
     ExportText(std::move(weights), config, to_file);
   }
 
-  int64_t BenchOutputs(const config::Config& config) const override {
-    constexpr int64_t kPublishedVocabulary = 50265;
-    if (config.text.vocab_size > 0) return config.text.vocab_size;
-    return config.model.name == "roberta" ? 0 : kPublishedVocabulary;  // 0: the size in its config.json
+  DataSizes BenchSizes(const config::Config& config) const override {
+    const int64_t vocabulary = BenchVocabulary(config);
+    return {.num_classes = vocabulary, .vocabulary = vocabulary};
   }
 };
 

@@ -73,11 +73,7 @@ int64_t MaskedLmTask::RoomOf(at::IntArrayRef shape_NT) const {
 }
 
 std::string MaskedLmTask::WhyNotRecorded() const {
-  if (unpad_) return "with --unpad the number of tokens differs from batch to batch";
-  if (model_->options().checkpoint_activations) {
-    return "with --activation_checkpointing the host sets the random generator within the step";
-  }
-  return "";
+  return WhyTextNotRecorded(unpad_, model_->options().checkpoint_activations);
 }
 
 at::Tensor MaskedLmTask::Guess(const MaskedLmBatch& batch) {
@@ -89,7 +85,7 @@ at::Tensor MaskedLmTask::Guess(const MaskedLmBatch& batch) {
 LossSums MaskedLmTask::Loss(const data::Batch& batch) {
   const MaskedLmBatch text = TextOf(batch);
   return {.loss_sum = CrossEntropySum(Guess(text), text.answers, kernels_),
-          .weight = text.counts.guessed,
+          .weight = text.counts.terms,
           .units = text.counts.tokens,
           .padding = text.counts.padding,
           .empty = text.counts.empty_rows};

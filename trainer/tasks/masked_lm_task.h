@@ -24,6 +24,7 @@ class MaskedLmTask : public Task {
   double NominalWeight(int64_t samples) const override;
   bool weight_varies() const override { return true; }
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
+  bool has_perplexity() const override { return true; }
   std::string WhyNotRecorded() const override;
   models::ForwardCost CostOfSample() const override;
   data::Batch RandomBatch(int64_t samples) const override;

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,62 +12,12 @@
 #include "trainer/report/log.h"
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/tasks/predict_output.h"
+#include "trainer/tasks/token_input.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/roberta_model.h"
 
 namespace dtrain::loop {
-namespace {
-
-struct Input {
-  at::Tensor ids, attended;  // int64 and bool, N×T; `attended` may be undefined
-};
-
-bool IsWhole(const at::Tensor& tensor) { return at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true); }
-
-Input ReadInput(const std::string& path) {
-  std::error_code unreadable;
-  if (!std::filesystem::is_regular_file(path, unreadable)) {
-    throw UsageError("--input=" + path + " is not a file", "name a safetensors file with the tensor input_ids");
-  }
-  Input input;
-  for (const auto& [name, tensor] : checkpoint::ReadSafetensors(path).tensors) {
-    if (name == "input_ids") input.ids = tensor;
-    if (name == "attention_mask") input.attended = tensor;
-  }
-  if (!input.ids.defined()) throw DataError("no tensor input_ids in " + path, "store token ids under that name: N×T");
-  if (!IsWhole(input.ids) || input.ids.dim() != 2 || input.ids.numel() == 0) {
-    throw DataError("input_ids in " + path + " is not int64 or int32, N×T");
-  }
-  input.ids = input.ids.to(at::kLong);
-  if (!input.attended.defined()) return input;
-  if (input.attended.sizes() != input.ids.sizes()) {
-    throw DataError("attention_mask in " + path + " is not of the shape of input_ids");
-  }
-  input.attended = input.attended.ne(0);
-  return input;
-}
-
-void Require(const Input& input, const models::RobertaOptions& model, const std::string& path) {
-  const at::Tensor outside = input.ids.lt(0).logical_or(input.ids.ge(model.vocab_size));
-  if (outside.any().item<bool>()) {
-    const auto id = input.ids.masked_select(outside)[0].item<int64_t>();
-    throw DataError("input_ids in " + path + " has the token " + std::to_string(id) + ", but the model knows " +
-                    std::to_string(model.vocab_size));
-  }
-  const int64_t tokens = input.ids.ne(model.padding_id).sum(1).max().item<int64_t>();
-  if (tokens > model.longest_sequence()) {
-    throw DataError("input_ids in " + path + " has a row of " + std::to_string(tokens) +
-                    " tokens, but the model has positions for " + std::to_string(model.longest_sequence()));
-  }
-  const at::Tensor attended = input.attended.defined() ? input.attended : input.ids.ne(model.padding_id);
-  if (const auto empty = attended.any(1).logical_not().sum().item<int64_t>(); empty > 0) {
-    report::LogWarning("rows without a token have logits of 0: " + std::to_string(empty) + " of " + path);
-  }
-}
-
-}  // namespace
-
 void PredictText(const config::Config& config, at::Device device) {
   if (WantsTable(config)) {
     throw UsageError(
@@ -76,12 +25,12 @@ void PredictText(const config::Config& config, at::Device device) {
         "name a safetensors file for the logits");
   }
   data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
-  const Input input = ReadInput(config.run.input);
+  const TokenInput input = ReadTokenInput(config.run.input);
   const TrainedWeights weights = ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   const models::RobertaOptions options =
       RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config));
-  Require(input, options, config.run.input);
+  RequireKnown(input, options, config.run.input);
   const auto model = MakeRoberta(options, config.batch.seed, device);
   ApplyInitialWeights(weights.tensors, config.model, *model);
   model->eval();

@@ -47,6 +47,8 @@ class Task {
   // Whether a batch may have another weight. If not, the update need not multiply the gradients.
   virtual bool weight_varies() const = 0;
   virtual report::SpeedUnit speed_unit() const = 0;
+  // Whether the loss is that of a token, so that e to its power is a perplexity.
+  virtual bool has_perplexity() const { return false; }
 
   // Returns metrics of training samples, from the sums of LossSums::hits and LossSums::weight over some steps.
   virtual report::Metrics TrainingMetrics(double /*hits*/, double /*weight*/) const { return {}; }
@@ -64,14 +66,19 @@ class Task {
   // host, or an undefined tensor if samples are not images. Waits for the device.
   virtual at::Tensor Pictures(const data::Batch& /*batch*/) const { return {}; }
 
+  // Called before the batches of an evaluation, with the number of samples of the split.
+  virtual void BeginEvaluation(int64_t /*samples*/) {}
   // Evaluates one batch. Returns num_evaluation_sums() sums, float64 on the device, which are added over batches and
   // ranks and then given to MetricsOf. The last sum counts the units of the batch.
   virtual at::Tensor EvaluationSums(const data::Batch& batch) = 0;
   virtual int64_t num_evaluation_sums() const = 0;
   // From now on evaluations also count which class is taken for which. No effect on tasks without classes.
   virtual void CountConfusions() {}
-  // `sums` is on the host. The first metric decides which weights are the best.
+  // `sums` is on the host.
   virtual report::Metrics MetricsOf(const at::Tensor& sums) const = 0;
+  // The name of the metric that decides which weights are the best, unless --best_metric says otherwise; empty: the
+  // first one.
+  virtual std::string best_metric() const { return ""; }
   // For text: fills in the counts that only the task knows. `sums` is on the host.
   virtual void AddCounts(const at::Tensor& /*sums*/, report::TextCounts& /*counts*/) const {}
   // Returns ValPoint::confusions; empty if they are not counted. `sums` is on the host.

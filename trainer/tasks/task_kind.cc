@@ -7,6 +7,9 @@
 #include "trainer/optim/loss_scaler.h"
 #include "trainer/tasks/image_classification.h"
 #include "trainer/tasks/masked_lm.h"
+#include "trainer/tasks/sentence_data.h"
+#include "trainer/tasks/sentence_kinds.h"
+#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/weight_files.h"
 
@@ -38,14 +41,35 @@ bool HoldsRoberta(const std::string& init_weights) {
   return json.is_object() && type != json.end() && *type == "roberta";
 }
 
+// Returns the kind of a text model's weights.
+const TaskKind& KindOfText(const WeightsOutline& weights) {
+  const auto classifier = ClassifierIn(weights);
+  if (!classifier) return MaskedLm();
+  return classifier->regression ? TextRegression() : TextClassification();
+}
+
+// Returns the kind that the model, the data and the weights mean. Weights decide in modes without data.
+const TaskKind& KindMeant(const config::Config& config) {
+  const TaskKind& first = *FirstFor(config.model.name);
+  if (!first.Takes(kTextModel)) return first;
+  const bool has_data = config.run.mode == "train" || config.run.mode == "eval";
+  if (has_data && !HoldsSentences(config.data)) return MaskedLm();
+  const bool uses_weights = config.run.mode != "train" && !config.model.init_weights.empty();
+  if (uses_weights) return KindOfText(ReadOutline(config.model.init_weights));
+  if (!has_data) return MaskedLm();
+  return HoldsNumbers(config) ? TextRegression() : TextClassification();
+}
+
 // Whether --model was given, or comes from the run whose weights are used.
 bool KnowsModel(const config::Config& config) {
   return config::WasGiven(config, "model") || (config.run.mode != "train" && !NamedRun(config).empty());
 }
 
-// Whether a task of text or the weights of a RoBERTa were named. `said` is the kind of --task; null: none was named.
+// Whether a task of text, the weights of a RoBERTa or sentences were named. `said` is the kind of --task; null: none
+// was named.
 bool MeansText(const config::Config& config, const TaskKind* said) {
-  return said != nullptr ? said->Takes(kTextModel) : HoldsRoberta(config.model.init_weights);
+  if (said != nullptr) return said->Takes(kTextModel);
+  return HoldsRoberta(config.model.init_weights) || HoldsSentences(config.data);
 }
 
 }  // namespace
@@ -55,7 +79,8 @@ int64_t TaskKind::LossScaleWindow(const config::Config& /*config*/) const {
 }
 
 const std::vector<const TaskKind*>& TaskKinds() {
-  static const std::vector<const TaskKind*> kinds = {&ImageClassification(), &MaskedLm()};
+  static const std::vector<const TaskKind*> kinds = {&ImageClassification(), &MaskedLm(), &TextClassification(),
+                                                     &TextRegression()};
   return kinds;
 }
 
@@ -65,11 +90,11 @@ const TaskKind& KindOf(const config::Config& config) {
   throw UsageError("--task=" + task + " does not exist", "--list_tasks lists the tasks");
 }
 
-const TaskKind& KindOfWeights(const checkpoint::NamedTensors& tensors, const config::Config& config) {
-  const bool is_text = models::NamingOf(tensors) != models::WeightNaming::kUnknown;
+const TaskKind& KindOfWeights(const TrainedWeights& weights, const config::Config& config) {
+  const bool is_text = models::NamingOf(weights.tensors) != models::WeightNaming::kUnknown;
   const TaskKind* said = KindNamed(config.run.task);
   if (said != nullptr && said->Takes(kTextModel) == is_text) return *said;
-  return is_text ? MaskedLm() : ImageClassification();
+  return is_text ? KindOfText(OutlineOf(weights.tensors, weights.model_config)) : ImageClassification();
 }
 
 config::ModelFacts ModelFactsOf(const config::ModelConfig& config) {
@@ -86,7 +111,7 @@ void ResolveTask(config::Config& config) {
   if (!KnowsModel(config) && MeansText(config, said)) model = kTextModel;
   if (models::FindFamily(model) == nullptr) return;
   const bool any_weights = config.run.mode == "export" && !KnowsModel(config);  // their names tell: KindOfWeights
-  if (said == nullptr && !any_weights) config.run.task = FirstFor(model)->name();
+  if (said == nullptr && !any_weights) config.run.task = KindMeant(config).name();
   if (said == nullptr || said->Takes(model)) return;
   throw UsageError("--task=" + config.run.task + " is not for --model=" + model,
                    std::string("leave --task out, which means ") + FirstFor(model)->name() +

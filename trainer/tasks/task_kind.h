@@ -55,13 +55,13 @@ class TaskKind {
   }
 
   // Makes a task for training: its model is on `device`, with weights drawn from --seed, and frozen as --freeze says.
-  // `num_classes` is that of the data (DataSets); `shard` is the rank, in training. Its evaluation metrics are those of
-  // Task::MetricsOf, of which the first decides which weights are the best.
-  virtual std::unique_ptr<Task> MakeTask(const config::Config& config, int64_t num_classes, at::Device device,
+  // `sizes` are those of the data; `shard` is the rank, in training.
+  virtual std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes, at::Device device,
                                          int64_t shard) const = 0;
-  // Makes a task with a trained model.
+  // Makes a task with a trained model. `sizes` are those of the data that it will see, as far as they are known; throws
+  // UsageError if the model is too small for them.
   virtual std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,
-                                                  at::Device device) const = 0;
+                                                  const DataSizes& sizes, at::Device device) const = 0;
 
   // Throws UsageError if this data with these batches teaches nothing.
   virtual void RequireLearnable(const config::Config& /*config*/, const config::BatchSizes& /*batch*/,
@@ -84,8 +84,8 @@ class TaskKind {
   virtual void Predict(const config::Config& config, at::Device device) const = 0;
   // --mode=export: writes the weights to the file or folder --output.
   virtual void Export(TrainedWeights weights, const config::Config& config, bool to_file) const = 0;
-  // The number of outputs of a model that dtrain_bench measures: num_classes of MakeTask.
-  virtual int64_t BenchOutputs(const config::Config& config) const = 0;
+  // The sizes of a model that dtrain_bench measures, for MakeTask.
+  virtual DataSizes BenchSizes(const config::Config& config) const = 0;
 };
 
 // Returns all kinds, in the order of --help.
@@ -95,8 +95,8 @@ const std::vector<const TaskKind*>& TaskKinds();
 // none.
 const TaskKind& KindOf(const config::Config& config);
 
-// Returns the kind of weights of any origin, which their names tell.
-const TaskKind& KindOfWeights(const checkpoint::NamedTensors& tensors, const config::Config& config);
+// Returns the kind of weights of any origin, which their names and the config.json of their model tell.
+const TaskKind& KindOfWeights(const TrainedWeights& weights, const config::Config& config);
 
 // Returns what the checks of the flags (RequireValid) have to know of the models.
 config::ModelFacts ModelFactsOf(const config::ModelConfig& config);

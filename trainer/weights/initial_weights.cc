@@ -52,20 +52,6 @@ void LogLeftOut(const std::vector<std::string>& names, const std::string& origin
   if (!text.empty()) report::LogInfo(text);
 }
 
-// Leaves out heads of other tasks than the one that the model has.
-checkpoint::NamedTensors ForHead(const checkpoint::NamedTensors& weights, const models::Family& family,
-                                 const models::Head& head, const std::string& origin) {
-  if (family.for_head == nullptr) return weights;
-  try {
-    std::vector<std::string> left_out;
-    checkpoint::NamedTensors own = family.for_head(weights, head.module, &left_out);
-    LogLeftOut(left_out, origin);
-    return own;
-  } catch (const std::invalid_argument& error) {
-    throw UsageError(origin + ": " + error.what(), "name weights that were made for this task");
-  }
-}
-
 std::vector<std::string> NamesIn(const checkpoint::NamedTensors& tensors, const models::Head& head) {
   std::vector<std::string> names;
   for (const auto& [name, tensor] : tensors) {
@@ -130,6 +116,20 @@ checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, c
   }
 }
 
+checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
+                                     const std::string& head, const std::string& origin) {
+  const models::Family& family = models::FamilyOf(config.name);
+  if (family.for_head == nullptr) return weights;
+  try {
+    std::vector<std::string> left_out;
+    checkpoint::NamedTensors own = family.for_head(weights, head, &left_out);
+    LogLeftOut(left_out, origin);
+    return own;
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(origin + ": " + error.what(), "name weights that were made for this task");
+  }
+}
+
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model) {
   const std::string classifier = models::ClassifierWeightName(model);
   for (const auto& [name, tensor] : weights) {
@@ -144,7 +144,7 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
   const std::string file = config.init_weights.empty() ? "the checkpoint" : config.init_weights;
   const models::Family& family = models::FamilyOf(config.name);
   const models::Head& head = models::HeadIn(config.name, module);
-  const checkpoint::NamedTensors state = StateOf(module), weights = ForHead(all_weights, family, head, file);
+  const checkpoint::NamedTensors state = StateOf(module), weights = WithOneHead(all_weights, config, head.module, file);
   std::map<std::string, at::Tensor> unused(weights.begin(), weights.end());
   std::vector<std::string> anew;
   if (classifier == Classifier::kMayBeginAnew) anew = OtherClassifier(weights, family, head, state);

@@ -19,6 +19,11 @@ checkpoint::SafetensorsContent ReadInitialWeights(const config::Config& config);
 checkpoint::NamedTensors WithOwnNames(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                                       const std::string& origin);
 
+// Leaves heads other than `head` out of weights with the names that WithOwnNames gives (logged). Throws UsageError if
+// they are of another task.
+checkpoint::NamedTensors WithOneHead(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
+                                     const std::string& head, const std::string& origin);
+
 // Returns the rows of the classifier in `weights`, or 0 if they have no classifier of `model`.
 int64_t NumClassesOf(const checkpoint::NamedTensors& weights, const std::string& model);
 

@@ -15,10 +15,13 @@
 namespace dtrain::loop {
 namespace {
 
-// `source` is the origin of the text, for messages.
-models::RobertaOptions Parsed(const std::string& text, const std::string& source) {
+constexpr char kWeightsConfig[] = "the weights' model_config";
+
+// Returns what `understand` finds in a config.json. `source` is the origin of the text, for messages.
+template <typename Result>
+Result Understood(const std::string& text, const std::string& source, Result (*understand)(const nlohmann::json&)) {
   try {
-    return models::RobertaFromJson(ParseShallow(text));
+    return understand(ParseShallow(text));
   } catch (const nlohmann::json::exception& error) {
     throw UsageError(source + " is not JSON: " + error.what(), "name a Hugging Face config.json");
   } catch (const std::invalid_argument& error) {
@@ -44,11 +47,24 @@ int64_t RowsOf(const WeightsOutline& weights, std::string_view hugging_face, std
 }
 
 models::RobertaOptions ShapeOf(const config::ModelConfig& model, const WeightsOutline& weights) {
-  if (!model.config_file.empty()) return Parsed(ReadConfigFile(model.config_file), model.config_file);
+  if (!model.config_file.empty()) {
+    return Understood(ReadConfigFile(model.config_file), model.config_file, &models::RobertaFromJson);
+  }
   if (const auto named = models::RobertaNamed(model.name)) return *named;
-  if (!weights.model_config.empty()) return Parsed(weights.model_config, "the weights' model_config");
+  if (!weights.model_config.empty()) {
+    return Understood(weights.model_config, kWeightsConfig, &models::RobertaFromJson);
+  }
   throw UsageError("--model=" + model.name + " has no shape of its own",
                    "name a Hugging Face config.json with --model_config, or a folder that has one with --init_weights");
+}
+
+// The head's dropout in the config.json that gives the shape; empty if it says none.
+std::optional<double> HeadDropout(const config::ModelConfig& model, const WeightsOutline& weights) {
+  if (!model.config_file.empty()) {
+    return Understood(ReadConfigFile(model.config_file), model.config_file, &models::ClassifierDropoutFromJson);
+  }
+  if (weights.model_config.empty()) return std::nullopt;
+  return Understood(weights.model_config, kWeightsConfig, &models::ClassifierDropoutFromJson);
 }
 
 // What the shapes of weights do not show: with other values of these they would compute something else, unnoticed.
@@ -132,6 +148,39 @@ models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vo
 
 std::string ModelConfigOf(const config::Config& config, int64_t vocabulary) {
   return models::ToJson(RobertaOptionsOf(config, vocabulary, ReadOutline(config.model.init_weights))).dump();
+}
+
+int64_t BenchVocabulary(const config::Config& config) {
+  constexpr int64_t kPublishedVocabulary = 50265;
+  if (config.text.vocab_size > 0) return config.text.vocab_size;
+  return config.model.name == "roberta" ? 0 : kPublishedVocabulary;
+}
+
+SequenceClassifier SequenceClassifierOf(const config::Config& config, int64_t vocabulary, const WeightsOutline& weights,
+                                        std::vector<std::string> labels, bool regression) {
+  SequenceClassifier model{.encoder = RobertaOptionsOf(config, vocabulary, weights),
+                           .head = {.labels = std::move(labels), .regression = regression}};
+  if (!config.model.dropout) model.head.dropout = HeadDropout(config.model, weights);
+  return model;
+}
+
+std::optional<models::ClassifierOptions> ClassifierIn(const WeightsOutline& weights) {
+  const int64_t outputs = models::ClassificationHeadOutputs(weights.shapes);
+  if (outputs == 0) return std::nullopt;
+  if (!weights.model_config.empty()) {
+    const auto said = Understood(weights.model_config, kWeightsConfig, &models::ClassifierFromJson);
+    if (said && said->outputs() == outputs) return said;
+  }
+  return models::ClassifierOptions{.labels = models::NumberedLabels(outputs), .regression = outputs == 1};
+}
+
+std::shared_ptr<models::RobertaForSequenceClassification> MakeSequenceClassifier(const SequenceClassifier& options,
+                                                                                 int64_t seed, at::Device device) {
+  torch::manual_seed(static_cast<uint64_t>(seed));
+  auto model = std::make_shared<models::RobertaForSequenceClassification>(options.encoder, options.head.outputs(),
+                                                                          options.head.dropout_with(options.encoder));
+  model->to(device);
+  return model;
 }
 
 std::shared_ptr<models::RobertaForMaskedLM> MakeRoberta(const models::RobertaOptions& options, int64_t seed,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,28 @@ models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vo
 
 // Returns the config.json of the model that training would make. Throws as RobertaOptionsOf and ReadOutline do.
 std::string ModelConfigOf(const config::Config& config, int64_t vocabulary);
+
+// Returns the vocabulary of a model that dtrain_bench measures; 0: that in its config.json.
+int64_t BenchVocabulary(const config::Config& config);
+
+// A RoBERTa that classifies sequences, or gives each a number.
+struct SequenceClassifier {
+  models::RobertaOptions encoder;
+  models::ClassifierOptions head;
+};
+
+// `labels` are those of the data; for a regression one name. Throws as RobertaOptionsOf does. --dropout replaces the
+// head's dropout, too.
+SequenceClassifier SequenceClassifierOf(const config::Config& config, int64_t vocabulary, const WeightsOutline& weights,
+                                        std::vector<std::string> labels, bool regression);
+
+// Returns the classifier that weights come with; empty if they have none. Labels are LABEL_0, LABEL_1, … if their names
+// are unknown; one label without a config.json that says more is a regression.
+std::optional<models::ClassifierOptions> ClassifierIn(const WeightsOutline& weights);
+
+// Makes a model as MakeRoberta does.
+std::shared_ptr<models::RobertaForSequenceClassification> MakeSequenceClassifier(const SequenceClassifier& options,
+                                                                                 int64_t seed, at::Device device);
 
 // Makes a model on `device` whose weights are drawn with `seed`. Seeds LibTorch's generators.
 std::shared_ptr<models::RobertaForMaskedLM> MakeRoberta(const models::RobertaOptions& options, int64_t seed,

@@ -1,0 +1,287 @@
+"""Fine-tuning beside transformers: the logits of RobertaForSequenceClassification and ten steps of its losses from the
+same weights and sentences; the metrics beside scikit-learn's and scipy's; folders that pipelines load; what is said of
+bad input."""
+
+import csv
+import json
+import math
+import random
+
+import pytest
+
+from beside_torch import predict, torch
+from small_roberta import transformers
+from safetensors.torch import load_file
+from torch.nn import functional as F
+
+from command import metrics, run
+from truth import record, worst_difference, worst_ratio
+
+scipy_stats = pytest.importorskip("scipy.stats")
+sklearn_metrics = pytest.importorskip("sklearn.metrics")
+tokenizers = pytest.importorskip("tokenizers")
+
+LENGTH = 24
+ROWS = 37
+STEPS = 10
+LABELS = ["no", "maybe", "yes"]
+WORDS = "the film is not good bad very long story about a cat and the dog who never met !".split()
+TRAINED = ("--optimizer=adamw", "--lr=0.003", "--adam_betas=0.9,0.999", "--adam_eps=1e-8", "--weight_decay=0.01",
+           "--decay_norm_and_bias", "--lr_schedule=poly", "--poly_power=1", "--shuffle=none", "--log_interval=1",
+           f"--tokens_per_sample={LENGTH}", "--batch_size=8", f"--max_steps={STEPS}", "--epochs=1000", "--save_every_epochs=0",
+           "--eval_every_epochs=0")
+
+
+def sentence(choose: random.Random) -> str:
+    return " ".join(choose.choices(WORDS, k=choose.randint(1, 12)))
+
+
+def table(count: int, seed: int) -> list[dict]:
+    """Rows of pairs: a class, of which `maybe` is rare, and a score, of which many are equal."""
+    choose = random.Random(seed)
+    return [{"sentence1": sentence(choose), "sentence2": sentence(choose), "label": choose.choice(LABELS[::2] * 4 + LABELS[1:2]),
+             "score": choose.randint(0, 8) / 2} for _ in range(count)]
+
+
+def write_tsv(path, rows: list[dict], columns: list[str]) -> None:
+    lines = ["\t".join(columns)] + ["\t".join(str(row[column]) for column in columns) for row in rows]
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def new_config(**more):
+    return transformers.RobertaConfig(
+        vocab_size=300, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+        max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5, hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0, **more)
+
+
+def save(model, folder, tokenizer, inputs=None):
+    """Saves a model whose biases and norms differ from initial ones, and which does not give all inputs the same class."""
+    for parameter in model.parameters():
+        parameter.data += 0.1 * torch.randn_like(parameter)
+    if inputs is not None:
+        model.classifier.out_proj.bias.data -= logits_of(model, inputs).mean(0)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+class Work:
+    """The folders and rows of these tests."""
+
+    def __init__(self, folder):
+        trained = tokenizers.ByteLevelBPETokenizer()
+        trained.train_from_iterator([" ".join(WORDS)] * 5, vocab_size=300,
+                                    special_tokens=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+        (folder / "bpe").mkdir()
+        trained.save_model(str(folder / "bpe"))
+        self.tokenizer = transformers.RobertaTokenizerFast(str(folder / "bpe/vocab.json"), str(folder / "bpe/merges.txt"))
+        torch.manual_seed(0)
+        self.rows = table(ROWS, 1)
+        self.pretrained = save(transformers.RobertaForMaskedLM(new_config()), folder / "pretrained", self.tokenizer)
+        names = {"id2label": dict(enumerate(LABELS)), "label2id": {name: label for label, name in enumerate(LABELS)}}
+        model = transformers.RobertaForSequenceClassification(new_config(**names))
+        self.classifier = save(model, folder / "classifier", self.tokenizer, self.inputs())
+        model = transformers.RobertaForSequenceClassification(new_config(num_labels=1, problem_type="regression"))
+        self.regression = save(model, folder / "regression", self.tokenizer, self.inputs())
+        self.classes, self.scores = folder / "classes", folder / "scores"
+        for name in ("train.tsv", "dev.tsv"):
+            write_tsv(self.classes / name, self.rows, ["sentence1", "sentence2", "label"])
+            write_tsv(self.scores / name, self.rows, ["sentence1", "sentence2", "score"])
+
+    def of(self, task: str):
+        """Returns the weights, the data and the targets of a task."""
+        if task == "text_classification":
+            return self.classifier, self.classes, torch.tensor([LABELS.index(row["label"]) for row in self.rows])
+        return self.regression, self.scores, torch.tensor([row["score"] for row in self.rows])
+
+    def inputs(self, rows=None):
+        rows = rows or self.rows
+        return dict(self.tokenizer([row["sentence1"] for row in rows], [row["sentence2"] for row in rows], truncation=True,
+                                   max_length=LENGTH, padding=True, return_tensors="pt"))
+
+
+@pytest.fixture(scope="module")
+def work(module_dir):
+    return Work(module_dir)
+
+
+def loaded(folder):
+    return transformers.RobertaForSequenceClassification.from_pretrained(folder)
+
+
+def logits_of(model, inputs):
+    with torch.no_grad():
+        return model.eval()(**inputs).logits
+
+
+TASKS = ("text_classification", "text_regression")
+PEER = f"transformers {transformers.__version__}"
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_logits_are_huggingfaces(work, tmp_path, task):
+    folder, _, _ = work.of(task)
+    inputs, expected = work.inputs(), logits_of(loaded(folder), work.inputs())
+    for unpad in ("--unpad", "--nounpad"):
+        found = predict(inputs, tmp_path, "--model=roberta", f"--task={task}", f"--init_weights={folder}", "--batch_size=5", unpad)
+        torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    record("Models", f"RoBERTa, {task}", PEER, "1e-5 of logits of about 1", worst_difference(found, expected))
+
+
+def expected_metrics(task: str, logits, targets) -> dict:
+    if task == "text_regression":
+        predictions = logits.squeeze(1)
+        return {"loss": F.mse_loss(predictions, targets).item(),
+                "pearson": scipy_stats.pearsonr(predictions, targets).statistic,
+                "spearman": scipy_stats.spearmanr(predictions, targets).statistic}
+    predictions = logits.argmax(1)
+    return {"loss": F.cross_entropy(logits, targets).item(),
+            "accuracy": 100 * sklearn_metrics.accuracy_score(targets, predictions),
+            "f1": sklearn_metrics.f1_score(targets, predictions, average="macro"),
+            "matthews": sklearn_metrics.matthews_corrcoef(targets, predictions)}
+
+
+@pytest.mark.parametrize("ranks", ("", "--nproc_per_node=2"))
+@pytest.mark.parametrize("task", TASKS)
+def test_metrics_are_those_of_sklearn_and_scipy(work, tmp_path, task, ranks):
+    """The classes of the weights have names, and the task is not named: weights and data tell."""
+    folder, data, targets = work.of(task)
+    outcome = run("--mode=eval", f"--init_weights={folder}", f"--data_dir={data}", f"--tokens_per_sample={LENGTH}",
+                  "--batch_size=5", "--log_format=json", f"--output={tmp_path}", *filter(None, [ranks]))
+    expected = expected_metrics(task, logits_of(loaded(folder), work.inputs()), targets)
+    found = json.loads(outcome.last_line)
+    assert {name: found[f"val_{name}"] for name in expected} == pytest.approx(expected, rel=1e-5)
+    record("Models", f"metrics of {task}", "scikit-learn and scipy", "1e-5 of the metric",
+           worst_ratio([found[f"val_{name}"] for name in expected], expected.values()))
+    if task == "text_classification":
+        with open(tmp_path / "confusion_matrix.csv", newline="", encoding="utf-8") as file:
+            assert next(csv.reader(file))[1:] == LABELS
+
+
+def torch_losses(model, inputs, targets, layer_decay: float = 1) -> list[float]:
+    """Trains as a script of Hugging Face does: AdamW, a linear schedule, rows in file order."""
+    groups = [{"params": [parameter], "lr": 0.003 * layer_decay ** layers_above(name)}
+              for name, parameter in model.train().named_parameters()]
+    optimizer = torch.optim.AdamW(groups, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01)
+    schedule = transformers.get_linear_schedule_with_warmup(optimizer, 0, STEPS)
+    losses = []
+    for step in range(STEPS):
+        chosen = torch.arange(step * 8, step * 8 + 8) % ROWS
+        optimizer.zero_grad()
+        loss = model(**{name: tensor[chosen] for name, tensor in inputs.items()}, labels=targets[chosen]).loss
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        losses.append(loss.item())
+    return losses
+
+
+def layers_above(name: str) -> int:
+    if "embeddings" in name:
+        return 3
+    return 2 - int(name.split(".layer.")[1].split(".")[0]) if ".layer." in name else 0
+
+
+@pytest.mark.parametrize("task, decay", [("text_classification", 1), ("text_classification", 0.9), ("text_regression", 1)])
+def test_ten_steps_are_those_of_huggingface(work, run_dir, task, decay):
+    folder, data, targets = work.of(task)
+    run(*TRAINED, f"--init_weights={folder}", f"--data_dir={data}", f"--run_dir={run_dir}", f"--layer_decay={decay}")
+    losses = [point["loss"] for point in metrics(run_dir, "train")]
+    expected = torch_losses(loaded(folder), work.inputs(), targets, decay)
+    assert losses == pytest.approx(expected, rel=1e-5)
+    record("Trainings", f"{task}, ten steps" + (f", --layer_decay={decay}" if decay != 1 else ""), PEER,
+           "1e-5 of the loss", worst_ratio(losses, expected))
+
+
+def test_a_masked_lm_becomes_a_classifier_that_pipelines_load(work, run_dir, tmp_path):
+    run(*TRAINED, f"--init_weights={work.pretrained}", f"--data_dir={work.classes}", f"--run_dir={run_dir}")
+    evaluated = json.loads(run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={work.classes}",
+                               "--log_format=json").last_line)
+    run("--mode=export", f"--input={run_dir}", f"--output={tmp_path / 'hf'}")
+    model = loaded(tmp_path / "hf")
+    assert model.config.id2label == dict(enumerate(sorted(LABELS)))
+    targets = torch.tensor([sorted(LABELS).index(row["label"]) for row in work.rows])
+    expected = expected_metrics("text_classification", logits_of(model, work.inputs()), targets)
+    assert evaluated["val_accuracy"] == pytest.approx(expected["accuracy"])
+
+    pipeline = transformers.pipeline("text-classification", model=str(tmp_path / "hf"), top_k=None)
+    texts = [row["sentence1"] for row in work.rows]
+    (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    for place in (f"--run_dir={run_dir}", f"--init_weights={tmp_path / 'hf'}"):
+        run("--mode=predict", place, f"--input={tmp_path / 'texts.txt'}", f"--output={tmp_path / 'out.jsonl'}")
+        found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text(encoding="utf-8").splitlines()]
+        assert [line["text"] for line in found] == texts
+        for line, scores in zip(found, pipeline(texts, truncation=True, max_length=LENGTH), strict=True):
+            assert line["probabilities"] == pytest.approx({score["label"]: score["score"] for score in scores}, abs=1e-5)
+            assert line["prediction"] == max(scores, key=lambda score: score["score"])["label"]
+
+
+def test_fairseqs_names_come_back(work, tmp_path):
+    run("--mode=export", f"--input={work.classifier}", f"--output={tmp_path / 'fairseq.pt'}", "--weights_naming=fairseq")
+    names = torch.load(tmp_path / "fairseq.pt", weights_only=True)["model"]
+    assert "classification_heads.sentence_classification_head.out_proj.weight" in names
+    inputs = work.inputs()
+    found = predict(inputs, tmp_path, "--model=roberta", "--task=text_classification",
+                    f"--model_config={work.classifier / 'config.json'}", f"--init_weights={tmp_path / 'fairseq.pt'}")
+    torch.testing.assert_close(found, logits_of(loaded(work.classifier), inputs), rtol=0, atol=1e-5)
+
+
+def test_a_csv_of_a_regression(work, tmp_path):
+    write_tsv(tmp_path / "in.tsv", work.rows, ["sentence1", "sentence2"])
+    run("--mode=predict", f"--init_weights={work.regression}", f"--input={tmp_path / 'in.tsv'}",
+        f"--output={tmp_path / 'out.csv'}")
+    with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
+        found = [float(row["prediction"]) for row in csv.DictReader(file)]
+    assert found == pytest.approx(logits_of(loaded(work.regression), work.inputs()).squeeze(1).tolist(), abs=1e-5)
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_a_run_that_stops_and_goes_on_is_the_same_to_the_bit(work, tmp_path, task):
+    _, data, _ = work.of(task)
+    flags = (*TRAINED, f"--init_weights={work.pretrained}", f"--data_dir={data}", "--dropout=0.1", "--shuffle=global",
+             "--val_fraction=0" if task == TASKS[0] else "--best_metric=spearman")
+    run(*flags, f"--run_dir={tmp_path / 'whole'}")
+    run(*flags, f"--run_dir={tmp_path / 'parts'}", "--limit_train_steps=4")
+    run(*flags, f"--run_dir={tmp_path / 'parts'}")
+    whole, parts = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "parts"))
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+    results = [json.loads((tmp_path / name / "result.json").read_text()) for name in ("whole", "parts")]
+    assert {key: value for key, value in results[0].items() if key.startswith("val_")} == \
+        {key: value for key, value in results[1].items() if key.startswith("val_")}
+
+
+def test_a_part_is_held_out(work, tmp_path, run_dir):
+    write_tsv(tmp_path / "data" / "train.tsv", work.rows, ["sentence1", "sentence2", "label"])
+    run(*TRAINED, f"--init_weights={work.pretrained}", f"--data_dir={tmp_path / 'data'}", f"--run_dir={run_dir}",
+        "--val_fraction=0.2")
+    result = json.loads((run_dir / "result.json").read_text())
+    again = json.loads(run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={tmp_path / 'data'}", "--weights=last",
+                           "--log_format=json").last_line)
+    assert again["val_loss"] == pytest.approx(result["val_loss"], rel=1e-6)
+    assert again["samples_seen"] == round(0.2 * ROWS)
+
+
+BAD = {
+    "a label that training has not": ("classes", "dev.tsv", "a\tb\tperhaps\n", [], 3, ["dev.tsv", "39", "perhaps"]),
+    "a number too much": ("classes", "train.tsv", "a\tb\tyes\tmore\n", [], 3, ["train.tsv", "39"]),
+    "a score that is none": ("scores", "train.tsv", "a\tb\tgood\n", ["--task=text_regression"], 3, ["train.tsv", "39", "good"]),
+    "a metric of another task": ("classes", "", "", ["--best_metric=pearson"], 2, ["--best_metric=pearson", "accuracy", "f1"]),
+    "a column that is not there": ("classes", "", "", ["--label_column=grade"], 3, ["grade", "sentence1"]),
+    "more tokens than positions": ("classes", "", "", [f"--tokens_per_sample={LENGTH + 1}"], 2, [f"{LENGTH + 1}", f"{LENGTH}"]),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input_is_said_in_one_sentence(work, tmp_path, name):
+    data, file, line, flags, code, said = BAD[name]
+    folder = tmp_path / "data"
+    folder.mkdir()
+    for split in ("train.tsv", "dev.tsv"):
+        text = (getattr(work, data) / split).read_text(encoding="utf-8")
+        (folder / split).write_text(text + (line if split == file else ""), encoding="utf-8")
+    outcome = run(*TRAINED, f"--init_weights={work.pretrained}", f"--data_dir={folder}", f"--run_dir={tmp_path / 'run'}", *flags,
+                  check=code)
+    assert all(part in outcome.stderr for part in said), outcome
+    assert "terminate called" not in outcome.stderr

@@ -1,0 +1,61 @@
+// Expected values are worked out by hand or come from scikit-learn 1.7 and scipy 1.15.
+#include "trainer/tasks/sentence_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace dtrain::loop {
+namespace {
+
+using Numbers = std::vector<double>;
+
+// Samples of four classes: 0 0 0 1 1 2, taken for 0 0 1 1 2 1. Class 3 occurs nowhere.
+struct Example {
+  Numbers correct = {2, 1, 0, 0}, predicted = {2, 3, 1, 0}, actual = {3, 2, 1, 0};
+  ClassCounts counts() const { return {correct, predicted, actual}; }
+};
+
+TEST(SentenceMetrics, ClassesThatOccurNowhereDoNotCount) {
+  const Example example;
+  EXPECT_DOUBLE_EQ(Accuracy(example.counts()), 50);
+  EXPECT_DOUBLE_EQ(MacroF1(example.counts()), (0.8 + 0.4 + 0) / 3);
+  // (3·6 − (2·3 + 3·2 + 1·1)) / √((36 − 14)(36 − 14))
+  EXPECT_DOUBLE_EQ(MatthewsCorrelation(example.counts()), 5.0 / 22);
+}
+
+// A class that is predicted but never right counts as an F1 score of 0, as in scikit-learn.
+TEST(SentenceMetrics, AClassThatIsOnlyPredictedCounts) {
+  const Numbers correct = {3, 0}, predicted = {3, 1}, actual = {4, 0};
+  EXPECT_DOUBLE_EQ(MacroF1({correct, predicted, actual}), 6.0 / 7 / 2);
+  EXPECT_EQ(MatthewsCorrelation({correct, predicted, actual}), 0);
+}
+
+TEST(SentenceMetrics, PerfectAndOppositePredictions) {
+  const Numbers three = {3, 3}, none = {0, 0};
+  EXPECT_DOUBLE_EQ(MatthewsCorrelation({three, three, three}), 1);
+  EXPECT_DOUBLE_EQ(MatthewsCorrelation({none, three, three}), -1);
+  EXPECT_EQ(MacroF1({none, three, three}), 0);
+}
+
+TEST(SentenceMetrics, CorrelationsAreScipys) {
+  const Numbers x = {1, 2, 2, 4, 7}, y = {2, 1, 5, 5, 5};
+  EXPECT_NEAR(PearsonCorrelation(x, y), 0.6123724356957946, 1e-15);
+  // Ranks 1 2.5 2.5 4 5 and 2 1 4 4 4.
+  EXPECT_NEAR(SpearmanCorrelation(x, y), 5.5 / std::sqrt(9.5 * 8), 1e-15);
+  EXPECT_DOUBLE_EQ(SpearmanCorrelation(x, Numbers{1, 4, 4, 16, 49}), 1);
+}
+
+TEST(SentenceMetrics, WithoutVariationThereIsNoCorrelation) {
+  const Numbers x = {1, 2, 3}, same = {0.1, 0.1, 0.1}, with_nan = {1, NAN, 2};
+  EXPECT_TRUE(std::isnan(PearsonCorrelation(x, same)));
+  EXPECT_TRUE(std::isnan(SpearmanCorrelation(same, x)));
+  EXPECT_TRUE(std::isnan(PearsonCorrelation(x, with_nan)));
+  EXPECT_TRUE(std::isnan(SpearmanCorrelation(x, with_nan)));
+  EXPECT_TRUE(std::isnan(PearsonCorrelation({}, {})));
+  EXPECT_TRUE(std::isnan(SpearmanCorrelation(Numbers{1}, Numbers{2})));
+}
+
+}  // namespace
+}  // namespace dtrain::loop

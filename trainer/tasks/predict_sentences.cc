@@ -1,0 +1,197 @@
+#include "trainer/tasks/predict_sentences.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "data/formats/little_endian.h"
+#include "data/outputs.h"
+#include "data/pipeline/device_batch.h"
+#include "data/sentences/sentence_rows.h"
+#include "data/text/dictionary.h"
+#include "trainer/checkpoint/durable_file.h"
+#include "trainer/checkpoint/safetensors.h"
+#include "trainer/config/batch_sizes.h"
+#include "trainer/errors.h"
+#include "trainer/report/csv.h"
+#include "trainer/report/log.h"
+#include "trainer/tasks/predict_output.h"
+#include "trainer/tasks/sentence_data.h"
+#include "trainer/tasks/sentence_task.h"
+#include "trainer/tasks/task_kind.h"
+#include "trainer/tasks/token_input.h"
+#include "trainer/weights/inference_weights.h"
+#include "trainer/weights/known_classes.h"
+#include "trainer/weights/roberta_model.h"
+
+namespace dtrain::loop {
+namespace {
+
+// Returns the shortest text that reads back as this float.
+std::string DigitsOf(float value) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
+}
+
+// Runs a trained model on rows of tokens.
+class SentencePredictor {
+ public:
+  SentencePredictor(const config::Config& config, const TrainedWeights& weights, at::Device device)
+      : task_(KindOf(config).MakeInferenceTask(config, weights, /*sizes=*/{}, device)),
+        options_(RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config))),
+        batch_size_(config::ResolveBatch(config.batch, 1).batch_size) {
+    task_->module().eval();
+  }
+
+  const models::RobertaOptions& options() const { return options_; }
+  int64_t batch_size() const { return batch_size_; }
+
+  // `ids_NT` is int64, `attended_NT` bool. Returns logits, float32 N×outputs on the host.
+  at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT) {
+    const at::NoGradGuard no_grad;
+    data::Batch rows;
+    rows.tensors = {{data::kInputIds, ids_NT},
+                    {data::kAttentionMask, attended_NT.to(at::kByte)},
+                    {"index", at::arange(ids_NT.size(0))}};
+    auto& task = dynamic_cast<SentenceTask&>(*task_);
+    return task.Logits(data::CopyToDevice(task.Prepared(std::move(rows)), task.device())).cpu();
+  }
+
+ private:
+  const std::unique_ptr<Task> task_;
+  const models::RobertaOptions options_;
+  const int64_t batch_size_;
+};
+
+// Returns the tokens of rows [first, end), padded to the longest one.
+at::Tensor TokensOf(const data::SentenceSplit& split, int64_t first, int64_t end) {
+  int64_t longest = 0;
+  for (int64_t row = first; row < end; ++row) longest = std::max(longest, split.length(row));
+  at::Tensor ids = at::full({end - first, longest}, int64_t{data::kPadToken}, at::kLong);
+  for (int64_t row = first; row < end; ++row) {
+    const std::vector<uint8_t> record = split.source->Read(row);
+    auto to = ids.accessor<int64_t, 2>()[row - first];
+    for (int64_t i = 0; i < split.length(row); ++i) {
+      to[i] =
+          data::LoadLittleEndian<uint32_t>(record.data() + sizeof(float) + static_cast<size_t>(i) * sizeof(uint32_t));
+    }
+  }
+  return ids;
+}
+
+// The lines of the table.
+class PredictionTable {
+ public:
+  // `labels` are empty for a regression.
+  PredictionTable(bool is_csv, bool is_pair, std::vector<std::string> labels)
+      : is_csv_(is_csv), is_pair_(is_pair), labels_(std::move(labels)) {}
+
+  std::string Header() const {
+    if (!is_csv_) return "";
+    std::string line = is_pair_ ? "text,pair,prediction" : "text,prediction";
+    for (const std::string& label : labels_) line += "," + report::CsvField("probability_" + label);
+    return line + "\n";
+  }
+
+  // `logits_C` is float32 on the host.
+  std::string Line(const data::SentenceText& text, const at::Tensor& logits_C) const {
+    const at::Tensor numbers = labels_.empty() ? logits_C : at::softmax(logits_C, 0);
+    const auto* number = numbers.const_data_ptr<float>();
+    const auto best = static_cast<size_t>(std::max_element(number, number + numbers.numel()) - number);
+    return is_csv_ ? CsvLine(text, number, best) : JsonLine(text, number, best);
+  }
+
+ private:
+  std::string CsvLine(const data::SentenceText& text, const float* number, size_t best) const {
+    std::string line = report::CsvField(text.text);
+    if (is_pair_) line += "," + report::CsvField(text.pair);
+    line += "," + (labels_.empty() ? DigitsOf(*number) : report::CsvField(labels_[best]));
+    for (size_t label = 0; label < labels_.size(); ++label) line += "," + DigitsOf(number[label]);
+    return line + "\n";
+  }
+
+  std::string JsonLine(const data::SentenceText& text, const float* number, size_t best) const {
+    const auto json_number = [](float value) { return std::stod(DigitsOf(value)); };
+    nlohmann::ordered_json line = {{"text", text.text}};
+    if (is_pair_) line["pair"] = text.pair;
+    if (labels_.empty()) {
+      line["prediction"] = json_number(*number);
+    } else {
+      line["prediction"] = labels_[best];
+      for (size_t label = 0; label < labels_.size(); ++label) {
+        line["probabilities"][labels_[label]] = json_number(number[label]);
+      }
+    }
+    return line.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  }
+
+  const bool is_csv_, is_pair_;
+  const std::vector<std::string> labels_;
+};
+
+// The names of the classes, or LABEL_0, LABEL_1, … if they are unknown; none for a regression.
+std::vector<std::string> LabelsOf(const config::Config& config, const TrainedWeights& weights) {
+  const data::Classes classes = KindOf(config).ClassesOf(config, weights);
+  return classes.names.empty() ? models::NumberedLabels(classes.count) : classes.names;
+}
+
+void PredictTable(const config::Config& config, const TrainedWeights& weights, at::Device device) {
+  SentencePredictor predictor(config, weights, device);
+  data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNone);
+  options.tokens_per_sample = std::min(options.tokens_per_sample, predictor.options().longest_sequence());
+  const data::SentenceSplit split = data::OpenUnlabelled(options, config.run.input);
+  if (split.vocabulary > predictor.options().vocab_size) {
+    throw DataError("the tokenizer in " + split.tokenizer + " has " + std::to_string(split.vocabulary) +
+                        " tokens, more than the model's " + std::to_string(predictor.options().vocab_size),
+                    "put the tokenizer that came with the weights beside them");
+  }
+  WarnOfCutRows(split, config.run.input);
+  const bool is_csv = config.run.output.ends_with(".csv");
+  const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights));
+  const int64_t rows = split.source->size();
+  checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
+    file.Append(table.Header());
+    for (int64_t first = 0; first < rows; first += predictor.batch_size()) {
+      const int64_t end = std::min(rows, first + predictor.batch_size());
+      const at::Tensor ids = TokensOf(split, first, end);
+      const at::Tensor logits = predictor.Logits(ids, ids.ne(int64_t{data::kPadToken}));
+      for (int64_t row = first; row < end; ++row) {
+        file.Append(table.Line(split.texts[static_cast<size_t>(row)], logits[row - first]));
+      }
+    }
+  });
+  std::printf(config.report.log_format == "json" ? "{\"predicted\":%lld}\n" : "predicted=%lld\n",
+              static_cast<long long>(rows));
+}
+
+void PredictTokens(const config::Config& config, const TrainedWeights& weights, at::Device device) {
+  const TokenInput input = ReadTokenInput(config.run.input);
+  SentencePredictor predictor(config, weights, device);
+  RequireKnown(input, predictor.options(), config.run.input);
+  const at::Tensor attended = input.attended.defined() ? input.attended : input.ids.ne(predictor.options().padding_id);
+  std::vector<at::Tensor> logits;
+  for (int64_t first = 0; first < input.ids.size(0); first += predictor.batch_size()) {
+    const int64_t end = first + predictor.batch_size();
+    logits.push_back(predictor.Logits(input.ids.slice(0, first, end), attended.slice(0, first, end)));
+  }
+  const at::Tensor all = at::cat(logits).masked_fill_(attended.any(1).logical_not().unsqueeze(1), 0);
+  checkpoint::Metadata metadata = {{"format", "pt"}};
+  AddTo(metadata, KindOf(config).ClassesOf(config, weights));
+  checkpoint::WriteSafetensors(config.run.output, {{"logits", all}}, metadata);
+}
+
+}  // namespace
+
+void PredictSentences(const config::Config& config, at::Device device) {
+  data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
+  const TrainedWeights weights = ReadInferenceWeights(config);
+  report::LogInfo("predicting with " + weights.origin);
+  WantsTable(config) ? PredictTable(config, weights, device) : PredictTokens(config, weights, device);
+}
+
+}  // namespace dtrain::loop

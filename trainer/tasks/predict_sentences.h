@@ -1,0 +1,17 @@
+// --mode=predict for tasks of sentences: a table of texts → a table with a prediction for each, or a safetensors file
+// of token ids → one of logits.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include "trainer/config/config.h"
+
+namespace dtrain::loop {
+
+// --output names FILE.csv or FILE.jsonl for texts in FILE.tsv, .csv, .jsonl or .txt: a line for each text with the
+// text, the predicted class and the probability of each class, or the predicted number. FILE.safetensors is for the
+// tensor `logits`, N×outputs, of --input with input_ids. Throws UsageError and DataError, which name the file and the
+// line.
+void PredictSentences(const config::Config& config, at::Device device);
+
+}  // namespace dtrain::loop

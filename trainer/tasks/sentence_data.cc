@@ -1,0 +1,148 @@
+#include "trainer/tasks/sentence_data.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "data/count_of.h"
+#include "data/error.h"
+#include "data/formats/open_source.h"
+#include "data/sentences/labels.h"
+#include "data/whole_number.h"
+#include "trainer/errors.h"
+#include "trainer/report/log.h"
+#include "trainer/tasks/open_text_splits.h"
+#include "trainer/weights/roberta_model.h"
+#include "trainer/weights/run_settings.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr char kSentenceFormat[] = "sentences";
+
+std::string FormatOf(const config::DataConfig& data) {
+  return data.format == "auto" ? data::DetectFormat(data.dir, {data.train_split, data.val_split}) : data.format;
+}
+
+void RequireSentences(const config::Config& config) {
+  const config::DataConfig& data = config.data;
+  const std::string format = FormatOf(data);
+  if (format == kSentenceFormat) return;
+  throw UsageError("--task=" + config.run.task + " learns from sentences with labels, but " +
+                       (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " is others"),
+                   "name a folder with " + data.train_split +
+                       ".tsv, .csv or .jsonl, with folders of texts for each "
+                       "class, or of fairseq's binarised sentences");
+}
+
+std::vector<std::string> TokenizerPaths(const config::Config& config) {
+  const std::filesystem::path run = NamedRun(config);
+  const std::string of_checkpoint = run.empty() ? "" : (run / ".." / "..").lexically_normal().string();
+  if (config.run.mode == "train") return {config.model.init_weights, config.data.dir, run.string(), config.run.dir};
+  return {config.model.init_weights, run.string(), of_checkpoint, config.data.dir};
+}
+
+// Opens the splits one after another; what the first one says of classes and pairs holds for the others.
+class SentenceOpener {
+ public:
+  SentenceOpener(data::SentenceOptions options, const data::Classes& known)
+      : options_(std::move(options)), outputs_(known.count) {
+    options_.classes = known.names;
+  }
+
+  DataSplit Open(const std::string& name, bool is_again) {
+    if (is_again) return {name, nullptr, data::DecoderOf(options_), nullptr, options_.tokens_per_sample};
+    data::SentenceSplit split = data::OpenSentences(options_, name);
+    if (const auto numbers = NumbersBehind(split); !numbers.empty()) {
+      options_.classes = numbers;
+      split = data::OpenSentences(options_, name);
+    }
+    WarnOfCutRows(split, name);
+    report::LogInfo(name + ": " + split.columns);
+    options_.is_pair = split.is_pair;
+    options_.classes = split.source->class_names();
+    vocabulary_ = std::max(vocabulary_, split.vocabulary);
+    RequireAsManyClasses(name);
+    return {name, std::move(split.source), std::move(split.decoder), std::move(split.length), split.tokens_per_sample};
+  }
+
+  int64_t vocabulary() const { return vocabulary_; }
+
+ private:
+  // If weights know their classes only by number, and this split writes its labels as such numbers, returns the labels
+  // of all classes: some may not occur in the split. Otherwise returns nothing.
+  std::vector<std::string> NumbersBehind(const data::SentenceSplit& split) const {
+    if (outputs_ == 0 || !options_.classes.empty()) return {};
+    const std::vector<std::string>& seen = split.source->class_names();
+    const bool are_numbers = std::all_of(seen.begin(), seen.end(), [this](const std::string& name) {
+      const auto number = data::WholeNumber(name);
+      return number && *number >= 0 && *number < outputs_;
+    });
+    std::vector<std::string> names;
+    for (int64_t label = 0; are_numbers && label < outputs_; ++label) names.push_back(std::to_string(label));
+    return names == seen ? std::vector<std::string>() : names;
+  }
+
+  void RequireAsManyClasses(const std::string& name) const {
+    const auto classes = static_cast<int64_t>(options_.classes.size());
+    if (outputs_ == 0 || classes == 0 || classes == outputs_) return;
+    throw DataError("the weights know " + CountOf(outputs_, "class") + " without names, but " + name + " has " +
+                        std::to_string(classes),
+                    "list the classes in the weights' order in classes.txt beside the data, one per line");
+  }
+
+  data::SentenceOptions options_;
+  const int64_t outputs_;  // classes of the weights that are evaluated; 0: unknown
+  int64_t vocabulary_ = 0;
+};
+
+}  // namespace
+
+data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::SentenceTarget target) {
+  return {.data_dir = config.data.dir,
+          .text_column = config.text.text_column,
+          .pair_column = config.text.pair_column,
+          .label_column = config.text.label_column,
+          .target = target,
+          .tokens_per_sample = config.text.tokens_per_sample,
+          .tokenizer_paths = TokenizerPaths(config)};
+}
+
+void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
+  if (split.truncated > 0) {
+    report::LogWarning("truncated: " + CountOf(split.truncated, "row") + " of " + name +
+                       ", longer than --tokens_per_sample=" + std::to_string(split.tokens_per_sample));
+  }
+  if (split.left_out > 0)
+    report::LogWarning("left out: " + CountOf(split.left_out, "row") + " of " + name + " without a label");
+}
+
+DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget target, const data::Classes& known) {
+  RequireSentences(config);
+  data::SentenceOptions options = SentenceOptionsOf(config, target);
+  if (config.run.mode == "train" && !config.model.init_weights.empty()) {
+    if (const auto classifier = ClassifierIn(ReadOutline(config.model.init_weights))) {
+      options.class_order = classifier->labels;
+    }
+  }
+  SentenceOpener opener(std::move(options), known);
+  DataSets sets;
+  OpenTextSplits(
+      config, kSentenceFormat, [&opener](const std::string& name, bool is_again) { return opener.Open(name, is_again); },
+      sets);
+  sets.vocabulary = opener.vocabulary();
+  sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
+  sets.num_classes = target == data::SentenceTarget::kNumber ? 1 : sets.classes.count;
+  return sets;
+}
+
+bool HoldsSentences(const config::DataConfig& config) { return !config.dir.empty() && FormatOf(config) == kSentenceFormat; }
+
+bool HoldsNumbers(const config::Config& config) {
+  const data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNumber);
+  const std::string& split = config.run.mode == "train" ? config.data.train_split : config.data.val_split;
+  return data::LooksLikeRegression(options, split);
+}
+
+}  // namespace dtrain::loop

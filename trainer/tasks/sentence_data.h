@@ -1,0 +1,28 @@
+// Opens labelled sentences and pairs of sentences as the splits of a run.
+#pragma once
+
+#include <string>
+
+#include "data/sentences/sentence_split.h"
+#include "trainer/config/config.h"
+#include "trainer/tasks/data_sets.h"
+
+namespace dtrain::loop {
+
+// TaskKind::OpenData for sentences. Warns of truncated rows and of rows that are left out.
+DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget target, const data::Classes& known);
+
+// What the flags say of sentences. The tokenizer is looked for beside the weights, in the run directory and beside the
+// data.
+data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::SentenceTarget target);
+
+// Warns of rows that were truncated or left out; `name` is of the split or the file.
+void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name);
+
+// Whether --data_dir holds sentences.
+bool HoldsSentences(const config::DataConfig& config);
+
+// Whether their labels are numbers to predict. Throws DataError as data::LooksLikeRegression does.
+bool HoldsNumbers(const config::Config& config);
+
+}  // namespace dtrain::loop

@@ -1,0 +1,35 @@
+// Measures of how well sentences are classified or rated, as scikit-learn and scipy compute them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace dtrain::loop {
+
+// The samples of each class, by label; the spans are of equal length. They are what these measures take of a confusion
+// matrix.
+struct ClassCounts {
+  std::span<const double> correct;    // samples of the class that were recognised
+  std::span<const double> predicted;  // samples that were taken for the class
+  std::span<const double> actual;     // samples of the class
+};
+
+// Returns the percentage of samples that were recognised.
+double Accuracy(const ClassCounts& counts);
+
+// Returns the mean of the F1 scores, 0 to 1, of the classes that occur among the samples or the predictions:
+// sklearn.metrics.f1_score(average="macro").
+double MacroF1(const ClassCounts& counts);
+
+// Returns Matthews' correlation coefficient, -1 to 1, for any number of classes; 0 if all samples or all predictions
+// are of one class: sklearn.metrics.matthews_corrcoef.
+double MatthewsCorrelation(const ClassCounts& counts);
+
+// Returns Pearson's correlation coefficient, -1 to 1. NaN if one of the two is constant or there are fewer than two
+// samples. The spans are of equal length.
+double PearsonCorrelation(std::span<const double> x, std::span<const double> y);
+
+// Returns the same of the ranks, of which equal values share the mean: scipy.stats.spearmanr.
+double SpearmanCorrelation(std::span<const double> x, std::span<const double> y);
+
+}  // namespace dtrain::loop

@@ -1,0 +1,192 @@
+// The validation loss has no label smoothing: it describes the model, not the way it was trained.
+#include "trainer/tasks/sentence_task.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+
+#include "data/pipeline/device_batch.h"
+#include "data/sentences/sentence_rows.h"
+#include "data/text/dictionary.h"
+#include "trainer/device/cuda_plugin.h"
+#include "trainer/optim/precision.h"
+#include "trainer/report/confusions.h"
+#include "trainer/tasks/sentence_metrics.h"
+#include "trainer/tasks/sequence_batch.h"
+
+namespace dtrain::loop {
+namespace {
+
+// The sums that both tasks have, behind their own.
+enum SentenceSum { kSentenceLossSum, kSentences, kEmptySentences, kSentenceTokens, kNumSentenceSums };
+
+constexpr int64_t kNoIgnoredLabel = -100;
+
+ClassCounts CountsIn(const double* sums, int64_t classes) {
+  const auto count = static_cast<size_t>(classes);
+  return {.correct = {sums, count}, .predicted = {sums + count, count}, .actual = {sums + 2 * count, count}};
+}
+
+}  // namespace
+
+SentenceTask::SentenceTask(std::shared_ptr<models::RobertaForSequenceClassification> model,
+                           const config::Config& config, at::Device device)
+    : model_(std::move(model)),
+      precision_(config.precision.name),
+      unpad_(config.text.unpad),
+      longest_(config.text.tokens_per_sample),
+      device_(device) {
+  optim::AllowTf32(precision_ == "tf32");
+  if (const auto* kernels = distributed::TextKernelsOn(device)) model_->UseKernels(*kernels);
+}
+
+data::Batch SentenceTask::Prepared(data::Batch batch) const {
+  data::Batch prepared = PreparedSequences(batch, model_->options().padding_id, unpad_, /*terms=*/batch.size());
+  for (const char* name : {data::kSentenceLabels, data::kSentenceTargets}) {
+    const auto found = batch.tensors.find(name);
+    if (found != batch.tensors.end()) prepared.tensors[name] = found->second;
+  }
+  PinLike(batch, prepared);
+  return prepared;
+}
+
+std::string SentenceTask::WhyNotRecorded() const {
+  return WhyTextNotRecorded(unpad_, model_->options().checkpoint_activations);
+}
+
+at::Tensor SentenceTask::Logits(const data::Batch& batch) {
+  optim::AutocastScope autocast(device_.type(), precision_);
+  return model_->forward(SequencesOf(batch).sequences).to(at::kFloat);
+}
+
+LossSums SentenceTask::Loss(const data::Batch& batch) {
+  const at::Tensor logits = Logits(batch);
+  const SequenceBatch::Counts counts = SequencesOf(batch).counts;
+  return {.loss_sum = LossSum(logits, batch, /*training=*/true),
+          .weight = counts.terms,
+          .units = counts.tokens,
+          .padding = counts.padding,
+          .empty = counts.empty_rows,
+          .hits = Hits(logits.detach(), batch)};
+}
+
+data::Batch SentenceTask::RandomBatch(int64_t samples) const {
+  const std::vector<int64_t> shape = {samples, longest_};
+  data::Batch batch;
+  batch.tensors[data::kInputIds] = at::randint(data::kSpecialTokens, model_->options().vocab_size, shape, at::kLong);
+  batch.tensors[data::kAttentionMask] = at::ones(shape, at::kByte);
+  batch.tensors["index"] = at::arange(samples);
+  AddRandomLabels(batch, samples);
+  return data::CopyToDevice(Prepared(std::move(batch)), device_);
+}
+
+int64_t SentenceTask::num_evaluation_sums() const { return num_own_sums() + kNumSentenceSums; }
+
+at::Tensor SentenceTask::EvaluationSums(const data::Batch& batch) {
+  const at::Tensor logits = Logits(batch);
+  const SequenceBatch text = SequencesOf(batch);
+  at::Tensor all = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
+  AddTo(all.slice(0, 0, num_own_sums()), logits, batch);
+  at::Tensor sums = all.slice(0, num_own_sums());
+  sums[kSentenceLossSum] = LossSum(logits, batch, /*training=*/false);
+  sums[kSentences] = batch.size();
+  sums[kEmptySentences] = text.empty_rows;
+  sums[kSentenceTokens] = text.tokens;
+  return all;
+}
+
+report::Metrics SentenceTask::MetricsOf(const at::Tensor& sums) const {
+  const auto* own = sums.const_data_ptr<double>();
+  const double* sum = own + num_own_sums();
+  report::Metrics metrics = OwnMetrics(own);
+  metrics.insert(metrics.begin(), report::Metric{.name = "loss", .value = sum[kSentenceLossSum] / sum[kSentences], .decimals = 4});
+  return metrics;
+}
+
+void SentenceTask::AddCounts(const at::Tensor& sums, report::TextCounts& counts) const {
+  const auto* sum = sums.const_data_ptr<double>() + num_own_sums();
+  counts.empty_samples = static_cast<int64_t>(sum[kEmptySentences]);
+  counts.guessed = static_cast<int64_t>(sum[kSentences]);
+}
+
+TextClassificationTask::TextClassificationTask(std::shared_ptr<models::RobertaForSequenceClassification> model,
+                                               const config::Config& config, at::Device device)
+    : SentenceTask(std::move(model), config, device), label_smoothing_(config.optimizer.label_smoothing) {}
+
+at::Tensor TextClassificationTask::LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const {
+  return at::cross_entropy_loss(logits_NC, batch[data::kSentenceLabels], {}, at::Reduction::Sum, kNoIgnoredLabel,
+                                training ? label_smoothing_ : 0);
+}
+
+at::Tensor TextClassificationTask::Hits(const at::Tensor& logits_NC, const data::Batch& batch) const {
+  return logits_NC.argmax(1).eq(batch[data::kSentenceLabels]).sum();
+}
+
+report::Metrics TextClassificationTask::TrainingMetrics(double hits, double weight) const {
+  return {{.name = "accuracy", .value = 100 * hits / weight, .decimals = 2, .higher_is_better = true}};
+}
+
+void TextClassificationTask::AddRandomLabels(data::Batch& batch, int64_t samples) const {
+  batch.tensors[data::kSentenceLabels] = at::randint(outputs(), {samples}, at::kLong);
+}
+
+void TextClassificationTask::CountConfusions() {
+  if (outputs() <= report::kMostClassesConfused) num_confusions_ = outputs() * outputs();
+}
+
+void TextClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, const data::Batch& batch) const {
+  const int64_t classes = outputs();
+  const at::Tensor labels = batch[data::kSentenceLabels], predicted = logits_NC.argmax(1);
+  const at::Tensor ones = at::ones_like(labels, own.options());
+  if (num_confusions_ > 0) own.slice(0, 0, num_confusions_).index_add_(0, labels * classes + predicted, ones);
+  const auto counts = [&](int64_t part) { return own.slice(0, num_confusions_ + part * classes).slice(0, 0, classes); };
+  counts(0).index_add_(0, labels, predicted.eq(labels).to(at::kDouble));
+  counts(1).index_add_(0, predicted, ones);
+  counts(2).index_add_(0, labels, ones);
+}
+
+report::Metrics TextClassificationTask::OwnMetrics(const double* own) const {
+  const ClassCounts counts = CountsIn(own + num_confusions_, outputs());
+  return {{.name = "accuracy", .value = Accuracy(counts), .decimals = 2, .higher_is_better = true},
+          {.name = "f1", .value = MacroF1(counts), .decimals = 4, .higher_is_better = true},
+          {.name = "matthews", .value = MatthewsCorrelation(counts), .decimals = 4, .higher_is_better = true}};
+}
+
+std::vector<int64_t> TextClassificationTask::ConfusionsOf(const at::Tensor& sums) const {
+  const auto* sum = sums.const_data_ptr<double>();
+  return {sum, sum + num_confusions_};
+}
+
+at::Tensor TextRegressionTask::LossSum(const at::Tensor& logits_N1, const data::Batch& batch, bool /*training*/) const {
+  return at::mse_loss(logits_N1.squeeze(1), batch[data::kSentenceTargets], at::Reduction::Sum);
+}
+
+void TextRegressionTask::AddRandomLabels(data::Batch& batch, int64_t samples) const {
+  batch.tensors[data::kSentenceTargets] = at::rand({samples});
+}
+
+void TextRegressionTask::AddTo(at::Tensor own, const at::Tensor& logits_N1, const data::Batch& batch) const {
+  const at::Tensor& places = batch["index"];
+  const auto part = [&](int64_t number) { return own.slice(0, number * samples_, (number + 1) * samples_); };
+  part(0).index_fill_(0, places, 1);
+  part(1).index_copy_(0, places, logits_N1.squeeze(1).to(at::kDouble));
+  part(2).index_copy_(0, places, batch[data::kSentenceTargets].to(at::kDouble));
+}
+
+report::Metrics TextRegressionTask::OwnMetrics(const double* own) const {
+  std::vector<double> predictions, targets;
+  for (int64_t sample = 0; sample < samples_; ++sample) {
+    const double* place = own + sample;
+    if (*place == 0) continue;  // left out of this evaluation
+    predictions.push_back(place[samples_]);
+    targets.push_back(place[2 * samples_]);
+  }
+  return {
+      {.name = "pearson", .value = PearsonCorrelation(predictions, targets), .decimals = 4, .higher_is_better = true},
+      {.name = "spearman",
+       .value = SpearmanCorrelation(predictions, targets),
+       .decimals = 4,
+       .higher_is_better = true}};
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,108 @@
+// The tasks of sentences and pairs of sentences, each with one label. Text classification minimises the cross entropy,
+// text regression the squared error. Metrics are exact over all samples, whatever the number of ranks.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/roberta.h"
+#include "trainer/config/config.h"
+#include "trainer/tasks/task.h"
+
+namespace dtrain::loop {
+
+// What both tasks have in common.
+class SentenceTask : public Task {
+ public:
+  SentenceTask(std::shared_ptr<models::RobertaForSequenceClassification> model, const config::Config& config,
+               at::Device device);
+
+  torch::nn::Module& module() override { return *model_; }
+  at::Device device() const override { return device_; }
+  // Takes batches in the form of data/sentences/sentence_rows.h; labels and targets may be missing for Logits.
+  data::Batch Prepared(data::Batch batch) const override;
+  // The weight is the number of samples.
+  LossSums Loss(const data::Batch& batch) override;
+  double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
+  bool weight_varies() const override { return true; }
+  report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kTokens; }
+  std::string WhyNotRecorded() const override;
+  models::ForwardCost CostOfSample() const override { return model_->Cost(1, longest_); }
+  data::Batch RandomBatch(int64_t samples) const override;
+  at::Tensor EvaluationSums(const data::Batch& batch) override;
+  int64_t num_evaluation_sums() const override;
+  report::Metrics MetricsOf(const at::Tensor& sums) const override;
+  void AddCounts(const at::Tensor& sums, report::TextCounts& counts) const override;
+
+  // Returns logits for a prepared batch, float32 N×outputs on the device.
+  at::Tensor Logits(const data::Batch& batch);
+
+ protected:
+  int64_t outputs() const { return model_->outputs(); }
+
+  // Returns the training criterion, summed over the batch, and in an evaluation the loss.
+  virtual at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const = 0;
+  virtual at::Tensor Hits(const at::Tensor& /*logits_NC*/, const data::Batch& /*batch*/) const { return {}; }
+  // Adds labels of random samples, on the host.
+  virtual void AddRandomLabels(data::Batch& batch, int64_t samples) const = 0;
+
+  // The sums of an evaluation that only one of the tasks has: they come first. `own` is zeros.
+  virtual int64_t num_own_sums() const = 0;
+  virtual void AddTo(at::Tensor own, const at::Tensor& logits_NC, const data::Batch& batch) const = 0;
+  // The metrics besides the loss.
+  virtual report::Metrics OwnMetrics(const double* own) const = 0;
+
+ private:
+  std::shared_ptr<models::RobertaForSequenceClassification> model_;
+  std::string precision_;
+  bool unpad_;
+  int64_t longest_;  // --tokens_per_sample
+  at::Device device_;
+};
+
+// Metrics: val_loss, val_accuracy (percent), val_f1 (macro) and val_matthews (sentence_metrics.h).
+class TextClassificationTask : public SentenceTask {
+ public:
+  TextClassificationTask(std::shared_ptr<models::RobertaForSequenceClassification> model, const config::Config& config,
+                         at::Device device);
+
+  std::string best_metric() const override { return "accuracy"; }
+  report::Metrics TrainingMetrics(double hits, double weight) const override;
+  void CountConfusions() override;
+  std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override;
+
+ protected:
+  at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const override;
+  at::Tensor Hits(const at::Tensor& logits_NC, const data::Batch& batch) const override;
+  void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
+  int64_t num_own_sums() const override { return num_confusions_ + 3 * outputs(); }
+  void AddTo(at::Tensor own, const at::Tensor& logits_NC, const data::Batch& batch) const override;
+  report::Metrics OwnMetrics(const double* own) const override;
+
+ private:
+  double label_smoothing_;
+  int64_t num_confusions_ = 0;  // classes², or 0 if they are not counted
+};
+
+// Metrics: val_loss (the mean squared error), val_pearson and val_spearman. The sums of an evaluation have three places
+// for each sample, so that the sum over the ranks is the predictions of all samples.
+class TextRegressionTask : public SentenceTask {
+ public:
+  using SentenceTask::SentenceTask;
+
+  std::string best_metric() const override { return "pearson"; }
+  void BeginEvaluation(int64_t samples) override { samples_ = samples; }
+
+ protected:
+  at::Tensor LossSum(const at::Tensor& logits_N1, const data::Batch& batch, bool training) const override;
+  void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
+  int64_t num_own_sums() const override { return 3 * samples_; }
+  void AddTo(at::Tensor own, const at::Tensor& logits_N1, const data::Batch& batch) const override;
+  report::Metrics OwnMetrics(const double* own) const override;
+
+ private:
+  int64_t samples_ = 0;  // of the split that is evaluated
+};
+
+}  // namespace dtrain::loop

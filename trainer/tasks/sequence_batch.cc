@@ -1,0 +1,87 @@
+#include "trainer/tasks/sequence_batch.h"
+
+#include <ATen/ATen.h>
+
+#include <utility>
+#include <vector>
+
+#include "data/text/token_rows.h"
+
+namespace dtrain::loop {
+namespace {
+
+// Names of the tensors of a prepared batch that are copied to the device.
+constexpr char kPositions[] = "positions", kAttended[] = "attended", kOffsets[] = "offsets", kCounts[] = "counts";
+// Names of those that stay on the host: {tokens, rows without one, padded length of sequences or 0}; lengths of packed
+// sequences.
+constexpr char kNumbers[] = "numbers", kLengths[] = "lengths";
+
+at::Tensor ToTensor(std::vector<int64_t> numbers) { return at::tensor(numbers, at::kLong); }
+
+// Returns the counts of SequenceBatch in the order of its fields.
+at::Tensor CountsTensor(int64_t terms, int64_t tokens, int64_t padding, int64_t empty_rows) {
+  return ToTensor({terms, tokens, padding, empty_rows}).to(at::kFloat);
+}
+
+}  // namespace
+
+data::Batch PreparedSequences(const data::Batch& rows, int64_t padding_id, bool unpad, int64_t terms,
+                              at::Tensor* kept) {
+  const at::Tensor ids_NT = rows[data::kInputIds], attended_NT = rows[data::kAttentionMask].to(at::kBool);
+  const at::Tensor is_empty_N = attended_NT.any(1).logical_not();
+  const auto tokens = attended_NT.sum().item<int64_t>(), empty_rows = is_empty_N.sum().item<int64_t>();
+  attended_NT.select(1, 0).logical_or_(is_empty_N);  // of the copy that has type bool
+  models::Sequences sequences;
+  if (unpad) {
+    sequences = models::Packed(ids_NT, attended_NT, padding_id, kept);
+  } else {
+    const bool is_full = tokens == ids_NT.numel();
+    sequences = models::Padded(ids_NT, is_full ? at::Tensor() : attended_NT, padding_id);
+  }
+  data::Batch prepared;
+  prepared.number = rows.number;
+  prepared.tensors = {{"index", rows["index"]},
+                      {kPreparedIds, sequences.ids},
+                      {kPositions, sequences.positions},
+                      {kCounts, CountsTensor(terms, tokens, sequences.ids.numel() - tokens, empty_rows)}};
+  if (sequences.attended.defined()) prepared.tensors[kAttended] = sequences.attended;
+  if (sequences.offsets.defined()) prepared.tensors[kOffsets] = sequences.offsets;
+  prepared.on_host[kNumbers] = ToTensor({tokens, empty_rows, sequences.padded_length});
+  prepared.on_host[kLengths] = ToTensor(std::move(sequences.lengths));
+  return prepared;
+}
+
+void PinLike(const data::Batch& rows, data::Batch& prepared) {
+  if (!rows[data::kInputIds].is_pinned()) return;
+  for (auto& [name, tensor] : prepared.tensors) tensor = tensor.pin_memory();
+}
+
+SequenceBatch SequencesOf(const data::Batch& prepared) {
+  const auto optional = [&prepared](const char* name) {
+    const auto found = prepared.tensors.find(name);
+    return found == prepared.tensors.end() ? at::Tensor() : found->second;
+  };
+  const at::Tensor &numbers = prepared.on_host.at(kNumbers), &lengths = prepared.on_host.at(kLengths);
+  const auto* number = numbers.const_data_ptr<int64_t>();
+  const auto* length = lengths.const_data_ptr<int64_t>();
+  const at::Tensor& counts = prepared[kCounts];
+  return {.sequences = {.ids = prepared[kPreparedIds],
+                        .positions = prepared[kPositions],
+                        .padded_length = number[2],
+                        .attended = optional(kAttended),
+                        .lengths = {length, length + lengths.numel()},
+                        .offsets = optional(kOffsets)},
+          .tokens = number[0],
+          .empty_rows = number[1],
+          .counts = {counts[0], counts[1], counts[2], counts[3]}};
+}
+
+std::string WhyTextNotRecorded(bool unpad, bool checkpoints_activations) {
+  if (unpad) return "with --unpad the number of tokens differs from batch to batch";
+  if (checkpoints_activations) {
+    return "with --activation_checkpointing the host sets the random generator within the step";
+  }
+  return "";
+}
+
+}  // namespace dtrain::loop

@@ -1,0 +1,45 @@
+// The sequences of a batch in the form that the model takes: the tokens, and where each sequence begins. The host
+// computes all of it before the batch is copied, since shapes depend on these numbers and the host would otherwise wait
+// for the device.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "data/pipeline/batch.h"
+#include "models/sequences.h"
+
+namespace dtrain::loop {
+
+struct SequenceBatch {
+  models::Sequences sequences;
+  int64_t tokens = 0;      // without padding
+  int64_t empty_rows = 0;  // without a token
+
+  // The numbers of the batch as float32 scalars on its device, for steps that are recorded (step_graph.h).
+  struct Counts {
+    at::Tensor terms, tokens, padding, empty_rows;  // padding: tokens that the model computes on besides `tokens`
+  } counts;
+};
+
+// Turns the input_ids and attention_mask of `rows` (data/text/token_rows.h), which are on the host, into a batch with
+// the tensors of a SequenceBatch and with `index`. `unpad`: leaves padding out of the list of tokens. The model
+// computes on the first place of a row without a token, since attention to nothing is undefined. `terms` is the number
+// of terms in the loss of the batch. `kept` is as in models::Packed; it stays undefined without `unpad`.
+data::Batch PreparedSequences(const data::Batch& rows, int64_t padding_id, bool unpad, int64_t terms,
+                              at::Tensor* kept = nullptr);
+
+// Moves the tensors of `prepared` that are copied to the device into pinned memory if those of `rows` are in it.
+void PinLike(const data::Batch& rows, data::Batch& prepared);
+
+// Views a batch that PreparedSequences has returned, and that may have been copied to a device since. Copies nothing,
+// and does not wait for the device.
+SequenceBatch SequencesOf(const data::Batch& prepared);
+
+// Returns Task::WhyNotRecorded for a model of text.
+std::string WhyTextNotRecorded(bool unpad, bool checkpoints_activations);
+
+// The name of the tensor of a prepared batch with its tokens (Sequences::ids).
+inline constexpr char kPreparedIds[] = "ids";
+
+}  // namespace dtrain::loop

@@ -1,0 +1,24 @@
+// The input of --mode=predict for programs: a safetensors file with token ids.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+#include "models/roberta_options.h"
+
+namespace dtrain::loop {
+
+struct TokenInput {
+  at::Tensor ids, attended;  // int64 and bool, N×T; `attended` may be undefined
+};
+
+// Reads input_ids and attention_mask, if there is one. Throws UsageError if `path` is no file, DataError if its tensors
+// are not of the right kind.
+TokenInput ReadTokenInput(const std::string& path);
+
+// Throws DataError for tokens that the model does not know, and for rows that are too long for it. Warns of rows
+// without a token.
+void RequireKnown(const TokenInput& input, const models::RobertaOptions& model, const std::string& path);
+
+}  // namespace dtrain::loop
