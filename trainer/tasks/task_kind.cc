@@ -55,8 +55,8 @@ const TaskKind& KindMeant(const config::Config& config) {
   const bool has_data = config.run.mode == "train" || config.run.mode == "eval";
   if (has_data && !HoldsSentences(config.data)) return MaskedLm();
   const bool uses_weights = config.run.mode != "train" && !config.model.init_weights.empty();
-  if (uses_weights) return KindOfText(ReadOutline(config.model.init_weights));
-  if (!has_data) return MaskedLm();
+  const TaskKind& of_weights = uses_weights ? KindOfText(ReadOutline(config.model.init_weights)) : MaskedLm();
+  if (!has_data || &of_weights != &MaskedLm()) return of_weights;
   return HoldsNumbers(config) ? TextRegression() : TextClassification();
 }
 

@@ -21,14 +21,24 @@ constexpr char kSettings[] = "settings";  // key of the metadata
 constexpr uint64_t kMaxConfigBytes = uint64_t{1} << 20;
 
 const std::vector<std::string>& SettingNames() {
-  static const std::vector<std::string> names = {"model",         "task",
-                                                 "image_size",    "eval_resize",
-                                                 "interpolation", "mean",
-                                                 "std",           "tokens_per_sample",
-                                                 "sample_break",  "mask_prob",
-                                                 "seed",          "mask_whole_words",
-                                                 "vocab_size",    "mask_special_tokens",
-                                                 "bn_eps"};
+  static const std::vector<std::string> names = {"model",
+                                                 "task",
+                                                 "image_size",
+                                                 "eval_resize",
+                                                 "interpolation",
+                                                 "mean",
+                                                 "std",
+                                                 "tokens_per_sample",
+                                                 "sample_break",
+                                                 "mask_prob",
+                                                 "seed",
+                                                 "mask_whole_words",
+                                                 "vocab_size",
+                                                 "mask_special_tokens",
+                                                 "bn_eps",
+                                                 "text_column",
+                                                 "text_pair_column",
+                                                 "label_column"};
   return names;
 }
 

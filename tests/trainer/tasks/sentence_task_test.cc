@@ -1,0 +1,156 @@
+// A training step of sentences must not wait for the device, and gives the same with padding and without. The metrics
+// are those of all samples, in whatever batches and on whatever ranks they were evaluated.
+#include "trainer/tasks/sentence_task.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "data/pipeline/device_batch.h"
+#include "data/sentences/sentence_rows.h"
+#include "data/text/dictionary.h"
+#include "tests/waits_for_device.h"
+#include "trainer/weights/roberta_model.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr int64_t kWords = 50, kLongest = 12, kClasses = 3;
+
+template <typename TaskType>
+TaskType TaskOf(bool unpad, double label_smoothing = 0) {
+  config::Config config;
+  config.text.tokens_per_sample = kLongest;
+  config.text.unpad = unpad;
+  config.optimizer.label_smoothing = label_smoothing;
+  const bool regression = std::is_same_v<TaskType, TextRegressionTask>;
+  const SequenceClassifier options{
+      .encoder = {.vocab_size = kWords,
+                  .hidden_size = 16,
+                  .layers = 2,
+                  .heads = 2,
+                  .intermediate_size = 32,
+                  .max_positions = kLongest + 2,
+                  .initializer_range = 0.5,
+                  .dropout = 0,
+                  .attention_dropout = 0},
+      .head = {.labels = models::NumberedLabels(regression ? 1 : kClasses), .regression = regression}};
+  return {MakeSequenceClassifier(options, /*seed=*/3, at::kCPU), config, at::kCPU};
+}
+
+data::Batch Rows(const std::vector<int64_t>& lengths) {
+  at::manual_seed(4);
+  const auto count = static_cast<int64_t>(lengths.size());
+  const at::Tensor ids = at::randint(data::kSpecialTokens, kWords, {count, kLongest}, at::kLong);
+  const at::Tensor attended = at::arange(kLongest).unsqueeze(0).lt(at::tensor(lengths, at::kLong).unsqueeze(1));
+  data::Batch batch;
+  batch.number = 7;
+  batch.tensors = {{data::kInputIds, ids.masked_fill(attended.logical_not(), data::kPadToken)},
+                   {data::kAttentionMask, attended.to(at::kByte)},
+                   {data::kSentenceLabels, at::arange(count).remainder(kClasses)},
+                   {data::kSentenceTargets, at::arange(count).to(at::kFloat).sqrt()},
+                   {"index", at::arange(count)}};
+  return batch;
+}
+
+data::Batch Part(const data::Batch& batch, const std::vector<int64_t>& rows) {
+  data::Batch part;
+  for (const auto& [name, tensor] : batch.tensors) part.tensors[name] = tensor.index_select(0, at::tensor(rows));
+  return part;
+}
+
+template <typename TaskType>
+class SentenceTasks : public testing::Test {};
+using BothTasks = testing::Types<TextClassificationTask, TextRegressionTask>;
+TYPED_TEST_SUITE(SentenceTasks, BothTasks);
+
+TYPED_TEST(SentenceTasks, AStepDoesNotWaitForTheDevice) {
+  for (const bool unpad : {false, true}) {
+    auto task = TaskOf<TypeParam>(unpad);
+    task.BeginEvaluation(3);
+    const data::Batch batch = data::CopyToDevice(task.Prepared(Rows({12, 5, 2})), at::kCPU);
+    const WaitsForDevice waits;
+    task.Loss(batch).loss_sum.backward();
+    const at::NoGradGuard no_grad;
+    task.EvaluationSums(batch);
+    EXPECT_EQ(waits.operators(), std::vector<std::string>{}) << unpad;
+  }
+}
+
+TYPED_TEST(SentenceTasks, PaddingChangesNothingButRounding) {
+  auto padded = TaskOf<TypeParam>(false), packed = TaskOf<TypeParam>(true);
+  for (const auto& lengths : std::vector<std::vector<int64_t>>{{12, 5, 2}, {12, 12}, {3}}) {
+    const LossSums wanted = padded.Loss(padded.Prepared(Rows(lengths)));
+    const LossSums result = packed.Loss(packed.Prepared(Rows(lengths)));
+    EXPECT_NEAR(result.loss_sum.template item<float>(), wanted.loss_sum.template item<float>(), 1e-4);
+    for (const LossSums& sums : {wanted, result}) {
+      EXPECT_EQ(sums.weight.item<float>(), static_cast<float>(lengths.size()));
+      EXPECT_EQ(sums.units.item<float>(), static_cast<float>(std::accumulate(lengths.begin(), lengths.end(), 0)));
+    }
+    EXPECT_EQ(result.padding.template item<float>(), 0);
+  }
+}
+
+TYPED_TEST(SentenceTasks, MetricsAreThoseOfAllSamplesInAnyBatches) {
+  auto task = TaskOf<TypeParam>(false);
+  task.module().eval();
+  const at::NoGradGuard no_grad;
+  task.BeginEvaluation(6);
+  const data::Batch all = Rows({12, 5, 2, 7, 3, 4});
+  const report::Metrics wanted = task.MetricsOf(task.EvaluationSums(task.Prepared(all)));
+  at::Tensor sums = task.EvaluationSums(task.Prepared(Part(all, {4, 1})));
+  sums += task.EvaluationSums(task.Prepared(Part(all, {0, 5, 2, 3})));
+  const report::Metrics found = task.MetricsOf(sums);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(found[i].name, wanted[i].name);
+    EXPECT_NEAR(found[i].value, wanted[i].value, 1e-5) << found[i].name;
+    EXPECT_TRUE(std::isfinite(found[i].value)) << found[i].name;
+  }
+  // A sample that was left out does not count.
+  auto fewer = TaskOf<TypeParam>(false);
+  fewer.module().eval();
+  fewer.BeginEvaluation(2);
+  const data::Batch two = Part(all, {0, 1});
+  task.BeginEvaluation(6);
+  const auto with_gaps = task.MetricsOf(task.EvaluationSums(task.Prepared(two)));
+  EXPECT_EQ(with_gaps, fewer.MetricsOf(fewer.EvaluationSums(fewer.Prepared(two))));
+}
+
+TYPED_TEST(SentenceTasks, ARandomBatchIsPrepared) {
+  auto task = TaskOf<TypeParam>(true);
+  const data::Batch batch = task.RandomBatch(3);
+  EXPECT_EQ(batch.size(), 3);
+  EXPECT_EQ(task.Loss(batch).units.template item<float>(), 3 * kLongest);
+  EXPECT_NE(task.WhyNotRecorded().find("--unpad"), std::string::npos);
+}
+
+TEST(TextClassificationTask, TheLossOfAnEvaluationIsNotSmoothed) {
+  auto plain = TaskOf<TextClassificationTask>(false), smoothed = TaskOf<TextClassificationTask>(false, 0.3);
+  const data::Batch batch = plain.Prepared(Rows({12, 5, 2, 7}));
+  const at::NoGradGuard no_grad;
+  EXPECT_NE(plain.Loss(batch).loss_sum.item<float>(), smoothed.Loss(batch).loss_sum.item<float>());
+  EXPECT_TRUE(plain.EvaluationSums(batch).equal(smoothed.EvaluationSums(batch)));
+}
+
+TEST(TextClassificationTask, ConfusionsHaveARowForEachTrueClass) {
+  auto task = TaskOf<TextClassificationTask>(false);
+  const data::Batch batch = task.Prepared(Rows({12, 5, 2, 7}));  // labels 0, 1, 2, 0
+  const at::NoGradGuard no_grad;
+  EXPECT_EQ(task.ConfusionsOf(task.EvaluationSums(batch)), std::vector<int64_t>{});
+  const report::Metrics before = task.MetricsOf(task.EvaluationSums(batch));
+  task.CountConfusions();
+  const std::vector<int64_t> counts = task.ConfusionsOf(task.EvaluationSums(batch));
+  ASSERT_EQ(counts.size(), 9U);
+  for (size_t label = 0; label < 3; ++label) {
+    EXPECT_EQ(counts[3 * label] + counts[3 * label + 1] + counts[3 * label + 2], label == 0 ? 2 : 1);
+  }
+  EXPECT_EQ(task.MetricsOf(task.EvaluationSums(batch)), before);
+}
+
+}  // namespace
+}  // namespace dtrain::loop
