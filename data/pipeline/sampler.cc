@@ -116,13 +116,33 @@ std::vector<SampleRef> RankShare(const std::vector<SampleRef>& global_batch, int
   return {global_batch.begin() + begin, global_batch.begin() + end};
 }
 
+std::vector<int64_t> SpreadEvenly(int64_t n, int64_t count) {
+  RandomGenerator random({.stream = RandomStream::kSubset});
+  std::vector<int64_t> indices;
+  indices.reserve(static_cast<size_t>(count));
+  // The boundaries i·n/count, without a product that might overflow.
+  const int64_t length = n / count, longer = n % count;
+  int64_t begin = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t end = length * (i + 1) + (i + 1) * longer / count;
+    indices.push_back(begin + random.Below(end - begin));
+    begin = end;
+  }
+  return indices;
+}
+
 std::vector<std::vector<SampleRef>> EvaluationBatches(int64_t dataset_size, int64_t batch_size, int64_t rank,
-                                                      int64_t world) {
-  const int64_t begin = rank * dataset_size / world, end = (rank + 1) * dataset_size / world;
+                                                      int64_t world, std::optional<int64_t> limit) {
+  const bool limited = limit && *limit < dataset_size;
+  const std::vector<int64_t> chosen = limited ? SpreadEvenly(dataset_size, *limit) : std::vector<int64_t>();
+  const int64_t samples = limited ? *limit : dataset_size;
+  const int64_t begin = rank * samples / world, end = (rank + 1) * samples / world;
   std::vector<std::vector<SampleRef>> batches;
   for (int64_t first = begin; first < end; first += batch_size) {
     auto& batch = batches.emplace_back();
-    for (int64_t i = first; i < std::min(end, first + batch_size); ++i) batch.push_back({.index = i, .epoch = 0});
+    for (int64_t i = first; i < std::min(end, first + batch_size); ++i) {
+      batch.push_back({.index = limited ? chosen[static_cast<size_t>(i)] : i, .epoch = 0});
+    }
   }
   return batches;
 }

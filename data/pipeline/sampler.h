@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -70,10 +71,16 @@ std::vector<int64_t> ShardPermutation(int64_t n, int64_t seed, int64_t epoch);
 std::vector<SampleRef> RankShare(const std::vector<SampleRef>& global_batch, int64_t rank, int64_t world,
                                  int64_t micro_step = 0, int64_t accumulation = 1);
 
+// Returns `count` of the indices 0 to n - 1 in ascending order, one from each of `count` stretches of equal length
+// (1 ≤ count ≤ n). Within its stretch the index is random, because data in which classes take turns would otherwise
+// give one class only. The result depends on n and count alone.
+std::vector<int64_t> SpreadEvenly(int64_t n, int64_t count);
+
 // Evaluation: returns the batches of a rank. Each sample occurs once over all ranks, without padding, in file order,
-// one contiguous range per rank. The last batch may be shorter; a rank may have none if there are fewer samples than
+// one contiguous range per rank. With a `limit` below the data set's size there are only so many samples over all
+// ranks, which are spread evenly. The last batch may be shorter; a rank may have none if there are fewer samples than
 // ranks. The epoch is 0.
 std::vector<std::vector<SampleRef>> EvaluationBatches(int64_t dataset_size, int64_t batch_size, int64_t rank,
-                                                      int64_t world);
+                                                      int64_t world, std::optional<int64_t> limit = {});
 
 }  // namespace dtrain::data

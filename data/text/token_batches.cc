@@ -109,11 +109,29 @@ int64_t TokenBatches::BlocksTaken(int64_t steps) const {
   return blocks;
 }
 
-std::vector<std::vector<SampleRef>> TokenBatches::EvaluationBatches(int64_t rank, int64_t world) const {
+std::vector<std::vector<SampleRef>> TokenBatches::EvaluationBatches(int64_t rank, int64_t world,
+                                                                    std::optional<int64_t> limit) const {
   static const std::vector<int64_t> kFileOrder;
+  std::vector<int64_t> order = kFileOrder;  // of blocks
+  std::vector<Range> ranges;                // of `order`, this rank's
+  const auto first = [=](int64_t of_rank, int64_t total) { return of_rank * total / world; };
+  if (limit && HasBudget()) {
+    // The batches must not depend on the number of ranks, so the whole split is cut before any is chosen.
+    const std::vector<Range> all = Cut({0, blocks_}, kFileOrder);
+    const auto total = static_cast<int64_t>(all.size());
+    const std::vector<int64_t> chosen = SpreadEvenly(total, std::min(*limit, total));
+    const auto taken = static_cast<int64_t>(chosen.size());
+    for (int64_t i = first(rank, taken); i < first(rank + 1, taken); ++i) {
+      ranges.push_back(all[static_cast<size_t>(chosen[static_cast<size_t>(i)])]);
+    }
+  } else {
+    const int64_t blocks = limit ? std::min(*limit, blocks_) : blocks_;
+    if (blocks < blocks_) order = SpreadEvenly(blocks_, blocks);
+    ranges = Cut({first(rank, blocks), first(rank + 1, blocks)}, order);
+  }
   std::vector<std::vector<SampleRef>> batches;
-  for (const Range range : Cut({rank * blocks_ / world, (rank + 1) * blocks_ / world}, kFileOrder)) {
-    Append(range, kFileOrder, 0, batches.emplace_back());
+  for (const Range range : ranges) {
+    Append(range, order, 0, batches.emplace_back());
     SetRowLength(batches.back());
   }
   return batches;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "data/pipeline/sampler.h"
@@ -42,8 +43,10 @@ class TokenBatches {
   // step.
   int64_t BlocksTaken(int64_t steps) const;
 
-  // Evaluation: returns the batches of a rank. Each block occurs once over all ranks, in file order, in epoch 0.
-  std::vector<std::vector<SampleRef>> EvaluationBatches(int64_t rank, int64_t world) const;
+  // Evaluation: returns the batches of a rank. Each block occurs once over all ranks, in file order, in epoch 0. With a
+  // `limit` there are at most so many units over all ranks, which are spread evenly.
+  std::vector<std::vector<SampleRef>> EvaluationBatches(int64_t rank, int64_t world,
+                                                        std::optional<int64_t> limit = {}) const;
 
  private:
   bool HasBudget() const { return options_.max_tokens > 0; }

@@ -9,7 +9,7 @@ from reports.classes import Row
 from reports.drawing import Comparison, as_shown, colour, mark
 from reports.flags import IN_THE_TABLE, words
 from reports.points import finite
-from reports.run import Run, smaller_is_better
+from reports.run import NO_METRICS, Run, smaller_is_better
 from safe_files import shown
 
 MOST_BYTES_OF_A_CELL, MOST_BYTES_OF_A_MESSAGE = 80, 4000
@@ -75,8 +75,8 @@ def speed(run: Run) -> str:
 def last_metrics(runs: list[Run]) -> list[str]:
     """Returns the numbers of the last validations."""
     named = dict.fromkeys(name.removeprefix("val_") for run in runs for name in run.result if name.startswith("val_"))
-    logged = dict.fromkeys(name for run in runs for name in run.val.names if name not in ("step", "epoch", "bad_records", "time"))
-    return list(named | logged)[:MOST_METRICS]
+    logged = dict.fromkeys(name for run in runs for name in run.val.names)
+    return [name for name in named | logged if name == "loss" or name not in NO_METRICS][:MOST_METRICS]
 
 
 def columns(comparison: Comparison) -> dict[str, list[str]]:
@@ -96,6 +96,8 @@ def columns(comparison: Comparison) -> dict[str, list[str]]:
         bests = [run.best(judged) for run in runs]
         found[f"best val {judged}"] = [as_shown(judged, best[judged] if best else None) for best in bests]
         found["at step"] = [cell(best["step"] if best else None) for best in bests]
+    if any(run.limit for run in runs):
+        found["validated on"] = [f"{run.limit} samples" if run.limit else "all" if run.val.names else "–" for run in runs]
     for name in last_metrics(runs):
         found[f"last val {name}"] = [as_shown(name, run.last(name)) for run in runs]
     if not any("val_loss" in run.result for run in runs) and any("train_loss" in run.result for run in runs):

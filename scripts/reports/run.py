@@ -10,7 +10,7 @@ import numpy as np
 from reports.points import Points, finite
 
 STEP_PARTS = ("data", "forward", "backward", "communication", "update", "other")  # the order in which they are drawn
-NO_METRICS = ("kind", "step", "epoch", "loss", "bad_records", "time")
+NO_METRICS = ("kind", "step", "epoch", "loss", "bad_records", "empty_samples", "samples", "samples_of_split", "time")
 MOST_DEVICES = 1_000_000
 
 
@@ -56,6 +56,12 @@ class Run:
     def last(self, name: str) -> float | None:
         """Returns a number of the last validation: the result's, or for an unfinished run the log's."""
         return finite(self.result.get(f"val_{name}", self.val.last.get(name)))
+
+    @property
+    def limit(self) -> str | None:
+        """Returns "320 of 10,000" if the last evaluation took only so many samples."""
+        taken, all_of_them = self.last("samples"), self.last("samples_of_split")
+        return f"{taken:,.0f} of {all_of_them:,.0f}" if taken is not None and all_of_them is not None else None
 
     @property
     def steps(self) -> float | None:

@@ -1,6 +1,7 @@
 """scripts/report.py on real runs, and on made-up ones with data that would take many machines."""
 
 import fcntl
+import json
 import re
 import time
 
@@ -139,6 +140,16 @@ def test_the_metric_against_the_flag_that_differs(sweep):
     plot = charts.metric_over_flag(compare(*runs)).axes[0]
     assert [tick.get_text() for tick in plot.get_xticklabels()] == ["sgd", "adam", "lamb"]
     assert list(plot.lines[-1].get_ydata()) == pytest.approx([(170 + 470) / 2, 270, 370])
+
+
+def test_a_limited_evaluation_says_on_how_many_samples(draw, tmp_path):
+    limited, whole = made_up_run(tmp_path / "limited"), made_up_run(tmp_path / "whole")
+    result = json.loads((limited / "result.json").read_text(encoding="utf-8"))
+    (limited / "result.json").write_text(json.dumps(result | {"val_samples": 320, "val_samples_of_split": 10000}), encoding="utf-8")
+    assert draw(limited, whole, f"--output={tmp_path / 'report'}")[0] == 0
+    rows = Page(tmp_path / "report").rows()
+    assert [row["validated on"] for row in rows] == ["320 of 10,000 samples", "all"]
+    assert not any("samples" in name for name in rows[0] if name.startswith("last val"))
 
 
 def test_a_run_under_way(tmp_path):

@@ -154,7 +154,7 @@ DTRAIN_FLAG(double, stop_after_epochs_without_gain, run.stop_after_epochs_withou
 DTRAIN_FLAG(int64, limit_train_steps, run.limit_train_steps, AtLeast(0), "steps",
             "Stop after this many steps, without changing the learning rate schedule; 0: no limit.")
 DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
-            "Evaluate on this many batches only; 0: no limit.")
+            "Evaluate as many samples only as this many global batches hold, spread evenly over the split; 0: all.")
 
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder with the data; for safetensors also a file.")
 DTRAIN_FLAG(string, data_format, data.format,

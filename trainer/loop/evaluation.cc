@@ -3,7 +3,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -63,12 +62,9 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   control.Enter(distributed::Phase::kEvaluation);
   const EvaluationMode evaluation_mode(task.module());
   const auto all_batches = MakeEvaluationBatches(split, config, communicator.world_size());
-  auto batches = all_batches->EvaluationBatches(communicator.rank());
-  const auto limit = static_cast<size_t>(config.run.limit_val_steps);
-  if (limit > 0 && batches.size() > limit) batches.resize(limit);
+  const auto batches = all_batches->EvaluationBatches(communicator.rank());
   // Ranks may differ by one batch, but all must pass the same points at which they may stop.
-  int64_t rounds = all_batches->EvaluationRounds();
-  if (limit > 0) rounds = std::min(rounds, static_cast<int64_t>(limit));
+  const int64_t rounds = all_batches->EvaluationRounds();
 
   const auto provider = [&batches](int64_t number) -> std::optional<std::vector<data::SampleRef>> {
     if (number >= static_cast<int64_t>(batches.size())) return std::nullopt;
@@ -113,6 +109,7 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   report::ValPoint point{.metrics = task.MetricsOf(sums),
                          .bad_records = count(num_sums + 1),
                          .samples = count(num_sums),
+                         .samples_of_split = split.source->size(),
                          .units = count(num_sums - 1),
                          .confusions = task.ConfusionsOf(sums)};
   point.decides = DecisiveMetric(config.run.best_metric, task, point.metrics);

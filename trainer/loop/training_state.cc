@@ -26,7 +26,10 @@ nlohmann::json ToJson(const report::ValPoint& point) {
                        {"table_heading", metric.table_heading},
                        {"table_decimals", metric.table_decimals}});
   }
-  return {{"step", point.step}, {"epoch", point.epoch}, {"metrics", metrics}, {"decides", point.decides}};
+  nlohmann::json json = {
+      {"step", point.step}, {"epoch", point.epoch}, {"metrics", metrics}, {"decides", point.decides}};
+  if (point.is_limited()) json.update({{"samples", point.samples}, {"samples_of_split", point.samples_of_split}});
+  return json;
 }
 
 nlohmann::json ToJson(const std::optional<report::ValPoint>& point) {
@@ -111,6 +114,10 @@ std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json, con
   }
   if (point.metrics.empty()) SavedObject::Refuse(saved.Named("metrics"), "a list with something in it");
   if (json.contains("decides")) point.decides = static_cast<size_t>(saved.Count("decides"));  // newer than the others
+  if (json.contains("samples_of_split")) {
+    point.samples = saved.Count("samples");
+    point.samples_of_split = saved.Count("samples_of_split");
+  }
   if (point.decides >= point.metrics.size()) SavedObject::Refuse(saved.Named("decides"), "the number of a metric");
   return point;
 }

@@ -15,6 +15,7 @@
 #include "trainer/report/console.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/tasks/val_fraction.h"
 #include "trainer/weights/inference_weights.h"
@@ -61,6 +62,13 @@ void CompareHeldOut(const config::Config& config, const TrainedWeights& weights,
                      " was trained, perhaps on some of these samples: this evaluation may be too good");
 }
 
+// "the 10000 samples", or "320 of the 10000 samples" with --limit_val_steps
+std::string SamplesToEvaluate(const DataSplit& val, const config::Config& config, int world) {
+  const int64_t taken = MakeEvaluationBatches(val, config, world)->EvaluatedSamples();
+  const std::string all = "the " + std::to_string(val.source->size()) + " samples";
+  return taken == val.source->size() ? all : std::to_string(taken) + " of " + all;
+}
+
 }  // namespace
 
 void EvaluateOnly(const RunContext& context) {
@@ -72,8 +80,8 @@ void EvaluateOnly(const RunContext& context) {
   const TrainedWeights weights = ReadInferenceWeights(config);
   const DataSets data = session.OpenData(kind.ClassesOf(config, weights));
   if (context.launch.rank == 0) {
-    report::LogInfo("evaluating " + weights.origin + " on the " + std::to_string(data.val->source->size()) +
-                    " samples of " + data.val->name);
+    report::LogInfo("evaluating " + weights.origin + " on " +
+                    SamplesToEvaluate(*data.val, config, context.launch.world_size) + " of " + data.val->name);
     CompareHeldOut(config, weights, *data.val);
   }
   session.Connect({{"data_fingerprint", data.val->source->fingerprint()}});

@@ -66,18 +66,24 @@ std::string BadRecordsText(int64_t count) {
   return count > 0 ? Format(" bad records %lld", static_cast<long long>(count)) : "";
 }
 
+// " on 320 of 10,000 samples" of a limited evaluation
+std::string LimitText(const ValPoint& point) {
+  if (!point.is_limited()) return "";
+  return " on " + Grouped(point.samples) + " of " + Grouped(point.samples_of_split) + " samples";
+}
+
 std::string ValidationLine(const ValPoint& point) {
   std::string line = Format("validation step %lld epoch %.2f", static_cast<long long>(point.step), point.epoch);
   for (const Metric& metric : point.metrics) {
     line += Format(" %s %.*f", metric.name.c_str(), metric.decimals, metric.value);
   }
-  return line + BadRecordsText(point.bad_records);
+  return line + LimitText(point) + BadRecordsText(point.bad_records);
 }
 
 std::string BestLine(const ValPoint& best) {
   const Metric& metric = best.decisive();
-  return Format("best %s %.*f at step %lld (model_best.safetensors)", metric.name.c_str(), metric.decimals,
-                metric.value, static_cast<long long>(best.step));
+  return Format("best %s %.*f%s at step %lld (model_best.safetensors)", metric.name.c_str(), metric.decimals,
+                metric.value, LimitText(best).c_str(), static_cast<long long>(best.step));
 }
 
 // The table has the columns of the AWS ImageNet script, because users have scripts that parse these.
@@ -96,7 +102,7 @@ std::string TableValidation(const ValPoint& point) {
     headings += has_heading ? metric.table_heading : Format("  %*s", width, metric.name.c_str());
     row += Format("  %*.*f", width, has_heading ? metric.table_decimals : metric.decimals, metric.value);
   }
-  return headings + "\n" + row;
+  return headings + "\n" + row + (point.is_limited() ? "\n " + LimitText(point) : "");
 }
 
 }  // namespace

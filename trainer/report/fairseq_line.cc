@@ -87,6 +87,10 @@ std::string FairseqLine(const ValPoint& point) {
     const std::string& name = point.decisive().name;
     json["valid_best_" + name] = General(name == "loss" ? *point.best / std::numbers::ln2 : *point.best, 3);
   }
+  if (point.is_limited()) {
+    json["valid_samples"] = std::to_string(point.samples);
+    json["valid_samples_of_split"] = std::to_string(point.samples_of_split);
+  }
   return json.dump();
 }
 

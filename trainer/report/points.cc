@@ -55,9 +55,16 @@ void AddTimeSplit(Json& json, const TimeSplit& split) {
   json["time_split"] = parts;
 }
 
+void AddLimit(Json& json, const std::string& prefix, const ValPoint& point) {
+  if (!point.is_limited()) return;
+  json[prefix + "samples"] = point.samples;
+  json[prefix + "samples_of_split"] = point.samples_of_split;
+}
+
 void AddResult(Json& json, const RunResult& result) {
   if (result.validation) {
     for (const Metric& metric : result.validation->metrics) json["val_" + metric.name] = metric.value;
+    AddLimit(json, "val_", *result.validation);
   } else {
     json["train_loss"] = result.train_loss;
   }
@@ -101,6 +108,7 @@ std::string JsonLine(const TrainPoint& point) {
 std::string JsonLine(const ValPoint& point) {
   Json json = {{"kind", "val"}, {"step", point.step}, {"epoch", point.epoch}};
   for (const Metric& metric : point.metrics) json[metric.name] = metric.value;
+  AddLimit(json, "", point);
   SetIfAny(json, "bad_records", point.bad_records);
   if (point.text) SetIfAny(json, "empty_samples", point.text->empty_samples);
   return json.dump();
@@ -127,6 +135,11 @@ std::string FinalLine(const RunResult& result) {
   std::string line;
   for (const Metric& metric : result.validation->metrics) {
     line += (line.empty() ? "val_" : " val_") + Fixed(metric.name.c_str(), metric.value, metric.decimals);
+  }
+  const ValPoint& point = *result.validation;
+  if (point.is_limited()) {
+    line += " val_samples=" + std::to_string(point.samples) +
+            " val_samples_of_split=" + std::to_string(point.samples_of_split);
   }
   return line;
 }

@@ -66,12 +66,13 @@ struct TrainPoint {
 struct ValPoint {
   int64_t step = 0;
   double epoch = 0;
-  int64_t epoch_number = 1;  // the epoch, counted from 1, in which the step began
-  Metrics metrics = {};      // the task's; never empty after an evaluation
-  size_t decides = 0;        // which of them tells whether the weights are the best
-  int64_t bad_records = 0;   // left out of this evaluation, all ranks together
-  int64_t samples = 0;       // evaluated by all ranks
-  int64_t units = 0;         // images, or tokens without padding, from which the speed is computed
+  int64_t epoch_number = 1;      // the epoch, counted from 1, in which the step began
+  Metrics metrics = {};          // the task's; never empty after an evaluation
+  size_t decides = 0;            // which of them tells whether the weights are the best
+  int64_t bad_records = 0;       // left out of this evaluation, all ranks together
+  int64_t samples = 0;           // evaluated by all ranks
+  int64_t samples_of_split = 0;  // all that there are; more than samples and bad_records if the evaluation was limited
+  int64_t units = 0;             // images, or tokens without padding, from which the speed is computed
 
   // The confusion matrix, classes² counts with a row for each true class and a column for each predicted one. Empty if
   // it was not asked for.
@@ -82,6 +83,7 @@ struct ValPoint {
   std::optional<double> best = std::nullopt;
 
   const Metric& decisive() const { return metrics.at(decides); }
+  bool is_limited() const { return samples + bad_records < samples_of_split; }
 };
 
 struct EpochPoint {
@@ -125,7 +127,8 @@ struct RunResult {
 };
 
 // Return one line of metrics.jsonl without the newline. Numbers have full precision; NaN and infinities become null.
-// bad_records and empty_samples are written only if they are not 0. Training on text adds tokens and padding_tokens
+// bad_records and empty_samples are written only if they are not 0, samples and samples_of_split only of a limited
+// evaluation. Training on text adds tokens and padding_tokens
 // since the last line.
 std::string JsonLine(const TrainPoint& point);
 std::string JsonLine(const ValPoint& point);
@@ -135,8 +138,8 @@ std::string JsonLine(const EpochPoint& point);
 std::string ResultJson(const RunResult& result);
 std::string JsonLine(const RunResult& result);
 
-// Returns the last line of stdout: val_<metric>=… for each metric, "val_top1=75.93 val_top5=92.91 val_loss=0.9912", or
-// train_loss=… without a validation.
+// Returns the last line of stdout: val_<metric>=… for each metric, "val_top1=75.93 val_top5=92.91 val_loss=0.9912", and
+// "val_samples=320 val_samples_of_split=10000" if the evaluation was limited, or train_loss=… without a validation.
 std::string FinalLine(const RunResult& result);
 
 }  // namespace dtrain::report

@@ -13,7 +13,7 @@ namespace {
 class EqualRows : public SplitBatches {
  public:
   EqualRows(int64_t samples, const config::Config& config, int world)
-      : SplitBatches(world),
+      : SplitBatches(world, config.run.limit_val_steps),
         samples_(samples),
         sizes_(config::ResolveBatch(config.batch, world)),
         sampler_(samples, sizes_.global_batch_size, config.batch.seed, data::ShuffleFromName(config.data.shuffle),
@@ -29,7 +29,7 @@ class EqualRows : public SplitBatches {
   }
 
   std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t rank) const override {
-    return data::EvaluationBatches(samples_, sizes_.batch_size, rank, world());
+    return data::EvaluationBatches(samples_, sizes_.batch_size, rank, world(), evaluated_units());
   }
 
  private:
@@ -42,7 +42,7 @@ class EqualRows : public SplitBatches {
 class BlocksOfTokens : public SplitBatches {
  public:
   BlocksOfTokens(const DataSplit& split, const config::Config& config, int world)
-      : SplitBatches(world),
+      : SplitBatches(world, config.run.limit_val_steps),
         sizes_(config::ResolveBatch(config.batch, world)),
         batches_(split.source->size(), split.length,
                  {.batch_size = sizes_.batch_size,
@@ -62,7 +62,7 @@ class BlocksOfTokens : public SplitBatches {
   }
 
   std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t rank) const override {
-    return batches_.EvaluationBatches(rank, world());
+    return batches_.EvaluationBatches(rank, world(), evaluated_units());
   }
 
  private:
@@ -72,12 +72,26 @@ class BlocksOfTokens : public SplitBatches {
 
 }  // namespace
 
+std::optional<int64_t> SplitBatches::evaluated_units() const {
+  constexpr int64_t kMostSteps = 1'000'000'000;  // more is no limit, and the product must not overflow
+  if (limit_val_steps_ < 1 || limit_val_steps_ > kMostSteps) return std::nullopt;
+  return limit_val_steps_ * units_per_step();
+}
+
 int64_t SplitBatches::EvaluationRounds() const {
   int64_t rounds = 0;
   for (int64_t rank = 0; rank < world_; ++rank) {
     rounds = std::max(rounds, static_cast<int64_t>(EvaluationBatches(rank).size()));
   }
   return rounds;
+}
+
+int64_t SplitBatches::EvaluatedSamples() const {
+  int64_t samples = 0;
+  for (int64_t rank = 0; rank < world_; ++rank) {
+    for (const auto& batch : EvaluationBatches(rank)) samples += static_cast<int64_t>(batch.size());
+  }
+  return samples;
 }
 
 std::unique_ptr<SplitBatches> MakeTrainBatches(const DataSplit& split, const config::Config& config, int world) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "data/sample_decoder.h"
@@ -25,17 +26,23 @@ class SplitBatches {
   // Training: the samples of one rank in one micro-step. `step` and `micro_step` count from 0. Thread-safe.
   virtual std::vector<data::SampleRef> Share(int64_t step, int64_t rank, int64_t micro_step) const = 0;
 
-  // Evaluation: the batches of one rank. Over all ranks each sample occurs once.
+  // Evaluation: the batches of one rank. Over all ranks each sample occurs once, or with --limit_val_steps only as many
+  // units as so many steps take, spread evenly over the split. Which ones depends on the global batch, but not on the
+  // number of ranks that share it.
   virtual std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t rank) const = 0;
   // The largest number of evaluation batches that a rank has.
   int64_t EvaluationRounds() const;
+  // The number of samples that all ranks together evaluate.
+  int64_t EvaluatedSamples() const;
 
  protected:
-  explicit SplitBatches(int64_t world) : world_(world) {}
+  SplitBatches(int64_t world, int64_t limit_val_steps) : world_(world), limit_val_steps_(limit_val_steps) {}
   int64_t world() const { return world_; }
+  // The most units that an evaluation takes over all ranks; empty: all.
+  std::optional<int64_t> evaluated_units() const;
 
  private:
-  const int64_t world_;
+  const int64_t world_, limit_val_steps_;
 };
 
 // Makes the batches of `world` ranks, with the sizes of ResolveBatch. `split` must outlive the result. Throws DataError

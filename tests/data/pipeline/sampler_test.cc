@@ -188,5 +188,35 @@ TEST(EvaluationBatches, EverySampleOnceInFileOrder) {
   }
 }
 
+TEST(SpreadEvenly, TakesOneOfEachStretch) {
+  for (const auto& [n, count] : {std::pair<int64_t, int64_t>{10, 10}, {10, 1}, {10, 3}, {1000, 320}, {997, 100}}) {
+    const std::vector<int64_t> chosen = SpreadEvenly(n, count);
+    ASSERT_EQ(static_cast<int64_t>(chosen.size()), count);
+    for (int64_t i = 0; i < count; ++i) {
+      EXPECT_GE(chosen[static_cast<size_t>(i)], i * n / count);
+      EXPECT_LT(chosen[static_cast<size_t>(i)], (i + 1) * n / count);
+    }
+    EXPECT_EQ(SpreadEvenly(n, count), chosen);
+  }
+  // Every tenth sample would be of one class where ten classes take turns.
+  std::set<int64_t> classes;
+  for (const int64_t index : SpreadEvenly(1000, 100)) classes.insert(index % 10);
+  EXPECT_EQ(classes.size(), 10u);
+}
+
+TEST(EvaluationBatches, ALimitTakesTheSameSamplesAtAnyNumberOfRanks) {
+  for (const int64_t world : {1, 2, 3, 20}) {
+    std::vector<int64_t> all;
+    for (int64_t rank = 0; rank < world; ++rank) {
+      for (const auto& batch : EvaluationBatches(100, 3, rank, world, 12)) {
+        for (const int64_t index : Indices(batch)) all.push_back(index);
+      }
+    }
+    EXPECT_EQ(all, SpreadEvenly(100, 12)) << world;
+  }
+  EXPECT_EQ(EvaluationBatches(10, 4, 0, 1, 10), EvaluationBatches(10, 4, 0, 1));
+  EXPECT_EQ(EvaluationBatches(10, 4, 0, 1, 1000), EvaluationBatches(10, 4, 0, 1));
+}
+
 }  // namespace
 }  // namespace dtrain::data

@@ -136,6 +136,30 @@ TEST(TokenBatches, EvaluationHasEveryBlockOnceInFileOrder) {
   }
 }
 
+TEST(TokenBatches, ALimitedEvaluationIsSpreadAndTheSameAtAnyNumberOfRanks) {
+  for (const auto& options : {Options(4, 0, 1), Options(0, 256, 1), Options(3, 100, 1)}) {
+    const TokenBatches batches(kBlocks, Length, options);
+    std::vector<int64_t> expected;
+    for (const int64_t world : {1, 2, 3, 30}) {
+      std::vector<int64_t> blocks;
+      for (int64_t rank = 0; rank < world; ++rank) {
+        for (const auto& batch : batches.EvaluationBatches(rank, world, /*limit=*/8)) {
+          ExpectRowsFit(batch);
+          for (const SampleRef& sample : batch) blocks.push_back(sample.index);
+        }
+      }
+      if (expected.empty()) expected = blocks;
+      EXPECT_EQ(blocks, expected) << world;
+    }
+    EXPECT_TRUE(std::is_sorted(expected.begin(), expected.end()));
+    EXPECT_LT(static_cast<int64_t>(expected.size()), kBlocks / 2);
+    EXPECT_LT(expected.front(), kBlocks / 4);
+    EXPECT_GT(expected.back(), 3 * kBlocks / 4);
+    const int64_t more = 10 * kBlocks;
+    EXPECT_EQ(batches.EvaluationBatches(0, 1, more), batches.EvaluationBatches(0, 1));
+  }
+}
+
 TEST(TokenBatches, CountTheBlocksOfStepsWhateverTheyHold) {
   for (const LastBatch last_batch : {LastBatch::kStream, LastBatch::kDrop}) {
     for (TokenBatchOptions options : {Options(4, 0, 1), Options(0, 256, 6), Options(3, 100, 7)}) {

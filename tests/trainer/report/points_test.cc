@@ -62,6 +62,18 @@ TEST(FinalLineTest, HasFixedDecimals) {
   EXPECT_EQ(FinalLine(result), "val_top1=0.00 val_loss=nan");
 }
 
+TEST(JsonLineTest, ALimitedEvaluationSaysOnHowManySamples) {
+  ValPoint point{.metrics = {{"loss", 0.5}}, .samples = 320, .samples_of_split = 10000};
+  EXPECT_EQ(JsonLine(point),
+            R"({"kind":"val","step":0,"epoch":0.0,"loss":0.5,"samples":320,"samples_of_split":10000})");
+  EXPECT_EQ(FinalLine({.validation = point}), "val_loss=0.5000 val_samples=320 val_samples_of_split=10000");
+  EXPECT_NE(JsonLine(RunResult{.validation = point}).find(R"("val_samples":320,"val_samples_of_split":10000)"),
+            std::string::npos);
+  point.samples = 9999;
+  point.bad_records = 1;  // left out for another reason
+  EXPECT_EQ(FinalLine({.validation = point}), "val_loss=0.5000");
+}
+
 TEST(JsonLineTest, PartsOfAStepAreThereWhereTheyAreKnown) {
   TimeParts parts;
   parts[TimePart::kForward] = 0.25;
