@@ -5,7 +5,7 @@
 
 The sentences are those that Hutto and Gilbert had rated for their paper on VADER (2014); the source package of
 vaderSentiment (MIT licence), which pip fetches, carries them. Each table has the columns `sentence`, `label` (negative or
-positive) and `rating` (the mean of 20 people's, -4 to 4). The split is the same everywhere: by the sentences' hashes,
+positive) and `valence` (-4 to 4, the mean of what 20 people said). The split is the same everywhere: by the sentences' hashes,
 so that equal sentences are on one side. What is complete already is left alone.
 """
 
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = "vaderSentiment==3.3.2"
 TABLE = "hutto_ICWSM_2014/movieReviewSnippets_GroundTruth.txt"
 ROWS, VALIDATION = 10605, 1000
-HEADER = "sentence\tlabel\trating\n"
+HEADER = "sentence\tlabel\tvalence\n"
 
 
 def source_package(folder: Path) -> Path:
