@@ -81,6 +81,16 @@ void TakeModeWord(std::vector<command_line::Argument>& arguments, std::vector<st
   arguments.erase(arguments.begin());
 }
 
+// Removes the program's own command: the first word of other programs' commands is the folder of the data.
+std::optional<command_line::Argument> TakeCommand(std::vector<command_line::Argument>& arguments,
+                                                  const std::vector<std::string>& commands) {
+  if (arguments.empty()) return std::nullopt;
+  const command_line::Argument first = arguments.front();
+  if (std::find(commands.begin(), commands.end(), first.text) == commands.end()) return std::nullopt;
+  arguments.erase(arguments.begin());
+  return first;
+}
+
 }  // namespace
 
 CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Program& program) {
@@ -88,7 +98,10 @@ CommandLine ParseCommandLine(const std::vector<std::string>& arguments, const Pr
   std::vector<std::string> mistakes;
   CommandLine result;
   for (const ExtraFlag& flag : program.flags) result.extra[flag.name] = flag.default_value;
-  Rewritten rewritten = RewriteAliases(command_line::ExpandFlagfiles(arguments, mistakes), mistakes);
+  std::vector<command_line::Argument> expanded = command_line::ExpandFlagfiles(arguments, mistakes);
+  const std::optional<command_line::Argument> command = TakeCommand(expanded, program.commands);
+  Rewritten rewritten = RewriteAliases(expanded, mistakes);
+  if (command) rewritten.arguments.insert(rewritten.arguments.begin(), *command);
   if (program.commands.empty()) TakeModeWord(rewritten.arguments, mistakes);
   result.notes = std::move(rewritten.notes);
   const command_line::Parsed parsed = command_line::Parse(std::move(rewritten.arguments), program.commands,

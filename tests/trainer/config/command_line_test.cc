@@ -241,6 +241,7 @@ TEST(CommandLine, CommandsAndOwnFlags) {
   EXPECT_EQ(line.extra.at("dump"), "");
   EXPECT_EQ(line.config.model.name, "resnet18");
   EXPECT_EQ(ParseCommandLine({"step", "--nojson"}, bench).extra.at("json"), "false");
+  EXPECT_EQ(ParseCommandLine({"step", "--task=masked_lm"}, bench).command, "step");  // not fairseq's folder of data
 
   EXPECT_THAT(Mistakes({}, bench), HasSubstr("the first argument must be a command: step | loader"));
   EXPECT_THAT(Mistakes({"stpe"}, bench), HasSubstr("'stpe' is not a command; did you mean step?"));
