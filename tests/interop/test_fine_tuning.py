@@ -4,7 +4,6 @@ bad input."""
 
 import csv
 import json
-import math
 import random
 
 import pytest
@@ -160,6 +159,21 @@ def test_metrics_are_those_of_sklearn_and_scipy(work, tmp_path, task, ranks):
             assert next(csv.reader(file))[1:] == LABELS
 
 
+def test_labels_without_names_are_numbers(work, tmp_path):
+    """Of the three labels of such weights, one does not occur in the data."""
+    torch.manual_seed(1)
+    folder = save(transformers.RobertaForSequenceClassification(new_config(num_labels=3)), tmp_path / "unnamed", work.tokenizer,
+                  work.inputs())
+    rows = [row | {"label": LABELS.index(row["label"])} for row in work.rows if row["label"] != "no"]
+    write_tsv(tmp_path / "data" / "val.tsv", rows, ["sentence1", "sentence2", "label"])
+    outcome = run("--mode=eval", f"--init_weights={folder}", f"--data_dir={tmp_path / 'data'}", f"--tokens_per_sample={LENGTH}",
+                  "--log_format=json")
+    targets = torch.tensor([row["label"] for row in rows])
+    expected = expected_metrics("text_classification", logits_of(loaded(folder), work.inputs(rows)), targets)
+    found = json.loads(outcome.last_line)
+    assert {name: found[f"val_{name}"] for name in expected} == pytest.approx(expected, rel=1e-5)
+
+
 def torch_losses(model, inputs, targets, layer_decay: float = 1) -> list[float]:
     """Trains as a script of Hugging Face does: AdamW, a linear schedule, rows in file order."""
     groups = [{"params": [parameter], "lr": 0.003 * layer_decay ** layers_above(name)}
@@ -269,6 +283,7 @@ BAD = {
     "a score that is none": ("scores", "train.tsv", "a\tb\tgood\n", ["--task=text_regression"], 3, ["train.tsv", "39", "good"]),
     "a metric of another task": ("classes", "", "", ["--best_metric=pearson"], 2, ["--best_metric=pearson", "accuracy", "f1"]),
     "a column that is not there": ("classes", "", "", ["--label_column=grade"], 3, ["grade", "sentence1"]),
+    "weights without a classifier": ("classes", "", "", ["--mode=eval"], 2, ["pretrained", "no classification head"]),
     "more tokens than positions": ("classes", "", "", [f"--tokens_per_sample={LENGTH + 1}"], 2, [f"{LENGTH + 1}", f"{LENGTH}"]),
 }
 

@@ -29,18 +29,24 @@ void RequireSentences(const config::Config& config) {
   const config::DataConfig& data = config.data;
   const std::string format = FormatOf(data);
   if (format == kSentenceFormat) return;
-  throw UsageError("--task=" + config.run.task + " learns from sentences with labels, but " +
-                       (data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " is others"),
+  const std::string found = data.format == "auto" ? data.dir + " holds none" : "--data_format=" + format + " has none";
+  throw UsageError("--task=" + config.run.task + " takes sentences with labels, but " + found,
                    "name a folder with " + data.train_split +
-                       ".tsv, .csv or .jsonl, with folders of texts for each "
-                       "class, or of fairseq's binarised sentences");
+                       ".tsv, .csv or .jsonl, with folders of texts for each class, or with fairseq's binarised "
+                       "sentences");
+}
+
+// Returns the run of a checkpoint's folder, RUN/checkpoints/STEP, else the path itself.
+std::filesystem::path RunOf(const std::filesystem::path& path) {
+  const std::filesystem::path folder = path.has_filename() ? path : path.parent_path();
+  const std::filesystem::path above = folder.parent_path();
+  return above.filename() == "checkpoints" ? above.parent_path() : folder;
 }
 
 std::vector<std::string> TokenizerPaths(const config::Config& config) {
-  const std::filesystem::path run = NamedRun(config);
-  const std::string of_checkpoint = run.empty() ? "" : (run / ".." / "..").lexically_normal().string();
-  if (config.run.mode == "train") return {config.model.init_weights, config.data.dir, run.string(), config.run.dir};
-  return {config.model.init_weights, run.string(), of_checkpoint, config.data.dir};
+  const std::string run = RunOf(NamedRun(config)).string();
+  if (config.run.mode == "train") return {config.model.init_weights, config.data.dir, run, config.run.dir};
+  return {config.model.init_weights, run, config.data.dir};
 }
 
 // Opens the splits one after another; what the first one says of classes and pairs holds for the others.
@@ -129,15 +135,17 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   SentenceOpener opener(std::move(options), known);
   DataSets sets;
   OpenTextSplits(
-      config, kSentenceFormat, [&opener](const std::string& name, bool is_again) { return opener.Open(name, is_again); },
-      sets);
+      config, kSentenceFormat,
+      [&opener](const std::string& name, bool is_again) { return opener.Open(name, is_again); }, sets);
   sets.vocabulary = opener.vocabulary();
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
   sets.num_classes = target == data::SentenceTarget::kNumber ? 1 : sets.classes.count;
   return sets;
 }
 
-bool HoldsSentences(const config::DataConfig& config) { return !config.dir.empty() && FormatOf(config) == kSentenceFormat; }
+bool HoldsSentences(const config::DataConfig& config) {
+  return !config.dir.empty() && FormatOf(config) == kSentenceFormat;
+}
 
 bool HoldsNumbers(const config::Config& config) {
   const data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNumber);

@@ -99,7 +99,8 @@ report::Metrics SentenceTask::MetricsOf(const at::Tensor& sums) const {
   const auto* own = sums.const_data_ptr<double>();
   const double* sum = own + num_own_sums();
   report::Metrics metrics = OwnMetrics(own);
-  metrics.insert(metrics.begin(), report::Metric{.name = "loss", .value = sum[kSentenceLossSum] / sum[kSentences], .decimals = 4});
+  const double loss = sum[kSentenceLossSum] / sum[kSentences];
+  metrics.insert(metrics.begin(), report::Metric{.name = "loss", .value = loss, .decimals = 4});
   return metrics;
 }
 

@@ -63,7 +63,7 @@ class TaskKind {
   virtual std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,
                                                   const DataSizes& sizes, at::Device device) const = 0;
 
-  // Throws UsageError if this data with these batches teaches nothing.
+  // Throws UsageError or DataError if this data with these batches teaches nothing.
   virtual void RequireLearnable(const config::Config& /*config*/, const config::BatchSizes& /*batch*/,
                                 const DataSets& /*data*/) const {}
   // The default of --loss_scale_window, in steps.

@@ -63,6 +63,19 @@ TEST(ResolveTask, AFolderOfHuggingFaceTellsTheModel) {
   EXPECT_EQ(ResolvedTask({weights}).model.name, "resnet50");
 }
 
+TEST(ResolveTask, SentencesTellTheTaskAndTheModel) {
+  const TemporaryFolder folder;
+  const std::string data = "--data_dir=" + folder.path("");
+  folder.Write("train.tsv", "sentence\tlabel\nfine\t1\nso so\t0\n");
+  EXPECT_EQ(ResolvedTask({data}).run.task, "text_classification");
+  EXPECT_EQ(ResolvedTask({data}).model.name, "roberta");
+  EXPECT_EQ(ResolvedTask({data, "--model=roberta_tiny"}).run.task, "text_classification");
+  EXPECT_EQ(ResolvedTask({data, "--task=text_regression"}).run.task, "text_regression");
+  EXPECT_EQ(ResolvedTask({data, "--model=resnet18"}).run.task, "image_classification");  // refused when data is opened
+  folder.Write("train.tsv", "sentence\tlabel\nfine\t4.5\nso so\t3\n");
+  EXPECT_EQ(ResolvedTask({data}).run.task, "text_regression");
+}
+
 TEST(ResolveTask, AnEvaluationHasTheTaskOfItsRun) {
   const TemporaryFolder folder;
   for (const std::string task : {R"("task":"masked_lm",)", ""}) {  // without it: a run of an earlier version
