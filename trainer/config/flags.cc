@@ -110,11 +110,11 @@ DTRAIN_FLAG(string, task, run.task, OneOf("auto | image_classification | masked_
             "What the model learns, or has learned; auto: what the model and the data mean. --list_tasks lists them.")
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "With --mode=predict: folders of images or image files, separated by commas; or a safetensors file with "
-            "the tensor images (normalised, N x 3 x H x W) or input_ids (N x T). With --mode=eval: the run's folder, "
-            "as with --run_dir. With --mode=export: a run's folder, a checkpoint or a file of weights.")
+            "the tensor images (normalised, N x 3 x H x W) or input_ids (N x T); or texts in FILE.tsv, FILE.csv, "
+            "FILE.jsonl or FILE.txt. With --mode=eval: the run's folder, as with --run_dir. With --mode=export: a run's folder, a checkpoint or a file of weights.")
 DTRAIN_FLAG(string, output, run.output, Anything(), "",
-            "With --mode=predict: FILE.csv or FILE.jsonl for the five most likely classes of each image, or a "
-            "safetensors file for the tensor logits. With --mode=eval of images: a folder for confusion_matrix.csv "
+            "With --mode=predict: FILE.csv or FILE.jsonl for the five most likely classes of each image, or the "
+            "prediction for each text; or a safetensors file for the tensor logits. With --mode=eval: a folder for confusion_matrix.csv "
             "and class_accuracy.csv; empty: the run's folder. With --mode=export: FILE.safetensors, FILE.pt, or a "
             "folder that Hugging Face's from_pretrained (text) or timm (images) can load.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
