@@ -69,6 +69,33 @@ def test_a_plan_that_cannot_work(images, tmp_path):
     run("--dry_run", f"--data_dir={images}", f"--init_weights={tmp_path / 'none'}", check=2)
 
 
+def test_a_plan_ends_as_its_run_would(images, few_images, tmp_path):
+    before = sorted(tmp_path.rglob("*"))
+    flags = ("--dry_run", *TINY, f"--data_dir={images}")
+    assert "memory" in run(*flags, "--batch_size=1000000", "--epochs=100000", check=7).stderr
+    run(*flags, "--run_dir=/proc/none/here", check=5)
+    run(*flags, f"--resume={tmp_path / 'none'}", check=5)
+    run(*flags, f"--run_dir={tmp_path / 'one' / 'two'}")
+    assert sorted(tmp_path.rglob("*")) == before  # what was tried is gone
+    there = tmp_path / "run"
+    run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={there}")
+    run(*flags, f"--run_dir={there}", check=3)  # a run of other data
+    run("--dry_run", *TINY, f"--data_dir={few_images}", f"--run_dir={there}")
+
+
+def test_a_planned_export_ends_as_the_export_would(few_images, tmp_path):
+    there, folder = tmp_path / "run", tmp_path / "exported"
+    run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={there}")
+    flags = ("--mode=export", "--dry_run", f"--input={there}")
+    for ending in ("", ".pt", ".safetensors"):
+        run(*flags, f"--output={folder}{ending}")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    run("--mode=export", "--dry_run", f"--input={tmp_path / 'none'}", f"--output={folder}", check=2)
+    run(*flags, f"--output={folder}", "--weights_naming=torchvision", check=2)
+    run(*flags, f"--output={there / 'model.safetensors'}", check=2)
+    run(*flags, f"--output={tmp_path / 'absent' / 'model.pt'}", check=5)
+
+
 def test_what_needs_a_gpu_says_so(flags):
     flag, message = "--cuda_graphs=on", "--cuda_graphs=on is not possible: this rank computes on the CPU"
     no_gpu = {"CUDA_VISIBLE_DEVICES": ""}

@@ -1,10 +1,16 @@
 // --dry_run: computes everything that a run decides before it starts, on one machine and in seconds.
+#include <ATen/DeviceAccelerator.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "data/machine/available_memory.h"
 #include "data/pipeline/size_schedule.h"
 #include "data/shown.h"
+#include "trainer/checkpoint/run_lock.h"
 #include "trainer/config/describe.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
@@ -12,9 +18,12 @@
 #include "trainer/loop/plan.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/modes/require_learnable.h"
+#include "trainer/modes/resume.h"
 #include "trainer/modes/run.h"
+#include "trainer/modes/session.h"
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/report/log.h"
+#include "trainer/report/run_directory.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
@@ -101,6 +110,41 @@ const char* DefaultAugment(const DataSplit& train) {
   return train.source->kind() == data::RecordKind::kPixels ? "none" : "basic";
 }
 
+// The memory in bytes that the ranks of this machine could have at most, as far as it is known; on a GPU, a rank.
+double MemoryOf(at::Device device) {
+  if (device.is_cpu()) return static_cast<double>(data::AvailableMemory());
+  return static_cast<double>(at::accelerator::getMemoryInfo(device.index()).second);
+}
+
+// Throws if the plan cannot fit. A plan for other machines as well is not judged by the memory of this one.
+void RequireMemory(double needed, const launch::Launch& launch, at::Device device) {
+  if (launch.local_world_size != launch.world_size) return;
+  if (device.is_cpu()) needed *= launch.local_world_size;
+  const double there = MemoryOf(device);
+  if (needed <= there) return;
+  char text[160];
+  std::snprintf(text, sizeof(text), "training needs about %.1f GiB of memory, and %s has %.1f GiB", needed / kGiB,
+                device.is_cpu() ? "this machine" : "the GPU", there / kGiB);
+  throw Error(ExitCode::kOutOfMemory, text,
+              "lower --batch_size (--grad_accum_steps keeps the global batch), or --image_size");
+}
+
+// Throws what a run would throw that cannot use its folder, or whose checkpoint is another run's.
+void TryRunDirectory(const config::Config& config, const Plan& plan, const DataSets& data) {
+  const bool is_named = !config.run.dir.empty();
+  const report::RunDirectory files(is_named ? std::filesystem::path(config.run.dir)
+                                            : std::filesystem::path("runs") / config.model.name);
+  RequireOtherRunDirectory(files, config);
+  report::ProbeRunDirectory(files);
+  std::error_code unreadable;
+  std::optional<checkpoint::RunLock> lock;
+  if (std::filesystem::exists(files.root / "lock", unreadable)) lock.emplace(files.root);
+  const auto restored = FindCheckpoint(config.run.resume, /*restarted=*/false, checkpoint::Store(files.root));
+  if (!restored) return;
+  const nlohmann::json kept = KeptState(config, RunIdentity(config, plan, data), data);
+  ProgressOf(restored->state, kept, config.data.allow_dataset_change);
+}
+
 void PrintAsText(const nlohmann::ordered_json& plan) {
   for (const auto& [key, value] : plan.items()) {
     if (key == kLearningRates) continue;  // only in JSON, for programs that plot them
@@ -113,6 +157,7 @@ void PrintAsText(const nlohmann::ordered_json& plan) {
 
 void DryRun(const RunContext& context) {
   const config::Config& config = context.config;
+  if (config.run.mode == "export") return Export(context);  // stops before it writes
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
   for (const std::string& note : context.notes) report::LogInfo(note);
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
@@ -121,6 +166,7 @@ void DryRun(const RunContext& context) {
   json["model"] = config.model.name;
   const TaskKind& kind = KindOf(config);
   json["task"] = kind.name();
+  double needed = 0;  // bytes of memory of a rank
 
   DataSets sets;
   std::unique_ptr<Task> task;
@@ -175,7 +221,11 @@ void DryRun(const RunContext& context) {
       json["image_sizes"].push_back(
           {{"epoch", change.epoch}, {"size", change.size}, {"first_step", plan.FirstStepOf(change.epoch)}});
     }
-    json["memory_gib"] = std::round(MemoryEstimate(config, *task, plan) / kGiB * 100) / 100;
+    const bool trains = config.run.mode == "train";
+    if (trains && context.launch.rank == 0) TryRunDirectory(config, plan, sets);
+    const double estimate = MemoryEstimate(config, *task, plan);
+    if (trains) needed = estimate;
+    json["memory_gib"] = std::round(estimate / kGiB * 100) / 100;
     json["disk_gib"] = std::round(DiskEstimate(config, *task, sets.val.has_value()) / kGiB * 100) / 100;
   }
   if (config.report.log_format == "json") {
@@ -183,6 +233,7 @@ void DryRun(const RunContext& context) {
   } else {
     PrintAsText(json);
   }
+  RequireMemory(needed, context.launch, device);
 }
 
 }  // namespace dtrain::loop

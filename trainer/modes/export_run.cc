@@ -72,7 +72,7 @@ void Export(const RunContext& context) {
   const bool is_file = NamesFile(config.run.output);
   RequireOtherOutput(config, is_file);
   TrainedWeights weights = ReadExported(config.run.input, config.run.weights);
-  report::LogInfo("exporting " + weights.origin);
+  report::LogInfo((config.run.dry_run ? "would export " : "exporting ") + weights.origin + " to " + config.run.output);
   TakeOffWrappers(weights.tensors);
   const TaskKind& kind = KindOfWeights(weights, config);
   kind.Export(std::move(weights), config, is_file);

@@ -33,27 +33,6 @@ constexpr const char* kOwnToEachRank[] = {"rank",        "local_rank",     "node
                                           "master_port", "nproc_per_node", "nnodes",    "max_restarts", "workers",
                                           "data_dir",    "index_dir",      "run_token"};
 
-// Throws UsageError if the files of a new run would replace the weights that it starts from, or the config.json of a
-// model.
-void RequireOtherRunDirectory(const report::RunDirectory& files, const config::Config& config) {
-  if (data::IsRun(files.root)) return;
-  const std::string& weights = config.model.init_weights;
-  for (const auto& replaced : {files.root, files.model, files.model_best, files.model_ema}) {
-    if (weights.empty() || !data::IsSameFile(weights, replaced)) continue;
-    throw UsageError(
-        "--run_dir=" + files.root.string() + " would replace " + replaced.string() + ", which --init_weights reads",
-        "choose another --run_dir");
-  }
-  std::error_code unreadable;
-  // A link is replaced itself, not what it leads to.
-  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(files.config_json, unreadable))) return;
-  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(files.config_json, kMostConfigBytes), nullptr,
-                                          /*allow_exceptions=*/false);
-  if (json.is_object() && json.contains("run_dir")) return;
-  throw UsageError(files.config_json.string() + " is not the configuration of a run: it would be replaced",
-                   "choose another --run_dir");
-}
-
 // Locks the run directory for this job, and removes the failure reports of an earlier attempt.
 void TakeRunDirectory(const report::RunDirectory& files, const config::Config& config,
                       std::optional<checkpoint::RunLock>& lock) {
@@ -107,6 +86,25 @@ data::IndexParcel ShareParcel(const data::IndexParcel& mine, distributed::Rendez
 }
 
 }  // namespace
+
+void RequireOtherRunDirectory(const report::RunDirectory& files, const config::Config& config) {
+  if (data::IsRun(files.root)) return;
+  const std::string& weights = config.model.init_weights;
+  for (const auto& replaced : {files.root, files.model, files.model_best, files.model_ema}) {
+    if (weights.empty() || !data::IsSameFile(weights, replaced)) continue;
+    throw UsageError(
+        "--run_dir=" + files.root.string() + " would replace " + replaced.string() + ", which --init_weights reads",
+        "choose another --run_dir");
+  }
+  std::error_code unreadable;
+  // A link is replaced itself, not what it leads to.
+  if (!std::filesystem::is_regular_file(std::filesystem::symlink_status(files.config_json, unreadable))) return;
+  const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(files.config_json, kMostConfigBytes), nullptr,
+                                          /*allow_exceptions=*/false);
+  if (json.is_object() && json.contains("run_dir")) return;
+  throw UsageError(files.config_json.string() + " is not the configuration of a run: it would be replaced",
+                   "choose another --run_dir");
+}
 
 Session::Session(const RunContext& run_context)
     : context(run_context),

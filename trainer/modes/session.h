@@ -14,9 +14,14 @@
 #include "trainer/distributed/communicator.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/modes/run.h"
+#include "trainer/report/run_directory.h"
 #include "trainer/tasks/data_sets.h"
 
 namespace dtrain::loop {
+
+// Throws UsageError if the files of a new run would replace the weights that it starts from, or the config.json of a
+// model.
+void RequireOtherRunDirectory(const report::RunDirectory& files, const config::Config& config);
 
 struct Session {
   // In a run of several ranks, finds rank 0 and learns the run directory from it. In training rank 0 locks the

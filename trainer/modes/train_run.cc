@@ -16,6 +16,7 @@
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/modes/require_learnable.h"
+#include "trainer/modes/resume.h"
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
@@ -28,25 +29,6 @@
 
 namespace dtrain::loop {
 namespace {
-
-void WarnOfInvalid(const std::filesystem::path& directory, const std::string& reason) {
-  report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the previous one");
-}
-
-// Finds the checkpoint to resume from, as --resume says. A restarted run prefers the checkpoints that it has saved
-// itself, whatever --resume says, if they are newer.
-std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
-                                                   checkpoint::Store& store) {
-  std::optional<checkpoint::Checkpoint> found;
-  if (resume != "auto" && resume != "none") found = checkpoint::OpenCheckpoint(resume, WarnOfInvalid);
-  if (resume == "auto" || restarted) {
-    auto newest = store.FindNewestValid(WarnOfInvalid);
-    if (newest && (!found || newest->step > found->step)) found = std::move(newest);
-  }
-  if (!found) return std::nullopt;
-  report::LogInfo("resuming from " + found->directory.string());
-  return checkpoint::Load(*found);
-}
 
 // The checkpoints of the run, which only rank 0 reads and writes.
 struct FirstRank {
@@ -66,14 +48,6 @@ struct FirstRank {
   std::unique_ptr<checkpoint::AsyncWriter> writer;
 };
 
-// Returns the part of state.json that stays the same throughout the run.
-nlohmann::json Kept(const config::Config& config, const nlohmann::json& identity, const DataSets& data) {
-  nlohmann::json kept = {
-      {"run", identity}, {"config", config::TrainingPart(config)}, {"classes", ToJson(data.classes)}};
-  if (config.data.val_fraction > 0) kept[kHeldOutKey] = data.val->source->fingerprint();
-  return kept;
-}
-
 // Returns the metadata of the run's files of weights.
 checkpoint::Metadata MetadataOf(const config::Config& config, const DataSets& data) {
   checkpoint::Metadata metadata = {{"format", "pt"}};
@@ -92,18 +66,13 @@ Progress SharedProgress(Session& session, const FirstRank* first, const nlohmann
   if (first != nullptr && first->restored) state = first->restored->state;
   if (session.rendezvous) state = nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", state.dump()));
   if (state.is_null()) return {};
-  const auto part = [&state](const char* key) {
-    return state.is_object() ? state.value(key, nlohmann::json()) : state;
-  };
-  RequireSameNames(ClassesFromJson(part("classes"), "the checkpoint"), ClassesFromJson(kept.at("classes"), "this run"));
-  RequireSameRun(part("run"), kept.at("run"), allow_dataset_change);
-  Progress progress = ProgressFromJson(part("progress"));
+  Progress progress = ProgressOf(state, kept, allow_dataset_change);
   if (first != nullptr && progress.step != first->restored->step) {
     throw StorageError("the checkpoint's state.json is of step " + std::to_string(progress.step) +
                            ", its manifest of step " + std::to_string(first->restored->step),
                        "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
   }
-  const std::string changes = config::Changes(part("config"), kept.at("config"));
+  const std::string changes = config::Changes(state.value("config", nlohmann::json()), kept.at("config"));
   if (first != nullptr && !changes.empty())
     report::LogWarning("changed since the checkpoint: " + changes + "; the new values are used from now on");
   return progress;
@@ -173,7 +142,7 @@ void Train(const RunContext& context) {
                              batches->units_per_step());
   RequireLearnable(config, plan, data);
   const nlohmann::json identity = RunIdentity(config, plan, data);
-  const nlohmann::json kept = Kept(config, identity, data);
+  const nlohmann::json kept = KeptState(config, identity, data);
   std::optional<FirstRank> first;
   if (is_first) first.emplace(context, files, session.restarted, MetadataOf(config, data));
 

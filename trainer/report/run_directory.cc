@@ -113,6 +113,25 @@ void PrepareRunDirectory(const RunDirectory& run_directory) {
   fs::remove(probe, error);
 }
 
+void ProbeRunDirectory(const RunDirectory& run_directory) {
+  std::vector<fs::path> made;  // the innermost first
+  std::error_code error;
+  for (fs::path folder = fs::absolute(run_directory.root); !fs::exists(folder, error) && folder.has_relative_path();
+       folder = folder.parent_path()) {
+    if (folder.has_filename()) made.push_back(folder);
+  }
+  const auto remove = [&made, &error] {
+    for (const fs::path& folder : made) fs::remove(folder, error);  // only if it is empty
+  };
+  try {
+    PrepareRunDirectory(run_directory);
+  } catch (...) {
+    remove();
+    throw;
+  }
+  remove();
+}
+
 void WriteTextFile(const fs::path& path, const std::string& content) { checkpoint::WriteAtomically(path, content); }
 
 }  // namespace dtrain::report

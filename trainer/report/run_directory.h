@@ -54,6 +54,9 @@ void WriteConfig(const RunDirectory& run_directory, const std::string& content, 
 // Creates the folder with its parents, and writes and removes a file to prove that it can. Throws StorageError.
 void PrepareRunDirectory(const RunDirectory& run_directory);
 
+// Proves in the same way that the folder could be created and written, and leaves nothing behind. Throws StorageError.
+void ProbeRunDirectory(const RunDirectory& run_directory);
+
 // Replaces a small text file such as config.json or result.json atomically. Throws StorageError.
 void WriteTextFile(const std::filesystem::path& path, const std::string& content);
 

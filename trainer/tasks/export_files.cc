@@ -4,6 +4,7 @@
 
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
+#include "trainer/report/run_directory.h"
 
 namespace dtrain::loop {
 namespace {
@@ -19,6 +20,14 @@ void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_js
   if (error) throw StorageError("cannot make the folder " + folder.string() + ": " + error.message());
   config_json[kExportedBy] = "dtrain";
   checkpoint::WriteAtomically(folder / "config.json", config_json.dump(2) + "\n");
+}
+
+void ProbeExport(const std::filesystem::path& output, bool is_file) {
+  if (!is_file) return report::ProbeRunDirectory(report::RunDirectory(output));
+  const std::filesystem::path probe = output.string() + ".probe";
+  checkpoint::WriteAtomically(probe, "");
+  std::error_code gone;
+  std::filesystem::remove(probe, gone);
 }
 
 bool HoldsExport(const std::string& folder) {

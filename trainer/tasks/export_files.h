@@ -14,6 +14,9 @@ namespace dtrain::loop {
 // is an export, which a later one may replace. Throws StorageError.
 void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_json config_json);
 
+// For a dry run: proves that the file or folder can be written, and leaves nothing behind. Throws StorageError.
+void ProbeExport(const std::filesystem::path& output, bool is_file);
+
 // Whether BeginExportFolder was called for this folder.
 bool HoldsExport(const std::string& folder);
 

@@ -44,11 +44,12 @@ void ExportImages(TrainedWeights weights, const config::Config& config, bool to_
   const std::string model = RecogniseAndRename(weights.tensors, naming, config.run.input);
   checkpoint::NamedTensors tensors = InStateDictOrder(weights.tensors);  // timm's order is that of torchvision's names
   if (naming == "timm") tensors = models::ToTimm(tensors, models::NormEpsilon(model));
+  if (!to_file && naming != "timm") RefuseFolder(path);
+  if (config.run.dry_run) return ProbeExport(path, to_file);
   checkpoint::Metadata metadata = {{"format", "pt"}};
   AddTo(metadata, weights.classes);
   if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, "");
   if (to_file) return checkpoint::WriteSafetensors(path, tensors, metadata);
-  if (naming != "timm") RefuseFolder(path);
   BeginExportFolder(path, TimmConfig(model, NumClassesOf(weights.tensors, model), weights.classes, config.image));
   checkpoint::WriteSafetensors(path / "model.safetensors", tensors, metadata);
 }

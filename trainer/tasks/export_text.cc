@@ -87,8 +87,9 @@ void ExportText(TrainedWeights weights, const config::Config& config, bool to_fi
   std::filesystem::path path = config.run.output;
   const std::string naming = TextNaming(config.model.weights_naming);
   ExportedText exported = NamedText(weights, config, head);
+  if (!to_file && naming != "hf") RefuseFolder(path);
+  if (config.run.dry_run) return ProbeExport(path, to_file);
   if (!to_file) {
-    if (naming != "hf") RefuseFolder(path);
     WriteTextFolder(exported, config, path);
     path /= "model.safetensors";
   }
