@@ -35,3 +35,19 @@ def test_ranks_may_come_and_go(few_images, tmp_path, run_dir):
 def test_a_world_that_does_not_divide_the_global_batch_is_refused(few_images, run_dir):
     outcome = run(*flags_of(few_images, 5), f"--run_dir={run_dir}", check=2)
     assert "--global_batch_size" in outcome.stderr and "48" in outcome.stderr
+
+
+def test_a_run_keeps_its_global_batch_when_only_the_batch_per_rank_is_given(few_images, tmp_path, run_dir):
+    """2 → 1 → 1 → 3 → 4 ranks with one command, as an elastic launcher starts it."""
+    flags = (*TINY[:2], *TINY[3:], f"--data_dir={few_images}", "--batch_size=6", "--max_steps=8", f"--run_dir={run_dir}",
+             "--limit_train_steps=1")
+    outcomes = [run(*flags, *((f"--nproc_per_node={ranks}",) if ranks > 1 else ())) for ranks in (2, 1, 1, 3, 4)]
+    kept = "the run's global batch of 12 is kept on "
+    found = ["1 rank: --batch_size=6 --grad_accum_steps=2"] * 2 + [
+        "3 ranks: --batch_size=4 --grad_accum_steps=1", "4 ranks: --batch_size=3 --grad_accum_steps=1"]
+    assert kept not in outcomes[0].stderr
+    for outcome, words in zip(outcomes[1:], found, strict=True):
+        assert kept + words in outcome.stderr, outcome
+    assert load_json(run_dir / "result.json")["step"] == 5 and load_json(run_dir / "config.json")["global_batch_size"] == 12
+    assert "global_batch_size = 12" in run(*flags, "--nproc_per_node=5", check=2).stderr
+    assert "global_batch_size = 12" in run(*flags, "--batch_size=8", check=2).stderr  # a change that somebody typed

@@ -69,4 +69,13 @@ BatchSizes ResolveBatch(const BatchConfig& batch, int world_size) {
   return Derive(batch, world_size);
 }
 
+std::optional<BatchSizes> ShareGlobalBatch(int64_t global_batch_size, int64_t batch_size, int64_t world_size) {
+  if (global_batch_size < 1 || batch_size < 1 || global_batch_size % world_size != 0) return std::nullopt;
+  const int64_t share = global_batch_size / world_size;
+  int64_t micro_batch = std::min(batch_size, share);
+  while (share % micro_batch != 0) --micro_batch;
+  if (share / micro_batch > kMostMicroSteps) return std::nullopt;
+  return BatchSizes{micro_batch, share / micro_batch, global_batch_size};
+}
+
 }  // namespace dtrain::config

@@ -24,4 +24,8 @@ std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size);
 // problem.
 BatchSizes ResolveBatch(const BatchConfig& batch, int world_size);
 
+// Shares the global batch of a run among another number of ranks, in micro-batches of `batch_size` samples, or of the
+// next smaller number with which no rank has a remainder. Returns empty if the ranks cannot have equal shares.
+std::optional<BatchSizes> ShareGlobalBatch(int64_t global_batch_size, int64_t batch_size, int64_t world_size);
+
 }  // namespace dtrain::config

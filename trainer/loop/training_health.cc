@@ -79,14 +79,14 @@ std::string NothingToMeasure(const std::string& split) {
 void RequireFinite(double loss, int64_t step) {
   if (std::isfinite(loss)) return;
   throw DivergedError("the loss is not finite by step " + std::to_string(step),
-                      "lower --lr, lengthen the warmup, or set --clip_norm; the last checkpoint is intact");
+                      "lower --lr, lengthen the warmup, or set --clip_norm; checkpoints saved before are intact");
 }
 
 void RequireUpdates(int64_t skipped_in_a_row, int64_t limit, int64_t step) {
   if (skipped_in_a_row < limit) return;
   throw DivergedError("gradients were not finite in " + CountOf(skipped_in_a_row, "step") + " in a row, up to step " +
                           std::to_string(step),
-                      "lower --lr, lengthen the warmup, or set --clip_norm; the last checkpoint is intact");
+                      "lower --lr, lengthen the warmup, or set --clip_norm; checkpoints saved before are intact");
 }
 
 }  // namespace dtrain::loop

@@ -129,8 +129,9 @@ void RequireMemory(double needed, const launch::Launch& launch, at::Device devic
               "lower --batch_size (--grad_accum_steps keeps the global batch), or --image_size");
 }
 
-// Throws what a run would throw that cannot use its folder, or whose checkpoint is another run's.
-void TryRunDirectory(const config::Config& config, const Plan& plan, const DataSets& data) {
+// Throws what a run would throw that cannot use its folder. Returns the state.json of the checkpoint that it would
+// resume from; null if there is none.
+nlohmann::json TryRunDirectory(const config::Config& config) {
   const bool is_named = !config.run.dir.empty();
   const report::RunDirectory files(is_named ? std::filesystem::path(config.run.dir)
                                             : std::filesystem::path("runs") / config.model.name);
@@ -140,9 +141,7 @@ void TryRunDirectory(const config::Config& config, const Plan& plan, const DataS
   std::optional<checkpoint::RunLock> lock;
   if (std::filesystem::exists(files.root / "lock", unreadable)) lock.emplace(files.root);
   const auto restored = FindCheckpoint(config.run.resume, /*restarted=*/false, checkpoint::Store(files.root));
-  if (!restored) return;
-  const nlohmann::json kept = KeptState(config, RunIdentity(config, plan, data), data);
-  ProgressOf(restored->state, kept, config.data.allow_dataset_change);
+  return restored ? restored->state : nlohmann::json();
 }
 
 void PrintAsText(const nlohmann::ordered_json& plan) {
@@ -155,11 +154,16 @@ void PrintAsText(const nlohmann::ordered_json& plan) {
 
 }  // namespace
 
-void DryRun(const RunContext& context) {
+void DryRun(const RunContext& given) {
+  RunContext context = given;
   const config::Config& config = context.config;
   if (config.run.mode == "export") return Export(context);  // stops before it writes
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
   for (const std::string& note : context.notes) report::LogInfo(note);
+  nlohmann::json state;
+  if (config.run.mode == "train" && context.launch.rank == 0) state = TryRunDirectory(config);
+  const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
+  if (!adapted.empty()) report::LogInfo(adapted);
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
   const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
   json["device"] = device.str();
@@ -222,7 +226,10 @@ void DryRun(const RunContext& context) {
           {{"epoch", change.epoch}, {"size", change.size}, {"first_step", plan.FirstStepOf(change.epoch)}});
     }
     const bool trains = config.run.mode == "train";
-    if (trains && context.launch.rank == 0) TryRunDirectory(config, plan, sets);
+    if (!state.is_null()) {
+      ProgressOf(state, KeptState(config, RunIdentity(config, plan, sets), sets, *given.config.batch.batch_size),
+                 config.data.allow_dataset_change);
+    }
     const double estimate = MemoryEstimate(config, *task, plan);
     if (trains) needed = estimate;
     json["memory_gib"] = std::round(estimate / kGiB * 100) / 100;

@@ -2,7 +2,11 @@
 
 #include <utility>
 
+#include "data/count_of.h"
+#include "trainer/config/batch_sizes.h"
 #include "trainer/config/config_json.h"
+#include "trainer/config/flags.h"
+#include "trainer/config/resolve.h"
 #include "trainer/report/log.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
@@ -29,9 +33,36 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
   return checkpoint::Load(*found);
 }
 
-nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const DataSets& data) {
-  nlohmann::json kept = {
-      {"run", identity}, {"config", config::TrainingPart(config)}, {"classes", ToJson(data.classes)}};
+std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Config& config) {
+  config::BatchConfig& batch = config.batch;
+  const auto number = [&state](const char* part, const char* key) -> int64_t {
+    const nlohmann::json from = state.is_object() ? state.value(part, nlohmann::json()) : nlohmann::json();
+    const nlohmann::json value = from.is_object() ? from.value(key, nlohmann::json()) : nlohmann::json();
+    return value.is_number_integer() ? value.get<int64_t>() : 0;
+  };
+  const int64_t kept = number("run", "global_batch_size"), asked = number("asked", "batch_size");
+  if (kept == 0 || kept == *batch.global_batch_size) return "";
+  if (asked != *batch.batch_size || WasGiven(config, "global_batch_size") || WasGiven(config, "grad_accum_steps")) {
+    return "";
+  }
+  const auto sizes = config::ShareGlobalBatch(kept, asked, world);
+  const bool fits = sizes && (config.text.max_tokens == 0 || sizes->batch_size == asked);
+  if (!fits) return "";  // RequireSameRun refuses it
+  batch.batch_size = sizes->batch_size;
+  batch.grad_accum_steps = sizes->grad_accum_steps;
+  batch.global_batch_size = sizes->global_batch_size;
+  if (!WasGiven(config, "lr")) config.optimizer.lr = config::DefaultLearningRate(config.optimizer, kept);
+  return "the run's global batch of " + std::to_string(kept) + " is kept on " + CountOf(world, "rank") +
+         ": --batch_size=" + std::to_string(sizes->batch_size) +
+         " --grad_accum_steps=" + std::to_string(sizes->grad_accum_steps);
+}
+
+nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const DataSets& data,
+                         int64_t asked_batch_size) {
+  nlohmann::json kept = {{"run", identity},
+                         {"config", config::TrainingPart(config)},
+                         {"asked", {{"batch_size", asked_batch_size}}},
+                         {"classes", ToJson(data.classes)}};
   if (config.data.val_fraction > 0) kept[kHeldOutKey] = data.val->source->fingerprint();
   return kept;
 }

@@ -1,6 +1,7 @@
 // What a training run resumes from, and the check that it is the same run. A dry run asks the same.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -17,8 +18,16 @@ namespace dtrain::loop {
 std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bool restarted,
                                                    const checkpoint::Store& store);
 
-// Returns the part of state.json that stays the same throughout the run.
-nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const DataSets& data);
+// Changes the batch sizes of `config` to those with which `world` ranks compute the global batch of the run whose
+// state.json is given. Does so only where the command says as much as the one that began the run: the same batch size
+// per rank, neither --global_batch_size nor --grad_accum_steps. Returns a sentence for people; empty if nothing
+// changed.
+std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Config& config);
+
+// Returns the part of state.json that stays the same throughout the run. `asked_batch_size` is the batch size per rank
+// before KeepGlobalBatch changed it.
+nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const DataSets& data,
+                         int64_t asked_batch_size);
 
 // Returns the progress in a checkpoint's state.json. Throws if the checkpoint belongs to another run than `kept`
 // (see RequireSameRun) or is damaged.

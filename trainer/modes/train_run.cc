@@ -32,11 +32,11 @@ namespace {
 
 // The checkpoints of the run, which only rank 0 reads and writes.
 struct FirstRank {
-  FirstRank(const RunContext& context, const report::RunDirectory& files, bool restarted,
-            const checkpoint::Metadata& model_metadata)
-      : store(files.root) {
+  FirstRank(const RunContext& context, const report::RunDirectory& files, bool restarted) : store(files.root) {
     store.RemoveLeftovers();
     restored = FindCheckpoint(context.config.run.resume, restarted, store);
+  }
+  void StartWriter(const RunContext& context, const checkpoint::Metadata& model_metadata) {
     checkpoint::AsyncWriterOptions options;
     options.keep_checkpoints = context.config.run.keep_checkpoints;
     options.model_metadata = model_metadata;
@@ -58,13 +58,18 @@ checkpoint::Metadata MetadataOf(const config::Config& config, const DataSets& da
   return metadata;
 }
 
-// Returns the progress of rank 0's checkpoint on every rank; that of a fresh run if there is none. Throws if the
-// checkpoint belongs to another run or is damaged.
-Progress SharedProgress(Session& session, const FirstRank* first, const nlohmann::json& kept,
-                        bool allow_dataset_change) {
+// Returns the state.json of rank 0's checkpoint on every rank; null if there is none.
+nlohmann::json SharedState(Session& session, const FirstRank* first) {
   nlohmann::json state;
   if (first != nullptr && first->restored) state = first->restored->state;
   if (session.rendezvous) state = nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", state.dump()));
+  return state;
+}
+
+// Returns the progress of rank 0's checkpoint on every rank; that of a fresh run if there is none. Throws if the
+// checkpoint belongs to another run or is damaged.
+Progress SharedProgress(const nlohmann::json& state, const FirstRank* first, const nlohmann::json& kept,
+                        bool allow_dataset_change) {
   if (state.is_null()) return {};
   Progress progress = ProgressOf(state, kept, allow_dataset_change);
   if (first != nullptr && progress.step != first->restored->step) {
@@ -129,12 +134,19 @@ report::Banner MakeBanner(const RunContext& context, const Plan& plan, const Dat
 
 }  // namespace
 
-void Train(const RunContext& context) {
+void Train(const RunContext& given) {
+  RunContext context = given;
   Session session(context);
   const config::Config& config = context.config;
   const TaskKind& kind = KindOf(config);
   const bool is_first = context.launch.rank == 0;
   const report::RunDirectory files(session.run_directory);
+
+  std::optional<FirstRank> first;
+  if (is_first) first.emplace(context, files, session.restarted);
+  const nlohmann::json state = SharedState(session, first ? &*first : nullptr);
+  const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
+  if (is_first && !adapted.empty()) report::LogInfo(adapted);
 
   DataSets data = session.OpenData();
   const auto batches = MakeTrainBatches(*data.train, config, context.launch.world_size);
@@ -142,9 +154,8 @@ void Train(const RunContext& context) {
                              batches->units_per_step());
   RequireLearnable(config, plan, data);
   const nlohmann::json identity = RunIdentity(config, plan, data);
-  const nlohmann::json kept = KeptState(config, identity, data);
-  std::optional<FirstRank> first;
-  if (is_first) first.emplace(context, files, session.restarted, MetadataOf(config, data));
+  const nlohmann::json kept = KeptState(config, identity, data, *given.config.batch.batch_size);
+  if (first) first->StartWriter(context, MetadataOf(config, data));
 
   nlohmann::json common = identity;
   common["data_val_fingerprint"] = data.val ? nlohmann::json(data.val->source->fingerprint()) : nlohmann::json();
@@ -161,7 +172,7 @@ void Train(const RunContext& context) {
                                                                    .exchanges = !session.communicator->is_alone(),
                                                                    .micro_steps = plan.batch.grad_accum_steps,
                                                                    .task = task->WhyNotRecorded()});
-  const Progress progress = SharedProgress(session, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
+  const Progress progress = SharedProgress(state, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
   const std::string stopped_early = WhyStopsEarly(config.run, plan, progress);
   const bool finished = progress.step >= plan.total_steps || !stopped_early.empty();
   // The checkpoint belongs to this run, as is known only now. Refusing it would have left the directory as it was.

@@ -77,5 +77,20 @@ TEST(BatchSizes, RefusesWhatDoesNotFit) {
   }
 }
 
+TEST(BatchSizes, AGlobalBatchIsSharedAmongOtherRanks) {
+  const auto shared = [](int64_t global, int64_t batch, int64_t world) {
+    const auto sizes = ShareGlobalBatch(global, batch, world);
+    if (sizes) EXPECT_EQ(sizes->global_batch_size, global);
+    return sizes ? std::pair(sizes->batch_size, sizes->grad_accum_steps) : std::pair<int64_t, int64_t>();
+  };
+  using Sizes = std::pair<int64_t, int64_t>;
+  EXPECT_EQ(shared(32, 16, 1), Sizes(16, 2));
+  EXPECT_EQ(shared(32, 16, 2), Sizes(16, 1));
+  EXPECT_EQ(shared(32, 16, 4), Sizes(8, 1));
+  EXPECT_EQ(shared(48, 10, 1), Sizes(8, 6));
+  EXPECT_EQ(shared(48, 16, 5), Sizes());
+  EXPECT_EQ(shared(2, 16, 4), Sizes());
+}
+
 }  // namespace
 }  // namespace dtrain::config
