@@ -14,6 +14,7 @@
 #include "trainer/bench/step_bench.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/problems.h"
+#include "trainer/config/resolve.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/errors.h"
@@ -181,6 +182,7 @@ int Main(int argc, char** argv, loop::RunContext& context) {
   context.config = command_line.config;
   const launch::Machine machine{distributed::CountGpus(), static_cast<int>(data::AvailableCores()),
                                 launch::OwnAddress()};
+  config::ResolveAmp(context.config, machine.gpus > 0);
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   if (command_line.command == "step") return Step(command_line, context, machine);
   return Collective(command_line, context, machine);

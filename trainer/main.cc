@@ -125,6 +125,8 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
     const std::vector<std::string> more = loop::TakeSettingsOfRun(context.config);
     context.notes.insert(context.notes.end(), more.begin(), more.end());
   }
+  const std::string amp = config::ResolveAmp(context.config, machine.gpus > 0);
+  if (!amp.empty()) context.notes.push_back(amp);
   loop::ResolveTask(context.config);
   config::RequireValid(context.config, context.launch.world_size, loop::ModelFactsOf(context.config.model));
   config::Resolve(context.config, context.launch.world_size);

@@ -383,9 +383,9 @@ DTRAIN_FLAG(bool, schedule_through_warmup, schedule.through_warmup, Anything(), 
 DTRAIN_FLAG(int64, schedule_steps, schedule.schedule_steps, AtLeast(1), "steps",
             "Length of the schedule; not given: the length of the run.")
 
-DTRAIN_FLAG(string, precision, precision.name, OneOf("fp32 | tf32 | fp16 | bf16"), "",
+DTRAIN_FLAG(string, precision, precision.name, OneOf("fp32 | tf32 | fp16 | bf16 | amp"), "",
             "Precision of the forward and backward passes; weights stay fp32 (except with --memory_efficient_fp16). "
-            "tf32: on GPUs, fp32 with rounded inputs of matrix products.")
+            "tf32: on GPUs, fp32 with rounded inputs of matrix products. amp: fp16 on a GPU, bf16 on a CPU.")
 DTRAIN_FLAG(string, loss_scale, precision.loss_scale, Anything(), "",
             "Factor on the loss in the backward pass: a number, or dynamic (with fp16: grows, and shrinks after an "
             "overflow).")

@@ -89,8 +89,8 @@ std::vector<Alias> Torchvision() {
       {.name = "lr_min", .flag = "end_lr"},
       {.name = "lr_step_size", .flag = "lr_decay_epochs"},
       {.name = "lr_gamma", .flag = "lr_decay_factor"},
-      {.name = "amp", .takes_value = false, .implied = {"--precision=fp16"}},
-      {.name = "apex", .takes_value = false, .implied = {"--precision=fp16"}},
+      {.name = "amp", .takes_value = false, .implied = {"--precision=amp"}},
+      {.name = "apex", .takes_value = false, .implied = {"--precision=amp"}},
       {.name = "norm_weight_decay", .words = {{"0", ""}, {"0.0", ""}}, .implied = {"--nodecay_norm_and_bias"}},
       {.name = "bias_weight_decay", .words = {{"0", ""}, {"0.0", ""}}, .implied = {"--nodecay_norm_and_bias"}},
       {.name = "transformer_embedding_decay", .reason = "dtrain has no transformer for images"},
@@ -193,7 +193,7 @@ std::vector<Alias> NvidiaConvNets() {
       {.name = "platform", .refused = "set --batch_size, --lr and --precision, which it implies there"},
       {.name = "precision",
        .flag = "precision",
-       .words = {{"AMP", "fp16"}, {"TF32", "tf32"}, {"FP32", "fp32"}},
+       .words = {{"AMP", "amp"}, {"TF32", "tf32"}, {"FP32", "fp32"}},
        .other_words_pass = true},
   };
 }
@@ -224,7 +224,7 @@ std::vector<Alias> Timm() {
       {.name = "bce_loss", .takes_value = false, .implied = {"--loss=bce"}},
       {.name = "aug_repeats", .flag = "repeated_augmentation"},
       {.name = "aug_splits", .words = {{"0", ""}}, .refused = "there are no augmented copies with a loss of their own"},
-      {.name = "native_amp", .takes_value = false, .implied = {"--precision=fp16"}},
+      {.name = "native_amp", .takes_value = false, .implied = {"--precision=amp"}},
       {.name = "img_size", .flag = "image_size"},
       {.name = "train_interpolation",
        .flag = "interpolation",

@@ -31,6 +31,13 @@ int64_t DefaultEvalResize(int64_t image_size) {
   return std::lround(static_cast<double>(image_size) / kCentreCropFraction);
 }
 
+std::string ResolveAmp(Config& config, bool has_gpu) {
+  std::string& precision = config.precision.name;
+  if (precision != "amp") return "";
+  precision = has_gpu && config.ranks.backend != "gloo" ? "fp16" : "bf16";
+  return precision == "fp16" ? "" : "mixed precision on a CPU is bf16; --precision=fp16 takes fp16 all the same";
+}
+
 void Resolve(Config& config, int world_size) {
   if (config.text.max_tokens > 0 && !config.batch.batch_size && !config.batch.global_batch_size) {
     constexpr int64_t kMostBlocks = 1'000'000;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "trainer/config/config.h"
 
@@ -16,6 +17,11 @@ double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch
 
 // The short side, in pixels, if --eval_resize was not given.
 int64_t DefaultEvalResize(int64_t image_size);
+
+// Replaces --precision=amp, which other programs' --amp means: fp16 on a GPU, and bf16 on a CPU, where fp16 would spend
+// its first steps on finding a loss scale. Returns a sentence for people on a CPU, otherwise nothing. Called before the
+// checks, which know no amp.
+std::string ResolveAmp(Config& config, bool has_gpu);
 
 // Fills in the three batch sizes, --lr, --eval_resize and --decay_norm_and_bias where they were not given, and the
 // precision that --memory_efficient_fp16 implies. Called once, on a configuration without problems.

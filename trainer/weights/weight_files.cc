@@ -59,6 +59,24 @@ data::WeightSet Preferred(const std::string& which) {
   return which == "ema" ? data::WeightSet::kAverage : data::WeightSet::kRaw;
 }
 
+// timm's tf_efficientnet models have the same names and shapes as its efficientnet models, but pad asymmetrically and
+// normalise with another ε. Only the file's name, or timm's config.json beside it, tells them apart.
+void RefuseTensorflowPadding(const std::string& file) {
+  constexpr std::string_view kFamily = "tf_efficientnet";
+  constexpr uint64_t kMostBytes = 1 << 20;
+  const fs::path config = fs::path(file).parent_path() / "config.json";
+  bool found = fs::path(file).filename().string().find(kFamily) != std::string::npos;
+  if (!found && IsFile(config)) {
+    const auto json = nlohmann::json::parse(checkpoint::ReadTextFile(config, kMostBytes), nullptr,
+                                            /*allow_exceptions=*/false);
+    const auto architecture = json.is_object() ? json.value("architecture", nlohmann::json()) : nlohmann::json();
+    found = architecture.is_string() && architecture.get<std::string>().starts_with(kFamily);
+  }
+  if (!found) return;
+  throw UsageError(file + " is of a tf_efficientnet model, which pads its images and normalises otherwise than ours",
+                   "take the weights of timm's efficientnet_b0 to b7, or torchvision's");
+}
+
 }  // namespace
 
 bool HoldsWeights(const std::string& folder) {
@@ -91,6 +109,7 @@ WeightsPlace FindWeights(const std::string& path) {
 }
 
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which) {
+  RefuseTensorflowPadding(file);
   if (data::TorchFile::Recognises(file)) {
     checkpoint::TorchFileContent content = checkpoint::ReadTorchFile(file, Preferred(which));
     LogTakenSet(file, content, which);

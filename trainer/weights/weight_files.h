@@ -24,7 +24,8 @@ WeightsPlace FindWeights(const std::string& path);
 
 // Reads a whole file. If it has several sets of weights, as torch.save writes them during training, `which` == "ema"
 // prefers the averaged one, and the log says which was taken. Throws DataError if the file is damaged or calls for
-// more than tensors, UsageError if `which` is ema and the format has no averaged set.
+// more than tensors, UsageError if `which` is ema and the format has no averaged set, or if the file's name or the
+// config.json beside it says that it is of a tf_efficientnet model.
 checkpoint::SafetensorsContent ReadWeightsFile(const std::string& file, const std::string& which);
 
 // The shapes in a file by name, and its metadata, if any. ReadWeightsHeader reads no tensors.

@@ -346,7 +346,7 @@ TEST(Aliases, NvidiasConvNets) {
              {"--data_dir=imagenet", "--model=efficientnet_b0", "--global_batch_size=4096", "--batch_size=128",
               "--lr_schedule=poly", "--poly_power=1", "--warmup_epochs=16", "--decay_norm_and_bias", "--loss_scale=128",
               "--precision=fp16", "--channels_last", "--run_dir=results", "--augment=autoaugment"});
-  ExpectSame({"--mode=convergence", "--precision=AMP"}, {"--mode=train", "--precision=fp16"});
+  ExpectSame({"--mode=convergence", "--precision=AMP"}, {"--mode=train", "--precision=amp"});
 }
 
 TEST(Aliases, Timm) {

@@ -51,5 +51,19 @@ TEST(Resolve, ALearningRateThatWasNotSaidGoesWithOptimizerAndBatch) {
   }
 }
 
+TEST(ResolveAmp, IsTheDevicesHalfPrecision) {
+  const auto resolved = [](const std::string& given, bool has_gpu, const std::string& backend = "auto") {
+    Config config;
+    config.precision.name = given;
+    config.ranks.backend = backend;
+    const bool says = !ResolveAmp(config, has_gpu).empty();
+    return config.precision.name + (says ? ", said" : "");
+  };
+  EXPECT_EQ(resolved("amp", true), "fp16");
+  EXPECT_EQ(resolved("amp", false), "bf16, said");
+  EXPECT_EQ(resolved("amp", true, "gloo"), "bf16, said");
+  for (const char* name : {"fp32", "tf32", "fp16", "bf16"}) EXPECT_EQ(resolved(name, false), name);
+}
+
 }  // namespace
 }  // namespace dtrain::config

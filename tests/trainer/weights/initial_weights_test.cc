@@ -5,6 +5,8 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/linear.h>
 
+#include <tuple>
+
 #include "models/registry.h"
 #include "models/roberta.h"
 #include "tests/message_of.h"
@@ -213,6 +215,22 @@ TEST(ReadInitialWeights, AHeaderOf640BytesIsNoPickle) {
   header.resize(640, ' ');
   config.model.init_weights = folder.Write("weights.safetensors", std::string("\x80\x02\0\0\0\0\0\0", 8) + header);
   EXPECT_EQ(ReadInitialWeights(config).metadata.at("a").size(), 500);
+}
+
+TEST(ReadWeightsFile, RefusesTensorflowsPaddingWhereItIsKnown) {
+  const TemporaryFolder folder;
+  for (const auto& [name, architecture, is_refused] :
+       {std::tuple{"tf_efficientnet_b0_ns-c0e6a31c.pth", "", true}, {"model.safetensors", "tf_efficientnet_b0", true},
+        {"model.safetensors", "efficientnet_b0", false}, {"model.safetensors", "", false}}) {
+    const std::string file = folder.path(name);
+    checkpoint::WriteSafetensors(file, Weights(""), {});
+    WriteAll(folder / "config.json", R"({"architecture": ")" + std::string(architecture) + "\"}");
+    if (is_refused) {
+      EXPECT_THAT(MessageOf([&] { ReadWeightsFile(file, "last"); }), HasSubstr("is of a tf_efficientnet model"));
+    } else {
+      EXPECT_NO_THROW(ReadWeightsFile(file, "last")) << architecture;
+    }
+  }
 }
 
 }  // namespace
