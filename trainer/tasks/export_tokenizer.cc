@@ -22,6 +22,12 @@ bool HasTokenizer(const fs::path& folder) {
   return fs::is_regular_file(folder / kDictionary) && data::FindTokenizer(folder.string()).has_value();
 }
 
+// Whether the folder has a tokenizer that gives tokens the ids of a model.
+bool IsComplete(const fs::path& folder) {
+  const auto files = data::FindTokenizer(folder.string());
+  return files && (files->keeps_ids || HasTokenizer(folder));
+}
+
 // Returns the paths of what belongs to the tokenizer in a folder.
 std::vector<fs::path> FilesOf(const fs::path& folder) {
   std::vector<fs::path> files;
@@ -40,12 +46,6 @@ void Keep(const fs::path& folder, const fs::path& run_directory) {
   for (const fs::path& file : FilesOf(folder)) {
     checkpoint::WriteAtomically(kept / file.filename(), checkpoint::ReadTextFile(file, kMostBytes));
   }
-}
-
-// Whether the folder has a tokenizer that gives tokens the ids of a model.
-bool IsComplete(const fs::path& folder) {
-  const auto files = data::FindTokenizer(folder.string());
-  return files && (files->keeps_ids || HasTokenizer(folder));
 }
 
 void RequireFits(int64_t tokens, const fs::path& tokenizer, const models::RobertaOptions& model) {
@@ -102,7 +102,8 @@ void KeepTokenizer(const std::string& data_dir, const fs::path& run_directory) {
 void KeepSentenceTokenizer(const std::vector<std::string>& paths, const fs::path& run_directory) {
   const std::optional<std::string> folder = data::SentenceTokenizerFolder(paths);
   std::error_code ignored;
-  if (folder && !fs::equivalent(*folder, run_directory / kTokenizerFolder, ignored)) Keep(*folder, run_directory);
+  if (folder && IsComplete(*folder) && !fs::equivalent(*folder, run_directory / kTokenizerFolder, ignored))
+    Keep(*folder, run_directory);
 }
 
 std::optional<fs::path> FindTokenizerToExport(const std::vector<std::string>& paths) {

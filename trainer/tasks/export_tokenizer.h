@@ -20,7 +20,8 @@ inline constexpr char kTokenizerFolder[] = "tokenizer";
 void KeepTokenizer(const std::string& data_dir, const std::filesystem::path& run_directory);
 
 // Copies the tokenizer that data::FindSentenceTokenizer finds, with the dict.txt beside it, if any, into the run
-// directory. Does nothing if there is none, as with binarised data, or if it is the run's own. Throws StorageError.
+// directory. Does nothing if there is none, if it lacks the dictionary that it needs, or if it is the run's own. Throws
+// StorageError.
 void KeepSentenceTokenizer(const std::vector<std::string>& paths, const std::filesystem::path& run_directory);
 
 // Returns the first folder that has a tokenizer with the ids of a model (vocab.json), or one with a dictionary. For

@@ -45,8 +45,11 @@ std::filesystem::path RunOf(const std::filesystem::path& path) {
 
 std::vector<std::string> TokenizerPaths(const config::Config& config) {
   const std::string run = RunOf(NamedRun(config)).string();
-  if (config.run.mode == "train") return {config.model.init_weights, config.data.dir, run, config.run.dir};
-  return {config.model.init_weights, run, config.data.dir};
+  const std::string binarised = config.data.dir + "/input0";  // where fairseq's binarised data has its dictionary
+  std::error_code unreadable;
+  const std::string data = std::filesystem::is_directory(binarised, unreadable) ? binarised : config.data.dir;
+  if (config.run.mode == "train") return {config.model.init_weights, data, run, config.run.dir};
+  return {config.model.init_weights, run, data};
 }
 
 // Opens the splits one after another; what the first one says of classes and pairs holds for the others.
