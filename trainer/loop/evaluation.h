@@ -21,10 +21,11 @@ void RequireBestMetric(const std::string& best_metric, const Task& task);
 // Called after each round of batches (one batch per rank) with the numbers of rounds done and of all rounds.
 using EvaluationProgress = std::function<void(int64_t done, int64_t total)>;
 
-// A collective. Each rank evaluates its batches of --batch_size samples (or --max_tokens tokens); see SplitBatches. Bad records are left out and added to `quarantine`. Afterwards the model is in training mode again.
-// Returns empty if all ranks have agreed to stop, each after the same round. The control plane takes `steps_done` as
-// the position of this rank. The caller fills in step and epoch of the result. Throws DataError if no record could be
-// read, or too many are bad.
+// A collective. Each rank evaluates its batches of --batch_size samples (or --max_tokens tokens); see SplitBatches. Bad
+// records are left out and added to `quarantine`. Afterwards the model is in training mode again. Returns empty if all
+// ranks have agreed to stop, each after the same round. The control plane takes `steps_done` as the position of this
+// rank. The caller fills in step and epoch of the result. Throws DataError if no record could be read, or too many are
+// bad.
 std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, const config::Config& config,
                                          distributed::Communicator& communicator, distributed::ControlPlane& control,
                                          int64_t steps_done, data::Quarantine& quarantine,

@@ -219,9 +219,10 @@ TEST(ReadInitialWeights, AHeaderOf640BytesIsNoPickle) {
 
 TEST(ReadWeightsFile, RefusesTensorflowsPaddingWhereItIsKnown) {
   const TemporaryFolder folder;
-  for (const auto& [name, architecture, is_refused] :
-       {std::tuple{"tf_efficientnet_b0_ns-c0e6a31c.pth", "", true}, {"model.safetensors", "tf_efficientnet_b0", true},
-        {"model.safetensors", "efficientnet_b0", false}, {"model.safetensors", "", false}}) {
+  for (const auto& [name, architecture, is_refused] : {std::tuple{"tf_efficientnet_b0_ns-c0e6a31c.pth", "", true},
+                                                       {"model.safetensors", "tf_efficientnet_b0", true},
+                                                       {"model.safetensors", "efficientnet_b0", false},
+                                                       {"model.safetensors", "", false}}) {
     const std::string file = folder.path(name);
     checkpoint::WriteSafetensors(file, Weights(""), {});
     WriteAll(folder / "config.json", R"({"architecture": ")" + std::string(architecture) + "\"}");
