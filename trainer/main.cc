@@ -20,6 +20,7 @@
 #include "trainer/device/device.h"
 #include "trainer/doctor/doctor.h"
 #include "trainer/doctor/finding.h"
+#include "trainer/errors.h"
 #include "trainer/failure.h"
 #include "trainer/launch/bulletin.h"
 #include "trainer/launch/local_address.h"
@@ -105,6 +106,13 @@ std::optional<int> ForkRanks(loop::RunContext& context, bool doctor) {
   return std::nullopt;
 }
 
+void RequireGpu(const config::RanksConfig& ranks, int gpus) {
+  if (!ranks.require_gpu || (gpus > 0 && ranks.backend != "gloo")) return;
+  throw UsageError(gpus > 0 ? "--require_gpu: --backend=gloo computes on the CPU"
+                            : "--require_gpu: this machine has no GPU that can be used",
+                   "see what nvidia-smi and dtrain_main --doctor say, or leave it out to compute on the CPU");
+}
+
 // Does everything up to the exit code, in the parent and in every rank.
 int Main(int argc, char** argv, loop::RunContext& context, std::string& examined) {
   const config::CommandLine command_line = config::ParseCommandLine(argc, argv, OwnFlags());
@@ -131,6 +139,7 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
   config::RequireValid(context.config, context.launch.world_size, loop::ModelFactsOf(context.config.model));
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
+  RequireGpu(context.config.ranks, machine.gpus);
   if (context.config.run.dry_run) return loop::DryRun(context), report::PrintAnswer(""), 0;
   // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
   const std::string& mode = context.config.run.mode;

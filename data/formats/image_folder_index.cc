@@ -163,20 +163,16 @@ RecordIndex ListImageFolder(const std::string& split_dir) {
   index.class_names = std::move(split.folders);
   if (index.class_names.empty()) throw DataError("no class folder in " + split_dir, kImageFolderLayout);
   ClassWalk walk(split_dir, index.ignored);
-  std::string empty_classes;
   for (size_t label = 0; label < index.class_names.size(); ++label) {
-    const size_t before = index.records.size();
     for (const ListedFolder& listed : walk.Folders(index.class_names[label])) {
       AddFolder(listed, static_cast<int32_t>(label), index);
     }
-    if (index.records.size() > before) continue;
-    empty_classes += (empty_classes.empty() ? "" : ", ") + index.class_names[label];
   }
-  if (!empty_classes.empty()) {
+  // A class folder without images remains a class, as the other splits may have some.
+  if (index.records.empty()) {
     const std::string ignored = ToText(index.ignored);
-    throw DataError("no image in these class folders of " + split_dir + ": " + empty_classes +
-                        (ignored.empty() ? "" : "; " + ignored),
-                    "remove the empty folders or add images to them; every folder is a class");
+    throw DataError("no image in the class folders of " + split_dir + (ignored.empty() ? "" : "; " + ignored),
+                    kImageFolderLayout);
   }
   AddSizes(split_dir, index);
   return index;

@@ -54,7 +54,7 @@ def test_tensorboard_has_every_number_once(followed):
     assert [point["step"] for point in logged] == list(range(1, LAST + 1))
     for tag, key in (("train/loss", "loss"), ("train/lr", "lr"), ("train/images_per_second", "images_per_second")):
         assert scalars(reader, tag) == [(point["step"], np.float32(point[key])) for point in logged], tag
-    for name in ("top1", "top5", "loss"):
+    for name in ("top1", "loss"):
         assert scalars(reader, f"val/{name}") == [(point["step"], np.float32(point[name])) for point in metrics(folder, "val")]
     assert scalars(reader, "val/top1")[-1][0] == LAST
 

@@ -104,6 +104,13 @@ def test_what_needs_a_gpu_says_so(flags):
         assert message in run(*rest, flag, program=program, check=2, env=no_gpu).stderr
 
 
+@pytest.mark.parametrize("flag", ["--require_gpu", "--device=cuda", "--nproc_per_node=gpu"])
+def test_a_gpu_may_be_required(flags, flag):
+    no_gpu = {"CUDA_VISIBLE_DEVICES": ""}
+    assert "this machine has no GPU that can be used" in run("--dry_run", *flags, flag, check=2, env=no_gpu).stderr
+    run("--dry_run", *flags, "--device=cpu", env=no_gpu)
+
+
 def test_what_may_do_without_a_gpu_is_silent(tmp_path):
     outcome = run(*TINY, "--data_format=synthetic", "--cuda_graphs=auto", "--max_steps=1",
                   f"--run_dir={tmp_path / 'run'}", env={"CUDA_VISIBLE_DEVICES": ""})

@@ -203,12 +203,13 @@ def parameter_groups(model, decay: float, all_parameters: bool):
 
 
 def torch_training(weights, samples, momentum=0.0, nesterov=False, decay=0.0, decay_all=True, smoothing=0.0,
-                   clip=math.inf, accumulation=1, steps=STEPS):
+                   clip=math.inf, accumulation=1, steps=STEPS, by_class=None):
     """Returns (losses, gradient norms, the model afterwards) of a plain PyTorch script."""
     model = torchvision.models.resnet18(num_classes=CLASSES).train()
     model.load_state_dict(load_file(weights))
     optimizer = torch.optim.SGD(parameter_groups(model, decay, decay_all), lr=LR, momentum=momentum, nesterov=nesterov)
     images, labels = samples
+    class_weights = by_class(torch.bincount(labels, minlength=CLASSES).float()) if by_class else None
     losses, norms = [], []
     for step in range(steps):
         optimizer.zero_grad()
@@ -216,7 +217,7 @@ def torch_training(weights, samples, momentum=0.0, nesterov=False, decay=0.0, de
         for part in range(accumulation):
             first = (step * accumulation + part) * 8
             chosen = torch.arange(first, first + 8) % SAMPLES
-            loss = F.cross_entropy(model(images[chosen]), labels[chosen], label_smoothing=smoothing) / accumulation
+            loss = F.cross_entropy(model(images[chosen]), labels[chosen], class_weights, label_smoothing=smoothing) / accumulation
             loss.backward()
             loss_sum += loss.item()
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), clip).item())
@@ -233,6 +234,8 @@ TRAININGS = {
     "decay of weights only": (["--momentum=0.9", "--weight_decay=1", "--nodecay_norm_and_bias"],
                               {"momentum": 0.9, "decay": 1.0, "decay_all": False}),
     "smoothing": (["--label_smoothing=0.1"], {"smoothing": 0.1}),
+    "class weights": (["--class_weights=inverse", "--label_smoothing=0.1"], {"by_class": lambda counts: torch.where(counts > 0, 1 / counts, 0), "smoothing": 0.1}),
+    "effective class weights": (["--class_weights=effective"], {"by_class": lambda counts: 0.001 / (1 - 0.999 ** counts)}),
     "clipping": (["--momentum=0.9", "--clip_norm=0.5"], {"momentum": 0.9, "clip": 0.5}),
     "accumulation": (["--momentum=0.9", "--grad_accum_steps=2"], {"momentum": 0.9, "accumulation": 2}),
     "all": (["--momentum=0.9", "--nesterov", "--weight_decay=0.1", "--label_smoothing=0.1", "--clip_norm=1"],

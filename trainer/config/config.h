@@ -102,7 +102,8 @@ struct OptimizerConfig {
   bool decay_norm_and_bias = true;  // if not given: false with lars and lamb
   double clip_norm = 0;             // 0: no clipping
   int64_t max_skipped_steps = 30;
-  std::string loss = "ce";  // ce | bce
+  std::string loss = "ce";             // ce | bce
+  std::string class_weights = "none";  // none | inverse | sqrt | effective | the path of a file
   double label_smoothing = 0;
   double ema_decay = 0;   // 0: no average
   int64_t ema_every = 1;  // steps between two updates of the average
@@ -142,6 +143,7 @@ struct RanksConfig {
   std::string master_addr;
   std::optional<int64_t> master_port;
   std::string backend = "auto";  // auto | nccl | gloo
+  bool require_gpu = false;
   double bucket_cap_mb = 25;
   std::string grad_compression = "none";  // none | fp16 | bf16
   bool sync_bn = false;

@@ -35,6 +35,7 @@ const std::vector<FlagUse>& Uses() {
       {.name = "layer_decay", .tasks = kText},
       {.name = "label_smoothing", .tasks = {"image_classification", "text_classification"}},
       {.name = "loss", .tasks = kImages},
+      {.name = "class_weights", .tasks = kImages},
       {.name = "memory_efficient_fp16", .tasks = kText},
       {.name = "sync_bn", .tasks = kImages},
   };

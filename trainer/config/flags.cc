@@ -342,6 +342,10 @@ DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
 DTRAIN_FLAG(string, loss, optimizer.loss, OneOf("ce | bce"), "",
             "Loss for images. ce: cross entropy; bce: binary cross entropy of each class by itself, averaged over "
             "the classes.")
+DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
+            "Weights of the classes in the training loss, for data with unequal classes: none, inverse (1 / samples), "
+            "sqrt (1 / root of samples), effective (their effective number, arXiv:1901.05555), or a file with a line "
+            "NAME,WEIGHT for each class.")
 DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
             "Keep an exponential moving average of the weights and evaluate it, too. This is the share of the "
             "average that each update keeps; early updates keep less: (1 + n) / (10 + n) at the n-th. 0: no average.")
@@ -415,6 +419,8 @@ DTRAIN_FLAG(string, master_addr, ranks.master_addr, Anything(), "", "Host name o
 DTRAIN_FLAG(int64, master_port, ranks.master_port, Between(1, 65535), "", "Port that rank 0 listens on.")
 DTRAIN_FLAG(string, backend, ranks.backend, OneOf("auto | nccl | gloo"), "",
             "Library for communication between ranks; auto: nccl on GPUs, gloo on CPUs.")
+DTRAIN_FLAG(bool, require_gpu, ranks.require_gpu, Anything(), "",
+            "End with 2 where there is no GPU, instead of computing on the CPU.")
 DTRAIN_FLAG(double, bucket_cap_mb, ranks.bucket_cap_mb, MoreThan(0), "MiB",
             "Size of the gradient buckets, which are reduced while the backward pass runs.")
 DTRAIN_FLAG(string, grad_compression, ranks.grad_compression, OneOf("none | fp16 | bf16"), "",

@@ -99,6 +99,16 @@ void CheckMixing(const Config& config, List& problems) {
                       "--batch_size of 2 or more with it", "an image is mixed with another one of its batch"});
 }
 
+void CheckClassWeights(const Config& config, List& problems) {
+  const std::string& weights = config.optimizer.class_weights;
+  if (weights == "none") return;
+  if (weights.empty()) problems.push_back({"class_weights", "\"\"", "none, inverse, sqrt, effective or a file", ""});
+  const bool mixes = config.image.mixup > 0 || config.image.cutmix > 0;
+  if (config.optimizer.loss == "ce" && !mixes) return;
+  problems.push_back({"class_weights", weights, "--loss=ce without --mixup and --cutmix",
+                      "the weights are those of the cross entropy of single classes"});
+}
+
 void CheckMemoryEfficientFp16(const Config& config, List& problems) {
   if (!config.precision.memory_efficient_fp16) return;
   const auto refuse = [&problems](const std::string& expected, const std::string& why) {
@@ -134,6 +144,7 @@ void CheckTraining(const Config& config, std::vector<Problem>& problems) {
   CheckEarlyStop(config.run, problems);
   CheckValFraction(config, problems);
   CheckMixing(config, problems);
+  CheckClassWeights(config, problems);
   CheckPrecision(config.precision, problems);
   CheckMemoryEfficientFp16(config, problems);
 }

@@ -24,6 +24,7 @@
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/tasks/class_balance.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
@@ -177,6 +178,7 @@ void DryRun(const RunContext& given) {
   if (config.run.mode == "train") {
     sets = kind.OpenData(config, /*known=*/{}, /*parcel=*/nullptr);
     task = kind.MakeTask(config, sets, at::kCPU, /*shard=*/0);
+    task->UseClassWeights(ClassWeights(config.optimizer.class_weights, sets));
     if (!config.model.init_weights.empty()) {
       ApplyInitialWeights(ReadInitialWeights(config).tensors, config.model, task->module(), Classifier::kMayBeginAnew);
     }

@@ -112,6 +112,14 @@ void EvaluateOnly(const RunContext& context) {
   result.world_size = context.launch.world_size;
   result.speed_unit = task->speed_unit();
   result.speed = static_cast<double>(result.validation->units) / result.seconds;
+  std::optional<report::Confusions> matrix;
+  if (!result.validation->confusions.empty()) {
+    matrix.emplace(result.validation->confusions, data.classes.names);
+    result.validation->metrics.push_back(
+        {.name = "balanced_accuracy", .value = matrix->BalancedAccuracy(), .decimals = 2, .higher_is_better = true});
+    result.validation->metrics.push_back(
+        {.name = "macro_f1", .value = matrix->MacroF1(), .decimals = 2, .higher_is_better = true});
+  }
   std::error_code unreadable;
   // The result.json of a training run is not replaced, and nothing is written into a checkpoint.
   const bool is_checkpoint =
@@ -123,10 +131,9 @@ void EvaluateOnly(const RunContext& context) {
     report::PrepareRunDirectory(files);
     report::WriteTextFile(files.result_json, report::ResultJson(result));
   }
-  if (!result.validation->confusions.empty()) {
-    const report::Confusions confusions(result.validation->confusions, data.classes.names);
-    for (const std::string& line : confusions.Lines()) console.Note(line);
-    KeepConfusions(confusions, config.run.output, directory);
+  if (matrix) {
+    for (const std::string& line : matrix->Lines()) console.Note(line);
+    KeepConfusions(*matrix, config.run.output, directory);
   }
   if (config.report.log_format == "json") std::printf("%s\n", report::JsonLine(*result.validation).c_str());
   console.Finish(result);

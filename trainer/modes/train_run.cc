@@ -20,6 +20,7 @@
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/class_balance.h"
 #include "trainer/tasks/data_cache.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
@@ -164,6 +165,7 @@ void Train(const RunContext& given) {
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
   const auto task = kind.MakeTask(config, data, session.device, context.launch.rank);
   RequireBestMetric(config.run.best_metric, *task);
+  task->UseClassWeights(ClassWeights(config.optimizer.class_weights, data));
   torch::nn::Module& model = task->module();
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });

@@ -20,6 +20,11 @@ class Confusions {
   std::string MatrixCsv() const;
   // Returns class_accuracy.csv: class,samples,correct,accuracy (percent),most_taken_for (another class, or empty),times
   std::string AccuracyCsv() const;
+  // Returns the mean of the classes' accuracies in percent, over those that have samples (balanced_accuracy_score of
+  // scikit-learn), and the mean of their F1 scores in percent, over those that have samples or are predicted (f1_score
+  // with average="macro").
+  double BalancedAccuracy() const;
+  double MacroF1() const;
   // Returns a line for each class that has samples, or for the 20 with the lowest accuracy if there are more.
   std::vector<std::string> Lines() const;
 

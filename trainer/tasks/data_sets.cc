@@ -2,6 +2,7 @@
 
 #include "data/image/check_headers.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/class_balance.h"
 #include "trainer/tasks/val_fraction.h"
 
 namespace dtrain::loop {
@@ -23,6 +24,7 @@ void LookThrough(const DataSets& sets, const config::DataConfig& config) {
         source, {.split = (*split)->name, .max_bad_records = config.max_bad_records, .strict = config.strict},
         &report::LogWarning);
   }
+  if (config.format != "synthetic") SayClassBalance(sets);
 }
 
 }  // namespace dtrain::loop

@@ -24,9 +24,12 @@ namespace {
 enum EvaluationSum { kLossSum, kTop1, kTop5, kSamples, kNumEvaluationSums };
 
 constexpr int64_t kIgnoreNone = -100;
+constexpr int64_t kTop5Classes = 5;
 
-at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing) {
-  return at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum, kIgnoreNone, label_smoothing);
+// `weights` of the classes may be undefined.
+at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
+                           const at::Tensor& weights = {}) {
+  return at::cross_entropy_loss(logits, labels, weights, at::Reduction::Sum, kIgnoreNone, label_smoothing);
 }
 
 // Each class is a binary question. Its target is smoothed as in the cross entropy, and the loss of a sample is the mean
@@ -126,18 +129,23 @@ LossSums ImageTask::Loss(const data::Batch& batch) {
   if (mix_.enabled()) return LossOfMixed(batch, labels);
   const at::Tensor logits = Logits(batch["images"]);
   LossSums sums = SumsOf(CriterionSum(logits, labels), batch.size());
+  if (class_weights_.defined()) sums.weight = class_weights_.index_select(0, labels).sum();
   sums.hits = logits.detach().argmax(1).eq(labels).sum();
   return sums;
 }
 
 at::Tensor ImageTask::CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const {
   return binary_ ? BinaryCrossEntropySum(logits, labels, label_smoothing_)
-                 : CrossEntropySum(logits, labels, label_smoothing_);
+                 : CrossEntropySum(logits, labels, label_smoothing_, class_weights_);
 }
 
 LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
   const at::Tensor count = at::full({}, images, at::TensorOptions(at::kFloat).device(device_));
   return {loss_sum, count, count};
+}
+
+void ImageTask::UseClassWeights(const std::vector<double>& weights) {
+  if (!weights.empty()) class_weights_ = at::tensor(weights, at::kFloat).to(device_);
 }
 
 data::Batch ImageTask::Prepared(data::Batch batch) const {
@@ -157,10 +165,9 @@ LossSums ImageTask::LossOfMixed(const data::Batch& batch, const at::Tensor& labe
 }
 
 data::Batch ImageTask::RandomBatch(int64_t samples) const {
-  const int64_t num_classes = model_->parameters().back().size(0);  // the classifier comes last
   data::Batch batch;
   batch.tensors["images"] = at::randint(256, {samples, largest_size_, largest_size_, 3}, at::kByte);
-  batch.tensors["labels"] = at::randint(num_classes, {samples}, at::kLong);
+  batch.tensors["labels"] = at::randint(NumClasses(), {samples}, at::kLong);
   batch.tensors["index"] = at::arange(samples);
   return data::CopyToDevice(Prepared(std::move(batch)), device_);
 }
@@ -177,8 +184,10 @@ at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
   return pixels.mul(255).round().clamp(0, 255).to(at::kByte).permute({0, 2, 3, 1}).contiguous();
 }
 
+int64_t ImageTask::NumClasses() const { return model_->parameters().back().size(0); }  // the classifier comes last
+
 int64_t ImageTask::NumConfusions() const {
-  const int64_t classes = model_->parameters().back().size(0);  // the classifier comes last
+  const int64_t classes = NumClasses();
   return counts_confusions_ && classes <= report::kMostClassesConfused ? classes * classes : 0;
 }
 
@@ -187,7 +196,7 @@ int64_t ImageTask::num_evaluation_sums() const { return NumConfusions() + kNumEv
 at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
   const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
   const at::Tensor logits = Logits(batch["images"]);
-  const int64_t k = std::min<int64_t>(5, logits.size(1));
+  const int64_t k = std::min<int64_t>(kTop5Classes, logits.size(1));
   const at::Tensor best = std::get<1>(logits.topk(k, 1));
   const at::Tensor hits = best.eq(labels.unsqueeze(1));
   const int64_t confusions = NumConfusions();
@@ -208,14 +217,19 @@ at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
 report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
   const auto* sum = sums.const_data_ptr<double>() + NumConfusions();
   const auto percent = [sum](EvaluationSum hits) { return 100 * sum[hits] / sum[kSamples]; };
-  return {{"top1", percent(kTop1), /*decimals=*/2, /*higher_is_better=*/true, "  top1", /*table_decimals=*/3},
-          {"top5", percent(kTop5), /*decimals=*/2, /*higher_is_better=*/true, "    top5", /*table_decimals=*/2},
-          {"loss", sum[kLossSum] / sum[kSamples], /*decimals=*/4, /*higher_is_better=*/false, "     loss",
-           /*table_decimals=*/2}};
+  report::Metrics metrics = {
+      {"top1", percent(kTop1), /*decimals=*/2, /*higher_is_better=*/true, "  top1", /*table_decimals=*/3}};
+  if (NumClasses() > kTop5Classes) {  // of five classes one is always among the first five
+    metrics.push_back(
+        {"top5", percent(kTop5), /*decimals=*/2, /*higher_is_better=*/true, "    top5", /*table_decimals=*/2});
+  }
+  metrics.push_back({"loss", sum[kLossSum] / sum[kSamples], /*decimals=*/4, /*higher_is_better=*/false, "     loss",
+                     /*table_decimals=*/2});
+  return metrics;
 }
 
 report::Metrics ImageTask::TrainingMetrics(double hits, double weight) const {
-  if (mix_.enabled()) return {};
+  if (mix_.enabled() || class_weights_.defined()) return {};
   return {{.name = "top1", .value = 100 * hits / weight, .decimals = 2, .higher_is_better = true}};
 }
 

@@ -35,7 +35,8 @@ class ImageTask : public Task {
   data::Batch Prepared(data::Batch batch) const override;
   LossSums Loss(const data::Batch& batch) override;
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
-  bool weight_varies() const override { return false; }
+  bool weight_varies() const override { return class_weights_.defined(); }
+  void UseClassWeights(const std::vector<double>& weights) override;
   report::SpeedUnit speed_unit() const override { return report::SpeedUnit::kImages; }
   std::string WhyNotRecorded() const override { return ""; }
   models::ForwardCost CostOfSample() const override { return model_->Cost(largest_size_); }
@@ -44,7 +45,8 @@ class ImageTask : public Task {
   at::Tensor EvaluationSums(const data::Batch& batch) override;
   int64_t num_evaluation_sums() const override;
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
-  // Returns top-1 of the augmented images; nothing with mixup and CutMix, whose images belong to two classes.
+  // Returns top-1 of the augmented images; nothing with mixup and CutMix, whose images belong to two classes, or with
+  // class weights, of which `weight` is the sum.
   report::Metrics TrainingMetrics(double hits, double weight) const override;
   void CountConfusions() override { counts_confusions_ = true; }
   std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override;
@@ -59,6 +61,7 @@ class ImageTask : public Task {
   // The training criterion, summed over the batch.
   at::Tensor CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const;
   LossSums SumsOf(const at::Tensor& loss_sum, int64_t images) const;
+  int64_t NumClasses() const;
   int64_t NumConfusions() const;  // classes², or 0 if they are not counted
   LossSums LossOfMixed(const data::Batch& batch, const at::Tensor& labels);
 
@@ -73,6 +76,7 @@ class ImageTask : public Task {
   data::MixOptions mix_;
   int64_t seed_, shard_;
   bool counts_confusions_ = false;
+  at::Tensor class_weights_;  // float32, one for each class, on the device; undefined: all are 1
 };
 
 }  // namespace dtrain::loop

@@ -16,7 +16,7 @@ namespace dtrain::loop {
 // Float32 scalars on the device, for one micro-batch of one rank.
 struct LossSums {
   at::Tensor loss_sum;      // differentiable
-  at::Tensor weight;        // the number of terms in loss_sum: samples, or masked tokens
+  at::Tensor weight;        // the number of terms in loss_sum: samples, or masked tokens; with class weights their sum
   at::Tensor units;         // what speeds count: images, or tokens without padding
   at::Tensor padding = {};  // for text: padding tokens computed on; otherwise undefined
   at::Tensor empty = {};    // for text: samples without a token, from which nothing is learned; otherwise undefined
@@ -49,6 +49,10 @@ class Task {
   virtual report::SpeedUnit speed_unit() const = 0;
   // Whether the loss is that of a token, so that e to its power is a perplexity.
   virtual bool has_perplexity() const { return false; }
+
+  // Gives each class a weight in the training loss; called at most once, before the first Loss. No effect on tasks
+  // without classes.
+  virtual void UseClassWeights(const std::vector<double>& /*weights*/) {}
 
   // Returns metrics of training samples, from the sums of LossSums::hits and LossSums::weight over some steps.
   virtual report::Metrics TrainingMetrics(double /*hits*/, double /*weight*/) const { return {}; }

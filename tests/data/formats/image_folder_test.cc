@@ -51,8 +51,9 @@ TEST(ImageFolder, OtherProgramsFilesAreSkippedAndCounted) {
   const auto kept = ParseIndex(SerializeIndex(ListImageFolder(folder.path())));
   ASSERT_TRUE(kept);
   EXPECT_EQ(kept->ignored, source.ignored());
-  folder.Write("b/1.gif", "x");
-  EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path()); }), HasSubstr(": b; ignored: 2 *.gif"));
+  folder.Write("b/split/1.gif", "x");
+  EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path("b")); }),
+              HasSubstr("no image in the class folders of " + folder.path("b") + "; ignored: 1 *.gif"));
 }
 
 TEST(IgnoredFiles, KindsDoNotGrowWithoutEnd) {
@@ -81,9 +82,10 @@ TEST(ImageFolder, SaysWhatIsMissing) {
   const TemporaryFolder folder;
   EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path("no")); }), HasSubstr("No such file"));
   EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path()); }), HasSubstr("no class folder"));
-  folder.Write("split/a/1.jpg", "x");
   folder.Write("split/empty/readme.txt", "x");
-  EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path("split")); }), HasSubstr("empty"));
+  EXPECT_THAT(MessageAndHint([&] { ImageFolder(folder.path("split")); }), HasSubstr("no image in the class folders"));
+  folder.Write("split/a/1.jpg", "x");
+  EXPECT_EQ(ImageFolder(folder.path("split")).num_classes(), 2);  // a class without images is one
   EXPECT_THAT(MessageAndHint([&] { RequireSplit(folder.path(), "train"); }), HasSubstr("DATA_DIR/train/CLASS/*.jpg"));
   EXPECT_THAT(MessageAndHint([&] { RequireSplit(folder.path(), "val"); }), HasSubstr("/valid"));
 }

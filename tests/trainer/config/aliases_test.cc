@@ -245,7 +245,7 @@ TEST(Aliases, TorchvisionsReference) {
               "--image_size_schedule=0:176",
               "--eval_resize=232",
               "--repeated_augmentation=4",
-              "--precision=fp16",
+              "--precision=amp",
               "--workers=8",
               "--optimizer=sgd"});
   ExpectSame({"--lr-warmup-decay=0.01", "--lr", "0.5", "--val-crop-size=192"},
@@ -345,7 +345,7 @@ TEST(Aliases, NvidiasConvNets) {
               "autoaugment"},
              {"--data_dir=imagenet", "--model=efficientnet_b0", "--global_batch_size=4096", "--batch_size=128",
               "--lr_schedule=poly", "--poly_power=1", "--warmup_epochs=16", "--decay_norm_and_bias", "--loss_scale=128",
-              "--precision=fp16", "--channels_last", "--run_dir=results", "--augment=autoaugment"});
+              "--precision=amp", "--channels_last", "--run_dir=results", "--augment=autoaugment"});
   ExpectSame({"--mode=convergence", "--precision=AMP"}, {"--mode=train", "--precision=amp"});
 }
 
@@ -356,7 +356,7 @@ TEST(Aliases, Timm) {
               "--img-size", "192",      "--drop",         "0.2",  "--clip-grad",
               "1"},
              {"--lr_schedule=step", "--lr_decay_epochs=2.4", "--lr_decay_factor=0.97", "--end_lr=1e-5",
-              "--augment=randaugment", "--random_erasing=0.2", "--label_smoothing=0.1", "--precision=fp16",
+              "--augment=randaugment", "--random_erasing=0.2", "--label_smoothing=0.1", "--precision=amp",
               "--image_size=192", "--dropout=0.2", "--clip_norm=1"});
   ExpectSame(
       {"--opt-eps", "1e-3", "--opt", "rmsproptf", "--crop-pct=0.95", "--img-size=224", "--opt-betas", "0.8", "0.99"},

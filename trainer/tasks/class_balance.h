@@ -1,0 +1,34 @@
+// How many samples each class has: warnings of classes that cannot be learned or measured, and weights that make up for
+// unequal classes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trainer/tasks/data_sets.h"
+
+namespace dtrain::loop {
+
+// Returns the number of samples of each class. Samples without a label are not counted.
+std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_classes);
+
+// Logs the smallest and the largest class if one has twice as many training samples as the other, and warns of classes
+// without training samples, of a single one, and without validation samples. Says nothing of sets without labels.
+void SayClassBalance(const DataSets& sets);
+
+// Returns the weight of each class in the loss as --class_weights says:
+//   none       an empty vector
+//   inverse    1 / samples
+//   sqrt       1 / √samples
+//   effective  (1 - β) / (1 - β^samples), β = 0.999: the effective number of samples (Cui et al., arXiv:1901.05555)
+//   FILE       a line for each class: "NAME,WEIGHT" in any order, or "WEIGHT" in the order of the labels
+// Those that follow from the samples are scaled to a mean of 1 over the training samples, and classes without a sample
+// have 0. Throws UsageError if the file does not have one weight, 0 or more, for each class.
+std::vector<double> ClassWeights(const std::string& choice, const std::vector<int64_t>& counts,
+                                 const std::vector<std::string>& names);
+
+// The same for the training split of `sets`.
+std::vector<double> ClassWeights(const std::string& choice, const DataSets& sets);
+
+}  // namespace dtrain::loop
