@@ -35,8 +35,9 @@ struct DataSets : DataSizes {
   data::Classes classes;         // of the training split; in an evaluation, those that val was opened with
 };
 
-// Warns of files beside the images that are not images, and of unequal classes. Reads all headers of a small set, and throws DataError naming
-// every bad file if there are too many. Called on one rank only: the others would find the same.
+// Warns of files beside the images that are not images, and of unequal classes. Reads all headers of a small set, and
+// throws DataError naming every bad file if there are too many. Called on one rank only: the others would find the
+// same.
 void LookThrough(const DataSets& sets, const config::DataConfig& config);
 
 }  // namespace dtrain::loop
