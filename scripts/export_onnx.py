@@ -110,6 +110,8 @@ def image_model(exporter: Exporter, folder: Path, config: dict):
     if settings["bn_eps"] is not None:  # dtrain_main's flag; the weights do not tell
         for norm in (one for one in model.modules() if isinstance(one, torch.nn.BatchNorm2d)):
             norm.eps = settings["bn_eps"]
+    evaluated = config["pretrained_cfg"]  # training may have another size and filter
+    settings |= {"image_size": evaluated["input_size"][1], "interpolation": evaluated["interpolation"]}
     metadata = {"model": config["architecture"]} | {name: settings[name] for name in IMAGE_SETTINGS}
     if "label_names" in config["pretrained_cfg"]:
         metadata["class_names"] = config["pretrained_cfg"]["label_names"]

@@ -119,6 +119,12 @@ ImageGeometry ImageDecoder::DrawGeometry(ImageSize image, const SampleRef& sampl
   return {crop, RandomFlip(random)};
 }
 
+Interpolation ImageDecoder::FilterOf(const SampleRef& sample) const {
+  if (!options_.draws_interpolation) return options_.interpolation;
+  RandomGenerator random(KeyOf(sample, RandomStream::kFilter));
+  return RandomFlip(random) ? Interpolation::kBicubic : Interpolation::kBilinear;
+}
+
 ImageGeometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample,
                                              uint8_t* row) const {
   const int side = SideOf(sample.size);
@@ -133,11 +139,12 @@ ImageGeometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, con
     size = ReadImageSize(bytes);
   }
   const auto [box, flip] = DrawGeometry(size, sample);
-  if (baseline && CropBaselineJpeg(*baseline, box, flip, options_.interpolation, side, row)) return {box, flip};
+  const Interpolation filter = FilterOf(sample);
+  if (baseline && CropBaselineJpeg(*baseline, box, flip, filter, side, row)) return {box, flip};
 
   const cv::Mat region = raw_rows_ ? RawImage(bytes, *raw_rows_)(cv::Rect(box.x, box.y, box.width, box.height))
                                    : DecodeRegion(bytes, box, {side, side});
-  const cv::Mat resized = Resize(region, side, side, options_.interpolation);
+  const cv::Mat resized = Resize(region, side, side, filter);
   for (int y = 0; y < side; ++y) {
     (flip ? MirrorPixels : CopyPixels)(resized.ptr<uint8_t>(y), side, row + ptrdiff_t{3} * side * y);
   }

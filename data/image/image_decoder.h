@@ -32,6 +32,7 @@ struct ImageDecoderOptions {
   int64_t image_size = 224;  // pixels; for evaluation, and for samples that ask for no other size
   int64_t eval_resize = 0;   // short side, pixels; 0: image_size / 0.875, rounded
   Interpolation interpolation = Interpolation::kBilinear;
+  bool draws_interpolation = false;  // each random crop draws one of the two instead
   Augment augment = Augment::kNone;
   Between augment_between = Between::kNearest;  // for the last three of Augment
   PhotometricOptions photometric = {};          // ignored with kNone
@@ -56,6 +57,7 @@ class ImageDecoder : public SampleDecoder {
   ImageGeometry DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const;
   RandomKey KeyOf(const SampleRef& sample, RandomStream stream) const;
   void ChangePixels(const SampleRef& sample, uint8_t* row) const;
+  Interpolation FilterOf(const SampleRef& sample) const;
   ImageGeometry DrawGeometry(ImageSize image, const SampleRef& sample) const;
   ImageGeometry DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const;
 

@@ -31,9 +31,11 @@ struct DataConfig {
 
 struct ImageConfig {
   int64_t size = 224;
-  std::string size_schedule;               // EPOCH:SIZE,…; empty: `size` throughout
-  int64_t eval_resize = 0;                 // pixels of the short side; 0: size / 0.875
-  std::string interpolation = "bilinear";  // bilinear | bicubic
+  std::string size_schedule;                // EPOCH:SIZE,…; empty: `size` throughout
+  int64_t eval_size = 0;                    // 0: size
+  int64_t eval_resize = 0;                  // pixels of the short side; 0: the size of evaluation / 0.875
+  std::string interpolation = "bilinear";   // bilinear | bicubic | random
+  std::string eval_interpolation = "auto";  // auto | bilinear | bicubic
   std::vector<double> mean = {0.485, 0.456, 0.406};
   std::vector<double> std = {0.229, 0.224, 0.225};
   // auto | none | basic | randaugment | trivialaugment | autoaugment; auto: basic for image files, none for tensors
@@ -121,6 +123,7 @@ struct ScheduleConfig {
   double end_lr = 0;
   double decay_factor = 0.1;
   std::vector<double> decay_epochs = {30};  // one number: the period; several: the epochs themselves
+  bool per_epoch = false;                   // the rate changes at the start of each epoch only
   bool through_warmup = false;              // the schedule counts from step 0 instead of the end of the warmup
   std::optional<int64_t> schedule_steps;
 };
@@ -162,7 +165,7 @@ struct RunConfig {
   std::string output;
   bool dry_run = false;
   bool print_config = false;
-  std::string defaults_of = "auto";  // auto | fairseq | none
+  std::string defaults_of = "auto";  // auto | timm | torchvision | fairseq | none
   std::string dir;
   std::string resume = "auto";   // auto | none | last | the path of a checkpoint or a run directory
   std::string weights = "auto";  // auto | last | best | ema; for evaluating, predicting and exporting

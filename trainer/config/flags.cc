@@ -119,9 +119,9 @@ DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "folder that Hugging Face's from_pretrained (text) or timm (images) can load.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
-DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | fairseq | none"), "",
-            "Whose defaults count where the command is silent. auto: fairseq's, if a flag was typed that only "
-            "fairseq-train has; none: dtrain's.")
+DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | none"), "",
+            "Whose defaults count where the command is silent. auto: those of the program that alone has a flag that was "
+            "typed; none: dtrain's.")
 DTRAIN_FLAG(bool, print_config, run.print_config, Anything(), "", "Print the resolved configuration as JSON and exit.")
 DTRAIN_FLAG(string, run_dir, run.dir, Anything(), "",
             "Folder for this run's checkpoints and records; empty: runs/MODEL-DATE-TIME.")
@@ -190,13 +190,19 @@ DTRAIN_FLAG(string, index_dir, data.index_dir, Anything(), "",
 
 DTRAIN_FLAG(int64, image_size, image.size, Between(1, 8192), "pixels",
             "Side of the square images that the model sees; not given: the model's native size.")
+DTRAIN_FLAG(int64, eval_image_size, image.eval_size, Between(0, 8192), "pixels",
+            "The same in evaluation, prediction and export; 0: --image_size.")
 DTRAIN_FLAG(string, image_size_schedule, image.size_schedule, Anything(), "",
             "EPOCH:SIZE,...: sizes of training images in pixels, each in force from the start of its epoch, as in "
-            "0:160,6:176,12:192; empty: --image_size throughout. Evaluation always uses --image_size.")
+            "0:160,6:176,12:192; empty: --image_size throughout. Evaluation uses --eval_image_size.")
 DTRAIN_FLAG(int64, eval_resize, image.eval_resize, Between(0, 16384), "pixels",
-            "In evaluation, resize the short side of images to this before the central crop; 0: image_size / 0.875.")
-DTRAIN_FLAG(string, interpolation, image.interpolation, OneOf("bilinear | bicubic"), "",
-            "Filter for resizing images, always antialiased.")
+            "In evaluation, resize the short side of images to this before the central crop; 0: the evaluated size / "
+            "0.875.")
+DTRAIN_FLAG(string, interpolation, image.interpolation, OneOf("bilinear | bicubic | random"), "",
+            "Filter for resizing images, always antialiased; random: each training image draws one of the two, and "
+            "evaluation takes bicubic.")
+DTRAIN_FLAG(string, eval_interpolation, image.eval_interpolation, OneOf("auto | bilinear | bicubic"), "",
+            "Filter for resizing images in evaluation; auto: that of --interpolation.")
 DTRAIN_FLAG(string, mean, image.mean, Anything(), "",
             "Mean of each colour channel (R,G,B), which is subtracted from images scaled to 0 to 1.")
 DTRAIN_FLAG(string, std, image.std, MoreThan(0), "",
@@ -365,6 +371,8 @@ DTRAIN_FLAG(double, warmup_epochs, schedule.warmup_epochs, AtLeast(0), "epochs",
             "Length of the linear warmup; alternative to --warmup_steps.")
 DTRAIN_FLAG(int64, warmup_steps, schedule.warmup_steps, AtLeast(0), "steps",
             "Length of the linear warmup; alternative to --warmup_epochs.")
+DTRAIN_FLAG(bool, lr_per_epoch, schedule.per_epoch, Anything(), "",
+            "The rate changes at the start of each epoch only, not at every step.")
 DTRAIN_FLAG(double, warmup_start_lr, schedule.warmup_start_lr, AtLeast(0), "",
             "Absolute learning rate of the first step of the warmup.")
 DTRAIN_FLAG(double, poly_power, schedule.poly_power, MoreThan(0), "", "Exponent of the poly schedule.")

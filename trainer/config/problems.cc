@@ -13,6 +13,7 @@
 #include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
+#include "trainer/config/resolve.h"
 #include "trainer/config/step_range.h"
 #include "trainer/config/training_problems.h"
 #include "trainer/errors.h"
@@ -97,10 +98,12 @@ void CheckImage(const ImageConfig& image, List& problems) {
     problems.push_back(
         {"augment", "none", "basic or more with " + needing_crops, "these effects are applied to random crops"});
   }
-  if (image.eval_resize > 0 && image.eval_resize < image.size) {
-    problems.push_back({"eval_resize", std::to_string(image.eval_resize),
-                        "--image_size (" + std::to_string(image.size) + ") or more, or 0",
-                        "the central crop cannot be larger than the image"});
+  const int64_t side = EvalImageSize(image);
+  if (image.eval_resize > 0 && image.eval_resize < side) {
+    problems.push_back(
+        {"eval_resize", std::to_string(image.eval_resize),
+         (image.eval_size > 0 ? "--eval_image_size (" : "--image_size (") + std::to_string(side) + ") or more, or 0",
+         "the central crop cannot be larger than the image"});
   }
 }
 

@@ -27,6 +27,13 @@ double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch
   return optimizer.lr_scaling == "sqrt" ? std::sqrt(quotient) : quotient;
 }
 
+int64_t EvalImageSize(const ImageConfig& image) { return image.eval_size > 0 ? image.eval_size : image.size; }
+
+std::string EvalInterpolation(const ImageConfig& image) {
+  if (image.eval_interpolation != "auto") return image.eval_interpolation;
+  return image.interpolation == "random" ? "bicubic" : image.interpolation;
+}
+
 int64_t DefaultEvalResize(int64_t image_size) {
   return std::lround(static_cast<double>(image_size) / kCentreCropFraction);
 }
@@ -52,7 +59,7 @@ void Resolve(Config& config, int world_size) {
   if (by_layer && !WasGiven(config, "decay_norm_and_bias")) optimizer.decay_norm_and_bias = false;
   if (!optimizer.lr) optimizer.lr = DefaultLearningRate(optimizer, sizes.global_batch_size);
   if (config.precision.memory_efficient_fp16) config.precision.name = "fp16";
-  if (config.image.eval_resize == 0) config.image.eval_resize = DefaultEvalResize(config.image.size);
+  if (config.image.eval_resize == 0) config.image.eval_resize = DefaultEvalResize(EvalImageSize(config.image));
 }
 
 }  // namespace dtrain::config

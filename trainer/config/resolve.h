@@ -15,6 +15,12 @@ double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batc
 // The factor by which --lr is multiplied for this global batch, from --lr_base_batch and --lr_scaling; 1 without them.
 double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size);
 
+// The side of the images that the model is evaluated with, in pixels.
+int64_t EvalImageSize(const ImageConfig& image);
+
+// The filter that they are resized with: bilinear | bicubic.
+std::string EvalInterpolation(const ImageConfig& image);
+
 // The short side, in pixels, if --eval_resize was not given.
 int64_t DefaultEvalResize(int64_t image_size);
 

@@ -13,14 +13,15 @@ namespace {
 
 double DecaysDone(const std::vector<double>& decay_steps, double steps) {
   if (decay_steps.size() == 1) return WholePart(steps / decay_steps.front());
-  return static_cast<double>(
-      std::count_if(decay_steps.begin(), decay_steps.end(), [steps](double step) { return NextWhole(step) <= steps; }));
+  return static_cast<double>(std::count_if(decay_steps.begin(), decay_steps.end(),
+                                           [steps](double step) { return step * (1 - kTolerance) <= steps; }));
 }
 
 }  // namespace
 
 double LearningRate(const LrScheduleOptions& o, int64_t steps_done) {
-  const auto s = static_cast<double>(steps_done);
+  const auto done = static_cast<double>(steps_done);
+  const double s = o.epoch_steps > 0 ? WholePart(done / o.epoch_steps) * o.epoch_steps : done;
   const auto warmup = static_cast<double>(o.warmup_steps);
   if (s < warmup) return o.warmup_start + (o.peak - o.warmup_start) * s / warmup;
 

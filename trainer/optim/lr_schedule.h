@@ -20,6 +20,7 @@ struct LrScheduleOptions {
   // The interval between decays in steps; several values are the steps at which `step` decays.
   std::vector<double> decay_steps = {1};
   bool through_warmup = false;  // see below
+  double epoch_steps = 0;       // > 0: the rate of an epoch's first step holds for all of this many, as below
 };
 
 // Returns the learning rate of the step that follows s = `steps_done` steps:
@@ -32,6 +33,8 @@ struct LrScheduleOptions {
 //   constant     peak
 // These are the schedules of torch.optim.lr_scheduler in a SequentialLR after a LinearLR, as torchvision's references
 // use them. With `through_warmup`, a = s and p = s/T, as in timm.scheduler without warmup_prefix and in TensorFlow.
+// With `epoch_steps`, which may be fractional, s is the place at which the epoch of the next step began, as where
+// schedulers are stepped once an epoch.
 // Throws std::invalid_argument for an unknown name.
 double LearningRate(const LrScheduleOptions& options, int64_t steps_done);
 

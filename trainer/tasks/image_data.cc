@@ -14,6 +14,7 @@
 #include "data/image/image_decoder.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/problems.h"
+#include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/val_fraction.h"
@@ -39,12 +40,17 @@ data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
 }
 
 data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role, data::Augment augment) {
-  return {.image_size = config.image.size,
-          .eval_resize = config.image.eval_resize,
-          .interpolation = data::InterpolationFromName(config.image.interpolation),
+  const config::ImageConfig& image = config.image;
+  const bool trains = role == Role::kTrain;
+  const bool draws = trains && image.interpolation == "random";
+  const std::string filter = trains && !draws ? image.interpolation : config::EvalInterpolation(image);
+  return {.image_size = trains ? image.size : config::EvalImageSize(image),
+          .eval_resize = image.eval_resize,
+          .interpolation = data::InterpolationFromName(filter),
+          .draws_interpolation = draws,
           .augment = augment,
-          .augment_between = data::BetweenFromName(config.image.augment_interpolation),
-          .photometric = PhotometricOf(config.image),
+          .augment_between = data::BetweenFromName(image.augment_interpolation),
+          .photometric = PhotometricOf(image),
           .seed = config.batch.seed};
 }
 
@@ -190,8 +196,8 @@ bool HasValidation(const Opener& data_set, const config::Config& config) {
 
 DataSplit OpenSynthetic(const config::Config& config) {
   const int64_t classes = config.model.num_classes > 0 ? config.model.num_classes : kImageNetClasses;
-  auto source = std::make_unique<data::Synthetic>(kImageNetTrainSamples, classes, config.image.size, config.image.size,
-                                                  config.batch.seed);
+  const int64_t side = config.run.mode == "train" ? config.image.size : config::EvalImageSize(config.image);
+  auto source = std::make_unique<data::Synthetic>(kImageNetTrainSamples, classes, side, side, config.batch.seed);
   auto decoder = std::make_unique<data::RawRowDecoder>(source->rows());
   const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
   if (!needing_crops.empty()) report::LogWarning("synthetic images are not augmented; ignoring " + needing_crops);

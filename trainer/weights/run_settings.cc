@@ -27,6 +27,8 @@ const std::vector<std::string>& SettingNames() {
                                                  "eval_resize",
                                                  "interpolation",
                                                  "mean",
+                                                 "eval_image_size",
+                                                 "eval_interpolation",
                                                  "std",
                                                  "tokens_per_sample",
                                                  "sample_break",
@@ -101,12 +103,17 @@ bool HeldOutOf(const nlohmann::json& saved, const config::Config& config) {
   return fs::weakly_canonical(data->get<std::string>(), ignored) == fs::weakly_canonical(config.data.dir, ignored);
 }
 
-// If another image size is given, an eval_resize that was derived from the run's image size is derived again.
+// If another image size is given, it counts in evaluation, too, and an eval_resize that was derived from the run's is
+// derived again.
 void ForgetDerivedResize(nlohmann::json& saved, const config::Config& config) {
+  const bool is_given = config::WasGiven(config, "image_size") || config::WasGiven(config, "eval_image_size");
   const auto size = saved.find("image_size"), resize = saved.find("eval_resize");
-  if (!config::WasGiven(config, "image_size") || size == saved.end() || resize == saved.end()) return;
-  if (!size->is_number_integer() || !resize->is_number_integer()) return;
-  if (*resize == config::DefaultEvalResize(size->get<int64_t>())) saved.erase(resize);
+  if (!is_given || size == saved.end() || !size->is_number_integer()) return;
+  const auto own = saved.find("eval_image_size");
+  const bool has_own = own != saved.end() && own->is_number_integer() && own->get<int64_t>() > 0;
+  const int64_t side = (has_own ? *own : *size).get<int64_t>();
+  if (resize != saved.end() && *resize == config::DefaultEvalResize(side)) saved.erase(resize);
+  saved.erase("eval_image_size");
 }
 
 }  // namespace
@@ -174,7 +181,7 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   }
   const std::string size = models::ReadsText(config.model.name)
                                ? " --tokens_per_sample=" + std::to_string(config.text.tokens_per_sample)
-                               : " --image_size=" + std::to_string(config.image.size);
+                               : " --image_size=" + std::to_string(config::EvalImageSize(config.image));
   std::vector<std::string> notes = {"from " + where + ": --model=" + config.model.name + size};
   if (!different.empty())
     notes.push_back("these flags differ from the settings that the model was trained with: " + Joined(different));

@@ -70,6 +70,26 @@ TEST(ImageDecoder, TrainingDependsOnSeedEpochAndIndexAlone) {
   EXPECT_NE(row, Decoded(two, bytes, {.index = 5, .epoch = 3}));
 }
 
+TEST(ImageDecoder, EachCropMayDrawItsFilterAndNothingElseChanges) {
+  const auto bytes = EncodeJpeg(TestPicture(300, 200));
+  const auto options = [](Interpolation filter, bool draws) {
+    return ImageDecoderOptions{
+        .image_size = 64, .interpolation = filter, .draws_interpolation = draws, .augment = Augment::kBasic};
+  };
+  const ImageDecoder drawing(options(Interpolation::kBilinear, true));
+  const ImageDecoder bilinear(options(Interpolation::kBilinear, false)),
+      bicubic(options(Interpolation::kBicubic, false));
+  int bicubics = 0;
+  for (int64_t i = 0; i < 64; ++i) {
+    const auto row = Decoded(drawing, bytes, {.index = i});
+    const bool is_bicubic = row == Decoded(bicubic, bytes, {.index = i});
+    EXPECT_TRUE(is_bicubic || row == Decoded(bilinear, bytes, {.index = i})) << i;
+    bicubics += is_bicubic ? 1 : 0;
+  }
+  EXPECT_GT(bicubics, 16);
+  EXPECT_LT(bicubics, 48);
+}
+
 TEST(ImageDecoder, TrainingRowsAreCropsOfWhichHalfAreMirrored) {
   // Red rises to the right, so the row's slope shows whether it was mirrored.
   cv::Mat slope(100, 100, CV_8UC3);

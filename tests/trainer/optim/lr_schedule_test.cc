@@ -111,6 +111,25 @@ TEST(LearningRate, AScheduleThroughTheWarmupCountsFromTheFirstStep) {
   EXPECT_DOUBLE_EQ(LearningRate(options, 30), 0.5);
 }
 
+TEST(LearningRate, AnEpochMayHaveOneRate) {
+  LrScheduleOptions options = Named("cosine");
+  options.warmup_steps = 15;
+  options.epoch_steps = 7.5;
+  LrScheduleOptions each_step = options;
+  each_step.epoch_steps = 0;
+  for (const int64_t step : {0, 7}) EXPECT_DOUBLE_EQ(LearningRate(options, step), LearningRate(each_step, 0)) << step;
+  for (const int64_t step : {15, 22})
+    EXPECT_DOUBLE_EQ(LearningRate(options, step), LearningRate(each_step, 15)) << step;
+  for (const int64_t step : {30, 37})
+    EXPECT_DOUBLE_EQ(LearningRate(options, step), LearningRate(each_step, 30)) << step;
+  options.name = "step";
+  options.warmup_steps = 0;
+  options.decay_steps = {22.5, 30};  // epochs 3 and 4
+  for (const auto& [step, rate] : {std::pair{22, 1.0}, {23, 0.5}, {29, 0.5}, {30, 0.25}}) {
+    EXPECT_DOUBLE_EQ(LearningRate(options, step), rate) << step;
+  }
+}
+
 TEST(LearningRate, AnUnknownScheduleIsNoConstantOne) {
   EXPECT_THROW(LearningRate({.name = "pol", .peak = 1}, 1), std::invalid_argument);
 }
