@@ -5,7 +5,17 @@
 #include <string_view>
 #include <vector>
 
+#include "trainer/config/foreign_command.h"
+
 namespace dtrain::config {
+
+// What the value of a foreign flag means here, in the command that it stands in.
+struct Translation {
+  std::vector<std::string> flags = {};  // of ours, "--name=value"; none: it changes nothing
+  std::string refused = {};             // if not empty: why it is a mistake
+  std::string note = {};                // for people
+};
+using Translator = Translation (*)(const std::string& value, const ForeignCommand& command);
 
 // A value of a foreign flag, and its translation.
 struct Word {
@@ -26,6 +36,10 @@ struct Alias {
   std::vector<std::string> implied = {};  // further flags of ours that it sets
   std::string_view reason = {};           // why it has no effect here, for people; only where no number depends on it
   std::string_view refused = {};          // why values not in `words` are mistakes: numbers would be others here
+  // Translates the value if other flags of the command count, too; the fields from `flag` on are not used then.
+  Translator translate = nullptr;
+  bool takes_numbers = false;      // its value may be several words that are numbers
+  bool value_is_optional = false;  // the next word is its value unless it is a flag
 };
 
 // Returns the flags of Word::implied.
@@ -33,14 +47,14 @@ std::vector<std::string> ImpliedFlags(const Word& word);
 
 // The flags of fairseq.
 const std::vector<Alias>& TextAliases();
-// The flags of the AWS ImageNet scripts (Horovod, TensorFlow), torchvision's references, torchelastic's example,
-// NVIDIA's ConvNets and timm. A flag that several of them share has one row.
+// The flags of the AWS ImageNet scripts (Horovod, TensorFlow), torchelastic's example, NVIDIA's ConvNets, and those
+// that torchvision's references and timm share with each other. A flag that several of them share has one row.
 const std::vector<Alias>& ImageAliases();
 
 // The flags of all of them that have no equivalent, with the value that changes nothing: other values are refused.
 const std::vector<Alias>& UnsupportedAliases();
 
-// Returns the row of the flag `name` (with underscores), or null.
-const Alias* FindAlias(std::string_view name);
+// Returns the row of the flag `name` (with underscores) in these tables, or null.
+const Alias* FindSharedAlias(std::string_view name);
 
 }  // namespace dtrain::config

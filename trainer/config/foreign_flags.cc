@@ -67,11 +67,6 @@ const std::map<std::string, std::string>& ForeignFlags() {
       {"val_dir", "--data_dir, with --val_split"},
       {"checkpoint_format", "--run_dir"},
       // timm, torchvision and NVIDIA's scripts, for flags that the table of aliases lacks
-      {"input_size", "--image_size"},
-      {"lr_base", "--lr, with --lr_base_batch"},
-      {"lr_base_size", "--lr_base_batch"},
-      {"lr_base_scale", "--lr_scaling"},
-      {"recovery_interval", "--save_every_seconds"},
       {"dataset", "--data_format"},
       {"dataset_dir", "--data_dir"},
       {"data_root", "--data_dir"},

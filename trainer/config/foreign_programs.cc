@@ -1,93 +1,74 @@
-// fairseq's defaults are those of its release 0.12.2: fairseq/dataclass/configs.py, fairseq/tasks/masked_lm.py,
-// fairseq/optim/adam.py and sgd.py, fairseq/optim/lr_scheduler. What is not listed is the same here (the betas and
-// epsilon of Adam, clipping, the masks' shares, polynomial_decay's power, dropout), or cannot change a number.
 #include "trainer/config/foreign_programs.h"
 
 #include <algorithm>
-#include <optional>
+#include <string>
+
+#include "trainer/config/flags.h"
 
 namespace dtrain::config {
 namespace {
 
 using command_line::Argument;
 
-const std::vector<ForeignProgram>& Programs() {
-  static const std::vector<ForeignProgram> programs = {
-      {.name = "fairseq",
-       .called = "fairseq-train",
-       .signatures = {{"criterion"},
-                      {"arch", "roberta"},
-                      {"a", "roberta"},
-                      {"sample_break_mode"},
-                      {"max_sentences"},
-                      {"update_freq"},
-                      {"max_update"},
-                      {"warmup_updates"},
-                      {"total_num_update"}},
-       .defaults = {"--lr=0.25", "--lr_schedule=constant", "--weight_decay=0", "--epochs=1000000", "--seed=1",
-                    "--sample_break=none", "--tokens_per_sample=1024", "--log_interval=100"},
-       .rows = {{.name = "task",
-                 .flag = "task",
-                 .words = {{"masked_lm", "masked_lm", "--data_format=tokens --mask_special_tokens"}}},
-                {.name = "optimizer",
-                 .flag = "optimizer",
-                 .words = {{"adam", "fairseq_adam"},
-                           {"sgd", "sgd", "--momentum=0"},
-                           {"adamw", "adamw"},
-                           {"fairseq_adam", "fairseq_adam"}}}}}};
+const std::vector<const ForeignProgram*>& Programs() {
+  static const std::vector<const ForeignProgram*> programs = {&TimmProgram(), &TorchvisionProgram(), &FairseqProgram()};
   return programs;
 }
 
-bool Has(const std::vector<Argument>& arguments, const Signature& signature) {
+// Returns the first typed flag, as it was typed, that is one of these signatures; empty if there is none.
+std::string TypedFlag(const std::vector<Argument>& arguments, const std::vector<Signature>& signatures) {
   for (size_t i = 0; i < arguments.size(); ++i) {
-    if (!arguments[i].place.empty() || FlagName(arguments[i]) != signature.flag) continue;
-    if (FlagValue(arguments, i).starts_with(signature.value)) return true;
+    const std::string name = arguments[i].place.empty() ? FlagName(arguments[i]) : "";
+    const bool is_one = !name.empty() && std::any_of(signatures.begin(), signatures.end(), [&](const Signature& one) {
+      return one.flag == name && FlagValue(arguments, i).starts_with(one.value);
+    });
+    if (is_one) return arguments[i].text.substr(0, arguments[i].text.find('='));
   }
-  return false;
+  return {};
 }
 
-std::optional<std::string> NamedProgram(const std::vector<Argument>& arguments) {
-  std::optional<std::string> named;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if (FlagName(arguments[i]) == "defaults_of") named = FlagValue(arguments, i);
-  }
-  return named == "auto" ? std::nullopt : named;
+const Alias* FindIn(const std::vector<Alias>& rows, std::string_view name) {
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const Alias& alias) { return alias.name == name; });
+  return row == rows.end() ? nullptr : &*row;
 }
 
 }  // namespace
 
-std::string FlagName(const Argument& argument) {
-  const size_t dashes = argument.text.find_first_not_of('-');
-  if (dashes != 1 && dashes != 2) return {};
-  std::string name = argument.text.substr(dashes, argument.text.find('=') - dashes);
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
-
-std::string FlagValue(const std::vector<Argument>& arguments, size_t place) {
-  const size_t equals = arguments[place].text.find('=');
-  if (equals != std::string::npos) return arguments[place].text.substr(equals + 1);
-  return place + 1 < arguments.size() ? arguments[place + 1].text : "";
-}
-
-const ForeignProgram* RecognisedProgram(const std::vector<Argument>& arguments) {
-  const std::optional<std::string> named = NamedProgram(arguments);
-  for (const ForeignProgram& program : Programs()) {
-    const bool is_it = named ? *named == program.name
-                             : std::any_of(program.signatures.begin(), program.signatures.end(),
-                                           [&](const Signature& one) { return Has(arguments, one); });
-    if (is_it) return &program;
+Recognised RecogniseProgram(const std::vector<Argument>& arguments) {
+  const std::string named = ForeignCommand(arguments).Value({"defaults_of"}, "auto");
+  Recognised found;
+  std::string first;
+  for (const ForeignProgram* program : Programs()) {
+    if (named == program->name) return {program};
+    const std::string flag = TypedFlag(arguments, program->signatures);
+    if (flag.empty()) continue;
+    if (found.program != nullptr && found.mistake.empty()) {
+      found.mistake = first + " is a flag of " + std::string(found.program->called) + ", " + flag + " one of " +
+                      std::string(program->called) +
+                      ": --defaults_of=timm|torchvision|fairseq|none says whose defaults count";
+    }
+    if (found.program == nullptr) first = flag, found.program = program;
   }
-  return nullptr;
+  if (named != "auto") return {};
+  if (!found.mistake.empty()) found.program = nullptr;
+  if (found.program != nullptr || !found.mistake.empty()) return found;
+  for (const ForeignProgram* program : Programs()) {
+    if (!TypedFlag(arguments, program->weak_signatures).empty()) return {program};
+  }
+  return {};
 }
 
 const Alias* FindAlias(std::string_view name, const ForeignProgram* program) {
   if (program != nullptr) {
-    const auto own = std::find_if(program->rows.begin(), program->rows.end(),
-                                  [&](const Alias& alias) { return alias.name == name; });
-    if (own != program->rows.end()) return &*own;
+    if (const Alias* own = FindIn(program->rows, name)) return own;
   }
-  return FindAlias(name);
+  if (const Alias* shared = FindSharedAlias(name)) return shared;
+  if (FindFlag(std::string(name)) != nullptr) return nullptr;
+  for (const ForeignProgram* other : Programs()) {
+    const Alias* row = FindIn(other->rows, name);
+    if (row != nullptr) return row;
+  }
+  return nullptr;
 }
 
 }  // namespace dtrain::config

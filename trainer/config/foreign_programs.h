@@ -8,6 +8,7 @@
 
 #include "data/command_line/arguments.h"
 #include "trainer/config/alias_table.h"
+#include "trainer/config/foreign_command.h"
 
 namespace dtrain::config {
 
@@ -21,21 +22,28 @@ struct ForeignProgram {
   std::string_view name;              // the value of --defaults_of
   std::string_view called;            // for people
   std::vector<Signature> signatures;  // one of them in a typed command is enough
-  std::vector<std::string> defaults;  // flags of ours, "--name=value", where its defaults differ from ours
-  std::vector<Alias> rows;            // flags whose names other programs have, too, with another meaning
+  // Returns flags of ours, "--name=value", where its defaults differ from ours in this command. Those that the command
+  // gives are left out afterwards.
+  std::vector<std::string> (*defaults)(const ForeignCommand& command);
+  std::vector<Alias> rows;  // its own flags, and those whose names other programs have with another meaning
+  std::vector<Signature> weak_signatures = {};  // flags that count only if no program has a signature
 };
 
-// Returns the name of a flag with underscores, or nothing for a word that is no flag.
-std::string FlagName(const command_line::Argument& argument);
+const ForeignProgram& FairseqProgram();
+const ForeignProgram& TimmProgram();
+const ForeignProgram& TorchvisionProgram();
 
-// Returns the value of the flag at this place: after its '=', or the next argument.
-std::string FlagValue(const std::vector<command_line::Argument>& arguments, size_t place);
+struct Recognised {
+  const ForeignProgram* program = nullptr;  // whose defaults count; may be null
+  std::string mistake = {};                 // if not empty: two programs have flags in the command
+};
 
-// Returns the program whose defaults count: that of --defaults_of, or the one whose flags were typed; null if neither.
+// Returns the program whose defaults count: that of --defaults_of, or the one whose flags were typed.
 // Flags in flag files make no program, because our own recipes share some names with others.
-const ForeignProgram* RecognisedProgram(const std::vector<command_line::Argument>& arguments);
+Recognised RecogniseProgram(const std::vector<command_line::Argument>& arguments);
 
-// Returns the row of the flag `name` (with underscores) in this program (may be null) or in the table of all, or null.
+// Returns the row of the flag `name` (with underscores) in this program (may be null), in the tables that all share, or
+// in any other program; or null.
 const Alias* FindAlias(std::string_view name, const ForeignProgram* program);
 
 }  // namespace dtrain::config

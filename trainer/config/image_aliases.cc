@@ -1,5 +1,5 @@
-// The rows for image programs; text_aliases.cc has those for text. If two programs disagree about a flag, only the row
-// that FindAlias finds first exists.
+// The rows for image programs; text_aliases.cc has those for text, timm_program.cc and torchvision_program.cc those
+// that only these have. If two programs disagree about a flag, only the row that is found first exists.
 #include "trainer/config/alias_table.h"
 
 #include <algorithm>
@@ -69,11 +69,11 @@ std::vector<Alias> AwsImageNet() {
   };
 }
 
-std::vector<Alias> Torchvision() {
+// What torchvision's and timm's scripts share with each other or with others.
+std::vector<Alias> Shared() {
   return {
-      {.name = "data_path", .flag = "data_dir"},
-      {.name = "output_dir", .flag = "run_dir"},
       {.name = "j", .flag = "workers"},
+      {.name = "output_dir", .flag = "run_dir"},
       {.name = "opt",
        .flag = "optimizer",
        .words = {{"sgd", "sgd"},
@@ -84,51 +84,17 @@ std::vector<Alias> Torchvision() {
                  {"lamb", "lamb"},
                  {"lars", "lars"},
                  {"rmsproptf", "rmsprop_tf"}}},
-      {.name = "lr_warmup_epochs", .flag = "warmup_epochs"},
-      {.name = "lr_warmup_method", .words = {{"linear", ""}}},
-      {.name = "lr_min", .flag = "end_lr"},
-      {.name = "lr_step_size", .flag = "lr_decay_epochs"},
-      {.name = "lr_gamma", .flag = "lr_decay_factor"},
       {.name = "amp", .takes_value = false, .implied = {"--precision=amp"}},
       {.name = "apex", .takes_value = false, .implied = {"--precision=amp"}},
-      {.name = "norm_weight_decay", .words = {{"0", ""}, {"0.0", ""}}, .implied = {"--nodecay_norm_and_bias"}},
-      {.name = "bias_weight_decay", .words = {{"0", ""}, {"0.0", ""}}, .implied = {"--nodecay_norm_and_bias"}},
-      {.name = "transformer_embedding_decay", .reason = "dtrain has no transformer for images"},
-      {.name = "mixup_alpha", .flag = "mixup"},
-      {.name = "cutmix_alpha", .flag = "cutmix"},
-      {.name = "auto_augment",
-       .flag = "augment",
-       .words = {{"ta_wide", "trivialaugment"}, {"ra", "randaugment"}, {"imagenet", "autoaugment"}},
-       .implied = {"--augment_interpolation=bilinear"}},
-      {.name = "ra_magnitude", .words = {{"9", ""}}, .refused = "randaugment has a magnitude of 9"},
-      {.name = "augmix_severity", .words = {{"3", ""}}, .refused = "dtrain has no AugMix"},
-      {.name = "random_erase", .flag = "random_erasing"},
-      {.name = "ra_reps", .flag = "repeated_augmentation"},
-      {.name = "ra_sampler", .takes_value = false, .implied = {"--repeated_augmentation=3"}},
-      {.name = "val_resize_size", .flag = "eval_resize"},
-      {.name = "train_crop_size", .flag = "image_size_schedule", .before = "0:"},
-      {.name = "val_crop_size", .flag = "image_size"},
-      {.name = "clip_grad_norm", .flag = "clip_norm"},
       {.name = "print_freq", .flag = "log_interval"},
-      {.name = "test_only", .takes_value = false, .implied = {"--mode=eval"}},
-      {.name = "cache_dataset", .takes_value = false, .reason = "indexes are kept beside the data anyway"},
       {.name = "device",
        .words = {{"cuda*", "", "--require_gpu"}, {"gpu", "", "--require_gpu"}, {"cpu", "", "--backend=gloo"}}},
       {.name = "dist_url",
        .reason = "launchers are recognised automatically; --master_addr and --master_port name rank 0"},
-      {.name = "use_deterministic_algorithms", .takes_value = false, .implied = {"--deterministic=run"}},
-      {.name = "use_v2", .takes_value = false, .reason = "dtrain has its own transforms"},
-      {.name = "backend",
-       .flag = "backend",
-       .words = {{"pil", "", "", "dtrain has its own transforms"},
-                 {"PIL", "", "", "dtrain has its own transforms"},
-                 {"tensor", "", "", "dtrain has its own transforms"}},
-       .other_words_pass = true},
-      {.name = "model_ema", .takes_value = false, .refused = kOwnAverage},
-      {.name = "model_ema_steps", .refused = kOwnAverage},
-      {.name = "model_ema_decay", .refused = kOwnAverage},
       {.name = "start_epoch", .words = {{"0", ""}}, .refused = kGoesOn},
       {.name = "pretrained", .takes_value = false, .refused = "--init_weights=FILE starts from weights"},
+      {.name = "model_ema", .takes_value = false, .refused = kOwnAverage},
+      {.name = "model_ema_decay", .refused = kOwnAverage},
   };
 }
 
@@ -162,10 +128,6 @@ std::vector<Alias> NvidiaConvNets() {
        .words = {{"-1", ""}},
        .refused = "--limit_train_steps ends a run early without changing its schedule"},
       {.name = "optimizer_batch_size", .flag = "global_batch_size"},
-      {.name = "optimizer",
-       .flag = "optimizer",
-       .words = {{"rmsprop", "rmsprop_tf", "", "theirs is torch.optim.RMSprop, here it is TensorFlow's"}},
-       .other_words_pass = true},
       {.name = "lr_schedule",
        .flag = "lr_schedule",
        .words = {{"linear", "poly", "--poly_power=1"}},
@@ -199,63 +161,8 @@ std::vector<Alias> NvidiaConvNets() {
   };
 }
 
-std::vector<Alias> Timm() {
+std::vector<Alias> Horovod() {
   return {
-      {.name = "sched",
-       .flag = "lr_schedule",
-       .words = {{"cosine", "cosine"}, {"step", "step"}, {"multistep", "step"}, {"poly", "poly"}}},
-      {.name = "decay_epochs", .flag = "lr_decay_epochs"},
-      {.name = "decay_milestones", .flag = "lr_decay_epochs"},
-      {.name = "decay_rate", .flag = "lr_decay_factor"},
-      {.name = "dr", .flag = "lr_decay_factor"},
-      {.name = "min_lr", .flag = "end_lr"},
-      {.name = "cooldown_epochs", .words = {{"0", ""}}, .refused = "--schedule_steps may be shorter than the run"},
-      {.name = "drop", .flag = "dropout"},
-      {.name = "aa",
-       .flag = "augment",
-       .words = {{"rand*", "randaugment", "", "operators and magnitude are torchvision's, 2 and 9"},
-                 {"original*", "autoaugment"},
-                 {"v0*", "autoaugment"}}},
-      {.name = "reprob", .flag = "random_erasing"},
-      {.name = "remode",
-       .words = {{"const", ""}},
-       .refused = "erased pixels become the mean colour; leave it out if that will do"},
-      {.name = "recount", .words = {{"1", ""}}, .refused = "only one rectangle is erased"},
-      {.name = "smoothing", .flag = "label_smoothing"},
-      {.name = "bce_loss", .takes_value = false, .implied = {"--loss=bce"}},
-      {.name = "aug_repeats", .flag = "repeated_augmentation"},
-      {.name = "aug_splits", .words = {{"0", ""}}, .refused = "there are no augmented copies with a loss of their own"},
-      {.name = "native_amp", .takes_value = false, .implied = {"--precision=amp"}},
-      {.name = "img_size", .flag = "image_size"},
-      {.name = "train_interpolation",
-       .flag = "interpolation",
-       .words = {{"bilinear", "bilinear"},
-                 {"bicubic", "bicubic"},
-                 {"random", "bilinear", "", "the same filter is used for all images"}}},
-      {.name = "hflip", .words = {{"0.5", ""}}},
-      {.name = "dist_bn", .reason = "statistics of batch normalisation are averaged at every step"},
-      {.name = "clip_grad", .flag = "clip_norm"},
-      {.name = "experiment", .reason = "use --run_dir to name the folder"},
-      {.name = "checkpoint_hist", .flag = "keep_checkpoints"},
-      {.name = "initial_checkpoint", .flag = "init_weights"},
-      {.name = "pin_mem", .takes_value = false, .reason = "batches are always pinned if there is a GPU"},
-      {.name = "torchcompile", .takes_value = false, .reason = "there is no Python code to compile"},
-      {.name = "eval_metric", .words = {{"top1", ""}}, .refused = "the weights that are best by top-1 are kept"},
-      {.name = "amp_dtype", .flag = "precision", .words = {{"float16", "fp16"}, {"bfloat16", "bf16"}}},
-      {.name = "no_aug", .takes_value = false, .implied = {"--augment=none"}},
-      {.name = "val_interval", .flag = "eval_every_epochs"},
-      {.name = "grad_checkpointing", .takes_value = false, .implied = {"--activation_checkpointing"}},
-      {.name = "warmup_prefix", .takes_value = false, .reason = "the schedule begins after the warmup anyway"},
-      {.name = "fuser", .reason = "there is no Python code to compile"},
-      {.name = "torchcompile_mode", .reason = "there is no Python code to compile"},
-      {.name = "torchscript", .takes_value = false, .reason = "there is no Python code to compile"},
-      {.name = "no_prefetcher", .takes_value = false, .reason = "dtrain has its own loader"},
-      {.name = "use_multi_epochs_loader", .takes_value = false, .reason = "dtrain has its own loader"},
-      {.name = "synchronize_step", .takes_value = false, .reason = "it is for measuring"},
-      {.name = "log_wandb", .takes_value = false, .reason = "scripts/sweeps/examples/wandb_trial.py passes numbers on"},
-      {.name = "validation_batch_size", .reason = "evaluation uses the batch size of training"},
-      {.name = "vb", .reason = "evaluation uses the batch size of training"},
-      // Horovod's example
       {.name = "fp16_allreduce", .takes_value = false, .implied = {"--grad_compression=fp16"}},
       {.name = "batches_per_allreduce", .flag = "grad_accum_steps"},
       {.name = "val_batch_size", .reason = "evaluation uses the batch size of training"},
@@ -268,7 +175,7 @@ std::vector<Alias> Timm() {
 const std::vector<Alias>& ImageAliases() {
   static const std::vector<Alias> table = [] {
     std::vector<Alias> all;
-    for (const auto& rows : {AwsImageNet(), Torchvision(), Torchelastic(), NvidiaConvNets(), Timm()}) {
+    for (const auto& rows : {AwsImageNet(), Shared(), Torchelastic(), NvidiaConvNets(), Horovod()}) {
       all.insert(all.end(), rows.begin(), rows.end());
     }
     return all;
@@ -276,7 +183,7 @@ const std::vector<Alias>& ImageAliases() {
   return table;
 }
 
-const Alias* FindAlias(std::string_view name) {
+const Alias* FindSharedAlias(std::string_view name) {
   for (const auto* table : {&TextAliases(), &ImageAliases(), &UnsupportedAliases()}) {
     const auto found =
         std::find_if(table->begin(), table->end(), [&](const Alias& alias) { return alias.name == name; });

@@ -1,5 +1,6 @@
 // The flags of fairseq-train that fairseq's pages on RoBERTa use.
 #include "trainer/config/alias_table.h"
+#include "trainer/config/flags.h"
 
 namespace dtrain::config {
 namespace {
@@ -16,8 +17,28 @@ constexpr std::string_view kTokenized = "dtrain_data tokenize tokenizes text bef
 constexpr std::string_view kEvaluation = "evaluation uses the batch size of training";
 constexpr std::string_view kNotYet = "leave it out";
 
+// A number of fairseq's architecture: what it is for the base and the large one.
+template <int base, int large>
+Translation SameShape(const std::string& value, const ForeignCommand& command) {
+  const std::string arch = command.Value({"arch", "a", "model"}, "");
+  const bool is_same =
+      (arch == "roberta_base" && NumberFrom(value) == base) || (arch == "roberta_large" && NumberFrom(value) == large);
+  if (is_same) return {};
+  return {.refused = "the shape follows from --arch; --model=roberta --model_config=FILE gives any other"};
+}
+
+Translation SamePositions(const std::string& value, const ForeignCommand& command) {
+  if (NumberFrom(value) == command.Number({"tokens_per_sample"}, 1024)) return {};
+  return {.refused = "as many positions as --tokens-per-sample are used; leave it out"};
+}
+
 std::vector<Alias> TaskAndModel() {
   return {
+      {.name = "encoder_layers", .translate = SameShape<12, 24>},
+      {.name = "encoder_embed_dim", .translate = SameShape<768, 1024>},
+      {.name = "encoder_ffn_embed_dim", .translate = SameShape<3072, 4096>},
+      {.name = "encoder_attention_heads", .translate = SameShape<12, 16>},
+      {.name = "max_positions", .translate = SamePositions},
       {.name = "criterion", .words = {{"masked_lm", ""}}},
       {.name = "arch",
        .flag = "model",
@@ -55,12 +76,13 @@ std::vector<Alias> DataAndBatches() {
       {.name = "max_tokens_valid", .reason = kEvaluation},
       {.name = "max_sentences_valid", .reason = kEvaluation},
       {.name = "batch_size_valid", .reason = kEvaluation},
-      {.name = "fixed_validation_seed", .reason = "evaluation has the same masks every time, drawn from --seed"},
+      {.name = "fixed_validation_seed",
+       .refused = "evaluation has the same masks every time, drawn from --seed, but not the ones of another seed"},
       {.name = "skip_invalid_size_inputs_valid_test",
        .takes_value = false,
        .reason = "blocks that are too long are left out"},
       {.name = "shorten_method", .words = {{"none", ""}}, .refused = "blocks that are too long are left out"},
-      {.name = "required_batch_size_multiple", .reason = "rows are padded to a multiple of 8, batches are not"},
+      {.name = "required_batch_size_multiple", .words = {{"1", ""}}, .refused = "batches are not cut to a multiple"},
       {.name = "bpe", .reason = kTokenized},
       {.name = "gpt2_encoder_json", .reason = kTokenized},
       {.name = "gpt2_vocab_bpe", .reason = kTokenized},

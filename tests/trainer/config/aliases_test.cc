@@ -4,12 +4,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
+#include <iterator>
 #include <set>
 
+#include "tests/temporary_folder.h"
 #include "trainer/config/alias_table.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/flags.h"
+#include "trainer/config/foreign_programs.h"
 #include "trainer/errors.h"
 
 namespace dtrain::config {
@@ -35,10 +40,10 @@ TEST(Aliases, TensorboardOfFairseq) {
 
 // What other pages add, and what goes without saying here.
 TEST(Aliases, MoreOfFairseqTrain) {
-  ExpectSame({"--dataset-impl", "mmap", "--distributed-init-method", "env://", "--mask-multiple-length", "1",
-              "--fixed-validation-seed", "7", "--zero-sharding=none", "--activation-fn=gelu", "--heartbeat-timeout",
-              "-1", "--no-last-checkpoints", "--lr=1"},
-             {"--lr=1"});
+  ExpectSame(
+      {"--dataset-impl", "mmap", "--distributed-init-method", "env://", "--mask-multiple-length", "1",
+       "--zero-sharding=none", "--activation-fn=gelu", "--heartbeat-timeout", "-1", "--no-last-checkpoints", "--lr=1"},
+      {"--lr=1"});
   EXPECT_THROW(ParseCommandLine({"--dataset-impl", "lazy"}), UsageError);
 }
 
@@ -204,52 +209,39 @@ TEST(Aliases, AwsImageNetScripts) {
 }
 
 TEST(Aliases, TorchvisionsReference) {
-  ExpectSame({"--data-path=imagenet",
-              "--model=resnet50",
-              "--batch-size=128",
-              "--lr=0.5",
-              "--lr-scheduler=cosineannealinglr",
-              "--lr-warmup-epochs=5",
-              "--lr-warmup-method=linear",
-              "--auto-augment=ta_wide",
-              "--epochs=600",
-              "--random-erase=0.1",
-              "--label-smoothing=0.1",
-              "--mixup-alpha=0.2",
-              "--cutmix-alpha=1.0",
-              "--weight-decay=2e-5",
-              "--norm-weight-decay=0.0",
-              "--train-crop-size=176",
-              "--val-resize-size=232",
-              "--ra-reps=4",
-              "--amp",
-              "-j",
-              "8",
-              "--opt=sgd"},
-             {"--data_dir=imagenet",
-              "--model=resnet50",
-              "--batch_size=128",
-              "--lr=0.5",
-              "--lr_schedule=cosine",
-              "--poly_power=1",
-              "--warmup_epochs=5",
-              "--augment=trivialaugment",
-              "--augment_interpolation=bilinear",
-              "--epochs=600",
-              "--random_erasing=0.1",
-              "--label_smoothing=0.1",
-              "--mixup=0.2",
-              "--cutmix=1",
-              "--weight_decay=2e-5",
-              "--nodecay_norm_and_bias",
-              "--image_size_schedule=0:176",
-              "--eval_resize=232",
-              "--repeated_augmentation=4",
-              "--precision=amp",
-              "--workers=8",
-              "--optimizer=sgd"});
-  ExpectSame({"--lr-warmup-decay=0.01", "--lr", "0.5", "--val-crop-size=192"},
-             {"--warmup_start_lr=0.005", "--lr=0.5", "--image_size=192"});
+  ExpectSame(
+      {"--data-path=imagenet",
+       "--model=resnet50",
+       "--batch-size=128",
+       "--lr=0.5",
+       "--lr-scheduler=cosineannealinglr",
+       "--lr-warmup-epochs=5",
+       "--lr-warmup-method=linear",
+       "--auto-augment=ta_wide",
+       "--epochs=600",
+       "--random-erase=0.1",
+       "--label-smoothing=0.1",
+       "--mixup-alpha=0.2",
+       "--cutmix-alpha=1.0",
+       "--weight-decay=2e-5",
+       "--norm-weight-decay=0.0",
+       "--train-crop-size=176",
+       "--val-resize-size=232",
+       "--ra-sampler",
+       "--ra-reps=4",
+       "--amp",
+       "-j",
+       "8",
+       "--opt=sgd"},
+      {"--data_dir=imagenet",  "--model=resnet50",     "--batch_size=128",          "--lr=0.5",
+       "--lr_schedule=cosine", "--warmup_epochs=5",    "--augment=trivialaugment",  "--augment_interpolation=bilinear",
+       "--epochs=600",         "--random_erasing=0.1", "--label_smoothing=0.1",     "--mixup=0.2",
+       "--cutmix=1",           "--weight_decay=2e-5",  "--nodecay_norm_and_bias",   "--warmup_start_lr=0.005",
+       "--lr_per_epoch",       "--lr_decay_epochs=30", "--image_size=176",          "--eval_image_size=224",
+       "--eval_resize=232",    "--log_interval=10",    "--repeated_augmentation=4", "--precision=amp",
+       "--workers=8",          "--optimizer=sgd"});
+  ExpectSame({"--lr-warmup-decay=0.01", "--lr", "0.5", "--val-crop-size=192", "--defaults_of=none"},
+             {"--warmup_start_lr=0.005", "--lr=0.5", "--eval_image_size=192", "--defaults_of=none"});
 }
 
 // The command of the AWS walk-through of 256 GPUs.
@@ -303,7 +295,10 @@ TEST(Aliases, WhatHappensAnywayIsNeverRefused) {
       {"--arch=roberta_large", "--encoder-layers=24", "--encoder-embed-dim", "1024", "--encoder-ffn-embed-dim=4096",
        "--encoder-attention-heads=16", "--tokens-per-sample=256", "--max-positions=256", "--quant-noise-pq=0.0"},
       {"--arch=roberta_large", "--tokens-per-sample=256"});
-  ExpectSame({"--aug-splits", "0", "--mixup-prob=1.0", "--recount=1", "--cooldown-epochs=0"}, {});
+  const std::string own = "--defaults_of=none";
+  ExpectSame({"--aug-splits", "0", "--mixup-prob=1.0", "--recount=1", "--cooldown-epochs=0", "--scale", "0.08", "1.0",
+              "--ratio", "0.75", "1.3333", "--remode", "pixel", "--dist-bn", "reduce", own},
+             {own});
 }
 
 TEST(Aliases, FairseqsPatience) {
@@ -349,32 +344,140 @@ TEST(Aliases, NvidiasConvNets) {
   ExpectSame({"--mode=convergence", "--precision=AMP"}, {"--mode=train", "--precision=amp"});
 }
 
+// What timm's train.py does where a command is silent, for a ResNet.
+Arguments WithDefaultsOfTimm(const Arguments& ours) {
+  Arguments all = {"--label_smoothing=0.1",
+                   "--epochs=300",
+                   "--seed=42",
+                   "--batch_size=128",
+                   "--lr=0.1",
+                   "--lr_base_batch=256",
+                   "--lr_schedule=cosine",
+                   "--schedule_through_warmup",
+                   "--lr_per_epoch",
+                   "--warmup_epochs=5",
+                   "--warmup_start_lr=1e-5",
+                   "--nesterov",
+                   "--weight_decay=2e-5",
+                   "--nodecay_norm_and_bias",
+                   "--color_jitter=0.4",
+                   "--interpolation=random",
+                   "--eval_interpolation=bicubic",
+                   "--image_size=224",
+                   "--eval_resize=235",
+                   "--zero_init_residual",
+                   "--last_batch=drop",
+                   "--keep_checkpoints=10",
+                   "--log_interval=50"};
+  all.insert(all.end(), ours.begin(), ours.end());
+  return all;
+}
+
+TEST(Aliases, TimmsDefaultsStandBehindItsCommands) {
+  ExpectSame({"--sched", "cosine"}, WithDefaultsOfTimm({}));
+  EXPECT_THAT(ParseCommandLine({"--sched", "cosine"}).notes,
+              ElementsAre(StartsWith("as timm's train.py: label_smoothing 0.1, epochs 300, ")));
+  ExpectSame({"data", "--opt", "sgd"}, WithDefaultsOfTimm({"--data_dir=data"}));
+  ExpectSame({"--sched=step", "--lr=0.4", "--epochs", "100", "--no-aug"},
+             WithDefaultsOfTimm({"--lr_schedule=step", "--lr_decay_epochs=90", "--lr=0.4", "--lr_base_batch=0",
+                                 "--epochs=100", "--augment=none", "--color_jitter=0", "--interpolation=bicubic"}));
+  ExpectSame({"--opt=adamw", "--img-size=192", "--amp", "--amp-dtype=bfloat16"},
+             WithDefaultsOfTimm({"--optimizer=adamw", "--nonesterov", "--lr_scaling=sqrt", "--image_size=192",
+                                 "--eval_resize=202", "--precision=bf16"}));
+  ExpectSame({"--model=efficientnet_b1", "--smoothing=0"},
+             WithDefaultsOfTimm({"--model=efficientnet_b1", "--label_smoothing=0", "--image_size=240",
+                                 "--eval_resize=266", "--mean=0.5,0.5,0.5", "--std=0.5,0.5,0.5", "--dropout=0",
+                                 "--drop_path=0", "--bn_eps=1e-5", "--bn_momentum=0.1", "--nozero_init_residual"}));
+}
+
 TEST(Aliases, Timm) {
-  ExpectSame({"--sched",    "step",     "--decay-epochs", "2.4",  "--decay-rate",
-              ".97",        "--min-lr", "1e-5",           "--aa", "rand-m9-mstd0.5-inc1",
-              "--reprob",   "0.2",      "--smoothing",    "0.1",  "--native-amp",
-              "--img-size", "192",      "--drop",         "0.2",  "--clip-grad",
-              "1"},
-             {"--lr_schedule=step", "--lr_decay_epochs=2.4", "--lr_decay_factor=0.97", "--end_lr=1e-5",
-              "--augment=randaugment", "--random_erasing=0.2", "--label_smoothing=0.1", "--precision=amp",
-              "--image_size=192", "--dropout=0.2", "--clip_norm=1"});
-  ExpectSame(
-      {"--opt-eps", "1e-3", "--opt", "rmsproptf", "--crop-pct=0.95", "--img-size=224", "--opt-betas", "0.8", "0.99"},
-      {"--rmsprop_eps=1e-3", "--optimizer=rmsprop_tf", "--eval_resize=235", "--image_size=224",
-       "--adam_betas=0.8,0.99"});
+  ExpectSame({"--sched",
+              "step",
+              "--decay-epochs",
+              "2.4",
+              "--decay-rate",
+              ".97",
+              "--min-lr",
+              "1e-5",
+              "--reprob",
+              "0.2",
+              "--remode",
+              "const",
+              "--smoothing",
+              "0.2",
+              "--native-amp",
+              "--drop",
+              "0.2",
+              "--clip-grad",
+              "1",
+              "--warmup-prefix",
+              "--warmup-epochs",
+              "3",
+              "--epochs",
+              "10",
+              "--torchcompile",
+              "inductor",
+              "imagenet"},
+             WithDefaultsOfTimm({"--lr_schedule=step", "--lr_decay_epochs=2.4", "--lr_decay_factor=0.97",
+                                 "--end_lr=1e-5", "--random_erasing=0.2", "--label_smoothing=0.2", "--precision=amp",
+                                 "--dropout=0.2", "--clip_norm=1", "--noschedule_through_warmup", "--warmup_epochs=3",
+                                 "--epochs=13", "--data_dir=imagenet"}));
+  ExpectSame({"--opt-eps", "1e-3", "--opt", "rmsproptf", "--crop-pct=0.875", "--opt-betas", "0.8", "0.99"},
+             WithDefaultsOfTimm({"--rmsprop_eps=1e-3", "--optimizer=rmsprop_tf", "--nonesterov", "--eval_resize=256",
+                                 "--adam_betas=0.8,0.99"}));
+  ExpectSame({"--sched=multistep", "--decay-milestones", "30", "60"},
+             WithDefaultsOfTimm({"--lr_schedule=step", "--lr_decay_epochs=29,59"}));
+  ExpectSame({"--sched=poly", "--lr-base=0.2", "--lr-base-size", "512", "--sched-on-updates"},
+             WithDefaultsOfTimm(
+                 {"--lr_schedule=poly", "--poly_power=0.1", "--lr=0.2", "--lr_base_batch=512", "--nolr_per_epoch"}));
+}
+
+TEST(Aliases, TorchvisionsDefaultsStandBehindItsCommands) {
+  const Arguments ours = {"--data_dir=d",          "--model=resnet18",     "--batch_size=32",  "--lr=0.1",
+                          "--lr_schedule=step",    "--lr_decay_epochs=30", "--lr_per_epoch",   "--image_size=224",
+                          "--eval_image_size=224", "--eval_resize=256",    "--log_interval=10"};
+  ExpectSame({"--data-path", "d"}, ours);
+  Arguments more = ours;
+  more.push_back("--nesterov");
+  ExpectSame({"--data-path=d", "--opt=sgd_nesterov", "--ra-reps=4"}, more);  // repeated with --ra-sampler only
+  EXPECT_THAT(ParseCommandLine({"--data-path", "d"}).notes,
+              ElementsAre(StartsWith("as torchvision's train.py: batch_size 32, model resnet18, ")));
+}
+
+// A run's configuration has our flags, also those that a program's defaults were.
+TEST(Aliases, AFlagfileHasOurMeaning) {
+  const TemporaryFolder folder;
+  const CommandLine first = ParseCommandLine({"--sched=cosine", "--defaults_of=timm"});
+  nlohmann::ordered_json json = ToJson(first.config);
+  json["start"] = {{"given", first.config.given}};
+  const std::string file = folder.Write("config.json", json.dump());
+  EXPECT_EQ(ToJson(ParseCommandLine({"--flagfile=" + file}).config), ToJson(first.config));
+  EXPECT_THAT(ParseCommandLine({"--flagfile=" + folder.Write("a.flags", "--smoothing=0.2")}).notes, IsEmpty());
+}
+
+TEST(Aliases, OfTwoProgramsOneMustBeNamed) {
+  EXPECT_THROW(ParseCommandLine({"--sched=cosine", "--data-path=d"}), UsageError);
+  EXPECT_THROW(ParseCommandLine({"--criterion=masked_lm", "--smoothing=0.1"}), UsageError);
+  EXPECT_EQ(ParseCommandLine({"--sched=cosine", "--data-path=d", "--defaults_of=timm"}).config.batch.batch_size, 128);
+  EXPECT_EQ(ParseCommandLine({"--sched=cosine", "--data-path=d", "--defaults_of=torchvision"}).config.batch.batch_size,
+            32);
+  EXPECT_FALSE(ParseCommandLine({"--sched=cosine", "--data-path=d", "--defaults_of=none"}).config.batch.batch_size);
+  EXPECT_EQ(ParseCommandLine({"--defaults_of=timm"}).config.optimizer.label_smoothing, 0.1);
 }
 
 TEST(Aliases, EveryRowLeadsToFlagsOfOurs) {
   std::set<std::string_view> names;
-  for (const auto* table : {&TextAliases(), &ImageAliases(), &UnsupportedAliases()}) {
+  for (const auto* table :
+       {&TextAliases(), &ImageAliases(), &UnsupportedAliases(), &TimmProgram().rows, &TorchvisionProgram().rows}) {
+    const bool is_shared = table != &TimmProgram().rows && table != &TorchvisionProgram().rows;
     for (const Alias& alias : *table) {
       SCOPED_TRACE(alias.name);
-      EXPECT_TRUE(names.insert(alias.name).second) << "the row stands twice";
+      EXPECT_TRUE(!is_shared || names.insert(alias.name).second) << "the row stands twice";
       EXPECT_TRUE(alias.flag.empty() || FindFlag(std::string(alias.flag)) != nullptr) << alias.flag;
-      EXPECT_TRUE(FindFlag(std::string(alias.name)) == nullptr || alias.other_words_pass)
+      EXPECT_TRUE(!is_shared || FindFlag(std::string(alias.name)) == nullptr || alias.other_words_pass)
           << "a flag of ours loses its own meaning";
       EXPECT_FALSE(alias.flag.empty() && alias.words.empty() && alias.implied.empty() && alias.reason.empty() &&
-                   alias.refused.empty())
+                   alias.refused.empty() && alias.translate == nullptr)
           << "it is dropped without a word";
       std::vector<std::string> implied = alias.implied;
       for (const Word& word : alias.words) {
@@ -383,6 +486,28 @@ TEST(Aliases, EveryRowLeadsToFlagsOfOurs) {
       EXPECT_NO_THROW(ParseCommandLine(implied));
     }
   }
+}
+
+// docs/coming-from.md has a table of the flags that have no effect.
+TEST(Aliases, TheManualListsWhatHasNoEffect) {
+  std::ifstream file(TESTDATA_DIR "/../../docs/coming-from.md");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  const size_t begin = page.find("|---|---|"), end = page.find("\n\n", begin);
+  ASSERT_TRUE(begin != std::string::npos && end != std::string::npos);
+  std::set<std::string> listed, expected;
+  for (size_t at = page.find("`-", begin); at < end; at = page.find("`-", at + 2)) {
+    const size_t from = page.find_first_not_of("`-", at);
+    std::string name = page.substr(from, page.find('`', from) - from);
+    std::replace(name.begin(), name.end(), '-', '_');
+    listed.insert(name);
+  }
+  for (const auto* table : {&TextAliases(), &ImageAliases(), &TimmProgram().rows, &TorchvisionProgram().rows}) {
+    for (const Alias& alias : *table) {
+      if (!alias.reason.empty()) expected.insert(std::string(alias.name));
+    }
+  }
+  expected.insert("ddp_backend");  // its words have reasons of their own
+  EXPECT_EQ(listed, expected);
 }
 
 // A flag that is given explicitly overrides one that a foreign flag implies.
@@ -408,6 +533,12 @@ TEST(Aliases, MistakesAreNamed) {
     }
     return std::string();
   };
+  EXPECT_THAT(
+      mistake({"--data-path=d", "--sched=cosine"}),
+      HasSubstr("--sched is a flag of timm's train.py, --data-path one of torchvision's train.py: --defaults_of="));
+  EXPECT_THAT(mistake({"--reprob=0.25"}), HasSubstr("--reprob=0.25 cannot be translated: timm erases with noise"));
+  EXPECT_THAT(mistake({"--aa=rand-m9-mstd0.5-inc1"}), HasSubstr("timm's policies have operators"));
+  EXPECT_THAT(mistake({"--scale", "0.5", "1", "--hflip=0.5"}), HasSubstr("--scale=0.5,1 cannot be translated"));
   EXPECT_THAT(mistake({"--lr-scheduler=inverse_sqrt"}),
               HasSubstr("--lr_scheduler=inverse_sqrt: expected polynomial_decay | "));
   EXPECT_THAT(mistake({"--task", "translation", "--arch=roberta_base"}),

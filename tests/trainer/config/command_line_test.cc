@@ -10,10 +10,10 @@
 #include <sstream>
 
 #include "tests/temporary_folder.h"
-#include "trainer/config/alias_table.h"
 #include "trainer/config/choice_lists.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/foreign_flags.h"
+#include "trainer/config/foreign_programs.h"
 #include "trainer/config/removed_flags.h"
 #include "trainer/config/start_record.h"
 #include "trainer/errors.h"
@@ -138,9 +138,9 @@ TEST(CommandLine, HelpAndVersionAnswer) {
 
 TEST(CommandLine, AFlagOfAnotherToolIsAnsweredWithOurs) {
   EXPECT_EQ(Mistakes({"--num-train-epochs", "3"}), "--num-train-epochs: no such flag; dtrain has --epochs");
-  EXPECT_EQ(Mistakes({"--input_size=3"}), "--input_size: no such flag; dtrain has --image_size");
+  EXPECT_EQ(Mistakes({"--train_batch_size=3"}), "--train_batch_size: no such flag; dtrain has --batch_size");
   for (const auto& [name, ours] : ForeignFlags()) {
-    EXPECT_TRUE(FindFlag(name) == nullptr && FindAlias(name) == nullptr) << name << " is understood";
+    EXPECT_TRUE(FindFlag(name) == nullptr && FindAlias(name, nullptr) == nullptr) << name << " is understood";
     for (size_t at = ours.find("--"); at != std::string::npos; at = ours.find("--", at + 2)) {
       const std::string flag = ours.substr(at + 2, ours.find_first_of("= ,", at) - at - 2);
       EXPECT_NE(FindFlag(flag), nullptr) << name << ": " << flag;
@@ -153,7 +153,8 @@ TEST(CommandLine, ARemovedFlagSaysWhyItWentButARunsConfigurationMayHaveIt) {
   for (const std::string name : {"decode", "fused_norm", "pad_stem"}) {
     ASSERT_NE(FindRemoved(name), nullptr);
     const std::string why = name + " is no longer a flag: " + std::string(FindRemoved(name)->why);
-    EXPECT_TRUE(FindFlag(name) == nullptr && FindAlias(name) == nullptr && !ForeignFlags().contains(name)) << name;
+    EXPECT_TRUE(FindFlag(name) == nullptr && FindAlias(name, nullptr) == nullptr && !ForeignFlags().contains(name))
+        << name;
     EXPECT_EQ(Mistakes({"--" + name + "=true"}), "--" + why);
     EXPECT_EQ(Mistakes({"--" + name, "true"}).substr(0, why.size() + 2), "--" + why);
     const std::string file = folder.Write("config.json", R"({"lr": 0.25, ")" + name + R"(": true})");

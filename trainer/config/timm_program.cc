@@ -1,0 +1,388 @@
+// timm's defaults are those of its train.py and of its models, as of release 1.0.22: train.py, timm/optim,
+// timm/scheduler, timm/data/transforms_factory.py and the default_cfgs of timm/models/resnet.py and efficientnet.py.
+// What is not listed is the same here, or cannot change a number.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "trainer/config/flags.h"
+#include "trainer/config/foreign_programs.h"
+
+namespace dtrain::config {
+namespace {
+
+constexpr std::string_view kNoPython = "there is no Python code to compile";
+constexpr std::string_view kOwnLoader = "dtrain has its own loader";
+constexpr std::string_view kEvalBatch = "evaluation uses the batch size of training";
+constexpr std::string_view kAverageOfTimm =
+    "theirs keeps the same share from the first step on; --ema_decay=D rises to D, or with --noema_ramp begins after "
+    "the "
+    "warmup";
+
+std::string Text(double number) { return ToText(Value(number)); }
+
+// What timm's default_cfg of a model says where ours differs; train.py evaluates with it.
+struct ModelDefaults {
+  std::string_view name;
+  int image_size;
+  double crop_pct;  // part of the resized short side that evaluation crops
+};
+constexpr ModelDefaults kResNet = {"resnet", 224, 0.95};
+constexpr auto kModels = std::to_array<ModelDefaults>({{"efficientnet_b0", 224, 0.875},
+                                                       {"efficientnet_b1", 240, 0.9},
+                                                       {"efficientnet_b2", 256, 0.875},
+                                                       {"efficientnet_b3", 288, 0.875},
+                                                       {"efficientnet_b4", 320, 0.875},
+                                                       {"efficientnet_b5", 448, 1.0},  // squashed there, cropped here
+                                                       {"efficientnet_b6", 528, 0.942},
+                                                       {"efficientnet_b7", 600, 0.949}});
+
+std::string ModelOf(const ForeignCommand& command) { return command.Value({"model"}, "resnet50"); }
+
+ModelDefaults DefaultsOf(const std::string& model) {
+  const auto found = std::find_if(kModels.begin(), kModels.end(), [&](const auto& one) { return one.name == model; });
+  return found == kModels.end() ? kResNet : *found;
+}
+
+double ImageSizeOf(const ForeignCommand& command) {
+  const std::string input = command.Numbers({"input_size"}, "");
+  const double of_input = NumberFrom(input.substr(input.rfind(',') + 1)).value_or(0);
+  const double otherwise = of_input > 0 ? of_input : DefaultsOf(ModelOf(command)).image_size;
+  return command.Number({"img_size", "image_size"}, otherwise);
+}
+
+bool HasPolicy(const ForeignCommand& command) { return !command.Value({"aa", "augment"}, "").empty(); }
+
+bool HasRate(const ForeignCommand& command) { return command.Number({"lr"}, 0) != 0; }
+
+void AddRate(const ForeignCommand& command, std::vector<std::string>& flags) {
+  if (HasRate(command)) return;
+  const std::string optimizer = command.Value({"opt", "optimizer"}, "sgd");
+  const bool is_adaptive = optimizer.find("ada") != std::string::npos || optimizer.find("lamb") != std::string::npos;
+  flags.insert(flags.end(),
+               {"--lr=0.1", "--lr_base_batch=256", std::string("--lr_scaling=") + (is_adaptive ? "sqrt" : "linear")});
+}
+
+void AddModel(const ForeignCommand& command, std::vector<std::string>& flags) {
+  const std::string model = ModelOf(command);
+  const ModelDefaults defaults = DefaultsOf(model);
+  const double size = ImageSizeOf(command);
+  flags.push_back("--image_size=" + Text(size));
+  flags.push_back("--eval_resize=" + Text(std::floor(size / defaults.crop_pct)));
+  if (model == "efficientnet_b1") flags.insert(flags.end(), {"--mean=0.5,0.5,0.5", "--std=0.5,0.5,0.5"});
+  if (model.starts_with("resnet")) flags.push_back("--zero_init_residual=true");
+  if (!model.starts_with("efficientnet")) return;
+  flags.insert(flags.end(), {"--dropout=0", "--drop_path=0", "--bn_eps=1e-05", "--bn_momentum=0.1"});
+}
+
+std::vector<std::string> DefaultsOfTimm(const ForeignCommand& command) {
+  std::vector<std::string> flags = {"--label_smoothing=0.1", "--epochs=300", "--seed=42"};
+  if (!command.Has({"global_batch_size"})) flags.push_back("--batch_size=128");
+  AddRate(command, flags);
+  flags.insert(flags.end(), {"--lr_schedule=cosine", "--schedule_through_warmup=true", "--lr_per_epoch=true",
+                             "--warmup_start_lr=1e-05"});
+  if (!command.Has({"warmup_steps"})) flags.push_back("--warmup_epochs=5");
+  if (!command.Has({"opt", "optimizer"})) flags.push_back("--nesterov=true");
+  flags.insert(flags.end(), {"--weight_decay=2e-05", "--decay_norm_and_bias=false"});
+  const bool augments = !command.Has({"no_aug"});
+  if (augments && !HasPolicy(command)) flags.push_back("--color_jitter=0.4");
+  if (augments) flags.push_back("--interpolation=random");
+  if (!augments) flags.push_back("--interpolation=" + command.Value({"interpolation"}, "bicubic"));
+  flags.push_back("--eval_interpolation=bicubic");
+  AddModel(command, flags);
+  flags.insert(flags.end(), {"--last_batch=drop", "--keep_checkpoints=10", "--log_interval=50"});
+  return flags;
+}
+
+// Steps at milestones: timm's rate falls an epoch before each of them (timm/scheduler/multistep_lr.py).
+std::string EpochsBefore(const std::string& milestones) {
+  std::string epochs;
+  size_t count = 0;
+  for (size_t begin = 0; begin <= milestones.size(); ++count) {
+    const size_t comma = std::min(milestones.find(',', begin), milestones.size());
+    const auto milestone = NumberFrom(milestones.substr(begin, comma - begin));
+    epochs += (count > 0 ? "," : "") + (milestone ? Text(*milestone - 1) : milestones.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return count > 1 ? epochs : epochs + ",1000000";  // one number would be a period
+}
+
+Translation Schedule(const std::string& value, const ForeignCommand& command) {
+  const std::string rate = command.Value({"decay_rate", "dr"}, "0.1");
+  if (value == "cosine") return {{"--lr_schedule=cosine"}};
+  if (value == "poly") return {{"--lr_schedule=poly", "--poly_power=" + rate}};
+  if (value == "step") {
+    return {{"--lr_schedule=step", "--lr_decay_factor=" + rate,
+             "--lr_decay_epochs=" + command.Value({"decay_epochs"}, "90")}};
+  }
+  if (value == "multistep") {
+    return {{"--lr_schedule=step", "--lr_decay_factor=" + rate,
+             "--lr_decay_epochs=" + EpochsBefore(command.Numbers({"decay_milestones"}, "90,180,270"))}};
+  }
+  return {.refused = "expected cosine | step | multistep | poly"};
+}
+
+// These count in the translation of another flag.
+Translation OfAnother(const std::string&, const ForeignCommand&) { return {}; }
+
+Translation Epochs(const std::string& value, const ForeignCommand& command) {
+  const auto epochs = NumberFrom(value);
+  const bool comes_before = epochs && command.Has({"warmup_prefix"});
+  return {{"--epochs=" + (comes_before ? Text(*epochs + command.Number({"warmup_epochs"}, 5)) : value)}};
+}
+
+// With it the warmup comes before the epochs, and lengthens the run.
+Translation WarmupBefore(const std::string&, const ForeignCommand& command) {
+  Translation translation{{"--schedule_through_warmup=false"}};
+  if (!command.Has({"epochs"}))
+    translation.flags.push_back("--epochs=" + Text(300 + command.Number({"warmup_epochs"}, 5)));
+  return translation;
+}
+
+Translation RateOfBase(const std::string& value, const ForeignCommand& command) {
+  if (HasRate(command)) return {};
+  return {{"--lr=" + value}};
+}
+
+Translation BatchOfBase(const std::string& value, const ForeignCommand& command) {
+  if (HasRate(command)) return {};
+  return {{"--lr_base_batch=" + value}};
+}
+
+Translation ScaleOfBase(const std::string& value, const ForeignCommand& command) {
+  if (HasRate(command) || value.empty()) return {};
+  return {{"--lr_scaling=" + value}};
+}
+
+Translation Amp(const std::string&, const ForeignCommand& command) {
+  const std::string type = command.Value({"amp_dtype"}, "float16");
+  if (type != "float16" && type != "bfloat16") return {.refused = "--amp-dtype is float16 or bfloat16"};
+  return {{type == "float16" ? "--precision=amp" : "--precision=bf16"}};
+}
+
+Translation Policy(const std::string& value, const ForeignCommand&) {
+  if (value.empty()) return {};
+  return {.refused =
+              "timm's policies have operators and magnitudes of their own; --augment=randaugment (2 operators of "
+              "magnitude 9), autoaugment and trivialaugment are torchvision's"};
+}
+
+// timm leaves it out where a policy changes colours.
+Translation ColorJitter(const std::string& value, const ForeignCommand& command) {
+  if (HasPolicy(command) || command.Has({"no_aug"})) return {};
+  return {{"--color_jitter=" + value}};
+}
+
+Translation Erasing(const std::string& value, const ForeignCommand& command) {
+  if (NumberFrom(value) == 0.0) return {};
+  if (command.Value({"remode"}, "pixel") == "const") return {{"--random_erasing=" + value}};
+  return {.refused =
+              "timm erases with noise (--remode pixel), here erased pixels become the mean colour, as with "
+              "--remode const: add that if it will do"};
+}
+
+Translation ErasingMode(const std::string& value, const ForeignCommand& command) {
+  if (value == "const" || command.Number({"reprob"}, 0) == 0) return {};
+  return {.refused = "erased pixels become the mean colour, as with --remode const"};
+}
+
+bool AreNumbers(const std::string& text, double first, double second) {
+  const size_t comma = text.find(',');
+  if (comma == std::string::npos) return false;
+  const auto a = NumberFrom(text.substr(0, comma)), b = NumberFrom(text.substr(comma + 1));
+  constexpr double kWritten = 1e-3;  // 1.333 is as people write 4/3
+  return a && b && std::abs(*a - first) < kWritten && std::abs(*b - second) < kWritten;
+}
+
+Translation Scale(const std::string& value, const ForeignCommand&) {
+  if (AreNumbers(value, 0.08, 1)) return {};
+  return {.refused = "crops have 0.08 to 1 of the area"};
+}
+
+Translation Ratio(const std::string& value, const ForeignCommand&) {
+  if (AreNumbers(value, 3.0 / 4, 4.0 / 3)) return {};
+  return {.refused = "crops have sides of 3:4 to 4:3"};
+}
+
+Translation CropPart(const std::string& value, const ForeignCommand& command) {
+  const double part = NumberFrom(value).value_or(0);
+  if (!(part > 0 && part <= 1)) return {.refused = "expected a number, more than 0 to 1"};
+  return {{"--eval_resize=" + Text(std::floor(ImageSizeOf(command) / part))}};
+}
+
+Translation InputSize(const std::string& value, const ForeignCommand& command) {
+  const std::string side = Text(ImageSizeOf(command));
+  if (value != "3," + side + "," + side) return {.refused = "expected 3 SIZE SIZE, for square images of three colours"};
+  return {{"--image_size=" + side}};
+}
+
+Translation Epsilon(const std::string& value, const ForeignCommand& command) {
+  const bool is_rmsprop = command.Value({"opt", "optimizer"}, "").starts_with("rmsprop");
+  return {{(is_rmsprop ? "--rmsprop_eps=" : "--adam_eps=") + value}};
+}
+
+std::vector<Alias> DataAndModel() {
+  return {
+      {.name = "img_size", .flag = "image_size"},
+      {.name = "input_size", .translate = InputSize, .takes_numbers = true},
+      {.name = "crop_pct", .translate = CropPart},
+      {.name = "interpolation",
+       .flag = "eval_interpolation",
+       .words = {{"", ""}, {"bilinear", "bilinear"}, {"bicubic", "bicubic"}}},
+      {.name = "mean", .flag = "mean", .takes_numbers = true},
+      {.name = "std", .flag = "std", .takes_numbers = true},
+      {.name = "initial_checkpoint", .flag = "init_weights"},
+      {.name = "drop", .flag = "dropout"},
+      {.name = "grad_checkpointing", .takes_value = false, .implied = {"--activation_checkpointing"}},
+      {.name = "validation_batch_size", .reason = kEvalBatch},
+      {.name = "vb", .reason = kEvalBatch},
+      {.name = "dist_bn",
+       .words = {{"reduce", "", "", "statistics of batch normalisation are averaged at every step"}},
+       .refused = "statistics of batch normalisation are averaged over ranks, as with reduce"},
+      {.name = "no_ddp_bb", .takes_value = false, .reason = "statistics are averaged, not broadcast"},
+      {.name = "model_ema", .takes_value = false, .refused = kAverageOfTimm},
+      {.name = "model_ema_decay", .words = {{"0.9998", ""}}, .refused = kAverageOfTimm},
+      {.name = "pin_mem", .takes_value = false, .reason = "batches are always pinned if there is a GPU"},
+      {.name = "torchcompile", .takes_value = false, .reason = kNoPython, .value_is_optional = true},
+      {.name = "torchcompile_mode", .reason = kNoPython},
+      {.name = "torchscript", .takes_value = false, .reason = kNoPython},
+      {.name = "fuser", .reason = kNoPython},
+      {.name = "no_prefetcher", .takes_value = false, .reason = kOwnLoader},
+      {.name = "use_multi_epochs_loader", .takes_value = false, .reason = kOwnLoader},
+      {.name = "synchronize_step", .takes_value = false, .reason = "it is for measuring"},
+      {.name = "amp", .takes_value = false, .translate = Amp},
+      {.name = "native_amp", .takes_value = false, .translate = Amp},
+      {.name = "amp_dtype", .translate = OfAnother},
+      {.name = "amp_impl", .words = {{"native", ""}}, .refused = "apex has rounding of its own"},
+  };
+}
+
+std::vector<Alias> Rates() {
+  return {
+      {.name = "opt",
+       .flag = "optimizer",
+       .words = {{"sgd", "sgd", "--nesterov"},
+                 {"nesterov", "sgd", "--nesterov"},
+                 {"momentum", "sgd"},
+                 {"adam", "adam"},
+                 {"adamw", "adamw"},
+                 {"lamb", "lamb", "--adam_eps=1e-6 --clip_norm=1"},
+                 {"lars", "lars"},
+                 {"nlars", "lars", "--nesterov"},
+                 {"rmsproptf", "rmsprop_tf"}}},
+      {.name = "opt_eps", .translate = Epsilon},
+      {.name = "opt_betas", .flag = "adam_betas", .takes_numbers = true},
+      {.name = "clip_grad", .flag = "clip_norm"},
+      {.name = "sched", .translate = Schedule},
+      {.name = "sched_on_updates", .takes_value = false, .implied = {"--nolr_per_epoch"}},
+      {.name = "lr_base", .translate = RateOfBase},
+      {.name = "lr_base_size", .translate = BatchOfBase},
+      {.name = "lr_base_scale", .translate = ScaleOfBase},
+      {.name = "epochs", .translate = Epochs},
+      {.name = "warmup_prefix", .takes_value = false, .translate = WarmupBefore},
+      {.name = "decay_epochs", .translate = OfAnother},
+      {.name = "decay_milestones", .translate = OfAnother, .takes_numbers = true},
+      {.name = "decay_rate", .translate = OfAnother},
+      {.name = "dr", .translate = OfAnother},
+      {.name = "min_lr", .flag = "end_lr"},
+      {.name = "cooldown_epochs", .words = {{"0", ""}}, .refused = "--schedule_steps may be shorter than the run"},
+  };
+}
+
+std::vector<Alias> Augmentation() {
+  return {
+      {.name = "aa", .translate = Policy},
+      {.name = "color_jitter", .translate = ColorJitter},
+      {.name = "no_aug", .takes_value = false, .implied = {"--augment=none"}},
+      {.name = "reprob", .translate = Erasing},
+      {.name = "remode", .translate = ErasingMode},
+      {.name = "recount", .words = {{"1", ""}}, .refused = "only one rectangle is erased"},
+      {.name = "smoothing", .flag = "label_smoothing"},
+      {.name = "bce_loss", .takes_value = false, .implied = {"--loss=bce"}},
+      {.name = "aug_repeats", .flag = "repeated_augmentation", .words = {{"0", "1"}}, .other_words_pass = true},
+      {.name = "aug_splits", .words = {{"0", ""}}, .refused = "there are no augmented copies with a loss of their own"},
+      {.name = "train_interpolation",
+       .flag = "interpolation",
+       .words = {{"random", "random"}, {"bilinear", "bilinear"}, {"bicubic", "bicubic"}, {"", "bicubic"}}},
+      {.name = "scale", .translate = Scale, .takes_numbers = true},
+      {.name = "ratio", .translate = Ratio, .takes_numbers = true},
+      {.name = "hflip", .words = {{"0.5", ""}}, .refused = "half of the crops are mirrored"},
+  };
+}
+
+std::vector<Alias> Running() {
+  return {
+      {.name = "experiment", .reason = "use --run_dir to name the folder"},
+      {.name = "checkpoint_hist", .flag = "keep_checkpoints"},
+      {.name = "recovery_interval", .flag = "save_every_steps"},
+      {.name = "eval_metric", .words = {{"top1", ""}}, .refused = "the weights that are best by top-1 are kept"},
+      {.name = "val_interval", .flag = "eval_every_epochs"},
+      {.name = "log_wandb", .takes_value = false, .reason = "scripts/sweeps/examples/wandb_trial.py passes numbers on"},
+  };
+}
+
+}  // namespace
+
+const ForeignProgram& TimmProgram() {
+  static const ForeignProgram program = [] {
+    ForeignProgram timm{
+        .name = "timm", .called = "timm's train.py", .signatures = {}, .defaults = DefaultsOfTimm, .rows = {}};
+    for (const auto& rows : {DataAndModel(), Rates(), Augmentation(), Running()}) {
+      timm.rows.insert(timm.rows.end(), rows.begin(), rows.end());
+    }
+    for (const std::string_view flag : {"sched",
+                                        "sched_on_updates",
+                                        "opt_eps",
+                                        "opt_betas",
+                                        "lr_base",
+                                        "lr_base_size",
+                                        "lr_base_scale",
+                                        "min_lr",
+                                        "decay_epochs",
+                                        "decay_milestones",
+                                        "decay_rate",
+                                        "dr",
+                                        "warmup_prefix",
+                                        "cooldown_epochs",
+                                        "img_size",
+                                        "input_size",
+                                        "crop_pct",
+                                        "initial_checkpoint",
+                                        "drop",
+                                        "dist_bn",
+                                        "no_ddp_bb",
+                                        "amp_dtype",
+                                        "native_amp",
+                                        "aa",
+                                        "no_aug",
+                                        "reprob",
+                                        "remode",
+                                        "recount",
+                                        "smoothing",
+                                        "bce_loss",
+                                        "aug_repeats",
+                                        "aug_splits",
+                                        "train_interpolation",
+                                        "hflip",
+                                        "clip_grad",
+                                        "checkpoint_hist",
+                                        "val_interval",
+                                        "pin_mem",
+                                        "torchcompile",
+                                        "grad_checkpointing",
+                                        "recovery_interval",
+                                        "eval_metric",
+                                        "use_multi_epochs_loader",
+                                        "no_prefetcher"}) {
+      timm.signatures.push_back({flag});
+    }
+    for (const std::string_view optimizer : {"momentum", "nesterov", "lamb", "lars", "nlars", "rmsproptf"}) {
+      timm.signatures.push_back({"opt", optimizer});
+    }
+    timm.weak_signatures = {{"opt"}};  // torchvision's script has it, too
+    return timm;
+  }();
+  return program;
+}
+
+}  // namespace dtrain::config

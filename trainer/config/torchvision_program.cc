@@ -1,0 +1,169 @@
+// torchvision's defaults are those of references/classification/train.py as of release 0.26. What is not listed is the
+// same here (momentum 0.9, decay 1e-4, 90 epochs, the filter), or cannot change a number.
+#include "trainer/config/flags.h"
+#include "trainer/config/foreign_programs.h"
+
+namespace dtrain::config {
+namespace {
+
+constexpr std::string_view kOwnTransforms = "dtrain has its own transforms";
+constexpr std::string_view kAverageOfTorchvision =
+    "--ema_decay=D --ema_every=STEPS --noema_ramp is theirs, with D = 1 - (1 - decay) x STEPS x global batch / epochs";
+
+bool IsSchedule(const ForeignCommand& command, const std::string& name) {
+  return command.Value({"lr_scheduler"}, "steplr") == name;
+}
+
+Translation StartOfWarmup(const std::string& value, const ForeignCommand& command) {
+  const auto part = NumberFrom(value), peak = NumberFrom(command.Value({"lr"}, "0.1"));
+  if (!part || !peak) return {.refused = "it and --lr must be numbers"};
+  return {{"--warmup_start_lr=" + ToText(Value(*part * *peak))}};
+}
+
+std::vector<std::string> DefaultsOfTorchvision(const ForeignCommand& command) {
+  std::vector<std::string> flags = {"--model=resnet18", "--lr=0.1", "--lr_schedule=step", "--lr_decay_epochs=30",
+                                    "--lr_per_epoch=true"};
+  if (!command.Has({"global_batch_size"})) flags.insert(flags.begin(), "--batch_size=32");
+  if (command.Number({"lr_warmup_epochs"}, 0) > 0) {
+    const Translation start = StartOfWarmup("0.01", command);
+    flags.insert(flags.end(), start.flags.begin(), start.flags.end());
+  }
+  flags.insert(flags.end(), {"--image_size=224", "--eval_image_size=224", "--eval_resize=256", "--log_interval=10"});
+  return flags;
+}
+
+// Their ExponentialLR decays at each epoch.
+Translation Scheduler(const std::string& value, const ForeignCommand&) {
+  if (value == "steplr") return {{"--lr_schedule=step"}};
+  if (value == "cosineannealinglr") return {{"--lr_schedule=cosine"}};
+  if (value == "exponentiallr") return {{"--lr_schedule=exponential", "--lr_decay_epochs=1"}};
+  return {.refused = "expected steplr | cosineannealinglr | exponentiallr"};
+}
+
+// Their warmup is constant unless it is called linear.
+Translation Warmup(const std::string& value, const ForeignCommand& command) {
+  const bool is_linear = command.Value({"lr_warmup_method"}, "constant") == "linear";
+  if (is_linear || NumberFrom(value) == 0.0) return {{"--warmup_epochs=" + value}};
+  return {.refused =
+              "torchvision's warmup is constant by default, here it is linear, as with --lr-warmup-method linear"};
+}
+
+Translation WarmupMethod(const std::string& value, const ForeignCommand&) {
+  if (value == "linear" || value == "constant") return {};  // Warmup refuses a constant one
+  return {.refused = "expected linear"};
+}
+
+Translation StepSize(const std::string& value, const ForeignCommand& command) {
+  if (!IsSchedule(command, "steplr")) return {};
+  return {{"--lr_decay_epochs=" + value}};
+}
+
+// Without the sampler the number has no effect.
+Translation Repetitions(const std::string& value, const ForeignCommand& command) {
+  if (!command.Has({"ra_sampler"})) return {};
+  return {{"--repeated_augmentation=" + value}};
+}
+
+Translation DecayOfNorms(const std::string& value, const ForeignCommand& command) {
+  const std::string whole = command.Value({"weight_decay", "wd"}, "1e-4");
+  if (NumberFrom(value) == NumberFrom(whole)) return {};
+  if (NumberFrom(value) != 0.0) return {.refused = "norms have no decay (0), or that of all weights"};
+  Translation translation{{"--decay_norm_and_bias=false"}};
+  if (NumberFrom(command.Value({"bias_weight_decay"}, whole)) != 0.0) {
+    translation.note =
+        "the biases of convolutions and of the classifier have no decay either, as with "
+        "--bias-weight-decay 0";
+  }
+  return translation;
+}
+
+Translation DecayOfBiases(const std::string& value, const ForeignCommand& command) {
+  const std::string whole = command.Value({"weight_decay", "wd"}, "1e-4");
+  const bool norms_have_none = NumberFrom(command.Value({"norm_weight_decay"}, whole)) == 0.0;
+  if (NumberFrom(value) == 0.0 ? norms_have_none : !norms_have_none && NumberFrom(value) == NumberFrom(whole))
+    return {};
+  return {.refused =
+              "biases and norms have the same decay here; --norm-weight-decay 0 --bias-weight-decay 0 is possible"};
+}
+
+}  // namespace
+
+const ForeignProgram& TorchvisionProgram() {
+  static const ForeignProgram program = {
+      .name = "torchvision",
+      .called = "torchvision's train.py",
+      .signatures = {{"data_path"},
+                     {"lr_warmup_epochs"},
+                     {"lr_warmup_method"},
+                     {"lr_warmup_decay"},
+                     {"lr_step_size"},
+                     {"lr_gamma"},
+                     {"lr_min"},
+                     {"lr_scheduler", "steplr"},
+                     {"lr_scheduler", "cosineannealinglr"},
+                     {"lr_scheduler", "exponentiallr"},
+                     {"norm_weight_decay"},
+                     {"bias_weight_decay"},
+                     {"mixup_alpha"},
+                     {"cutmix_alpha"},
+                     {"auto_augment"},
+                     {"ra_magnitude"},
+                     {"augmix_severity"},
+                     {"random_erase"},
+                     {"ra_sampler"},
+                     {"ra_reps"},
+                     {"val_resize_size"},
+                     {"train_crop_size"},
+                     {"val_crop_size"},
+                     {"test_only"},
+                     {"cache_dataset"},
+                     {"model_ema_steps"},
+                     {"use_deterministic_algorithms"},
+                     {"use_v2"}},
+      .defaults = DefaultsOfTorchvision,
+      .rows = {{.name = "data_path", .flag = "data_dir"},
+               {.name = "opt",
+                .flag = "optimizer",
+                .words = {{"sgd", "sgd"}, {"sgd_nesterov", "sgd", "--nesterov"}, {"adamw", "adamw"}}},
+               {.name = "lr_scheduler", .translate = Scheduler},
+               {.name = "lr_warmup_epochs", .translate = Warmup},
+               {.name = "lr_warmup_method", .translate = WarmupMethod},
+               {.name = "lr_warmup_decay", .translate = StartOfWarmup},
+               {.name = "lr_min", .flag = "end_lr"},
+               {.name = "lr_step_size", .translate = StepSize},
+               {.name = "lr_gamma", .flag = "lr_decay_factor"},
+               {.name = "norm_weight_decay", .translate = DecayOfNorms},
+               {.name = "bias_weight_decay", .translate = DecayOfBiases},
+               {.name = "transformer_embedding_decay", .reason = "dtrain has no transformer for images"},
+               {.name = "mixup_alpha", .flag = "mixup"},
+               {.name = "cutmix_alpha", .flag = "cutmix"},
+               {.name = "auto_augment",
+                .flag = "augment",
+                .words = {{"ta_wide", "trivialaugment"}, {"ra", "randaugment"}, {"imagenet", "autoaugment"}},
+                .implied = {"--augment_interpolation=bilinear"}},
+               {.name = "ra_magnitude", .words = {{"9", ""}}, .refused = "randaugment has a magnitude of 9"},
+               {.name = "augmix_severity", .words = {{"3", ""}}, .refused = "dtrain has no AugMix"},
+               {.name = "random_erase", .flag = "random_erasing"},
+               {.name = "ra_sampler", .takes_value = false, .implied = {"--repeated_augmentation=3"}},
+               {.name = "ra_reps", .translate = Repetitions},
+               {.name = "val_resize_size", .flag = "eval_resize"},
+               {.name = "train_crop_size", .flag = "image_size"},
+               {.name = "val_crop_size", .flag = "eval_image_size"},
+               {.name = "clip_grad_norm", .flag = "clip_norm"},
+               {.name = "test_only", .takes_value = false, .implied = {"--mode=eval"}},
+               {.name = "cache_dataset", .takes_value = false, .reason = "indexes are kept beside the data anyway"},
+               {.name = "use_deterministic_algorithms", .takes_value = false, .implied = {"--deterministic=run"}},
+               {.name = "use_v2", .takes_value = false, .reason = kOwnTransforms},
+               {.name = "backend",
+                .flag = "backend",
+                .words = {{"pil", "", "", kOwnTransforms},
+                          {"PIL", "", "", kOwnTransforms},
+                          {"tensor", "", "", kOwnTransforms}},
+                .other_words_pass = true},
+               {.name = "model_ema", .takes_value = false, .refused = kAverageOfTorchvision},
+               {.name = "model_ema_steps", .words = {{"32", ""}}, .refused = kAverageOfTorchvision},
+               {.name = "model_ema_decay", .words = {{"0.99998", ""}}, .refused = kAverageOfTorchvision}}};
+  return program;
+}
+
+}  // namespace dtrain::config
