@@ -1,0 +1,201 @@
+"""Commands of timm's and torchvision's train.py, pasted: their steps are those of the originals' own optimizers and
+schedulers, with their defaults where the command is silent."""
+
+import json
+
+import pytest
+
+from beside_torch import torch
+
+timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
+
+import timm.loss
+import timm.optim
+import timm.scheduler
+import torchvision
+from safetensors.torch import save_file
+from torch.nn import functional as F
+
+from command import metrics, run
+from truth import record, worst_ratio
+
+CLASSES, SAMPLES, BATCH, STEPS_OF_EPOCH = 10, 64, 8, 8
+STEPS = 20  # into the third epoch
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def samples():
+    generator = torch.Generator().manual_seed(5)
+    return torch.randn(SAMPLES, 3, 32, 32, generator=generator), torch.randint(CLASSES, (SAMPLES,), generator=generator)
+
+
+@pytest.fixture(scope="module")
+def data(samples, module_dir):
+    (module_dir / "data").mkdir()
+    save_file({"images": samples[0], "labels": samples[1]}, module_dir / "data" / "train.safetensors")
+    return module_dir / "data"
+
+
+@pytest.fixture(scope="module")
+def weights(module_dir):
+    """Residual branches contribute little, so that rounding is not amplified (see test_torch_parity.py)."""
+    torch.manual_seed(0)
+    model = torchvision.models.resnet18(num_classes=CLASSES)
+    for name, module in model.named_modules():
+        if name.endswith(".bn2"):
+            module.weight.data *= 0.05
+    path = module_dir / "resnet18.pth"
+    torch.save(model.state_dict(), path)
+    return path
+
+
+def pasted(*flags, weights, run_dir):
+    """Runs the command on the samples in their order. Returns the rates and losses of its steps."""
+    run(*flags, f"--init_weights={weights}", "--shuffle=none", f"--limit_train_steps={STEPS}", "--log-interval=1",
+        "--save_every_epochs=0", "--eval_every_epochs=0", f"--run_dir={run_dir}")
+    points = metrics(run_dir, "train")
+    return [point["lr"] for point in points], [point["loss"] for point in points]
+
+
+def original(model, weights, optimizer, next_epoch, criterion, samples):
+    """Returns the rates and losses of the loop that both scripts have; `next_epoch` steps the scheduler."""
+    model.train()
+    rates, losses = [], []
+    for step in range(STEPS):
+        if step > 0 and step % STEPS_OF_EPOCH == 0:
+            next_epoch(step // STEPS_OF_EPOCH)
+        place = step % STEPS_OF_EPOCH * BATCH
+        optimizer.zero_grad()
+        loss = criterion(model(samples[0][place:place + BATCH]), samples[1][place:place + BATCH])
+        loss.backward()
+        optimizer.step()
+        rates.append(optimizer.param_groups[0]["lr"])
+        losses.append(loss.item())
+    return rates, losses
+
+
+@pytest.mark.parametrize("opt, rate, flags", [("sgd", 0.1 * BATCH / 256, ()), ("sgd", 0.004, ("--lr=0.004",)),
+                                              ("rmsproptf", 0.002, ("--lr=0.002", "--opt-eps=0.5"))])
+def test_timm(data, samples, weights, run_dir, opt, rate, flags):
+    """With a rate and without: timm then derives it from the batch."""
+    found = pasted(data, "--model", "resnet18", "--opt", opt, "--sched", "cosine", "--epochs", "20", "--warmup-epochs", "2",
+                   "-b", str(BATCH), "--weight-decay", "0.05", "--no-aug", "--pin-mem", *flags, weights=weights, run_dir=run_dir)
+    model = timm.create_model("resnet18", num_classes=CLASSES)
+    model.load_state_dict(torch.load(weights))
+    epsilon = {"eps": 0.5} if opt == "rmsproptf" else {}
+    optimizer = timm.optim.create_optimizer_v2(model, opt=opt, lr=rate, weight_decay=0.05, momentum=0.9, **epsilon)
+    scheduler, _ = timm.scheduler.create_scheduler_v2(optimizer, sched="cosine", num_epochs=20, warmup_epochs=2, warmup_lr=1e-5)
+    expected = original(model, weights, optimizer, scheduler.step, timm.loss.LabelSmoothingCrossEntropy(0.1), samples)
+    compare(found, expected, f"timm's {opt} from a pasted command", f"timm {timm.__version__}")
+
+
+@pytest.mark.parametrize("opt", ["sgd", "sgd_nesterov", "adamw"])
+def test_torchvision(data, samples, weights, run_dir, opt):
+    found = pasted("--data-path", data, "--model", "resnet18", "-b", str(BATCH), "--opt", opt, "--lr", "0.001", "--epochs", "20",
+                   "--lr-scheduler", "cosineannealinglr", "--lr-warmup-epochs", "2", "--lr-warmup-method", "linear", "--wd",
+                   "0.05", "--norm-weight-decay", "0", "--bias-weight-decay", "0", "--label-smoothing", "0.1",
+                   weights=weights, run_dir=run_dir)
+    model = torchvision.models.resnet18(num_classes=CLASSES)
+    model.load_state_dict(torch.load(weights))
+    groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.05},
+              {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0}]
+    optimizer = (torch.optim.AdamW(groups, lr=0.001) if opt == "adamw" else
+                 torch.optim.SGD(groups, lr=0.001, momentum=0.9, nesterov="nesterov" in opt))
+    schedules = torch.optim.lr_scheduler
+    scheduler = schedules.SequentialLR(
+        optimizer, [schedules.LinearLR(optimizer, start_factor=0.01, total_iters=2),
+                    schedules.CosineAnnealingLR(optimizer, T_max=18)], milestones=[2])
+    expected = original(model, weights, optimizer, lambda _: scheduler.step(),
+                        lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.1), samples)
+    compare(found, expected, f"torchvision's {opt} from a pasted command", f"torch {torch.__version__}")
+
+
+def compare(found, expected, name, reference):
+    assert found[0] == pytest.approx(expected[0], rel=1e-6)
+    assert found[1] == pytest.approx(expected[1], rel=1e-3)
+    assert len(set(found[0])) == 3  # one rate for each epoch
+    record("Pasted commands", f"{name}, {STEPS} steps", reference, "1e-3 of the loss", worst_ratio(found[1], expected[1]))
+
+
+# ---- Rates of whole runs ---------------------------------------------------------------------------------------------
+
+EPOCHS = 6
+SCHEDULES = {
+    "cosine": (["--sched", "cosine", "--min-lr", "1e-3"], {"sched": "cosine", "min_lr": 1e-3}),
+    "cosine after its warmup": (["--sched", "cosine", "--warmup-prefix"], {"sched": "cosine", "warmup_prefix": True}),
+    "step": (["--sched", "step", "--decay-epochs", "2.4", "--decay-rate", ".9"],
+             {"sched": "step", "decay_epochs": 2.4, "decay_rate": 0.9}),
+    "multistep": (["--sched", "multistep", "--decay-milestones", "4", "6"],
+                  {"sched": "multistep", "decay_milestones": [4, 6]}),
+    "multistep of one": (["--sched", "multistep", "--decay-milestones", "4"],
+                         {"sched": "multistep", "decay_milestones": [4]}),
+    "poly": (["--sched", "poly", "--dr", "0.9"], {"sched": "poly", "decay_rate": 0.9}),
+    "each update": (["--sched", "cosine", "--sched-on-updates"], {"sched": "cosine", "step_on_epochs": False}),
+}
+
+
+def rates_of(data, *flags) -> list[float]:
+    plan = run("--dry_run", "--log_format=json", *flags, f"-b={BATCH}", "--model=resnet18", f"--epochs={EPOCHS}")
+    return [rate for _, rate in json.loads(plan.last_line)["learning_rates"]]
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_rates_of_timm(data, name):
+    flags, reference = SCHEDULES[name]
+    found = rates_of(data, data, "--lr=0.4", "--warmup-epochs=2", "--no-aug", *flags)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.4)
+    scheduler, epochs = timm.scheduler.create_scheduler_v2(optimizer, num_epochs=EPOCHS, warmup_epochs=2, warmup_lr=1e-5,
+                                                           updates_per_epoch=STEPS_OF_EPOCH, **reference)
+    expected = []
+    for step in range(epochs * STEPS_OF_EPOCH):
+        if step % STEPS_OF_EPOCH == 0:
+            scheduler.step(step // STEPS_OF_EPOCH)
+        scheduler.step_update(step)
+        expected.append(optimizer.param_groups[0]["lr"])
+    assert found == pytest.approx(expected, rel=1e-9)
+    record("Pasted commands", f"timm's schedule {name}", f"timm {timm.__version__}", "1e-9 of the rate",
+           worst_ratio(found, expected))
+
+
+@pytest.mark.parametrize("name, make", [
+    ("steplr", lambda optimizer: torch.optim.lr_scheduler.StepLR(optimizer, 2, gamma=0.5)),
+    ("cosineannealinglr", lambda optimizer: torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, EPOCHS, eta_min=1e-3)),
+    ("exponentiallr", lambda optimizer: torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5))])
+def test_rates_of_torchvision(data, name, make):
+    found = rates_of(data, "--data-path", data, "--lr-scheduler", name, "--lr-gamma=0.5", "--lr-step-size=2", "--lr-min=1e-3")
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
+    scheduler = make(optimizer)
+    expected = []
+    for _ in range(EPOCHS):
+        expected += STEPS_OF_EPOCH * [optimizer.param_groups[0]["lr"]]
+        optimizer.step()
+        scheduler.step()
+    assert found == pytest.approx(expected, rel=1e-9)
+
+
+# ---- What evaluation sees --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet50", *(f"efficientnet_b{size}" for size in (0, 1, 2, 3, 4, 6, 7))])
+def test_timms_models_are_evaluated_as_by_timm(name):
+    """timm's train.py evaluates as the model's default_cfg says. That of B5 squashes images, which is not done here."""
+    config = json.loads(run("--sched=cosine", f"--model={name}", "--data_dir=anywhere", "--print_config").stdout)
+    cfg = timm.data.resolve_data_config({}, pretrained_cfg=timm.get_pretrained_cfg(name).to_dict())
+    size = cfg["input_size"][-1]
+    transform = timm.data.create_transform(**cfg)
+    assert (config["image_size"], config["eval_resize"]) == (size, transform.transforms[0].size)
+    assert (config["eval_interpolation"], config["mean"], config["std"]) == (cfg["interpolation"], list(cfg["mean"]), list(cfg["std"]))
+
+
+@pytest.mark.parametrize("name", ["resnet18", "efficientnet_b0", "efficientnet_b5"])
+def test_timms_models_have_timms_dropout_and_norms(name):
+    config = json.loads(run("--sched=cosine", f"--model={name}", "--data_dir=anywhere", "--print_config").stdout)
+    model = timm.create_model(name)
+    norm = model.bn1
+    if name.startswith("efficientnet"):
+        assert (config["bn_eps"], config["bn_momentum"]) == (norm.eps, norm.momentum)
+        assert (config["dropout"], config["drop_path"]) == (model.drop_rate, 0)
+    else:
+        assert config["zero_init_residual"] == (model.layer1[0].bn2.weight.abs().sum().item() == 0)
