@@ -117,9 +117,11 @@ double MemoryOf(at::Device device) {
   return static_cast<double>(at::accelerator::getMemoryInfo(device.index()).second);
 }
 
-// Throws if the plan cannot fit. A plan for other machines as well is not judged by the memory of this one.
+// Throws if the plan cannot fit. A rank that was named by hand or by another launcher may be of other machines, which
+// the memory of this one does not judge.
 void RequireMemory(double needed, const launch::Launch& launch, at::Device device) {
-  if (launch.local_world_size != launch.world_size) return;
+  const bool is_all_here = launch.launcher == "single" || launch.spawns == launch.world_size;
+  if (!is_all_here) return;
   if (device.is_cpu()) needed *= launch.local_world_size;
   const double there = MemoryOf(device);
   if (needed <= there) return;
