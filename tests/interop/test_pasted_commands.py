@@ -76,7 +76,7 @@ def original(model, weights, optimizer, next_epoch, criterion, samples):
     return rates, losses
 
 
-@pytest.mark.parametrize("opt, rate, flags", [("sgd", 0.1 * BATCH / 256, ()), ("sgd", 0.004, ("--lr=0.004",)),
+@pytest.mark.parametrize("opt, rate, flags", [("sgd", 0.05 * BATCH / 256, ("--lr-base=0.05",)), ("sgd", 0.002, ("--lr=0.002",)),
                                               ("rmsproptf", 0.002, ("--lr=0.002", "--opt-eps=0.5"))])
 def test_timm(data, samples, weights, run_dir, opt, rate, flags):
     """With a rate and without: timm then derives it from the batch."""
@@ -91,9 +91,9 @@ def test_timm(data, samples, weights, run_dir, opt, rate, flags):
     compare(found, expected, f"timm's {opt} from a pasted command", f"timm {timm.__version__}")
 
 
-@pytest.mark.parametrize("opt", ["sgd", "sgd_nesterov", "adamw"])
-def test_torchvision(data, samples, weights, run_dir, opt):
-    found = pasted("--data-path", data, "--model", "resnet18", "-b", str(BATCH), "--opt", opt, "--lr", "0.001", "--epochs", "20",
+@pytest.mark.parametrize("opt, rate", [("sgd", 5e-4), ("sgd_nesterov", 5e-4), ("adamw", 5e-5)])
+def test_torchvision(data, samples, weights, run_dir, opt, rate):
+    found = pasted("--data-path", data, "--model", "resnet18", "-b", str(BATCH), "--opt", opt, "--lr", str(rate), "--epochs", "20",
                    "--lr-scheduler", "cosineannealinglr", "--lr-warmup-epochs", "2", "--lr-warmup-method", "linear", "--wd",
                    "0.05", "--norm-weight-decay", "0", "--bias-weight-decay", "0", "--label-smoothing", "0.1",
                    weights=weights, run_dir=run_dir)
@@ -101,8 +101,8 @@ def test_torchvision(data, samples, weights, run_dir, opt):
     model.load_state_dict(torch.load(weights))
     groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.05},
               {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0}]
-    optimizer = (torch.optim.AdamW(groups, lr=0.001) if opt == "adamw" else
-                 torch.optim.SGD(groups, lr=0.001, momentum=0.9, nesterov="nesterov" in opt))
+    optimizer = (torch.optim.AdamW(groups, lr=rate) if opt == "adamw" else
+                 torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov="nesterov" in opt))
     schedules = torch.optim.lr_scheduler
     scheduler = schedules.SequentialLR(
         optimizer, [schedules.LinearLR(optimizer, start_factor=0.01, total_iters=2),
