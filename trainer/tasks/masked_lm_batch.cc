@@ -11,7 +11,7 @@ namespace dtrain::loop {
 namespace {
 
 constexpr char kChosen[] = "chosen", kAnswers[] = "answers";  // tensors that are copied to the device
-constexpr char kGuessed[] = "guessed";                        // stays on the host
+constexpr char kGuessedKey[] = "guessed";                     // stays on the host
 
 // Fills up with places that all differ: gradients that are added to the same place would wait for each other.
 void FillUp(at::Tensor& chosen, at::Tensor& answers, int64_t size, int64_t tokens) {
@@ -33,14 +33,14 @@ data::Batch PreparedText(data::Batch rows, int64_t padding_id, bool unpad, int64
   if (room > 0) FillUp(chosen, answers, std::max(room, RoomFor(guessed)), prepared[kPreparedIds].numel());
   prepared.tensors[kChosen] = chosen;
   prepared.tensors[kAnswers] = answers;
-  prepared.on_host[kGuessed] = at::scalar_tensor(guessed, at::kLong);
+  prepared.on_host[kGuessedKey] = at::scalar_tensor(guessed, at::kLong);
   PinLike(rows, prepared);
   return prepared;
 }
 
 MaskedLmBatch TextOf(const data::Batch& prepared) {
   return {SequencesOf(prepared), prepared[kChosen], prepared[kAnswers],
-          *prepared.on_host.at(kGuessed).const_data_ptr<int64_t>()};
+          *prepared.on_host.at(kGuessedKey).const_data_ptr<int64_t>()};
 }
 
 }  // namespace dtrain::loop
