@@ -172,6 +172,8 @@ def test_labels_without_names_are_numbers(work, tmp_path):
     expected = expected_metrics("text_classification", logits_of(loaded(folder), work.inputs(rows)), targets)
     found = json.loads(outcome.last_line)
     assert {name: found[f"val_{name}"] for name in expected} == pytest.approx(expected, rel=1e-5)
+    record("Models", "metrics where labels have no names", "scikit-learn", "1e-5 of the metric",
+           worst_ratio([found[f"val_{name}"] for name in expected], list(expected.values())))
 
 
 def torch_losses(model, inputs, targets, layer_decay: float = 1) -> list[float]:
@@ -221,6 +223,7 @@ def test_a_masked_lm_becomes_a_classifier_that_pipelines_load(work, run_dir, tmp
     assert evaluated["val_accuracy"] == pytest.approx(expected["accuracy"])
 
     pipeline = transformers.pipeline("text-classification", model=str(tmp_path / "hf"), top_k=None)
+    worst = 0.0
     texts = [row["sentence1"] for row in work.rows]
     (tmp_path / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
     for place in (f"--run_dir={run_dir}", f"--init_weights={tmp_path / 'hf'}"):
@@ -230,6 +233,8 @@ def test_a_masked_lm_becomes_a_classifier_that_pipelines_load(work, run_dir, tmp
         for line, scores in zip(found, pipeline(texts, truncation=True, max_length=LENGTH), strict=True):
             assert line["probabilities"] == pytest.approx({score["label"]: score["score"] for score in scores}, abs=1e-5)
             assert line["prediction"] == max(scores, key=lambda score: score["score"])["label"]
+            worst = max(worst, *(abs(line["probabilities"][score["label"]] - score["score"]) for score in scores))
+    record("Models", "probabilities of sentences, exported", "transformers' pipeline", "1e-5 of a probability", worst)
 
 
 def test_fairseqs_names_come_back(work, tmp_path):
@@ -239,7 +244,10 @@ def test_fairseqs_names_come_back(work, tmp_path):
     inputs = work.inputs()
     found = predict(inputs, tmp_path, "--model=roberta", "--task=text_classification",
                     f"--model_config={work.classifier / 'config.json'}", f"--init_weights={tmp_path / 'fairseq.pt'}")
-    torch.testing.assert_close(found, logits_of(loaded(work.classifier), inputs), rtol=0, atol=1e-5)
+    expected = logits_of(loaded(work.classifier), inputs)
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    record("Models", "a classifier of sentences under fairseq's names and back", PEER, "1e-5 of logits of about 1",
+           worst_difference(found, expected))
 
 
 def test_a_csv_of_a_regression(work, tmp_path):
@@ -248,7 +256,9 @@ def test_a_csv_of_a_regression(work, tmp_path):
         f"--output={tmp_path / 'out.csv'}")
     with open(tmp_path / "out.csv", newline="", encoding="utf-8") as file:
         found = [float(row["prediction"]) for row in csv.DictReader(file)]
-    assert found == pytest.approx(logits_of(loaded(work.regression), work.inputs()).squeeze(1).tolist(), abs=1e-5)
+    expected = logits_of(loaded(work.regression), work.inputs()).squeeze(1).tolist()
+    assert found == pytest.approx(expected, abs=1e-5)
+    record("Models", "values of a table of sentences", PEER, "1e-5 of the value", worst_difference(found, expected))
 
 
 @pytest.mark.parametrize("task", TASKS)

@@ -173,6 +173,8 @@ def test_rates_of_torchvision(data, name, make):
         optimizer.step()
         scheduler.step()
     assert found == pytest.approx(expected, rel=1e-9)
+    record("Pasted commands", f"torchvision's schedule {name}", f"torch {torch.__version__}", "1e-9 of the rate",
+           worst_ratio(found, expected))
 
 
 # ---- What evaluation sees --------------------------------------------------------------------------------------------
@@ -187,6 +189,7 @@ def test_timms_models_are_evaluated_as_by_timm(name):
     transform = timm.data.create_transform(**cfg)
     assert (config["image_size"], config["eval_resize"]) == (size, transform.transforms[0].size)
     assert (config["eval_interpolation"], config["mean"], config["std"]) == (cfg["interpolation"], list(cfg["mean"]), list(cfg["std"]))
+    record("Pasted commands", f"how timm evaluates {name}", f"timm {timm.__version__}", "the same settings", 0)
 
 
 @pytest.mark.parametrize("name", ["resnet18", "efficientnet_b0", "efficientnet_b5"])
@@ -199,3 +202,4 @@ def test_timms_models_have_timms_dropout_and_norms(name):
         assert (config["dropout"], config["drop_path"]) == (model.drop_rate, 0)
     else:
         assert config["zero_init_residual"] == (model.layer1[0].bn2.weight.abs().sum().item() == 0)
+    record("Pasted commands", f"timm's {name}", f"timm {timm.__version__}", "the same settings", 0)
