@@ -65,10 +65,6 @@ bool Takes(const std::string& model, std::string_view option) {
   return std::ranges::find(options, option) != options.end();
 }
 
-bool TakesZeroInitResidual(const std::string& model) { return Takes(model, "zero_init_residual"); }
-
-bool TakesDropout(const std::string& model) { return Takes(model, "drop_path"); }
-
 const Head& HeadIn(const std::string& model, const torch::nn::Module& module) {
   const Family& family = FamilyOf(model);
   const auto parameters = module.named_parameters();

@@ -35,8 +35,6 @@ bool ReadsText(const std::string& name);
 
 // Returns whether a model uses the option, one of those in Family::options.
 bool Takes(const std::string& model, std::string_view option);
-bool TakesZeroInitResidual(const std::string& model);
-bool TakesDropout(const std::string& model);  // and drop_path
 
 // Returns the one of the family's heads that `module`, a `model`, has.
 const Head& HeadIn(const std::string& model, const torch::nn::Module& module);
