@@ -22,6 +22,10 @@ enum SentenceSum { kSentenceLossSum, kSentences, kEmptySentences, kSentenceToken
 
 constexpr int64_t kNoIgnoredLabel = -100;
 
+// The index of a batch, under a name that is copied to the device: the numbers of the samples that TextRegressionTask
+// puts its predictions at.
+constexpr char kPlaces[] = "places";
+
 ClassCounts CountsIn(const double* sums, int64_t classes) {
   const auto count = static_cast<size_t>(classes);
   return {.correct = {sums, count}, .predicted = {sums + count, count}, .actual = {sums + 2 * count, count}};
@@ -162,12 +166,18 @@ at::Tensor TextRegressionTask::LossSum(const at::Tensor& logits_N1, const data::
   return at::mse_loss(logits_N1.squeeze(1), batch[data::kSentenceTargets], at::Reduction::Sum);
 }
 
+data::Batch TextRegressionTask::Prepared(data::Batch batch) const {
+  data::Batch prepared = SentenceTask::Prepared(std::move(batch));
+  prepared.tensors[kPlaces] = prepared["index"];
+  return prepared;
+}
+
 void TextRegressionTask::AddRandomLabels(data::Batch& batch, int64_t samples) const {
   batch.tensors[data::kSentenceTargets] = at::rand({samples});
 }
 
 void TextRegressionTask::AddTo(at::Tensor own, const at::Tensor& logits_N1, const data::Batch& batch) const {
-  const at::Tensor& places = batch["index"];
+  const at::Tensor& places = batch[kPlaces];
   const auto part = [&](int64_t number) { return own.slice(0, number * samples_, (number + 1) * samples_); };
   part(0).index_fill_(0, places, 1);
   part(1).index_copy_(0, places, logits_N1.squeeze(1).to(at::kDouble));

@@ -92,6 +92,7 @@ class TextRegressionTask : public SentenceTask {
   using SentenceTask::SentenceTask;
 
   std::string best_metric() const override { return "pearson"; }
+  data::Batch Prepared(data::Batch batch) const override;
   void BeginEvaluation(int64_t samples) override { samples_ = samples; }
 
  protected:

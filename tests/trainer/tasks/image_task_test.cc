@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "data/pipeline/device_batch.h"
 #include "tests/waits_for_device.h"
 
 namespace dtrain::loop {
@@ -29,8 +30,8 @@ TEST(ImageTask, AStepDoesNotWaitForTheDevice) {
     config.image.mixup = config.image.cutmix = mixup;
     config.optimizer.label_smoothing = 0.1;
     ImageTask task = TaskOf(config);
-    const data::Batch batch = task.RandomBatch(kImages);
-    const WaitsForDevice waits;
+    const data::Batch host = task.RandomBatch(kImages), batch = data::CopyToDevice(host, at::kCPU);
+    const WaitsForDevice waits(host);
     task.Loss(batch).loss_sum.backward();
     const at::NoGradGuard no_grad;
     task.EvaluationSums(batch);

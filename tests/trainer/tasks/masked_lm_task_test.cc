@@ -21,8 +21,8 @@ TEST(MaskedLmTask, AStepDoesNotWaitForTheDevice) {
   for (const bool unpad : {false, true}) {
     for (const auto& lengths : std::vector<std::vector<int64_t>>{{12, 5, 1}, {12, 12}}) {
       MaskedLmTask task = TaskOf(unpad);
-      const data::Batch batch = data::CopyToDevice(task.Prepared(kSmall.Rows(lengths)), at::kCPU);
-      const WaitsForDevice waits;
+      const data::Batch host = task.Prepared(kSmall.Rows(lengths)), batch = data::CopyToDevice(host, at::kCPU);
+      const WaitsForDevice waits(host);
       task.Loss(batch).loss_sum.backward();
       const at::NoGradGuard no_grad;
       task.EvaluationSums(batch);

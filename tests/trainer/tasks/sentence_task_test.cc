@@ -73,8 +73,8 @@ TYPED_TEST(SentenceTasks, AStepDoesNotWaitForTheDevice) {
   for (const bool unpad : {false, true}) {
     auto task = TaskOf<TypeParam>(unpad);
     task.BeginEvaluation(3);
-    const data::Batch batch = data::CopyToDevice(task.Prepared(Rows({12, 5, 2})), at::kCPU);
-    const WaitsForDevice waits;
+    const data::Batch host = task.Prepared(Rows({12, 5, 2})), batch = data::CopyToDevice(host, at::kCPU);
+    const WaitsForDevice waits(host);
     task.Loss(batch).loss_sum.backward();
     const at::NoGradGuard no_grad;
     task.EvaluationSums(batch);
