@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/waits_for_device.h"
+#include "tests/step_operators.h"
 
 namespace dtrain::optim {
 namespace {
@@ -62,10 +62,12 @@ TEST(ParameterUpdate, DoesNotWaitForTheDevice) {
     std::optional<LossScaler> scaler;
     if (scales) scaler = LossScaler({}, at::kCPU);
     OneWeight one(std::move(scaler), /*clip_norm=*/1);
-    const WaitsForDevice waits;
     one.Step(0.25);
-    one.update.Apply({one.weight.grad()}, 1.0, at::ones({}));
-    EXPECT_EQ(waits.operators(), std::vector<std::string>{}) << scales;
+    const at::Tensor factor = at::ones({});
+    const StepOperators operators;
+    one.update.Apply({one.weight.grad()}, 1.0, factor);
+    one.update.Apply({one.weight.grad()}, 1.0);
+    EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << scales;
   }
 }
 

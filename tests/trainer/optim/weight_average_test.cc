@@ -3,6 +3,11 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
+#include "tests/step_operators.h"
+
 namespace dtrain::optim {
 namespace {
 
@@ -51,6 +56,14 @@ TEST(WeightAverage, FollowsParametersAndStatisticsAndCopiesCounters) {
   EXPECT_FALSE(average.tensors()[0].second.requires_grad());
   average.Update(0);
   EXPECT_TRUE(at::equal(average.tensors()[0].second, weights.weight));
+}
+
+TEST(WeightAverage, DoesNotWaitForTheDevice) {
+  const Weights weights;
+  WeightAverage average(weights.State(), {.decay = 0.5});
+  const StepOperators operators;
+  average.AfterStep(1);
+  EXPECT_EQ(operators.forbidden(), std::set<std::string>{});
 }
 
 TEST(WeightAverage, IsUpdatedEverySoManySteps) {

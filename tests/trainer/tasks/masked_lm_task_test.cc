@@ -8,7 +8,7 @@
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
 #include "tests/small_masked_lm.h"
-#include "tests/waits_for_device.h"
+#include "tests/step_operators.h"
 
 namespace dtrain::loop {
 namespace {
@@ -22,11 +22,11 @@ TEST(MaskedLmTask, AStepDoesNotWaitForTheDevice) {
     for (const auto& lengths : std::vector<std::vector<int64_t>>{{12, 5, 1}, {12, 12}}) {
       MaskedLmTask task = TaskOf(unpad);
       const data::Batch host = task.Prepared(kSmall.Rows(lengths)), batch = data::CopyToDevice(host, at::kCPU);
-      const WaitsForDevice waits(host);
+      const StepOperators operators(host);
       task.Loss(batch).loss_sum.backward();
       const at::NoGradGuard no_grad;
       task.EvaluationSums(batch);
-      EXPECT_EQ(waits.operators(), std::vector<std::string>{}) << unpad;
+      EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << unpad;
     }
   }
 }

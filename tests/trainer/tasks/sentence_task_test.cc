@@ -14,13 +14,13 @@
 #include "data/pipeline/device_batch.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
-#include "tests/waits_for_device.h"
+#include "tests/step_operators.h"
 #include "trainer/weights/roberta_model.h"
 
 namespace dtrain::loop {
 namespace {
 
-constexpr int64_t kWords = 50, kLongest = 12, kClasses = 3;
+constexpr int64_t kWords = 50, kLongest = 12, kSentenceClasses = 3;
 
 template <typename TaskType>
 TaskType TaskOf(bool unpad, double label_smoothing = 0) {
@@ -39,7 +39,7 @@ TaskType TaskOf(bool unpad, double label_smoothing = 0) {
                   .initializer_range = 0.5,
                   .dropout = 0,
                   .attention_dropout = 0},
-      .head = {.labels = models::NumberedLabels(regression ? 1 : kClasses), .regression = regression}};
+      .head = {.labels = models::NumberedLabels(regression ? 1 : kSentenceClasses), .regression = regression}};
   return {MakeSequenceClassifier(options, /*seed=*/3, at::kCPU), config, at::kCPU};
 }
 
@@ -52,7 +52,7 @@ data::Batch Rows(const std::vector<int64_t>& lengths) {
   batch.number = 7;
   batch.tensors = {{data::kInputIds, ids.masked_fill(attended.logical_not(), data::kPadToken)},
                    {data::kAttentionMask, attended.to(at::kByte)},
-                   {data::kSentenceLabels, at::arange(count).remainder(kClasses)},
+                   {data::kSentenceLabels, at::arange(count).remainder(kSentenceClasses)},
                    {data::kSentenceTargets, at::arange(count).to(at::kFloat).sqrt()},
                    {"index", at::arange(count)}};
   return batch;
@@ -74,11 +74,11 @@ TYPED_TEST(SentenceTasks, AStepDoesNotWaitForTheDevice) {
     auto task = TaskOf<TypeParam>(unpad);
     task.BeginEvaluation(3);
     const data::Batch host = task.Prepared(Rows({12, 5, 2})), batch = data::CopyToDevice(host, at::kCPU);
-    const WaitsForDevice waits(host);
+    const StepOperators operators(host);
     task.Loss(batch).loss_sum.backward();
     const at::NoGradGuard no_grad;
     task.EvaluationSums(batch);
-    EXPECT_EQ(waits.operators(), std::vector<std::string>{}) << unpad;
+    EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << unpad;
   }
 }
 
