@@ -6,6 +6,8 @@ import hashlib
 import math
 import shutil
 
+import torch
+
 from inputs import make_tokens
 from processes import Failed, LeftOut
 from programs import Machine, find_test, metrics
@@ -75,6 +77,24 @@ def killed_and_resumed(arguments, machine: Machine) -> dict:
             "text": "the same bits" if same and resumed else "went on, with other bits" if resumed else "did not resume"}
 
 
+def recorded(arguments, machine: Machine, ranks: int) -> dict:
+    """Compares the bits of recorded steps over NCCL with those of unrecorded ones."""
+    if not machine.on_gpu:
+        raise LeftOut("NCCL is for GPUs")
+    version = torch.cuda.nccl.version()
+    if ranks > 1 and version < (2, 30):
+        raise LeftOut(f"NCCL {'.'.join(map(str, version))} does not let ranks share a GPU (2.30 does)")
+    flags = [*Case(RESNET50, 16).flags(), "--data_format=synthetic", "--sync_bn", "--ema_decay=0.9", "--clip_norm=1",
+             "--backend=nccl", "--deterministic=run", f"--max_steps={STEPS}", f"--nproc_per_node={ranks}"]
+    bits = {}
+    for graphs in ("on", "off"):
+        run_dir = machine.folder / f"{ranks}-ranks-graphs-{graphs}"
+        machine.train(run_dir, *flags, f"--cuda_graphs={graphs}", env={"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
+        bits[graphs] = weights_of(run_dir)
+    same = bits["on"] == bits["off"]
+    return {"ok": same, "text": "the bits of unrecorded steps" if same else "other bits than unrecorded steps"}
+
+
 def full_gpu(arguments, machine: Machine) -> dict:
     if not machine.on_gpu:
         raise LeftOut("no GPU")
@@ -118,6 +138,9 @@ def rows(arguments, machine: Machine):
     yield Row("killed and resumed", seconds(60), lambda: killed_and_resumed(arguments, machine))
     for name in VARIANTS:
         yield Row(f"NCCL, {name}", seconds(30), lambda name=name: with_ranks_options(arguments, machine, name))
+    for ranks in (1, 2):
+        yield Row(f"recorded steps over NCCL, ranks: {ranks}", seconds(30),
+                  lambda ranks=ranks: recorded(arguments, machine, ranks))
     yield Row("out of memory", seconds(45), lambda: full_gpu(arguments, machine))
     yield Row("steps that are not finite", seconds(15), lambda: not_finite(arguments, machine))
     yield Row("compute-sanitizer", seconds(60), lambda: sanitized(machine))

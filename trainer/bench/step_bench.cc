@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "data/pipeline/batch.h"
 #include "trainer/bench/machine.h"
@@ -43,13 +44,15 @@ class BenchedStep {
         batch_size_(config::ResolveBatch(config.batch, communicator.world_size()).batch_size),
         task_(KindOf(config).MakeTask(config, KindOf(config).BenchSizes(config), device, /*shard=*/0)),
         update_(MakeParameterUpdate(config, module(), device)),
-        data_parallel_(ParametersOf(module()), communicator, DataParallelOptionsOf(config.ranks), {}),
         exchange_(RunningStatistics(module()), kNumStepSums, device, communicator),
-        graph_(
-            MakeStepGraph(config.ranks.cuda_graphs,
-                          {.device = device, .exchanges = !communicator.is_alone(), .task = task_->WhyNotRecorded()})),
+        graph_(MakeStepGraph(config.ranks.cuda_graphs, {.device = device, .task = task_->WhyNotRecorded()})),
         sums_(at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(device))),
-        batch_(task_->RandomBatch(batch_size_)) {}
+        batch_(task_->RandomBatch(batch_size_)) {
+    OnTheStreamOf(graph_.get(), [&] {
+      data_parallel_.emplace(ParametersOf(module()), communicator, DataParallelOptionsOf(config.ranks),
+                             distributed::BucketLayout{});
+    });
+  }
 
   int64_t batch_size() const { return batch_size_; }
   torch::nn::Module& module() { return task_->module(); }
@@ -60,7 +63,7 @@ class BenchedStep {
   std::vector<int64_t> BucketBytes() {
     const auto parameters = module().parameters();
     std::vector<int64_t> sizes;
-    for (const auto& bucket : data_parallel_.bucket_layout()) {
+    for (const auto& bucket : data_parallel_->bucket_layout()) {
       sizes.push_back(0);
       for (const size_t index : bucket) sizes.back() += static_cast<int64_t>(parameters[index].nbytes());
     }
@@ -78,6 +81,12 @@ class BenchedStep {
 
   // The least number of steps before timing: the first lays out the buckets, and a graph is recorded after some.
   int64_t LeastWarmUp() const { return graph_ ? StepGraph::kWarmUpSteps + 1 : 1; }
+
+  // Forgets the graphs of steps that reduce their gradients in another way, and warms up.
+  void WarmUp(Reduction reduction) {
+    if (graph_) graph_->Forget();
+    for (int64_t i = 0; i < LeastWarmUp(); ++i) Run(reduction);
+  }
 
   // Returns the mean seconds of a step, which are the same on all ranks.
   double Time(int64_t steps, Reduction reduction) {
@@ -106,22 +115,22 @@ class BenchedStep {
   }
 
   void Forward(const data::Batch& batch) {
-    data_parallel_.ZeroGradients();
+    data_parallel_->ZeroGradients();
     const LossSums sums = task_->Loss(batch);
     loss_ = sums.loss_sum / sums.weight;
     units_ = sums.units;
   }
 
   void Backward(Reduction reduction) {
-    data_parallel_.BeforeBackward(reduction == Reduction::kOverlapped);
+    data_parallel_->BeforeBackward(reduction == Reduction::kOverlapped);
     update_.Scale(loss_).backward();
-    data_parallel_.AfterBackward();
-    if (reduction == Reduction::kAfterBackward) data_parallel_.ReduceNow();
+    data_parallel_->AfterBackward();
+    if (reduction == Reduction::kAfterBackward) data_parallel_->ReduceNow();
   }
 
   void Update(Reduction reduction, const optim::Rate& learning_rate) {
     if (reduction != Reduction::kNever) exchange_.Run(sums_);
-    update_.Apply(data_parallel_.gradients(), learning_rate);
+    update_.Apply(data_parallel_->gradients(), learning_rate);
   }
 
   distributed::Communicator& communicator_;
@@ -129,7 +138,7 @@ class BenchedStep {
   int64_t batch_size_;
   std::unique_ptr<Task> task_;
   optim::ParameterUpdate update_;
-  distributed::DataParallel data_parallel_;
+  std::optional<distributed::DataParallel> data_parallel_;
   distributed::StepExchange exchange_;
   std::unique_ptr<StepGraph> graph_;
   at::Tensor sums_;
@@ -138,8 +147,10 @@ class BenchedStep {
 };
 
 nlohmann::ordered_json CommunicationCosts(BenchedStep& step, double overlapped_seconds, int64_t steps) {
+  step.WarmUp(Reduction::kAfterBackward);
   const double after = step.Time(steps, Reduction::kAfterBackward);
-  const double compute = step.Time(steps, Reduction::kNever);  // comes last, since the ranks' weights diverge
+  step.WarmUp(Reduction::kNever);  // comes last, since the ranks' weights diverge
+  const double compute = step.Time(steps, Reduction::kNever);
   return {{"compute_milliseconds", 1000 * compute},
           {"reduced_after_milliseconds", 1000 * after},
           {"hidden_fraction", (after - overlapped_seconds) / (after - compute)},

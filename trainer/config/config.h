@@ -151,7 +151,7 @@ struct RanksConfig {
   std::string grad_compression = "none";  // none | fp16 | bf16
   bool sync_bn = false;
   std::string deterministic = "off";  // off | run
-  int64_t cudnn_benchmark_limit = 1;
+  int64_t cudnn_benchmark_limit = 0;
   std::string cuda_graphs = "auto";  // off | on | auto
   std::string run_token;
   double init_timeout_seconds = 300;

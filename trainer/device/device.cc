@@ -15,6 +15,7 @@
 #include "data/machine/cores.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device_choice.h"
+#include "trainer/device/nccl_environment.h"
 
 namespace dtrain::distributed {
 
@@ -28,7 +29,7 @@ bool SeesItsOwnGpuOnly() {
 }  // namespace
 
 RankPlace PlaceOf(const launch::Launch& launch) {
-  return {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly()};
+  return {launch.local_rank, launch.local_world_size, launch.gpu == 0 || SeesItsOwnGpuOnly(), RanksMayShareGpus()};
 }
 
 RankDevice ChooseDevice(const launch::Launch& launch, const std::string& backend) {

@@ -1,5 +1,6 @@
 #include "trainer/device/device_choice.h"
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 #include <utility>
@@ -62,7 +63,8 @@ std::optional<int> ChooseGpu(const GpuFacts& facts, const RankPlace& place, cons
   if (!none) ThrowWhatCudaRefuses(facts);
   if (facts.gpus.empty() && backend != "nccl") return std::nullopt;
   // A rank that sees only one GPU takes it, whatever its local rank. RequireDistinctGpus checks later that all differ.
-  const int index = facts.gpus.size() == 1 && place.sees_its_own_gpu_only ? 0 : place.local_rank;
+  int index = facts.gpus.size() == 1 && place.sees_its_own_gpu_only ? 0 : place.local_rank;
+  if (place.may_share_gpus) index %= std::max(1, static_cast<int>(facts.gpus.size()));
   if (index >= static_cast<int>(facts.gpus.size())) ThrowTooFewGpus(facts, place);
   const Gpu& gpu = facts.gpus[static_cast<size_t>(index)];
   if (!CanRunOn(facts.architectures, gpu.major, gpu.minor)) {

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <string_view>
 
 #include "trainer/control/clock.h"
 #include "trainer/control/flight_record.h"
@@ -33,6 +34,11 @@ EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_
     settings.emplace_back(name, dump_folder + "/" + kFlightRecordPrefix);  // c10d appends the rank
   }
   return settings;
+}
+
+bool RanksMayShareGpus() {
+  const char* value = std::getenv("NCCL_MULTI_RANK_GPU_ENABLE");
+  return value != nullptr && std::string_view(value) == "1";
 }
 
 void Apply(const EnvironmentSettings& settings) {

@@ -8,8 +8,7 @@ namespace dtrain::distributed {
 
 void ChooseAlgorithms(const AlgorithmOptions& options) {
   at::Context& context = at::globalContext();
-  // Shapes do not change from step to step, so cuDNN searches the fastest convolution once.
-  context.setBenchmarkCuDNN(!options.deterministic);
+  context.setBenchmarkCuDNN(!options.deterministic && options.cudnn_benchmark_limit > 0);
   context.setBenchmarkLimitCuDNN(static_cast<int>(options.cudnn_benchmark_limit));
   context.setDeterministicCuDNN(options.deterministic);
   // Warn only, because LibTorch lists operators as nondeterministic that have no alternative, among them the pooling of

@@ -7,10 +7,11 @@ namespace dtrain::distributed {
 
 struct AlgorithmOptions {
   // --deterministic=run: the same computation gives the same bits each time, on the same kind of GPU with the same
-  // libraries. Otherwise cuDNN times its algorithms and takes the fastest, which may be another one next time, and some
-  // algorithms add numbers in the order in which threads arrive.
+  // libraries. Otherwise some algorithms add numbers in the order in which threads arrive.
   bool deterministic = false;
-  int64_t cudnn_benchmark_limit = 1;  // the number of algorithms timed for each convolution; 0: all
+  // The number of algorithms that cuDNN times for each convolution to take the fastest, which may be another one next
+  // time. 0: it takes its own first choice.
+  int64_t cudnn_benchmark_limit = 0;
 };
 
 // Applies to the whole process. To be called before anything is computed on a GPU, because cuBLAS then reads the

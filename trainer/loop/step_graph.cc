@@ -122,7 +122,7 @@ void StepGraph::RecordOrGiveUp(Variant& variant, const data::Batch& batch, const
 
 void StepGraph::GiveUp() {
   has_given_up_ = true;
-  variants_.clear();
+  Forget();
 }
 
 void StepGraph::Replay(Variant& variant, const data::Batch& batch) {
@@ -132,10 +132,13 @@ void StepGraph::Replay(Variant& variant, const data::Batch& batch) {
   variant.replay();
 }
 
+void OnTheStreamOf(StepGraph* graph, const distributed::DeviceGraphs::Work& work) {
+  if (graph != nullptr) return graph->graphs_->Run(work);
+  work();
+}
+
 std::string WhyNotRecorded(const GraphConditions& conditions) {
   if (!conditions.device.is_cuda()) return "this rank computes on the CPU";
-  if (conditions.exchanges)
-    return "the step exchanges gradients (only the step of one rank, without NCCL, is recorded)";
   if (conditions.micro_steps > 1) return "the step has several micro-steps (--grad_accum_steps)";
   return conditions.task;
 }

@@ -42,6 +42,9 @@ class StepGraph {
   // device. If `required`, throws UsageError if the step cannot be recorded, and c10::OutOfMemoryError.
   void Run(const data::Batch& batch, double learning_rate, const Step& step);
 
+  // Drops all graphs, for steps that do other work from now on.
+  void Forget() { variants_.clear(); }
+
   // Whether the last step was replayed.
   bool replayed() const { return replayed_; }
 
@@ -65,6 +68,7 @@ class StepGraph {
   void Record(Variant& variant, const data::Batch& batch, const Step& step);
   void RecordOrGiveUp(Variant& variant, const data::Batch& batch, const Step& step);
   void GiveUp();
+  friend void OnTheStreamOf(StepGraph*, const distributed::DeviceGraphs::Work&);
   void Replay(Variant& variant, const data::Batch& batch);
 
   std::unique_ptr<distributed::DeviceGraphs> graphs_;
@@ -78,10 +82,13 @@ class StepGraph {
   std::list<Variant> variants_;  // the most recently used one first; destroyed before graphs_
 };
 
+// Calls `work` on the stream of the graph's steps, if there is a graph. A reducer must be made there: autograd waits
+// for the stream on which its nodes were made, and a recorded step may wait for no other.
+void OnTheStreamOf(StepGraph* graph, const distributed::DeviceGraphs::Work& work);
+
 // The facts that decide whether a run's steps can be recorded.
 struct GraphConditions {
   at::Device device = at::kCPU;
-  bool exchanges = false;  // gradients go through a process group (even one of a single rank)
   int64_t micro_steps = 1;
   std::string task = {};  // Task::WhyNotRecorded
 };

@@ -67,8 +67,10 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   parts_.communicator.BroadcastFromFirst(replicated);
 
   interval_.Restore(progress_);
-  data_parallel_ = std::make_unique<distributed::DataParallel>(
-      ParametersOf(module), parts_.communicator, DataParallelOptionsOf(parts_.config.ranks), progress_.bucket_layout);
+  OnTheStreamOf(parts_.step_graph, [&] {
+    data_parallel_ = std::make_unique<distributed::DataParallel>(
+        ParametersOf(module), parts_.communicator, DataParallelOptionsOf(parts_.config.ranks), progress_.bucket_layout);
+  });
   exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.device,
                                                           parts_.communicator);
 }

@@ -185,7 +185,9 @@ void Session::Connect(const nlohmann::json& identity) {
   rendezvous->WaitForAll(common.dump());
   if (context.bulletin != nullptr) context.bulletin->Remove();
   if (device.is_cuda()) {
-    distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());
+    if (!distributed::RanksMayShareGpus()) {
+      distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());
+    }
     const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();
     const bool on_one_machine = context.launch.local_world_size == context.launch.world_size;
     distributed::Apply(distributed::NcclEnvironment(dumps, context.config.ranks.comm_timeout_seconds, on_one_machine));

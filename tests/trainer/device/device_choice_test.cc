@@ -44,6 +44,9 @@ std::string MessageOf(const GpuFacts& facts, const RankPlace& place, const std::
 TEST(ChooseGpu, TheLocalRankCounts) {
   for (int rank = 0; rank < 4; ++rank) EXPECT_EQ(ChooseGpu(Machine(4), {rank, 4}, "auto"), rank);
   EXPECT_EQ(ChooseGpu(Machine(4), {3, 4}, "nccl"), 3);
+  const RankPlace shares{.local_rank = 5, .local_world_size = 6, .may_share_gpus = true};
+  EXPECT_EQ(ChooseGpu(Machine(4), shares, "auto"), 1);
+  EXPECT_EQ(ChooseGpu(Machine(0), shares, "auto"), std::nullopt);
 }
 
 TEST(ChooseGpu, TheCpuWhereThereIsNoGpuOrNoneIsWanted) {

@@ -35,11 +35,13 @@ TEST_F(AlgorithmsTest, WhatTheUserHasSetForCublasStays) {
 }
 
 TEST_F(AlgorithmsTest, OtherwiseTheFastestOfAsManyAsAskedFor) {
-  ChooseAlgorithms({.cudnn_benchmark_limit = 0});
+  ChooseAlgorithms({});
+  EXPECT_FALSE(context_.benchmarkCuDNN());
+  ChooseAlgorithms({.cudnn_benchmark_limit = 7});
   EXPECT_TRUE(context_.benchmarkCuDNN());
   EXPECT_FALSE(context_.deterministicCuDNN());
   EXPECT_FALSE(context_.deterministicAlgorithms());
-  EXPECT_EQ(context_.benchmarkLimitCuDNN(), 0);
+  EXPECT_EQ(context_.benchmarkLimitCuDNN(), 7);
   EXPECT_EQ(getenv("CUBLAS_WORKSPACE_CONFIG"), nullptr);
 }
 

@@ -191,6 +191,7 @@ TEST(Slurm, GpusOfTasks) {
   EXPECT_EQ(DetectLaunch({}, With(Slurm(), {{"SLURM_GPUS_PER_TASK", "1"}}), WithGpus(1)).gpu, 0);
   EXPECT_EQ(DetectLaunch({}, Slurm(), WithGpus(2)).gpu, -1);
   EXPECT_THAT(TextOf({}, Slurm(), 1), HasSubstr("local rank 1 has no GPU: this machine shows 1"));
+  EXPECT_EQ(TextOf({}, With(Slurm(), {{"NCCL_MULTI_RANK_GPU_ENABLE", "1"}}), 1), TextOf({}, Slurm(), 2));
 }
 
 TEST(Slurm, ThePortIsOfTheRangeWhateverTheJob) {

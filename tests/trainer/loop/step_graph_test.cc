@@ -208,7 +208,6 @@ TEST(StepGraph, ConditionsAreNamed) {
   const at::Device gpu(at::kCUDA, 0);
   const std::vector<std::pair<GraphConditions, std::string>> cases = {
       {{.device = at::kCPU}, "CPU"},
-      {{.device = gpu, .exchanges = true}, "gradients"},
       {{.device = gpu, .micro_steps = 2}, "--grad_accum_steps"},
       {{.device = gpu, .task = "the host draws"}, "the host draws"}};
   for (const auto& [conditions, reason] : cases) {
