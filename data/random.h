@@ -25,6 +25,7 @@ enum class RandomStream : uint8_t {
   kTask = 8,         // seeds of a task's own draws; epoch is the micro-step, sample the step, repeat the shard
   kSubset = 9,       // which samples a limited evaluation takes
   kFilter = 10,      // the filter that one sample is resized with
+  kBalance = 11,     // the order of a class under --sampling=balanced; epoch is the pass over it, sample the class
 };
 
 // The key of one generator. Values are taken modulo 2^24 (epoch), 2^48 (sample) and 2^16 (repeat).

@@ -52,6 +52,8 @@ bool IsForeignName(std::string_view name) { return name.starts_with('.') || Hold
 
 bool HasImageExtension(std::string_view name) { return Holds(kRead, ExtensionOf(name)); }
 
+bool HasUnreadImageExtension(std::string_view name) { return Holds(kNotRead, ExtensionOf(name)); }
+
 void CountIgnored(std::string_view name, IgnoredFiles& ignored) {
   const std::string kind = KindOf(name);
   ++ignored[ignored.contains(kind) || ignored.size() < kMostKinds ? kind : kOthers];
@@ -61,7 +63,8 @@ std::string ToText(const IgnoredFiles& ignored) {
   IgnoredFiles images, others;
   for (const auto& [kind, count] : ignored) (Holds(kNotRead, kind.substr(1)) ? images : others)[kind] = count;
   std::string text = Listed(images);
-  if (!text.empty()) text += " (images of kinds that are not read: convert them to JPEG or PNG)";
+  if (!text.empty())
+    text += " (images of kinds that are not read: convert them, as with magick mogrify -format jpg FILES)";
   if (!others.empty()) text += (text.empty() ? "" : ", ") + Listed(others);
   return text.empty() ? "" : "ignored: " + text;
 }

@@ -19,11 +19,14 @@ bool IsForeignName(std::string_view name);
 // in any case).
 bool HasImageExtension(std::string_view name);
 
+// Whether the name has the extension of an image format that is known but not read (.heic .avif .gif …).
+bool HasUnreadImageExtension(std::string_view name);
+
 // Adds a skipped file or folder to the counts.
 void CountIgnored(std::string_view name, IgnoredFiles& ignored);
 
-// Returns "ignored: 2 *.gif, 1 *.heic (images of kinds that are not read: convert them to JPEG or PNG), 1 Thumbs.db";
-// an empty string if nothing was ignored.
+// Returns "ignored: 2 *.gif, 1 *.heic (images of kinds that are not read: convert them, as with magick mogrify
+// -format jpg FILES), 1 Thumbs.db";// an empty string if nothing was ignored.
 std::string ToText(const IgnoredFiles& ignored);
 
 }  // namespace dtrain::data

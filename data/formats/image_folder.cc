@@ -35,8 +35,8 @@ std::string RequireSplit(const std::string& data_dir, const std::string& split) 
   std::string tried;
   for (const std::string& name : SplitNames(split)) tried += (tried.empty() ? "" : ", ") + data_dir + "/" + name;
   throw DataError("there is no '" + split + "' split: looked for the folder " + tried,
-                  kImageFolderLayout + std::string("; if the class folders are in DATA_DIR itself, use --train_split=. "
-                                                   "--val_fraction=0.1"));
+                  kImageFolderLayout + std::string("; if the class folders are in DATA_DIR itself, train with "
+                                                   "--train_split=. --val_fraction=0.1, or dtrain_data --split=."));
 }
 
 ImageFolder::ImageFolder(const std::string& split_dir) : ImageFolder(split_dir, ListImageFolder(split_dir)) {}

@@ -58,8 +58,10 @@ struct ListedFolder {
 // is not followed.
 class ClassWalk {
  public:
-  // `ignored` counts the files that are not images.
-  ClassWalk(std::string split_dir, IgnoredFiles& ignored) : split_dir_(std::move(split_dir)), ignored_(ignored) {}
+  // `ignored` counts the files that are not images. `takes_unread`: images of formats that are not read are none of
+  // these.
+  ClassWalk(std::string split_dir, IgnoredFiles& ignored, bool takes_unread = false)
+      : split_dir_(std::move(split_dir)), ignored_(ignored), takes_unread_(takes_unread) {}
 
   // Returns the folders in torchvision's order: sorted by their whole path.
   std::vector<ListedFolder> Folders(const std::string& class_name) {
@@ -80,7 +82,7 @@ class ClassWalk {
     inside_.push_back(identity);
     Listing listing = List(path, ignored_);
     std::erase_if(listing.files, [this](const std::string& name) {
-      if (HasImageExtension(name)) return false;
+      if (HasImageExtension(name) || (takes_unread_ && HasUnreadImageExtension(name))) return false;
       CountIgnored(name, ignored_);
       return true;
     });
@@ -91,6 +93,7 @@ class ClassWalk {
 
   std::string split_dir_;
   IgnoredFiles& ignored_;
+  const bool takes_unread_;
   std::vector<std::pair<dev_t, ino_t>> inside_;
   std::vector<ListedFolder> found_;
 };
@@ -141,7 +144,7 @@ bool IsFolder(const std::string& path) {
 std::vector<std::string> ListImages(const std::string& folder, IgnoredFiles& ignored) {
   const std::string top = ".";
   std::vector<std::string> paths;
-  for (const ListedFolder& listed : ClassWalk(folder, ignored).Folders(top)) {
+  for (const ListedFolder& listed : ClassWalk(folder, ignored, /*takes_unread=*/true).Folders(top)) {
     const std::string below = listed.folder.name == top ? "" : listed.folder.name.substr(top.size()) + "/";
     for (const std::string& file : listed.files) paths.push_back(folder + (below.empty() ? "/" : below) + file);
   }

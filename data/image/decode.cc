@@ -19,6 +19,16 @@ struct Codec {
 
 constexpr Codec kJpeg{JpegSize, DecodeJpeg};
 
+// Returns the name of a format that is known but not read; otherwise nothing. HEIC and AVIF are brands of one
+// container.
+std::string_view UnreadFormat(std::string_view text) {
+  if (text.starts_with("GIF8")) return "GIF";
+  if (text.size() < 12 || text.substr(4, 4) != "ftyp") return "";
+  const std::string_view brand = text.substr(8, 4);
+  if (brand == "avif" || brand == "avis") return "AVIF";
+  return brand == "mif1" || brand == "msf1" || brand.starts_with("he") ? "HEIC" : "";
+}
+
 Codec CodecOf(Bytes bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.empty()) throw DataError("the file is empty");
@@ -30,7 +40,9 @@ Codec CodecOf(Bytes bytes) {
   }
   if (text.starts_with("BM")) return {BmpSize, DecodeBmp};
   if (text.starts_with("P5") || text.starts_with("P6")) return {PnmSize, DecodePnm};
-  if (text.starts_with("GIF8")) throw DataError("GIF images are not supported", "convert them to PNG or JPEG");
+  if (const std::string_view name = UnreadFormat(text); !name.empty()) {
+    throw DataError(std::string(name) + " images are not read; convert them, as with magick mogrify -format jpg FILES");
+  }
   throw DataError("not an image of a known format (JPEG, PNG, WebP, TIFF, BMP, binary PPM or PGM)");
 }
 

@@ -10,6 +10,7 @@
 #include "data/error.h"
 #include "data/image/augment_policy.h"
 #include "data/image/decode.h"
+#include "data/image/exif_orientation.h"
 #include "data/image/jpeg/baseline_header.h"
 #include "data/image/jpeg/entropy_tables.h"
 #include "data/image/jpeg/jpeg_crop.h"
@@ -125,6 +126,10 @@ Interpolation ImageDecoder::FilterOf(const SampleRef& sample) const {
   return RandomFlip(random) ? Interpolation::kBicubic : Interpolation::kBilinear;
 }
 
+int ImageDecoder::OrientationOf(std::span<const uint8_t> bytes) const {
+  return options_.exif_orientation && !raw_rows_ ? ExifOrientation(bytes) : 1;
+}
+
 ImageGeometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample,
                                              uint8_t* row) const {
   const int side = SideOf(sample.size);
@@ -138,12 +143,15 @@ ImageGeometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, con
   } else {
     size = ReadImageSize(bytes);
   }
+  const int orientation = OrientationOf(bytes);
+  const ImageSize stored = std::exchange(size, UprightSize(size, orientation));
   const auto [box, flip] = DrawGeometry(size, sample);
   const Interpolation filter = FilterOf(sample);
-  if (baseline && CropBaselineJpeg(*baseline, box, flip, filter, side, row)) return {box, flip};
+  if (baseline && orientation == 1 && CropBaselineJpeg(*baseline, box, flip, filter, side, row)) return {box, flip};
 
-  const cv::Mat region = raw_rows_ ? RawImage(bytes, *raw_rows_)(cv::Rect(box.x, box.y, box.width, box.height))
-                                   : DecodeRegion(bytes, box, {side, side});
+  const cv::Mat region =
+      raw_rows_ ? RawImage(bytes, *raw_rows_)(cv::Rect(box.x, box.y, box.width, box.height))
+                : Upright(DecodeRegion(bytes, StoredBox(box, stored, orientation), {side, side}), orientation);
   const cv::Mat resized = Resize(region, side, side, filter);
   for (int y = 0; y < side; ++y) {
     (flip ? MirrorPixels : CopyPixels)(resized.ptr<uint8_t>(y), side, row + ptrdiff_t{3} * side * y);
@@ -153,7 +161,7 @@ ImageGeometry ImageDecoder::DecodeRandomCrop(std::span<const uint8_t> bytes, con
 
 ImageGeometry ImageDecoder::DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const {
   // Decodes the whole image at full resolution, because evaluation must reproduce published figures.
-  const cv::Mat image = raw_rows_ ? RawImage(bytes, *raw_rows_) : DecodeImage(bytes);
+  const cv::Mat image = raw_rows_ ? RawImage(bytes, *raw_rows_) : Upright(DecodeImage(bytes), OrientationOf(bytes));
   const auto side = static_cast<int>(options_.image_size);
   const ImageSize size = ResizeShortSide({image.cols, image.rows}, static_cast<int>(options_.eval_resize));
   if (int64_t{size.width} * size.height > kMostResizedPixels) {

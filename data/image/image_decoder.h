@@ -36,11 +36,13 @@ struct ImageDecoderOptions {
   Augment augment = Augment::kNone;
   Between augment_between = Between::kNearest;  // for the last three of Augment
   PhotometricOptions photometric = {};          // ignored with kNone
+  bool exif_orientation = false;                // turns images upright first (exif_orientation.h)
   int64_t seed = 0;
 };
 
-// The fields of a row are `images`, uint8 S×S×3, RGB; `crop`, int32 4: x, y, width, height in source pixels; and
-// `flip`, uint8: 1 if mirrored. For random crops S is the size that a sample asks for, otherwise image_size.
+// The fields of a row are `images`, uint8 S×S×3, RGB; `crop`, int32 4: x, y, width, height in pixels of the
+// source, or of the upright source with exif_orientation; and `flip`, uint8: 1 if mirrored. For random crops S is the
+// size that a sample asks for, otherwise image_size.
 class ImageDecoder : public SampleDecoder {
  public:
   // Records are image files (JPEG, PNG, BMP, PNM, TIFF or WebP, recognised by content).
@@ -57,6 +59,7 @@ class ImageDecoder : public SampleDecoder {
   ImageGeometry DecodeCentre(std::span<const uint8_t> bytes, uint8_t* row) const;
   RandomKey KeyOf(const SampleRef& sample, RandomStream stream) const;
   void ChangePixels(const SampleRef& sample, uint8_t* row) const;
+  int OrientationOf(std::span<const uint8_t> bytes) const;  // 1 (upright) without exif_orientation
   Interpolation FilterOf(const SampleRef& sample) const;
   ImageGeometry DrawGeometry(ImageSize image, const SampleRef& sample) const;
   ImageGeometry DecodeRandomCrop(std::span<const uint8_t> bytes, const SampleRef& sample, uint8_t* row) const;

@@ -16,6 +16,7 @@
 
 #include "data/error.h"
 #include "data/image/codecs.h"
+#include "data/image/exif_orientation.h"
 
 #define STB_IMAGE_STATIC
 #define STB_IMAGE_IMPLEMENTATION
@@ -70,7 +71,7 @@ class TiffReader {
         to[2] = static_cast<uint8_t>(TIFFGetB(from[x]));
       }
     }
-    return Turned(image);
+    return Upright(image, orientation());
   }
 
  private:
@@ -81,17 +82,6 @@ class TiffReader {
     uint16_t value = ORIENTATION_TOPLEFT;
     TIFFGetField(tiff_.get(), TIFFTAG_ORIENTATION, &value);
     return value <= ORIENTATION_LEFTBOT ? std::max<int>(value, ORIENTATION_TOPLEFT) : ORIENTATION_TOPLEFT;
-  }
-
-  cv::Mat Turned(const cv::Mat& stored) {
-    const int how = orientation();
-    cv::Mat image = stored;
-    if (how > ORIENTATION_BOTLEFT) cv::transpose(stored, image);
-    constexpr int kColumns = 1, kRows = 0, kBoth = -1;  // what cv::flip reverses
-    if (how == ORIENTATION_TOPRIGHT || how == ORIENTATION_RIGHTTOP) cv::flip(image, image, kColumns);
-    if (how == ORIENTATION_BOTRIGHT || how == ORIENTATION_RIGHTBOT) cv::flip(image, image, kBoth);
-    if (how == ORIENTATION_BOTLEFT || how == ORIENTATION_LEFTBOT) cv::flip(image, image, kRows);
-    return image;
   }
 
   // libtiff multiplies colours by their alpha unless that seems to be done already.

@@ -24,14 +24,17 @@ LastBatch LastBatchFromName(std::string_view name) {
 }
 
 TrainSampler::TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle,
-                           LastBatch last_batch, int64_t repeats, SizeSchedule sizes)
+                           LastBatch last_batch, int64_t repeats, SizeSchedule sizes,
+                           std::optional<BalancedOrder> balanced, std::vector<int64_t> shards)
     : dataset_size_(dataset_size),
       global_batch_(global_batch),
       seed_(seed),
       repeats_(repeats),
       shuffle_(shuffle),
       last_batch_(last_batch),
-      sizes_(std::move(sizes)) {
+      sizes_(std::move(sizes)),
+      balanced_(std::move(balanced)),
+      shards_(std::move(shards)) {
   if (dataset_size < 1) throw DataError("the training split has no samples");
   if (global_batch < 1) throw std::invalid_argument("a global batch has at least one sample");
   if (last_batch == LastBatch::kDrop && dataset_size < global_batch) {
@@ -42,42 +45,55 @@ TrainSampler::TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t s
 }
 
 std::vector<SampleRef> TrainSampler::GlobalBatch(int64_t step) const {
-  // `position` counts the samples of the stream, to which each epoch contributes only its whole batches if kDrop is
-  // set.
-  const int64_t epoch_length =
-      last_batch_ == LastBatch::kDrop ? dataset_size_ / global_batch_ * global_batch_ : dataset_size_;
   int64_t position = step * global_batch_;
-  const int64_t size = SizeAt(sizes_, position / epoch_length);
+  const int64_t size = SizeAt(sizes_, EpochAt(position).epoch);
   std::vector<SampleRef> batch;
   batch.reserve(static_cast<size_t>(global_batch_));
   while (static_cast<int64_t>(batch.size()) < global_batch_) {
-    const int64_t epoch = position / epoch_length;
-    const int64_t begin = position % epoch_length;
-    const int64_t end = std::min(epoch_length, begin + global_batch_ - static_cast<int64_t>(batch.size()));
-    const Order order = EpochOrder(epoch);
+    const EpochOfStream now = EpochAt(position);
+    const int64_t begin = position - now.begin;
+    const int64_t end = std::min(now.length, begin + global_batch_ - static_cast<int64_t>(batch.size()));
+    const Order order = EpochOrder(now);
     for (int64_t i = begin; i < end; ++i) {
       const int64_t place = i / repeats_;
-      batch.push_back({.index = order ? (*order)[static_cast<size_t>(place)] : place,
-                       .epoch = epoch,
-                       .repeat = i % repeats_,
+      const int64_t element = order ? (*order)[static_cast<size_t>(place)] : place;
+      batch.push_back({.index = now.first_sample + element % dataset_size_,
+                       .epoch = now.epoch,
+                       .repeat = element / dataset_size_ * repeats_ + i % repeats_,
                        .size = size});
     }
     position += end - begin;
   }
   if (repeats_ > 1) {
-    std::stable_sort(batch.begin(), batch.end(),
-                     [](const SampleRef& a, const SampleRef& b) { return a.repeat < b.repeat; });
+    std::stable_sort(batch.begin(), batch.end(), [this](const SampleRef& a, const SampleRef& b) {
+      return a.repeat % repeats_ < b.repeat % repeats_;
+    });
   }
   return batch;
 }
 
-TrainSampler::Order TrainSampler::EpochOrder(int64_t epoch) const {
+TrainSampler::EpochOfStream TrainSampler::EpochAt(int64_t position) const {
+  // Each epoch contributes only its whole batches to the stream if kDrop is set.
+  const int64_t length =
+      last_batch_ == LastBatch::kDrop ? dataset_size_ / global_batch_ * global_batch_ : dataset_size_;
+  const int64_t rounds = position / length;
+  if (shards_.empty()) return {rounds, rounds * length, length, 0};
+  const auto count = static_cast<int64_t>(shards_.size());
+  int64_t first = 0;
+  for (int64_t shard = 0;; ++shard) {
+    const int64_t size = shards_[static_cast<size_t>(shard)];
+    if (position % length < first + size) return {rounds * count + shard, rounds * length + first, size, first};
+    first += size;
+  }
+}
+
+TrainSampler::Order TrainSampler::EpochOrder(const EpochOfStream& of) const {
+  const int64_t epoch = of.epoch;
   if (shuffle_ == Shuffle::kNone) return nullptr;
   const std::lock_guard lock(mutex_);
   Order& order = orders_[epoch];
   if (!order) {
-    const auto make = shuffle_ == Shuffle::kShard ? ShardPermutation : Permutation;
-    order = std::make_shared<const std::vector<int64_t>>(make(dataset_size_, seed_, epoch));
+    order = std::make_shared<const std::vector<int64_t>>(MakeOrder(of));
   }
   Order result = order;
   // Sequential steps need at most two neighbouring epochs; the one farther from this epoch is dropped.
@@ -86,6 +102,18 @@ TrainSampler::Order TrainSampler::EpochOrder(int64_t epoch) const {
     orders_.erase(epoch - first->first >= last->first - epoch ? first : last);
   }
   return result;
+}
+
+std::vector<int64_t> TrainSampler::MakeOrder(const EpochOfStream& of) const {
+  if (!balanced_) {
+    const int64_t samples = shards_.empty() ? dataset_size_ : of.length;
+    return (shuffle_ == Shuffle::kShard ? ShardPermutation : Permutation)(samples, seed_, of.epoch);
+  }
+  std::vector<int64_t> order;
+  for (const BalancedOrder::Place& place : balanced_->Epoch(seed_, of.epoch)) {
+    order.push_back(place.index + place.repeat * dataset_size_);
+  }
+  return order;
 }
 
 std::vector<int64_t> ShardPermutation(int64_t n, int64_t seed, int64_t epoch) {

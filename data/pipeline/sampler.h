@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "data/pipeline/balanced_order.h"
 #include "data/pipeline/size_schedule.h"
 #include "data/sample_decoder.h"
 
@@ -42,21 +43,38 @@ class TrainSampler {
   // mixes, differ. (With exactly R parts, a batch that spans two epochs may be an exception.)
   //
   // All samples of a batch have the size that `sizes` gives for the epoch of its first sample.
+  //
+  // With `balanced`, which implies kGlobal, its order takes the place of permutations.
+  //
+  // With `shards`, which add up to the data set, an epoch has the samples of one shard only, in turn (kStream only).
   TrainSampler(int64_t dataset_size, int64_t global_batch, int64_t seed, Shuffle shuffle, LastBatch last_batch,
-               int64_t repeats = 1, SizeSchedule sizes = {});
+               int64_t repeats = 1, SizeSchedule sizes = {}, std::optional<BalancedOrder> balanced = {},
+               std::vector<int64_t> shards = {});
 
   // Returns the `global_batch` samples of global step `step` (from 0). Sequential calls cost O(global_batch); a call
   // for another epoch computes its permutation, O(dataset_size).
   std::vector<SampleRef> GlobalBatch(int64_t step) const;
 
  private:
-  using Order = std::shared_ptr<const std::vector<int64_t>>;  // null: file order
-  Order EpochOrder(int64_t epoch) const;
+  // Each element is the index of a sample plus dataset_size times the number of its earlier occurrences in the epoch,
+  // which are none unless the order is balanced. Null: file order.
+  using Order = std::shared_ptr<const std::vector<int64_t>>;
+
+  // The epoch that a position of the stream of samples is in.
+  struct EpochOfStream {
+    int64_t epoch, begin, length;  // `begin` is a position
+    int64_t first_sample;          // of the samples that the epoch has
+  };
+  EpochOfStream EpochAt(int64_t position) const;
+  Order EpochOrder(const EpochOfStream& of) const;
+  std::vector<int64_t> MakeOrder(const EpochOfStream& of) const;
 
   const int64_t dataset_size_, global_batch_, seed_, repeats_;
   const Shuffle shuffle_;
   const LastBatch last_batch_;
   const SizeSchedule sizes_;
+  const std::optional<BalancedOrder> balanced_;
+  const std::vector<int64_t> shards_;  // empty: the whole data set is one
   mutable std::mutex mutex_;
   mutable std::map<int64_t, Order> orders_;  // orders of the epochs asked for last, by epoch
 };

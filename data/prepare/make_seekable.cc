@@ -2,6 +2,7 @@
 
 #include "data/error.h"
 #include "data/image/decode.h"
+#include "data/image/exif_orientation.h"
 #include "data/image/jpeg/baseline_header.h"
 #include "data/image/jpeg/seek_points.h"
 #include "data/prepare/jpeg_writer.h"
@@ -14,7 +15,7 @@ std::vector<uint8_t> MakeSeekable(std::vector<uint8_t> encoded) {
   if (!ReadBaselineHeader(encoded)) {
     try {
       ReadImageSize(encoded);  // throws if decoding would need too much memory
-      std::vector<uint8_t> baseline = RewriteAsBaseline(encoded);
+      std::vector<uint8_t> baseline = WithOrientationOf(encoded, RewriteAsBaseline(encoded));
       if (ReadBaselineHeader(baseline)) encoded = std::move(baseline);
     } catch (const DataError&) {
       return encoded;  // decoding it later reports the damage

@@ -7,6 +7,7 @@
 
 #include "data/image/crop.h"
 #include "data/image/decode.h"
+#include "data/image/exif_orientation.h"
 #include "data/image/resize.h"
 #include "data/prepare/jpeg_writer.h"
 
@@ -19,7 +20,7 @@ std::vector<uint8_t> ShrinkImage(std::vector<uint8_t> encoded, int short_side, i
   const c10::InferenceMode inference;
   const ImageSize target = ResizeShortSide(size, short_side);
   const cv::Mat image = Resize(DecodeImage(encoded), target.width, target.height, Interpolation::kBilinear);
-  return WriteJpeg(image, quality);
+  return WithOrientationOf(encoded, WriteJpeg(image, quality));  // the pixels stay as they were stored
 }
 
 }  // namespace dtrain::data

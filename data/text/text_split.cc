@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "data/error.h"
+#include "data/formats/joined_source.h"
 #include "data/formats/tensor_file.h"
 #include "data/text/dictionary.h"
 #include "data/text/token_row_decoder.h"
@@ -67,15 +68,22 @@ int64_t Vocabulary(const TextOptions& options, const MaskingOptions& masking) {
 
 TextSplit OpenTokens(const TextOptions& options, const std::string& split) {
   const std::string prefix = RequireTokenFiles(options.data_dir, split);
-  const auto dictionary = FindDictionary(options.data_dir);
+  const std::string& folder = options.dictionary_dir.empty() ? options.data_dir : options.dictionary_dir;
+  const auto dictionary = FindDictionary(folder);
   if (!dictionary) {
-    throw DataError("there is no " + options.data_dir + "/dict.txt, the dictionary of the tokens",
+    throw DataError("there is no " + folder + "/dict.txt, the dictionary of the tokens",
                     "--data_dir must name a folder written by dtrain_data tokenize or fairseq-preprocess");
+  }
+  const auto own = FindDictionary(options.data_dir);
+  if (own && own->fingerprint() != dictionary->fingerprint()) {
+    throw DataError(options.data_dir + "/dict.txt is another dictionary than " + folder + "/dict.txt",
+                    "tokenize the text of all folders with one dictionary (--dict)");
   }
   auto blocks = std::make_unique<TokenBlocks>(std::make_unique<TokenDataset>(prefix), options.sample_break,
                                               options.tokens_per_sample, dictionary->fingerprint());
   TextSplit text;
-  const MaskingOptions masking = MaskingOf(options, &*dictionary, options.data_dir);
+  const MaskingOptions masking = MaskingOf(options, &*dictionary, folder);
+  text.type = blocks->type();
   text.vocabulary = Vocabulary(options, masking);
   text.mask_token = masking.mask_token;
   text.decoder = std::make_unique<TokenRowDecoder>(TokenRowOptions{.type = blocks->type(),
@@ -122,6 +130,37 @@ TextSplit OpenTensors(const TextOptions& options, const std::string& split) {
 bool HasDictionary(const std::string& data_dir) {
   std::error_code ignored;
   return fs::exists(fs::symlink_status(DictionaryPath(data_dir), ignored));
+}
+
+TextSplit OpenShards(const TextOptions& options, const std::vector<std::string>& folders, const std::string& split) {
+  TextSplit all;
+  std::vector<std::unique_ptr<RecordSource>> sources;
+  std::vector<std::function<int64_t(int64_t)>> lengths;
+  for (const std::string& folder : folders) {
+    TextOptions of_folder = options;
+    of_folder.data_dir = folder;
+    of_folder.dictionary_dir = folders.front();
+    TextSplit text = OpenText(of_folder, split);
+    if (!sources.empty() && text.type != all.type) {
+      throw DataError("the tokens of " + folder + " and " + folders.front() + " have different sizes",
+                      "tokenize the text of all folders in the same way");
+    }
+    const int64_t too_long = all.too_long + text.too_long;
+    sources.push_back(std::move(text.source));
+    lengths.push_back(std::move(text.length));
+    std::vector<int64_t> shards = std::move(all.shards);
+    shards.push_back(sources.back()->size());
+    if (sources.size() == 1) all = std::move(text);
+    all.shards = std::move(shards);
+    all.too_long = too_long;
+  }
+  auto joined = std::make_unique<JoinedSource>(std::move(sources));
+  all.length = [source = joined.get(), lengths](int64_t index) {
+    const auto [part, inside] = source->PartOf(index);
+    return lengths[part](inside);
+  };
+  all.source = std::move(joined);
+  return all;
 }
 
 TextSplit OpenText(const TextOptions& options, const std::string& split) {

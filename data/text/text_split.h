@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "data/record_source.h"
 #include "data/sample_decoder.h"
@@ -15,7 +16,8 @@ namespace dtrain::data {
 
 struct TextOptions {
   std::string data_dir;
-  std::string format;  // tokens | safetensors
+  std::string dictionary_dir = {};  // the folder whose dict.txt all shards share; empty: data_dir
+  std::string format;               // tokens | safetensors
   int64_t tokens_per_sample = 512;
   SampleBreak sample_break = SampleBreak::kComplete;
   double mask_prob = 0.15;
@@ -32,7 +34,9 @@ struct TextSplit {
   int64_t tokens_per_sample = 0;                 // longest sample
   int64_t vocabulary = 0;                        // that of the model: the data's, or a larger --vocab_size
   int64_t mask_token = 0;
-  int64_t too_long = 0;  // number of blocks that were left out
+  int64_t too_long = 0;                 // number of blocks that were left out
+  TokenType type = TokenType::kUInt16;  // of the tokens in a file
+  std::vector<int64_t> shards = {};     // blocks of each folder, if there are several
 };
 
 // Whether there is a dict.txt beside the data, readable or not; `data_dir` may also name a file.
@@ -43,5 +47,9 @@ bool HasDictionary(const std::string& data_dir);
 // must be in it, even if --vocab_size is larger. Throws DataError, which says what is missing, and Error (exit code 2)
 // if options contradict the data.
 TextSplit OpenText(const TextOptions& options, const std::string& split);
+
+// Opens the split of several folders with token files as one. The dictionary is that of the first folder. Throws as
+// OpenText does, and DataError if another folder has another dictionary.
+TextSplit OpenShards(const TextOptions& options, const std::vector<std::string>& folders, const std::string& split);
 
 }  // namespace dtrain::data

@@ -31,15 +31,56 @@ TokenBatches::TokenBatches(int64_t blocks, std::function<int64_t(int64_t)> lengt
       blocks_(blocks),
       length_(std::move(length)),
       order_(OrderToCut()),
-      batches_(HasBudget() ? Cut({0, blocks}, order_) : std::vector<Range>()),
-      sampler_(units(), units_per_step(), options.seed, options.shuffle, options.last_batch) {}
+      batches_(HasBudget() ? CutShards() : std::vector<Range>()),
+      sampler_(units(), units_per_step(), options.seed, options.shuffle, options.last_batch, /*repeats=*/1, {}, {},
+               ShardUnits()) {}
 
-// Returns the blocks sorted by length, blocks of equal length in random order. Empty if batches are in file order.
+std::vector<TokenBatches::Range> TokenBatches::Shards() const {
+  if (options_.shards.empty()) return {{0, blocks_}};
+  std::vector<Range> ranges;
+  for (const int64_t blocks : options_.shards) {
+    const int64_t begin = ranges.empty() ? 0 : ranges.back().end;
+    ranges.push_back({begin, begin + blocks});
+  }
+  return ranges;
+}
+
+std::vector<TokenBatches::Range> TokenBatches::CutShards() const {
+  std::vector<Range> batches;
+  for (const Range shard : Shards()) {
+    const std::vector<Range> of_shard = Cut(shard, order_);
+    batches.insert(batches.end(), of_shard.begin(), of_shard.end());
+  }
+  return batches;
+}
+
+// Returns the number of units of each shard; nothing if all blocks are one.
+std::vector<int64_t> TokenBatches::ShardUnits() const {
+  if (options_.shards.empty() || !HasBudget()) return options_.shards;
+  std::vector<int64_t> units;
+  size_t batch = 0;
+  for (const Range shard : Shards()) {
+    const size_t first = batch;
+    while (batch < batches_.size() && batches_[batch].end <= shard.end) ++batch;
+    units.push_back(static_cast<int64_t>(batch - first));
+  }
+  return units;
+}
+
+// Returns the blocks, each shard sorted by length, blocks of equal length in random order. Empty if batches are in file
+// order.
 std::vector<int64_t> TokenBatches::OrderToCut() const {
   if (!HasBudget() || options_.shuffle == Shuffle::kNone) return {};
   constexpr int64_t kNoEpoch = -1;  // key of an order that belongs to no epoch
   std::vector<int64_t> order = Permutation(blocks_, options_.seed, kNoEpoch);
   std::stable_sort(order.begin(), order.end(), [this](int64_t a, int64_t b) { return length_(a) < length_(b); });
+  if (!options_.shards.empty()) {
+    const std::vector<Range> shards = Shards();
+    const auto shard_of = [&shards](int64_t block) {
+      return std::find_if(shards.begin(), shards.end(), [block](const Range& shard) { return block < shard.end; });
+    };
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return shard_of(a) < shard_of(b); });
+  }
   return order;
 }
 
@@ -98,12 +139,13 @@ std::vector<SampleRef> TokenBatches::Share(int64_t step, int64_t rank, int64_t w
 int64_t TokenBatches::BlocksTaken(int64_t steps) const {
   if (!HasBudget()) return steps * units_per_step();
   const bool streams = options_.last_batch == LastBatch::kStream;
-  const int64_t epochs = streams ? steps * units_per_step() / units() : 0;
+  const int64_t epochs = streams ? steps * units_per_step() / units() : 0;  // with shards, rounds over all of them
+  const auto shards = std::max<int64_t>(1, static_cast<int64_t>(options_.shards.size()));
   int64_t blocks = epochs * blocks_;
   for (int64_t step = epochs * units() / units_per_step(); step < steps; ++step) {
     for (const SampleRef& batch : sampler_.GlobalBatch(step)) {
       const Range range = batches_[static_cast<size_t>(batch.index)];
-      if (!streams || batch.epoch == epochs) blocks += range.end - range.begin;
+      if (!streams || batch.epoch / shards == epochs) blocks += range.end - range.begin;
     }
   }
   return blocks;

@@ -22,6 +22,7 @@ struct TokenBatchOptions {
   int64_t seed = 0;
   Shuffle shuffle = Shuffle::kGlobal;
   LastBatch last_batch = LastBatch::kStream;
+  std::vector<int64_t> shards = {};  // blocks of each, of which epochs take one in turn; empty: all blocks are one
 };
 
 class TokenBatches {
@@ -31,7 +32,8 @@ class TokenBatches {
   // tokens_per_sample or micro_batches is below 1, and what TrainSampler throws.
   TokenBatches(int64_t blocks, std::function<int64_t(int64_t)> length, const TokenBatchOptions& options);
 
-  // The units of an epoch and of a step: batches if there is a budget, else blocks.
+  // The units of an epoch (with shards, of as many epochs as there are shards) and of a step: batches if there is a
+  // budget, else blocks.
   int64_t units() const { return HasBudget() ? static_cast<int64_t>(batches_.size()) : blocks_; }
   int64_t units_per_step() const { return options_.micro_batches * (HasBudget() ? 1 : options_.batch_size); }
 
@@ -54,7 +56,10 @@ class TokenBatches {
   struct Range {
     int64_t begin = 0, end = 0;
   };
+  std::vector<Range> Shards() const;
   std::vector<int64_t> OrderToCut() const;
+  std::vector<Range> CutShards() const;
+  std::vector<int64_t> ShardUnits() const;
   std::vector<Range> Cut(Range range, const std::vector<int64_t>& order) const;
   void Append(Range range, const std::vector<int64_t>& order, int64_t epoch, std::vector<SampleRef>& samples) const;
   int64_t RowLength(int64_t longest) const;

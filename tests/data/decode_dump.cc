@@ -2,6 +2,7 @@
 // torchvision and Pillow in tests/interop.
 //
 //   decode_dump full OUTPUT FILE                        the whole image
+//   decode_dump upright OUTPUT FILE                     the same, turned as its EXIF orientation says
 //   decode_dump crop X Y WIDTH HEIGHT SIZE OUTPUT FILE  a region resized to SIZE, as in training
 //   decode_dump op NAME MAGNITUDE OUTPUT FILE           the whole image after an augmentation
 //   decode_dump mix MIXUP CUTMIX WIDTH HEIGHT SEED COUNT    no pixels: prints the draws of rank 0 for COUNT batches,
@@ -17,6 +18,7 @@
 #include "data/formats/random_access_file.h"
 #include "data/image/augment_policy.h"
 #include "data/image/decode.h"
+#include "data/image/exif_orientation.h"
 #include "data/image/image_decoder.h"
 #include "data/image/mix.h"
 #include "data/image/photometric.h"
@@ -116,6 +118,10 @@ int main(int argc, char** argv) {
     const std::vector<std::string> arguments(argv + (argc > 1 ? 2 : 1), argv + argc);
     if (kind == "full") {
       WriteImage(arguments.at(0), dtrain::data::DecodeImage(dtrain::data::ReadWholeFile(arguments.at(1))));
+    } else if (kind == "upright") {
+      const auto bytes = dtrain::data::ReadWholeFile(arguments.at(1));
+      WriteImage(arguments.at(0),
+                 dtrain::data::Upright(dtrain::data::DecodeImage(bytes), dtrain::data::ExifOrientation(bytes)));
     } else if (kind == "crop") {
       DumpCrop(arguments);
     } else if (kind == "centre") {
@@ -125,7 +131,7 @@ int main(int argc, char** argv) {
     } else if (kind == "op") {
       DumpOperator(arguments);
     } else {
-      std::fprintf(stderr, "decode_dump full|crop|op|mix|centre …: see the head of decode_dump.cc\n");
+      std::fprintf(stderr, "decode_dump full|upright|crop|op|mix|centre …: see the head of decode_dump.cc\n");
       return 2;
     }
   } catch (const std::exception& error) {

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageOps
 from safetensors.numpy import load_file
 from torchvision.transforms import CenterCrop, InterpolationMode, Resize
 from torchvision.transforms.functional import pil_to_tensor, resized_crop
@@ -42,7 +42,7 @@ def photo(width: int, height: int, seed: int) -> Image.Image:
 def dump(*arguments) -> np.ndarray:
     output = Path(arguments[-1]).parent / "dump.safetensors"
     kind, *rest = [str(argument) for argument in arguments]
-    before = {"full": 0, "crop": 5, "centre": 3}[kind]
+    before = {"full": 0, "upright": 0, "crop": 5, "centre": 3}[kind]
     subprocess.run([DUMP, kind, *rest[:before], output, *rest[before:]], check=True)
     return load_file(output)["images"]
 
@@ -149,6 +149,22 @@ def test_every_kind_equals_pillow(tmp_path):
         if difference > TOLERANCE.get(name, 0):
             different[name] = difference
     assert not different
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "progressive.jpg", "a.png", "lossless.webp"])
+def test_upright_images_equal_pillow(tmp_path, name):
+    path, worst = tmp_path / name, 0.0
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x010F] = "a maker whose name comes first"
+        exif[0x0112] = orientation
+        photo(101, 67, seed=4).save(path, exif=exif, **{"progressive": {"progressive": True}, "lossless": {"lossless": True}}.get(path.stem, {}))
+        theirs = ImageOps.exif_transpose(Image.open(path)).convert("RGB")
+        ours = dump("upright", path)[0]
+        assert ours.shape == np.asarray(theirs).shape
+        worst = max(worst, mean_difference(ours, theirs))
+    record("Transforms", f"EXIF orientations of {name}", "Pillow's exif_transpose", "mean 0 of 255 levels", worst)
+    assert worst == 0
 
 
 def test_sixteen_bit_grey_is_its_high_byte(tmp_path):

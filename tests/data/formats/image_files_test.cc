@@ -29,10 +29,12 @@ TEST(ImageFiles, AreThoseOfFoldersAndThoseNamed) {
 
 TEST(ImageFiles, WhatIsMissingIsSaid) {
   const TemporaryFolder folder;
-  folder.Write("none/a.gif", "");
+  folder.Write("none/a.txt", "");
+  folder.Write("some/a.gif", "");
   EXPECT_THAT(MessageOf([&] { ImageFiles({folder.path("missing")}); }),
               HasSubstr("cannot read " + folder.path("missing")));
-  EXPECT_THAT(MessageOf([&] { ImageFiles({folder.path("none")}); }), HasSubstr("1 *.gif"));
+  EXPECT_THAT(MessageOf([&] { ImageFiles({folder.path("none")}); }), HasSubstr("1 *.txt"));
+  EXPECT_EQ(ImageFiles({folder.path("some")}).size(), 1);  // reading it tells why it cannot be read
   EXPECT_THAT(MessageOf([&] { ImageFiles({}); }), HasSubstr("there is no image"));
 }
 

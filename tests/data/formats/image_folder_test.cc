@@ -46,7 +46,8 @@ TEST(ImageFolder, OtherProgramsFilesAreSkippedAndCounted) {
   EXPECT_THAT(source.class_names(), ElementsAre("a"));
   EXPECT_EQ(source.size(), 2);
   EXPECT_EQ(ToText(source.ignored()),
-            "ignored: 1 *.gif, 1 *.heic (images of kinds that are not read: convert them to JPEG or PNG), 1 *.txt, "
+            "ignored: 1 *.gif, 1 *.heic (images of kinds that are not read: convert them, as with magick mogrify "
+            "-format jpg FILES), 1 *.txt, "
             "1 Thumbs.db, 1 __MACOSX, 4 names with a leading dot, 1 other files");
   const auto kept = ParseIndex(SerializeIndex(ListImageFolder(folder.path())));
   ASSERT_TRUE(kept);

@@ -218,5 +218,21 @@ TEST(EvaluationBatches, ALimitTakesTheSameSamplesAtAnyNumberOfRanks) {
   EXPECT_EQ(EvaluationBatches(10, 4, 0, 1, 1000), EvaluationBatches(10, 4, 0, 1));
 }
 
+TEST(TrainSampler, EpochsTakeShardsInTurn) {
+  const std::vector<int64_t> shards = {4, 1, 3};
+  const TrainSampler sampler(8, 3, /*seed=*/1, Shuffle::kGlobal, LastBatch::kStream, /*repeats=*/1, {}, {}, shards);
+  std::vector<SampleRef> stream;
+  for (int64_t step = 0; step < 6; ++step) {
+    for (const SampleRef& sample : sampler.GlobalBatch(step)) stream.push_back(sample);
+  }
+  size_t place = 0;
+  for (const auto& [epoch, first] : {std::pair{0, 0}, {1, 4}, {2, 5}, {3, 0}, {4, 4}, {5, 5}}) {
+    const int64_t size = shards[static_cast<size_t>(epoch) % 3];
+    for (const int64_t index : Permutation(size, 1, epoch)) {
+      EXPECT_EQ(stream[place++], (SampleRef{.index = first + index, .epoch = epoch})) << epoch;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dtrain::data

@@ -81,6 +81,31 @@ TEST(TokenBatches, ABudgetHoldsAndAnEpochHasEveryBlockOnce) {
   }
 }
 
+// Epochs take the shards in turn, also where batches are cut by a budget.
+TEST(TokenBatches, AnEpochHasTheBlocksOfOneShard) {
+  for (const int64_t max_tokens : {0, 256}) {
+    TokenBatchOptions options = Options(max_tokens > 0 ? 0 : 1, max_tokens, 1);
+    options.shards = {40, 3, 60};
+    const TokenBatches batches(kBlocks, Length, options);
+    std::map<int64_t, std::set<int64_t>> of_epoch;
+    int64_t taken = 0;
+    for (int64_t step = 0; step < 2 * batches.units(); ++step) {
+      EXPECT_EQ(batches.BlocksTaken(step), taken);
+      for (const SampleRef& sample : batches.Share(step, 0, 1, 0, 1)) {
+        EXPECT_TRUE(of_epoch[sample.epoch].insert(sample.index).second);
+        ++taken;
+      }
+    }
+    ASSERT_EQ(of_epoch.size(), 6U);
+    int64_t epoch = 0;
+    for (const auto& [first, end] : {std::pair{0, 40}, {40, 43}, {43, 103}, {0, 40}, {40, 43}, {43, 103}}) {
+      EXPECT_EQ(static_cast<int64_t>(of_epoch[epoch].size()), end - first);
+      EXPECT_EQ(*of_epoch[epoch].begin(), first);
+      EXPECT_EQ(*of_epoch[epoch++].rbegin(), end - 1);
+    }
+  }
+}
+
 // The blocks of a global step depend only on ranks × accumulation, and epochs shuffle whole batches.
 TEST(TokenBatches, StepsAreTheSameOnAnyNumberOfRanks) {
   const TokenBatches batches(kBlocks, Length, Options(0, 256, 6));
