@@ -10,8 +10,9 @@ has a column for each flag that was given and differs, and the state of each run
 their seeds), their best validations are drawn against it. Runs of one model on different numbers of devices are drawn as
 scaling curves, too (throughput, efficiency, time of an epoch, and, where result.json splits the time of the run, the
 shares of start-up and communication). The confusion_matrix.csv that --mode=eval has left in a run directory becomes a
-picture, and a table of the classes with their counts and the 95 % intervals of their accuracy. Needs
-scripts/requirements.txt.
+picture, and a table of the classes with their counts and the 95 % intervals of their accuracy. --predictions=FILE adds
+these for the samples in a file of --mode=eval --predictions=FILE, and the worst mistakes with their pictures or texts.
+Needs scripts/requirements.txt.
 
 Exit codes: 0 done · 2 usage, or no run in the folders · 3 a run that cannot be read, and no other · 5 disk.
 """
@@ -28,7 +29,7 @@ from safe_files import DISK, Failure, Parser, exit_code, replace, shown, why
 try:
     from matplotlib import pyplot as plt
 
-    from reports import charts, classes, drawing, flags, page, read
+    from reports import charts, classes, drawing, flags, mistakes, page, read
 except ModuleNotFoundError as error:
     print(f"error: Python has no {error.name}\n  what to do: pip install -r {Path(__file__).with_name('requirements.txt')}",
           file=sys.stderr)
@@ -45,6 +46,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("runs", type=Path, nargs="+", metavar="RUN_DIR", help="run directories, sweeps, or folders of them")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR",
                         help="folder to write to: a new one, or that of an earlier report, which is replaced")
+    parser.add_argument("--predictions", type=Path, metavar="FILE",
+                        help="the samples of an evaluation (dtrain_main --mode=eval --predictions=FILE): accuracy by class, and the "
+                             "worst mistakes with their pictures or texts")
     parser.add_argument("--axes", choices=["auto", "linear", "log"], default="auto",
                         help="scale of loss, validation and learning rate; auto (default): logarithmic where values span decades, "
                              "without the few that would flatten the others; linear, log: all values")
@@ -70,6 +74,13 @@ def draw(comparison: drawing.Comparison) -> tuple[list[tuple[str, str, bytes]], 
             pictures.append((name, f"confusion matrix of {run.name}", png(classes.confusion(matrix, run.name))))
             tables.append(page.table_of_classes(run.name, rows))
     return pictures, tables
+
+
+def show_mistakes(path: Path) -> list[page.Html]:
+    found = mistakes.read_mistakes(path)
+    pictures = [mistakes.picture(one.file) if not one.texts else None for one in found.worst]
+    table = [page.table_of_classes(path.name, found.classes)] if found.classes else []
+    return [*table, page.gallery(found, str(path), pictures)]
 
 
 def prepare_output(folder: Path) -> None:
@@ -107,6 +118,8 @@ def main() -> int:
         print(f"left out: {len(problems) - page.MOST_NOTES} others", file=sys.stderr)
     comparison = drawing.Comparison(runs, flags.differing(runs), arguments.axes)
     pictures, tables = draw(comparison)
+    if arguments.predictions:
+        tables += show_mistakes(arguments.predictions)
     text = page.page(comparison, pictures, tables, [str(problem) for problem in problems], datetime.now())
     write(arguments.output, pictures, text)
     print(f"{shown(arguments.output / 'report.html')} ({len(runs)} runs, {len(pictures)} pictures)")

@@ -8,6 +8,7 @@ from html import escape
 from reports.classes import Row
 from reports.drawing import Comparison, as_shown, colour, mark
 from reports.flags import IN_THE_TABLE, words
+from reports.mistakes import Mistake, Mistakes
 from reports.points import finite
 from reports.run import NO_METRICS, Run, smaller_is_better
 from safe_files import shown
@@ -27,6 +28,7 @@ th, td { padding: 0.35em 0.75em; border-bottom: 1px solid #ddd; text-align: righ
 th:first-child, td:first-child, .text { text-align: left; } th { border-bottom: 2px solid #888; }
 tr.best td { font-weight: 600; }
 div.charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 1em 1.5em; align-items: start; }
+div.gallery { display: grid; grid-template-columns: repeat(auto-fill, minmax(170px, 1fr)); gap: 1em; font-size: 0.85em; overflow-wrap: anywhere; }
 div.charts img { max-width: 100%; height: auto; } figure { margin: 0; break-inside: avoid; }
 @media print { body { margin: 0; max-width: none; font-size: 10pt; } div.charts { grid-template-columns: 1fr 1fr; } @page { margin: 1.5cm; } }
 """
@@ -41,7 +43,7 @@ def element(tag: str, *parts, **attributes) -> Html:
     names = "".join(f' {name.rstrip("_")}="{escape(shown(value))}"' for name, value in attributes.items() if value)
     inside = "".join(part if isinstance(part, Html) else "\n".join(escape(shown(line)) for line in str(part).split("\n"))
                      for part in parts)
-    return Html(f"<{tag}{names}>{inside}" + ("" if tag in ("img", "meta") else f"</{tag}>"))
+    return Html(f"<{tag}{names}>{inside}" + ("" if tag in ("img", "meta", "br") else f"</{tag}>"))
 
 
 def cell(value) -> str:
@@ -160,6 +162,24 @@ def table_of_classes(run_name: str, rows: list[Row]) -> Html:
     return Html(element("h2", f"Classes of {shown(run_name, MOST_BYTES_OF_A_CELL)}") + element("p", words_of_all)
                 + table(["class", "samples", "right", "accuracy", "95 % interval (Wilson)", "most often taken for"],
                         [element("tr", *(element("td", one) for one in of_row)) for of_row in cells]))
+
+
+def figure_of_mistake(mistake: Mistake, content: bytes | None) -> Html:
+    sure = "" if mistake.probability is None else f" ({100 * mistake.probability:.0f} %)"
+    words_of = (f"{shown(mistake.label, MOST_BYTES_OF_A_CELL)}, taken for {shown(mistake.prediction, MOST_BYTES_OF_A_CELL)}{sure}, "
+                f"loss {as_shown('loss', mistake.loss)}")
+    inside = (element("img", alt=words_of, src="data:image/png;base64," + b64encode(content).decode()) if content
+              else element("p", *(element("span", text, style="display: block") for text in mistake.texts or [mistake.file])))
+    return element("figure", inside, element("figcaption", words_of, element("br"), element("small", shown(mistake.file, MOST_BYTES_OF_A_CELL))))
+
+
+def gallery(found: Mistakes, file: str, pictures: list[bytes | None]) -> Html:
+    """Returns the worst mistakes, each with its picture or its texts."""
+    said = (f"{found.wrong:,} of {found.samples:,} samples are wrong" if found.classes else f"{found.samples:,} samples")
+    rest = f"; the {len(found.worst)} with the greatest loss:" if found.worst else "."
+    figures = [figure_of_mistake(mistake, content) for mistake, content in zip(found.worst, pictures, strict=True)]
+    return Html(element("h2", "Worst mistakes") + element("p", f"{shown(file, MOST_BYTES_OF_A_CELL)}: {said}{rest}")
+                + element("div", *figures, class_="gallery"))
 
 
 def page(comparison: Comparison, pictures: list[tuple[str, str, bytes]], classes: list[Html], left_out: list[str], now: datetime) -> str:

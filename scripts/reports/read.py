@@ -54,7 +54,7 @@ def read_run(folder: Path, most_rows: int = MOST_ROWS) -> Run:
         except ValueError:  # an incomplete last line
             continue
         kind = point.get("kind") if isinstance(point, dict) else None
-        if isinstance(kind, str) and kind in kinds:
+        if isinstance(kind, str) and kind in kinds and "split" not in point:  # the set that decides, of several
             kinds[kind].add(point)
     for points in kinds.values():
         points.end_row()

@@ -42,5 +42,7 @@ class Points:
             point = parse_json(line)
         except ValueError:
             return
-        if isinstance(point, dict) and isinstance(point.get("kind"), str) and point["kind"] in self._kinds:
+        if not isinstance(point, dict) or "split" in point:  # a further validation set: another one decides
+            return
+        if isinstance(point.get("kind"), str) and point["kind"] in self._kinds:
             self._points.append({name: value for name, value in point.items() if name == "kind" or is_number(value)})

@@ -109,6 +109,11 @@ def test_an_answer_that_does_not_arrive(command):
     assert "stdout" in outcome.stderr
 
 
+@pytest.mark.parametrize("flags", ["--help", "--list_models"])
+def test_an_answer_of_which_the_beginning_is_enough(flags):
+    assert not run("-o", "pipefail", "-c", f'"$0" {flags} | head -1 > /dev/null', MAIN, program="/bin/bash").stderr
+
+
 def test_an_evaluation_that_nobody_hears_of(run_dir, few_images):
     """An evaluation's only result is its line; a training also has its files."""
     full = ("-c", '"$@" > /dev/full', "bash", MAIN, f"--run_dir={run_dir}", f"--data_dir={few_images}")

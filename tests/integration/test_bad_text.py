@@ -1,13 +1,15 @@
 """Text that training must not accept: each kind is named, with its exit code, and nothing is trained on it."""
 
+import json
 import os
+import shutil
 import struct
 
 import numpy
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from command import DATA, load_json, metrics, run
+from command import DATA, load_json, metrics, run, sha256
 from text_data import TEXT, make_tokens, write_tokenizer
 
 TINY_TEXT = ("--model=roberta_tiny", "--tokens_per_sample=32", "--batch_size=8", "--max_steps=2", "--optimizer=adam",
@@ -17,6 +19,11 @@ TINY_TEXT = ("--model=roberta_tiny", "--tokens_per_sample=32", "--batch_size=8",
 @pytest.fixture
 def tokens(tmp_path):
     return make_tokens(tmp_path, train=TEXT)
+
+
+def blocks_of(tokens) -> int:
+    """Returns the number of training blocks in a folder."""
+    return json.loads(run(*TINY_TEXT, f"--data_dir={tokens}", "--dry_run", "--log_format=json").last_line)["train_samples"]
 
 
 def refused(tokens, run_dir, *words, code=3):
@@ -85,6 +92,23 @@ def test_a_folder_that_cannot_be_made(tmp_path):
     outcome = run("tokenize", *write_tokenizer(tmp_path / "tokenizer"), f"--input={tmp_path / 'text'}",
                   f"--output={tmp_path / 'text' / 'train'}", program=DATA, check=5)
     assert f"cannot make the folder {tmp_path / 'text'}" in outcome.stderr
+
+
+def test_epochs_take_the_folders_in_turn(tokens, run_dir, tmp_path):
+    """Of the third epoch on, the first folder comes again; what does not go together is said."""
+    other = shutil.copytree(tokens, tmp_path / "other")
+    flags = (*TINY_TEXT, f"--data_dir={tokens}:{other}", "--save_every_epochs=1", "--epochs=3", "--max_steps=1000")
+    whole = run(*flags, f"--run_dir={run_dir}").last_line
+    epochs = [point["epoch"] for point in metrics(run_dir, "epoch")]
+    samples = load_json(run_dir / "result.json")["samples_seen"]
+    assert epochs == [1, 2, 3] and 0 <= 3 * blocks_of(tokens) - samples < 8
+    parts = tmp_path / "parts"
+    run(*flags, f"--run_dir={parts}", "--limit_train_steps=5")
+    assert run(*flags, f"--run_dir={parts}").last_line == whole
+    assert sha256(parts / "model.safetensors") == sha256(run_dir / "model.safetensors")
+    assert "neither --last_batch=drop" in run(*flags, "--last_batch=drop", check=2).stderr
+    (other / "dict.txt").write_text((tokens / "dict.txt").read_text(encoding="ascii") + "more 1\n", encoding="ascii")
+    assert "is another dictionary than" in run(*flags, check=3).stderr
 
 
 def test_a_split_that_was_named_must_be_there(tokens, run_dir):

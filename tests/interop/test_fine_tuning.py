@@ -159,6 +159,48 @@ def test_metrics_are_those_of_sklearn_and_scipy(work, tmp_path, task, ranks):
             assert next(csv.reader(file))[1:] == LABELS
 
 
+@pytest.mark.parametrize("task", TASKS)
+def test_predictions_for_each_sentence(work, tmp_path, task):
+    """In the order of the rows, also on three ranks."""
+    folder, data, targets = work.of(task)
+    run("--mode=eval", f"--init_weights={folder}", f"--data_dir={data}", f"--tokens_per_sample={LENGTH}", "--batch_size=5",
+        f"--predictions={tmp_path / 'all.jsonl'}", "--nproc_per_node=3")
+    found = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(row["text"], row["pair"]) for row in found] == [(row["sentence1"], row["sentence2"]) for row in work.rows]
+    logits = logits_of(loaded(folder), work.inputs())
+    if task == "text_regression":
+        assert [row["label"] for row in found] == targets.tolist()
+        ours, theirs = [row["prediction"] for row in found], logits.squeeze(1).tolist()
+        losses = (logits.squeeze(1) - targets).square().tolist()
+    else:
+        assert [row["label"] for row in found] == [row["label"] for row in work.rows]
+        assert [row["prediction"] for row in found] == [LABELS[label] for label in logits.argmax(1).tolist()]
+        ours = [row["probabilities"][name] for row in found for name in LABELS]
+        theirs = logits.softmax(1).flatten().tolist()
+        losses = F.cross_entropy(logits, targets, reduction="none").tolist()
+    assert ours == pytest.approx(theirs, abs=1e-5) and [row["loss"] for row in found] == pytest.approx(losses, abs=1e-4)
+    record("Models", f"predictions for each sentence, {task}", PEER, "1e-5", worst_difference(ours, theirs))
+
+
+def test_both_sets_of_mnli(work, tmp_path):
+    folder, data, _ = work.of("text_classification")
+    rows = {"train": work.rows, "dev_matched": work.rows[:20], "dev_mismatched": work.rows[20:]}
+    for name, of_set in rows.items():
+        write_tsv(tmp_path / "MNLI" / f"{name}.tsv", of_set, ["sentence1", "sentence2", "label"])
+    run(*TRAINED, f"--init_weights={folder}", f"--data_dir={tmp_path / 'MNLI'}", "--val_split=dev_matched,dev_mismatched",
+        "--max_steps=1", f"--run_dir={tmp_path / 'run'}")
+    points = metrics(tmp_path / "run", "val")
+    assert [point.get("split") for point in points] == [None, "dev_mismatched"]
+    run("--mode=export", f"--input={tmp_path / 'run'}", f"--output={tmp_path / 'hf'}", "--weights=last")
+    model = loaded(tmp_path / "hf")
+    labels = [model.config.id2label[place] for place in range(len(LABELS))]
+    for point, of_set in zip(points, (rows["dev_matched"], rows["dev_mismatched"]), strict=True):
+        targets = torch.tensor([labels.index(row["label"]) for row in of_set])
+        expected = expected_metrics("text_classification", logits_of(model, work.inputs(of_set)), targets)
+        assert {name: point[name] for name in expected} == pytest.approx(expected, rel=1e-5)
+    record("Models", "loss on the second set of MNLI", PEER, "1e-5 of the loss", worst_ratio([points[1]["loss"]], [expected["loss"]]))
+
+
 def test_labels_without_names_are_numbers(work, tmp_path):
     """Of the three labels of such weights, one does not occur in the data."""
     torch.manual_seed(1)

@@ -35,12 +35,13 @@ void AsyncWriter::RethrowFailure() {
 
 void AsyncWriter::Save(Snapshot snapshot) {
   const std::filesystem::path path = store_.DirectoryOf(snapshot.step);
-  Start({Kind::kCheckpoint, path, [this, snapshot = std::move(snapshot)] { SaveOnce(snapshot); }});
+  const int64_t step = snapshot.step;
+  Start({Kind::kCheckpoint, path, step, [this, snapshot = std::move(snapshot)] { SaveOnce(snapshot); }});
 }
 
 void AsyncWriter::SaveBest(int64_t step, NamedTensors model, std::function<void()> wait) {
   const std::filesystem::path path = store_.run_directory() / "model_best.safetensors";
-  Start({Kind::kBest, path, [this, path, step, model = std::move(model), wait = std::move(wait)] {
+  Start({Kind::kBest, path, step, [this, path, step, model = std::move(model), wait = std::move(wait)] {
            wait();
            WriteSafetensors(path, model, MetadataAt(step));
          }});
@@ -78,6 +79,7 @@ void AsyncWriter::Run() {
     if (failure) failure_ = failure;
     if (!failure && job.kind == Kind::kCheckpoint) {
       last_success_ = Clock::now();
+      last_saved_step_ = job.step;
       last_save_seconds_ = std::chrono::duration<double>(last_success_ - started_).count();
     }
     jobs_.pop_front();
@@ -124,6 +126,11 @@ double AsyncWriter::seconds_since_last_success() const {
 std::optional<double> AsyncWriter::last_save_seconds() const {
   std::lock_guard lock(mutex_);
   return last_save_seconds_;
+}
+
+std::optional<int64_t> AsyncWriter::last_saved_step() const {
+  std::lock_guard lock(mutex_);
+  return last_saved_step_;
 }
 
 std::optional<AsyncWriter::Activity> AsyncWriter::current() const {

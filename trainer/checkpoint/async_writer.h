@@ -51,6 +51,8 @@ class AsyncWriter {
 
   // Seconds since the last Save that succeeded, or since construction (monotonic clock). SaveBest does not count.
   double seconds_since_last_success() const;
+  // The step of that checkpoint; empty before the first.
+  std::optional<int64_t> last_saved_step() const;
   // Seconds that writing the last successful Save took; empty before the first.
   std::optional<double> last_save_seconds() const;
 
@@ -70,6 +72,7 @@ class AsyncWriter {
   struct Job {
     Kind kind;
     std::filesystem::path path;
+    int64_t step;
     std::function<void()> write;
   };
 
@@ -91,6 +94,7 @@ class AsyncWriter {
   std::exception_ptr failure_;  // of a save, until it is thrown
   Clock::time_point last_success_ = Clock::now();
   std::optional<double> last_save_seconds_;
+  std::optional<int64_t> last_saved_step_;
   Clock::time_point started_;  // when the first job began
   std::thread thread_;         // last member: it starts when all others are ready
 };

@@ -15,11 +15,12 @@ struct DataConfig {
   // auto | imagefolder | tfrecord | recordio | webdataset | tokens | sentences | safetensors | synthetic
   std::string format = "auto";
   std::string train_split = "train";
-  std::string val_split = "val";
-  double val_fraction = 0;  // the part of the training split to validate on; 0: none of it
-  int64_t workers = 0;      // decode threads of this rank; 0: as many as its cores
+  std::string val_split = "val";  // one or several, separated by commas: ValSplits (resolve.h)
+  double val_fraction = 0;        // the part of the training split to validate on; 0: none of it
+  int64_t workers = 0;            // decode threads of this rank; 0: as many as its cores
   int64_t prefetch_batches = 4;
   std::string shuffle = "global";     // global | shard | none
+  std::string sampling = "natural";   // natural | balanced
   std::string cache = "none";         // none | ram
   std::string last_batch = "stream";  // stream | drop
   double max_bad_records = 1e-4;      // fraction of the records of a split
@@ -36,6 +37,7 @@ struct ImageConfig {
   int64_t eval_resize = 0;                  // pixels of the short side; 0: the size of evaluation / 0.875
   std::string interpolation = "bilinear";   // bilinear | bicubic | random
   std::string eval_interpolation = "auto";  // auto | bilinear | bicubic
+  bool exif_orientation = false;
   std::vector<double> mean = {0.485, 0.456, 0.406};
   std::vector<double> std = {0.229, 0.224, 0.225};
   // auto | none | basic | randaugment | trivialaugment | autoaugment; auto: basic for image files, none for tensors
@@ -163,6 +165,7 @@ struct RunConfig {
   std::string task = "auto";   // see flags.cc; auto: not yet derived from the model and the data
   std::string input;
   std::string output;
+  std::string predictions;  // empty: none are written
   bool dry_run = false;
   bool print_config = false;
   std::string defaults_of = "auto";  // auto | timm | torchvision | fairseq | none
@@ -190,6 +193,7 @@ struct ReportConfig {
   int64_t metrics_port = 0;   // 0: no endpoint
   std::string metrics_address = "127.0.0.1";
   std::string metrics_file;  // empty: no file
+  std::string on_event;      // a command; empty: none
 };
 
 struct Config {

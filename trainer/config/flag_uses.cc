@@ -10,6 +10,7 @@ using Names = std::vector<std::string_view>;
 const Names kImages = {"image_classification"};
 const Names kMaskedLm = {"masked_lm"};
 const Names kSentences = {"text_classification", "text_regression"};
+const Names kLabelled = {"image_classification", "text_classification", "text_regression"};
 const Names kText = {"masked_lm", "text_classification", "text_regression"};
 
 const std::vector<FlagUse>& Uses() {
@@ -18,7 +19,9 @@ const std::vector<FlagUse>& Uses() {
       {.name = "image", .tasks = kImages},
       {.name = "text", .tasks = kText},
       // Single flags, in the order of the help.
+      {.name = "predictions", .tasks = kLabelled},
       {.name = "label_offset", .tasks = kImages},
+      {.name = "sampling", .tasks = kImages},
       {.name = "eval_resize", .tasks = kImages, .also_off = {"256"}},  // config.json has it, derived from --image_size
       {.name = "sample_break", .tasks = kMaskedLm},
       {.name = "mask_prob", .tasks = kMaskedLm},

@@ -117,6 +117,9 @@ DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "prediction for each text; or a safetensors file for the tensor logits. With --mode=eval: a folder for confusion_matrix.csv "
             "and class_accuracy.csv; empty: the run's folder. With --mode=export: FILE.safetensors, FILE.pt, or a "
             "folder that Hugging Face's from_pretrained (text) or timm (images) can load.")
+DTRAIN_FLAG(string, predictions, run.predictions, Anything(), "",
+            "With --mode=eval: FILE.csv or FILE.jsonl for the label, the prediction, the probabilities and the loss of "
+            "each evaluated image or sentence. scripts/report.py shows the worst mistakes in it.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
 DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | none"), "",
@@ -161,7 +164,9 @@ DTRAIN_FLAG(string, data_format, data.format,
             OneOf("auto | imagefolder | tfrecord | recordio | webdataset | tokens | sentences | safetensors | synthetic"), "",
             "Format of the data; auto: recognised from the contents of --data_dir.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
-DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "", "Folder or file prefix of the validation split.")
+DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "",
+            "Folder or file prefix of the validation split; or several with commas between them, of which the first "
+            "one decides which weights are the best.")
 DTRAIN_FLAG(double, val_fraction, data.val_fraction, Below(1), "fraction of the samples",
             "If there is no validation split: the fraction of the training split, in each class alike, to validate "
             "on instead of training on it. The same --seed selects the same samples on any number of ranks. 0: no "
@@ -173,6 +178,9 @@ DTRAIN_FLAG(int64, prefetch_batches, data.prefetch_batches, Between(1, 1024), "b
 DTRAIN_FLAG(string, shuffle, data.shuffle, OneOf("global | shard | none"), "",
             "Order of the training samples. global: all are shuffled; shard: chunks of neighbouring samples are "
             "shuffled, for storage that reads neighbours faster; none: file order.")
+DTRAIN_FLAG(string, sampling, data.sampling, OneOf("natural | balanced"), "",
+            "natural: each training sample once an epoch; balanced: each class equally often, so that samples of small "
+            "classes are repeated, with an augmentation of their own each time.")
 DTRAIN_FLAG(string, cache, data.cache, OneOf("none | ram"), "",
             "ram: keep the encoded samples in memory after the first read, shared by all ranks of a machine, as far "
             "as memory allows.")
@@ -203,6 +211,9 @@ DTRAIN_FLAG(string, interpolation, image.interpolation, OneOf("bilinear | bicubi
             "evaluation takes bicubic.")
 DTRAIN_FLAG(string, eval_interpolation, image.eval_interpolation, OneOf("auto | bilinear | bicubic"), "",
             "Filter for resizing images in evaluation; auto: that of --interpolation.")
+DTRAIN_FLAG(bool, exif_orientation, image.exif_orientation, Anything(), "",
+            "Turn photographs upright as their EXIF orientation says. Without it they stay as they are stored, as with "
+            "torchvision.")
 DTRAIN_FLAG(string, mean, image.mean, Anything(), "",
             "Mean of each colour channel (R,G,B), which is subtracted from images scaled to 0 to 1.")
 DTRAIN_FLAG(string, std, image.std, MoreThan(0), "",
@@ -472,6 +483,9 @@ DTRAIN_FLAG(string, metrics_address, report.metrics_address, Anything(), "",
 DTRAIN_FLAG(string, metrics_file, report.metrics_file, Anything(), "",
             "Write the Prometheus metrics to this file every ten seconds, for node-exporter's textfile collector "
             "(NAME.prom); empty: off.")
+DTRAIN_FLAG(string, on_event, report.on_event, Anything(), "",
+            "A command that rank 0 starts once; it reads a line of JSON from its standard input for each start, logged "
+            "step, validation, checkpoint and end. Training never waits for it. Empty: none.")
 // clang-format on
 
 namespace dtrain::config {

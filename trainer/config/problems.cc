@@ -48,12 +48,25 @@ void CheckWeights(const Config& config, List& problems) {
   }
 }
 
+void CheckPredictions(const Config& config, List& problems) {
+  const std::string& file = config.run.predictions;
+  if (file.empty()) return;
+  if (!file.ends_with(".csv") && !file.ends_with(".jsonl")) {
+    problems.push_back({"predictions", file, "FILE.csv or FILE.jsonl", ""});
+  } else if (config.run.mode != "eval") {
+    problems.push_back({"predictions", file, "--mode=eval with it", "--mode=predict has --output=FILE"});
+  } else if (ValSplits(config.data).size() > 1) {
+    problems.push_back({"predictions", file, "one set in --val_split", "evaluate each set in a command of its own"});
+  }
+}
+
 void CheckRun(const Config& config, List& problems) {
   CheckWeights(config, problems);
   if (config.run.resume == "last" && !config.run.dir.empty()) {
     problems.push_back(
         {"resume", "last", "no --run_dir with it", "last means the newest run in runs/; use auto for this run"});
   }
+  CheckPredictions(config, problems);
   if (config.run.mode == "predict") {
     const std::string why = "--mode=predict reads images or tensors and writes the model's predictions";
     if (config.run.input.empty()) problems.push_back({"input", "", "images, or a safetensors file", why});
@@ -76,6 +89,12 @@ void CheckRun(const Config& config, List& problems) {
 }
 
 void CheckData(const DataConfig& config, List& problems) {
+  std::vector<std::string> splits = ValSplits(config);
+  std::sort(splits.begin(), splits.end());
+  if (splits.front().empty() || std::adjacent_find(splits.begin(), splits.end()) != splits.end()) {
+    problems.push_back({"val_split", config.val_split.empty() ? "\"\"" : config.val_split,
+                        "one name, or different names with commas between them", "as in valid,test"});
+  }
   const std::string& text = config.label_offset;
   const std::optional<int64_t> offset = data::WholeNumber(text);
   if (text == "auto" || (offset && *offset >= 0 && *offset <= 1'000'000'000)) return;

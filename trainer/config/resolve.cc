@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/flags.h"
@@ -25,6 +26,13 @@ double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch
   if (optimizer.lr_base_batch == 0) return 1;
   const double quotient = static_cast<double>(global_batch_size) / optimizer.lr_base_batch;
   return optimizer.lr_scaling == "sqrt" ? std::sqrt(quotient) : quotient;
+}
+
+std::vector<std::string> ValSplits(const DataConfig& data) {
+  std::vector<std::string> names;
+  std::istringstream parts(data.val_split + ",");
+  for (std::string name; std::getline(parts, name, ',');) names.push_back(name);
+  return names;
 }
 
 int64_t EvalImageSize(const ImageConfig& image) { return image.eval_size > 0 ? image.eval_size : image.size; }

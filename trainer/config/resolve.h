@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "trainer/config/config.h"
 
@@ -14,6 +15,9 @@ double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batc
 
 // The factor by which --lr is multiplied for this global batch, from --lr_base_batch and --lr_scaling; 1 without them.
 double LearningRateFactor(const OptimizerConfig& optimizer, int64_t global_batch_size);
+
+// The names in --val_split. The first one decides.
+std::vector<std::string> ValSplits(const DataConfig& data);
 
 // The side of the images that the model is evaluated with, in pixels.
 int64_t EvalImageSize(const ImageConfig& image);

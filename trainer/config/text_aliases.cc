@@ -165,7 +165,7 @@ std::vector<Alias> Run() {
       {.name = "stop_time_hours",
        .words = {{"0", ""}, {"-1", ""}},
        .refused = "a run saves and ends on SIGTERM or SIGUSR1 from the scheduler, or by timeout -s TERM"},
-      {.name = "wandb_project", .reason = "scripts/sweeps/examples/wandb_trial.py passes a run's numbers on"},
+      {.name = "wandb_project", .reason = "--on_event=scripts/events_to_wandb.py passes a run's numbers on"},
       {.name = "cpu", .takes_value = false, .implied = {"--backend=gloo"}},
       {.name = "tpu", .takes_value = false, .refused = kNotYet},
   };

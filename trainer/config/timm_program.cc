@@ -317,7 +317,7 @@ std::vector<Alias> Running() {
       {.name = "recovery_interval", .flag = "save_every_steps"},
       {.name = "eval_metric", .words = {{"top1", ""}}, .refused = "the weights that are best by top-1 are kept"},
       {.name = "val_interval", .flag = "eval_every_epochs"},
-      {.name = "log_wandb", .takes_value = false, .reason = "scripts/sweeps/examples/wandb_trial.py passes numbers on"},
+      {.name = "log_wandb", .takes_value = false, .reason = "--on_event=scripts/events_to_wandb.py passes numbers on"},
   };
 }
 

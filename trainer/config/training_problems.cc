@@ -109,6 +109,18 @@ void CheckClassWeights(const Config& config, List& problems) {
                       "the weights are those of the cross entropy of single classes"});
 }
 
+void CheckSampling(const Config& config, List& problems) {
+  if (config.data.sampling != "balanced") return;
+  if (config.data.shuffle != "global") {
+    problems.push_back({"shuffle", config.data.shuffle, "global with --sampling=balanced",
+                        "the samples of small classes are repeated all over an epoch"});
+  }
+  const std::string& weights = config.optimizer.class_weights;
+  if (weights != "inverse" && weights != "sqrt" && weights != "effective") return;
+  problems.push_back({"class_weights", weights, "none or a file with --sampling=balanced",
+                      "either of them makes up for unequal classes; both would favour the small ones"});
+}
+
 void CheckMemoryEfficientFp16(const Config& config, List& problems) {
   if (!config.precision.memory_efficient_fp16) return;
   const auto refuse = [&problems](const std::string& expected, const std::string& why) {
@@ -145,6 +157,7 @@ void CheckTraining(const Config& config, std::vector<Problem>& problems) {
   CheckValFraction(config, problems);
   CheckMixing(config, problems);
   CheckClassWeights(config, problems);
+  CheckSampling(config, problems);
   CheckPrecision(config.precision, problems);
   CheckMemoryEfficientFp16(config, problems);
 }

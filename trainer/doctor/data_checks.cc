@@ -75,9 +75,7 @@ void ExamineData(const config::Config& config, Findings& findings) {
   reading.run.dry_run = true;  // no index is kept
   const loop::DataSets sets = loop::KindOf(reading).OpenData(reading, /*known=*/{}, /*parcel=*/nullptr);
   const double most_bad = config.data.strict ? 0 : config.data.max_bad_records;
-  for (const auto* split : {&sets.train, &sets.val}) {
-    if (*split) findings.Say(JudgeReading(ReadSome(**split), most_bad));
-  }
+  for (const loop::DataSplit* split : loop::AllSplits(sets)) findings.Say(JudgeReading(ReadSome(*split), most_bad));
 }
 
 }  // namespace dtrain::doctor

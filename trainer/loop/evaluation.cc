@@ -3,6 +3,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 
@@ -49,9 +50,13 @@ size_t DecisiveMetric(const std::string& best_metric, const Task& task, const re
 
 }  // namespace
 
-void RequireBestMetric(const std::string& best_metric, const Task& task) {
-  const at::Tensor nothing = at::zeros({task.num_evaluation_sums()}, at::kDouble);
-  DecisiveMetric(best_metric, task, task.MetricsOf(nothing));
+void RequireBestMetric(const std::string& best_metric, Task& task) {
+  const auto metrics = [&task] { return task.MetricsOf(at::zeros({task.num_evaluation_sums()}, at::kDouble)); };
+  const report::Metrics plain = metrics();
+  const bool is_plain =
+      std::any_of(plain.begin(), plain.end(), [&](const report::Metric& metric) { return metric.name == best_metric; });
+  if (best_metric != "auto" && !is_plain) task.CountConfusions();
+  DecisiveMetric(best_metric, task, metrics());
 }
 
 std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, const config::Config& config,

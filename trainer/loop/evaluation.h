@@ -15,8 +15,9 @@
 
 namespace dtrain::loop {
 
-// Throws UsageError if --best_metric is neither `auto` nor one of the task's metrics.
-void RequireBestMetric(const std::string& best_metric, const Task& task);
+// Throws UsageError if --best_metric is neither `auto` nor one of the task's metrics. If it is one that needs
+// confusions, the task counts them from now on.
+void RequireBestMetric(const std::string& best_metric, Task& task);
 
 // Called after each round of batches (one batch per rank) with the numbers of rounds done and of all rounds.
 using EvaluationProgress = std::function<void(int64_t done, int64_t total)>;

@@ -81,11 +81,11 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
 }
 
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size, int64_t units,
-              int64_t units_per_step) {
+              int64_t units_per_step, int64_t shards) {
   Plan plan;
   plan.train_samples = train_samples;
   plan.batch = config::ResolveBatch(config.batch, world_size);
-  plan.steps_per_epoch = static_cast<double>(units) / static_cast<double>(units_per_step);
+  plan.steps_per_epoch = static_cast<double>(units) / static_cast<double>(shards * units_per_step);
   if (config.data.last_batch == "drop") plan.steps_per_epoch = std::floor(plan.steps_per_epoch);
   plan.total_steps = Floor(config.batch.epochs * plan.steps_per_epoch);
   RequireSteps(plan, config.batch.epochs);

@@ -62,8 +62,9 @@ struct Plan {
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size);
 
 // The same for an epoch of `units`, of which each step takes `units_per_step` (see SplitBatches): with a budget of
-// tokens a global batch has no fixed number of samples.
+// tokens a global batch has no fixed number of samples. With `shards` an epoch has one of so many parts of the units;
+// the plan takes all parts for equally large.
 Plan MakePlan(const config::Config& config, int64_t train_samples, int world_size, int64_t units,
-              int64_t units_per_step);
+              int64_t units_per_step, int64_t shards = 1);
 
 }  // namespace dtrain::loop

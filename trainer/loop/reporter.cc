@@ -1,6 +1,7 @@
 // Only passes calls on to the sinks; these know formats and files.
 #include "trainer/loop/reporter.h"
 
+#include "trainer/report/event_command.h"
 #include "trainer/report/log.h"
 
 namespace dtrain::loop {
@@ -23,6 +24,10 @@ Reporter::Reporter(const config::ReportConfig& config, int rank, const report::R
       sinks_.Add(tensorboard_);
     }
     ServeMetrics(config, facts);
+    if (!config.on_event.empty()) {
+      sinks_.Add(std::make_shared<report::EventCommand>(
+          config.on_event, report::EventCommand::Facts{files_->root, for_tensorboard.config}));
+    }
   }
   sinks_.Add(console_);
 }

@@ -1,5 +1,6 @@
 // Passes a run's numbers on to everything that shows or keeps them (the console, metrics.jsonl, times.jsonl,
-// TensorBoard, Prometheus), so that the loop reports each thing once. Only rank 0 shows and writes anything.
+// TensorBoard, Prometheus, --on_event), so that the loop reports each thing once. Only rank 0 shows and writes
+// anything.
 #pragma once
 
 #include <memory>
@@ -33,8 +34,12 @@ class Reporter {
   void Step(int64_t step, double epoch) { console_->Step(step, epoch); }
   void Evaluating(int64_t done, int64_t total) { console_->Evaluating(done, total); }
   void Train(const report::TrainPoint& point) { sinks_.Train(point); }
-  void Validation(const report::ValPoint& point) { sinks_.Validation(point); }
+  void Validation(const report::ValPoint& point) {
+    sinks_.Validation(point);
+    for (const report::ValPoint& further : point.further) sinks_.Validation(further);
+  }
   void Times(const report::RunTimes& times) { sinks_.Times(times); }
+  void Checkpoint(const report::CheckpointPoint& point) { sinks_.Checkpoint(point); }
   void FirstBatch(const report::Picture& picture) { sinks_.FirstBatch(picture); }
   void Epoch(const report::EpochPoint& point) { sinks_.Epoch(point); }
   // Whether FirstBatch is shown anywhere; the picture takes a moment to draw.

@@ -30,6 +30,7 @@ void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update
                    .average = std::move(copies.sets[2]),
                    .state = std::move(state),
                    .wait = std::move(copies.wait)});
+    ReportSaved();  // the one before
   }
   phases_.Spend(TimePart::kOther);
 }
@@ -45,7 +46,15 @@ void Saving::SaveBest(int64_t step, const optim::WeightAverage* average) {
 void Saving::Finish() {
   phases_.Spend(TimePart::kCheckpoint);
   if (writer_ != nullptr) writer_->Wait();
+  ReportSaved();
   phases_.Spend(TimePart::kOther);
+}
+
+void Saving::ReportSaved() {
+  if (writer_ == nullptr) return;
+  const std::optional<int64_t> step = writer_->last_saved_step();
+  if (!step || step == std::exchange(reported_step_, step)) return;
+  parts_.reporter.Checkpoint({*step, checkpoint::Store(parts_.files.root).DirectoryOf(*step).string()});
 }
 
 void Saving::AddTo(report::TrainPoint& point) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 
 #include "trainer/checkpoint/async_writer.h"
 #include "trainer/loop/phases.h"
@@ -32,6 +33,9 @@ class Saving {
   // Waits until everything is on the disk. Throws StorageError.
   void Finish();
 
+  // Reports the last checkpoint if it has got to the disk since the last call. Save and Finish call it, too.
+  void ReportSaved();
+
   // Adds age and duration of the last checkpoint to a logged line.
   void AddTo(report::TrainPoint& point) const;
 
@@ -40,6 +44,7 @@ class Saving {
   checkpoint::AsyncWriter* writer_;
   Phases& phases_;
   std::chrono::steady_clock::time_point last_;
+  std::optional<int64_t> reported_step_;
 };
 
 }  // namespace dtrain::loop

@@ -235,6 +235,7 @@ void Trainer::LogStep() {
   saving_.AddTo(point);
   parts_.reporter.Train(point);
   ReportTimes();
+  saving_.ReportSaved();
   WarnOfWaiting(point);
   progress_.last_train_loss = point.loss;
   interval_.Restart();
@@ -257,7 +258,8 @@ void Trainer::WarnOfWaiting(const report::TrainPoint& point) {
   warned_of_waiting_ = true;
   const WaitsFor waits_for = feed_.waits_for_storage()                        ? WaitsFor::kStorage
                              : point.speed_unit == report::SpeedUnit::kImages ? WaitsFor::kImageThreads
-                                                                              : WaitsFor::kTextThreads;
+                             : parts_.task.has_perplexity()                   ? WaitsFor::kMaskingThreads
+                                                                              : WaitsFor::kSentenceThreads;
   loop::WarnOfWaiting(point.data_seconds / point.step_seconds, waits_for, parts_.config.data.workers);
 }
 

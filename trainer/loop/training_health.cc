@@ -22,8 +22,10 @@ std::string AdviceAgainstWaiting(WaitsFor waits_for, int64_t workers) {
              "images into shards, or use --shuffle=shard";
     case WaitsFor::kImageThreads:
       return "decoding" + more_cores + ", or pack the images resized (dtrain_data pack)";
-    case WaitsFor::kTextThreads:
+    case WaitsFor::kMaskingThreads:
       return "masking" + more_cores;
+    case WaitsFor::kSentenceThreads:
+      return "padding sentences" + more_cores + "; a larger --batch_size makes each step longer";
   }
   return "";
 }

@@ -28,6 +28,8 @@ nlohmann::json ToJson(const report::ValPoint& point) {
   }
   nlohmann::json json = {
       {"step", point.step}, {"epoch", point.epoch}, {"metrics", metrics}, {"decides", point.decides}};
+  if (!point.split.empty()) json["split"] = point.split;
+  for (const report::ValPoint& further : point.further) json["further"].push_back(ToJson(further));
   if (point.is_limited()) json.update({{"samples", point.samples}, {"samples_of_split", point.samples_of_split}});
   return json;
 }
@@ -99,7 +101,9 @@ std::string ValueOf(const std::string& key, const nlohmann::json& value) {
   return value.is_null() ? "no " + key : key + " = " + value.dump();
 }
 
-std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json, const std::string& name) {
+// A point of a further validation set has none itself, so that damaged files do not recurse.
+std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json, const std::string& name,
+                                                 bool is_further = false) {
   if (json.is_null()) return std::nullopt;
   const SavedObject saved(json, name);
   report::ValPoint point{.step = saved.Count("step"), .epoch = saved.Number("epoch")};
@@ -117,6 +121,13 @@ std::optional<report::ValPoint> ValPointFromJson(const nlohmann::json& json, con
   if (json.contains("samples_of_split")) {
     point.samples = saved.Count("samples");
     point.samples_of_split = saved.Count("samples_of_split");
+  }
+  if (json.contains("split")) point.split = saved.Text("split");
+  if (json.contains("further") && !is_further) {
+    for (const nlohmann::json& item : saved.Array("further")) {
+      auto further = ValPointFromJson(item, saved.Named("further"), /*is_further=*/true);
+      if (further) point.further.push_back(std::move(*further));
+    }
   }
   if (point.decides >= point.metrics.size()) SavedObject::Refuse(saved.Named("decides"), "the number of a metric");
   return point;
@@ -175,6 +186,7 @@ nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const
                              {"data_samples", plan.train_samples},
                              {"data_fingerprint", data.train->source->fingerprint()}};
   if (config.data.val_fraction > 0) identity["val_fraction"] = config.data.val_fraction;
+  if (config.data.sampling != "natural") identity["sampling"] = config.data.sampling;
   if (!config.model.freeze.empty()) identity["freeze"] = config.model.freeze;
   identity.update(KindOf(config).Identity(config, data));
   return identity;

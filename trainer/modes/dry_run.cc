@@ -192,15 +192,17 @@ void DryRun(const RunContext& given) {
     task = kind.MakeInferenceTask(config, weights, sets, at::kCPU);
   }
   RequireBestMetric(config.run.best_metric, *task);
-  LookThrough(sets, config.data);
+  LookThrough(sets, config);
   json["parameters"] = CountParameters(task->module());
   if (sets.classes.count > 0) json["classes"] = Describe(sets.classes);
   json["train_samples"] = sets.train ? sets.train->source->size() : 0;
-  json["val_samples"] = sets.val ? sets.val->source->size() : 0;
+  int64_t val_samples = 0;
+  for (const DataSplit* split : ValidationSets(sets)) val_samples += split->source->size();
+  json["val_samples"] = val_samples;
   if (sets.train) {
     const auto batches = MakeTrainBatches(*sets.train, config, context.launch.world_size);
     const Plan plan = MakePlan(config, sets.train->source->size(), context.launch.world_size, batches->units(),
-                               batches->units_per_step());
+                               batches->units_per_step(), NumShards(*sets.train));
     RequireLearnable(config, plan, sets);
     const GraphConditions graph_conditions{
         .device = device, .micro_steps = plan.batch.grad_accum_steps, .task = task->WhyNotRecorded()};

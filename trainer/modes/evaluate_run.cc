@@ -2,6 +2,9 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
+#include <memory>
+#include <vector>
 
 #include "data/outputs.h"
 #include "trainer/checkpoint/store.h"
@@ -15,6 +18,8 @@
 #include "trainer/report/console.h"
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
+#include "trainer/tasks/sample_results.h"
+#include "trainer/tasks/sentence_kinds.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/tasks/val_fraction.h"
@@ -69,57 +74,99 @@ std::string SamplesToEvaluate(const DataSplit& val, const config::Config& config
   return taken == val.source->size() ? all : std::to_string(taken) + " of " + all;
 }
 
+// Throws UsageError if --predictions would replace a file of a run, the weights or a file beside the data.
+void RequireOtherPredictions(const config::Config& config) {
+  if (config.run.predictions.empty()) return;
+  std::vector<std::string> read = {config.model.init_weights, config.data.dir};
+  std::error_code unreadable;
+  std::filesystem::directory_iterator file(config.data.dir, unreadable);
+  for (; !unreadable && file != std::filesystem::directory_iterator(); file.increment(unreadable)) {
+    read.push_back(file->path().string());
+  }
+  data::RequireOtherFile(config.run.predictions, read);
+}
+
+// The results of each sample with --predictions; null without it.
+std::unique_ptr<SampleResults> ObserveSamples(const config::Config& config, const DataSets& data, Task& task) {
+  if (config.run.predictions.empty()) return nullptr;
+  const int64_t classes = config.run.task == TextRegression().name() ? 0 : data.num_classes;
+  auto results = std::make_unique<SampleResults>(data.val->source->size(), classes, task.device());
+  if (task.ObserveOutputs([to = results.get()](const SampleOutputs& outputs) { to->Add(outputs); })) return results;
+  throw UsageError("--predictions: --task=" + config.run.task + " predicts nothing for a whole sample", "leave it out");
+}
+
+// Throws DataError if there was nothing to measure, and warns if there was little.
+void JudgeMeasured(const report::ValPoint& point, const std::string& split) {
+  if (!point.text) return;
+  if (point.text->guessed == 0) throw DataError(NothingToMeasure(split), "evaluate more text, or raise --mask_prob");
+  WarnOfUnmeasured(*point.text, split);
+}
+
+// The result of a whole evaluation that began at `start`.
+report::RunResult ResultOf(std::vector<report::ValPoint> points, const DataSets& data,
+                           std::chrono::steady_clock::time_point start, int world, report::SpeedUnit unit) {
+  report::RunResult result;
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  result.world_size = world;
+  result.speed_unit = unit;
+  const std::vector<const DataSplit*> sets = ValidationSets(data);
+  int64_t units = 0;
+  for (size_t i = 0; i < points.size(); ++i) {
+    JudgeMeasured(points[i], sets[i]->name);
+    result.samples_seen += points[i].samples;
+    units += points[i].units;
+    if (i > 0) points[i].split = sets[i]->name;
+  }
+  result.speed = static_cast<double>(units) / result.seconds;
+  result.validation = std::move(points.front());
+  result.validation->further.assign(std::make_move_iterator(points.begin() + 1), std::make_move_iterator(points.end()));
+  return result;
+}
+
 }  // namespace
 
 void EvaluateOnly(const RunContext& context) {
   const config::Config& config = context.config;
   const auto start = std::chrono::steady_clock::now();
   Session session(context);
-  if (context.launch.rank == 0) RequireOtherOutput(config, session.run_directory);
+  if (context.launch.rank == 0) {
+    RequireOtherOutput(config, session.run_directory);
+    RequireOtherPredictions(config);
+  }
   const TaskKind& kind = KindOf(config);
   const TrainedWeights weights = ReadInferenceWeights(config);
   const DataSets data = session.OpenData(kind.ClassesOf(config, weights));
+  const std::vector<const DataSplit*> sets = ValidationSets(data);
   if (context.launch.rank == 0) {
-    report::LogInfo("evaluating " + weights.origin + " on " +
-                    SamplesToEvaluate(*data.val, config, context.launch.world_size) + " of " + data.val->name);
+    for (const DataSplit* split : sets) {
+      report::LogInfo("evaluating " + weights.origin + " on " +
+                      SamplesToEvaluate(*split, config, context.launch.world_size) + " of " + split->name);
+    }
     CompareHeldOut(config, weights, *data.val);
   }
-  session.Connect({{"data_fingerprint", data.val->source->fingerprint()}});
+  session.Connect({{"data_fingerprint", ValFingerprint(data)}});
   const auto task = kind.MakeInferenceTask(config, weights, data, session.device);
-  RequireBestMetric(config.run.best_metric, *task);
   task->CountConfusions();
+  RequireBestMetric(config.run.best_metric, *task);
+  const auto samples = ObserveSamples(config, data, *task);
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),
        .rank = context.launch.rank});
 
-  const auto quarantine = MakeRunQuarantine(*data.val, config.data, /*path=*/"", "left out", *session.control);
-  report::RunResult result;
-  result.validation = Evaluate(*task, *data.val, config, *session.communicator, *session.control,
-                               /*steps_done=*/0, *quarantine,
-                               [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
-  if (!result.validation) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
+  std::vector<report::ValPoint> points;
+  for (const DataSplit* split : sets) {
+    const auto quarantine = MakeRunQuarantine(*split, config.data, /*path=*/"", "left out", *session.control);
+    auto point = Evaluate(*task, *split, config, *session.communicator, *session.control, /*steps_done=*/0, *quarantine,
+                          [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
+    if (!point) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
+    points.push_back(std::move(*point));
+  }
+  if (samples) samples->Gather(*session.communicator);
   session.Leave();
   if (context.launch.rank != 0) return;
 
-  if (result.validation->text) {
-    if (result.validation->text->guessed == 0) {
-      throw DataError(NothingToMeasure(data.val->name), "evaluate more text, or raise --mask_prob");
-    }
-    WarnOfUnmeasured(*result.validation->text, data.val->name);
-  }
-  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  result.samples_seen = result.validation->samples;
-  result.world_size = context.launch.world_size;
-  result.speed_unit = task->speed_unit();
-  result.speed = static_cast<double>(result.validation->units) / result.seconds;
-  std::optional<report::Confusions> matrix;
-  if (!result.validation->confusions.empty()) {
-    matrix.emplace(result.validation->confusions, data.classes.names);
-    result.validation->metrics.push_back(
-        {.name = "balanced_accuracy", .value = matrix->BalancedAccuracy(), .decimals = 2, .higher_is_better = true});
-    result.validation->metrics.push_back(
-        {.name = "macro_f1", .value = matrix->MacroF1(), .decimals = 2, .higher_is_better = true});
-  }
+  const report::RunResult result =
+      ResultOf(std::move(points), data, start, context.launch.world_size, task->speed_unit());
   std::error_code unreadable;
   // The result.json of a training run is not replaced, and nothing is written into a checkpoint.
   const bool is_checkpoint =
@@ -131,11 +178,21 @@ void EvaluateOnly(const RunContext& context) {
     report::PrepareRunDirectory(files);
     report::WriteTextFile(files.result_json, report::ResultJson(result));
   }
-  if (matrix) {
-    for (const std::string& line : matrix->Lines()) console.Note(line);
-    KeepConfusions(*matrix, config.run.output, directory);
+  if (!result.validation->confusions.empty()) {
+    const report::Confusions matrix(result.validation->confusions, data.classes.names);
+    for (const std::string& line : matrix.Lines()) console.Note(line);
+    KeepConfusions(matrix, config.run.output, directory);
   }
-  if (config.report.log_format == "json") std::printf("%s\n", report::JsonLine(*result.validation).c_str());
+  if (samples) {
+    samples->Write(config.run.predictions, *data.val, data.classes.names);
+    report::LogInfo("the predictions for each sample: " + config.run.predictions);
+  }
+  if (config.report.log_format == "json") {
+    std::printf("%s\n", report::JsonLine(*result.validation).c_str());
+    for (const report::ValPoint& further : result.validation->further) {
+      std::printf("%s\n", report::JsonLine(further).c_str());
+    }
+  }
   console.Finish(result);
 }
 

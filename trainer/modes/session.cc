@@ -165,7 +165,7 @@ DataSets Session::OpenData(const data::Classes& known) const {
   const bool waits = context.launch.rank != 0;
   if (!waits) {
     data = kind.OpenData(context.config, known, &parcel);
-    LookThrough(data, context.config.data);
+    LookThrough(data, context.config);
   }
   if (!rendezvous) return data;
   parcel = ShareParcel(parcel, *rendezvous);

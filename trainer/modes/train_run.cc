@@ -124,7 +124,7 @@ report::Banner MakeBanner(const RunContext& context, const Plan& plan, const Dat
   banner.world_size = context.launch.world_size;
   banner.deterministic = context.config.ranks.deterministic == "run";
   banner.train_samples = plan.train_samples;
-  banner.val_samples = data.val ? data.val->source->size() : 0;
+  for (const DataSplit* split : ValidationSets(data)) banner.val_samples += split->source->size();
   if (data.classes.count > 0) banner.classes = Describe(data.classes);
   banner.global_batch_size = plan.batch.global_batch_size;
   banner.total_steps = plan.total_steps;
@@ -152,14 +152,14 @@ void Train(const RunContext& given) {
   DataSets data = session.OpenData();
   const auto batches = MakeTrainBatches(*data.train, config, context.launch.world_size);
   const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size, batches->units(),
-                             batches->units_per_step());
+                             batches->units_per_step(), NumShards(*data.train));
   RequireLearnable(config, plan, data);
   const nlohmann::json identity = RunIdentity(config, plan, data);
   const nlohmann::json kept = KeptState(config, identity, data, *given.config.batch.batch_size);
   if (first) first->StartWriter(context, MetadataOf(config, data));
 
   nlohmann::json common = identity;
-  common["data_val_fingerprint"] = data.val ? nlohmann::json(data.val->source->fingerprint()) : nlohmann::json();
+  common["data_val_fingerprint"] = ValFingerprint(data);
   session.Connect(common);
   if (first && config.run.resume == "none" && !session.restarted) StartAnew(files);
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());

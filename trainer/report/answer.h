@@ -5,8 +5,9 @@
 
 namespace dtrain::report {
 
-// Prints `text` and a line feed, or nothing if `text` is empty, and flushes stdout. Throws StorageError if that fails,
-// because the disk is full or the reader of stdout is gone.
+// Prints `text` and a line feed, or nothing if `text` is empty, and flushes stdout. Throws StorageError if that fails:
+// the disk is full or, when only earlier output is flushed, the reader of stdout is gone. A reader of `text` itself
+// that is gone has read enough of it.
 void PrintAnswer(const std::string& text);
 
 }  // namespace dtrain::report

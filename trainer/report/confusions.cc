@@ -126,4 +126,12 @@ std::vector<std::string> Confusions::Lines() const {
   return lines;
 }
 
+void AddBalanced(const std::vector<int64_t>& confusions, Metrics& metrics) {
+  if (confusions.empty()) return;
+  const Confusions matrix(confusions, {});
+  metrics.push_back(
+      {.name = "balanced_accuracy", .value = matrix.BalancedAccuracy(), .decimals = 2, .higher_is_better = true});
+  metrics.push_back({.name = "macro_f1", .value = matrix.MacroF1(), .decimals = 2, .higher_is_better = true});
+}
+
 }  // namespace dtrain::report

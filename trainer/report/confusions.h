@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "trainer/report/metric.h"
+
 namespace dtrain::report {
 
 // Tasks count confusions for no more classes: nobody reads a larger matrix, and every batch would add to it.
@@ -41,5 +43,8 @@ class Confusions {
   std::vector<int64_t> counts_;
   std::vector<std::string> names_;  // by label, none empty
 };
+
+// Adds balanced_accuracy and macro_f1, in percent, if confusions were counted (ValPoint::confusions).
+void AddBalanced(const std::vector<int64_t>& confusions, Metrics& metrics);
 
 }  // namespace dtrain::report

@@ -73,7 +73,8 @@ std::string LimitText(const ValPoint& point) {
 }
 
 std::string ValidationLine(const ValPoint& point) {
-  std::string line = Format("validation step %lld epoch %.2f", static_cast<long long>(point.step), point.epoch);
+  std::string line = "validation" + (point.split.empty() ? "" : " on " + Shown(point.split)) +
+                     Format(" step %lld epoch %.2f", static_cast<long long>(point.step), point.epoch);
   for (const Metric& metric : point.metrics) {
     line += Format(" %s %.*f", metric.name.c_str(), metric.decimals, metric.value);
   }

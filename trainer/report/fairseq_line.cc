@@ -77,19 +77,20 @@ std::string FairseqLine(const TrainPoint& point) {
 
 std::string FairseqLine(const ValPoint& point) {
   const TextCounts counts = point.text.value_or(TextCounts());
+  const std::string set = point.split.empty() ? "valid_" : point.split + "_";
   Json json = {{"epoch", point.epoch_number}};
-  AddLoss(json, "valid_", LossOf(point.metrics), point.metrics, counts);
-  json["valid_wps"] = General(PerSecond(static_cast<double>(counts.tokens), counts.seconds), 1);
-  json["valid_wpb"] = General(PerBatch(counts.tokens, counts), 1);
-  json["valid_bsz"] = General(PerBatch(counts.samples, counts), 1);
-  json["valid_num_updates"] = General(static_cast<double>(point.step));
+  AddLoss(json, set, LossOf(point.metrics), point.metrics, counts);
+  json[set + "wps"] = General(PerSecond(static_cast<double>(counts.tokens), counts.seconds), 1);
+  json[set + "wpb"] = General(PerBatch(counts.tokens, counts), 1);
+  json[set + "bsz"] = General(PerBatch(counts.samples, counts), 1);
+  json[set + "num_updates"] = General(static_cast<double>(point.step));
   if (point.best) {
     const std::string& name = point.decisive().name;
-    json["valid_best_" + name] = General(name == "loss" ? *point.best / std::numbers::ln2 : *point.best, 3);
+    json[set + "best_" + name] = General(name == "loss" ? *point.best / std::numbers::ln2 : *point.best, 3);
   }
   if (point.is_limited()) {
-    json["valid_samples"] = std::to_string(point.samples);
-    json["valid_samples_of_split"] = std::to_string(point.samples_of_split);
+    json[set + "samples"] = std::to_string(point.samples);
+    json[set + "samples_of_split"] = std::to_string(point.samples_of_split);
   }
   return json.dump();
 }

@@ -20,10 +20,13 @@ class LogSink {
   // for a new run. Everything reported earlier about later steps is void.
   virtual void Resume(int64_t /*step*/, double /*epochs_done*/) {}
   virtual void Train(const TrainPoint& /*point*/) {}
+  // Called for each validation set (ValPoint::split), the one that decides first.
   virtual void Validation(const ValPoint& /*point*/) {}
   virtual void Epoch(const EpochPoint& /*point*/) {}
   // The time that this start of the program has spent so far. Called often, and after each evaluation and save.
   virtual void Times(const RunTimes& /*times*/) {}
+  // A checkpoint is on the disk; called some steps after that.
+  virtual void Checkpoint(const CheckpointPoint& /*point*/) {}
   // The images of the first batch. Called at most once, and only if the training starts at step 0.
   virtual void FirstBatch(const Picture& /*picture*/) {}
   // The run is finished.
@@ -49,6 +52,9 @@ class LogSinks : public LogSink {
   }
   void Times(const RunTimes& times) override {
     for (const auto& sink : sinks_) sink->Times(times);
+  }
+  void Checkpoint(const CheckpointPoint& point) override {
+    for (const auto& sink : sinks_) sink->Checkpoint(point);
   }
   void FirstBatch(const Picture& picture) override {
     for (const auto& sink : sinks_) sink->FirstBatch(picture);

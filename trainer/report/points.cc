@@ -17,10 +17,10 @@ void SetIfAny(Json& json, const char* key, int64_t count) {
   if (count > 0) json[key] = count;
 }
 
-std::string Fixed(const char* key, double value, int decimals) {
+std::string Fixed(const std::string& key, double value, int decimals) {
   char text[64];
-  std::snprintf(text, sizeof(text), "%s=%.*f", key, decimals, value);
-  return text;
+  std::snprintf(text, sizeof(text), "=%.*f", decimals, value);
+  return key + text;
 }
 
 // Adds the parts besides data_seconds, which the line has already.
@@ -61,10 +61,32 @@ void AddLimit(Json& json, const std::string& prefix, const ValPoint& point) {
   json[prefix + "samples_of_split"] = point.samples_of_split;
 }
 
+// "val_", or "val_test_" of a further validation set
+std::string PrefixOf(const ValPoint& point) { return point.split.empty() ? "val_" : "val_" + point.split + "_"; }
+
+void AddValidation(Json& json, const ValPoint& point) {
+  for (const Metric& metric : point.metrics) json[PrefixOf(point) + metric.name] = metric.value;
+  AddLimit(json, PrefixOf(point), point);
+}
+
+// "val_top1=75.93 val_loss=0.9912"
+std::string FinalText(const ValPoint& point) {
+  const std::string prefix = PrefixOf(point);
+  std::string line;
+  for (const Metric& metric : point.metrics) {
+    line += (line.empty() ? "" : " ") + Fixed(prefix + metric.name, metric.value, metric.decimals);
+  }
+  if (point.is_limited()) {
+    line += " " + prefix + "samples=" + std::to_string(point.samples) + " " + prefix +
+            "samples_of_split=" + std::to_string(point.samples_of_split);
+  }
+  return line;
+}
+
 void AddResult(Json& json, const RunResult& result) {
   if (result.validation) {
-    for (const Metric& metric : result.validation->metrics) json["val_" + metric.name] = metric.value;
-    AddLimit(json, "val_", *result.validation);
+    AddValidation(json, *result.validation);
+    for (const ValPoint& further : result.validation->further) AddValidation(json, further);
   } else {
     json["train_loss"] = result.train_loss;
   }
@@ -107,6 +129,7 @@ std::string JsonLine(const TrainPoint& point) {
 
 std::string JsonLine(const ValPoint& point) {
   Json json = {{"kind", "val"}, {"step", point.step}, {"epoch", point.epoch}};
+  if (!point.split.empty()) json["split"] = point.split;
   for (const Metric& metric : point.metrics) json[metric.name] = metric.value;
   AddLimit(json, "", point);
   SetIfAny(json, "bad_records", point.bad_records);
@@ -116,6 +139,11 @@ std::string JsonLine(const ValPoint& point) {
 
 std::string JsonLine(const EpochPoint& point) {
   return Json{{"kind", "epoch"}, {"epoch", point.epoch}, {"epoch_seconds", point.epoch_seconds}}.dump();
+}
+
+std::string JsonLine(const CheckpointPoint& point) {
+  return Json{{"kind", "checkpoint"}, {"step", point.step}, {"path", point.path}}.dump(-1, ' ', /*ensure_ascii=*/false,
+                                                                                       Json::error_handler_t::replace);
 }
 
 std::string ResultJson(const RunResult& result) {
@@ -132,15 +160,8 @@ std::string JsonLine(const RunResult& result) {
 
 std::string FinalLine(const RunResult& result) {
   if (!result.validation) return Fixed("train_loss", result.train_loss, 4);
-  std::string line;
-  for (const Metric& metric : result.validation->metrics) {
-    line += (line.empty() ? "val_" : " val_") + Fixed(metric.name.c_str(), metric.value, metric.decimals);
-  }
-  const ValPoint& point = *result.validation;
-  if (point.is_limited()) {
-    line += " val_samples=" + std::to_string(point.samples) +
-            " val_samples_of_split=" + std::to_string(point.samples_of_split);
-  }
+  std::string line = FinalText(*result.validation);
+  for (const ValPoint& further : result.validation->further) line += " " + FinalText(further);
   return line;
 }
 

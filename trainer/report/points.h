@@ -74,6 +74,10 @@ struct ValPoint {
   int64_t samples_of_split = 0;  // all that there are; more than samples and bad_records if the evaluation was limited
   int64_t units = 0;             // images, or tokens without padding, from which the speed is computed
 
+  // Empty for the validation set that decides; the name of any further one, whose `step` and `epoch` are the same.
+  std::string split = {};
+  std::vector<ValPoint> further = {};  // of the same weights on the further sets, in the order of --val_split
+
   // The confusion matrix, classes² counts with a row for each true class and a column for each predicted one. Empty if
   // it was not asked for.
   std::vector<int64_t> confusions = {};
@@ -89,6 +93,12 @@ struct ValPoint {
 struct EpochPoint {
   int64_t epoch = 0;  // epochs finished: 1 after the first
   double epoch_seconds = 0;
+};
+
+// A checkpoint that is on the disk.
+struct CheckpointPoint {
+  int64_t step = 0;
+  std::string path;  // of its folder
 };
 
 // The time that one start of the program has spent, from the start of the process to the end of a step.
@@ -110,7 +120,8 @@ struct Picture {
   std::string png;
 };
 
-// The result of a finished run. result.json has val_* (or train_loss without a validation) and the fields below.
+// The result of a finished run. result.json has val_*, with further validation sets also val_<split>_* (or train_loss
+// without a validation), and the fields below.
 struct RunResult {
   std::optional<ValPoint> validation = std::nullopt;  // the last one; empty without validation
   std::optional<ValPoint> best = std::nullopt;  // the best one by the metric that decides; empty without validation
@@ -128,18 +139,21 @@ struct RunResult {
 
 // Return one line of metrics.jsonl without the newline. Numbers have full precision; NaN and infinities become null.
 // bad_records and empty_samples are written only if they are not 0, samples and samples_of_split only of a limited
-// evaluation. Training on text adds tokens and padding_tokens
-// since the last line.
+// evaluation, split only of a further validation set. Training on text adds tokens and padding_tokens since the last
+// line.
 std::string JsonLine(const TrainPoint& point);
 std::string JsonLine(const ValPoint& point);
 std::string JsonLine(const EpochPoint& point);
+// The same for --on_event; metrics.jsonl has no such line.
+std::string JsonLine(const CheckpointPoint& point);
 
 // Return the content of result.json, and the same in one line with "kind":"result".
 std::string ResultJson(const RunResult& result);
 std::string JsonLine(const RunResult& result);
 
 // Returns the last line of stdout: val_<metric>=… for each metric, "val_top1=75.93 val_top5=92.91 val_loss=0.9912", and
-// "val_samples=320 val_samples_of_split=10000" if the evaluation was limited, or train_loss=… without a validation.
+// "val_samples=320 val_samples_of_split=10000" if the evaluation was limited; then the same of further validation sets
+// as val_<split>_<metric>=…; or train_loss=… without a validation.
 std::string FinalLine(const RunResult& result);
 
 }  // namespace dtrain::report

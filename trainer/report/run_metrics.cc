@@ -36,6 +36,15 @@ void AddTraining(const TrainPoint& point, double seconds_since, PrometheusText& 
              point.checkpoint_seconds);
 }
 
+void AddValidation(const ValPoint& point, PrometheusText& text) {
+  const std::string set = point.split.empty() ? "" : NamePart(point.split) + "_";
+  const std::string of = point.split.empty() ? "" : "on " + point.split + " ";
+  for (const Metric& metric : point.metrics) {
+    text.Gauge("val_" + set + NamePart(metric.name), "Result of the last validation " + of + "of " + metric.name + ".",
+               metric.value);
+  }
+}
+
 void AddGpus(const std::vector<GpuUse>& gpus, PrometheusText& text) {
   const auto add = [&](const char* name, const char* help, const auto& value) {
     for (const GpuUse& gpu : gpus) text.Gauge(name, help, value(gpu), {{"gpu", std::to_string(gpu.index)}});
@@ -70,7 +79,12 @@ void RunMetrics::Train(const TrainPoint& point) {
 
 void RunMetrics::Validation(const ValPoint& point) {
   const std::lock_guard lock(mutex_);
-  validation_ = point;
+  if (point.split.empty()) {
+    validation_ = point;
+    validation_->further.clear();
+  } else if (validation_) {
+    validation_->further.push_back(point);
+  }
 }
 
 void RunMetrics::Epoch(const EpochPoint& point) {
@@ -103,9 +117,8 @@ std::string RunMetrics::Text() const {
     AddTraining(*train_, std::chrono::duration<double>(Clock::now() - train_heard_).count(), text);
   }
   if (validation_) {
-    for (const Metric& metric : validation_->metrics) {
-      text.Gauge("val_" + NamePart(metric.name), "Result of the last validation: " + metric.name + ".", metric.value);
-    }
+    AddValidation(*validation_, text);
+    for (const ValPoint& further : validation_->further) AddValidation(further, text);
   }
   AddGpus(gpus, text);
   return text.Take();

@@ -109,8 +109,9 @@ void TensorboardLog::Train(const TrainPoint& point) {
 }
 
 void TensorboardLog::Validation(const ValPoint& point) {
+  const std::string prefix = point.split.empty() ? "val/" : "val_" + point.split + "/";
   Scalars scalars;
-  for (const Metric& metric : point.metrics) scalars.emplace_back("val/" + metric.name, metric.value);
+  for (const Metric& metric : point.metrics) scalars.emplace_back(prefix + metric.name, metric.value);
   Write(ScalarsEvent({.seconds = SecondsSince1970(), .step = point.step}, scalars));
 }
 

@@ -39,18 +39,17 @@ std::shared_ptr<data::NodeCache> CacheOfThisMachine(int64_t records, distributed
 
 void KeepInMemory(DataSets& data, distributed::Rendezvous* rendezvous) {
   int64_t records = 0;
-  for (const auto* split : {&data.train, &data.val}) {
-    if (*split) records += (*split)->source->size();
-  }
+  for (const DataSplit* split : AllSplits(data)) records += split->source->size();
   const auto cache = CacheOfThisMachine(records, rendezvous);
   int64_t first = 0;
-  for (auto* split : {&data.train, &data.val}) {
-    if (!*split) continue;
-    auto& source = (*split)->source;
-    const int64_t size = source->size();
-    source = std::make_unique<data::CachedSource>(std::move(source), cache, first, report::LogWarning);
+  const auto keep = [&](DataSplit& split) {
+    const int64_t size = split.source->size();
+    split.source = std::make_unique<data::CachedSource>(std::move(split.source), cache, first, report::LogWarning);
     first += size;
-  }
+  };
+  if (data.train) keep(*data.train);
+  if (data.val) keep(*data.val);
+  for (DataSplit& split : data.further_val) keep(split);
 }
 
 }  // namespace dtrain::loop

@@ -6,10 +6,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "data/formats/open_source.h"
 #include "data/record_source.h"
 #include "data/sample_decoder.h"
+#include "data/sentences/sentence_split.h"
 #include "trainer/config/config.h"
 
 namespace dtrain::loop {
@@ -20,7 +22,9 @@ struct DataSplit {
   std::unique_ptr<data::SampleDecoder> decoder;
   // For text: returns the number of tokens of a block. Null if all rows have the same size.
   std::function<int64_t(int64_t index)> length = nullptr;
-  int64_t tokens_per_sample = 0;  // for text: the length of the longest block allowed
+  int64_t tokens_per_sample = 0;     // for text: the length of the longest block allowed
+  std::vector<int64_t> shards = {};  // samples of each folder, of which epochs take one in turn; empty: one folder
+  std::vector<data::SentenceText> texts = {};  // of sentences, with --predictions; otherwise empty
 };
 
 // What the data says of the sizes of a model.
@@ -31,13 +35,29 @@ struct DataSizes {
 
 struct DataSets : DataSizes {
   std::optional<DataSplit> train;
-  std::optional<DataSplit> val;  // empty: there is no validation, and the run ends with its training loss
-  data::Classes classes;         // of the training split; in an evaluation, those that val was opened with
+  std::optional<DataSplit> val;        // empty: there is no validation, and the run ends with its training loss
+  std::vector<DataSplit> further_val;  // the further validation sets, in the order of --val_split
+  data::Classes classes;               // of the training split; in an evaluation, those that val was opened with
 };
 
-// Warns of files beside the images that are not images, and of unequal classes. Reads all headers of a small set, and
+// Returns the validation sets, the one that decides first; none if there is no validation.
+std::vector<const DataSplit*> ValidationSets(const DataSets& sets);
+
+// Returns the training set and the validation sets, as far as they are there.
+std::vector<const DataSplit*> AllSplits(const DataSets& sets);
+
+// Returns the number of epochs that together have all samples: 1 without shards.
+inline int64_t NumShards(const DataSplit& split) {
+  return split.shards.empty() ? 1 : static_cast<int64_t>(split.shards.size());
+}
+
+// Returns the fingerprints of the validation sets, separated by commas.
+std::string ValFingerprint(const DataSets& sets);
+
+// Warns of files beside the images that are not images, of photographs that are not stored upright, and of unequal
+// classes. Reads all headers of a small set, and
 // throws DataError naming every bad file if there are too many. Called on one rank only: the others would find the
 // same.
-void LookThrough(const DataSets& sets, const config::DataConfig& config);
+void LookThrough(const DataSets& sets, const config::Config& config);
 
 }  // namespace dtrain::loop

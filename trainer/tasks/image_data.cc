@@ -51,6 +51,7 @@ data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role
           .augment = augment,
           .augment_between = data::BetweenFromName(image.augment_interpolation),
           .photometric = PhotometricOf(image),
+          .exif_orientation = image.exif_orientation,
           .seed = config.batch.seed};
 }
 
@@ -88,9 +89,10 @@ class Opener {
  public:
   Opener(const config::Config& config, data::IndexParcel* parcel)
       : config_(config),
-        format_(config.data.format == "auto"
-                    ? data::DetectFormat(config.data.dir, {config.data.train_split, config.data.val_split})
-                    : config.data.format),
+        format_(
+            config.data.format == "auto"
+                ? data::DetectFormat(config.data.dir, {config.data.train_split, config::ValSplits(config.data).front()})
+                : config.data.format),
         parcel_(parcel) {}
 
   bool Has(const std::string& split) const { return data::HasSplit(format_, config_.data.dir, split); }
@@ -175,10 +177,9 @@ std::string FoundIn(const std::string& folder) {
   return names.size() > kShown ? text + ", … (" + std::to_string(names.size()) + ")" : text;
 }
 
-// Whether there is a validation split. Throws DataError if it is missing although it was named or is to be evaluated. A
-// training run without the split of the default name goes on, with a warning.
-bool HasValidation(const Opener& data_set, const config::Config& config) {
-  const std::string& split = config.data.val_split;
+// Whether there is this validation split. Throws DataError if it is missing although it was named or is to be
+// evaluated. A training run without the split of the default name goes on, with a warning.
+bool HasValidation(const Opener& data_set, const std::string& split, const config::Config& config) {
   if (data_set.Has(split)) return true;
   const std::string what =
       "there is no '" + split + "' split in " + config.data.dir + ", which holds " + FoundIn(config.data.dir);
@@ -192,6 +193,16 @@ bool HasValidation(const Opener& data_set, const config::Config& config) {
                        "--val_fraction=0.1");
   }
   return false;
+}
+
+// Opens the first split as the one that decides, and the others as the further ones.
+void OpenValidation(const Opener& data_set, const std::vector<std::string>& splits, const data::Classes& classes,
+                    const config::Config& config, DataSets& sets) {
+  sets.val = data_set.Open(Role::kVal, splits.front(), classes);
+  for (size_t i = 1; i < splits.size(); ++i) {
+    HasValidation(data_set, splits[i], config);
+    sets.further_val.push_back(data_set.Open(Role::kVal, splits[i], sets.val->source->classes()));
+  }
 }
 
 DataSplit OpenSynthetic(const config::Config& config) {
@@ -213,10 +224,10 @@ std::string FirstBeyond(const data::RecordSource& source, int64_t num_classes) {
 }
 
 void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
-  for (const auto* split : {&sets.train, &sets.val}) {
-    if (!*split || (*split)->source->num_classes() <= num_classes) continue;
-    const std::string where = FirstBeyond(*(*split)->source, num_classes);
-    throw DataError("split " + (*split)->name + " has " + CountOf((*split)->source->num_classes(), "class") +
+  for (const DataSplit* split : AllSplits(sets)) {
+    if (split->source->num_classes() <= num_classes) continue;
+    const std::string where = FirstBeyond(*split->source, num_classes);
+    throw DataError("split " + split->name + " has " + CountOf(split->source->num_classes(), "class") +
                         ", more than --num_classes=" + std::to_string(num_classes) +
                         (where.empty() ? "" : "; the first record beyond it is " + where),
                     "raise --num_classes, or leave it out: it is then taken from the data");
@@ -224,8 +235,7 @@ void RequireLabelsBelow(int64_t num_classes, const DataSets& sets) {
 }
 
 // Only uint8 tensors are normalised: with two dtypes the model would be validated on other values than it learns from.
-void RequireSameRows(const DataSets& sets) {
-  const data::RecordSource &train = *sets.train->source, &val = *sets.val->source;
+void RequireSameRows(const data::RecordSource& train, const data::RecordSource& val) {
   if (train.kind() != val.kind() || train.rows().type == val.rows().type) return;
   throw DataError("images of " + train.Location(0) + " and " + val.Location(0) + " differ: one is float32, one uint8",
                   "float32 images are used unchanged, uint8 images are normalised: use one kind for both");
@@ -240,7 +250,8 @@ std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config&
 DataSets OpenImageSets(const config::Config& config, const data::Classes& known, data::IndexParcel* parcel) {
   DataSets sets;
   const bool training = config.run.mode == "train";
-  const std::string& val_split = config.data.val_split;
+  const std::vector<std::string> val_splits = config::ValSplits(config.data);
+  const std::string& val_split = val_splits.front();
   if (config.data.format == "synthetic") {
     sets.train = OpenSynthetic(config);
     if (!training) sets.val = OpenSynthetic(config);
@@ -250,8 +261,8 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
       data_set.OpenInTwo({}, sets);
     } else {
       sets.train = data_set.Open(Role::kTrain, config.data.train_split);
-      if (HasValidation(data_set, config)) {
-        sets.val = data_set.Open(Role::kVal, val_split, sets.train->source->classes());
+      if (HasValidation(data_set, val_split, config)) {
+        OpenValidation(data_set, val_splits, sets.train->source->classes(), config, sets);
       }
     }
   } else {
@@ -262,15 +273,16 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
       data_set.OpenInTwo(known, sets);
       sets.train.reset();  // it was opened only to divide it
     } else {
-      if (!is_file) HasValidation(data_set, config);
-      const std::string& split = is_file ? config.data.train_split : val_split;
-      sets.val = data_set.Open(Role::kVal, split, is_file ? known : data_set.ClassesFor(split, known));
+      if (!is_file) HasValidation(data_set, val_split, config);
+      const std::vector<std::string> splits = is_file ? std::vector{config.data.train_split} : val_splits;
+      const data::Classes classes = is_file ? known : data_set.ClassesFor(val_split, known);
+      OpenValidation(data_set, splits, classes, config, sets);
     }
   }
   sets.classes = (sets.train ? sets.train : sets.val)->source->classes();
-  if (sets.train && sets.val) RequireSameRows(sets);
-  for (const auto* split : {&sets.train, &sets.val}) {
-    if (*split) sets.num_classes = std::max(sets.num_classes, (*split)->source->num_classes());
+  for (const DataSplit* split : AllSplits(sets)) {
+    if (sets.train) RequireSameRows(*sets.train->source, *split->source);
+    sets.num_classes = std::max(sets.num_classes, split->source->num_classes());
   }
   if (config.model.num_classes > 0) {
     RequireLabelsBelow(config.model.num_classes, sets);

@@ -196,6 +196,7 @@ int64_t ImageTask::num_evaluation_sums() const { return NumConfusions() + kNumEv
 at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
   const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
   const at::Tensor logits = Logits(batch["images"]);
+  if (observer_) observer_({batch["index"], logits, labels});
   const int64_t k = std::min<int64_t>(kTop5Classes, logits.size(1));
   const at::Tensor best = std::get<1>(logits.topk(k, 1));
   const at::Tensor hits = best.eq(labels.unsqueeze(1));
@@ -225,6 +226,7 @@ report::Metrics ImageTask::MetricsOf(const at::Tensor& sums) const {
   }
   metrics.push_back({"loss", sum[kLossSum] / sum[kSamples], /*decimals=*/4, /*higher_is_better=*/false, "     loss",
                      /*table_decimals=*/2});
+  AddBalanced(ConfusionsOf(sums), metrics);
   return metrics;
 }
 

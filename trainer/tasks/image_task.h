@@ -4,6 +4,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "data/image/mix.h"
@@ -49,6 +50,10 @@ class ImageTask : public Task {
   // class weights, of which `weight` is the sum.
   report::Metrics TrainingMetrics(double hits, double weight) const override;
   void CountConfusions() override { counts_confusions_ = true; }
+  bool ObserveOutputs(OutputsObserver observer) override {
+    observer_ = std::move(observer);
+    return true;
+  }
   std::vector<int64_t> ConfusionsOf(const at::Tensor& sums) const override;
 
   // `images` are uint8 N×H×W×3 or normalised float32 N×3×H×W. Returns logits, float32 N×classes on the device.
@@ -76,6 +81,7 @@ class ImageTask : public Task {
   data::MixOptions mix_;
   int64_t seed_, shard_;
   bool counts_confusions_ = false;
+  OutputsObserver observer_;
   at::Tensor class_weights_;  // float32, one for each class, on the device; undefined: all are 1
 };
 

@@ -69,7 +69,7 @@ class MaskedLmKind : public TaskKind {
   }
 
   void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override {
-    KeepTokenizer(config.data.dir, run_directory);
+    KeepTokenizer(TextFolders(config.data.dir).front(), run_directory);
   }
 
   void Predict(const config::Config& config, at::Device device) const override { PredictText(config, device); }

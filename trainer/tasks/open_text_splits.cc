@@ -6,6 +6,7 @@
 
 #include "data/formats/open_source.h"
 #include "trainer/config/flags.h"
+#include "trainer/config/resolve.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/val_fraction.h"
 
@@ -15,6 +16,9 @@ namespace {
 // `train` has the whole training split, `val` its decoder; each gets its part.
 void KeepParts(DataSplit& train, DataSplit& val, const config::Config& config) {
   SplitSources parts = HoldOutValidation(std::move(train.source), config);
+  for (int64_t i = 0; !train.texts.empty() && i < parts.val->size(); ++i) {
+    val.texts.push_back(train.texts[static_cast<size_t>(parts.val->PositionOf(i))]);
+  }
   const auto keep = [of_whole = train.length](DataSplit& split, std::unique_ptr<data::Subset> part) {
     split.length = [of_whole, part = part.get()](int64_t index) { return of_whole(part->PositionOf(index)); };
     split.source = std::move(part);
@@ -30,7 +34,8 @@ void OpenTextSplits(const config::Config& config, const std::string& format, con
   const bool training = config.run.mode == "train";
   std::error_code unreadable;
   const bool is_file = std::filesystem::is_regular_file(config.data.dir, unreadable);  // the file is the split
-  const bool has_val = data::HasSplit(format, config.data.dir, config.data.val_split);
+  const std::vector<std::string> names = config::ValSplits(config.data);
+  const bool has_val = data::HasSplit(format, config.data.dir, names.front());
   const bool holds_out = HoldsOut(config, has_val);
   if (training || holds_out) sets.train = open(config.data.train_split, /*is_again=*/false);
   if (holds_out) {
@@ -40,10 +45,11 @@ void OpenTextSplits(const config::Config& config, const std::string& format, con
   } else if (!training && is_file) {
     sets.val = open(config.data.train_split, /*is_again=*/false);
   } else if (!training || has_val || config::WasGiven(config, "val_split")) {
-    sets.val = open(config.data.val_split, /*is_again=*/false);
+    sets.val = open(names.front(), /*is_again=*/false);
+    for (size_t i = 1; i < names.size(); ++i) sets.further_val.push_back(open(names[i], /*is_again=*/false));
   } else if (!is_file) {
     report::LogWarning(
-        "there is no '" + config.data.val_split + "' split in " + config.data.dir +
+        "there is no '" + names.front() + "' split in " + config.data.dir +
         ": the run goes on without validation; --val_split names another one, --val_fraction=0.1 makes one");
   }
 }

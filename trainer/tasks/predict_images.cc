@@ -12,6 +12,7 @@
 
 #include "data/count_of.h"
 #include "data/formats/image_files.h"
+#include "data/image/exif_orientation.h"
 #include "data/outputs.h"
 #include "data/pipeline/loader.h"
 #include "trainer/checkpoint/durable_file.h"
@@ -95,8 +96,10 @@ class Predictor {
         names_(ImageClassification().ClassesOf(config, weights).names),
         is_csv_(fs::path(config.run.output).extension() == ".csv") {
     model_->eval();
-    if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty())
-      report::LogInfo("ignored: " + ignored);
+    if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty()) report::LogInfo(ignored);
+    if (config.image.exif_orientation) return;
+    const std::string turned = data::SayTurned(data::CountTurned(files_), "--input");
+    if (!turned.empty()) report::LogWarning(turned);
   }
 
   void WriteTo(checkpoint::DurableFile& table) {

@@ -10,6 +10,7 @@
 #include "data/formats/open_source.h"
 #include "data/sentences/labels.h"
 #include "data/whole_number.h"
+#include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/open_text_splits.h"
@@ -22,7 +23,8 @@ namespace {
 constexpr char kSentenceFormat[] = "sentences";
 
 std::string FormatOf(const config::DataConfig& data) {
-  return data.format == "auto" ? data::DetectFormat(data.dir, {data.train_split, data.val_split}) : data.format;
+  return data.format == "auto" ? data::DetectFormat(data.dir, {data.train_split, config::ValSplits(data).front()})
+                               : data.format;
 }
 
 void RequireSentences(const config::Config& config) {
@@ -73,7 +75,13 @@ class SentenceOpener {
     options_.classes = split.source->class_names();
     vocabulary_ = std::max(vocabulary_, split.vocabulary);
     RequireAsManyClasses(name);
-    return {name, std::move(split.source), std::move(split.decoder), std::move(split.length), split.tokens_per_sample};
+    return {name,
+            std::move(split.source),
+            std::move(split.decoder),
+            std::move(split.length),
+            split.tokens_per_sample,
+            /*shards=*/{},
+            std::move(split.texts)};
   }
 
   int64_t vocabulary() const { return vocabulary_; }
@@ -115,7 +123,8 @@ data::SentenceOptions SentenceOptionsOf(const config::Config& config, data::Sent
           .label_column = config.text.label_column,
           .target = target,
           .tokens_per_sample = config.text.tokens_per_sample,
-          .tokenizer_paths = TokenizerPaths(config)};
+          .tokenizer_paths = TokenizerPaths(config),
+          .keep_texts = !config.run.predictions.empty()};
 }
 
 void WarnOfCutRows(const data::SentenceSplit& split, const std::string& name) {
@@ -152,7 +161,8 @@ bool HoldsSentences(const config::DataConfig& config) {
 
 bool HoldsNumbers(const config::Config& config) {
   const data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNumber);
-  const std::string& split = config.run.mode == "train" ? config.data.train_split : config.data.val_split;
+  const std::string split =
+      config.run.mode == "train" ? config.data.train_split : config::ValSplits(config.data).front();
   return data::LooksLikeRegression(options, split);
 }
 

@@ -89,6 +89,7 @@ int64_t SentenceTask::num_evaluation_sums() const { return num_own_sums() + kNum
 at::Tensor SentenceTask::EvaluationSums(const data::Batch& batch) {
   const at::Tensor logits = Logits(batch);
   const SequenceBatch text = SequencesOf(batch);
+  if (observer_) observer_({batch["index"], logits, batch[target_name()]});
   at::Tensor all = at::zeros({num_evaluation_sums()}, at::TensorOptions(at::kDouble).device(device_));
   AddTo(all.slice(0, 0, num_own_sums()), logits, batch);
   at::Tensor sums = all.slice(0, num_own_sums());
@@ -152,9 +153,12 @@ void TextClassificationTask::AddTo(at::Tensor own, const at::Tensor& logits_NC, 
 
 report::Metrics TextClassificationTask::OwnMetrics(const double* own) const {
   const ClassCounts counts = CountsIn(own + num_confusions_, outputs());
-  return {{.name = "accuracy", .value = Accuracy(counts), .decimals = 2, .higher_is_better = true},
-          {.name = "f1", .value = MacroF1(counts), .decimals = 4, .higher_is_better = true},
-          {.name = "matthews", .value = MatthewsCorrelation(counts), .decimals = 4, .higher_is_better = true}};
+  report::Metrics metrics = {
+      {.name = "accuracy", .value = Accuracy(counts), .decimals = 2, .higher_is_better = true},
+      {.name = "f1", .value = MacroF1(counts), .decimals = 4, .higher_is_better = true},
+      {.name = "matthews", .value = MatthewsCorrelation(counts), .decimals = 4, .higher_is_better = true}};
+  AddBalanced({own, own + num_confusions_}, metrics);
+  return metrics;
 }
 
 std::vector<int64_t> TextClassificationTask::ConfusionsOf(const at::Tensor& sums) const {

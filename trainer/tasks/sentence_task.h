@@ -4,8 +4,10 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "data/sentences/sentence_rows.h"
 #include "models/roberta.h"
 #include "trainer/config/config.h"
 #include "trainer/tasks/task.h"
@@ -33,6 +35,10 @@ class SentenceTask : public Task {
   at::Tensor EvaluationSums(const data::Batch& batch) override;
   int64_t num_evaluation_sums() const override;
   report::Metrics MetricsOf(const at::Tensor& sums) const override;
+  bool ObserveOutputs(OutputsObserver observer) override {
+    observer_ = std::move(observer);
+    return true;
+  }
   void AddCounts(const at::Tensor& sums, report::TextCounts& counts) const override;
 
   // Returns logits for a prepared batch, float32 N×outputs on the device.
@@ -44,6 +50,7 @@ class SentenceTask : public Task {
   // Returns the training criterion, summed over the batch, and in an evaluation the loss.
   virtual at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const = 0;
   virtual at::Tensor Hits(const at::Tensor& /*logits_NC*/, const data::Batch& /*batch*/) const { return {}; }
+  virtual const char* target_name() const = 0;  // the tensor of a batch with the labels
   // Adds labels of random samples, on the host.
   virtual void AddRandomLabels(data::Batch& batch, int64_t samples) const = 0;
 
@@ -58,6 +65,7 @@ class SentenceTask : public Task {
   std::string precision_;
   bool unpad_;
   int64_t longest_;  // --tokens_per_sample
+  OutputsObserver observer_;
   at::Device device_;
 };
 
@@ -75,6 +83,7 @@ class TextClassificationTask : public SentenceTask {
  protected:
   at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const override;
   at::Tensor Hits(const at::Tensor& logits_NC, const data::Batch& batch) const override;
+  const char* target_name() const override { return data::kSentenceLabels; }
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
   int64_t num_own_sums() const override { return num_confusions_ + 3 * outputs(); }
   void AddTo(at::Tensor own, const at::Tensor& logits_NC, const data::Batch& batch) const override;
@@ -97,6 +106,7 @@ class TextRegressionTask : public SentenceTask {
 
  protected:
   at::Tensor LossSum(const at::Tensor& logits_N1, const data::Batch& batch, bool training) const override;
+  const char* target_name() const override { return data::kSentenceTargets; }
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
   int64_t num_own_sums() const override { return 3 * samples_; }
   void AddTo(at::Tensor own, const at::Tensor& logits_N1, const data::Batch& batch) const override;

@@ -9,16 +9,24 @@
 namespace dtrain::loop {
 namespace {
 
+// --sampling: empty for the natural one.
+std::optional<data::BalancedOrder> BalancedOrderOf(const data::RecordSource& source, const config::DataConfig& config) {
+  if (config.sampling != "balanced") return std::nullopt;
+  std::vector<int64_t> labels;
+  for (int64_t index = 0; index < source.size(); ++index) labels.push_back(source.Label(index));
+  return data::BalancedOrder(labels);
+}
+
 // Batches of rows that all have the same size.
 class EqualRows : public SplitBatches {
  public:
-  EqualRows(int64_t samples, const config::Config& config, int world)
+  EqualRows(const data::RecordSource& source, const config::Config& config, int world)
       : SplitBatches(world, config.run.limit_val_steps),
-        samples_(samples),
+        samples_(source.size()),
         sizes_(config::ResolveBatch(config.batch, world)),
-        sampler_(samples, sizes_.global_batch_size, config.batch.seed, data::ShuffleFromName(config.data.shuffle),
+        sampler_(samples_, sizes_.global_batch_size, config.batch.seed, data::ShuffleFromName(config.data.shuffle),
                  data::LastBatchFromName(config.data.last_batch), config.image.repeated_augmentation,
-                 *data::ParseSizeSchedule(config.image.size_schedule)) {}
+                 *data::ParseSizeSchedule(config.image.size_schedule), BalancedOrderOf(source, config.data)) {}
 
   int64_t units() const override { return samples_; }
   int64_t units_per_step() const override { return sizes_.global_batch_size; }
@@ -51,7 +59,8 @@ class BlocksOfTokens : public SplitBatches {
                   .micro_batches = world * sizes_.grad_accum_steps,
                   .seed = config.batch.seed,
                   .shuffle = data::ShuffleFromName(config.data.shuffle),
-                  .last_batch = data::LastBatchFromName(config.data.last_batch)}) {}
+                  .last_batch = data::LastBatchFromName(config.data.last_batch),
+                  .shards = split.shards}) {}
 
   int64_t units() const override { return batches_.units(); }
   int64_t units_per_step() const override { return batches_.units_per_step(); }
@@ -96,11 +105,12 @@ int64_t SplitBatches::EvaluatedSamples() const {
 
 std::unique_ptr<SplitBatches> MakeTrainBatches(const DataSplit& split, const config::Config& config, int world) {
   if (split.length) return std::make_unique<BlocksOfTokens>(split, config, world);
-  return std::make_unique<EqualRows>(split.source->size(), config, world);
+  return std::make_unique<EqualRows>(*split.source, config, world);
 }
 
 std::unique_ptr<SplitBatches> MakeEvaluationBatches(const DataSplit& split, config::Config config, int world) {
   config.data.last_batch = "stream";
+  config.data.sampling = "natural";
   return MakeTrainBatches(split, config, world);
 }
 

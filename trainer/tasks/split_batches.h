@@ -17,7 +17,7 @@ class SplitBatches {
  public:
   virtual ~SplitBatches() = default;
 
-  virtual int64_t units() const = 0;
+  virtual int64_t units() const = 0;  // with shards, of as many epochs as there are shards
   virtual int64_t units_per_step() const = 0;
 
   // Training: the number of samples that the first `steps` steps take, over all ranks.

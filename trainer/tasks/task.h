@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/nn/module.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,14 @@ struct LossSums {
   at::Tensor empty = {};    // for text: samples without a token, from which nothing is learned; otherwise undefined
   at::Tensor hits = {};     // for TrainingMetrics; undefined if the task has none
 };
+
+// What a task has computed for the samples of an evaluation batch, on the device.
+struct SampleOutputs {
+  at::Tensor index;       // int64 N, positions in the RecordSource
+  at::Tensor outputs_NC;  // float32: logits of classes, or the value of a regression (N×1)
+  at::Tensor targets;     // N: int64 labels, or float32 values
+};
+using OutputsObserver = std::function<void(const SampleOutputs&)>;
 
 // The optimizer sees the gradient of the sum of `loss_sum` over the global batch, divided by the sum of `weight` over
 // it, so that micro-steps and ranks of unequal weight contribute in proportion. The sum of weights is known only after
@@ -78,6 +87,9 @@ class Task {
   virtual int64_t num_evaluation_sums() const = 0;
   // From now on evaluations also count which class is taken for which. No effect on tasks without classes.
   virtual void CountConfusions() {}
+  // From now on evaluations give the outputs of every batch to `observer`. Returns false if the task has no output for
+  // each sample.
+  virtual bool ObserveOutputs(OutputsObserver /*observer*/) { return false; }
   // `sums` is on the host.
   virtual report::Metrics MetricsOf(const at::Tensor& sums) const = 0;
   // The name of the metric that decides which weights are the best, unless --best_metric says otherwise; empty: the

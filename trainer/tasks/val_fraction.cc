@@ -5,6 +5,7 @@
 
 #include "data/pipeline/hold_out.h"
 #include "trainer/config/flags.h"
+#include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 
@@ -41,7 +42,7 @@ bool HoldsOut(const config::Config& config, bool exists) {
   if (!exists) return true;
   if (!config::WasGiven(config, "val_fraction")) return false;
   throw UsageError(FractionText(config) + " makes a validation split from a part of the training split, but " +
-                       config.data.dir + " has one: '" + config.data.val_split + "'",
+                       config.data.dir + " has one: '" + config::ValSplits(config.data).front() + "'",
                    "leave --val_fraction out, or move that split away");
 }
 

@@ -29,6 +29,7 @@ const std::vector<std::string>& SettingNames() {
                                                  "mean",
                                                  "eval_image_size",
                                                  "eval_interpolation",
+                                                 "exif_orientation",
                                                  "std",
                                                  "tokens_per_sample",
                                                  "sample_break",

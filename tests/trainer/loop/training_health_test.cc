@@ -49,8 +49,8 @@ TEST(WarnOfWaiting, SpeaksOfWhatIsLoaded) {
     WarnOfWaiting(0.25, waits_for, 4);
     return testing::internal::GetCapturedStderr();
   };
-  EXPECT_THAT(said(WaitsFor::kTextThreads), testing::AllOf(HasSubstr("25 % of the time; masking needs more cores"),
-                                                           testing::Not(HasSubstr("image"))));
+  EXPECT_THAT(said(WaitsFor::kMaskingThreads), testing::AllOf(HasSubstr("25 % of the time; masking needs more cores"),
+                                                              testing::Not(HasSubstr("image"))));
   EXPECT_THAT(said(WaitsFor::kImageThreads), HasSubstr("pack the images resized"));
 }
 

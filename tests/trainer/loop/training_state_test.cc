@@ -21,6 +21,7 @@ TEST(Progress, SurvivesJson) {
   progress.last_train_loss = 1.0 / 3;
   progress.validation =
       report::ValPoint{.step = 1200, .epoch = 2.5, .metrics = {{"top1", 76.1, 2, true, "  top1", 3}, {"loss", 0.75}}};
+  progress.validation->further = {{.metrics = {{"top1", 70.5, 2, true}}, .split = "test"}};
   progress.best = report::ValPoint{.step = 600, .epoch = 1.25, .metrics = {{"top1", 76.2, 2, true}}};
   progress.bucket_layout = {{2, 1}, {0}};
   const Progress back = ProgressFromJson(nlohmann::json::parse(ToJson(progress).dump()));
@@ -30,6 +31,9 @@ TEST(Progress, SurvivesJson) {
   EXPECT_EQ(back.last_train_loss, progress.last_train_loss);
   EXPECT_EQ(back.validation->step, 1200);
   EXPECT_EQ(back.validation->metrics, progress.validation->metrics);
+  ASSERT_EQ(back.validation->further.size(), 1U);
+  EXPECT_EQ(back.validation->further.front().split, "test");
+  EXPECT_EQ(back.validation->further.front().metrics, progress.validation->further.front().metrics);
   EXPECT_EQ(back.best->step, 600);
   EXPECT_EQ(back.best->metrics, progress.best->metrics);
   EXPECT_EQ(back.bucket_layout, progress.bucket_layout);
@@ -47,6 +51,7 @@ TEST(Progress, WithoutValidationOrWithADivergedOne) {
 TEST(Progress, RefusesOtherKindsOfValues) {
   Progress progress;
   progress.validation = progress.best = report::ValPoint{.step = 3, .epoch = 1, .metrics = {{"top1", 76.1, 2, true}}};
+  progress.best->further = {{.metrics = {{"top1", 70.5, 2, true}}, .split = "test"}};
   progress.bucket_layout = {{1}, {0}};
   const nlohmann::json whole = ToJson(progress);
   EXPECT_NO_THROW(ProgressFromJson(whole));

@@ -50,6 +50,15 @@ TEST(JsonLineTest, LossesKeepEveryBitAndWhatIsNoNumberIsNull) {
   EXPECT_NE(JsonLine(broken).find(R"("grad_norm":null)"), std::string::npos);
 }
 
+TEST(FinalLineTest, NamesFurtherValidationSets) {
+  const ValPoint test{.metrics = {{"top1", 40, 2}}, .samples = 3, .samples_of_split = 9, .split = "test"};
+  const RunResult result{.validation = ValPoint{.metrics = {{"top1", 50, 2}}, .further = {test}}};
+  EXPECT_EQ(FinalLine(result), "val_top1=50.00 val_test_top1=40.00 val_test_samples=3 val_test_samples_of_split=9");
+  EXPECT_NE(ResultJson(result).find(R"("val_test_top1": 40.0)"), std::string::npos);
+  EXPECT_EQ(JsonLine(test), R"({"kind":"val","step":0,"epoch":0.0,"split":"test","top1":40.0,"samples":3,)"
+                            R"("samples_of_split":9})");
+}
+
 TEST(FinalLineTest, HasFixedDecimals) {
   RunResult result;
   result.train_loss = 2.00004;

@@ -1,0 +1,71 @@
+"""Photographs as phones make them: stored turned, with a note on how to turn them (EXIF), or in formats that are not read."""
+
+import csv
+import io
+import tarfile
+
+import pytest
+from PIL import Image
+
+from command import DATA, TINY, run
+
+# What makes a stored image of an upright one, by the orientation that undoes it.
+TURNS = {2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
+         5: Image.Transpose.TRANSPOSE, 6: Image.Transpose.ROTATE_90, 7: Image.Transpose.TRANSVERSE, 8: Image.Transpose.ROTATE_270}
+
+
+def save_turned(image: Image.Image, path, orientation: int) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored = image.transpose(TURNS[orientation]) if orientation in TURNS else image
+    stored.save(path, exif=exif, **({"quality": 95} if path.suffix == ".jpg" else {}))
+
+
+@pytest.fixture
+def photos(few_images, tmp_path):
+    """One picture in all orientations, and three files that are not read."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    with Image.open(few_images / "val" / "stripes" / "000.jpg") as image:
+        for orientation in range(1, 9):
+            save_turned(image, folder / f"{orientation}.png", orientation)
+        image.save(folder / "x.gif")
+    for name, brand in (("y.HEIC", b"heic"), ("z.avif", b"avif")):
+        (folder / name).write_bytes(b"\0\0\0\x18ftyp" + brand + bytes(40))
+    (folder / "notes.txt").write_text("no image", encoding="utf-8")
+    return folder
+
+
+def predicted(run_dir, photos, output, *flags) -> tuple[list[dict], str]:
+    outcome = run("--mode=predict", f"--run_dir={run_dir}", f"--input={photos}", f"--output={output}", *flags)
+    assert outcome.last_line == "predicted=8 unreadable=3"
+    with open(output, newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file)), outcome.stderr
+
+
+def test_a_run_that_turns_them_predicts_so(few_images, photos, run_dir, tmp_path):
+    said = run(*TINY, f"--data_dir={few_images}", "--max_steps=3", "--exif_orientation", f"--run_dir={run_dir}").stderr
+    assert "EXIF" not in said
+    rows, said = predicted(run_dir, photos, tmp_path / "upright.csv")
+    assert len({row["probability_1"] for row in rows[:8]}) == 1 and "EXIF" not in said
+    assert [row["error"].split()[0] for row in rows[8:]] == ["GIF", "HEIC", "AVIF"] and "ignored: 1 *.txt" in said
+    rows, said = predicted(run_dir, photos, tmp_path / "stored.csv", "--noexif_orientation")
+    assert len({row["probability_1"] for row in rows[:8]}) > 4
+    assert "--input: 7 of 11 images have an EXIF orientation" in said
+
+
+def test_a_training_says_once_that_it_leaves_them(own_images, run_dir, tmp_path):
+    for orientation, path in enumerate(sorted((own_images / "train" / "red").iterdir()), 1):
+        with Image.open(path) as image:
+            save_turned(image.resize((60, 50)), path, orientation if orientation <= 8 else 1)
+    packed = tmp_path / "packed"
+    run("pack", f"--data_dir={own_images}", f"--output={packed}", "--output_format=webdataset", "--short_side=30", "--seek_points",
+        program=DATA)
+    with tarfile.open(next(packed.glob("train*.tar"))) as tar:
+        images = [Image.open(io.BytesIO(tar.extractfile(member).read())) for member in tar if member.name.endswith("jpg")]
+    assert sorted(image.getexif().get(0x0112, 1) for image in images)[-8:] == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert {image.size for image in images if image.getexif().get(0x0112, 1) > 4} == {(30, 36)}
+    for data in (own_images, packed):
+        said = run(*TINY, f"--data_dir={data}", "--max_steps=1", f"--run_dir={run_dir}", "--resume=none").stderr
+        assert said.count("EXIF") == 1 and "train: 7 of 40 images have an EXIF orientation" in said
+        run(*TINY, f"--data_dir={data}", "--max_steps=1", f"--run_dir={run_dir}", "--resume=none", "--exif_orientation")
