@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+"""Passes a training on to Weights & Biases while it runs:
+
+    dtrain_main … --on_event='scripts/events_to_wandb.py --project=NAME'
+
+A training that resumes in its run directory goes on with the same run there. Needs `pip install wandb`, and its login.
+Exit codes: 0 done · 2 usage, or wandb is missing.
+"""
+
+import argparse
+import hashlib
+import sys
+from pathlib import Path
+
+from run_events import events, numbers, result_of
+from safe_files import Failure, Parser, exit_code
+
+LETTERS_OF_AN_ID = 16
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--project", help="name of the project (default: wandb's own)")
+    parser.add_argument("--entity", help="user or team (default: wandb's own)")
+    return parser.parse_args()
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    try:
+        import wandb
+    except ModuleNotFoundError:
+        raise Failure("Python has no wandb", "pip install wandb") from None
+    run = None
+    for event in events():
+        kind = event["kind"]
+        if kind == "start":
+            folder = Path(str(event.get("run_dir", ""))).absolute()
+            identity = hashlib.sha256(str(folder).encode()).hexdigest()[:LETTERS_OF_AN_ID]
+            run = wandb.init(project=arguments.project, entity=arguments.entity, id=identity, name=folder.name, resume="allow",
+                             config=event.get("config"))
+        elif run is None:
+            continue
+        elif kind == "end":
+            run.summary.update(result_of(event))
+            run.finish(exit_code=0 if event.get("finished") is True else 1)
+        elif kind in ("train", "val"):
+            run.log({**numbers(event), "epoch": event.get("epoch")}, step=event.get("step"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(exit_code(main))

@@ -1,0 +1,37 @@
+"""The lines that dtrain_main --on_event gives a command on its standard input, for scripts/events_to_*.py."""
+
+import sys
+from collections.abc import Iterator
+
+from safe_files import is_number, parse_json
+
+LONGEST_LINE = 1 << 20
+NOT_NUMBERS = ("kind", "step", "split", "time")
+
+
+def events() -> Iterator[dict]:
+    """Returns the events as they come, the last one being of the kind `end`, also if the training was killed."""
+    event = {}
+    while line := sys.stdin.buffer.readline(LONGEST_LINE):
+        try:
+            event = parse_json(line)
+        except ValueError:
+            continue
+        if isinstance(event, dict) and isinstance(event.get("kind"), str):
+            yield event
+            if event["kind"] == "end":
+                return
+    yield {"kind": "end", "finished": False}
+
+
+def numbers(event: dict) -> dict[str, float]:
+    """Returns the numbers of a logged line by the names that TensorBoard shows, such as train/loss and val/top1."""
+    kind = event["kind"]
+    group = f"val_{event['split']}" if kind == "val" and "split" in event else kind
+    return {f"{group}/{name}": value for name, value in event.items() if name not in NOT_NUMBERS and is_number(value)}
+
+
+def result_of(end: dict) -> dict[str, float]:
+    """Returns the numbers of result.json, if the training has finished."""
+    result = end.get("result")
+    return {name: value for name, value in result.items() if is_number(value)} if isinstance(result, dict) else {}

@@ -1,0 +1,111 @@
+"""--on_event: what the command hears, that training does not depend on it, and the adapters with stubs of their libraries."""
+
+import json
+import subprocess
+import sys
+import time
+
+import pytest
+
+from command import ROOT, TINY, metrics, run
+
+STUB = """
+import json, sys
+
+class Calls:
+    def __getattr__(self, name):
+        def note(*values, **named):
+            print(json.dumps([name, values, named]), file=open({log!r}, "a"))
+            return self
+        return self if name == "summary" else note
+
+sys.modules[__name__] = Calls()
+"""
+
+
+def events_of(path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_command_hears_the_whole_run(few_images, run_dir, tmp_path):
+    heard = tmp_path / "heard"
+    outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=5", "--eval_every_epochs=1", "--save_every_steps=2",
+                  f"--run_dir={run_dir}", f"--on_event=echo started; cat > {heard}", "--nproc_per_node=2", "--backend=gloo")
+    events = events_of(heard)
+    assert events[0]["kind"] == "start" and events[0]["step"] == 0 and events[0]["config"]["model"] == "resnet18"
+    assert events[0]["run_dir"] == str(run_dir)
+    assert [event for event in events if event["kind"] in ("train", "val", "epoch")] == metrics(run_dir)
+    saved = [event["step"] for event in events if event["kind"] == "checkpoint"]
+    assert saved[-1] == 5 and saved == sorted(set(saved)) and str(run_dir) in events[-2].get("path", str(run_dir))
+    assert events[-1]["kind"] == "end" and events[-1]["finished"] and events[-1]["dropped"] == 0
+    assert events[-1]["result"]["step"] == 5
+    assert outcome.last_line.startswith("val_top1=") and "started" not in outcome.stdout and "started" in outcome.stderr
+    # The run goes on where it was.
+    run(*TINY, f"--data_dir={few_images}", "--max_steps=6", "--eval_every_epochs=1", f"--run_dir={run_dir}",
+        f"--on_event=cat > {heard}", "--batch_size=8", "--nproc_per_node=2", "--backend=gloo", "--global_batch_size=32")
+    assert events_of(heard)[0]["step"] == 5
+
+
+def test_a_command_that_fails_or_hangs_changes_nothing(few_images, tmp_path):
+    flags = (*TINY, f"--data_dir={few_images}", "--max_steps=3")
+    alone = run(*flags, f"--run_dir={tmp_path / 'alone'}").last_line
+    outcome = run(*flags, f"--run_dir={tmp_path / 'none'}", "--on_event=/nowhere/command")
+    assert outcome.last_line == alone and outcome.stderr.count("the command reads no more") == 1
+    start = time.monotonic()
+    outcome = run(*flags, f"--run_dir={tmp_path / 'hangs'}", "--on_event=exec sleep 100")
+    assert outcome.last_line == alone and "has not finished within 5 s" in outcome.stderr
+    assert time.monotonic() - start < 60
+    failed = run(*flags[:-1], "--max_steps=0", f"--run_dir={tmp_path / 'x'}", f"--on_event=cat > {tmp_path / 'heard'}", check=2)
+    assert "--max_steps" in failed.stderr and not (tmp_path / "heard").exists()
+
+
+EVENTS = [
+    {"kind": "start", "step": 0, "epoch": 0.0, "run_dir": "runs/a", "config": {"model": "resnet18", "lr": 0.1, "mean": [1, 2]}},
+    {"kind": "train", "step": 1, "epoch": 0.5, "loss": 2.5, "lr": 0.1, "time": 1.5},
+    {"kind": "val", "step": 2, "epoch": 1.0, "top1": 50.0, "loss": None},
+    {"kind": "val", "step": 2, "epoch": 1.0, "split": "test", "top1": 40.0},
+    {"kind": "checkpoint", "step": 2, "path": "runs/a/checkpoints/step-000000002"},
+    {"kind": "end", "finished": True, "dropped": 0, "result": {"val_top1": 50.0, "step": 2}},
+]
+
+
+def calls_of(script: str, module: str, folder, lines: list[str]) -> list:
+    log = folder / "calls"
+    log.unlink(missing_ok=True)
+    (folder / f"{module}.py").write_text(STUB.format(log=str(log)), encoding="utf-8")
+    subprocess.run([sys.executable, ROOT / "scripts" / script], input="\n".join(lines) + "\n", text=True, check=True, timeout=60,
+                   env={"PYTHONPATH": str(folder), "PATH": "/usr/bin:/bin"})
+    return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return ["no JSON", *map(json.dumps, EVENTS)]
+
+
+def test_weights_and_biases_gets_them(tmp_path, lines):
+    calls = calls_of("events_to_wandb.py", "wandb", tmp_path, lines)
+    assert [call[0] for call in calls] == ["init", "log", "log", "log", "update", "finish"]
+    assert calls[0][2]["config"] == EVENTS[0]["config"] and calls[0][2]["resume"] == "allow"
+    assert calls[1] == ["log", [{"train/loss": 2.5, "train/lr": 0.1, "train/epoch": 0.5, "epoch": 0.5}], {"step": 1}]
+    assert calls[2][1][0]["val/top1"] == 50 and "val/loss" not in calls[2][1][0] and calls[3][1][0]["val_test/top1"] == 40
+    assert calls[4][1] == [{"val_top1": 50.0, "step": 2}] and calls[5][2] == {"exit_code": 0}
+    assert calls_of("events_to_wandb.py", "wandb", tmp_path, lines[:3])[-1] == ["finish", [], {"exit_code": 1}]  # killed
+
+
+def test_mlflow_gets_them(tmp_path, lines):
+    calls = calls_of("events_to_mlflow.py", "mlflow", tmp_path, lines)
+    assert [call[0] for call in calls] == ["start_run", "set_tag", "log_params", "log_metrics", "log_metrics", "log_metrics",
+                                           "log_metrics", "end_run"]
+    assert calls[2][1] == [{"model": "resnet18", "lr": "0.1", "mean": "[1, 2]"}]
+    assert calls[3][1:] == [[{"train/loss": 2.5, "train/lr": 0.1, "train/epoch": 0.5}], {"step": 1}]
+    assert calls[-1][1] == ["FINISHED"]
+    assert calls_of("events_to_mlflow.py", "mlflow", tmp_path, lines[:3])[-1][1] == ["FAILED"]
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_missing_library_is_said(name):
+    outcome = run("-S", "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'scripts')!r}); sys.argv = ['x']; "
+                  f"import runpy; runpy.run_path({str(ROOT / 'scripts' / f'events_to_{name}.py')!r}, run_name='__main__')",
+                  program=sys.executable, check=2)
+    assert f"pip install {name}" in outcome.stderr
