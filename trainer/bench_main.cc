@@ -13,6 +13,7 @@
 #include "trainer/bench/loader_bench.h"
 #include "trainer/bench/step_bench.h"
 #include "trainer/config/command_line.h"
+#include "trainer/config/elastic.h"
 #include "trainer/config/problems.h"
 #include "trainer/config/resolve.h"
 #include "trainer/device/cuda_plugin.h"
@@ -134,6 +135,9 @@ int Step(config::CommandLine& command_line, loop::RunContext& context, const lau
   if (is_alone) context.launch = launch::Launch{};
   context.config.data.format = "synthetic";
   config::RequireValid(context.config, context.launch.world_size, loop::ModelFactsOf(context.config.model));
+  if (config::IsElastic(context.config)) {
+    throw UsageError("dtrain_bench step has no shards", "measure --deterministic=elastic with a short run");
+  }
   const loop::StepBenchOptions options{.warmup = Count(command_line, "warmup", 0),
                                        .steps = Count(command_line, "steps", 1),
                                        .seconds = static_cast<double>(Count(command_line, "seconds", 0)),

@@ -19,6 +19,7 @@ struct TokenBatchOptions {
       0;  // most tokens (blocks × row length) in a micro-batch, at least tokens_per_sample; 0: no limit
   int64_t tokens_per_sample = 0;  // longest row
   int64_t micro_batches = 1;      // micro-batches in a global step: ranks × accumulation
+  int64_t step_blocks = 0;        // blocks of a step, if micro-batches are not all full; 0: micro_batches × batch_size
   int64_t seed = 0;
   Shuffle shuffle = Shuffle::kGlobal;
   LastBatch last_batch = LastBatch::kStream;
@@ -35,7 +36,10 @@ class TokenBatches {
   // The units of an epoch (with shards, of as many epochs as there are shards) and of a step: batches if there is a
   // budget, else blocks.
   int64_t units() const { return HasBudget() ? static_cast<int64_t>(batches_.size()) : blocks_; }
-  int64_t units_per_step() const { return options_.micro_batches * (HasBudget() ? 1 : options_.batch_size); }
+  int64_t units_per_step() const {
+    if (!HasBudget() && options_.step_blocks > 0) return options_.step_blocks;
+    return options_.micro_batches * (HasBudget() ? 1 : options_.batch_size);
+  }
 
   // Training: returns the blocks of one micro-batch.
   std::vector<SampleRef> Share(int64_t step, int64_t rank, int64_t world, int64_t micro_step,

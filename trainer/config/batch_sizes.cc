@@ -23,6 +23,15 @@ BatchSizes Derive(const BatchConfig& batch, int64_t world) {
   return sizes;
 }
 
+// A batch is a shard, the largest one if they are unequal.
+BatchSizes DeriveElastic(const BatchConfig& batch) {
+  const int64_t shards = *batch.elastic_shards;
+  BatchSizes sizes;
+  sizes.global_batch_size = batch.global_batch_size.value_or(shards * batch.batch_size.value_or(sizes.batch_size));
+  sizes.batch_size = (sizes.global_batch_size + shards - 1) / shards;
+  return sizes;
+}
+
 // The limits also keep the products below from overflowing.
 constexpr int64_t kMostSamples = 1'000'000, kMostMicroSteps = 1'000'000;
 
@@ -65,6 +74,7 @@ std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size) {
 }
 
 BatchSizes ResolveBatch(const BatchConfig& batch, int world_size) {
+  if (batch.elastic_shards) return DeriveElastic(batch);
   if (const auto problem = BatchMistake(batch, world_size)) throw UsageError(Describe({*problem}));
   return Derive(batch, world_size);
 }

@@ -20,8 +20,9 @@ struct BatchSizes {
 std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size);
 
 // Fills in the sizes that were not given. With --global_batch_size the missing one is derived (if both are missing,
-// grad_accum_steps is 1); without it batch_size is 32 and grad_accum_steps 1. Throws UsageError if BatchMistake finds a
-// problem.
+// grad_accum_steps is 1); without it batch_size is 32 and grad_accum_steps 1. With elastic_shards, which CheckElastic
+// (elastic.h) has checked, batch_size is the largest shard, whatever the number of ranks. Throws UsageError if
+// BatchMistake finds a problem.
 BatchSizes ResolveBatch(const BatchConfig& batch, int world_size);
 
 // Shares the global batch of a run among another number of ranks, in micro-batches of `batch_size` samples, or of the

@@ -82,6 +82,7 @@ struct BatchConfig {
   std::optional<int64_t> batch_size;  // per device and micro-step
   std::optional<int64_t> global_batch_size;
   std::optional<int64_t> grad_accum_steps;
+  std::optional<int64_t> elastic_shards;  // of the global batch; empty without --deterministic=elastic (elastic.h)
   double epochs = 90;
   std::optional<int64_t> max_steps;
   int64_t seed = 0;
@@ -152,7 +153,7 @@ struct RanksConfig {
   double bucket_cap_mb = 25;
   std::string grad_compression = "none";  // none | fp16 | bf16
   bool sync_bn = false;
-  std::string deterministic = "off";  // off | run
+  std::string deterministic = "off";  // off | run | elastic
   int64_t cudnn_benchmark_limit = 0;
   std::string cuda_graphs = "auto";  // off | on | auto
   std::string run_token;

@@ -304,11 +304,15 @@ DTRAIN_FLAG(bool, activation_checkpointing, model.activation_checkpointing, Anyt
             "Text: save memory by computing each layer's activations again in the backward pass.")
 
 DTRAIN_FLAG(int64, batch_size, batch.batch_size, Between(1, 1'000'000), "samples",
-            "Samples per device and micro-step; not given: derived from --global_batch_size, or 32.")
+            "Samples per device and micro-step; not given: derived from --global_batch_size, or 32. With "
+            "--deterministic=elastic: the most that a shard may have, which changes no number.")
 DTRAIN_FLAG(int64, global_batch_size, batch.global_batch_size, Between(1, 1'000'000'000), "samples",
             "Samples per optimizer step over all ranks: batch_size x world size x grad_accum_steps.")
 DTRAIN_FLAG(int64, grad_accum_steps, batch.grad_accum_steps, Between(1, 1'000'000), "micro-steps",
             "Micro-steps per optimizer step; not given: derived from --global_batch_size, or 1.")
+DTRAIN_FLAG(int64, elastic_shards, batch.elastic_shards, Between(1, 65'536), "shards",
+            "With --deterministic=elastic: the shards of the global batch, each computed by one rank; at least as many "
+            "as ranks, and the same throughout the run. Not given: half of the global batch, at most 8.")
 DTRAIN_FLAG(double, epochs, batch.epochs, MoreThan(0), "epochs",
             "Number of passes over the training data; may be fractional.")
 DTRAIN_FLAG(int64, max_steps, batch.max_steps, AtLeast(1), "steps",
@@ -445,9 +449,10 @@ DTRAIN_FLAG(double, bucket_cap_mb, ranks.bucket_cap_mb, MoreThan(0), "MiB",
 DTRAIN_FLAG(string, grad_compression, ranks.grad_compression, OneOf("none | fp16 | bf16"), "",
             "Type in which gradients are sent between ranks. fp16 and bf16 halve the bytes and lose digits.")
 DTRAIN_FLAG(bool, sync_bn, ranks.sync_bn, Anything(), "", "Batch normalisation over the batches of all ranks together.")
-DTRAIN_FLAG(string, deterministic, ranks.deterministic, OneOf("off | run"), "",
+DTRAIN_FLAG(string, deterministic, ranks.deterministic, OneOf("off | run | elastic"), "",
             "run: the same run gives the same bits on GPUs, too, resumed or not. Slower, since algorithms are not "
-            "chosen by measured speed.")
+            "chosen by measured speed. elastic: and on any number of ranks, which may change during the run; needs "
+            "--global_batch_size.")
 DTRAIN_FLAG(int64, cudnn_benchmark_limit, ranks.cudnn_benchmark_limit, Between(0, 1000), "algorithms",
             "Number of algorithms that cuDNN times for each convolution to find the fastest; 0: it takes its own first "
             "choice. On an H100, ResNet-50 and EfficientNet-B0 trained no faster with 1, and started 3 seconds later.")

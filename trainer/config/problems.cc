@@ -12,6 +12,7 @@
 #include "data/pipeline/size_schedule.h"
 #include "data/whole_number.h"
 #include "trainer/config/batch_sizes.h"
+#include "trainer/config/elastic.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/config/step_range.h"
@@ -173,10 +174,12 @@ void CheckModel(const ModelConfig& model, const std::vector<std::string>& names,
 
 void CheckBatch(const Config& config, int world_size, List& problems) {
   const BatchConfig& batch = config.batch;
-  for (const char* name : {"batch_size", "global_batch_size", "grad_accum_steps"}) {
+  for (const char* name : {"batch_size", "global_batch_size", "grad_accum_steps", "elastic_shards"}) {
     const Flag* flag = FindFlag(name);
     if (!flag->limits.Allow(flag->get(config))) return;
   }
+  CheckElastic(config, world_size, problems);
+  if (IsElastic(config)) return;
   if (const auto problem = BatchMistake(batch, world_size)) problems.push_back(*problem);
 }
 

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "trainer/config/batch_sizes.h"
+#include "trainer/config/elastic.h"
 #include "trainer/config/flags.h"
 
 namespace dtrain::config {
@@ -58,6 +59,7 @@ void Resolve(Config& config, int world_size) {
     constexpr int64_t kMostBlocks = 1'000'000;
     config.batch.batch_size = std::clamp<int64_t>(config.text.max_tokens / 2, 1, kMostBlocks);  // max_tokens decides
   }
+  if (IsElastic(config)) config.batch.elastic_shards = ElasticShards(config);
   const BatchSizes sizes = ResolveBatch(config.batch, world_size);
   config.batch.batch_size = sizes.batch_size;
   config.batch.grad_accum_steps = sizes.grad_accum_steps;

@@ -62,6 +62,19 @@ void Communicator::Sum(at::Tensor& tensor) {
   group_->allreduce(tensors)->wait();
 }
 
+void Communicator::ExchangePieces(const at::Tensor& sent, std::vector<int64_t> sent_elements, at::Tensor received,
+                                  std::vector<int64_t> received_elements) {
+  if (is_alone()) return void(received.copy_(sent));
+  at::Tensor input = sent;
+  group_->alltoall_base(received, input, received_elements, sent_elements)->wait();
+}
+
+void Communicator::Gather(const at::Tensor& piece, at::Tensor all) {
+  if (is_alone()) return void(all.copy_(piece));
+  at::Tensor input = piece;
+  group_->_allgather_base(all, input)->wait();
+}
+
 void Communicator::BroadcastFromFirst(const std::vector<at::Tensor>& tensors) {
   if (is_alone()) return;
   c10d::broadcast_coalesced(group_, tensors, kBroadcastBytes);

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "trainer/launch/launch.h"
@@ -36,6 +37,12 @@ class Communicator {
 
   // Adds `tensor`, which must be contiguous, over all ranks, in place.
   void Sum(at::Tensor& tensor);
+  // Sends a piece of `sent` to each rank, and receives one from each, in the order of the ranks. The tensors have one
+  // dimension, and are cut into pieces of these numbers of elements.
+  void ExchangePieces(const at::Tensor& sent, std::vector<int64_t> sent_elements, at::Tensor received,
+                      std::vector<int64_t> received_elements);
+  // Receives each rank's `piece`, which have equal shapes, one after another in `all`. Both are contiguous.
+  void Gather(const at::Tensor& piece, at::Tensor all);
   // Copies rank 0's tensors into those of all ranks, in pieces of up to 64 MiB.
   void BroadcastFromFirst(const std::vector<at::Tensor>& tensors);
   void Barrier();  // returns when all ranks have called it

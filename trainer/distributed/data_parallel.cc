@@ -116,7 +116,7 @@ void RequireLayoutFits(const BucketLayout& layout, size_t num_parameters) {
 DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
                            const DataParallelOptions& options, const BucketLayout& restored)
     : parameters_(std::move(parameters)), rank_(communicator.rank()) {
-  if (communicator.is_alone()) return;
+  if (communicator.is_alone() || !options.reduces) return;
   if (!restored.empty()) RequireLayoutFits(restored, parameters_.size());
   DefineGradients();
   const std::vector<at::Tensor> tensors = Tensors(parameters_);
@@ -198,6 +198,15 @@ std::vector<at::Tensor> DataParallel::gradients() const {
   }
   return gradients;
 }
+
+void DataParallel::ReplaceGradients(const std::vector<at::Tensor>& gradients) {
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    at::Tensor& parameter = parameters_[i].second;
+    parameter.mutable_grad() = gradients[i].to(parameter.scalar_type());
+  }
+}
+
+std::vector<at::Tensor> DataParallel::parameters() const { return Tensors(parameters_); }
 
 BucketLayout DataParallel::bucket_layout() const {
   BucketLayout layout;

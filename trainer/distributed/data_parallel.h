@@ -21,10 +21,12 @@ using BucketLayout = std::vector<std::vector<size_t>>;
 struct DataParallelOptions {
   double bucket_cap_mb = 25;         // the size of a bucket, in MiB
   std::string compression = "none";  // none, fp16 or bf16: the type in which gradients are averaged
+  bool reduces = true;               // false: gradients stay those of this rank, until ReplaceGradients
 };
 
 // The order of calls in a step: ZeroGradients; for each micro-step the forward pass, BeforeBackward and the backward
-// pass; AfterBackward. A run of one rank has no reducer. Used on the main thread.
+// pass; AfterBackward. A run of one rank has no reducer, nor has one without `reduces`. Used on the main
+// thread.
 class DataParallel {
  public:
   // `parameters` have equal shapes and order on all ranks. `restored` is the layout of the run that is resumed, or
@@ -52,7 +54,10 @@ class DataParallel {
 
   // Returns the defined gradients: those of all parameters after a step.
   std::vector<at::Tensor> gradients() const;
-  BucketLayout bucket_layout() const;  // empty for a run of one rank
+  // Without a reducer: gives the parameters these gradients, in their order, converted to their types.
+  void ReplaceGradients(const std::vector<at::Tensor>& gradients);
+  std::vector<at::Tensor> parameters() const;
+  BucketLayout bucket_layout() const;  // empty without a reducer
 
  private:
   void DefineGradients();

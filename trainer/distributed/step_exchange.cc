@@ -27,11 +27,23 @@ StepExchange::StepExchange(std::vector<at::Tensor> running_statistics, int64_t n
 void StepExchange::Run(at::Tensor& sums) {
   at::NoGradGuard no_grad;
   if (!communicator_.is_alone()) {
-    sums_.copy_(sums);
+    KeepSums(sums);
     communicator_.Sum(flat_);
     sums.copy_(sums_);
     statistics_.div_(communicator_.world_size());
   }
+  KeepFinite();
+}
+
+void StepExchange::Finish(const at::Tensor& total, int64_t parts, at::Tensor& sums) {
+  at::NoGradGuard no_grad;
+  flat_.copy_(total);
+  sums.copy_(sums_);
+  statistics_.div_(parts);
+  KeepFinite();
+}
+
+void StepExchange::KeepFinite() {
   statistics_.copy_(at::where(statistics_.isfinite(), statistics_, finite_statistics_));
   finite_statistics_.copy_(statistics_);
 }

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "trainer/distributed/communicator.h"
@@ -23,7 +24,18 @@ class StepExchange {
   // Averages the running statistics over ranks, and adds `sums` (float32, shape (num_sums)) over ranks, in place.
   void Run(at::Tensor& sums);
 
+  // The same in parts, for what is not added over ranks alone (ShardStep). Rewind puts the running statistics back to
+  // what they were after the last step. KeepSums stores `sums` behind them in `flat`. Finish takes over the sum of
+  // `parts` such tensors.
+  void Rewind() { statistics_.copy_(finite_statistics_); }
+  void KeepSums(const at::Tensor& sums) { sums_.copy_(sums); }
+  const at::Tensor& flat() const { return flat_; }
+  void Finish(const at::Tensor& total, int64_t parts, at::Tensor& sums);
+
  private:
+  // Takes back statistics that are not finite.
+  void KeepFinite();
+
   Communicator& communicator_;
   at::Tensor flat_;               // float32, all statistics and then the sums
   at::Tensor statistics_;         // a view of flat_

@@ -10,6 +10,8 @@
 #include "data/error.h"
 #include "data/pipeline/device_feed.h"
 #include "data/pipeline/loader.h"
+#include "trainer/config/elastic.h"
+#include "trainer/distributed/shard_sum.h"
 #include "trainer/errors.h"
 #include "trainer/tasks/split_batches.h"
 
@@ -48,6 +50,19 @@ size_t DecisiveMetric(const std::string& best_metric, const Task& task, const re
   throw UsageError("--best_metric=" + wanted + " is no metric of this task", "give " + names + ", or auto");
 }
 
+// Returns the sum of the rows, of which each shard of this rank has one, over all ranks.
+at::Tensor SumOverShards(const at::Tensor& rows, bool is_elastic, int64_t shards,
+                         distributed::Communicator& communicator) {
+  if (!is_elastic) {
+    at::Tensor sum = rows[0];
+    communicator.Sum(sum);
+    return sum;
+  }
+  distributed::ShardSum sum(shards, rows.size(1), rows.options(), communicator);
+  for (const at::Tensor& row : rows.unbind()) sum.Next().copy_(row);
+  return sum.Sum();
+}
+
 }  // namespace
 
 void RequireBestMetric(const std::string& best_metric, Task& task) {
@@ -67,9 +82,17 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   control.Enter(distributed::Phase::kEvaluation);
   const EvaluationMode evaluation_mode(task.module());
   const auto all_batches = MakeEvaluationBatches(split, config, communicator.world_size());
-  const auto batches = all_batches->EvaluationBatches(communicator.rank());
-  // Ranks may differ by one batch, but all must pass the same points at which they may stop.
-  const int64_t rounds = all_batches->EvaluationRounds();
+  const config::ShardRange shards = config::ShardsOf(config.batch, communicator.rank(), communicator.world_size());
+  std::vector<std::vector<data::SampleRef>> batches;
+  std::vector<int64_t> shard_of;  // of each batch, from 0 on this rank
+  for (int64_t shard = shards.first; shard < shards.end; ++shard) {
+    for (auto& batch : all_batches->EvaluationBatches(shard)) {
+      batches.push_back(std::move(batch));
+      shard_of.push_back(shard - shards.first);
+    }
+  }
+  // Ranks may differ by some batches, but all must pass the same points at which they may stop.
+  const int64_t rounds = all_batches->EvaluationRounds(communicator.world_size());
 
   const auto provider = [&batches](int64_t number) -> std::optional<std::vector<data::SampleRef>> {
     if (number >= static_cast<int64_t>(batches.size())) return std::nullopt;
@@ -85,10 +108,10 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   data::DeviceFeed feed(loader, data::MakeTransport(task.device()),
                         [&task](data::Batch batch) { return task.Prepared(std::move(batch)); });
   task.BeginEvaluation(split.source->size());
-  // The task's sums, followed by the numbers of records that were evaluated and left out.
+  // For each shard, the task's sums, followed by the numbers of records that were evaluated and left out.
   const int64_t num_sums = task.num_evaluation_sums();
-  at::Tensor all_sums = at::zeros({num_sums + 2}, at::TensorOptions(at::kDouble).device(task.device()));
-  at::Tensor sums = all_sums.slice(0, 0, num_sums);
+  const auto on_device = at::TensorOptions(at::kDouble).device(task.device());
+  const at::Tensor sums_of_shards = at::zeros({shards.count(), num_sums + 2}, on_device);
   int64_t taken = 0, left_out = 0;
   for (int64_t round = 0; round < rounds; ++round) {
     const auto batch = feed.Next();
@@ -96,17 +119,23 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
       taken += batch->size();
       left_out += static_cast<int64_t>(batches[static_cast<size_t>(batch->number)].size()) - batch->size();
     }
-    if (batch && batch->size() > 0) sums += task.EvaluationSums(*batch);
+    if (batch && batch->size() > 0) {
+      const int64_t shard = shard_of[static_cast<size_t>(batch->number)];
+      sums_of_shards[shard].slice(0, 0, num_sums) += task.EvaluationSums(*batch);
+    }
     if (control.StopsHere(steps_done)) return std::nullopt;
     if (progress) progress(round + 1, rounds);
     control.Enter(distributed::Phase::kEvaluation);
   }
   control.Enter(distributed::Phase::kExchange);
-  all_sums[num_sums] = static_cast<double>(taken);
-  all_sums[num_sums + 1] = static_cast<double>(left_out);
-  communicator.Sum(all_sums);
-  all_sums = all_sums.cpu();  // the only line that waits for the device
-  sums = all_sums.slice(0, 0, num_sums);
+  if (shards.count() > 0) {
+    sums_of_shards[0][num_sums] = static_cast<double>(taken);
+    sums_of_shards[0][num_sums + 1] = static_cast<double>(left_out);
+  }
+  // The only line that waits for the device.
+  const at::Tensor all_sums =
+      SumOverShards(sums_of_shards, config::IsElastic(config), shards.total, communicator).cpu();
+  const at::Tensor sums = all_sums.slice(0, 0, num_sums);
   const auto count = [&all_sums](int64_t sum) { return std::llround(all_sums[sum].item<double>()); };
   if (count(num_sums) == 0) {
     throw DataError("no record of split " + split.name + " could be read", "see quarantine.jsonl for the reasons");

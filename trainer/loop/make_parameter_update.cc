@@ -73,7 +73,9 @@ std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerCon
 }
 
 distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks) {
-  return {.bucket_cap_mb = ranks.bucket_cap_mb, .compression = ranks.grad_compression};
+  return {.bucket_cap_mb = ranks.bucket_cap_mb,
+          .compression = ranks.grad_compression,
+          .reduces = ranks.deterministic != "elastic"};
 }
 
 }  // namespace dtrain::loop

@@ -139,6 +139,7 @@ void OnTheStreamOf(StepGraph* graph, const distributed::DeviceGraphs::Work& work
 
 std::string WhyNotRecorded(const GraphConditions& conditions) {
   if (!conditions.device.is_cuda()) return "this rank computes on the CPU";
+  if (conditions.elastic) return "the step has shards (--deterministic=elastic)";
   if (conditions.micro_steps > 1) return "the step has several micro-steps (--grad_accum_steps)";
   return conditions.task;
 }

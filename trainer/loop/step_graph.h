@@ -89,6 +89,7 @@ void OnTheStreamOf(StepGraph* graph, const distributed::DeviceGraphs::Work& work
 // The facts that decide whether a run's steps can be recorded.
 struct GraphConditions {
   at::Device device = at::kCPU;
+  bool elastic = false;  // --deterministic=elastic
   int64_t micro_steps = 1;
   std::string task = {};  // Task::WhyNotRecorded
 };

@@ -33,6 +33,7 @@ double SecondsSince(Clock::time_point start) { return std::chrono::duration<doub
 
 Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
     : parts_(parts),
+      shards_(config::ShardsOf(parts.config.batch, parts.communicator.rank(), parts.communicator.world_size())),
       nominal_weight_(parts.task.NominalWeight(parts.plan.batch.global_batch_size)),
       feed_(parts_),
       validation_(parts_),
@@ -73,6 +74,10 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   });
   exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.device,
                                                           parts_.communicator);
+  if (config::IsElastic(parts_.config)) {
+    shard_step_ = std::make_unique<distributed::ShardStep>(shards_.total, *data_parallel_, *exchange_,
+                                                           BatchCounters(module), parts_.device, parts_.communicator);
+  }
 }
 
 report::RunResult Trainer::Run() {
@@ -135,7 +140,7 @@ void Trainer::SaveAndStop() {
 void Trainer::TrainStep() {
   const double learning_rate = parts_.plan.LearningRate(progress_.step);
   if (parts_.step_graph == nullptr) {
-    ComputeStep([this](int64_t micro_step) { return NextBatch(micro_step); }, RateOnDevice(learning_rate));
+    ComputeStep([this](int64_t part) { return NextBatch(part); }, RateOnDevice(learning_rate));
   } else {
     const data::Batch next = NextBatch(0);
     phases_.Enter(Phase::kForward);  // a replayed step enters no phase itself, and must not seem to wait for data
@@ -166,32 +171,27 @@ void Trainer::SayOnceThatStepsAreReplayed() {
   report::LogInfo("steps are replayed as a CUDA graph from step " + std::to_string(progress_.step + 1) + " on");
 }
 
-data::Batch Trainer::NextBatch(int64_t micro_step) {
+data::Batch Trainer::NextBatch(int64_t part) {
   phases_.Enter(Phase::kData);
   data::Batch batch = feed_.Next();
   phases_.Spend(TimePart::kOther);
-  if (parts_.reporter.wants_first_batch() && progress_.step == 0 && micro_step == 0) ShowFirstBatch(batch);
+  if (parts_.reporter.wants_first_batch() && progress_.step == 0 && part == 0) ShowFirstBatch(batch);
+  const int64_t micro_steps = parts_.plan.batch.grad_accum_steps;
   SeedTask({.seed = parts_.config.batch.seed,
             .step = progress_.step,
-            .micro_step = micro_step,
-            .shard = parts_.communicator.rank()},
+            .micro_step = part % micro_steps,
+            .shard = shards_.first + part / micro_steps},
            parts_.device);
   return batch;
 }
 
-void Trainer::ComputeStep(const std::function<data::Batch(int64_t)>& next_batch, const optim::Rate& learning_rate) {
+void Trainer::ComputeStep(const NextPart& next_batch, const optim::Rate& learning_rate) {
   at::Tensor sums = at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(parts_.device));
-  data_parallel_->ZeroGradients();
-  {
-    const optim::CastCacheScope casts;
-    const int64_t micro_steps = parts_.plan.batch.grad_accum_steps;
-    for (int64_t micro_step = 0; micro_step < micro_steps; ++micro_step) {
-      ComputeMicroStep(next_batch(micro_step), /*reduce=*/micro_step + 1 == micro_steps, sums);
-    }
+  if (shard_step_) {
+    ComputeShards(next_batch, sums);
+  } else {
+    ComputeMicroSteps(next_batch, sums);
   }
-  data_parallel_->AfterBackward();
-  phases_.Enter(Phase::kExchange);
-  exchange_->Run(sums);
   phases_.Enter(Phase::kUpdate);
   // Backward has divided by the nominal weight. This factor makes that the true weight.
   std::optional<at::Tensor> remaining;
@@ -202,12 +202,41 @@ void Trainer::ComputeStep(const std::function<data::Batch(int64_t)>& next_batch,
   interval_.AddStep(sums, update_);
 }
 
-void Trainer::ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor& sums) {
+void Trainer::ComputeMicroSteps(const NextPart& next_batch, at::Tensor& sums) {
+  data_parallel_->ZeroGradients();
+  {
+    const optim::CastCacheScope casts;
+    const int64_t micro_steps = parts_.plan.batch.grad_accum_steps;
+    for (int64_t micro_step = 0; micro_step < micro_steps; ++micro_step) {
+      ComputeForwardAndBackward(next_batch(micro_step), /*reduce=*/micro_step + 1 == micro_steps, sums);
+    }
+  }
+  data_parallel_->AfterBackward();
+  phases_.Enter(Phase::kExchange);
+  exchange_->Run(sums);
+}
+
+// Nothing of a shard depends on the other shards of the step, so that it does not matter which rank computes it.
+void Trainer::ComputeShards(const NextPart& next_batch, at::Tensor& sums) {
+  {
+    const optim::CastCacheScope casts;
+    for (int64_t shard = 0; shard < shards_.count(); ++shard) {
+      const data::Batch batch = next_batch(shard);
+      shard_step_->Begin();
+      ComputeForwardAndBackward(batch, /*reduce=*/false, sums.zero_());
+      shard_step_->End(sums);
+    }
+  }
+  phases_.Enter(Phase::kExchange);
+  shard_step_->Run(sums);
+}
+
+void Trainer::ComputeForwardAndBackward(const data::Batch& batch, bool reduce, at::Tensor& sums) {
   phases_.Enter(Phase::kForward);
   const LossSums loss = parts_.task.Loss(batch);
   data_parallel_->BeforeBackward(reduce);
-  // The reducer averages gradients over ranks. The factor world_size makes that a sum.
-  const double scale = static_cast<double>(parts_.communicator.world_size()) / nominal_weight_;
+  // The reducer averages gradients over ranks. The factor makes that a sum.
+  const double scale = (shard_step_ ? 1.0 : static_cast<double>(parts_.communicator.world_size())) / nominal_weight_;
   phases_.Enter(Phase::kBackward);
   const at::Tensor scaled = update_.Scale(loss.loss_sum * scale);
   if (reduce && !parts_.communicator.is_alone()) {

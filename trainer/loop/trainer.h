@@ -7,7 +7,9 @@
 #include <optional>
 
 #include "trainer/checkpoint/async_writer.h"
+#include "trainer/config/elastic.h"
 #include "trainer/distributed/data_parallel.h"
+#include "trainer/distributed/shard_step.h"
 #include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/early_stop.h"
 #include "trainer/loop/log_interval.h"
@@ -51,11 +53,16 @@ class Trainer {
   void TrainStep();
   optim::Rate RateOnDevice(double learning_rate);
   void SayOnceThatStepsAreReplayed();
-  // Waits for the batch of a micro-step, and seeds the random generators for it.
-  data::Batch NextBatch(int64_t micro_step);
+  // Returns the batch of one of the parts of a step that this rank computes: a micro-step or a shard, from 0.
+  using NextPart = std::function<data::Batch(int64_t part)>;
+  // Waits for that batch, and seeds the random generators for it.
+  data::Batch NextBatch(int64_t part);
   // The part of a step that a step graph records: forward, backward, exchange and update. See StepGraph::Step.
-  void ComputeStep(const std::function<data::Batch(int64_t micro_step)>& next_batch, const optim::Rate& learning_rate);
-  void ComputeMicroStep(const data::Batch& batch, bool reduce, at::Tensor& sums);
+  void ComputeStep(const NextPart& next_batch, const optim::Rate& learning_rate);
+  // These two end with the sums of gradients, statistics and `sums` (indexed by StepSum) over the global batch.
+  void ComputeMicroSteps(const NextPart& next_batch, at::Tensor& sums);
+  void ComputeShards(const NextPart& next_batch, at::Tensor& sums);
+  void ComputeForwardAndBackward(const data::Batch& batch, bool reduce, at::Tensor& sums);
   void LogStep();
   void ReportTimes();
   void ShowFirstBatch(const data::Batch& batch);
@@ -68,6 +75,7 @@ class Trainer {
   report::RunResult Result(std::chrono::steady_clock::time_point start) const;
 
   const TrainerParts parts_;
+  const config::ShardRange shards_;
   int64_t* reported_step_ = nullptr;
   const double nominal_weight_;  // of a global batch: see Task::NominalWeight
   TrainFeed feed_;
@@ -77,6 +85,7 @@ class Trainer {
   Progress progress_;
   std::unique_ptr<distributed::DataParallel> data_parallel_;
   std::unique_ptr<distributed::StepExchange> exchange_;
+  std::unique_ptr<distributed::ShardStep> shard_step_;  // of --deterministic=elastic, otherwise null
   StepProfiler profiler_;
   Phases phases_;
   Saving saving_;

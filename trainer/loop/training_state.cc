@@ -188,6 +188,7 @@ nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const
   if (config.data.val_fraction > 0) identity["val_fraction"] = config.data.val_fraction;
   if (config.data.sampling != "natural") identity["sampling"] = config.data.sampling;
   if (!config.model.freeze.empty()) identity["freeze"] = config.model.freeze;
+  if (config.batch.elastic_shards) identity[kShardsKey] = *config.batch.elastic_shards;
   identity.update(KindOf(config).Identity(config, data));
   return identity;
 }
@@ -204,6 +205,12 @@ void RequireSameRun(const nlohmann::json& saved, const nlohmann::json& now, bool
     const nlohmann::json before = saved.value(key, nlohmann::json()), value = now.value(key, nlohmann::json());
     if (before == value) continue;
     if (key == kTaskKey && before.is_null()) continue;  // of a version in which the model decided
+    if (key == kShardsKey && (before.is_null() || value.is_null())) {
+      const std::string then = before.is_null() ? "without" : "with", now_is = before.is_null() ? "with" : "without";
+      throw UsageError(
+          "the checkpoint was made " + then + " --deterministic=elastic, but this run is " + now_is + " it",
+          "continue " + then + " it, or start anew with --resume=none or another --run_dir");
+    }
     const std::string what = "the checkpoint was made with " + ValueOf(key, before) + ", but this run has " +
                              (value.is_null() ? "none" : value.dump());
     if (key.rfind("data_", 0) != 0) {

@@ -33,8 +33,11 @@ nlohmann::json ToJson(const Progress& progress);
 Progress ProgressFromJson(const nlohmann::json& json);
 
 // Returns the settings that must be equal for a run to resume from a checkpoint, as a flat object whose keys people can
-// read. The key of an optional setting that is off (val_fraction, freeze) is missing.
+// read. The key of an optional setting that is off (val_fraction, freeze, elastic_shards) is missing.
 nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data);
+
+// The key of --elastic_shards among them.
+inline constexpr char kShardsKey[] = "elastic_shards";
 
 // Throws UsageError naming the first key that differs, DataError if it concerns the data (and `allow_dataset_change` is
 // false), StorageError if `saved` is not an object.

@@ -12,6 +12,7 @@
 #include "data/shown.h"
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/config/describe.h"
+#include "trainer/config/elastic.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/loop/evaluation.h"
@@ -55,9 +56,11 @@ double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan
   const double state =
       weights + gradients + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
+  constexpr double kSumsOfShards = 4;  // see distributed::ShardSum
+  const double sums = config::IsElastic(config) ? kSumsOfShards * gradients : 0;
   const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";
   const double element = half ? 2 : 4;
-  return state + average +
+  return state + average + sums +
          element * static_cast<double>(task.CostOfSample().activation_elements) *
              static_cast<double>(plan.batch.batch_size);
 }
@@ -204,14 +207,17 @@ void DryRun(const RunContext& given) {
     const Plan plan = MakePlan(config, sets.train->source->size(), context.launch.world_size, batches->units(),
                                batches->units_per_step(), NumShards(*sets.train));
     RequireLearnable(config, plan, sets);
-    const GraphConditions graph_conditions{
-        .device = device, .micro_steps = plan.batch.grad_accum_steps, .task = task->WhyNotRecorded()};
+    const GraphConditions graph_conditions{.device = device,
+                                           .elastic = config::IsElastic(config),
+                                           .micro_steps = plan.batch.grad_accum_steps,
+                                           .task = task->WhyNotRecorded()};
     RequireGraphs(config.ranks.cuda_graphs, graph_conditions);
     if (device.is_cuda()) json["cuda_graphs"] = DescribeGraphs(config.ranks.cuda_graphs, graph_conditions);
     if (!plan.WarningOfWarmup().empty()) report::LogWarning(plan.WarningOfWarmup());
     json["batch_size"] = plan.batch.batch_size;
     json["grad_accum_steps"] = plan.batch.grad_accum_steps;
     json["global_batch_size"] = plan.batch.global_batch_size;
+    if (config.batch.elastic_shards) json["elastic_shards"] = *config.batch.elastic_shards;
     json["steps_per_epoch"] = Number(plan.steps_per_epoch);
     json["total_steps"] = plan.total_steps;
     json["warmup_steps"] = plan.schedule.warmup_steps;

@@ -5,6 +5,7 @@
 #include "data/count_of.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/config_json.h"
+#include "trainer/config/elastic.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/report/log.h"
@@ -16,6 +17,19 @@ namespace {
 
 void WarnOfInvalid(const std::filesystem::path& directory, const std::string& reason) {
   report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the previous one");
+}
+
+// Lets a run resume without --elastic_shards if it began with it. Throws UsageError if there are more ranks than
+// shards.
+void KeepShards(int64_t shards, int world, config::Config& config) {
+  if (shards < 1 || WasGiven(config, "elastic_shards") || WasGiven(config, "batch_size")) return;
+  if (shards < world) {
+    throw UsageError("the checkpoint was made with " + CountOf(shards, "shard") + " of the global batch, too few for " +
+                         CountOf(world, "rank"),
+                     "continue on at most " + CountOf(shards, "rank") + ", or start anew with another --run_dir");
+  }
+  config.batch.elastic_shards = shards;
+  config.batch.batch_size = config::ResolveBatch(config.batch, world).batch_size;
 }
 
 }  // namespace
@@ -41,6 +55,10 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
     return value.is_number_integer() ? value.get<int64_t>() : 0;
   };
   const int64_t kept = number("run", "global_batch_size"), asked = number("asked", "batch_size");
+  if (config::IsElastic(config)) {
+    KeepShards(number("run", kShardsKey), world, config);
+    return "";
+  }
   if (kept == 0 || kept == *batch.global_batch_size) return "";
   if (asked != *batch.batch_size || WasGiven(config, "global_batch_size") || WasGiven(config, "grad_accum_steps")) {
     return "";

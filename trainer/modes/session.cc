@@ -9,6 +9,7 @@
 #include "data/outputs.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/config/config_json.h"
+#include "trainer/config/elastic.h"
 #include "trainer/control/build_id.h"
 #include "trainer/control/flight_record.h"
 #include "trainer/device/cuda_plugin.h"
@@ -113,8 +114,12 @@ Session::Session(const RunContext& run_context)
       run_directory(run_context.config.run.dir),
       restarted(run_context.launch.restart_count > 0) {
   const launch::Launch& launch = context.launch;
-  distributed::UseShareOfCores(launch);
-  distributed::ChooseAlgorithms({.deterministic = context.config.ranks.deterministic == "run",
+  if (config::IsElastic(context.config) && device.is_cpu()) {
+    distributed::UseThreads(1);  // how a sum is divided among threads changes its bits
+  } else {
+    distributed::UseShareOfCores(launch);
+  }
+  distributed::ChooseAlgorithms({.deterministic = context.config.ranks.deterministic != "off",
                                  .cudnn_benchmark_limit = context.config.ranks.cudnn_benchmark_limit});
   const bool training = context.config.run.mode == "train";
   // With --backend=nccl even a single rank uses NCCL, so that the code for several ranks can be tried on one GPU.

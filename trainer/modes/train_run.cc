@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "data/count_of.h"
 #include "models/layers.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
+#include "trainer/config/elastic.h"
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
@@ -111,6 +113,16 @@ std::string HowToGoOn(const config::Config& config, const Plan& plan, const std:
          "; to start anew, give another --run_dir or --resume=none";
 }
 
+// Returns what --deterministic promises; empty if it is off.
+std::string DescribeDeterminism(const config::Config& config, int world_size) {
+  if (config.ranks.deterministic == "run") return "run: the same bits in every run on such a machine";
+  if (!config::IsElastic(config)) return "";
+  const int64_t shards = *config.batch.elastic_shards, fewest = shards / world_size;
+  const bool unequal = shards % world_size != 0;
+  return "elastic: " + CountOf(shards, "shard") + " of the global batch, " + std::to_string(fewest) +
+         (unequal ? " or " + std::to_string(fewest + 1) : "") + " on each rank; the same bits on any number of ranks";
+}
+
 report::Banner MakeBanner(const RunContext& context, const Plan& plan, const DataSets& data,
                           const torch::nn::Module& model, const report::RunDirectory& files, at::Device device) {
   report::Banner banner;
@@ -122,7 +134,7 @@ report::Banner MakeBanner(const RunContext& context, const Plan& plan, const Dat
   }
   banner.device = distributed::Describe(device);
   banner.world_size = context.launch.world_size;
-  banner.deterministic = context.config.ranks.deterministic == "run";
+  banner.deterministic = DescribeDeterminism(context.config, context.launch.world_size);
   banner.train_samples = plan.train_samples;
   for (const DataSplit* split : ValidationSets(data)) banner.val_samples += split->source->size();
   if (data.classes.count > 0) banner.classes = Describe(data.classes);
@@ -163,16 +175,18 @@ void Train(const RunContext& given) {
   session.Connect(common);
   if (first && config.run.resume == "none" && !session.restarted) StartAnew(files);
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
-  const auto task = kind.MakeTask(config, data, session.device, context.launch.rank);
+  const bool elastic = config::IsElastic(config);
+  const auto task = kind.MakeTask(config, data, session.device, /*shard=*/elastic ? 0 : context.launch.rank);
   RequireBestMetric(config.run.best_metric, *task);
   task->UseClassWeights(ClassWeights(config.optimizer.class_weights, data));
   torch::nn::Module& model = task->module();
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
   }
-  const auto step_graph = MakeStepGraph(
-      config.ranks.cuda_graphs,
-      {.device = session.device, .micro_steps = plan.batch.grad_accum_steps, .task = task->WhyNotRecorded()});
+  const auto step_graph = MakeStepGraph(config.ranks.cuda_graphs, {.device = session.device,
+                                                                   .elastic = elastic,
+                                                                   .micro_steps = plan.batch.grad_accum_steps,
+                                                                   .task = task->WhyNotRecorded()});
   const Progress progress = SharedProgress(state, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
   const std::string stopped_early = WhyStopsEarly(config.run, plan, progress);
   const bool finished = progress.step >= plan.total_steps || !stopped_early.empty();

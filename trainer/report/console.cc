@@ -166,7 +166,7 @@ void Console::Start(const Banner& banner) {
   Line(Format("  device         %s, %d rank%s", Shown(banner.device).c_str(), banner.world_size,
               banner.world_size == 1 ? "" : "s"));
   if (!banner.task.empty()) Line("  task           " + banner.task);
-  if (banner.deterministic) Line("  deterministic  run: the same bits in every run on such a machine");
+  if (!banner.deterministic.empty()) Line("  deterministic  " + banner.deterministic);
   Line("  samples        " + Grouped(banner.train_samples) + " training, " + Grouped(banner.val_samples) +
        " validation");
   if (!banner.classes.empty()) Line("  classes        " + Shown(banner.classes));

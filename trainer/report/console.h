@@ -35,7 +35,7 @@ struct Banner {
   int64_t frozen = 0;  // how many of them do not learn
   std::string device;  // e.g. "cpu" or "NVIDIA H100"
   int world_size = 1;
-  bool deterministic = false;  // --deterministic=run
+  std::string deterministic = {};  // what --deterministic promises; not shown if empty
   int64_t train_samples = 0;
   int64_t val_samples = 0;
   std::string classes = {};  // their number and the first few names; not shown if empty

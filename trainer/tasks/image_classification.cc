@@ -33,10 +33,13 @@ int64_t SmallestSize(const config::Config& config, const DataSets& data) {
 void RequireValuesToNormalise(const config::Config& config, const config::BatchSizes& batch, const DataSets& data) {
   const int64_t size = SmallestSize(config, data);
   const bool ranks_help = config.ranks.sync_bn && batch.global_batch_size > batch.grad_accum_steps;
-  if (size > kLargestStride || batch.batch_size > 1 || ranks_help) return;
+  const int64_t shards = config.batch.elastic_shards.value_or(0);
+  const int64_t fewest = shards > 0 ? batch.global_batch_size / shards : batch.batch_size;
+  if (size > kLargestStride || fewest > 1 || ranks_help) return;
   throw UsageError("--model=" + config.model.name + " cannot learn from one image of " + std::to_string(size) +
                        " pixels at a time: its last batch normalisations would see a single value of each channel",
-                   "raise --batch_size, or let images be larger than " + std::to_string(kLargestStride) + " pixels");
+                   std::string(shards > 0 ? "lower --elastic_shards" : "raise --batch_size") +
+                       ", or let images be larger than " + std::to_string(kLargestStride) + " pixels");
 }
 
 void RequireClassesToMix(const config::ImageConfig& image, int64_t num_classes) {

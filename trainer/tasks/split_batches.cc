@@ -5,6 +5,7 @@
 #include "data/pipeline/sampler.h"
 #include "data/text/token_batches.h"
 #include "trainer/config/batch_sizes.h"
+#include "trainer/config/elastic.h"
 
 namespace dtrain::loop {
 namespace {
@@ -21,7 +22,7 @@ std::optional<data::BalancedOrder> BalancedOrderOf(const data::RecordSource& sou
 class EqualRows : public SplitBatches {
  public:
   EqualRows(const data::RecordSource& source, const config::Config& config, int world)
-      : SplitBatches(world, config.run.limit_val_steps),
+      : SplitBatches(config::ShardsOf(config.batch, 0, world).total, config.run.limit_val_steps),
         samples_(source.size()),
         sizes_(config::ResolveBatch(config.batch, world)),
         sampler_(samples_, sizes_.global_batch_size, config.batch.seed, data::ShuffleFromName(config.data.shuffle),
@@ -32,12 +33,12 @@ class EqualRows : public SplitBatches {
   int64_t units_per_step() const override { return sizes_.global_batch_size; }
   int64_t SamplesTaken(int64_t steps) const override { return steps * units_per_step(); }
 
-  std::vector<data::SampleRef> Share(int64_t step, int64_t rank, int64_t micro_step) const override {
-    return data::RankShare(sampler_.GlobalBatch(step), rank, world(), micro_step, sizes_.grad_accum_steps);
+  std::vector<data::SampleRef> Share(int64_t step, int64_t shard, int64_t micro_step) const override {
+    return data::RankShare(sampler_.GlobalBatch(step), shard, shards(), micro_step, sizes_.grad_accum_steps);
   }
 
-  std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t rank) const override {
-    return data::EvaluationBatches(samples_, sizes_.batch_size, rank, world(), evaluated_units());
+  std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t shard) const override {
+    return data::EvaluationBatches(samples_, sizes_.batch_size, shard, shards(), evaluated_units());
   }
 
  private:
@@ -50,13 +51,14 @@ class EqualRows : public SplitBatches {
 class BlocksOfTokens : public SplitBatches {
  public:
   BlocksOfTokens(const DataSplit& split, const config::Config& config, int world)
-      : SplitBatches(world, config.run.limit_val_steps),
+      : SplitBatches(config::ShardsOf(config.batch, 0, world).total, config.run.limit_val_steps),
         sizes_(config::ResolveBatch(config.batch, world)),
         batches_(split.source->size(), split.length,
                  {.batch_size = sizes_.batch_size,
                   .max_tokens = config.text.max_tokens,
                   .tokens_per_sample = split.tokens_per_sample,
-                  .micro_batches = world * sizes_.grad_accum_steps,
+                  .micro_batches = shards() * sizes_.grad_accum_steps,
+                  .step_blocks = config.text.max_tokens > 0 ? 0 : sizes_.global_batch_size,
                   .seed = config.batch.seed,
                   .shuffle = data::ShuffleFromName(config.data.shuffle),
                   .last_batch = data::LastBatchFromName(config.data.last_batch),
@@ -66,12 +68,12 @@ class BlocksOfTokens : public SplitBatches {
   int64_t units_per_step() const override { return batches_.units_per_step(); }
   int64_t SamplesTaken(int64_t steps) const override { return batches_.BlocksTaken(steps); }
 
-  std::vector<data::SampleRef> Share(int64_t step, int64_t rank, int64_t micro_step) const override {
-    return batches_.Share(step, rank, world(), micro_step, sizes_.grad_accum_steps);
+  std::vector<data::SampleRef> Share(int64_t step, int64_t shard, int64_t micro_step) const override {
+    return batches_.Share(step, shard, shards(), micro_step, sizes_.grad_accum_steps);
   }
 
-  std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t rank) const override {
-    return batches_.EvaluationBatches(rank, world(), evaluated_units());
+  std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t shard) const override {
+    return batches_.EvaluationBatches(shard, shards(), evaluated_units());
   }
 
  private:
@@ -87,18 +89,23 @@ std::optional<int64_t> SplitBatches::evaluated_units() const {
   return limit_val_steps_ * units_per_step();
 }
 
-int64_t SplitBatches::EvaluationRounds() const {
-  int64_t rounds = 0;
-  for (int64_t rank = 0; rank < world_; ++rank) {
-    rounds = std::max(rounds, static_cast<int64_t>(EvaluationBatches(rank).size()));
+int64_t SplitBatches::EvaluationRounds(int64_t ranks) const {
+  int64_t most = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const config::ShardRange range = config::DivisionOf(shards_, rank, ranks);
+    int64_t rounds = 0;
+    for (int64_t shard = range.first; shard < range.end; ++shard) {
+      rounds += static_cast<int64_t>(EvaluationBatches(shard).size());
+    }
+    most = std::max(most, rounds);
   }
-  return rounds;
+  return most;
 }
 
 int64_t SplitBatches::EvaluatedSamples() const {
   int64_t samples = 0;
-  for (int64_t rank = 0; rank < world_; ++rank) {
-    for (const auto& batch : EvaluationBatches(rank)) samples += static_cast<int64_t>(batch.size());
+  for (int64_t shard = 0; shard < shards_; ++shard) {
+    for (const auto& batch : EvaluationBatches(shard)) samples += static_cast<int64_t>(batch.size());
   }
   return samples;
 }

@@ -1,5 +1,6 @@
 // Decides which samples of a split make which batch, for training, evaluation and benchmarks alike. An epoch consists
 // of units, of which each step takes a fixed number. A unit is a sample or, with a budget of tokens, a whole batch.
+// A shard is the part of a step that one rank has, or one of --elastic_shards, of which a rank may have several.
 #pragma once
 
 #include <cstdint>
@@ -23,30 +24,30 @@ class SplitBatches {
   // Training: the number of samples that the first `steps` steps take, over all ranks.
   virtual int64_t SamplesTaken(int64_t steps) const = 0;
 
-  // Training: the samples of one rank in one micro-step. `step` and `micro_step` count from 0. Thread-safe.
-  virtual std::vector<data::SampleRef> Share(int64_t step, int64_t rank, int64_t micro_step) const = 0;
+  // Training: the samples of one shard in one micro-step. `step` and `micro_step` count from 0. Thread-safe.
+  virtual std::vector<data::SampleRef> Share(int64_t step, int64_t shard, int64_t micro_step) const = 0;
 
-  // Evaluation: the batches of one rank. Over all ranks each sample occurs once, or with --limit_val_steps only as many
-  // units as so many steps take, spread evenly over the split. Which ones depends on the global batch, but not on the
-  // number of ranks that share it.
-  virtual std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t rank) const = 0;
-  // The largest number of evaluation batches that a rank has.
-  int64_t EvaluationRounds() const;
+  // Evaluation: the batches of one shard. Over all shards each sample occurs once, or with --limit_val_steps only as
+  // many units as so many steps take, spread evenly over the split. Which ones depends on the global batch, but not on
+  // the number of ranks that share it.
+  virtual std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t shard) const = 0;
+  // The largest number of evaluation batches that one of `ranks` ranks has.
+  int64_t EvaluationRounds(int64_t ranks) const;
   // The number of samples that all ranks together evaluate.
   int64_t EvaluatedSamples() const;
 
  protected:
-  SplitBatches(int64_t world, int64_t limit_val_steps) : world_(world), limit_val_steps_(limit_val_steps) {}
-  int64_t world() const { return world_; }
+  SplitBatches(int64_t shards, int64_t limit_val_steps) : shards_(shards), limit_val_steps_(limit_val_steps) {}
+  int64_t shards() const { return shards_; }
   // The most units that an evaluation takes over all ranks; empty: all.
   std::optional<int64_t> evaluated_units() const;
 
  private:
-  const int64_t world_, limit_val_steps_;
+  const int64_t shards_, limit_val_steps_;
 };
 
-// Makes the batches of `world` ranks, with the sizes of ResolveBatch. `split` must outlive the result. Throws DataError
-// if --last_batch=drop leaves no batch.
+// Makes the batches of `world` ranks, or of elastic_shards (config::ShardsOf), with the sizes of ResolveBatch. `split`
+// must outlive the result. Throws DataError if --last_batch=drop leaves no batch.
 std::unique_ptr<SplitBatches> MakeTrainBatches(const DataSplit& split, const config::Config& config, int world);
 
 // The same, to be used for EvaluationBatches alone: no sample is dropped.

@@ -15,16 +15,24 @@ std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module) {
   return parameters;
 }
 
-std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module) {
-  std::vector<at::Tensor> statistics;
-  module.apply([&statistics](const torch::nn::Module& part) {
+namespace {
+
+std::vector<at::Tensor> BuffersInTraining(const torch::nn::Module& module, bool floating_point) {
+  std::vector<at::Tensor> buffers;
+  module.apply([&](const torch::nn::Module& part) {
     if (!part.is_training()) return;
     for (const auto& buffer : part.buffers(/*recurse=*/false)) {
-      if (buffer.is_floating_point()) statistics.push_back(buffer);
+      if (buffer.is_floating_point() == floating_point) buffers.push_back(buffer);
     }
   });
-  return statistics;
+  return buffers;
 }
+
+}  // namespace
+
+std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module) { return BuffersInTraining(module, true); }
+
+std::vector<at::Tensor> BatchCounters(const torch::nn::Module& module) { return BuffersInTraining(module, false); }
 
 checkpoint::NamedTensors StateOf(const torch::nn::Module& module) {
   checkpoint::NamedTensors state;

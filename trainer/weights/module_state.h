@@ -16,6 +16,9 @@ std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module);
 // Returns BatchNorm's running means and variances of the modules in training mode, without its counters.
 std::vector<at::Tensor> RunningStatistics(const torch::nn::Module& module);
 
+// Returns those counters.
+std::vector<at::Tensor> BatchCounters(const torch::nn::Module& module);
+
 // Returns all parameters and buffers under the names of their modules; shared, not copied.
 checkpoint::NamedTensors StateOf(const torch::nn::Module& module);
 

@@ -48,6 +48,17 @@ TEST(BatchSizes, DerivesWhatIsMissing) {
   }
 }
 
+TEST(BatchSizes, ShardsDoNotDependOnTheRanks) {
+  BatchConfig given = Given(3, 17, kNone);
+  given.elastic_shards = 8;
+  for (const int world_size : {1, 5, 8}) {
+    const BatchSizes sizes = ResolveBatch(given, world_size);
+    EXPECT_EQ(sizes.batch_size, 3);
+    EXPECT_EQ(sizes.grad_accum_steps, 1);
+    EXPECT_EQ(sizes.global_batch_size, 17);
+  }
+}
+
 TEST(BatchSizes, RefusesWhatDoesNotFit) {
   struct Bad {
     BatchConfig given;

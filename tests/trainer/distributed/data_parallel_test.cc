@@ -43,21 +43,6 @@ void StepOf(DataParallel& data_parallel, const Parameters& taking_part, int rank
   data_parallel.AfterBackward();
 }
 
-// Runs `body(rank, communicator)` on connected ranks. A rank whose peer leaves continues, and gets Gloo's error.
-void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
-  const FreePort port;
-  ControlPlaneOptions control;
-  control.end_process = [](const report::Failure&) {};
-  RunRanks(world_size, [&](int rank) {
-    Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1},
-                          control);
-    rendezvous.WaitForAll("{}");
-    Communicator communicator(rendezvous, at::kCPU, kTimeoutSeconds);
-    body(rank, communicator);
-    rendezvous.control()->Leave();
-  });
-}
-
 TEST(DataParallel, AveragesOverRanksAndAddsMicroSteps) {
   constexpr int kWorld = 3;
   Parameters reference = MakeParameters();

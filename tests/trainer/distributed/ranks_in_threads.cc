@@ -63,4 +63,18 @@ void RunRanks(int world_size, const std::function<void(int rank)>& body) {
   }
 }
 
+void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
+  const FreePort port;
+  ControlPlaneOptions control;
+  control.end_process = [](const report::Failure&) {};
+  RunRanks(world_size, [&](int rank) {
+    Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1},
+                          control);
+    rendezvous.WaitForAll("{}");
+    Communicator communicator(rendezvous, at::kCPU, kTimeoutSeconds);
+    body(rank, communicator);
+    rendezvous.control()->Leave();
+  });
+}
+
 }  // namespace dtrain::distributed

@@ -5,6 +5,7 @@
 #include <thread>
 #include <vector>
 
+#include "trainer/distributed/communicator.h"
 #include "trainer/distributed/rendezvous.h"
 
 namespace dtrain::distributed {
@@ -25,5 +26,8 @@ c10::intrusive_ptr<c10d::Store> ServeStore(const FreePort& port);
 
 // Calls `body(rank)` in a thread for each rank and waits for all. Rethrows the exception of the lowest rank that threw.
 void RunRanks(int world_size, const std::function<void(int rank)>& body);
+
+// Calls `body(rank, communicator)` in connected ranks. A rank whose peer leaves continues, and gets Gloo's error.
+void RunConnected(int world_size, const std::function<void(int rank, Communicator& communicator)>& body);
 
 }  // namespace dtrain::distributed

@@ -116,6 +116,30 @@ TEST(Trainer, NormalisesByTheWeightOfTheGlobalBatch) {
   }
 }
 
+config::Config ElasticConfig(int64_t shards) {
+  config::Config config = ConfigOf(1, 0.05);
+  config.ranks.deterministic = "elastic";
+  config.batch.elastic_shards = shards;
+  return config;
+}
+
+TEST(Trainer, ElasticStepsHaveTheSameBitsOnAnyNumberOfRanks) {
+  const at::Tensor expected = TrainRanks(ElasticConfig(5), 1).front().weight;
+  EXPECT_TRUE(at::allclose(expected.to(at::kDouble), FittedByHand(0.3, 0.05), 1e-5, 1e-6));
+  for (const int world_size : {2, 3, 5}) {
+    for (const Trained& rank : TrainRanks(ElasticConfig(5), world_size)) {
+      EXPECT_TRUE(at::equal(rank.weight, expected)) << world_size << " ranks\n" << rank.weight << expected;
+    }
+  }
+}
+
+// With two shards (a factor of 2 is exact) the bits are those of two ranks.
+TEST(Trainer, AShardIsWhatARankOfAPlainRunHas) {
+  const at::Tensor plain = TrainRanks(ConfigOf(1, 0.05), 2).front().weight;
+  EXPECT_TRUE(at::equal(TrainRanks(ElasticConfig(2), 1).front().weight, plain));
+  EXPECT_FALSE(at::equal(TrainRanks(ConfigOf(1, 0.05), 1).front().weight, plain));
+}
+
 // The learning rate is exact in float32.
 TEST(Trainer, RecordedStepsHaveTheSameBits) {
   for (const double clip_norm : {0.0, 0.05}) {
@@ -140,6 +164,12 @@ TEST(Trainer, EveryMicroStepHasDrawsOfItsOwn) {
   const std::vector<float> draws = TrainRanks(ConfigOf(2, 0), 1).front().draws;
   EXPECT_EQ(draws, TrainRanks(ConfigOf(2, 0), 1).front().draws);
   EXPECT_EQ(std::set<float>(draws.begin(), draws.end()).size(), static_cast<size_t>(2 * kSteps));
+}
+
+TEST(Trainer, EveryShardHasDrawsOfItsOwn) {
+  const std::vector<float> draws = TrainRanks(ElasticConfig(3), 1).front().draws;
+  EXPECT_EQ(std::set<float>(draws.begin(), draws.end()).size(), static_cast<size_t>(3 * kSteps));
+  EXPECT_EQ(draws.front(), TrainRanks(ConfigOf(1, 0), 1).front().draws.front());  // the first shard's
 }
 
 }  // namespace

@@ -1,0 +1,92 @@
+"""--deterministic=elastic: the final weights have the same bits on any number of ranks and threads, also when ranks are
+killed and when their number changes in mid-epoch."""
+
+import os
+import signal
+
+import pytest
+
+from command import Background, load_json, losses, metrics, run, sha256
+from text_data import TEXT, make_tokens
+
+ELASTIC = ("--deterministic=elastic", "--epochs=1000", "--log_interval=1", "--save_every_epochs=0", "--eval_every_epochs=0",
+           "--ema_decay=0.9", "--clip_norm=0.1")
+# 5 shards of 2 or 3 images; the network has batch normalisation, dropout and stochastic depth.
+IMAGES = (*ELASTIC, "--model=efficientnet_b0", "--image_size=32", "--global_batch_size=11", "--elastic_shards=5",
+          "--optimizer=lamb", "--lr=0.01", "--mixup=0.2", "--cutmix=1", "--max_steps=4")
+# 8 shards of 2 or 3 blocks
+TEXTS = (*ELASTIC, "--model=roberta_tiny", "--tokens_per_sample=32", "--global_batch_size=19", "--optimizer=adam", "--lr=0.002",
+         "--dropout=0.1", "--attention_dropout=0.1", "--max_steps=6", "--precision=bf16")
+
+
+@pytest.fixture(scope="module")
+def tokens(module_dir):
+    return make_tokens(module_dir, train=TEXT, valid="the dog and the cat sat\n" * 30)
+
+
+def ranks(count: int) -> tuple:
+    return (f"--nproc_per_node={count}",) if count > 1 else ()
+
+
+def outcome_of(run_dir) -> tuple:
+    """Returns everything that must be the same: weights, their average, all losses and the last validation."""
+    last = metrics(run_dir, "val")[-1]
+    values = {name: value for name, value in last.items() if not name.endswith("seconds") and name not in ("time", "speed")}
+    return sha256(run_dir / "model.safetensors"), sha256(run_dir / "model_ema.safetensors"), losses(run_dir), values
+
+
+def undisturbed(flags, world: int, folder) -> tuple:
+    run(*flags, *ranks(world), f"--run_dir={folder}", threads=world % 3 + 1)
+    return outcome_of(folder)
+
+
+def disturbed(flags, run_dir) -> tuple:
+    """Two ranks, one of which is killed after the third step; then three ranks for one step, and a single one."""
+    flags = (*flags, f"--run_dir={run_dir}", "--save_every_steps=2", "--comm_timeout=20")
+    with Background(*flags, *ranks(2)) as first:
+        first.wait_for_line("step 3/")
+        os.kill(first.children()[-1], signal.SIGKILL)
+        assert first.wait().code != 0
+    assert not (run_dir / "result.json").exists()
+    run(*flags, *ranks(3), "--limit_train_steps=1")
+    assert load_json(run_dir / "result.json")["step"] == 3
+    outcome = run(*flags, "--limit_train_steps=100")
+    assert "shards of the global batch, " in outcome.stdout
+    return outcome_of(run_dir)
+
+
+def test_images_have_the_same_bits(few_images, tmp_path, run_dir):
+    flags = (*IMAGES, f"--data_dir={few_images}")
+    expected = undisturbed(flags, 1, tmp_path / "1")
+    assert len(expected[2]) == 4
+    for world in (3, 5):
+        assert undisturbed(flags, world, tmp_path / str(world)) == expected, world
+    assert disturbed(flags, run_dir) == expected
+
+
+def test_texts_have_the_same_bits(tokens, tmp_path, run_dir):
+    flags = (*TEXTS, f"--data_dir={tokens}")
+    expected = undisturbed(flags, 1, tmp_path / "1")
+    for world in (5, 8):
+        assert undisturbed(flags, world, tmp_path / str(world)) == expected, world
+    assert disturbed(flags, run_dir) == expected
+
+
+def test_what_is_not_the_same_run_is_refused(few_images, run_dir):
+    plain = (f"--data_dir={few_images}", "--model=resnet18", "--image_size=16", "--global_batch_size=8", "--eval_every_epochs=0",
+             f"--run_dir={run_dir}", "--limit_train_steps=1")
+    elastic = (*plain, "--deterministic=elastic")
+
+    def refusal(*flags) -> str:
+        return run(*flags, check=2).stderr
+
+    run(*elastic, "--elastic_shards=2")
+    run(*elastic)  # the shards are those of the checkpoint
+    assert "elastic_shards = 2, but this run has 4" in refusal(*elastic, "--elastic_shards=4")
+    assert "2 shards of the global batch, too few for 3 ranks" in refusal(*elastic, *ranks(3))
+    assert "with --deterministic=elastic, but this run is without it" in refusal(*plain)
+    assert "with 5 shards" not in refusal(*elastic, *ranks(5)) and load_json(run_dir / "result.json")["step"] == 2
+    run(*plain, "--resume=none")
+    message = refusal(*elastic)
+    assert "without --deterministic=elastic, but this run is with it" in message and "--resume=none" in message
+    assert "a single value of each channel" in refusal(*elastic, "--elastic_shards=8", "--resume=none")

@@ -1,0 +1,94 @@
+// The global batch must be given: derived from --batch_size, it would be another one for every number of ranks.
+#include "trainer/config/elastic.h"
+
+#include <algorithm>
+#include <string>
+
+#include "trainer/config/flags.h"
+
+namespace dtrain::config {
+namespace {
+
+constexpr int64_t kMostDefaultShards = 8;
+constexpr char kWith[] = " with --deterministic=elastic";
+
+// Refuses what would add numbers in an order, or with a rounding, that depends on the ranks.
+void CheckCompanions(const Config& config, std::vector<Problem>& problems) {
+  const RanksConfig& ranks = config.ranks;
+  if (config.batch.grad_accum_steps.value_or(1) != 1) {
+    problems.push_back({"grad_accum_steps", std::to_string(*config.batch.grad_accum_steps), std::string("1") + kWith,
+                        "a rank computes its shards one after another; --elastic_shards makes them smaller"});
+  }
+  if (ranks.grad_compression != "none") {
+    problems.push_back({"grad_compression", ranks.grad_compression, std::string("none") + kWith,
+                        "gradients are added without rounding them to fewer digits"});
+  }
+  if (ranks.sync_bn) {
+    problems.push_back({"sync_bn", "true", std::string("false") + kWith,
+                        "batch normalisation sees a shard, whatever the number of ranks; fewer --elastic_shards make "
+                        "it larger"});
+  }
+  if (ranks.cuda_graphs == "on") {
+    problems.push_back({"cuda_graphs", "on", std::string("auto or off") + kWith, "its steps are not recorded"});
+  }
+}
+
+void CheckShards(const Config& config, int world_size, std::vector<Problem>& problems) {
+  const BatchConfig& batch = config.batch;
+  const int64_t shards = ElasticShards(config);
+  const std::string shown = std::to_string(shards);
+  if (config.run.mode == "train" && shards < world_size) {
+    problems.push_back({"elastic_shards", shown, "at least the number of ranks (" + std::to_string(world_size) + ")",
+                        "each rank computes at least one shard of the global batch"});
+  }
+  if (config.text.max_tokens > 0 || !batch.global_batch_size) return;  // a shard is what fits into the budget
+  const int64_t smallest = *batch.global_batch_size / shards;
+  const int64_t largest = smallest + (*batch.global_batch_size % shards > 0 ? 1 : 0);
+  const bool mixes = config.image.mixup > 0 || config.image.cutmix > 0;
+  const int64_t least = mixes ? 2 : 1;
+  if (smallest < least) {
+    const int64_t most = *batch.global_batch_size / least;
+    problems.push_back({"elastic_shards", shown, "at most " + std::to_string(most),
+                        mixes ? "an image is mixed with another one of its shard" : "no shard may be empty"});
+  } else if (batch.batch_size && largest > *batch.batch_size) {
+    problems.push_back(
+        {"batch_size", std::to_string(*batch.batch_size), std::to_string(largest) + " or more, the samples of a shard",
+         "or --elastic_shards=" + std::to_string((*batch.global_batch_size - 1) / *batch.batch_size + 1)});
+  }
+}
+
+}  // namespace
+
+bool IsElastic(const Config& config) { return config.ranks.deterministic == "elastic"; }
+
+int64_t ElasticShards(const Config& config) {
+  if (config.batch.elastic_shards) return *config.batch.elastic_shards;
+  if (config.text.max_tokens > 0) return kMostDefaultShards;
+  return std::clamp<int64_t>(config.batch.global_batch_size.value_or(1) / 2, 1, kMostDefaultShards);
+}
+
+void CheckElastic(const Config& config, int world_size, std::vector<Problem>& problems) {
+  if (!IsElastic(config)) {
+    if (!WasGiven(config, "elastic_shards")) return;
+    problems.push_back({"elastic_shards", std::to_string(config.batch.elastic_shards.value_or(0)),
+                        "--deterministic=elastic with it", "other runs divide the batch among the ranks"});
+    return;
+  }
+  CheckCompanions(config, problems);
+  if (!config.batch.global_batch_size && config.text.max_tokens == 0) {
+    problems.push_back(
+        {"global_batch_size", "", std::string("a number") + kWith, "the batch must not depend on the number of ranks"});
+    return;
+  }
+  CheckShards(config, world_size, problems);
+}
+
+ShardRange DivisionOf(int64_t total, int64_t rank, int64_t world_size) {
+  return {.total = total, .first = rank * total / world_size, .end = (rank + 1) * total / world_size};
+}
+
+ShardRange ShardsOf(const BatchConfig& batch, int64_t rank, int64_t world_size) {
+  return DivisionOf(batch.elastic_shards.value_or(world_size), rank, world_size);
+}
+
+}  // namespace dtrain::config
