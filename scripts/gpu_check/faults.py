@@ -83,21 +83,39 @@ def nccl_version() -> int:
     return version.value
 
 
-def recorded(arguments, machine: Machine, ranks: int) -> dict:
-    """Compares the bits of recorded steps over NCCL with those of unrecorded ones."""
+def requires_shared_gpus() -> None:
+    if nccl_version() < 23000:
+        raise LeftOut(f"NCCL {nccl_version()} does not let ranks share a GPU (23000 does)")
+
+
+def same_bits(machine: Machine, name: str, *variants: list[str]) -> dict:
+    """Trains the same with the flags of each variant, and compares the weights."""
     if not machine.on_gpu:
         raise LeftOut("NCCL is for GPUs")
-    if ranks > 1 and nccl_version() < 23000:
-        raise LeftOut(f"NCCL {nccl_version()} does not let ranks share a GPU (23000 does)")
-    flags = [*Case(RESNET50, 16).flags(), "--data_format=synthetic", "--sync_bn", "--ema_decay=0.9", "--clip_norm=1",
-             "--backend=nccl", "--deterministic=run", f"--max_steps={STEPS}", f"--nproc_per_node={ranks}"]
-    bits = {}
-    for graphs in ("on", "off"):
-        run_dir = machine.folder / f"{ranks}-ranks-graphs-{graphs}"
-        machine.train(run_dir, *flags, f"--cuda_graphs={graphs}", env={"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
-        bits[graphs] = weights_of(run_dir)
-    same = bits["on"] == bits["off"]
-    return {"ok": same, "text": "the bits of unrecorded steps" if same else "other bits than unrecorded steps"}
+    common = [*Case(RESNET50, 16).flags(), "--data_format=synthetic", "--ema_decay=0.9", "--clip_norm=1",
+              "--backend=nccl", f"--max_steps={STEPS}"]
+    bits = []
+    for number, flags in enumerate(variants):
+        run_dir = machine.folder / f"{name}-{number}"
+        machine.train(run_dir, *common, *flags, env={"NCCL_MULTI_RANK_GPU_ENABLE": "1"})
+        bits.append(weights_of(run_dir))
+    return {"ok": len(set(bits)) == 1, "bits": bits, "text": "the same bits" if len(set(bits)) == 1 else "other bits"}
+
+
+def recorded(arguments, machine: Machine, ranks: int) -> dict:
+    """Compares recorded steps over NCCL with unrecorded ones."""
+    if ranks > 1 and machine.on_gpu:
+        requires_shared_gpus()
+    flags = ["--sync_bn", "--deterministic=run", f"--nproc_per_node={ranks}"]
+    return same_bits(machine, f"recorded-{ranks}", *([*flags, f"--cuda_graphs={graphs}"] for graphs in ("on", "off")))
+
+
+def elastic(arguments, machine: Machine) -> dict:
+    """Compares numbers of ranks, which share the GPU."""
+    if machine.on_gpu:
+        requires_shared_gpus()
+    flags = ["--deterministic=elastic", "--elastic_shards=3", "--global_batch_size=16", "--mixup=0.2"]
+    return same_bits(machine, "elastic", *([*flags, f"--nproc_per_node={ranks}"] for ranks in (1, 2, 3)))
 
 
 def full_gpu(arguments, machine: Machine) -> dict:
@@ -146,6 +164,7 @@ def rows(arguments, machine: Machine):
     for ranks in (1, 2):
         yield Row(f"recorded steps over NCCL, ranks: {ranks}", seconds(30),
                   lambda ranks=ranks: recorded(arguments, machine, ranks))
+    yield Row("elastic, ranks: 1, 2 and 3", seconds(30), lambda: elastic(arguments, machine))
     yield Row("out of memory", seconds(45), lambda: full_gpu(arguments, machine))
     yield Row("steps that are not finite", seconds(15), lambda: not_finite(arguments, machine))
     yield Row("compute-sanitizer", seconds(60), lambda: sanitized(machine))
