@@ -61,8 +61,8 @@ check_offered() {  # check_offered TYPE ZONE
   local found
   found=$(aws ec2 describe-instance-type-offerings --location-type availability-zone --output text \
     --filters "Name=instance-type,Values=$1" "Name=location,Values=$2" --query 'InstanceTypeOfferings[].InstanceType')
-  [ -n "$found" ] || fail "$1 is not offered in $2" \
-    "aws ec2 describe-instance-type-offerings --location-type availability-zone --filters Name=instance-type,Values=$1"
+  [ -n "$found" ] || fail "$1 is not offered in $2" "take another zone; it is offered in: $(aws ec2 describe-instance-type-offerings \
+    --location-type availability-zone --filters "Name=instance-type,Values=$1" --query 'InstanceTypeOfferings[].Location' --output text)"
 }
 
 check_quota() {  # check_quota TYPE NODES: the vCPUs that this account may run at once
@@ -73,6 +73,36 @@ check_quota() {  # check_quota TYPE NODES: the vCPUs that this account may run a
     fail "the quota for $1 cannot be read: ${have##*$'\n'}" "this needs the permission servicequotas:GetServiceQuota"
   [ "${have%.*}" -ge "$wanted" ] || fail "$2 × $1 need $wanted vCPUs, and this account's quota is ${have%.*}" \
     "aws service-quotas request-service-quota-increase --service-code ec2 --quota-code $(instance_value "$1" 6) --desired-value $wanted"
+}
+
+# check_reservation TYPE ZONE NODES: requires that CAPACITY_RESERVATION_ID has that many machines of this type there.
+check_reservation() {
+  local found state type place machines
+  found=$(aws ec2 describe-capacity-reservations --capacity-reservation-ids "$CAPACITY_RESERVATION_ID" --output text --query \
+    'CapacityReservations[0].[State, InstanceType, AvailabilityZone, TotalInstanceCount, ReservationType]' 2>&1) ||
+    fail "the reservation $CAPACITY_RESERVATION_ID cannot be read: ${found##*$'\n'}" "aws ec2 describe-capacity-reservations lists yours"
+  read -r state type place machines market <<<"$found"
+  [ "$type $place" = "$1 $2" ] || fail "the reservation $CAPACITY_RESERVATION_ID is of $type in $place" \
+    "set INSTANCE_TYPE=$type and the zone to it: GPU_ZONE=$place (ZONE=$place where the network is made)"
+  case $state in active | scheduled | pending) ;; *) fail "the reservation $CAPACITY_RESERVATION_ID is $state" "name one that is active or scheduled" ;; esac
+  [ "$machines" -ge "$3" ] || fail "the reservation $CAPACITY_RESERVATION_ID has $machines machines, not $3" "fewer nodes, or a larger reservation"
+}
+
+# check_capacity TYPE ZONE NODES: whether so many machines may be started there, and in `market` how they are paid: on-demand
+# (also in a reservation on demand), capacity-block (CAPACITY_RESERVATION_ID names one) or spot (SPOT=1).
+check_capacity() {
+  market=on-demand
+  check_offered "$1" "$2"
+  if [ -n "${CAPACITY_RESERVATION_ID:-}" ]; then
+    [ -z "${SPOT:-}" ] || fail "SPOT and CAPACITY_RESERVATION_ID are both set" "unset one of them"
+    check_reservation "$1" "$2" "$3"  # no quota limits it
+    if [ "$market" != capacity-block ]; then market=on-demand; fi
+  elif [ -n "${SPOT:-}" ]; then
+    market=spot
+    note "Spot has a quota of its own, which is not checked; a machine is taken back two minutes after its notice"
+  else
+    check_quota "$1" "$3"
+  fi
 }
 
 # ---- Stacks ------------------------------------------------------------------------------------------------------------
@@ -90,6 +120,18 @@ need_stack() {  # need_stack STACK SCRIPT
     '') fail "there is no stack $1" "run $2 first, with the same NAME and AWS_REGION" ;;
     *) fail "the stack $1 is $(stack_status "$1")" "wait for it, or clean up and run $2 again" ;;
   esac
+}
+
+# private_subnet: prints the base stack's private subnet and its zone: that of GPU_ZONE, or the first one.
+private_subnet() {
+  local key subnet place
+  for key in PrivateSubnetId OtherPrivateSubnetId; do
+    subnet=$(stack_output "$NAME-base" "$key")
+    if [ -z "$subnet" ] || [ "$subnet" = None ]; then continue; fi
+    place=$(aws ec2 describe-subnets --subnet-ids "$subnet" --query 'Subnets[0].AvailabilityZone' --output text)
+    if [ "${GPU_ZONE:-$place}" = "$place" ]; then printf '%s %s\n' "$subnet" "$place"; return; fi
+  done
+  fail "the network of $NAME has no private subnet in $GPU_ZONE" "OTHER_ZONE=$GPU_ZONE scripts/aws/cloudformation/set_up.sh adds one, with the ZONE it has"
 }
 
 # deploy STACK TEMPLATE NAME=VALUE…: makes the stack, updates it, or leaves it if it is up to date. Does not touch a

@@ -65,6 +65,7 @@ REFUSED = {
     "a capacity that FSx does not sell": ({"CAPACITY_GIB": "3600"}, "multiples of 2400"),
     "a name with capitals": ({"NAME": "Mine"}, "NAME is 'Mine'"),
     "an unknown instance type": ({"INSTANCE_TYPE": "p2.xlarge"}, "not among the instance types"),
+    "the same zone twice": ({"OTHER_ZONE": "us-east-1a"}, "are both us-east-1a"),
     "a bucket that is not there": ({"BUCKET": "no-such-bucket-of-ours"}, "the bucket no-such-bucket-of-ours"),
 }
 
@@ -265,6 +266,7 @@ def test_a_training_that_takes_too_long_is_ended_and_exported(account):  # noqa:
     # The budget's stop, which is a function in the template.
     submit(account)
     code = as_json(AWS / "batch" / "environment.yaml")["Resources"]["Stop"]["Properties"]["Code"]["ZipFile"]
-    call("python", "-c", code + "\nstop({}, None)", env=account.environment | {"QUEUE": "dtrain", "ENVIRONMENT": "ours"})
+    call("python", "-c", code + "\nstop({}, None)", env=account.environment | {"QUEUE": "dtrain"})
     assert account.aws("batch", "describe-job-queues")["jobQueues"][0]["state"] == "DISABLED"
+    assert account.aws("batch", "describe-compute-environments")["computeEnvironments"][0]["state"] == "DISABLED"
     assert len(account.aws("batch", "list-jobs", "--job-queue", "dtrain", "--job-status", "FAILED")["jobSummaryList"]) == 2

@@ -3,6 +3,7 @@
 import functools
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -25,18 +26,28 @@ MACHINES = {"p4d.24xlarge": 4, "p5.48xlarge": 32, "p3.8xlarge": 0}
 
 
 def machines(kind: str, *flags, count: int = 3) -> dict:
-    done = subprocess.run([AWS / "cloudformation" / "instances.py", f"--type={kind}", f"--cards={MACHINES[kind]}",
-                           f"--count={count}", *flags], capture_output=True, text=True, check=True)
+    done = subprocess.run([AWS / "cloudformation" / "instances.py", f"--type={kind}", f"--count={count}", *flags],
+                          capture_output=True, text=True, check=True)
     assert len(done.stdout) < 51_200  # CloudFormation takes no longer ones
     return json.loads(done.stdout)
 
 
+def with_cards(kind: str, folder) -> Path:
+    """The template of Batch's environment, as set_up.sh deploys it."""
+    made = folder / f"{kind}.yaml"
+    made.write_text(subprocess.run([AWS / "instance_types.py", kind, AWS / "batch" / "environment.yaml"], capture_output=True,
+                                   text=True, check=True).stdout, encoding="utf-8")
+    assert made.stat().st_size < 51_200
+    return made
+
+
 def test_templates(tmp_path):
     assert len(TEMPLATES) == 4
-    generated = [machines("p4d.24xlarge"), machines("p3.8xlarge", "--reservation", count=1)]
+    whole = with_cards("p5.48xlarge", tmp_path)
+    generated = [machines("p4d.24xlarge"), machines("p3.8xlarge", "--market=spot", count=1)]
     for number, one in enumerate(generated):
         (tmp_path / f"{number}.json").write_text(json.dumps(one), encoding="utf-8")
-    call("cfn-lint", "--non-zero-exit-code", "informational", *TEMPLATES, *tmp_path.glob("*.json"))
+    call("cfn-lint", "--non-zero-exit-code", "informational", *TEMPLATES, whole, *tmp_path.glob("*.json"))
 
 
 def test_machines_for_trainings_by_hand():
@@ -52,8 +63,10 @@ def test_machines_for_trainings_by_hand():
         head = resources["Head"]["Properties"]["NetworkInterfaces"][0]
         assert head["AssociatePublicIpAddress"] and head["SubnetId"] == {"Ref": "PublicSubnetId"}
         assert "IamInstanceProfile" not in json.dumps(resources)  # they ask AWS for nothing
-    block = machines("p5.48xlarge", "--reservation")["Resources"]["MachineTemplate"]["Properties"]["LaunchTemplateData"]
-    assert block["InstanceMarketOptions"] == {"MarketType": "capacity-block"} and "Placement" not in block
+    for market in ("", "capacity-block"):
+        data = machines("p5.48xlarge", "--reservation", f"--market={market}")["Resources"]["MachineTemplate"]["Properties"]["LaunchTemplateData"]
+        assert data.get("InstanceMarketOptions", {}).get("MarketType", "") == market and "Placement" not in data
+        assert data["CapacityReservationSpecification"]["CapacityReservationTarget"] == {"CapacityReservationId": {"Ref": "CapacityReservationId"}}
 
 
 def test_every_parameter_says_what_it_is():
@@ -77,11 +90,24 @@ def test_nothing_is_exported_as_deleted_and_the_bucket_stays():
     assert as_json(AWS / "cloudformation" / "base.yaml")["Resources"]["Bucket"]["DeletionPolicy"] == "Retain"
 
 
-def test_a_network_card_has_one_interface_for_efa():
-    cards = as_json(AWS / "batch" / "environment.yaml")["Resources"]["LaunchTemplate"]["Properties"]
-    cards = [one["Fn::If"][1] if "Fn::If" in one else one for one in cards["LaunchTemplateData"]["NetworkInterfaces"]]
-    assert [one["InterfaceType"] for one in cards] == ["interface"] + ["efa-only"] * 32
-    assert sorted(int(one["NetworkCardIndex"]) for one in cards[1:]) == list(range(32))
+@pytest.mark.parametrize("kind, count", [("p4d.24xlarge", 4), ("p5.48xlarge", 32), ("p5en.48xlarge", 16), ("p6-b200.48xlarge", 8)])
+def test_a_network_card_has_one_interface_for_efa(kind, count, tmp_path):
+    template = as_json(with_cards(kind, tmp_path))
+    cards = template["Resources"]["LaunchTemplate"]["Properties"]["LaunchTemplateData"]["NetworkInterfaces"]
+    assert [one["InterfaceType"] for one in cards] == ["interface"] + ["efa-only"] * count
+    assert sorted(int(one["NetworkCardIndex"]) for one in cards[1:]) == list(range(count))
+    assert len({(one["NetworkCardIndex"], one["DeviceIndex"]) for one in cards}) == count + 1
+
+
+def test_a_job_that_finds_no_machines_is_tried_in_the_other_zone_unless_they_are_reserved():
+    resources = as_json(AWS / "batch" / "environment.yaml")["Resources"]
+    first, other = (resources[name]["Properties"]["ComputeResources"] for name in ("Environment", "OtherEnvironment"))
+    different = {"Subnets", "PlacementGroup"}
+    assert {name: value for name, value in first.items() if name not in different} == {
+        name: value for name, value in other.items() if name not in different}
+    assert first["PlacementGroup"]["Fn::If"][:2] == ["IsReserved", {"Ref": "AWS::NoValue"}]
+    order = resources["Queue"]["Properties"]["ComputeEnvironmentOrder"]
+    assert order[1]["Fn::If"][0] == resources["OtherEnvironment"]["Condition"] == "HasOtherZone"
 
 
 @pytest.mark.parametrize("kind, devices, vcpus", [("p4d.24xlarge", 4, "96"), ("p5.48xlarge", 32, "192")])

@@ -64,7 +64,7 @@ def test_every_pod_fits_on_a_node(kind):
 CLUSTER = {"apiVersion", "kind", "metadata", "availabilityZones", "iam", "addons", "managedNodeGroups", "upgradePolicy"}
 NODE_GROUP = {"name", "instanceType", "desiredCapacity", "minSize", "maxSize", "privateNetworking", "amiFamily", "efaEnabled",
               "availabilityZones", "volumeSize", "labels", "taints", "capacityReservation", "instanceMarketOptions",
-              "overrideBootstrapCommand", "nodeRepairConfig"}
+              "overrideBootstrapCommand", "nodeRepairConfig", "spot"}
 
 
 def read_yaml(text: str):
@@ -72,9 +72,9 @@ def read_yaml(text: str):
     return json.loads(subprocess.run([tool("python"), "-c", code], input=text, capture_output=True, text=True, check=True).stdout)
 
 
-@pytest.mark.parametrize("reservation", ["", "cr-0123456789abcdef0"])
-def test_cluster(reservation):
-    cluster, = rendered(EKS / "cluster.yaml", CAPACITY_RESERVATION_ID=reservation)
+@pytest.mark.parametrize("reservation, block", [("", ""), ("cr-0123456789abcdef0", ""), ("cr-0123456789abcdef0", "1")])
+def test_cluster(reservation, block):
+    cluster, = rendered(EKS / "cluster.yaml", CAPACITY_RESERVATION_ID=reservation, CAPACITY_BLOCK=block)
     assert set(cluster) <= CLUSTER and cluster["upgradePolicy"] == {"supportType": "STANDARD"}
     groups = {group["name"]: group for group in cluster["managedNodeGroups"]}
     for group in groups.values():
@@ -84,7 +84,7 @@ def test_cluster(reservation):
     assert len(gpu["availabilityZones"]) == 1 and gpu["privateNetworking"]
     assert gpu["desiredCapacity"] == groups["data"]["desiredCapacity"] == 0  # nothing is billed before a training
     assert gpu["nodeRepairConfig"]["enabled"] and "eks-node-monitoring-agent" in {one["name"] for one in cluster["addons"]}
-    assert gpu.get("instanceMarketOptions") == ({"marketType": "capacity-block"} if reservation else None)
+    assert gpu.get("instanceMarketOptions") == ({"marketType": "capacity-block"} if block else None)
     assert (gpu.get("capacityReservation") is not None) == bool(reservation)
     limits = read_yaml(gpu["overrideBootstrapCommand"])["spec"]["containerd"]["baseRuntimeSpec"]["process"]["rlimits"]
     assert {one["type"] for one in limits} == {"RLIMIT_MEMLOCK", "RLIMIT_NOFILE"}  # the list replaces nodeadm's own
@@ -92,6 +92,12 @@ def test_cluster(reservation):
         # nodeadm passes numbers through float64 and writes them in full; containerd reads 64 bits without a sign.
         assert int(float(one["hard"])) == one["hard"] < 2**63
         assert one["hard"] > 2**43 or one["type"] == "RLIMIT_NOFILE"
+
+
+def test_another_zone_has_a_group_of_its_own():
+    cluster, = rendered(EKS / "cluster.yaml", GPU_ZONE="us-east-1b", GPU_GROUP="gpu-us-east-1b", SPOT="1")
+    gpu, = (group for group in cluster["managedNodeGroups"] if group["name"] == "gpu-us-east-1b")
+    assert gpu["availabilityZones"] == ["us-east-1b"] and gpu["spot"] and "gpu" not in {group["name"] for group in cluster["managedNodeGroups"]}
 
 
 def test_metrics_that_are_kept_are_those_that_are_served(documents):  # noqa: F811

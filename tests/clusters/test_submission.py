@@ -15,6 +15,14 @@ case "${{0##*/}} $*" in
   *get-caller-identity*) echo 123456789012 ;;
   *describe-regions*) echo us-east-1 ;;
   *StackStatus*) echo CREATE_COMPLETE ;;
+  *describe-capacity-reservations*) printf '%b\n' "$RESERVATION" ;;
+  *OtherPrivateSubnetId*) echo subnet-other ;;
+  *PrivateSubnetId*) echo subnet-first ;;
+  *"describe-subnets --subnet-ids subnet-other"*) echo us-east-1b ;;
+  *describe-subnets*) echo us-east-1a ;;
+  *describe-instance-type-offerings*) echo p5en.48xlarge ;;
+  *get-service-quota*) echo 768.0 ;;
+  *"Stacks[0].Tags"*) echo dtrain ;;
   *RepositoryUri*) echo 1.dkr.ecr/dtrain ;;
   *BucketName*) echo bucket ;;
   *imageDigest*) echo {DIGEST} ;;
@@ -67,6 +75,28 @@ def test_a_job_continues_under_its_name_and_says_its_cost(call_script):
         assert "is not in /fsx/results" in output and "submit-job" not in calls
     output, calls = call_script("batch/submit.sh", "baseline", check=2, MOST_DOLLARS="31618")
     assert "more than MOST_DOLLARS" in output and "submit-job" not in calls
+
+
+BLOCK = {"CAPACITY_RESERVATION_ID": "cr-1", "INSTANCE_TYPE": "p5en.48xlarge", "NODES": "8", "WITHOUT_FILE_SYSTEM": "1", "HOURS": "1"}
+
+
+def test_machines_are_started_in_a_reservation_or_where_there_are_some(call_script):
+    def deployed(**variables) -> str:
+        return next(line for line in call_script("batch/set_up.sh", **variables)[1].splitlines() if " cloudformation deploy " in line)
+
+    for kind, market in (("capacity-block", "capacity-block"), ("default", "on-demand")):
+        line = deployed(**BLOCK, GPU_ZONE="us-east-1b", RESERVATION=rf"active\tp5en.48xlarge\tus-east-1b\t8\t{kind}")
+        assert f"SubnetId=subnet-other OtherSubnetId= InstanceType=p5en.48xlarge CapacityReservationId=cr-1 Market={market} " in line
+    line = deployed(INSTANCE_TYPE="p5en.48xlarge", NODES="4", WITHOUT_FILE_SYSTEM="1")
+    assert "SubnetId=subnet-first OtherSubnetId=subnet-other InstanceType=p5en.48xlarge CapacityReservationId= Market=on-demand " in line
+    for variables, text in (
+            ({"RESERVATION": r"active\tp5en.48xlarge\tus-east-1b\t8\tdefault"}, "of p5en.48xlarge in us-east-1b"),
+            ({"RESERVATION": r"expired\tp5en.48xlarge\tus-east-1a\t8\tdefault"}, "the reservation cr-1 is expired"),
+            ({"RESERVATION": r"active\tp5en.48xlarge\tus-east-1a\t4\tdefault"}, "has 4 machines, not 8"),
+            ({"RESERVATION": "", "SPOT": "1"}, "no job of several machines on Spot"),
+            ({"CAPACITY_RESERVATION_ID": "", "RESERVATION": ""}, "8 × p5en.48xlarge need 1536 vCPUs"),
+            ({"GPU_ZONE": "us-east-1f", "RESERVATION": ""}, "no private subnet in us-east-1f")):
+        assert text in call_script("batch/set_up.sh", check=2, **BLOCK | variables)[0]
 
 
 def test_trials_say_what_all_of_them_cost(call_script, tmp_path):

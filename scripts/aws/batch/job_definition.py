@@ -8,37 +8,31 @@ Its tag dtrain:sha256 says whether the one that is registered is this one.
 """
 
 import argparse
-import csv
 import hashlib
 import json
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+
+from instance_types import instance_type as row_of  # noqa: E402
+
 MAX_RULES = 5  # evaluateOnExit's limit, which cfn-lint does not check
-
-
-def instance(name: str) -> dict:
-    with (HERE.parent / "instance_types.tsv").open(encoding="utf-8") as table:
-        rows = [row for row in csv.reader(table, delimiter="\t") if row and not row[0].startswith("#")]
-    for row in rows:
-        if row[0] == name:
-            return dict(zip(("vcpus", "memory", "gpus", "efa"), row[1:5]))
-    sys.exit(f"error: {name} is not in instance_types.tsv")
 
 
 def definition(name: str, instance_type: str, nodes: int, image: str, role: str, retries: int, hours: float, sweep: bool) -> dict:
     job = json.loads((HERE / "job_definition.json").read_text(encoding="utf-8"))
-    machine = instance(instance_type)
+    machine = row_of(instance_type)
     job["jobDefinitionName"] = name
     job["retryStrategy"]["attempts"] = retries
     job["timeout"]["attemptDurationSeconds"] = int(hours * 3600)
     container = job["nodeProperties"]["nodeRangeProperties"][0]["container"]
     container |= {"image": image, "jobRoleArn": role}
-    container["resourceRequirements"] = [{"type": "VCPU", "value": machine["vcpus"]},
-                                         {"type": "MEMORY", "value": machine["memory"]},
-                                         {"type": "GPU", "value": machine["gpus"]}]
-    container["linuxParameters"]["sharedMemorySize"] = int(machine["memory"]) // 8  # MiB; NCCL and --cache=ram
+    container["resourceRequirements"] = [{"type": "VCPU", "value": str(machine.vcpus)},
+                                         {"type": "MEMORY", "value": str(machine.mebibytes)},
+                                         {"type": "GPU", "value": str(machine.gpus)}]
+    container["linuxParameters"]["sharedMemorySize"] = machine.mebibytes // 8  # MiB; NCCL and --cache=ram
     if sweep:
         del job["nodeProperties"], job["parameters"]
         container["command"] = ["dtrain_main", "--help"]
@@ -48,8 +42,8 @@ def definition(name: str, instance_type: str, nodes: int, image: str, role: str,
         container["instanceType"] = instance_type
         container["linuxParameters"]["devices"] = [
             {"hostPath": f"/dev/infiniband/uverbs{i}", "containerPath": f"/dev/infiniband/uverbs{i}",
-             "permissions": ["READ", "WRITE", "MKNOD"]} for i in range(int(machine["efa"]))]
-        container["environment"].append({"name": "EFA_DEVICES", "value": machine["efa"]})
+             "permissions": ["READ", "WRITE", "MKNOD"]} for i in range(machine.cards)]
+        container["environment"].append({"name": "EFA_DEVICES", "value": str(machine.cards)})
     assert len(job["retryStrategy"]["evaluateOnExit"]) <= MAX_RULES
     whole = json.dumps(job, sort_keys=True).encode()
     # Further facts for which job.sh asks.

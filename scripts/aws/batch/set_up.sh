@@ -9,6 +9,8 @@
 # base stack's repository, by its digest); RETRIES (3), HOURS (24): the most that an attempt may take. What a job of all NODES may
 # cost with them is printed, here and before each submission; above MOST_DOLLARS it is refused. EMAIL gets alarms (failed jobs,
 # ends of the workflow); BUDGET: dollars a month, at which all jobs are told to stop. Both stay as they are if they are not given.
+# CAPACITY_RESERVATION_ID: a Capacity Block or a reservation on demand, in which all machines are started (in its zone: GPU_ZONE).
+# Otherwise jobs that find no machines in the first zone are tried in the base stack's OTHER_ZONE.
 # WITHOUT_FILE_SYSTEM=1 where the workflow (workflow.yaml) makes one for each training.
 set -euo pipefail
 # shellcheck source=scripts/aws/batch/job.sh
@@ -28,19 +30,25 @@ check_instance_type "$type"
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
 if [ -z "${WITHOUT_FILE_SYSTEM:-}" ]; then need_stack "$NAME-files" "scripts/aws/cloudformation/set_up.sh --file-system"; fi
 
-subnet=$(stack_output "$NAME-base" PrivateSubnetId)
-zone=$(aws ec2 describe-subnets --subnet-ids "$subnet" --query 'Subnets[0].AvailabilityZone' --output text)
-check_offered "$type" "$zone"
-check_quota "$type" "$nodes"
+network=$(private_subnet)
+read -r subnet zone <<<"$network"
+[ -z "${SPOT:-}" ] || fail "Batch runs no job of several machines on Spot" "unset SPOT; EKS, ParallelCluster and machines by hand can use it"
+check_capacity "$type" "$zone" "$nodes"
+other=
+if [ -z "${CAPACITY_RESERVATION_ID:-}${GPU_ZONE:-}" ]; then other=$(stack_output "$NAME-base" OtherPrivateSubnetId); fi
 
 image=${IMAGE:-}
 if [ -z "$image" ]; then image=$(image_of latest scripts/aws/push_image.sh); fi
 [[ $image = *@sha256:* ]] || note "IMAGE has no digest: attempts of one job may run different images"
 estimate "$type" "$nodes" "${HOURS:-24}" "${RETRIES:-3}"
 
-deploy "$NAME-batch" "$aws_folder/batch/environment.yaml" "Name=$NAME" "SubnetId=$subnet" "InstanceType=$type" \
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$aws_folder/instance_types.py" "$type" "$aws_folder/batch/environment.yaml" >"$work/environment.yaml"
+deploy "$NAME-batch" "$work/environment.yaml" "Name=$NAME" "SubnetId=$subnet" "OtherSubnetId=${other#None}" "InstanceType=$type" \
+  "CapacityReservationId=${CAPACITY_RESERVATION_ID:-}" "Market=$market" \
   "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "MaxVcpus=$((nodes * $(instance_value "$type" 2)))" \
-  "InstanceProfileArn=$(stack_output "$NAME-base" InstanceProfileArn)"  \
+  "InstanceProfileArn=$(stack_output "$NAME-base" InstanceProfileArn)" \
   ${EMAIL+"Email=$EMAIL"} ${BUDGET+"BudgetDollars=$BUDGET"}
 if [ "${BUDGET:-0}" != 0 ]; then
   note "the budget sees costs only when dtrain:name is active as a cost allocation tag, a day after its first use:"

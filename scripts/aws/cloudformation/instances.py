@@ -2,13 +2,19 @@
 """Prints a CloudFormation template of several machines for trainings by hand (scripts/ssh): the same instances with EFA in a
 placement group, without public addresses, and a small head machine from which they are reached. instances.sh deploys it.
 
-    instances.py --type=p4d.24xlarge --cards=4 --count=8 [--reservation]
+    instances.py --type=p4d.24xlarge --count=8 [--reservation] [--market=capacity-block | spot]
 
 It is generated, because CloudFormation has no loops over instances and network cards.
 """
 
 import argparse
 import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from instance_types import instance_type  # noqa: E402
 
 # A machine whose image has no Lustre client yet comes up without /fsx; once it has one, `mount /fsx` is enough.
 USER_DATA = """#!/bin/bash
@@ -37,29 +43,24 @@ def parameters() -> dict:
         "PrivateSubnetId": {"Type": "AWS::EC2::Subnet::Id", "Description": "base.yaml's, for the machines."},
         "SecurityGroupId": {"Type": "AWS::EC2::SecurityGroup::Id", "Description": "base.yaml's, which lets EFA and Lustre through."},
         "FileSystem": text("DNS@tcp:/MOUNTNAME of the file system that is mounted on /fsx, or nothing.", Default=""),
-        "CapacityReservationId": text("A Capacity Block, or nothing.", Default=""),
+        "CapacityReservationId": text("A Capacity Block, or a reservation on demand.", Default=""),
     }
-
-
-def interfaces(cards: int) -> list[dict]:
-    """The first device of the first card carries IP; its second one and the first ones of all other cards are for EFA only."""
-    common = {"SubnetId": {"Ref": "PrivateSubnetId"}, "Groups": [{"Ref": "SecurityGroupId"}], "DeleteOnTermination": True}
-    return [{"NetworkCardIndex": 0, "DeviceIndex": 0, "InterfaceType": "interface", **common}] + [
-        {"NetworkCardIndex": card, "DeviceIndex": 1 if card == 0 else 0, "InterfaceType": "efa-only", **common} for card in range(cards)]
 
 
 def tags(name: str) -> list[dict]:
     return [{"Key": "Name", "Value": {"Fn::Sub": f"${{Name}}-{name}"}}, {"Key": "dtrain:name", "Value": {"Ref": "Name"}}]
 
 
-def template(kind: str, cards: int, count: int, reserved: bool) -> dict:
+def template(kind: str, count: int, reserved: bool, market: str) -> dict:
     disk = [{"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 200, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}}]
     data = {"InstanceType": kind, "KeyName": {"Ref": "KeyName"}, "BlockDeviceMappings": disk,
-            "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1}, "NetworkInterfaces": interfaces(cards),
+            "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1}, 
+            "NetworkInterfaces": instance_type(kind).interfaces({"Ref": "SecurityGroupId"}, SubnetId={"Ref": "PrivateSubnetId"}),
             "UserData": {"Fn::Base64": {"Fn::Sub": USER_DATA}}}
     resources = {"MachineTemplate": {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}}}
+    if market:
+        data["InstanceMarketOptions"] = {"MarketType": market}
     if reserved:  # a reserved instance has its place already
-        data["InstanceMarketOptions"] = {"MarketType": "capacity-block"}
         data["CapacityReservationSpecification"] = {"CapacityReservationTarget": {"CapacityReservationId": {"Ref": "CapacityReservationId"}}}
     else:
         resources["PlacementGroup"] = {"Type": "AWS::EC2::PlacementGroup", "Properties": {"Strategy": "cluster"}}
@@ -88,11 +89,11 @@ def template(kind: str, cards: int, count: int, reserved: bool) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--type", required=True)
-    parser.add_argument("--cards", type=int, required=True, help="network cards with EFA, 0 for none")
     parser.add_argument("--count", type=int, required=True)
-    parser.add_argument("--reservation", action="store_true", help="of a Capacity Block")
+    parser.add_argument("--reservation", action="store_true", help="of CapacityReservationId")
+    parser.add_argument("--market", choices=("", "capacity-block", "spot"), default="", help="how they are paid, if not on demand")
     given = parser.parse_args()
-    print(json.dumps(template(given.type, given.cards, given.count, given.reservation)))
+    print(json.dumps(template(given.type, given.count, given.reservation, given.market)))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,9 @@
 #
 # Environment: KEY, an EC2 key pair; SSH_FROM, the addresses that may log in; INSTANCE_TYPE (p4d.24xlarge), any of
 # instance_types.tsv, p3.8xlarge too; MACHINE_IMAGE, the AMI that scripts/ssh/machine_image.sh led to (by default AWS's Deep
-# Learning Base AMI, of which you make one); CAPACITY_RESERVATION_ID of a Capacity Block. The file system of the stack
-# NAME-files is mounted on /fsx, if there is one.
+# Learning Base AMI, of which you make one); GPU_ZONE, the base stack's OTHER_ZONE; CAPACITY_RESERVATION_ID, a Capacity Block or a
+# reservation on demand; SPOT=1, cheaper machines that AWS takes back two minutes after a notice (ssh/train.sh saves then). The
+# file system of the stack NAME-files is mounted on /fsx, if there is one.
 set -euo pipefail
 # shellcheck source=scripts/aws/deletion.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
@@ -37,10 +38,9 @@ check_account
 type=${INSTANCE_TYPE:-p4d.24xlarge}
 check_instance_type "$type"
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
-subnet=$(stack_output "$NAME-base" PrivateSubnetId)
-zone=$(aws ec2 describe-subnets --subnet-ids "$subnet" --query 'Subnets[0].AvailabilityZone' --output text)
-check_offered "$type" "$zone"
-if [ -z "${CAPACITY_RESERVATION_ID:-}" ]; then check_quota "$type" "$count"; fi
+network=$(private_subnet)
+read -r subnet zone <<<"$network"
+check_capacity "$type" "$zone" "$count"
 say "$count × $type cost at least \$$(price_of "$type") an hour each, from now until they are deleted (on demand, us-east-1, $(price_date))"
 aws ec2 describe-key-pairs --key-names "$KEY" >/dev/null 2>&1 || fail "there is no key pair $KEY in $AWS_REGION" "aws ec2 create-key-pair --key-name $KEY, or set KEY"
 
@@ -61,7 +61,7 @@ esac
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 template=$work/instances.json
-"$aws_folder/cloudformation/instances.py" --type="$type" --cards="$(instance_value "$type" 5)" --count="$count" \
+"$aws_folder/cloudformation/instances.py" --type="$type" --count="$count" --market="${market#on-demand}" \
   ${CAPACITY_RESERVATION_ID:+--reservation} >"$template"
 deploy "$NAME-instances" "$template" "Name=$NAME" "ImageId=$image" "HeadImageId=$head_image" "KeyName=$KEY" "SshFrom=$SSH_FROM" \
   "VpcId=$(stack_output "$NAME-base" VpcId)" "PublicSubnetId=$(stack_output "$NAME-base" PublicSubnetId)" \

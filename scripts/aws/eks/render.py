@@ -13,22 +13,20 @@ import re
 import sys
 from pathlib import Path
 
-INSTANCE_TYPES = Path(__file__).resolve().parents[1] / "instance_types.tsv"
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from instance_types import instance_type  # noqa: E402
+
 CONDITION = re.compile(r"\s+# if (\w+)$")
 
 
 def of_instance(name: str) -> dict:
     """Returns what a pod that has an instance of this type for itself requests."""
-    rows = [line.split("\t") for line in INSTANCE_TYPES.read_text(encoding="utf-8").splitlines()
-            if line and not line.startswith("#")]
-    row = next((row for row in rows if row[0] == name), None)
-    if row is None:
-        raise ValueError(f"{name} is not among the instance types of {INSTANCE_TYPES}: {', '.join(one[0] for one in rows)}")
-    vcpus, mebibytes, gpus, cards = map(int, row[1:5])
+    kind = instance_type(name)
     # A sixth of the vCPUs and a tenth of the memory are left to the system, the huge pages and other pods.
-    return {"INSTANCE_TYPE": name, "GPUS": str(gpus), "EFA_CARDS": str(cards), "POD_CPUS": str(vcpus - vcpus // 6),
-            "POD_MEMORY": f"{mebibytes * 9 // 10}Mi", "HUGE_PAGES": "5120Mi" if cards else "0",
-            "WITH_EFA": "true" if cards else "false"}
+    return {"INSTANCE_TYPE": name, "GPUS": str(kind.gpus), "EFA_CARDS": str(kind.cards), "POD_CPUS": str(kind.vcpus - kind.vcpus // 6),
+            "POD_MEMORY": f"{kind.mebibytes * 9 // 10}Mi", "HUGE_PAGES": "5120Mi" if kind.cards else "0",
+            "WITH_EFA": "true" if kind.cards else "false"}
 
 
 def render(text: str, variables: dict) -> str:
@@ -49,7 +47,8 @@ def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
     try:
-        variables = of_instance(os.environ.get("INSTANCE_TYPE") or "p4d.24xlarge") | {"MAX_NODES": "8"} | dict(os.environ)
+        variables = of_instance(os.environ.get("INSTANCE_TYPE") or "p4d.24xlarge") | {"MAX_NODES": "8", "GPU_GROUP": "gpu"} | dict(os.environ)
+        variables.setdefault("GPU_ZONE", variables.get("ZONE", ""))
         variables["QUEUE_GPUS"] = str(int(variables["MAX_NODES"]) * int(variables["GPUS"]))
         print("\n---\n".join(render(Path(name).read_text(encoding="utf-8"), variables) for name in sys.argv[1:]))
     except ValueError as error:

@@ -9,13 +9,12 @@
 #   --queue      Kueue 0.19 and a queue for the GPU nodes: jobs wait until all their pods have room
 #
 # Needs eksctl, kubectl and helm. Environment: INSTANCE_TYPE (p4d.24xlarge), one of instance_types.tsv, for the GPU nodes;
-# NODES (2) that the quota must allow; MAX_NODES (8); CAPACITY_RESERVATION_ID of a Capacity Block for them; CAPACITY_GIB
-# (2400), DEPLOYMENT (SCRATCH_2).
+# NODES (2) that the quota must allow; MAX_NODES (8); CAPACITY_RESERVATION_ID, a Capacity Block or a reservation on demand for
+# them; SPOT=1, cheaper ones that AWS takes back; CAPACITY_GIB (2400), DEPLOYMENT (SCRATCH_2). Where ZONE has no machines left,
+# GPU_ZONE=OTHER-ZONE makes another group of nodes there (gpu-ZONE), which is scaled in place of `gpu`.
 set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
-# shellcheck source=scripts/aws/costs.sh
-source "$aws_folder/costs.sh"
 
 trainer=no operator=no queue=no
 for argument in "$@"; do
@@ -38,12 +37,14 @@ done
 check_account
 INSTANCE_TYPE=${INSTANCE_TYPE:-p4d.24xlarge}
 check_instance_type "$INSTANCE_TYPE"
-check_offered "$INSTANCE_TYPE" "$ZONE"
+GPU_ZONE=${GPU_ZONE:-$ZONE} GPU_GROUP=gpu
+[[ " $ZONE $OTHER_ZONE " = *" $GPU_ZONE "* ]] || fail "GPU_ZONE is $GPU_ZONE" "it is ZONE or OTHER_ZONE: the cluster has subnets only there"
+[ "$GPU_ZONE" = "$ZONE" ] || GPU_GROUP=gpu-$GPU_ZONE
+check_capacity "$INSTANCE_TYPE" "$GPU_ZONE" "${NODES:-2}"
+if [ "$market" = capacity-block ]; then export CAPACITY_BLOCK=1; fi
 say "A $INSTANCE_TYPE costs \$$(price_of "$INSTANCE_TYPE") an hour while it runs (on demand, us-east-1, $(price_date))"
-# A Capacity Block is paid for already, and no quota limits it.
-if [ -z "${CAPACITY_RESERVATION_ID:-}" ]; then check_quota "$INSTANCE_TYPE" "${NODES:-2}"; fi
 aws s3api head-bucket --bucket "$BUCKET" >/dev/null 2>&1 || fail "the bucket $BUCKET is not there or not yours" "set BUCKET to a bucket of yours in $AWS_REGION"
-export NAME ZONE OTHER_ZONE IMAGE INSTANCE_TYPE
+export NAME ZONE OTHER_ZONE IMAGE INSTANCE_TYPE GPU_ZONE GPU_GROUP
 folder=$aws_folder/eks
 
 cluster_field() { aws eks describe-cluster --name "$NAME" --query "cluster.$1" --output text 2>/dev/null || true; }
@@ -52,7 +53,7 @@ render() { "$folder/render.py" "$folder/$1"; }
 # eksctl passes over what is there and makes the rest.
 complete_cluster() {
   local group status
-  for group in system data gpu; do
+  for group in system data "$GPU_GROUP"; do
     status=$(aws eks describe-nodegroup --cluster-name "$NAME" --nodegroup-name "$group" --query nodegroup.status --output text 2>/dev/null || true)
     case $status in
       CREATE_FAILED | DELETE_FAILED) fail "the node group $group of $NAME is $status" \
@@ -92,7 +93,7 @@ render volume.yaml | kubectl apply -f -
 # Tainted GPU nodes have no EFA unless the plugin tolerates the taint.
 helm upgrade --install efa aws-efa-k8s-device-plugin --version v0.5.30 --namespace kube-system \
   --repo https://aws.github.io/eks-charts --set 'tolerations[0].key=nvidia.com/gpu' --set 'tolerations[0].operator=Exists'
-render metrics.yaml | kubectl apply -f -
+for file in metrics.yaml guard.yaml; do render "$file" | kubectl apply -f -; done
 
 # install NAME DEPLOYMENT NAMESPACE KUBECTL-ARGUMENTS…: applies a release and waits until its webhooks answer, without which
 # its kinds cannot be applied.
@@ -117,4 +118,4 @@ if [ "$queue" = yes ]; then
     -f https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml
   render queue.yaml | kubectl apply -f -
 fi
-say "Ready: eksctl scale nodegroup --cluster $NAME --name gpu --nodes ${NODES:-2}, then a training, then --nodes 0"
+say "Ready: eksctl scale nodegroup --cluster $NAME --name $GPU_GROUP --nodes ${NODES:-2}, then a training, then --nodes 0"

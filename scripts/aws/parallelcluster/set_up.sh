@@ -5,13 +5,12 @@
 #   AWS_REGION=us-east-1 KEY=mine SSH_FROM=203.0.113.7/32 scripts/aws/parallelcluster/set_up.sh
 #
 # Needs pcluster 3.16 (pip install aws-parallelcluster==3.16.1, with Node.js). Environment: KEY, an EC2 key pair; SSH_FROM, the
-# addresses that may log in; INSTANCE_TYPE (p4d.24xlarge); MAX_NODES (8); CAPACITY_RESERVATION_ID of a Capacity Block, and
-# then MAX_NODES instances of it at all times; CUSTOM_AMI, which V100s need.
+# addresses that may log in; INSTANCE_TYPE (p4d.24xlarge); MAX_NODES (8); GPU_ZONE, the base stack's OTHER_ZONE for them;
+# CAPACITY_RESERVATION_ID, a reservation on demand, or a Capacity Block, of which MAX_NODES instances run at all times; SPOT=1,
+# cheaper instances that AWS takes back (the job saves, and goes back into the queue); CUSTOM_AMI, which V100s need.
 set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
-# shellcheck source=scripts/aws/costs.sh
-source "$aws_folder/costs.sh"
 
 takes_nothing "$0" "its settings are environment variables: --help" "$@"
 need KEY "the name of an EC2 key pair of yours, for ssh to the head node"
@@ -30,12 +29,16 @@ check_account
 check_instance_type "$INSTANCE_TYPE"
 need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
 need_stack "$NAME-files" "scripts/aws/cloudformation/set_up.sh --file-system"
-CAPACITY_TYPE=ONDEMAND MIN_NODES=0 PLACEMENT_GROUP=true
-if [ -n "${CAPACITY_RESERVATION_ID:-}" ]; then
-  CAPACITY_TYPE=CAPACITY_BLOCK MIN_NODES=$MAX_NODES PLACEMENT_GROUP=false
-else
-  check_quota "$INSTANCE_TYPE" "$MAX_NODES"
-fi
+network=$(private_subnet)
+read -r SUBNET_PRIVATE zone <<<"$network"
+check_capacity "$INSTANCE_TYPE" "$zone" "$MAX_NODES"
+MIN_NODES=0 PLACEMENT_GROUP=true
+if [ -n "${CAPACITY_RESERVATION_ID:-}" ]; then PLACEMENT_GROUP=false; fi
+case $market in
+  capacity-block) CAPACITY_TYPE=CAPACITY_BLOCK MIN_NODES=$MAX_NODES ;;
+  spot) CAPACITY_TYPE=SPOT ;;
+  *) CAPACITY_TYPE=ONDEMAND ;;
+esac
 say "A $INSTANCE_TYPE costs \$$(price_of "$INSTANCE_TYPE") an hour while it runs (on demand, us-east-1, $(price_date))"
 aws ec2 describe-key-pairs --key-names "$KEY" >/dev/null 2>&1 || fail "there is no key pair $KEY in $AWS_REGION" "aws ec2 create-key-pair --key-name $KEY, or set KEY"
 
@@ -52,7 +55,6 @@ if [ -n "$status" ]; then
   note "the cluster $NAME is there"
 else
   SUBNET_PUBLIC=$(stack_output "$NAME-base" PublicSubnetId)
-  SUBNET_PRIVATE=$(stack_output "$NAME-base" PrivateSubnetId)
   SECURITY_GROUP=$(stack_output "$NAME-base" SecurityGroupId)
   BUCKET=$(stack_output "$NAME-base" BucketName)
   FILE_SYSTEM_ID=$(stack_output "$NAME-files" FileSystemId)
