@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # The common part of the sbatch files: checks, starts one task per GPU, and ends as dtrain_main ended. Slurm's --signal
 # sends SIGUSR1 to the tasks before the time is over. They save and end with 75, with which the job goes back into the
-# queue (by RequeueExit; without it this script requeues the job).
+# queue (by RequeueExit; without it this script requeues the job). EC2's notice to a Spot instance does the same
+# (with_notices.sh of the bundle).
 #
 #   train.sh FLAGS-FOR-dtrain_main…      within a job
 #
@@ -27,11 +28,13 @@ if [ -n "${IMAGE:-}" ]; then
   [[ $(srun --help) = *--container-image* ]] || fail "this Slurm runs no containers: Pyxis is off" \
     "ParallelCluster's images have it switched off: scripts/aws/parallelcluster/pyxis.sh on every node (cluster.yaml has it), or leave IMAGE unset"
   launch=(srun --container-image="$IMAGE" --container-mounts=/fsx:/fsx --no-container-mount-home --no-container-entrypoint
-    --container-env=NCCL_SOCKET_IFNAME /opt/dtrain/bin/dtrain_main)
+    --container-env=NCCL_SOCKET_IFNAME /opt/dtrain/scripts/with_notices.sh /opt/dtrain/bin/dtrain_main)
 else
   [ -x "$dtrain/bin/dtrain_main" ] || fail "there is no $dtrain/bin/dtrain_main" "copy a bundle there, or set DTRAIN, or IMAGE"
   "$dtrain/bin/dtrain_main" --version >/dev/null || fail "$dtrain/bin/dtrain_main does not run here" "see the message above; a bundle has no LibTorch of its own: scripts/ssh/install_libtorch.sh $dtrain"
-  launch=(srun "$dtrain/bin/dtrain_main")
+  notices=$dtrain/scripts/with_notices.sh
+  [ -x "$notices" ] || notices=$(dirname "${BASH_SOURCE[0]}")/../../with_notices.sh
+  launch=(srun "$notices" "$dtrain/bin/dtrain_main")
 fi
 export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-^lo,docker,veth}
 
