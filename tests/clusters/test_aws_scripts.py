@@ -197,12 +197,13 @@ def test_a_cluster_of_eks_its_file_system_and_their_end(account, tmp_path):  # n
     assert "kind: ClusterConfig" in calls and f"volumeHandle: {made['FileSystemId']}" in calls
     # Again, as after a set-up that was interrupted: eksctl gets what is missing to make, and the options' releases go in.
     before = len(calls)
-    again = account.script("eks/set_up.sh", "--trainer", "--operator", "--queue", **variables)
+    again = account.script("eks/set_up.sh", "--trainer", "--operator", "--queue", "--grafana", **variables)
     assert "the cluster dtrain is there" in again.stdout
     calls = (tmp_path / "calls").read_text(encoding="utf-8")[before:]
     for what in ("create addon", "create nodegroup", "create podidentityassociation"):
         assert f"eksctl {what} -f -" in calls
     assert "create cluster" not in calls and "kind: ClusterTrainingRuntime" in calls and "kind: ClusterQueue" in calls
+    assert "kind: DaemonSet" in calls and "    groups:\n      - name: dtrain" in calls and "kind: PodMonitor" in calls
     assert all(version in calls for version in ("manager?ref=v2.3.0", "standalone?ref=v1.9.4", "kueue/releases/download/v0.19.2"))
     # The base stack's file system would replace this one.
     refused = account.script("cloudformation/set_up.sh", "--file-system", check=2).stderr

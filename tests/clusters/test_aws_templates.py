@@ -11,7 +11,7 @@ from command import ROOT
 from tools import BIN, call, tool
 
 AWS = ROOT / "scripts" / "aws"
-TEMPLATES = sorted([*AWS.glob("cloudformation/*.yaml"), *AWS.glob("batch/*.yaml")])
+TEMPLATES = sorted([*AWS.glob("cloudformation/*.yaml"), *AWS.glob("batch/*.yaml"), ROOT / "scripts" / "monitoring" / "alarms.yaml"])
 
 
 @functools.cache
@@ -42,7 +42,7 @@ def with_cards(kind: str, folder) -> Path:
 
 
 def test_templates(tmp_path):
-    assert len(TEMPLATES) == 4
+    assert len(TEMPLATES) == 5
     whole = with_cards("p5.48xlarge", tmp_path)
     generated = [machines("p4d.24xlarge"), machines("p3.8xlarge", "--market=spot", count=1)]
     for number, one in enumerate(generated):
@@ -191,7 +191,8 @@ def test_roles_may_do_no_more_than_they_must():
 
 def test_a_machine_that_cannot_mount_starts_no_other():
     launch = as_json(AWS / "batch" / "environment.yaml")["Resources"]["LaunchTemplate"]["Properties"]["LaunchTemplateData"]
-    assert "mount -t lustre" in json.dumps(launch["UserData"]) and "shutdown" not in json.dumps(launch["UserData"])
+    script = launch["UserData"]["Fn::Base64"]["Fn::Sub"]
+    assert "mount -t lustre" in script and "shutdown" not in script[script.index("dnf install"):]
     job = (AWS / "batch" / "job_definition.json").read_text(encoding="utf-8")
     assert '{"name": "MOUNT_TYPE", "value": "lustre"}' in job
     # What it costs is found by our tag, its disks and addresses too.

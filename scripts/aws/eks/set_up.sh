@@ -6,6 +6,7 @@
 #
 #   --trainer    Kubeflow Trainer 2.3 with JobSet, and our runtime: for trainjob.yaml
 #   --operator   the training operator 1.9: for pytorchjob.yaml
+#   --grafana    Prometheus and Grafana with our dashboard and alerts (kube-prometheus-stack)
 #   --queue      Kueue 0.19 and a queue for the GPU nodes: jobs wait until all their pods have room
 #
 # Needs eksctl, kubectl and helm. Environment: INSTANCE_TYPE (p4d.24xlarge), one of instance_types.tsv, for the GPU nodes;
@@ -16,14 +17,15 @@ set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
-trainer=no operator=no queue=no
+trainer=no operator=no queue=no grafana=no
 for argument in "$@"; do
   case $argument in
     --trainer) trainer=yes ;;
     --operator) operator=yes ;;
     --queue) queue=yes ;;
+    --grafana) grafana=yes ;;
     -h | --help) usage "$0"; exit 0 ;;
-    *) fail "set_up.sh does not know '$argument'" "it takes --trainer, --operator and --queue" ;;
+    *) fail "set_up.sh does not know '$argument'" "it takes --trainer, --operator, --queue and --grafana" ;;
   esac
 done
 need ZONE "the zone of the GPU instances and of the file system"
@@ -117,5 +119,18 @@ if [ "$queue" = yes ]; then
   install "Kueue 0.19.2" kueue-controller-manager kueue-system \
     -f https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml
   render queue.yaml | kubectl apply -f -
+fi
+if [ "$grafana" = yes ]; then
+  say "Prometheus and Grafana (kube-prometheus-stack 88.1.3)"
+  monitoring=$aws_folder/../monitoring
+  { printf 'additionalPrometheusRulesMap:\n  dtrain:\n' && sed 's/^/    /' "$monitoring/alerts.yaml"; } |
+    helm upgrade --install monitoring kube-prometheus-stack --version 88.1.3 --namespace monitoring --create-namespace \
+      --repo https://prometheus-community.github.io/helm-charts --wait \
+      --set prometheus.prometheusSpec.podMonitorSelectorNilUsesHelmValues=false --values -
+  # Grafana loads what has this label.
+  kubectl create configmap dtrain-dashboard --namespace monitoring --from-file="$monitoring/grafana.json" --dry-run=client -o yaml |
+    kubectl label --local --dry-run=client -o yaml -f - grafana_dashboard=1 app.kubernetes.io/part-of=dtrain | kubectl apply --server-side -f -
+  render pod_monitor.yaml | kubectl apply -f -
+  note "kubectl port-forward --namespace monitoring service/monitoring-grafana 3000:80, and http://127.0.0.1:3000"
 fi
 say "Ready: eksctl scale nodegroup --cluster $NAME --name $GPU_GROUP --nodes ${NODES:-2}, then a training, then --nodes 0"
