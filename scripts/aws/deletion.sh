@@ -15,15 +15,22 @@ dry_run=no
 yes=no
 discard=no
 
-# deletion_option ARGUMENT: succeeds if it is one of the options that all of these scripts have.
-deletion_option() {
-  case $1 in
-    --dry_run | --dry-run) dry_run=yes ;;
-    --yes) yes=yes ;;
-    --discard) discard=yes ;;
-    -h | --help) usage "$0"; exit 0 ;;
-    *) return 1 ;;
-  esac
+# deletion_options OPTIONS ARGUMENTS…: reads the arguments of a script that deletes; OPTIONS names what it takes beside these two.
+deletion_options() {
+  local own=$1 argument
+  shift
+  for argument in "$@"; do
+    case $argument in
+      --dry_run | --dry-run) dry_run=yes ;;
+      --yes) yes=yes ;;
+      -h | --help)
+        usage "$0"
+        printf '  --dry_run   lists what would go, and what it costs\n  --yes       does not ask\n'
+        exit 0 ;;
+      *) [[ " $own " = *" $argument "* ]] || fail "$(basename "$0") does not know '$argument'" "it takes --dry_run, --yes${own:+ and ${own// /, }}" ;;
+    esac
+  done
+  if [[ " $* " = *" --discard "* ]]; then discard=yes; fi
 }
 
 # ask_owner KIND ID: prints the thing's name and its tag, as AWS says them.
@@ -76,6 +83,16 @@ offer() {
       listed+="    $1 $2: $(worth_of "$1" "$2")"$'\n' ;;
     *) note "left alone: the $1 $2 belongs to $owner (by its tag dtrain:name)" ;;
   esac
+}
+
+# offer_all KIND WHO AWS-ARGUMENTS…: offers all whose ids the command prints; WHO says what it means if it fails.
+offer_all() {
+  local kind=$1 who=$2 ids id
+  shift 2
+  ids=$(aws "$@" --output text) || fail "$who" "nothing was deleted; see the message above, then run this again"
+  for id in $ids; do
+    if [ "$id" != None ]; then offer "$kind" "$id"; fi
+  done
 }
 
 is_going() { [[ $'\n'$going = *$'\n'"$1 $2"$'\n'* ]]; }
@@ -157,6 +174,14 @@ delete() {
   wait_until 1800 "the $1 $2 to be gone" is_gone "$1" "$2"
 }
 
+# delete_all KIND…: deletes what was offered of these kinds.
+delete_all() {
+  local kind id
+  while read -r kind id; do
+    if [[ " $* " = *" $kind "* ]]; then delete "$kind" "$id"; fi
+  done <<<"$going"
+}
+
 is_gone() { [ "$(owner_of "$1" "$2")" = gone ]; }
 
 is_settled() {
@@ -182,13 +207,8 @@ need_export() {
 
 # offer_file_systems: all of this NAME, also those that a failed set-up or an aborted workflow has left, and their stack.
 offer_file_systems() {
-  local ids id
-  ids=$(aws fsx describe-file-systems --output text \
-    --query "FileSystems[?Tags[?Key=='dtrain:name' && Value=='$NAME']].FileSystemId") ||
-    fail "FSx does not say which file systems there are" "nothing was deleted; see the message above, then run this again"
-  for id in $ids; do
-    if [ "$id" != None ]; then offer file-system "$id"; fi
-  done
+  offer_all file-system "FSx does not say which file systems there are" fsx describe-file-systems \
+    --query "FileSystems[?Tags[?Key=='dtrain:name' && Value=='$NAME']].FileSystemId"
   offer stack "$NAME-files"
 }
 
@@ -218,9 +238,7 @@ delete_file_systems() {
     if [ "$kind" = file-system ] && [ "$discard" = no ]; then export_files "$id"; fi
   done <<<"$going"
   delete stack "$NAME-files"
-  while read -r kind id; do
-    if [ "$kind" = file-system ]; then delete "$kind" "$id"; fi
-  done <<<"$going"
+  delete_all file-system
 }
 
 # export_files FILE-SYSTEM: sends what has changed to the bucket. Only a task that ends with SUCCEEDED and without a failed file

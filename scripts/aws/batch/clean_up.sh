@@ -3,16 +3,11 @@
 # file system, the network and the bucket stay (scripts/aws/cloudformation/clean_up.sh). Touches nothing without our tag.
 #
 #   AWS_REGION=us-east-1 scripts/aws/batch/clean_up.sh [--dry_run] [--yes]
-#
-#   --dry_run   lists what would go, and what it costs
-#   --yes       does not ask
 set -euo pipefail
 # shellcheck source=scripts/aws/deletion.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
 
-for argument in "$@"; do
-  deletion_option "$argument" || fail "clean_up.sh does not know '$argument'" "it takes --dry_run and --yes"
-done
+deletion_options "" "$@"
 check_account
 
 jobs_in() { aws batch list-jobs --job-queue "$NAME" --job-status "$1" --query 'jobSummaryList[].jobId' --output text; }
@@ -50,34 +45,22 @@ if is_going queue "$NAME"; then offer_jobs; fi
 offer stack "$NAME-workflow"
 if is_going stack "$NAME-workflow"; then refuse_executions; fi
 offer stack "$NAME-batch"
-environments=$(aws batch describe-compute-environments --output text \
-  --query "computeEnvironments[?status!='DELETED' && tags.\"dtrain:name\"=='$NAME'].computeEnvironmentName") ||
-  fail "Batch does not list the environments" "see the message above, then run this again"
-for name in $environments; do
-  if [ "$name" != None ]; then offer environment "$name"; fi
-done
+offer_all environment "Batch does not list the environments" batch describe-compute-environments \
+  --query "computeEnvironments[?status!='DELETED' && tags.\"dtrain:name\"=='$NAME'].computeEnvironmentName"
 for name in "$NAME" "$NAME-sweep"; do
-  definitions=$(aws batch describe-job-definitions --job-definition-name "$name" --status ACTIVE \
-    --query 'jobDefinitions[].jobDefinitionArn' --output text) || fail "Batch does not list the job definitions" "see the message above, then run this again"
-  for definition in $definitions; do
-    if [ "$definition" != None ]; then offer definition "$definition"; fi
-  done
+  offer_all definition "Batch does not list the job definitions" batch describe-job-definitions --job-definition-name "$name" \
+    --status ACTIVE --query 'jobDefinitions[].jobDefinitionArn'
 done
 confirm
 
-# What the stack of a failed set-up has left behind goes after the stack.
-list=$going
 if is_going queue "$NAME"; then
   aws batch update-job-queue --job-queue "$NAME" --state DISABLED >/dev/null
-  while read -r kind id; do
-    if [ "$kind" = job ]; then delete job "$id"; fi
-  done <<<"$list"
+  delete_all job
   wait_until 900 "the jobs to end" no_jobs
 fi
 delete stack "$NAME-workflow"
 delete stack "$NAME-batch"
+# What the stack of a failed set-up has left behind goes after the stack.
 delete queue "$NAME"
-while read -r kind id; do
-  case $kind in environment | definition) delete "$kind" "$id" ;; esac
-done <<<"$list"
+delete_all environment definition
 say "Done: nothing of ours is left in Batch under the name $NAME"

@@ -5,20 +5,12 @@
 #
 #   AWS_REGION=us-east-1 scripts/aws/cloudformation/clean_up.sh [--file-system-only] [--dry_run] [--yes] [--discard]
 #
-#   --dry_run   lists what would go, and what it costs
-#   --yes       does not ask
 #   --discard   gives up files that are not in the bucket. Without it a file system goes only after a task has exported them all
 set -euo pipefail
 # shellcheck source=scripts/aws/deletion.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
 
-only_files=no
-for argument in "$@"; do
-  case $argument in
-    --file-system-only) only_files=yes ;;
-    *) deletion_option "$argument" || fail "clean_up.sh does not know '$argument'" "it takes --file-system-only, --dry_run, --yes and --discard" ;;
-  esac
-done
+deletion_options "--file-system-only --discard" "$@"
 check_account
 
 for user in batch workflow; do
@@ -28,7 +20,7 @@ for user in batch workflow; do
   fi
 done
 offer_file_systems
-if [ "$only_files" = no ]; then offer stack "$NAME-base"; fi
+if [[ " $* " != *" --file-system-only "* ]]; then offer stack "$NAME-base"; fi
 refuse_users
 bucket=$(stack_output "$NAME-base" BucketName)
 confirm

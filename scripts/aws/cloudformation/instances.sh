@@ -19,9 +19,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
 case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
 count=${1:-}
 if [ "$count" = 0 ]; then
-  for argument in "${@:2}"; do
-    deletion_option "$argument" || fail "instances.sh does not know '$argument'" "instances.sh 0 takes --dry_run and --yes"
-  done
+  deletion_options "" "${@:2}"
   check_account
   offer stack "$NAME-instances"
   confirm

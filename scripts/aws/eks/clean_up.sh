@@ -5,16 +5,12 @@
 #
 #   AWS_REGION=us-east-1 scripts/aws/eks/clean_up.sh [--dry_run] [--yes] [--discard]
 #
-#   --dry_run   lists what would go, and what it costs
-#   --yes       does not ask
 #   --discard   gives up files that are not in the bucket
 set -euo pipefail
 # shellcheck source=scripts/aws/deletion.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
 
-for argument in "$@"; do
-  deletion_option "$argument" || fail "clean_up.sh does not know '$argument'" "it takes --dry_run, --yes and --discard"
-done
+deletion_options --discard "$@"
 for tool in eksctl kubectl; do command -v "$tool" >/dev/null || fail "$tool is not installed" "install it"; done
 check_account
 
@@ -41,10 +37,7 @@ if is_going cluster "$NAME"; then
 fi
 offer_file_systems
 confirm
-list=$going
-while read -r kind id; do
-  if [ "$kind" = object ]; then delete object "$id"; fi  # the claim goes only when no pod uses it
-done <<<"$list"
+delete_all object  # the claim goes only when no pod uses it
 delete_file_systems
 delete cluster "$NAME"
 say "Done: nothing of ours is left in EKS under the name $NAME"

@@ -3,11 +3,12 @@
 
     IMAGE=… scripts/aws/eks/render.py scripts/aws/eks/indexed_job.yaml | kubectl apply -f -
 
-INSTANCE_TYPE (p4d.24xlarge) decides what pods request: GPUS, EFA_CARDS, POD_CPUS, POD_MEMORY and HUGE_PAGES follow from its
-line in scripts/aws/instance_types.tsv; MAX_NODES (8), how many there may be. A line that ends with `# if VARIABLE` is left
+INSTANCE_TYPE (p4d.24xlarge) decides what pods request: GPUS, EFA_CARDS, POD_CPUS, POD_MEMORY and WHOLE_NODE (all of these and
+huge pages) follow from its line in scripts/aws/instance_types.tsv; MAX_NODES (8), how many there may be. A line that ends with `# if VARIABLE` is left
 out if that variable is not set.
 """
 
+import json
 import os
 import re
 import sys
@@ -24,9 +25,11 @@ def of_instance(name: str) -> dict:
     """Returns what a pod that has an instance of this type for itself requests."""
     kind = instance_type(name)
     # A sixth of the vCPUs and a tenth of the memory are left to the system, the huge pages and other pods.
-    return {"INSTANCE_TYPE": name, "GPUS": str(kind.gpus), "EFA_CARDS": str(kind.cards), "POD_CPUS": str(kind.vcpus - kind.vcpus // 6),
-            "POD_MEMORY": f"{kind.mebibytes * 9 // 10}Mi", "HUGE_PAGES": "5120Mi" if kind.cards else "0",
-            "WITH_EFA": "true" if kind.cards else "false"}
+    cpus, memory = str(kind.vcpus - kind.vcpus // 6), f"{kind.mebibytes * 9 // 10}Mi"
+    limits = {"nvidia.com/gpu": str(kind.gpus), "vpc.amazonaws.com/efa": str(kind.cards),
+              "hugepages-2Mi": "5120Mi" if kind.cards else "0", "memory": memory}
+    return {"INSTANCE_TYPE": name, "GPUS": str(kind.gpus), "EFA_CARDS": str(kind.cards), "POD_CPUS": cpus, "POD_MEMORY": memory,
+            "WHOLE_NODE": json.dumps({"requests": limits | {"cpu": cpus}, "limits": limits}), "WITH_EFA": "true" if kind.cards else "false"}
 
 
 def render(text: str, variables: dict) -> str:
@@ -47,7 +50,7 @@ def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
     try:
-        variables = of_instance(os.environ.get("INSTANCE_TYPE") or "p4d.24xlarge") | {"MAX_NODES": "8", "GPU_GROUP": "gpu"} | dict(os.environ)
+        variables = of_instance(os.environ.get("INSTANCE_TYPE") or "p4d.24xlarge") | {"MAX_NODES": "8", "GPU_GROUP": "gpu", "LEAST_GBPS": "0"} | dict(os.environ)
         variables.setdefault("GPU_ZONE", variables.get("ZONE", ""))
         variables["QUEUE_GPUS"] = str(int(variables["MAX_NODES"]) * int(variables["GPUS"]))
         print("\n---\n".join(render(Path(name).read_text(encoding="utf-8"), variables) for name in sys.argv[1:]))
