@@ -107,7 +107,8 @@ def test_a_job_that_finds_no_machines_is_tried_in_the_other_zone_unless_they_are
         name: value for name, value in other.items() if name not in different}
     assert first["PlacementGroup"]["Fn::If"][:2] == ["IsReserved", {"Ref": "AWS::NoValue"}]
     order = resources["Queue"]["Properties"]["ComputeEnvironmentOrder"]
-    assert order[1]["Fn::If"][0] == resources["OtherEnvironment"]["Condition"] == "HasOtherZone"
+    assert order["Fn::If"][0] == resources["OtherEnvironment"]["Condition"] == "HasOtherZone"
+    assert [one["ComputeEnvironment"]["Ref"] for one in order["Fn::If"][1]] == ["Environment", "OtherEnvironment"]
 
 
 @pytest.mark.parametrize("kind, devices, vcpus", [("p4d.24xlarge", 4, "96"), ("p5.48xlarge", 32, "192")])
