@@ -9,7 +9,7 @@ import pytest
 from command import TINY, Background, run
 from test_ranks import free_port
 
-FLAGS = (*TINY, "--batch_size=8", "--epochs=8", "--max_bad_records=0")
+FLAGS = (*TINY, "--batch_size=8", "--epochs=4", "--save_every_epochs=4", "--max_bad_records=0")
 
 
 def commands(started: str) -> list[tuple]:

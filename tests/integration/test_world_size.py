@@ -6,48 +6,52 @@ import pytest
 
 from command import TINY, load_json, losses, run
 
-WORLDS = (4, 2, 1, 3, 4) if os.environ.get("DTRAIN_LONG_TESTS") == "1" else (3, 1, 2)  # ranks in each step
+# Ranks in each step. Twice one rank: what the first resumed run has kept is kept again.
+WORLDS = (3, 1, 1, 2, 4) if os.environ.get("DTRAIN_LONG_TESTS") == "1" else (3, 1, 1, 2)
+BATCH = {1: "--batch_size=4 --grad_accum_steps=3", 2: "--batch_size=3 --grad_accum_steps=2",
+         4: "--batch_size=3 --grad_accum_steps=1"}  # of the global batch of the first step, 12
 
 
-def flags_of(data, world: int) -> tuple:
-    """48 samples per step in micro-batches of 4, with as many micro-steps as needed. The weights do not change, so that
-    the losses depend only on the samples: rounding, which differs, would grow from step to step."""
-    ranks = (f"--nproc_per_node={world}",) if world > 1 else ()
-    return (*TINY, f"--data_dir={data}", "--lr=0", "--image_size=16", "--global_batch_size=48", "--batch_size=4",
-            f"--max_steps={len(WORLDS)}", *ranks)
+def flags_of(data, *flags) -> tuple:
+    """The weights do not change, so that the losses depend only on the samples, and on which of them are normalised
+    together: rounding, which differs, would grow from step to step."""
+    tiny = (flag for flag in TINY if not flag.startswith(("--batch_size", "--lr")))
+    return (*tiny, "--lr=0", f"--data_dir={data}", "--image_size=16", "--batch_size=4", f"--max_steps={len(WORLDS) + 1}",
+            *flags)
+
+
+def alone(data, folder, *flags) -> list:
+    """The losses of one rank."""
+    run(*flags_of(data, f"--run_dir={folder}", "--global_batch_size=12", f"--limit_train_steps={len(WORLDS)}", *flags))
+    return losses(folder)
 
 
 def test_ranks_may_come_and_go(few_images, tmp_path, run_dir):
-    run(*flags_of(few_images, 1), f"--run_dir={tmp_path / 'one'}")
-    expected = losses(tmp_path / "one")
+    """One command, which does not name the global batch, starts all runs, as an elastic launcher does."""
+    expected, other = alone(few_images, tmp_path / "one"), alone(few_images, tmp_path / "other", "--seed=1")
+    assert max(abs(a / b - 1) for (_, a), (_, b) in zip(expected, other)) > 2e-2
+    flags = flags_of(few_images, f"--run_dir={run_dir}", "--limit_train_steps=1")
     for until, world in enumerate(WORLDS, 1):
-        run(*flags_of(few_images, world), f"--run_dir={run_dir}", "--limit_train_steps=1")
+        ranks = (f"--nproc_per_node={world}",) if world > 1 else ()
+        outcome = run(*flags, *ranks)
+        if until == 1:
+            assert "global batch of 12 is kept" not in outcome.stderr
+        else:
+            kept = f"the run's global batch of 12 is kept on {world} rank{'s' * (world > 1)}: {BATCH[world]}"
+            assert kept in outcome.stderr, outcome
         result = load_json(run_dir / "result.json")
         assert (result["step"], result["world_size"]) == (until, world)
+    assert load_json(run_dir / "config.json")["global_batch_size"] == 12
     found = losses(run_dir)
     assert [step for step, _ in found] == [step for step, _ in expected]
-    assert [loss for _, loss in found] == pytest.approx([loss for _, loss in expected], rel=1e-5)
-    run(*flags_of(few_images, 1), "--seed=1", f"--run_dir={tmp_path / 'other'}")
-    other = [loss for _, loss in losses(tmp_path / "other")]
-    assert max(abs(a / b - 1) for (_, a), b in zip(expected, other)) > 2e-2
+    batches_of_four = slice(0, 3)
+    assert [loss for _, loss in found[batches_of_four]] == pytest.approx(
+        [loss for _, loss in expected[batches_of_four]], rel=1e-5)
+    assert "global_batch_size = 12" in run(*flags, "--nproc_per_node=5", check=2).stderr
+    assert "global_batch_size = 12" in run(*flags, "--batch_size=5", check=2).stderr  # a change that somebody typed
 
 
 def test_a_world_that_does_not_divide_the_global_batch_is_refused(few_images, run_dir):
-    outcome = run(*flags_of(few_images, 5), f"--run_dir={run_dir}", check=2)
-    assert "--global_batch_size" in outcome.stderr and "48" in outcome.stderr
-
-
-def test_a_run_keeps_its_global_batch_when_only_the_batch_per_rank_is_given(few_images, tmp_path, run_dir):
-    """2 → 1 → 1 → 3 → 4 ranks with one command, as an elastic launcher starts it."""
-    flags = (*TINY[:2], *TINY[3:], f"--data_dir={few_images}", "--batch_size=6", "--max_steps=8", f"--run_dir={run_dir}",
-             "--limit_train_steps=1")
-    outcomes = [run(*flags, *((f"--nproc_per_node={ranks}",) if ranks > 1 else ())) for ranks in (2, 1, 1, 3, 4)]
-    kept = "the run's global batch of 12 is kept on "
-    found = ["1 rank: --batch_size=6 --grad_accum_steps=2"] * 2 + [
-        "3 ranks: --batch_size=4 --grad_accum_steps=1", "4 ranks: --batch_size=3 --grad_accum_steps=1"]
-    assert kept not in outcomes[0].stderr
-    for outcome, words in zip(outcomes[1:], found, strict=True):
-        assert kept + words in outcome.stderr, outcome
-    assert load_json(run_dir / "result.json")["step"] == 5 and load_json(run_dir / "config.json")["global_batch_size"] == 12
-    assert "global_batch_size = 12" in run(*flags, "--nproc_per_node=5", check=2).stderr
-    assert "global_batch_size = 12" in run(*flags, "--batch_size=8", check=2).stderr  # a change that somebody typed
+    flags = flags_of(few_images, f"--run_dir={run_dir}", "--global_batch_size=12", "--nproc_per_node=5")
+    outcome = run(*flags, check=2)
+    assert "--global_batch_size" in outcome.stderr and "12" in outcome.stderr

@@ -8,7 +8,10 @@
 
 #include <fcntl.h>
 
+#include <condition_variable>
 #include <ctime>
+#include <mutex>
+#include <semaphore>
 #include <thread>
 
 #include "tests/message_of.h"
@@ -208,7 +211,9 @@ std::jthread FalseRankZero(int listening, const std::string& token, std::vector<
     connection.Send(
         ControlLine({{"kind", "welcome"}, {"store_port", 1}, {"proof", ProofOfServer(token, "00", hello)}}));
     for (const std::string& line : lines) connection.Send(line);
-    while (!stop.stop_requested()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    std::condition_variable_any().wait(lock, stop, [] { return false; });
   });
 }
 
@@ -233,17 +238,17 @@ TEST_P(BrokenRankZero, EndsTheOthersWithAWord) {
   const int listening = ListenOn("127.0.0.1", 0);
   const Endpoint endpoint{"127.0.0.1", PortOf(listening), "ours"};
   const std::jthread server = FalseRankZero(listening, "ours", {GetParam()});
-  std::atomic<bool> ended = false;
+  std::counting_semaphore<> ended{0};
   report::Failure failure;
   ControlPlaneOptions options;
   options.rank = 1;
   options.world_size = 2;
   options.end_process = [&](const report::Failure& end) {
     failure = end;
-    ended = true;
+    ended.release();
   };
   ControlPlane control(options, Join({.locate = [&] { return endpoint; }, .rank = 1, .world_size = 2}), nullptr);
-  while (!ended) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  ASSERT_TRUE(ended.try_acquire_until(Soon()));
   EXPECT_EQ(failure.code, ExitCode::kPeerLost);
   EXPECT_THAT(failure.message, HasSubstr("rank 0 has sent an invalid message"));
   close(listening);
@@ -261,15 +266,13 @@ TEST(ControlPlane, RankZeroWithoutItsServerEnds) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   ControlPlaneOptions options;
   options.world_size = 2;
-  std::atomic<bool> ended = false;
-  options.end_process = [&](const report::Failure&) { ended = true; };
+  std::counting_semaphore<> ended{0};
+  options.end_process = [&](const report::Failure&) { ended.release(); };
   Joined joined;
   joined.socket = LineSocket(ends[0]);
   ControlPlane control(options, std::move(joined), nullptr);
   close(ends[1]);
-  const auto deadline = Soon();
-  while (!ended && Clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_TRUE(ended);
+  EXPECT_TRUE(ended.try_acquire_until(Soon()));
 }
 
 }  // namespace
