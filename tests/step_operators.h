@@ -12,6 +12,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/pipeline/batch.h"
@@ -122,8 +123,10 @@ class StepOperators {
 
   static bool IsAllowed(const std::string& name) {
     if (name.starts_with("c10d::")) return true;  // a collective of NCCL waits in its stream
+    constexpr std::string_view kAten = "aten::";
+    const std::string of_aten = name.starts_with(kAten) ? name.substr(kAten.size()) : "";
     const auto& table = OperatorsOfSteps();
-    return std::any_of(table.begin(), table.end(), [&](const auto& row) { return row.names.contains(name.substr(6)); });
+    return std::any_of(table.begin(), table.end(), [&](const auto& row) { return row.names.contains(of_aten); });
   }
 
   void RequireDevice(const std::string& name, const std::vector<c10::Argument>& arguments,

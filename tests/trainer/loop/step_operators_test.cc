@@ -1,4 +1,5 @@
 // The steps of all tasks, as the trainer runs them on a GPU, call only operators of which is known that nobody waits.
+// The kernels that normalise bytes, and those of a model's first convolution, have no part in it: images are float32.
 #include "tests/step_operators.h"
 
 #include <ATen/ATen.h>
