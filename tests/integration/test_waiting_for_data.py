@@ -71,7 +71,7 @@ def test_slow_storage_does_not_slow_the_decoders(photos, preload):
     The test compares how busy the thread keeps its core, which says more than images per second on a machine with other
     work."""
     def measured(**environment) -> tuple[float, float]:
-        outcome = run("loader", f"--data_dir={photos}", "--batch_size=64", "--steps=8", "--warmup=1", "--workers=1",
+        outcome = run("loader", f"--data_dir={photos}", "--batch_size=32", "--steps=8", "--warmup=1", "--workers=1",
                       "--image_size=320", "--color_jitter=0.4,0.4,0.4,0.1", "--json", program=BENCH, env=environment)
         result = json.loads(outcome.last_line)
         speed = result["images_per_second"]

@@ -294,13 +294,17 @@ def test_rules_of_scaling(sixty, rule, factor):
 
 @pytest.mark.parametrize("smoothing", [0.1])
 def test_binary_cross_entropy_is_timm_s(data, samples, resnet18, run_dir, smoothing):
-    model = loaded(resnet18)
-    expected = torch_losses(model, torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9), samples,
-                            timm.loss.BinaryCrossEntropy(smoothing=smoothing))
+    def trained(memory_format):
+        model = loaded(resnet18)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        return torch_losses(model, optimizer, samples, timm.loss.BinaryCrossEntropy(smoothing=smoothing),
+                            memory_format=memory_format), model
+
+    (expected, model), (other_losses, _) = in_both_ways(trained)
     outcome = train(data, resnet18, run_dir, "--loss=bce", f"--label_smoothing={smoothing}", "--lr=0.01",
                     "--weight_decay=0")
     losses = [point["loss"] for point in metrics(run_dir, "train")]
-    assert losses == pytest.approx(expected, rel=1e-4)
+    assert losses == pytest.approx(expected, rel=allowed_ratio(expected, other_losses))
     record("Losses", f"binary cross entropy, smoothing {smoothing:g}, eight steps", f"timm {timm.__version__}", "1e-4 of the loss",
            worst_ratio(losses, expected))
     model.eval()
