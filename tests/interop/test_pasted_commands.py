@@ -13,42 +13,17 @@ import timm.loss
 import timm.optim
 import timm.scheduler
 import torchvision
-from safetensors.torch import save_file
+from safetensors.torch import load_file
 from torch.nn import functional as F
 
 from command import metrics, run
+from gentle_training import BATCH, CLASSES, SAMPLES, data, resnet18, samples  # noqa: F401
 from truth import record, worst_ratio
 
-CLASSES, SAMPLES, BATCH, STEPS_OF_EPOCH = 10, 64, 8, 8
+STEPS_OF_EPOCH = SAMPLES // BATCH
 STEPS = 20  # into the third epoch
 
 torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def samples():
-    generator = torch.Generator().manual_seed(5)
-    return torch.randn(SAMPLES, 3, 32, 32, generator=generator), torch.randint(CLASSES, (SAMPLES,), generator=generator)
-
-
-@pytest.fixture(scope="module")
-def data(samples, module_dir):
-    (module_dir / "data").mkdir()
-    save_file({"images": samples[0], "labels": samples[1]}, module_dir / "data" / "train.safetensors")
-    return module_dir / "data"
-
-
-@pytest.fixture(scope="module")
-def weights(module_dir):
-    """Residual branches contribute little, so that rounding is not amplified (see test_torch_parity.py)."""
-    torch.manual_seed(0)
-    model = torchvision.models.resnet18(num_classes=CLASSES)
-    for name, module in model.named_modules():
-        if name.endswith(".bn2"):
-            module.weight.data *= 0.05
-    path = module_dir / "resnet18.pth"
-    torch.save(model.state_dict(), path)
-    return path
 
 
 def pasted(*flags, weights, run_dir):
@@ -59,7 +34,7 @@ def pasted(*flags, weights, run_dir):
     return [point["lr"] for point in points], [point["loss"] for point in points]
 
 
-def original(model, weights, optimizer, next_epoch, criterion, samples):
+def original(model, optimizer, next_epoch, criterion, samples):
     """Returns the rates and losses of the loop that both scripts have; `next_epoch` steps the scheduler."""
     model.train()
     rates, losses = [], []
@@ -78,27 +53,27 @@ def original(model, weights, optimizer, next_epoch, criterion, samples):
 
 @pytest.mark.parametrize("opt, rate, flags", [("sgd", 0.05 * BATCH / 256, ("--lr-base=0.05",)), ("sgd", 0.002, ("--lr=0.002",)),
                                               ("rmsproptf", 0.002, ("--lr=0.002", "--opt-eps=0.5"))])
-def test_timm(data, samples, weights, run_dir, opt, rate, flags):
+def test_timm(data, samples, resnet18, run_dir, opt, rate, flags):
     """With a rate and without: timm then derives it from the batch."""
     found = pasted(data, "--model", "resnet18", "--opt", opt, "--sched", "cosine", "--epochs", "20", "--warmup-epochs", "2",
-                   "-b", str(BATCH), "--weight-decay", "0.05", "--no-aug", "--pin-mem", *flags, weights=weights, run_dir=run_dir)
+                   "-b", str(BATCH), "--weight-decay", "0.05", "--no-aug", "--pin-mem", *flags, weights=resnet18, run_dir=run_dir)
     model = timm.create_model("resnet18", num_classes=CLASSES)
-    model.load_state_dict(torch.load(weights))
+    model.load_state_dict(load_file(resnet18))
     epsilon = {"eps": 0.5} if opt == "rmsproptf" else {}
     optimizer = timm.optim.create_optimizer_v2(model, opt=opt, lr=rate, weight_decay=0.05, momentum=0.9, **epsilon)
     scheduler, _ = timm.scheduler.create_scheduler_v2(optimizer, sched="cosine", num_epochs=20, warmup_epochs=2, warmup_lr=1e-5)
-    expected = original(model, weights, optimizer, scheduler.step, timm.loss.LabelSmoothingCrossEntropy(0.1), samples)
+    expected = original(model, optimizer, scheduler.step, timm.loss.LabelSmoothingCrossEntropy(0.1), samples)
     compare(found, expected, f"timm's {opt} from a pasted command", f"timm {timm.__version__}")
 
 
 @pytest.mark.parametrize("opt, rate", [("sgd", 5e-4), ("sgd_nesterov", 5e-4), ("adamw", 5e-5)])
-def test_torchvision(data, samples, weights, run_dir, opt, rate):
+def test_torchvision(data, samples, resnet18, run_dir, opt, rate):
     found = pasted("--data-path", data, "--model", "resnet18", "-b", str(BATCH), "--opt", opt, "--lr", str(rate), "--epochs", "20",
                    "--lr-scheduler", "cosineannealinglr", "--lr-warmup-epochs", "2", "--lr-warmup-method", "linear", "--wd",
                    "0.05", "--norm-weight-decay", "0", "--bias-weight-decay", "0", "--label-smoothing", "0.1",
-                   weights=weights, run_dir=run_dir)
+                   weights=resnet18, run_dir=run_dir)
     model = torchvision.models.resnet18(num_classes=CLASSES)
-    model.load_state_dict(torch.load(weights))
+    model.load_state_dict(load_file(resnet18))
     groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.05},
               {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0}]
     optimizer = (torch.optim.AdamW(groups, lr=rate) if opt == "adamw" else
@@ -107,7 +82,7 @@ def test_torchvision(data, samples, weights, run_dir, opt, rate):
     scheduler = schedules.SequentialLR(
         optimizer, [schedules.LinearLR(optimizer, start_factor=0.01, total_iters=2),
                     schedules.CosineAnnealingLR(optimizer, T_max=18)], milestones=[2])
-    expected = original(model, weights, optimizer, lambda _: scheduler.step(),
+    expected = original(model, optimizer, lambda _: scheduler.step(),
                         lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.1), samples)
     compare(found, expected, f"torchvision's {opt} from a pasted command", f"torch {torch.__version__}")
 

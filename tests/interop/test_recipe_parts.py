@@ -21,39 +21,12 @@ from torch.nn import functional as F
 from fairseq_adam import FairseqAdam
 
 from command import final_numbers, metrics, run
+from gentle_training import BATCH, CLASSES, data, resnet18, samples  # noqa: F401
 from truth import record, worst_difference, worst_ratio
 
-CLASSES, BATCH, STEPS, SAMPLES = 10, 8, 8, 64
+STEPS = 8
 
 torch.set_num_threads(1)
-
-
-@pytest.fixture(scope="module")
-def resnet18(module_dir):
-    """A model whose residual branches contribute little, so that the rounding of memory formats is not amplified (see
-    test_torch_parity.py)."""
-    torch.manual_seed(0)
-    model = torchvision.models.resnet18(num_classes=CLASSES)
-    for name, module in model.named_modules():
-        if name.endswith(".bn2"):
-            module.weight.data *= 0.05
-    path = module_dir / "resnet18.safetensors"
-    save_file({name: tensor.contiguous() for name, tensor in model.state_dict().items()}, path)
-    return path
-
-
-@pytest.fixture(scope="module")
-def samples():
-    generator = torch.Generator().manual_seed(5)
-    return torch.randn(SAMPLES, 3, 32, 32, generator=generator), torch.randint(CLASSES, (SAMPLES,), generator=generator)
-
-
-@pytest.fixture(scope="module")
-def data(samples, module_dir):
-    (module_dir / "data").mkdir()
-    for split in ("train", "val"):
-        save_file({"images": samples[0], "labels": samples[1]}, module_dir / "data" / f"{split}.safetensors")
-    return module_dir / "data"
 
 
 def train(data, weights, run_dir, *flags):
