@@ -29,6 +29,13 @@ def write_tokenizer(folder: Path) -> tuple[str, str]:
     return f"--encoder_json={folder / 'encoder.json'}", f"--vocab_bpe={folder / 'vocab.bpe'}"
 
 
+def write_roberta_tokenizer(folder: Path) -> None:
+    """Writes the same tokenizer as Hugging Face keeps it beside a RoBERTa's weights."""
+    names = ["<s>", "<pad>", "</s>", "<unk>", *letters_of_bytes(), *(merge.replace(" ", "") for merge in MERGES), "<mask>"]
+    (folder / "vocab.json").write_text(json.dumps({name: number for number, name in enumerate(names)}), encoding="utf-8")
+    (folder / "merges.txt").write_text("#version: 0.2\n" + "\n".join(MERGES) + "\n", encoding="utf-8")
+
+
 def make_tokens(folder: Path, **texts: str) -> Path:
     """Makes token files of each split. The dictionary is counted in the first one."""
     tokenizer = write_tokenizer(folder / "tokenizer")
