@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <filesystem>
 
 namespace dtrain::data {
 namespace {
@@ -49,6 +50,25 @@ std::string Listed(const IgnoredFiles& files) {
 }  // namespace
 
 bool IsForeignName(std::string_view name) { return name.starts_with('.') || Holds(kForeign, name); }
+
+FolderContent ContentOf(const std::string& folder) {
+  namespace fs = std::filesystem;
+  FolderContent content;
+  for (fs::directory_iterator entry(folder, content.error); !content.error && entry != fs::directory_iterator();
+       entry.increment(content.error)) {
+    std::error_code ignored;
+    std::string name = entry->path().filename().string();
+    if (IsForeignName(name)) {
+      content.others.push_back(std::move(name));
+    } else if (entry->is_directory(ignored)) {
+      content.folders.push_back(std::move(name));
+    } else {
+      (entry->is_regular_file(ignored) ? content.files : content.others).push_back(std::move(name));
+    }
+  }
+  for (auto* names : {&content.folders, &content.files, &content.others}) std::ranges::sort(*names);
+  return content;
+}
 
 bool HasImageExtension(std::string_view name) { return Holds(kRead, ExtensionOf(name)); }
 

@@ -1,11 +1,13 @@
-// Names in a folder of images that are not data: names with a leading dot, files that other programs leave behind, and
-// files that are not images. They are skipped, but counted, so that a skipped file does not go unnoticed.
+// Which names in a folder are data, and which are not: names with a leading dot, files that other programs leave
+// behind, and files of other kinds. They are skipped, but counted, so that a skipped file does not go unnoticed.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <vector>
 
 namespace dtrain::data {
 
@@ -14,6 +16,15 @@ using IgnoredFiles = std::map<std::string, int64_t>;
 
 // Whether a file or folder of this name (without its path) is never data, whatever it holds.
 bool IsForeignName(std::string_view name);
+
+// The names in a folder, sorted. Links count as what they lead to.
+struct FolderContent {
+  std::vector<std::string> folders = {};
+  std::vector<std::string> files = {};
+  std::vector<std::string> others = {};  // foreign names, and what is neither a folder nor a regular file
+  std::error_code error = {};            // why the rest is missing, if the folder could not be read
+};
+FolderContent ContentOf(const std::string& folder);
 
 // Whether the name has the extension of an image format that is read (.jpg .jpeg .png .ppm .bmp .pgm .tif .tiff .webp,
 // in any case).

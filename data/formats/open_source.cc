@@ -1,15 +1,17 @@
 #include "data/formats/open_source.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
+#include <functional>
 
 #include "data/error.h"
+#include "data/formats/ignored_files.h"
 #include "data/formats/image_folder.h"
 #include "data/formats/image_folder_index.h"
 #include "data/formats/pack_recipe.h"
 #include "data/formats/packed_records.h"
 #include "data/formats/record_files.h"
+#include "data/formats/record_format.h"
 #include "data/formats/sentence_files.h"
 #include "data/formats/tensor_file.h"
 #include "data/formats/token_dataset.h"
@@ -18,19 +20,8 @@
 namespace dtrain::data {
 namespace {
 
-constexpr std::array<const char*, 6> kFormats = {"safetensors", "tfrecord", "recordio",
-                                                 "webdataset",  "tokens",   "imagefolder"};
-
 // Distinguishes a folder of images, which holds class folders, from a folder of shards, which holds none.
-bool HasClassFolders(const std::string& split_dir) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(split_dir, error);
-       !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
-    std::error_code ignored;
-    if (entry->is_directory(ignored) && !IsForeignName(entry->path().filename().string())) return true;
-  }
-  return false;
-}
+bool HasClassFolders(const std::string& split_dir) { return !ContentOf(split_dir).folders.empty(); }
 
 // Whether a split holds sentences. They are looked for last: beside data of another format, which has been `found`, a
 // table may be its list of labels, and any folder of folders looks like images.
@@ -75,27 +66,100 @@ RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, c
   return index;
 }
 
+std::unique_ptr<RecordSource> OpenImageFolder(const SourceOptions& options, const std::string& split) {
+  const std::string split_dir = RequireSplit(options.data_dir, split);
+  const std::string name = std::filesystem::path(split_dir).filename().string();
+  const std::string index_path = IndexPath(options.data_dir, options.index_dir, name, options.format);
+  RecordIndex index = SentOrMade(options, split, split_dir, [&](const Note& note) {
+    return IndexImageFolder(split_dir, index_path, options.rebuild_index, note, options.keep_index);
+  });
+  return std::make_unique<ImageFolder>(split_dir, std::move(index), options.classes);
+}
+
+std::unique_ptr<RecordSource> OpenTensors(const SourceOptions& options, const std::string& split) {
+  const std::string path = RequireTensorFile(options.data_dir, split);
+  if (HoldsTokenRows(path)) return std::make_unique<TokenTensorFile>(path);
+  return std::make_unique<TensorFile>(path, options.label_offset, options.classes);
+}
+
+std::unique_ptr<RecordSource> OpenRecords(const RecordFormat& format, const SourceOptions& options,
+                                          const std::string& split) {
+  const RecordFiles files = RequireRecordFiles(options.data_dir, split, format);
+  const std::string index_path = IndexPath(options.data_dir, options.index_dir, files.split, options.format);
+  RecordIndex index = SentOrMade(options, split, options.data_dir, [&](const Note& note) {
+    return IndexRecordFiles(format, options.data_dir, files, index_path, options.rebuild_index, note,
+                            options.keep_index);
+  });
+  Classes classes = options.classes;  // their label offset may be that of other files
+  if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split)) classes.label_offset = first;
+  return std::make_unique<PackedRecords>(format, options.data_dir, std::move(index), options.label_offset,
+                                         std::move(classes));
+}
+
+struct Format {
+  Choice choice;
+  std::function<bool(const std::string& data_dir, const std::string& split)> has;
+  std::function<std::unique_ptr<RecordSource>(const SourceOptions&, const std::string& split)> open;
+};
+
+// A new format is a row here, or, if its files hold records one after another, in record_format.cc. Folders of images
+// come last: a folder of anything looks like one.
+const std::vector<Format>& Table() {
+  static const std::vector<Format> table = [] {
+    const auto finds = [](auto find) {
+      return [=](const std::string& data_dir, const std::string& split) { return find(data_dir, split).has_value(); };
+    };
+    std::vector<Format> formats = {
+        {{"safetensors", "tensors of images with labels, or of tokens"}, finds(FindTensorFile), OpenTensors},
+        {{"tokens", "the .bin and .idx files of fairseq-preprocess or dtrain_data tokenize"},
+         finds(FindTokenFiles),
+         [](const SourceOptions& options, const std::string& split) {
+           return std::make_unique<TokenDataset>(RequireTokenFiles(options.data_dir, split));
+         }},
+    };
+    for (const RecordFormat* format : RecordFormats()) {
+      const auto has = [=](const std::string& data_dir, const std::string& split) {
+        return !FindRecordFiles(data_dir, split, *format).names.empty();
+      };
+      formats.push_back(
+          {{format->name(), format->description()}, has, std::bind_front(OpenRecords, std::cref(*format))});
+    }
+    formats.push_back({{"imagefolder", "a folder of images for each class"}, finds(FindSplit), OpenImageFolder});
+    return formats;
+  }();
+  return table;
+}
+
+const Format* FindFormat(const std::string& name) {
+  const auto found = std::ranges::find_if(Table(), [&](const Format& format) { return format.choice.name == name; });
+  return found == Table().end() ? nullptr : &*found;
+}
+
 }  // namespace
 
+std::vector<Choice> Formats() {
+  std::vector<Choice> choices;
+  for (const Format& format : Table()) choices.push_back(format.choice);
+  return choices;
+}
+
 bool HasSplit(const std::string& format, const std::string& data_dir, const std::string& split) {
-  if (format == "safetensors") return FindTensorFile(data_dir, split).has_value();
-  if (format == "imagefolder") return FindSplit(data_dir, split).has_value();
-  if (format == "tokens") return FindTokenFiles(data_dir, split).has_value();
   if (format == "sentences") return FindSentenceFiles(data_dir, split).has_value();
-  return !FindRecordFiles(data_dir, split, format).names.empty();
+  const Format* found = FindFormat(format);
+  return found != nullptr && found->has(data_dir, split);
 }
 
 std::string DetectFormat(const std::string& data_dir, const std::vector<std::string>& splits) {
   for (const std::string& split : splits) {
     std::string found;
-    for (const std::string format : kFormats) {
-      if (!HasSplit(format, data_dir, split)) continue;
-      if (format == "imagefolder" && !found.empty() && !HasClassFolders(*FindSplit(data_dir, split))) continue;
+    for (const auto& [name, description] : Formats()) {
+      if (!HasSplit(name, data_dir, split)) continue;
+      if (name == "imagefolder" && !found.empty() && !HasClassFolders(*FindSplit(data_dir, split))) continue;
       if (!found.empty()) {
-        throw DataError(data_dir + " holds the split '" + split + "' as " + found + " and as " + format,
-                        "say which one: --data_format=" + found + " or --data_format=" + format);
+        throw DataError(data_dir + " holds the split '" + split + "' as " + found + " and as " + name,
+                        "say which one: --data_format=" + found + " or --data_format=" + name);
       }
-      found = format;
+      found = name;
     }
     if (AreSentences(data_dir, split, found)) return "sentences";
     if (!found.empty()) return found;
@@ -104,39 +168,12 @@ std::string DetectFormat(const std::string& data_dir, const std::vector<std::str
 }
 
 std::unique_ptr<RecordSource> OpenSource(const SourceOptions& options, const std::string& split) {
-  if (options.format == "tokens") {
-    return std::make_unique<TokenDataset>(RequireTokenFiles(options.data_dir, split));
-  }
-  if (options.format == "safetensors") {
-    const std::string path = RequireTensorFile(options.data_dir, split);
-    if (HoldsTokenRows(path)) return std::make_unique<TokenTensorFile>(path);
-    return std::make_unique<TensorFile>(path, options.label_offset, options.classes);
-  }
-  if (options.format == "imagefolder") {
-    const std::string split_dir = RequireSplit(options.data_dir, split);
-    const std::string name = std::filesystem::path(split_dir).filename().string();
-    const std::string index_path = IndexPath(options.data_dir, options.index_dir, name, options.format);
-    RecordIndex index = SentOrMade(options, split, split_dir, [&](const Note& note) {
-      return IndexImageFolder(split_dir, index_path, options.rebuild_index, note, options.keep_index);
-    });
-    return std::make_unique<ImageFolder>(split_dir, std::move(index), options.classes);
-  }
+  if (const Format* format = FindFormat(options.format)) return format->open(options, split);
   if (options.format == "sentences") {
     throw DataError(options.data_dir + " holds sentences with labels, which dtrain_main reads and checks itself",
                     "dtrain_main --dry_run says what they hold, and what is wrong with them");
   }
-  const RecordFormat* format = FindRecordFormat(options.format);
-  if (format == nullptr) throw DataError("data of the format " + options.format + " cannot be read here");
-  const RecordFiles files = RequireRecordFiles(options.data_dir, split, options.format);
-  const std::string index_path = IndexPath(options.data_dir, options.index_dir, files.split, options.format);
-  RecordIndex index = SentOrMade(options, split, options.data_dir, [&](const Note& note) {
-    return IndexRecordFiles(*format, options.data_dir, files, index_path, options.rebuild_index, note,
-                            options.keep_index);
-  });
-  Classes classes = options.classes;  // their label offset may be that of other files
-  if (const auto first = FirstLabelOfPack(options.data_dir, options.format, files.split)) classes.label_offset = first;
-  return std::make_unique<PackedRecords>(*format, options.data_dir, std::move(index), options.label_offset,
-                                         std::move(classes));
+  throw DataError("data of the format " + options.format + " cannot be read here");
 }
 
 }  // namespace dtrain::data

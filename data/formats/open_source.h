@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "data/choice.h"
 #include "data/record_source.h"
 
 namespace dtrain::data {
@@ -19,7 +20,7 @@ using IndexParcel = std::map<std::string, std::string>;
 
 struct SourceOptions {
   std::string data_dir;
-  std::string format;                        // imagefolder | tfrecord | recordio | webdataset | tokens | safetensors
+  std::string format;                        // one of Formats()
   std::string index_dir = {};                // folder for indexes; empty: beside the data
   std::optional<int64_t> label_offset = {};  // given by the user; empty: automatic
   // The classes as far as they are known: for another split those of the training split (RecordSource::classes), for an
@@ -34,7 +35,10 @@ struct SourceOptions {
   IndexParcel* parcel = nullptr;
 };
 
-// Returns the format (one of the above, or sentences: data/sentences/sentence_split.h) of the first of these splits
+// Returns the formats that OpenSource opens, with a description each.
+std::vector<Choice> Formats();
+
+// Returns the format (one of those, or sentences: data/sentences/sentence_split.h) of the first of these splits
 // that exists; "imagefolder" if none does, since opening that reports what is missing. Throws DataError if several
 // formats fit.
 std::string DetectFormat(const std::string& data_dir, const std::vector<std::string>& splits);

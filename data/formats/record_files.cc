@@ -33,14 +33,17 @@ std::optional<ShardNumber> ParseShardNumber(std::string_view name) {
   return ShardNumber{std::string(name.substr(dash + 1, of - dash - 1)), std::string(name.substr(of + 4))};
 }
 
-std::string_view WithoutExtension(std::string_view name, std::string_view extension) {
-  return name.ends_with(extension) ? name.substr(0, name.size() - extension.size()) : name;
+std::string_view WithoutExtension(std::string_view name, const RecordFormat& format) {
+  for (const std::string& extension : format.extensions()) {
+    if (name.ends_with(extension)) return name.substr(0, name.size() - extension.size());
+  }
+  return name;
 }
 
-bool HasFormat(std::string_view name, const std::string& format) {
-  if (format == "recordio") return name.ends_with(".rec");
-  if (format == "webdataset") return name.ends_with(".tar");
-  return name.ends_with(".tfrecord") || name.ends_with(".tfrecords") || ParseShardNumber(name).has_value();
+bool HasFormat(std::string_view name, const RecordFormat& format) {
+  const std::vector<std::string> extensions = format.extensions();
+  return std::ranges::any_of(extensions, [name](const std::string& end) { return name.ends_with(end); }) ||
+         (format.is_numbered() && ParseShardNumber(name).has_value());
 }
 
 // Whether the name is the prefix, alone or followed by anything but a letter: train-00000, train_480_q90, train.rec.
@@ -48,19 +51,6 @@ bool HasPrefix(std::string_view name, std::string_view prefix) {
   if (!name.starts_with(prefix)) return false;
   const std::string_view rest = name.substr(prefix.size());
   return rest.empty() || std::isalpha(static_cast<unsigned char>(rest[0])) == 0;
-}
-
-std::vector<std::string> ListFiles(const std::string& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    std::error_code ignored;
-    std::string name = entry->path().filename().string();
-    if (entry->is_regular_file(ignored) && !IsForeignName(name)) names.push_back(std::move(name));
-  }
-  std::sort(names.begin(), names.end());
-  return names;
 }
 
 // `numbers` have leading zeros and equal lengths.
@@ -74,10 +64,10 @@ std::string FirstMissing(const std::set<std::string>& numbers) {
 }
 
 // A numbered set must be complete: otherwise a shard that was not copied would go unnoticed.
-void RequireAllShards(const std::string& data_dir, const std::vector<std::string>& names) {
+void RequireAllShards(const std::string& data_dir, const std::vector<std::string>& names, const RecordFormat& format) {
   std::set<std::string> counts, numbers;
   for (const std::string& name : names) {
-    const auto shard = ParseShardNumber(WithoutExtension(WithoutExtension(name, ".tfrecord"), ".tfrecords"));
+    const auto shard = ParseShardNumber(WithoutExtension(name, format));
     if (!shard) return;
     counts.insert(shard->count);
     numbers.insert(shard->number);
@@ -92,33 +82,31 @@ void RequireAllShards(const std::string& data_dir, const std::vector<std::string
                   "copy the missing ones");
 }
 
-std::string Patterns(const std::string& format, const std::string& split) {
-  if (format == "recordio") return split + "*.rec";
-  if (format == "webdataset") return split + "*.tar";
-  return split + "-00000-of-00010 …, " + split + "*.tfrecord";
+std::string Patterns(const RecordFormat& format, const std::string& split) {
+  return (format.is_numbered() ? split + "-00000-of-00010 …, " : "") + split + "*" + format.extensions().front();
 }
 
 }  // namespace
 
-RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const std::string& format) {
+RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format) {
   for (const std::string& prefix : SplitNames(split)) {
     RecordFiles files{.split = prefix, .names = {}};
-    for (const std::string& name : ListFiles(data_dir)) {
+    for (const std::string& name : ContentOf(data_dir).files) {
       if (HasPrefix(name, prefix) && HasFormat(name, format)) files.names.push_back(name);
     }
     if (files.names.empty()) {
-      for (const std::string& name : ListFiles(data_dir + "/" + prefix)) {
+      for (const std::string& name : ContentOf(data_dir + "/" + prefix).files) {
         if (HasFormat(name, format)) files.names.push_back(prefix + "/" + name);
       }
     }
     if (files.names.empty()) continue;
-    if (format == "tfrecord") RequireAllShards(data_dir, files.names);
+    if (format.is_numbered()) RequireAllShards(data_dir, files.names, format);
     return files;
   }
   return {};
 }
 
-RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& split, const std::string& format) {
+RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format) {
   RecordFiles files = FindRecordFiles(data_dir, split, format);
   if (!files.names.empty()) return files;
   std::error_code ignored;

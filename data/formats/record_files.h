@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "data/formats/record_format.h"
+
 namespace dtrain::data {
 
 struct RecordFiles {
@@ -12,10 +14,10 @@ struct RecordFiles {
   std::vector<std::string> names;  // relative to data_dir, sorted; empty if there are none
 };
 
-// `format` is tfrecord, recordio or webdataset. Throws DataError if shards of a numbered TFRecord set are missing.
-RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const std::string& format);
+// Throws DataError if files of a numbered set are missing.
+RecordFiles FindRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format);
 
 // The same, but throws DataError, which names the patterns that were tried, if there are none.
-RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& split, const std::string& format);
+RecordFiles RequireRecordFiles(const std::string& data_dir, const std::string& split, const RecordFormat& format);
 
 }  // namespace dtrain::data

@@ -6,11 +6,16 @@
 
 namespace dtrain::data {
 
-const RecordFormat* FindRecordFormat(const std::string& name) {
+const std::vector<const RecordFormat*>& RecordFormats() {
   static const TfRecordFormat tfrecord;
   static const RecordIoFormat recordio;
   static const WebDatasetFormat webdataset;
-  for (const RecordFormat* format : std::initializer_list<const RecordFormat*>{&tfrecord, &recordio, &webdataset}) {
+  static const std::vector<const RecordFormat*> formats = {&tfrecord, &recordio, &webdataset};
+  return formats;
+}
+
+const RecordFormat* FindRecordFormat(const std::string& name) {
+  for (const RecordFormat* format : RecordFormats()) {
     if (format->name() == name) return format;
   }
   return nullptr;

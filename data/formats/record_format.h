@@ -41,7 +41,12 @@ class RecordFormat {
  public:
   virtual ~RecordFormat() = default;
 
-  virtual std::string name() const = 0;  // its name in --data_format
+  virtual std::string name() const = 0;         // its name in --data_format
+  virtual std::string description() const = 0;  // for people
+  // The extensions of its files, with the dot; the first one is usual.
+  virtual std::vector<std::string> extensions() const = 0;
+  // Whether a set of files may be numbered in TensorFlow's way, without an extension: train-00000-of-00010.
+  virtual bool is_numbered() const { return false; }
 
   // Returns the first record at or after `offset`, which must be the beginning of a record (or, in a tar, of other
   // members before it); empty if no record follows. Throws DamagedRecord, and DataError for an intact record without
@@ -57,8 +62,10 @@ class RecordFormat {
   virtual std::vector<uint8_t> Image(std::vector<uint8_t> record) const = 0;
 };
 
-// Returns the format named tfrecord, recordio or webdataset; null for any other name. The object lives until the
-// process ends.
+// Returns all formats. The objects live until the process ends.
+const std::vector<const RecordFormat*>& RecordFormats();
+
+// Returns the one of this name, or null.
 const RecordFormat* FindRecordFormat(const std::string& name);
 
 }  // namespace dtrain::data

@@ -16,6 +16,8 @@ namespace dtrain::data {
 class RecordIoFormat : public RecordFormat {
  public:
   std::string name() const override { return "recordio"; }
+  std::string description() const override { return "MXNet's record files"; }
+  std::vector<std::string> extensions() const override { return {".rec"}; }
   std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override;
   uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override;
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override;

@@ -36,19 +36,20 @@ std::string ShownAs(const SentenceFiles& files) {
   return files.layout == SentenceLayout::kBinarised ? files.path + "/input0/" + files.split + ".bin" : files.path;
 }
 
-enum class Content { kNothing, kTexts, kImages };
+enum class Kind { kNothing, kTexts, kImages };
 
-Content ContentOf(const fs::path& class_folder) {
-  Content content = Content::kNothing;
+// The first image decides, so that a large folder is not read to its end.
+Kind KindIn(const std::string& class_folder) {
+  Kind kind = Kind::kNothing;
   std::error_code error;
   for (fs::directory_iterator entry(class_folder, error); !error && entry != fs::directory_iterator();
        entry.increment(error)) {
     const std::string name = entry->path().filename().string();
     if (IsForeignName(name)) continue;
-    if (HasImageExtension(name)) return Content::kImages;
-    if (name.ends_with(".txt")) content = Content::kTexts;
+    if (HasImageExtension(name)) return Kind::kImages;
+    if (name.ends_with(".txt")) kind = Kind::kTexts;
   }
-  return content;
+  return kind;
 }
 
 }  // namespace
@@ -60,13 +61,9 @@ std::vector<std::string> SentenceSplitNames(const std::string& split) {
 }
 
 bool HasTextFolders(const std::string& split_dir) {
-  std::error_code error;
-  for (fs::directory_iterator entry(split_dir, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    std::error_code ignored;
-    if (!entry->is_directory(ignored) || IsForeignName(entry->path().filename().string())) continue;
-    const Content content = ContentOf(entry->path());
-    if (content != Content::kNothing) return content == Content::kTexts;
+  for (const std::string& name : ContentOf(split_dir).folders) {
+    const Kind kind = KindIn(split_dir + "/" + name);
+    if (kind != Kind::kNothing) return kind == Kind::kTexts;
   }
   return false;
 }

@@ -15,6 +15,9 @@ namespace dtrain::data {
 class TfRecordFormat : public RecordFormat {
  public:
   std::string name() const override { return "tfrecord"; }
+  std::string description() const override { return "TensorFlow's record files with an Example for each image"; }
+  std::vector<std::string> extensions() const override { return {".tfrecord", ".tfrecords"}; }
+  bool is_numbered() const override { return true; }
   std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override;
   // Finds 12 bytes whose CRC fits the length, followed by data that fits its CRC.
   uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override;

@@ -13,6 +13,8 @@ namespace dtrain::data {
 class WebDatasetFormat : public RecordFormat {
  public:
   std::string name() const override { return "webdataset"; }
+  std::string description() const override { return "tar files of WebDataset"; }
+  std::vector<std::string> extensions() const override { return {".tar"}; }
   std::optional<ScannedRecord> Scan(const ReadableBytes& file, uint64_t offset) const override;
   uint64_t FindRecord(const ReadableBytes& file, uint64_t from) const override;
   std::vector<uint8_t> Image(std::vector<uint8_t> record) const override;

@@ -47,7 +47,7 @@ std::vector<Block> BlocksOf(const PrepareOptions& options, const std::string& fo
     const std::string prefix = RequireTokenFiles(options.data_dir, split);
     paths = {prefix + ".idx", prefix + ".bin"};
   } else {
-    for (const std::string& name : RequireRecordFiles(options.data_dir, split, format).names) {
+    for (const std::string& name : RequireRecordFiles(options.data_dir, split, *FindRecordFormat(format)).names) {
       paths.push_back(options.data_dir + "/" + name);
     }
   }

@@ -1,6 +1,5 @@
 // Class folders of texts (read_sentences.h).
 #include <algorithm>
-#include <filesystem>
 #include <utility>
 
 #include "data/error.h"
@@ -14,29 +13,28 @@
 namespace dtrain::data {
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr size_t kFilesAtOnce = 4096;
 constexpr char kUnlabelledFolder[] = "unsup";
 
-// Returns the sorted names in a folder that are data: folders, or files ending in .txt. Counts the others.
-std::vector<std::string> SortedNames(const std::string& folder, bool folders, IgnoredFiles& other) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
-       entry.increment(error)) {
-    std::error_code ignored;
-    std::string name = entry->path().filename().string();
-    const bool wanted = folders ? entry->is_directory(ignored) : name.ends_with(".txt");
-    if (wanted && !IsForeignName(name)) {
-      names.push_back(std::move(name));
-    } else {
-      CountIgnored(name, other);
-    }
-  }
-  if (error) throw DataError("cannot list " + folder + ": " + error.message());
-  std::ranges::sort(names);
-  return names;
+FolderContent ReadableContent(const std::string& folder) {
+  FolderContent content = ContentOf(folder);
+  if (content.error) throw DataError("cannot list " + folder + ": " + content.error.message());
+  return content;
+}
+
+void Count(const std::vector<std::string>& names, IgnoredFiles& ignored) {
+  for (const std::string& name : names) CountIgnored(name, ignored);
+}
+
+// Returns the names of the texts in a class folder. Counts the others.
+std::vector<std::string> TextsIn(const std::string& folder, IgnoredFiles& ignored) {
+  FolderContent content = ReadableContent(folder);
+  const auto others = std::ranges::stable_partition(content.files, [](auto& name) { return name.ends_with(".txt"); });
+  Count({others.begin(), others.end()}, ignored);
+  Count(content.folders, ignored);
+  Count(content.others, ignored);
+  content.files.erase(others.begin(), others.end());
+  return content.files;
 }
 
 std::string ReadText(const std::string& path) {
@@ -80,9 +78,12 @@ SentenceSet ReadClassFolders(const std::string& split_dir, const SentenceOptions
   }
   SentenceCollector collector(options, &tokenizer, false);
   IgnoredFiles other;
-  for (const std::string& name : SortedNames(split_dir, true, other)) {
+  const FolderContent content = ReadableContent(split_dir);
+  Count(content.files, other);
+  Count(content.others, other);
+  for (const std::string& name : content.folders) {
     const std::string folder = split_dir + "/" + name;
-    const std::vector<std::string> files = SortedNames(folder, false, other);
+    const std::vector<std::string> files = TextsIn(folder, other);
     if (name == kUnlabelledFolder) {
       collector.LeaveOut(static_cast<int64_t>(files.size()));
     } else {

@@ -48,7 +48,7 @@ struct Shards {
   }
   PackedRecords Open() {
     const RecordFormat& found = *FindRecordFormat(format);
-    const RecordFiles files = RequireRecordFiles(folder.path(), "train", format);
+    const RecordFiles files = RequireRecordFiles(folder.path(), "train", found);
     return {found, folder.path(), IndexRecordFiles(found, folder.path(), files, index_path(), false, {}), 0};
   }
   std::string index_path() const { return folder.path("train.index"); }
