@@ -181,4 +181,22 @@ void AutoAugment(PixelView image, Between between, RandomGenerator& random) {
   }
 }
 
+const std::vector<Augment>& Augments() {
+  static const std::vector<Augment> table = {
+      {.name = "none", .description = "the centre of each image", .crops = false},
+      {.name = "basic", .description = "random crop and flip"},
+      {.name = "randaugment", .description = "basic, then two operators of magnitude 9", .policy = RandAugment},
+      {.name = "trivialaugment", .description = "basic, then one operator of any magnitude", .policy = TrivialAugment},
+      {.name = "autoaugment", .description = "basic, then AutoAugment's policy for ImageNet", .policy = AutoAugment},
+  };
+  return table;
+}
+
+const Augment& AugmentNamed(std::string_view name) {
+  for (const Augment& augment : Augments()) {
+    if (name == augment.name) return augment;
+  }
+  throw std::invalid_argument("there is no augmentation '" + std::string(name) + "'");
+}
+
 }  // namespace dtrain::data

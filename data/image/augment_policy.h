@@ -3,6 +3,8 @@
 #pragma once
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "data/image/pixel_ops.h"
 #include "data/random.h"
@@ -40,6 +42,20 @@ void ApplyOperator(PixelView image, Operator operation, double magnitude, Betwee
 void RandAugment(PixelView image, Between between, RandomGenerator& random);     // two operators, magnitude 9 of 30
 void TrivialAugment(PixelView image, Between between, RandomGenerator& random);  // one operator, any magnitude
 void AutoAugment(PixelView image, Between between, RandomGenerator& random);     // one of 25 pairs
+
+// What --augment names, besides auto.
+struct Augment {
+  const char* name;
+  const char* description;
+  bool crops = true;  // torchvision's RandomResizedCrop and RandomHorizontalFlip; if not, the centre crop of evaluation
+  void (*policy)(PixelView image, Between between, RandomGenerator& random) = nullptr;  // applied to the crop
+};
+
+// A new policy is a row of this table.
+const std::vector<Augment>& Augments();
+
+// Throws std::invalid_argument for a name that is not in the table.
+const Augment& AugmentNamed(std::string_view name);
 
 // Returns TrivialAugment's magnitude for `bin`, 0 to 30, without a sign, in ApplyOperator's unit.
 double TrivialMagnitude(Operator operation, int bin);

@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <stdexcept>
 #include <string>
-#include <utility>
 
 #include "data/error.h"
-#include "data/image/augment_policy.h"
 #include "data/image/decode.h"
 #include "data/image/exif_orientation.h"
 #include "data/image/jpeg/baseline_header.h"
@@ -51,19 +48,6 @@ void WriteGeometry(const ImageGeometry& geometry, std::span<const std::span<std:
 
 }  // namespace
 
-Augment AugmentFromName(std::string_view name) {
-  constexpr std::pair<std::string_view, Augment> kNames[] = {{"none", Augment::kNone},
-                                                             {"basic", Augment::kBasic},
-                                                             {"randaugment", Augment::kRandAugment},
-                                                             {"trivialaugment", Augment::kTrivialAugment},
-                                                             {"autoaugment", Augment::kAutoAugment}};
-  for (const auto& [known, augment] : kNames) {
-    if (name == known) return augment;
-  }
-  throw std::invalid_argument("augment is none, basic, randaugment, trivialaugment or autoaugment, not '" +
-                              std::string(name) + "'");
-}
-
 ImageDecoder::ImageDecoder(const ImageDecoderOptions& options) : options_(options) {
   if (options_.eval_resize == 0) {
     options_.eval_resize = std::lround(static_cast<double>(options_.image_size) / 0.875);
@@ -79,7 +63,7 @@ ImageDecoder::ImageDecoder(const ImageDecoderOptions& options, const RawRows& ro
 
 // Evaluation always uses image_size, because eval_resize was chosen for it.
 int ImageDecoder::SideOf(int64_t size) const {
-  const bool own = size == 0 || options_.augment == Augment::kNone;
+  const bool own = size == 0 || !options_.augment.crops;
   return static_cast<int>(own ? options_.image_size : size);
 }
 
@@ -93,7 +77,7 @@ std::vector<Field> ImageDecoder::fields(int64_t size) const {
 void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sample,
                           std::span<const std::span<std::byte>> rows) const {
   auto* pixels = reinterpret_cast<uint8_t*>(rows[0].data());
-  const bool augmented = options_.augment != Augment::kNone;
+  const bool augmented = options_.augment.crops;
   const ImageGeometry geometry = augmented ? DecodeRandomCrop(bytes, sample, pixels) : DecodeCentre(bytes, pixels);
   if (augmented) ChangePixels(sample, pixels);
   WriteGeometry(geometry, rows);
@@ -102,9 +86,7 @@ void ImageDecoder::Decode(std::span<const uint8_t> bytes, const SampleRef& sampl
 void ImageDecoder::ChangePixels(const SampleRef& sample, uint8_t* row) const {
   const PixelView image{row, SideOf(sample.size), SideOf(sample.size)};
   RandomGenerator policy(KeyOf(sample, RandomStream::kPolicy));
-  if (options_.augment == Augment::kRandAugment) RandAugment(image, options_.augment_between, policy);
-  if (options_.augment == Augment::kTrivialAugment) TrivialAugment(image, options_.augment_between, policy);
-  if (options_.augment == Augment::kAutoAugment) AutoAugment(image, options_.augment_between, policy);
+  if (options_.augment.policy != nullptr) options_.augment.policy(image, options_.augment_between, policy);
   RandomGenerator photometric(KeyOf(sample, RandomStream::kPhotometric));
   ApplyPhotometric(image, options_.photometric, photometric);
 }

@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "data/formats/raw_rows.h"
+#include "data/image/augment_policy.h"
 #include "data/image/crop.h"
 #include "data/image/photometric.h"
 #include "data/image/pixel_ops.h"
@@ -17,25 +17,14 @@
 
 namespace dtrain::data {
 
-enum class Augment {
-  kNone,         // evaluation's: resizes the short side to eval_resize, then crops the centre
-  kBasic,        // torchvision's RandomResizedCrop(image_size) and RandomHorizontalFlip
-  kRandAugment,  // kBasic, then the policy of augment_policy.h
-  kTrivialAugment,
-  kAutoAugment,
-};
-
-// Parses --augment; the trainer has resolved `auto` before. Throws std::invalid_argument for any other word.
-Augment AugmentFromName(std::string_view name);  // none | basic | randaugment | trivialaugment | autoaugment
-
 struct ImageDecoderOptions {
   int64_t image_size = 224;  // pixels; for evaluation, and for samples that ask for no other size
   int64_t eval_resize = 0;   // short side, pixels; 0: image_size / 0.875, rounded
   Interpolation interpolation = Interpolation::kBilinear;
   bool draws_interpolation = false;  // each random crop draws one of the two instead
-  Augment augment = Augment::kNone;
-  Between augment_between = Between::kNearest;  // for the last three of Augment
-  PhotometricOptions photometric = {};          // ignored with kNone
+  Augment augment = AugmentNamed("none");
+  Between augment_between = Between::kNearest;  // of the policy
+  PhotometricOptions photometric = {};          // of crops only
   bool exif_orientation = false;                // turns images upright first (exif_orientation.h)
   int64_t seed = 0;
 };

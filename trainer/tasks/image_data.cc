@@ -39,7 +39,7 @@ data::PhotometricOptions PhotometricOf(const config::ImageConfig& image) {
   return options;
 }
 
-data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role, data::Augment augment) {
+data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role, const data::Augment& augment) {
   const config::ImageConfig& image = config.image;
   const bool trains = role == Role::kTrain;
   const bool draws = trains && image.interpolation == "random";
@@ -56,9 +56,9 @@ data::ImageDecoderOptions DecoderOptions(const config::Config& config, Role role
 }
 
 // --augment, for training only; `by_default` is what `auto` means for this format.
-data::Augment AugmentOf(const config::Config& config, Role role, data::Augment by_default) {
-  if (role == Role::kVal) return data::Augment::kNone;
-  return config.image.augment == "auto" ? by_default : data::AugmentFromName(config.image.augment);
+const data::Augment& AugmentOf(const config::Config& config, Role role, const char* by_default) {
+  if (role == Role::kVal) return data::AugmentNamed("none");
+  return data::AugmentNamed(config.image.augment == "auto" ? by_default : config.image.augment);
 }
 
 // Returns the value of --label_offset, which was checked before; empty if it is auto.
@@ -73,14 +73,14 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, R
                      "choose a model of text, or other data");
   }
   const bool has_pixels = source.kind() == data::RecordKind::kPixels;
-  const auto augment = AugmentOf(config, role, has_pixels ? data::Augment::kNone : data::Augment::kBasic);
+  const data::Augment& augment = AugmentOf(config, role, has_pixels ? "none" : "basic");
   const std::string needing_crops = config::FlagsThatNeedCrops(config.image);
-  if (has_pixels && role == Role::kTrain && augment == data::Augment::kNone && !needing_crops.empty()) {
+  if (has_pixels && role == Role::kTrain && !augment.crops && !needing_crops.empty()) {
     throw UsageError(needing_crops + ": the images of a safetensors file are not augmented by default",
                      "use --augment=basic, which also makes random crops");
   }
   if (!has_pixels) return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment));
-  if (augment == data::Augment::kNone) return std::make_unique<data::RawRowDecoder>(source.rows());
+  if (!augment.crops) return std::make_unique<data::RawRowDecoder>(source.rows());
   return std::make_unique<data::ImageDecoder>(DecoderOptions(config, role, augment), source.rows());
 }
 
@@ -244,7 +244,7 @@ void RequireSameRows(const data::RecordSource& train, const data::RecordSource& 
 }  // namespace
 
 std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config) {
-  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, Role::kVal, data::Augment::kNone));
+  return std::make_unique<data::ImageDecoder>(DecoderOptions(config, Role::kVal, data::AugmentNamed("none")));
 }
 
 DataSets OpenImageSets(const config::Config& config, const data::Classes& known, data::IndexParcel* parcel) {

@@ -31,9 +31,9 @@ cv::Vec3b Pixel(const std::vector<uint8_t>& row, int side, int y, int x) {
 
 TEST(ImageDecoder, TrainingTakesTheSizeOfTheSampleAndEvaluationItsOwn) {
   const auto bytes = EncodeJpeg(TestPicture(300, 200));
-  const ImageDecoder training({.image_size = 64, .augment = Augment::kTrivialAugment});
+  const ImageDecoder training({.image_size = 64, .augment = AugmentNamed("trivialaugment")});
   for (const int64_t size : {48, 64, 96}) {
-    const ImageDecoder of_this_size({.image_size = size, .augment = Augment::kTrivialAugment});
+    const ImageDecoder of_this_size({.image_size = size, .augment = AugmentNamed("trivialaugment")});
     EXPECT_EQ(Decoded(training, bytes, {.index = 5, .size = size}), Decoded(of_this_size, bytes, {.index = 5})) << size;
   }
   const ImageDecoder evaluation({.image_size = 64});
@@ -61,8 +61,8 @@ TEST(ImageDecoder, SmallImagesArePaddedWithBlack) {
 
 TEST(ImageDecoder, TrainingDependsOnSeedEpochAndIndexAlone) {
   const auto bytes = EncodeJpeg(TestPicture(300, 200));
-  const ImageDecoder one({.image_size = 64, .augment = Augment::kBasic, .seed = 1});
-  const ImageDecoder two({.image_size = 64, .augment = Augment::kBasic, .seed = 2});
+  const ImageDecoder one({.image_size = 64, .augment = AugmentNamed("basic"), .seed = 1});
+  const ImageDecoder two({.image_size = 64, .augment = AugmentNamed("basic"), .seed = 2});
   const auto row = Decoded(one, bytes, {.index = 5, .epoch = 3});
   EXPECT_EQ(row, Decoded(one, bytes, {.index = 5, .epoch = 3}));
   EXPECT_NE(row, Decoded(one, bytes, {.index = 5, .epoch = 4}));
@@ -74,7 +74,7 @@ TEST(ImageDecoder, EachCropMayDrawItsFilterAndNothingElseChanges) {
   const auto bytes = EncodeJpeg(TestPicture(300, 200));
   const auto options = [](Interpolation filter, bool draws) {
     return ImageDecoderOptions{
-        .image_size = 64, .interpolation = filter, .draws_interpolation = draws, .augment = Augment::kBasic};
+        .image_size = 64, .interpolation = filter, .draws_interpolation = draws, .augment = AugmentNamed("basic")};
   };
   const ImageDecoder drawing(options(Interpolation::kBilinear, true));
   const ImageDecoder bilinear(options(Interpolation::kBilinear, false)),
@@ -97,7 +97,7 @@ TEST(ImageDecoder, TrainingRowsAreCropsOfWhichHalfAreMirrored) {
     for (int x = 0; x < 100; ++x) slope.at<cv::Vec3b>(y, x) = {static_cast<uint8_t>(2 * x), 0, 0};
   }
   const RawRows rows{.type = ElementType::kUInt8, .height = 100, .width = 100};
-  const ImageDecoder decoder({.image_size = 16, .augment = Augment::kBasic}, rows);
+  const ImageDecoder decoder({.image_size = 16, .augment = AugmentNamed("basic")}, rows);
   int mirrored = 0;
   for (int64_t index = 0; index < 400; ++index) {
     const auto row = Decoded(decoder, {slope.data, 3 * slope.total()}, {.index = index});
@@ -121,7 +121,7 @@ TEST(ImageDecoder, RefusesWhatItCannotDo) {
   EXPECT_THROW(Decoded(decoder, std::vector<uint8_t>{}), DataError);
   const RawRows floats{.type = ElementType::kFloat32, .height = 4, .width = 4, .planar = true};
   EXPECT_THROW(ImageDecoder({.image_size = 4}, floats), DataError);
-  EXPECT_THROW(AugmentFromName("auto"), std::invalid_argument);
+  EXPECT_THROW(AugmentNamed("auto"), std::invalid_argument);
   // 1 × 65,500 pixels would become 37 × 2,423,500; at 224, 256 × 16,768,000.
   const auto thin = EncodeJpeg(cv::Mat(65500, 1, CV_8UC3, cv::Scalar(1, 2, 3)));
   EXPECT_THROW(Decoded(ImageDecoder({.image_size = 224}), thin), DataError);
