@@ -38,6 +38,11 @@ def test_an_evaluation_needs_no_more_than_the_run(images, trained):
         assert "step 10" in outcome.stderr or "step-000000010" in outcome.stderr  # which weights
 
 
+def test_synthetic_samples_are_of_the_run_s_classes(trained):
+    """There are 1,000 classes where nothing says how many; these weights have 4."""
+    assert "val_loss=" in run("--mode=eval", "--data_format=synthetic", f"--run_dir={trained[0]}", "--limit_val_steps=1").last_line
+
+
 def test_what_is_given_wins_aloud(images, trained):
     outcome = evaluate(images, f"--run_dir={trained[0]}", "--image_size=48")
     assert "--image_size=48 instead of 32" in outcome.stderr

@@ -205,8 +205,10 @@ void OpenValidation(const Opener& data_set, const std::vector<std::string>& spli
   }
 }
 
-DataSplit OpenSynthetic(const config::Config& config) {
-  const int64_t classes = config.model.num_classes > 0 ? config.model.num_classes : kImageNetClasses;
+// Labels are those of --num_classes, else of the classes that the weights know, else of ImageNet.
+DataSplit OpenSynthetic(const config::Config& config, const data::Classes& known) {
+  const int64_t otherwise = known.count > 0 ? known.count : kImageNetClasses;
+  const int64_t classes = config.model.num_classes > 0 ? config.model.num_classes : otherwise;
   const int64_t side = config.run.mode == "train" ? config.image.size : config::EvalImageSize(config.image);
   auto source = std::make_unique<data::Synthetic>(kImageNetTrainSamples, classes, side, side, config.batch.seed);
   auto decoder = std::make_unique<data::RawRowDecoder>(source->rows());
@@ -253,8 +255,8 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
   const std::vector<std::string> val_splits = config::ValSplits(config.data);
   const std::string& val_split = val_splits.front();
   if (config.data.format == "synthetic") {
-    sets.train = OpenSynthetic(config);
-    if (!training) sets.val = OpenSynthetic(config);
+    sets.train = OpenSynthetic(config, known);
+    if (!training) sets.val = OpenSynthetic(config, known);
   } else if (training) {
     const Opener data_set(config, parcel);
     if (HoldsOut(config, data_set.Has(val_split))) {
