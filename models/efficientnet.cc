@@ -184,9 +184,10 @@ Family EfficientNetFamily() {
                    .heads = {{"classifier.1", "classifier.1.weight"}},
                    .options = {"dropout", "drop_path", "bn_momentum", "bn_eps"},
                    .models = {},
-                   .own_names = [](const NamedWeights& weights, const Model& model, std::vector<std::string>*) {
-                     return FromTimm(weights, model.norm_epsilon);
-                   }};
+                   .own_names = [](const NamedWeights& weights, const Model& model,
+                                   std::vector<std::string>*) { return FromTimm(weights, model.norm_epsilon); },
+                   .timm_names = [](const NamedWeights& weights,
+                                    const Model& model) { return ToTimm(weights, model.norm_epsilon); }};
   for (const auto& [options, image_size] : table) {
     char description[64];
     std::snprintf(description, sizeof description, "EfficientNet of width %.1f and depth %.1f", options.width,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,15 +49,16 @@ struct Family {
   // `left_out`. Throws std::invalid_argument if the weights cannot be used. Null: there are no other names.
   NamedWeights (*own_names)(const NamedWeights& weights, const Model& model,
                             std::vector<std::string>* left_out) = nullptr;
+  // Converts weights under the names here to timm's. Null: timm's are the same.
+  NamedWeights (*timm_names)(const NamedWeights& weights, const Model& model) = nullptr;
+  // Returns the place of a parameter from the bottom: 0 for the embeddings, n + 1 for layer n; empty for the head.
+  // Null:
+  // --layer_decay is not for this family.
+  std::optional<int64_t> (*layer_of)(std::string_view parameter) = nullptr;
   // Leaves heads other than the one named out of weights with names as here. Throws std::invalid_argument if they are
   // of another task. Null: there is one head only.
   NamedWeights (*for_head)(NamedWeights weights, std::string_view head, std::vector<std::string>* left_out) = nullptr;
 };
-
-// The families, each in the file of its networks.
-Family EfficientNetFamily();
-Family ResNetFamily();
-Family RobertaFamily();
 
 // For Model::fits: whether the weights have the modules STAGES1.0 to STAGES1.(blocks[0] - 1), STAGES2.0 … and no more.
 bool HaveBlocks(const WeightShapes& weights, const std::string& stages, const std::vector<int64_t>& blocks);

@@ -5,6 +5,12 @@
 #include <stdexcept>
 
 namespace dtrain::models {
+
+// Each is in the file of its networks.
+Family EfficientNetFamily();
+Family ResNetFamily();
+Family RobertaFamily();
+
 namespace {
 
 const Model& ModelOf(const std::string& name) {
@@ -79,8 +85,6 @@ std::string ClassifierName(const std::string& model) { return ClassifierOf(model
 
 std::string ClassifierWeightName(const std::string& model) { return ClassifierOf(model).output_weight; }
 
-double NormEpsilon(const std::string& model) { return ModelOf(model).norm_epsilon; }
-
 std::string RecognisedModel(const WeightShapes& weights) {
   for (const Family& family : Families()) {
     const auto found = std::ranges::find_if(family.models, [&](const Model& model) { return model.fits(weights); });
@@ -90,6 +94,17 @@ std::string RecognisedModel(const WeightShapes& weights) {
 }
 
 std::string RecognisedModel(const NamedWeights& weights) { return RecognisedModel(ShapesOf(weights)); }
+
+const Model* RecognisedImageModel(const NamedWeights& weights) {
+  for (const Family& family : Families()) {
+    if (family.input != Input::kImages) continue;
+    for (const Model& model : family.models) {
+      const NamedWeights own = family.own_names == nullptr ? weights : family.own_names(weights, model, nullptr);
+      if (model.fits(ShapesOf(own))) return &model;
+    }
+  }
+  return nullptr;
+}
 
 int64_t NativeImageSize(const std::string& model) { return ModelOf(model).image_size; }
 

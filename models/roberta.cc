@@ -4,13 +4,24 @@
 #include <ATen/ATen.h>
 
 #include <limits>
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "models/family.h"
 #include "models/weight_names.h"
 
 namespace dtrain::models {
 namespace {
+
+// Family::layer_of.
+std::optional<int64_t> LayerOf(std::string_view parameter) {
+  constexpr std::string_view kLayer = ".layer.";
+  if (const size_t found = parameter.find(kLayer); found != std::string_view::npos) {
+    return 1 + std::stoll(std::string(parameter.substr(found + kLayer.size())));
+  }
+  return parameter.find(".embeddings.") != std::string_view::npos ? std::optional<int64_t>(0) : std::nullopt;
+}
 
 // Returns the first token of each sequence: S×H → N×H.
 at::Tensor FirstTokens(const at::Tensor& hidden_SH, const Sequences& sequences) {
@@ -72,10 +83,11 @@ Family RobertaFamily() {
       .name = "RoBERTa",
       .input = Input::kText,
       .heads = {{"lm_head"}, {"classifier", "classifier.out_proj.weight"}},
-      .options = {"model_config", "dropout", "attention_dropout", "activation_checkpointing"},
+      .options = {"model_config", "dropout", "attention_dropout", "activation_checkpointing", "layer_decay"},
       .models = {},
       .own_names = [](const NamedWeights& weights, const Model&,
                       std::vector<std::string>* left_out) { return RobertaWeightsFrom(weights, left_out); },
+      .layer_of = LayerOf,
       .for_head = ForRobertaHead};
   const auto fits = [](const WeightShapes& weights) { return NamingOf(weights) != WeightNaming::kUnknown; };
   family.models.push_back(

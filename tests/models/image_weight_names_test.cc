@@ -50,10 +50,10 @@ TEST(TimmNames, OtherNamesHaveNone) {
 TEST(TimmNames, WeightsComeBackAsTheyWere) {
   for (const char* model : {"efficientnet_b0", "efficientnet_b5", "resnet18"}) {
     const NamedWeights ours = StateOf(model);
-    const NamedWeights theirs = ToTimm(ours, NormEpsilon(model));
+    const NamedWeights theirs = ToTimm(ours, FindModel(model)->norm_epsilon);
     EXPECT_FALSE(HaveTimmNames(ours));
     EXPECT_EQ(HaveTimmNames(theirs), std::string(model) != "resnet18");
-    const NamedWeights back = FromTimm(theirs, NormEpsilon(model));
+    const NamedWeights back = FromTimm(theirs, FindModel(model)->norm_epsilon);
     ASSERT_EQ(back.size(), ours.size());
     for (size_t i = 0; i < ours.size(); ++i) {
       EXPECT_EQ(back[i].first, ours[i].first);

@@ -32,8 +32,8 @@ TEST(Registry, WhatDiffersBetweenFamilies) {
   EXPECT_EQ(Description("resnet50"), "ResNet of 50 layers, for images of 224 pixels");
   EXPECT_EQ(Description("efficientnet_b5"), "EfficientNet of width 1.6 and depth 2.2, for images of 456 pixels");
   EXPECT_EQ(Description("roberta_base"), "RoBERTa of 12 layers, 768 wide, with 12 heads, for text");
-  EXPECT_EQ(NormEpsilon("efficientnet_b4"), 1e-5);
-  EXPECT_EQ(NormEpsilon("efficientnet_b5"), 1e-3);
+  EXPECT_EQ(FindModel("efficientnet_b4")->norm_epsilon, 1e-5);
+  EXPECT_EQ(FindModel("efficientnet_b5")->norm_epsilon, 1e-3);
   EXPECT_TRUE(Takes("resnet18", "zero_init_residual"));
   EXPECT_FALSE(Takes("resnet18", "drop_path"));
   EXPECT_TRUE(Takes("roberta", "attention_dropout"));

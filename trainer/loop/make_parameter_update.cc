@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string_view>
 
+#include "models/registry.h"
 #include "trainer/config/flags.h"
 #include "trainer/optim/make_optimizer.h"
 #include "trainer/report/log.h"
@@ -23,25 +23,20 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
   return optim::LossScaler({.growth_interval = window}, device);
 }
 
-// Returns the place of a text model's parameter from the bottom: 0 for the embeddings, n + 1 for layer n, and the most
-// for the head, which comes after `layers` layers.
-int64_t PlaceOf(const std::string& name, int64_t layers) {
-  constexpr std::string_view kLayer = ".layer.";
-  if (const size_t found = name.find(kLayer); found != std::string::npos) {
-    return 1 + std::stoll(name.substr(found + kLayer.size()));
+// --layer_decay and --backbone_lr_factor; null if all parameters learn at the same rate. The head comes after the
+// last of the family's layers.
+optim::RateFactor RateFactorOf(const config::Config& config, const std::vector<optim::NamedTensor>& parameters) {
+  const double decay = config.optimizer.layer_decay, backbone = config.optimizer.backbone_lr_factor;
+  if (decay == 1 && backbone == 1) return nullptr;
+  const std::string head = KindOf(config).HeadName(config.model.name) + ".";
+  const auto layer_of = models::FamilyOf(config.model.name).layer_of;
+  int64_t layers = 0;  // with the embeddings
+  for (const auto& [name, parameter] : parameters) {
+    if (layer_of != nullptr) layers = std::max(layers, layer_of(name).value_or(-1) + 1);
   }
-  return name.find(".embeddings.") != std::string::npos ? 0 : layers + 1;
-}
-
-// --layer_decay and --backbone_lr_factor; empty if all parameters learn at the same rate.
-optim::RateFactor RateFactorOf(const config::OptimizerConfig& config, const std::string& head,
-                               const std::vector<optim::NamedTensor>& parameters) {
-  if (config.layer_decay == 1 && config.backbone_lr_factor == 1) return nullptr;
-  int64_t layers = 0;
-  for (const auto& [name, parameter] : parameters) layers = std::max(layers, PlaceOf(name, 0));
-  return [=, decay = config.layer_decay, backbone = config.backbone_lr_factor](const std::string& name) {
-    const double below_head = static_cast<double>(layers + 1 - PlaceOf(name, layers));
-    return std::pow(decay, below_head) * (name.starts_with(head + ".") ? 1 : backbone);
+  return [=](const std::string& name) {
+    const int64_t below_head = layer_of == nullptr ? 0 : layers - layer_of(name).value_or(layers);
+    return std::pow(decay, static_cast<double>(below_head)) * (name.starts_with(head) ? 1 : backbone);
   };
 }
 
@@ -50,8 +45,7 @@ optim::RateFactor RateFactorOf(const config::OptimizerConfig& config, const std:
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {
   const std::vector<optim::NamedTensor> parameters = ParametersOf(module);
-  const auto rate_factor = RateFactorOf(config.optimizer, KindOf(config).HeadName(config.model.name), parameters);
-  return optim::ParameterUpdate(optim::MakeOptimizer(config.optimizer, parameters, rate_factor),
+  return optim::ParameterUpdate(optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, parameters)),
                                 MakeLossScaler(config, device), config.optimizer.clip_norm, device);
 }
 
