@@ -1,5 +1,5 @@
-// One function per launcher: it returns a Launch if it recognises its variables, empty if not, and throws UsageError if
-// they are set up wrongly. The functions that they share (a machine's number of ranks, rank 0's address) are below.
+// What the functions that detect a launcher, one each, have in common: their input, a machine's number of ranks, rank
+// 0's address. launch.cc lists them.
 #pragma once
 
 #include <optional>
@@ -18,19 +18,6 @@ struct Facts {
   const Environment& environment;
   const Machine& machine;
 };
-
-using Detector = std::optional<Launch> (*)(const Facts&);
-
-std::optional<Launch> FromFlags(const Facts& facts);
-std::optional<Launch> FromTorchrun(const Facts& facts);
-std::optional<Launch> FromOpenMpi(const Facts& facts);
-std::optional<Launch> FromSlurmStep(const Facts& facts);
-std::optional<Launch> FromKubeflowTrainer(const Facts& facts);
-std::optional<Launch> FromPods(const Facts& facts);  // PyTorchJob, Volcano
-std::optional<Launch> FromAwsBatch(const Facts& facts);
-std::optional<Launch> FromOtherMpi(const Facts& facts);     // MPICH, Intel MPI: throws or is empty
-std::optional<Launch> HalfSetTorchrun(const Facts& facts);  // for remnants of torchrun's variables: throws or is empty
-std::optional<Launch> ThisMachine(const Facts& facts);      // matches always
 
 // Returns the number of --nproc_per_node; empty if it was not given or is auto. Throws UsageError for anything else.
 std::optional<int> GivenProcesses(const config::RanksConfig& ranks);

@@ -15,9 +15,29 @@
 #include "trainer/launch/run_token.h"
 
 namespace dtrain::launch {
+
+// One function for each launcher, in a file of its own: it returns a Launch if it recognises its variables, empty if
+// not, and throws UsageError if they are set up wrongly.
+using Detector = std::optional<Launch> (*)(const Facts&);
+
+std::optional<Launch> FromFlags(const Facts& facts);
+std::optional<Launch> FromTorchrun(const Facts& facts);
+std::optional<Launch> FromOpenMpi(const Facts& facts);
+std::optional<Launch> FromSlurmStep(const Facts& facts);
+std::optional<Launch> FromKubeflowTrainer(const Facts& facts);
+std::optional<Launch> FromPods(const Facts& facts);  // PyTorchJob, Volcano
+std::optional<Launch> FromAwsBatch(const Facts& facts);
+std::optional<Launch> FromOtherMpi(const Facts& facts);     // MPICH, Intel MPI: throws or is empty
+std::optional<Launch> HalfSetTorchrun(const Facts& facts);  // for remnants of torchrun's variables: throws or is empty
+
 namespace {
 
-// A new launcher needs one more function here.
+std::optional<Launch> ThisMachine(const Facts& facts) {
+  const int processes = facts.ranks.nproc_per_node.empty() ? 1 : ProcessesPerNode(facts, "", "");
+  return NodeLevel(facts, "single", 1, 0, processes, "127.0.0.1", 0);
+}
+
+// A new launcher needs one more function here, in front of those whose variables it leaves set.
 constexpr Detector kDetectors[] = {FromFlags, FromTorchrun, FromOpenMpi,  FromSlurmStep,   FromKubeflowTrainer,
                                    FromPods,  FromAwsBatch, FromOtherMpi, HalfSetTorchrun, ThisMachine};
 
@@ -76,11 +96,6 @@ int RequeueCount(const Environment& environment) {
 }
 
 }  // namespace
-
-std::optional<Launch> ThisMachine(const Facts& facts) {
-  const int processes = facts.ranks.nproc_per_node.empty() ? 1 : ProcessesPerNode(facts, "", "");
-  return NodeLevel(facts, "single", 1, 0, processes, "127.0.0.1", 0);
-}
 
 Environment ReadEnvironment() {
   Environment result;
