@@ -10,7 +10,7 @@
 #include "data/machine/cores.h"
 #include "data/unfinished_file.h"
 #include "models/registry.h"
-#include "trainer/config/choice_lists.h"
+#include "trainer/config/choices.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/problems.h"
@@ -64,15 +64,15 @@ config::Program OwnFlags() {
 // Returns the list that --list_… asks for; empty if there is no such flag.
 std::string ListAskedFor(const config::CommandLine& command_line) {
   const auto is_asked = [&](const char* flag) { return command_line.extra.at(flag) == "true"; };
+  std::vector<Choice> models;
+  for (const std::string& name : models::ModelNames()) models.push_back({name, models::Description(name)});
+  std::vector<Choice> tasks = config::Tasks();
+  tasks.erase(tasks.begin());  // auto
   std::string list;
-  if (is_asked("list_models")) {
-    for (const std::string& name : models::ModelNames()) list += config::ListLine(name, models::Description(name));
-  }
-  if (is_asked("list_tasks")) {
-    for (const loop::TaskKind* kind : loop::TaskKinds()) list += config::ListLine(kind->name(), kind->description());
-  }
-  if (is_asked("list_optimizers")) list += config::ListOfChoices("optimizer");
-  if (is_asked("list_schedules")) list += config::ListOfChoices("lr_schedule");
+  if (is_asked("list_models")) list += config::Lines(models);
+  if (is_asked("list_tasks")) list += config::Lines(tasks);
+  if (is_asked("list_optimizers")) list += config::Lines(config::Optimizers());
+  if (is_asked("list_schedules")) list += config::Lines(config::Schedules());
   return list.substr(0, list.find_last_not_of('\n') + 1);
 }
 

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 
+#include "trainer/config/choices.h"
+
 namespace dtrain::config {
 namespace {
 
 using Names = std::vector<std::string_view>;
 
+// A task of Tasks() is named in the rows of the flags that it uses.
 const Names kImages = {"image_classification"};
 const Names kMaskedLm = {"masked_lm"};
 const Names kSentences = {"text_classification", "text_regression"};
@@ -35,7 +38,6 @@ const std::vector<FlagUse>& Uses() {
       {.name = "dropout", .also_off = {"0"}},
       {.name = "attention_dropout", .also_off = {"0"}},
       {.name = "drop_path", .also_off = {"0"}},
-      {.name = "layer_decay", .tasks = kText},
       {.name = "label_smoothing", .tasks = {"image_classification", "text_classification"}},
       {.name = "loss", .tasks = kImages},
       {.name = "class_weights", .tasks = kImages},
@@ -89,6 +91,14 @@ bool HasProblem(const std::vector<Problem>& problems, const std::string& flag) {
 
 }  // namespace
 
+std::vector<Choice> Tasks() {
+  return {{"auto", "what the model and the data mean"},
+          {"image_classification", "one of several classes for each image"},
+          {"masked_lm", "the masked words of texts"},
+          {"text_classification", "one of several classes for each sentence or pair of sentences"},
+          {"text_regression", "a number for each sentence or pair of sentences"}};
+}
+
 const FlagUse* UseOf(const Flag& flag) {
   const FlagUse* own = Row(flag.name);
   return own != nullptr ? own : Row(flag.section);
@@ -102,7 +112,8 @@ void CheckUses(const Config& config, const ModelFacts& models, std::vector<Probl
     const Value value = flag.get(config);
     if (value == flag.get(defaults) || (use != nullptr && Has(use->also_off, ToText(value)))) continue;
     const std::string unused = WhoDoesNotUse(flag, use, config, models);
-    if (!unused.empty()) problems.push_back({flag.name, ToText(value), "", "leave it out", unused});
+    if (!unused.empty())
+      problems.push_back({.flag = flag.name, .value = ToText(value), .hint = "leave it out", .unused = unused});
   }
 }
 

@@ -1,6 +1,6 @@
-// Which tasks use a flag. A flag that would have no effect is a mistake of the command: the user would think that it
-// had one. The table is in flag_uses.cc; flags that are for every task are not in it. The options of a family of models
-// are listed with the family.
+// Which tasks there are, and which use a flag. A flag that would have no effect is a mistake of the command: the user
+// would think that it had one. The table is in flag_uses.cc; flags that are for every task are not in it. The options
+// of a family of models are listed with the family.
 #pragma once
 
 #include <string>

@@ -10,6 +10,8 @@
 #include <optional>
 #include <sstream>
 
+#include "trainer/config/choices.h"
+
 namespace dtrain::config {
 namespace {
 
@@ -20,6 +22,7 @@ std::vector<Flag>& MutableFlags() {
 
 bool Add(Flag flag, const char* member) {
   flag.section = std::string(member).substr(0, std::string(member).find('.'));
+  if (!flag.limits.descriptions.empty()) flag.help += " " + flag.limits.descriptions + ".";
   MutableFlags().push_back(std::move(flag));
   return true;
 }
@@ -33,6 +36,11 @@ Limits Inside(double minimum, double maximum) {
   return {.minimum = minimum, .maximum = maximum, .minimum_excluded = true, .maximum_excluded = true};
 }
 Limits Below(double maximum) { return {.minimum = 0, .maximum = maximum, .maximum_excluded = true}; }
+Limits OneOf(const std::vector<Choice>& choices) {
+  Limits limits{.descriptions = Described(choices)};
+  for (const Choice& choice : choices) limits.choices.push_back(choice.name);
+  return limits;
+}
 Limits OneOf(const std::string& words) {
   Limits limits;
   std::istringstream stream(words);
@@ -106,8 +114,7 @@ bool Store(std::vector<double>& field, const std::string& flag) {
 // type, name, field, limits, unit, help
 DTRAIN_FLAG(string, mode, run.mode, OneOf("train | eval | predict | export"), "",
             "Whether to train, to evaluate, to predict or to export weights.")
-DTRAIN_FLAG(string, task, run.task, OneOf("auto | image_classification | masked_lm | text_classification | text_regression"), "",
-            "What the model learns, or has learned; auto: what the model and the data mean. --list_tasks lists them.")
+DTRAIN_FLAG(string, task, run.task, OneOf(Tasks()), "", "What the model learns, or has learned.")
 DTRAIN_FLAG(string, input, run.input, Anything(), "",
             "With --mode=predict: folders of images or image files, separated by commas; or a safetensors file with "
             "the tensor images (normalised, N x 3 x H x W) or input_ids (N x T); or texts in FILE.tsv, FILE.csv, "
@@ -160,9 +167,7 @@ DTRAIN_FLAG(int64, limit_val_steps, run.limit_val_steps, AtLeast(0), "steps",
             "Evaluate as many samples only as this many global batches hold, spread evenly over the split; 0: all.")
 
 DTRAIN_FLAG(string, data_dir, data.dir, Anything(), "", "Folder with the data; for safetensors also a file.")
-DTRAIN_FLAG(string, data_format, data.format,
-            OneOf("auto | imagefolder | tfrecord | recordio | webdataset | tokens | sentences | safetensors | synthetic"), "",
-            "Format of the data; auto: recognised from the contents of --data_dir.")
+DTRAIN_FLAG(string, data_format, data.format, OneOf(DataFormats()), "", "Format of the data.")
 DTRAIN_FLAG(string, train_split, data.train_split, Anything(), "", "Folder or file prefix of the training split.")
 DTRAIN_FLAG(string, val_split, data.val_split, Anything(), "",
             "Folder or file prefix of the validation split; or several with commas between them, of which the first "
@@ -219,9 +224,7 @@ DTRAIN_FLAG(string, mean, image.mean, Anything(), "",
 DTRAIN_FLAG(string, std, image.std, MoreThan(0), "",
             "Standard deviation of each colour channel (R,G,B), by which images are divided after --mean is "
             "subtracted.")
-DTRAIN_FLAG(string, augment, image.augment, OneOf("auto | none | basic | randaugment | trivialaugment | autoaugment"), "",
-            "Augmentation of training images. basic: random crop and flip; randaugment, trivialaugment, autoaugment: "
-            "basic followed by that policy; auto: basic for image files, none for tensors.")
+DTRAIN_FLAG(string, augment, image.augment, OneOf(Augmentations()), "", "Augmentation of training images.")
 DTRAIN_FLAG(string, augment_interpolation, image.augment_interpolation, OneOf("nearest | bilinear"), "",
             "Interpolation for the shears, translations and rotations of randaugment, trivialaugment and "
             "autoaugment. torchvision's classes default to nearest; its training recipes use bilinear.")
@@ -320,9 +323,7 @@ DTRAIN_FLAG(int64, max_steps, batch.max_steps, AtLeast(1), "steps",
 DTRAIN_FLAG(int64, seed, batch.seed, AtLeast(0), "",
             "Seed of the initial weights, the order of samples and the augmentation.")
 
-DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf("sgd | adam | adamw | fairseq_adam | lars | lamb | rmsprop_tf"), "",
-            "Optimizer. adam adds the weight decay to the gradient, adamw subtracts it from the weight; fairseq_adam is "
-            "fairseq's adam: adamw with epsilon added before the bias correction; lars and lamb scale each layer's step by the norm of its weights; rmsprop_tf is TensorFlow's RMSProp.")
+DTRAIN_FLAG(string, optimizer, optimizer.name, OneOf(Optimizers()), "", "Optimizer.")
 DTRAIN_FLAG(double, lr, optimizer.lr, AtLeast(0), "",
             "Peak learning rate; not given: 0.1 per 256 samples of the global batch for sgd, 0.001 for adam, adamw, "
             "fairseq_adam and lamb. lars and rmsprop_tf require it.")
@@ -360,9 +361,7 @@ DTRAIN_FLAG(int64, max_skipped_steps, optimizer.max_skipped_steps, AtLeast(1), "
             "Fail after this many consecutive steps were skipped because their gradients were not finite.")
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
             "Share of the target that is spread evenly over all classes.")
-DTRAIN_FLAG(string, loss, optimizer.loss, OneOf("ce | bce"), "",
-            "Loss for images. ce: cross entropy; bce: binary cross entropy of each class by itself, averaged over "
-            "the classes.")
+DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(Losses()), "", "Loss for images.")
 DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
             "Weights of the classes in the training loss, for data with unequal classes: none, inverse (1 / samples), "
             "sqrt (1 / root of samples), effective (their effective number, arXiv:1901.05555), or a file with a line "
@@ -380,8 +379,7 @@ DTRAIN_FLAG(string, best_of, optimizer.best_of, OneOf("auto | raw"), "",
             "Which weights can be the best ones (model_best.safetensors). auto: those of the average of --ema_decay, by "
             "its metrics, if there is one; raw: the weights themselves.")
 
-DTRAIN_FLAG(string, lr_schedule, schedule.name, OneOf("poly | cosine | linear_cosine | step | exponential | constant"), "",
-            "Shape of the learning rate after the warmup.")
+DTRAIN_FLAG(string, lr_schedule, schedule.name, OneOf(Schedules()), "", "Shape of the learning rate after the warmup.")
 DTRAIN_FLAG(double, warmup_epochs, schedule.warmup_epochs, AtLeast(0), "epochs",
             "Length of the linear warmup; alternative to --warmup_steps.")
 DTRAIN_FLAG(int64, warmup_steps, schedule.warmup_steps, AtLeast(0), "steps",

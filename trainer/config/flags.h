@@ -26,6 +26,7 @@ struct Limits {
   bool minimum_excluded = false;
   bool maximum_excluded = false;
   std::vector<std::string> choices = {};
+  std::string descriptions = {};  // of the choices, for the help
 
   // Never allows NaN and infinities. Checks texts against the choices only.
   bool Allow(const Value& value) const;

@@ -2,6 +2,10 @@
 
 #include <ATen/ATen.h>
 
+#include <map>
+#include <string>
+
+#include "trainer/config/choices.h"
 #include "trainer/errors.h"
 #include "trainer/optim/lamb.h"
 #include "trainer/optim/lars.h"
@@ -10,43 +14,63 @@
 
 namespace dtrain::optim {
 
+namespace {
+
+using Groups = std::vector<ParameterGroup>;
+using Flags = config::OptimizerConfig;
+using Made = std::unique_ptr<Optimizer>;
+
+Made MakeSgd(Groups groups, const Flags& flags) {
+  return std::make_unique<Sgd>(std::move(groups), SgdOptions{.momentum = flags.momentum, .nesterov = flags.nesterov});
+}
+
+Made MakeAdam(Groups groups, const Flags& flags) {
+  const AdamOptions options{.beta1 = flags.adam_betas.at(0),
+                            .beta2 = flags.adam_betas.at(1),
+                            .epsilon = flags.adam_eps,
+                            .decoupled_weight_decay = flags.name != "adam",
+                            .epsilon_before_correction = flags.name == "fairseq_adam"};
+  const bool is_half = !groups.empty() && groups.front().parameters.front().scalar_type() == at::kHalf;
+  if (is_half) return std::make_unique<MemoryEfficientAdam>(std::move(groups), options);
+  return std::make_unique<Adam>(std::move(groups), options);
+}
+
+Made MakeLars(Groups groups, const Flags& flags) {
+  return std::make_unique<Lars>(std::move(groups), LarsOptions{.momentum = flags.momentum,
+                                                               .nesterov = flags.nesterov,
+                                                               .trust_coefficient = flags.lars_trust,
+                                                               .clip = flags.lars_clip});
+}
+
+Made MakeLamb(Groups groups, const Flags& flags) {
+  return std::make_unique<Lamb>(
+      std::move(groups),
+      LambOptions{.beta1 = flags.adam_betas.at(0), .beta2 = flags.adam_betas.at(1), .epsilon = flags.adam_eps});
+}
+
+Made MakeRmspropTf(Groups groups, const Flags& flags) {
+  return std::make_unique<RmspropTf>(
+      std::move(groups),
+      RmspropTfOptions{.alpha = flags.rmsprop_alpha, .epsilon = flags.rmsprop_eps, .momentum = flags.momentum});
+}
+
+// By the names of config::Optimizers().
+const std::map<std::string, Made (*)(Groups, const Flags&)> kMakers = {
+    {"sgd", MakeSgd},   {"adam", MakeAdam}, {"adamw", MakeAdam},           {"fairseq_adam", MakeAdam},
+    {"lars", MakeLars}, {"lamb", MakeLamb}, {"rmsprop_tf", MakeRmspropTf},
+};
+
+}  // namespace
+
 std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
                                          const std::vector<NamedTensor>& parameters, const RateFactor& rate_factor) {
-  std::vector<ParameterGroup> groups = GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias);
+  const auto make = kMakers.find(config.name);
+  if (make == kMakers.end()) {
+    throw UsageError("--optimizer=" + config.name + " is unknown", "one of " + config::NamesOf(config::Optimizers()));
+  }
+  Groups groups = GroupByDecay(parameters, config.weight_decay, config.decay_norm_and_bias);
   if (rate_factor) groups = SplitByRate(groups, rate_factor);
-  const std::string& name = config.name;
-  if (name == "sgd") {
-    return std::make_unique<Sgd>(std::move(groups),
-                                 SgdOptions{.momentum = config.momentum, .nesterov = config.nesterov});
-  }
-  if (name == "adam" || name == "adamw" || name == "fairseq_adam") {
-    const AdamOptions options{.beta1 = config.adam_betas.at(0),
-                              .beta2 = config.adam_betas.at(1),
-                              .epsilon = config.adam_eps,
-                              .decoupled_weight_decay = name != "adam",
-                              .epsilon_before_correction = name == "fairseq_adam"};
-    const bool is_half = !parameters.empty() && parameters.front().second.scalar_type() == at::kHalf;
-    if (is_half) return std::make_unique<MemoryEfficientAdam>(std::move(groups), options);
-    return std::make_unique<Adam>(std::move(groups), options);
-  }
-  if (name == "lars") {
-    return std::make_unique<Lars>(std::move(groups), LarsOptions{.momentum = config.momentum,
-                                                                 .nesterov = config.nesterov,
-                                                                 .trust_coefficient = config.lars_trust,
-                                                                 .clip = config.lars_clip});
-  }
-  if (name == "lamb") {
-    return std::make_unique<Lamb>(
-        std::move(groups),
-        LambOptions{.beta1 = config.adam_betas.at(0), .beta2 = config.adam_betas.at(1), .epsilon = config.adam_eps});
-  }
-  if (name == "rmsprop_tf") {
-    return std::make_unique<RmspropTf>(
-        std::move(groups),
-        RmspropTfOptions{.alpha = config.rmsprop_alpha, .epsilon = config.rmsprop_eps, .momentum = config.momentum});
-  }
-  throw UsageError("--optimizer=" + name + " is unknown",
-                   "one of sgd, adam, adamw, fairseq_adam, lars, lamb, rmsprop_tf");
+  return make->second(std::move(groups), config);
 }
 
 int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters) {

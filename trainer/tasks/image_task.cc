@@ -5,6 +5,7 @@
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <map>
 
 #include "data/image/prepare_images.h"
 #include "data/pipeline/device_batch.h"
@@ -26,20 +27,23 @@ enum EvaluationSum { kLossSum, kTop1, kTop5, kSamples, kNumEvaluationSums };
 constexpr int64_t kIgnoreNone = -100;
 constexpr int64_t kTop5Classes = 5;
 
-// `weights` of the classes may be undefined.
 at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
-                           const at::Tensor& weights = {}) {
+                           const at::Tensor& weights) {
   return at::cross_entropy_loss(logits, labels, weights, at::Reduction::Sum, kIgnoreNone, label_smoothing);
 }
 
 // Each class is a binary question. Its target is smoothed as in the cross entropy, and the loss of a sample is the mean
 // over the classes (timm.loss.BinaryCrossEntropy).
-at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing) {
+at::Tensor BinaryCrossEntropySum(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
+                                 const at::Tensor& /*weights*/) {
   const auto classes = static_cast<double>(logits.size(1));
   const double off = label_smoothing / classes;
   const at::Tensor targets = at::full_like(logits, off).scatter_(1, labels.unsqueeze(1), 1 - label_smoothing + off);
   return at::binary_cross_entropy_with_logits(logits, targets, {}, {}, at::Reduction::Sum) / classes;
 }
+
+// By the names of config::Losses().
+const std::map<std::string, Criterion> kCriteria = {{"ce", CrossEntropySum}, {"bce", BinaryCrossEntropySum}};
 
 // On a GPU the normalising kernel already writes the type that autocast would cast to next, which gives the same bits
 // with one pass less. On the CPU autocast casts.
@@ -101,7 +105,7 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
                      int64_t shard)
     : model_(std::move(model)),
       precision_(config.precision.name),
-      binary_(config.optimizer.loss == "bce"),
+      criterion_(kCriteria.at(config.optimizer.loss)),
       label_smoothing_(config.optimizer.label_smoothing),
       largest_size_(LargestSize(config.image)),
       device_(device),
@@ -135,8 +139,7 @@ LossSums ImageTask::Loss(const data::Batch& batch) {
 }
 
 at::Tensor ImageTask::CriterionSum(const at::Tensor& logits, const at::Tensor& labels) const {
-  return binary_ ? BinaryCrossEntropySum(logits, labels, label_smoothing_)
-                 : CrossEntropySum(logits, labels, label_smoothing_, class_weights_);
+  return criterion_(logits, labels, label_smoothing_, class_weights_);
 }
 
 LossSums ImageTask::SumsOf(const at::Tensor& loss_sum, int64_t images) const {
@@ -207,7 +210,7 @@ at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
     all.slice(0, 0, confusions).index_add_(0, cells, at::ones_like(cells, all.options()));
   }
   at::Tensor sums = all.slice(0, confusions);
-  sums[kLossSum] = CrossEntropySum(logits, labels, 0);
+  sums[kLossSum] = CrossEntropySum(logits, labels, 0, {});
   sums[kTop1] = hits.slice(1, 0, 1).sum();
   sums[kTop5] = hits.sum();
   sums[kSamples] = batch.size();

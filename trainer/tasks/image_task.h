@@ -24,6 +24,11 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
 std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& config, const TrainedWeights& weights,
                                                      at::Device device);
 
+// Returns the loss of a training batch, summed over its samples. Linear in the target, for mixed labels. `weights` of
+// the classes may be undefined.
+using Criterion = at::Tensor (*)(const at::Tensor& logits, const at::Tensor& labels, double label_smoothing,
+                                 const at::Tensor& weights);
+
 class ImageTask : public Task {
  public:
   // `shard` is one of the keys of mixup's and CutMix's random draws: the rank, in training.
@@ -72,7 +77,7 @@ class ImageTask : public Task {
 
   std::shared_ptr<models::ImageModel> model_;
   std::string precision_;
-  bool binary_;  // --loss=bce
+  Criterion criterion_;
   double label_smoothing_;
   int64_t largest_size_;  // pixels
   at::Device device_;

@@ -10,7 +10,7 @@
 #include <sstream>
 
 #include "tests/temporary_folder.h"
-#include "trainer/config/choice_lists.h"
+#include "trainer/config/choices.h"
 #include "trainer/config/config_json.h"
 #include "trainer/config/foreign_flags.h"
 #include "trainer/config/foreign_programs.h"
@@ -168,14 +168,19 @@ TEST(CommandLine, ARemovedFlagSaysWhyItWentButARunsConfigurationMayHaveIt) {
 }
 
 TEST(CommandLine, EveryChoiceHasASentence) {
-  for (const std::string flag : {"optimizer", "lr_schedule"}) {
-    std::istringstream lines(ListOfChoices(flag));
-    size_t count = 0;
-    for (std::string line; std::getline(lines, line); ++count) {
-      EXPECT_TRUE(line.starts_with(FindFlag(flag)->limits.choices.at(count) + " "));
-      EXPECT_GT(line.size(), 22U) << line;
+  const std::vector<std::pair<std::string, std::vector<Choice>>> lists = {
+      {"task", Tasks()},  {"data_format", DataFormats()}, {"augment", Augmentations()}, {"optimizer", Optimizers()},
+      {"loss", Losses()}, {"lr_schedule", Schedules()}};
+  for (const auto& [flag, list] : lists) {
+    std::istringstream lines(Lines(list));
+    for (const Choice& choice : list) {
+      EXPECT_THAT(FindFlag(flag)->limits.choices, testing::Contains(choice.name));
+      EXPECT_THAT(FindFlag(flag)->help, HasSubstr(choice.name + ": " + choice.description));
+      std::string line;
+      std::getline(lines, line);
+      EXPECT_TRUE(line.starts_with(choice.name + " ") && line.ends_with("  " + choice.description)) << line;
+      EXPECT_FALSE(choice.description.empty()) << choice.name;
     }
-    EXPECT_EQ(count, FindFlag(flag)->limits.choices.size());
   }
 }
 

@@ -12,7 +12,7 @@ namespace {
 const std::vector<FamilyOptions> kFamilies = {
     {"ResNet", {"zero_init_residual", "bn_eps"}},
     {"EfficientNet", {"dropout", "drop_path", "bn_eps"}},
-    {"RoBERTa", {"dropout", "attention_dropout", "activation_checkpointing"}}};
+    {"RoBERTa", {"dropout", "attention_dropout", "activation_checkpointing", "layer_decay"}}};
 
 std::string SaidOf(std::vector<std::string> arguments, const std::string& family) {
   arguments.insert(arguments.begin(), "--data_dir=somewhere");

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "trainer/config/choices.h"
+
 namespace dtrain::optim {
 namespace {
 
@@ -131,6 +133,9 @@ TEST(LearningRate, AnEpochMayHaveOneRate) {
 }
 
 TEST(LearningRate, AnUnknownScheduleIsNoConstantOne) {
+  for (const Choice& schedule : config::Schedules()) {
+    EXPECT_GT(LearningRate({.name = schedule.name, .peak = 1, .total_steps = 9}, 1), 0) << schedule.name;
+  }
   EXPECT_THROW(LearningRate({.name = "pol", .peak = 1}, 1), std::invalid_argument);
 }
 

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 
+#include "trainer/config/choices.h"
 #include "trainer/config/config.h"
 #include "trainer/errors.h"
 #include "trainer/optim/make_optimizer.h"
@@ -158,6 +159,9 @@ TEST(MakeOptimizer, SaysWhatItKeeps) {
                                                               {"lamb", 2, 1},
                                                               {"rmsprop_tf", 2, 0}}) {
     EXPECT_EQ(OptimizerStateBytes(ConfigOf(name, true), parameters), copies * weights + 4 * scalars) << name;
+  }
+  for (const Choice& choice : config::Optimizers()) {
+    EXPECT_NO_THROW(MakeOptimizer(ConfigOf(choice.name, true), parameters)) << choice.name;
   }
   config::OptimizerConfig without_momentum = ConfigOf("sgd", true);
   without_momentum.momentum = 0;

@@ -9,6 +9,7 @@
 
 #include "data/pipeline/device_batch.h"
 #include "tests/step_operators.h"
+#include "trainer/config/choices.h"
 
 namespace dtrain::loop {
 namespace {
@@ -40,6 +41,15 @@ TEST(ImageTask, AStepDoesNotWaitForTheDevice) {
     const at::NoGradGuard no_grad;
     task.EvaluationSums(batch);
     EXPECT_EQ(operators.forbidden(), std::set<std::string>{}) << mixup;
+  }
+}
+
+TEST(ImageTask, EveryLossIsAboveZero) {
+  for (const Choice& loss : config::Losses()) {
+    config::Config config = ConfigOf();
+    config.optimizer.loss = loss.name;
+    ImageTask task = TaskOf(config);
+    EXPECT_GT(task.Loss(task.RandomBatch(kImages)).loss_sum.item<double>(), 0) << loss.name;
   }
 }
 
