@@ -1,5 +1,4 @@
-#include "trainer/tasks/image_classification.h"
-
+// --task=image_classification.
 #include <algorithm>
 
 #include "data/pipeline/size_schedule.h"
@@ -9,6 +8,7 @@
 #include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/predict_images.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/freeze.h"
 
 namespace dtrain::loop {
@@ -52,7 +52,6 @@ void RequireClassesToMix(const config::ImageConfig& image, int64_t num_classes) 
 class ImageClassificationKind : public TaskKind {
  public:
   const char* name() const override { return "image_classification"; }
-  const char* description() const override { return "one of several classes for each image"; }
   bool Takes(const std::string& model) const override { return !models::ReadsText(model); }
   std::string HeadName(const std::string& model) const override { return models::ClassifierName(model); }
   SampleSize SizeOf(const config::Config& config) const override { return {"image_size", config.image.size}; }

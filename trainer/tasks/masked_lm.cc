@@ -1,5 +1,4 @@
-#include "trainer/tasks/masked_lm.h"
-
+// --task=masked_lm.
 #include <algorithm>
 
 #include "models/registry.h"
@@ -7,6 +6,7 @@
 #include "trainer/tasks/export_tokenizer.h"
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/tasks/predict_text.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/tasks/text_data.h"
 #include "trainer/weights/freeze.h"
 #include "trainer/weights/initial_weights.h"
@@ -18,7 +18,6 @@ namespace {
 class MaskedLmKind : public TaskKind {
  public:
   const char* name() const override { return "masked_lm"; }
-  const char* description() const override { return "the words that are masked in a text"; }
   bool Takes(const std::string& model) const override { return models::ReadsText(model); }
   std::string HeadName(const std::string& /*model*/) const override { return "lm_head"; }
   SampleSize SizeOf(const config::Config& config) const override {

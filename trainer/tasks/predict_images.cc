@@ -21,9 +21,9 @@
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/report/predictions.h"
-#include "trainer/tasks/image_classification.h"
 #include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
 
@@ -93,7 +93,7 @@ class Predictor {
         files_(InputPaths(config.run.input)),
         model_(MakeTrainedModel(config, weights, device)),
         task_(model_, config, device),
-        names_(ImageClassification().ClassesOf(config, weights).names),
+        names_(KindOf(config).ClassesOf(config, weights).names),
         is_csv_(fs::path(config.run.output).extension() == ".csv") {
     model_->eval();
     if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty()) report::LogInfo(ignored);

@@ -1,6 +1,4 @@
-// The two kinds differ in their labels and in their Task (sentence_task.h).
-#include "trainer/tasks/sentence_kinds.h"
-
+// --task=text_classification and text_regression, which differ in their labels and in their Task (sentence_task.h).
 #include <utility>
 
 #include "models/registry.h"
@@ -10,6 +8,7 @@
 #include "trainer/tasks/predict_sentences.h"
 #include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/sentence_task.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/freeze.h"
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/roberta_model.h"
@@ -111,7 +110,6 @@ class SentenceKind : public TaskKind {
 class TextClassificationKind : public SentenceKind {
  public:
   const char* name() const override { return "text_classification"; }
-  const char* description() const override { return "one of several classes for each sentence or pair of sentences"; }
 
   data::Classes ClassesOf(const config::Config& /*config*/, const TrainedWeights& weights) const override {
     const std::vector<std::string> labels = HeadIn(weights).labels;
@@ -143,7 +141,6 @@ class TextClassificationKind : public SentenceKind {
 class TextRegressionKind : public SentenceKind {
  public:
   const char* name() const override { return "text_regression"; }
-  const char* description() const override { return "a number for each sentence or pair of sentences"; }
 
   DataSizes BenchSizes(const config::Config& config) const override {
     return {.num_classes = 1, .vocabulary = BenchVocabulary(config)};

@@ -5,15 +5,19 @@
 #include "trainer/config/flags.h"
 #include "trainer/errors.h"
 #include "trainer/optim/loss_scaler.h"
-#include "trainer/tasks/image_classification.h"
-#include "trainer/tasks/masked_lm.h"
 #include "trainer/tasks/sentence_data.h"
-#include "trainer/tasks/sentence_kinds.h"
 #include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/weight_files.h"
 
 namespace dtrain::loop {
+
+// Each is in a file of its own.
+const TaskKind& ImageClassification();
+const TaskKind& MaskedLm();
+const TaskKind& TextClassification();
+const TaskKind& TextRegression();
+
 namespace {
 
 constexpr char kUnresolved[] = "auto";

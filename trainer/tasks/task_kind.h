@@ -32,8 +32,7 @@ class TaskKind {
  public:
   virtual ~TaskKind() = default;
 
-  virtual const char* name() const = 0;         // the value of --task
-  virtual const char* description() const = 0;  // of the task, for people
+  virtual const char* name() const = 0;  // the value of --task (config::Tasks)
   // Whether a model in models::ModelNames() can learn it.
   virtual bool Takes(const std::string& model) const = 0;
   // The module that makes the predictions, as it is called in the names of weights. All else is the backbone.

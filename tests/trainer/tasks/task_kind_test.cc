@@ -43,7 +43,9 @@ TEST(ResolveTask, TheModelAndTheTaskTellEachOther) {
     const config::Config config = ResolvedTask(meaning.arguments);
     EXPECT_EQ(config.run.task, meaning.task);
     EXPECT_EQ(config.model.name, meaning.model);
-    if (meaning.task != "auto") EXPECT_EQ(KindOf(config).name(), meaning.task);
+    if (meaning.task != "auto") {
+      EXPECT_EQ(KindOf(config).name(), meaning.task);
+    }
   }
   for (const std::vector<std::string>& contradiction : std::vector<std::vector<std::string>>{
            {"--task=masked_lm", "--model=resnet50"}, {"--task=image_classification", "--model=roberta_base"}}) {
