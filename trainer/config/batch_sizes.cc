@@ -51,14 +51,18 @@ std::string Times(const std::optional<int64_t>& size, const std::string& name) {
 
 std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size) {
   if (!InRange(batch, world_size)) {
-    return Problem{"batch_size", "", "batch sizes and a world size of 1 or more", "see the ranges in --help"};
+    return Problem{.flag = "batch_size",
+                   .expected = "batch sizes and a world size of 1 or more",
+                   .hint = "see the ranges in --help"};
   }
   const BatchSizes sizes = Derive(batch, world_size);
   if (sizes.batch_size > kMostSamples || sizes.grad_accum_steps > kMostMicroSteps) {
-    return Problem{"global_batch_size", std::to_string(sizes.global_batch_size),
-                   "at most 1000000 micro-steps of 1000000 samples; it needs " +
-                       std::to_string(sizes.grad_accum_steps) + " of " + std::to_string(sizes.batch_size),
-                   "raise the smaller one of --batch_size and --grad_accum_steps, or lower --global_batch_size"};
+    return Problem{
+        .flag = "global_batch_size",
+        .value = std::to_string(sizes.global_batch_size),
+        .expected = "at most 1000000 micro-steps of 1000000 samples; it needs " +
+                    std::to_string(sizes.grad_accum_steps) + " of " + std::to_string(sizes.batch_size),
+        .hint = "raise the smaller one of --batch_size and --grad_accum_steps, or lower --global_batch_size"};
   }
   const int64_t product = sizes.batch_size * world_size * sizes.grad_accum_steps;
   if (sizes.global_batch_size == product) return std::nullopt;
@@ -67,10 +71,11 @@ std::optional<Problem> BatchMistake(const BatchConfig& batch, int world_size) {
   const bool all_given = batch.batch_size && batch.grad_accum_steps;
   int64_t step = world_size * batch.batch_size.value_or(1) * batch.grad_accum_steps.value_or(1);
   const int64_t fitting = all_given ? step : std::max<int64_t>(1, sizes.global_batch_size / step) * step;
-  return Problem{"global_batch_size", std::to_string(sizes.global_batch_size),
-                 (all_given ? "exactly " : "a multiple of ") + terms + " = " + std::to_string(step),
-                 "--global_batch_size=" + std::to_string(fitting) + " would fit" +
-                     (all_given ? ", or leave one of the three out" : "")};
+  return Problem{.flag = "global_batch_size",
+                 .value = std::to_string(sizes.global_batch_size),
+                 .expected = (all_given ? "exactly " : "a multiple of ") + terms + " = " + std::to_string(step),
+                 .hint = "--global_batch_size=" + std::to_string(fitting) + " would fit" +
+                         (all_given ? ", or leave one of the three out" : "")};
 }
 
 BatchSizes ResolveBatch(const BatchConfig& batch, int world_size) {

@@ -66,7 +66,8 @@ std::vector<command_line::Flag> FlagsOf(const Program& program, CommandLine& res
 void AddOutOfRange(const Config& config, std::vector<std::string>& mistakes) {
   for (const Flag& flag : Flags()) {
     if (!WasGiven(config, flag.name) || flag.limits.Allow(flag.get(config))) continue;
-    mistakes.push_back(Describe({{flag.name, ToText(flag.get(config)), Expected(flag.kind, flag.limits), ""}}));
+    mistakes.push_back(Describe(
+        {{.flag = flag.name, .value = ToText(flag.get(config)), .expected = Expected(flag.kind, flag.limits)}}));
   }
 }
 

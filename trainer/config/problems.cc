@@ -31,8 +31,10 @@ void CheckRanges(const Config& config, List& problems) {
     if (flag.limits.Allow(value)) continue;
     const auto* text = std::get_if<std::string>(&value);
     const std::string hint = text ? DidYouMean(*text, flag.limits.choices) : "";
-    problems.push_back(
-        {flag.name, text && text->empty() ? "\"\"" : ToText(value), Expected(flag.kind, flag.limits), hint});
+    problems.push_back({.flag = flag.name,
+                        .value = text && text->empty() ? "\"\"" : ToText(value),
+                        .expected = Expected(flag.kind, flag.limits),
+                        .hint = hint});
   }
 }
 
@@ -42,10 +44,15 @@ void CheckWeights(const Config& config, List& problems) {
   if (weights == "auto" || weights == "last" || (weights == "ema" && is_file))
     return;  // a file of torch.save may have an average, too
   if (config.run.mode == "train") {
-    problems.push_back(
-        {"weights", weights, "--mode=eval or predict with it", "training always continues from the last state"});
+    problems.push_back({.flag = "weights",
+                        .value = weights,
+                        .expected = "--mode=eval or predict with it",
+                        .hint = "training always continues from the last state"});
   } else if (is_file) {
-    problems.push_back({"weights", weights, "no --init_weights with it", "only a run keeps its best weights"});
+    problems.push_back({.flag = "weights",
+                        .value = weights,
+                        .expected = "no --init_weights with it",
+                        .hint = "only a run keeps its best weights"});
   }
 }
 
@@ -64,28 +71,33 @@ void CheckPredictions(const Config& config, List& problems) {
 void CheckRun(const Config& config, List& problems) {
   CheckWeights(config, problems);
   if (config.run.resume == "last" && !config.run.dir.empty()) {
-    problems.push_back(
-        {"resume", "last", "no --run_dir with it", "last means the newest run in runs/; use auto for this run"});
+    problems.push_back({.flag = "resume",
+                        .value = "last",
+                        .expected = "no --run_dir with it",
+                        .hint = "last means the newest run in runs/; use auto for this run"});
   }
   CheckPredictions(config, problems);
   if (config.run.mode == "predict") {
     const std::string why = "--mode=predict reads images or tensors and writes the model's predictions";
-    if (config.run.input.empty()) problems.push_back({"input", "", "images, or a safetensors file", why});
+    if (config.run.input.empty())
+      problems.push_back({.flag = "input", .expected = "images, or a safetensors file", .hint = why});
     if (config.run.output.empty()) {
-      problems.push_back({"output", "", "FILE.csv or FILE.jsonl, or a safetensors file", why});
+      problems.push_back({.flag = "output", .expected = "FILE.csv or FILE.jsonl, or a safetensors file", .hint = why});
     }
     return;
   }
   if (config.run.mode == "export") {
     const std::string why = "--mode=export reads weights and writes them for other programs";
-    if (config.run.input.empty()) problems.push_back({"input", "", "a run's folder or a file of weights", why});
+    if (config.run.input.empty())
+      problems.push_back({.flag = "input", .expected = "a run's folder or a file of weights", .hint = why});
     if (config.run.output.empty()) {
-      problems.push_back({"output", "", "FILE.safetensors, FILE.pt or a folder", why});
+      problems.push_back({.flag = "output", .expected = "FILE.safetensors, FILE.pt or a folder", .hint = why});
     }
     return;
   }
   if (config.data.dir.empty() && config.data.format != "synthetic") {
-    problems.push_back({"data_dir", "", "a folder with data", "--data_format=synthetic needs none"});
+    problems.push_back(
+        {.flag = "data_dir", .expected = "a folder with data", .hint = "--data_format=synthetic needs none"});
   }
 }
 
@@ -99,31 +111,41 @@ void CheckData(const DataConfig& config, List& problems) {
   const std::string& text = config.label_offset;
   const std::optional<int64_t> offset = data::WholeNumber(text);
   if (text == "auto" || (offset && *offset >= 0 && *offset <= 1'000'000'000)) return;
-  problems.push_back({"label_offset", text.empty() ? "\"\"" : text, "auto, or a whole number, 0 to 1000000000", ""});
+  problems.push_back({.flag = "label_offset",
+                      .value = text.empty() ? "\"\"" : text,
+                      .expected = "auto, or a whole number, 0 to 1000000000"});
 }
 
 void CheckImage(const ImageConfig& image, List& problems) {
   for (const auto& [flag, numbers] : {std::pair{"mean", &image.mean}, std::pair{"std", &image.std}}) {
     if (numbers->size() == 3) continue;
     const std::string value = numbers->empty() ? "\"\"" : ToText(*numbers);
-    problems.push_back({flag, value, "three numbers with commas between them", "one each for red, green and blue"});
+    problems.push_back({.flag = flag,
+                        .value = value,
+                        .expected = "three numbers with commas between them",
+                        .hint = "one each for red, green and blue"});
   }
   const std::vector<double>& jitter = image.color_jitter;
   if ((jitter.size() != 1 && jitter.size() != 3 && jitter.size() != 4) || (jitter.size() == 4 && jitter[3] > 0.5)) {
-    problems.push_back({"color_jitter", ToText(jitter), "one, three or four numbers, the fourth 0.5 or less",
-                        "brightness, contrast, saturation and hue"});
+    problems.push_back({.flag = "color_jitter",
+                        .value = ToText(jitter),
+                        .expected = "one, three or four numbers, the fourth 0.5 or less",
+                        .hint = "brightness, contrast, saturation and hue"});
   }
   const std::string needing_crops = FlagsThatNeedCrops(image);
   if (image.augment == "none" && !needing_crops.empty()) {
-    problems.push_back(
-        {"augment", "none", "basic or more with " + needing_crops, "these effects are applied to random crops"});
+    problems.push_back({.flag = "augment",
+                        .value = "none",
+                        .expected = "basic or more with " + needing_crops,
+                        .hint = "these effects are applied to random crops"});
   }
   const int64_t side = EvalImageSize(image);
   if (image.eval_resize > 0 && image.eval_resize < side) {
-    problems.push_back(
-        {"eval_resize", std::to_string(image.eval_resize),
-         (image.eval_size > 0 ? "--eval_image_size (" : "--image_size (") + std::to_string(side) + ") or more, or 0",
-         "the central crop cannot be larger than the image"});
+    problems.push_back({.flag = "eval_resize",
+                        .value = std::to_string(image.eval_resize),
+                        .expected = (image.eval_size > 0 ? "--eval_image_size (" : "--image_size (") +
+                                    std::to_string(side) + ") or more, or 0",
+                        .hint = "the central crop cannot be larger than the image"});
   }
 }
 
@@ -131,12 +153,15 @@ void CheckSizeSchedule(const Config& config, List& problems) {
   const std::string& text = config.image.size_schedule;
   const auto schedule = data::ParseSizeSchedule(text);
   if (!schedule) {
-    problems.push_back({"image_size_schedule", text, "EPOCH:SIZE,..., epochs ascending from 0, sizes 1 to 8192",
-                        "as in 0:160,6:176,12:192"});
+    problems.push_back({.flag = "image_size_schedule",
+                        .value = text,
+                        .expected = "EPOCH:SIZE,..., epochs ascending from 0, sizes 1 to 8192",
+                        .hint = "as in 0:160,6:176,12:192"});
   } else if (!schedule->empty() && static_cast<double>(schedule->back().epoch) >= config.batch.epochs) {
-    problems.push_back({"image_size_schedule", text,
-                        "epochs below --epochs (" + ToText(Value(config.batch.epochs)) + ")",
-                        "epoch " + std::to_string(schedule->back().epoch) + " would never be reached"});
+    problems.push_back({.flag = "image_size_schedule",
+                        .value = text,
+                        .expected = "epochs below --epochs (" + ToText(Value(config.batch.epochs)) + ")",
+                        .hint = "epoch " + std::to_string(schedule->back().epoch) + " would never be reached"});
   }
 }
 
@@ -144,23 +169,29 @@ void CheckText(const Config& config, List& problems) {
   const TextConfig& text = config.text;
   constexpr int64_t kSmallestVocabulary = 5;  // <s>, <pad>, </s>, <unk> and <mask>
   if (text.vocab_size > 0 && text.vocab_size < kSmallestVocabulary) {
-    problems.push_back({"vocab_size", std::to_string(text.vocab_size),
-                        std::to_string(kSmallestVocabulary) + " or more, or 0",
-                        "<s>, <pad>, </s>, <unk> and <mask> are part of every vocabulary"});
+    problems.push_back({.flag = "vocab_size",
+                        .value = std::to_string(text.vocab_size),
+                        .expected = std::to_string(kSmallestVocabulary) + " or more, or 0",
+                        .hint = "<s>, <pad>, </s>, <unk> and <mask> are part of every vocabulary"});
   }
   if (text.max_tokens > 0 && text.max_tokens < text.tokens_per_sample) {
-    problems.push_back({"max_tokens", std::to_string(text.max_tokens),
-                        "--tokens_per_sample (" + std::to_string(text.tokens_per_sample) + ") or more, or 0",
-                        "a batch must have room for at least one block"});
+    problems.push_back(
+        {.flag = "max_tokens",
+         .value = std::to_string(text.max_tokens),
+         .expected = "--tokens_per_sample (" + std::to_string(text.tokens_per_sample) + ") or more, or 0",
+         .hint = "a batch must have room for at least one block"});
   }
   if (text.max_tokens > 0 && config.batch.global_batch_size) {
-    problems.push_back({"global_batch_size", std::to_string(*config.batch.global_batch_size),
-                        "--grad_accum_steps instead, with --max_tokens",
-                        "with a budget of tokens, the number of blocks differs from batch to batch"});
+    problems.push_back({.flag = "global_batch_size",
+                        .value = std::to_string(*config.batch.global_batch_size),
+                        .expected = "--grad_accum_steps instead, with --max_tokens",
+                        .hint = "with a budget of tokens, the number of blocks differs from batch to batch"});
   }
   if (!config.model.config_file.empty() && config.model.name != "roberta") {
-    problems.push_back({"model_config", config.model.config_file, "--model=roberta with it",
-                        "--model=" + config.model.name + " defines its own shape"});
+    problems.push_back({.flag = "model_config",
+                        .value = config.model.config_file,
+                        .expected = "--model=roberta with it",
+                        .hint = "--model=" + config.model.name + " defines its own shape"});
   }
 }
 
@@ -168,8 +199,10 @@ void CheckModel(const ModelConfig& model, const std::vector<std::string>& names,
   if (names.empty() || std::find(names.begin(), names.end(), model.name) != names.end()) return;
   std::string known;
   for (const std::string& name : names) known += (known.empty() ? "" : " | ") + name;
-  problems.push_back(
-      {"model", model.name.empty() ? "\"\"" : model.name, "one of " + known, DidYouMean(model.name, names)});
+  problems.push_back({.flag = "model",
+                      .value = model.name.empty() ? "\"\"" : model.name,
+                      .expected = "one of " + known,
+                      .hint = DidYouMean(model.name, names)});
 }
 
 void CheckBatch(const Config& config, int world_size, List& problems) {
@@ -188,12 +221,14 @@ void CheckRanks(const RanksConfig& ranks, List& problems) {
   if (!text.empty() && text != "auto") {
     const std::optional<int64_t> count = data::WholeNumber(text);
     if (!count || *count < 1 || *count > 1024) {
-      problems.push_back({"nproc_per_node", text, "auto, or a whole number, 1 to 1024", ""});
+      problems.push_back({.flag = "nproc_per_node", .value = text, .expected = "auto, or a whole number, 1 to 1024"});
     }
   }
   if (ranks.rank && ranks.world_size && *ranks.world_size > 0 && *ranks.rank >= *ranks.world_size) {
-    problems.push_back({"rank", std::to_string(*ranks.rank),
-                        "less than --world_size (" + std::to_string(*ranks.world_size) + ")", "ranks count from 0"});
+    problems.push_back({.flag = "rank",
+                        .value = std::to_string(*ranks.rank),
+                        .expected = "less than --world_size (" + std::to_string(*ranks.world_size) + ")",
+                        .hint = "ranks count from 0"});
   }
 }
 
@@ -204,12 +239,16 @@ bool IsIpAddress(const std::string& text) {
 
 void CheckReport(const ReportConfig& report, List& problems) {
   if (!report.profile_steps.empty() && !ParseStepRange(report.profile_steps)) {
-    problems.push_back({"profile_steps", report.profile_steps, "FIRST:LAST, 1 or more, FIRST not after LAST",
-                        "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"});
+    problems.push_back({.flag = "profile_steps",
+                        .value = report.profile_steps,
+                        .expected = "FIRST:LAST, 1 or more, FIRST not after LAST",
+                        .hint = "a trace grows by megabytes a step: profile a few, as in --profile_steps=10:12"});
   }
   if (!IsIpAddress(report.metrics_address)) {
-    problems.push_back({"metrics_address", report.metrics_address, "an IPv4 or IPv6 address of this machine",
-                        "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who can reach it"});
+    problems.push_back({.flag = "metrics_address",
+                        .value = report.metrics_address,
+                        .expected = "an IPv4 or IPv6 address of this machine",
+                        .hint = "127.0.0.1 for this machine alone, 0.0.0.0 for everyone who can reach it"});
   }
 }
 
