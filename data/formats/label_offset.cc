@@ -43,12 +43,22 @@ int64_t GuessFromLabels(const std::vector<int64_t>& labels, const WhereIs& where
                   kSayOffset);
 }
 
+// The error of the first label that is behind the last of `count` classes.
+DataError Beyond(const std::vector<int64_t>& labels, int64_t count, int64_t offset, const WhereIs& where_is) {
+  const int64_t beyond = *std::lower_bound(labels.begin(), labels.end(), count + offset);
+  return DataError(where_is(beyond) + ": label " + std::to_string(beyond) + " is outside the " + std::to_string(count) +
+                       " classes, whose labels are " + std::to_string(offset) + " to " +
+                       std::to_string(count + offset - 1),
+                   "all splits must have the training split's classes; --label_offset is the label of the first class, "
+                   "and classes.txt, if there is one, must name one class per line");
+}
+
 // A part of a set may lack the first or the last class, so an offset is taken only if the other one is impossible.
 int64_t GuessFromCount(const std::vector<int64_t>& labels, int64_t count, const WhereIs& where_is) {
   const bool from_0 = labels.back() < count;
   const bool from_1 = labels.front() >= 1 && labels.back() <= count;
   if (from_0 != from_1) return from_0 ? 0 : 1;
-  if (!from_0) return 0;  // RequireLabelsIn then throws
+  if (!from_0) throw Beyond(labels, count, 0, where_is);
   throw DataError(where_is(labels.front()) + ": labels from " + std::to_string(labels.front()) + " to " +
                       std::to_string(labels.back()) + " for " + std::to_string(count) +
                       " classes may count from 0 or from 1",
@@ -66,13 +76,8 @@ void RequireLabelsIn(const Classes& classes, bool from_user, const std::vector<i
                     from_user ? "leave --label_offset out, or give the label of the first class with it"
                               : "both splits need the same classes; --label_offset is the label of the first one");
   }
-  if (classes.count == 0 || labels.back() - offset < classes.count) return;
-  const int64_t beyond = *std::lower_bound(labels.begin(), labels.end(), classes.count + offset);
-  throw DataError(where_is(beyond) + ": label " + std::to_string(beyond) + " is outside the " +
-                      std::to_string(classes.count) + " classes, whose labels are " + std::to_string(offset) + " to " +
-                      std::to_string(classes.count + offset - 1),
-                  "all splits must have the training split's classes; --label_offset is the label of the first class, "
-                  "and classes.txt, if there is one, must name one class per line");
+  if (classes.count > 0 && labels.back() - offset >= classes.count)
+    throw Beyond(labels, classes.count, offset, where_is);
 }
 
 }  // namespace

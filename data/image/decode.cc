@@ -15,9 +15,9 @@ constexpr int64_t kMostJpegPixelsPerByte = 1024;  // one bit for each 8×8 block
 struct Codec {
   ImageSize (*size)(Bytes);
   cv::Mat (*decode)(Bytes);
+  cv::Mat (*decode_region)(Bytes, const CropBox&, ImageSize target) = nullptr;  // null: what is decoded is cropped
+  void (*require_holds)(ImageSize, size_t bytes) = nullptr;                     // null: any size may be of any file
 };
-
-constexpr Codec kJpeg{JpegSize, DecodeJpeg};
 
 // Returns the name of a format that is known but not read; otherwise nothing. HEIC and AVIF are brands of one
 // container.
@@ -32,7 +32,7 @@ std::string_view UnreadFormat(std::string_view text) {
 Codec CodecOf(Bytes bytes) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.empty()) throw DataError("the file is empty");
-  if (text.starts_with("\xFF\xD8\xFF")) return kJpeg;
+  if (text.starts_with("\xFF\xD8\xFF")) return {JpegSize, DecodeJpeg, DecodeJpegRegion, RequireJpegHolds};
   if (text.starts_with("\x89PNG\r\n\x1A\n")) return {PngSize, DecodePng};
   if (text.starts_with("RIFF") && text.substr(0, 12).ends_with("WEBP")) return {WebpSize, DecodeWebp};
   if (text.starts_with(std::string_view("II*\0", 4)) || text.starts_with(std::string_view("MM\0*", 4))) {
@@ -49,7 +49,7 @@ Codec CodecOf(Bytes bytes) {
 ImageSize CheckedSize(const Codec& codec, Bytes bytes) {
   const ImageSize size = codec.size(bytes);
   RequireSaneSize(size);
-  if (codec.decode == kJpeg.decode) RequireJpegHolds(size, bytes.size());
+  if (codec.require_holds != nullptr) codec.require_holds(size, bytes.size());
   return size;
 }
 
@@ -80,7 +80,7 @@ cv::Mat DecodeImage(std::span<const uint8_t> bytes) {
 cv::Mat DecodeRegion(std::span<const uint8_t> bytes, const CropBox& box, ImageSize target) {
   const Codec codec = CodecOf(bytes);
   CheckedSize(codec, bytes);
-  if (codec.decode == kJpeg.decode) return DecodeJpegRegion(bytes, box, target);
+  if (codec.decode_region != nullptr) return codec.decode_region(bytes, box, target);
   return codec.decode(bytes)(cv::Rect(box.x, box.y, box.width, box.height));
 }
 
