@@ -15,4 +15,8 @@ std::vector<uint8_t> WriteJpeg(const cv::Mat& image, int quality);
 // larger and decodes in half the time. Metadata are left out. Throws DataError if the file is damaged.
 std::vector<uint8_t> RewriteAsBaseline(std::span<const uint8_t> jpeg);
 
+// Returns a JPEG as a baseline file with seek points (data/image/jpeg/seek_points.h), whose crops decode fastest;
+// returns any other content, and JPEGs that cannot have them (CMYK, damaged), unchanged.
+std::vector<uint8_t> MakeSeekable(std::vector<uint8_t> encoded);
+
 }  // namespace dtrain::data

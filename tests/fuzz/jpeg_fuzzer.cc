@@ -11,7 +11,7 @@
 #include "data/formats/little_endian.h"
 #include "data/image/decode.h"
 #include "data/image/jpeg/jpeg_crop.h"
-#include "data/prepare/make_seekable.h"
+#include "data/prepare/jpeg_writer.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace {

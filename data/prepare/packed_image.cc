@@ -1,9 +1,17 @@
-#include "data/prepare/encode_pixels.h"
+#include "data/prepare/packed_image.h"
 
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
 #include <opencv2/core/mat.hpp>
 
 #include "data/error.h"
+#include "data/image/crop.h"
+#include "data/image/decode.h"
+#include "data/image/exif_orientation.h"
 #include "data/image/png_writer.h"
+#include "data/image/resize.h"
 #include "data/prepare/jpeg_writer.h"
 
 namespace dtrain::data {
@@ -29,6 +37,17 @@ std::vector<uint8_t> EncodePixels(std::span<const uint8_t> row, const RawRows& r
   const cv::Mat image(static_cast<int>(rows.height), static_cast<int>(rows.width), CV_8UC3,
                       const_cast<uint8_t*>(row.data()));
   return WriteJpeg(image, quality);
+}
+
+void UseOneThreadEach() { at::set_num_threads(1); }
+
+std::vector<uint8_t> ShrinkImage(std::vector<uint8_t> encoded, int short_side, int quality) {
+  const ImageSize size = ReadImageSize(encoded);
+  if (std::min(size.width, size.height) <= short_side) return encoded;
+  const c10::InferenceMode inference;
+  const ImageSize target = ResizeShortSide(size, short_side);
+  const cv::Mat image = Resize(DecodeImage(encoded), target.width, target.height, Interpolation::kBilinear);
+  return WithOrientationOf(encoded, WriteJpeg(image, quality));  // the pixels stay as they were stored
 }
 
 }  // namespace dtrain::data
