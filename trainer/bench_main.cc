@@ -1,7 +1,6 @@
 // dtrain_bench measures steps, loading or collectives. It prints the machine that it ran on, and with --json ends with
 // one JSON object.
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <map>
 
@@ -23,8 +22,7 @@
 #include "trainer/launch/bulletin.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
-#include "trainer/open_files.h"
-#include "trainer/process_memory.h"
+#include "trainer/program.h"
 #include "trainer/report/answer.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/run_settings.h"
@@ -195,10 +193,6 @@ int Main(int argc, char** argv, loop::RunContext& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  KeepFreedMemory();
-  AllowManyOpenFiles();
-  std::signal(SIGPIPE, SIG_IGN);  // writing to a socket whose other end has died must fail with an error
-  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit on file sizes must fail with an error
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;
@@ -210,14 +204,10 @@ int main(int argc, char** argv) {
     report::ReportFailure(failure, "");
     return static_cast<int>(failure.code);
   };
-  OmitStackTraces();
-  ReportOnTerminate(report);
-  const OwnExit own_exit(report);
-  try {
+  const auto body = [&] {
     const int exit_code = Main(argc, argv, context);
     report::PrintAnswer("");
     return exit_code;
-  } catch (const std::exception& error) {
-    return report(error);
-  }
+  };
+  return RunProgram(body, report);
 }

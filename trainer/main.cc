@@ -1,7 +1,6 @@
 // dtrain_main connects the parts: command line → launcher → this process's rank → mode. Every failure ends in one
 // report and one exit code.
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <optional>
@@ -28,8 +27,7 @@
 #include "trainer/launcher_report.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/modes/run.h"
-#include "trainer/open_files.h"
-#include "trainer/process_memory.h"
+#include "trainer/program.h"
 #include "trainer/report/answer.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
@@ -166,10 +164,6 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
 }  // namespace
 
 int main(int argc, char** argv) {
-  KeepFreedMemory();
-  AllowManyOpenFiles();
-  std::signal(SIGPIPE, SIG_IGN);  // writing to a socket whose other end has died must fail with an error
-  std::signal(SIGXFSZ, SIG_IGN);  // writing beyond the limit on file sizes must fail with an error
   loop::RunStatus status;
   loop::RunContext context;
   context.status = &status;
@@ -194,12 +188,5 @@ int main(int argc, char** argv) {
     report::ReportFailure(failure, status.run_directory);
     return static_cast<int>(failure.code);
   };
-  OmitStackTraces();
-  ReportOnTerminate(report);
-  const OwnExit own_exit(report);
-  try {
-    return Main(argc, argv, context, examined);
-  } catch (const std::exception& error) {
-    return report(error);
-  }
+  return RunProgram([&] { return Main(argc, argv, context, examined); }, report);
 }
