@@ -19,7 +19,7 @@
 #include "trainer/device/device.h"
 #include "trainer/errors.h"
 #include "trainer/failure.h"
-#include "trainer/launch/bulletin.h"
+#include "trainer/launch/address_file.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
 #include "trainer/program.h"
@@ -117,10 +117,10 @@ int OnEveryRank(loop::RunContext& context, const launch::Machine& machine, const
     context.launch = forked.launch;
     context.listen_fd = forked.listen_fd;
   }
-  launch::Bulletin bulletin(launch::BulletinPath(context.config.run.dir, context.launch.bulletin_key));
-  if (!context.launch.bulletin_key.empty()) {
+  launch::AddressFile address_file(launch::AddressFilePath(context.config.run.dir, context.launch.address_key));
+  if (!context.launch.address_key.empty()) {
     const auto never = [] { return false; };  // a signal ends a bench at once
-    launch::MeetThrough(bulletin, machine, context.config.ranks.init_timeout_seconds, never, &context.launch,
+    launch::MeetThrough(address_file, machine, context.config.ranks.init_timeout_seconds, never, &context.launch,
                         &context.listen_fd);
   }
   measure();

@@ -21,7 +21,7 @@
 #include "trainer/doctor/finding.h"
 #include "trainer/errors.h"
 #include "trainer/failure.h"
-#include "trainer/launch/bulletin.h"
+#include "trainer/launch/address_file.h"
 #include "trainer/launch/local_address.h"
 #include "trainer/launch/node_launcher.h"
 #include "trainer/launcher_report.h"
@@ -149,10 +149,10 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
   }
   if (doctor) examined = "meeting";
   if (doctor) return static_cast<int>(doctor::Examine(context, machine));
-  launch::Bulletin bulletin(launch::BulletinPath(context.config.run.dir, context.launch.bulletin_key));
-  if (!context.launch.bulletin_key.empty()) {
-    context.bulletin = &bulletin;
-    launch::MeetThrough(bulletin, machine, context.config.ranks.init_timeout_seconds, &loop::StopRequested,
+  launch::AddressFile address_file(launch::AddressFilePath(context.config.run.dir, context.launch.address_key));
+  if (!context.launch.address_key.empty()) {
+    context.address_file = &address_file;
+    launch::MeetThrough(address_file, machine, context.config.ranks.init_timeout_seconds, &loop::StopRequested,
                         &context.launch, &context.listen_fd);
   }
   if (context.config.data.workers == 0) context.config.data.workers = distributed::ShareOfCores(context.launch);

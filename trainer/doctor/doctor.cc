@@ -20,7 +20,7 @@
 #include "trainer/doctor/launch_checks.h"
 #include "trainer/doctor/machine_checks.h"
 #include "trainer/doctor/storage_checks.h"
-#include "trainer/launch/bulletin.h"
+#include "trainer/launch/address_file.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/log.h"
@@ -107,12 +107,12 @@ void Meet(const loop::RunContext& context, const launch::Machine& machine, Findi
   ranks.comm_timeout_seconds = std::min(ranks.comm_timeout_seconds, ranks.init_timeout_seconds);
 
   const auto begin = std::chrono::steady_clock::now();
-  const fs::path posted = launch::BulletinPath(context.config.run.dir, context.launch.bulletin_key);
-  const bool posts = !context.launch.bulletin_key.empty() && context.launch.rank == 0;
+  const fs::path posted = launch::AddressFilePath(context.config.run.dir, context.launch.address_key);
+  const bool posts = !context.launch.address_key.empty() && context.launch.rank == 0;
   const MadeFolders made(posts ? posted.parent_path() : fs::path());
-  launch::Bulletin bulletin(posted);
-  if (!context.launch.bulletin_key.empty()) {
-    launch::MeetThrough(bulletin, machine, ranks.init_timeout_seconds, &loop::StopRequested, &meeting.launch,
+  launch::AddressFile address_file(posted);
+  if (!context.launch.address_key.empty()) {
+    launch::MeetThrough(address_file, machine, ranks.init_timeout_seconds, &loop::StopRequested, &meeting.launch,
                         &meeting.listen_fd);
   }
   loop::Session session(meeting);

@@ -1,7 +1,7 @@
 // Open MPI's mpirun. Its variables do not tell where rank 0 is, which need not be the launching host. Without
 // MASTER_ADDR rank 0 posts its address in the run directory. The mpirun of MPICH and Intel MPI is refused.
 #include "trainer/errors.h"
-#include "trainer/launch/bulletin.h"
+#include "trainer/launch/address_file.h"
 #include "trainer/launch/detectors.h"
 
 namespace dtrain::launch {
@@ -46,7 +46,7 @@ std::optional<Launch> FromOpenMpi(const Facts& facts) {
   if (!launch.master_addr.empty()) {
     launch.master_port = static_cast<int>(facts.ranks.master_port.value_or(port.value_or(kDefaultMasterPort)));
   } else if (launch.world_size > 1) {
-    launch.bulletin_key = KeyOfRun(
+    launch.address_key = KeyOfRun(
         facts.environment, {"OMPI_MCA_orte_precondition_transports", "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
   } else {
     launch.master_addr = "127.0.0.1";

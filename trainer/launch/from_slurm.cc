@@ -5,7 +5,7 @@
 
 #include "data/whole_number.h"
 #include "trainer/errors.h"
-#include "trainer/launch/bulletin.h"
+#include "trainer/launch/address_file.h"
 #include "trainer/launch/detectors.h"
 #include "trainer/launch/node_list.h"
 
@@ -36,7 +36,7 @@ void SetMaster(const Facts& facts, const Variables& variables, Launch& launch) {
   launch.master_port = static_cast<int>(facts.ranks.master_port.value_or(port.value_or(PortOfStep(variables))));
   if (!launch.master_addr.empty()) return;
   launch.master_port = 0;
-  launch.bulletin_key = KeyOfRun(facts.environment, {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"});
+  launch.address_key = KeyOfRun(facts.environment, {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT"});
 }
 
 int TasksOfNode(const Variables& variables, int node, int tasks, int nodes) {

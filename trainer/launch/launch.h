@@ -28,10 +28,10 @@ struct Launch {
   int local_world_size = 1;
   int nnodes = 1;
   int node_rank = 0;
-  std::string master_addr = "127.0.0.1";  // of rank 0; empty: rank 0 posts its own (bulletin_key)
+  std::string master_addr = "127.0.0.1";  // of rank 0; empty: rank 0 posts its own (address_key)
   int master_port = 0;                    // 0: rank 0 chooses
-  std::string bulletin_key;               // not empty: rank 0 posts its address in the file BulletinPath(run_dir, key)
-  // The run's token (run_token.h): given, or made for ranks that are forked here, or read from the bulletin. Empty: no
+  std::string address_key;  // not empty: rank 0 posts its address in the file AddressFilePath(run_dir, key)
+  // The run's token (run_token.h): given, or made for ranks that are forked here, or read from that file. Empty: no
   // token, or none yet.
   std::string token;
   std::string seen;          // the variables or flags that this was detected from, for messages

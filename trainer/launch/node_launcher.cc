@@ -162,7 +162,7 @@ Launch LaunchOfLocalRank(const Launch& launch, int local_rank, int port) {
   if (launch.nnodes == 1) {
     child.master_addr = "127.0.0.1";
     child.master_port = port;
-    child.bulletin_key.clear();
+    child.address_key.clear();
   }
   return child;
 }

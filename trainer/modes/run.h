@@ -9,7 +9,7 @@
 #include "trainer/config/config.h"
 #include "trainer/config/start_record.h"
 #include "trainer/control/control_plane.h"
-#include "trainer/launch/bulletin.h"
+#include "trainer/launch/address_file.h"
 #include "trainer/launch/launch.h"
 
 namespace dtrain::loop {
@@ -30,9 +30,9 @@ struct RunContext {
   launch::Launch launch;
   int listen_fd = -1;  // ≥ 0: the socket on which rank 0 listens already; see RendezvousOptions
   RunStatus* status = nullptr;
-  launch::Bulletin* bulletin = nullptr;  // null: rank 0's address is posted nowhere
-  config::Start start;                   // how the program was started, for config.json
-  std::vector<std::string> notes;        // for people; rank 0 logs them once there is a log
+  launch::AddressFile* address_file = nullptr;  // null: rank 0's address is posted nowhere
+  config::Start start;                          // how the program was started, for config.json
+  std::vector<std::string> notes;               // for people; rank 0 logs them once there is a log
 };
 
 // Prints the plan, and checks everything that can be checked without the other ranks.

@@ -188,7 +188,7 @@ void Session::Connect(const nlohmann::json& identity) {
   common.update(identity);
   common["build"] = distributed::BuildId();
   rendezvous->WaitForAll(common.dump());
-  if (context.bulletin != nullptr) context.bulletin->Remove();
+  if (context.address_file != nullptr) context.address_file->Remove();
   if (device.is_cuda()) {
     if (!distributed::RanksMayShareGpus()) {
       distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());

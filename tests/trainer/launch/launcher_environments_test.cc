@@ -60,16 +60,16 @@ Environment OpenMpi() {
 TEST(OpenMpi, PublishesItsAddressWhereNoneIsGiven) {
   EXPECT_EQ(TextOf({}, OpenMpi()), "openmpi 3/4 1/2 1/2 :0 0");
   const Launch launch = DetectLaunch({}, OpenMpi(), WithGpus(0));
-  EXPECT_FALSE(launch.bulletin_key.empty());
+  EXPECT_FALSE(launch.address_key.empty());
   // Another mpirun has another key, even with the same process ids; the ranks of one mpirun have the same key.
   EXPECT_EQ(DetectLaunch({}, With(OpenMpi(), {{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}}),
                          WithGpus(0))
-                .bulletin_key,
-            launch.bulletin_key);
+                .address_key,
+            launch.address_key);
   EXPECT_NE(DetectLaunch({}, With(OpenMpi(), {{"OMPI_MCA_orte_precondition_transports", "another"}}), WithGpus(0))
-                .bulletin_key,
-            launch.bulletin_key);
-  EXPECT_THAT(launch.bulletin_key, testing::Not(HasSubstr("c5a2")));  // the secret does not become a file's name
+                .address_key,
+            launch.address_key);
+  EXPECT_THAT(launch.address_key, testing::Not(HasSubstr("c5a2")));  // the secret does not become a file's name
 }
 
 TEST(OpenMpi, Environments) {
@@ -182,7 +182,7 @@ TEST(Slurm, Steps) {
   };
   for (const Case& c : cases) EXPECT_EQ(TextOf(c.ranks, c.environment, c.gpus), c.text);
   EXPECT_FALSE(DetectLaunch({}, With(Slurm(), {{"SLURM_STEP_NODELIST", ""}, {"SLURM_JOB_NODELIST", ""}}), WithGpus(0))
-                   .bulletin_key.empty());
+                   .address_key.empty());
 }
 
 TEST(Slurm, GpusOfTasks) {

@@ -1,5 +1,5 @@
 // Network file systems remember for seconds that a file does not exist. Listing its folder makes them look again.
-#include "trainer/launch/bulletin.h"
+#include "trainer/launch/address_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -54,18 +54,18 @@ std::string KeyOfRun(const Environment& environment, const std::vector<std::stri
   return text.str();
 }
 
-fs::path BulletinPath(const std::string& run_directory, const std::string& key) {
+fs::path AddressFilePath(const std::string& run_directory, const std::string& key) {
   return fs::path(run_directory.empty() ? "runs" : run_directory) / (".rank0-" + key);
 }
 
-Bulletin::~Bulletin() { Remove(); }
+AddressFile::~AddressFile() { Remove(); }
 
-void Bulletin::Remove() {
+void AddressFile::Remove() {
   std::error_code ignored;
   if (std::exchange(posted_, false)) fs::remove(path_, ignored);
 }
 
-void Bulletin::Post(const Posting& posting) {
+void AddressFile::Post(const Posting& posting) {
   std::error_code error;
   fs::create_directories(path_.parent_path(), error);
   if (error) FailToPost(path_, error.message());
@@ -88,7 +88,7 @@ void Bulletin::Post(const Posting& posting) {
   posted_ = true;
 }
 
-std::optional<Posting> Bulletin::Read() const {
+std::optional<Posting> AddressFile::Read() const {
   const int descriptor = open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
   if (descriptor < 0) return std::nullopt;
   char text[kLongest];
@@ -104,7 +104,7 @@ std::optional<Posting> Bulletin::Read() const {
   return posting;
 }
 
-Posting Bulletin::Await(double timeout_seconds, const std::function<bool()>& stop_requested) const {
+Posting AddressFile::Await(double timeout_seconds, const std::function<bool()>& stop_requested) const {
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(timeout_seconds);
   while (true) {
     if (const auto posting = Read()) return *posting;
@@ -119,11 +119,11 @@ Posting Bulletin::Await(double timeout_seconds, const std::function<bool()>& sto
   }
 }
 
-void MeetThrough(Bulletin& bulletin, const Machine& machine, double timeout_seconds,
+void MeetThrough(AddressFile& address_file, const Machine& machine, double timeout_seconds,
                  const std::function<bool()>& stop_requested, Launch* launch, int* listen_fd) {
   const bool has_token = !launch->token.empty();
   if (launch->rank != 0) {
-    const Posting posting = bulletin.Await(timeout_seconds, stop_requested);
+    const Posting posting = address_file.Await(timeout_seconds, stop_requested);
     launch->master_addr = posting.address;
     launch->master_port = posting.port;
     if (!has_token) launch->token = posting.token;
@@ -132,7 +132,7 @@ void MeetThrough(Bulletin& bulletin, const Machine& machine, double timeout_seco
   if (!has_token) launch->token = RandomToken();
   launch->master_addr = launch->nnodes == 1 ? "127.0.0.1" : machine.address;
   *listen_fd = ListenAnywhereOn(launch->master_addr, &launch->master_port);
-  bulletin.Post({launch->master_addr, launch->master_port, has_token ? "" : launch->token});
+  address_file.Post({launch->master_addr, launch->master_port, has_token ? "" : launch->token});
 }
 
 }  // namespace dtrain::launch

@@ -17,7 +17,7 @@ namespace dtrain::launch {
 std::string KeyOfRun(const Environment& environment, const std::vector<std::string>& names);
 
 // Returns the path of the file: in `run_directory`, or in runs/ if that is empty.
-std::filesystem::path BulletinPath(const std::string& run_directory, const std::string& key);
+std::filesystem::path AddressFilePath(const std::string& run_directory, const std::string& key);
 
 struct Posting {
   std::string address;
@@ -27,15 +27,15 @@ struct Posting {
 
 // The content of the file is "dtrain rank 0 at HOST PORT TOKEN\n", with "-" for an empty token. It is written under
 // another name and then renamed, so a reader finds all of it or nothing.
-class Bulletin {
+class AddressFile {
  public:
-  explicit Bulletin(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit AddressFile(std::filesystem::path path) : path_(std::move(path)) {}
   // Removes the file if this object has posted it.
-  ~Bulletin();
+  ~AddressFile();
   // Removes what Post has written. Called when all ranks have read it; at the latest by the destructor.
   void Remove();
-  Bulletin(const Bulletin&) = delete;
-  Bulletin& operator=(const Bulletin&) = delete;
+  AddressFile(const AddressFile&) = delete;
+  AddressFile& operator=(const AddressFile&) = delete;
 
   // Called by rank 0. Replaces a file that an earlier attempt has left. Throws StorageError.
   void Post(const Posting& posting);
@@ -51,10 +51,10 @@ class Bulletin {
   bool posted_ = false;
 };
 
-// Completes a launch that has a bulletin_key. Rank 0 opens a port, stores its socket in `*listen_fd` and posts address,
+// Completes a launch that has a address_key. Rank 0 opens a port, stores its socket in `*listen_fd` and posts address,
 // port and a random token; the other ranks wait for these. A token that `launch` already has is used and not posted.
-// The bulletin must live until the ranks are connected. Throws as Post and Await do.
-void MeetThrough(Bulletin& bulletin, const Machine& machine, double timeout_seconds,
+// The file must live until the ranks are connected. Throws as Post and Await do.
+void MeetThrough(AddressFile& address_file, const Machine& machine, double timeout_seconds,
                  const std::function<bool()>& stop_requested, Launch* launch, int* listen_fd);
 
 }  // namespace dtrain::launch

@@ -1,4 +1,4 @@
-#include "trainer/launch/bulletin.h"
+#include "trainer/launch/address_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ using testing::HasSubstr;
 
 bool NoStop() { return false; }
 
-class BulletinTest : public testing::Test {
+class AddressFileTest : public testing::Test {
  protected:
   Launch Rank(int rank) const {
     Launch launch;
@@ -30,26 +30,26 @@ class BulletinTest : public testing::Test {
     launch.world_size = 2;
     launch.nnodes = 2;
     launch.master_addr.clear();
-    launch.bulletin_key = "abc";
+    launch.address_key = "abc";
     return launch;
   }
-  fs::path path() const { return BulletinPath((folder_ / "run").string(), "abc"); }
+  fs::path path() const { return AddressFilePath((folder_ / "run").string(), "abc"); }
 
   const TemporaryFolder folder_;
 };
 
-TEST_F(BulletinTest, RanksMeetAndNothingIsLeft) {
+TEST_F(AddressFileTest, RanksMeetAndNothingIsLeft) {
   Machine machine;
   machine.address = "127.0.0.1";
   Launch first = Rank(0), second = Rank(1);
   int first_fd = -1, second_fd = -1;
   std::thread other([&] {
-    Bulletin bulletin(path());
-    MeetThrough(bulletin, machine, 30, NoStop, &second, &second_fd);
+    AddressFile address_file(path());
+    MeetThrough(address_file, machine, 30, NoStop, &second, &second_fd);
   });
   {
-    Bulletin bulletin(path());
-    MeetThrough(bulletin, machine, 30, NoStop, &first, &first_fd);
+    AddressFile address_file(path());
+    MeetThrough(address_file, machine, 30, NoStop, &first, &first_fd);
     other.join();
     EXPECT_TRUE(fs::exists(path()));
   }
@@ -65,69 +65,69 @@ TEST_F(BulletinTest, RanksMeetAndNothingIsLeft) {
   close(first_fd);
 }
 
-TEST_F(BulletinTest, TheFirstRankReplacesWhatAnEarlierAttemptLeft) {
+TEST_F(AddressFileTest, TheFirstRankReplacesWhatAnEarlierAttemptLeft) {
   fs::create_directories(path().parent_path());
   std::ofstream(path()) << "dtrain rank 0 at 10.9.9.9 1\n";
-  Bulletin bulletin(path());
-  bulletin.Post({"10.0.0.1", 77, "secret"});
-  const Posting read = Bulletin(path()).Await(0, NoStop);
+  AddressFile address_file(path());
+  address_file.Post({"10.0.0.1", 77, "secret"});
+  const Posting read = AddressFile(path()).Await(0, NoStop);
   EXPECT_EQ(read.address, "10.0.0.1");
   EXPECT_EQ(read.port, 77);
   EXPECT_EQ(read.token, "secret");
 }
 
-TEST_F(BulletinTest, NobodyElseMayReadTheToken) {
+TEST_F(AddressFileTest, NobodyElseMayReadTheToken) {
   const mode_t previous = umask(0);
-  Bulletin bulletin(path());
-  bulletin.Post({"10.0.0.1", 77, "secret"});
+  AddressFile address_file(path());
+  address_file.Post({"10.0.0.1", 77, "secret"});
   umask(previous);
   EXPECT_EQ(fs::status(path()).permissions(), fs::perms::owner_read | fs::perms::owner_write);
 }
 
-TEST_F(BulletinTest, ATokenThatWasGivenIsNotPosted) {
+TEST_F(AddressFileTest, ATokenThatWasGivenIsNotPosted) {
   Launch first = Rank(0);
   first.token = "given";
   Machine machine;
   machine.address = "127.0.0.1";
   int fd = -1;
-  Bulletin bulletin(path());
-  MeetThrough(bulletin, machine, 30, NoStop, &first, &fd);
+  AddressFile address_file(path());
+  MeetThrough(address_file, machine, 30, NoStop, &first, &fd);
   EXPECT_EQ(first.token, "given");
-  EXPECT_EQ(Bulletin(path()).Await(0, NoStop).token, "");
+  EXPECT_EQ(AddressFile(path()).Await(0, NoStop).token, "");
   close(fd);
 }
 
 // Whoever may write into the directory is trusted, but a link that was left by accident must still not be followed.
-TEST_F(BulletinTest, FollowsNoLinks) {
+TEST_F(AddressFileTest, FollowsNoLinks) {
   fs::create_directories(path().parent_path());
   std::ofstream(folder_ / "victim") << "dtrain rank 0 at h 1 t\n";
   fs::create_symlink(folder_ / "victim", path());
   fs::create_symlink(folder_ / "victim", path().string() + "." + std::to_string(getpid()));
-  EXPECT_THROW(Bulletin(path()).Await(0, NoStop), PeerLostError);
-  Bulletin bulletin(path());
-  bulletin.Post({"10.0.0.1", 77, "secret"});
+  EXPECT_THROW(AddressFile(path()).Await(0, NoStop), PeerLostError);
+  AddressFile address_file(path());
+  address_file.Post({"10.0.0.1", 77, "secret"});
   std::ifstream victim(folder_ / "victim");
   std::string text;
   std::getline(victim, text);
   EXPECT_EQ(text, "dtrain rank 0 at h 1 t");
 }
 
-TEST_F(BulletinTest, WhatIsNoBulletinIsNotRead) {
+TEST_F(AddressFileTest, WhatIsNoAddressFileIsNotRead) {
   fs::create_directories(path().parent_path());
   for (const char* text : {"", "garbage\n", "dtrain rank 0 at ", "dtrain rank 0 at h", "dtrain rank 0 at h 0\n",
                            "dtrain rank 0 at h 70000 t\n", "dtrain rank 0 at h 1\n", "dtrain rank 0 at h 1 t"}) {
     std::ofstream(path()) << text;
-    EXPECT_THROW(Bulletin(path()).Await(0, NoStop), PeerLostError) << text;
+    EXPECT_THROW(AddressFile(path()).Await(0, NoStop), PeerLostError) << text;
   }
 }
 
-TEST_F(BulletinTest, WaitingEndsWhenAStopIsAskedFor) {
-  EXPECT_THROW(Bulletin(path()).Await(60, [] { return true; }), Preempted);
+TEST_F(AddressFileTest, WaitingEndsWhenAStopIsAskedFor) {
+  EXPECT_THROW(AddressFile(path()).Await(60, [] { return true; }), Preempted);
 }
 
-TEST_F(BulletinTest, AFileThatDoesNotComeIsNamed) {
+TEST_F(AddressFileTest, AFileThatDoesNotComeIsNamed) {
   try {
-    Bulletin(path()).Await(0.05, NoStop);
+    AddressFile(path()).Await(0.05, NoStop);
     FAIL();
   } catch (const PeerLostError& error) {
     EXPECT_THAT(error.what(), HasSubstr(path().string()));
@@ -135,9 +135,9 @@ TEST_F(BulletinTest, AFileThatDoesNotComeIsNamed) {
   }
 }
 
-TEST_F(BulletinTest, AFolderThatCannotBeWrittenIsNamed) {
+TEST_F(AddressFileTest, AFolderThatCannotBeWrittenIsNamed) {
   std::ofstream(folder_ / "run") << "a file\n";
-  EXPECT_THROW(Bulletin(path()).Post({"h", 1, "t"}), StorageError);
+  EXPECT_THROW(AddressFile(path()).Post({"h", 1, "t"}), StorageError);
 }
 
 TEST(KeyOfRun, DependsOnEachValue) {
