@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "data/pipeline/batch.h"
+#include "trainer/bench/gradient_times.h"
 #include "trainer/bench/machine.h"
-#include "trainer/bench/step_timeline.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/resolve.h"
 #include "trainer/device/device.h"
@@ -101,10 +101,10 @@ class BenchedStep {
   }
 
   nlohmann::ordered_json Timeline(int64_t steps) {
-    return MeasureTimeline({.forward = [this] { Forward(batch_); },
-                            .backward = [this] { Backward(Reduction::kNever); },
-                            .update = [this] { Update(Reduction::kNever, learning_rate_); }},
-                           module().parameters(), steps);
+    return MeasureGradientTimes({.forward = [this] { Forward(batch_); },
+                                 .backward = [this] { Backward(Reduction::kNever); },
+                                 .update = [this] { Update(Reduction::kNever, learning_rate_); }},
+                                module().parameters(), steps);
   }
 
  private:

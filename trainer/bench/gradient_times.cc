@@ -1,5 +1,5 @@
 // Uses autograd's hooks instead of the reducer's times, since a run of one rank has no reducer.
-#include "trainer/bench/step_timeline.h"
+#include "trainer/bench/gradient_times.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -23,8 +23,8 @@ struct Arrival {
 
 }  // namespace
 
-nlohmann::ordered_json MeasureTimeline(const StepParts& parts, const std::vector<at::Tensor>& parameters,
-                                       int64_t steps) {
+nlohmann::ordered_json MeasureGradientTimes(const StepParts& parts, const std::vector<at::Tensor>& parameters,
+                                            int64_t steps) {
   const at::Device device = parameters.front().device();
   std::vector<Arrival> arrivals(parameters.size());
   std::vector<unsigned> hooks;

@@ -19,7 +19,7 @@ struct StepParts {
 //    "gradients": [[bytes, milliseconds since the backward pass began], …] in the order in which they were ready}
 // The host waits for the device after each part and at each gradient, so that its clock can be used. On a GPU the sum
 // is therefore longer than an unmeasured step, and only the shares can be trusted. `parameters` are all on one device.
-nlohmann::ordered_json MeasureTimeline(const StepParts& parts, const std::vector<at::Tensor>& parameters,
-                                       int64_t steps);
+nlohmann::ordered_json MeasureGradientTimes(const StepParts& parts, const std::vector<at::Tensor>& parameters,
+                                            int64_t steps);
 
 }  // namespace dtrain::loop
