@@ -24,14 +24,13 @@ TrainedWeights ReadExported(const std::string& path, const std::string& which) {
   std::error_code unreadable;
   const auto is_file = [&](const fs::path& place) { return fs::is_regular_file(place, unreadable); };
   const fs::path folder = path;
-  const bool is_run = is_file(folder / "manifest.json") || fs::exists(folder / "checkpoints", unreadable);
-  const bool is_folder_of_weights = !is_run && HoldsWeights(path);
+  const bool is_folder_of_weights = !data::IsRun(path) && HoldsWeights(path);
   if (is_file(folder) || is_folder_of_weights) {
     const WeightsPlace place = FindWeights(path);
     checkpoint::SafetensorsContent content = ReadWeightsFile(place.file, which);
     const std::string& kept = content.metadata[kModelConfigKey];
     return {std::move(content.tensors), ClassesFrom(content.metadata, place.file), place.file,
-            place.model_config.empty() ? kept : place.model_config};
+            place.model_config.empty() ? kept : place.model_config, /*held_out=*/""};
   }
   if (!fs::exists(folder, unreadable)) {
     throw UsageError("--input=" + path + " does not exist", "name a run's folder, a checkpoint or a file of weights");
