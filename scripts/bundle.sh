@@ -100,7 +100,8 @@ for program in "${programs[@]}"; do
   "$(cmake_tool cmake)" -DFILE="$staging/libexec/$name" -P "$root/cmake/RemoveRunPath.cmake"
   case $name in *.so) ;; *) install -m 755 "$root/scripts/bundle_launcher.sh" "$staging/bin/$name" ;; esac
 done
-cp -r "$root"/scripts/{with_notices.sh,guard_node.sh,gpu_check.sh,gpu_check,recipes,safe_files.py,sweep.py,sweeps,report.py,reports,requirements.txt} "$staging/scripts/"
+cp -r "$root"/scripts/{export_onnx.py,gpu_check.sh,gpu_check,guard_node.sh,recipes,report.py,reports,requirements.txt} \
+  "$root"/scripts/{safe_files.py,save_interval.py,sweep.py,sweeps,with_notices.sh} "$staging/scripts/"
 find "$staging/scripts" -name __pycache__ -prune -exec rm -r {} +
 {
   echo "dtrain $("$build/bin/dtrain_main" --version 2>/dev/null | awk '{print $2; exit}')" \

@@ -40,7 +40,8 @@ except ModuleNotFoundError as error:
     print(f"error: Python has no {error.name}\n  what to do: {HINT}", file=sys.stderr)
     sys.exit(2)
 
-BUILT = Path(__file__).resolve().parents[1] / "build" / "release" / "bin" / "dtrain_main"
+ROOT = Path(__file__).resolve().parents[1]
+BUILT = [folder / "bin" / "dtrain_main" for folder in (ROOT / "build" / "release", ROOT)]  # in the sources, and in a bundle
 OPSET = 18
 IMAGE_SETTINGS = ("image_size", "eval_resize", "interpolation", "mean", "std")
 
@@ -51,8 +52,9 @@ def parse_arguments() -> argparse.Namespace:
     parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("input", type=Path, metavar="INPUT", help="a run, a checkpoint, a file or folder of weights")
     parser.add_argument("--output", type=Path, required=True, metavar="FILE.onnx", help="file to write")
-    parser.add_argument("--program", default=str(BUILT) if BUILT.exists() else shutil.which("dtrain_main") or str(BUILT),
-                        metavar="FILE", help="path of dtrain_main (default: the one built here, else that of PATH)")
+    built = next((str(path) for path in BUILT if path.exists()), None)
+    parser.add_argument("--program", default=built or shutil.which("dtrain_main") or str(BUILT[0]), metavar="FILE",
+                        help="path of dtrain_main (default: the one built here, else that of PATH)")
     arguments = parser.parse_args(words[:behind])
     arguments.flags = words[behind + 1:]
     return arguments
