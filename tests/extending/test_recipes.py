@@ -1,0 +1,187 @@
+"""Each recipe of CONTRIBUTING has a worked example here, as a patch. It changes exactly the files that the recipe names,
+compiles, and (DTRAIN_LONG_TESTS=1) does what it should once all examples are built together.
+
+A patch that no longer applies is brought up to date by applying it by hand to a copy of the tree, and `git diff -U1`.
+"""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from command import BUILD, ROOT, TINY, run
+
+HERE = Path(__file__).parent
+PATCHES = {path.stem: path for path in HERE.glob("*.patch")}
+FOLDERS = ("cmake", "data", "models", "scripts", "tests", "trainer")
+BUILD_SECONDS = 3600
+
+long_only = pytest.mark.skipif(not os.environ.get("DTRAIN_LONG_TESTS"), reason="DTRAIN_LONG_TESTS=1 builds the examples")
+
+
+def recipes() -> dict[str, str]:
+    """Returns the text of each recipe up to *Besides*: {"flag": "its field in …"}."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.split("## To add …")[1].split("\n## ")[0]
+    bullets = re.findall(r"^\* \*\*an? ([\w ]+)\*\*(.*?)(?=^\* |\Z)", section, re.MULTILINE | re.DOTALL)
+    return {name.replace(" ", "_"): what.split("*Besides*")[0] for name, what in bullets if name != "test"}
+
+
+def changed_by(patch: Path) -> list[str]:
+    return re.findall(r"^\+\+\+ b/(\S+)", patch.read_text(encoding="utf-8"), re.MULTILINE)
+
+
+def new_in(patch: Path) -> set[str]:
+    return set(re.findall(r"^--- /dev/null\n\+\+\+ b/(\S+)", patch.read_text(encoding="utf-8"), re.MULTILINE))
+
+
+def named_by(recipe: str, patch: Path) -> set[str]:
+    """Returns the files that the recipe names, with the example's own name for NAME."""
+    own_names = {Path(file).stem for file in new_in(patch)}
+    assert len(own_names) <= 1, "the new files of an example have one name"
+    names = re.findall(r"`([\w/]+\.(?:h|cc|txt))`", re.sub(r"\([^)]*\)", "", recipe))
+    return {name.replace("NAME", *own_names) if own_names else name for name in names}
+
+
+def test_every_recipe_has_an_example_and_every_example_a_recipe():
+    assert sorted(recipes()) == sorted(PATCHES)
+
+
+@pytest.mark.parametrize("name", sorted(PATCHES))
+def test_the_recipe_names_exactly_the_files_of_its_example(name):
+    assert named_by(recipes()[name], PATCHES[name]) == set(changed_by(PATCHES[name]))
+
+
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory):
+    """A copy of the tree with all examples."""
+    copy = tmp_path_factory.mktemp("extending") / "tree"
+    for folder in FOLDERS:
+        shutil.copytree(ROOT / folder, copy / folder, ignore=shutil.ignore_patterns("corpus", "__pycache__"))
+    for file in ("CMakeLists.txt", "CMakePresets.json"):
+        shutil.copy(ROOT / file, copy / file)
+    for patch in PATCHES.values():
+        done = subprocess.run(["patch", "-p1", "--no-backup-if-mismatch", "-i", patch], cwd=copy, capture_output=True, text=True,
+                              check=False)
+        assert done.returncode == 0, f"{patch.name} does not fit the sources any more\n{done.stdout}{done.stderr}"
+    yield copy
+    shutil.rmtree(copy)
+
+
+def compiler_of(folder: str) -> list[str]:
+    """Returns the command that compiles the sources of a folder, without the file and the output."""
+    for entry in json.loads((BUILD / "compile_commands.json").read_text(encoding="utf-8")):
+        source = Path(entry["file"])
+        text = source.read_text(encoding="utf-8") if source.name.startswith("unity_") else f'"{source}"'
+        if re.search(rf'"{re.escape(str(ROOT))}/{folder}/\w+\.cc"', text):
+            words = shlex.split(entry["command"])
+            return words[:words.index("-o")]
+    raise AssertionError(f"no command compiles {folder}")
+
+
+def check_folder(copy: Path, folder: str, sources: list[str]) -> str:
+    """Compiles sources of one folder as one, without code. Returns the compiler's messages."""
+    words = [f"-I{copy}" if word == f"-I{ROOT}" else word for word in compiler_of(folder)]
+    while words[0].endswith(("cmake", "ccache")) or words[0] in ("-E", "env") or "=" in words[0]:
+        words = words[1:]
+    text = "".join(f'#include "{copy / source}"\n' for source in sources)
+    done = subprocess.run([*words, "-fsyntax-only", "-x", "c++", "-"], input=text, cwd=BUILD, capture_output=True, text=True, check=False)
+    return "" if done.returncode == 0 else done.stderr
+
+
+def test_every_example_compiles(extended):
+    folders: dict[str, list[str]] = {}
+    for patch in PATCHES.values():
+        for file in changed_by(patch):
+            if file.endswith(".cc") and file not in folders.setdefault(str(Path(file).parent), []):
+                folders[str(Path(file).parent)].append(file)
+    with ThreadPoolExecutor(2) as pool:
+        messages = list(pool.map(lambda item: check_folder(extended, *item), folders.items()))
+    assert not any(messages), "\n".join(messages)
+
+
+def test_every_new_source_is_listed(extended):
+    for patch in PATCHES.values():
+        for file in new_in(patch):
+            lists = [extended / file for file in changed_by(patch) if file.endswith("CMakeLists.txt")]
+            assert file.endswith(".h") or any(Path(file).name in one.read_text(encoding="utf-8") for one in lists), file
+
+
+# What each example does, once it is built.
+
+@pytest.fixture(scope="module")
+def programs(extended):
+    """The folder with the programs of the copy."""
+    cache = (BUILD / "CMakeCache.txt").read_text(encoding="utf-8")
+    torch_dir = re.search(r"^DTRAIN_TORCH_DIR:\w+=(.+)$", cache, re.MULTILINE).group(1)
+    build = extended / "build"
+    for command in (["cmake", "-S", extended, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DDTRAIN_CUDA=OFF",
+                     f"-DDTRAIN_TORCH_DIR={torch_dir}"],
+                    ["cmake", "--build", build, "--parallel", "2", "--target", "dtrain_main", "--target", "dtrain_data"]):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=BUILD_SECONDS, check=False)
+        assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return build / "bin"
+
+
+def plan_of(programs: Path, *flags) -> dict:
+    return json.loads(run("--dry_run", "--log_format=json", *flags, program=programs / "dtrain_main").stdout.splitlines()[-1])
+
+
+def trained(programs: Path, run_dir: Path, *flags) -> dict:
+    run(*TINY, "--max_steps=4", f"--run_dir={run_dir}", *flags, program=programs / "dtrain_main")
+    return json.loads((run_dir / "result.json").read_text(encoding="utf-8"))
+
+
+@long_only
+def test_a_flag(programs):
+    assert plan_of(programs, *TINY, "--data_format=synthetic", "--note=a word")["note"] == "a word"
+
+
+@long_only
+def test_a_format(programs, few_images, tmp_path):
+    for split in ("train", "val"):
+        with open(tmp_path / f"{split}.lengths", "wb") as file:
+            for label, folder in enumerate(sorted((few_images / split).iterdir())):
+                for picture in sorted(folder.iterdir()):
+                    image = picture.read_bytes()
+                    file.write(struct.pack("<II", label, len(image)) + image)
+    checked = run("verify", f"--data_dir={tmp_path}", program=programs / "dtrain_data")
+    assert "lengths" in run("--help=data_format", program=programs / "dtrain_main").stdout
+    assert "40" in checked.stdout, checked
+    plan = plan_of(programs, *TINY, f"--data_dir={tmp_path}")
+    assert (plan["train_samples"], plan["val_samples"]) == (40, 8)
+
+
+@long_only
+@pytest.mark.parametrize("flags", [["--model=lenet"], ["--optimizer=lion", "--lr=1e-4"], ["--lr_schedule=inverse_sqrt"],
+                                   ["--loss=focal"], ["--augment=negative"]], ids=lambda flags: flags[0])
+def test_an_example_that_trains(programs, images, run_dir, flags):
+    assert trained(programs, run_dir, f"--data_dir={images}", *flags)["val_loss"] < 10
+
+
+@long_only
+def test_a_task(programs, images, run_dir):
+    assert trained(programs, run_dir, f"--data_dir={images}", "--task=image_brightness")["val_loss"] < 10
+    evaluated = run("--mode=eval", f"--run_dir={run_dir}", f"--data_dir={images}", program=programs / "dtrain_main")
+    assert "val_loss=" in evaluated.last_line
+
+
+@long_only
+def test_a_metric(programs, images, run_dir):
+    result = trained(programs, run_dir, f"--data_dir={images}")
+    assert result["val_top1"] <= result["val_top3"] <= 100
+
+
+@long_only
+def test_a_launcher(programs):
+    variables = {"FLUX_TASK_RANK": "1", "FLUX_JOB_SIZE": "2", "FLUX_TASK_LOCAL_ID": "1", "MASTER_ADDR": "127.0.0.1"}
+    plan = json.loads(run("--dry_run", "--log_format=json", *TINY, "--data_format=synthetic", env=variables,
+                          program=programs / "dtrain_main").stdout.splitlines()[-1])
+    assert (plan["launcher"], plan["rank"], plan["world_size"]) == ("flux", 1, 2)
