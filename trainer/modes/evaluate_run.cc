@@ -19,7 +19,6 @@
 #include "trainer/report/log.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/sample_results.h"
-#include "trainer/tasks/sentence_kinds.h"
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/tasks/val_fraction.h"
@@ -89,7 +88,7 @@ void RequireOtherPredictions(const config::Config& config) {
 // The results of each sample with --predictions; null without it.
 std::unique_ptr<SampleResults> ObserveSamples(const config::Config& config, const DataSets& data, Task& task) {
   if (config.run.predictions.empty()) return nullptr;
-  const int64_t classes = config.run.task == TextRegression().name() ? 0 : data.num_classes;
+  const int64_t classes = KindOf(config).predicts_number() ? 0 : data.num_classes;
   auto results = std::make_unique<SampleResults>(data.val->source->size(), classes, task.device());
   if (task.ObserveOutputs([to = results.get()](const SampleOutputs& outputs) { to->Add(outputs); })) return results;
   throw UsageError("--predictions: --task=" + config.run.task + " predicts nothing for a whole sample", "leave it out");

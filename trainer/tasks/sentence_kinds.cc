@@ -141,6 +141,7 @@ class TextClassificationKind : public SentenceKind {
 class TextRegressionKind : public SentenceKind {
  public:
   const char* name() const override { return "text_regression"; }
+  bool predicts_number() const override { return true; }
 
   DataSizes BenchSizes(const config::Config& config) const override {
     return {.num_classes = 1, .vocabulary = BenchVocabulary(config)};

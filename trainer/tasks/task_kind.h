@@ -32,7 +32,8 @@ class TaskKind {
  public:
   virtual ~TaskKind() = default;
 
-  virtual const char* name() const = 0;  // the value of --task (config::Tasks)
+  virtual const char* name() const = 0;                   // the value of --task (config::Tasks)
+  virtual bool predicts_number() const { return false; }  // instead of one of several classes
   // Whether a model in models::ModelNames() can learn it.
   virtual bool Takes(const std::string& model) const = 0;
   // The module that makes the predictions, as it is called in the names of weights. All else is the backbone.
