@@ -72,9 +72,9 @@ TEST(ExifOrientation, DamagedDataIsUprightAndNeverReadBeyond) {
     EXPECT_TRUE(found == 1 || found == 6) << size;
   }
   for (size_t place = 2; place < 40; ++place) {
-    for (const uint8_t value : {0x00, 0x7F, 0x80, 0xFF}) {
+    for (const int value : {0x00, 0x7F, 0x80, 0xFF}) {
       std::vector<uint8_t> damaged = whole;
-      damaged[place] = value;
+      damaged[place] = static_cast<uint8_t>(value);
       const int found = ExifOrientation(damaged);
       EXPECT_TRUE(found >= 1 && found <= 8);
     }
