@@ -20,8 +20,8 @@ std::optional<checkpoint::Snapshot> FindCheckpoint(const std::string& resume, bo
 
 // Changes the batch sizes of `config` to those with which `world` ranks compute the global batch of the run whose
 // state.json is given. Does so only where the command says as much as the one that began the run: the same batch size
-// per rank, neither --global_batch_size nor --grad_accum_steps. Returns a sentence for people; empty if nothing
-// changed.
+// per rank, neither --global_batch_size nor --grad_accum_steps. An elastic run keeps its number of shards, likewise.
+// Throws UsageError if these are fewer than the ranks. Returns a sentence for people; empty if no batch size changed.
 std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Config& config);
 
 // Returns the part of state.json that stays the same throughout the run. `asked_batch_size` is the batch size per rank
