@@ -73,8 +73,8 @@ def test_texts_have_the_same_bits(tokens, tmp_path, run_dir):
 
 
 def test_what_is_not_the_same_run_is_refused(few_images, run_dir):
-    plain = (f"--data_dir={few_images}", "--model=resnet18", "--image_size=16", "--global_batch_size=8", "--eval_every_epochs=0",
-             f"--run_dir={run_dir}", "--limit_train_steps=1")
+    plain = (f"--data_dir={few_images}", "--model=resnet18", "--image_size=16", "--global_batch_size=8",
+             "--eval_every_epochs=0", f"--run_dir={run_dir}", "--limit_train_steps=1")
     elastic = (*plain, "--deterministic=elastic")
 
     def refusal(*flags) -> str:
@@ -85,7 +85,7 @@ def test_what_is_not_the_same_run_is_refused(few_images, run_dir):
     assert "elastic_shards = 2, but this run has 4" in refusal(*elastic, "--elastic_shards=4")
     assert "2 shards of the global batch, too few for 3 ranks" in refusal(*elastic, *ranks(3))
     assert "with --deterministic=elastic, but this run is without it" in refusal(*plain)
-    assert "with 5 shards" not in refusal(*elastic, *ranks(5)) and load_json(run_dir / "result.json")["step"] == 2
+    assert load_json(run_dir / "result.json")["step"] == 2
     run(*plain, "--resume=none")
     message = refusal(*elastic)
     assert "without --deterministic=elastic, but this run is with it" in message and "--resume=none" in message
