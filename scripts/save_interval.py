@@ -11,7 +11,7 @@ mean time between faults M, Young's interval is √(2δM), and Daly's [1 + √(�
 saves; neither depends on the restart. Beside the goodput that Daly's model of exponential faults predicts, that of 10,000
 random faults is shown: the share of the time in which the run advances, before it waits for data or evaluates.
 
-Options replace what the run says. Writing is taken to slow no step, which needs a core to spare. Needs nothing but Python.
+--save_every_seconds=auto of dtrain_main chooses Daly's interval by itself, while the run goes on. Options replace what the run says. Writing is taken to slow no step, which needs a core to spare. Needs nothing but Python.
 
 J. W. Young, A first order approximation to the optimum checkpoint interval, CACM 17 (1974). J. T. Daly, A higher order
 estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006).

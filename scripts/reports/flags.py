@@ -8,7 +8,7 @@ from reports.run import Run
 
 NOT_COMPARED = frozenset((
     "start", "mode", "dry_run", "print_config", "run_dir", "input", "output", "flagfile", "resume", "weights", "clear_log",
-    "keep_checkpoints", "save_every_epochs", "save_every_seconds", "save_every_steps", "log_format", "log_interval", "tensorboard",
+    "keep_checkpoints", "save_every_epochs", "save_every_seconds", "expected_hours_between_faults", "save_every_steps", "log_format", "log_interval", "tensorboard",
     "profile_steps", "on_event", "index_dir", "nproc_per_node", "nnodes", "node_rank", "max_restarts", "rank", "world_size",
     "local_rank", "master_addr", "master_port", "run_token", "metrics_port", "metrics_address", "metrics_file", "init_timeout",
     "comm_timeout"))

@@ -98,6 +98,15 @@ def test_a_run_is_told_its_interval(few_images, run_dir):
     run(*TINY, f"--data_dir={few_images}", "--max_steps=6", flag, "--dry_run", f"--run_dir={run_dir}")
 
 
+def test_a_run_chooses_its_interval_by_itself(few_images, run_dir):
+    """With a fault every few milliseconds it saves whenever the last save is on the disk, once it knows what a save costs: here from
+    those by epochs, for the first one by time would be after half a minute."""
+    run(*TINY, f"--data_dir={few_images}", "--max_steps=16", "--save_every_epochs=2", "--keep_checkpoints=100", f"--run_dir={run_dir}",
+        "--save_every_seconds=auto", "--expected_hours_between_faults=1e-9")
+    steps = {int(path.name.removeprefix("step-")) for path in (run_dir / "checkpoints").iterdir()}
+    assert {5, 10, 15, 16} < steps and min(steps) == 5
+
+
 @pytest.mark.parametrize(("code", "arguments"), [
     (2, []), (2, ["--faults_per_hour=1"]), (2, ["--faults_per_hour=1", "--mtbf_hours=1"]), (2, ["--faults_per_hour=nan"]),
     (2, ["--faults_per_hour=0"]), (2, ["--faults_per_hour=1e300"]), (3, ["none", "--faults_per_hour=1"]),

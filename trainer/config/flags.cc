@@ -147,8 +147,11 @@ DTRAIN_FLAG(double, save_every_epochs, run.save_every_epochs, AtLeast(0), "epoch
             "Interval between checkpoints; 0: no checkpoints by epochs. There is always one at the end.")
 DTRAIN_FLAG(int64, save_every_steps, run.save_every_steps, AtLeast(0), "steps",
             "Steps between checkpoints, in addition to --save_every_epochs; 0: off.")
-DTRAIN_FLAG(double, save_every_seconds, run.save_every_seconds, AtLeast(0), "seconds",
-            "Time between checkpoints, in addition to --save_every_epochs; 0: off.")
+DTRAIN_FLAG(string, save_every_seconds, run.save_every_seconds, Anything(), "seconds",
+            "Time between checkpoints, in addition to --save_every_epochs; 0: off; auto: the time with which saves and "
+            "faults together cost the least, by what saves take in this run and --expected_hours_between_faults.")
+DTRAIN_FLAG(double, expected_hours_between_faults, run.expected_hours_between_faults, MoreThan(0), "hours",
+            "With --save_every_seconds=auto: the mean time between faults of the whole job, all machines together.")
 DTRAIN_FLAG(int64, keep_checkpoints, run.keep_checkpoints, AtLeast(1), "checkpoints",
             "Number of newest checkpoints to keep; older ones are deleted.")
 DTRAIN_FLAG(double, eval_every_epochs, run.eval_every_epochs, AtLeast(0), "epochs",

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "data/command_line/nearest_name.h"
@@ -68,8 +69,16 @@ void CheckPredictions(const Config& config, List& problems) {
   }
 }
 
+void CheckSaves(const RunConfig& run, List& problems) {
+  const std::string& text = run.save_every_seconds;
+  const std::optional<double> seconds = NumberFrom(text);
+  if (text == "auto" || (seconds && std::isfinite(*seconds) && *seconds >= 0)) return;
+  problems.push_back({"save_every_seconds", text.empty() ? "\"\"" : text, "auto, or a finite number, 0 or more", ""});
+}
+
 void CheckRun(const Config& config, List& problems) {
   CheckWeights(config, problems);
+  CheckSaves(config.run, problems);
   if (config.run.resume == "last" && !config.run.dir.empty()) {
     problems.push_back({.flag = "resume",
                         .value = "last",

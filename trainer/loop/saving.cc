@@ -10,10 +10,17 @@ namespace dtrain::loop {
 using distributed::Phase;
 using report::TimePart;
 
+namespace {
+
+double SecondsAfter(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
 bool Saving::IsDueByTime() const {
-  const double every = parts_.config.run.save_every_seconds;
-  const std::chrono::duration<double> since_last = std::chrono::steady_clock::now() - last_;
-  return writer_ != nullptr && every > 0 && since_last.count() >= every;
+  const std::optional<double> every = interval_.seconds();
+  return writer_ != nullptr && every && SecondsAfter(last_) >= *every;
 }
 
 void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update, const optim::WeightAverage* average) {
@@ -31,6 +38,7 @@ void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update
                    .state = std::move(state),
                    .wait = std::move(copies.wait)});
     ReportSaved();  // the one before
+    interval_.Note(SecondsAfter(last_), writer_->last_save_seconds());
   }
   phases_.Spend(TimePart::kOther);
 }

@@ -6,6 +6,7 @@
 
 #include "trainer/checkpoint/async_writer.h"
 #include "trainer/loop/phases.h"
+#include "trainer/loop/save_interval.h"
 #include "trainer/loop/trainer_parts.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/optim/parameter_update.h"
@@ -19,7 +20,7 @@ class Saving {
  public:
   // `writer` is null on ranks other than 0, which save nothing.
   Saving(const TrainerParts& parts, checkpoint::AsyncWriter* writer, Phases& phases)
-      : parts_(parts), writer_(writer), phases_(phases) {}
+      : parts_(parts), writer_(writer), phases_(phases), interval_(parts.config.run) {}
 
   // Starts the clock of --save_every_seconds. Called right before the first step.
   void Start() { last_ = std::chrono::steady_clock::now(); }
@@ -43,6 +44,7 @@ class Saving {
   const TrainerParts& parts_;
   checkpoint::AsyncWriter* writer_;
   Phases& phases_;
+  SaveInterval interval_;
   std::chrono::steady_clock::time_point last_;
   std::optional<int64_t> reported_step_;
 };

@@ -51,7 +51,8 @@ TEST(Problems, EveryRangeOnBothEdges) {
   const std::vector<Range> ranges = {
       {"save_every_epochs", {"0", "0.5"}, {"-0.1", "nan", "inf"}},
       {"save_every_steps", {"0", "500"}, {"-1"}},
-      {"save_every_seconds", {"0", "60"}, {"-1", "nan", "inf"}},
+      {"save_every_seconds", {"0", "60", "auto"}, {"-1", "nan", "inf", "soon"}},
+      {"expected_hours_between_faults", {"0.5"}, {"0", "-1", "inf"}},
       {"keep_checkpoints", {"1", "100"}, {"0", "-1"}},
       {"eval_every_epochs", {"0", "2"}, {"-1", "inf"}},
       {"eval_every_steps", {"0", "500"}, {"-1"}},
