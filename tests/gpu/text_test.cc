@@ -3,9 +3,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "data/pipeline/device_batch.h"
 #include "tests/small_masked_lm.h"
 #include "trainer/device/device.h"
+#include "trainer/tasks/sample_results.h"
 
 namespace dtrain::loop {
 namespace {
@@ -41,6 +44,17 @@ TEST(MaskedLm, StepsAreThoseOfTheCpu) {
         EXPECT_LE((result.gradients[i] - wanted.gradients[i]).norm().item<double>(), tolerance * norm + 1e-4) << i;
       }
     }
+  }
+}
+
+// The index of a batch stays on the host.
+TEST(SampleResults, TakeWhatTheGpuHasFound) {
+  const at::Device gpu = distributed::DeviceOf(launch::Launch{}, "nccl");
+  for (const int64_t classes : {int64_t{0}, int64_t{2}, int64_t{20}}) {
+    SampleResults results(/*samples=*/3, classes, gpu);
+    const at::Tensor outputs = at::rand({2, std::max<int64_t>(1, classes)}, at::TensorOptions(gpu));
+    const at::Tensor targets = at::ones({2}, at::TensorOptions(gpu).dtype(classes > 0 ? at::kLong : at::kFloat));
+    EXPECT_NO_THROW(results.Add({at::tensor({2, 0}, at::kLong), outputs, targets})) << classes;
   }
 }
 

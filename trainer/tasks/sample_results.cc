@@ -39,7 +39,7 @@ void SampleResults::Add(const SampleOutputs& outputs) {
     rows.slice(1, kFirstGuess, rows.size(1), 2).copy_(labels);
     rows.slice(1, kFirstGuess + 1, rows.size(1), 2).copy_(probabilities);
   }
-  table_.index_copy_(0, outputs.index, rows);
+  table_.index_copy_(0, outputs.index.to(table_.device(), at::kLong, /*non_blocking=*/true), rows);
 }
 
 void SampleResults::Gather(distributed::Communicator& communicator) {

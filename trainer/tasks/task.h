@@ -26,7 +26,7 @@ struct LossSums {
 
 // What a task has computed for the samples of an evaluation batch, on the device.
 struct SampleOutputs {
-  at::Tensor index;       // int64 N, positions in the RecordSource
+  at::Tensor index;       // int64 N on the host, positions in the RecordSource
   at::Tensor outputs_NC;  // float32: logits of classes, or the value of a regression (N×1)
   at::Tensor targets;     // N: int64 labels, or float32 values
 };
