@@ -131,7 +131,7 @@ CropBox StoredBox(const CropBox& upright, ImageSize stored, int orientation) {
   return box;
 }
 
-cv::Mat Upright(cv::Mat stored, int orientation) {
+cv::Mat Upright(const cv::Mat& stored, int orientation) {
   constexpr int kColumns = 1, kRows = 0, kBoth = -1;  // what cv::flip reverses
   cv::Mat image = stored;
   if (orientation >= kFirstWithRowsForColumns) cv::transpose(stored, image = cv::Mat());

@@ -25,7 +25,7 @@ ImageSize UprightSize(ImageSize stored, int orientation);
 CropBox StoredBox(const CropBox& upright, ImageSize stored, int orientation);
 
 // Returns the upright image. `stored` may be changed.
-cv::Mat Upright(cv::Mat stored, int orientation);
+cv::Mat Upright(const cv::Mat& stored, int orientation);
 
 // Returns a JPEG that was made from `original`, without EXIF data, with the orientation of it.
 std::vector<uint8_t> WithOrientationOf(std::span<const uint8_t> original, std::vector<uint8_t> jpeg);

@@ -29,11 +29,12 @@ void Count(const std::vector<std::string>& names, IgnoredFiles& ignored) {
 // Returns the names of the texts in a class folder. Counts the others.
 std::vector<std::string> TextsIn(const std::string& folder, IgnoredFiles& ignored) {
   FolderContent content = ReadableContent(folder);
-  const auto others = std::ranges::stable_partition(content.files, [](auto& name) { return name.ends_with(".txt"); });
-  Count({others.begin(), others.end()}, ignored);
+  const auto others = std::stable_partition(content.files.begin(), content.files.end(),
+                                            [](const std::string& name) { return name.ends_with(".txt"); });
+  Count({others, content.files.end()}, ignored);
   Count(content.folders, ignored);
   Count(content.others, ignored);
-  content.files.erase(others.begin(), others.end());
+  content.files.erase(others, content.files.end());
   return content.files;
 }
 

@@ -149,7 +149,12 @@ TEST(TextClassificationTask, ConfusionsHaveARowForEachTrueClass) {
   for (size_t label = 0; label < 3; ++label) {
     EXPECT_EQ(counts[3 * label] + counts[3 * label + 1] + counts[3 * label + 2], label == 0 ? 2 : 1);
   }
-  EXPECT_EQ(task.MetricsOf(task.EvaluationSums(batch)), before);
+  report::Metrics metrics = task.MetricsOf(task.EvaluationSums(batch));
+  ASSERT_EQ(metrics.size(), before.size() + 2);
+  EXPECT_EQ(metrics[before.size()].name, "balanced_accuracy");
+  EXPECT_EQ(metrics.back().name, "macro_f1");
+  metrics.resize(before.size());
+  EXPECT_EQ(metrics, before);
 }
 
 }  // namespace
