@@ -35,7 +35,7 @@ def test_the_images_are_not_needed_after_the_first_epoch(own_images, run_dir, st
             assert outcome.code == (0 if cache == "ram" else 3), outcome
             assert "--cache" not in outcome.stderr, outcome
     assert (run_dir / "quarantine.jsonl").exists() == (cache == "none")
-    assert not any("dtrain" in name for name in os.listdir("/dev/shm"))
+    assert not any("dtrain-cache" in name for name in os.listdir("/dev/shm"))
 
 
 def test_the_same_training_with_and_without_cache(few_images, tmp_path):

@@ -212,7 +212,7 @@ def sentences(module_dir) -> list[str]:
     folder.mkdir()
     write_roberta_tokenizer(folder)
     rows = "".join(f"the cat sat on the mat {number}\t{number % 2}\n" for number in range(SENTENCES))
-    for split in ("train", "dev"):
+    for split in ("train", "dev", "dev_matched", "dev_mismatched"):
         (folder / f"{split}.tsv").write_text(f"sentence\tlabel\n{rows}", encoding="utf-8")
     return [f"--data_dir={folder}", "--model=roberta_tiny"]
 
