@@ -12,8 +12,8 @@ import json
 import sys
 from pathlib import Path
 
-from run_events import events, numbers, result_of
-from safe_files import Failure, Parser, exit_code
+from run_events import follow, numbers, package, result_of
+from safe_files import Parser, exit_code
 
 MOST_PARAMETERS = 100     # in one call
 LONGEST_PARAMETER = 500   # letters
@@ -34,30 +34,26 @@ def log_configuration(mlflow, config: dict) -> None:
 
 def main() -> int:
     arguments = parse_arguments()
-    try:
-        import mlflow
-    except ModuleNotFoundError:
-        raise Failure("Python has no mlflow", "pip install mlflow") from None
-    started = False
-    for event in events():
-        kind = event["kind"]
-        if kind == "start":
-            if arguments.experiment:
-                mlflow.set_experiment(arguments.experiment)
-            folder = str(event.get("run_dir", ""))
-            mlflow.start_run(run_id=arguments.run_id, run_name=Path(folder).name)
-            mlflow.set_tag("dtrain.run_dir", folder)
-            if not arguments.run_id and isinstance(event.get("config"), dict):
-                log_configuration(mlflow, event["config"])
-            started = True
-        elif not started:
-            continue
-        elif kind == "end":
-            mlflow.log_metrics(result_of(event))
-            mlflow.end_run("FINISHED" if event.get("finished") is True else "FAILED")
-        elif kind in ("train", "val"):
-            mlflow.log_metrics(numbers(event), step=event.get("step"))
-    return 0
+    mlflow = package("mlflow")
+
+    def start(event: dict):
+        if arguments.experiment:
+            mlflow.set_experiment(arguments.experiment)
+        folder = str(event.get("run_dir", ""))
+        run = mlflow.start_run(run_id=arguments.run_id, run_name=Path(folder).name)
+        mlflow.set_tag("dtrain.run_dir", folder)
+        if not arguments.run_id and isinstance(event.get("config"), dict):
+            log_configuration(mlflow, event["config"])
+        return run
+
+    def log(_, event: dict) -> None:
+        mlflow.log_metrics(numbers(event), step=event.get("step"))
+
+    def end(_, event: dict) -> None:
+        mlflow.log_metrics(result_of(event))
+        mlflow.end_run("FINISHED" if event.get("finished") is True else "FAILED")
+
+    return follow(start, log, end)
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import hashlib
 import sys
 from pathlib import Path
 
-from run_events import events, numbers, result_of
-from safe_files import Failure, Parser, exit_code
+from run_events import follow, numbers, package, result_of
+from safe_files import Parser, exit_code
 
 LETTERS_OF_AN_ID = 16
 
@@ -27,26 +27,22 @@ def parse_arguments() -> argparse.Namespace:
 
 def main() -> int:
     arguments = parse_arguments()
-    try:
-        import wandb
-    except ModuleNotFoundError:
-        raise Failure("Python has no wandb", "pip install wandb") from None
-    run = None
-    for event in events():
-        kind = event["kind"]
-        if kind == "start":
-            folder = Path(str(event.get("run_dir", ""))).absolute()
-            identity = hashlib.sha256(str(folder).encode()).hexdigest()[:LETTERS_OF_AN_ID]
-            run = wandb.init(project=arguments.project, entity=arguments.entity, id=identity, name=folder.name, resume="allow",
-                             config=event.get("config"))
-        elif run is None:
-            continue
-        elif kind == "end":
-            run.summary.update(result_of(event))
-            run.finish(exit_code=0 if event.get("finished") is True else 1)
-        elif kind in ("train", "val"):
-            run.log({**numbers(event), "epoch": event.get("epoch")}, step=event.get("step"))
-    return 0
+    wandb = package("wandb")
+
+    def start(event: dict):
+        folder = Path(str(event.get("run_dir", ""))).absolute()
+        identity = hashlib.sha256(str(folder).encode()).hexdigest()[:LETTERS_OF_AN_ID]
+        return wandb.init(project=arguments.project, entity=arguments.entity, id=identity, name=folder.name, resume="allow",
+                          config=event.get("config"))
+
+    def log(run, event: dict) -> None:
+        run.log({**numbers(event), "epoch": event.get("epoch")}, step=event.get("step"))
+
+    def end(run, event: dict) -> None:
+        run.summary.update(result_of(event))
+        run.finish(exit_code=0 if event.get("finished") is True else 1)
+
+    return follow(start, log, end)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """The lines that dtrain_main --on_event gives a command on its standard input, for scripts/events_to_*.py."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from types import ModuleType
 
-from safe_files import is_number, parse_json
+from safe_files import Failure, is_number, parse_json
 
 LONGEST_LINE = 1 << 20
 NOT_NUMBERS = ("kind", "step", "split", "time")
@@ -35,3 +37,24 @@ def result_of(end: dict) -> dict[str, float]:
     """Returns the numbers of result.json, if the training has finished."""
     result = end.get("result")
     return {name: value for name, value in result.items() if is_number(value)} if isinstance(result, dict) else {}
+
+
+def package(name: str) -> ModuleType:
+    try:
+        return import_module(name)
+    except ModuleNotFoundError:
+        raise Failure(f"Python has no {name}", f"pip install {name}") from None
+
+
+def follow(start: Callable, log: Callable, end: Callable) -> int:
+    """Hands on each event of a training that has started. What `start(event)` returns is the first argument of `log`,
+    which gets steps and validations, and of `end`. Returns the exit code."""
+    run, started = None, False
+    for event in events():
+        if event["kind"] == "start":
+            run, started = start(event), True
+        elif started and event["kind"] in ("train", "val"):
+            log(run, event)
+        elif started and event["kind"] == "end":
+            end(run, event)
+    return 0

@@ -68,8 +68,11 @@ class Loader::Pipeline {
 
   std::optional<Batch> Next() {
     std::unique_lock lock(mutex_);
-    if (!failure_ && !jobs_.empty() && !jobs_.front()->done) ++(undecoded_.empty() ? waits_for_storage_ : other_waits_);
+    // A wait begins with nothing to decode if it is one for storage.
+    auto& waited = undecoded_.empty() ? waited_for_storage_ : waited_otherwise_;
+    const auto began = std::chrono::steady_clock::now();
     batch_done_.wait(lock, [this] { return failure_ || (jobs_.empty() ? provider_ended_ : jobs_.front()->done); });
+    waited += std::chrono::steady_clock::now() - began;
     if (failure_) std::rethrow_exception(failure_);
     if (jobs_.empty()) return std::nullopt;
     const std::shared_ptr<Job> job = std::move(jobs_.front());
@@ -85,7 +88,7 @@ class Loader::Pipeline {
 
   bool waits_for_storage() {
     const std::lock_guard lock(mutex_);
-    return waits_for_storage_ > other_waits_;
+    return waited_for_storage_ > waited_otherwise_;
   }
 
   bool IsReady() const {
@@ -277,7 +280,7 @@ class Loader::Pipeline {
   std::deque<Chunk> undecoded_;
   int64_t bytes_in_flight_ = 0;
   int64_t next_number_ = 0;
-  int64_t waits_for_storage_ = 0, other_waits_ = 0;  // numbers of calls of Next()
+  std::chrono::steady_clock::duration waited_for_storage_{}, waited_otherwise_{};  // in Next()
   int64_t readers_ = 0, allowed_readers_ = 1;
   int64_t decoders_ready_ = 0;
   bool opening_ = false, provider_ended_ = false;

@@ -418,7 +418,7 @@ def test_without_a_gpu_it_refuses(scripts, tmp_path, monkeypatch, capsys, tool):
     assert not (tmp_path / "report.json").exists()
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU: runs where there is none")
 def test_a_gpu_that_pytorch_cannot_use_is_refused(scripts, tmp_path, monkeypatch, capsys):
     program_that(tmp_path, "nvidia-smi", "echo GPU 0: NVIDIA H100")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
