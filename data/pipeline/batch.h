@@ -9,6 +9,11 @@
 
 namespace dtrain::data {
 
+// A part of a training step: one micro-step of one shard of the global batch, all counted from 0.
+struct StepPart {
+  int64_t step = 0, shard = 0, micro_step = 0;
+};
+
 // Host tensors (pinned if LoaderOptions::pin_memory), contiguous, one row per sample:
 //   images  as the decoder's field says: uint8 N×H×W×3, or float32 N×3×H×W that is already normalised
 //   labels  int64 N, from 0; -1 if the format has none
@@ -17,6 +22,7 @@ namespace dtrain::data {
 struct Batch {
   std::map<std::string, at::Tensor> tensors;
   int64_t number = 0;  // number passed to the BatchProvider
+  StepPart part = {};  // what it is for, in a training
   // Tensors that a preparation (DeviceFeed) adds for the host alone and that are never copied to a device.
   std::map<std::string, at::Tensor> on_host = {};
 

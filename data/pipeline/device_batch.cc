@@ -21,13 +21,10 @@ at::Tensor Copied(const at::Tensor& tensor, at::Device device) {
 }  // namespace
 
 Batch CopyToDevice(Batch host, at::Device device) {
-  Batch batch;
-  batch.number = host.number;
-  batch.on_host = std::move(host.on_host);
-  for (const auto& [name, tensor] : host.tensors) {
-    batch.tensors[name] = IsForNetworks(name) ? Copied(tensor, device) : tensor;
+  for (auto& [name, tensor] : host.tensors) {
+    if (IsForNetworks(name)) tensor = Copied(tensor, device);
   }
-  return batch;
+  return host;
 }
 
 }  // namespace dtrain::data

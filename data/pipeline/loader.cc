@@ -30,8 +30,9 @@ constexpr std::chrono::milliseconds kSlowRead{1};
 
 // A batch under way, shared by the threads.
 struct Job {
-  Job(int64_t number, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned)
-      : batch(number, std::move(samples), fields, pinned), done(batch.rows() == 0) {}
+  Job(int64_t number, BatchSamples planned, const std::vector<Field>& fields, bool pinned)
+      : batch({.number = number, .part = planned.part}, std::move(planned.samples), fields, pinned),
+        done(batch.rows() == 0) {}
   OpenBatch batch;
   int64_t next_unread = 0;  // guarded by the pipeline's mutex, like the next two
   bool done;
@@ -212,13 +213,14 @@ class Loader::Pipeline {
     std::shared_ptr<Job> job;
     std::exception_ptr error;
     try {
-      if (auto samples = batches_(number)) {
-        const std::vector<Field> fields = decoder_.fields(samples->empty() ? 0 : samples->front().size);
-        job = std::make_shared<Job>(number, std::move(*samples), fields, options_.pin_memory);
+      if (auto planned = batches_(number)) {
+        const std::vector<SampleRef>& samples = planned->samples;
+        const std::vector<Field> fields = decoder_.fields(samples.empty() ? 0 : samples.front().size);
+        job = std::make_shared<Job>(number, std::move(*planned), fields, options_.pin_memory);
       }
     } catch (...) {
       error = std::current_exception();
-      job = std::make_shared<Job>(number, std::vector<SampleRef>(), std::vector<Field>(), false);
+      job = std::make_shared<Job>(number, BatchSamples({}), std::vector<Field>(), false);
       job->error = error;
     }
     lock.lock();

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "data/pipeline/batch.h"
@@ -31,9 +32,16 @@ struct LoaderOptions {
   int64_t first_batch = 0;  // number of the first batch
 };
 
-// Returns the samples of batch `number` (counted from first_batch), all of one size; empty after the last batch. Called
-// once per number, in order, by one thread of the loader at a time.
-using BatchProvider = std::function<std::optional<std::vector<SampleRef>>(int64_t number)>;
+// Which samples make a batch, all of one size, and for which part of a step.
+struct BatchSamples {
+  BatchSamples(std::vector<SampleRef> of, StepPart which = {}) : samples(std::move(of)), part(which) {}
+  std::vector<SampleRef> samples;
+  StepPart part;
+};
+
+// Returns batch `number` (counted from first_batch); empty after the last one. Called once per number, in order, by one
+// thread of the loader at a time.
+using BatchProvider = std::function<std::optional<BatchSamples>(int64_t number)>;
 
 class Loader {
  public:

@@ -25,9 +25,8 @@ at::ScalarType TypeOf(ElementType type) {
 
 }  // namespace
 
-OpenBatch::OpenBatch(int64_t number, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned)
-    : samples_(std::move(samples)), left_out_(samples_.size(), 0), unfinished_(rows()) {
-  batch_.number = number;
+OpenBatch::OpenBatch(Batch batch, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned)
+    : batch_(std::move(batch)), samples_(std::move(samples)), left_out_(samples_.size(), 0), unfinished_(rows()) {
   const auto options = at::TensorOptions().pinned_memory(pinned);
   for (const Field& field : fields) {
     std::vector<int64_t> shape = {rows()};

@@ -14,9 +14,9 @@ namespace dtrain::data {
 
 class OpenBatch {
  public:
-  // Allocates tensors with a row for each sample: for the fields, for index, and for labels unless they are a field. If
-  // `pinned`, the memory is pinned, so that a GPU copies from it directly.
-  OpenBatch(int64_t number, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned);
+  // Allocates tensors of `batch` with a row for each sample: for the fields, for index, and for labels unless they are
+  // a field. If `pinned`, the memory is pinned, so that a GPU copies from it directly.
+  OpenBatch(Batch batch, std::vector<SampleRef> samples, const std::vector<Field>& fields, bool pinned);
 
   int64_t rows() const { return static_cast<int64_t>(samples_.size()); }
   const SampleRef& sample(int64_t row) const { return samples_[static_cast<size_t>(row)]; }

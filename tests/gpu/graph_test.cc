@@ -79,7 +79,7 @@ class Trainee {
     Trained trained;
     for (int64_t step = 0; step < kSteps; ++step) {
       const data::Batch batch = data::CopyToDevice(task_->Prepared(training.batches[static_cast<size_t>(step)]), gpu_);
-      if (step == 0 || training.seeds_each_step) SeedTask({.seed = 1, .step = step}, gpu_);
+      if (step == 0 || training.seeds_each_step) SeedTask(/*seed=*/1, {.step = step}, gpu_);
       const double learning_rate = 0.1 / static_cast<double>(step + 1);
       if (graph) {
         graph->Run(batch, learning_rate,

@@ -130,7 +130,6 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
   RequireOtherOutput(options.dump, train, config.data.dir);
   const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
   const auto batches = MakeTrainBatches(train, config, /*world=*/1);
-  const int64_t accumulation = config::ResolveBatch(config.batch, 1).grad_accum_steps;
   data::Quarantine quarantine(
       train.source->size(),
       {.split = train.name, .max_bad_records = config.data.max_bad_records, .strict = config.data.strict});
@@ -138,14 +137,9 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
                                      .prefetch_batches = config.data.prefetch_batches,
                                      .seed = config.batch.seed};
   if (loader_options.decode_threads == 0) loader_options.decode_threads = data::AvailableCores();
-  const int64_t total = options.seconds > 0 ? std::numeric_limits<int64_t>::max() : options.warmup + options.batches;
-  data::Loader loader(
-      *train.source, *train.decoder,
-      [&](int64_t number) {
-        return number < total ? std::optional(batches->Share(number / accumulation, 0, number % accumulation))
-                              : std::nullopt;
-      },
-      loader_options, &quarantine);
+  data::Loader loader(*train.source, *train.decoder,
+                      batches->BatchesOf(/*shards=*/{}, /*steps=*/std::numeric_limits<int64_t>::max()), loader_options,
+                      &quarantine);
 
   const Measured measured = Measure(loader, config, options);
   const auto images = static_cast<double>(measured.images);

@@ -42,7 +42,7 @@ class BenchedStep {
         learning_rate_(config.optimizer.lr.value_or(config::DefaultLearningRate(
             config.optimizer, config::ResolveBatch(config.batch, communicator.world_size()).global_batch_size))),
         batch_size_(config::ResolveBatch(config.batch, communicator.world_size()).batch_size),
-        task_(KindOf(config).MakeTask(config, KindOf(config).BenchSizes(config), device, /*shard=*/0)),
+        task_(KindOf(config).MakeTask(config, KindOf(config).BenchSizes(config), device)),
         update_(MakeParameterUpdate(config, module(), device)),
         exchange_(RunningStatistics(module()), kNumStepSums, device, communicator),
         graph_(MakeStepGraph(config.ranks.cuda_graphs, {.device = device, .task = task_->WhyNotRecorded()})),

@@ -48,7 +48,7 @@ Finding JudgeReading(const ReadFacts& facts, double most_bad) {
 ReadFacts ReadSome(const loop::DataSplit& split) {
   const data::RecordSource& source = *split.source;
   ReadFacts facts{.split = split.name, .records = source.size()};
-  data::OpenBatch batch(0, {data::SampleRef{}}, split.decoder->fields(0), /*pinned=*/false);
+  data::OpenBatch batch({}, {data::SampleRef{}}, split.decoder->fields(0), /*pinned=*/false);
   const std::vector<std::span<std::byte>> row = batch.RowOf(0);
   const int64_t count = std::min(kMostRecords, source.size());
   const auto begin = Clock::now();

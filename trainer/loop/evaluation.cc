@@ -83,18 +83,16 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   const EvaluationMode evaluation_mode(task.module());
   const auto all_batches = MakeEvaluationBatches(split, config, communicator.world_size());
   const config::ShardRange shards = config::ShardsOf(config.batch, communicator.rank(), communicator.world_size());
-  std::vector<std::vector<data::SampleRef>> batches;
-  std::vector<int64_t> shard_of;  // of each batch, from 0 on this rank
+  std::vector<data::BatchSamples> batches;
   for (int64_t shard = shards.first; shard < shards.end; ++shard) {
-    for (auto& batch : all_batches->EvaluationBatches(shard)) {
-      batches.push_back(std::move(batch));
-      shard_of.push_back(shard - shards.first);
+    for (auto& samples : all_batches->EvaluationBatches(shard)) {
+      batches.push_back({std::move(samples), {.shard = shard}});
     }
   }
   // Ranks may differ by some batches, but all must pass the same points at which they may stop.
   const int64_t rounds = all_batches->EvaluationRounds(communicator.world_size());
 
-  const auto provider = [&batches](int64_t number) -> std::optional<std::vector<data::SampleRef>> {
+  const auto provider = [&batches](int64_t number) -> std::optional<data::BatchSamples> {
     if (number >= static_cast<int64_t>(batches.size())) return std::nullopt;
     return batches[static_cast<size_t>(number)];
   };
@@ -117,11 +115,10 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
     const auto batch = feed.Next();
     if (batch) {
       taken += batch->size();
-      left_out += static_cast<int64_t>(batches[static_cast<size_t>(batch->number)].size()) - batch->size();
+      left_out += static_cast<int64_t>(batches[static_cast<size_t>(batch->number)].samples.size()) - batch->size();
     }
     if (batch && batch->size() > 0) {
-      const int64_t shard = shard_of[static_cast<size_t>(batch->number)];
-      sums_of_shards[shard].slice(0, 0, num_sums) += task.EvaluationSums(*batch);
+      sums_of_shards[batch->part.shard - shards.first].slice(0, 0, num_sums) += task.EvaluationSums(*batch);
     }
     if (control.StopsHere(steps_done)) return std::nullopt;
     if (progress) progress(round + 1, rounds);

@@ -1,4 +1,5 @@
-// The training batches of one rank, loaded and copied to its device.
+// The training batches of one rank, on their way to its device: SplitBatches chooses the samples, the loader reads and
+// decodes them, the task prepares the batch on the host, and the feed copies it.
 #pragma once
 
 #include <memory>
@@ -28,18 +29,7 @@ class TrainFeed {
   bool waits_for_storage() const { return loader_->waits_for_storage(); }
 
  private:
-  // A part of a step that this rank computes: one micro-step of one of its shards.
-  struct Part {
-    int64_t step = 0, shard = 0, micro_step = 0;
-  };
-  // `number` counts this rank's batches from the start of the training.
-  Part PartOf(int64_t number) const;
-  int64_t PartsOfStep() const { return shards_.count() * parts_.plan.batch.grad_accum_steps; }
-  data::BatchProvider Batches() const;
-  data::Batch Prepared(data::Batch batch) const;
-
   const TrainerParts& parts_;
-  const config::ShardRange shards_;
   std::unique_ptr<data::Quarantine> quarantine_;
   std::unique_ptr<data::Loader> loader_;
   std::optional<data::DeviceFeed> feed_;

@@ -140,12 +140,12 @@ void Trainer::SaveAndStop() {
 void Trainer::TrainStep() {
   const double learning_rate = parts_.plan.LearningRate(progress_.step);
   if (parts_.step_graph == nullptr) {
-    ComputeStep([this](int64_t part) { return NextBatch(part); }, RateOnDevice(learning_rate));
+    ComputeStep([this] { return NextBatch(); }, RateOnDevice(learning_rate));
   } else {
-    const data::Batch next = NextBatch(0);
+    const data::Batch next = NextBatch();
     phases_.Enter(Phase::kForward);  // a replayed step enters no phase itself, and must not seem to wait for data
     parts_.step_graph->Run(next, learning_rate, [this](const data::Batch& batch, const at::Tensor& rate) {
-      ComputeStep([&batch](int64_t) { return batch; }, rate);
+      ComputeStep([&batch] { return batch; }, rate);
     });
     SayOnceThatStepsAreReplayed();
   }
@@ -171,17 +171,12 @@ void Trainer::SayOnceThatStepsAreReplayed() {
   report::LogInfo("steps are replayed as a CUDA graph from step " + std::to_string(progress_.step + 1) + " on");
 }
 
-data::Batch Trainer::NextBatch(int64_t part) {
+data::Batch Trainer::NextBatch() {
   phases_.Enter(Phase::kData);
   data::Batch batch = feed_.Next();
   phases_.Spend(TimePart::kOther);
-  if (parts_.reporter.wants_first_batch() && progress_.step == 0 && part == 0) ShowFirstBatch(batch);
-  const int64_t micro_steps = parts_.plan.batch.grad_accum_steps;
-  SeedTask({.seed = parts_.config.batch.seed,
-            .step = progress_.step,
-            .micro_step = part % micro_steps,
-            .shard = shards_.first + part / micro_steps},
-           parts_.device);
+  if (parts_.reporter.wants_first_batch() && batch.number == 0) ShowFirstBatch(batch);
+  SeedTask(parts_.config.batch.seed, batch.part, parts_.device);
   return batch;
 }
 
@@ -208,7 +203,7 @@ void Trainer::ComputeMicroSteps(const NextPart& next_batch, at::Tensor& sums) {
     const optim::CastCacheScope casts;
     const int64_t micro_steps = parts_.plan.batch.grad_accum_steps;
     for (int64_t micro_step = 0; micro_step < micro_steps; ++micro_step) {
-      ComputeForwardAndBackward(next_batch(micro_step), /*reduce=*/micro_step + 1 == micro_steps, sums);
+      ComputeForwardAndBackward(next_batch(), /*reduce=*/micro_step + 1 == micro_steps, sums);
     }
   }
   data_parallel_->AfterBackward();
@@ -221,7 +216,7 @@ void Trainer::ComputeShards(const NextPart& next_batch, at::Tensor& sums) {
   {
     const optim::CastCacheScope casts;
     for (int64_t shard = 0; shard < shards_.count(); ++shard) {
-      const data::Batch batch = next_batch(shard);
+      const data::Batch batch = next_batch();
       shard_step_->Begin();
       ComputeForwardAndBackward(batch, /*reduce=*/false, sums.zero_());
       shard_step_->End(sums);

@@ -53,10 +53,10 @@ class Trainer {
   void TrainStep();
   optim::Rate RateOnDevice(double learning_rate);
   void SayOnceThatStepsAreReplayed();
-  // Returns the batch of one of the parts of a step that this rank computes: a micro-step or a shard, from 0.
-  using NextPart = std::function<data::Batch(int64_t part)>;
+  // Returns the batch of the next part of a step that this rank computes: a micro-step or a shard.
+  using NextPart = std::function<data::Batch()>;
   // Waits for that batch, and seeds the random generators for it.
-  data::Batch NextBatch(int64_t part);
+  data::Batch NextBatch();
   // The part of a step that a step graph records: forward, backward, exchange and update. See StepGraph::Step.
   void ComputeStep(const NextPart& next_batch, const optim::Rate& learning_rate);
   // These two end with the sums of gradients, statistics and `sums` (indexed by StepSum) over the global batch.

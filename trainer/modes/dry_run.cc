@@ -182,7 +182,7 @@ void DryRun(const RunContext& given) {
   std::unique_ptr<Task> task;
   if (config.run.mode == "train") {
     sets = kind.OpenData(config, /*known=*/{}, /*parcel=*/nullptr);
-    task = kind.MakeTask(config, sets, at::kCPU, /*shard=*/0);
+    task = kind.MakeTask(config, sets, at::kCPU);
     task->UseClassWeights(ClassWeights(config.optimizer.class_weights, sets));
     if (!config.model.init_weights.empty()) {
       ApplyInitialWeights(ReadInitialWeights(config).tensors, config.model, task->module(), Classifier::kMayBeginAnew);

@@ -176,7 +176,7 @@ void Train(const RunContext& given) {
   if (first && config.run.resume == "none" && !session.restarted) StartAnew(files);
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
   const bool elastic = config::IsElastic(config);
-  const auto task = kind.MakeTask(config, data, session.device, /*shard=*/elastic ? 0 : context.launch.rank);
+  const auto task = kind.MakeTask(config, data, session.device);
   RequireBestMetric(config.run.best_metric, *task);
   task->UseClassWeights(ClassWeights(config.optimizer.class_weights, data));
   torch::nn::Module& model = task->module();

@@ -67,11 +67,11 @@ class ImageClassificationKind : public TaskKind {
     return classes;
   }
 
-  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes, at::Device device,
-                                 int64_t shard) const override {
+  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
+                                 at::Device device) const override {
     auto model = MakeModel(config, sizes.num_classes, device);
     Freeze(config.model, HeadName(config.model.name), *model);
-    return std::make_unique<ImageTask>(std::move(model), config, device, shard);
+    return std::make_unique<ImageTask>(std::move(model), config, device);
   }
 
   std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,

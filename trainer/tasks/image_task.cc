@@ -101,8 +101,7 @@ std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& confi
   return model;
 }
 
-ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device,
-                     int64_t shard)
+ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device)
     : model_(std::move(model)),
       precision_(config.precision.name),
       criterion_(kCriteria.at(config.optimizer.loss)),
@@ -113,7 +112,7 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
       normalisation_(distributed::NormalisationOn(device)),
       mix_{config.image.mixup, config.image.cutmix},
       seed_(config.batch.seed),
-      shard_(shard) {
+      elastic_shards_(config.batch.elastic_shards) {
   optim::AllowTf32(precision_ == "tf32");
 }
 
@@ -151,10 +150,16 @@ void ImageTask::UseClassWeights(const std::vector<double>& weights) {
   if (!weights.empty()) class_weights_ = at::tensor(weights, at::kFloat).to(device_);
 }
 
+// The draws depend on the part of the step, not on the rank that computes it.
 data::Batch ImageTask::Prepared(data::Batch batch) const {
   if (!mix_.enabled()) return batch;
-  data::RandomGenerator random(
-      {.seed = seed_, .sample = batch.number, .repeat = shard_, .stream = data::RandomStream::kMix});
+  data::RandomKey key = {.seed = seed_, .sample = batch.number, .repeat = batch.part.shard};
+  if (elastic_shards_) {
+    key.sample = batch.part.step * *elastic_shards_ + batch.part.shard;
+    key.repeat = 0;
+  }
+  key.stream = data::RandomStream::kMix;
+  data::RandomGenerator random(key);
   AddMix(batch, data::DrawMix(mix_, SizeOf(batch["images"]), random));
   return batch;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,9 +32,7 @@ using Criterion = at::Tensor (*)(const at::Tensor& logits, const at::Tensor& lab
 
 class ImageTask : public Task {
  public:
-  // `shard` is one of the keys of mixup's and CutMix's random draws: the rank, in training.
-  ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device,
-            int64_t shard = 0);
+  ImageTask(std::shared_ptr<models::ImageModel> model, const config::Config& config, at::Device device);
 
   torch::nn::Module& module() override { return *model_; }
   at::Device device() const override { return device_; }
@@ -84,7 +83,8 @@ class ImageTask : public Task {
   data::ImagePreparation preparation_;
   data::DeviceNormalisation normalisation_;
   data::MixOptions mix_;
-  int64_t seed_, shard_;
+  int64_t seed_;
+  std::optional<int64_t> elastic_shards_;
   bool counts_confusions_ = false;
   OutputsObserver observer_;
   at::Tensor class_weights_;  // float32, one for each class, on the device; undefined: all are 1

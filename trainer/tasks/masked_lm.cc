@@ -29,8 +29,8 @@ class MaskedLmKind : public TaskKind {
     return OpenTextSets(config);
   }
 
-  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes, at::Device device,
-                                 int64_t /*shard*/) const override {
+  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
+                                 at::Device device) const override {
     const auto options = RobertaOptionsOf(config, sizes.vocabulary, ReadOutline(config.model.init_weights));
     auto model = MakeRoberta(options, config.batch.seed, device);
     if (config.precision.memory_efficient_fp16) model->to(at::kHalf);

@@ -30,8 +30,8 @@ class SentenceKind : public TaskKind {
     return OpenSentenceSets(config, target, known);
   }
 
-  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes, at::Device device,
-                                 int64_t /*shard*/) const override {
+  std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
+                                 at::Device device) const override {
     const auto options = SequenceClassifierOf(config, sizes.vocabulary, ReadOutline(config.model.init_weights),
                                               models::NumberedLabels(sizes.num_classes), is_regression());
     auto model = MakeSequenceClassifier(options, config.batch.seed, device);

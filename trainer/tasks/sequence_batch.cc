@@ -40,6 +40,7 @@ data::Batch PreparedSequences(const data::Batch& rows, int64_t padding_id, bool 
   }
   data::Batch prepared;
   prepared.number = rows.number;
+  prepared.part = rows.part;
   prepared.tensors = {{"index", rows["index"]},
                       {kPreparedIds, sequences.ids},
                       {kPositions, sequences.positions},

@@ -4,8 +4,6 @@
 
 #include "data/pipeline/sampler.h"
 #include "data/text/token_batches.h"
-#include "trainer/config/batch_sizes.h"
-#include "trainer/config/elastic.h"
 
 namespace dtrain::loop {
 namespace {
@@ -22,28 +20,26 @@ std::optional<data::BalancedOrder> BalancedOrderOf(const data::RecordSource& sou
 class EqualRows : public SplitBatches {
  public:
   EqualRows(const data::RecordSource& source, const config::Config& config, int world)
-      : SplitBatches(config::ShardsOf(config.batch, 0, world).total, config.run.limit_val_steps),
+      : SplitBatches(config, world),
         samples_(source.size()),
-        sizes_(config::ResolveBatch(config.batch, world)),
-        sampler_(samples_, sizes_.global_batch_size, config.batch.seed, data::ShuffleFromName(config.data.shuffle),
+        sampler_(samples_, sizes().global_batch_size, config.batch.seed, data::ShuffleFromName(config.data.shuffle),
                  data::LastBatchFromName(config.data.last_batch), config.image.repeated_augmentation,
                  *data::ParseSizeSchedule(config.image.size_schedule), BalancedOrderOf(source, config.data)) {}
 
   int64_t units() const override { return samples_; }
-  int64_t units_per_step() const override { return sizes_.global_batch_size; }
+  int64_t units_per_step() const override { return sizes().global_batch_size; }
   int64_t SamplesTaken(int64_t steps) const override { return steps * units_per_step(); }
 
-  std::vector<data::SampleRef> Share(int64_t step, int64_t shard, int64_t micro_step) const override {
-    return data::RankShare(sampler_.GlobalBatch(step), shard, shards(), micro_step, sizes_.grad_accum_steps);
-  }
-
   std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t shard) const override {
-    return data::EvaluationBatches(samples_, sizes_.batch_size, shard, shards(), evaluated_units());
+    return data::EvaluationBatches(samples_, sizes().batch_size, shard, shards(), evaluated_units());
   }
 
  private:
+  std::vector<data::SampleRef> SamplesOf(const data::StepPart& part) const override {
+    return data::RankShare(sampler_.GlobalBatch(part.step), part.shard, shards(), part.micro_step, grad_accum_steps());
+  }
+
   const int64_t samples_;
-  const config::BatchSizes sizes_;
   const data::TrainSampler sampler_;
 };
 
@@ -51,14 +47,13 @@ class EqualRows : public SplitBatches {
 class BlocksOfTokens : public SplitBatches {
  public:
   BlocksOfTokens(const DataSplit& split, const config::Config& config, int world)
-      : SplitBatches(config::ShardsOf(config.batch, 0, world).total, config.run.limit_val_steps),
-        sizes_(config::ResolveBatch(config.batch, world)),
+      : SplitBatches(config, world),
         batches_(split.source->size(), split.length,
-                 {.batch_size = sizes_.batch_size,
+                 {.batch_size = sizes().batch_size,
                   .max_tokens = config.text.max_tokens,
                   .tokens_per_sample = split.tokens_per_sample,
-                  .micro_batches = shards() * sizes_.grad_accum_steps,
-                  .step_blocks = config.text.max_tokens > 0 ? 0 : sizes_.global_batch_size,
+                  .micro_batches = shards() * grad_accum_steps(),
+                  .step_blocks = config.text.max_tokens > 0 ? 0 : sizes().global_batch_size,
                   .seed = config.batch.seed,
                   .shuffle = data::ShuffleFromName(config.data.shuffle),
                   .last_batch = data::LastBatchFromName(config.data.last_batch),
@@ -68,20 +63,35 @@ class BlocksOfTokens : public SplitBatches {
   int64_t units_per_step() const override { return batches_.units_per_step(); }
   int64_t SamplesTaken(int64_t steps) const override { return batches_.BlocksTaken(steps); }
 
-  std::vector<data::SampleRef> Share(int64_t step, int64_t shard, int64_t micro_step) const override {
-    return batches_.Share(step, shard, shards(), micro_step, sizes_.grad_accum_steps);
-  }
-
   std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t shard) const override {
     return batches_.EvaluationBatches(shard, shards(), evaluated_units());
   }
 
  private:
-  const config::BatchSizes sizes_;
+  std::vector<data::SampleRef> SamplesOf(const data::StepPart& part) const override {
+    return batches_.Share(part.step, part.shard, shards(), part.micro_step, grad_accum_steps());
+  }
+
   const data::TokenBatches batches_;
 };
 
 }  // namespace
+
+SplitBatches::SplitBatches(const config::Config& config, int world)
+    : shards_(config::ShardsOf(config.batch, 0, world).total),
+      limit_val_steps_(config.run.limit_val_steps),
+      sizes_(config::ResolveBatch(config.batch, world)) {}
+
+data::BatchProvider SplitBatches::BatchesOf(config::ShardRange shards, int64_t steps) const {
+  return [this, shards, steps](int64_t number) -> std::optional<data::BatchSamples> {
+    const int64_t micro_step = number % grad_accum_steps(), shard_of_rank = number / grad_accum_steps();
+    const data::StepPart part = {.step = shard_of_rank / shards.count(),
+                                 .shard = shards.first + shard_of_rank % shards.count(),
+                                 .micro_step = micro_step};
+    if (part.step >= steps) return std::nullopt;
+    return data::BatchSamples(SamplesOf(part), part);
+  };
+}
 
 std::optional<int64_t> SplitBatches::evaluated_units() const {
   constexpr int64_t kMostSteps = 1'000'000'000;  // more is no limit, and the product must not overflow

@@ -8,8 +8,11 @@
 #include <optional>
 #include <vector>
 
+#include "data/pipeline/loader.h"
 #include "data/sample_decoder.h"
+#include "trainer/config/batch_sizes.h"
 #include "trainer/config/config.h"
+#include "trainer/config/elastic.h"
 #include "trainer/tasks/data_sets.h"
 
 namespace dtrain::loop {
@@ -24,8 +27,10 @@ class SplitBatches {
   // Training: the number of samples that the first `steps` steps take, over all ranks.
   virtual int64_t SamplesTaken(int64_t steps) const = 0;
 
-  // Training: the samples of one shard in one micro-step. `step` and `micro_step` count from 0. Thread-safe.
-  virtual std::vector<data::SampleRef> Share(int64_t step, int64_t shard, int64_t micro_step) const = 0;
+  // Training: returns, for each number from 0 up to the end of step `steps`, a batch of the rank that has these shards:
+  // for each step its shards, for each shard its micro-steps. Valid as long as this object; thread-safe.
+  data::BatchProvider BatchesOf(config::ShardRange shards, int64_t steps) const;
+  int64_t grad_accum_steps() const { return sizes_.grad_accum_steps; }
 
   // Evaluation: the batches of one shard. Over all shards each sample occurs once, or with --limit_val_steps only as
   // many units as so many steps take, spread evenly over the split. Which ones depends on the global batch, but not on
@@ -37,13 +42,18 @@ class SplitBatches {
   int64_t EvaluatedSamples() const;
 
  protected:
-  SplitBatches(int64_t shards, int64_t limit_val_steps) : shards_(shards), limit_val_steps_(limit_val_steps) {}
+  SplitBatches(const config::Config& config, int world);
   int64_t shards() const { return shards_; }
+  const config::BatchSizes& sizes() const { return sizes_; }
   // The most units that an evaluation takes over all ranks; empty: all.
   std::optional<int64_t> evaluated_units() const;
 
  private:
+  // Training: the samples of one shard in one micro-step.
+  virtual std::vector<data::SampleRef> SamplesOf(const data::StepPart& part) const = 0;
+
   const int64_t shards_, limit_val_steps_;
+  const config::BatchSizes sizes_;
 };
 
 // Makes the batches of `world` ranks, or of elastic_shards (config::ShardsOf), with the sizes of ResolveBatch. `split`

@@ -55,9 +55,9 @@ class TaskKind {
   }
 
   // Makes a task for training: its model is on `device`, with weights drawn from --seed, and frozen as --freeze says.
-  // `sizes` are those of the data; `shard` is the rank, in training.
-  virtual std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes, at::Device device,
-                                         int64_t shard) const = 0;
+  // `sizes` are those of the data.
+  virtual std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
+                                         at::Device device) const = 0;
   // Makes a task with a trained model. `sizes` are those of the data that it will see, as far as they are known; throws
   // UsageError if the model is too small for them.
   virtual std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,

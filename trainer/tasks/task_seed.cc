@@ -17,11 +17,11 @@ void Seed(at::Device device, uint64_t value) {
 
 }  // namespace
 
-void SeedTask(const TaskSeed& seed, at::Device device) {
-  data::RandomGenerator random({.seed = seed.seed,
-                                .epoch = seed.micro_step,
-                                .sample = seed.step,
-                                .repeat = seed.shard,
+void SeedTask(int64_t seed, const data::StepPart& part, at::Device device) {
+  data::RandomGenerator random({.seed = seed,
+                                .epoch = part.micro_step,
+                                .sample = part.step,
+                                .repeat = part.shard,
                                 .stream = data::RandomStream::kTask});
   const uint64_t value = random.Next64();
   Seed(at::kCPU, value);

@@ -6,16 +6,12 @@
 
 #include <cstdint>
 
+#include "data/pipeline/batch.h"
+
 namespace dtrain::loop {
 
-struct TaskSeed {
-  int64_t seed = 0;  // --seed
-  int64_t step = 0;  // steps done
-  int64_t micro_step = 0;
-  int64_t shard = 0;  // the part of the global batch, that is, the rank
-};
-
-// Seeds the generators of the CPU and of `device`. The host does not wait for the device.
-void SeedTask(const TaskSeed& seed, at::Device device);
+// Seeds the generators of the CPU and of `device` for a part of a step; `seed` is that of --seed. The host does not
+// wait for the device.
+void SeedTask(int64_t seed, const data::StepPart& part, at::Device device);
 
 }  // namespace dtrain::loop

@@ -8,19 +8,19 @@
 namespace dtrain::loop {
 namespace {
 
-float DrawnAfter(const TaskSeed& seed) {
-  SeedTask(seed, at::kCPU);
+float DrawnAfter(int64_t seed, const data::StepPart& part) {
+  SeedTask(seed, part, at::kCPU);
   return at::rand({1}).item<float>();
 }
 
 TEST(SeedTask, EachPartOfTheKeyCounts) {
-  const TaskSeed all[] = {{}, {.seed = 1}, {.step = 1}, {.micro_step = 1}, {.shard = 1}, {.step = 1, .shard = 1}};
-  std::set<float> draws;
-  for (const TaskSeed& seed : all) {
-    draws.insert(DrawnAfter(seed));
-    EXPECT_EQ(DrawnAfter(seed), DrawnAfter(seed));
+  const data::StepPart all[] = {{}, {.step = 1}, {.micro_step = 1}, {.shard = 1}, {.step = 1, .shard = 1}};
+  std::set<float> draws = {DrawnAfter(/*seed=*/1, {})};
+  for (const data::StepPart& part : all) {
+    draws.insert(DrawnAfter(0, part));
+    EXPECT_EQ(DrawnAfter(0, part), DrawnAfter(0, part));
   }
-  EXPECT_EQ(draws.size(), std::size(all));
+  EXPECT_EQ(draws.size(), 1 + std::size(all));
 }
 
 }  // namespace
