@@ -1,13 +1,67 @@
 // Pushes the result of a call of each known name, given its arguments.
+#include <algorithm>
+#include <array>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "data/formats/pickle_machine.h"
-#include "data/formats/pickled_names.h"
 #include "data/shown.h"
 
 namespace dtrain::data {
 namespace {
+
+// The names in Python modules that a pickle of weights may use: those that torch.load's safe mode accepts and weights
+// have, and those that training programs save beside them.
+constexpr std::string_view kOrderedDict = "collections.OrderedDict";
+constexpr std::string_view kRebuildTensor1 = "torch._utils._rebuild_tensor";
+constexpr std::string_view kRebuildTensor2 = "torch._utils._rebuild_tensor_v2";
+constexpr std::string_view kRebuildParameter = "torch._utils._rebuild_parameter";
+constexpr std::string_view kSize = "torch.Size";
+constexpr std::string_view kDevice = "torch.device";
+// Holds the command line in files of timm's and torchvision's training scripts. Its attributes are ignored.
+constexpr std::string_view kNamespace = "argparse.Namespace";
+
+struct StorageName {
+  std::string_view name, dtype;
+};
+constexpr std::array kStorages = {
+    StorageName{"torch.FloatStorage", "F32"}, StorageName{"torch.DoubleStorage", "F64"},
+    StorageName{"torch.HalfStorage", "F16"},  StorageName{"torch.BFloat16Storage", "BF16"},
+    StorageName{"torch.LongStorage", "I64"},  StorageName{"torch.IntStorage", "I32"},
+    StorageName{"torch.ShortStorage", "I16"}, StorageName{"torch.CharStorage", "I8"},
+    StorageName{"torch.ByteStorage", "U8"},   StorageName{"torch.BoolStorage", "BOOL"},
+};
+
+constexpr std::array kOthers = {kOrderedDict, kRebuildTensor1, kRebuildTensor2, kRebuildParameter,
+                                kSize,        kDevice,         kNamespace};
+
+// Dtypes may appear in a training program's arguments.
+constexpr std::array<std::string_view, 14> kDtypes = {
+    "torch.float32", "torch.float64", "torch.float16", "torch.bfloat16", "torch.int64", "torch.int32", "torch.int16",
+    "torch.int8",    "torch.uint8",   "torch.bool",    "torch.float",    "torch.half",  "torch.long",  "torch.double"};
+
+template <typename Names>
+std::optional<std::string_view> Find(const Names& names, std::string_view name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  return found == names.end() ? std::nullopt : std::optional<std::string_view>(*found);
+}
+
+// Returns the same name with static lifetime; empty if it is not known.
+std::optional<std::string_view> KnownPickledName(std::string_view name) {
+  for (const StorageName& storage : kStorages)
+    if (storage.name == name) return storage.name;
+  if (const auto other = Find(kOthers, name)) return other;
+  return Find(kDtypes, name);
+}
+
+// Returns the dtype of a storage in safetensors' notation ("torch.FloatStorage" → F32); empty if the name is not that
+// of a storage.
+std::optional<std::string_view> DtypeOfStorage(std::string_view name) {
+  for (const StorageName& storage : kStorages)
+    if (storage.name == name) return storage.dtype;
+  return std::nullopt;
+}
 
 constexpr size_t kMostDimensions = 64;
 constexpr size_t kShownNameBytes = 80;

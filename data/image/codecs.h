@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <opencv2/core/mat.hpp>
 #include <span>
+#include <vector>
 
 #include "data/image/crop.h"
 
@@ -35,5 +36,9 @@ cv::Mat DecodeBmp(Bytes bytes);
 
 ImageSize PnmSize(Bytes bytes);  // binary PGM and PPM (P5, P6)
 cv::Mat DecodePnm(Bytes bytes);
+
+// `pixels`: 8-bit RGB, height × width × 3, row by row. Returns the bytes of the file. Throws DataError if libpng
+// refuses the size.
+std::vector<uint8_t> WritePng(const uint8_t* pixels, int64_t width, int64_t height);
 
 }  // namespace dtrain::data

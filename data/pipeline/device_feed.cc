@@ -2,14 +2,26 @@
 // is loaded, so that this file does not link CUDA.
 #include "data/pipeline/device_feed.h"
 
+#include <ATen/ops/empty_like.h>
 #include <c10/core/Event.h>
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <string>
 #include <utility>
 
 namespace dtrain::data {
 namespace {
+
+// Whether networks read this tensor. The others (the index, and where images were cropped) are for messages and files
+// and stay on the host.
+bool IsForNetworks(const std::string& name) { return name != "index" && name != "crop" && name != "flip"; }
+
+at::Tensor Copied(const at::Tensor& tensor, at::Device device) {
+  at::Tensor copy = at::empty_like(tensor, tensor.options().device(device).pinned_memory(false));
+  copy.copy_(tensor, /*non_blocking=*/true);
+  return copy;
+}
 
 // The device's memory comes from the caching allocator, which is told of both streams: it reuses a batch's memory only
 // after the step that reads it is done. Likewise, pinned host memory is reused only after the copy is done.
@@ -41,6 +53,13 @@ class SideStreamTransport : public BatchTransport {
 };
 
 }  // namespace
+
+Batch CopyToDevice(Batch host, at::Device device) {
+  for (auto& [name, tensor] : host.tensors) {
+    if (IsForNetworks(name)) tensor = Copied(tensor, device);
+  }
+  return host;
+}
 
 std::unique_ptr<BatchTransport> MakeTransport(at::Device device) {
   return device.is_cpu() ? nullptr : std::make_unique<SideStreamTransport>(device);

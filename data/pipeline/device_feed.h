@@ -8,10 +8,12 @@
 #include <optional>
 
 #include "data/pipeline/batch.h"
-#include "data/pipeline/device_batch.h"
 #include "data/pipeline/loader.h"
 
 namespace dtrain::data {
+
+// Starts the copy of a host batch on the current stream. Tensors that no network reads stay on the host.
+Batch CopyToDevice(Batch host, at::Device device);
 
 // Copies batches to a device.
 class BatchTransport {

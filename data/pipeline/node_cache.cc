@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <new>
 #include <random>
@@ -142,6 +143,21 @@ bool NodeCache::Keep(int64_t record, std::span<const uint8_t> bytes) {
   target.begin.store(position, std::memory_order_release);
   ++header().kept;
   return true;
+}
+
+std::vector<uint8_t> CachedSource::Read(int64_t index) const {
+  if (auto found = cache_->Find(first_ + index)) return std::move(*found);
+  std::vector<uint8_t> bytes = source_->Read(index);
+  if (!cache_->Keep(first_ + index, bytes) && cache_->FirstToFindItFull()) {
+    char text[200];
+    std::snprintf(
+        text, sizeof text,
+        "--cache=ram: %.1f GiB hold %lld records and are full; the others are read from storage in every epoch "
+        "(pack the images resized, or use more machines)",
+        static_cast<double>(cache_->capacity()) / (1 << 30), static_cast<long long>(cache_->records_kept()));
+    note_(text);
+  }
+  return bytes;
 }
 
 }  // namespace dtrain::data

@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "data/pipeline/device_batch.h"
+#include "data/pipeline/device_feed.h"
 #include "tests/small_masked_lm.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"

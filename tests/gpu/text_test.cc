@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "data/pipeline/device_batch.h"
+#include "data/pipeline/device_feed.h"
 #include "tests/small_masked_lm.h"
 #include "trainer/device/device.h"
 #include "trainer/tasks/sample_results.h"

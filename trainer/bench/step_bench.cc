@@ -3,13 +3,17 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "data/pipeline/batch.h"
-#include "trainer/bench/gradient_times.h"
 #include "trainer/bench/machine.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/resolve.h"
@@ -25,6 +29,65 @@
 
 namespace dtrain::loop {
 namespace {
+
+// The parts of a step that are timed, without communication.
+struct StepParts {
+  std::function<void()> forward, backward, update;
+};
+
+double NowMilliseconds(at::Device device) {
+  if (!device.is_cpu()) c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration<double, std::milli>(now).count();
+}
+
+struct Arrival {
+  int64_t bytes = 0;
+  double milliseconds = 0;  // summed over steps
+};
+
+// Runs `steps` steps (1 or more) and returns the means
+//   {"forward_milliseconds", "backward_milliseconds", "update_milliseconds",
+//    "gradients": [[bytes, milliseconds since the backward pass began], …] in the order in which they were ready}
+// The host waits for the device after each part and at each gradient, so that its clock can be used. On a GPU the sum
+// is therefore longer than an unmeasured step, and only the shares can be trusted. `parameters` are all on one device.
+// Uses autograd's hooks instead of the reducer's times, since a run of one rank has no reducer.
+nlohmann::ordered_json MeasureGradientTimes(const StepParts& parts, const std::vector<at::Tensor>& parameters,
+                                            int64_t steps) {
+  const at::Device device = parameters.front().device();
+  std::vector<Arrival> arrivals(parameters.size());
+  std::vector<unsigned> hooks;
+  double backward_start = 0;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    arrivals[i].bytes = static_cast<int64_t>(parameters[i].nbytes());
+    hooks.push_back(parameters[i].register_hook([&arrivals, &backward_start, i, device](const at::Tensor&) {
+      arrivals[i].milliseconds += NowMilliseconds(device) - backward_start;
+    }));
+  }
+  double forward = 0, backward = 0, update = 0;
+  for (int64_t step = 0; step < steps; ++step) {
+    const double start = NowMilliseconds(device);
+    parts.forward();
+    backward_start = NowMilliseconds(device);
+    parts.backward();
+    const double update_start = NowMilliseconds(device);
+    parts.update();
+    forward += backward_start - start;
+    backward += update_start - backward_start;
+    update += NowMilliseconds(device) - update_start;
+  }
+  for (size_t i = 0; i < parameters.size(); ++i) parameters[i].remove_hook(hooks[i]);
+
+  std::sort(arrivals.begin(), arrivals.end(),
+            [](const Arrival& a, const Arrival& b) { return a.milliseconds < b.milliseconds; });
+  const auto count = static_cast<double>(steps);
+  auto gradients = nlohmann::ordered_json::array();
+  for (const Arrival& arrival : arrivals) gradients.push_back({arrival.bytes, arrival.milliseconds / count});
+  return {{"forward_milliseconds", forward / count},
+          {"backward_milliseconds", backward / count},
+          {"update_milliseconds", update / count},
+          {"gradients", gradients}};
+}
 
 constexpr int64_t kTimelineSteps = 3;
 constexpr int64_t kProbedSteps = 3;

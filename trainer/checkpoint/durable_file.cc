@@ -1,23 +1,66 @@
 #include "trainer/checkpoint/durable_file.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdint>
+#include <cstdlib>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "data/careful_open.h"
 #include "data/unfinished_file.h"
-#include "trainer/checkpoint/fault_points.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {
 namespace fs = std::filesystem;
 namespace {
+
+// Test hooks: each write, fsync, close and rename asks whether it is to fail. They are set by environment variables,
+// because the process under test is often a real dtrain_main.
+//   DTRAIN_CRASH_AT=n     the process kills itself (SIGKILL) at the n-th operation (half-way through if it is a write)
+//   DTRAIN_FAIL_AT=n[:k]  operations n … n+k-1 fail (k = 1 unless given)
+// Operations are counted from 1 in each process, and only while one of the two variables is set.
+enum class Fault { kNone, kFail, kCrash };
+
+// Counts one operation and returns the fault to inject into it. Thread-safe.
+Fault NextFault() {
+  const char* crash_at = std::getenv("DTRAIN_CRASH_AT");
+  const char* fail_at = std::getenv("DTRAIN_FAIL_AT");
+  if (crash_at == nullptr && fail_at == nullptr) return Fault::kNone;
+
+  static std::atomic<int64_t> operations{0};
+  static std::atomic<pid_t> counted{::getpid()};
+  if (counted.exchange(::getpid()) != ::getpid()) operations = 0;  // each forked rank counts its own operations
+  const int64_t operation = ++operations;
+  if (crash_at != nullptr && operation == std::atoll(crash_at)) return Fault::kCrash;
+  if (fail_at != nullptr) {
+    char* end = nullptr;
+    const int64_t first = std::strtoll(fail_at, &end, 10);
+    const int64_t count = *end == ':' ? std::atoll(end + 1) : 1;
+    if (operation >= first && operation - first < count) return Fault::kFail;
+  }
+  return Fault::kNone;
+}
+
+// Kills this process with SIGKILL.
+[[noreturn]] void Crash() {
+  ::kill(::getpid(), SIGKILL);
+  for (;;) ::pause();
+}
+
+// For an operation that happens as a whole or not at all: crashes, or returns whether the operation is to fail.
+bool NextOperationFails() {
+  const Fault fault = NextFault();
+  if (fault == Fault::kCrash) Crash();
+  return fault == Fault::kFail;
+}
 
 constexpr size_t kWriteBytes = size_t{16} << 20;  // of one write(2) at most
 constexpr size_t kReadBytes = size_t{1} << 20;

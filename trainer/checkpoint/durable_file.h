@@ -1,7 +1,7 @@
 // Writes files that are on the disk when the call returns; otherwise it throws. All writing, syncing and renaming
 // happens here, so that every short write, full disk and failing fsync or close is noticed. No torch in here.
-// Each write, fsync, close and rename is one operation of fault_points.h. An injected failure is ENOSPC for a write
-// (after half of it) and EIO for the others.
+// Each write, fsync, close and rename asks for a fault to inject (DTRAIN_CRASH_AT, DTRAIN_FAIL_AT). An injected failure
+// is ENOSPC for a write (after half of it) and EIO for the others.
 #pragma once
 
 #include <cstddef>

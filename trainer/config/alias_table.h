@@ -57,4 +57,13 @@ const std::vector<Alias>& UnsupportedAliases();
 // Returns the row of the flag `name` (with underscores) in these tables, or null.
 const Alias* FindSharedAlias(std::string_view name);
 
+struct RemovedFlag {
+  std::string_view name;  // with underscores
+  bool takes_value;       // false: a boolean, which may have been typed with `no` in front
+  std::string_view why;   // why it went, and what to do
+};
+
+// Returns the row of the flag `name` (with underscores, perhaps with `no` in front), or null.
+const RemovedFlag* FindRemoved(std::string_view name);
+
 }  // namespace dtrain::config

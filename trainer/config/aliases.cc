@@ -9,9 +9,9 @@
 #include <string_view>
 #include <utility>
 
+#include "trainer/config/alias_table.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/foreign_programs.h"
-#include "trainer/config/removed_flags.h"
 
 namespace dtrain::config {
 namespace {

@@ -1,5 +1,6 @@
 // Flags of other programs without an equivalent. People copy commands that name defaults, so the value that changes
 // nothing is taken; flags without a value are not here, since an unknown flag is refused anyway.
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -86,6 +87,14 @@ constexpr auto kRows = std::to_array<Row>({
     {"gradient_predivide_factor", "1"},
 });
 
+constexpr std::array kRemoved = {
+    RemovedFlag{"decode", true,
+                "images are decoded on the CPU, which was faster in training than nvJPEG on the GPU; leave it out"},
+    RemovedFlag{"fused_norm", false, "GPUs always normalise this way now; leave it out"},
+    RemovedFlag{"pad_stem", false, "a stem padded to four channels was no faster on an H100; leave it out"},
+    RemovedFlag{"static_graph", false, "every parameter takes part in every step now; leave it out"},
+};
+
 }  // namespace
 
 const std::vector<Alias>& UnsupportedAliases() {
@@ -96,6 +105,15 @@ const std::vector<Alias>& UnsupportedAliases() {
     return all;
   }();
   return table;
+}
+
+const RemovedFlag* FindRemoved(std::string_view name) {
+  const auto row = std::find_if(kRemoved.begin(), kRemoved.end(), [name](const RemovedFlag& flag) {
+    if (flag.name == name) return true;
+    const bool is_negated = !flag.takes_value && name.starts_with("no") && name.ends_with(flag.name);
+    return is_negated && (name.size() == flag.name.size() + 2 || name.substr(2).starts_with('_'));
+  });
+  return row == kRemoved.end() ? nullptr : row;
 }
 
 }  // namespace dtrain::config

@@ -9,9 +9,11 @@
 #include "trainer/distributed/data_parallel.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/engine.h>
 
 #include <algorithm>
 #include <unordered_map>
+#include <utility>
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
@@ -21,7 +23,6 @@
 #include "trainer/errors.h"
 
 namespace dtrain::distributed {
-
 // A reducer waits silently for missing gradients, and throws only in the next step, with numbers in place of names.
 // This class reads its protected members at the end of a step: a flag, and the times at which gradients arrived.
 class ObservedReducer : public c10d::Reducer {
@@ -41,7 +42,6 @@ class ObservedReducer : public c10d::Reducer {
     return indices;
   }
 };
-
 namespace {
 
 std::vector<at::Tensor> Tensors(const std::vector<std::pair<std::string, at::Tensor>>& named) {
@@ -219,6 +219,14 @@ BucketLayout DataParallel::bucket_layout() const {
       layout.back().push_back(index.at(parameter.unsafeGetTensorImpl()));
   }
   return layout;
+}
+
+// Autograd's engine calls the callbacks that were queued during a pass at its end, in the order of queueing. The
+// reducer queues its wait with its last bucket; a hook on the loss runs at the start of the pass, so it queues earlier.
+void AfterLastGradient(const at::Tensor& loss, std::function<void()> then) {
+  loss.register_hook([then = std::move(then)](const at::Tensor&) {
+    torch::autograd::Engine::get_default_engine().queue_callback(then);
+  });
 }
 
 }  // namespace dtrain::distributed

@@ -4,6 +4,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -68,5 +69,10 @@ class DataParallel {
   int rank_;
   std::unique_ptr<ObservedReducer> reducer_;
 };
+
+// Calls `then` once in each later backward pass of `loss`, after the last gradient was computed (on a GPU: its kernels
+// were started) and before the reducer waits for its buckets. It is called on the thread of autograd that ends the
+// pass, while the thread that called backward() waits.
+void AfterLastGradient(const at::Tensor& loss, std::function<void()> then);
 
 }  // namespace dtrain::distributed

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <string>
 
 #include "data/count_of.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
+#include "trainer/loop/training_state.h"
 #include "trainer/optim/whole_part.h"
 
 namespace dtrain::loop {
@@ -60,6 +62,19 @@ double Plan::EvaluatedEpoch(int64_t step) const {
 int64_t Plan::FirstStepOf(int64_t epoch) const {
   const double steps_before = static_cast<double>(epoch) * steps_per_epoch;
   return 1 + static_cast<int64_t>(optim::NextWhole(steps_before));
+}
+
+std::string Plan::WhyStopsEarly(const Progress& progress) const {
+  const double patience = stop_after_epochs_without_gain;
+  if (!(patience > 0) || !progress.validation || !progress.best) return "";
+  if (progress.validation->step != progress.step) return "";  // this step has not been evaluated
+  const double without_gain = EvaluatedEpoch(progress.step) - EvaluatedEpoch(progress.best->step);
+  if (without_gain < patience) return "";
+  const report::Metric& best = progress.best->decisive();
+  char text[256];
+  std::snprintf(text, sizeof(text), "no better %s than %.*f of step %lld in %g epochs", best.name.c_str(),
+                best.decimals, best.value, static_cast<long long>(progress.best->step), without_gain);
+  return text;
 }
 
 bool Plan::IsDue(int64_t step, double every_epochs, int64_t every_steps) const {
@@ -117,6 +132,7 @@ Plan MakePlan(const config::Config& config, int64_t train_samples, int world_siz
   plan.save_every_epochs = config.run.save_every_epochs;
   plan.save_every_steps = config.run.save_every_steps;
   plan.log_interval = config.report.log_interval;
+  plan.stop_after_epochs_without_gain = config.run.stop_after_epochs_without_gain;
   return plan;
 }
 

@@ -11,6 +11,8 @@
 
 namespace dtrain::loop {
 
+struct Progress;  // training_state.h
+
 // N samples, global batch G. With --last_batch=stream the epochs' samples are one stream cut into global batches:
 // total steps = ⌊epochs·N/G⌋, and an epoch ends at the first step with samples seen ≥ k·N. With --last_batch=drop an
 // epoch is ⌊N/G⌋ steps.
@@ -25,6 +27,7 @@ struct Plan {
   double eval_every_epochs = 0, save_every_epochs = 0;
   int64_t eval_every_steps = 0, save_every_steps = 0;
   int64_t log_interval = 1;
+  double stop_after_epochs_without_gain = 0;
 
   // `step` is the number of steps done, from 0, in these three.
   double EpochAt(int64_t step) const { return static_cast<double>(step) / steps_per_epoch; }
@@ -45,6 +48,13 @@ struct Plan {
 
   // Returns the first step, counted from 1, whose batch begins in `epoch`, counted from 0.
   int64_t FirstStepOf(int64_t epoch) const;
+
+  // --stop_after_epochs_without_gain: returns the reason why the run ends at the step of `progress`, for people, or an
+  // empty string if it goes on. The decision is a function of values that every rank knows and every checkpoint holds,
+  // so all ranks decide alike, and a resumed run decides as if it had never been interrupted. The gap is measured
+  // between the epochs that evaluations belong to (EvaluatedEpoch): with a patience of N epochs and an evaluation after
+  // each epoch, the N-th evaluation in a row that does not beat the best one ends the run.
+  std::string WhyStopsEarly(const Progress& progress) const;
 
   // Whether something is due after `step` steps. At the end of the run all but EndsEpoch are true, and the first step
   // is always logged.

@@ -5,14 +5,44 @@
 #include <optional>
 
 #include "trainer/checkpoint/async_writer.h"
+#include "trainer/config/config.h"
 #include "trainer/loop/phases.h"
-#include "trainer/loop/save_interval.h"
 #include "trainer/loop/trainer_parts.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/optim/parameter_update.h"
 #include "trainer/optim/weight_average.h"
 
 namespace dtrain::loop {
+
+// Returns the seconds of work between two saves with the least cost. `stall`: the seconds that a save stops the
+// training; `written`: those until it is on the disk, the least that is returned; `between_faults`: the mean time
+// between two faults, in seconds.
+double DalyInterval(double stall, double written, double between_faults);
+
+// --save_every_seconds: the time between the beginnings of two saves, given or chosen with auto. Auto takes Daly's
+// interval, which saves more often the more often there are faults, and less often the longer a save stops the
+// training; how long a restart takes does not matter for it. scripts/save_interval.py shows what is to be gained. J. T.
+// Daly, A higher order estimate of the optimum checkpoint interval for restart dumps, FGCS 22 (2006).
+class SaveInterval {
+ public:
+  explicit SaveInterval(const config::RunConfig& config);
+
+  // Takes what a save has cost, in seconds; `written` is empty as long as no save is on the disk. With auto the
+  // interval follows the mean of all stalls, and the last time to write.
+  void Note(double stall, std::optional<double> written);
+  // Seconds from the beginning of a save to that of the next; empty if time is no reason to save. Auto saves for the
+  // first time after kFirstSeconds, and knows then what a save costs.
+  std::optional<double> seconds() const;
+
+  static constexpr double kFirstSeconds = 30;
+
+ private:
+  std::optional<double> given_;  // empty: auto
+  double between_faults_;
+  double stalls_ = 0;
+  int num_saves_ = 0;
+  double written_ = 0;
+};
 
 // A step that saves waits until the copies to the host have been started (on a CPU: made), and until the previous save
 // has been written.

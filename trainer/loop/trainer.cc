@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/distributed/backward_end.h"
+#include "trainer/distributed/data_parallel.h"
 #include "trainer/errors.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/stop_signal.h"
@@ -333,7 +333,7 @@ report::RunResult Trainer::Result(Clock::time_point start) const {
   report::RunResult result;
   result.validation = progress_.validation;
   result.best = progress_.best;
-  result.stopped_early = WhyStopsEarly(parts_.config.run, parts_.plan, progress_);
+  result.stopped_early = parts_.plan.WhyStopsEarly(progress_);
   result.train_loss = progress_.last_train_loss;
   result.step = progress_.step;
   result.epoch = parts_.plan.EpochAt(progress_.step);

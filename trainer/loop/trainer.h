@@ -11,7 +11,6 @@
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/distributed/shard_step.h"
 #include "trainer/distributed/step_exchange.h"
-#include "trainer/loop/early_stop.h"
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"
 #include "trainer/loop/saving.h"
@@ -37,9 +36,9 @@ class Trainer {
   // does not fit the model or the optimizer.
   void Restore(const Progress& progress, const checkpoint::Snapshot* restored);
 
-  // A collective. Trains to the end of the plan, or until training stops early (early_stop.h). Throws Preempted after a
-  // clean save if any rank was asked to stop, DivergedError if the loss is no longer finite or too many steps in a row
-  // were skipped, DataError, StorageError, and the errors of Communicator if a peer is lost.
+  // A collective. Trains to the end of the plan, or until training stops early (Plan::WhyStopsEarly). Throws Preempted
+  // after a clean save if any rank was asked to stop, DivergedError if the loss is no longer finite or too many steps
+  // in a row were skipped, DataError, StorageError, and the errors of Communicator if a peer is lost.
   report::RunResult Run();
 
   // From now on Run stores the number of steps done in `*step`, for the report of a failure.
@@ -48,7 +47,7 @@ class Trainer {
  private:
   int64_t LastStep() const;  // the last step of this run of the program: see --limit_train_steps
   bool EvaluationWasMissed() const;
-  bool StopsEarly() const { return !WhyStopsEarly(parts_.config.run, parts_.plan, progress_).empty(); }
+  bool StopsEarly() const { return !parts_.plan.WhyStopsEarly(progress_).empty(); }
   [[noreturn]] void SaveAndStop();
   void TrainStep();
   optim::Rate RateOnDevice(double learning_rate);

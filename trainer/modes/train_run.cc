@@ -12,7 +12,6 @@
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
-#include "trainer/loop/early_stop.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
@@ -188,7 +187,7 @@ void Train(const RunContext& given) {
                                                                    .micro_steps = plan.batch.grad_accum_steps,
                                                                    .task = task->WhyNotRecorded()});
   const Progress progress = SharedProgress(state, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
-  const std::string stopped_early = WhyStopsEarly(config.run, plan, progress);
+  const std::string stopped_early = plan.WhyStopsEarly(progress);
   const bool finished = progress.step >= plan.total_steps || !stopped_early.empty();
   // The checkpoint belongs to this run, as is known only now. Refusing it would have left the directory as it was.
   if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);

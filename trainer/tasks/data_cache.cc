@@ -6,7 +6,6 @@
 #include <string>
 
 #include "data/machine/available_memory.h"
-#include "data/pipeline/cached_source.h"
 #include "data/pipeline/node_cache.h"
 #include "trainer/distributed/distinct_gpus.h"
 #include "trainer/report/log.h"

@@ -8,7 +8,7 @@
 #include <map>
 
 #include "data/image/prepare_images.h"
-#include "data/pipeline/device_batch.h"
+#include "data/pipeline/device_feed.h"
 #include "data/pipeline/size_schedule.h"
 #include "models/layers.h"
 #include "models/registry.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "data/image/png_writer.h"
+#include "data/image/codecs.h"
 
 namespace dtrain::loop {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "data/formats/little_endian.h"
 #include "data/outputs.h"
-#include "data/pipeline/device_batch.h"
+#include "data/pipeline/device_feed.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
 #include "trainer/checkpoint/durable_file.h"

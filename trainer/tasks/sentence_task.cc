@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "data/pipeline/device_batch.h"
+#include "data/pipeline/device_feed.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
 #include "trainer/device/cuda_plugin.h"

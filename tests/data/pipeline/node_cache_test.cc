@@ -13,7 +13,6 @@
 #include <thread>
 
 #include "data/error.h"
-#include "data/pipeline/cached_source.h"
 
 namespace dtrain::data {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/pipeline/device_batch.h"
+#include "data/pipeline/device_feed.h"
 #include "tests/step_operators.h"
 #include "trainer/config/choices.h"
 

@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "data/pipeline/device_batch.h"
+#include "data/pipeline/device_feed.h"
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
 #include "tests/small_masked_lm.h"

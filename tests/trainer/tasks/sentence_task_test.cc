@@ -11,7 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "data/pipeline/device_batch.h"
+#include "data/pipeline/device_feed.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
 #include "tests/step_operators.h"

@@ -1,4 +1,4 @@
-#include "trainer/loop/save_interval.h"
+#include "trainer/loop/saving.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
