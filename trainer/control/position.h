@@ -6,14 +6,17 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "trainer/report/time_parts.h"
+
 namespace dtrain::distributed {
 
 constexpr auto kTick = std::chrono::milliseconds(100);  // the time between two reports
 constexpr double kSavingSeconds = 600;                  // a rank may stand still for at least this long while it saves
 constexpr auto kOwnGap = std::chrono::seconds(1);  // a longer time between two ticks: this process itself was stopped
 
-enum class Phase { kStarting, kData, kForward, kBackward, kExchange, kUpdate, kEvaluation, kSaving, kLeaving };
+using report::Phase;
 
+// `phase` is one that ranks tell each other: not kOther.
 inline const char* NameOf(Phase phase) {
   constexpr const char* kNames[] = {"starting",
                                     "waiting for data",

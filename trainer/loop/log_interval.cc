@@ -107,18 +107,17 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
 
 // Time that belongs to no part of a step, above all saving, is counted as kOther.
 void LogInterval::AddTimes(report::TrainPoint& point, double seconds) const {
-  using report::TimePart;
+  using report::Phase;
   const auto steps = static_cast<double>(steps_);
   report::TimeParts parts = (times_.UpToNow() - times_before_) / steps;
   point.step_seconds = seconds / steps;
-  point.data_seconds = parts[TimePart::kDataWait];
+  point.data_seconds = parts[Phase::kData];
   if (!times_.tells_parts_of_steps()) return;
   double rest = point.step_seconds;
-  for (const TimePart part :
-       {TimePart::kDataWait, TimePart::kForward, TimePart::kBackward, TimePart::kCommunication, TimePart::kUpdate}) {
+  for (const Phase part : {Phase::kData, Phase::kForward, Phase::kBackward, Phase::kExchange, Phase::kUpdate}) {
     rest -= parts[part];
   }
-  parts[TimePart::kOther] = std::max(0.0, rest);
+  parts[Phase::kOther] = std::max(0.0, rest);
   point.step_parts = parts;
 }
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "data/pipeline/batch.h"
-#include "trainer/loop/host_times.h"
+#include "trainer/loop/phases.h"
 #include "trainer/loop/trainer_parts.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/optim/parameter_update.h"

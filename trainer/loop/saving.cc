@@ -9,8 +9,7 @@
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::loop {
-using distributed::Phase;
-using report::TimePart;
+using report::Phase;
 namespace {
 
 double SecondsAfter(std::chrono::steady_clock::time_point start) {
@@ -66,7 +65,7 @@ void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update
     ReportSaved();  // the one before
     interval_.Note(SecondsAfter(last_), writer_->last_save_seconds());
   }
-  phases_.Spend(TimePart::kOther);
+  phases_.Enter(Phase::kOther);
 }
 
 void Saving::SaveBest(int64_t step, const optim::WeightAverage* average) {
@@ -74,14 +73,14 @@ void Saving::SaveBest(int64_t step, const optim::WeightAverage* average) {
   phases_.Enter(Phase::kSaving);  // waits if the previous best weights are still being written
   auto copies = checkpoint::CopyToHost({average != nullptr ? average->tensors() : StateOf(parts_.task.module())});
   writer_->SaveBest(step, std::move(copies.sets[0]), std::move(copies.wait));
-  phases_.Spend(TimePart::kOther);
+  phases_.Enter(Phase::kOther);
 }
 
 void Saving::Finish() {
-  phases_.Spend(TimePart::kCheckpoint);
+  phases_.Enter(Phase::kSaving);
   if (writer_ != nullptr) writer_->Wait();
   ReportSaved();
-  phases_.Spend(TimePart::kOther);
+  phases_.Enter(Phase::kOther);
 }
 
 void Saving::ReportSaved() {

@@ -59,7 +59,7 @@ void StepProfiler::Before(int64_t number) {
     torch::autograd::profiler::enableProfiler(KinetoConfig(), Activities(device_));
   }
   mark_ = std::make_unique<Mark>("train_step " + std::to_string(number));
-  timeline_.Enter(report::TimePart::kOther);
+  timeline_.Enter(report::Phase::kOther);
 }
 
 void StepProfiler::After(int64_t number) {

@@ -31,7 +31,7 @@ class StepProfiler {
   void Before(int64_t number);
   void After(int64_t number);
   // The step spends its time on `part` from now on. Ignored outside profiled steps.
-  void Enter(report::TimePart part) {
+  void Enter(report::Phase part) {
     if (mark_) timeline_.Enter(part);
   }
 

@@ -6,15 +6,15 @@
 
 namespace dtrain::loop {
 
-using report::TimePart;
+using report::Phase;
 
-void StepTimeline::Enter(TimePart part) {
-  if (recorded_ && part != TimePart::kDataWait && part != TimePart::kOther) part = TimePart::kForward;
+void StepTimeline::Enter(Phase part) {
+  if (recorded_ && part != Phase::kData && part != Phase::kOther) part = Phase::kForward;
   if (!marks_.empty() && marks_.back().part == part) return;  // no event may be recorded while a graph is
   Add(part);
 }
 
-void StepTimeline::Add(std::optional<TimePart> part) {
+void StepTimeline::Add(std::optional<Phase> part) {
   Mark mark{.part = part, .time = std::chrono::steady_clock::now(), .event = std::nullopt};
   if (!device_.is_cpu()) {
     mark.event.emplace(device_.type(), c10::EventFlag::BACKEND_DEFAULT);  // with timing
@@ -46,16 +46,16 @@ std::vector<std::string> StepTable(const report::TimeParts& seconds, int64_t fir
                   total > 0 ? 100 * spent / total : 0);
     lines.emplace_back(line);
   };
-  add("waiting for data", seconds[TimePart::kDataWait]);
+  add("waiting for data", seconds[Phase::kData]);
   if (recorded) {
-    add("forward to update", seconds[TimePart::kForward]);  // --cuda_graphs=off tells them apart
+    add("forward to update", seconds[Phase::kForward]);  // --cuda_graphs=off tells them apart
   } else {
-    add("forward", seconds[TimePart::kForward]);
-    add("backward", seconds[TimePart::kBackward]);
-    add("exposed communication", seconds[TimePart::kCommunication]);
-    add("update", seconds[TimePart::kUpdate]);
+    add("forward", seconds[Phase::kForward]);
+    add("backward", seconds[Phase::kBackward]);
+    add("exposed communication", seconds[Phase::kExchange]);
+    add("update", seconds[Phase::kUpdate]);
   }
-  add("other", seconds[TimePart::kOther]);
+  add("other", seconds[Phase::kOther]);
   add("a step", total);
   return lines;
 }

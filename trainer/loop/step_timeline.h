@@ -20,12 +20,12 @@ namespace dtrain::loop {
 // other ranks) is counted only as far as that stream waits, so what computing hides is left out.
 class StepTimeline {
  public:
-  // `recorded`: steps may be replayed as a whole (--cuda_graphs), so that only kDataWait, kOther and the step, counted
+  // `recorded`: steps may be replayed as a whole (--cuda_graphs), so that only kData, kOther and the step, counted
   // as kForward, can be told apart.
   StepTimeline(at::Device device, bool recorded) : device_(device), recorded_(recorded) {}
 
   // Begins `part` and ends the one before.
-  void Enter(report::TimePart part);
+  void Enter(report::Phase part);
   // Ends a step: the time until the next Enter is not counted.
   void Leave() { Add(std::nullopt); }
 
@@ -34,11 +34,11 @@ class StepTimeline {
 
  private:
   struct Mark {
-    std::optional<report::TimePart> part;
+    std::optional<report::Phase> part;
     std::chrono::steady_clock::time_point time;
     std::optional<c10::Event> event;
   };
-  void Add(std::optional<report::TimePart> part);
+  void Add(std::optional<report::Phase> part);
 
   at::Device device_;
   bool recorded_;

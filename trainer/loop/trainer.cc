@@ -13,7 +13,6 @@
 #include "trainer/loop/training_health.h"
 #include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
-#include "trainer/report/process_start.h"
 #include "trainer/tasks/picture_grid.h"
 #include "trainer/tasks/task_seed.h"
 #include "trainer/weights/module_state.h"
@@ -22,8 +21,7 @@ namespace dtrain::loop {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using distributed::Phase;
-using report::TimePart;
+using report::Phase;
 
 constexpr double kSecondsBetweenTimes = 10;  // the first step that ends later reports them
 
@@ -42,8 +40,7 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
                 parts.files.root / "profile" / ("rank-" + std::to_string(parts.communicator.rank()) + ".json"),
                 parts.device, parts.step_graph != nullptr,
                 [&reporter = parts.reporter](const std::string& line) { reporter.Note(line); }),
-      phases_(parts.control, profiler_, parts.device.is_cpu(), parts.communicator.is_alone(),
-              report::SecondsSinceProcessStart()),
+      phases_(parts.control, profiler_, parts.device.is_cpu(), parts.communicator.is_alone()),
       saving_(parts_, writer, phases_),
       learning_rate_(at::zeros({}, at::TensorOptions(at::kFloat).device(parts.device))),
       interval_(parts_, phases_.times()) {}
@@ -86,7 +83,7 @@ report::RunResult Trainer::Run() {
   const auto start = epoch_start_ = Clock::now();
   saving_.Start();
   interval_.Start();
-  phases_.Spend(TimePart::kOther);
+  phases_.Enter(Phase::kOther);
   ReportTimes();
   if (EvaluationWasMissed()) {
     EvaluateNow();
@@ -97,7 +94,7 @@ report::RunResult Trainer::Run() {
   for (bool last = is_over; !last;) {
     profiler_.Before(progress_.step + 1);
     TrainStep();
-    phases_.Spend(TimePart::kOther);
+    phases_.Enter(Phase::kOther);
     profiler_.After(progress_.step);
     StopsAreOrderly();
     const bool stop = parts_.control.StopsHere(progress_.step);
@@ -174,7 +171,7 @@ void Trainer::SayOnceThatStepsAreReplayed() {
 data::Batch Trainer::NextBatch() {
   phases_.Enter(Phase::kData);
   data::Batch batch = feed_.Next();
-  phases_.Spend(TimePart::kOther);
+  phases_.Enter(Phase::kOther);
   if (parts_.reporter.wants_first_batch() && batch.number == 0) ShowFirstBatch(batch);
   SeedTask(parts_.config.batch.seed, batch.part, parts_.device);
   return batch;
@@ -235,7 +232,7 @@ void Trainer::ComputeForwardAndBackward(const data::Batch& batch, bool reduce, a
   phases_.Enter(Phase::kBackward);
   const at::Tensor scaled = update_.Scale(loss.loss_sum * scale);
   if (reduce && !parts_.communicator.is_alone()) {
-    distributed::AfterLastGradient(scaled, [this] { phases_.Spend(TimePart::kCommunication); });
+    distributed::AfterLastGradient(scaled, [this] { phases_.CountAs(Phase::kExchange); });
   }
   scaled.backward();
 
@@ -295,7 +292,7 @@ void Trainer::FinishEpoch() {
 void Trainer::EvaluateNow() {
   if (!validation_) return;
   const auto start = Clock::now();
-  phases_.Spend(TimePart::kEvaluation);
+  phases_.Enter(Phase::kEvaluation);
   const auto evaluated = validation_.Run(progress_.step, average());
   if (!evaluated) SaveAndStop();  // the resumed run evaluates again: see EvaluationWasMissed
   report::ValPoint point = *evaluated;
@@ -307,7 +304,7 @@ void Trainer::EvaluateNow() {
   progress_.validation = point;
   parts_.reporter.Validation(point);
   NoteBest(point);
-  phases_.Spend(TimePart::kOther);
+  phases_.Enter(Phase::kOther);
   ReportTimes();
   // Speeds do not include evaluations.
   interval_.LeaveOut(Clock::now() - start);

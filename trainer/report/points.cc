@@ -25,29 +25,29 @@ std::string Fixed(const std::string& key, double value, int decimals) {
 
 // Adds the parts besides data_seconds, which the line has already.
 void AddStepParts(Json& json, const TimeParts& parts) {
-  json["forward_seconds"] = parts[TimePart::kForward];
-  json["backward_seconds"] = parts[TimePart::kBackward];
-  json["communication_seconds"] = parts[TimePart::kCommunication];
-  json["update_seconds"] = parts[TimePart::kUpdate];
-  json["other_seconds"] = parts[TimePart::kOther];
+  json["forward_seconds"] = parts[Phase::kForward];
+  json["backward_seconds"] = parts[Phase::kBackward];
+  json["communication_seconds"] = parts[Phase::kExchange];
+  json["update_seconds"] = parts[Phase::kUpdate];
+  json["other_seconds"] = parts[Phase::kOther];
 }
 
 // Leaves out parts that took no time. "goodput" is the share of the total time spent on computing that was kept.
 void AddTimeSplit(Json& json, const TimeSplit& split) {
   const TimeParts& kept = split.kept;
-  const double compute = kept[TimePart::kForward] + kept[TimePart::kBackward] + kept[TimePart::kUpdate];
+  const double compute = kept[Phase::kForward] + kept[Phase::kBackward] + kept[Phase::kUpdate];
   const double total = kept.total() + split.lost_seconds;
   Json parts = Json::object();
   const auto add = [&parts](const char* key, double seconds) {
     if (seconds > 0) parts[key] = seconds;
   };
-  add("startup_seconds", kept[TimePart::kStartUp]);
-  add("data_wait_seconds", kept[TimePart::kDataWait]);
+  add("startup_seconds", kept[Phase::kStarting]);
+  add("data_wait_seconds", kept[Phase::kData]);
   add("compute_seconds", compute);
-  add("communication_seconds", kept[TimePart::kCommunication]);
-  add("checkpoint_seconds", kept[TimePart::kCheckpoint]);
-  add("evaluation_seconds", kept[TimePart::kEvaluation]);
-  add("other_seconds", kept[TimePart::kOther]);
+  add("communication_seconds", kept[Phase::kExchange]);
+  add("checkpoint_seconds", kept[Phase::kSaving]);
+  add("evaluation_seconds", kept[Phase::kEvaluation]);
+  add("other_seconds", kept[Phase::kOther]);
   add("lost_seconds", split.lost_seconds);
   parts["total_seconds"] = total;
   json["attempts"] = split.attempts;

@@ -15,15 +15,12 @@ namespace {
 
 constexpr uint64_t kMostTimeBytes = uint64_t{4} << 30;
 
-constexpr std::pair<TimePart, const char*> kKeys[] = {{TimePart::kStartUp, "startup_seconds"},
-                                                      {TimePart::kDataWait, "data_wait_seconds"},
-                                                      {TimePart::kForward, "forward_seconds"},
-                                                      {TimePart::kBackward, "backward_seconds"},
-                                                      {TimePart::kUpdate, "update_seconds"},
-                                                      {TimePart::kCommunication, "communication_seconds"},
-                                                      {TimePart::kCheckpoint, "checkpoint_seconds"},
-                                                      {TimePart::kEvaluation, "evaluation_seconds"},
-                                                      {TimePart::kOther, "other_seconds"}};
+constexpr std::pair<Phase, const char*> kKeys[] = {
+    {Phase::kStarting, "startup_seconds"},  {Phase::kData, "data_wait_seconds"},
+    {Phase::kForward, "forward_seconds"},   {Phase::kBackward, "backward_seconds"},
+    {Phase::kUpdate, "update_seconds"},     {Phase::kExchange, "communication_seconds"},
+    {Phase::kSaving, "checkpoint_seconds"}, {Phase::kEvaluation, "evaluation_seconds"},
+    {Phase::kOther, "other_seconds"}};
 
 // The lines of each attempt, by its number.
 using Attempts = std::map<int64_t, std::vector<RunTimes>>;

@@ -4,16 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trainer/loop/host_times.h"
+#include "trainer/loop/phases.h"
 
 namespace dtrain::loop {
 namespace {
 
-using report::TimePart;
+using report::Phase;
 using report::TimeParts;
 
-constexpr TimePart kStep[] = {TimePart::kOther,         TimePart::kDataWait, TimePart::kForward, TimePart::kBackward,
-                              TimePart::kCommunication, TimePart::kUpdate,   TimePart::kOther};
+constexpr Phase kStep[] = {Phase::kOther,    Phase::kData,   Phase::kForward, Phase::kBackward,
+                           Phase::kExchange, Phase::kUpdate, Phase::kOther};
 
 void SpendAMoment() {
   const auto start = std::chrono::steady_clock::now();
@@ -25,7 +25,7 @@ TEST(StepTimeline, PartsAddUpToTheSteps) {
   std::chrono::duration<double> around{0};
   for (int step = 0; step < 2; ++step) {
     const auto start = std::chrono::steady_clock::now();
-    for (const TimePart part : kStep) {
+    for (const Phase part : kStep) {
       timeline.Enter(part);
       SpendAMoment();
     }
@@ -34,34 +34,34 @@ TEST(StepTimeline, PartsAddUpToTheSteps) {
     SpendAMoment();  // between steps
   }
   const TimeParts seconds = timeline.Seconds();
-  for (const TimePart part : kStep) EXPECT_GT(seconds[part], 0);
-  EXPECT_EQ(seconds[TimePart::kStartUp], 0);
+  for (const Phase part : kStep) EXPECT_GT(seconds[part], 0);
+  EXPECT_EQ(seconds[Phase::kStarting], 0);
   EXPECT_LE(seconds.total(), around.count());
 }
 
 TEST(StepTimeline, ARecordedStepIsOne) {
   StepTimeline timeline(at::kCPU, /*recorded=*/true);
-  for (const TimePart part : kStep) {
+  for (const Phase part : kStep) {
     timeline.Enter(part);
     SpendAMoment();
   }
   timeline.Leave();
   const TimeParts seconds = timeline.Seconds();
-  EXPECT_GT(seconds[TimePart::kForward], 0);
-  EXPECT_GT(seconds[TimePart::kDataWait], 0);
-  for (const TimePart part : {TimePart::kBackward, TimePart::kCommunication, TimePart::kUpdate}) {
+  EXPECT_GT(seconds[Phase::kForward], 0);
+  EXPECT_GT(seconds[Phase::kData], 0);
+  for (const Phase part : {Phase::kBackward, Phase::kExchange, Phase::kUpdate}) {
     EXPECT_EQ(seconds[part], 0);
   }
 }
 
 TEST(StepTable, SaysMeansAndShares) {
   TimeParts seconds;
-  seconds[TimePart::kDataWait] = 0.1;
-  seconds[TimePart::kForward] = 0.3;
-  seconds[TimePart::kBackward] = 0.5;
-  seconds[TimePart::kCommunication] = 0.05;
-  seconds[TimePart::kUpdate] = 0.04;
-  seconds[TimePart::kOther] = 0.01;
+  seconds[Phase::kData] = 0.1;
+  seconds[Phase::kForward] = 0.3;
+  seconds[Phase::kBackward] = 0.5;
+  seconds[Phase::kExchange] = 0.05;
+  seconds[Phase::kUpdate] = 0.04;
+  seconds[Phase::kOther] = 0.01;
   EXPECT_THAT(
       StepTable(seconds, 3, 4, /*recorded=*/false),
       testing::ElementsAre(
@@ -76,30 +76,30 @@ TEST(StepTable, SaysMeansAndShares) {
 TEST(HostTimes, PartsAddUpToTheWhole) {
   const auto start = std::chrono::steady_clock::now();
   HostTimes times(/*host_computes=*/true, /*so_far=*/2.5);
-  for (const TimePart part : kStep) {
+  for (const Phase part : kStep) {
     times.Enter(part);
     SpendAMoment();
   }
   const TimeParts parts = times.UpToNow();
   const std::chrono::duration<double> around = std::chrono::steady_clock::now() - start;
-  for (const TimePart part : kStep) EXPECT_GT(parts[part], 0);
-  EXPECT_GT(parts[TimePart::kStartUp], 2.5);
+  for (const Phase part : kStep) EXPECT_GT(parts[part], 0);
+  EXPECT_GT(parts[Phase::kStarting], 2.5);
   EXPECT_LE(parts.total(), 2.5 + around.count());
 }
 
 // With a GPU the host cannot tell forward from backward.
 TEST(HostTimes, OfAGpuAreWaitingSavingEvaluatingAndTheRest) {
   HostTimes times(/*host_computes=*/false, 0);
-  for (const TimePart part : {TimePart::kOther, TimePart::kDataWait, TimePart::kBackward, TimePart::kEvaluation,
-                              TimePart::kCheckpoint, TimePart::kCommunication}) {
+  for (const Phase part :
+       {Phase::kOther, Phase::kData, Phase::kBackward, Phase::kEvaluation, Phase::kSaving, Phase::kExchange}) {
     times.Enter(part);
     SpendAMoment();
   }
   const TimeParts parts = times.UpToNow();
-  for (const TimePart part : {TimePart::kBackward, TimePart::kCommunication, TimePart::kUpdate, TimePart::kOther}) {
+  for (const Phase part : {Phase::kBackward, Phase::kExchange, Phase::kUpdate, Phase::kOther}) {
     EXPECT_EQ(parts[part], 0);
   }
-  for (const TimePart part : {TimePart::kForward, TimePart::kDataWait, TimePart::kEvaluation, TimePart::kCheckpoint}) {
+  for (const Phase part : {Phase::kForward, Phase::kData, Phase::kEvaluation, Phase::kSaving}) {
     EXPECT_GT(parts[part], 0);
   }
 }

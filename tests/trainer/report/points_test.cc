@@ -85,11 +85,11 @@ TEST(JsonLineTest, ALimitedEvaluationSaysOnHowManySamples) {
 
 TEST(JsonLineTest, PartsOfAStepAreThereWhereTheyAreKnown) {
   TimeParts parts;
-  parts[TimePart::kForward] = 0.25;
-  parts[TimePart::kBackward] = 0.5;
-  parts[TimePart::kCommunication] = 0.125;
-  parts[TimePart::kUpdate] = 0.0625;
-  parts[TimePart::kOther] = 0.5;
+  parts[Phase::kForward] = 0.25;
+  parts[Phase::kBackward] = 0.5;
+  parts[Phase::kExchange] = 0.125;
+  parts[Phase::kUpdate] = 0.0625;
+  parts[Phase::kOther] = 0.5;
   const std::string line = JsonLine(TrainPoint{.step_seconds = 2, .step_parts = parts});
   EXPECT_NE(line.find(R"("step_seconds":2.0,"forward_seconds":0.25,"backward_seconds":0.5,)"
                       R"("communication_seconds":0.125,"update_seconds":0.0625,"other_seconds":0.5,"time":)"),
@@ -99,9 +99,9 @@ TEST(JsonLineTest, PartsOfAStepAreThereWhereTheyAreKnown) {
 
 TEST(ResultJsonTest, SplitsTheTimeOfAllAttempts) {
   TimeSplit split{.attempts = 2, .lost_seconds = 3};
-  for (const TimePart part : {TimePart::kForward, TimePart::kBackward, TimePart::kUpdate}) split.kept[part] = 2;
-  split.kept[TimePart::kStartUp] = 1;
-  split.kept[TimePart::kDataWait] = 2;
+  for (const Phase part : {Phase::kForward, Phase::kBackward, Phase::kUpdate}) split.kept[part] = 2;
+  split.kept[Phase::kStarting] = 1;
+  split.kept[Phase::kData] = 2;
   const std::string line = JsonLine(RunResult{.time_split = split});
   EXPECT_NE(line.find(R"("attempts":2,"goodput":0.5,"time_split":{"startup_seconds":1.0,"data_wait_seconds":2.0,)"
                       R"("compute_seconds":6.0,"lost_seconds":3.0,"total_seconds":12.0}})"),

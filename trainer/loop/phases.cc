@@ -1,4 +1,4 @@
-#include "trainer/report/process_start.h"
+#include "trainer/loop/phases.h"
 
 #include <unistd.h>
 
@@ -9,7 +9,8 @@
 #include <sstream>
 #include <string>
 
-namespace dtrain::report {
+namespace dtrain::loop {
+namespace {
 
 // proc(5): starttime is field 22, in clock ticks since boot. The name (field 2) is in brackets and may contain spaces,
 // so fields are counted after the last bracket.
@@ -28,4 +29,9 @@ double SecondsSinceProcessStart() {
   return std::max(0.0, since_boot - std::stod(field) / static_cast<double>(::sysconf(_SC_CLK_TCK)));
 }
 
-}  // namespace dtrain::report
+}  // namespace
+
+Phases::Phases(distributed::ControlPlane& control, StepProfiler& profiler, bool host_computes, bool alone)
+    : control_(control), profiler_(profiler), times_(host_computes, SecondsSinceProcessStart()), alone_(alone) {}
+
+}  // namespace dtrain::loop
