@@ -14,6 +14,7 @@ BatchSizes Derive(const BatchConfig& batch, int64_t world) {
   sizes.batch_size = batch.batch_size.value_or(sizes.batch_size);
   sizes.grad_accum_steps = batch.grad_accum_steps.value_or(sizes.grad_accum_steps);
   sizes.global_batch_size = batch.global_batch_size.value_or(sizes.batch_size * world * sizes.grad_accum_steps);
+  sizes.shards = world;
   if (!batch.global_batch_size) return sizes;
   if (!batch.batch_size) {
     sizes.batch_size = sizes.global_batch_size / (world * sizes.grad_accum_steps);
@@ -26,7 +27,7 @@ BatchSizes Derive(const BatchConfig& batch, int64_t world) {
 // A batch is a shard, the largest one if they are unequal.
 BatchSizes DeriveElastic(const BatchConfig& batch) {
   const int64_t shards = *batch.elastic_shards;
-  BatchSizes sizes;
+  BatchSizes sizes{.shards = shards, .elastic = true};
   sizes.global_batch_size = batch.global_batch_size.value_or(shards * batch.batch_size.value_or(sizes.batch_size));
   sizes.batch_size = (sizes.global_batch_size + shards - 1) / shards;
   return sizes;

@@ -14,6 +14,9 @@ struct BatchSizes {
   int64_t batch_size = 32;  // per device and micro-step
   int64_t grad_accum_steps = 1;
   int64_t global_batch_size = 32;
+  // The parts of the global batch that ranks share (DivisionOf): one for each rank, or elastic_shards.
+  int64_t shards = 1;
+  bool elastic = false;  // the shards are --elastic_shards: no result may depend on who computes them
 };
 
 // Returns the problem if the given sizes do not fit each other or the number of ranks, else empty.

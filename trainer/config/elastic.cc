@@ -87,8 +87,4 @@ ShardRange DivisionOf(int64_t total, int64_t rank, int64_t world_size) {
   return {.total = total, .first = rank * total / world_size, .end = (rank + 1) * total / world_size};
 }
 
-ShardRange ShardsOf(const BatchConfig& batch, int64_t rank, int64_t world_size) {
-  return DivisionOf(batch.elastic_shards.value_or(world_size), rank, world_size);
-}
-
 }  // namespace dtrain::config

@@ -27,8 +27,4 @@ void CheckElastic(const Config& config, int world_size, std::vector<Problem>& pr
 // numbers, and none if there are fewer shards than ranks.
 ShardRange DivisionOf(int64_t total, int64_t rank, int64_t world_size);
 
-// Returns the shards of `rank`: its DivisionOf elastic_shards, or the one part of the batch that a rank has without
-// them.
-ShardRange ShardsOf(const BatchConfig& batch, int64_t rank, int64_t world_size);
-
 }  // namespace dtrain::config

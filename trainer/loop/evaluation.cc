@@ -51,14 +51,14 @@ size_t DecisiveMetric(const std::string& best_metric, const Task& task, const re
 }
 
 // Returns the sum of the rows, of which each shard of this rank has one, over all ranks.
-at::Tensor SumOverShards(const at::Tensor& rows, bool is_elastic, int64_t shards,
+at::Tensor SumOverShards(const at::Tensor& rows, const config::BatchSizes& sizes,
                          distributed::Communicator& communicator) {
-  if (!is_elastic) {
+  if (!sizes.elastic) {
     at::Tensor sum = rows[0];
     communicator.Sum(sum);
     return sum;
   }
-  distributed::ShardSum sum(shards, rows.size(1), rows.options(), communicator);
+  distributed::ShardSum sum(sizes.shards, rows.size(1), rows.options(), communicator);
   for (const at::Tensor& row : rows.unbind()) sum.Next().copy_(row);
   return sum.Sum();
 }
@@ -82,7 +82,8 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
   control.Enter(distributed::Phase::kEvaluation);
   const EvaluationMode evaluation_mode(task.module());
   const auto all_batches = MakeEvaluationBatches(split, config, communicator.world_size());
-  const config::ShardRange shards = config::ShardsOf(config.batch, communicator.rank(), communicator.world_size());
+  const config::BatchSizes& sizes = all_batches->sizes();
+  const config::ShardRange shards = config::DivisionOf(sizes.shards, communicator.rank(), communicator.world_size());
   std::vector<data::BatchSamples> batches;
   for (int64_t shard = shards.first; shard < shards.end; ++shard) {
     for (auto& samples : all_batches->EvaluationBatches(shard)) {
@@ -130,8 +131,7 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
     sums_of_shards[0][num_sums + 1] = static_cast<double>(left_out);
   }
   // The only line that waits for the device.
-  const at::Tensor all_sums =
-      SumOverShards(sums_of_shards, config::IsElastic(config), shards.total, communicator).cpu();
+  const at::Tensor all_sums = SumOverShards(sums_of_shards, sizes, communicator).cpu();
   const at::Tensor sums = all_sums.slice(0, 0, num_sums);
   const auto count = [&all_sums](int64_t sum) { return std::llround(all_sums[sum].item<double>()); };
   if (count(num_sums) == 0) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "trainer/config/elastic.h"
 #include "trainer/loop/run_quarantine.h"
 
 namespace dtrain::loop {
@@ -14,7 +15,7 @@ TrainFeed::TrainFeed(const TrainerParts& parts)
 void TrainFeed::Start(int64_t steps_done) {
   const DataSplit& train = *parts_.data.train;
   const config::ShardRange shards =
-      config::ShardsOf(parts_.config.batch, parts_.communicator.rank(), parts_.communicator.world_size());
+      config::DivisionOf(parts_.plan.batch.shards, parts_.communicator.rank(), parts_.communicator.world_size());
   loader_ = std::make_unique<data::Loader>(
       *train.source, *train.decoder, parts_.train_batches.BatchesOf(shards, parts_.plan.total_steps),
       data::LoaderOptions{.decode_threads = parts_.config.data.workers,

@@ -8,7 +8,6 @@
 #include "data/pipeline/device_feed.h"
 #include "data/pipeline/loader.h"
 #include "data/pipeline/quarantine.h"
-#include "trainer/config/elastic.h"
 #include "trainer/loop/trainer_parts.h"
 
 namespace dtrain::loop {

@@ -31,7 +31,7 @@ double SecondsSince(Clock::time_point start) { return std::chrono::duration<doub
 
 Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
     : parts_(parts),
-      shards_(config::ShardsOf(parts.config.batch, parts.communicator.rank(), parts.communicator.world_size())),
+      shards_(config::DivisionOf(parts.plan.batch.shards, parts.communicator.rank(), parts.communicator.world_size())),
       nominal_weight_(parts.task.NominalWeight(parts.plan.batch.global_batch_size)),
       feed_(parts_),
       validation_(parts_),
@@ -71,7 +71,7 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   });
   exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.device,
                                                           parts_.communicator);
-  if (config::IsElastic(parts_.config)) {
+  if (parts_.plan.batch.elastic) {
     shard_step_ = std::make_unique<distributed::ShardStep>(shards_.total, *data_parallel_, *exchange_,
                                                            BatchCounters(module), parts_.device, parts_.communicator);
   }

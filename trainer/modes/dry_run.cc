@@ -12,7 +12,6 @@
 #include "data/shown.h"
 #include "trainer/checkpoint/run_lock.h"
 #include "trainer/config/describe.h"
-#include "trainer/config/elastic.h"
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/loop/evaluation.h"
@@ -57,7 +56,7 @@ double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan
       weights + gradients + static_cast<double>(optim::OptimizerStateBytes(config.optimizer, parameters));
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
   constexpr double kSumsOfShards = 4;  // see distributed::ShardSum
-  const double sums = config::IsElastic(config) ? kSumsOfShards * gradients : 0;
+  const double sums = plan.batch.elastic ? kSumsOfShards * gradients : 0;
   const bool half = config.precision.name == "fp16" || config.precision.name == "bf16";
   const double element = half ? 2 : 4;
   return state + average + sums +
@@ -208,7 +207,7 @@ void DryRun(const RunContext& given) {
                                batches->units_per_step(), NumShards(*sets.train));
     RequireLearnable(config, plan, sets);
     const GraphConditions graph_conditions{.device = device,
-                                           .elastic = config::IsElastic(config),
+                                           .elastic = plan.batch.elastic,
                                            .micro_steps = plan.batch.grad_accum_steps,
                                            .task = task->WhyNotRecorded()};
     RequireGraphs(config.ranks.cuda_graphs, graph_conditions);

@@ -8,7 +8,6 @@
 #include "models/layers.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config_json.h"
-#include "trainer/config/elastic.h"
 #include "trainer/device/device.h"
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
@@ -113,10 +112,10 @@ std::string HowToGoOn(const config::Config& config, const Plan& plan, const std:
 }
 
 // Returns what --deterministic promises; empty if it is off.
-std::string DescribeDeterminism(const config::Config& config, int world_size) {
+std::string DescribeDeterminism(const config::Config& config, const config::BatchSizes& batch, int world_size) {
   if (config.ranks.deterministic == "run") return "run: the same bits in every run on such a machine";
-  if (!config::IsElastic(config)) return "";
-  const int64_t shards = *config.batch.elastic_shards, fewest = shards / world_size;
+  if (!batch.elastic) return "";
+  const int64_t shards = batch.shards, fewest = shards / world_size;
   const bool unequal = shards % world_size != 0;
   return "elastic: " + CountOf(shards, "shard") + " of the global batch, " + std::to_string(fewest) +
          (unequal ? " or " + std::to_string(fewest + 1) : "") + " on each rank; the same bits on any number of ranks";
@@ -133,7 +132,7 @@ report::Banner MakeBanner(const RunContext& context, const Plan& plan, const Dat
   }
   banner.device = distributed::Describe(device);
   banner.world_size = context.launch.world_size;
-  banner.deterministic = DescribeDeterminism(context.config, context.launch.world_size);
+  banner.deterministic = DescribeDeterminism(context.config, plan.batch, context.launch.world_size);
   banner.train_samples = plan.train_samples;
   for (const DataSplit* split : ValidationSets(data)) banner.val_samples += split->source->size();
   if (data.classes.count > 0) banner.classes = Describe(data.classes);
@@ -174,7 +173,6 @@ void Train(const RunContext& given) {
   session.Connect(common);
   if (first && config.run.resume == "none" && !session.restarted) StartAnew(files);
   if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
-  const bool elastic = config::IsElastic(config);
   const auto task = kind.MakeTask(config, data, session.device);
   RequireBestMetric(config.run.best_metric, *task);
   task->UseClassWeights(ClassWeights(config.optimizer.class_weights, data));
@@ -183,7 +181,7 @@ void Train(const RunContext& given) {
     models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
   }
   const auto step_graph = MakeStepGraph(config.ranks.cuda_graphs, {.device = session.device,
-                                                                   .elastic = elastic,
+                                                                   .elastic = plan.batch.elastic,
                                                                    .micro_steps = plan.batch.grad_accum_steps,
                                                                    .task = task->WhyNotRecorded()});
   const Progress progress = SharedProgress(state, first ? &*first : nullptr, kept, config.data.allow_dataset_change);

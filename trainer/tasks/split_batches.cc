@@ -31,12 +31,13 @@ class EqualRows : public SplitBatches {
   int64_t SamplesTaken(int64_t steps) const override { return steps * units_per_step(); }
 
   std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t shard) const override {
-    return data::EvaluationBatches(samples_, sizes().batch_size, shard, shards(), evaluated_units());
+    return data::EvaluationBatches(samples_, sizes().batch_size, shard, sizes().shards, evaluated_units());
   }
 
  private:
   std::vector<data::SampleRef> SamplesOf(const data::StepPart& part) const override {
-    return data::RankShare(sampler_.GlobalBatch(part.step), part.shard, shards(), part.micro_step, grad_accum_steps());
+    return data::RankShare(sampler_.GlobalBatch(part.step), part.shard, sizes().shards, part.micro_step,
+                           sizes().grad_accum_steps);
   }
 
   const int64_t samples_;
@@ -52,7 +53,7 @@ class BlocksOfTokens : public SplitBatches {
                  {.batch_size = sizes().batch_size,
                   .max_tokens = config.text.max_tokens,
                   .tokens_per_sample = split.tokens_per_sample,
-                  .micro_batches = shards() * grad_accum_steps(),
+                  .micro_batches = sizes().shards * sizes().grad_accum_steps,
                   .step_blocks = config.text.max_tokens > 0 ? 0 : sizes().global_batch_size,
                   .seed = config.batch.seed,
                   .shuffle = data::ShuffleFromName(config.data.shuffle),
@@ -64,12 +65,12 @@ class BlocksOfTokens : public SplitBatches {
   int64_t SamplesTaken(int64_t steps) const override { return batches_.BlocksTaken(steps); }
 
   std::vector<std::vector<data::SampleRef>> EvaluationBatches(int64_t shard) const override {
-    return batches_.EvaluationBatches(shard, shards(), evaluated_units());
+    return batches_.EvaluationBatches(shard, sizes().shards, evaluated_units());
   }
 
  private:
   std::vector<data::SampleRef> SamplesOf(const data::StepPart& part) const override {
-    return batches_.Share(part.step, part.shard, shards(), part.micro_step, grad_accum_steps());
+    return batches_.Share(part.step, part.shard, sizes().shards, part.micro_step, sizes().grad_accum_steps);
   }
 
   const data::TokenBatches batches_;
@@ -78,13 +79,11 @@ class BlocksOfTokens : public SplitBatches {
 }  // namespace
 
 SplitBatches::SplitBatches(const config::Config& config, int world)
-    : shards_(config::ShardsOf(config.batch, 0, world).total),
-      limit_val_steps_(config.run.limit_val_steps),
-      sizes_(config::ResolveBatch(config.batch, world)) {}
+    : limit_val_steps_(config.run.limit_val_steps), sizes_(config::ResolveBatch(config.batch, world)) {}
 
 data::BatchProvider SplitBatches::BatchesOf(config::ShardRange shards, int64_t steps) const {
   return [this, shards, steps](int64_t number) -> std::optional<data::BatchSamples> {
-    const int64_t micro_step = number % grad_accum_steps(), shard_of_rank = number / grad_accum_steps();
+    const int64_t micro_step = number % sizes().grad_accum_steps, shard_of_rank = number / sizes().grad_accum_steps;
     const data::StepPart part = {.step = shard_of_rank / shards.count(),
                                  .shard = shards.first + shard_of_rank % shards.count(),
                                  .micro_step = micro_step};
@@ -102,7 +101,7 @@ std::optional<int64_t> SplitBatches::evaluated_units() const {
 int64_t SplitBatches::EvaluationRounds(int64_t ranks) const {
   int64_t most = 0;
   for (int64_t rank = 0; rank < ranks; ++rank) {
-    const config::ShardRange range = config::DivisionOf(shards_, rank, ranks);
+    const config::ShardRange range = config::DivisionOf(sizes_.shards, rank, ranks);
     int64_t rounds = 0;
     for (int64_t shard = range.first; shard < range.end; ++shard) {
       rounds += static_cast<int64_t>(EvaluationBatches(shard).size());
@@ -114,7 +113,7 @@ int64_t SplitBatches::EvaluationRounds(int64_t ranks) const {
 
 int64_t SplitBatches::EvaluatedSamples() const {
   int64_t samples = 0;
-  for (int64_t shard = 0; shard < shards_; ++shard) {
+  for (int64_t shard = 0; shard < sizes_.shards; ++shard) {
     for (const auto& batch : EvaluationBatches(shard)) samples += static_cast<int64_t>(batch.size());
   }
   return samples;

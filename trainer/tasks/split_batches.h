@@ -30,7 +30,7 @@ class SplitBatches {
   // Training: returns, for each number from 0 up to the end of step `steps`, a batch of the rank that has these shards:
   // for each step its shards, for each shard its micro-steps. Valid as long as this object; thread-safe.
   data::BatchProvider BatchesOf(config::ShardRange shards, int64_t steps) const;
-  int64_t grad_accum_steps() const { return sizes_.grad_accum_steps; }
+  const config::BatchSizes& sizes() const { return sizes_; }
 
   // Evaluation: the batches of one shard. Over all shards each sample occurs once, or with --limit_val_steps only as
   // many units as so many steps take, spread evenly over the split. Which ones depends on the global batch, but not on
@@ -43,8 +43,6 @@ class SplitBatches {
 
  protected:
   SplitBatches(const config::Config& config, int world);
-  int64_t shards() const { return shards_; }
-  const config::BatchSizes& sizes() const { return sizes_; }
   // The most units that an evaluation takes over all ranks; empty: all.
   std::optional<int64_t> evaluated_units() const;
 
@@ -52,12 +50,12 @@ class SplitBatches {
   // Training: the samples of one shard in one micro-step.
   virtual std::vector<data::SampleRef> SamplesOf(const data::StepPart& part) const = 0;
 
-  const int64_t shards_, limit_val_steps_;
+  const int64_t limit_val_steps_;
   const config::BatchSizes sizes_;
 };
 
-// Makes the batches of `world` ranks, or of elastic_shards (config::ShardsOf), with the sizes of ResolveBatch. `split`
-// must outlive the result. Throws DataError if --last_batch=drop leaves no batch.
+// Makes the batches of `world` ranks, or of elastic_shards (BatchSizes::shards), with the sizes of ResolveBatch.
+// `split` must outlive the result. Throws DataError if --last_batch=drop leaves no batch.
 std::unique_ptr<SplitBatches> MakeTrainBatches(const DataSplit& split, const config::Config& config, int world);
 
 // The same, to be used for EvaluationBatches alone: no sample is dropped.
