@@ -185,13 +185,19 @@ void Trainer::ComputeStep(const NextPart& next_batch, const optim::Rate& learnin
     ComputeMicroSteps(next_batch, sums);
   }
   phases_.Enter(Phase::kUpdate);
-  // Backward has divided by the nominal weight. This factor makes that the true weight.
-  std::optional<at::Tensor> remaining;
-  if (parts_.task.weight_varies()) {
-    remaining = at::where(sums[kWeight] > 0, nominal_weight_ / sums[kWeight], at::zeros_like(sums[kWeight]));
-  }
-  update_.Apply(data_parallel_->gradients(), learning_rate, remaining);
+  update_.Apply(data_parallel_->gradients(), learning_rate, FactorOfUpdate(sums));
   interval_.AddStep(sums, update_);
+}
+
+// The loss is divided by the weight of the global batch in two parts, as Task says: before backward by the nominal
+// weight, and in the update by what then remains. The reducer averages over ranks; the first factor makes that a sum.
+double Trainer::FactorBeforeBackward() const {
+  return (shard_step_ ? 1.0 : static_cast<double>(parts_.communicator.world_size())) / nominal_weight_;
+}
+
+std::optional<at::Tensor> Trainer::FactorOfUpdate(const at::Tensor& sums) const {
+  if (!parts_.task.weight_varies()) return std::nullopt;
+  return at::where(sums[kWeight] > 0, nominal_weight_ / sums[kWeight], at::zeros_like(sums[kWeight]));
 }
 
 void Trainer::ComputeMicroSteps(const NextPart& next_batch, at::Tensor& sums) {
@@ -227,10 +233,8 @@ void Trainer::ComputeForwardAndBackward(const data::Batch& batch, bool reduce, a
   phases_.Enter(Phase::kForward);
   const LossSums loss = parts_.task.Loss(batch);
   data_parallel_->BeforeBackward(reduce);
-  // The reducer averages gradients over ranks. The factor makes that a sum.
-  const double scale = (shard_step_ ? 1.0 : static_cast<double>(parts_.communicator.world_size())) / nominal_weight_;
   phases_.Enter(Phase::kBackward);
-  const at::Tensor scaled = update_.Scale(loss.loss_sum * scale);
+  const at::Tensor scaled = update_.Scale(loss.loss_sum * FactorBeforeBackward());
   if (reduce && !parts_.communicator.is_alone()) {
     distributed::AfterLastGradient(scaled, [this] { phases_.CountAs(Phase::kExchange); });
   }

@@ -62,6 +62,8 @@ class Trainer {
   void ComputeMicroSteps(const NextPart& next_batch, at::Tensor& sums);
   void ComputeShards(const NextPart& next_batch, at::Tensor& sums);
   void ComputeForwardAndBackward(const data::Batch& batch, bool reduce, at::Tensor& sums);
+  double FactorBeforeBackward() const;
+  std::optional<at::Tensor> FactorOfUpdate(const at::Tensor& sums) const;
   void LogStep();
   void ReportTimes();
   void ShowFirstBatch(const data::Batch& batch);
