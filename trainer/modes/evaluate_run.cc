@@ -122,76 +122,100 @@ report::RunResult ResultOf(std::vector<report::ValPoint> points, const DataSets&
   return result;
 }
 
+// Throws UsageError if a file that this evaluation writes would replace one that it reads, or another run's.
+void RequireOtherFiles(const config::Config& config, const std::string& run_directory) {
+  RequireOtherOutput(config, run_directory);
+  RequireOtherPredictions(config);
+}
+
+void Announce(const config::Config& config, const TrainedWeights& weights, const DataSets& data, int world) {
+  for (const DataSplit* split : ValidationSets(data)) {
+    report::LogInfo("evaluating " + weights.origin + " on " + SamplesToEvaluate(*split, config, world) + " of " +
+                    split->name);
+  }
+  CompareHeldOut(config, weights, *data.val);
+}
+
+std::unique_ptr<Task> MakeEvaluatedTask(const config::Config& config, const TrainedWeights& weights,
+                                        const DataSets& data, at::Device device) {
+  auto task = KindOf(config).MakeInferenceTask(config, weights, data, device);
+  task->CountConfusions();
+  RequireBestMetric(config.run.best_metric, *task);
+  return task;
+}
+
+// A collective. Returns a point for each validation set. Throws Preempted if the ranks were asked to stop.
+std::vector<report::ValPoint> EvaluateSets(Session& session, const DataSets& data, Task& task,
+                                           report::Console& console) {
+  std::vector<report::ValPoint> points;
+  for (const DataSplit* split : ValidationSets(data)) {
+    const config::Config& config = session.context.config;
+    const auto quarantine = MakeRunQuarantine(*split, config.data, /*path=*/"", "left out", *session.control);
+    auto point = Evaluate(task, *split, config, *session.communicator, *session.control, /*steps_done=*/0, *quarantine,
+                          [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
+    if (!point) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
+    points.push_back(std::move(*point));
+  }
+  return points;
+}
+
+// Writes result.json into the directory of this evaluation, but not into that of a training, nor into a checkpoint.
+void KeepResult(const Session& session, const report::RunResult& result) {
+  const std::string& directory = session.run_directory;
+  if (directory.empty() || !session.context.status->has_run_directory || data::IsRun(directory)) return;
+  const report::RunDirectory files(directory);
+  report::PrepareRunDirectory(files);
+  report::WriteTextFile(files.result_json, report::ResultJson(result));
+}
+
+// Shows the confusions, if they are counted, and keeps them.
+void ReportConfusions(const Session& session, const report::ValPoint& point, const data::Classes& classes,
+                      report::Console& console) {
+  if (point.confusions.empty()) return;
+  const report::Confusions matrix(point.confusions, classes.names);
+  for (const std::string& line : matrix.Lines()) console.Note(line);
+  std::error_code unreadable;
+  const bool is_checkpoint =
+      std::filesystem::exists(std::filesystem::path(session.run_directory) / "manifest.json", unreadable);
+  KeepConfusions(matrix, session.context.config.run.output, is_checkpoint ? "" : session.run_directory);
+}
+
+void PrintAsJson(const report::ValPoint& point) {
+  std::printf("%s\n", report::JsonLine(point).c_str());
+  for (const report::ValPoint& further : point.further) std::printf("%s\n", report::JsonLine(further).c_str());
+}
+
 }  // namespace
 
 void EvaluateOnly(const RunContext& context) {
   const config::Config& config = context.config;
   const auto start = std::chrono::steady_clock::now();
+  const bool is_first = context.launch.rank == 0;
   Session session(context);
-  if (context.launch.rank == 0) {
-    RequireOtherOutput(config, session.run_directory);
-    RequireOtherPredictions(config);
-  }
-  const TaskKind& kind = KindOf(config);
+  if (is_first) RequireOtherFiles(config, session.run_directory);
   const TrainedWeights weights = ReadInferenceWeights(config);
-  const DataSets data = session.OpenData(kind.ClassesOf(config, weights));
-  const std::vector<const DataSplit*> sets = ValidationSets(data);
-  if (context.launch.rank == 0) {
-    for (const DataSplit* split : sets) {
-      report::LogInfo("evaluating " + weights.origin + " on " +
-                      SamplesToEvaluate(*split, config, context.launch.world_size) + " of " + split->name);
-    }
-    CompareHeldOut(config, weights, *data.val);
-  }
+  const DataSets data = session.OpenData(KindOf(config).ClassesOf(config, weights));
+  if (is_first) Announce(config, weights, data, context.launch.world_size);
   session.Connect({{"data_fingerprint", ValFingerprint(data)}});
-  const auto task = kind.MakeInferenceTask(config, weights, data, session.device);
-  task->CountConfusions();
-  RequireBestMetric(config.run.best_metric, *task);
+  const auto task = MakeEvaluatedTask(config, weights, data, session.device);
   const auto samples = ObserveSamples(config, data, *task);
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),
        .rank = context.launch.rank});
-
-  std::vector<report::ValPoint> points;
-  for (const DataSplit* split : sets) {
-    const auto quarantine = MakeRunQuarantine(*split, config.data, /*path=*/"", "left out", *session.control);
-    auto point = Evaluate(*task, *split, config, *session.communicator, *session.control, /*steps_done=*/0, *quarantine,
-                          [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
-    if (!point) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
-    points.push_back(std::move(*point));
-  }
+  std::vector<report::ValPoint> points = EvaluateSets(session, data, *task, console);
   if (samples) samples->Gather(*session.communicator);
   session.Leave();
-  if (context.launch.rank != 0) return;
+  if (!is_first) return;
 
   const report::RunResult result =
       ResultOf(std::move(points), data, start, context.launch.world_size, task->speed_unit());
-  std::error_code unreadable;
-  // The result.json of a training run is not replaced, and nothing is written into a checkpoint.
-  const bool is_checkpoint =
-      std::filesystem::exists(std::filesystem::path(session.run_directory) / "manifest.json", unreadable);
-  const std::string directory = is_checkpoint ? "" : session.run_directory;
-  const report::RunDirectory files(directory);
-  if (!directory.empty() && !std::filesystem::exists(files.root / "checkpoints", unreadable) &&
-      !data::IsRun(directory)) {
-    report::PrepareRunDirectory(files);
-    report::WriteTextFile(files.result_json, report::ResultJson(result));
-  }
-  if (!result.validation->confusions.empty()) {
-    const report::Confusions matrix(result.validation->confusions, data.classes.names);
-    for (const std::string& line : matrix.Lines()) console.Note(line);
-    KeepConfusions(matrix, config.run.output, directory);
-  }
+  KeepResult(session, result);
+  ReportConfusions(session, *result.validation, data.classes, console);
   if (samples) {
     samples->Write(config.run.predictions, *data.val, data.classes.names);
     report::LogInfo("the predictions for each sample: " + config.run.predictions);
   }
-  if (config.report.log_format == "json") {
-    std::printf("%s\n", report::JsonLine(*result.validation).c_str());
-    for (const report::ValPoint& further : result.validation->further) {
-      std::printf("%s\n", report::JsonLine(further).c_str());
-    }
-  }
+  if (config.report.log_format == "json") PrintAsJson(*result.validation);
   console.Finish(result);
 }
 
