@@ -1,6 +1,7 @@
 // The table of foreign flags: flags that other training programs have. aliases.h applies it.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -57,6 +58,8 @@ const std::vector<Alias>& UnsupportedAliases();
 // Returns the row of the flag `name` (with underscores) in these tables, or null.
 const Alias* FindSharedAlias(std::string_view name);
 
+// A flag that earlier versions had. Typing one is a mistake whose message says why it went; a run's config.json may
+// name it, which changes nothing.
 struct RemovedFlag {
   std::string_view name;  // with underscores
   bool takes_value;       // false: a boolean, which may have been typed with `no` in front
@@ -65,5 +68,9 @@ struct RemovedFlag {
 
 // Returns the row of the flag `name` (with underscores, perhaps with `no` in front), or null.
 const RemovedFlag* FindRemoved(std::string_view name);
+
+// Names that our flags have in other programs and that cannot be translated, for the hint if a command line has one of
+// them. Returns a map from a foreign name (with underscores) to the text that says what to use here: "--optimizer".
+const std::map<std::string, std::string>& ForeignFlags();
 
 }  // namespace dtrain::config

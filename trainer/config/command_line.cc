@@ -11,8 +11,8 @@
 
 #include "data/command_line/arguments.h"
 #include "data/command_line/parser.h"
+#include "trainer/config/alias_table.h"
 #include "trainer/config/aliases.h"
-#include "trainer/config/foreign_flags.h"
 #include "trainer/config/help.h"
 #include "trainer/config/problem.h"
 #include "trainer/errors.h"

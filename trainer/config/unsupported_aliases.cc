@@ -1,5 +1,7 @@
-// Flags of other programs without an equivalent. People copy commands that name defaults, so the value that changes
-// nothing is taken; flags without a value are not here, since an unknown flag is refused anyway.
+// Flags that are understood but not translated: those of other programs without an equivalent, those that have another
+// name here, and those that earlier versions had. People copy commands that name defaults, so of a flag without an
+// equivalent the value that changes nothing is taken; such flags without a value are not here, since an unknown flag is
+// refused anyway.
 #include <algorithm>
 #include <array>
 #include <utility>
@@ -114,6 +116,115 @@ const RemovedFlag* FindRemoved(std::string_view name) {
     return is_negated && (name.size() == flag.name.size() + 2 || name.substr(2).starts_with('_'));
   });
   return row == kRemoved.end() ? nullptr : row;
+}
+
+const std::map<std::string, std::string>& ForeignFlags() {
+  // clang-format off
+  static const std::map<std::string, std::string> table = {
+      // Hugging Face's Trainer and its examples
+      {"per_device_train_batch_size", "--batch_size"},
+      {"per_device_eval_batch_size", "--batch_size, which evaluation takes, too"},
+      {"gradient_accumulation_steps", "--grad_accum_steps"},
+      {"num_train_epochs", "--epochs"},
+      {"lr_scheduler_type", "--lr_schedule"},
+      {"warmup_ratio", "--warmup_epochs or --warmup_steps"},
+      {"adam_beta1", "--adam_betas=BETA1,BETA2"},
+      {"adam_beta2", "--adam_betas=BETA1,BETA2"},
+      {"adam_epsilon", "--adam_eps"},
+      {"max_grad_norm", "--clip_norm"},
+      {"logging_steps", "--log_interval"},
+      {"logging_dir", "--run_dir"},
+      {"save_steps", "--save_every_steps"},
+      {"save_strategy", "--save_every_epochs or --save_every_seconds"},
+      {"save_total_limit", "--keep_checkpoints"},
+      {"eval_steps", "--eval_every_steps"},
+      {"eval_strategy", "--eval_every_epochs or --eval_every_steps"},
+      {"evaluation_strategy", "--eval_every_epochs or --eval_every_steps"},
+      {"dataloader_num_workers", "--workers"},
+      {"dataloader_drop_last", "--last_batch=drop"},
+      {"model_name_or_path", "--model, and --init_weights=FOLDER"},
+      {"config_name", "--model=roberta --model_config=FILE"},
+      {"train_file", "--data_dir, after dtrain_data tokenize"},
+      {"validation_file", "--data_dir, after dtrain_data tokenize"},
+      {"dataset_name", "--data_dir"},
+      {"max_seq_length", "--tokens_per_sample"},
+      {"mlm_probability", "--mask_prob"},
+      {"gradient_checkpointing", "--activation_checkpointing"},
+      {"label_smoothing_factor", "--label_smoothing"},
+      {"resume_from_checkpoint", "--resume"},
+      {"overwrite_output_dir", "--resume=none"},
+      {"do_train", "--mode=train, which is the default"},
+      {"do_eval", "--mode=eval"},
+      {"do_predict", "--mode=predict"},
+      {"optim", "--optimizer"},
+      {"tf32", "--precision=tf32"},
+      // Accelerate, Lightning, Horovod's examples
+      {"num_processes", "--nproc_per_node"},
+      {"num_machines", "--nnodes"},
+      {"machine_rank", "--node_rank"},
+      {"main_process_ip", "--master_addr"},
+      {"main_process_port", "--master_port"},
+      {"mixed_precision", "--precision"},
+      {"max_epochs", "--epochs"},
+      {"devices", "--nproc_per_node"},
+      {"num_nodes", "--nnodes"},
+      {"accelerator", "--backend"},
+      {"gradient_clip_val", "--clip_norm"},
+      {"accumulate_grad_batches", "--grad_accum_steps"},
+      {"default_root_dir", "--run_dir"},
+      {"limit_train_batches", "--limit_train_steps"},
+      {"limit_val_batches", "--limit_val_steps"},
+      {"check_val_every_n_epoch", "--eval_every_epochs"},
+      {"fast_dev_run", "--limit_train_steps=1"},
+      {"sync_batchnorm", "--sync_bn"},
+      {"ckpt_path", "--resume"},
+      {"base_lr", "--lr, with --lr_base_batch"},
+      {"train_dir", "--data_dir, with --train_split"},
+      {"val_dir", "--data_dir, with --val_split"},
+      {"checkpoint_format", "--run_dir"},
+      // timm, torchvision and NVIDIA's scripts, for flags that the table of aliases lacks
+      {"dataset", "--data_format"},
+      {"dataset_dir", "--data_dir"},
+      {"data_root", "--data_dir"},
+      {"sync_batch_norm", "--sync_bn"},
+      {"syncbn", "--sync_bn"},
+      {"train_batch_size", "--batch_size"},
+      {"eval_batch_size", "--batch_size, which evaluation takes, too"},
+      {"warmup_proportion", "--warmup_epochs or --warmup_steps"},
+      {"init_checkpoint", "--init_weights"},
+      {"steps_this_run", "--limit_train_steps"},
+      {"num_steps_per_checkpoint", "--save_every_seconds"},
+      {"use_amp", "--precision=fp16 or --precision=bf16"},
+      {"half", "--precision=fp16"},
+      {"dtype", "--precision"},
+      // fairseq
+      {"total_num_updates", "--schedule_steps"},
+      // names that are not from one particular program
+      {"checkpoint_dir", "--run_dir"},
+      {"ckpt_dir", "--run_dir"},
+      {"model_dir", "--run_dir"},
+      {"work_dir", "--run_dir"},
+      {"checkpoint", "--init_weights, or --resume"},
+      {"load_from", "--init_weights"},
+      {"scheduler", "--lr_schedule"},
+      {"lr_policy", "--lr_schedule"},
+      {"betas", "--adam_betas"},
+      {"eps", "--adam_eps, or --rmsprop_eps"},
+      {"grad_clip", "--clip_norm"},
+      {"max_norm", "--clip_norm"},
+      {"ema", "--ema_decay"},
+      {"steps", "--max_steps"},
+      {"train_steps", "--max_steps"},
+      {"total_steps", "--max_steps"},
+      {"max_iter", "--max_steps"},
+      {"iterations", "--max_steps"},
+      {"accumulation_steps", "--grad_accum_steps"},
+      {"gpus", "--nproc_per_node"},
+      {"ngpus_per_node", "--nproc_per_node"},
+      {"gpu_ids", "CUDA_VISIBLE_DEVICES in the environment"},
+  };
+  // clang-format on
+  return table;
 }
 
 }  // namespace dtrain::config

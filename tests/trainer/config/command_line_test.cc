@@ -13,7 +13,6 @@
 #include "trainer/config/alias_table.h"
 #include "trainer/config/choices.h"
 #include "trainer/config/config_json.h"
-#include "trainer/config/foreign_flags.h"
 #include "trainer/config/foreign_programs.h"
 #include "trainer/config/start_record.h"
 #include "trainer/errors.h"
