@@ -16,20 +16,30 @@ constexpr char kWith[] = " with --deterministic=elastic";
 void CheckCompanions(const Config& config, std::vector<Problem>& problems) {
   const RanksConfig& ranks = config.ranks;
   if (config.batch.grad_accum_steps.value_or(1) != 1) {
-    problems.push_back({"grad_accum_steps", std::to_string(*config.batch.grad_accum_steps), std::string("1") + kWith,
-                        "a rank computes its shards one after another; --elastic_shards makes them smaller"});
+    problems.push_back({.flag = "grad_accum_steps",
+                        .value = std::to_string(*config.batch.grad_accum_steps),
+                        .expected = std::string("1") + kWith,
+                        .hint = "a rank computes its shards one after another; --elastic_shards makes them smaller"});
   }
   if (ranks.grad_compression != "none") {
-    problems.push_back({"grad_compression", ranks.grad_compression, std::string("none") + kWith,
-                        "gradients are added without rounding them to fewer digits"});
+    problems.push_back({.flag = "grad_compression",
+                        .value = ranks.grad_compression,
+                        .expected = std::string("none") + kWith,
+                        .hint = "gradients are added without rounding them to fewer digits"});
   }
   if (ranks.sync_bn) {
-    problems.push_back({"sync_bn", "true", std::string("false") + kWith,
-                        "batch normalisation sees a shard, whatever the number of ranks; fewer --elastic_shards make "
-                        "it larger"});
+    problems.push_back(
+        {.flag = "sync_bn",
+         .value = "true",
+         .expected = std::string("false") + kWith,
+         .hint = "batch normalisation sees a shard, whatever the number of ranks; fewer --elastic_shards make "
+                 "it larger"});
   }
   if (ranks.cuda_graphs == "on") {
-    problems.push_back({"cuda_graphs", "on", std::string("auto or off") + kWith, "its steps are not recorded"});
+    problems.push_back({.flag = "cuda_graphs",
+                        .value = "on",
+                        .expected = std::string("auto or off") + kWith,
+                        .hint = "its steps are not recorded"});
   }
 }
 
@@ -38,8 +48,10 @@ void CheckShards(const Config& config, int world_size, std::vector<Problem>& pro
   const int64_t shards = ElasticShards(config);
   const std::string shown = std::to_string(shards);
   if (config.run.mode == "train" && shards < world_size) {
-    problems.push_back({"elastic_shards", shown, "at least the number of ranks (" + std::to_string(world_size) + ")",
-                        "each rank computes at least one shard of the global batch"});
+    problems.push_back({.flag = "elastic_shards",
+                        .value = shown,
+                        .expected = "at least the number of ranks (" + std::to_string(world_size) + ")",
+                        .hint = "each rank computes at least one shard of the global batch"});
   }
   if (config.text.max_tokens > 0 || !batch.global_batch_size) return;  // a shard is what fits into the budget
   const int64_t smallest = *batch.global_batch_size / shards;
@@ -48,12 +60,16 @@ void CheckShards(const Config& config, int world_size, std::vector<Problem>& pro
   const int64_t least = mixes ? 2 : 1;
   if (smallest < least) {
     const int64_t most = *batch.global_batch_size / least;
-    problems.push_back({"elastic_shards", shown, "at most " + std::to_string(most),
-                        mixes ? "an image is mixed with another one of its shard" : "no shard may be empty"});
+    problems.push_back({.flag = "elastic_shards",
+                        .value = shown,
+                        .expected = "at most " + std::to_string(most),
+                        .hint = mixes ? "an image is mixed with another one of its shard" : "no shard may be empty"});
   } else if (batch.batch_size && largest > *batch.batch_size) {
     problems.push_back(
-        {"batch_size", std::to_string(*batch.batch_size), std::to_string(largest) + " or more, the samples of a shard",
-         "or --elastic_shards=" + std::to_string((*batch.global_batch_size - 1) / *batch.batch_size + 1)});
+        {.flag = "batch_size",
+         .value = std::to_string(*batch.batch_size),
+         .expected = std::to_string(largest) + " or more, the samples of a shard",
+         .hint = "or --elastic_shards=" + std::to_string((*batch.global_batch_size - 1) / *batch.batch_size + 1)});
   }
 }
 
@@ -70,14 +86,17 @@ int64_t ElasticShards(const Config& config) {
 void CheckElastic(const Config& config, int world_size, std::vector<Problem>& problems) {
   if (!IsElastic(config)) {
     if (!WasGiven(config, "elastic_shards")) return;
-    problems.push_back({"elastic_shards", std::to_string(config.batch.elastic_shards.value_or(0)),
-                        "--deterministic=elastic with it", "other runs divide the batch among the ranks"});
+    problems.push_back({.flag = "elastic_shards",
+                        .value = std::to_string(config.batch.elastic_shards.value_or(0)),
+                        .expected = "--deterministic=elastic with it",
+                        .hint = "other runs divide the batch among the ranks"});
     return;
   }
   CheckCompanions(config, problems);
   if (!config.batch.global_batch_size && config.text.max_tokens == 0) {
-    problems.push_back(
-        {"global_batch_size", "", std::string("a number") + kWith, "the batch must not depend on the number of ranks"});
+    problems.push_back({.flag = "global_batch_size",
+                        .expected = std::string("a number") + kWith,
+                        .hint = "the batch must not depend on the number of ranks"});
     return;
   }
   CheckShards(config, world_size, problems);

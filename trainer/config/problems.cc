@@ -61,11 +61,17 @@ void CheckPredictions(const Config& config, List& problems) {
   const std::string& file = config.run.predictions;
   if (file.empty()) return;
   if (!file.ends_with(".csv") && !file.ends_with(".jsonl")) {
-    problems.push_back({"predictions", file, "FILE.csv or FILE.jsonl", ""});
+    problems.push_back({.flag = "predictions", .value = file, .expected = "FILE.csv or FILE.jsonl"});
   } else if (config.run.mode != "eval") {
-    problems.push_back({"predictions", file, "--mode=eval with it", "--mode=predict has --output=FILE"});
+    problems.push_back({.flag = "predictions",
+                        .value = file,
+                        .expected = "--mode=eval with it",
+                        .hint = "--mode=predict has --output=FILE"});
   } else if (ValSplits(config.data).size() > 1) {
-    problems.push_back({"predictions", file, "one set in --val_split", "evaluate each set in a command of its own"});
+    problems.push_back({.flag = "predictions",
+                        .value = file,
+                        .expected = "one set in --val_split",
+                        .hint = "evaluate each set in a command of its own"});
   }
 }
 
@@ -73,7 +79,9 @@ void CheckSaves(const RunConfig& run, List& problems) {
   const std::string& text = run.save_every_seconds;
   const std::optional<double> seconds = NumberFrom(text);
   if (text == "auto" || (seconds && std::isfinite(*seconds) && *seconds >= 0)) return;
-  problems.push_back({"save_every_seconds", text.empty() ? "\"\"" : text, "auto, or a finite number, 0 or more", ""});
+  problems.push_back({.flag = "save_every_seconds",
+                      .value = text.empty() ? "\"\"" : text,
+                      .expected = "auto, or a finite number, 0 or more"});
 }
 
 void CheckRun(const Config& config, List& problems) {
@@ -114,8 +122,10 @@ void CheckData(const DataConfig& config, List& problems) {
   std::vector<std::string> splits = ValSplits(config);
   std::sort(splits.begin(), splits.end());
   if (splits.front().empty() || std::adjacent_find(splits.begin(), splits.end()) != splits.end()) {
-    problems.push_back({"val_split", config.val_split.empty() ? "\"\"" : config.val_split,
-                        "one name, or different names with commas between them", "as in valid,test"});
+    problems.push_back({.flag = "val_split",
+                        .value = config.val_split.empty() ? "\"\"" : config.val_split,
+                        .expected = "one name, or different names with commas between them",
+                        .hint = "as in valid,test"});
   }
   const std::string& text = config.label_offset;
   const std::optional<int64_t> offset = data::WholeNumber(text);

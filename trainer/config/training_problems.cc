@@ -144,13 +144,17 @@ void CheckClassWeights(const Config& config, List& problems) {
 void CheckSampling(const Config& config, List& problems) {
   if (config.data.sampling != "balanced") return;
   if (config.data.shuffle != "global") {
-    problems.push_back({"shuffle", config.data.shuffle, "global with --sampling=balanced",
-                        "the samples of small classes are repeated all over an epoch"});
+    problems.push_back({.flag = "shuffle",
+                        .value = config.data.shuffle,
+                        .expected = "global with --sampling=balanced",
+                        .hint = "the samples of small classes are repeated all over an epoch"});
   }
   const std::string& weights = config.optimizer.class_weights;
   if (weights != "inverse" && weights != "sqrt" && weights != "effective") return;
-  problems.push_back({"class_weights", weights, "none or a file with --sampling=balanced",
-                      "either of them makes up for unequal classes; both would favour the small ones"});
+  problems.push_back({.flag = "class_weights",
+                      .value = weights,
+                      .expected = "none or a file with --sampling=balanced",
+                      .hint = "either of them makes up for unequal classes; both would favour the small ones"});
 }
 
 void CheckMemoryEfficientFp16(const Config& config, List& problems) {
