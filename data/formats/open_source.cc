@@ -48,13 +48,13 @@ bool FitsFilesIn(const std::string& folder, const RecordIndex& index) {
   });
 }
 
-// Returns the index of a split from the parcel; else calls `make` and adds the index to the parcel if it could not be
-// cached.
+// Returns the index of a split from SourceOptions::indexes; else calls `make` and adds the index to them if it could
+// not be cached.
 template <typename Make>
 RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, const std::string& folder,
                        const Make& make) {
-  if (options.parcel != nullptr && options.parcel->contains(split)) {
-    auto sent = ParseIndex(options.parcel->at(split));
+  if (options.indexes != nullptr && options.indexes->contains(split)) {
+    auto sent = ParseIndex(options.indexes->at(split));
     if (sent && sent->format == options.format && FitsFilesIn(folder, *sent)) return std::move(*sent);
   }
   bool is_cached = true;
@@ -62,7 +62,7 @@ RecordIndex SentOrMade(const SourceOptions& options, const std::string& split, c
     is_cached = false;
     if (options.note) options.note(problem);
   });
-  if (!is_cached && options.parcel != nullptr) (*options.parcel)[split] = SerializeIndex(index);
+  if (!is_cached && options.indexes != nullptr) (*options.indexes)[split] = SerializeIndex(index);
   return index;
 }
 

@@ -16,7 +16,7 @@ namespace dtrain::data {
 
 // Serialised indexes (record_index.h) that could not be cached, by split. One process makes them and sends them to the
 // others, so that not every process lists millions of files.
-using IndexParcel = std::map<std::string, std::string>;
+using SharedIndexes = std::map<std::string, std::string>;
 
 struct SourceOptions {
   std::string data_dir;
@@ -30,9 +30,9 @@ struct SourceOptions {
   bool rebuild_index = false;
   bool keep_index = true;                      // false: a new index is not written to a file
   std::function<void(std::string)> note = {};  // called with problems that are not errors; may be empty
-  // An index in the parcel is used if all files it was made from exist here with the same sizes. An index that was made
-  // here but could not be written to its file is added to the parcel. May be null.
-  IndexParcel* parcel = nullptr;
+  // Of these, an index is used if all files it was made from exist here with the same sizes. An index that was made
+  // here but could not be written to its file is added. May be null.
+  SharedIndexes* indexes = nullptr;
 };
 
 // Returns the formats that OpenSource opens, with a description each.

@@ -124,7 +124,7 @@ Measured Measure(data::Loader& loader, const config::Config& config, const Loade
 
 nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options) {
   report::InitializeLogging(/*rank=*/0, /*world_size=*/1, /*log_directory=*/"");
-  DataSets data = KindOf(config).OpenData(config, /*known=*/{}, /*parcel=*/nullptr);
+  DataSets data = KindOf(config).OpenData(config, /*known=*/{}, /*indexes=*/nullptr);
   if (config.data.cache == "ram") KeepInMemory(data, nullptr);
   const DataSplit& train = *data.train;
   RequireOtherOutput(options.dump, train, config.data.dir);

@@ -73,7 +73,7 @@ ReadFacts ReadSome(const loop::DataSplit& split) {
 void ExamineData(const config::Config& config, Findings& findings) {
   config::Config reading = config;
   reading.run.dry_run = true;  // no index is kept
-  const loop::DataSets sets = loop::KindOf(reading).OpenData(reading, /*known=*/{}, /*parcel=*/nullptr);
+  const loop::DataSets sets = loop::KindOf(reading).OpenData(reading, /*known=*/{}, /*indexes=*/nullptr);
   const double most_bad = config.data.strict ? 0 : config.data.max_bad_records;
   for (const loop::DataSplit* split : loop::AllSplits(sets)) findings.Say(JudgeReading(ReadSome(*split), most_bad));
 }

@@ -180,7 +180,7 @@ void DryRun(const RunContext& given) {
   DataSets sets;
   std::unique_ptr<Task> task;
   if (config.run.mode == "train") {
-    sets = kind.OpenData(config, /*known=*/{}, /*parcel=*/nullptr);
+    sets = kind.OpenData(config, /*known=*/{}, /*indexes=*/nullptr);
     task = kind.MakeTask(config, sets, at::kCPU);
     task->UseClassWeights(ClassWeights(config.optimizer.class_weights, sets));
     if (!config.model.init_weights.empty()) {
@@ -190,7 +190,7 @@ void DryRun(const RunContext& given) {
     const TrainedWeights weights = ReadInferenceWeights(config);
     json["weights"] = weights.origin;
     sets.classes = kind.ClassesOf(config, weights);
-    if (config.run.mode == "eval") sets = kind.OpenData(config, sets.classes, /*parcel=*/nullptr);
+    if (config.run.mode == "eval") sets = kind.OpenData(config, sets.classes, /*indexes=*/nullptr);
     task = kind.MakeInferenceTask(config, weights, sets, at::kCPU);
   }
   RequireBestMetric(config.run.best_metric, *task);

@@ -68,14 +68,14 @@ distributed::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
 }
 
 // Returns rank 0's indexes on every rank. Sends a list of their sizes, then pieces that are small enough for the store.
-data::IndexParcel ShareParcel(const data::IndexParcel& mine, distributed::Rendezvous& rendezvous) {
+data::SharedIndexes ShareIndexes(const data::SharedIndexes& mine, distributed::Rendezvous& rendezvous) {
   constexpr size_t kPieceBytes = size_t{4} << 20;
   nlohmann::json sizes = nlohmann::json::object();
   for (const auto& [split, bytes] : mine) sizes[split] = bytes.size();
   sizes = nlohmann::json::parse(rendezvous.ShareFromFirst("indexes", sizes.dump()));
-  data::IndexParcel parcel = mine;
+  data::SharedIndexes indexes = mine;
   for (const auto& [split, size] : sizes.items()) {
-    std::string& bytes = parcel[split];
+    std::string& bytes = indexes[split];
     bytes.resize(size.get<size_t>());
     for (size_t at = 0; at < bytes.size(); at += kPieceBytes) {
       const std::string key = "index/" + split + "/" + std::to_string(at);
@@ -83,7 +83,7 @@ data::IndexParcel ShareParcel(const data::IndexParcel& mine, distributed::Rendez
       bytes.replace(at, piece.size(), piece);
     }
   }
-  return parcel;
+  return indexes;
 }
 
 }  // namespace
@@ -165,16 +165,16 @@ Session::Session(const RunContext& run_context)
 
 DataSets Session::OpenData(const data::Classes& known) const {
   const TaskKind& kind = KindOf(context.config);
-  data::IndexParcel parcel;
+  data::SharedIndexes indexes;
   DataSets data;
   const bool waits = context.launch.rank != 0;
   if (!waits) {
-    data = kind.OpenData(context.config, known, &parcel);
+    data = kind.OpenData(context.config, known, &indexes);
     LookThrough(data, context.config);
   }
   if (!rendezvous) return data;
-  parcel = ShareParcel(parcel, *rendezvous);
-  if (waits) data = kind.OpenData(context.config, known, &parcel);
+  indexes = ShareIndexes(indexes, *rendezvous);
+  if (waits) data = kind.OpenData(context.config, known, &indexes);
   return data;
 }
 

@@ -129,8 +129,8 @@ class ImageClassificationKind : public TaskKind {
   SampleSize SizeOf(const config::Config& config) const override { return {"image_size", config.image.size}; }
 
   DataSets OpenData(const config::Config& config, const data::Classes& known,
-                    data::IndexParcel* parcel) const override {
-    return OpenImageSets(config, known, parcel);
+                    data::SharedIndexes* indexes) const override {
+    return OpenImageSets(config, known, indexes);
   }
 
   data::Classes ClassesOf(const config::Config& config, const TrainedWeights& weights) const override {

@@ -87,13 +87,13 @@ std::unique_ptr<data::SampleDecoder> MakeDecoder(const config::Config& config, R
 // Opens the splits of one data set.
 class Opener {
  public:
-  Opener(const config::Config& config, data::IndexParcel* parcel)
+  Opener(const config::Config& config, data::SharedIndexes* indexes)
       : config_(config),
         format_(
             config.data.format == "auto"
                 ? data::DetectFormat(config.data.dir, {config.data.train_split, config::ValSplits(config.data).front()})
                 : config.data.format),
-        parcel_(parcel) {}
+        indexes_(indexes) {}
 
   bool Has(const std::string& split) const { return data::HasSplit(format_, config_.data.dir, split); }
 
@@ -149,13 +149,13 @@ class Opener {
             [](const std::string& problem) {
               report::LogWarning(problem + "; give --index_dir=DIR, or every start builds the index again");
             },
-        .parcel = parcel_};
+        .indexes = indexes_};
     return data::OpenSource(options, split);
   }
 
   const config::Config& config_;
   const std::string format_;
-  data::IndexParcel* parcel_;
+  data::SharedIndexes* indexes_;
 };
 
 // Lists the content of a folder, for people who look for a split. Names of folders end with a slash.
@@ -249,7 +249,7 @@ std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config&
   return std::make_unique<data::ImageDecoder>(DecoderOptions(config, Role::kVal, data::AugmentNamed("none")));
 }
 
-DataSets OpenImageSets(const config::Config& config, const data::Classes& known, data::IndexParcel* parcel) {
+DataSets OpenImageSets(const config::Config& config, const data::Classes& known, data::SharedIndexes* indexes) {
   DataSets sets;
   const bool training = config.run.mode == "train";
   const std::vector<std::string> val_splits = config::ValSplits(config.data);
@@ -258,7 +258,7 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
     sets.train = OpenSynthetic(config, known);
     if (!training) sets.val = OpenSynthetic(config, known);
   } else if (training) {
-    const Opener data_set(config, parcel);
+    const Opener data_set(config, indexes);
     if (HoldsOut(config, data_set.Has(val_split))) {
       data_set.OpenInTwo({}, sets);
     } else {
@@ -268,7 +268,7 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
       }
     }
   } else {
-    const Opener data_set(config, parcel);
+    const Opener data_set(config, indexes);
     std::error_code unreadable;
     const bool is_file = std::filesystem::is_regular_file(config.data.dir, unreadable);  // the file is the split
     if (HoldsOut(config, data_set.Has(val_split))) {

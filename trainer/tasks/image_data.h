@@ -10,7 +10,7 @@
 namespace dtrain::loop {
 
 // TaskKind::OpenData for images.
-DataSets OpenImageSets(const config::Config& config, const data::Classes& known, data::IndexParcel* parcel);
+DataSets OpenImageSets(const config::Config& config, const data::Classes& known, data::SharedIndexes* indexes);
 
 // The decoder of encoded validation images.
 std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config);

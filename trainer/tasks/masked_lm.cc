@@ -112,7 +112,7 @@ class MaskedLmKind : public TaskKind {
   }
 
   DataSets OpenData(const config::Config& config, const data::Classes& /*known*/,
-                    data::IndexParcel* /*parcel*/) const override {
+                    data::SharedIndexes* /*indexes*/) const override {
     return OpenTextSets(config);
   }
 

@@ -25,7 +25,7 @@ class SentenceKind : public TaskKind {
   }
 
   DataSets OpenData(const config::Config& config, const data::Classes& known,
-                    data::IndexParcel* /*parcel*/) const override {
+                    data::SharedIndexes* /*indexes*/) const override {
     const auto target = is_regression() ? data::SentenceTarget::kNumber : data::SentenceTarget::kClass;
     return OpenSentenceSets(config, target, known);
   }

@@ -44,10 +44,10 @@ class TaskKind {
   // split alone. Throws DataError naming what is missing, empty or unreadable, or if the splits disagree about the
   // classes, and UsageError if flags do not fit the data. `known`: in an evaluation, the classes that the weights were
   // trained on; if only their number is known, the training split is asked for the rest, provided it is there.
-  // `parcel`: indexes that another rank has made, or that are to be sent to other ranks (SourceOptions::parcel); may be
-  // null.
+  // `indexes`: indexes that another rank has made, or that are to be sent to other ranks (SourceOptions::indexes); may
+  // be null.
   virtual DataSets OpenData(const config::Config& config, const data::Classes& known,
-                            data::IndexParcel* parcel) const = 0;
+                            data::SharedIndexes* indexes) const = 0;
   // Returns the classes that the weights were trained on, with at least their number; unknown classes for a task
   // without classes. Throws UsageError if the weights have no classifier.
   virtual data::Classes ClassesOf(const config::Config& /*config*/, const TrainedWeights& /*weights*/) const {

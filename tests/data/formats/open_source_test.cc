@@ -144,26 +144,26 @@ TEST(ImageFolderIndex, GivesTheSameSourceAsAListing) {
 TEST(ImageFolderIndex, OneThatCannotBeKeptIsHandedOn) {
   const TemporaryFolder folder;
   folder.Write("train/a/1.jpg", "x");
-  IndexParcel parcel;
+  SharedIndexes indexes;
   const SourceOptions options{
-      .data_dir = folder.path(), .format = "imagefolder", .index_dir = "/proc/none", .parcel = &parcel};
+      .data_dir = folder.path(), .format = "imagefolder", .index_dir = "/proc/none", .indexes = &indexes};
   EXPECT_EQ(OpenSource(options, "train")->size(), 1);
-  ASSERT_TRUE(parcel.contains("train"));
+  ASSERT_TRUE(indexes.contains("train"));
   folder.Write("train/a/2.jpg", "x");
   EXPECT_EQ(OpenSource(options, "train")->size(), 1) << "nothing is listed";
   std::filesystem::rename(folder.path("train/a"), folder.path("train/b"));
   EXPECT_EQ(OpenSource(options, "train")->size(), 2) << "an index of other folders";
   EXPECT_EQ(OpenSource(options, "train")->class_names(), std::vector<std::string>{"b"}) << "replaced";
-  parcel["train"] = "damaged";
+  indexes["train"] = "damaged";
   EXPECT_EQ(OpenSource(options, "train")->size(), 2);
 }
 
 TEST(ImageFolderIndex, OneThatIsKeptIsNotHandedOn) {
   const TemporaryFolder folder;
   folder.Write("train/a/1.jpg", "x");
-  IndexParcel parcel;
-  OpenSource({.data_dir = folder.path(), .format = "imagefolder", .parcel = &parcel}, "train");
-  EXPECT_TRUE(parcel.empty());
+  SharedIndexes indexes;
+  OpenSource({.data_dir = folder.path(), .format = "imagefolder", .indexes = &indexes}, "train");
+  EXPECT_TRUE(indexes.empty());
 }
 
 TEST(ImageFolderIndex, APlaceThatCannotBeWrittenIsNoError) {
