@@ -31,6 +31,7 @@
 #include "trainer/report/answer.h"
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 
 namespace {
@@ -135,6 +136,8 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
   if (!amp.empty()) context.notes.push_back(amp);
   loop::ResolveTask(context.config);
   config::RequireValid(context.config, context.launch.world_size, loop::ModelFactsOf(context.config.model));
+  const std::string tokens = loop::TakeTokensOfModel(context.config);
+  if (!tokens.empty()) context.notes.push_back(tokens);
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
   RequireGpu(context.config.ranks, machine.gpus);

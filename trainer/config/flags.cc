@@ -249,7 +249,8 @@ DTRAIN_FLAG(double, cutmix, image.cutmix, AtLeast(0), "alpha",
             "alpha); 0: off. With --mixup, each batch draws one of the two.")
 
 DTRAIN_FLAG(int64, tokens_per_sample, text.tokens_per_sample, Between(2, 1 << 20), "tokens",
-            "Greatest length of a block of text, including the <s> in front; longer blocks are left out.")
+            "Greatest length of a block of text, including the <s> in front; longer blocks are left out. The default is "
+            "lower if the model has fewer positions.")
 DTRAIN_FLAG(int64, max_tokens, text.max_tokens, AtLeast(0), "tokens",
             "Greatest size of a batch on one device: its blocks times the longest of them. If --batch_size is given, "
             "both limits hold. 0: --batch_size alone decides.")

@@ -8,7 +8,9 @@
 #include <stdexcept>
 
 #include "data/shallow_json.h"
+#include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
+#include "trainer/config/flags.h"
 #include "trainer/errors.h"
 #include "trainer/weights/weight_files.h"
 
@@ -58,6 +60,13 @@ models::RobertaOptions ShapeOf(const config::ModelConfig& model, const WeightsOu
                    "name a Hugging Face config.json with --model_config, or a folder that has one with --init_weights");
 }
 
+void TakePositions(const WeightsOutline& weights, models::RobertaOptions& options) {
+  const int64_t positions = RowsOf(weights, "position_embeddings.weight", "embed_positions.weight");
+  if (positions > options.padding_id + 1) options.max_positions = positions;
+}
+
+bool HasBlocks(const config::RunConfig& run) { return run.mode == "train" || run.mode == "eval"; }
+
 // The head's dropout in the config.json that gives the shape; empty if it says none.
 std::optional<double> HeadDropout(const config::ModelConfig& model, const WeightsOutline& weights) {
   if (!model.config_file.empty()) {
@@ -96,8 +105,7 @@ void RequireFits(const models::RobertaOptions& options, const config::Config& co
                      "the model's vocabulary must be that of the data: check --model_config, --init_weights and "
                      "--vocab_size");
   }
-  if ((config.run.mode == "train" || config.run.mode == "eval") &&
-      config.text.tokens_per_sample > options.longest_sequence()) {
+  if (HasBlocks(config.run) && config.text.tokens_per_sample > options.longest_sequence()) {
     throw UsageError("--tokens_per_sample=" + std::to_string(config.text.tokens_per_sample) +
                          " is more than the number of the model's positions, " +
                          std::to_string(options.longest_sequence()),
@@ -129,8 +137,7 @@ models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vo
   const bool shape_is_whole = !config.model.config_file.empty();
   if (const int64_t words = RowsOf(weights, "word_embeddings.weight", "embed_tokens.weight")) {
     options.vocab_size = words;
-    const int64_t positions = RowsOf(weights, "position_embeddings.weight", "embed_positions.weight");
-    if (positions > options.padding_id + 1) options.max_positions = positions;
+    TakePositions(weights, options);
     if (const int64_t types = RowsOf(weights, "token_type_embeddings.weight", " ")) options.token_types = types;
   } else if (!shape_is_whole) {
     if (vocabulary == 0) {
@@ -144,6 +151,20 @@ models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vo
   options.attention_dropout = config.model.attention_dropout.value_or(options.attention_dropout);
   options.checkpoint_activations = config.model.activation_checkpointing;
   return options;
+}
+
+std::string TakeTokensOfModel(config::Config& config) {
+  const config::ModelConfig& model = config.model;
+  const bool tells_shape = !model.config_file.empty() || !model.init_weights.empty();
+  if (!HasBlocks(config.run) || !tells_shape || !models::ReadsText(model.name)) return "";
+  if (config::WasGiven(config, "tokens_per_sample")) return "";
+  const WeightsOutline weights = ReadOutline(model.init_weights);
+  models::RobertaOptions options = ShapeOf(model, weights);
+  TakePositions(weights, options);
+  if (config.text.tokens_per_sample <= options.longest_sequence()) return "";
+  config.text.tokens_per_sample = options.longest_sequence();
+  return "--tokens_per_sample=" + std::to_string(config.text.tokens_per_sample) +
+         ", as many as the model has positions";
 }
 
 std::string ModelConfigOf(const config::Config& config, int64_t vocabulary) {

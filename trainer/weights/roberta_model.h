@@ -38,6 +38,11 @@ WeightsOutline ReadOutline(const std::string& path);
 models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vocabulary,
                                         const WeightsOutline& weights);
 
+// Lowers --tokens_per_sample, unless it was given, to the number of positions of the model whose shape --model_config
+// or
+// --init_weights tells. Returns a sentence for the log; empty if nothing changed. Throws as RobertaOptionsOf does.
+std::string TakeTokensOfModel(config::Config& config);
+
 // Returns the config.json of the model that training would make. Throws as RobertaOptionsOf and ReadOutline do.
 std::string ModelConfigOf(const config::Config& config, int64_t vocabulary);
 

@@ -56,5 +56,23 @@ TEST(RobertaOptionsOf, WhatIsNoConfigurationIsRefused) {
   EXPECT_THAT(message(), HasSubstr("is not a file"));
 }
 
+TEST(TakeTokensOfModel, TheDefaultIsAsLongAsTheModelAllows) {
+  const TemporaryFolder folder;
+  const auto taken = [](config::Config config) {
+    const std::string note = TakeTokensOfModel(config);
+    return note + " (" + std::to_string(config.text.tokens_per_sample) + ")";
+  };
+  config::Config config;
+  config.model.name = "roberta";
+  EXPECT_EQ(taken(config), " (512)");
+  config.model.config_file = folder.Write("config.json", R"({"max_position_embeddings": 130, "pad_token_id": 1})");
+  EXPECT_EQ(taken(config), "--tokens_per_sample=128, as many as the model has positions (128)");
+  config.given = {"tokens_per_sample"};
+  EXPECT_EQ(taken(config), " (512)");
+  config.given.clear();
+  folder.Write("config.json", R"({"max_position_embeddings": 1026, "pad_token_id": 1})");
+  EXPECT_EQ(taken(config), " (512)");
+}
+
 }  // namespace
 }  // namespace dtrain::loop
