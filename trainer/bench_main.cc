@@ -8,7 +8,7 @@
 
 #include "data/command_line/version.h"
 #include "data/machine/cores.h"
-#include "trainer/bench/collective_run.h"
+#include "trainer/bench/collective_bench.h"
 #include "trainer/bench/loader_bench.h"
 #include "trainer/bench/step_bench.h"
 #include "trainer/config/command_line.h"

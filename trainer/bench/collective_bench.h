@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "trainer/distributed/communicator.h"
+#include "trainer/modes/run.h"
 
 namespace dtrain::distributed {
 
@@ -43,3 +44,13 @@ nlohmann::ordered_json BenchCollectives(Communicator& communicator, at::Device d
                                         const CollectiveBenchOptions& options);
 
 }  // namespace dtrain::distributed
+
+namespace dtrain::loop {
+
+// dtrain_bench collective: the bench of collectives as a program, under every launcher.
+//
+// A collective. Connects to the other ranks, measures, and prints on rank 0, with `json` also one JSON object. Throws
+// UsageError if the run has one rank and no process group, and Error (kInternal) if an element was wrong.
+void BenchCollective(const RunContext& context, const distributed::CollectiveBenchOptions& options, bool json);
+
+}  // namespace dtrain::loop

@@ -1,4 +1,4 @@
-#include "trainer/doctor/data_checks.h"
+#include "trainer/doctor/checks.h"
 
 #include <algorithm>
 #include <chrono>

@@ -14,12 +14,8 @@
 
 #include "trainer/config/flags.h"
 #include "trainer/device/device.h"
-#include "trainer/doctor/data_checks.h"
+#include "trainer/doctor/checks.h"
 #include "trainer/doctor/finding.h"
-#include "trainer/doctor/gpu_checks.h"
-#include "trainer/doctor/launch_checks.h"
-#include "trainer/doctor/machine_checks.h"
-#include "trainer/doctor/storage_checks.h"
 #include "trainer/launch/address_file.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/modes/session.h"

@@ -1,4 +1,4 @@
-#include "trainer/doctor/gpu_checks.h"
+#include "trainer/doctor/checks.h"
 
 #include <dlfcn.h>
 #include <sys/wait.h>

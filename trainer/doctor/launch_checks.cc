@@ -1,4 +1,4 @@
-#include "trainer/doctor/launch_checks.h"
+#include "trainer/doctor/checks.h"
 
 #include <netdb.h>
 #include <sys/socket.h>

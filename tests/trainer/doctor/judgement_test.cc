@@ -8,11 +8,7 @@
 
 #include "data/count_of.h"
 #include "tests/temporary_folder.h"
-#include "trainer/doctor/data_checks.h"
-#include "trainer/doctor/gpu_checks.h"
-#include "trainer/doctor/launch_checks.h"
-#include "trainer/doctor/machine_checks.h"
-#include "trainer/doctor/storage_checks.h"
+#include "trainer/doctor/checks.h"
 #include "trainer/errors.h"
 
 namespace dtrain::doctor {
