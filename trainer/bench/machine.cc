@@ -1,4 +1,3 @@
-// On some architectures /proc/cpuinfo has no model name; then the name of the architecture is used.
 #include "trainer/bench/machine.h"
 
 #include <ATen/Parallel.h>
@@ -13,6 +12,7 @@
 namespace dtrain::loop {
 namespace {
 
+// On some architectures /proc/cpuinfo has no model name; then the name of the architecture is used.
 std::string CpuName() {
   std::ifstream info("/proc/cpuinfo");
   for (std::string line; std::getline(info, line);) {

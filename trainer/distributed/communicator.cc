@@ -1,4 +1,3 @@
-// Gloo listens on the interface that leads to rank 0, not on the address to which this machine's host name resolves.
 #include "trainer/distributed/communicator.h"
 
 #include <algorithm>
@@ -35,6 +34,7 @@ Communicator::Communicator(Rendezvous& rendezvous, at::Device device, double tim
   const auto timeout = Milliseconds(backend_timeout_seconds);
   auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", rendezvous.store());
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
+  // Gloo listens on the interface that leads to rank 0, not on the address to which this machine's host name resolves.
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(rendezvous.local_address()));
   RequireThreads(options->threads + kThreadsOfGloo);  // Gloo would wait for ever for threads that it could not start
   auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_, world_size_, options);

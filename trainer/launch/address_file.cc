@@ -1,4 +1,3 @@
-// Network file systems remember for seconds that a file does not exist. Listing its folder makes them look again.
 #include "trainer/launch/address_file.h"
 
 #include <fcntl.h>
@@ -27,6 +26,7 @@ constexpr const char* kStart = "dtrain rank 0 at ";
 constexpr const char* kNoToken = "-";
 constexpr size_t kLongest = 1024;
 
+// Network file systems remember for seconds that a file does not exist. Listing its folder makes them look again.
 void Relist(const fs::path& folder) {
   std::error_code ignored;
   for (fs::directory_iterator entry(folder, ignored); !ignored && entry != fs::directory_iterator();) {

@@ -1,4 +1,3 @@
-// The validation loss has no label smoothing: it describes the model, not the way it was trained.
 #include "trainer/tasks/image_task.h"
 
 #include <ATen/ATen.h>
@@ -215,6 +214,7 @@ at::Tensor ImageTask::EvaluationSums(const data::Batch& batch) {
     all.slice(0, 0, confusions).index_add_(0, cells, at::ones_like(cells, all.options()));
   }
   at::Tensor sums = all.slice(0, confusions);
+  // The validation loss has no label smoothing: it describes the model, not the way it was trained.
   sums[kLossSum] = CrossEntropySum(logits, labels, 0, {});
   sums[kTop1] = hits.slice(1, 0, 1).sum();
   sums[kTop5] = hits.sum();
