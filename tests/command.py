@@ -9,6 +9,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -177,3 +178,9 @@ def sha256(path: Path) -> str:
 def final_numbers(line: str) -> dict[str, float]:
     """'val_top1=75.93 val_loss=0.99' → {'val_top1': 75.93, 'val_loss': 0.99}"""
     return {name: float(value) for name, value in (item.split("=") for item in line.split())}
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]

@@ -3,21 +3,14 @@
 import os
 import shutil
 import signal
-import socket
 import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from command import TINY, Background, Outcome, wait_until
+from command import TINY, Background, Outcome, free_port, wait_until
 
 # 2 ranks, 8 images each in a step, every step logged.
 FLAGS = (*TINY, "--batch_size=8", "--init_timeout=30", "--comm_timeout=30")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Ranks:

@@ -6,8 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from command import TINY, Background, run
-from test_ranks import free_port
+from command import TINY, Background, free_port, run
 
 FLAGS = (*TINY, "--batch_size=8", "--epochs=4", "--save_every_epochs=4", "--max_bad_records=0")
 

@@ -4,13 +4,12 @@ import json
 import os
 import shutil
 import signal
-import socket
 import sys
 from pathlib import Path
 
 import pytest
 
-from command import MAIN, TINY, Background, load_json, run, sha256, wait_until
+from command import MAIN, TINY, Background, free_port, load_json, run, sha256, wait_until
 from slurm_machine import SlurmMachine
 from two_hosts import two_hosts  # noqa: F401, a fixture
 
@@ -104,12 +103,6 @@ def weights(few_images, module_dir):
 def assert_same_run(run_dir, weights):
     assert load_json(run_dir / "result.json")["world_size"] == 2
     assert sha256(run_dir / "model.safetensors") == weights
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def mpirun(*arguments, start=run, **options):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command import BUILD, ROOT, TINY, Background, load_json, losses, run, sha256, wait_until
-from test_ranks import free_port
+from command import BUILD, ROOT, TINY, Background, free_port, load_json, losses, run, sha256, wait_until
 
 parser = pytest.importorskip("prometheus_client.parser")
 promql = pytest.importorskip("promql_parser")

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -11,17 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from command import MAIN, TINY, Background, load_json, losses, metrics, run, sha256, wait_until
+from command import MAIN, TINY, Background, free_port, load_json, losses, metrics, run, sha256, wait_until
 
 GENTLE = (*TINY, "--lr=0.0005", "--max_steps=3")
 ENDLESS = (*TINY, "--epochs=1000", "--save_every_epochs=0", "--comm_timeout=20", "--init_timeout=20")
 TORCHRUN = Path(sys.executable).parent / "torchrun"
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def values(run_dir) -> list[float]:

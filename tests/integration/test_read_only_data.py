@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from command import MAIN, TINY, Background, run
-from test_ranks import free_port
+from command import MAIN, TINY, Background, free_port, run
 
 
 @pytest.fixture

@@ -29,3 +29,10 @@ def new_model(seed: int = 0):
 
 def loaded(folder):
     return transformers.RobertaForMaskedLM.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def folder(module_dir):
+    """The folder that save_pretrained writes."""
+    new_model().save_pretrained(module_dir / "model")
+    return module_dir / "model"

@@ -8,7 +8,7 @@ import pytest
 
 from beside_torch import assert_moved_alike, assert_same_steps, predict, torch
 from fairseq_adam import FairseqAdam
-from small_roberta import LENGTH, WORDS, loaded, new_model, transformers
+from small_roberta import LENGTH, WORDS, folder, loaded, transformers  # noqa: F401, folder is a fixture
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
@@ -19,13 +19,6 @@ ROWS = 16
 STEPS = 10
 PAD = 1
 NO_LOSS = -100
-
-
-@pytest.fixture(scope="module")
-def folder(module_dir):
-    """The folder that save_pretrained writes."""
-    new_model().save_pretrained(module_dir / "model")
-    return module_dir / "model"
 
 
 @pytest.fixture(scope="module")

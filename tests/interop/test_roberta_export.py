@@ -7,19 +7,12 @@ from collections import OrderedDict
 import pytest
 
 from beside_torch import predict, torch
-from small_roberta import loaded, new_model, transformers
+from small_roberta import folder, loaded, new_model, transformers  # noqa: F401, folder is a fixture
 from safetensors.torch import save_file
 
 from command import DATA, run
 from text_data import TEXT, make_tokens
 from truth import record, worst_difference
-
-
-@pytest.fixture(scope="module")
-def folder(module_dir):
-    """The folder that save_pretrained writes."""
-    new_model().save_pretrained(module_dir / "model")
-    return module_dir / "model"
 
 
 @pytest.fixture(scope="module")
