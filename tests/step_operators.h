@@ -68,6 +68,8 @@ inline const std::vector<AllowedOperators>& OperatorsOfSteps() {
        .names = {"_scaled_dot_product_flash_attention_for_cpu",
                  "_scaled_dot_product_flash_attention_for_cpu_backward"}},
       {.why = "products", .names = {"addmm", "bmm", "mm"}},
+      {.why = "convolutions in half precision on a CPU without AVX-512; a GPU has others",
+       .names = {"_slow_conv2d_backward", "_slow_conv2d_forward"}},
       {.why = "the rate, the scale and whether to skip the step are tensors of the device",
        .names = {"_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_", "_fused_adam_", "_fused_adamw_",
                  "_fused_sgd_"}},
