@@ -14,6 +14,7 @@ import boto3
 from moto.batch import models as batch
 from moto.batch_simple.models import BatchSimpleBackend
 from moto.cloudformation import models as cloudformation
+from moto.cloudformation import parsing
 from moto.core.common_models import CloudFormationModel
 from moto.core.exceptions import JsonRESTError
 from moto.ec2.models import ec2_backends
@@ -102,10 +103,6 @@ def add_file_systems() -> None:
             return cls(made, backend)
 
         @classmethod
-        def update_from_cloudformation_json(cls, original_resource, new_resource_name, cloudformation_json, account_id, region_name):
-            return original_resource  # moto takes a second change set for an update, and would lose resources that it cannot update
-
-        @classmethod
         def delete_from_cloudformation_json(cls, resource_name, cloudformation_json, account_id, region_name):
             fsx.fsx_backends[account_id][region_name].file_systems.pop(resource_name, None)
 
@@ -118,6 +115,20 @@ def delete_route_tables() -> None:
         ec2_backends[account_id][region_name].route_tables.pop(self.id, None)
 
     RouteTable.delete = delete
+
+
+def update_what_is_there() -> None:
+    """A second change set of a stack updates the resources whose parameters differ. moto would update those, too, which the
+    template's conditions leave out, and forget those that it cannot update."""
+    plain = parsing.parse_and_update_resource
+
+    def update(logical_id, resource_json, resources_map, account_id, region_name):
+        there = resources_map[logical_id]  # makes it if its condition holds only now
+        if there is None:
+            return None
+        return plain(logical_id, resource_json, resources_map, account_id, region_name) or there
+
+    parsing.parse_and_update_resource = update
 
 
 def give_outputs_after_a_change_set() -> None:
@@ -257,6 +268,7 @@ def main() -> None:
     add_quotas()
     add_file_systems()
     delete_route_tables()
+    update_what_is_there()
     give_outputs_after_a_change_set()
     allow_environments_of_the_service_linked_role()
     keep_the_tags_of_batch()
