@@ -16,9 +16,15 @@ TINY_TEXT = ("--model=roberta_tiny", "--tokens_per_sample=32", "--batch_size=8",
              "--lr=0.001", "--save_every_epochs=0")
 
 
+@pytest.fixture(scope="module")
+def made_tokens(module_dir):
+    return make_tokens(module_dir, train=TEXT)
+
+
 @pytest.fixture
-def tokens(tmp_path):
-    return make_tokens(tmp_path, train=TEXT)
+def tokens(made_tokens, tmp_path):
+    """A copy, which a test may change."""
+    return shutil.copytree(made_tokens, tmp_path / "tokens")
 
 
 def blocks_of(tokens) -> int:

@@ -16,7 +16,6 @@ from conftest import picture
 
 STEPS = 7  # 3 epochs of 2.5 steps; the ends of the epochs are at steps 3, 5 and (after the last) 8
 IS_LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
-MOST_RANKS = 4 if IS_LONG else 2  # four on two cores are slow
 
 
 def flags_of(data: Path, world: int = 1) -> tuple:
@@ -70,23 +69,22 @@ def flip_a_bit(path: Path) -> None:
 # ---- Stopped in an orderly way ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("world, stops, cadence", [
-    (1, [1], ["--save_every_epochs=1"]),
-    (1, [2, 3], ["--save_every_epochs=0.3"]),  # twice
-    (1, [3], ["--save_every_epochs=1"]),  # at the end of an epoch
-    (1, [4], ["--save_every_epochs=0", "--save_every_seconds=0.000001"]),
-    *([(2, [1], ["--save_every_epochs=0.3"]), (3, [2], ["--save_every_epochs=1"])] if IS_LONG else []),
-    (3, [4], ["--save_every_epochs=0.3"]),
-    (MOST_RANKS, [3], ["--save_every_epochs=0", "--save_every_seconds=0.000001"]),
+EVERY_STEP = ["--save_every_epochs=0", "--save_every_seconds=0.000001"]
+
+
+@pytest.mark.parametrize("world, stops", [
+    # In the middle of an epoch, at its end, after the first step of the next; each time with other times between saves.
+    (1, [(1, ["--save_every_epochs=1"]), (3, ["--save_every_epochs=0.3"]), (4, EVERY_STEP)]),
+    (3, [(4, ["--save_every_epochs=0.3"])]),
+    *([(2, [(1, ["--save_every_epochs=0.3"])]), (3, [(2, ["--save_every_epochs=1"])]), (4, [(3, EVERY_STEP)])] if IS_LONG else []),
 ])
-def test_going_on_equals_never_having_stopped(undisturbed, few_images, run_dir, world, stops, cadence):
-    command = (*flags_of(few_images, world), f"--run_dir={run_dir}")
-    done = 0
-    for steps in stops:
-        run(*command, *cadence, f"--limit_train_steps={steps}")
-        done += steps
+def test_going_on_equals_never_having_stopped(undisturbed, few_images, run_dir, world, stops):
+    command, done = (*flags_of(few_images, world), f"--run_dir={run_dir}"), 0
+    for step, cadence in stops:
+        run(*command, *cadence, f"--limit_train_steps={step - done}")
+        done = step
         assert load_json(run_dir / "result.json")["step"] == done
-    run(*command, *cadence)
+    run(*command)
     assert result_of(run_dir) == undisturbed(world)
 
 
@@ -104,14 +102,14 @@ def test_threads_do_not_spoil_it(few_images, tmp_path, run_dir):
 def test_adam_and_the_loss_scale_go_on_as_they_were(few_images, tmp_path, run_dir):
     flags = (*flags_of(few_images), "--max_steps=4", "--optimizer=adamw", "--lr=0.001", "--loss_scale=1024")
     run(*flags, f"--run_dir={run_dir}")
-    for stop in (1, 2, 1):
+    for stop in (1, 3):
         run(*flags, f"--run_dir={tmp_path / 'halting'}", f"--limit_train_steps={stop}")
     assert result_of(tmp_path / "halting") == result_of(run_dir)
 
 
-@pytest.mark.parametrize("world", [1, 3])
-def test_terminated_then_run_again(undisturbed, few_images, run_dir, world):
-    command = (*flags_of(few_images, world), f"--run_dir={run_dir}", "--save_every_epochs=0")
+def test_terminated_then_run_again(undisturbed, few_images, run_dir):
+    """Several ranks: tests/faults/test_stopping.py."""
+    command = (*flags_of(few_images), f"--run_dir={run_dir}", "--save_every_epochs=0")
     with Background(*command) as training:
         training.wait_for_line("step 1/")
         training.process.send_signal(signal.SIGTERM)
@@ -122,17 +120,14 @@ def test_terminated_then_run_again(undisturbed, few_images, run_dir, world):
     assert (run_dir / "latest").read_text(encoding="utf-8") == f"checkpoints/step-{at_step:09}\n"
     assert not (run_dir / "error.json").exists()  # a stop is no failure
     run(*command)
-    assert result_of(run_dir) == undisturbed(world)
+    assert result_of(run_dir) == undisturbed()
 
 
 def test_lines_between_two_logged_steps_are_not_lost(few_images, tmp_path):
     """The run stops inside a logging interval, whose first half is in the checkpoint."""
-    common = (*flags_of(few_images), "--log_interval=4", "--save_every_epochs=0.4", "--keep_checkpoints=9")
+    common = (*flags_of(few_images), "--log_interval=4", "--save_every_epochs=0")
     run(*common, f"--run_dir={tmp_path / 'a'}")
-    with Background(*common, f"--run_dir={tmp_path / 'b'}") as training:
-        wait_until((tmp_path / "b" / "checkpoints" / "step-000000002").exists, "the checkpoint of step 2")
-        training.process.send_signal(signal.SIGTERM)
-        assert training.wait().code == 75
+    run(*common, f"--run_dir={tmp_path / 'b'}", "--limit_train_steps=2")
     run(*common, f"--run_dir={tmp_path / 'b'}")
     assert [step for step, _ in losses(tmp_path / "a")] == [1, 4, 7]
     assert losses(tmp_path / "b") == losses(tmp_path / "a")
@@ -187,21 +182,21 @@ def test_a_finished_run_is_not_trained_again(few_images, run_dir):
 # ---- Damage ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"])
-def test_a_flipped_bit_is_seen_and_the_one_before_is_taken(undisturbed, few_images, own_stopped, name):
-    flip_a_bit(own_stopped / "checkpoints" / "step-000000004" / name)
-    outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}")
-    assert "step-000000004 cannot be used" in outcome.stderr
-    assert f"resuming from {own_stopped}/checkpoints/step-000000003" in outcome.stderr
-    assert result_of(own_stopped) == undisturbed()
-
-
-def test_a_cut_checkpoint_is_seen(undisturbed, few_images, own_stopped):
-    path = own_stopped / "checkpoints" / "step-000000004" / "model.safetensors"
+def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 4096)
-    (own_stopped / "checkpoints" / "step-000000003" / "state.json").unlink()
+
+
+@pytest.mark.parametrize("damages", [
+    [(flip_a_bit, "model.safetensors"), (flip_a_bit, "optimizer.safetensors"), (flip_a_bit, "state.json")],
+    [(flip_a_bit, "manifest.json"), (cut, "model.safetensors"), (Path.unlink, "state.json")]])
+def test_damage_is_seen_and_the_checkpoint_before_is_taken(undisturbed, few_images, own_stopped, damages):
+    """The last three checkpoints are damaged, each in another way."""
+    checkpoints = own_stopped / "checkpoints"
+    for step, (damage, name) in zip((4, 3, 2), damages, strict=True):
+        damage(checkpoints / f"step-{step:09}" / name)
     outcome = run(*flags_of(few_images), f"--run_dir={own_stopped}")
-    assert "step-000000004 cannot be used" in outcome.stderr and "step-000000003 cannot be used" in outcome.stderr
+    assert all(f"step-{step:09} cannot be used" in outcome.stderr for step in (4, 3, 2)), outcome
+    assert f"resuming from {checkpoints}/step-000000001" in outcome.stderr
     assert result_of(own_stopped) == undisturbed()
 
 
@@ -293,10 +288,9 @@ def test_a_second_job_on_the_run_directory_is_refused(few_images, run_dir):
 # ---- What changes from epoch to epoch ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("world", [1, 2])
-def test_growing_images_go_on_bit_for_bit(few_images, tmp_path, run_dir, world):
+def test_growing_images_go_on_bit_for_bit(few_images, tmp_path, run_dir):
     """Sizes change at steps 4 and 6; the run is stopped before, between and after them."""
-    flags = (*flags_of(few_images, world), "--image_size_schedule=0:24,1:32,2:48", "--image_size=40")
+    flags = (*flags_of(few_images, 2), "--image_size_schedule=0:24,1:32,2:48", "--image_size=40")
     run(*flags, f"--run_dir={tmp_path / 'undisturbed'}")
     for _ in range(4):
         run(*flags, f"--run_dir={run_dir}", "--limit_train_steps=2")
