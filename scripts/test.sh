@@ -47,8 +47,8 @@ if [ "$long" = yes ]; then
   export DTRAIN_LONG_TESTS=1
   export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
   for preset in dev tsan; do
-    scripts/build.sh --preset=$preset
-    run_tests $preset -L unit || status=$?
+    summary="not built"
+    { scripts/build.sh --preset=$preset && run_tests $preset -L unit; } || status=$?
     other_runs+="$preset (sanitizers): $summary"$'\n'
   done
   scripts/fuzz.sh || status=$?
