@@ -23,9 +23,9 @@ std::optional<int64_t> LayerOf(std::string_view parameter) {
   return parameter.find(".embeddings.") != std::string_view::npos ? std::optional<int64_t>(0) : std::nullopt;
 }
 
-// Returns the first token of each sequence: S×H → N×H.
+// Returns the first token of each sequence that is not a filler: S×H → N×H.
 at::Tensor FirstTokens(const at::Tensor& hidden_SH, const Sequences& sequences) {
-  if (sequences.packed()) return hidden_SH.index_select(0, sequences.offsets.slice(0, 0, -1));
+  if (sequences.packed()) return hidden_SH.index_select(0, sequences.offsets.slice(0, 0, -1 - sequences.fillers));
   return hidden_SH.view({-1, sequences.padded_length, hidden_SH.size(1)}).select(1, 0);
 }
 

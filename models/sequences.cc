@@ -10,6 +10,27 @@
 namespace dtrain::models {
 namespace {
 
+constexpr int64_t kLeastGranularity = 8;  // of the lengths of lists that are filled up
+
+// The filled lengths of about `tokens` tokens are multiples of this.
+int64_t GranularityOf(int64_t tokens) {
+  int64_t granularity = kLeastGranularity;
+  while (granularity < tokens / 16) granularity *= 2;
+  return granularity;
+}
+
+int64_t RoundUp(int64_t number, int64_t multiple) { return (number + multiple - 1) / multiple * multiple; }
+
+// Returns a number of fillers that depends on the granularity alone, so that it is the same for all lists of a length.
+// They share less than `granularity` tokens and one for each, and so none has more than `most_tokens`.
+int64_t FillersOf(int64_t granularity, int64_t most_tokens) {
+  return 2 * RoundUp(granularity, most_tokens) / most_tokens;
+}
+
+at::Tensor OffsetsOf(const std::vector<int64_t>& lengths) {
+  return at::cat({at::zeros({1}, at::kLong), at::tensor(lengths, at::kLong).cumsum(0)}).to(at::kInt);
+}
+
 // S×H → N×heads×T×d.
 at::Tensor ByHead(const at::Tensor& x_SH, int64_t heads, int64_t length) {
   return x_SH.view({-1, length, heads, x_SH.size(1) / heads}).transpose(1, 2);
@@ -44,7 +65,7 @@ at::Tensor AttendOneByOne(const at::Tensor& q_SH, const at::Tensor& k_SH, const 
 at::Tensor AttendPackedOnGpu(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,
                              const Sequences& sequences, double dropout) {
   const int64_t features = q_SH.size(1) / heads;
-  const int64_t longest = *std::max_element(sequences.lengths.begin(), sequences.lengths.end());
+  const int64_t longest = sequences.most_tokens;
   const auto by_head = [&](const at::Tensor& x_SH) { return x_SH.view({-1, heads, features}); };
   const at::Tensor q = by_head(q_SH), k = by_head(k_SH), v = by_head(v_SH);
   const bool is_half = q.scalar_type() == at::kHalf || q.scalar_type() == at::kBFloat16;
@@ -95,9 +116,28 @@ Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_
   const at::Tensor all_lengths = attended.sum(1);
   const at::Tensor lengths = all_lengths.index_select(0, all_lengths.nonzero().squeeze(1));
   sequences.lengths.assign(lengths.const_data_ptr<int64_t>(), lengths.const_data_ptr<int64_t>() + lengths.numel());
-  sequences.offsets = at::cat({at::zeros({1}, at::kLong), lengths.cumsum(0)}).to(at::kInt);
+  sequences.offsets = OffsetsOf(sequences.lengths);
+  sequences.most_tokens = ids_NT.size(1);
   if (kept != nullptr) *kept = places;
   return sequences;
+}
+
+int64_t FilledLength(int64_t tokens, int64_t most_tokens) {
+  const int64_t granularity = GranularityOf(tokens);
+  return RoundUp(tokens + FillersOf(granularity, most_tokens), granularity);
+}
+
+void FillUp(Sequences& packed, int64_t most_tokens, int64_t padding_id) {
+  packed.most_tokens = std::max<int64_t>(2, most_tokens);
+  const int64_t tokens = packed.ids.numel(), missing = FilledLength(tokens, packed.most_tokens) - tokens;
+  const at::Tensor padding = at::full({missing}, padding_id, at::kLong);
+  packed.ids = at::cat({packed.ids, padding});
+  packed.positions = at::cat({packed.positions, padding});
+  packed.fillers = FillersOf(GranularityOf(tokens), packed.most_tokens);
+  for (int64_t i = 0; i < packed.fillers; ++i) {
+    packed.lengths.push_back(missing / packed.fillers + (i < missing % packed.fillers ? 1 : 0));
+  }
+  packed.offsets = OffsetsOf(packed.lengths);
 }
 
 at::Tensor Attend(const at::Tensor& q_SH, const at::Tensor& k_SH, const at::Tensor& v_SH, int64_t heads,

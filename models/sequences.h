@@ -20,6 +20,8 @@ struct Sequences {
 
   std::vector<int64_t> lengths;  // packed: the number of tokens of each sequence, ≥ 1
   at::Tensor offsets;            // packed: int32, N + 1; the beginning of each sequence, and the end of the last
+  int64_t fillers = 0;           // packed: how many of the sequences, the last ones, FillUp has added
+  int64_t most_tokens = 0;       // packed: at least the length of the longest sequence
 
   bool packed() const { return padded_length == 0; }
   Sequences To(at::Device device) const;
@@ -35,6 +37,16 @@ Sequences Padded(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_
 // list holds, in order (int64).
 Sequences Packed(const at::Tensor& ids_NT, const at::Tensor& attended_NT, int64_t padding_id,
                  at::Tensor* kept = nullptr);
+
+// Appends sequences of padding to packed ones on the host, so that the list has FilledLength(S, most_tokens) tokens and
+// steps of about as many tokens have the same shapes. No sequence is longer than `most_tokens`, which becomes
+// Sequences::most_tokens. What the model computes for other sequences, and its gradients if the loss does not depend on
+// the fillers, are as without them.
+void FillUp(Sequences& packed, int64_t most_tokens, int64_t padding_id);
+
+// Returns the length of a list of `tokens` tokens when it is filled up. The lengths that occur are 1/16 to 1/8 of their
+// size apart.
+int64_t FilledLength(int64_t tokens, int64_t most_tokens);
 
 // Returns softmax(q·kᵀ / √d)·v for each head of d features and each sequence separately; q, k, v and the result are
 // S×H. Draws from the device's generator if dropout > 0.

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <stdexcept>
 
 namespace dtrain::models {
@@ -84,6 +86,24 @@ TEST(Sequences, PackedOnesAreThePaddedOnesWithoutPadding) {
   EXPECT_EQ(packed.lengths, (std::vector<int64_t>{9, 4, 1}));
   EXPECT_TRUE(packed.offsets.equal(at::tensor({0, 9, 13, 14}, at::kInt)));
   EXPECT_TRUE(packed.ids.equal(ids.flatten().index_select(0, kept)));
+}
+
+TEST(Sequences, ListsOfAboutAsManyTokensAreFilledUpToOneLength) {
+  for (const int64_t most : {2, 3, 12, 128, 512}) {
+    std::map<int64_t, std::set<int64_t>> fillers;
+    for (int64_t tokens = 1; tokens <= 3000; ++tokens) {
+      Sequences packed;
+      packed.ids = packed.positions = at::zeros({tokens}, at::kLong);
+      FillUp(packed, most, kPadding);
+      ASSERT_EQ(packed.ids.numel(), FilledLength(tokens, most));
+      ASSERT_EQ(packed.ids.numel(), tokens + packed.offsets[-1].item<int64_t>());
+      ASSERT_EQ(packed.offsets.numel(), packed.fillers + 1);
+      for (const int64_t length : packed.lengths) ASSERT_TRUE(1 <= length && length <= most) << tokens << " " << length;
+      if (most >= 128 && tokens > 256) ASSERT_LE(packed.ids.numel(), tokens + tokens / 7);
+      fillers[packed.ids.numel()].insert(packed.fillers);
+    }
+    if (most >= 128) EXPECT_LE(fillers.size(), 60U);
+  }
 }
 
 // A sequence's output depends neither on other sequences nor on the padding. Gradients agree, too.
@@ -207,7 +227,9 @@ TEST(RobertaClassifier, LogitsAreOfTheFirstTokens) {
   words.eval();
   model.eval();
   const at::Tensor ids = Ids(), attended = ids.ne(kPadding);
-  const Sequences padded = Padded(ids, attended, kPadding), packed = Packed(ids, attended, kPadding);
+  const Sequences padded = Padded(ids, attended, kPadding);
+  Sequences packed = Packed(ids, attended, kPadding);
+  FillUp(packed, ids.size(1), kPadding);
   const auto p = model.named_parameters();
   const at::Tensor first_NH = words.Encode(padded).index_select(0, at::tensor({0, 9, 18}, at::kLong));
   const at::Tensor inner = (first_NH.matmul(p["classifier.dense.weight"].t()) + p["classifier.dense.bias"]).tanh();

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
@@ -24,13 +25,17 @@ void FillUp(at::Tensor& chosen, at::Tensor& answers, int64_t size, int64_t token
 
 int64_t RoomFor(int64_t places) { return (places + kRoomMultiple - 1) / kRoomMultiple * kRoomMultiple; }
 
-data::Batch PreparedText(data::Batch rows, int64_t padding_id, bool unpad, int64_t room) {
+data::Batch PreparedText(data::Batch rows, int64_t padding_id, const TokenLayout& layout, double share) {
   at::Tensor labels = rows[data::kTokenLabels].flatten(), kept;
   const auto guessed = labels.ne(data::kNoLoss).sum().item<int64_t>();
-  data::Batch prepared = PreparedSequences(rows, padding_id, unpad, guessed, &kept);
-  if (unpad) labels = labels.index_select(0, kept);
+  data::Batch prepared = PreparedSequences(rows, padding_id, layout, guessed, &kept);
+  if (layout.unpad) labels = labels.index_select(0, kept);
   at::Tensor chosen = labels.ne(data::kNoLoss).nonzero().squeeze(1), answers = labels.index_select(0, chosen);
-  if (room > 0) FillUp(chosen, answers, std::max(room, RoomFor(guessed)), prepared[kPreparedIds].numel());
+  if (share > 0) {
+    const int64_t places = prepared[kPreparedIds].numel();
+    const int64_t room = RoomFor(static_cast<int64_t>(std::ceil(share * static_cast<double>(places))) + rows.size());
+    FillUp(chosen, answers, std::max(room, RoomFor(guessed)), places);
+  }
   prepared.tensors[kChosen] = chosen;
   prepared.tensors[kAnswers] = answers;
   prepared.on_host[kGuessedKey] = at::scalar_tensor(guessed, at::kLong);

@@ -16,10 +16,11 @@ struct MaskedLmBatch : SequenceBatch {
 };
 
 // Turns `rows`, which are on the host and in the form of data/text/token_rows.h, into a batch with the tensors of a
-// MaskedLmBatch, in pinned memory if those of `rows` are. `unpad` is as in PreparedSequences. `room`: `chosen` and
-// `answers` are filled up with places without a loss to this size, or to a multiple of kRoomMultiple if the batch has
-// more to guess; 0: they are not filled up.
-data::Batch PreparedText(data::Batch rows, int64_t padding_id, bool unpad, int64_t room = 0);
+// MaskedLmBatch, in pinned memory if those of `rows` are. `chosen` and `answers` are filled up with places without a
+// loss to RoomFor(this share of the list, and one for each row), or to a multiple of kRoomMultiple if the batch has
+// more to guess. So their size depends on the shape alone: a row of n tokens has at most share·n + 1 to guess
+// (masking.h), and more only if whole words are masked. `share` is 0: they are not filled up.
+data::Batch PreparedText(data::Batch rows, int64_t padding_id, const TokenLayout& layout, double share = 0);
 
 inline constexpr int64_t kRoomMultiple = 64;
 

@@ -45,8 +45,8 @@ MaskedLmTask::MaskedLmTask(std::shared_ptr<models::RobertaForMaskedLM> model, co
                            at::Device device)
     : model_(std::move(model)),
       precision_(config.precision.name),
-      unpad_(config.text.unpad),
       longest_(config.text.tokens_per_sample),
+      layout_(LayoutOn(device, config.text.unpad, longest_)),
       mask_prob_(config.text.mask_prob),
       expected_share_(ExpectedTokensOfSample(config) * config.text.mask_prob),
       device_(device),
@@ -60,20 +60,12 @@ double MaskedLmTask::NominalWeight(int64_t samples) const {
 }
 
 data::Batch MaskedLmTask::Prepared(data::Batch batch) const {
-  const int64_t room = RoomOf(batch[data::kInputIds].sizes());
-  return PreparedText(std::move(batch), model_->options().padding_id, unpad_, room);
-}
-
-// On a GPU the size depends on the shape alone, so that batches of one shape share a step graph: a row of n tokens has
-// at most p·n + 1 to guess (masking.h), and more only if whole words are masked.
-int64_t MaskedLmTask::RoomOf(at::IntArrayRef shape_NT) const {
-  if (device_.is_cpu() || unpad_) return 0;
-  const int64_t rows = shape_NT[0], places = rows * shape_NT[1];
-  return RoomFor(static_cast<int64_t>(std::ceil(mask_prob_ * static_cast<double>(places))) + rows);
+  // On a GPU batches of one shape share a step graph.
+  return PreparedText(std::move(batch), model_->options().padding_id, layout_, device_.is_cpu() ? 0 : mask_prob_);
 }
 
 std::string MaskedLmTask::WhyNotRecorded() const {
-  return WhyTextNotRecorded(unpad_, model_->options().checkpoint_activations);
+  return WhyTextNotRecorded(model_->options().checkpoint_activations);
 }
 
 at::Tensor MaskedLmTask::Guess(const MaskedLmBatch& batch) {

@@ -38,15 +38,13 @@ class MaskedLmTask : public Task {
   at::Tensor Logits(const at::Tensor& ids_NT, const at::Tensor& attended_NT);
 
  private:
-  // Returns the size of MaskedLmBatch::chosen for rows of this shape, or 0 if it is the number of tokens to be guessed.
-  int64_t RoomOf(at::IntArrayRef shape_NT) const;
   // Returns the logits of the chosen tokens, in the type of products.
   at::Tensor Guess(const MaskedLmBatch& batch);
 
   std::shared_ptr<models::RobertaForMaskedLM> model_;
   std::string precision_;
-  bool unpad_;
   int64_t longest_;  // --tokens_per_sample
+  TokenLayout layout_;
   double mask_prob_;
   double expected_share_;  // weight of one sample in NominalWeight
   at::Device device_;

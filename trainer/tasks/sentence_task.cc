@@ -37,15 +37,15 @@ SentenceTask::SentenceTask(std::shared_ptr<models::RobertaForSequenceClassificat
                            const config::Config& config, at::Device device)
     : model_(std::move(model)),
       precision_(config.precision.name),
-      unpad_(config.text.unpad),
       longest_(config.text.tokens_per_sample),
+      layout_(LayoutOn(device, config.text.unpad, longest_)),
       device_(device) {
   optim::AllowTf32(precision_ == "tf32");
   if (const auto* kernels = distributed::TextKernelsOn(device)) model_->UseKernels(*kernels);
 }
 
 data::Batch SentenceTask::Prepared(data::Batch batch) const {
-  data::Batch prepared = PreparedSequences(batch, model_->options().padding_id, unpad_, /*terms=*/batch.size());
+  data::Batch prepared = PreparedSequences(batch, model_->options().padding_id, layout_, /*terms=*/batch.size());
   for (const char* name : {data::kSentenceLabels, data::kSentenceTargets}) {
     const auto found = batch.tensors.find(name);
     if (found != batch.tensors.end()) prepared.tensors[name] = found->second;
@@ -55,7 +55,7 @@ data::Batch SentenceTask::Prepared(data::Batch batch) const {
 }
 
 std::string SentenceTask::WhyNotRecorded() const {
-  return WhyTextNotRecorded(unpad_, model_->options().checkpoint_activations);
+  return WhyTextNotRecorded(model_->options().checkpoint_activations);
 }
 
 at::Tensor SentenceTask::Logits(const data::Batch& batch) {

@@ -10,6 +10,7 @@
 #include "data/sentences/sentence_rows.h"
 #include "models/roberta.h"
 #include "trainer/config/config.h"
+#include "trainer/tasks/sequence_batch.h"
 #include "trainer/tasks/task.h"
 
 namespace dtrain::loop {
@@ -63,8 +64,8 @@ class SentenceTask : public Task {
  private:
   std::shared_ptr<models::RobertaForSequenceClassification> model_;
   std::string precision_;
-  bool unpad_;
   int64_t longest_;  // --tokens_per_sample
+  TokenLayout layout_;
   OutputsObserver observer_;
   at::Device device_;
 };

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -12,8 +13,8 @@ namespace {
 
 // Names of the tensors of a prepared batch that are copied to the device.
 constexpr char kPositions[] = "positions", kAttended[] = "attended", kOffsets[] = "offsets", kCounts[] = "counts";
-// Names of those that stay on the host: {tokens, rows without one, padded length of sequences or 0}; lengths of packed
-// sequences.
+// Names of those that stay on the host: {tokens, rows without one, padded length of sequences or 0, fillers, most
+// tokens of a sequence}; lengths of packed sequences.
 constexpr char kNumbers[] = "numbers", kLengths[] = "lengths";
 
 at::Tensor ToTensor(std::vector<int64_t> numbers) { return at::tensor(numbers, at::kLong); }
@@ -25,15 +26,20 @@ at::Tensor CountsTensor(int64_t terms, int64_t tokens, int64_t padding, int64_t 
 
 }  // namespace
 
-data::Batch PreparedSequences(const data::Batch& rows, int64_t padding_id, bool unpad, int64_t terms,
+TokenLayout LayoutOn(at::Device device, bool unpad, int64_t longest) {
+  return {.unpad = unpad, .most_tokens = unpad && !device.is_cpu() ? longest : 0};
+}
+
+data::Batch PreparedSequences(const data::Batch& rows, int64_t padding_id, const TokenLayout& layout, int64_t terms,
                               at::Tensor* kept) {
   const at::Tensor ids_NT = rows[data::kInputIds], attended_NT = rows[data::kAttentionMask].to(at::kBool);
   const at::Tensor is_empty_N = attended_NT.any(1).logical_not();
   const auto tokens = attended_NT.sum().item<int64_t>(), empty_rows = is_empty_N.sum().item<int64_t>();
   attended_NT.select(1, 0).logical_or_(is_empty_N);  // of the copy that has type bool
   models::Sequences sequences;
-  if (unpad) {
+  if (layout.unpad) {
     sequences = models::Packed(ids_NT, attended_NT, padding_id, kept);
+    if (layout.most_tokens > 0) models::FillUp(sequences, std::max(layout.most_tokens, ids_NT.size(1)), padding_id);
   } else {
     const bool is_full = tokens == ids_NT.numel();
     sequences = models::Padded(ids_NT, is_full ? at::Tensor() : attended_NT, padding_id);
@@ -47,7 +53,8 @@ data::Batch PreparedSequences(const data::Batch& rows, int64_t padding_id, bool 
                       {kCounts, CountsTensor(terms, tokens, sequences.ids.numel() - tokens, empty_rows)}};
   if (sequences.attended.defined()) prepared.tensors[kAttended] = sequences.attended;
   if (sequences.offsets.defined()) prepared.tensors[kOffsets] = sequences.offsets;
-  prepared.on_host[kNumbers] = ToTensor({tokens, empty_rows, sequences.padded_length});
+  prepared.on_host[kNumbers] =
+      ToTensor({tokens, empty_rows, sequences.padded_length, sequences.fillers, sequences.most_tokens});
   prepared.on_host[kLengths] = ToTensor(std::move(sequences.lengths));
   return prepared;
 }
@@ -71,14 +78,15 @@ SequenceBatch SequencesOf(const data::Batch& prepared) {
                         .padded_length = number[2],
                         .attended = optional(kAttended),
                         .lengths = {length, length + lengths.numel()},
-                        .offsets = optional(kOffsets)},
+                        .offsets = optional(kOffsets),
+                        .fillers = number[3],
+                        .most_tokens = number[4]},
           .tokens = number[0],
           .empty_rows = number[1],
           .counts = {counts[0], counts[1], counts[2], counts[3]}};
 }
 
-std::string WhyTextNotRecorded(bool unpad, bool checkpoints_activations) {
-  if (unpad) return "with --unpad the number of tokens differs from batch to batch";
+std::string WhyTextNotRecorded(bool checkpoints_activations) {
   if (checkpoints_activations) {
     return "with --activation_checkpointing the host sets the random generator within the step";
   }

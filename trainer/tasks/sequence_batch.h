@@ -3,6 +3,8 @@
 // for the device.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <string>
 
@@ -22,11 +24,21 @@ struct SequenceBatch {
   } counts;
 };
 
+// What the list of tokens holds besides tokens.
+struct TokenLayout {
+  bool unpad = false;       // not the padding of rows, but...
+  int64_t most_tokens = 0;  // ...if this is not 0: fillers, as models::FillUp adds them
+};
+
+// Returns the layout of training and evaluation on `device`. On a GPU it makes batches whose shapes come again, for
+// step graphs; `longest` is then the most tokens of a row.
+TokenLayout LayoutOn(at::Device device, bool unpad, int64_t longest);
+
 // Turns the input_ids and attention_mask of `rows` (data/text/token_rows.h), which are on the host, into a batch with
-// the tensors of a SequenceBatch and with `index`. `unpad`: leaves padding out of the list of tokens. The model
-// computes on the first place of a row without a token, since attention to nothing is undefined. `terms` is the number
-// of terms in the loss of the batch. `kept` is as in models::Packed; it stays undefined without `unpad`.
-data::Batch PreparedSequences(const data::Batch& rows, int64_t padding_id, bool unpad, int64_t terms,
+// the tensors of a SequenceBatch and with `index`. The model computes on the first place of a row without a token,
+// since attention to nothing is undefined. `terms` is the number of terms in the loss of the batch. `kept` is as in
+// models::Packed; it stays undefined without `layout.unpad`.
+data::Batch PreparedSequences(const data::Batch& rows, int64_t padding_id, const TokenLayout& layout, int64_t terms,
                               at::Tensor* kept = nullptr);
 
 // Moves the tensors of `prepared` that are copied to the device into pinned memory if those of `rows` are in it.
@@ -37,7 +49,7 @@ void PinLike(const data::Batch& rows, data::Batch& prepared);
 SequenceBatch SequencesOf(const data::Batch& prepared);
 
 // Returns Task::WhyNotRecorded for a model of text.
-std::string WhyTextNotRecorded(bool unpad, bool checkpoints_activations);
+std::string WhyTextNotRecorded(bool checkpoints_activations);
 
 // The name of the tensor of a prepared batch with its tokens (Sequences::ids).
 inline constexpr char kPreparedIds[] = "ids";
