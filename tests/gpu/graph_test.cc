@@ -15,6 +15,7 @@
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/device.h"
 #include "trainer/distributed/algorithms.h"
+#include "trainer/distributed/data_parallel.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/optim/precision.h"
@@ -50,15 +51,16 @@ class FailingGraphs : public distributed::DeviceGraphs {
 struct Training {
   config::Config config;
   std::function<std::unique_ptr<Task>(at::Device gpu)> make_task;
-  std::vector<data::Batch> batches = {};  // on the host and not yet prepared, one for each step
+  std::vector<data::Batch> batches = {};  // on the host and not yet prepared, in turn one for each micro-step
   bool seeds_each_step = true;            // otherwise only the first, and the draws go on from step to step
+  int64_t micro_steps = 1;
 };
 
 struct Trained {
   std::vector<at::Tensor> state;
   std::vector<float> losses;
   double skipped = 0;
-  int replayed = 0;
+  int replayed = 0;  // micro-steps
 };
 
 class Trainee {
@@ -68,6 +70,7 @@ class Trainee {
         task_(training.make_task(gpu)),
         update_(MakeParameterUpdate(training.config, task_->module(), gpu)),
         average_(StateOf(task_->module()), {.decay = 0.9}),
+        data_parallel_(ParametersOf(task_->module()), alone_, {.accumulates = training.micro_steps > 1}, {}),
         loss_(at::zeros({}, at::TensorOptions(gpu))),
         skipped_(at::zeros_like(loss_)) {}
 
@@ -77,17 +80,20 @@ class Trainee {
     if (graphs) graph.emplace(std::move(graphs), gpu_, required);
     const at::Tensor rate_on_device = at::zeros_like(loss_);
     Trained trained;
-    for (int64_t step = 0; step < kSteps; ++step) {
-      const data::Batch batch = data::CopyToDevice(task_->Prepared(training.batches[static_cast<size_t>(step)]), gpu_);
-      if (step == 0 || training.seeds_each_step) SeedTask(/*seed=*/1, {.step = step}, gpu_);
+    for (int64_t i = 0; i < kSteps * training.micro_steps; ++i) {
+      const int64_t step = i / training.micro_steps, micro_step = i % training.micro_steps;
+      const data::Batch& rows = training.batches[static_cast<size_t>(i) % training.batches.size()];
+      const data::Batch batch = data::CopyToDevice(task_->Prepared(rows), gpu_);
+      if (i == 0 || training.seeds_each_step) SeedTask(/*seed=*/1, {.step = step, .micro_step = micro_step}, gpu_);
       const double learning_rate = 0.1 / static_cast<double>(step + 1);
+      const PlaceInStep part{.first = micro_step == 0, .last = micro_step + 1 == training.micro_steps};
       if (graph) {
-        graph->Run(batch, learning_rate,
-                   [this](const data::Batch& given, const at::Tensor& rate) { Step(given, rate); });
+        graph->Run(batch, part, learning_rate,
+                   [this, part](const data::Batch& given, const at::Tensor& rate) { Step(given, part, rate); });
       } else {
-        Step(batch, at::Tensor(rate_on_device).fill_(learning_rate));
+        Step(batch, part, at::Tensor(rate_on_device).fill_(learning_rate));
       }
-      average_.AfterStep(step + 1);
+      if (part.last) average_.AfterStep(step + 1);
       trained.losses.push_back(loss_.item<float>());
       if (graph) trained.replayed += graph->replayed();
     }
@@ -99,17 +105,17 @@ class Trainee {
   }
 
  private:
-  void Step(const data::Batch& batch, const at::Tensor& rate) {
+  void Step(const data::Batch& batch, PlaceInStep part, const at::Tensor& rate) {
     const optim::CastCacheScope casts;
-    for (at::Tensor& parameter : task_->module().parameters()) parameter.mutable_grad().reset();
+    if (part.first) data_parallel_.ZeroGradients();
     const LossSums sums = task_->Loss(batch);
     constexpr double kNominal = 8;
     update_.Scale(sums.loss_sum / kNominal).backward();
-    std::vector<at::Tensor> gradients;
-    for (const at::Tensor& parameter : task_->module().parameters()) gradients.push_back(parameter.grad());
-    update_.Apply(gradients, rate, kNominal / sums.weight);
     const at::NoGradGuard no_grad;
     loss_.copy_(sums.loss_sum / sums.weight);
+    if (!part.last) return;
+    data_parallel_.AfterBackward();
+    update_.Apply(data_parallel_.gradients(), rate, kNominal / sums.weight);
     skipped_.add_(update_.skipped());
   }
 
@@ -117,6 +123,8 @@ class Trainee {
   std::unique_ptr<Task> task_;
   optim::ParameterUpdate update_;
   optim::WeightAverage average_;
+  distributed::Communicator alone_;
+  distributed::DataParallel data_parallel_;
   at::Tensor loss_, skipped_;
 };
 
@@ -184,10 +192,10 @@ config::Config ConfigOf(const char* model, const char* precision, const char* op
 }
 
 // Every third batch is full, and so of another shape than those with padding.
-Training OfText(const char* precision, bool seeds_each_step) {
+Training OfText(const char* precision, bool seeds_each_step, bool unpad = false) {
   Training training{.config = ConfigOf("roberta", precision, "adamw"),
-                    .make_task = [precision](at::Device gpu) -> std::unique_ptr<Task> {
-                      return std::make_unique<MaskedLmTask>(kSmallText.Task(gpu, /*unpad=*/false, precision));
+                    .make_task = [precision, unpad](at::Device gpu) -> std::unique_ptr<Task> {
+                      return std::make_unique<MaskedLmTask>(kSmallText.Task(gpu, unpad, precision));
                     },
                     .seeds_each_step = seeds_each_step};
   for (int64_t step = 0; step < kSteps; ++step) {
@@ -234,6 +242,29 @@ TEST(StepGraphs, TextHasTheSameBits) {
       const Training training = OfText(precision, seeds_each_step);
       const Trained result = Recorded(training);
       EXPECT_EQ(result.replayed, kSteps - 2 * StepGraph::kWarmUpSteps);  // two shapes
+      ExpectSame(result, WithoutGraphs(training));
+    }
+  }
+}
+
+TEST(StepGraphs, TextWithoutPaddingHasTheSameBits) {
+  for (const char* precision : {"fp32", "bf16", "fp16"}) {
+    SCOPED_TRACE(precision);
+    const Training training = OfText(precision, /*seeds_each_step=*/true, /*unpad=*/true);
+    const Trained result = Recorded(training);
+    EXPECT_EQ(result.replayed, 4);  // lists of 72, 80, 88 and 208 tokens come 3, 5, 3 and 5 times
+    ExpectSame(result, WithoutGraphs(training));
+  }
+}
+
+TEST(StepGraphs, MicroStepsHaveTheSameBits) {
+  for (Training training :
+       {OfImages(ConfigOf("efficientnet_b0", "bf16", "sgd")), OfImages(ConfigOf("resnet18", "fp16", "lars")),
+        OfText("bf16", true), OfText("fp16", true, /*unpad=*/true)}) {
+    for (const int64_t micro_steps : {2, 3}) {
+      training.micro_steps = micro_steps;
+      const Trained result = Recorded(training);
+      EXPECT_GT(result.replayed, kSteps / 2);
       ExpectSame(result, WithoutGraphs(training));
     }
   }

@@ -112,8 +112,8 @@ class BenchedStep {
         sums_(at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(device))),
         batch_(task_->RandomBatch(batch_size_)) {
     OnTheStreamOf(graph_.get(), [&] {
-      data_parallel_.emplace(ParametersOf(module()), communicator, DataParallelOptionsOf(config.ranks),
-                             distributed::BucketLayout{});
+      data_parallel_.emplace(ParametersOf(module()), communicator,
+                             DataParallelOptionsOf(config.ranks, /*micro_steps=*/1), distributed::BucketLayout{});
     });
   }
 
@@ -135,9 +135,10 @@ class BenchedStep {
 
   void Run(Reduction reduction) {
     if (!graph_) return RunParts(batch_, reduction, learning_rate_);
-    graph_->Run(batch_, learning_rate_, [this, reduction](const data::Batch& batch, const at::Tensor& learning_rate) {
-      RunParts(batch, reduction, learning_rate);
-    });
+    graph_->Run(batch_, PlaceInStep{}, learning_rate_,
+                [this, reduction](const data::Batch& batch, const at::Tensor& learning_rate) {
+                  RunParts(batch, reduction, learning_rate);
+                });
   }
 
   bool replayed() const { return graph_ && graph_->replayed(); }

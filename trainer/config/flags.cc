@@ -460,8 +460,8 @@ DTRAIN_FLAG(int64, cudnn_benchmark_limit, ranks.cudnn_benchmark_limit, Between(0
             "choice. On an H100, ResNet-50 and EfficientNet-B0 trained no faster with 1, and started 3 seconds later.")
 DTRAIN_FLAG(string, cuda_graphs, ranks.cuda_graphs, OneOf("off | on | auto"), "",
             "Whether the training step is recorded once and then started as a whole, with the same bits. on: it is an "
-            "error if that is not possible (on a CPU, with --grad_accum_steps, --unpad or "
-            "--activation_checkpointing); auto: such steps are not recorded.")
+            "error if that is not possible (on a CPU, with --activation_checkpointing or --deterministic=elastic); "
+            "auto: such steps are not recorded.")
 DTRAIN_FLAG(string, run_token, ranks.run_token, Anything(), "",
             "Secret that all ranks of the run share; a process without it cannot join. Other users can see command "
             "lines, so prefer the environment variable DTRAIN_RUN_TOKEN.")

@@ -115,7 +115,9 @@ void RequireLayoutFits(const BucketLayout& layout, size_t num_parameters) {
 
 DataParallel::DataParallel(std::vector<std::pair<std::string, at::Tensor>> parameters, Communicator& communicator,
                            const DataParallelOptions& options, const BucketLayout& restored)
-    : parameters_(std::move(parameters)), rank_(communicator.rank()) {
+    : parameters_(std::move(parameters)),
+      rank_(communicator.rank()),
+      keeps_gradients_(options.reduces && options.accumulates) {
   if (communicator.is_alone() || !options.reduces) return;
   if (!restored.empty()) RequireLayoutFits(restored, parameters_.size());
   DefineGradients();
@@ -146,7 +148,7 @@ void DataParallel::DefineGradients() {
 
 void DataParallel::ZeroGradients() {
   at::NoGradGuard no_grad;
-  if (!reducer_) {
+  if (!reducer_ && !keeps_gradients_) {
     // The gradients become undefined, not zero, so that the backward pass hands over its tensors instead of adding.
     for (auto& [name, parameter] : parameters_) parameter.mutable_grad().reset();
     return;
@@ -164,6 +166,14 @@ void DataParallel::BeforeBackward(bool reduce) {
 void DataParallel::AfterBackward() {
   RequireGradients();
   if (reducer_) reducer_->rebuild_buckets();
+  if (keeps_gradients_ && std::exchange(is_first_step_, false) && !reducer_) AddZero();
+}
+
+// In the first step the gradients were undefined, so that those that are missing are found. Adding 0 turns its -0 into
+// 0 as in later steps.
+void DataParallel::AddZero() {
+  at::NoGradGuard no_grad;
+  if (const auto defined = gradients(); !defined.empty()) at::_foreach_add_(defined, 0);
 }
 
 std::vector<size_t> DataParallel::MissingGradients() const {

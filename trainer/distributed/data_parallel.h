@@ -23,6 +23,7 @@ struct DataParallelOptions {
   double bucket_cap_mb = 25;         // the size of a bucket, in MiB
   std::string compression = "none";  // none, fp16 or bf16: the type in which gradients are averaged
   bool reduces = true;               // false: gradients stay those of this rank, until ReplaceGradients
+  bool accumulates = false;          // steps may have several micro-steps, each recorded for itself (step_graph.h)
 };
 
 // The order of calls in a step: ZeroGradients; for each micro-step the forward pass, BeforeBackward and the backward
@@ -62,11 +63,14 @@ class DataParallel {
 
  private:
   void DefineGradients();
+  void AddZero();
   std::vector<size_t> MissingGradients() const;
   void RequireGradients() const;
 
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
   int rank_;
+  bool keeps_gradients_;  // without a reducer: the gradients are the same tensors in all steps
+  bool is_first_step_ = true;
   std::unique_ptr<ObservedReducer> reducer_;
 };
 

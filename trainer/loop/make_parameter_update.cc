@@ -66,10 +66,11 @@ std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerCon
   return average;
 }
 
-distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks) {
+distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks, int64_t micro_steps) {
   return {.bucket_cap_mb = ranks.bucket_cap_mb,
           .compression = ranks.grad_compression,
-          .reduces = ranks.deterministic != "elastic"};
+          .reduces = ranks.deterministic != "elastic",
+          .accumulates = micro_steps > 1};
 }
 
 }  // namespace dtrain::loop

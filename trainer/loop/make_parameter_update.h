@@ -24,6 +24,6 @@ std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerCon
                                                       const torch::nn::Module& module,
                                                       const checkpoint::Snapshot* restored);
 
-distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks);
+distributed::DataParallelOptions DataParallelOptionsOf(const config::RanksConfig& ranks, int64_t micro_steps);
 
 }  // namespace dtrain::loop

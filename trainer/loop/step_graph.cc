@@ -20,12 +20,12 @@ StepGraph::StepGraph(std::unique_ptr<distributed::DeviceGraphs> graphs, at::Devi
       required_(required),
       learning_rate_(at::zeros({}, at::TensorOptions(at::kFloat).device(device))) {}
 
-void StepGraph::Run(const data::Batch& batch, double learning_rate, const Step& step) {
+void StepGraph::Run(const data::Batch& batch, PlaceInStep part, double learning_rate, const Step& step) {
   ++step_;
   learning_rate_.fill_(learning_rate);
   if (!has_given_up_) {
     LeaveMemoryTo(batch);
-    Variant& variant = VariantOf(batch);
+    Variant& variant = VariantOf(batch, part);
     if (!variant.replay && variant.unrecorded_steps >= kWarmUpSteps && MakePlace()) {
       RecordOrGiveUp(variant, batch, step);
     }
@@ -44,12 +44,13 @@ StepGraph::Shape StepGraph::ShapeOf(const data::Batch& batch) const {
   return shape;
 }
 
-StepGraph::Variant& StepGraph::VariantOf(const data::Batch& batch) {
+StepGraph::Variant& StepGraph::VariantOf(const data::Batch& batch, PlaceInStep part) {
   Shape shape = ShapeOf(batch);
-  auto found = std::find_if(variants_.begin(), variants_.end(), [&](const Variant& v) { return v.shape == shape; });
+  auto found = std::find_if(variants_.begin(), variants_.end(),
+                            [&](const Variant& v) { return v.part == part && v.shape == shape; });
   if (found == variants_.end()) {
     if (variants_.size() >= kMostShapes) variants_.pop_back();
-    variants_.push_front({.shape = std::move(shape)});
+    variants_.push_front({.shape = std::move(shape), .part = part});
     found = variants_.begin();
   }
   variants_.splice(variants_.begin(), variants_, found);
@@ -140,7 +141,6 @@ void OnTheStreamOf(StepGraph* graph, const distributed::DeviceGraphs::Work& work
 std::string WhyNotRecorded(const GraphConditions& conditions) {
   if (!conditions.device.is_cuda()) return "this rank computes on the CPU";
   if (conditions.elastic) return "the step has shards (--deterministic=elastic)";
-  if (conditions.micro_steps > 1) return "the step has several micro-steps (--grad_accum_steps)";
   return conditions.task;
 }
 

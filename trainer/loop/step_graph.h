@@ -17,35 +17,44 @@
 
 namespace dtrain::loop {
 
+// Which of its micro-steps a step's work belongs to. Those of different parts do different work: the first one zeroes
+// the gradients, the last one updates the weights.
+struct PlaceInStep {
+  bool first = true, last = true;
+  bool operator==(const PlaceInStep&) const = default;
+};
+
 class StepGraph {
  public:
   // The number of steps of one shape that run unrecorded before a graph of it is recorded: in them libraries choose
   // their algorithms and allocate their memory, which cannot be recorded.
   static constexpr int64_t kWarmUpSteps = 3;
-  // The number of graphs, which are of different shapes, that are kept at once.
-  static constexpr int64_t kMostGraphs = 4;
+  // The number of graphs, which are of different shapes or parts, that are kept at once.
+  static constexpr int64_t kMostGraphs = 16;
   // The number of steps for which a graph must not have been used before one of another shape may take its place.
   static constexpr int64_t kIdleSteps = 50;
   // The number of shapes whose steps are counted.
   static constexpr size_t kMostShapes = 64;
 
-  // The work of one training step on the device. While a graph is recorded, this function runs but the device computes
-  // nothing; while the graph is replayed, the device computes but this function does not run. So it must not depend on
-  // any value of the host that changes from step to step. `learning_rate` is a float32 scalar on the device.
+  // The work of one training step, or of one of its micro-steps, on the device. While a graph is recorded, this
+  // function runs but the device computes nothing; while the graph is replayed, the device computes but this function
+  // does not run. So it must not depend on any value of the host that changes from step to step. `learning_rate` is a
+  // float32 scalar on the device.
   using Step = std::function<void(const data::Batch& batch, const at::Tensor& learning_rate)>;
 
   // `required`: Run throws if the step cannot be recorded. Otherwise, and if another step would not fit into the memory
   // beside the graph, it logs why, and all further steps run unrecorded.
   StepGraph(std::unique_ptr<distributed::DeviceGraphs> graphs, at::Device device, bool required);
 
-  // Runs one step. Replays the graph of the batch's shape if there is one. `batch` has at least one tensor on the
-  // device. If `required`, throws UsageError if the step cannot be recorded, and c10::OutOfMemoryError.
-  void Run(const data::Batch& batch, double learning_rate, const Step& step);
+  // Runs one step or micro-step. Replays the graph of the batch's shape and of this part if there is one. `batch` has
+  // at least one tensor on the device. If `required`, throws UsageError if the step cannot be recorded, and
+  // c10::OutOfMemoryError.
+  void Run(const data::Batch& batch, PlaceInStep part, double learning_rate, const Step& step);
 
   // Drops all graphs, for steps that do other work from now on.
   void Forget() { variants_.clear(); }
 
-  // Whether the last step was replayed.
+  // Whether the last step or micro-step was replayed.
   bool replayed() const { return replayed_; }
 
  private:
@@ -54,6 +63,7 @@ class StepGraph {
   using Shape = std::map<std::string, std::tuple<std::vector<int64_t>, at::ScalarType, bool>>;
   struct Variant {
     Shape shape;
+    PlaceInStep part;
     int64_t unrecorded_steps = 0;
     int64_t last_step = 0;
     data::Batch inputs = {};                      // the tensors that the recorded step reads
@@ -61,7 +71,7 @@ class StepGraph {
   };
 
   Shape ShapeOf(const data::Batch& batch) const;
-  Variant& VariantOf(const data::Batch& batch);
+  Variant& VariantOf(const data::Batch& batch, PlaceInStep part);
   void LeaveMemoryTo(const data::Batch& batch);
   bool HasGraphs() const;
   bool MakePlace();
@@ -89,8 +99,7 @@ void OnTheStreamOf(StepGraph* graph, const distributed::DeviceGraphs::Work& work
 // The facts that decide whether a run's steps can be recorded.
 struct GraphConditions {
   at::Device device = at::kCPU;
-  bool elastic = false;  // --deterministic=elastic
-  int64_t micro_steps = 1;
+  bool elastic = false;   // --deterministic=elastic
   std::string task = {};  // Task::WhyNotRecorded
 };
 

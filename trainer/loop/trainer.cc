@@ -43,6 +43,7 @@ Trainer::Trainer(const TrainerParts& parts, checkpoint::AsyncWriter* writer)
       phases_(parts.control, profiler_, parts.device.is_cpu(), parts.communicator.is_alone()),
       saving_(parts_, writer, phases_),
       learning_rate_(at::zeros({}, at::TensorOptions(at::kFloat).device(parts.device))),
+      sums_(at::zeros({kNumStepSums}, learning_rate_.options())),
       interval_(parts_, phases_.times()) {}
 
 Trainer::~Trainer() = default;
@@ -67,7 +68,8 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   interval_.Restore(progress_);
   OnTheStreamOf(parts_.step_graph, [&] {
     data_parallel_ = std::make_unique<distributed::DataParallel>(
-        ParametersOf(module), parts_.communicator, DataParallelOptionsOf(parts_.config.ranks), progress_.bucket_layout);
+        ParametersOf(module), parts_.communicator,
+        DataParallelOptionsOf(parts_.config.ranks, parts_.plan.batch.grad_accum_steps), progress_.bucket_layout);
   });
   exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.device,
                                                           parts_.communicator);
@@ -136,15 +138,10 @@ void Trainer::SaveAndStop() {
 
 void Trainer::TrainStep() {
   const double learning_rate = parts_.plan.LearningRate(progress_.step);
-  if (parts_.step_graph == nullptr) {
-    ComputeStep([this] { return NextBatch(); }, RateOnDevice(learning_rate));
+  if (parts_.step_graph != nullptr) {
+    ReplayStep(learning_rate);
   } else {
-    const data::Batch next = NextBatch();
-    phases_.Enter(Phase::kForward);  // a replayed step enters no phase itself, and must not seem to wait for data
-    parts_.step_graph->Run(next, learning_rate, [this](const data::Batch& batch, const at::Tensor& rate) {
-      ComputeStep([&batch] { return batch; }, rate);
-    });
-    SayOnceThatStepsAreReplayed();
+    ComputeStep(learning_rate);
   }
   ++progress_.step;
   interval_.EndStep();
@@ -154,6 +151,21 @@ void Trainer::TrainStep() {
   if (parts_.device.is_cpu() || parts_.plan.ShouldLog(progress_.step)) {
     RequireUpdates(update_.skipped_in_a_row(), parts_.config.optimizer.max_skipped_steps, progress_.step);
   }
+}
+
+// Each micro-step has a graph of its own, since each is seeded and may have a batch of another shape.
+void Trainer::ReplayStep(double learning_rate) {
+  const int64_t micro_steps = parts_.plan.batch.grad_accum_steps;
+  for (int64_t micro_step = 0; micro_step < micro_steps; ++micro_step) {
+    const data::Batch next = NextBatch();
+    phases_.Enter(Phase::kForward);  // a replayed step enters no phase itself, and must not seem to wait for data
+    const PlaceInStep place{.first = micro_step == 0, .last = micro_step + 1 == micro_steps};
+    parts_.step_graph->Run(next, place, learning_rate, [=, this](const data::Batch& batch, const at::Tensor& rate) {
+      const optim::CastCacheScope casts;  // what is cast in a recording lives in its memory
+      ComputeMicroStep(batch, micro_step, rate);
+    });
+  }
+  SayOnceThatStepsAreReplayed();
 }
 
 // On a GPU the rate is what it is for recorded steps, so that --cuda_graphs does not change the bits of a run.
@@ -177,16 +189,16 @@ data::Batch Trainer::NextBatch() {
   return batch;
 }
 
-void Trainer::ComputeStep(const NextPart& next_batch, const optim::Rate& learning_rate) {
-  at::Tensor sums = at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(parts_.device));
+void Trainer::ComputeStep(double learning_rate) {
+  const optim::Rate rate = RateOnDevice(learning_rate);
+  const optim::CastCacheScope casts;
   if (shard_step_) {
-    ComputeShards(next_batch, sums);
-  } else {
-    ComputeMicroSteps(next_batch, sums);
+    ComputeShards();
+    return Update(rate);
   }
-  phases_.Enter(Phase::kUpdate);
-  update_.Apply(data_parallel_->gradients(), learning_rate, FactorOfUpdate(sums));
-  interval_.AddStep(sums, update_);
+  for (int64_t micro_step = 0; micro_step < parts_.plan.batch.grad_accum_steps; ++micro_step) {
+    ComputeMicroStep(NextBatch(), micro_step, rate);
+  }
 }
 
 // The loss is divided by the weight of the global batch in two parts, as Task says: before backward by the nominal
@@ -195,41 +207,39 @@ double Trainer::FactorBeforeBackward() const {
   return (shard_step_ ? 1.0 : static_cast<double>(parts_.communicator.world_size())) / nominal_weight_;
 }
 
-std::optional<at::Tensor> Trainer::FactorOfUpdate(const at::Tensor& sums) const {
+std::optional<at::Tensor> Trainer::FactorOfUpdate() const {
   if (!parts_.task.weight_varies()) return std::nullopt;
-  return at::where(sums[kWeight] > 0, nominal_weight_ / sums[kWeight], at::zeros_like(sums[kWeight]));
+  return at::where(sums_[kWeight] > 0, nominal_weight_ / sums_[kWeight], at::zeros_like(sums_[kWeight]));
 }
 
-void Trainer::ComputeMicroSteps(const NextPart& next_batch, at::Tensor& sums) {
-  data_parallel_->ZeroGradients();
-  {
-    const optim::CastCacheScope casts;
-    const int64_t micro_steps = parts_.plan.batch.grad_accum_steps;
-    for (int64_t micro_step = 0; micro_step < micro_steps; ++micro_step) {
-      ComputeForwardAndBackward(next_batch(), /*reduce=*/micro_step + 1 == micro_steps, sums);
-    }
+void Trainer::ComputeMicroStep(const data::Batch& batch, int64_t micro_step, const optim::Rate& learning_rate) {
+  if (micro_step == 0) {
+    data_parallel_->ZeroGradients();
+    sums_.zero_();
   }
+  const bool is_last = micro_step + 1 == parts_.plan.batch.grad_accum_steps;
+  ComputeForwardAndBackward(batch, /*reduce=*/is_last);
+  if (!is_last) return;
   data_parallel_->AfterBackward();
   phases_.Enter(Phase::kExchange);
-  exchange_->Run(sums);
+  exchange_->Run(sums_);
+  Update(learning_rate);
 }
 
 // Nothing of a shard depends on the other shards of the step, so that it does not matter which rank computes it.
-void Trainer::ComputeShards(const NextPart& next_batch, at::Tensor& sums) {
-  {
-    const optim::CastCacheScope casts;
-    for (int64_t shard = 0; shard < shards_.count(); ++shard) {
-      const data::Batch batch = next_batch();
-      shard_step_->Begin();
-      ComputeForwardAndBackward(batch, /*reduce=*/false, sums.zero_());
-      shard_step_->End(sums);
-    }
+void Trainer::ComputeShards() {
+  for (int64_t shard = 0; shard < shards_.count(); ++shard) {
+    const data::Batch batch = NextBatch();
+    shard_step_->Begin();
+    sums_.zero_();
+    ComputeForwardAndBackward(batch, /*reduce=*/false);
+    shard_step_->End(sums_);
   }
   phases_.Enter(Phase::kExchange);
-  shard_step_->Run(sums);
+  shard_step_->Run(sums_);
 }
 
-void Trainer::ComputeForwardAndBackward(const data::Batch& batch, bool reduce, at::Tensor& sums) {
+void Trainer::ComputeForwardAndBackward(const data::Batch& batch, bool reduce) {
   phases_.Enter(Phase::kForward);
   const LossSums loss = parts_.task.Loss(batch);
   data_parallel_->BeforeBackward(reduce);
@@ -241,13 +251,19 @@ void Trainer::ComputeForwardAndBackward(const data::Batch& batch, bool reduce, a
   scaled.backward();
 
   at::NoGradGuard no_grad;
-  sums[kLossSum] += loss.loss_sum;
-  sums[kWeight] += loss.weight;
-  sums[kUnits] += loss.units;
-  if (loss.padding.defined()) sums[kPadding] += loss.padding;
-  if (loss.empty.defined()) sums[kEmpty] += loss.empty;
-  sums[kSamples] += static_cast<double>(batch.size());
-  if (loss.hits.defined()) sums[kHits] += loss.hits;
+  sums_[kLossSum] += loss.loss_sum;
+  sums_[kWeight] += loss.weight;
+  sums_[kUnits] += loss.units;
+  if (loss.padding.defined()) sums_[kPadding] += loss.padding;
+  if (loss.empty.defined()) sums_[kEmpty] += loss.empty;
+  sums_[kSamples] += static_cast<double>(batch.size());
+  if (loss.hits.defined()) sums_[kHits] += loss.hits;
+}
+
+void Trainer::Update(const optim::Rate& learning_rate) {
+  phases_.Enter(Phase::kUpdate);
+  update_.Apply(data_parallel_->gradients(), learning_rate, FactorOfUpdate());
+  interval_.AddStep(sums_, update_);
 }
 
 void Trainer::ShowFirstBatch(const data::Batch& batch) {

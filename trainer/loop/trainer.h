@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 
@@ -52,18 +51,20 @@ class Trainer {
   void TrainStep();
   optim::Rate RateOnDevice(double learning_rate);
   void SayOnceThatStepsAreReplayed();
-  // Returns the batch of the next part of a step that this rank computes: a micro-step or a shard.
-  using NextPart = std::function<data::Batch()>;
-  // Waits for that batch, and seeds the random generators for it.
+  // Waits for the batch of the next part of a step that this rank computes, a micro-step or a shard, and seeds the random
+  // generators for it.
   data::Batch NextBatch();
-  // The part of a step that a step graph records: forward, backward, exchange and update. See StepGraph::Step.
-  void ComputeStep(const NextPart& next_batch, const optim::Rate& learning_rate);
-  // These two end with the sums of gradients, statistics and `sums` (indexed by StepSum) over the global batch.
-  void ComputeMicroSteps(const NextPart& next_batch, at::Tensor& sums);
-  void ComputeShards(const NextPart& next_batch, at::Tensor& sums);
-  void ComputeForwardAndBackward(const data::Batch& batch, bool reduce, at::Tensor& sums);
+  void ReplayStep(double learning_rate);
+  void ComputeStep(double learning_rate);
+  // Forward and backward of one micro-step; the last one of a step also exchanges and updates. A step graph records it:
+  // see StepGraph::Step.
+  void ComputeMicroStep(const data::Batch& batch, int64_t micro_step, const optim::Rate& learning_rate);
+  void ComputeShards();
+  void ComputeForwardAndBackward(const data::Batch& batch, bool reduce);
+  // Takes the sums of gradients, statistics and sums_ over the global batch.
+  void Update(const optim::Rate& learning_rate);
   double FactorBeforeBackward() const;
-  std::optional<at::Tensor> FactorOfUpdate(const at::Tensor& sums) const;
+  std::optional<at::Tensor> FactorOfUpdate() const;
   void LogStep();
   void ReportTimes();
   void ShowFirstBatch(const data::Batch& batch);
@@ -91,6 +92,7 @@ class Trainer {
   Phases phases_;
   Saving saving_;
   at::Tensor learning_rate_;  // float32 scalar on the device, of unrecorded steps
+  at::Tensor sums_;           // float32 on the device, of the current step, indexed by StepSum
   bool said_replayed_ = false;
   LogInterval interval_;
   double evaluation_seconds_ = 0;  // in this run of the program

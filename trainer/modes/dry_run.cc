@@ -206,10 +206,8 @@ void DryRun(const RunContext& given) {
     const Plan plan = MakePlan(config, sets.train->source->size(), context.launch.world_size, batches->units(),
                                batches->units_per_step(), NumShards(*sets.train));
     RequireLearnable(config, plan, sets);
-    const GraphConditions graph_conditions{.device = device,
-                                           .elastic = plan.batch.elastic,
-                                           .micro_steps = plan.batch.grad_accum_steps,
-                                           .task = task->WhyNotRecorded()};
+    const GraphConditions graph_conditions{
+        .device = device, .elastic = plan.batch.elastic, .task = task->WhyNotRecorded()};
     RequireGraphs(config.ranks.cuda_graphs, graph_conditions);
     if (device.is_cuda()) json["cuda_graphs"] = DescribeGraphs(config.ranks.cuda_graphs, graph_conditions);
     if (!plan.WarningOfWarmup().empty()) report::LogWarning(plan.WarningOfWarmup());

@@ -204,6 +204,29 @@ TEST(DataParallel, ParametersWithoutGradientAreNamedInARunOfOneRank) {
             "parameters w1, w2, w3, w4, w5 got no gradient in this step");
 }
 
+// Recorded micro-steps add to the same tensors in all steps.
+TEST(DataParallel, GradientsOfMicroStepsStayInPlaceInARunOfOneRank) {
+  Communicator alone;
+  const Parameters parameters = MakeParameters(), reference = MakeParameters();
+  for (int micro_step = 0; micro_step < 2; ++micro_step) Backward(reference, InputOf(0, micro_step));
+  DataParallel data_parallel(parameters, alone, {.accumulates = true}, {});
+  const void* place = nullptr;
+  for (int step = 0; step < 3; ++step) {
+    data_parallel.ZeroGradients();
+    for (int micro_step = 0; micro_step < 2; ++micro_step) Backward(parameters, InputOf(0, micro_step));
+    data_parallel.AfterBackward();
+    const at::Tensor& gradient = parameters[0].second.grad();
+    EXPECT_TRUE(at::equal(gradient, reference[0].second.grad()));
+    if (step > 0) EXPECT_EQ(gradient.const_data_ptr(), place);
+    place = gradient.const_data_ptr();
+  }
+  const at::Tensor alone_weight = at::ones({2}).requires_grad_();
+  DataParallel zeros({{"w", alone_weight}}, alone, {.accumulates = true}, {});
+  (alone_weight * at::full({2}, -0.0)).sum().backward();
+  zeros.AfterBackward();
+  EXPECT_FALSE(alone_weight.grad().signbit().any().item<bool>());  // as where it is added to zeros
+}
+
 TEST(DataParallel, ReducingAfterwardsGivesTheSameBits) {
   for (const char* compression : {"none", "bf16"}) {
     RunConnected(3, [&](int rank, Communicator& communicator) {

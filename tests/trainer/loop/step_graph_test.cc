@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -47,9 +48,10 @@ struct Steps {
   }
 
   void Run(int64_t rows, float value, double learning_rate) {
-    graph.Run(BatchOf(rows, value), learning_rate, [total = total](const data::Batch& batch, const at::Tensor& rate) {
-      at::Tensor(total).add_(batch["x"].sum() * rate);
-    });
+    graph.Run(BatchOf(rows, value), PlaceInStep{}, learning_rate,
+              [total = total](const data::Batch& batch, const at::Tensor& rate) {
+                at::Tensor(total).add_(batch["x"].sum() * rate);
+              });
   }
   void Run(const std::vector<int64_t>& rows) {
     for (const int64_t count : rows) Run(count, 1, 1);
@@ -90,15 +92,20 @@ TEST(StepGraph, ABatchOfAnotherShapeIsWorkedOnAsItComes) {
 
 TEST(StepGraph, SomeShapesHaveAGraphEach) {
   Steps steps;
-  for (int i = 0; i < 5; ++i) steps.Run({1, 2, 3, 4, 5});
-  // Each of the first four was recorded at its fourth step. The fifth finds all graphs in use.
-  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 4 * 3 + 5, .recorded = 4, .replayed = 4 * 2}));
-  EXPECT_EQ(steps.Total(), 5 * 2 * (1 + 2 + 3 + 4 + 5));
+  std::vector<int64_t> shapes(StepGraph::kMostGraphs + 1);
+  std::iota(shapes.begin(), shapes.end(), 1);
+  for (int i = 0; i < 5; ++i) steps.Run(shapes);
+  // Each but the last was recorded at its fourth step. The last one finds all graphs in use.
+  constexpr int kMost = StepGraph::kMostGraphs;
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = kMost * 3 + 5, .recorded = kMost, .replayed = kMost * 2}));
+  EXPECT_EQ(steps.Total(), 5 * (kMost + 1) * (kMost + 2));
 }
 
 TEST(StepGraph, AGraphThatIsNoLongerUsedMakesPlace) {
   Steps steps;
-  for (int i = 0; i < 4; ++i) steps.Run({2, 3, 4, 5});
+  std::vector<int64_t> shapes(StepGraph::kMostGraphs);
+  std::iota(shapes.begin(), shapes.end(), 2);
+  for (int i = 0; i < 4; ++i) steps.Run(shapes);
   steps.counts = {};
   steps.Run(std::vector<int64_t>(StepGraph::kIdleSteps, 5));
   steps.Run({1, 1, 1, 1, 1});  // in place of shape 2
@@ -138,7 +145,7 @@ TEST(StepGraph, AnotherTypeIsAnotherShape) {
   const auto run = [&](at::ScalarType type) {
     data::Batch batch = BatchOf(2, 1);
     batch.tensors["x"] = batch["x"].to(type);
-    steps.graph.Run(batch, 1, [total = steps.total](const data::Batch& given, const at::Tensor& rate) {
+    steps.graph.Run(batch, PlaceInStep{}, 1, [total = steps.total](const data::Batch& given, const at::Tensor& rate) {
       at::Tensor(total).add_(given["x"].sum() * rate);
     });
   };
@@ -149,6 +156,23 @@ TEST(StepGraph, AnotherTypeIsAnotherShape) {
   EXPECT_EQ(steps.Total(), 7 * 4);
 }
 
+// The parts of a step that has three micro-steps do different work with batches of one shape.
+TEST(StepGraph, EachPartOfAStepHasAGraphOfItsOwn) {
+  Steps steps;
+  const auto run = [&](PlaceInStep part) {
+    steps.graph.Run(BatchOf(1, 1), part, 1, [part, total = steps.total](const data::Batch&, const at::Tensor&) {
+      at::Tensor(total).add_(part.first ? 1 : part.last ? 100 : 10);
+    });
+  };
+  for (int i = 0; i < 5; ++i) {
+    run({.first = true, .last = false});
+    run({.first = false, .last = false});
+    run({.first = false, .last = true});
+  }
+  EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 9, .recorded = 3, .replayed = 6}));
+  EXPECT_EQ(steps.Total(), 555);
+}
+
 // Text is a flat list of tokens: the number of rows shows only in a tensor that stays on the host.
 TEST(StepGraph, AnotherNumberOfSamplesIsAnotherShape) {
   Steps steps;
@@ -156,7 +180,7 @@ TEST(StepGraph, AnotherNumberOfSamplesIsAnotherShape) {
     data::Batch batch;
     batch.tensors["x"] = at::ones({12});
     batch.tensors["index"] = at::empty({samples}, at::TensorOptions(at::kMeta));
-    steps.graph.Run(batch, 1, [total = steps.total](const data::Batch& given, const at::Tensor&) {
+    steps.graph.Run(batch, PlaceInStep{}, 1, [total = steps.total](const data::Batch& given, const at::Tensor&) {
       at::Tensor(total).add_(static_cast<double>(given.size()));
     });
   };
@@ -208,7 +232,7 @@ TEST(StepGraph, ConditionsAreNamed) {
   const at::Device gpu(at::kCUDA, 0);
   const std::vector<std::pair<GraphConditions, std::string>> cases = {
       {{.device = at::kCPU}, "CPU"},
-      {{.device = gpu, .micro_steps = 2}, "--grad_accum_steps"},
+      {{.device = gpu, .elastic = true}, "--deterministic=elastic"},
       {{.device = gpu, .task = "the host draws"}, "the host draws"}};
   for (const auto& [conditions, reason] : cases) {
     EXPECT_NE(WhyNotRecorded(conditions).find(reason), std::string::npos) << reason;
