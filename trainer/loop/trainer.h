@@ -51,8 +51,8 @@ class Trainer {
   void TrainStep();
   optim::Rate RateOnDevice(double learning_rate);
   void SayOnceThatStepsAreReplayed();
-  // Waits for the batch of the next part of a step that this rank computes, a micro-step or a shard, and seeds the random
-  // generators for it.
+  // Waits for the batch of the next part of a step that this rank computes, a micro-step or a shard, and seeds the
+  // random generators for it.
   data::Batch NextBatch();
   void ReplayStep(double learning_rate);
   void ComputeStep(double learning_rate);

@@ -180,8 +180,9 @@ void Train(const RunContext& given) {
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
   }
-  const auto step_graph = MakeStepGraph(config.ranks.cuda_graphs,
-                                        {.device = session.device, .elastic = plan.batch.elastic, .task = task->WhyNotRecorded()});
+  const auto step_graph =
+      MakeStepGraph(config.ranks.cuda_graphs,
+                    {.device = session.device, .elastic = plan.batch.elastic, .task = task->WhyNotRecorded()});
   const Progress progress = SharedProgress(state, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
   const std::string stopped_early = plan.WhyStopsEarly(progress);
   const bool finished = progress.step >= plan.total_steps || !stopped_early.empty();
