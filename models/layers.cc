@@ -23,7 +23,7 @@ Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options
 }
 
 at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
-  if (x_NCHW.dim() == 2) return at::linear(x_NCHW, weight.flatten(1), bias);
+  if (x_NCHW.dim() == 2) return at::linear(x_NCHW, WeightForProducts().flatten(1), bias);
   const int64_t padding = options.kernel_size / 2;
   if (x_NCHW.is_meta()) {
     const auto out = [&](int64_t size) { return (size + 2 * padding - options.kernel_size) / options.stride + 1; };
@@ -42,7 +42,7 @@ at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
   if (stem_kernels_ != nullptr && !options.bias && HasStemConvolution(x_NCHW, options.kernel_size, options.stride)) {
     return StemConvolution(x_NCHW, weight, *stem_kernels_);
   }
-  return at::conv2d(x_NCHW, weight, bias, options.stride, padding, /*dilation=*/1, options.groups);
+  return at::conv2d(x_NCHW, WeightForProducts(), bias, options.stride, padding, /*dilation=*/1, options.groups);
 }
 
 BatchNorm2dImpl::BatchNorm2dImpl(int64_t channels, const BatchNormOptions& options) : options_(options) {
@@ -164,7 +164,7 @@ LinearImpl::LinearImpl(int64_t in_features, int64_t out_features, InitialWeights
 }
 
 at::Tensor LinearImpl::forward(const at::Tensor& x) {
-  if (!x.is_meta()) return at::linear(x, weight, bias);
+  if (!x.is_meta()) return at::linear(x, WeightForProducts(), bias);
   CountForward({.multiply_adds = x.numel() / x.size(-1) * weight.numel()});
   std::vector<int64_t> sizes = x.sizes().vec();
   sizes.back() = weight.size(0);

@@ -17,6 +17,7 @@
 
 #include "models/depthwise_convolution.h"
 #include "models/excitation.h"
+#include "models/half_weights.h"
 #include "models/norm_kernels.h"
 #include "models/stem_convolution.h"
 
@@ -33,10 +34,11 @@ struct Conv2dOptions {
 
 // Convolution with a square kernel, padded by ⌊k/2⌋. `weight` (out, in / groups, k, k) and the optional `bias` (out)
 // are uninitialised. A 1×1 convolution also takes single pixels without their sizes, (N, C), and then is a product.
-class Conv2dImpl : public torch::nn::Module {
+class Conv2dImpl : public torch::nn::Module, public HalfWeightUser {
  public:
   explicit Conv2dImpl(const Conv2dOptions& options);
   at::Tensor forward(const at::Tensor& x_NCHW);
+  void UseHalfWeights(HalfWeights& copies) override { half_weight_ = copies.CopyOf({weight}); }
 
   // From now on, a convolution of images with stride 2 uses these kernels, which must be of the parameters' device and
   // outlive this object.
@@ -50,8 +52,11 @@ class Conv2dImpl : public torch::nn::Module {
   at::Tensor weight, bias;
 
  private:
+  at::Tensor WeightForProducts() const { return ForProducts(*this, half_weight_, weight); }
+
   const StemKernels* stem_kernels_ = nullptr;
   const DepthwiseKernels* depthwise_kernels_ = nullptr;
+  HalfWeight half_weight_;
 };
 TORCH_MODULE(Conv2d);
 
@@ -116,12 +121,19 @@ enum class InitialWeights {
 };
 
 // Fully connected layer with torch.nn.Linear's initial weights. `weight`: (out, in); `bias`: (out).
-class LinearImpl : public torch::nn::Module {
+class LinearImpl : public torch::nn::Module, public HalfWeightUser {
  public:
   LinearImpl(int64_t in_features, int64_t out_features, InitialWeights initial = InitialWeights::kDrawn);
   at::Tensor forward(const at::Tensor& x);
+  void UseHalfWeights(HalfWeights& copies) override { half_weight_ = copies.CopyOf({weight}); }
+
+  // Returns what forward multiplies by: the weight, or its copy.
+  at::Tensor WeightForProducts() const { return ForProducts(*this, half_weight_, weight); }
 
   at::Tensor weight, bias;
+
+ private:
+  HalfWeight half_weight_;
 };
 TORCH_MODULE(Linear);
 

@@ -23,6 +23,13 @@ std::optional<int64_t> LayerOf(std::string_view parameter) {
   return parameter.find(".embeddings.") != std::string_view::npos ? std::optional<int64_t>(0) : std::nullopt;
 }
 
+// Returns x with more rows of one value.
+at::Tensor Padded(const at::Tensor& x, int64_t rows, double value) {
+  std::vector<int64_t> padding(static_cast<size_t>(2 * x.dim()));
+  padding.back() = rows;
+  return rows == 0 ? x : at::constant_pad_nd(x, padding, value);
+}
+
 // Returns the first token of each sequence that is not a filler: S×H → N×H.
 at::Tensor FirstTokens(const at::Tensor& hidden_SH, const Sequences& sequences) {
   if (sequences.packed()) return hidden_SH.index_select(0, sequences.offsets.slice(0, 0, -1 - sequences.fillers));
@@ -41,11 +48,11 @@ RobertaForMaskedLM::RobertaForMaskedLM(const RobertaOptions& options) : RobertaE
 
 at::Tensor RobertaForMaskedLM::Scores(const at::Tensor& hidden_RH, int64_t columns_multiple) {
   const at::Tensor x_RH = head_norm_(at::gelu(head_dense_(hidden_RH)));
-  const int64_t beyond = words_VH().size(0) % columns_multiple;
-  if (beyond == 0) return at::linear(x_RH, words_VH(), head_bias_);
-  const int64_t missing = columns_multiple - beyond;
-  return at::linear(x_RH, at::constant_pad_nd(words_VH(), {0, 0, 0, missing}),
-                    at::constant_pad_nd(head_bias_, {0, missing}, -std::numeric_limits<double>::infinity()));
+  const int64_t columns = words_VH().size(0);
+  const int64_t missing = (columns_multiple - columns % columns_multiple) % columns_multiple;
+  at::Tensor words = is_training() ? half_words_.Rows(columns + missing) : at::Tensor();
+  if (!words.defined()) words = Padded(words_VH(), missing, 0);
+  return at::linear(x_RH, words, Padded(head_bias_, missing, -std::numeric_limits<double>::infinity()));
 }
 
 ForwardCost RobertaForMaskedLM::Cost(int64_t tokens, int64_t length, int64_t scored) const {

@@ -10,15 +10,20 @@
 namespace dtrain::models {
 
 // Guesses words.
-class RobertaForMaskedLM : public RobertaEncoder {
+class RobertaForMaskedLM : public RobertaEncoder, public HalfWeightUser {
  public:
   // Draws initial weights from torch's default generator: normal, but biases and the rows of padding are 0.
   explicit RobertaForMaskedLM(const RobertaOptions& options);
 
   // Returns logits for rows of the encoder's output: R×H → R×V. If V is no multiple of `columns_multiple`, columns of
   // −∞ fill it up, which change neither a softmax nor its gradients: GPUs multiply matrices of even sizes several times
-  // as fast (V is 50,265 for RoBERTa).
+  // as fast (V is 50,265 for RoBERTa). kColumnsMultiple is a multiple of it.
   at::Tensor Scores(const at::Tensor& hidden_RH, int64_t columns_multiple = 1);
+
+  // The number of columns of a product's result that GPUs are fast at, for types of two bytes.
+  static constexpr int64_t kColumnsMultiple = 64;
+
+  void UseHalfWeights(HalfWeights& copies) override { half_words_ = copies.CopyOf({words_VH()}, kColumnsMultiple); }
 
   // Returns the cost of `tokens` tokens in sequences of `length`, of which `scored` go through the head.
   ForwardCost Cost(int64_t tokens, int64_t length, int64_t scored) const;
@@ -27,6 +32,7 @@ class RobertaForMaskedLM : public RobertaEncoder {
   Linear head_dense_{nullptr};
   LayerNorm head_norm_{nullptr};
   at::Tensor head_bias_;
+  HalfWeight half_words_;  // with rows of zeros, whose columns of scores are filled up
 };
 
 // Classifies sequences, or gives each a number (one output), by its first token, <s>.

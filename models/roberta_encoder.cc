@@ -70,7 +70,7 @@ bool RobertaLayerImpl::UsesKernels(const at::Tensor& x_SH) const {
 
 Forked RobertaLayerImpl::AddNormalised(const at::Tensor& x_SH, Linear& product, const at::Tensor& z_SH,
                                        LayerNorm& norm) const {
-  return models::AddNormalised(*kernels_, at::linear(x_SH, product->weight), z_SH,
+  return models::AddNormalised(*kernels_, at::linear(x_SH, product->WeightForProducts()), z_SH,
                                {.x_bias = product->bias,
                                 .weight = norm->weight,
                                 .bias = norm->bias,
@@ -82,11 +82,13 @@ Forked RobertaLayerImpl::ForwardWithKernels(const Forked& x_SH, const Sequences&
   // The first layer's input has the type of the embeddings. It is cast once for both uses.
   const at::Tensor x = x_SH.main.to(ProductType(x_SH.main));
   const at::Tensor shortcut = x_SH.shortcut.is_same(x_SH.main) ? x : x_SH.shortcut;
-  const auto [q_SH, k_SH, v_SH] = ThreeProducts(
-      *kernels_, x, {{{query_->weight, query_->bias}, {key_->weight, key_->bias}, {value_->weight, value_->bias}}});
+  const at::Tensor weights = half_weights_.Rows();
+  const auto [q_SH, k_SH, v_SH] = ThreeProducts(*kernels_, x, weights.defined() ? weights : at::cat(WeightsOfThree()),
+                                                {query_->bias, key_->bias, value_->bias});
   const at::Tensor context = Attend(q_SH, k_SH, v_SH, heads_, sequences, attention_dropout_);
   const Forked y_SH = AddNormalised(context, attention_output_, shortcut, attention_norm_);
-  const at::Tensor inner = BiasGelu(*kernels_, at::linear(y_SH.main, intermediate_->weight), intermediate_->bias);
+  const at::Tensor inner =
+      BiasGelu(*kernels_, at::linear(y_SH.main, intermediate_->WeightForProducts()), intermediate_->bias);
   return AddNormalised(inner, output_, y_SH.shortcut, output_norm_);
 }
 

@@ -31,7 +31,7 @@ TORCH_MODULE(RobertaEmbeddings);
 // Attention, then two dense layers; the result of each is added to its input and then normalised. In training steps,
 // all between the products is done by the device's kernels, if there are any for the tensors. Results then have the
 // type of products.
-class RobertaLayerImpl : public torch::nn::Module {
+class RobertaLayerImpl : public torch::nn::Module, public HalfWeightUser {
  public:
   explicit RobertaLayerImpl(const RobertaOptions& options);
   // One of the two is the input of products, the other is what their result is added to.
@@ -40,7 +40,11 @@ class RobertaLayerImpl : public torch::nn::Module {
   // From now on, training steps use these kernels, which must be of the parameters' device and outlive this object.
   void UseKernels(const TextKernels& kernels) { kernels_ = &kernels; }
 
+  void UseHalfWeights(HalfWeights& copies) override { half_weights_ = copies.CopyOf(WeightsOfThree()); }
+
  private:
+  // Those of query, key and value.
+  std::vector<at::Tensor> WeightsOfThree() const { return {query_->weight, key_->weight, value_->weight}; }
   bool UsesKernels(const at::Tensor& x_SH) const;
   Forked ForwardWithAten(const at::Tensor& x_SH, const Sequences& sequences);
   Forked ForwardWithKernels(const Forked& x_SH, const Sequences& sequences);
@@ -54,6 +58,7 @@ class RobertaLayerImpl : public torch::nn::Module {
   Linear intermediate_{nullptr}, output_{nullptr};
   LayerNorm attention_norm_{nullptr}, output_norm_{nullptr};
   const TextKernels* kernels_ = nullptr;
+  HalfWeight half_weights_;  // of the three
 };
 TORCH_MODULE(RobertaLayer);
 

@@ -160,16 +160,6 @@ struct Gelu : torch::autograd::Function<Gelu> {
   }
 };
 
-// Returns the tensors one below the other, in this type.
-at::Tensor Stacked(at::TensorList tensors, at::ScalarType type) {
-  std::vector<int64_t> sizes = tensors[0].sizes().vec();
-  const int64_t rows = sizes[0];
-  sizes[0] *= static_cast<int64_t>(tensors.size());
-  at::Tensor all = at::empty(sizes, tensors[0].options().dtype(type));
-  for (size_t i = 0; i < tensors.size(); ++i) all.narrow(0, static_cast<int64_t>(i) * rows, rows).copy_(tensors[i]);
-  return all;
-}
-
 // Returns a gradient whose rows the join kernel can read.
 at::Tensor WithRows(const at::Tensor& gradient) {
   const bool fits = gradient.stride(1) == 1 && gradient.stride(0) % kernels::kWidth == 0 && IsAligned(gradient);
@@ -177,15 +167,14 @@ at::Tensor WithRows(const at::Tensor& gradient) {
 }
 
 struct Products : torch::autograd::Function<Products> {
-  static variable_list forward(AutogradContext* context, const at::Tensor& x, at::TensorList weights,
+  static variable_list forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                                at::TensorList biases, const c10::intrusive_ptr<KernelsHolder>& holder) {
-    const at::Tensor weight = Stacked(weights, x.scalar_type());
-    const at::Tensor y = at::addmm(Stacked(biases, x.scalar_type()), x, weight.t());
+    const at::Tensor y = at::addmm(at::cat(biases).to(x.scalar_type()), x, weight.t());
     context->save_for_backward({x, weight});
     context->saved_data["kernels"] = c10::IValue::make_capsule(holder);
-    context->saved_data["type"] = weights[0].scalar_type();
+    context->saved_data["type"] = biases[0].scalar_type();
     variable_list results;
-    for (const at::Tensor& result : y.split(weights[0].size(0), 1)) results.push_back(result.variable_data());
+    for (const at::Tensor& result : y.split(biases[0].size(0), 1)) results.push_back(result.variable_data());
     return results;
   }
 
@@ -206,13 +195,10 @@ struct Products : torch::autograd::Function<Products> {
     kernels.join(join, ElementOf(x));
 
     const auto type = context->saved_data["type"].toScalarType();
-    variable_list results(8);
-    if (context->needs_input_grad(0)) results[0] = dy.mm(weight);
-    const auto dweights = dy.t().mm(x).split(columns), dbiases = sums.sums.split(columns);
-    for (size_t i = 0; i < gradients.size(); ++i) {
-      results[1 + i] = dweights[i].to(type);
-      results[1 + gradients.size() + i] = dbiases[i].to(type);
-    }
+    variable_list results = {context->needs_input_grad(0) ? dy.mm(weight) : at::Tensor(),
+                             context->needs_input_grad(1) ? dy.t().mm(x) : at::Tensor()};
+    for (const at::Tensor& dbias : sums.sums.to(type).split(columns)) results.push_back(dbias);
+    results.emplace_back();  // none for the kernels
     return results;
   }
 };
@@ -245,10 +231,8 @@ at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::T
 }
 
 std::array<at::Tensor, 3> ThreeProducts(const TextKernels& kernels, const at::Tensor& x_SH,
-                                        const std::array<DenseParameters, 3>& of) {
-  const std::vector<at::Tensor> weights = {of[0].weight, of[1].weight, of[2].weight};
-  const std::vector<at::Tensor> biases = {of[0].bias, of[1].bias, of[2].bias};
-  const auto y = Products::apply(Ready(x_SH), at::TensorList(weights), at::TensorList(biases),
+                                        const at::Tensor& weights_3HH, const std::array<at::Tensor, 3>& biases_H) {
+  const auto y = Products::apply(Ready(x_SH), weights_3HH.to(x_SH.scalar_type()), at::TensorList(biases_H),
                                  c10::make_intrusive<KernelsHolder>(kernels));
   return {y[0], y[1], y[2]};
 }

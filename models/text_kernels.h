@@ -39,11 +39,6 @@ bool HasTextKernels(const at::Tensor& x_SH, int64_t columns);
 // Returns the type of products of x under the current autocast.
 at::ScalarType ProductType(const at::Tensor& x);
 
-// A weight (out, in) and its bias (out).
-struct DenseParameters {
-  at::Tensor weight, bias;
-};
-
 // The parameters of y = LayerNorm(residual + dropout(x + x_bias)), each (H).
 struct ResidualNorm {
   at::Tensor x_bias, weight, bias;
@@ -57,9 +52,9 @@ Forked AddNormalised(const TextKernels& kernels, const at::Tensor& x_SH, const a
 // Returns GELU(x + bias) for a product x without its bias.
 at::Tensor BiasGelu(const TextKernels& kernels, const at::Tensor& x, const at::Tensor& bias);
 
-// Returns x · weightᵀ + bias for three weights (H, H), computed as one product. The results are S×H views of one S×3H
-// matrix. x has the type of products.
+// Returns x · weightᵀ + bias for three weights (H, H), which are one below the other, computed as one product. The
+// results are S×H views of one S×3H matrix. x has the type of products.
 std::array<at::Tensor, 3> ThreeProducts(const TextKernels& kernels, const at::Tensor& x_SH,
-                                        const std::array<DenseParameters, 3>& of);
+                                        const at::Tensor& weights_3HH, const std::array<at::Tensor, 3>& biases_H);
 
 }  // namespace dtrain::models

@@ -56,7 +56,7 @@ TRAINER_FOLDERS = {
     "report": {"checkpoint"},  # only its durable files
     "optim": {"config", "launch", "report"},
     "control": {"config", "launch", "report"},
-    "device": {"config", "launch", "report", "control"},
+    "device": {"config", "launch", "report", "control", "optim"},
     "distributed": {"config", "launch", "report", "control", "device"},
     "weights": {"config", "report", "checkpoint", "optim"},
     "tasks": {"config", "launch", "report", "checkpoint", "optim", "control", "device", "distributed", "weights"},

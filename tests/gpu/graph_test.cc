@@ -1,6 +1,7 @@
 // Compares steps that StepGraph records and replays with the same steps without it: losses, weights, their average,
 // optimizer and running statistics bit for bit, with another learning rate in each step, dropout, mixed images, batches
-// of several shapes, a step that is skipped, and a recording that fails.
+// of several shapes, a step that is skipped, weights that are loaded and an evaluation between steps, and a recording
+// that fails. Also compares steps with half copies of the weights with those in which autocast casts the weights.
 #include <ATen/ATen.h>
 #include <ATen/Context.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,6 @@
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/step_graph.h"
-#include "trainer/optim/precision.h"
 #include "trainer/optim/weight_average.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/task_seed.h"
@@ -28,6 +28,7 @@ namespace dtrain::loop {
 namespace {
 
 constexpr int64_t kSteps = 16, kSkippedStep = 7, kShortStep = 9, kRows = 8, kSize = 64;
+constexpr int64_t kLoadedStep = 11, kEvaluatedStep = 13;  // these come before the step
 constexpr SmallMaskedLm kSmallText{.words = 500, .longest = 40, .width = 128, .dropout = 0.1};
 
 // Calls `fail` at the end of the work that is recorded.
@@ -54,6 +55,7 @@ struct Training {
   std::vector<data::Batch> batches = {};  // on the host and not yet prepared, in turn one for each micro-step
   bool seeds_each_step = true;            // otherwise only the first, and the draws go on from step to step
   int64_t micro_steps = 1;
+  bool copies_weights = true;             // otherwise autocast casts them
 };
 
 struct Trained {
@@ -68,7 +70,7 @@ class Trainee {
   Trainee(const Training& training, at::Device gpu)
       : gpu_(gpu),
         task_(training.make_task(gpu)),
-        update_(MakeParameterUpdate(training.config, task_->module(), gpu)),
+        update_(MakeParameterUpdate(UpdateConfig(training), task_->module(), gpu)),
         average_(StateOf(task_->module()), {.decay = 0.9}),
         data_parallel_(ParametersOf(task_->module()), alone_, {.accumulates = training.micro_steps > 1}, {}),
         loss_(at::zeros({}, at::TensorOptions(gpu))),
@@ -85,6 +87,8 @@ class Trainee {
       const data::Batch& rows = training.batches[static_cast<size_t>(i) % training.batches.size()];
       const data::Batch batch = data::CopyToDevice(task_->Prepared(rows), gpu_);
       if (i == 0 || training.seeds_each_step) SeedTask(/*seed=*/1, {.step = step, .micro_step = micro_step}, gpu_);
+      if (i == kLoadedStep) Load();
+      if (i == kEvaluatedStep) trained.state.push_back(Evaluate(batch).cpu());
       const double learning_rate = 0.1 / static_cast<double>(step + 1);
       const PlaceInStep part{.first = micro_step == 0, .last = micro_step + 1 == training.micro_steps};
       if (graph) {
@@ -105,8 +109,29 @@ class Trainee {
   }
 
  private:
+  static config::Config UpdateConfig(const Training& training) {
+    config::Config config = training.config;
+    if (!training.copies_weights) config.precision.name = "fp32";
+    return config;
+  }
+
+  // As if from a file.
+  void Load() {
+    const at::NoGradGuard no_grad;
+    for (at::Tensor& parameter : task_->module().parameters()) parameter.mul_(0.9);
+    update_.WeightsChanged();
+  }
+
+  at::Tensor Evaluate(const data::Batch& batch) {
+    const at::NoGradGuard no_grad;
+    const optim::WeightAverage::Scope scope(average_);
+    task_->module().eval();
+    at::Tensor sums = task_->EvaluationSums(batch);
+    task_->module().train();
+    return sums;
+  }
+
   void Step(const data::Batch& batch, PlaceInStep part, const at::Tensor& rate) {
-    const optim::CastCacheScope casts;
     if (part.first) data_parallel_.ZeroGradients();
     const LossSums sums = task_->Loss(batch);
     constexpr double kNominal = 8;
@@ -265,6 +290,21 @@ TEST(StepGraphs, MicroStepsHaveTheSameBits) {
       training.micro_steps = micro_steps;
       const Trained result = Recorded(training);
       EXPECT_GT(result.replayed, kSteps / 2);
+      ExpectSame(result, WithoutGraphs(training));
+    }
+  }
+}
+
+TEST(StepGraphs, CopiesOfWeightsAreNeverStale) {
+  for (const char* precision : {"bf16", "fp16"}) {
+    for (Training training :
+         {OfImages(ConfigOf("resnet18", precision, "lars")),
+          OfImages(ConfigOf("efficientnet_b0", precision, "rmsprop_tf")), OfText(precision, true)}) {
+      SCOPED_TRACE(std::string(precision) + " " + training.config.model.name);
+      training.config.precision.loss_scale = "64";
+      const Trained result = Recorded(training);
+      EXPECT_GT(result.replayed, 0);
+      training.copies_weights = false;
       ExpectSame(result, WithoutGraphs(training));
     }
   }

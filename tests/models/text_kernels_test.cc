@@ -2,7 +2,6 @@
 #include "models/text_kernels.h"
 
 #include <ATen/ATen.h>
-#include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/optim/adamw.h>
 
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "models/roberta.h"
+#include "tests/models/autocast.h"
 #include "tests/models/text_comparison.h"
 #include "tests/models/text_stand_in.h"
 
@@ -96,21 +96,6 @@ TEST(TextKernels, ANaNIsSeenEvenIfItIsDropped) {
   EXPECT_TRUE(none.grad().isnan().any().item<bool>());
   EXPECT_TRUE(BiasGelu(kernels, x.detach(), none).isnan().any().item<bool>());
 }
-
-class Autocast {
- public:
-  Autocast() {
-    at::autocast::set_autocast_enabled(at::kCPU, true);
-    at::autocast::set_autocast_dtype(at::kCPU, at::kBFloat16);
-    at::autocast::increment_nesting();
-  }
-  ~Autocast() {
-    if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
-    at::autocast::set_autocast_enabled(at::kCPU, false);
-  }
-  Autocast(const Autocast&) = delete;
-  Autocast& operator=(const Autocast&) = delete;
-};
 
 RobertaOptions Small(double dropout) {
   return {.vocab_size = 50,

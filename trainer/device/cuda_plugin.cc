@@ -90,4 +90,6 @@ const models::TextKernels* TextKernelsOn(at::Device device) {
   return device.is_cuda() ? &LoadCudaPlugin().text : nullptr;
 }
 
+optim::AdamKernel AdamKernelOn(at::Device device) { return device.is_cuda() ? LoadCudaPlugin().adam : nullptr; }
+
 }  // namespace dtrain::distributed

@@ -15,6 +15,7 @@
 #include "models/text_kernels.h"
 #include "trainer/device/device_choice.h"
 #include "trainer/device/device_graph.h"
+#include "trainer/optim/optimizer.h"
 
 namespace c10d {
 class Backend;
@@ -44,6 +45,8 @@ struct CudaPlugin {
   models::DepthwiseKernels depthwise;
   // Run the kernels of transformers (models/kernels) on the current device.
   models::TextKernels text;
+  // Runs the kernel of Adam (trainer/optim/kernels) on the current device.
+  optim::AdamKernel adam;
   // Returns an object for `device`, which must be the current device, with a stream of its own and without recordings.
   std::unique_ptr<DeviceGraphs> (*make_graphs)(at::Device device);
 };
@@ -74,5 +77,8 @@ const models::DepthwiseKernels* DepthwiseKernelsOn(at::Device device);
 
 // Returns the kernels of transformers on `device`; null for the CPU.
 const models::TextKernels* TextKernelsOn(at::Device device);
+
+// Returns the kernel of Adam on `device`; null for the CPU.
+optim::AdamKernel AdamKernelOn(at::Device device);
 
 }  // namespace dtrain::distributed

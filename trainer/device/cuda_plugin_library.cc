@@ -125,6 +125,7 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
              .cross_entropy = &Start<models::kernels::CrossEntropyArguments, models::kernels::LaunchCrossEntropy>,
              .cross_entropy_gradient =
                  &Start<models::kernels::CrossEntropyGradientArguments, models::kernels::LaunchCrossEntropyGradient>},
+    .adam = &Start<optim::kernels::AdamArguments, optim::kernels::LaunchAdam>,
     .make_graphs = &MakeCudaGraphs,
 };
 

@@ -5,7 +5,9 @@
 
 #include "models/registry.h"
 #include "trainer/config/flags.h"
+#include "trainer/device/cuda_plugin.h"
 #include "trainer/optim/make_optimizer.h"
+#include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/module_state.h"
@@ -45,8 +47,11 @@ optim::RateFactor RateFactorOf(const config::Config& config, const std::vector<o
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {
   const std::vector<optim::NamedTensor> parameters = ParametersOf(module);
-  return optim::ParameterUpdate(optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, parameters)),
-                                MakeLossScaler(config, device), config.optimizer.clip_norm, device);
+  auto optimizer = optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, parameters));
+  models::HalfWeights half_weights(module, optim::ProductType(config.precision.name));
+  optim::UseAdamKernel(*optimizer, distributed::AdamKernelOn(device), half_weights);
+  return optim::ParameterUpdate(std::move(optimizer), MakeLossScaler(config, device), config.optimizer.clip_norm,
+                                device, std::move(half_weights));
 }
 
 std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerConfig& config, int64_t warmup_steps,

@@ -11,7 +11,6 @@
 #include "trainer/loop/make_parameter_update.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/loop/training_health.h"
-#include "trainer/optim/precision.h"
 #include "trainer/report/log.h"
 #include "trainer/tasks/picture_grid.h"
 #include "trainer/tasks/task_seed.h"
@@ -64,6 +63,7 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
     replicated.push_back(average_->tensors()[i].second);
   }
   parts_.communicator.BroadcastFromFirst(replicated);
+  update_.WeightsChanged();
 
   interval_.Restore(progress_);
   OnTheStreamOf(parts_.step_graph, [&] {
@@ -161,7 +161,6 @@ void Trainer::ReplayStep(double learning_rate) {
     phases_.Enter(Phase::kForward);  // a replayed step enters no phase itself, and must not seem to wait for data
     const PlaceInStep place{.first = micro_step == 0, .last = micro_step + 1 == micro_steps};
     parts_.step_graph->Run(next, place, learning_rate, [=, this](const data::Batch& batch, const at::Tensor& rate) {
-      const optim::CastCacheScope casts;  // what is cast in a recording lives in its memory
       ComputeMicroStep(batch, micro_step, rate);
     });
   }
@@ -191,7 +190,6 @@ data::Batch Trainer::NextBatch() {
 
 void Trainer::ComputeStep(double learning_rate) {
   const optim::Rate rate = RateOnDevice(learning_rate);
-  const optim::CastCacheScope casts;
   if (shard_step_) {
     ComputeShards();
     return Update(rate);

@@ -73,6 +73,11 @@ std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
   return make->second(std::move(groups), config);
 }
 
+void UseAdamKernel(Optimizer& optimizer, AdamKernel kernel, const models::HalfWeights& half_weights) {
+  auto* adam = dynamic_cast<Adam*>(&optimizer);
+  if (adam != nullptr && kernel != nullptr) adam->UseKernel(kernel, half_weights);
+}
+
 int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters) {
   std::vector<NamedTensor> shapes;
   for (const auto& [name, parameter] : parameters) {

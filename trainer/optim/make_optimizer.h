@@ -16,6 +16,9 @@ std::unique_ptr<Optimizer> MakeOptimizer(const config::OptimizerConfig& config,
                                          const std::vector<NamedTensor>& parameters,
                                          const RateFactor& rate_factor = nullptr);
 
+// Makes the optimizer use this kernel, if it is an Adam. See Adam::UseKernel. `kernel` may be null.
+void UseAdamKernel(Optimizer& optimizer, AdamKernel kernel, const models::HalfWeights& half_weights);
+
 // Returns the bytes of state that this optimizer would keep for such parameters, without allocating them.
 int64_t OptimizerStateBytes(const config::OptimizerConfig& config, const std::vector<NamedTensor>& parameters);
 

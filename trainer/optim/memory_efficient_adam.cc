@@ -103,7 +103,7 @@ void MemoryEfficientAdam::StepPart(size_t group_index, size_t begin, size_t end,
   }
   if (!gradients.empty()) {
     if (gradient_factor_) at::_foreach_mul_(gradients, *gradient_factor_);
-    FusedAdam(options_, moved, gradients, moved_average, moved_square, step_, group.OwnRate(learning_rate),
+    FusedAdam(options_, {moved, gradients, moved_average, moved_square}, step_, group.OwnRate(learning_rate),
               group.weight_decay, found_inf);
   }
   at::_foreach_sqrt_(square);

@@ -12,6 +12,9 @@
 #include <variant>
 #include <vector>
 
+#include "models/half_weights.h"
+#include "trainer/optim/kernels/adam.h"
+
 namespace dtrain::optim {
 
 using NamedTensor = std::pair<std::string, at::Tensor>;
@@ -59,9 +62,12 @@ class Optimizer {
   virtual void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) = 0;
 
   // Whether Step multiplies the gradients by the last factor given to MultiplyGradientsBy, a float32 scalar on their
-  // device. It does if their type is too small to hold them unscaled.
+  // device. It does if their type is too small to hold them unscaled, or if that saves a pass through memory.
   virtual bool takes_factor() const { return false; }
   void MultiplyGradientsBy(const at::Tensor& factor) { gradient_factor_ = factor; }
+
+  // Whether Step also writes the copies of the weights that it changes. Otherwise HalfWeights::Write does.
+  virtual bool writes_copies() const { return false; }
 
   // Returns all tensors that the optimizer keeps besides the parameters, by name; shared, not copied.
   virtual std::vector<NamedTensor> State() const = 0;
@@ -107,11 +113,23 @@ struct AdamOptions {
   bool epsilon_before_correction = false;  // ε is added to √v itself (fairseq), not to its bias-corrected value
 };
 
-// Runs one step of the fused kernel; all lists have the same length. `step` (a float32 scalar) already counts this
+// The kernel of a device, which the trainer passes in. It works on the current device and stream, does not wait, and
+// throws if it cannot be started. `copies` is the type of the copies, kFloat if there are none.
+using AdamKernel = void (*)(const kernels::AdamArguments& arguments, models::kernels::Element copies);
+
+// The lists have the same length.
+struct AdamTensors {
+  std::vector<at::Tensor> parameters, gradients, average, average_of_squares;
+  // For a kernel of the device:
+  std::vector<at::Tensor> copies = {};  // undefined where there is none
+  at::Tensor gradient_factor = {};      // float32 scalar, or undefined
+};
+
+// Runs one step of `kernel`, or of ATen's fused kernel if it is null. `step` (a float32 scalar) already counts this
 // step.
-void FusedAdam(const AdamOptions& options, at::TensorList parameters, at::TensorList gradients, at::TensorList average,
-               at::TensorList average_of_squares, const at::Tensor& step, const Rate& learning_rate,
-               double weight_decay, const std::optional<at::Tensor>& found_inf);
+void FusedAdam(const AdamOptions& options, const AdamTensors& tensors, const at::Tensor& step,
+               const Rate& learning_rate, double weight_decay, const std::optional<at::Tensor>& found_inf,
+               AdamKernel kernel = nullptr);
 
 // Adam (Kingma and Ba 2014, arXiv:1412.6980) as in torch.optim.Adam and AdamW; with both options, as in fairseq's
 // `adam`: w −= lr·wd·w; then w −= lr·√(1 − β2ᵗ)/(1 − β1ᵗ) · m/(√v + ε).
@@ -122,8 +140,16 @@ class Adam : public Optimizer {
   void Step(const Rate& learning_rate, const std::optional<at::Tensor>& found_inf = std::nullopt) override;
   std::vector<NamedTensor> State() const override;
 
+  // From now on, steps run this kernel, which must be of the parameters' device and writes their copies. The
+  // parameters, which must be float32, lie densely in memory.
+  void UseKernel(AdamKernel kernel, const models::HalfWeights& half_weights);
+  bool writes_copies() const override { return kernel_ != nullptr; }
+  bool takes_factor() const override { return kernel_ != nullptr; }
+
  private:
   AdamOptions options_;
+  AdamKernel kernel_ = nullptr;
+  std::vector<std::vector<at::Tensor>> copies_;                        // by group
   std::vector<std::vector<at::Tensor>> average_, average_of_squares_;  // by group
   at::Tensor step_;                                                    // float32 scalar on the parameters' device
 };

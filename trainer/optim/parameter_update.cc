@@ -22,8 +22,11 @@ at::Tensor ClipFactor(const at::Tensor& norm, double max_norm) {
 }
 
 ParameterUpdate::ParameterUpdate(std::unique_ptr<Optimizer> optimizer, std::optional<LossScaler> scaler,
-                                 double clip_norm, at::Device device)
-    : optimizer_(std::move(optimizer)), scaler_(std::move(scaler)), clip_norm_(clip_norm) {
+                                 double clip_norm, at::Device device, models::HalfWeights half_weights)
+    : optimizer_(std::move(optimizer)),
+      scaler_(std::move(scaler)),
+      clip_norm_(clip_norm),
+      half_weights_(std::move(half_weights)) {
   const auto on_device = at::TensorOptions().device(device);
   gradient_norm_ = at::zeros({}, on_device.dtype(at::kFloat));
   skipped_ = at::zeros({}, on_device.dtype(at::kFloat));
@@ -37,6 +40,7 @@ void ParameterUpdate::Apply(std::vector<at::Tensor> gradients, const Rate& learn
   not_finite_.copy_(optimizer_->takes_factor() ? LeaveToOptimizer(gradients, factor) : Unscale(gradients, factor));
   skipped_.copy_(factor ? at::maximum(not_finite_, factor->eq(0).to(at::kFloat)) : not_finite_);
   optimizer_->Step(learning_rate, skipped_);
+  if (!optimizer_->writes_copies()) half_weights_.Write();
   if (scaler_) scaler_->Update(not_finite_);
   skipped_in_a_row_.add_(not_finite_.to(at::kLong)).mul_(skipped_.to(at::kLong));
 }

@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include "models/half_weights.h"
 #include "trainer/optim/loss_scaler.h"
 #include "trainer/optim/optimizer.h"
 
@@ -25,9 +26,10 @@ at::Tensor ClipFactor(const at::Tensor& norm, double max_norm);
 
 class ParameterUpdate {
  public:
-  // If `clip_norm` is 0, gradients are not clipped. Without a scaler the loss is not scaled.
+  // If `clip_norm` is 0, gradients are not clipped. Without a scaler the loss is not scaled. `half_weights` are copies
+  // of the optimizer's parameters, and of others.
   ParameterUpdate(std::unique_ptr<Optimizer> optimizer, std::optional<LossScaler> scaler, double clip_norm,
-                  at::Device device);
+                  at::Device device, models::HalfWeights half_weights = {});
 
   // Returns the loss to call backward() on.
   at::Tensor Scale(const at::Tensor& loss) const { return scaler_ ? scaler_->Scale(loss) : loss; }
@@ -37,6 +39,9 @@ class ParameterUpdate {
   // is 0, the step had nothing to learn and is skipped.
   void Apply(std::vector<at::Tensor> gradients, const Rate& learning_rate,
              const std::optional<at::Tensor>& factor = std::nullopt);
+
+  // To be called when anything but Apply has changed weights: writes their copies.
+  void WeightsChanged() { half_weights_.Write(); }
 
   // A float32 scalar on the device: 1 if the last Apply was skipped, else 0. It is always the same tensor.
   const at::Tensor& skipped() const { return skipped_; }
@@ -68,6 +73,7 @@ class ParameterUpdate {
   std::unique_ptr<Optimizer> optimizer_;
   std::optional<LossScaler> scaler_;
   double clip_norm_;
+  models::HalfWeights half_weights_;
   at::Tensor gradient_norm_, skipped_, not_finite_;
   at::Tensor skipped_in_a_row_;  // int64 scalar on the device
 };

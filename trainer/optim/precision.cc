@@ -11,22 +11,22 @@ void AllowTf32(bool allowed) {
   at::globalContext().setAllowTF32CuDNN(allowed);
 }
 
+at::ScalarType ProductType(const std::string& precision) {
+  if (precision == "fp16") return at::kHalf;
+  return precision == "bf16" ? at::kBFloat16 : at::kFloat;
+}
+
 AutocastScope::AutocastScope(c10::DeviceType device, const std::string& precision)
     : device_(device), was_enabled_(at::autocast::is_autocast_enabled(device)) {
-  at::autocast::set_autocast_enabled(device, precision == "fp16" || precision == "bf16");
-  at::autocast::set_autocast_dtype(device, precision == "fp16" ? at::kHalf : at::kBFloat16);
+  const at::ScalarType type = ProductType(precision);
+  at::autocast::set_autocast_enabled(device, type != at::kFloat);
+  if (type != at::kFloat) at::autocast::set_autocast_dtype(device, type);
   at::autocast::increment_nesting();
 }
 
 AutocastScope::~AutocastScope() {
   if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
   at::autocast::set_autocast_enabled(device_, was_enabled_);
-}
-
-CastCacheScope::CastCacheScope() { at::autocast::increment_nesting(); }
-
-CastCacheScope::~CastCacheScope() {
-  if (at::autocast::decrement_nesting() == 0) at::autocast::clear_cache();
 }
 
 }  // namespace dtrain::optim

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <c10/core/DeviceType.h>
+#include <c10/core/ScalarType.h>
 
 #include <string>
 
@@ -11,6 +12,9 @@ namespace dtrain::optim {
 // Sets for the whole process whether GPUs may round the inputs of float32 products to TF32 (10 bits of mantissa).
 // Allowed with --precision=tf32 only: with fp32 convolutions do not use TF32, either, unlike PyTorch's default.
 void AllowTf32(bool allowed);
+
+// Returns the type in which this precision multiplies: float32 for fp32 and tf32.
+at::ScalarType ProductType(const std::string& precision);
 
 // While alive, enables autocast on `device` for this thread if `precision` is fp16 or bf16, and disables it otherwise.
 class AutocastScope {
@@ -23,16 +27,6 @@ class AutocastScope {
  private:
   c10::DeviceType device_;
   bool was_enabled_;
-};
-
-// While alive, autocast keeps its casts of the weights. Used around the micro-steps of one step, between which the
-// weights do not change.
-class CastCacheScope {
- public:
-  CastCacheScope();
-  ~CastCacheScope();
-  CastCacheScope(const CastCacheScope&) = delete;
-  CastCacheScope& operator=(const CastCacheScope&) = delete;
 };
 
 }  // namespace dtrain::optim

@@ -47,9 +47,7 @@ const std::map<std::string, Criterion> kCriteria = {{"ce", CrossEntropySum}, {"b
 // On a GPU the normalising kernel already writes the type that autocast would cast to next, which gives the same bits
 // with one pass less. On the CPU autocast casts.
 at::ScalarType PreparedType(at::Device device, const std::string& precision) {
-  if (device.is_cpu()) return at::kFloat;
-  if (precision == "fp16") return at::kHalf;
-  return precision == "bf16" ? at::kBFloat16 : at::kFloat;
+  return device.is_cpu() ? at::kFloat : optim::ProductType(precision);
 }
 
 // Makes new tensors, because `contiguous` would leave 1×1 kernels as they are: these count as both formats. Yet their

@@ -20,9 +20,6 @@ namespace {
 
 enum MaskedLmSum { kMaskedLossSum, kCorrect, kGuessed, kEmptyRows, kTokens };
 
-// The number of columns of a product's result that GPUs are fast at, for types of two bytes.
-constexpr int64_t kColumnsMultiple = 64;
-
 // Computes in float32, without a copy of the logits in it. `kernels` may be null.
 at::Tensor CrossEntropySum(const at::Tensor& logits, const at::Tensor& answers, const models::TextKernels* kernels) {
   if (kernels != nullptr && models::HasCrossEntropyKernels(logits)) {
@@ -71,7 +68,8 @@ std::string MaskedLmTask::WhyNotRecorded() const {
 at::Tensor MaskedLmTask::Guess(const MaskedLmBatch& batch) {
   optim::AutocastScope autocast(device_.type(), precision_);
   const at::Tensor hidden_SH = model_->Encode(batch.sequences);
-  return model_->Scores(hidden_SH.index_select(0, batch.chosen), device_.is_cuda() ? kColumnsMultiple : 1);
+  return model_->Scores(hidden_SH.index_select(0, batch.chosen),
+                        device_.is_cuda() ? models::RobertaForMaskedLM::kColumnsMultiple : 1);
 }
 
 LossSums MaskedLmTask::Loss(const data::Batch& batch) {

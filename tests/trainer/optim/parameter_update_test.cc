@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "models/layers.h"
 #include "tests/step_operators.h"
+#include "trainer/optim/make_optimizer.h"
+#include "trainer/optim/precision.h"
 
 namespace dtrain::optim {
 namespace {
@@ -44,6 +47,35 @@ TEST(ParameterUpdate, GrowsAndBacksOff) {
     EXPECT_EQ(one.update.loss_scale(), scale);
     EXPECT_EQ(one.update.skipped().item<double>(), gradient == kInfinity ? 1 : 0);
     EXPECT_EQ(one.value(), gradient == kInfinity ? before : before - 0.25);
+  }
+}
+
+TEST(ParameterUpdate, WritesTheHalfCopiesOfWeights) {
+  for (const char* name : {"sgd", "adam", "adamw", "fairseq_adam", "lars", "lamb", "rmsprop_tf"}) {
+    SCOPED_TRACE(name);
+    models::Linear layer(4, 3);
+    config::OptimizerConfig config;
+    config.name = name;
+    ParameterUpdate update(MakeOptimizer(config, {{"weight", layer->weight}, {"bias", layer->bias}}),
+                           LossScaler({.initial = 8}, at::kCPU), /*clip_norm=*/0, at::kCPU,
+                           models::HalfWeights(*layer, at::kBFloat16));
+    const auto expect_right = [&] {
+      const at::NoGradGuard no_grad;
+      layer->bias.zero_();
+      const AutocastScope autocast(at::kCPU, "bf16");
+      EXPECT_TRUE(at::equal(layer(at::eye(4)).t(), layer->weight.to(at::kBFloat16)));
+    };
+    for (const double gradient : {0.5, kInfinity, 2.0}) {
+      const at::Tensor before = layer->weight.detach().clone();
+      for (at::Tensor& parameter : layer->parameters()) parameter.mutable_grad() = at::full_like(parameter, gradient);
+      update.Apply({layer->weight.grad(), layer->bias.grad()}, 0.1);
+      EXPECT_EQ(at::equal(before, layer->weight), gradient == kInfinity);
+      expect_right();
+    }
+    layer->weight.mutable_grad().reset();  // frozen from now on
+    layer->weight.set_data(at::randn({3, 4}));
+    update.WeightsChanged();
+    expect_right();
   }
 }
 

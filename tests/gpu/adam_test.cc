@@ -1,0 +1,20 @@
+// Adam's kernel has the bits of ATen's.
+#include "tests/gpu/gpu.h"
+#include "tests/trainer/optim/adam_comparison.h"
+#include "trainer/device/cuda_plugin.h"
+
+namespace dtrain {
+namespace {
+
+TEST(AdamKernel, HasTheBitsOfAtens) {
+  const at::Device gpu = Gpu();
+  for (const optim::AdamCase& c : optim::AdamCases()) {
+    for (const at::ScalarType copies : {at::kFloat, at::kHalf, at::kBFloat16}) {
+      SCOPED_TRACE(testing::Message() << c.options.beta1 << c.options.epsilon_before_correction << copies);
+      optim::CompareAdam(c, copies, distributed::AdamKernelOn(gpu), gpu, /*tolerance=*/0);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dtrain

@@ -1,0 +1,36 @@
+// Runs the threads of Adam's kernel in loops, and compares with ATen's kernel for the CPU.
+#include <c10/util/BFloat16.h>
+#include <c10/util/Half.h>
+
+#include "tests/trainer/optim/adam_comparison.h"
+
+namespace dtrain::optim {
+namespace {
+
+template <typename Copy>
+void RunThreads(const kernels::AdamArguments& arguments) {
+  for (unsigned block = 0; block < arguments.first_block[arguments.count]; ++block) {
+    for (int thread = 0; thread < kernels::kAdamThreads; ++thread) {
+      kernels::AdamThread<Copy>(arguments, block, thread);
+    }
+  }
+}
+
+void AdamOnCpu(const kernels::AdamArguments& arguments, models::kernels::Element copies) {
+  using models::kernels::Element;
+  if (copies == Element::kFloat) return RunThreads<float>(arguments);
+  if (copies == Element::kHalf) return RunThreads<c10::Half>(arguments);
+  RunThreads<c10::BFloat16>(arguments);
+}
+
+TEST(AdamKernel, StepsAreAtens) {
+  for (const AdamCase& c : AdamCases()) {
+    for (const at::ScalarType copies : {at::kFloat, at::kHalf, at::kBFloat16}) {
+      SCOPED_TRACE(testing::Message() << c.options.beta1 << c.options.epsilon_before_correction << copies);
+      CompareAdam(c, copies, &AdamOnCpu, at::kCPU, 2e-6);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dtrain::optim
