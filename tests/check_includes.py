@@ -38,7 +38,7 @@ INCLUDE_RULES = [
          "only trainer/report/log.cc includes glog (it clashes with c10's LOG); include trainer/report/log.h",
          excepted=("trainer/report/log.cc",)),
     Rule(("data/formats/*", "data/image/decode*", "data/image/jpeg/*", "data/machine/*", "data/pipeline/sampler*",
-          "data/random*", "data/sentences/*", "data/text/*"), TORCH,
+          "data/main.cc", "data/prepare/*", "data/random*", "data/sentences/*", "data/text/*"), TORCH,
          "files that parse include no torch: they compile fast and fuzz easily; make tensors in the loader"),
     Rule(("trainer/device/cuda_plugin_library.cc",), r"ATen/(?!ops/empty\.h)",
          "an operator of ATen may wait for the GPU where no test without one sees it (batch_norm_gather_stats did): "

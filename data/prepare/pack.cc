@@ -1,18 +1,12 @@
 // dtrain_data pack: turns many small files into few large ones, which every file system reads fast. Each shard is a
 // fixed part of the split's records, whatever the number of threads and machines, so that the parts of several machines
 // fit together and a second call makes the missing shards.
-#include <ATen/Parallel.h>
-#include <c10/core/InferenceMode.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <opencv2/core/mat.hpp>
-#include <span>
-#include <vector>
 
 #include "data/error.h"
 #include "data/formats/in_parallel.h"
@@ -20,66 +14,21 @@
 #include "data/formats/open_source.h"
 #include "data/formats/pack_recipe.h"
 #include "data/formats/packed_records.h"
-#include "data/formats/raw_rows.h"
 #include "data/formats/text_beside.h"
-#include "data/image/codecs.h"
-#include "data/image/crop.h"
-#include "data/image/decode.h"
-#include "data/image/exif_orientation.h"
-#include "data/image/resize.h"
 #include "data/outputs.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
 #include "data/prepare/jpeg_writer.h"
+#include "data/prepare/packed_image.h"
 #include "data/prepare/partial_file.h"
-#include "data/prepare/progress.h"
 #include "data/prepare/shard_writer.h"
 #include "data/prepare/splits.h"
+#include "data/progress.h"
 #include "data/sha256.h"
 #include "data/shown.h"
 
 namespace dtrain::data {
 namespace {
-
-// Throws Error (exit code 2) if the rows are float32: they are normalised, and no image format keeps them unchanged.
-void RequirePixels(const RawRows& rows) {
-  if (rows.type == ElementType::kUInt8) return;
-  throw Error(
-      ExitCode::kUsage,
-      "the images of this safetensors file are float32: record files hold encoded images of 8 bits, which would "
-      "round them",
-      "pack uint8 images, or train from the safetensors file as it is");
-}
-
-// Returns a uint8 row as a PNG, which keeps every pixel, or as a JPEG if `quality` > 0. Throws DataError if it cannot
-// be encoded.
-std::vector<uint8_t> EncodePixels(std::span<const uint8_t> row, const RawRows& rows, int quality) {
-  std::vector<uint8_t> interleaved;
-  if (rows.planar) {
-    interleaved.resize(row.size());
-    PlanarToInterleaved(row.data(), rows.height, rows.width, interleaved.data());
-    row = interleaved;
-  }
-  if (quality == 0) return WritePng(row.data(), rows.width, rows.height);
-  // The pixels are only read, but cv::Mat cannot refer to const data.
-  const cv::Mat image(static_cast<int>(rows.height), static_cast<int>(rows.width), CV_8UC3,
-                      const_cast<uint8_t*>(row.data()));
-  return WriteJpeg(image, quality);
-}
-
-// Limits LibTorch to one thread in the calling thread, because many threads resize at the same time.
-void UseOneThreadEach() { at::set_num_threads(1); }
-
-// Returns an encoded image whose short side exceeds `short_side` pixels as a JPEG of this quality, resized to that
-// short side (antialiased); returns any other image unchanged. Throws DataError if it cannot be decoded.
-std::vector<uint8_t> ShrinkImage(std::vector<uint8_t> encoded, int short_side, int quality) {
-  const ImageSize size = ReadImageSize(encoded);
-  if (std::min(size.width, size.height) <= short_side) return encoded;
-  const c10::InferenceMode inference;
-  const ImageSize target = ResizeShortSide(size, short_side);
-  const cv::Mat image = Resize(DecodeImage(encoded), target.width, target.height, Interpolation::kBilinear);
-  return WithOrientationOf(encoded, WriteJpeg(image, quality));  // the pixels stay as they were stored
-}
 
 namespace fs = std::filesystem;
 
@@ -213,7 +162,6 @@ class SplitPacker {
   int64_t BeginOf(int64_t shard) const { return shard * split_.source->size() / shards_; }
 
   void WriteShard(int64_t shard, Progress& progress) {
-    UseOneThreadEach();
     ShardWriter writer(*FindRecordFormat(options_.output_format), PathOf(shard));
     for (int64_t index = BeginOf(shard); index < BeginOf(shard + 1); ++index) {
       const std::vector<uint8_t> image = ReadImage(index);

@@ -5,7 +5,7 @@
 
 #include "data/error.h"
 #include "data/prepare/in_order.h"
-#include "data/prepare/progress.h"
+#include "data/progress.h"
 #include "data/text/text_lines.h"
 
 namespace dtrain::data {

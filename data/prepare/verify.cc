@@ -16,8 +16,8 @@
 #include "data/outputs.h"
 #include "data/pipeline/quarantine.h"
 #include "data/prepare/commands.h"
-#include "data/prepare/progress.h"
 #include "data/prepare/splits.h"
+#include "data/progress.h"
 #include "data/shown.h"
 #include "data/text/dictionary.h"
 

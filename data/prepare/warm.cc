@@ -12,8 +12,8 @@
 #include "data/formats/tensor_file.h"
 #include "data/formats/token_dataset.h"
 #include "data/prepare/commands.h"
-#include "data/prepare/progress.h"
 #include "data/prepare/splits.h"
+#include "data/progress.h"
 #include "data/shown.h"
 
 namespace dtrain::data {

@@ -1,4 +1,4 @@
-#include "data/prepare/progress.h"
+#include "data/progress.h"
 
 #include <unistd.h>
 
@@ -34,10 +34,11 @@ double Progress::seconds() const {
 
 void Progress::Draw() const {
   const double elapsed = seconds();
-  std::fprintf(stderr, "%s%s: %lld of %lld %s, %.0f/s, %.3f GB/s, %.0f s%s", is_terminal_ ? "\r" : "", what_.c_str(),
+  char speed[32] = "";
+  if (bytes_ > 0) std::snprintf(speed, sizeof speed, ", %.3f GB/s", 1e-9 * static_cast<double>(bytes_) / elapsed);
+  std::fprintf(stderr, "%s%s: %lld of %lld %s, %.0f/s%s, %.0f s%s", is_terminal_ ? "\r" : "", what_.c_str(),
                static_cast<long long>(done_), static_cast<long long>(total_), unit_.c_str(),
-               static_cast<double>(done_) / elapsed, 1e-9 * static_cast<double>(bytes_) / elapsed, elapsed,
-               is_terminal_ ? "   " : "\n");
+               static_cast<double>(done_) / elapsed, speed, elapsed, is_terminal_ ? "   " : "\n");
   std::fflush(stderr);
 }
 

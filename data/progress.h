@@ -19,7 +19,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  // Adds to the work that is done. Safe to call from many threads.
+  // Adds to the work that is done; 0 bytes if they are not known. Safe to call from many threads.
   void Add(int64_t count, int64_t bytes);
 
   double seconds() const;  // since construction, above 0
