@@ -156,11 +156,14 @@ void EfficientNet::Initialize() {
   torch::nn::init::uniform_(classifier_->weight, -bound, bound);
 }
 
-at::Tensor EfficientNet::forward(const at::Tensor& images_NCHW) {
+at::Tensor EfficientNet::Features(const at::Tensor& images_NCHW) {
   Forked y = stem_(images_NCHW);
   for (MbConv& block : blocks_) y = block(y);
-  const at::Tensor x = at::adaptive_avg_pool2d(head_(y.main).main, {1, 1}).flatten(1);
-  return classifier_(at::dropout(x, dropout_, is_training() && !x.is_meta()));
+  return at::adaptive_avg_pool2d(head_(y.main).main, {1, 1}).flatten(1);
+}
+
+at::Tensor EfficientNet::Classify(const at::Tensor& features_NC) {
+  return classifier_(at::dropout(features_NC, dropout_, is_training() && !features_NC.is_meta()));
 }
 
 Family EfficientNetFamily() {

@@ -75,7 +75,8 @@ TORCH_MODULE(MbConv);
 class EfficientNet : public ImageModel {
  public:
   explicit EfficientNet(const EfficientNetOptions& options);
-  at::Tensor forward(const at::Tensor& images_NCHW) override;
+  at::Tensor Features(const at::Tensor& images_NCHW) override;
+  at::Tensor Classify(const at::Tensor& features_NC) override;
 
  private:
   void Initialize();

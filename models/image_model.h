@@ -21,8 +21,12 @@ struct ImageModelOptions {
 
 class ImageModel : public torch::nn::Module {
  public:
-  // float (N, 3, H, W) → logits (N, classes). A fourth channel of zeros does not change the logits.
-  virtual at::Tensor forward(const at::Tensor& images_NCHW) = 0;
+  // float (N, 3, H, W) → what the classifier sees: the pooled features (N, C). A fourth channel of zeros does not
+  // change them.
+  virtual at::Tensor Features(const at::Tensor& images_NCHW) = 0;
+  // Features → logits (N, classes).
+  virtual at::Tensor Classify(const at::Tensor& features_NC) = 0;
+  at::Tensor forward(const at::Tensor& images_NCHW) { return Classify(Features(images_NCHW)); }
 
   // Returns the cost of one image of size × size pixels, for plans and benchmarks.
   ForwardCost Cost(int64_t image_size);

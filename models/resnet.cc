@@ -88,12 +88,12 @@ void ResNet::Initialize(bool zero_init_residual) {
   }
 }
 
-at::Tensor ResNet::forward(const at::Tensor& images_NCHW) {
+at::Tensor ResNet::Features(const at::Tensor& images_NCHW) {
   Forked x = bn1_->Activated(conv1_(images_NCHW), Activation::kReluPool);
   for (auto& stage : stages_) {
     for (auto& block : stage) x = block(x);
   }
-  return fc_(at::adaptive_avg_pool2d(x.main, {1, 1}).flatten(1));
+  return at::adaptive_avg_pool2d(x.main, {1, 1}).flatten(1);
 }
 
 Family ResNetFamily() {

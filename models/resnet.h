@@ -43,7 +43,8 @@ TORCH_MODULE(ResidualBlock);
 class ResNet : public ImageModel {
  public:
   explicit ResNet(const ResNetOptions& options);
-  at::Tensor forward(const at::Tensor& images_NCHW) override;
+  at::Tensor Features(const at::Tensor& images_NCHW) override;
+  at::Tensor Classify(const at::Tensor& features_NC) override { return fc_(features_NC); }
 
  private:
   void Initialize(bool zero_init_residual);

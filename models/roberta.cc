@@ -30,12 +30,6 @@ at::Tensor Padded(const at::Tensor& x, int64_t rows, double value) {
   return rows == 0 ? x : at::constant_pad_nd(x, padding, value);
 }
 
-// Returns the first token of each sequence that is not a filler: S×H → N×H.
-at::Tensor FirstTokens(const at::Tensor& hidden_SH, const Sequences& sequences) {
-  if (sequences.packed()) return hidden_SH.index_select(0, sequences.offsets.slice(0, 0, -1 - sequences.fillers));
-  return hidden_SH.view({-1, sequences.padded_length, hidden_SH.size(1)}).select(1, 0);
-}
-
 }  // namespace
 
 RobertaForMaskedLM::RobertaForMaskedLM(const RobertaOptions& options) : RobertaEncoder(options) {
@@ -73,8 +67,7 @@ RobertaForSequenceClassification::RobertaForSequenceClassification(const Roberta
 
 at::Tensor RobertaForSequenceClassification::forward(const Sequences& sequences) {
   const auto dropped = [this](const at::Tensor& x) { return at::dropout(x, classifier_dropout_, is_training()); };
-  const at::Tensor first_NH = FirstTokens(Encode(sequences), sequences);
-  return out_proj_(dropped(dense_(dropped(first_NH)).tanh()));
+  return out_proj_(dropped(dense_(dropped(EncodeFirst(sequences))).tanh()));
 }
 
 ForwardCost RobertaForSequenceClassification::Cost(int64_t count, int64_t length) const {

@@ -128,6 +128,12 @@ at::Tensor RobertaEncoder::Encode(const Sequences& sequences) {
   return x_SH.main;
 }
 
+at::Tensor RobertaEncoder::EncodeFirst(const Sequences& sequences) {
+  const at::Tensor hidden_SH = Encode(sequences);
+  if (sequences.packed()) return hidden_SH.index_select(0, sequences.offsets.slice(0, 0, -1 - sequences.fillers));
+  return hidden_SH.view({-1, sequences.padded_length, hidden_SH.size(1)}).select(1, 0);
+}
+
 void RobertaEncoder::UseKernels(const TextKernels& kernels) {
   for (RobertaLayer& layer : layers_) layer->UseKernels(kernels);
 }

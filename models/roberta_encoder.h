@@ -1,5 +1,5 @@
 // RoBERTa's encoder: Liu et al. 2019 (arXiv:1907.11692), the post-LN encoder of BERT. Parameter names and results are
-// those of transformers' RobertaModel without its pooler. Letters in names: S tokens, H hidden features.
+// those of transformers' RobertaModel without its pooler. Letters in names: N sequences, S tokens, H hidden features.
 #pragma once
 
 #include <torch/nn/module.h>
@@ -67,6 +67,8 @@ class RobertaEncoder : public torch::nn::Module {
  public:
   // Returns the encoder's output for every token: S×H.
   at::Tensor Encode(const Sequences& sequences);
+  // The same for the first token of each sequence, <s>: N×H. Never waits for a device.
+  at::Tensor EncodeFirst(const Sequences& sequences);
 
   // Calls RobertaLayerImpl::UseKernels of every layer.
   void UseKernels(const TextKernels& kernels);

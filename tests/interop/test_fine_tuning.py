@@ -182,6 +182,23 @@ def test_predictions_for_each_sentence(work, tmp_path, task):
     record("Models", f"predictions for each sentence, {task}", PEER, "1e-5", worst_difference(ours, theirs))
 
 
+@pytest.mark.parametrize("head", ["pretrained", "classifier"])
+def test_features_are_the_first_hidden_states(work, tmp_path, head):
+    """With weights of either task, of a table of pairs."""
+    folder = getattr(work, head)
+    outcome = run("--mode=predict", f"--init_weights={folder}", f"--input={work.classes / 'dev.tsv'}", "--batch_size=5",
+                  f"--tokens_per_sample={LENGTH}", f"--features={tmp_path / 'x.safetensors'}")
+    assert outcome.last_line == f"predicted={ROWS}"
+    names = [json.loads(line) for line in (tmp_path / "x.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert names == [{"text": row["sentence1"], "pair": row["sentence2"]} for row in work.rows]
+    model = transformers.RobertaModel.from_pretrained(folder, add_pooling_layer=False).eval()
+    with torch.no_grad():
+        expected = model(**work.inputs()).last_hidden_state[:, 0]
+    found = load_file(tmp_path / "x.safetensors")["features"]
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+    record("Models", f"predict: features of texts, {head}", PEER, "1e-5 of features of about 1", worst_difference(found, expected))
+
+
 def test_both_sets_of_mnli(work, tmp_path):
     folder, data, _ = work.of("text_classification")
     rows = {"train": work.rows, "dev_matched": work.rows[:20], "dev_mismatched": work.rows[20:]}
@@ -218,7 +235,7 @@ def test_labels_without_names_are_numbers(work, tmp_path):
            worst_ratio([found[f"val_{name}"] for name in expected], list(expected.values())))
 
 
-def torch_losses(model, inputs, targets, layer_decay: float = 1) -> list[float]:
+def torch_losses(model, inputs, targets, layer_decay: float = 1, class_weights=None) -> list[float]:
     """Trains as a script of Hugging Face does: AdamW, a linear schedule, rows in file order."""
     groups = [{"params": [parameter], "lr": 0.003 * layer_decay ** layers_above(name)}
               for name, parameter in model.train().named_parameters()]
@@ -228,7 +245,8 @@ def torch_losses(model, inputs, targets, layer_decay: float = 1) -> list[float]:
     for step in range(STEPS):
         chosen = torch.arange(step * 8, step * 8 + 8) % ROWS
         optimizer.zero_grad()
-        loss = model(**{name: tensor[chosen] for name, tensor in inputs.items()}, labels=targets[chosen]).loss
+        output = model(**{name: tensor[chosen] for name, tensor in inputs.items()}, labels=targets[chosen])
+        loss = output.loss if class_weights is None else F.cross_entropy(output.logits, targets[chosen], class_weights.to(output.logits))
         loss.backward()
         optimizer.step()
         schedule.step()
@@ -242,16 +260,18 @@ def layers_above(name: str) -> int:
     return 2 - int(name.split(".layer.")[1].split(".")[0]) if ".layer." in name else 0
 
 
-@pytest.mark.parametrize("task, decay", [("text_classification", 1), ("text_classification", 0.9), ("text_regression", 1)])
-def test_ten_steps_are_those_of_huggingface(work, run_dir, task, decay):
+@pytest.mark.parametrize("task, flag", [("text_classification", ""), ("text_classification", "--layer_decay=0.9"),
+                                        ("text_classification", "--class_weights=inverse"), ("text_regression", "")])
+def test_ten_steps_are_those_of_huggingface(work, run_dir, task, flag):
     folder, data, targets = work.of(task)
-    run(*TRAINED, f"--init_weights={folder}", f"--data_dir={data}", f"--run_dir={run_dir}", f"--layer_decay={decay}")
+    run(*TRAINED, f"--init_weights={folder}", f"--data_dir={data}", f"--run_dir={run_dir}", *filter(None, [flag]))
     losses = [point["loss"] for point in metrics(run_dir, "train")]
-    expected = torch_losses(loaded(folder), work.inputs(), targets, decay)
+    more = (0.9 if "decay" in flag else 1, 1 / torch.bincount(targets).double() if "weights" in flag else None)
+    expected = torch_losses(loaded(folder), work.inputs(), targets, *more)
     numbers = targets.double() if targets.is_floating_point() else targets
-    exact = torch_losses(loaded(folder).double(), work.inputs(), numbers, decay)
+    exact = torch_losses(loaded(folder).double(), work.inputs(), numbers, *more)
     assert losses == pytest.approx(exact, rel=max(1e-6, FACTOR * worst_ratio(expected, exact)))
-    record("Trainings", f"{task}, ten steps" + (f", --layer_decay={decay}" if decay != 1 else ""), f"{PEER} in float64",
+    record("Trainings", f"{task}, ten steps" + (f", {flag}" if flag else ""), f"{PEER} in float64",
            f"1e-6 of the loss or {FACTOR} times its own rounding", worst_ratio(losses, exact))
 
 

@@ -4,12 +4,14 @@ import csv
 import json
 import shutil
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
 torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
 
 from PIL import Image
+from safetensors.numpy import load_file
 from torchvision.transforms import v2
 
 from command import run
@@ -40,14 +42,16 @@ def folder(few_images, module_dir):
     return folder
 
 
+TRANSFORM = v2.Compose([v2.PILToTensor(), v2.Resize(40, antialias=True), v2.CenterCrop(SIZE),
+                        v2.ToDtype(torch.float32, scale=True),
+                        v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])])
+
+
 def expected_guesses(trained, path):
     model = torchvision.models.resnet18(num_classes=len(CLASSES)).eval()
     model.load_state_dict(torch.load(trained.parent / "model.pt", weights_only=True))
-    transform = v2.Compose([v2.PILToTensor(), v2.Resize(40, antialias=True), v2.CenterCrop(SIZE),
-                            v2.ToDtype(torch.float32, scale=True),
-                            v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])])
     with torch.no_grad():
-        best = model(transform(Image.open(path).convert("RGB"))[None]).softmax(1)[0].sort(descending=True)
+        best = model(TRANSFORM(Image.open(path).convert("RGB"))[None]).softmax(1)[0].sort(descending=True)
     return [(label, CLASSES[label], probability) for probability, label in zip(best.values.tolist(), best.indices.tolist())]
 
 
@@ -90,6 +94,37 @@ def test_files_become_json_lines(trained, folder, tmp_path):
            "the same classes", 0)
     assert sum(item["probability"] for item in lines[0]["top"]) == pytest.approx(1, abs=1e-5)
     assert "top" not in lines[1] and lines[1]["error"]
+
+
+@pytest.mark.parametrize("name", ["features.npy", "features.safetensors"])
+def test_features_are_what_the_classifier_sees(trained, tmp_path, name):
+    """Images that need no resizing, and one that cannot be read, whose row is NaN."""
+    (tmp_path / "photos").mkdir()
+    for number in range(5):
+        Image.effect_noise((40, 40), 60 + number).convert("RGB").save(tmp_path / "photos" / f"{number}.png")
+    (tmp_path / "photos" / "1.png").write_bytes(b"none")
+    outcome = run("--mode=predict", f"--run_dir={trained}", f"--input={tmp_path / 'photos'}", f"--features={tmp_path / name}",
+                  "--batch_size=2")
+    assert outcome.last_line == "predicted=4 unreadable=1" and "5 of 5 images" in outcome.stderr
+    found = np.load(tmp_path / name) if name.endswith("npy") else load_file(tmp_path / name)["features"]
+    rows = [json.loads(line) for line in (tmp_path / "features.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [row["file"] for row in rows] == sorted(map(str, (tmp_path / "photos").iterdir()))
+    assert [bool(row.get("error")) for row in rows] == np.isnan(found).all(axis=1).tolist() == [False, True, False, False, False]
+    model = torchvision.models.resnet18(num_classes=len(CLASSES)).eval()
+    model.load_state_dict(torch.load(trained.parent / "model.pt", weights_only=True))
+    model.fc = torch.nn.Identity()
+    images = torch.stack([TRANSFORM(Image.open(row["file"])) for row in rows if not row.get("error")])
+    with torch.no_grad():
+        expected = model(images).numpy()
+    assert found.dtype == np.float32 and found.shape == (5, 512)
+    worst = np.abs(found[[0, 2, 3, 4]] - expected).max()
+    assert worst < 1e-4 * np.abs(expected).max()
+    record("Models", "predict: features of image files", f"torchvision {torchvision.__version__}", "1e-4 of the largest",
+           float(worst))
+    other = ("--mode=predict", f"--run_dir={trained}", f"--input={tmp_path / 'photos'}", f"--features={tmp_path / 'photos' / '0.npy'}")
+    assert "no --output with it" in run(*other, "--output=x.csv", check=2).stderr
+    (tmp_path / "photos" / "0.jsonl").symlink_to("0.png")
+    assert "which is read" in run(*other, check=2).stderr
 
 
 def test_what_cannot_be_predicted_is_said(trained, folder, tmp_path):

@@ -88,13 +88,16 @@ std::optional<at::ScalarType> ScalarTypeNamed(std::string_view dtype) {
   return std::nullopt;
 }
 
-void AppendSafetensors(DurableFile& file, const NamedTensors& tensors, const Metadata& metadata) {
-  const std::vector<Entry> entries = InFileOrder(tensors);
-  const std::string header = HeaderOf(entries, metadata);
+void AppendSafetensorsHeader(DurableFile& file, const NamedTensors& tensors, const Metadata& metadata) {
+  const std::string header = HeaderOf(InFileOrder(tensors), metadata);
   const uint64_t header_bytes = header.size();
   std::string head(reinterpret_cast<const char*>(&header_bytes), sizeof(header_bytes));
   file.Append(head + header);
-  for (const Entry& entry : entries) {
+}
+
+void AppendSafetensors(DurableFile& file, const NamedTensors& tensors, const Metadata& metadata) {
+  AppendSafetensorsHeader(file, tensors, metadata);
+  for (const Entry& entry : InFileOrder(tensors)) {
     const at::Tensor tensor = entry.tensor->detach().to(at::kCPU).contiguous();
     file.Append(tensor.const_data_ptr(), entry.bytes);
   }

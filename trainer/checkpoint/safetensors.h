@@ -25,6 +25,9 @@ using Metadata = std::map<std::string, std::string>;
 // F32 F16 BF16 I64 I32 I16 I8 U8 BOOL. Throws StorageError for a repeated name, another dtype or a failing disk.
 void AppendSafetensors(DurableFile& file, const NamedTensors& tensors, const Metadata& metadata = {});
 
+// Appends all but the elements, which the caller appends in that order. `tensors` may be on the meta device.
+void AppendSafetensorsHeader(DurableFile& file, const NamedTensors& tensors, const Metadata& metadata = {});
+
 // The same as a whole file, which is replaced atomically and durable on return.
 void WriteSafetensors(const std::filesystem::path& path, const NamedTensors& tensors, const Metadata& metadata = {});
 

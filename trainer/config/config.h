@@ -167,6 +167,7 @@ struct RunConfig {
   std::string input;
   std::string output;
   std::string predictions;  // empty: none are written
+  std::string features;     // likewise
   bool dry_run = false;
   bool print_config = false;
   std::string defaults_of = "auto";  // auto | timm | torchvision | fairseq | none

@@ -127,6 +127,10 @@ DTRAIN_FLAG(string, output, run.output, Anything(), "",
 DTRAIN_FLAG(string, predictions, run.predictions, Anything(), "",
             "With --mode=eval: FILE.csv or FILE.jsonl for the label, the prediction, the probabilities and the loss of "
             "each evaluated image or sentence. scripts/report.py shows the worst mistakes in it.")
+DTRAIN_FLAG(string, features, run.features, Anything(), "",
+            "With --mode=predict, in place of --output: FILE.npy or FILE.safetensors for what the classifier sees of each "
+            "image (N x C), or the encoder's output for the first token, <s>, of each text (N x H), float32; FILE.jsonl names "
+            "the rows.")
 DTRAIN_FLAG(bool, dry_run, run.dry_run, Anything(), "",
             "Resolve and check the whole configuration, print the plan, and exit without running it.")
 DTRAIN_FLAG(string, defaults_of, run.defaults_of, OneOf("auto | timm | torchvision | fairseq | none"), "",

@@ -75,6 +75,17 @@ void CheckPredictions(const Config& config, List& problems) {
   }
 }
 
+void CheckFeatures(const RunConfig& run, List& problems) {
+  if (run.features.empty()) return;
+  if (!run.features.ends_with(".npy") && !run.features.ends_with(".safetensors")) {
+    problems.push_back({"features", run.features, "FILE.npy or FILE.safetensors", ""});
+  } else if (run.mode != "predict") {
+    problems.push_back({"features", run.features, "--mode=predict with it", "no other mode computes them"});
+  } else if (!run.output.empty()) {
+    problems.push_back({"features", run.features, "no --output with it", "predict in a command of its own"});
+  }
+}
+
 void CheckSaves(const RunConfig& run, List& problems) {
   const std::string& text = run.save_every_seconds;
   const std::optional<double> seconds = NumberFrom(text);
@@ -94,11 +105,12 @@ void CheckRun(const Config& config, List& problems) {
                         .hint = "last means the newest run in runs/; use auto for this run"});
   }
   CheckPredictions(config, problems);
+  CheckFeatures(config.run, problems);
   if (config.run.mode == "predict") {
     const std::string why = "--mode=predict reads images or tensors and writes the model's predictions";
     if (config.run.input.empty())
       problems.push_back({.flag = "input", .expected = "images, or a safetensors file", .hint = why});
-    if (config.run.output.empty()) {
+    if (config.run.output.empty() && config.run.features.empty()) {
       problems.push_back({.flag = "output", .expected = "FILE.csv or FILE.jsonl, or a safetensors file", .hint = why});
     }
     return;

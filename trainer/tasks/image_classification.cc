@@ -158,7 +158,7 @@ class ImageClassificationKind : public TaskKind {
   }
 
   void Predict(const config::Config& config, at::Device device) const override {
-    WantsTable(config) ? PredictImages(config, device) : PredictPixels(config, device);
+    WantsTensors(config) ? PredictPixels(config, device) : PredictImages(config, device);
   }
 
   void Export(TrainedWeights weights, const config::Config& config, bool to_file) const override {

@@ -124,6 +124,12 @@ at::Tensor ImageTask::LogitsOfNormalised(const at::Tensor& images) {
   return model_->forward(images).to(at::kFloat);
 }
 
+at::Tensor ImageTask::Features(const at::Tensor& images) {
+  const at::Tensor normalised = Normalised(images);
+  optim::AutocastScope autocast(device_.type(), precision_);
+  return model_->Features(normalised).to(at::kFloat);
+}
+
 LossSums ImageTask::Loss(const data::Batch& batch) {
   const at::Tensor labels = batch["labels"].to(device_, /*non_blocking=*/true);
   if (mix_.enabled()) return LossOfMixed(batch, labels);
@@ -190,6 +196,8 @@ at::Tensor ImageTask::Pictures(const data::Batch& batch) const {
 }
 
 int64_t ImageTask::NumClasses() const { return model_->parameters().back().size(0); }  // the classifier comes last
+
+int64_t ImageTask::NumFeatures() const { return model_->parameters().end()[-2].size(1); }
 
 int64_t ImageTask::NumConfusions() const {
   const int64_t classes = NumClasses();

@@ -62,6 +62,9 @@ class ImageTask : public Task {
 
   // `images` are uint8 N×H×W×3 or normalised float32 N×3×H×W. Returns logits, float32 N×classes on the device.
   at::Tensor Logits(const at::Tensor& images);
+  // Returns what the classifier sees, float32 N×NumFeatures() on the device.
+  at::Tensor Features(const at::Tensor& images);
+  int64_t NumFeatures() const;
 
  private:
   // Returns images in the form that the network takes.

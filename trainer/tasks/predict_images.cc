@@ -6,21 +6,26 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <sstream>
+#include <utility>
 
 #include "data/count_of.h"
 #include "data/formats/image_files.h"
 #include "data/image/exif_orientation.h"
 #include "data/outputs.h"
 #include "data/pipeline/loader.h"
+#include "data/progress.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/report/predictions.h"
+#include "trainer/tasks/feature_file.h"
 #include "trainer/tasks/image_data.h"
 #include "trainer/tasks/image_task.h"
 #include "trainer/tasks/task_kind.h"
@@ -62,11 +67,18 @@ class Reasons {
   std::map<int64_t, std::string> reasons_;
 };
 
-std::vector<report::Guess> GuessesOf(const at::Tensor& probabilities, const at::Tensor& labels) {
+// What is known of a file: the model's result, on the host, or why it could not be read.
+struct FileResult {
+  std::string file;
+  at::Tensor values_C = {};  // probabilities of the classes, or features
+  std::string error = {};
+};
+
+std::vector<report::Guess> GuessesOf(const at::Tensor& probabilities_C) {
   std::vector<report::Guess> guesses;
-  for (int64_t i = 0; i < labels.size(0); ++i) {
-    guesses.push_back({labels[i].item<int64_t>(), probabilities[i].item<double>()});
-  }
+  if (!probabilities_C.defined()) return guesses;
+  const auto [best, labels] = probabilities_C.topk(std::min(report::kGuesses, probabilities_C.size(0)));
+  for (int64_t i = 0; i < labels.size(0); ++i) guesses.push_back({labels[i].item<int64_t>(), best[i].item<double>()});
   return guesses;
 }
 
@@ -93,8 +105,7 @@ class Predictor {
         files_(InputPaths(config.run.input)),
         model_(MakeTrainedModel(config, weights, device)),
         task_(model_, config, device),
-        names_(KindOf(config).ClassesOf(config, weights).names),
-        is_csv_(fs::path(config.run.output).extension() == ".csv") {
+        names_(KindOf(config).ClassesOf(config, weights).names) {
     model_->eval();
     if (const std::string ignored = data::ToText(files_.ignored()); !ignored.empty()) report::LogInfo(ignored);
     if (config.image.exif_orientation) return;
@@ -102,8 +113,46 @@ class Predictor {
     if (!turned.empty()) report::LogWarning(turned);
   }
 
-  void WriteTo(checkpoint::DurableFile& table) {
-    if (is_csv_) table.Append(report::CsvHeader());
+  // Writes --output or --features. Throws UsageError if that would replace one of the images, and DataError if none of
+  // them can be read.
+  void Write() {
+    const std::string& features = config_.run.features;
+    if (features.empty()) return WriteTable(config_.run.output);
+    WriteFeatures(features, files_.size(), task_.NumFeatures(), FilesRead(), [this](const AppendFeatures& append) {
+      Run([&append](const FileResult& result) {
+        nlohmann::ordered_json name = {{"file", result.file}};
+        if (!result.error.empty()) name["error"] = result.error;
+        append(result.values_C, name);
+      });
+    });
+  }
+
+  int64_t readable() const { return readable_; }
+  int64_t unreadable() const { return files_.size() - readable_; }
+
+ private:
+  using Consumer = std::function<void(const FileResult&)>;
+
+  std::vector<std::string> FilesRead() const {
+    std::vector<std::string> read = {config_.model.init_weights};
+    for (int64_t i = 0; i < files_.size(); ++i) read.push_back(files_.Place(i).file);
+    return read;
+  }
+
+  void WriteTable(const std::string& path) {
+    data::RequireOtherFile(path, FilesRead());
+    const bool is_csv = path.ends_with(".csv");
+    checkpoint::WriteAtomically(path, [&](checkpoint::DurableFile& table) {
+      if (is_csv) table.Append(report::CsvHeader());
+      Run([&](const FileResult& result) {
+        const report::Prediction line{result.file, GuessesOf(result.values_C), result.error};
+        table.Append(is_csv ? report::CsvLine(line, names_) : report::JsonLine(line, names_));
+      });
+    });
+  }
+
+  // Gives `consume` the result of each file, in their order.
+  void Run(const Consumer& consume) {
     const at::NoGradGuard no_grad;
     const int64_t batch_size = config::ResolveBatch(config_.batch, 1).batch_size;
     const auto decoder = MakeEvaluationDecoder(config_);
@@ -119,41 +168,38 @@ class Predictor {
                          .prefetch_batches = config_.data.prefetch_batches,
                          .bad_records = data::BadRecordPolicy::kLeaveOut},
                         &quarantine);
-    while (const auto batch = loader.Next()) Append(*batch, table);
-    AppendUnreadable(files_.size(), table);
+    data::Progress progress("predicting " + config_.run.input, "images", files_.size());
+    int64_t shown = 0;
+    const auto show = [&] { progress.Add(next_ - std::exchange(shown, next_), /*bytes=*/0); };
+    while (const auto batch = loader.Next()) {
+      GiveResults(*batch, consume);
+      show();
+    }
+    GiveUnreadable(files_.size(), consume);
+    show();
+    if (readable_ > 0) return;
+    throw DataError("--input=" + config_.run.input + " holds no file that can be read as an image (" +
+                        CountOf(unreadable(), "file") + " tried)",
+                    "for a folder of images, dtrain_data verify shows what is wrong with each file");
   }
 
-  // Throws UsageError if the table would replace one of the images.
-  void RequireOtherOutput() const {
-    std::vector<std::string> read = {config_.model.init_weights};
-    for (int64_t i = 0; i < files_.size(); ++i) read.push_back(files_.Place(i).file);
-    data::RequireOtherFile(config_.run.output, read);
-  }
-
-  int64_t readable() const { return readable_; }
-  int64_t unreadable() const { return files_.size() - readable_; }
-
- private:
-  void Append(const data::Batch& batch, checkpoint::DurableFile& table) {
+  void GiveResults(const data::Batch& batch, const Consumer& consume) {
     if (batch.size() == 0) return;
-    const at::Tensor probabilities = at::softmax(task_.Logits(batch["images"]), 1).cpu();
-    const auto [best, labels] = probabilities.topk(std::min(report::kGuesses, probabilities.size(1)));
+    const at::Tensor& images = batch["images"];
+    const at::Tensor values_NC =
+        (config_.run.features.empty() ? at::softmax(task_.Logits(images), 1) : task_.Features(images)).cpu();
     for (int64_t row = 0; row < batch.size(); ++row) {
       const int64_t index = batch["index"][row].item<int64_t>();
-      AppendUnreadable(index, table);
-      AppendLine({files_.Place(index).file, GuessesOf(best[row], labels[row])}, table);
+      GiveUnreadable(index, consume);
+      consume({.file = files_.Place(index).file, .values_C = values_NC[row]});
+      ++next_;
       ++readable_;
     }
   }
 
-  // Appends lines for the files before `index` that have none: they could not be read.
-  void AppendUnreadable(int64_t index, checkpoint::DurableFile& table) {
-    for (; next_ < index;) AppendLine({files_.Place(next_).file, {}, reasons_.Of(next_)}, table);
-  }
-
-  void AppendLine(const report::Prediction& prediction, checkpoint::DurableFile& table) {
-    table.Append(is_csv_ ? report::CsvLine(prediction, names_) : report::JsonLine(prediction, names_));
-    ++next_;
+  // Gives the files before `index` that have no result yet: they could not be read.
+  void GiveUnreadable(int64_t index, const Consumer& consume) {
+    for (; next_ < index; ++next_) consume({.file = files_.Place(next_).file, .error = reasons_.Of(next_)});
   }
 
   const config::Config& config_;
@@ -161,9 +207,8 @@ class Predictor {
   const std::shared_ptr<models::ImageModel> model_;
   ImageTask task_;
   const std::vector<std::string> names_;
-  const bool is_csv_;
   Reasons reasons_;
-  int64_t next_ = 0;  // index of the file whose line comes next
+  int64_t next_ = 0;  // index of the file whose result comes next
   int64_t readable_ = 0;
 };
 
@@ -173,18 +218,11 @@ void PredictImages(const config::Config& config, at::Device device) {
   const TrainedWeights weights = ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   Predictor predictor(config, device, weights);
-  predictor.RequireOtherOutput();
-  checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& table) {
-    predictor.WriteTo(table);
-    if (predictor.readable() == 0) {
-      throw DataError("--input=" + config.run.input + " holds no file that can be read as an image (" +
-                          CountOf(predictor.unreadable(), "file") + " tried)",
-                      "for a folder of images, dtrain_data verify shows what is wrong with each file");
-    }
-  });
+  predictor.Write();
   if (predictor.unreadable() > 0) {
+    const std::string& features = config.run.features;
     report::LogWarning(CountOf(predictor.unreadable(), "file") + " could not be read; the reasons are in " +
-                       config.run.output);
+                       (features.empty() ? config.run.output : RowNamesFile(features) + ", and their rows are NaN"));
   }
   const char* summary = config.report.log_format == "json" ? "{\"predicted\":%lld,\"unreadable\":%lld}\n"
                                                            : "predicted=%lld unreadable=%lld\n";

@@ -8,8 +8,8 @@
 
 namespace dtrain::loop {
 
-// Writes a table with the likeliest classes of each image. A file that cannot be read gets a line with the reason; a
-// warning gives their number. Throws DataError if --input holds no image, or none that can be read.
+// Writes a table with the likeliest classes of each image, or --features. A file that cannot be read gets a line with
+// the reason; a warning gives their number. Throws DataError if --input holds no image, or none that can be read.
 void PredictImages(const config::Config& config, at::Device device);
 
 // Reads the tensor `images` (float32 N×3×H×W, normalised) from the safetensors file --input, and writes `logits`

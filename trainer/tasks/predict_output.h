@@ -1,4 +1,5 @@
-// What --mode=predict writes: a table for people, or a safetensors file with the model's outputs for programs.
+// What --mode=predict writes: a table for people, features, or a safetensors file with the model's outputs for
+// programs, whose input are tensors, too.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +8,10 @@
 
 namespace dtrain::loop {
 
-// Whether --output names a table, that is, FILE.csv or FILE.jsonl.
-inline bool WantsTable(const config::Config& config) {
+// Whether --output names no table, that is, no FILE.csv or FILE.jsonl.
+inline bool WantsTensors(const config::Config& config) {
   const std::filesystem::path extension = std::filesystem::path(config.run.output).extension();
-  return extension == ".csv" || extension == ".jsonl";
+  return config.run.features.empty() && extension != ".csv" && extension != ".jsonl";
 }
 
 }  // namespace dtrain::loop

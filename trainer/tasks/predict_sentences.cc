@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -12,21 +13,26 @@
 #include "data/formats/little_endian.h"
 #include "data/outputs.h"
 #include "data/pipeline/device_feed.h"
+#include "data/progress.h"
 #include "data/sentences/sentence_rows.h"
 #include "data/text/dictionary.h"
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/errors.h"
+#include "trainer/optim/precision.h"
 #include "trainer/report/csv.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/feature_file.h"
 #include "trainer/tasks/predict_output.h"
 #include "trainer/tasks/sentence_data.h"
 #include "trainer/tasks/sentence_task.h"
 #include "trainer/tasks/task_kind.h"
 #include "trainer/tasks/token_input.h"
 #include "trainer/weights/inference_weights.h"
+#include "trainer/weights/initial_weights.h"
 #include "trainer/weights/known_classes.h"
+#include "trainer/weights/module_state.h"
 #include "trainer/weights/roberta_model.h"
 
 namespace dtrain::loop {
@@ -140,33 +146,65 @@ std::vector<std::string> LabelsOf(const config::Config& config, const TrainedWei
   return classes.names.empty() ? models::NumberedLabels(classes.count) : classes.names;
 }
 
-void PredictTable(const config::Config& config, const TrainedWeights& weights, at::Device device) {
-  SentencePredictor predictor(config, weights, device);
+// Opens the texts in --input for a model.
+data::SentenceSplit OpenTexts(const config::Config& config, const models::RobertaOptions& model) {
   data::SentenceOptions options = SentenceOptionsOf(config, data::SentenceTarget::kNone);
-  options.tokens_per_sample = std::min(options.tokens_per_sample, predictor.options().longest_sequence());
-  const data::SentenceSplit split = data::OpenUnlabelled(options, config.run.input);
-  if (split.vocabulary > predictor.options().vocab_size) {
+  options.tokens_per_sample = std::min(options.tokens_per_sample, model.longest_sequence());
+  data::SentenceSplit split = data::OpenUnlabelled(options, config.run.input);
+  if (split.vocabulary > model.vocab_size) {
     throw DataError("the tokenizer in " + split.tokenizer + " has " + std::to_string(split.vocabulary) +
-                        " tokens, more than the model's " + std::to_string(predictor.options().vocab_size),
+                        " tokens, more than the model's " + std::to_string(model.vocab_size),
                     "put the tokenizer that came with the weights beside them");
   }
   WarnOfCutRows(split, config.run.input);
+  return split;
+}
+
+// Calls `predict`, with their tokens, for rows [first, end) until all have had their turn.
+void ForBatches(const data::SentenceSplit& split, const config::Config& config,
+                const std::function<void(int64_t first, int64_t end, const at::Tensor& ids_NT)>& predict) {
+  const int64_t rows = split.source->size(), batch_size = config::ResolveBatch(config.batch, 1).batch_size;
+  data::Progress progress("predicting " + config.run.input, "texts", rows);
+  for (int64_t first = 0; first < rows; first += batch_size) {
+    const int64_t end = std::min(rows, first + batch_size);
+    predict(first, end, TokensOf(split, first, end));
+    progress.Add(end - first, /*bytes=*/0);
+  }
+}
+
+void PrintCount(const config::Config& config, int64_t rows) {
+  std::printf(config.report.log_format == "json" ? "{\"predicted\":%lld}\n" : "predicted=%lld\n",
+              static_cast<long long>(rows));
+}
+
+void PredictTable(const config::Config& config, const TrainedWeights& weights, at::Device device) {
+  SentencePredictor predictor(config, weights, device);
+  const data::SentenceSplit split = OpenTexts(config, predictor.options());
   const bool is_csv = config.run.output.ends_with(".csv");
   const PredictionTable table(is_csv, split.is_pair, LabelsOf(config, weights));
-  const int64_t rows = split.source->size();
   checkpoint::WriteAtomically(config.run.output, [&](checkpoint::DurableFile& file) {
     file.Append(table.Header());
-    for (int64_t first = 0; first < rows; first += predictor.batch_size()) {
-      const int64_t end = std::min(rows, first + predictor.batch_size());
-      const at::Tensor ids = TokensOf(split, first, end);
-      const at::Tensor logits = predictor.Logits(ids, ids.ne(int64_t{data::kPadToken}));
+    ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
+      const at::Tensor logits = predictor.Logits(ids_NT, ids_NT.ne(int64_t{data::kPadToken}));
       for (int64_t row = first; row < end; ++row) {
         file.Append(table.Line(split.texts[static_cast<size_t>(row)], logits[row - first]));
       }
-    }
+    });
   });
-  std::printf(config.report.log_format == "json" ? "{\"predicted\":%lld}\n" : "predicted=%lld\n",
-              static_cast<long long>(rows));
+  PrintCount(config, split.source->size());
+}
+
+// Returns the weights of the encoder, and the head that `model` has. Features are what the encoder computes, whatever
+// head it was trained with.
+checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const checkpoint::NamedTensors& weights) {
+  checkpoint::NamedTensors all;
+  for (const auto& item : weights) {
+    if (item.first.starts_with("roberta.")) all.push_back(item);
+  }
+  for (const auto& item : StateOf(model)) {
+    if (!item.first.starts_with("roberta.")) all.push_back(item);
+  }
+  return all;
 }
 
 void PredictTokens(const config::Config& config, const TrainedWeights& weights, at::Device device) {
@@ -187,11 +225,42 @@ void PredictTokens(const config::Config& config, const TrainedWeights& weights, 
 
 }  // namespace
 
+void PredictTextFeatures(const config::Config& config, at::Device device) {
+  const TrainedWeights weights = ReadInferenceWeights(config);
+  report::LogInfo("computing features with " + weights.origin);
+  const SequenceClassifier any_head = {
+      .encoder = RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config)),
+      .head = {.labels = models::NumberedLabels(1)}};
+  const auto model = MakeSequenceClassifier(any_head, config.batch.seed, device);
+  ApplyInitialWeights(WithHeadOf(*model, weights.tensors), config.model, *model);
+  model->eval();
+  optim::AllowTf32(config.precision.name == "tf32");
+  const at::NoGradGuard no_grad;
+  const data::SentenceSplit split = OpenTexts(config, any_head.encoder);
+  WriteFeatures(config.run.features, split.source->size(), any_head.encoder.hidden_size,
+                {config.run.input, config.model.init_weights}, [&](const AppendFeatures& append) {
+                  ForBatches(split, config, [&](int64_t first, int64_t end, const at::Tensor& ids_NT) {
+                    const int64_t padding = any_head.encoder.padding_id;
+                    const models::Sequences sequences = models::Padded(ids_NT, ids_NT.ne(padding), padding).To(device);
+                    optim::AutocastScope autocast(device.type(), config.precision.name);
+                    const at::Tensor features_NH = model->EncodeFirst(sequences).to(at::kFloat).cpu();
+                    for (int64_t row = first; row < end; ++row) {
+                      const data::SentenceText& text = split.texts[static_cast<size_t>(row)];
+                      nlohmann::ordered_json name = {{"text", text.text}};
+                      if (split.is_pair) name["pair"] = text.pair;
+                      append(features_NH[row - first], name);
+                    }
+                  });
+                });
+  PrintCount(config, split.source->size());
+}
+
 void PredictSentences(const config::Config& config, at::Device device) {
+  if (!config.run.features.empty()) return PredictTextFeatures(config, device);
   data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
   const TrainedWeights weights = ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
-  WantsTable(config) ? PredictTable(config, weights, device) : PredictTokens(config, weights, device);
+  WantsTensors(config) ? PredictTokens(config, weights, device) : PredictTable(config, weights, device);
 }
 
 }  // namespace dtrain::loop

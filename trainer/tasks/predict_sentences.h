@@ -1,4 +1,4 @@
-// --mode=predict for tasks of sentences: a table of texts → a table with a prediction for each, or a safetensors file
+// --mode=predict for texts: a table of texts → a table with a prediction for each, or a safetensors file
 // of token ids → one of logits.
 #pragma once
 
@@ -13,5 +13,8 @@ namespace dtrain::loop {
 // tensor `logits`, N×outputs, of --input with input_ids. Throws UsageError and DataError, which name the file and the
 // line.
 void PredictSentences(const config::Config& config, at::Device device);
+
+// Writes --features for the texts of such a file, with any weights of a RoBERTa. Throws as PredictSentences does.
+void PredictTextFeatures(const config::Config& config, at::Device device);
 
 }  // namespace dtrain::loop

@@ -12,6 +12,7 @@
 #include "trainer/report/log.h"
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/tasks/predict_output.h"
+#include "trainer/tasks/predict_sentences.h"
 #include "trainer/tasks/token_input.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/initial_weights.h"
@@ -19,7 +20,8 @@
 
 namespace dtrain::loop {
 void PredictText(const config::Config& config, at::Device device) {
-  if (WantsTable(config)) {
+  if (!config.run.features.empty()) return PredictTextFeatures(config, device);
+  if (!WantsTensors(config)) {
     throw UsageError(
         "--output=" + config.run.output + " is a table, but --task=masked_lm predicts words for each token",
         "name a safetensors file for the logits");
