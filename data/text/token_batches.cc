@@ -17,6 +17,7 @@ TokenBatchOptions Checked(const TokenBatchOptions& options) {
   if (!bounded || options.tokens_per_sample < 1 || options.micro_batches < 1) {
     throw std::invalid_argument("batches of tokens need a size or a budget");
   }
+  if (options.balanced && options.max_tokens > 0) throw std::invalid_argument("a budget permutes batches, not blocks");
   return options;
 }
 
@@ -32,8 +33,8 @@ TokenBatches::TokenBatches(int64_t blocks, std::function<int64_t(int64_t)> lengt
       length_(std::move(length)),
       order_(OrderToCut()),
       batches_(HasBudget() ? CutShards() : std::vector<Range>()),
-      sampler_(units(), units_per_step(), options.seed, options.shuffle, options.last_batch, /*repeats=*/1, {}, {},
-               ShardUnits()) {}
+      sampler_(units(), units_per_step(), options.seed, options.shuffle, options.last_batch, /*repeats=*/1, {},
+               options.balanced, ShardUnits()) {}
 
 std::vector<TokenBatches::Range> TokenBatches::Shards() const {
   if (options_.shards.empty()) return {{0, blocks_}};

@@ -24,13 +24,14 @@ struct TokenBatchOptions {
   Shuffle shuffle = Shuffle::kGlobal;
   LastBatch last_batch = LastBatch::kStream;
   std::vector<int64_t> shards = {};  // blocks of each, of which epochs take one in turn; empty: all blocks are one
+  std::optional<BalancedOrder> balanced = {};  // takes the place of kGlobal; not with max_tokens
 };
 
 class TokenBatches {
  public:
   // `length(i)` returns the tokens of block i with its <s>, at most tokens_per_sample, and is called throughout the
   // lifetime of this object. Throws std::invalid_argument if neither batch_size nor max_tokens is set,
-  // tokens_per_sample or micro_batches is below 1, and what TrainSampler throws.
+  // tokens_per_sample or micro_batches is below 1, or `balanced` is given with a budget; and what TrainSampler throws.
   TokenBatches(int64_t blocks, std::function<int64_t(int64_t)> length, const TokenBatchOptions& options);
 
   // The units of an epoch (with shards, of as many epochs as there are shards) and of a step: batches if there is a

@@ -13,6 +13,7 @@ using Names = std::vector<std::string_view>;
 const Names kImages = {"image_classification"};
 const Names kMaskedLm = {"masked_lm"};
 const Names kSentences = {"text_classification", "text_regression"};
+const Names kClasses = {"image_classification", "text_classification"};
 const Names kLabelled = {"image_classification", "text_classification", "text_regression"};
 const Names kText = {"masked_lm", "text_classification", "text_regression"};
 
@@ -24,7 +25,7 @@ const std::vector<FlagUse>& Uses() {
       // Single flags, in the order of the help.
       {.name = "predictions", .tasks = kLabelled},
       {.name = "label_offset", .tasks = kImages},
-      {.name = "sampling", .tasks = kImages},
+      {.name = "sampling", .tasks = kClasses},
       {.name = "eval_resize", .tasks = kImages, .also_off = {"256"}},  // config.json has it, derived from --image_size
       {.name = "sample_break", .tasks = kMaskedLm},
       {.name = "mask_prob", .tasks = kMaskedLm},
@@ -38,9 +39,9 @@ const std::vector<FlagUse>& Uses() {
       {.name = "dropout", .also_off = {"0"}},
       {.name = "attention_dropout", .also_off = {"0"}},
       {.name = "drop_path", .also_off = {"0"}},
-      {.name = "label_smoothing", .tasks = {"image_classification", "text_classification"}},
+      {.name = "label_smoothing", .tasks = kClasses},
       {.name = "loss", .tasks = kImages},
-      {.name = "class_weights", .tasks = kImages},
+      {.name = "class_weights", .tasks = kClasses},
       {.name = "memory_efficient_fp16", .tasks = kText},
       {.name = "sync_bn", .tasks = kImages},
   };

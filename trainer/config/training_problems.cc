@@ -149,6 +149,10 @@ void CheckSampling(const Config& config, List& problems) {
                         .expected = "global with --sampling=balanced",
                         .hint = "the samples of small classes are repeated all over an epoch"});
   }
+  if (config.text.max_tokens > 0) {
+    problems.push_back({"max_tokens", std::to_string(config.text.max_tokens), "0 with --sampling=balanced",
+                        "batches of a budget are the same in all epochs; --batch_size counts sentences"});
+  }
   const std::string& weights = config.optimizer.class_weights;
   if (weights != "inverse" && weights != "sqrt" && weights != "effective") return;
   problems.push_back({.flag = "class_weights",

@@ -67,7 +67,7 @@ LossSums SentenceTask::Loss(const data::Batch& batch) {
   const at::Tensor logits = Logits(batch);
   const SequenceBatch::Counts counts = SequencesOf(batch).counts;
   return {.loss_sum = LossSum(logits, batch, /*training=*/true),
-          .weight = counts.terms,
+          .weight = Weight(batch, counts.terms),
           .units = counts.tokens,
           .padding = counts.padding,
           .empty = counts.empty_rows,
@@ -120,8 +120,17 @@ TextClassificationTask::TextClassificationTask(std::shared_ptr<models::RobertaFo
     : SentenceTask(std::move(model), config, device), label_smoothing_(config.optimizer.label_smoothing) {}
 
 at::Tensor TextClassificationTask::LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const {
-  return at::cross_entropy_loss(logits_NC, batch[data::kSentenceLabels], {}, at::Reduction::Sum, kNoIgnoredLabel,
-                                training ? label_smoothing_ : 0);
+  return at::cross_entropy_loss(logits_NC, batch[data::kSentenceLabels], training ? class_weights_ : at::Tensor(),
+                                at::Reduction::Sum, kNoIgnoredLabel, training ? label_smoothing_ : 0);
+}
+
+at::Tensor TextClassificationTask::Weight(const data::Batch& batch, const at::Tensor& samples) const {
+  if (!class_weights_.defined()) return samples;
+  return class_weights_.index_select(0, batch[data::kSentenceLabels]).sum();
+}
+
+void TextClassificationTask::UseClassWeights(const std::vector<double>& weights) {
+  if (!weights.empty()) class_weights_ = at::tensor(weights, at::kFloat).to(device());
 }
 
 at::Tensor TextClassificationTask::Hits(const at::Tensor& logits_NC, const data::Batch& batch) const {
@@ -129,6 +138,7 @@ at::Tensor TextClassificationTask::Hits(const at::Tensor& logits_NC, const data:
 }
 
 report::Metrics TextClassificationTask::TrainingMetrics(double hits, double weight) const {
+  if (class_weights_.defined()) return {};
   return {{.name = "accuracy", .value = 100 * hits / weight, .decimals = 2, .higher_is_better = true}};
 }
 

@@ -25,7 +25,7 @@ class SentenceTask : public Task {
   at::Device device() const override { return device_; }
   // Takes batches in the form of data/sentences/sentence_rows.h; labels and targets may be missing for Logits.
   data::Batch Prepared(data::Batch batch) const override;
-  // The weight is the number of samples.
+  // The weight is the number of samples, or the sum of their classes' weights.
   LossSums Loss(const data::Batch& batch) override;
   double NominalWeight(int64_t samples) const override { return static_cast<double>(samples); }
   bool weight_varies() const override { return true; }
@@ -50,6 +50,8 @@ class SentenceTask : public Task {
 
   // Returns the training criterion, summed over the batch, and in an evaluation the loss.
   virtual at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const = 0;
+  // Returns the weight of a training batch; `samples` is their number.
+  virtual at::Tensor Weight(const data::Batch& /*batch*/, const at::Tensor& samples) const { return samples; }
   virtual at::Tensor Hits(const at::Tensor& /*logits_NC*/, const data::Batch& /*batch*/) const { return {}; }
   virtual const char* target_name() const = 0;  // the tensor of a batch with the labels
   // Adds labels of random samples, on the host.
@@ -76,6 +78,7 @@ class TextClassificationTask : public SentenceTask {
   TextClassificationTask(std::shared_ptr<models::RobertaForSequenceClassification> model, const config::Config& config,
                          at::Device device);
 
+  void UseClassWeights(const std::vector<double>& weights) override;
   std::string best_metric() const override { return "accuracy"; }
   report::Metrics TrainingMetrics(double hits, double weight) const override;
   void CountConfusions() override;
@@ -83,6 +86,7 @@ class TextClassificationTask : public SentenceTask {
 
  protected:
   at::Tensor LossSum(const at::Tensor& logits_NC, const data::Batch& batch, bool training) const override;
+  at::Tensor Weight(const data::Batch& batch, const at::Tensor& samples) const override;
   at::Tensor Hits(const at::Tensor& logits_NC, const data::Batch& batch) const override;
   const char* target_name() const override { return data::kSentenceLabels; }
   void AddRandomLabels(data::Batch& batch, int64_t samples) const override;
@@ -92,6 +96,7 @@ class TextClassificationTask : public SentenceTask {
 
  private:
   double label_smoothing_;
+  at::Tensor class_weights_;    // float32, one for each class, on the device; undefined: all are 1
   int64_t num_confusions_ = 0;  // classes², or 0 if they are not counted
 };
 

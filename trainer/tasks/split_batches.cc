@@ -58,7 +58,8 @@ class BlocksOfTokens : public SplitBatches {
                   .seed = config.batch.seed,
                   .shuffle = data::ShuffleFromName(config.data.shuffle),
                   .last_batch = data::LastBatchFromName(config.data.last_batch),
-                  .shards = split.shards}) {}
+                  .shards = split.shards,
+                  .balanced = BalancedOrderOf(*split.source, config.data)}) {}
 
   int64_t units() const override { return batches_.units(); }
   int64_t units_per_step() const override { return batches_.units_per_step(); }

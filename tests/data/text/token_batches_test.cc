@@ -52,6 +52,20 @@ TEST(TokenBatches, WithoutABudgetAStepTakesBlocks) {
   }
 }
 
+TEST(TokenBatches, ABalancedOrderTakesThePlaceOfPermutations) {
+  std::vector<int64_t> labels(kBlocks, 0);
+  labels[3] = labels[70] = 1;
+  TokenBatchOptions options = Options(4, 0, 6);
+  options.balanced = BalancedOrder(labels);
+  const TokenBatches batches(kBlocks, Length, options);
+  int64_t of_small_class = 0;
+  for (const SampleRef& sample : batches.Share(0, 0, 1, 0, 1))
+    of_small_class += labels[static_cast<size_t>(sample.index)];
+  EXPECT_GT(of_small_class, 5);  // of 24; a permutation would have one at most
+  options.max_tokens = 128;
+  EXPECT_THROW(TokenBatches(kBlocks, Length, options), std::invalid_argument);
+}
+
 TEST(TokenBatches, RowsMayHaveOneToken) {
   const auto one = [](int64_t /*block*/) { return int64_t{1}; };
   for (const int64_t max_tokens : {0, 3}) {
