@@ -67,7 +67,7 @@ class RobertaEncoder : public torch::nn::Module {
  public:
   // Returns the encoder's output for every token: S×H.
   at::Tensor Encode(const Sequences& sequences);
-  // The same for the first token of each sequence, <s>: N×H. Never waits for a device.
+  // The same for the first token of each sequence that is not a filler, <s>: N×H. Never waits for a device.
   at::Tensor EncodeFirst(const Sequences& sequences);
 
   // Calls RobertaLayerImpl::UseKernels of every layer.

@@ -96,6 +96,14 @@ def test_predictions_are_those_of_the_evaluation(trained, data, tmp_path):
         assert sum(float(row[f"probability_{place}"]) for place in range(1, 5)) == pytest.approx(1, abs=1e-5)
 
 
+def test_each_of_several_sets_has_its_predictions(trained, data, tmp_path):
+    predictions(trained, data, tmp_path / "x.csv", "--val_split=val,test")
+    predictions(trained, data, tmp_path / "alone.csv")
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["alone.csv", "x-test.csv", "x-val.csv"]
+    assert (tmp_path / "x-test.csv").read_bytes() == (tmp_path / "alone.csv").read_bytes()
+    assert len((tmp_path / "x-val.csv").read_text(encoding="utf-8").splitlines()) == 1 + 8
+
+
 def test_predictions_are_the_same_at_any_number_of_ranks(trained, data, tmp_path):
     one = predictions(trained, data, tmp_path / "1.jsonl")
     three = predictions(trained, data, tmp_path / "3.jsonl", "--nproc_per_node=3", "--backend=gloo")
@@ -111,9 +119,11 @@ def test_predictions_replace_nothing_else(trained, data, tmp_path):
     flags = ("--mode=eval", f"--run_dir={trained[0]}", f"--data_dir={data}")
     for value, words in ((trained[0] / "metrics.jsonl", "belongs to the run in"), (tmp_path / "x.txt", "FILE.csv or FILE.jsonl")):
         assert words in run(*flags, f"--predictions={value}", check=2).stderr
-    assert "one set in --val_split" in run(*flags, "--val_split=val,test", f"--predictions={tmp_path}/x.csv", check=2).stderr
     (data / "list.csv").write_text("mine\n", encoding="utf-8")
-    assert "is read" in run(*flags, f"--predictions={data}/list.csv", check=2).stderr
+    for dry in ((), ("--dry_run",)):
+        assert "is read" in run(*flags, *dry, f"--predictions={data}/list.csv", check=2).stderr
+        assert "cannot create" in run(*flags, *dry, f"--predictions={tmp_path}/none/x.csv", check=5).stderr
+    assert list(tmp_path.iterdir()) == []
     assert "--mode=eval with it" in run(*TINY, f"--data_dir={data}", f"--predictions={tmp_path}/x.csv", check=2).stderr
 
 

@@ -126,7 +126,7 @@ DTRAIN_FLAG(string, output, run.output, Anything(), "",
             "folder that Hugging Face's from_pretrained (text) or timm (images) can load.")
 DTRAIN_FLAG(string, predictions, run.predictions, Anything(), "",
             "With --mode=eval: FILE.csv or FILE.jsonl for the label, the prediction, the probabilities and the loss of "
-            "each evaluated image or sentence. scripts/report.py shows the worst mistakes in it.")
+            "each evaluated image or sentence, of several sets in FILE-SET.csv. scripts/report.py shows the worst mistakes in it.")
 DTRAIN_FLAG(string, features, run.features, Anything(), "",
             "With --mode=predict, in place of --output: FILE.npy or FILE.safetensors for what the classifier sees of each "
             "image (N x C), or the encoder's output for the first token, <s>, of each text (N x H), float32; FILE.jsonl names "

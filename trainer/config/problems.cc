@@ -67,11 +67,6 @@ void CheckPredictions(const Config& config, List& problems) {
                         .value = file,
                         .expected = "--mode=eval with it",
                         .hint = "--mode=predict has --output=FILE"});
-  } else if (ValSplits(config.data).size() > 1) {
-    problems.push_back({.flag = "predictions",
-                        .value = file,
-                        .expected = "one set in --val_split",
-                        .hint = "evaluate each set in a command of its own"});
   }
 }
 

@@ -17,6 +17,7 @@
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/plan.h"
 #include "trainer/loop/step_graph.h"
+#include "trainer/modes/outputs.h"
 #include "trainer/modes/require_learnable.h"
 #include "trainer/modes/resume.h"
 #include "trainer/modes/run.h"
@@ -166,7 +167,11 @@ void DryRun(const RunContext& given) {
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
   for (const std::string& note : context.notes) report::LogInfo(note);
   nlohmann::json state;
-  if (config.run.mode == "train" && context.launch.rank == 0) state = TryRunDirectory(config);
+  if (context.launch.rank == 0) {
+    if (config.run.mode == "train") state = TryRunDirectory(config);
+    if (config.run.mode == "eval") RequireOutputsOfEvaluation(config);
+    if (config.run.mode == "predict") RequireOutputsOfPrediction(config);
+  }
   const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
   if (!adapted.empty()) report::LogInfo(adapted);
   nlohmann::ordered_json json = LaunchAsJson(context.launch);

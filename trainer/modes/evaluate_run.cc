@@ -12,6 +12,7 @@
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/run_quarantine.h"
 #include "trainer/loop/training_health.h"
+#include "trainer/modes/outputs.h"
 #include "trainer/modes/run.h"
 #include "trainer/modes/session.h"
 #include "trainer/report/confusions.h"
@@ -23,7 +24,6 @@
 #include "trainer/tasks/task_kind.h"
 #include "trainer/tasks/val_fraction.h"
 #include "trainer/weights/inference_weights.h"
-#include "trainer/weights/run_settings.h"
 
 namespace dtrain::loop {
 namespace {
@@ -47,17 +47,6 @@ void KeepConfusions(const report::Confusions& confusions, const std::string& out
   }
 }
 
-// Throws UsageError if --output would replace the results of another run than the evaluated one, or what is read.
-void RequireOtherOutput(const config::Config& config, const std::string& run_directory) {
-  const std::string& output = config.run.output;
-  if (output.empty()) return;
-  if (data::IsSameFile(output, run_directory) || data::IsSameFile(output, NamedRun(config))) return;
-  const report::RunDirectory files(output);
-  for (const auto& file : {files.confusion_matrix, files.class_accuracy}) {
-    data::RequireOtherFile(file.string(), {config.model.init_weights, config.data.dir});
-  }
-}
-
 // Warns if the held-out part is not the one of the training, which may have trained on some of its samples.
 void CompareHeldOut(const config::Config& config, const TrainedWeights& weights, const DataSplit& val) {
   const bool is_held_out = val.name == NameOfHeldOut(config.data.train_split);
@@ -73,23 +62,12 @@ std::string SamplesToEvaluate(const DataSplit& val, const config::Config& config
   return taken == val.source->size() ? all : std::to_string(taken) + " of " + all;
 }
 
-// Throws UsageError if --predictions would replace a file of a run, the weights or a file beside the data.
-void RequireOtherPredictions(const config::Config& config) {
-  if (config.run.predictions.empty()) return;
-  std::vector<std::string> read = {config.model.init_weights, config.data.dir};
-  std::error_code unreadable;
-  std::filesystem::directory_iterator file(config.data.dir, unreadable);
-  for (; !unreadable && file != std::filesystem::directory_iterator(); file.increment(unreadable)) {
-    read.push_back(file->path().string());
-  }
-  data::RequireOtherFile(config.run.predictions, read);
-}
-
-// The results of each sample with --predictions; null without it.
-std::unique_ptr<SampleResults> ObserveSamples(const config::Config& config, const DataSets& data, Task& task) {
+// The results of each sample of a set with --predictions; null without it.
+std::unique_ptr<SampleResults> ObserveSamples(const config::Config& config, const DataSplit& set, int64_t num_classes,
+                                              Task& task) {
   if (config.run.predictions.empty()) return nullptr;
-  const int64_t classes = KindOf(config).predicts_number() ? 0 : data.num_classes;
-  auto results = std::make_unique<SampleResults>(data.val->source->size(), classes, task.device());
+  const int64_t classes = KindOf(config).predicts_number() ? 0 : num_classes;
+  auto results = std::make_unique<SampleResults>(set.source->size(), classes, task.device());
   if (task.ObserveOutputs([to = results.get()](const SampleOutputs& outputs) { to->Add(outputs); })) return results;
   throw UsageError("--predictions: --task=" + config.run.task + " predicts nothing for a whole sample", "leave it out");
 }
@@ -122,12 +100,6 @@ report::RunResult ResultOf(std::vector<report::ValPoint> points, const DataSets&
   return result;
 }
 
-// Throws UsageError if a file that this evaluation writes would replace one that it reads, or another run's.
-void RequireOtherFiles(const config::Config& config, const std::string& run_directory) {
-  RequireOtherOutput(config, run_directory);
-  RequireOtherPredictions(config);
-}
-
 void Announce(const config::Config& config, const TrainedWeights& weights, const DataSets& data, int world) {
   for (const DataSplit* split : ValidationSets(data)) {
     report::LogInfo("evaluating " + weights.origin + " on " + SamplesToEvaluate(*split, config, world) + " of " +
@@ -144,19 +116,38 @@ std::unique_ptr<Task> MakeEvaluatedTask(const config::Config& config, const Trai
   return task;
 }
 
-// A collective. Returns a point for each validation set. Throws Preempted if the ranks were asked to stop.
-std::vector<report::ValPoint> EvaluateSets(Session& session, const DataSets& data, Task& task,
-                                           report::Console& console) {
+// What was found of the validation sets, in their order.
+struct Evaluated {
   std::vector<report::ValPoint> points;
+  std::vector<std::unique_ptr<SampleResults>> samples;  // null without --predictions
+};
+
+// A collective. Throws Preempted if the ranks were asked to stop.
+Evaluated EvaluateSets(Session& session, const DataSets& data, Task& task, report::Console& console) {
+  const config::Config& config = session.context.config;
+  Evaluated evaluated;
   for (const DataSplit* split : ValidationSets(data)) {
-    const config::Config& config = session.context.config;
+    auto samples = ObserveSamples(config, *split, data.num_classes, task);
     const auto quarantine = MakeRunQuarantine(*split, config.data, /*path=*/"", "left out", *session.control);
     auto point = Evaluate(task, *split, config, *session.communicator, *session.control, /*steps_done=*/0, *quarantine,
                           [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
     if (!point) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
-    points.push_back(std::move(*point));
+    if (samples) samples->Gather(*session.communicator);
+    evaluated.points.push_back(std::move(*point));
+    evaluated.samples.push_back(std::move(samples));
   }
-  return points;
+  return evaluated;
+}
+
+void WritePredictions(const config::Config& config, const DataSets& data,
+                      const std::vector<std::unique_ptr<SampleResults>>& samples) {
+  if (config.run.predictions.empty()) return;
+  const std::vector<const DataSplit*> sets = ValidationSets(data);
+  const std::vector<std::string> files = PredictionsFiles(config);
+  for (size_t i = 0; i < sets.size(); ++i) {
+    samples[i]->Write(files[i], *sets[i], data.classes.names);
+    report::LogInfo("the predictions for each sample: " + files[i]);
+  }
 }
 
 // Writes result.json into the directory of this evaluation, but not into that of a training, nor into a checkpoint.
@@ -192,29 +183,24 @@ void EvaluateOnly(const RunContext& context) {
   const auto start = std::chrono::steady_clock::now();
   const bool is_first = context.launch.rank == 0;
   Session session(context);
-  if (is_first) RequireOtherFiles(config, session.run_directory);
+  if (is_first) RequireOutputsOfEvaluation(config);
   const TrainedWeights weights = ReadInferenceWeights(config);
   const DataSets data = session.OpenData(KindOf(config).ClassesOf(config, weights));
   if (is_first) Announce(config, weights, data, context.launch.world_size);
   session.Connect({{"data_fingerprint", ValFingerprint(data)}});
   const auto task = MakeEvaluatedTask(config, weights, data, session.device);
-  const auto samples = ObserveSamples(config, data, *task);
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),
        .rank = context.launch.rank});
-  std::vector<report::ValPoint> points = EvaluateSets(session, data, *task, console);
-  if (samples) samples->Gather(*session.communicator);
+  Evaluated evaluated = EvaluateSets(session, data, *task, console);
   session.Leave();
   if (!is_first) return;
 
   const report::RunResult result =
-      ResultOf(std::move(points), data, start, context.launch.world_size, task->speed_unit());
+      ResultOf(std::move(evaluated.points), data, start, context.launch.world_size, task->speed_unit());
   KeepResult(session, result);
   ReportConfusions(session, *result.validation, data.classes, console);
-  if (samples) {
-    samples->Write(config.run.predictions, *data.val, data.classes.names);
-    report::LogInfo("the predictions for each sample: " + config.run.predictions);
-  }
+  WritePredictions(config, data, evaluated.samples);
   if (config.report.log_format == "json") PrintAsJson(*result.validation);
   console.Finish(result);
 }

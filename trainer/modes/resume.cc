@@ -8,6 +8,7 @@
 #include "trainer/config/elastic.h"
 #include "trainer/config/flags.h"
 #include "trainer/config/resolve.h"
+#include "trainer/errors.h"
 #include "trainer/report/log.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"

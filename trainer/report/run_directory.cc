@@ -132,6 +132,13 @@ void ProbeRunDirectory(const RunDirectory& run_directory) {
   remove();
 }
 
+void ProbeFile(const fs::path& file) {
+  const fs::path probe = file.string() + ".probe";
+  checkpoint::WriteAtomically(probe, "");
+  std::error_code gone;
+  fs::remove(probe, gone);
+}
+
 void WriteTextFile(const fs::path& path, const std::string& content) { checkpoint::WriteAtomically(path, content); }
 
 }  // namespace dtrain::report

@@ -57,6 +57,9 @@ void PrepareRunDirectory(const RunDirectory& run_directory);
 // Proves in the same way that the folder could be created and written, and leaves nothing behind. Throws StorageError.
 void ProbeRunDirectory(const RunDirectory& run_directory);
 
+// Proves that a file of this name could be written into its folder, and leaves nothing behind. Throws StorageError.
+void ProbeFile(const std::filesystem::path& file);
+
 // Replaces a small text file such as config.json or result.json atomically. Throws StorageError.
 void WriteTextFile(const std::filesystem::path& path, const std::string& content);
 

@@ -23,11 +23,7 @@ void BeginExportFolder(const std::filesystem::path& folder, nlohmann::ordered_js
 }
 
 void ProbeExport(const std::filesystem::path& output, bool is_file) {
-  if (!is_file) return report::ProbeRunDirectory(report::RunDirectory(output));
-  const std::filesystem::path probe = output.string() + ".probe";
-  checkpoint::WriteAtomically(probe, "");
-  std::error_code gone;
-  std::filesystem::remove(probe, gone);
+  is_file ? report::ProbeFile(output) : report::ProbeRunDirectory(report::RunDirectory(output));
 }
 
 bool HoldsExport(const std::string& folder) {
