@@ -31,7 +31,7 @@ constexpr std::chrono::milliseconds kSlowRead{1};
 // A batch under way, shared by the threads.
 struct Job {
   Job(int64_t number, BatchSamples planned, const std::vector<Field>& fields, bool pinned)
-      : batch({.number = number, .part = planned.part}, std::move(planned.samples), fields, pinned),
+      : batch({.tensors = {}, .number = number, .part = planned.part}, std::move(planned.samples), fields, pinned),
         done(batch.rows() == 0) {}
   OpenBatch batch;
   int64_t next_unread = 0;  // guarded by the pipeline's mutex, like the next two

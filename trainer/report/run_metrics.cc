@@ -1,82 +1,12 @@
 #include "trainer/report/run_metrics.h"
 
 #include <cctype>
-#include <charconv>
-#include <cmath>
-#include <optional>
-#include <string>
-#include <string_view>
 #include <utility>
-#include <vector>
+
+#include "trainer/report/prometheus_text.h"
 
 namespace dtrain::report {
 namespace {
-
-// Writes Prometheus' text format, version 0.0.4: https://prometheus.io/docs/instrumenting/exposition_formats/
-class PrometheusText {
- public:
-  using Labels = std::vector<std::pair<std::string, std::string>>;
-
-  // `name` consists of letters, digits and underscores, and gets the prefix dtrain_. Values of one name must be added
-  // one after the other.
-  void Gauge(const std::string& name, std::string_view help, double value, const Labels& labels = {});
-  // Adds nothing if `value` is empty.
-  void Gauge(const std::string& name, std::string_view help, const std::optional<double>& value);
-  void Counter(const std::string& name, std::string_view help, double value);
-
-  std::string Take() { return std::move(text_); }
-
- private:
-  void Add(std::string_view type, const std::string& name, std::string_view help, double value, const Labels& labels);
-
-  std::string text_;
-  std::string last_name_;  // HELP and TYPE are written only when the name changes
-};
-
-// Returns the shortest text that reads back as the same number.
-std::string Number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
-  char digits[32];
-  return {digits, std::to_chars(digits, digits + sizeof(digits), value).ptr};
-}
-
-std::string QuotedLabel(const std::string& text) {
-  std::string quoted = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') quoted += '\\';
-    quoted += c == '\n' ? "\\n" : std::string(1, c);
-  }
-  return quoted + '"';
-}
-
-std::string InBraces(const PrometheusText::Labels& labels) {
-  std::string text;
-  for (const auto& [name, value] : labels) text += (text.empty() ? "{" : ",") + name + "=" + QuotedLabel(value);
-  return text.empty() ? text : text + "}";
-}
-
-void PrometheusText::Gauge(const std::string& name, std::string_view help, double value, const Labels& labels) {
-  Add("gauge", name, help, value, labels);
-}
-
-void PrometheusText::Gauge(const std::string& name, std::string_view help, const std::optional<double>& value) {
-  if (value) Add("gauge", name, help, *value, {});
-}
-
-void PrometheusText::Counter(const std::string& name, std::string_view help, double value) {
-  Add("counter", name, help, value, {});
-}
-
-void PrometheusText::Add(std::string_view type, const std::string& name, std::string_view help, double value,
-                         const Labels& labels) {
-  const std::string full = "dtrain_" + name;
-  if (std::exchange(last_name_, full) != full) {
-    text_.append("# HELP ").append(full).append(" ").append(help).append("\n");
-    text_.append("# TYPE ").append(full).append(" ").append(type).append("\n");
-  }
-  text_ += full + InBraces(labels) + " " + Number(value) + "\n";
-}
 
 // Returns the name of a task's metric as a part of a Prometheus name, with an underscore for each other character.
 std::string NamePart(const std::string& name) {

@@ -7,6 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "trainer/report/prometheus_text.h"
+
 namespace dtrain::report {
 namespace {
 
