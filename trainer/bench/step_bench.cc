@@ -193,7 +193,10 @@ class BenchedStep {
   }
 
   void Update(Reduction reduction, const optim::Rate& learning_rate) {
-    if (reduction != Reduction::kNever) exchange_.Run(sums_);
+    if (reduction != Reduction::kNever) {
+      exchange_.Run(sums_);
+      exchange_.Keep();
+    }
     update_.Apply(data_parallel_->gradients(), learning_rate);
   }
 

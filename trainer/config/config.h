@@ -107,6 +107,9 @@ struct OptimizerConfig {
   bool decay_norm_and_bias = true;  // if not given: false with lars and lamb
   double clip_norm = 0;             // 0: no clipping
   int64_t max_skipped_steps = 30;
+  double spike_factor = 0;             // standard deviations; 0: losses are not watched
+  int64_t spike_window = 100;          // steps
+  std::string on_spike = "log";        // log | skip | rewind
   std::string loss = "ce";             // ce | bce
   std::string class_weights = "none";  // none | inverse | sqrt | effective | the path of a file
   double label_smoothing = 0;

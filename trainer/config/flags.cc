@@ -367,6 +367,15 @@ DTRAIN_FLAG(double, clip_norm, optimizer.clip_norm, AtLeast(0), "",
             "Greatest L2 norm of all gradients together; larger gradients are scaled down to it; 0: no clipping.")
 DTRAIN_FLAG(int64, max_skipped_steps, optimizer.max_skipped_steps, AtLeast(1), "steps",
             "Fail after this many consecutive steps were skipped because their gradients were not finite.")
+DTRAIN_FLAG(double, spike_factor, optimizer.spike_factor, AtLeast(0), "standard deviations",
+            "A training loss that exceeds its running mean by more than this many of its standard deviations is a "
+            "spike: it is logged, and spikes.jsonl lists its samples; 0: off. 6 is rare in a healthy run.")
+DTRAIN_FLAG(int64, spike_window, optimizer.spike_window, AtLeast(2), "steps",
+            "With --spike_factor: steps over which the running mean and deviation are taken, exponentially; no loss "
+            "is a spike before so many steps.")
+DTRAIN_FLAG(string, on_spike, optimizer.on_spike, OneOf("log | skip | rewind"), "",
+            "With --spike_factor. log: a spike changes nothing; skip: its step is not applied; rewind: the run goes back "
+            "to its last checkpoint and leaves out the batches from there up to the spike, as PaLM's training did.")
 DTRAIN_FLAG(double, label_smoothing, optimizer.label_smoothing, Below(1), "",
             "Share of the target that is spread evenly over all classes.")
 DTRAIN_FLAG(string, loss, optimizer.loss, OneOf(Losses()), "", "Loss for images.")

@@ -117,6 +117,22 @@ void CheckAverage(const Config& config, List& problems) {
   }
 }
 
+void CheckSpikes(const Config& config, List& problems) {
+  const OptimizerConfig& optimizer = config.optimizer;
+  if (optimizer.spike_factor == 0 && optimizer.on_spike != "log") {
+    problems.push_back({.flag = "on_spike",
+                        .value = optimizer.on_spike,
+                        .expected = "--spike_factor with it",
+                        .hint = "without it losses are not watched; 6 is rare in a healthy run"});
+  }
+  if (optimizer.on_spike == "rewind" && !config.report.profile_steps.empty()) {
+    problems.push_back({.flag = "profile_steps",
+                        .value = config.report.profile_steps,
+                        .expected = "no --on_spike=rewind with it",
+                        .hint = "a rewind would pass these steps twice"});
+  }
+}
+
 // A batch of one image has nothing to mix it with.
 void CheckMixing(const Config& config, List& problems) {
   const char* flag = config.image.mixup > 0 ? "mixup" : config.image.cutmix > 0 ? "cutmix" : nullptr;
@@ -195,6 +211,7 @@ void CheckTraining(const Config& config, std::vector<Problem>& problems) {
   CheckWarmup(config.schedule, problems);
   CheckDecaySteps(config.schedule, problems);
   CheckAverage(config, problems);
+  CheckSpikes(config, problems);
   CheckEarlyStop(config.run, problems);
   CheckValFraction(config, problems);
   CheckMixing(config, problems);

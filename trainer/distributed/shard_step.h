@@ -26,7 +26,7 @@ class ShardStep {
   // DataParallel::AfterBackward.
   void End(const at::Tensor& sums);
   // A collective. The gradients become the sums over all shards, the running statistics their mean (one update of them
-  // in a step), and `sums` the sum.
+  // in a step), and `sums` the sum. StepExchange::Keep comes next.
   void Run(at::Tensor& sums);
 
  private:

@@ -32,7 +32,6 @@ void StepExchange::Run(at::Tensor& sums) {
     sums.copy_(sums_);
     statistics_.div_(communicator_.world_size());
   }
-  KeepFinite();
 }
 
 void StepExchange::Finish(const at::Tensor& total, int64_t parts, at::Tensor& sums) {
@@ -40,11 +39,13 @@ void StepExchange::Finish(const at::Tensor& total, int64_t parts, at::Tensor& su
   flat_.copy_(total);
   sums.copy_(sums_);
   statistics_.div_(parts);
-  KeepFinite();
 }
 
-void StepExchange::KeepFinite() {
-  statistics_.copy_(at::where(statistics_.isfinite(), statistics_, finite_statistics_));
+void StepExchange::Keep(const std::optional<at::Tensor>& skipped) {
+  at::NoGradGuard no_grad;
+  at::Tensor kept = statistics_.isfinite();
+  if (skipped) kept = kept.logical_and(skipped->eq(0));
+  statistics_.copy_(at::where(kept, statistics_, finite_statistics_));
   finite_statistics_.copy_(statistics_);
 }
 

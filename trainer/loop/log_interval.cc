@@ -25,6 +25,7 @@ enum IntervalSum {
   kIntervalHits,
   kIntervalSkipped,
   kIntervalNotFinite,
+  kIntervalNothing,
   kIntervalNorm,
   kIntervalClipped,
   kNumIntervalSums
@@ -69,6 +70,7 @@ void LogInterval::AddStep(const at::Tensor& sums, const optim::ParameterUpdate& 
   sums_[kIntervalHits] += sums[kHits].masked_fill(not_finite, 0);
   sums_[kIntervalSkipped] += update.skipped();
   sums_[kIntervalNotFinite] += update.not_finite();
+  if (parts_.task.weight_varies()) sums_[kIntervalNothing] += sums[kWeight].eq(0);
   if (parts_.task.speed_unit() == report::SpeedUnit::kTokens) AddNorm(update);
   units_of_run_ += sums[kUnits];
 }
@@ -99,7 +101,7 @@ report::TrainPoint LogInterval::Line(int64_t step, const optim::ParameterUpdate&
   point.bad_records = parts_.control.bad_records(parts_.data.train->name);
   point.time = UnixTime();
   point.skipped_steps = sums[kIntervalNotFinite].item<int64_t>();
-  point.empty_steps = sums[kIntervalSkipped].item<int64_t>() - point.skipped_steps;
+  point.empty_steps = sums[kIntervalNothing].item<int64_t>();
   if (point.speed_unit == report::SpeedUnit::kTokens) AddText(point, sums, seconds);
   if (parts_.reporter.wants_final_loss()) point.final_loss = point.loss + update.L2Term();
   return point;

@@ -30,6 +30,7 @@ class Reporter {
   void Clear();
   // The run resumes after `step`: drops what earlier attempts have reported about later steps.
   void Resume(int64_t step, double epochs_done) { sinks_.Resume(step, epochs_done); }
+  void GoBack(int64_t step, double epochs_done) { sinks_.GoBack(step, epochs_done); }
   // Move the progress bar of the console: after every step, and after every batch of an evaluation.
   void Step(int64_t step, double epoch) { console_->Step(step, epoch); }
   void Evaluating(int64_t done, int64_t total) { console_->Evaluating(done, total); }
@@ -40,6 +41,7 @@ class Reporter {
   }
   void Times(const report::RunTimes& times) { sinks_.Times(times); }
   void Checkpoint(const report::CheckpointPoint& point) { sinks_.Checkpoint(point); }
+  void Spike(const report::SpikePoint& point) { sinks_.Spike(point); }
   void FirstBatch(const report::Picture& picture) { sinks_.FirstBatch(picture); }
   void Epoch(const report::EpochPoint& point) { sinks_.Epoch(point); }
   // Whether FirstBatch is shown anywhere; the picture takes a moment to draw.

@@ -9,6 +9,7 @@
 #include "trainer/distributed/data_parallel.h"
 #include "trainer/errors.h"
 #include "trainer/loop/make_parameter_update.h"
+#include "trainer/loop/spike_log.h"
 #include "trainer/loop/stop_signal.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/report/log.h"
@@ -49,6 +50,9 @@ Trainer::~Trainer() = default;
 
 void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* restored) {
   progress_ = progress;
+  shard_step_.reset();  // made anew below, also after a rewind
+  data_parallel_.reset();
+  parts_.task.module().zero_grad(/*set_to_none=*/true);
   skipped_steps_ = SkippedSteps(progress.step);
   torch::nn::Module& module = parts_.task.module();
   if (restored != nullptr) {
@@ -66,6 +70,9 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   update_.WeightsChanged();
 
   interval_.Restore(progress_);
+  if (parts_.config.optimizer.spike_factor > 0) {
+    spikes_.emplace(parts_.config.optimizer, progress_.losses, parts_.device);
+  }
   OnTheStreamOf(parts_.step_graph, [&] {
     data_parallel_ = std::make_unique<distributed::DataParallel>(
         ParametersOf(module), parts_.communicator,
@@ -87,12 +94,13 @@ report::RunResult Trainer::Run() {
   interval_.Start();
   phases_.Enter(Phase::kOther);
   ReportTimes();
+  if (Rewinds() && progress_.step == 0) Save();  // there must be a checkpoint to go back to
   if (EvaluationWasMissed()) {
     EvaluateNow();
     if (StopsEarly()) Save();
   }
   const bool is_over = progress_.step >= last_step || StopsEarly();
-  if (!is_over) feed_.Start(progress_.step);
+  if (!is_over) feed_.Start(progress_.step, progress_.left_out_batches());
   for (bool last = is_over; !last;) {
     profiler_.Before(progress_.step + 1);
     TrainStep();
@@ -101,6 +109,11 @@ report::RunResult Trainer::Run() {
     StopsAreOrderly();
     const bool stop = parts_.control.StopsHere(progress_.step);
     last = progress_.step == last_step;
+    if (ReadsSpikes(stop, last) && GoesBackAfterSpikes()) {
+      if (stop) SaveAndStop();
+      last = false;
+      continue;
+    }
     parts_.reporter.Step(progress_.step, plan.EpochAt(progress_.step));
     if (plan.ShouldLog(progress_.step)) LogStep();
     if (SecondsSince(last_times_) > kSecondsBetweenTimes) ReportTimes();
@@ -108,7 +121,9 @@ report::RunResult Trainer::Run() {
     if (stop && !last) SaveAndStop();
     if (last || plan.ShouldEvaluate(progress_.step)) EvaluateNow();
     last = last || StopsEarly();
-    if (last || saving_.IsDueByTime() || plan.ShouldSave(progress_.step)) Save();
+    // A rank that saves by time does not save a state that the run is about to leave.
+    const bool by_time = saving_.IsDueByTime() && !(Rewinds() && spikes_->HasSpikes());
+    if (last || by_time || plan.ShouldSave(progress_.step)) Save();
   }
   feed_.Stop();
   saving_.Finish();
@@ -134,6 +149,69 @@ void Trainer::SaveAndStop() {
   throw Preempted("stopped at step " + std::to_string(progress_.step) + " after a clean save",
                   "run it again with --run_dir=" + parts_.files.root.string() +
                       (parts_.config.run.resume == "none" ? " --resume=auto" : "") + " to go on");
+}
+
+// On a GPU, reading them waits for the device, so it is done only in steps that wait anyway.
+bool Trainer::ReadsSpikes(bool stop, bool last) const {
+  const Plan& plan = parts_.plan;
+  const int64_t step = progress_.step;
+  return spikes_ && (stop || last || parts_.device.is_cpu() || plan.ShouldLog(step) || plan.ShouldEvaluate(step) ||
+                     plan.ShouldSave(step));
+}
+
+bool Trainer::GoesBackAfterSpikes() {
+  for (const Spike& spike : spikes_->Take(progress_.step)) {
+    if (Rewinds()) {
+      GoBack(spike);
+      return true;
+    }
+    ReportSpike(spike, parts_.config.optimizer.on_spike);
+  }
+  return false;
+}
+
+void Trainer::ReportSpike(const Spike& spike, const std::string& action, std::optional<Rewind> rewind) {
+  if (parts_.communicator.rank() != 0) return;
+  const auto samples = SamplesOf(parts_.train_batches, spike.step - 1 + progress_.left_out_batches());
+  const auto& path = parts_.files.spikes_jsonl;
+  const bool listed = SpikeLog(path).Add({.spike = spike, .action = action, .rewind = rewind, .samples = samples},
+                                         *parts_.data.train->source);
+  if (listed) WarnOfSpike(spike, rewind, path.string());
+  parts_.reporter.Spike({.step = spike.step,
+                         .loss = spike.loss,
+                         .mean = spike.mean,
+                         .deviation = spike.deviation,
+                         .action = action,
+                         .checkpoint = rewind ? std::optional(rewind->step) : std::nullopt});
+}
+
+// The batches from the checkpoint up to that of the spike are left out. The file of spikes remembers this until the
+// next checkpoint does.
+void Trainer::GoBack(const Spike& spike) {
+  feed_.Stop();
+  saving_.Finish();
+  ReportTimes();
+  phases_.Enter(Phase::kSaving);  // the other ranks wait for the first one, which reads
+  LastSave last = parts_.read_last_save();
+  const Rewind rewind{.step = last.progress.step, .batches = spike.step - last.progress.step};
+  std::vector<Rewind> rewinds = progress_.rewinds;
+  std::erase_if(rewinds, [&](const Rewind& earlier) { return earlier.step > rewind.step; });
+  if (std::count_if(rewinds.begin(), rewinds.end(), [&](const Rewind& r) { return r.step == rewind.step; }) >=
+      kMostRewinds) {
+    ReportSpike(spike, "stop");
+    ThrowTooManyRewinds(spike, rewind.step);
+  }
+  ReportSpike(spike, "rewind", rewind);
+  rewinds.push_back(rewind);
+  last.progress.rewinds = std::move(rewinds);
+
+  if (parts_.step_graph != nullptr) parts_.step_graph->Forget();
+  interval_.Restart();
+  Restore(last.progress, last.snapshot ? &*last.snapshot : nullptr);
+  parts_.reporter.GoBack(progress_.step, parts_.plan.EpochAt(progress_.step));
+  if (reported_step_ != nullptr) *reported_step_ = progress_.step;
+  ReportTimes();
+  feed_.Start(progress_.step, progress_.left_out_batches());
 }
 
 void Trainer::TrainStep() {
@@ -260,7 +338,11 @@ void Trainer::ComputeForwardAndBackward(const data::Batch& batch, bool reduce) {
 
 void Trainer::Update(const optim::Rate& learning_rate) {
   phases_.Enter(Phase::kUpdate);
-  update_.Apply(data_parallel_->gradients(), learning_rate, FactorOfUpdate());
+  std::optional<at::Tensor> skip;
+  if (spikes_) skip = spikes_->Step(sums_);
+  if (parts_.config.optimizer.on_spike == "log") skip.reset();
+  exchange_->Keep(skip);
+  update_.Apply(data_parallel_->gradients(), learning_rate, FactorOfUpdate(), skip);
   interval_.AddStep(sums_, update_);
 }
 
@@ -338,6 +420,10 @@ void Trainer::NoteBest(const report::ValPoint& point) {
 void Trainer::Save() {
   phases_.Enter(Phase::kSaving);  // KeepIn waits for the device
   interval_.KeepIn(progress_);
+  if (spikes_) {
+    if (!Rewinds()) GoesBackAfterSpikes();  // the saved state has their effect, so they would not be reported later
+    progress_.losses = spikes_->Losses();
+  }
   RequireFinite(progress_.interval_loss_sum, progress_.step);
   progress_.bucket_layout = data_parallel_->bucket_layout();
   saving_.Save(progress_, update_, average());
@@ -353,7 +439,12 @@ report::RunResult Trainer::Result(Clock::time_point start) const {
   result.step = progress_.step;
   result.epoch = parts_.plan.EpochAt(progress_.step);
   result.seconds = SecondsSince(start);
-  result.samples_seen = parts_.train_batches.SamplesTaken(progress_.step);
+  result.samples_seen = parts_.train_batches.SamplesTaken(progress_.step + progress_.left_out_batches());
+  for (int64_t left_out = 0; const Rewind& rewind : progress_.rewinds) {
+    result.samples_seen += parts_.train_batches.SamplesTaken(rewind.step + left_out);
+    left_out += rewind.batches;
+    result.samples_seen -= parts_.train_batches.SamplesTaken(rewind.step + left_out);
+  }
   result.world_size = parts_.communicator.world_size();
   result.speed_unit = parts_.task.speed_unit();
   result.speed = interval_.units_of_run() / (result.seconds - evaluation_seconds_);

@@ -13,6 +13,7 @@
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"
 #include "trainer/loop/saving.h"
+#include "trainer/loop/spike_watch.h"
 #include "trainer/loop/step_profiler.h"
 #include "trainer/loop/train_feed.h"
 #include "trainer/loop/trainer_parts.h"
@@ -35,9 +36,10 @@ class Trainer {
   // does not fit the model or the optimizer.
   void Restore(const Progress& progress, const checkpoint::Snapshot* restored);
 
-  // A collective. Trains to the end of the plan, or until training stops early (Plan::WhyStopsEarly). Throws Preempted
-  // after a clean save if any rank was asked to stop, DivergedError if the loss is no longer finite or too many steps
-  // in a row were skipped, DataError, StorageError, and the errors of Communicator if a peer is lost.
+  // A collective. Trains to the end of the plan, or until training stops early (Plan::WhyStopsEarly). Throws Preempted after a
+  // clean save if any rank was asked to stop, DivergedError if the loss is no longer finite, too many steps in a row
+  // were skipped or the loss spikes after too many rewinds, DataError, StorageError, and the errors of Communicator if
+  // a peer is lost.
   report::RunResult Run();
 
   // From now on Run stores the number of steps done in `*step`, for the report of a failure.
@@ -48,6 +50,12 @@ class Trainer {
   bool EvaluationWasMissed() const;
   bool StopsEarly() const { return !parts_.plan.WhyStopsEarly(progress_).empty(); }
   [[noreturn]] void SaveAndStop();
+  // Reports the spikes of the loss since the last call. Returns whether the run has gone back to its last checkpoint.
+  bool GoesBackAfterSpikes();
+  void ReportSpike(const Spike& spike, const std::string& action, std::optional<Rewind> rewind = std::nullopt);
+  void GoBack(const Spike& spike);
+  bool ReadsSpikes(bool stop, bool last) const;
+  bool Rewinds() const { return spikes_ && parts_.config.optimizer.on_spike == "rewind"; }
   void TrainStep();
   optim::Rate RateOnDevice(double learning_rate);
   void SayOnceThatStepsAreReplayed();
@@ -97,6 +105,7 @@ class Trainer {
   LogInterval interval_;
   double evaluation_seconds_ = 0;  // in this run of the program
   bool warned_of_waiting_ = false;
+  std::optional<SpikeWatch> spikes_;
   SkippedSteps skipped_steps_;
   NothingToLearn nothing_to_learn_;
   std::chrono::steady_clock::time_point epoch_start_, last_times_;

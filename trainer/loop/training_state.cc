@@ -147,15 +147,44 @@ distributed::BucketLayout BucketLayoutFromJson(const nlohmann::json& buckets, co
 
 }  // namespace
 
+int64_t Progress::left_out_batches() const {
+  int64_t batches = 0;
+  for (const Rewind& rewind : rewinds) batches += rewind.batches;
+  return batches;
+}
+
+nlohmann::json ToJson(const std::vector<Rewind>& rewinds) {
+  nlohmann::json json = nlohmann::json::array();
+  for (const Rewind& rewind : rewinds) json.push_back({{"step", rewind.step}, {"batches", rewind.batches}});
+  return json;
+}
+
+std::vector<Rewind> RewindsFromJson(const nlohmann::json& json) {
+  const std::string name = "progress.rewinds";
+  if (!json.is_array()) SavedObject::Refuse(name, "a list");
+  std::vector<Rewind> rewinds;
+  for (const nlohmann::json& item : json) {
+    const SavedObject rewind(item, name);
+    rewinds.push_back({.step = rewind.Count("step"), .batches = rewind.Count("batches")});
+  }
+  return rewinds;
+}
+
 nlohmann::json ToJson(const Progress& progress) {
-  return {{"step", progress.step},
-          {"interval_loss_sum", progress.interval_loss_sum},
-          {"interval_weight", progress.interval_weight},
-          {"interval_hits", progress.interval_hits},
-          {"last_train_loss", progress.last_train_loss},
-          {"validation", ToJson(progress.validation)},
-          {"best", ToJson(progress.best)},
-          {"bucket_layout", progress.bucket_layout}};
+  nlohmann::json json = {{"step", progress.step},
+                         {"interval_loss_sum", progress.interval_loss_sum},
+                         {"interval_weight", progress.interval_weight},
+                         {"interval_hits", progress.interval_hits},
+                         {"last_train_loss", progress.last_train_loss},
+                         {"validation", ToJson(progress.validation)},
+                         {"best", ToJson(progress.best)},
+                         {"bucket_layout", progress.bucket_layout}};
+  const LossStatistics& losses = progress.losses;
+  if (losses.count > 0) {
+    json["losses"] = {{"count", losses.count}, {"mean", losses.mean}, {"variance", losses.variance}};
+  }
+  if (!progress.rewinds.empty()) json["rewinds"] = ToJson(progress.rewinds);
+  return json;
 }
 
 Progress ProgressFromJson(const nlohmann::json& json) {
@@ -169,6 +198,11 @@ Progress ProgressFromJson(const nlohmann::json& json) {
   progress.validation = ValPointFromJson(saved.At("validation"), saved.Named("validation"));
   progress.best = ValPointFromJson(saved.At("best"), saved.Named("best"));
   progress.bucket_layout = BucketLayoutFromJson(saved.Array("bucket_layout"), saved.Named("bucket_layout"));
+  if (json.contains("losses")) {
+    const SavedObject losses(saved.At("losses"), saved.Named("losses"));
+    progress.losses = {losses.Count("count"), losses.Number("mean"), losses.Number("variance")};
+  }
+  if (json.contains("rewinds")) progress.rewinds = RewindsFromJson(saved.At("rewinds"));
   return progress;
 }
 

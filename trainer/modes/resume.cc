@@ -16,6 +16,8 @@
 namespace dtrain::loop {
 namespace {
 
+constexpr char kLaterRewinds[] = "later_rewinds";
+
 void WarnOfInvalid(const std::filesystem::path& directory, const std::string& reason) {
   report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason + "; trying the previous one");
 }
@@ -86,13 +88,22 @@ nlohmann::json KeptState(const config::Config& config, const nlohmann::json& ide
   return kept;
 }
 
+void AddRewinds(const std::vector<Rewind>& rewinds, nlohmann::json& state) {
+  if (state.is_object() && !rewinds.empty()) state[kLaterRewinds] = ToJson(rewinds);
+}
+
 Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change) {
   const auto part = [&state](const char* key) {
     return state.is_object() ? state.value(key, nlohmann::json()) : state;
   };
   RequireSameNames(ClassesFromJson(part("classes"), "the checkpoint"), ClassesFromJson(kept.at("classes"), "this run"));
   RequireSameRun(part("run"), kept.at("run"), allow_dataset_change);
-  return ProgressFromJson(part("progress"));
+  Progress progress = ProgressFromJson(part("progress"));
+  if (state.contains(kLaterRewinds)) {
+    std::erase_if(progress.rewinds, [&](const Rewind& rewind) { return rewind.step == progress.step; });
+    for (const Rewind& rewind : RewindsFromJson(part(kLaterRewinds))) progress.rewinds.push_back(rewind);
+  }
+  return progress;
 }
 
 }  // namespace dtrain::loop

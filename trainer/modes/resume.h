@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trainer/checkpoint/store.h"
 #include "trainer/config/config.h"
@@ -28,6 +29,10 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
 // before KeepGlobalBatch changed it.
 nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const DataSets& data,
                          int64_t asked_batch_size);
+
+// Stores the rewinds to the checkpoint that its state.json does not know of, because they came after it (SpikeLog), for
+// ProgressOf.
+void AddRewinds(const std::vector<Rewind>& rewinds, nlohmann::json& state);
 
 // Returns the progress in a checkpoint's state.json. Throws if the checkpoint belongs to another run than `kept`
 // (see RequireSameRun) or is damaged.

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "data/count_of.h"
 #include "models/layers.h"
@@ -12,6 +13,7 @@
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
+#include "trainer/loop/spike_log.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/loop/trainer.h"
 #include "trainer/loop/training_state.h"
@@ -33,9 +35,17 @@ namespace {
 
 // The checkpoints of the run, which only rank 0 reads and writes.
 struct FirstRank {
-  FirstRank(const RunContext& context, const report::RunDirectory& files, bool restarted) : store(files.root) {
+  FirstRank(const RunContext& context, const report::RunDirectory& files, bool restarted)
+      : store(files.root), spikes(files.spikes_jsonl) {
     store.RemoveLeftovers();
     restored = FindCheckpoint(context.config.run.resume, restarted, store);
+    if (restored) AddRewinds(spikes.RewindsTo(restored->step), restored->state);
+  }
+  // The checkpoint belongs to this run, and the run has gone back to it: drops what came after it.
+  void DropLater() {
+    const int64_t step = restored ? restored->step : -1;
+    store.SetAsideNewerThan(step);
+    spikes.Resume(step);
   }
   void StartWriter(const RunContext& context, const checkpoint::Metadata& model_metadata) {
     checkpoint::AsyncWriterOptions options;
@@ -45,6 +55,7 @@ struct FirstRank {
     writer = std::make_unique<checkpoint::AsyncWriter>(store, options);
   }
   checkpoint::Store store;
+  SpikeLog spikes;
   std::optional<checkpoint::Snapshot> restored;
   std::unique_ptr<checkpoint::AsyncWriter> writer;
 };
@@ -59,11 +70,11 @@ checkpoint::Metadata MetadataOf(const config::Config& config, const DataSets& da
   return metadata;
 }
 
-// Returns the state.json of rank 0's checkpoint on every rank; null if there is none.
-nlohmann::json SharedState(Session& session, const FirstRank* first) {
+// Returns the state.json of rank 0's checkpoint on every rank; null if there is none. `key` is another one each time.
+nlohmann::json SharedState(Session& session, const FirstRank* first, const std::string& key) {
   nlohmann::json state;
   if (first != nullptr && first->restored) state = first->restored->state;
-  if (session.rendezvous) state = nlohmann::json::parse(session.rendezvous->ShareFromFirst("state", state.dump()));
+  if (session.rendezvous) state = nlohmann::json::parse(session.rendezvous->ShareFromFirst(key, state.dump()));
   return state;
 }
 
@@ -155,7 +166,7 @@ void Train(const RunContext& given) {
 
   std::optional<FirstRank> first;
   if (is_first) first.emplace(context, files, session.restarted);
-  const nlohmann::json state = SharedState(session, first ? &*first : nullptr);
+  const nlohmann::json state = SharedState(session, first ? &*first : nullptr, "state");
   const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
   if (is_first && !adapted.empty()) report::LogInfo(adapted);
 
@@ -186,8 +197,8 @@ void Train(const RunContext& given) {
   const Progress progress = SharedProgress(state, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
   const std::string stopped_early = plan.WhyStopsEarly(progress);
   const bool finished = progress.step >= plan.total_steps || !stopped_early.empty();
-  // The checkpoint belongs to this run, as is known only now. Refusing it would have left the directory as it was.
-  if (first) first->store.SetAsideNewerThan(first->restored ? first->restored->step : -1);
+  // Only now is it known that the checkpoint belongs to this run. Refusing it would have left the directory as it was.
+  if (first) first->DropLater();
   if (is_first) {
     session.control->Enter(distributed::Phase::kSaving);
     WriteRunFiles(files, context, data.classes, progress.step);
@@ -212,8 +223,16 @@ void Train(const RunContext& given) {
   if (finished && is_first) report::LogInfo(HowToGoOn(config, plan, stopped_early));
   if (config.report.clear_log && !session.restarted && !finished) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
+  const auto read_last_save = [&, rewinds = 0]() mutable -> LastSave {
+    if (first) first->restored = FindCheckpoint("auto", /*restarted=*/false, first->store);
+    const nlohmann::json saved =
+        SharedState(session, first ? &*first : nullptr, "state after rewind " + std::to_string(++rewinds));
+    if (first) first->DropLater();
+    return {ProgressOf(saved, kept, /*allow_dataset_change=*/true),
+            first ? std::exchange(first->restored, std::nullopt) : std::nullopt};
+  };
   Trainer trainer({config, plan, data, *batches, *task, *session.communicator, *session.control, reporter, files,
-                   session.device, step_graph.get(), kept},
+                   session.device, step_graph.get(), kept, read_last_save},
                   first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
   if (first) first->restored.reset();

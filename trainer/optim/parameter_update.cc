@@ -35,10 +35,11 @@ ParameterUpdate::ParameterUpdate(std::unique_ptr<Optimizer> optimizer, std::opti
 }
 
 void ParameterUpdate::Apply(std::vector<at::Tensor> gradients, const Rate& learning_rate,
-                            const std::optional<at::Tensor>& factor) {
+                            const std::optional<at::Tensor>& factor, const std::optional<at::Tensor>& skip) {
   at::NoGradGuard no_grad;
   not_finite_.copy_(optimizer_->takes_factor() ? LeaveToOptimizer(gradients, factor) : Unscale(gradients, factor));
   skipped_.copy_(factor ? at::maximum(not_finite_, factor->eq(0).to(at::kFloat)) : not_finite_);
+  if (skip) skipped_.copy_(at::maximum(skipped_, *skip));
   optimizer_->Step(learning_rate, skipped_);
   if (!optimizer_->writes_copies()) half_weights_.Write();
   if (scaler_) scaler_->Update(not_finite_);

@@ -36,23 +36,24 @@ class ParameterUpdate {
 
   // `gradients` are those of all the optimizer's parameters that have one. They are unscaled and clipped in place,
   // unless the optimizer takes_factor(). They are also multiplied by `factor`, a float32 scalar on their device; if it
-  // is 0, the step had nothing to learn and is skipped.
+  // is 0, the step had nothing to learn and is skipped. It is also skipped if `skip`, such a scalar, is 1.
   void Apply(std::vector<at::Tensor> gradients, const Rate& learning_rate,
-             const std::optional<at::Tensor>& factor = std::nullopt);
+             const std::optional<at::Tensor>& factor = std::nullopt,
+             const std::optional<at::Tensor>& skip = std::nullopt);
 
   // To be called when anything but Apply has changed weights: writes their copies.
   void WeightsChanged() { half_weights_.Write(); }
 
   // A float32 scalar on the device: 1 if the last Apply was skipped, else 0. It is always the same tensor.
   const at::Tensor& skipped() const { return skipped_; }
-  // The same: 1 if the gradients of the last Apply were not finite, which is one of the two reasons to skip it.
+  // The same: 1 if the gradients of the last Apply were not finite, which is one of the reasons to skip it.
   const at::Tensor& not_finite() const { return not_finite_; }
   // See gradient_norm. A float32 scalar on the device, always the same tensor.
   const at::Tensor& gradient_norm_on_device() const { return gradient_norm_; }
 
   // These four wait for the device.
-  // The number of steps since the last good one whose gradients were not finite. Steps with nothing to learn are
-  // neither.
+  // The number of steps since the last good one whose gradients were not finite. Steps that were skipped for another
+  // reason are neither.
   int64_t skipped_in_a_row() const { return skipped_in_a_row_.item<int64_t>(); }
   // The norm of the gradients at the last Apply: unscaled, multiplied by `factor`, and not clipped.
   double gradient_norm() const { return gradient_norm_.item<double>(); }

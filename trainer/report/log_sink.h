@@ -19,12 +19,15 @@ class LogSink {
   // Called once, before all others. The run continues after `step` steps and `epochs_done` (fractional) epochs, both 0
   // for a new run. Everything reported earlier about later steps is void.
   virtual void Resume(int64_t /*step*/, double /*epochs_done*/) {}
+  // The run goes back to its checkpoint of `step`, likewise (--on_spike=rewind).
+  virtual void GoBack(int64_t step, double epochs_done) { Resume(step, epochs_done); }
   virtual void Train(const TrainPoint& /*point*/) {}
   // Called for each validation set (ValPoint::split), the one that decides first.
   virtual void Validation(const ValPoint& /*point*/) {}
   virtual void Epoch(const EpochPoint& /*point*/) {}
   // The time that this start of the program has spent so far. Called often, and after each evaluation and save.
   virtual void Times(const RunTimes& /*times*/) {}
+  virtual void Spike(const SpikePoint& /*point*/) {}
   // A checkpoint is on the disk; called some steps after that.
   virtual void Checkpoint(const CheckpointPoint& /*point*/) {}
   // The images of the first batch. Called at most once, and only if the training starts at step 0.
@@ -41,6 +44,9 @@ class LogSinks : public LogSink {
   void Resume(int64_t step, double epochs_done) override {
     for (const auto& sink : sinks_) sink->Resume(step, epochs_done);
   }
+  void GoBack(int64_t step, double epochs_done) override {
+    for (const auto& sink : sinks_) sink->GoBack(step, epochs_done);
+  }
   void Train(const TrainPoint& point) override {
     for (const auto& sink : sinks_) sink->Train(point);
   }
@@ -52,6 +58,9 @@ class LogSinks : public LogSink {
   }
   void Times(const RunTimes& times) override {
     for (const auto& sink : sinks_) sink->Times(times);
+  }
+  void Spike(const SpikePoint& point) override {
+    for (const auto& sink : sinks_) sink->Spike(point);
   }
   void Checkpoint(const CheckpointPoint& point) override {
     for (const auto& sink : sinks_) sink->Checkpoint(point);

@@ -141,6 +141,13 @@ std::string JsonLine(const EpochPoint& point) {
   return Json{{"kind", "epoch"}, {"epoch", point.epoch}, {"epoch_seconds", point.epoch_seconds}}.dump();
 }
 
+std::string JsonLine(const SpikePoint& point) {
+  Json json = {{"kind", "spike"},    {"step", point.step},           {"loss", point.loss},
+               {"mean", point.mean}, {"deviation", point.deviation}, {"action", point.action}};
+  if (point.checkpoint) json["checkpoint"] = *point.checkpoint;
+  return json.dump();
+}
+
 std::string JsonLine(const CheckpointPoint& point) {
   return Json{{"kind", "checkpoint"}, {"step", point.step}, {"path", point.path}}.dump(-1, ' ', /*ensure_ascii=*/false,
                                                                                        Json::error_handler_t::replace);

@@ -101,6 +101,14 @@ struct CheckpointPoint {
   std::string path;  // of its folder
 };
 
+// A training loss that stood out (--spike_factor).
+struct SpikePoint {
+  int64_t step = 0;
+  double loss = 0, mean = 0, deviation = 0;          // the last two of the losses before
+  std::string action;                                // log, skip, rewind; stop if there were too many rewinds
+  std::optional<int64_t> checkpoint = std::nullopt;  // the step to which the run goes back
+};
+
 // The time that one start of the program has spent, from the start of the process to the end of a step.
 struct RunTimes {
   int64_t step = 0;
@@ -109,7 +117,7 @@ struct RunTimes {
 
 // The time that all starts of the program have spent on a run.
 struct TimeSplit {
-  int64_t attempts = 0;     // starts of the program
+  int64_t attempts = 0;     // starts of the program, and rewinds (--on_spike)
   TimeParts kept = {};      // the time that was not lost
   double lost_seconds = 0;  // work that no checkpoint kept and that a later attempt did again
 };
@@ -144,7 +152,8 @@ struct RunResult {
 std::string JsonLine(const TrainPoint& point);
 std::string JsonLine(const ValPoint& point);
 std::string JsonLine(const EpochPoint& point);
-// The same for --on_event; metrics.jsonl has no such line.
+// The same for --on_event; metrics.jsonl has no such lines.
+std::string JsonLine(const SpikePoint& point);
 std::string JsonLine(const CheckpointPoint& point);
 
 // Return the content of result.json, and the same in one line with "kind":"result".

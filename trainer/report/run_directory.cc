@@ -23,6 +23,7 @@ RunDirectory::RunDirectory(fs::path run_directory)
       metrics_jsonl(root / "metrics.jsonl"),
       times_jsonl(root / "times.jsonl"),
       result_json(root / "result.json"),
+      spikes_jsonl(root / "spikes.jsonl"),
       confusion_matrix(root / "confusion_matrix.csv"),
       class_accuracy(root / "class_accuracy.csv"),
       error_json(root / "error.json"),

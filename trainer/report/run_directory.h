@@ -19,6 +19,7 @@ struct RunDirectory {
   std::filesystem::path metrics_jsonl;
   std::filesystem::path times_jsonl;
   std::filesystem::path result_json;
+  std::filesystem::path spikes_jsonl;  // written by --spike_factor
   // Written by --mode=eval; see confusions.h.
   std::filesystem::path confusion_matrix, class_accuracy;
   std::filesystem::path error_json;

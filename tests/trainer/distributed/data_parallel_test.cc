@@ -259,10 +259,29 @@ TEST(StepExchange, AveragesStatisticsAndAddsSums) {
     for (int step = 0; step < 2; ++step) {
       at::Tensor sums = at::full({2}, 1.0 + rank);
       exchange.Run(sums);
+      exchange.Keep();
       EXPECT_TRUE(at::equal(sums, at::full({2}, 6.0)));
       EXPECT_TRUE(at::allclose(mean, at::full({4}, 1.0)));
       EXPECT_TRUE(at::allclose(variance, at::full({2, 2}, 10.0)));
     }
+  });
+}
+
+TEST(StepExchange, TakesBackWhatIsNotFiniteAndWhatIsSkipped) {
+  RunConnected(1, [](int, Communicator& communicator) {
+    at::Tensor mean = at::zeros({2}), sums = at::zeros({1});
+    StepExchange exchange({mean}, 1, at::kCPU, communicator);
+    const auto after = [&](double first, double second, std::optional<at::Tensor> skipped) {
+      mean[0] = first;
+      mean[1] = second;
+      exchange.Run(sums);
+      exchange.Keep(skipped);
+      return std::pair(mean[0].item<double>(), mean[1].item<double>());
+    };
+    EXPECT_EQ(after(1, 2, std::nullopt), std::pair(1.0, 2.0));
+    EXPECT_EQ(after(3, HUGE_VAL, std::nullopt), std::pair(3.0, 2.0));
+    EXPECT_EQ(after(5, 6, at::ones({})), std::pair(3.0, 2.0));
+    EXPECT_EQ(after(7, 8, at::zeros({})), std::pair(7.0, 8.0));
   });
 }
 

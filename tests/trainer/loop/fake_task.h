@@ -34,7 +34,8 @@ class FakeTask : public Task {
   at::Device device() const override { return at::kCPU; }
 
   LossSums Loss(const data::Batch& batch) override {
-    const FakeSamples samples(batch["index"]);
+    FakeSamples samples(batch["index"]);
+    samples.target.masked_fill_(batch["index"].eq(poisoned), 1e6);
     draws.push_back(at::rand({1}).item<float>());
     const at::Tensor error = samples.features.to(at::kFloat).mv(model_.weight) - samples.target.to(at::kFloat);
     const at::Tensor weight = samples.weight.to(at::kFloat);
@@ -58,6 +59,7 @@ class FakeTask : public Task {
   int64_t num_evaluation_sums() const override { return 1; }
   report::Metrics MetricsOf(const at::Tensor& sums) const override { return {{"samples", sums[0].item<double>()}}; }
 
+  int64_t poisoned = -1;     // the place of a sample with a wrong target
   std::vector<float> draws;  // one for each micro-step, in place of dropout's draws
 
  private:

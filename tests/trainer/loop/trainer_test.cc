@@ -52,10 +52,11 @@ struct Trained {
 
 Trained TrainOneRank(const config::Config& config, distributed::Communicator& communicator,
                      distributed::ControlPlane& control, const std::filesystem::path& folder,
-                     StepGraph* step_graph = nullptr) {
+                     StepGraph* step_graph = nullptr, int64_t poisoned = -1) {
   const DataSets data = SyntheticData();
   const Plan plan = MakePlan(config, kSamples, communicator.world_size());
   FakeTask task;
+  task.poisoned = poisoned;
   Reporter reporter(config.report, /*rank=*/1, {.model = "fake", .total_steps = plan.total_steps}, std::nullopt);
   const auto batches = MakeTrainBatches(*data.train, config, communicator.world_size());
   Trainer trainer({config, plan, data, *batches, task, communicator, control, reporter, report::RunDirectory(folder),
@@ -67,13 +68,13 @@ Trained TrainOneRank(const config::Config& config, distributed::Communicator& co
 }
 
 // Returns the results by rank.
-std::vector<Trained> TrainRanks(const config::Config& config, int world_size) {
+std::vector<Trained> TrainRanks(const config::Config& config, int world_size, int64_t poisoned = -1) {
   const TemporaryFolder folder;
   std::vector<Trained> trained(static_cast<size_t>(world_size));
   if (world_size == 1) {
     distributed::Communicator alone;
     distributed::ControlPlane control([] { return false; });
-    trained[0] = TrainOneRank(config, alone, control, folder.path());
+    trained[0] = TrainOneRank(config, alone, control, folder.path(), nullptr, poisoned);
     return trained;
   }
   const distributed::FreePort port;
@@ -84,15 +85,17 @@ std::vector<Trained> TrainRanks(const config::Config& config, int world_size) {
         {.launch = distributed::LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1}, options);
     rendezvous.WaitForAll("{}");
     distributed::Communicator communicator(rendezvous, at::kCPU, distributed::kTimeoutSeconds);
-    trained[static_cast<size_t>(rank)] = TrainOneRank(config, communicator, *rendezvous.control(), folder.path());
+    trained[static_cast<size_t>(rank)] =
+        TrainOneRank(config, communicator, *rendezvous.control(), folder.path(), nullptr, poisoned);
     rendezvous.control()->Leave();
   });
   return trained;
 }
 
-at::Tensor FittedByHand(double learning_rate, double clip_norm) {
+at::Tensor FittedByHand(double learning_rate, double clip_norm, const std::set<int64_t>& skipped = {}) {
   at::Tensor weight = at::zeros({FakeSamples::kFeatures}, at::kDouble);
   for (int64_t step = 0; step < kSteps; ++step) {
+    if (skipped.contains(step)) continue;
     const FakeSamples samples(at::arange(step * kGlobalBatch, (step + 1) * kGlobalBatch).remainder(kSamples));
     const at::Tensor error = samples.features.mv(weight) - samples.target;
     at::Tensor gradient = samples.features.t().mv(2 * samples.weight * error) / samples.weight.sum();
@@ -113,6 +116,33 @@ TEST(Trainer, NormalisesByTheWeightOfTheGlobalBatch) {
             << rank.weight << expected;
       }
     }
+  }
+}
+
+// Sample 27 is in the third and in the fifth batch.
+TEST(Trainer, AStepWhoseLossIsASpikeIsSkipped) {
+  const at::Tensor expected = FittedByHand(0.3, 0.05, /*skipped=*/{2, 4});
+  for (const auto& [world_size, accumulation] : {std::pair{1, 1}, {1, 4}, {3, 2}}) {
+    config::Config config = ConfigOf(accumulation, 0.05);
+    config.optimizer.spike_factor = 50;
+    config.optimizer.spike_window = 2;
+    config.optimizer.on_spike = "skip";
+    for (const Trained& rank : TrainRanks(config, world_size, /*poisoned=*/27)) {
+      EXPECT_TRUE(at::allclose(rank.weight.to(at::kDouble), expected, 1e-5, 1e-6))
+          << world_size << " ranks, " << accumulation << " micro-steps\n"
+          << rank.weight << expected;
+    }
+  }
+}
+
+TEST(Trainer, ALossThatIsWatchedChangesNoBits) {
+  for (const char* action : {"log", "skip"}) {
+    config::Config config = ConfigOf(2, 0.05);
+    const at::Tensor expected = TrainRanks(config, 2).front().weight;
+    config.optimizer.spike_factor = 50;
+    config.optimizer.spike_window = 2;
+    config.optimizer.on_spike = action;
+    EXPECT_TRUE(at::equal(TrainRanks(config, 2).front().weight, expected)) << action;
   }
 }
 

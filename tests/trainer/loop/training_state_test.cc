@@ -24,6 +24,8 @@ TEST(Progress, SurvivesJson) {
   progress.validation->further = {{.metrics = {{"top1", 70.5, 2, true}}, .split = "test"}};
   progress.best = report::ValPoint{.step = 600, .epoch = 1.25, .metrics = {{"top1", 76.2, 2, true}}};
   progress.bucket_layout = {{2, 1}, {0}};
+  progress.losses = {.count = 1234, .mean = 0.1, .variance = 1.0 / 7};
+  progress.rewinds = {{100, 7}, {100, 3}, {900, 20}};
   const Progress back = ProgressFromJson(nlohmann::json::parse(ToJson(progress).dump()));
   EXPECT_EQ(back.step, 1234);
   EXPECT_EQ(back.interval_loss_sum, progress.interval_loss_sum);
@@ -37,6 +39,11 @@ TEST(Progress, SurvivesJson) {
   EXPECT_EQ(back.best->step, 600);
   EXPECT_EQ(back.best->metrics, progress.best->metrics);
   EXPECT_EQ(back.bucket_layout, progress.bucket_layout);
+  EXPECT_EQ(back.losses.count, 1234);
+  EXPECT_EQ(back.losses.mean, 0.1);
+  EXPECT_EQ(back.losses.variance, 1.0 / 7);
+  EXPECT_EQ(back.rewinds, progress.rewinds);
+  EXPECT_EQ(back.left_out_batches(), 30);
 }
 
 TEST(Progress, WithoutValidationOrWithADivergedOne) {
@@ -53,6 +60,8 @@ TEST(Progress, RefusesOtherKindsOfValues) {
   progress.validation = progress.best = report::ValPoint{.step = 3, .epoch = 1, .metrics = {{"top1", 76.1, 2, true}}};
   progress.best->further = {{.metrics = {{"top1", 70.5, 2, true}}, .split = "test"}};
   progress.bucket_layout = {{1}, {0}};
+  progress.losses.count = 3;
+  progress.rewinds = {{2, 1}};
   const nlohmann::json whole = ToJson(progress);
   EXPECT_NO_THROW(ProgressFromJson(whole));
   const nlohmann::json kinds[] = {
@@ -72,6 +81,7 @@ TEST(Progress, RefusesOtherKindsOfValues) {
   }
   EXPECT_GT(refused, 100);
   for (const auto& [key, value] : whole.items()) {
+    if (key == "losses" || key == "rewinds") continue;  // a run has them only if its loss is watched
     nlohmann::json other = whole;
     other.erase(key);
     EXPECT_THROW(ProgressFromJson(other), StorageError) << key;

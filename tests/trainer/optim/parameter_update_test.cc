@@ -154,6 +154,22 @@ TEST(ParameterUpdate, MultipliesByTheRemainingFactor) {
 
 // A step that is skipped because its factor is 0 had nothing to learn: it changes neither the scale nor the number of
 // steps in a row that were not finite.
+// A spike of the loss is no overflow: the scale grows as after any finite step, and the count of steps in a row rests.
+TEST(ParameterUpdate, SkipsWhatItIsToldTo) {
+  OneWeight one(LossScaler({.initial = 8, .growth_interval = 2}, at::kCPU));
+  for (const double skip : {1.0, 0.0}) {
+    const double before = one.value();
+    one.weight.mutable_grad().reset();
+    one.update.Scale((one.weight * 0.25).sum()).backward();
+    one.update.Apply({one.weight.grad()}, 1.0, std::nullopt, at::full({}, skip, at::kFloat));
+    EXPECT_EQ(one.update.skipped().item<double>(), skip);
+    EXPECT_EQ(one.update.not_finite().item<double>(), 0);
+    EXPECT_EQ(one.update.skipped_in_a_row(), 0);
+    EXPECT_EQ(one.value(), skip == 1 ? before : before - 0.25);
+  }
+  EXPECT_EQ(one.update.loss_scale(), 16);
+}
+
 TEST(ParameterUpdate, AStepWithoutWeightSaysNothing) {
   OneWeight one(LossScaler({.initial = 16, .growth_interval = 2}, at::kCPU));
   one.Step(kInfinity);

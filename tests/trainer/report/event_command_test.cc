@@ -33,6 +33,8 @@ TEST(EventCommand, HearsALineForEachEventUpToTheEnd) {
     EventCommand command("cat > " + heard, {.run_directory = "runs/a", .config = {{"model", "resnet18"}}});
     command.Resume(0, 0);
     command.Train({.step = 1, .loss = 0.5});
+    command.Spike({.step = 1, .loss = 9, .action = "rewind", .checkpoint = 0});
+    command.GoBack(0, 0);
     command.Checkpoint({.step = 1, .path = "runs/a/checkpoints/step-000000001"});
     command.Finish({.train_loss = 0.5, .step = 1});
   }
@@ -42,7 +44,7 @@ TEST(EventCommand, HearsALineForEachEventUpToTheEnd) {
   for (std::string line; std::getline(lines, line); last = line) {
     kinds.push_back(nlohmann::json::parse(line).at("kind"));
   }
-  EXPECT_THAT(kinds, testing::ElementsAre("start", "train", "checkpoint", "end"));
+  EXPECT_THAT(kinds, testing::ElementsAre("start", "train", "spike", "checkpoint", "end"));
   EXPECT_THAT(last, AllOf(HasSubstr(R"("finished":true)"), HasSubstr(R"("train_loss":0.5)")));
 }
 

@@ -1,0 +1,116 @@
+// The definition of a spike, computed by hand beside the operations of the device.
+#include "trainer/loop/spike_watch.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "trainer/loop/log_interval.h"
+
+namespace dtrain::loop {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kWeightOfStep = 4;
+
+config::OptimizerConfig Watched(double factor, int64_t window) {
+  config::OptimizerConfig config;
+  config.spike_factor = factor;
+  config.spike_window = window;
+  return config;
+}
+
+// Returns whether the loss is a spike. Losses are exact in float32.
+bool Look(SpikeWatch& watch, double loss, double weight = kWeightOfStep) {
+  at::Tensor sums = at::zeros({kNumStepSums});
+  sums[kLossSum] = loss * weight;
+  sums[kWeight] = weight;
+  return watch.Step(sums).item<float>() == 1;
+}
+
+TEST(SpikeWatch, FindsWhatIsBeyondTheBound) {
+  constexpr int64_t kWindow = 4;
+  SpikeWatch watch(Watched(3, kWindow), {}, at::kCPU);
+  const std::vector<double> losses = {4, 2, 3, 2, 2.5, 2, 80, 2, 1.5, 100, 2, 300, 2};
+  double mean = 0, variance = 0;
+  std::vector<int64_t> expected, found;
+  for (size_t i = 0; i < losses.size(); ++i) {
+    const auto step = static_cast<int64_t>(i) + 1;
+    const double bound = mean + 3 * std::sqrt(variance);
+    const bool is_spike = step > kWindow && losses[i] > bound;
+    if (is_spike) expected.push_back(step);
+    EXPECT_EQ(Look(watch, losses[i]), is_spike) << "step " << step << ", bound " << bound;
+    const double share = 1.0 / static_cast<double>(std::min(step, kWindow));
+    const double distance = (is_spike ? bound : losses[i]) - mean;
+    mean += share * distance;
+    variance = (1 - share) * (variance + share * distance * distance);
+    EXPECT_NEAR(watch.Losses().mean, mean, 1e-12 * mean);
+    EXPECT_NEAR(watch.Losses().variance, variance, 1e-12 * variance + 1e-20);
+  }
+  EXPECT_EQ(expected, (std::vector<int64_t>{7, 10, 12}));
+  const std::vector<Spike> spikes = watch.Take(static_cast<int64_t>(losses.size()) + 100);
+  for (const Spike& spike : spikes) found.push_back(spike.step - 100);
+  EXPECT_EQ(found, expected);
+  EXPECT_EQ(spikes[2].loss, 300);
+  EXPECT_LT(spikes[2].mean + 3 * spikes[2].deviation, 300);
+}
+
+TEST(SpikeWatch, ForgetsWhatWasTaken) {
+  SpikeWatch watch(Watched(2, 2), {.count = 9, .mean = 1, .variance = 0.25}, at::kCPU);
+  EXPECT_FALSE(watch.HasSpikes());
+  EXPECT_TRUE(Look(watch, 2.5));
+  EXPECT_TRUE(watch.HasSpikes());
+  EXPECT_EQ(watch.Take(7).size(), 1U);
+  EXPECT_FALSE(watch.HasSpikes());
+  EXPECT_FALSE(Look(watch, 1));
+  EXPECT_TRUE(Look(watch, 1e6));
+  EXPECT_EQ(watch.Take(9).front().step, 9);
+}
+
+TEST(SpikeWatch, WithoutALossNothingChanges) {
+  SpikeWatch watch(Watched(2, 2), {.count = 5, .mean = 1, .variance = 0.25}, at::kCPU);
+  for (const auto& [loss, weight] : {std::pair{kNaN, 4.0}, {HUGE_VAL, 4.0}, {-HUGE_VAL, 4.0}, {0.0, 0.0}}) {
+    EXPECT_FALSE(Look(watch, loss, weight));
+  }
+  EXPECT_EQ(watch.Losses().count, 5);
+  EXPECT_EQ(watch.Losses().mean, 1);
+  EXPECT_EQ(watch.Losses().variance, 0.25);
+}
+
+TEST(SpikeWatch, ALastingChangeIsSoonNoSpike) {
+  SpikeWatch watch(Watched(6, 100), {.count = 1000, .mean = 2, .variance = 0.01}, at::kCPU);
+  int spikes = 0;
+  for (int step = 0; step < 1000; ++step) spikes += Look(watch, 8) ? 1 : 0;
+  EXPECT_GT(spikes, 3);
+  EXPECT_LT(spikes, 30);
+}
+
+TEST(SpikeWatch, MoreThanCanBeKeptAreCountedAsOne) {
+  SpikeWatch watch(Watched(1, 2), {.count = 10, .mean = 0, .variance = 1}, at::kCPU);
+  double loss = 2;
+  for (int64_t i = 0; i < SpikeWatch::kMostKept + 3; ++i, loss *= 4) ASSERT_TRUE(Look(watch, loss));
+  const auto spikes = watch.Take(SpikeWatch::kMostKept + 3);
+  ASSERT_EQ(static_cast<int64_t>(spikes.size()), SpikeWatch::kMostKept);
+  EXPECT_EQ(spikes.back().step, SpikeWatch::kMostKept);
+}
+
+TEST(SpikeWatch, ARestoredOneGoesOnTheSameToTheBit) {
+  const std::vector<double> losses = {3, 2.125, 2.5, 9, 2.25, 2.0625, 40, 1.875};
+  SpikeWatch whole(Watched(2.5, 3), {}, at::kCPU), before(Watched(2.5, 3), {}, at::kCPU);
+  for (size_t i = 0; i < 4; ++i) {
+    Look(whole, losses[i]);
+    Look(before, losses[i]);
+  }
+  SpikeWatch after(Watched(2.5, 3), before.Losses(), at::kCPU);
+  for (size_t i = 4; i < losses.size(); ++i) EXPECT_EQ(Look(whole, losses[i]), Look(after, losses[i]));
+  EXPECT_EQ(whole.Losses().count, after.Losses().count);
+  EXPECT_EQ(whole.Losses().mean, after.Losses().mean);
+  EXPECT_EQ(whole.Losses().variance, after.Losses().variance);
+}
+
+}  // namespace
+}  // namespace dtrain::loop
