@@ -9,11 +9,17 @@ import pytest
 from PIL import Image
 
 from command import MAIN
+from matrix import Recorder
 
 CLASSES = ("blue", "green", "red", "stripes")
 
 # PyTorch's threads that wait leave the cores to other tests soon, like those of the programs. Read when torch is imported.
 os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "fault(row, fault, bound): leaves a record for docs/faults.md (tests/matrix.py)")
+    config.pluginmanager.register(Recorder())
 
 
 def pytest_collection_modifyitems(items):

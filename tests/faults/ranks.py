@@ -8,20 +8,23 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from command import TINY, Background, Outcome, free_port, wait_until
+from matrix import measured
 
 # 2 ranks, 8 images each in a step, every step logged.
 FLAGS = (*TINY, "--batch_size=8", "--init_timeout=30", "--comm_timeout=30")
 
 
 class Ranks:
-    """Leaving the `with` block kills all ranks. `own` has further flags of single ranks, by rank."""
+    """Leaving the `with` block kills all ranks. `own` has further flags of single ranks, by rank, and `env` the variables
+    of rank 0."""
 
-    def __init__(self, *flags, world: int = 2, own: dict | None = None, port: int | None = None, only=None):
+    def __init__(self, *flags, world: int = 2, own: dict | None = None, port: int | None = None, only=None, base=FLAGS,
+                 env: dict | None = None):
         port = port or free_port()
         self.began = time.monotonic()
         self.processes = {
-            rank: Background(*FLAGS, *flags, f"--rank={rank}", f"--world_size={world}", "--master_addr=127.0.0.1",
-                             f"--master_port={port}", *(own or {}).get(rank, ()))
+            rank: Background(*base, *flags, f"--rank={rank}", f"--world_size={world}", "--master_addr=127.0.0.1",
+                             f"--master_port={port}", *(own or {}).get(rank, ()), env=env if rank == 0 else None)
             for rank in (range(world) if only is None else only)
         }
 
@@ -50,6 +53,7 @@ class Ranks:
             found[rank] = self[rank].wait(timeout=max(1, since + within + margin + 30 - time.monotonic()))
         seconds = time.monotonic() - since
         print(f"\nmeasured: ended {seconds:.2f} s after the fault (bound: {within} s)")
+        measured(seconds)
         assert seconds < within + margin, found
         return found
 

@@ -48,6 +48,8 @@ def flags(few_images, run_dir):
     return f"--data_dir={few_images}", f"--run_dir={run_dir}", "--max_steps=2", f"--init_timeout={TIMEOUT}"
 
 
+@pytest.mark.fault(8, "the port is taken by a server that is none of ours, or answers nothing",
+                   "an error that says so on every rank")
 @pytest.mark.parametrize("answer, code, said", [
     (None, 4, "accepts connections, but does not answer"),
     (b"HTTP/1.1 400 Bad Request\r\n\r\n", 2, "is not rank 0 of dtrain; it answered 'HTTP/1.1 400 Bad Request"),
@@ -62,6 +64,7 @@ def test_the_port_is_taken(flags, answer, code, said):
     assert said in outcomes[1].stderr and str(listener.port) in outcomes[1].stderr, outcomes
 
 
+@pytest.mark.fault(8, "garbage is sent to rank 0", "ignored")
 def test_garbage_at_rank_zero_is_ignored(flags):
     port = free_port()
     with Ranks(*flags, "--init_timeout=30", port=port) as ranks:
@@ -78,6 +81,7 @@ def test_garbage_at_rank_zero_is_ignored(flags):
     assert sent > 0
 
 
+@pytest.mark.fault(8, "a rank of another run, with a wrong token", "refused; the run goes on")
 def test_a_rank_of_another_run_is_refused_and_the_run_goes_on(flags):
     port = free_port()
     with Ranks(*flags, "--run_token=ours", "--init_timeout=30", port=port, only=[0]) as ours:
@@ -90,6 +94,7 @@ def test_a_rank_of_another_run_is_refused_and_the_run_goes_on(flags):
     assert "refused: rank 1 (host " in outcomes[0].stderr and "belongs to another run" in outcomes[0].stderr, outcomes
 
 
+@pytest.mark.fault(28, "the run token", "in no file")
 def test_the_token_is_in_no_file_and_strangers_without_it_do_nothing(flags, run_dir):
     """A hello without the token admits nobody, whatever follows it."""
     port, secret = free_port(), "a-secret-of-this-test"
@@ -116,6 +121,7 @@ def test_the_token_is_in_no_file_and_strangers_without_it_do_nothing(flags, run_
         assert not file.is_file() or secret.encode() not in file.read_bytes(), file
 
 
+@pytest.mark.fault(9, "a rank is there twice", "refused by name")
 def test_a_rank_that_is_there_twice_is_refused_by_name(flags):
     port = free_port()
     with Ranks(*flags, "--init_timeout=30", port=port, only=[0]) as first:
@@ -132,6 +138,7 @@ def test_a_rank_that_is_there_twice_is_refused_by_name(flags):
     assert codes_later == [0]
 
 
+@pytest.mark.fault(9, "a rank is missing", "named after --init_timeout")
 def test_missing_ranks_are_named(flags):
     with Ranks(*flags, world=4, only=(0, 2)) as ranks:
         outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
@@ -145,6 +152,7 @@ def test_without_rank_zero(flags):
     assert outcome.code == 4 and "rank 0 does not answer at 127.0.0.1:" in outcome.stderr, outcome
 
 
+@pytest.mark.fault(9, "another world size", "refused by name")
 def test_another_world_size(flags):
     with Ranks(*flags, own={1: ("--world_size=3",)}) as ranks:
         outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)
@@ -152,6 +160,7 @@ def test_another_world_size(flags):
         assert outcome.code == 2 and "has a world size of 3, but rank 0 has 2" in outcome.stderr, outcomes
 
 
+@pytest.mark.fault(10, "one flag differs on one rank", "the key is named before step 0")
 @pytest.mark.parametrize("flag, said", [
     ("--lr=0.3", "rank 1 disagrees with rank 0: lr is 0.3, not 0.005"),
     ("--seed=7", "rank 1 disagrees with rank 0: seed is 7, not 0"),
@@ -165,6 +174,7 @@ def test_another_configuration(flags, run_dir, flag, said):
     assert not (run_dir / "model.safetensors").exists()
 
 
+@pytest.mark.fault(10, "the data differs on one rank", "the key is named before step 0")
 def test_other_data(flags, images):
     with Ranks(*flags, own={1: (f"--data_dir={images}",)}) as ranks:
         outcomes = ranks.outcomes(ranks.began, BOUND, margin=10)

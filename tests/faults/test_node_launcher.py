@@ -71,6 +71,7 @@ def test_a_killed_rank_is_named(few_images, run_dir, victim):
         assert "on rank 1 of 2" not in outcome.stderr
 
 
+@pytest.mark.fault(7, "the node launcher is killed", "its ranks end within 2 s")
 def test_the_ranks_end_with_their_launcher(few_images, run_dir):
     with Background(*TRAINING, "--epochs=1000", "--max_restarts=5", f"--data_dir={few_images}",
                     f"--run_dir={run_dir}") as training:
@@ -80,6 +81,7 @@ def test_the_ranks_end_with_their_launcher(few_images, run_dir):
         wait_until(lambda: not training.family(), "the end of all ranks", 2 + MARGIN)
 
 
+@pytest.mark.fault(27, "a fault at the same step again and again", "ends after 3 restarts and names the step")
 def test_a_crash_loop_without_progress_ends_and_names_the_step(few_images, run_dir):
     """Rank 0 dies in the middle of its only checkpoint, every time."""
     outcome = run(*TRAINING, "--max_steps=3", "--save_every_epochs=0", "--max_restarts=10", f"--data_dir={few_images}",

@@ -23,6 +23,8 @@ def stopped_at(outcomes) -> int:
     return steps.pop()
 
 
+@pytest.mark.fault(3, "SIGTERM or SIGUSR1 to one rank or all while they train",
+                   "they agree on a step, save and exit 75; the same bits")
 @pytest.mark.parametrize("asked, number", [((1,), signal.SIGUSR1), ((0, 1), signal.SIGTERM)])
 def test_during_training(few_images, undisturbed, run_dir, asked, number):
     flags = (f"--data_dir={few_images}", f"--max_steps={STEPS}", "--save_every_epochs=0", f"--run_dir={run_dir}")
@@ -39,6 +41,7 @@ def test_during_training(few_images, undisturbed, run_dir, asked, number):
     assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
 
 
+@pytest.mark.fault(3, "SIGTERM during an evaluation", "exit 75")
 def test_during_evaluation(slow_to_evaluate, run_dir):
     """The evaluation is broken off, and repeated when the run resumes. The numbers are those of an undisturbed run."""
     flags = (f"--data_dir={slow_to_evaluate}", "--max_steps=3", "--eval_every_epochs=1", "--save_every_epochs=0")
@@ -52,6 +55,7 @@ def test_during_evaluation(slow_to_evaluate, run_dir):
     assert not again.step_lines
 
 
+@pytest.mark.fault(3, "SIGTERM during a save", "exit 75; the same bits")
 def test_while_saving(few_images, undisturbed, run_dir):
     flags = (f"--data_dir={few_images}", f"--max_steps={STEPS}", "--save_every_epochs=0.3", f"--run_dir={run_dir}")
     with Ranks(*flags) as ranks:
@@ -103,6 +107,7 @@ def test_while_thousands_of_ranks_do_not_come(run_dir):
     assert many.code in (2, 4) and len(many.stderr) < 10_000, many
 
 
+@pytest.mark.fault(3, "a second signal", "exit at once")
 def test_a_second_signal_ends_at_once(slow_to_evaluate, run_dir):
     """One rank is in the middle of a step that lasts longer than the test would wait."""
     flags = (*FLAGS, f"--data_dir={slow_to_evaluate}", "--batch_size=40", "--image_size=320", f"--run_dir={run_dir}")

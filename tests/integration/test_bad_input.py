@@ -158,6 +158,7 @@ def spoil(data) -> list:
     return [cut, huge, text]
 
 
+@pytest.mark.fault(17, "damaged images within the budget", "replaced, listed")
 def test_bad_images_within_the_budget_are_replaced(own_images, tmp_path):
     bad = spoil(own_images)
     weights = []
@@ -198,6 +199,7 @@ def test_the_budget_is_that_of_all_ranks(own_images, run_dir):
     assert not (run_dir / "result.json").exists()
 
 
+@pytest.mark.fault(17, "damaged images over the budget", "exit 3")
 def test_over_the_budget(own_images, run_dir):
     spoil(own_images)
     message = refused_training(3, run_dir, f"--data_dir={own_images}", "--max_bad_records=0.05", "--epochs=1")
@@ -310,6 +312,7 @@ def test_divergence_is_not_saved(few_images, run_dir):
     assert load_json(run_dir / "error.json")["exit_code"] == 6
 
 
+@pytest.mark.fault(18, "grey and CMYK images", "decoded")
 def test_a_grey_and_a_cmyk_image_are_no_damage(own_images, run_dir):
     for name, mode in (("000.jpg", "L"), ("001.jpg", "CMYK")):
         path = own_images / "train" / "red" / name

@@ -180,6 +180,7 @@ def test_two_pods(few_images, run_dir, weights):
     assert_same_run(run_dir, weights)
 
 
+@pytest.mark.fault(7, "torchrun's agent is killed", "its ranks end")
 def test_ranks_end_with_torchruns_agent(few_images, run_dir):
     pytest.importorskip("torch", reason="torchrun comes with torch")
     if not TORCHRUN.exists():

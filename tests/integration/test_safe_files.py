@@ -127,11 +127,12 @@ def test_a_drawing_of_schedules_replaces_no_recipe(tmp_path):
     assert "cannot be run" in outcome.stderr and "Traceback" not in outcome.stderr
 
 
-def test_the_page_of_truth_has_no_broken_records(tmp_path):
+@pytest.mark.parametrize("script, page", [("truth.py", "truth.md"), ("fault_matrix.py", "faults.md")])
+def test_pages_have_no_broken_records(tmp_path, script, page):
     (tmp_path / "a.json").write_text('{"kind": "Models"}', encoding="utf-8")
-    outcome = run(ROOT / "scripts" / "truth.py", f"--records={tmp_path}", f"--output={tmp_path / 'truth.md'}", program=sys.executable,
+    outcome = run(ROOT / "scripts" / script, f"--records={tmp_path}", f"--output={tmp_path / page}", program=sys.executable,
                   check=3)
-    assert "is no record" in outcome.stderr and not (tmp_path / "truth.md").exists()
+    assert "is no record" in outcome.stderr and not (tmp_path / page).exists()
 
 
 def test_a_script_ends_with_the_programs_codes(capsys):

@@ -131,6 +131,7 @@ def with_nans(samples, module_dir):  # noqa: F811
     return path
 
 
+@pytest.mark.fault(22, "a NaN on one rank", "all ranks skip the same step")
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_nan_on_one_rank_skips_the_step_on_all(with_nans, resnet18, run_dir, ranks):  # noqa: F811
     flags = [f"--nproc_per_node={ranks}", "--batch_size=4" if ranks == 2 else "--batch_size=8", "--momentum=0.9"]

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "data/error.h"
+#include "tests/fault_record.h"
 #include "tests/temporary_folder.h"
 
 namespace dtrain::data {
@@ -27,6 +28,7 @@ TEST(RandomAccessFile, AFileThatShrinksIsAnErrorNotASignal) {
   std::filesystem::resize_file(folder.path("f"), 100);
   std::string text(10000, ' ');
   EXPECT_THROW(file.Read(0, 10000, text.data()), DataError);
+  RecordFault(20, "a data file is shortened while it is read", "an error, no signal", 1);
 }
 
 TEST(RandomAccessFile, RefusesWhatIsNotAFile) {

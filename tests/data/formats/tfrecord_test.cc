@@ -7,6 +7,7 @@
 #include "data/formats/little_endian.h"
 #include "data/formats/tf_example.h"
 #include "tests/data/formats/record_bytes.h"
+#include "tests/fault_record.h"
 
 namespace dtrain::data {
 namespace {
@@ -60,6 +61,8 @@ TEST(TfRecord, EveryDamageIsNoticed) {
     }
     EXPECT_THROW(format.Image(ToVector(one.substr(0, i))), DamagedRecord) << "cut at " << i;
   }
+  RecordFault(19, "any bit of a TFRecord is flipped, or it is cut at any byte", "noticed",
+              static_cast<int64_t>(9 * one.size()));
 }
 
 TEST(TfRecord, AHugeLengthIsRefusedThoughItsCrcFits) {

@@ -8,6 +8,7 @@
 
 #include <chrono>
 
+#include "tests/fault_record.h"
 #include "tests/temporary_folder.h"
 #include "trainer/errors.h"
 
@@ -125,6 +126,7 @@ TEST(RunDirectoryTest, AReadOnlyFolderIsRefused) {
   ASSERT_TRUE(WIFEXITED(status));
   EXPECT_EQ(WEXITSTATUS(status), 5);
   ::chmod(directory.path().c_str(), 0755);
+  RecordFault(12, "the run directory cannot be written", "refused before step 0", 1);
 }
 
 }  // namespace

@@ -1,0 +1,45 @@
+"""The fault matrix: which fault is survived, how often that was tried, and how long it took at most. A test with
+`@pytest.mark.fault(NUMBER, "the fault", "the bound")` that passes leaves a record in the build folder, from which
+scripts/fault_matrix.py makes docs/faults.md. Its number says which row of the page it belongs to."""
+
+import hashlib
+import json
+
+import pytest
+
+from command import BUILD
+
+FOLDER = BUILD / "faults"
+SECONDS, CASES = [], []  # of the test under way
+
+
+def measured(seconds: float) -> None:
+    """Notes the time from a fault to what the bound is about."""
+    SECONDS.append(seconds)
+
+
+def tried(cases: int) -> None:
+    """Notes that the test has tried the fault so many times; once, unless this is called."""
+    CASES.append(cases)
+
+
+def record(name: str, row: int, fault: str, bound: str) -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    entry = {"row": row, "fault": fault, "bound": bound, "cases": sum(CASES) if CASES else 1,
+             "seconds": max(SECONDS, default=None)}
+    temporary = FOLDER / f".{name}.tmp"
+    temporary.write_text(json.dumps(entry), encoding="utf-8")
+    temporary.replace(FOLDER / f"{name}.json")
+
+
+class Recorder:
+    """A plugin of pytest that leaves the records."""
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_call(self, item):
+        SECONDS.clear()
+        CASES.clear()
+        outcome = yield
+        mark = item.get_closest_marker("fault")
+        if mark is not None and outcome.excinfo is None:
+            record(hashlib.sha256(item.nodeid.encode()).hexdigest()[:16], *mark.args)
