@@ -5,8 +5,8 @@
 #   scripts/test.sh --long     also the long ones (DTRAIN_LONG_TESTS=1), the unit tests under AddressSanitizer and
 #                              UndefinedBehaviorSanitizer (preset dev) and under ThreadSanitizer (tsan), libFuzzer for
 #                              DTRAIN_FUZZ_SECONDS (60) a parser (scripts/fuzz.sh), and the comparisons with the
-#                              instructions of older CPUs. Longest are 1,000 kills of ranks at random moments, about an
-#                              hour; DTRAIN_KILLS=100 makes it fewer
+#                              instructions of older CPUs. Longest are 1,000 kills of ranks at random moments, an
+#                              hour or two; DTRAIN_KILLS=100 makes it fewer
 set -euo pipefail
 # shellcheck source=scripts/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"

@@ -138,18 +138,6 @@ def test_lines_between_two_logged_steps_are_not_lost(few_images, tmp_path):
 # ---- Killed ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("world", [1, 3])
-def test_killed_then_run_again(undisturbed, few_images, run_dir, world):
-    command = (*flags_of(few_images, world), f"--run_dir={run_dir}", "--save_every_epochs=0.3")
-    with Background(*command) as training:
-        wait_until((run_dir / "checkpoints" / "step-000000002").exists, "the checkpoint of step 2")
-        for pid in training.family():
-            os.kill(pid, signal.SIGKILL)
-        assert training.wait().code == -signal.SIGKILL
-    run(*command)
-    assert result_of(run_dir) == undisturbed(world)
-
-
 def test_metrics_are_cut_back_to_the_restored_step(undisturbed, few_images, run_dir):
     """The run is saved only at step 3 and killed after step 4, whose line is written again, but not twice."""
     command = (*flags_of(few_images), f"--run_dir={run_dir}", "--save_every_epochs=1")
@@ -186,6 +174,7 @@ def cut(path: Path) -> None:
     os.truncate(path, path.stat().st_size - 4096)
 
 
+@pytest.mark.fault(13, "the newest checkpoint is damaged", "loud fall-back to the one before; the same bits")
 @pytest.mark.parametrize("damages", [
     [(flip_a_bit, "model.safetensors"), (flip_a_bit, "optimizer.safetensors"), (flip_a_bit, "state.json")],
     [(flip_a_bit, "manifest.json"), (cut, "model.safetensors"), (Path.unlink, "state.json")]])
@@ -200,6 +189,7 @@ def test_damage_is_seen_and_the_checkpoint_before_is_taken(undisturbed, few_imag
     assert result_of(own_stopped) == undisturbed()
 
 
+@pytest.mark.fault(13, "all checkpoints are damaged", "refused with 5")
 def test_nothing_is_trained_when_every_checkpoint_is_damaged(few_images, own_stopped):
     for folder in (own_stopped / "checkpoints").iterdir():
         flip_a_bit(folder / "optimizer.safetensors")
@@ -258,6 +248,7 @@ def test_a_refused_checkpoint_leaves_the_later_ones(few_images, own_stopped):
     assert sorted(own_stopped.glob("checkpoints/*")) == before
 
 
+@pytest.mark.fault(21, "the data set has changed before a resume", "refused, unless --allow_dataset_change")
 def test_other_data_must_be_allowed(own_images, own_stopped):
     picture("red", np.random.default_rng(1)).save(own_images / "train" / "red" / "new.jpg")
     outcome = run(*flags_of(own_images), f"--run_dir={own_stopped}", check=3)
@@ -272,6 +263,7 @@ def test_a_named_checkpoint_is_taken(undisturbed, few_images, stopped, run_dir):
     assert [step for step, _ in losses(run_dir)] == [3, 4, 5, 6, 7]
 
 
+@pytest.mark.fault(16, "two jobs on one run directory", "the second one is refused")
 def test_a_second_job_on_the_run_directory_is_refused(few_images, run_dir):
     with Background(*flags_of(few_images), "--epochs=90000", "--max_steps=100000", f"--run_dir={run_dir}") as first:
         first.wait_for_line("step 1/")
