@@ -1,11 +1,12 @@
 // Kills a saving process at each of its writes, fsyncs, closes and renames, and lets each of them fail once. After each
-// of these the old or the new checkpoint must be whole.
+// of these the old or the new checkpoint must be whole. The weights have an average (--ema_decay).
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/fault_record.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/checkpoint/snapshots.h"
 #include "trainer/errors.h"
@@ -25,6 +26,7 @@ constexpr int kMaxOperations = 200;
     Store store(run_directory);
     const Checkpoint saved = store.Publish(MakeSnapshot(kNew));
     WriteSafetensors(run_directory / "model.safetensors", MakeSnapshot(kNew).model);
+    WriteSafetensors(run_directory / "model_ema.safetensors", MakeSnapshot(kNew).average);
     store.Prune(saved, 1);
     ::_exit(0);
   } catch (const StorageError&) {
@@ -62,6 +64,7 @@ void Prepare(const fs::path& run_directory, bool damaged_new) {
   Store store(run_directory);
   store.Publish(MakeSnapshot(kOld));
   WriteSafetensors(run_directory / "model.safetensors", MakeSnapshot(kOld).model);
+  WriteSafetensors(run_directory / "model_ema.safetensors", MakeSnapshot(kOld).average);
   if (damaged_new) fs::resize_file(store.Publish(MakeSnapshot(kNew)).directory / "state.json", 1);
 }
 
@@ -80,8 +83,11 @@ TEST_P(Sweep, KilledAtAnyOperation) {
     ASSERT_TRUE(completed ? WEXITSTATUS(status) == 0 : WTERMSIG(status) == SIGKILL) << status;
     ExpectOldOrNewWhole(run.path(), operation, GetParam());
     ReadSafetensors(run / "model.safetensors");  // throws unless whole
+    ReadSafetensors(run / "model_ema.safetensors");
   }
   EXPECT_GT(operation, 20);  // the sweep covered files, folders, `latest` and the weights
+  RecordFault(2, "killed at each write, sync, close and rename of a save, with an average of the weights",
+              "the old or the new checkpoint is whole", operation - 1);
 }
 
 TEST_P(Sweep, AnyOperationFails) {
@@ -98,6 +104,8 @@ TEST_P(Sweep, AnyOperationFails) {
     ExpectOldOrNewWhole(run.path(), operation, GetParam());
   }
   EXPECT_GT(operation, 20);
+  RecordFault(11, "each write, sync, close and rename of a save fails once", "the old or the new checkpoint is whole",
+              operation - 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(WithADamagedCheckpointInTheWay, Sweep, ::testing::Bool());
