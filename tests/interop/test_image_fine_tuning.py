@@ -1,0 +1,98 @@
+"""The recipe for a small set of photos beside torchvision: steps from weights with another number of classes, and an
+evaluation at another size than the training's."""
+
+import math
+
+import numpy as np
+import pytest
+
+from beside_torch import torch
+
+import torchvision
+from PIL import Image
+from safetensors.torch import load_file, save_file
+from torch.nn import functional as F
+
+from command import ROOT, final_numbers, metrics, run
+from gentle_training import BATCH, CLASSES, SAMPLES, resnet18, samples  # noqa: F401
+from truth import record, worst_ratio
+
+NEW_CLASSES, STEPS, EPOCHS = 4, 12, 20
+STEPS_OF_EPOCH = SAMPLES // BATCH
+SIZE, EVAL_SIZE = 32, 48
+MEAN, STD = ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])
+PEER = f"torchvision {torchvision.__version__}"
+
+
+@pytest.fixture(scope="module")
+def data(samples, module_dir):
+    """Tensors of four classes."""
+    (module_dir / "data").mkdir()
+    for split in ("train", "val"):
+        save_file({"images": samples[0], "labels": samples[1] % NEW_CLASSES}, module_dir / "data" / f"{split}.safetensors")
+    return module_dir / "data"
+
+
+def fine_tune(data, weights, run_dir, steps: int):
+    return run(f"--flagfile={ROOT / 'scripts/recipes/resnet50_photos.flags'}", "--model=resnet18", f"--init_weights={weights}",
+               f"--data_dir={data}", f"--batch_size={BATCH}", f"--image_size={SIZE}", f"--eval_image_size={EVAL_SIZE}",
+               f"--eval_resize={EVAL_SIZE}", "--shuffle=none", f"--limit_train_steps={steps}", "--log_interval=1",
+               "--eval_every_epochs=0", f"--run_dir={run_dir}")
+
+
+def rate(step: int) -> float:
+    """The recipe's: one epoch of warmup, then a cosine."""
+    warmup = STEPS_OF_EPOCH
+    if step < warmup:
+        return 0.02 * step / warmup
+    return 0.02 * (1 + math.cos(math.pi * (step - warmup) / (EPOCHS * STEPS_OF_EPOCH - warmup))) / 2
+
+
+def expected_losses(model, samples):
+    groups = []
+    for in_head in (True, False):
+        for decays in (True, False):
+            chosen = [parameter for name, parameter in model.named_parameters()
+                      if name.startswith("fc.") == in_head and (parameter.dim() > 1) == decays]
+            groups.append({"params": chosen, "weight_decay": 1e-4 if decays else 0, "factor": 1 if in_head else 0.1})
+    optimizer = torch.optim.SGD(groups, lr=0.02, momentum=0.9, nesterov=True)
+    model.train()
+    losses = []
+    for step in range(STEPS):
+        for group in optimizer.param_groups:
+            group["lr"] = group["factor"] * rate(step)
+        chosen = slice(step % STEPS_OF_EPOCH * BATCH, step % STEPS_OF_EPOCH * BATCH + BATCH)
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(samples[0][chosen]), samples[1][chosen] % NEW_CLASSES, label_smoothing=0.1)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return losses
+
+
+def test_the_recipe_is_pythons(data, samples, resnet18, module_dir):
+    outcome = fine_tune(data, resnet18, module_dir / "first", steps=1)  # at a rate of 0: the classifier that it begins with
+    assert f"the given weights have {CLASSES} classes, but this run has {NEW_CLASSES}: fc starts from random values" in outcome.stderr
+    fine_tune(data, resnet18, module_dir / "run", STEPS)
+    drawn = load_file(module_dir / "first" / "model.safetensors")
+    model = torchvision.models.resnet18(num_classes=NEW_CLASSES)
+    model.load_state_dict(load_file(resnet18) | {name: drawn[name] for name in ("fc.weight", "fc.bias")})
+    points, expected = metrics(module_dir / "run", "train"), expected_losses(model, samples)
+    assert [point["lr"] for point in points] == pytest.approx([rate(step) for step in range(STEPS)])
+    assert [point["loss"] for point in points] == pytest.approx(expected, rel=1e-3)
+    record("Models", f"fine-tuning resnet18 on other classes, {STEPS} steps", PEER, "1e-3 of the loss",
+           worst_ratio([point["loss"] for point in points], expected))
+
+    pixels = np.random.default_rng(0).integers(0, 256, (2 * NEW_CLASSES, EVAL_SIZE, EVAL_SIZE, 3), np.uint8)
+    for number, image in enumerate(pixels):
+        folder = module_dir / "photos" / "val" / str(number // 2)
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(folder / f"{number}.png")
+    found = final_numbers(run("--mode=eval", f"--run_dir={module_dir / 'run'}", f"--data_dir={module_dir / 'photos'}").last_line)
+    model.load_state_dict(load_file(module_dir / "run" / "model.safetensors"))
+    images = (torch.from_numpy(pixels).permute(0, 3, 1, 2) / 255 - torch.tensor(MEAN).view(3, 1, 1)) / torch.tensor(STD).view(3, 1, 1)
+    with torch.no_grad():
+        loss = F.cross_entropy(model.eval()(images), torch.arange(2 * NEW_CLASSES) // 2).item()
+    assert found["val_loss"] == pytest.approx(loss, abs=1e-4)
+    record("Models", f"evaluation at {EVAL_SIZE} pixels after training at {SIZE}", PEER, "1e-4 of the loss",
+           abs(found["val_loss"] - loss))
