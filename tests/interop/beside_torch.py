@@ -15,13 +15,14 @@ from command import run
 torch.set_num_threads(1)
 
 WAYS = ((torch.contiguous_format, 1), (torch.channels_last, 2))  # memory format of the images, threads
+THREADS = ((torch.contiguous_format, 1), (torch.contiguous_format, 2))
 FACTOR = 10
 
 
-def in_both_ways(train) -> list:
-    """Returns train(memory_format) for each of WAYS."""
+def in_both_ways(train, ways=WAYS) -> list:
+    """Returns train(memory_format) for each of the ways."""
     results = []
-    for memory_format, threads in WAYS:
+    for memory_format, threads in ways:
         torch.set_num_threads(threads)
         try:
             results.append(train(memory_format))
@@ -37,9 +38,9 @@ def allowed_difference(one: dict, other: dict) -> float:
     return max(FACTOR * spread, 1e-6)
 
 
-def allowed_ratio(one: list[float], other: list[float]) -> float:
-    """The same for losses, relative; no less than 1e-4, which a mistake in a formula exceeds."""
-    return max(1e-4, *(FACTOR * abs(a / b - 1) for a, b in zip(one, other, strict=True)))
+def allowed_ratio(one: list[float], other: list[float], least: float = 1e-4) -> float:
+    """The same for losses, relative; no less than `least`, which a mistake in a formula exceeds."""
+    return max(least, *(FACTOR * abs(a / b - 1) for a, b in zip(one, other, strict=True)))
 
 
 def predict(inputs: dict, folder, *flags):
@@ -49,18 +50,20 @@ def predict(inputs: dict, folder, *flags):
     return load_file(folder / "out.safetensors")["logits"]
 
 
-def assert_same_steps(points: list[dict], losses: list[float], norms: list[float]) -> None:
-    """Asserts that the steps agree. `points` are lines of metrics.jsonl, one for each step."""
-    assert [point["loss"] for point in points] == pytest.approx(losses, rel=1e-4)
-    assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=1e-3)
+def assert_same_steps(points: list[dict], both) -> None:
+    """Asserts that the steps agree. `points` are lines of metrics.jsonl, one for each step; `both` are the losses,
+    gradient norms and whatever else of the reference's two trainings."""
+    (losses, norms, *_), (other_losses, other_norms, *_) = both
+    assert [point["loss"] for point in points] == pytest.approx(losses, rel=allowed_ratio(losses, other_losses))
+    assert [point["grad_norm"] for point in points] == pytest.approx(norms, rel=allowed_ratio(norms, other_norms, least=1e-3))
 
 
-def assert_moved_alike(found: dict, before: dict, expected: dict) -> None:
-    """Asserts that each tensor has moved from `before` to where it is expected, to a hundredth of the way, and that
-    counters are equal."""
+def assert_moved_alike(found: dict, before: dict, expected: dict, other: dict) -> None:
+    """Asserts that each tensor has moved from `before` to where it is expected, to a hundredth of the way or FACTOR times
+    what the reference's other training differs by, and that counters are equal."""
     for name, tensor in expected.items():
         if not tensor.is_floating_point():
             assert found[name] == tensor, name
             continue
-        moved = (tensor - before[name]).norm()
-        assert (found[name] - tensor).norm() <= 0.01 * moved + 1e-6, name
+        moved, spread = (tensor - before[name]).norm(), (tensor - other[name]).norm()
+        assert (found[name] - tensor).norm() <= max(0.01 * moved, FACTOR * spread) + 1e-6, name

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from beside_torch import predict, torch
+from beside_torch import FACTOR, predict, torch
 from command import MAIN, ROOT, environment, run
 from conftest import CLASSES
 from text_data import TEXT, make_tokens
@@ -32,14 +32,21 @@ def metadata(file):
 
 
 def assert_same_logits(file, run_dir, inputs, folder, subject, counted):
-    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
-    assert [one.name for one in session.get_inputs()] == list(inputs)
-    found = torch.tensor(session.run(["logits"], {name: one.numpy() for name, one in inputs.items()})[0])[counted]
+    """The limit comes from onnxruntime itself, which computes the nodes as they are, and after it has changed the graph."""
+    def computed(level):
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = level
+        session = onnxruntime.InferenceSession(file, options, providers=["CPUExecutionProvider"])
+        assert [one.name for one in session.get_inputs()] == list(inputs)
+        return torch.tensor(session.run(["logits"], {name: one.numpy() for name, one in inputs.items()})[0])[counted]
+
+    levels = onnxruntime.GraphOptimizationLevel
+    found, other = computed(levels.ORT_ENABLE_ALL), computed(levels.ORT_DISABLE_ALL)
     expected = predict(inputs, folder, f"--run_dir={run_dir}")[counted]
     assert expected.std() > 0.1  # so that 1e-5 is not much of it
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
-    record("Models", f"{subject} trained here, as ONNX", f"onnxruntime {onnxruntime.__version__}", "1e-5 of logits of about 1",
-           worst_difference(found, expected))
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=max(1e-5, FACTOR * (found - other).abs().max().item()))
+    record("Models", f"{subject} trained here, as ONNX", f"onnxruntime {onnxruntime.__version__}",
+           f"1e-5 of logits of about 1 or {FACTOR} times its own spread", worst_difference(found, expected))
 
 
 @pytest.mark.parametrize("name", ["resnet18", *(["resnet50", "efficientnet_b0", "efficientnet_b5"] if LONG else [])])

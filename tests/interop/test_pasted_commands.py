@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from beside_torch import torch
+from beside_torch import FACTOR, allowed_ratio, in_both_ways, torch
 
 timm = pytest.importorskip("timm", reason="scripts/setup.sh --tests installs it")
 
@@ -21,7 +21,7 @@ from gentle_training import BATCH, CLASSES, SAMPLES, data, resnet18, samples  # 
 from truth import record, worst_ratio
 
 STEPS_OF_EPOCH = SAMPLES // BATCH
-STEPS = 20  # into the third epoch
+STEPS = 17  # into the third epoch
 
 torch.set_num_threads(1)
 
@@ -34,16 +34,17 @@ def pasted(*flags, weights, run_dir):
     return [point["lr"] for point in points], [point["loss"] for point in points]
 
 
-def original(model, optimizer, next_epoch, criterion, samples):
+def original(model, optimizer, next_epoch, criterion, samples, memory_format):
     """Returns the rates and losses of the loop that both scripts have; `next_epoch` steps the scheduler."""
     model.train()
+    images = samples[0].to(memory_format=memory_format)
     rates, losses = [], []
     for step in range(STEPS):
         if step > 0 and step % STEPS_OF_EPOCH == 0:
             next_epoch(step // STEPS_OF_EPOCH)
         place = step % STEPS_OF_EPOCH * BATCH
         optimizer.zero_grad()
-        loss = criterion(model(samples[0][place:place + BATCH]), samples[1][place:place + BATCH])
+        loss = criterion(model(images[place:place + BATCH]), samples[1][place:place + BATCH])
         loss.backward()
         optimizer.step()
         rates.append(optimizer.param_groups[0]["lr"])
@@ -57,13 +58,17 @@ def test_timm(data, samples, resnet18, run_dir, opt, rate, flags):
     """With a rate and without: timm then derives it from the batch."""
     found = pasted(data, "--model", "resnet18", "--opt", opt, "--sched", "cosine", "--epochs", "20", "--warmup-epochs", "2",
                    "-b", str(BATCH), "--weight-decay", "0.05", "--no-aug", "--pin-mem", *flags, weights=resnet18, run_dir=run_dir)
-    model = timm.create_model("resnet18", num_classes=CLASSES)
-    model.load_state_dict(load_file(resnet18))
-    epsilon = {"eps": 0.5} if opt == "rmsproptf" else {}
-    optimizer = timm.optim.create_optimizer_v2(model, opt=opt, lr=rate, weight_decay=0.05, momentum=0.9, **epsilon)
-    scheduler, _ = timm.scheduler.create_scheduler_v2(optimizer, sched="cosine", num_epochs=20, warmup_epochs=2, warmup_lr=1e-5)
-    expected = original(model, optimizer, scheduler.step, timm.loss.LabelSmoothingCrossEntropy(0.1), samples)
-    compare(found, expected, f"timm's {opt} from a pasted command", f"timm {timm.__version__}")
+
+    def trained(memory_format):
+        model = timm.create_model("resnet18", num_classes=CLASSES)
+        model.load_state_dict(load_file(resnet18))
+        epsilon = {"eps": 0.5} if opt == "rmsproptf" else {}
+        optimizer = timm.optim.create_optimizer_v2(model, opt=opt, lr=rate, weight_decay=0.05, momentum=0.9, **epsilon)
+        scheduler, _ = timm.scheduler.create_scheduler_v2(optimizer, sched="cosine", num_epochs=20, warmup_epochs=2,
+                                                          warmup_lr=1e-5)
+        return original(model, optimizer, scheduler.step, timm.loss.LabelSmoothingCrossEntropy(0.1), samples, memory_format)
+
+    compare(found, in_both_ways(trained), f"timm's {opt} from a pasted command", f"timm {timm.__version__}")
 
 
 @pytest.mark.parametrize("opt, rate", [("sgd", 5e-4), ("sgd_nesterov", 5e-4), ("adamw", 5e-5)])
@@ -72,26 +77,31 @@ def test_torchvision(data, samples, resnet18, run_dir, opt, rate):
                    "--lr-scheduler", "cosineannealinglr", "--lr-warmup-epochs", "2", "--lr-warmup-method", "linear", "--wd",
                    "0.05", "--norm-weight-decay", "0", "--bias-weight-decay", "0", "--label-smoothing", "0.1",
                    weights=resnet18, run_dir=run_dir)
-    model = torchvision.models.resnet18(num_classes=CLASSES)
-    model.load_state_dict(load_file(resnet18))
-    groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.05},
-              {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0}]
-    optimizer = (torch.optim.AdamW(groups, lr=rate) if opt == "adamw" else
-                 torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov="nesterov" in opt))
-    schedules = torch.optim.lr_scheduler
-    scheduler = schedules.SequentialLR(
-        optimizer, [schedules.LinearLR(optimizer, start_factor=0.01, total_iters=2),
-                    schedules.CosineAnnealingLR(optimizer, T_max=18)], milestones=[2])
-    expected = original(model, optimizer, lambda _: scheduler.step(),
-                        lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.1), samples)
-    compare(found, expected, f"torchvision's {opt} from a pasted command", f"torch {torch.__version__}")
+
+    def trained(memory_format):
+        model = torchvision.models.resnet18(num_classes=CLASSES)
+        model.load_state_dict(load_file(resnet18))
+        groups = [{"params": [p for p in model.parameters() if p.dim() > 1], "weight_decay": 0.05},
+                  {"params": [p for p in model.parameters() if p.dim() <= 1], "weight_decay": 0}]
+        optimizer = (torch.optim.AdamW(groups, lr=rate) if opt == "adamw" else
+                     torch.optim.SGD(groups, lr=rate, momentum=0.9, nesterov="nesterov" in opt))
+        schedules = torch.optim.lr_scheduler
+        scheduler = schedules.SequentialLR(
+            optimizer, [schedules.LinearLR(optimizer, start_factor=0.01, total_iters=2),
+                        schedules.CosineAnnealingLR(optimizer, T_max=18)], milestones=[2])
+        return original(model, optimizer, lambda _: scheduler.step(),
+                        lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.1), samples, memory_format)
+
+    compare(found, in_both_ways(trained), f"torchvision's {opt} from a pasted command", f"torch {torch.__version__}")
 
 
-def compare(found, expected, name, reference):
+def compare(found, both, name, reference):
+    expected, other = both
     assert found[0] == pytest.approx(expected[0], rel=1e-6)
-    assert found[1] == pytest.approx(expected[1], rel=1e-3)
+    assert found[1] == pytest.approx(expected[1], rel=allowed_ratio(expected[1], other[1]))
     assert len(set(found[0])) == 3  # one rate for each epoch
-    record("Pasted commands", f"{name}, {STEPS} steps", reference, "1e-3 of the loss", worst_ratio(found[1], expected[1]))
+    record("Pasted commands", f"{name}, {STEPS} steps", reference, f"1e-4 of the loss or {FACTOR} times its own spread",
+           worst_ratio(found[1], expected[1]))
 
 
 # ---- Rates of whole runs ---------------------------------------------------------------------------------------------

@@ -1,9 +1,9 @@
 """Compares whole trainings with PyTorch's: the same weights, the same samples in the same order, one loss per step.
 
 Batch normalisation amplifies rounding, so two trainings that differ in the last bit soon differ in the second digit.
-PyTorch itself has two answers, one for each memory format, and our loss must be as near to them as they are to each
-other, up to a factor of 3. A mistake in a gradient, in the order of samples or in the update shows already in the second step, where they
-agree to six digits.
+PyTorch itself has two answers, one for each memory format and number of threads, and our loss must be as near to one of
+them as FACTOR times what they are to each other. A mistake in a gradient, in the order of samples or in the update shows
+already in the second step, where they agree to six digits.
 """
 
 import math
@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-torch = pytest.importorskip("torch", reason="the reference is PyTorch; scripts/setup.sh --tests installs it")
+from beside_torch import FACTOR, allowed_ratio, in_both_ways, torch
 
 import torchvision
 from safetensors.torch import save_file
@@ -63,7 +63,6 @@ def apart(one: float, other: float) -> float:
 
 @pytest.mark.parametrize("name", LR)
 def test_the_loss_stays_within_pytorchs_own_spread(name, samples, tmp_path, run_dir):
-    torch.set_num_threads(1)
     save_file({"images": samples[0], "labels": samples[1]}, tmp_path / "data.safetensors")
     weights = {key: tensor.contiguous() for key, tensor in make(name).state_dict().items()}
     save_file(weights, tmp_path / "weights.safetensors")
@@ -72,18 +71,16 @@ def test_the_loss_stays_within_pytorchs_own_spread(name, samples, tmp_path, run_
         f"--lr={LR[name]}", "--lr_schedule=constant", "--nesterov", "--label_smoothing=0.1", "--log_interval=1",
         "--save_every_epochs=0", f"--run_dir={run_dir}", timeout=1200)
     ours = [loss for _, loss in losses(run_dir)]
-    plain = torch_losses(name, samples, torch.contiguous_format)
-    other = torch_losses(name, samples, torch.channels_last)
+    plain, other = in_both_ways(lambda memory_format: torch_losses(name, samples, memory_format))
     assert len(ours) == STEPS and ours != plain
     spread, worst = 0.0, 0.0  # the widest so far, because two trainings sometimes approach each other again
     for step, (own, one, another) in enumerate(zip(ours, plain, other)):
         spread = max(spread, apart(one, another))
         nearest = min(apart(own, one), apart(own, another))
-        assert nearest <= 3 * spread + 1e-6, f"step {step}: {own}, {one}, {another}"
+        assert nearest <= FACTOR * spread + 1e-6, f"step {step}: {own}, {one}, {another}"
         worst = max(worst, nearest)
-    early = slice(0, 2)
-    assert ours[early] == pytest.approx(other[early], rel=1e-3)
+    assert ours[:2] == pytest.approx(plain[:2], rel=allowed_ratio(plain[:2], other[:2]))
     learned = sum(ours[-20:]) / len(ours[-20:])
     assert not LONG or learned < 0.8 * ours[0]
     record("Trainings", f"{name}, {STEPS} steps: the loss", f"PyTorch {torch.__version__}",
-           f"ln of the losses' ratio, 3 times that of its two memory formats: {spread:.1e}", worst)
+           f"ln of the losses' ratio, {FACTOR} times that of its two trainings: {spread:.1e}", worst)

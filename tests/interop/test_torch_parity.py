@@ -9,14 +9,14 @@ import socket
 import numpy as np
 import pytest
 
-from beside_torch import assert_moved_alike, assert_same_steps, predict, torch
+from beside_torch import allowed_ratio, assert_moved_alike, assert_same_steps, in_both_ways, predict, torch
 
 torchvision = pytest.importorskip("torchvision", reason="scripts/setup.sh --tests installs it")
 
 from safetensors.torch import load_file, save_file
 from torch.nn import functional as F
 
-from command import metrics, run
+from command import DEADLINE, metrics, run, wait_until
 from truth import record, worst_difference, worst_ratio
 
 CLASSES = 10
@@ -202,16 +202,16 @@ def parameter_groups(model, decay: float, all_parameters: bool):
             {"params": [p for p in parameters.values() if p.dim() <= 1], "weight_decay": 0}]
 
 
-def torch_training(weights, samples, momentum=0.0, nesterov=False, decay=0.0, decay_all=True, smoothing=0.0,
-                   clip=math.inf, accumulation=1, steps=STEPS, by_class=None):
-    """Returns (losses, gradient norms, the model afterwards) of a plain PyTorch script."""
+def torch_training(weights, samples, memory_format, momentum=0.0, nesterov=False, decay=0.0, decay_all=True, smoothing=0.0,
+                   clip=math.inf, accumulation=1, by_class=None):
+    """Returns (losses, gradient norms, the state afterwards) of a plain PyTorch script."""
     model = torchvision.models.resnet18(num_classes=CLASSES).train()
     model.load_state_dict(load_file(weights))
     optimizer = torch.optim.SGD(parameter_groups(model, decay, decay_all), lr=LR, momentum=momentum, nesterov=nesterov)
-    images, labels = samples
+    images, labels = samples[0].to(memory_format=memory_format), samples[1]
     class_weights = by_class(torch.bincount(labels, minlength=CLASSES).float()) if by_class else None
     losses, norms = [], []
-    for step in range(steps):
+    for step in range(STEPS):
         optimizer.zero_grad()
         loss_sum = 0.0
         for part in range(accumulation):
@@ -223,7 +223,7 @@ def torch_training(weights, samples, momentum=0.0, nesterov=False, decay=0.0, de
         norms.append(torch.nn.utils.clip_grad_norm_(model.parameters(), clip).item())
         optimizer.step()
         losses.append(loss_sum)
-    return losses, norms, model
+    return losses, norms, model.state_dict()
 
 
 TRAININGS = {
@@ -244,57 +244,54 @@ TRAININGS = {
 
 
 @pytest.fixture(scope="module")
-def plain(resnet18, samples):
-    return torch_training(resnet18, samples)[0]
+def earlier():
+    """The reference's losses in each training so far."""
+    return {}
 
 
 @pytest.mark.parametrize("name", TRAININGS)
-def test_ten_steps_are_torchs(data, samples, resnet18, run_dir, plain, name):
+def test_ten_steps_are_torchs(data, samples, resnet18, run_dir, earlier, name):
     flags, options = TRAININGS[name]
-    losses, norms, model = torch_training(resnet18, samples, **options)
+    both = in_both_ways(lambda memory_format: torch_training(resnet18, samples, memory_format, **options))
+    losses, _, state = both[0]
     points = train(data, resnet18, run_dir, *flags)
-    assert_same_steps(points, losses, norms)
+    assert_same_steps(points, both)
     record("Optimizers", f"SGD, ten steps of resnet18: {name}", f"PyTorch {torch.__version__}", "1e-4 of the loss",
            worst_ratio([point["loss"] for point in points], losses))
-    if name != "plain":
-        assert max(abs(a / b - 1) for a, b in zip(losses, plain)) > 5e-4
-    assert_moved_alike(load_file(run_dir / "model.safetensors"), load_file(resnet18), model.state_dict())
-
-
-def test_options_differ_from_each_other(samples, resnet18):
-    """The options differ, so that agreement above cannot come from an option without any effect."""
-    def losses(**options):
-        return torch_training(resnet18, samples, momentum=0.9, **options)[0]
-
-    kinds = [losses(), losses(nesterov=True), losses(decay=1.0), losses(decay=1.0, decay_all=False), losses(clip=0.5)]
-    for i, one in enumerate(kinds):
-        for other in kinds[:i]:
-            assert max(abs(a / b - 1) for a, b in zip(one, other)) > 5e-4
+    for other in earlier.values():  # so that agreement cannot come from an option without any effect
+        assert worst_ratio(losses, other) > 5 * allowed_ratio(losses, both[1][0])
+    earlier[name] = losses
+    assert_moved_alike(load_file(run_dir / "model.safetensors"), load_file(resnet18), state, both[1][2])
 
 
 # ---- Two ranks -------------------------------------------------------------------------------------------------------
 
 
 def ddp_rank(rank: int, port: int, weights, data, results) -> None:
-    torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", f"tcp://127.0.0.1:{port}", rank=rank, world_size=2)
-    model = torchvision.models.resnet18(num_classes=CLASSES).train()
-    model.load_state_dict(load_file(weights))
     samples = load_file(data)
-    parallel = torch.nn.parallel.DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9, weight_decay=1e-3)
-    losses = []
-    for step in range(5):
-        chosen = torch.arange(step * 16 + rank * 8, step * 16 + rank * 8 + 8) % SAMPLES
-        optimizer.zero_grad()
-        loss = F.cross_entropy(parallel(samples["images"][chosen]), samples["labels"][chosen])
-        loss.backward()
-        optimizer.step()
-        mean = loss.detach()
-        torch.distributed.all_reduce(mean)
-        losses.append(mean.item() / 2)
+
+    def train_rank(memory_format) -> list[float]:
+        model = torchvision.models.resnet18(num_classes=CLASSES).train()
+        model.load_state_dict(load_file(weights))
+        parallel = torch.nn.parallel.DistributedDataParallel(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=LR, momentum=0.9, weight_decay=1e-3)
+        losses = []
+        for step in range(5):
+            chosen = torch.arange(step * 16 + rank * 8, step * 16 + rank * 8 + 8) % SAMPLES
+            optimizer.zero_grad()
+            images = samples["images"][chosen].to(memory_format=memory_format)
+            loss = F.cross_entropy(parallel(images), samples["labels"][chosen])
+            loss.backward()
+            optimizer.step()
+            mean = loss.detach()
+            torch.distributed.all_reduce(mean)
+            losses.append(mean.item() / 2)
+        return losses
+
+    both = in_both_ways(train_rank)
     if rank == 0:
-        results.write_text(json.dumps(losses), encoding="utf-8")
+        results.write_text(json.dumps(both), encoding="utf-8")
     torch.distributed.barrier()
     os._exit(0)  # an orderly end sometimes waits for ever for threads of a rank that has gone already
 
@@ -307,57 +304,17 @@ def test_two_ranks_are_torchs_ddp(data, resnet18, run_dir, tmp_path):
     # Only files are used, no manager and no shared tensors: a process that has threads must not fork.
     ranks = torch.multiprocessing.spawn(ddp_rank, (port, resnet18, data, results), nprocs=2, join=False)
     try:
-        assert ranks.join(timeout=60) or ranks.join(timeout=60), "PyTorch's ranks do not end"
+        wait_until(lambda: ranks.join(timeout=1), "the end of PyTorch's ranks", 2 * DEADLINE)
     finally:
         for process in ranks.processes:
             process.kill()
-    expected = json.loads(results.read_text(encoding="utf-8"))
+    expected, other = json.loads(results.read_text(encoding="utf-8"))
     points = train(data, resnet18, run_dir, "--nproc_per_node=2", "--momentum=0.9", "--weight_decay=0.001",
                    "--max_steps=5")
     assert len(expected) == 5
-    assert [point["loss"] for point in points] == pytest.approx(expected, rel=1e-4)
+    assert [point["loss"] for point in points] == pytest.approx(expected, rel=allowed_ratio(expected, other))
     record("Trainings", "resnet18 on two ranks", f"PyTorch {torch.__version__}'s DistributedDataParallel",
            "1e-4 of the loss", worst_ratio([point["loss"] for point in points], expected))
-
-
-# ---- Learning rates --------------------------------------------------------------------------------------------------
-
-SCHEDULES = {
-    "poly": (["--poly_power=2"], lambda o: torch.optim.lr_scheduler.PolynomialLR(o, total_iters=STEPS, power=2)),
-    "cosine": (["--end_lr=0.0001"], lambda o: torch.optim.lr_scheduler.CosineAnnealingLR(o, STEPS, eta_min=1e-4)),
-    # 5 steps an epoch
-    "step": (["--lr_decay_factor=0.5", "--lr_decay_epochs=0.6"],
-             lambda o: torch.optim.lr_scheduler.StepLR(o, step_size=3, gamma=0.5)),
-    "exponential": (["--lr_decay_factor=0.5", "--lr_decay_epochs=0.2"],
-                    lambda o: torch.optim.lr_scheduler.ExponentialLR(o, gamma=0.5)),
-    "constant": (["--warmup_steps=4", "--warmup_start_lr=0.0001"],
-                 lambda o: torch.optim.lr_scheduler.LinearLR(o, start_factor=0.0001 / LR, total_iters=4)),
-}
-
-
-@pytest.fixture(scope="module")
-def tiny_data(module_dir):
-    generator = torch.Generator().manual_seed(6)
-    path = module_dir / "tiny.safetensors"
-    save_file({"images": torch.randn(10, 3, 32, 32, generator=generator), "labels": torch.arange(10)}, path)
-    return path
-
-
-@pytest.mark.parametrize("name", SCHEDULES)
-def test_learning_rates_are_torchs(tiny_data, resnet18, run_dir, name):
-    flags, make = SCHEDULES[name]
-    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=LR)
-    scheduler = make(optimizer)
-    expected = []
-    for _ in range(STEPS):
-        expected.append(optimizer.param_groups[0]["lr"])
-        optimizer.step()
-        scheduler.step()
-    points = train(tiny_data, resnet18, run_dir, f"--lr_schedule={name}", "--batch_size=2", "--clip_norm=1", *flags)
-    assert [point["lr"] for point in points] == pytest.approx(expected, rel=1e-6)
-    record("Schedules", name, f"PyTorch {torch.__version__}'s lr_scheduler", "1e-6 of the learning rate",
-           max(abs(a["lr"] - b) for a, b in zip(points, expected)) / max(expected))
-    assert len(set(np.round(expected, 12))) > 1
 
 
 # ---- Files -----------------------------------------------------------------------------------------------------------
