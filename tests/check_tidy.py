@@ -12,6 +12,7 @@ CTest counts as skipped, and in CI (CI=true), where nobody reads what was skippe
 Usage: tests/check_tidy.py BUILD_DIR"""
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -71,6 +72,11 @@ def batches(files: list[str], count: int) -> list[list[str]]:
     return [batch[0] for batch in made if batch[0]]
 
 
+@functools.cache
+def sum_of(file: str) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+
+
 class Checker:
     def __init__(self, tidy: str, build: Path):
         self.command = [tidy, "--quiet", f"--config-file={ROOT / '.clang-tidy'}", "--checks=" + LEFT_OUT]
@@ -81,13 +87,10 @@ class Checker:
     def key(self, files: list[str], arguments: list[str]) -> Path:
         """Returns the file that stands for: these bytes are without findings."""
         read = subprocess.run(["c++", "-M", *arguments, *files], capture_output=True, text=True, check=True).stdout
-        names = sorted(set(read.replace("\\\n", " ").split()))
-        sums = hashlib.sha256(self.fixed.encode())
-        sums.update(" ".join(arguments + files).replace(str(ROOT), "").encode())
-        for name in names:
-            if not name.endswith(":") and not name.startswith(str(self.build)):  # generated: the commit
-                sums.update(hashlib.sha256(Path(name).read_bytes()).digest())
-        return CACHE / sums.hexdigest()
+        names = {name for name in read.replace("\\\n", " ").split() if not name.endswith(":")}
+        names = {name for name in names if not name.startswith(str(self.build))}  # generated: the commit
+        words = [self.fixed, *(word.replace(str(ROOT), "") for word in arguments + files), *sorted(map(sum_of, names))]
+        return CACHE / hashlib.sha256("\n".join(words).encode()).hexdigest()
 
     def findings(self, files: list[str]) -> str:
         arguments = ["-std=c++20", *" ".join(sorted(set().union(*(self.options[file] for file in files)))).split()]

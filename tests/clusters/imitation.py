@@ -93,7 +93,7 @@ def servers() -> Account:
         except OSError:
             return False
 
-    wait_until(answers, "the imitation of AWS", 60)
+    wait_until(answers, "the imitation of AWS")
     return account
 
 
