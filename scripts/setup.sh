@@ -246,6 +246,25 @@ install_cluster_tools() {
   note "done in $(elapsed $((SECONDS - began)))"
 }
 
+# torchvision's training scripts are in no package of Python's, but in the distribution's source of torchvision. A test
+# runs them beside dtrain_main; without them it is skipped.
+fetch_torchvision_scripts() {
+  local place=$venv/torchvision_scripts work file options
+  if [ -e "$place/train.py" ] || ! command -v apt-get >/dev/null; then return; fi
+  say "Getting torchvision's training scripts (19 MB to download)"
+  work=$(mktemp -d)
+  mkdir -p "$work/parts" "$work/lists/partial" "$place"
+  for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
+    if [ ! -f "$file" ]; then continue; fi
+    sed -e 's/^deb /deb-src /' -e 's/^Types:.*/Types: deb-src/' "$file" >"$work/parts/${file##*/}"
+  done
+  options=(-qq -o Dir::Etc::sourcelist=/dev/null -o "Dir::Etc::sourceparts=$work/parts" -o "Dir::State::lists=$work/lists")
+  (cd "$work" && apt-get "${options[@]}" update && apt-get "${options[@]}" source --download-only --tar-only pytorch-vision &&
+    tar xf pytorch-vision_*.orig.tar.* -C "$place" --strip-components=3 --wildcards '*/references/classification/*.py') \
+    >"$work/log" 2>&1 || note "The distribution's sources do not give them: the test that runs them will be skipped."
+  rm -rf "$work"
+}
+
 # ---- All of it -----------------------------------------------------------------------------------------------------
 
 exec 9<scripts/setup.sh
@@ -259,6 +278,7 @@ install_set digits 1 "the demo's data" download --no-deps --only-binary=:all: --
 if [ "$with_tests" = yes ]; then
   install_tests
   install_cluster_tools
+  fetch_torchvision_scripts
   if [ "$(uname -m)" = x86_64 ]; then
     install_set mxnet 1 "MXNet, whose record files are read and written (47 MB to download)" install --no-deps "$mxnet"
   fi

@@ -1,14 +1,13 @@
 #!/usr/bin/env python3
-"""Ten steps of a command for timm's or torchvision's train.py beside the same command pasted to dtrain_main: how far the
-rates, the losses and the validation losses are from each other, and timm's from its own with another memory format.
+"""Ten steps of commands for timm's train.py beside the same commands pasted to dtrain_main: how far the rates, the losses
+and the validation losses are from each other, and timm's from its own with another memory format.
 
-    .venv/bin/python scripts/peers/train_py_compare.py [--timm=CHECKOUT] [--torchvision=CHECKOUT] [--dtrain_main=PROGRAM]
+    .venv/bin/python scripts/peers/train_py_compare.py --timm=CHECKOUT [--dtrain_main=PROGRAM]
 
-CHECKOUT is a clone of https://github.com/huggingface/pytorch-image-models (at the tag of the installed timm) or of
-https://github.com/pytorch/vision: the wheels do not have these programs. They run unchanged, in processes of their own.
-The data are 36 images of noise, one batch, so that each epoch is one step in any order of the samples. Crops and flips
-are off on both sides (--augment=none; torchvision's program has no flag for it, so its transforms are replaced), and
-both begin with the same weights, a ResNet-18 whose residual branches contribute little, lest rounding be amplified.
+CHECKOUT is a clone of https://github.com/huggingface/pytorch-image-models at the tag of the installed timm, whose wheel
+does not have the program. It runs unchanged. The data are 36 images of noise, one batch, so that each epoch is one step in
+any order of the samples. Crops and flips are off on both sides, and both begin with the same weights, a ResNet-18 whose
+residual branches contribute little, lest rounding be amplified.
 """
 
 import argparse
@@ -29,44 +28,6 @@ TIMM = ["--lr-base 0.005", "--opt momentum --lr 0.001 --warmup-epochs 3 --weight
         "--opt adamw --lr 3e-5 --warmup-epochs 2 --weight-decay 0.05 --min-lr 1e-6 --warmup-lr 1e-6",
         "--opt rmsproptf --opt-eps 0.5 --sched step --decay-epochs 2.4 --decay-rate 0.9 --lr 3e-4 --warmup-lr 1e-5 "
         "--warmup-epochs 3 --weight-decay 1e-5 --clip-grad 1.0"]
-TORCHVISION = ["--lr 0.001", "--opt adamw --lr 3e-5 --lr-scheduler exponentiallr --lr-gamma 0.9 --wd 0.05",
-               "--opt sgd_nesterov --lr 0.002 --lr-scheduler cosineannealinglr --lr-warmup-epochs 4 --lr-warmup-method "
-               "linear --lr-warmup-decay 0.01 --label-smoothing 0.1 --wd 2e-4 --norm-weight-decay 0.0 --clip-grad-norm 1.0"]
-
-
-def run_torchvision(checkout: Path, weights: str, metrics: str, arguments: list[str]) -> None:
-    """In a process of its own: the program, with initial weights, whole images, and its meters' values kept in a file."""
-    sys.path.insert(0, str(checkout / "references/classification"))
-    import torchvision
-    from safetensors.torch import load_file
-
-    class Whole:
-        def __init__(self, *_, **__):
-            pass
-
-        def __call__(self, image):
-            return image
-
-    torchvision.transforms.RandomResizedCrop = torchvision.transforms.RandomHorizontalFlip = Whole
-    import train
-    import utils
-    make = torchvision.models.get_model
-
-    def with_weights(*args, **kwargs):
-        model = make(*args, **kwargs)
-        model.load_state_dict(load_file(weights))
-        return model
-
-    values = []
-    update = utils.MetricLogger.update
-
-    def kept(self, **meters):
-        values.append({name: float(value) for name, value in meters.items()})
-        update(self, **meters)
-
-    torchvision.models.get_model, utils.MetricLogger.update = with_weights, kept
-    train.main(train.get_args_parser().parse_args(arguments))
-    Path(metrics).write_text(json.dumps(values))
 
 
 def make_data(folder: Path) -> None:
@@ -111,15 +72,6 @@ def of_timm(checkout: Path, arguments: list, output: Path) -> dict:
     return {name: [float(row[key]) for row in rows] for name, key in keys.items()}
 
 
-def of_torchvision(checkout: Path, arguments: list, folder: Path) -> dict:
-    run([sys.executable, __file__, f"--torchvision={checkout}", "--own_process", folder.parent / "weights.safetensors",
-         f"{folder}.json", *arguments], "torchvision's train.py")
-    values = json.loads(Path(f"{folder}.json").read_text())
-    steps = [value for value in values if "lr" in value]
-    return {"rate": [step["lr"] for step in steps], "loss": [step["loss"] for step in steps],
-            "validation loss": [value["loss"] for value in values if "lr" not in value]}
-
-
 def distance(found: dict, expected: dict) -> str:
     texts = []
     for name, values in expected.items():
@@ -131,36 +83,21 @@ def distance(found: dict, expected: dict) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--timm", type=Path)
-    parser.add_argument("--torchvision", type=Path)
+    parser.add_argument("--timm", type=Path, required=True)
     parser.add_argument("--dtrain_main", default=ROOT / "build/release/bin/dtrain_main")
-    parser.add_argument("--own_process", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    if args.own_process:
-        weights, metrics, *arguments = args.own_process
-        run_torchvision(args.torchvision, weights, metrics, arguments)
-        return
-    if not args.timm and not args.torchvision:
-        parser.error("name --timm=CHECKOUT, --torchvision=CHECKOUT or both")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         make_data(folder)
-        data, weights = folder / "data", folder / "weights.safetensors"
-        both = f"--device cpu --model resnet18 -b {BATCH} --workers 1 --epochs {STEPS}"
         print("greatest relative distances over ten steps:")
-        for number, line in enumerate(TIMM if args.timm else []):
-            words = (f"--data-dir {data} {both} --num-classes {CLASSES} --img-size {PIXELS} --crop-pct 1.0 --color-jitter 0 "
-                     f"--initial-checkpoint {weights} {line}").split()
+        for number, line in enumerate(TIMM):
+            words = (f"--data-dir {folder / 'data'} --initial-checkpoint {folder / 'weights.safetensors'} --device cpu "
+                     f"--model resnet18 --num-classes {CLASSES} -b {BATCH} --workers 1 --epochs {STEPS} --img-size {PIXELS} "
+                     f"--crop-pct 1.0 --color-jitter 0 {line}").split()
             theirs = of_timm(args.timm, words, folder / f"timm{number}")
             own = of_timm(args.timm, [*words, "--channels-last"], folder / f"timm{number}_channels_last")
-            print(f"timm {line}\n    {distance(of_dtrain(args.dtrain_main, words, folder / f'run{number}'), theirs)}"
-                  f"\n    timm from itself: {distance(own, theirs)}", flush=True)
-        for number, line in enumerate(TORCHVISION if args.torchvision else []):
-            words = (f"--data-path {data} {both} --train-crop-size {PIXELS} --val-crop-size {PIXELS} --val-resize-size {PIXELS} "
-                     f"--print-freq 1 {line}").split()
-            theirs = of_torchvision(args.torchvision, [*words, "--output-dir", str(folder / f"out{number}")], folder / f"tv{number}")
-            ours = of_dtrain(args.dtrain_main, [*words, f"--init_weights={weights}"], folder / f"tv_run{number}")
-            print(f"torchvision {line}\n    {distance(ours, theirs)}", flush=True)
+            ours = of_dtrain(args.dtrain_main, words, folder / f"run{number}")
+            print(f"timm {line}\n    {distance(ours, theirs)}\n    timm from itself: {distance(own, theirs)}", flush=True)
 
 
 if __name__ == "__main__":

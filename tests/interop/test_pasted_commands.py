@@ -2,6 +2,7 @@
 schedulers, with their defaults where the command is silent."""
 
 import json
+import sys
 
 import pytest
 
@@ -16,7 +17,7 @@ import torchvision
 from safetensors.torch import load_file
 from torch.nn import functional as F
 
-from command import metrics, run
+from command import ROOT, metrics, run
 from gentle_training import BATCH, CLASSES, SAMPLES, data, resnet18, samples  # noqa: F401
 from truth import record, worst_ratio
 
@@ -93,6 +94,30 @@ def test_torchvision(data, samples, resnet18, run_dir, opt, rate):
                         lambda logits, labels: F.cross_entropy(logits, labels, label_smoothing=0.1), samples, memory_format)
 
     compare(found, in_both_ways(trained), f"torchvision's {opt} from a pasted command", f"torch {torch.__version__}")
+
+
+# torchvision's scripts are in no package of Python's; the distribution's source of torchvision has them. timm's train.py
+# is in neither, so that test_timm has its loop and takes the rest from timm.
+SCRIPTS = ROOT / ".venv" / "torchvision_scripts"
+OF_TORCHVISION = {
+    "sgd": "--opt sgd_nesterov --lr 5e-4 --wd 0.05 --norm-weight-decay 0 --bias-weight-decay 0 --label-smoothing 0.1 "
+           "--lr-scheduler cosineannealinglr --lr-warmup-epochs 2 --lr-warmup-method linear --lr-min 1e-5 --clip-grad-norm 1",
+    "adamw": "--opt adamw --lr 5e-5 --wd 0.1 --lr-step-size 1 --lr-gamma 0.5"}
+
+
+@pytest.mark.skipif(not (SCRIPTS / "train.py").exists(), reason="scripts/setup.sh --tests gets torchvision's train.py")
+@pytest.mark.parametrize("name", OF_TORCHVISION)
+def test_torchvisions_own_train_py(data, resnet18, run_dir, name):
+    """The same line for both programs, but for what names the samples and the weights."""
+    line = ["--model", "resnet18", "-b", str(BATCH), "--epochs", "20", "--device", "cpu", "--workers", "0", *OF_TORCHVISION[name].split()]
+    rates, losses = pasted("--data-path", data, *line, weights=resnet18, run_dir=run_dir)
+    printed = run(ROOT / "tests/interop/torchvision_train.py", SCRIPTS, data / "train.safetensors", resnet18, STEPS, *line,
+                  program=sys.executable, timeout=300).lines
+    steps = [json.loads(text) for text in printed if text.startswith("{")]
+    assert rates == pytest.approx([step["lr"] for step in steps], rel=1e-6)
+    assert losses == pytest.approx([step["loss"] for step in steps], rel=1e-3)
+    record("Pasted commands", f"torchvision's train.py, {name}, {STEPS} steps", f"train.py with torch {torch.__version__}",
+           "1e-3 of the loss", worst_ratio(losses, [step["loss"] for step in steps]))
 
 
 def compare(found, both, name, reference):

@@ -17,7 +17,7 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kWeightOfStep = 4;
 
-config::OptimizerConfig Watched(double factor, int64_t window) {
+config::OptimizerConfig WatchedBy(double factor, int64_t window) {
   config::OptimizerConfig config;
   config.spike_factor = factor;
   config.spike_window = window;
@@ -34,7 +34,7 @@ bool Look(SpikeWatch& watch, double loss, double weight = kWeightOfStep) {
 
 TEST(SpikeWatch, FindsWhatIsBeyondTheBound) {
   constexpr int64_t kWindow = 4;
-  SpikeWatch watch(Watched(3, kWindow), {}, at::kCPU);
+  SpikeWatch watch(WatchedBy(3, kWindow), {}, at::kCPU);
   const std::vector<double> losses = {4, 2, 3, 2, 2.5, 2, 80, 2, 1.5, 100, 2, 300, 2};
   double mean = 0, variance = 0;
   std::vector<int64_t> expected, found;
@@ -60,7 +60,7 @@ TEST(SpikeWatch, FindsWhatIsBeyondTheBound) {
 }
 
 TEST(SpikeWatch, ForgetsWhatWasTaken) {
-  SpikeWatch watch(Watched(2, 2), {.count = 9, .mean = 1, .variance = 0.25}, at::kCPU);
+  SpikeWatch watch(WatchedBy(2, 2), {.count = 9, .mean = 1, .variance = 0.25}, at::kCPU);
   EXPECT_FALSE(watch.HasSpikes());
   EXPECT_TRUE(Look(watch, 2.5));
   EXPECT_TRUE(watch.HasSpikes());
@@ -72,7 +72,7 @@ TEST(SpikeWatch, ForgetsWhatWasTaken) {
 }
 
 TEST(SpikeWatch, WithoutALossNothingChanges) {
-  SpikeWatch watch(Watched(2, 2), {.count = 5, .mean = 1, .variance = 0.25}, at::kCPU);
+  SpikeWatch watch(WatchedBy(2, 2), {.count = 5, .mean = 1, .variance = 0.25}, at::kCPU);
   for (const auto& [loss, weight] : {std::pair{kNaN, 4.0}, {HUGE_VAL, 4.0}, {-HUGE_VAL, 4.0}, {0.0, 0.0}}) {
     EXPECT_FALSE(Look(watch, loss, weight));
   }
@@ -82,7 +82,7 @@ TEST(SpikeWatch, WithoutALossNothingChanges) {
 }
 
 TEST(SpikeWatch, ALastingChangeIsSoonNoSpike) {
-  SpikeWatch watch(Watched(6, 100), {.count = 1000, .mean = 2, .variance = 0.01}, at::kCPU);
+  SpikeWatch watch(WatchedBy(6, 100), {.count = 1000, .mean = 2, .variance = 0.01}, at::kCPU);
   int spikes = 0;
   for (int step = 0; step < 1000; ++step) spikes += Look(watch, 8) ? 1 : 0;
   EXPECT_GT(spikes, 3);
@@ -90,7 +90,7 @@ TEST(SpikeWatch, ALastingChangeIsSoonNoSpike) {
 }
 
 TEST(SpikeWatch, MoreThanCanBeKeptAreCountedAsOne) {
-  SpikeWatch watch(Watched(1, 2), {.count = 10, .mean = 0, .variance = 1}, at::kCPU);
+  SpikeWatch watch(WatchedBy(1, 2), {.count = 10, .mean = 0, .variance = 1}, at::kCPU);
   double loss = 2;
   for (int64_t i = 0; i < SpikeWatch::kMostKept + 3; ++i, loss *= 4) ASSERT_TRUE(Look(watch, loss));
   const auto spikes = watch.Take(SpikeWatch::kMostKept + 3);
@@ -100,12 +100,12 @@ TEST(SpikeWatch, MoreThanCanBeKeptAreCountedAsOne) {
 
 TEST(SpikeWatch, ARestoredOneGoesOnTheSameToTheBit) {
   const std::vector<double> losses = {3, 2.125, 2.5, 9, 2.25, 2.0625, 40, 1.875};
-  SpikeWatch whole(Watched(2.5, 3), {}, at::kCPU), before(Watched(2.5, 3), {}, at::kCPU);
+  SpikeWatch whole(WatchedBy(2.5, 3), {}, at::kCPU), before(WatchedBy(2.5, 3), {}, at::kCPU);
   for (size_t i = 0; i < 4; ++i) {
     Look(whole, losses[i]);
     Look(before, losses[i]);
   }
-  SpikeWatch after(Watched(2.5, 3), before.Losses(), at::kCPU);
+  SpikeWatch after(WatchedBy(2.5, 3), before.Losses(), at::kCPU);
   for (size_t i = 4; i < losses.size(); ++i) EXPECT_EQ(Look(whole, losses[i]), Look(after, losses[i]));
   EXPECT_EQ(whole.Losses().count, after.Losses().count);
   EXPECT_EQ(whole.Losses().mean, after.Losses().mean);
