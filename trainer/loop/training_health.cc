@@ -19,7 +19,7 @@ std::string AdviceAgainstWaiting(WaitsFor waits_for, int64_t workers) {
   switch (waits_for) {
     case WaitsFor::kStorage:
       return "storage is slower than decoding: keep the data in memory with --cache=ram, warm or copy it first, pack "
-             "images into shards, or use --shuffle=shard";
+             "small files into shards, or use --shuffle=shard";
     case WaitsFor::kImageThreads:
       return "decoding" + more_cores + ", or pack the images resized (dtrain_data pack)";
     case WaitsFor::kMaskingThreads:
