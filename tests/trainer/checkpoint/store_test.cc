@@ -10,6 +10,7 @@
 #include "tests/fault_record.h"
 #include "tests/temporary_folder.h"
 #include "tests/trainer/checkpoint/snapshots.h"
+#include "trainer/checkpoint/manifest.h"
 #include "trainer/errors.h"
 
 namespace dtrain::checkpoint {

@@ -56,20 +56,20 @@ TEST(TimesLogTest, WhatARewindLeavesIsLost) {
   TemporaryFolder run;
   TimesLog log(run / "times.jsonl");
   RunTimes times{.step = 4};
-  times.parts[TimePart::kForward] = 8;
+  times.parts[Phase::kForward] = 8;
   log.Times(times);
   times = {.step = 7};
-  times.parts[TimePart::kForward] = 14;
+  times.parts[Phase::kForward] = 14;
   log.Times(times);
   log.GoBack(4, 0);
   times.step = 4;
   log.Times(times);
   times = {.step = 7};
-  times.parts[TimePart::kForward] = 21;
+  times.parts[Phase::kForward] = 21;
   log.Times(times);
   EXPECT_EQ(log.Split().attempts, 2);
   EXPECT_EQ(log.Split().lost_seconds, 6);
-  EXPECT_EQ(log.Split().kept[TimePart::kForward], 15);
+  EXPECT_EQ(log.Split().kept[Phase::kForward], 15);
 }
 
 }  // namespace
