@@ -133,7 +133,7 @@ struct Rows {
   std::string meaning;    // a fingerprint
 };
 
-Rows TokenizedRows(const SentenceFiles& files, const SentenceOptions& options) {
+Rows EncodedRows(const SentenceFiles& files, const SentenceOptions& options) {
   const auto tokenizer = FindSentenceTokenizer(options.tokenizer_paths);
   return {.set = files.layout == SentenceLayout::kTable ? ReadTable(files.path, options, *tokenizer)
                                                         : ReadClassFolders(files.path, options, *tokenizer),
@@ -187,14 +187,14 @@ std::unique_ptr<SampleDecoder> DecoderOf(const SentenceOptions& options) {
 SentenceSplit OpenSentences(const SentenceOptions& options, const std::string& split) {
   const SentenceFiles files = RequireSentenceFiles(options.data_dir, split);
   const bool is_binarised = files.layout == SentenceLayout::kBinarised;
-  return SplitOf(is_binarised ? RowsOfFolders(files, options) : TokenizedRows(files, options), options);
+  return SplitOf(is_binarised ? RowsOfFolders(files, options) : EncodedRows(files, options), options);
 }
 
 SentenceSplit OpenUnlabelled(const SentenceOptions& options, const std::string& file) {
   SentenceOptions unlabelled = options;
   unlabelled.target = SentenceTarget::kNone;
   unlabelled.keep_texts = true;
-  return SplitOf(TokenizedRows({.layout = SentenceLayout::kTable, .split = "", .path = file}, unlabelled), unlabelled);
+  return SplitOf(EncodedRows({.layout = SentenceLayout::kTable, .split = "", .path = file}, unlabelled), unlabelled);
 }
 
 bool LooksLikeRegression(const SentenceOptions& options, const std::string& split) {

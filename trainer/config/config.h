@@ -179,7 +179,7 @@ struct RunConfig {
   std::string weights = "auto";  // auto | last | best | ema; for evaluating, predicting and exporting
   double save_every_epochs = 1;
   int64_t save_every_steps = 0;               // 0: only by epochs
-  std::string save_every_seconds = "0";       // a number, 0: only by epochs; auto: see loop/save_interval.h
+  std::string save_every_seconds = "0";       // a number, 0: only by epochs; auto: see loop/saving.h
   double expected_hours_between_faults = 24;  // of the whole job; with auto
   int64_t keep_checkpoints = 3;
   double eval_every_epochs = 1;               // 0: only at the end
