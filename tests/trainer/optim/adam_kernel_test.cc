@@ -23,11 +23,14 @@ void AdamOnCpu(const kernels::AdamArguments& arguments, models::kernels::Element
   RunThreads<c10::BFloat16>(arguments);
 }
 
+// In float32, in which the kernel computes, 1 − 0.999 has lost some digits. ATen computes it otherwise on the CPU.
+constexpr double kTolerance = 5e-5;
+
 TEST(AdamKernel, StepsAreAtens) {
   for (const AdamCase& c : AdamCases()) {
     for (const at::ScalarType copies : {at::kFloat, at::kHalf, at::kBFloat16}) {
       SCOPED_TRACE(testing::Message() << c.options.beta1 << c.options.epsilon_before_correction << copies);
-      CompareAdam(c, copies, &AdamOnCpu, at::kCPU, 2e-6);
+      CompareAdam(c, copies, &AdamOnCpu, at::kCPU, kTolerance);
     }
   }
 }
