@@ -102,15 +102,15 @@ class Checker:
             together.flush()
             done = subprocess.run([*self.command, together.name if len(files) > 1 else files[0], "--", *arguments],
                                   capture_output=True, text=True)
-        if done.returncode == 0:
+        found = "" if done.returncode == 0 else done.stdout + done.stderr
+        if found and len(files) > 1:
+            half = len(files) // 2  # perhaps names clash nevertheless, which is no finding
+            found = self.findings(files[:half]) + self.findings(files[half:])
+        if not found:
             with contextlib.suppress(OSError):  # a home that cannot be written
                 CACHE.mkdir(parents=True, exist_ok=True)
                 key.touch()
-            return ""
-        if len(files) == 1:
-            return done.stdout + done.stderr
-        half = len(files) // 2  # perhaps names clash nevertheless, which is no finding
-        return self.findings(files[:half]) + self.findings(files[half:])
+        return found
 
 
 def main() -> int:
