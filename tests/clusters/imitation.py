@@ -43,13 +43,13 @@ class Account:
     def script(self, name: str, *arguments, check: int = 0, **environment):
         variables = {**self.environment, "AWS_DEFAULT_REGION": "", **environment}  # the scripts use only AWS_REGION
         done = subprocess.run([str(AWS / name), *arguments], env=variables, capture_output=True,
-                              text=True, check=False, timeout=120, stdin=subprocess.DEVNULL)
+                              text=True, check=False, timeout=300, stdin=subprocess.DEVNULL)
         assert done.returncode == check, f"{name} {arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
     def aws(self, *arguments):
         done = subprocess.run(["aws", *arguments, "--output", "json"], env=self.environment, capture_output=True, text=True,
-                              check=False, stdin=subprocess.DEVNULL, timeout=120)
+                              check=False, stdin=subprocess.DEVNULL, timeout=300)
         assert done.returncode == 0, f"aws {arguments}\n{done.stdout}\n{done.stderr}"
         return json.loads(done.stdout) if done.stdout.strip() else None
 
