@@ -64,6 +64,15 @@ Output Forward(const at::Tensor& x, const Normalisation& norm, const Following& 
   return {y, mask};
 }
 
+kernels::GradientArguments WithTensor(kernels::GradientArguments gradient, const at::Tensor& x,
+                                      const Normalisation& norm) {
+  gradient.x = x.const_data_ptr();
+  gradient.norm = PointersOf(norm);
+  gradient.rows = RowsOf(x);
+  gradient.channels = x.size(1);
+  return gradient;
+}
+
 struct Gradients {
   at::Tensor dx, dweight, dbias;
 };
@@ -72,10 +81,7 @@ struct Gradients {
 // `maxima` is defined if the activation pools.
 Gradients Backward(const at::Tensor& x, const Normalisation& norm, kernels::GradientArguments gradient,
                    const at::Tensor& dz, const at::Tensor& maxima) {
-  gradient.x = x.const_data_ptr();
-  gradient.norm = PointersOf(norm);
-  gradient.rows = RowsOf(x);
-  gradient.channels = x.size(1);
+  gradient = WithTensor(gradient, x, norm);
   const GradientSums sums(norm);
   kernels::GradientArguments summed = gradient;
   if (maxima.defined()) {
@@ -95,6 +101,56 @@ Gradients Backward(const at::Tensor& x, const Normalisation& norm, kernels::Grad
     gradient.activation = Activation::kNone;
   }
   return {InputGradient(x, norm, gradient, sums), sums.dweight, sums.dbias};
+}
+
+// Means over all rows: those of this rank, or of all ranks if the normalisation sums over them.
+struct GradientMeans {
+  GradientMeans(const Normalisation& norm, const GradientSums& sums, int64_t rows)
+      : both(sums.both), per_row(1.0F / static_cast<float>(rows)) {
+    if (norm.sum == nullptr) return;
+    both = both.to(at::kDouble);
+    (*norm.sum)(both);
+    both = (both / norm.count).to(at::kFloat);
+    per_row = 1;
+  }
+
+  // `dx` is where the gradient of x is written.
+  kernels::BackwardArguments Through(const kernels::GradientArguments& gradient, at::Tensor& dx) const {
+    return {.of = gradient,
+            .sum_dy = both.const_data_ptr<float>(),
+            .sum_dy_normalised = both.const_data_ptr<float>() + gradient.channels,
+            .per_row = per_row,
+            .dx = dx.mutable_data_ptr()};
+  }
+
+  at::Tensor both;  // (2, C) float32; times `per_row`, they are the means
+  float per_row;
+};
+
+// The backward pass of ReLU(norm(x) + z_norm(z)).
+std::pair<Gradients, Gradients> PairBackward(const at::Tensor& x, const Normalisation& norm, const at::Tensor& z,
+                                             const Normalisation& z_norm, const kernels::GradientArguments& gradient) {
+  at::Tensor du = at::empty_like(x), dx = at::empty_like(x), dz = at::empty_like(z);
+  const GradientSums sums(norm), z_sums(z_norm);
+  PartialSums partial(norm, RowsOf(x)), z_partial(z_norm, RowsOf(z));
+  norm.kernels->pair_sum({.of_x = {.of = WithTensor(gradient, x, norm),
+                                   .sums = partial.memory(),
+                                   .dbias = sums.dbias.mutable_data_ptr<float>(),
+                                   .dweight = sums.dweight.mutable_data_ptr<float>(),
+                                   .dz = du.mutable_data_ptr()},
+                          .z = z.const_data_ptr(),
+                          .z_norm = PointersOf(z_norm),
+                          .z_sums = z_partial.memory(),
+                          .z_dbias = z_sums.dbias.mutable_data_ptr<float>(),
+                          .z_dweight = z_sums.dweight.mutable_data_ptr<float>()},
+                         ElementOf(x));
+  kernels::GradientArguments plain{};
+  plain.dy = du.const_data_ptr();
+  plain.activation = Activation::kNone;
+  const GradientMeans means(norm, sums, RowsOf(x)), z_means(z_norm, z_sums, RowsOf(z));
+  norm.kernels->pair_backward(
+      {means.Through(WithTensor(plain, x, norm), dx), z_means.Through(WithTensor(plain, z, z_norm), dz)}, ElementOf(x));
+  return {{dx, sums.dweight, sums.dbias}, {dz, z_sums.dweight, z_sums.dbias}};
 }
 
 // Tensors of a Normalisation are saved and restored by autograd; the rest is kept as it is.
@@ -147,20 +203,17 @@ struct Function : torch::autograd::Function<Function> {
                                               .pool = pools ? ShapeOf(x) : kernels::PoolShape{},
                                               .scale = ScaleOf(kept->factors_NC, x),
                                               .dmeans = nullptr};
+    if (kept->normalises_z) {
+      const auto [of_x, of_z] = PairBackward(x, kept->norm, z, kept->z_norm, gradient);
+      return {of_x.dx, of_x.dweight, of_x.dbias, of_z.dx, of_z.dweight, of_z.dbias, {}};
+    }
     at::Tensor dz;
     // A pooled gradient is a quarter of dz: reading it twice costs less.
     const bool is_dy = kept->activation == Activation::kNone && !two;
     if ((kept->adds && !is_dy) || (two && !pools)) dz = at::empty_like(x);
     const Gradients of_x = Backward(x, kept->norm, gradient, dz, /*maxima=*/saved[3]);
     if (is_dy) dz = gradients[0];
-    if (!kept->normalises_z) {
-      return {of_x.dx, of_x.dweight, of_x.dbias, kept->adds ? dz : at::Tensor(), {}, {}, {}};
-    }
-    kernels::GradientArguments plain{};
-    plain.dy = dz.const_data_ptr();
-    plain.activation = Activation::kNone;
-    const Gradients of_z = Backward(z, kept->z_norm, plain, /*dz=*/{}, /*maxima=*/{});
-    return {of_x.dx, of_x.dweight, of_x.dbias, of_z.dx, of_z.dweight, of_z.dbias, {}};
+    return {of_x.dx, of_x.dweight, of_x.dbias, kept->adds ? dz : at::Tensor(), {}, {}, {}};
   }
 };
 
@@ -191,20 +244,9 @@ GradientSums::GradientSums(const Normalisation& norm)
 
 at::Tensor InputGradient(const at::Tensor& x_NCHW, const Normalisation& norm,
                          const kernels::GradientArguments& gradient, const GradientSums& sums) {
-  at::Tensor means;  // over all rows of all ranks, if there are several
-  if (norm.sum != nullptr) {
-    means = sums.both.to(at::kDouble);
-    (*norm.sum)(means);
-    means = (means / norm.count).to(at::kFloat);
-  }
-  const at::Tensor& used = means.defined() ? means : sums.both;
   at::Tensor dx = at::empty_like(x_NCHW);
-  norm.kernels->backward({.of = gradient,
-                          .sum_dy = used.const_data_ptr<float>(),
-                          .sum_dy_normalised = used.const_data_ptr<float>() + gradient.channels,
-                          .per_row = means.defined() ? 1.0F : 1.0F / static_cast<float>(gradient.rows),
-                          .dx = dx.mutable_data_ptr()},
-                         ElementOf(x_NCHW));
+  const GradientMeans means(norm, sums, gradient.rows);
+  norm.kernels->backward(means.Through(gradient, dx), ElementOf(x_NCHW));
   return dx;
 }
 

@@ -9,6 +9,7 @@
 
 #include "models/kernels/excitation.h"
 #include "models/kernels/norm.h"
+#include "models/kernels/norm_pair.h"
 #include "models/kernels/norm_pool.h"
 #include "models/kernels/norm_statistics.h"
 #include "models/sync_batch_norm.h"
@@ -26,6 +27,8 @@ struct NormKernels {
   void (*pool)(const kernels::PoolArguments& arguments, kernels::Element element);
   void (*sum)(const kernels::SumArguments& arguments, kernels::Element element);
   void (*backward)(const kernels::BackwardArguments& arguments, kernels::Element element);
+  void (*pair_sum)(const kernels::PairSumArguments& arguments, kernels::Element element);
+  void (*pair_backward)(const kernels::PairBackwardArguments& arguments, kernels::Element element);
   int (*num_image_parts)(int64_t images, int64_t pixels, int64_t channels);  // SqueezeArguments::parts
   void (*squeeze)(const kernels::SqueezeArguments& arguments, kernels::Element element);
   void (*image_sums)(const kernels::ImageSumsArguments& arguments, kernels::Element element);

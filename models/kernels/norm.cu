@@ -2,6 +2,7 @@
 #include "models/kernels/norm.h"
 
 #include "models/kernels/launch.cuh"
+#include "models/kernels/norm_pair.h"
 #include "models/kernels/norm_pool.h"
 #include "models/kernels/norm_statistics.h"
 
@@ -53,6 +54,29 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) Sum(const SumAr
         [&](int64_t channel, int /*of_block*/, double dz, double dz_centred) {
           FinishSums(arguments, channel, dz, dz_centred);
         });
+}
+
+template <typename T>
+__global__ void __launch_bounds__(kThreads, kBlocksPerProcessor) PairSum(const PairSumArguments arguments) {
+  __shared__ BlockMemory memory;
+  const Place place(blockIdx.x, blockIdx.y, gridDim.y, static_cast<int>(threadIdx.x));
+  const PairSums of_thread = PairSumThread<T>(arguments, place);
+  const SumArguments& of_x = arguments.of_x;
+  AddUp(place, of_thread.of_x, of_x.sums, of_x.of.channels, memory,
+        [&](int64_t channel, int /*of_block*/, double du, double du_centred) {
+          FinishSums(of_x, channel, du, du_centred);
+        });
+  __syncthreads();
+  AddUp(place, of_thread.of_z, arguments.z_sums, of_x.of.channels, memory,
+        [&](int64_t channel, int /*of_block*/, double du, double du_centred) {
+          FinishZSums(arguments, channel, du, du_centred);
+        });
+}
+
+// The constants of two normalisations need more registers than the other kernels.
+template <typename T>
+__global__ void __launch_bounds__(kThreads, 2) PairBackward(const PairBackwardArguments arguments) {
+  PairBackwardThread<T>(arguments, ThreadNumber(), NumThreads());
 }
 
 template <typename T, Activation kActivation, bool kNormalisesZ = false>
@@ -127,6 +151,20 @@ int LaunchSum(const SumArguments& arguments, Element element, void* stream) {
       case Activation::kReluPool:
         return StartSum<T, WindowGradient>(arguments, StreamOf(stream));
     }
+  });
+}
+
+int LaunchPairSum(const PairSumArguments& arguments, Element element, void* stream) {
+  const SumArguments& of_x = arguments.of_x;
+  return ForElement(element, [&](auto type) {
+    PairSum<decltype(type)><<<SumGrid(of_x.of.channels, of_x.sums.parts), kThreads, 0, StreamOf(stream)>>>(arguments);
+  });
+}
+
+int LaunchPairBackward(const PairBackwardArguments& arguments, Element element, void* stream) {
+  const GradientArguments& of = arguments.of_x.of;
+  return ForElement(element, [&](auto type) {
+    PairBackward<decltype(type)><<<Blocks(of.rows, of.channels), kThreads, 0, StreamOf(stream)>>>(arguments);
   });
 }
 

@@ -148,6 +148,28 @@ inline void Backward(const kernels::BackwardArguments& arguments, kernels::Eleme
   });
 }
 
+inline void PairSum(const kernels::PairSumArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    const auto nothing = [](const auto&, auto&) {};
+    const auto add = [&](const auto& place) { return kernels::PairSumThread<decltype(type)>(arguments, place); };
+    const int64_t channels = arguments.of_x.of.channels;
+    AddUp(
+        channels, arguments.of_x.sums, nothing, [&](const auto& place, const auto&) { return add(place).of_x; },
+        [&](int64_t channel, double, double a, double b) { kernels::FinishSums(arguments.of_x, channel, a, b); });
+    AddUp(
+        channels, arguments.z_sums, nothing, [&](const auto& place, const auto&) { return add(place).of_z; },
+        [&](int64_t channel, double, double a, double b) { kernels::FinishZSums(arguments, channel, a, b); });
+  });
+}
+
+inline void PairBackward(const kernels::PairBackwardArguments& arguments, kernels::Element element) {
+  ForElement(element, [&](auto type) {
+    ForThreads(arguments.of_x.of.channels, [&](int64_t thread, int64_t threads) {
+      kernels::PairBackwardThread<decltype(type)>(arguments, thread, threads);
+    });
+  });
+}
+
 // Runs the blocks of a launch that adds up each image's pixels. `add` returns a thread's sums.
 template <int kSums, typename Add>
 void AddUpImages(int64_t images, int64_t channels, int parts, float factor, float* sums, const Add& add) {
@@ -200,6 +222,8 @@ inline constexpr NormKernels kKernels = {
     .pool = &Pool,
     .sum = &Sum,
     .backward = &Backward,
+    .pair_sum = &PairSum,
+    .pair_backward = &PairBackward,
     .num_image_parts = [](int64_t, int64_t, int64_t) { return num_image_parts; },
     .squeeze = &Squeeze,
     .image_sums = &ImageSums,

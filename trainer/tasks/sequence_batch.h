@@ -26,8 +26,8 @@ struct SequenceBatch {
 
 // What the list of tokens holds besides tokens.
 struct TokenLayout {
-  bool unpad = false;       // not the padding of rows, but...
-  int64_t most_tokens = 0;  // ...if this is not 0: fillers, as models::FillUp adds them
+  bool unpad = false;       // the padding of rows is left out
+  int64_t most_tokens = 0;  // if not 0, the list without padding is filled up: see models::FillUp
 };
 
 // Returns the layout of training and evaluation on `device`. On a GPU it makes batches whose shapes come again, for
