@@ -16,6 +16,7 @@ ForwardCost CostOf(const std::function<void()>& pass) {
 void CountForward(const ForwardCost& layer) {
   counted.multiply_adds += layer.multiply_adds;
   counted.activation_elements += layer.activation_elements;
+  counted.moved_elements += layer.moved_elements;
 }
 
 }  // namespace dtrain::models

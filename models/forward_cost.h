@@ -1,5 +1,5 @@
-// Counts the cost of a forward pass. The layers count it themselves while a tensor without data passes through them, so
-// no model is described a second time.
+// Counts the cost of a pass through a model. The layers count it themselves while a tensor without data passes through
+// them, so no model is described a second time.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,9 @@ namespace dtrain::models {
 struct ForwardCost {
   int64_t multiply_adds = 0;        // of convolutions and fully connected layers: 4.09e9 for ResNet-50 at 224 px
   int64_t activation_elements = 0;  // those kept for the backward pass
+  // Those of activations and their gradients that a training step reads or writes on a GPU, forward and backward, where
+  // it does little else: in passes over elements, not in products, which do that beside their arithmetic.
+  double moved_elements = 0;
 };
 
 // Returns what the layers count on this thread while `pass` runs. Calls may not be nested.

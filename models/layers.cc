@@ -14,6 +14,22 @@ namespace {
 
 at::Tensor ShapeOf(at::IntArrayRef sizes) { return at::empty(sizes, at::TensorOptions(at::kMeta)); }
 
+// How often the elements of a normalised activation are read or written in one step: by the statistics, forward, by the
+// sums of backward, and by the gradients. ReLU keeps a bit for each, 1/16 of an element of a half type.
+constexpr double kMask = 1.0 / 16;
+constexpr double kNormMoves = 1 + 2 + 2 + 3;  // also with SiLU
+constexpr double kReluMoves = 1 + (2 + kMask) + (2 + kMask) + (3 + kMask);
+constexpr double kPoolMoves = 1 + 1.4 + 1.6 + 2.6;                   // ReLU and max pooling
+constexpr double kAddReluMoves = 1 + (3 + kMask) + (4 + kMask) + 3;  // the shortcut, and the second gradient
+constexpr double kShortcutMoves = 1 + 0 + 1 + 2;                     // a normalised shortcut, in the same passes
+constexpr double kAddMoves = kNormMoves + 1 + 3;
+constexpr double kExcitedMoves = kNormMoves + 3 + 3;  // the means, and scaling by the excitation
+constexpr double kDepthwiseMoves = 3;                 // convolution, and the gradients of its input and weights
+
+void CountMoves(const at::Tensor& x, double moves) {
+  if (x.is_meta()) CountForward({.moved_elements = moves * static_cast<double>(x.numel())});
+}
+
 }  // namespace
 
 Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options) {
@@ -25,13 +41,17 @@ Conv2dImpl::Conv2dImpl(const Conv2dOptions& conv_options) : options(conv_options
 at::Tensor Conv2dImpl::forward(const at::Tensor& x_NCHW) {
   if (x_NCHW.dim() == 2) return at::linear(x_NCHW, WeightForProducts().flatten(1), bias);
   const int64_t padding = options.kernel_size / 2;
+  const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
   if (x_NCHW.is_meta()) {
     const auto out = [&](int64_t size) { return (size + 2 * padding - options.kernel_size) / options.stride + 1; };
     const at::Tensor y_NCHW = ShapeOf({x_NCHW.size(0), options.out_channels, out(x_NCHW.size(2)), out(x_NCHW.size(3))});
     CountForward({.multiply_adds = y_NCHW.numel() * weight[0].numel(), .activation_elements = y_NCHW.numel()});
+    if (is_depthwise) {
+      CountMoves(x_NCHW, kDepthwiseMoves);
+      CountMoves(y_NCHW, kDepthwiseMoves);
+    }
     return y_NCHW;
   }
-  const bool is_depthwise = options.groups == options.in_channels && options.groups == options.out_channels;
   if (is_depthwise && !options.bias) {
     const bool has_kernel = HasDeviceDepthwiseKernel(x_NCHW, weight, options.stride);
     if (depthwise_kernels_ != nullptr && is_training() && has_kernel) {
@@ -95,6 +115,9 @@ Forked BatchNorm2dImpl::Activated(const at::Tensor& x_NCHW, Activation activatio
     const at::Tensor x = ForNormKernels(x_NCHW);
     return Normalised(x, Measure(x), {.activation = activation});
   }
+  CountMoves(x_NCHW, activation == Activation::kRelu       ? kReluMoves
+                     : activation == Activation::kReluPool ? kPoolMoves
+                                                           : kNormMoves);
   at::Tensor y = ForwardWithAten(x_NCHW);
   if (activation == Activation::kSilu) {
     y = Silu(y);
@@ -110,7 +133,9 @@ Forked BatchNorm2dImpl::AddRelu(const at::Tensor& x_NCHW, const std::function<at
   if (!UsesKernels(x_NCHW)) {
     at::Tensor y = ForwardWithAten(x_NCHW);
     const at::Tensor z = shortcut();
-    y += shortcut_norm != nullptr ? shortcut_norm->forward(z) : z;
+    CountMoves(x_NCHW, kAddReluMoves);
+    if (shortcut_norm != nullptr) CountMoves(z, kShortcutMoves);
+    y += shortcut_norm != nullptr ? shortcut_norm->ForwardWithAten(z) : z;
     y.relu_();
     return {y, y};
   }
@@ -127,6 +152,7 @@ Forked BatchNorm2dImpl::AddRelu(const at::Tensor& x_NCHW, const std::function<at
 
 Forked BatchNorm2dImpl::Add(const at::Tensor& x_NCHW, const at::Tensor& shortcut_NCHW, const at::Tensor& factors_N111) {
   if (!UsesKernels(x_NCHW)) {
+    CountMoves(x_NCHW, kAddMoves);
     at::Tensor y = ForwardWithAten(x_NCHW);
     if (factors_N111.defined()) y = y * factors_N111;
     y = y + shortcut_NCHW;
@@ -145,6 +171,7 @@ at::Tensor BatchNorm2dImpl::Excited(const at::Tensor& x_NCHW, const Excitation& 
     const at::Tensor x = ForNormKernels(x_NCHW);
     return models::Excited(x, Measure(x), excitation);
   }
+  CountMoves(x_NCHW, kExcitedMoves);
   const at::Tensor y = Silu(ForwardWithAten(x_NCHW));
   return y * excitation(at::adaptive_avg_pool2d(y, {1, 1}));
 }

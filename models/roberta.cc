@@ -54,6 +54,7 @@ ForwardCost RobertaForMaskedLM::Cost(int64_t tokens, int64_t length, int64_t sco
   ForwardCost cost = EncoderCost(tokens, length);
   cost.multiply_adds += scored * (hidden * hidden + hidden * words);
   cost.activation_elements += scored * (4 * hidden + 2 * words);
+  cost.moved_elements += static_cast<double>(scored * words) * 3;  // the scores are read, read again and written
   return cost;
 }
 

@@ -145,7 +145,13 @@ ForwardCost RobertaEncoder::EncoderCost(int64_t tokens, int64_t length) const {
   // The inputs of dense layers, normalisations, attention and GELU. Attention's own weights are computed again.
   const int64_t kept = 9 * hidden + 2 * inner;
   const int64_t kept_of_all = options_.checkpoint_activations ? layers * hidden + kept : layers * kept;
-  return {.multiply_adds = tokens * layers * (dense + attention), .activation_elements = tokens * kept_of_all};
+  // Two passes of dropout, residual and LayerNorm (forward they read two and write the sum and the result; backward
+  // they read two gradients and the sum and write one), one of GELU (forward read, write; backward read two, write
+  // one), and the gradients of four products' biases, which read theirs.
+  const int64_t moved = 2 * (4 + 4) * hidden + (2 + 3) * inner + (3 + 1 + 1) * hidden + inner;
+  return {.multiply_adds = tokens * layers * (dense + attention),
+          .activation_elements = tokens * kept_of_all,
+          .moved_elements = static_cast<double>(tokens * layers * moved)};
 }
 
 }  // namespace dtrain::models

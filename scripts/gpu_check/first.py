@@ -4,7 +4,6 @@ training begins, and how a step's time is spent."""
 import statistics
 
 import compare
-import roof
 import trace_report
 from processes import Failed, LeftOut
 from programs import Machine, find_test, metrics
@@ -38,22 +37,12 @@ def nccl_with_one_rank(machine: Machine, case: Case) -> dict:
     return {"ok": len(losses) == 10, "losses": losses, "text": f"{len(losses)} steps"}
 
 
-def limits(machine: Machine, found: dict) -> dict:
-    """Puts the GPU's speeds into `found`, for the rows that come after."""
-    found |= machine.ask(roof.request(machine.on_gpu))
-    return found | {"text": f"copies {found['bytes_per_second'] / 1e12:.2f} TB/s (read and written), bf16 products "
-                            f"{found['flops_per_second'] / 1e12:.0f} TFLOP/s"}
-
-
-def step(machine: Machine, case: Case, found: dict) -> dict:
+def step(machine: Machine, case: Case) -> dict:
     result = compare.our_synthetic(machine, case)
     unit = case.workload.unit
     text = (f"{result['step_milliseconds']:.2f} ms, {result[f'{unit}_per_second']:.0f} {unit}/s, "
             f"{result['peak_memory_mib']:.0f} MiB")
-    if not found:
-        return {"result": result, "text": text}
-    reached = roof.roof(case, result, found)
-    return {"result": result, "roof": reached, "text": f"{text}; {reached['text']}"}
+    return {"result": result, "text": f"{text}; {result['roof']}" if machine.on_gpu else text}
 
 
 def our_start(machine: Machine, case: Case, number: int) -> float:
@@ -88,12 +77,10 @@ def rows(arguments, machine: Machine):
     def seconds(needed: float) -> float:
         return 0 if arguments.smoke else needed
 
-    found: dict = {}
     started = cases(arguments.smoke, STARTED)[0]
     yield Row("own tests", seconds(30), lambda: own_tests(machine))
-    yield Row("limits of the device", seconds(20), lambda: limits(machine, found))
     for case in cases(arguments.smoke, *STEPS):
-        yield Row(f"step, {case.name}", seconds(12), lambda case=case: step(machine, case, found))
+        yield Row(f"step, {case.name}", seconds(12), lambda case=case: step(machine, case))
     yield from trace_report.rows(arguments, machine)
     yield Row("NCCL with one rank", seconds(15), lambda: nccl_with_one_rank(machine, started))
     yield Row(f"start to first step, {started.name}", seconds(60), lambda: starts(machine, started))

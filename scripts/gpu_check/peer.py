@@ -11,7 +11,6 @@ import functools
 import json
 import os
 import resource
-import statistics
 import sys
 import time
 
@@ -189,30 +188,6 @@ def train(request: dict, device: str) -> dict:
             "peak_memory_mib": peak_memory(training, request, others), "first_step_time": first_step}
 
 
-def seconds_of(work, device: str, times: int) -> float:
-    """Returns the median seconds of one call, of five rounds."""
-    rounds = []
-    for _ in range(6):  # the first one warms up
-        synchronize(device)
-        began = time.perf_counter()
-        for _ in range(times):
-            work()
-        synchronize(device)
-        rounds.append((time.perf_counter() - began) / times)
-    return statistics.median(rounds[1:])
-
-
-def limits(request: dict, device: str) -> dict:
-    """Measures what the device can do: bytes/s of a copy (read and written) and FLOP/s of a bf16 product."""
-    size, times = request["size"], request["times"]
-    source = torch.randn(16 * size * size, device=device)
-    target = torch.empty_like(source)
-    copy = seconds_of(lambda: target.copy_(source), device, times)
-    a, b = (torch.randn(size, size, device=device, dtype=torch.bfloat16) for _ in range(2))
-    product = seconds_of(lambda: torch.matmul(a, b), device, times)
-    return {"bytes_per_second": 2 * source.nbytes / copy, "flops_per_second": 2 * size**3 / product}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -221,7 +196,7 @@ def main() -> None:
     os.dup2(2, 1)  # whatever a library prints is no answer
     for line in sys.stdin:
         request = DEFAULTS | json.loads(line)
-        answer = limits(request, device) if "limits" in request else train(request, device)
+        answer = train(request, device)
         if device == "cuda":
             torch.cuda.empty_cache()  # the memory is needed by the other side
         name = torch.cuda.get_device_name(0) if device == "cuda" else "cpu"

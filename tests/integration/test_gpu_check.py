@@ -27,29 +27,6 @@ def scripts(monkeypatch):
     return programs, trace_report
 
 
-def test_the_roof_is_the_products_and_the_bytes(scripts):
-    import roof
-    from workloads import RESNET50, Case
-
-    # The 17.5 ms that docs/performance.md predicts for normalisation at 3.0 TB/s, and the weights'.
-    limits = {"flops_per_second": 800e12, "bytes_per_second": 3e12}
-    step = {"step_milliseconds": 40.0, "achieved_tflops": 160.0}
-    found = roof.roof(Case(RESNET50, 256), step, limits)
-    assert found["products_milliseconds"] == pytest.approx(8)
-    assert found["bytes_milliseconds"] == pytest.approx(17.5 + 0.2, abs=0.1)
-    assert found["share_of_roof"] == pytest.approx((8 + found["bytes_milliseconds"]) / 40)
-
-
-def test_every_case_has_a_roof(scripts):
-    import first
-    import roof
-    import text
-    from workloads import cases
-
-    for smoke in (True, False):
-        assert all(case.workload in roof.TRAFFIC for case in cases(smoke, *first.STEPS, *text.BESIDE))
-
-
 def test_a_contest_ends_with_its_time_and_compares_with_the_best(scripts, tmp_path):
     import compare
 
@@ -184,7 +161,7 @@ def test_smoke(parity, tmp_path, monkeypatch, capsys):
     assert 0 < start["dtrain"] < 60 and 0 < start["eager"] < 60
     for case in ("tiny images fp32 4", "tiny text fp32 2 x 16"):
         step = rows["first", f"step, {case}"]
-        assert step["result"]["step_milliseconds"] > 0 and step["roof"]["share_of_roof"] > 0
+        assert step["result"]["step_milliseconds"] > 0 and "roof" not in step["result"]  # for GPUs
         assert rows["first", f"trace, {case}"]["steps"] == 3
     trace = rows["first", "trace, tiny images fp32 4"]
     assert any("conv" in entry["name"] for entry in trace["top"])

@@ -5,6 +5,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
+#include <c10/util/Exception.h>
 
 #include <algorithm>
 #include <chrono>
@@ -15,6 +16,7 @@
 
 #include "data/pipeline/batch.h"
 #include "trainer/bench/machine.h"
+#include "trainer/bench/roof.h"
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/resolve.h"
 #include "trainer/device/device.h"
@@ -92,8 +94,6 @@ nlohmann::ordered_json MeasureGradientTimes(const StepParts& parts, const std::v
 constexpr int64_t kTimelineSteps = 3;
 constexpr int64_t kProbedSteps = 3;
 constexpr double kMiB = 1024.0 * 1024.0;
-// Multiply and add are two operations, and the backward pass does twice the work of the forward pass.
-constexpr double kFlopsPerMultiplyAdd = 2.0 * 3.0;
 
 // When the ranks reduce their gradients.
 enum class Reduction { kOverlapped, kAfterBackward, kNever };
@@ -121,6 +121,12 @@ class BenchedStep {
   torch::nn::Module& module() { return task_->module(); }
   const Task& task() const { return *task_; }
   double units() const { return units_.item<double>(); }  // of this rank in one step
+  StepWork Work(const std::string& precision) const {
+    StepScale scale{.samples = batch_size_, .precision = precision};
+    for (const at::Tensor& weight : data_parallel_->parameters()) scale.weights += weight.numel();
+    for (const auto& [name, tensor] : update_.State()) scale.optimizer_bytes += static_cast<int64_t>(tensor.nbytes());
+    return WorkOfStep(task_->CostOfSample(), scale);
+  }
   double last_loss() const { return loss_.item<double>(); }
 
   std::vector<int64_t> BucketBytes() {
@@ -249,6 +255,15 @@ nlohmann::ordered_json Describe(const config::Config& config, const BenchedStep&
           {"device", device.str()}};
 }
 
+// Says so if the device's memory is too full to measure its limits.
+nlohmann::ordered_json RoofOf(const StepWork& work, const std::string& precision, at::Device device, double seconds) {
+  try {
+    return DescribeRoof(work, MeasureLimits(device, ProductType(precision)), seconds);
+  } catch (const c10::OutOfMemoryError&) {
+    return {{"roof", "not measured: the GPU's memory is too full"}};
+  }
+}
+
 }  // namespace
 
 nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptions& options) {
@@ -262,15 +277,16 @@ nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptio
   const int64_t timed = StepsToTime(step, options);
   const double seconds = step.Time(timed, Reduction::kOverlapped);
 
-  const double flops = kFlopsPerMultiplyAdd * static_cast<double>(step.task().CostOfSample().multiply_adds) *
-                       static_cast<double>(step.batch_size());
+  const std::string& precision = context.config.precision.name;
+  const StepWork work = step.Work(precision);
   nlohmann::ordered_json result = Describe(context.config, step, timed, *session.communicator, session.device);
   result.update({{"batch_size", step.batch_size()},
                  {report::SpeedKey(step.task().speed_unit()), world_size * step.units() / seconds},
                  {"step_milliseconds", seconds * 1000},
                  {"peak_memory_mib", static_cast<double>(distributed::PeakMemoryBytes(session.device)) / kMiB},
-                 {"achieved_tflops", flops / seconds / 1e12},
+                 {"achieved_tflops", work.flops / seconds / 1e12},
                  {"loss", step.last_loss()}});
+  if (session.device.is_cuda()) result.update(RoofOf(work, precision, session.device, seconds));
   if (world_size > 1) result.update(CommunicationCosts(step, seconds, options.steps));
   result.update(step.Timeline(std::min(options.steps, kTimelineSteps)));
   int64_t exchanged = kNumStepSums;
