@@ -1,17 +1,19 @@
-"""Rows 4 and 5 of the faults: all ranks name a rank that hangs; below the timeout the run continues."""
+"""Rows 4, 5 and 25 of the faults: all ranks name a rank that hangs; below the timeout, or if only the clock says that
+time has passed, the run continues."""
 
 import signal
 
 import pytest
 
-from command import load_json, losses, sha256, wait_until
+from command import load_json, losses, run, sha256, wait_until
 from conftest import STEPS
-from ranks import Ranks, stop
+from ranks import FLAGS, Ranks, stop
 
 TIMEOUT = 4
 BOUND = TIMEOUT + 2
 
 
+@pytest.mark.fault(4, "SIGSTOP to a rank", "the others name it and end within --comm_timeout + 2 s")
 @pytest.mark.parametrize("hung", [0, 1])
 def test_a_stopped_rank_is_named_by_all_others(few_images, run_dir, hung):
     """Rank 0 serves store and control plane, so the others must notice by themselves that it hangs."""
@@ -32,6 +34,7 @@ def test_a_stopped_rank_is_named_by_all_others(few_images, run_dir, hung):
     assert error["exit_code"] == 4 and f"rank {hung} has not answered for" in error["message"]
 
 
+@pytest.mark.fault(5, "a rank stops for a while and goes on", "the straggler is named; the same bits")
 @pytest.mark.parametrize("slow", [0, 1])
 def test_a_stall_below_the_timeout(few_images, undisturbed, run_dir, slow):
     with Ranks(f"--data_dir={few_images}", f"--max_steps={STEPS}", f"--run_dir={run_dir}") as ranks:
@@ -43,4 +46,11 @@ def test_a_stall_below_the_timeout(few_images, undisturbed, run_dir, slow):
         outcomes = {rank: process.wait() for rank, process in ranks.processes.items()}
     assert [outcome.code for outcome in outcomes.values()] == [0, 0], outcomes
     assert outcomes[1 - slow].stderr.count(f"rank {slow} holds up the others") == 1, outcomes
+    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
+
+
+@pytest.mark.fault(25, "the wall clock jumps by an hour, to and fro", "the same bits; no rank is given up")
+def test_a_clock_that_jumps(few_images, undisturbed, run_dir, preloaded):
+    run(*FLAGS, f"--data_dir={few_images}", f"--max_steps={STEPS}", "--nproc_per_node=2", "--save_every_seconds=0.1",
+        f"--run_dir={run_dir}", env=preloaded("jumping_clock.c"))
     assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()

@@ -1,10 +1,7 @@
 """Memory, threads and files that are refused: the exit code says which, the message says what to do, and nothing
 hangs."""
 
-import os
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
 
@@ -20,6 +17,7 @@ def limited(limits: str, *command, check: int, **options):
     return run("-c", script, "bash", *command, program="/bin/bash", check=check, **options)
 
 
+@pytest.mark.fault(23, "no memory, at the start or later", "exit 7")
 @pytest.mark.parametrize("limits, flags", [
     ("-v 3000000", ("--batch_size=4096", "--image_size=64")),  # the model's memory, in LibTorch's allocator
     ("-v 3000000", ("--batch_size=200000", "--image_size=96")),  # the loader's memory, in its threads
@@ -64,35 +62,29 @@ def test_no_threads_for_openmp(run_dir):
     assert "thread" in outcome.stderr and "ulimit -u" in outcome.stderr, outcome
 
 
-@pytest.fixture(scope="module")
-def no_thread(tmp_path_factory) -> Path:
-    library = tmp_path_factory.mktemp("preload") / "no_thread.so"
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-O1", "-o", library,
-                    Path(__file__).with_name("no_thread.c"), "-ldl"], check=True)
-    return library
-
-
+@pytest.mark.fault(24, "each thread of a rank once cannot be started", "exit 7 on all ranks; nobody waits")
 @pytest.mark.parametrize("ranks, limits", [(1, (0, 1, 2, 9)), (2, range(9))])
-def test_one_thread_more_each_time(no_thread, tmp_path, ranks, limits):
+def test_one_thread_more_each_time(preloaded, tmp_path, ranks, limits):
     """Each thread (the control plane's, the store's, Gloo's, the writer of checkpoints, readers, decoders) is once the
     first that a rank may not start. None of the ranks waits for another."""
     for most in limits:
         began = time.monotonic()
         outcome = run(*TINY, *SYNTHETIC, "--batch_size=8", "--workers=2", f"--nproc_per_node={ranks}", "--comm_timeout=60",
                       "--init_timeout=60", f"--run_dir={tmp_path / str(most)}", check=None,
-                      env={"LD_PRELOAD": str(no_thread), "MOST_THREADS": str(most)})
+                      env=preloaded("no_thread.c", MOST_THREADS=most))
         assert outcome.code == 7 and "thread" in outcome.stderr and "ulimit -u" in outcome.stderr, f"{most}: {outcome}"
         assert time.monotonic() - began < 55, f"{most}: waited for --comm_timeout"
 
 
 @pytest.mark.parametrize("most", [0, 1, 2, 5])
-def test_a_bench_without_its_threads(no_thread, most):
+def test_a_bench_without_its_threads(preloaded, most):
     """OpenMP would end the process with 1, and LibTorch's own pool would wait for ever."""
     outcome = run("step", "--model=resnet18", "--image_size=32", "--batch_size=8", "--num_classes=4", "--steps=1", "--threads=4",
-                  program=BENCH, env={"LD_PRELOAD": str(no_thread), "MOST_THREADS": str(most)}, check=7, timeout=60)
+                  program=BENCH, env=preloaded("no_thread.c", MOST_THREADS=most), check=7, timeout=60)
     assert "thread could not be started" in outcome.stderr, outcome
 
 
+@pytest.mark.fault(11, "files may not be so large (ulimit -f)", "exit 5")
 @pytest.mark.parametrize("kib", [0, 20, 20000])  # nothing, logs, no checkpoint
 def test_files_that_may_not_be_so_large(run_dir, kib):
     outcome = limited(f"-f {kib}", MAIN, *TINY, *SYNTHETIC, f"--run_dir={run_dir}", check=5)

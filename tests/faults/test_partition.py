@@ -9,6 +9,7 @@ import pytest
 
 from command import MAIN, Background, load_json, losses, sha256, wait_until
 from conftest import STEPS
+from matrix import measured
 from ranks import FLAGS, free_port
 from two_hosts import TwoHosts
 
@@ -27,11 +28,12 @@ def hosts():
 class Pair:
     """Runs the same command on both hosts, one rank each."""
 
-    def __init__(self, hosts: TwoHosts, *flags, nodes: int = 2):
+    def __init__(self, hosts: TwoHosts, *flags, nodes: int = 2, env: dict | None = None):
+        """`env` has the variables of host 0."""
         self._processes = [
             Background(*hosts.at(node)[1:], MAIN, *FLAGS, f"--comm_timeout={COMM_TIMEOUT}", f"--nnodes={nodes}",
                        f"--node_rank={node}", "--nproc_per_node=1", f"--master_addr={hosts.addresses[0]}", *flags,
-                       program=hosts.at(node)[0])
+                       program=hosts.at(node)[0], env=None if node else env)
             for node in range(2)
         ]
 
@@ -58,10 +60,12 @@ class Pair:
         found = self.outcomes()
         seconds = time.monotonic() - since
         print(f"\nmeasured: both ended {seconds:.2f} s after the partition (bound: {bound} s)")
+        measured(seconds)
         assert seconds < bound + MARGIN, found
         return found
 
 
+@pytest.mark.fault(6, "the network between two hosts is cut while they train", "both end within --comm_timeout + 2 s; the same bits")
 @pytest.mark.parametrize("pulled", [0, 1])
 def test_a_partition_during_training(hosts, few_images, undisturbed, run_dir, pulled):
     flags = (f"--data_dir={few_images}", f"--max_steps={STEPS}", "--save_every_epochs=0.3", f"--run_dir={run_dir}",
@@ -87,6 +91,32 @@ def test_a_partition_during_training(hosts, few_images, undisturbed, run_dir, pu
     assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
 
 
+@pytest.mark.fault(6, "rank 0's host vanishes with its network while a save is being written",
+                   "the other rank ends within --comm_timeout + 2 s; the same bits")
+def test_rank_zeros_host_vanishes_while_it_saves(hosts, few_images, undisturbed, run_dir, bad_disk):
+    """A rank that saves may take its time, but it must be heard."""
+    flags = (f"--data_dir={few_images}", f"--max_steps={STEPS}", "--save_every_epochs=0.3", f"--run_dir={run_dir}",
+             f"--master_port={free_port()}")
+    hanging = bad_disk("optimizer.safetensors", BAD_CALLS="fsync", BAD_MILLISECONDS=60_000)
+    with Pair(hosts, *flags, env=hanging) as pair:
+        wait_until(lambda: any(run_dir.glob("checkpoints/tmp.*/optimizer.safetensors")), "a save")
+        since = time.monotonic()
+        hosts.pull_cable(0)
+        pair[0].process.kill()
+        outcome = pair[1].wait()
+        measured(time.monotonic() - since)
+    hosts.plug_cable(0)
+    assert outcome.code == 4 and "rank 0 has not answered for" in outcome.stderr, outcome
+    assert time.monotonic() - since < COMM_TIMEOUT + LATE + MARGIN
+    assert any(run_dir.glob("checkpoints/tmp.*"))
+    with Pair(hosts, *flags) as pair:
+        again = pair.outcomes()
+    assert [outcome.code for outcome in again] == [0, 0], again
+    assert not any(run_dir.glob("checkpoints/tmp.*"))
+    assert (sha256(run_dir / "model.safetensors"), losses(run_dir)) == undisturbed()
+
+
+@pytest.mark.fault(6, "the network is cut while the ranks meet", "both end within --init_timeout + 2 s")
 def test_a_partition_while_the_ranks_meet(hosts, few_images, run_dir):
     """Rank 1 has joined, and a third rank is awaited."""
     with Pair(hosts, f"--data_dir={few_images}", f"--init_timeout={INIT_TIMEOUT}", f"--master_port={free_port()}",

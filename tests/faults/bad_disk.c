@@ -1,0 +1,96 @@
+/* A disk or network file system that misbehaves, preloaded into a program. The calls BAD_CALLS (of open, read, write, fsync,
+   rename and close, with commas between them) on a file whose path has BAD_FILE in it take BAD_MILLISECONDS and then, if
+   BAD_ERRNO is given, fail with it; only the first BAD_TIMES of them, if that is given. A close that fails has closed. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+static atomic_int met;
+
+static int number(const char *variable, int otherwise) {
+  const char *value = getenv(variable);
+  return value == NULL ? otherwise : atoi(value);
+}
+
+/* Returns the errno of a call on `path`; 0 if it goes on as usual. */
+static int fault(const char *call, const char *path) {
+  const char *file = getenv("BAD_FILE"), *calls = getenv("BAD_CALLS");
+  if (file == NULL || calls == NULL || strstr(path, file) == NULL || strstr(calls, call) == NULL) return 0;
+  if (atomic_fetch_add(&met, 1) >= number("BAD_TIMES", 1 << 30)) return 0;
+  usleep(1000 * (useconds_t)number("BAD_MILLISECONDS", 0));
+  return number("BAD_ERRNO", 0);
+}
+
+static int fault_of(const char *call, int descriptor) {
+  if (getenv("BAD_FILE") == NULL) return 0;
+  char link[64], path[4096];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+  const ssize_t length = readlink(link, path, sizeof path - 1);
+  if (length <= 0) return 0;
+  path[length] = '\0';
+  return fault(call, path);
+}
+
+#define ORIGINAL(name)                                 \
+  static __typeof__(&name) original;                   \
+  if (original == NULL) *(void **)&original = dlsym(RTLD_NEXT, #name);
+#define FAIL(call_fault)           \
+  const int error = (call_fault);  \
+  if (error != 0) {                \
+    errno = error;                 \
+    return -1;                     \
+  }
+
+int fsync(int descriptor) {
+  ORIGINAL(fsync)
+  FAIL(fault_of("fsync", descriptor))
+  return original(descriptor);
+}
+
+ssize_t write(int descriptor, const void *bytes, size_t count) {
+  ORIGINAL(write)
+  FAIL(fault_of("write", descriptor))
+  return original(descriptor, bytes, count);
+}
+
+ssize_t read(int descriptor, void *bytes, size_t count) {
+  ORIGINAL(read)
+  FAIL(fault_of("read", descriptor))
+  return original(descriptor, bytes, count);
+}
+
+int rename(const char *from, const char *to) {
+  ORIGINAL(rename)
+  FAIL(fault("rename", to))
+  return original(from, to);
+}
+
+int close(int descriptor) {
+  ORIGINAL(close)
+  const int error = fault_of("close", descriptor), result = original(descriptor);
+  if (error == 0) return result;
+  errno = error;
+  return -1;
+}
+
+#define BAD_OPEN(name)                                                                 \
+  int name(const char *path, int flags, ...) {                                         \
+    ORIGINAL(name)                                                                     \
+    va_list arguments;                                                                 \
+    va_start(arguments, flags);                                                        \
+    const mode_t mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(arguments, mode_t) : 0; \
+    va_end(arguments);                                                                 \
+    FAIL(fault("open", path))                                                          \
+    return original(path, flags, mode);                                                \
+  }
+
+BAD_OPEN(open)
+BAD_OPEN(open64)

@@ -1,0 +1,129 @@
+"""Rows 11 and 15 of the faults: a disk that stalls, fails or is full, while a run writes any of its files. Whatever
+happens, the run either goes on or ends with 5, and the same command then goes on as if nothing had happened."""
+
+import errno
+import os
+import shutil
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from command import TINY, Background, load_json, losses, metrics, run, sha256, wait_until
+from matrix import measured, tried
+
+IS_LONG = os.environ.get("DTRAIN_LONG_TESTS") == "1"
+STALL = 30 if IS_LONG else 5  # seconds
+
+# Three steps, each of which saves.
+FLAGS = (*TINY, "--max_steps=3", "--save_every_epochs=0.3", "--eval_every_epochs=0.3", "--ema_decay=0.9")
+FILES = ("lock", ".config.json.tmp", "from-step", ".classes.txt.tmp", "metrics.jsonl", "times.jsonl", "model.safetensors",
+         "optimizer.safetensors", "model_ema.safetensors", "state.json", "manifest.json", "checkpoints/step-", ".latest.tmp",
+         ".model.safetensors.tmp", ".model_best.safetensors.tmp", ".result.json.tmp")
+FAULTS = {
+    "ESTALE": {"BAD_CALLS": "open,read,write,fsync,rename", "BAD_ERRNO": errno.ESTALE, "BAD_TIMES": 2},
+    "EIO once": {"BAD_CALLS": "read,write,fsync,close", "BAD_ERRNO": errno.EIO, "BAD_TIMES": 1},
+    "ENOSPC at fsync": {"BAD_CALLS": "fsync,close", "BAD_ERRNO": errno.ENOSPC},
+}
+
+
+@pytest.mark.fault(15, f"a file system that hangs for {STALL} s in a save, ten times as long as --comm_timeout allows a step"
+                   if IS_LONG else f"a file system that hangs for {STALL} s in a save", "the run goes on")
+@pytest.mark.parametrize("slow", ["optimizer.safetensors", ".model_best.safetensors.tmp", ".config.json.tmp"])
+def test_a_stall_while_saving_ends_nothing(bad_disk, few_images, run_dir, slow):
+    """Each step saves: the second save waits for the first, and the other rank for the one that waits."""
+    environment = bad_disk(slow, BAD_CALLS="fsync", BAD_MILLISECONDS=1000 * STALL)
+    run(*TINY, f"--data_dir={few_images}", "--nproc_per_node=2", "--batch_size=8", "--max_steps=2",
+        "--save_every_epochs=0.3", "--eval_every_epochs=0.3", "--comm_timeout=3", f"--run_dir={run_dir}",
+        env=environment, timeout=120 + 6 * STALL)
+    assert load_json(run_dir / "result.json")["step"] == 2
+
+
+def outcome_of(run_dir) -> tuple:
+    return sha256(run_dir / "model.safetensors"), sha256(run_dir / "model_ema.safetensors"), losses(run_dir)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(few_images, module_dir) -> tuple:
+    run(*FLAGS, f"--data_dir={few_images}", f"--run_dir={module_dir / 'run'}")
+    return outcome_of(module_dir / "run")
+
+
+@pytest.mark.parametrize("fault", [pytest.param(name, marks=pytest.mark.fault(
+    11, f"{name}, of any file of a run", "the run goes on, or ends with 5; the same bits")) for name in FAULTS])
+def test_errors_on_any_file(bad_disk, few_images, tmp_path, undisturbed, fault):
+    """In the short mode each file has one of the faults."""
+    flags = (*FLAGS, f"--data_dir={few_images}")
+    files = FILES if IS_LONG else FILES[list(FAULTS).index(fault)::len(FAULTS)]
+    for number, file in enumerate(files):
+        folder = tmp_path / str(number)
+        outcome = run(*flags, f"--run_dir={folder}", env=bad_disk(file, **FAULTS[fault]), check=None)
+        print(f"{fault} of {file}: {outcome.code}", flush=True)
+        assert outcome.code in (0, 5), f"{file}\n{outcome}"
+        if outcome.code == 5:
+            assert "cannot " in outcome.stderr and file.strip(".").removesuffix(".tmp") in outcome.stderr, f"{file}\n{outcome}"
+            run(*flags, f"--run_dir={folder}")
+        assert outcome_of(folder) == undisturbed, f"{fault} of {file}"
+        shutil.rmtree(folder)
+    tried(len(files))
+
+
+class SmallDisk:
+    """A file system of its own, of which a test takes the room."""
+
+    SPARE = 2 << 20  # bytes that are left, for all but checkpoints
+
+    def __init__(self, folder: Path, mebibytes: int):
+        self.folder, self._size, self._filler = folder, f"size={mebibytes}m", folder / "filler"
+
+    def __enter__(self) -> "SmallDisk":
+        if os.geteuid() != 0:
+            pytest.skip("file systems are root's to mount, and this is not root")
+        self.folder.mkdir()
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", self._size, "tmpfs", self.folder], capture_output=True,
+                                 text=True, check=False)
+        if mounted.returncode != 0:
+            pytest.skip(f"no file system can be mounted here: {mounted.stderr}")
+        return self
+
+    def __exit__(self, *_) -> None:
+        subprocess.run(["umount", "-l", self.folder], check=True)
+
+    def fill(self) -> None:
+        """Takes what is free now. The run frees more when it deletes an old checkpoint."""
+        room = shutil.disk_usage(self.folder).free - self.SPARE
+        if room > 0:
+            with open(self._filler, "ab") as file, suppress(OSError):  # the run has taken a part of it meanwhile
+                os.posix_fallocate(file.fileno(), file.tell(), room)
+
+    def empty(self) -> None:
+        self._filler.unlink()
+
+
+@pytest.mark.fault(11, "a disk fills, empties and fills again while a run saves",
+                   "tried again, then ends with 5; the last checkpoint is whole; the same bits")
+def test_a_disk_that_fills_empties_and_fills(few_images, tmp_path):
+    """The first time the disk has room again before the last attempt of the save; the second time it has none until the
+    run has ended."""
+    flags = (*TINY, f"--data_dir={few_images}", "--save_every_epochs=0.3", "--keep_checkpoints=1", "--epochs=1000",
+             "--lr_schedule=constant")
+    with SmallDisk(tmp_path / "disk", 400) as disk:
+        run_dir = disk.folder / "run"
+        with Background(*flags, f"--run_dir={run_dir}") as training:
+            training.wait_for_line("step 3/")
+            wait_until(lambda: disk.fill() or "(attempt 1 of 3)" in training.stderr_so_far, "a save that fails")
+            disk.empty()
+            training.wait_for_line(f"step {metrics(run_dir, 'train')[-1]['step'] + 5}/")
+            since = time.monotonic()
+            wait_until(lambda: disk.fill() or training.process.poll() is not None, "the end of the run")
+            measured(time.monotonic() - since)
+            outcome = training.wait()
+        assert outcome.code == 5 and "No space left" in outcome.stderr and "cannot write" in outcome.stderr, outcome
+        disk.empty()
+        steps = metrics(run_dir, "train")[-1]["step"] + 2
+        run(*flags, f"--run_dir={run_dir}", f"--max_steps={steps}")
+        found = sha256(run_dir / "model.safetensors"), losses(run_dir)
+    run(*flags, f"--run_dir={tmp_path / 'alone'}", f"--max_steps={steps}", "--save_every_epochs=0")
+    assert found == (sha256(tmp_path / "alone" / "model.safetensors"), losses(tmp_path / "alone"))
