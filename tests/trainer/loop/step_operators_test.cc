@@ -177,8 +177,9 @@ std::set<std::string> ForbiddenOnRank(const Watched& watched, distributed::Commu
   std::set<std::string> forbidden;
   StepGraph graph(std::make_unique<WatchedGraphs>(forbidden), at::kCPU, /*required=*/true);
   const TemporaryFolder folder;
-  Trainer trainer({config, plan, data, *batches, *task, communicator, control, reporter,
-                   report::RunDirectory(folder.path()), at::kCPU, &graph, nlohmann::json::object()},
+  const report::RunDirectory files(folder.path());
+  Trainer trainer({config, plan, data, *batches, *task, communicator, control, reporter, files, at::kCPU, &graph,
+                   nlohmann::json::object()},
                   /*writer=*/nullptr);
   trainer.Restore({}, nullptr);
   trainer.Run();
@@ -221,6 +222,8 @@ TEST(StepOperators, OfImages) {
   }
   Watched efficientnet{ConfigOf("image_classification", "efficientnet_b0", "bf16", "rmsprop_tf"), Kernels::kOwn};
   efficientnet.config.optimizer.loss = "bce";
+  efficientnet.config.optimizer.spike_factor = 6;
+  efficientnet.config.optimizer.on_spike = "skip";
   EXPECT_EQ(ForbiddenIn(efficientnet), kNothing);
 }
 

@@ -59,8 +59,9 @@ Trained TrainOneRank(const config::Config& config, distributed::Communicator& co
   task.poisoned = poisoned;
   Reporter reporter(config.report, /*rank=*/1, {.model = "fake", .total_steps = plan.total_steps}, std::nullopt);
   const auto batches = MakeTrainBatches(*data.train, config, communicator.world_size());
-  Trainer trainer({config, plan, data, *batches, task, communicator, control, reporter, report::RunDirectory(folder),
-                   at::kCPU, step_graph, nlohmann::json::object()},
+  const report::RunDirectory files(folder);
+  Trainer trainer({config, plan, data, *batches, task, communicator, control, reporter, files, at::kCPU, step_graph,
+                   nlohmann::json::object()},
                   /*writer=*/nullptr);
   trainer.Restore({}, nullptr);
   trainer.Run();
