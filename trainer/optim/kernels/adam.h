@@ -56,7 +56,7 @@ struct AdamStep {
         root_of_correction(sqrtf(1.0F - powf(of.beta2, *of.step))) {}
 };
 
-// With the operations of ATen's kernel, in its order, so that it has the same bits.
+// With the operations of ATen's kernel, in its order: the results differ by rounding alone.
 DTRAIN_HOST_DEVICE inline void UpdateElement(const AdamArguments& of, const AdamStep& step, float gradient,
                                              float& weight, float& average, float& average_of_squares) {
   gradient *= step.factor;
