@@ -14,7 +14,7 @@
 #include "trainer/tasks/masked_lm_task.h"
 #include "trainer/weights/roberta_model.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 struct SmallMaskedLm {
   int64_t words, longest, width;  // width: of the hidden layers, a multiple of the two heads
@@ -33,7 +33,7 @@ struct SmallMaskedLm {
                                          .max_positions = longest + 2,
                                          .dropout = dropout,
                                          .attention_dropout = dropout};
-    return {MakeRoberta(options, /*seed=*/3, device), config, device};
+    return {weights::MakeRoberta(options, /*seed=*/3, device), config, device};
   }
 
   // Makes rows of these lengths. A third of the tokens is to be predicted.
@@ -53,4 +53,4 @@ struct SmallMaskedLm {
   }
 };
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

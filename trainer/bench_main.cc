@@ -94,11 +94,11 @@ int64_t Bytes(config::CommandLine& command_line, const char* flag) {
 nlohmann::ordered_json BenchLoader(config::CommandLine& command_line) {
   const std::string& pixels = command_line.extra["pixels"];
   if (pixels != "uint8" && pixels != "float32") throw UsageError("--pixels=" + pixels + " is not uint8 or float32");
-  return loop::BenchLoader(command_line.config, {.warmup = Count(command_line, "warmup", 0),
-                                                 .batches = Count(command_line, "steps", 1),
-                                                 .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
-                                                 .as_float = pixels == "float32",
-                                                 .dump = command_line.extra["dump"]});
+  return bench::BenchLoader(command_line.config, {.warmup = Count(command_line, "warmup", 0),
+                                                  .batches = Count(command_line, "steps", 1),
+                                                  .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
+                                                  .as_float = pixels == "float32",
+                                                  .dump = command_line.extra["dump"]});
 }
 
 void Report(const nlohmann::ordered_json& result, bool as_json) {
@@ -108,7 +108,7 @@ void Report(const nlohmann::ordered_json& result, bool as_json) {
 
 // Finds this process's rank and calls `measure` in it, or in each of the ranks that are forked here.
 template <typename Measure>
-int OnEveryRank(loop::RunContext& context, const launch::Machine& machine, const Measure& measure) {
+int OnEveryRank(modes::RunContext& context, const launch::Machine& machine, const Measure& measure) {
   context.config.run.mode = "eval";  // so that no run directory is locked
   if (context.launch.launcher == "torchrun") launch::EndWithParent();
   if (context.launch.spawns > 0) {
@@ -127,38 +127,38 @@ int OnEveryRank(loop::RunContext& context, const launch::Machine& machine, const
   return 0;
 }
 
-int Step(config::CommandLine& command_line, loop::RunContext& context, const launch::Machine& machine) {
+int Step(config::CommandLine& command_line, modes::RunContext& context, const launch::Machine& machine) {
   // Without a launcher one rank is measured, however many GPUs the machine has.
   const bool is_alone = context.launch.launcher == "single" && context.config.ranks.nproc_per_node.empty();
   if (is_alone) context.launch = launch::Launch{};
   context.config.data.format = "synthetic";
-  config::RequireValid(context.config, context.launch.world_size, loop::ModelFactsOf(context.config.model));
+  config::RequireValid(context.config, context.launch.world_size, tasks::ModelFactsOf(context.config.model));
   if (config::IsElastic(context.config)) {
     throw UsageError("dtrain_bench step has no shards", "measure --deterministic=elastic with a short run");
   }
-  const loop::StepBenchOptions options{.warmup = Count(command_line, "warmup", 0),
-                                       .steps = Count(command_line, "steps", 1),
-                                       .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
-                                       .threads = Count(command_line, "threads", 0)};
+  const bench::StepBenchOptions options{.warmup = Count(command_line, "warmup", 0),
+                                        .steps = Count(command_line, "steps", 1),
+                                        .seconds = static_cast<double>(Count(command_line, "seconds", 0)),
+                                        .threads = Count(command_line, "threads", 0)};
   return OnEveryRank(context, machine, [&] {
-    const auto result = loop::BenchStep(context, options);
+    const auto result = bench::BenchStep(context, options);
     if (context.launch.rank == 0) Report(result, command_line.extra["json"] == "true");
   });
 }
 
 int Loader(config::CommandLine& command_line) {
-  config::RequireValid(command_line.config, 1, loop::ModelFactsOf(command_line.config.model));
-  distributed::UseShareOfCores(launch::Launch{});
+  config::RequireValid(command_line.config, 1, tasks::ModelFactsOf(command_line.config.model));
+  device::UseShareOfCores(launch::Launch{});
   if (const int64_t threads = Count(command_line, "threads", 0); threads > 0) {
-    distributed::UseThreads(static_cast<int>(threads));
+    device::UseThreads(static_cast<int>(threads));
   }
   Report(BenchLoader(command_line), command_line.extra["json"] == "true");
   return 0;
 }
 
-int Collective(config::CommandLine& command_line, loop::RunContext& context, const launch::Machine& machine) {
+int Collective(config::CommandLine& command_line, modes::RunContext& context, const launch::Machine& machine) {
   auto& extra = command_line.extra;
-  const distributed::CollectiveBenchOptions options{
+  const bench::CollectiveBenchOptions options{
       .min_bytes = Bytes(command_line, "min_bytes"),
       .max_bytes = Bytes(command_line, "max_bytes"),
       .warmup = Count(command_line, "warmup", 0),
@@ -168,22 +168,21 @@ int Collective(config::CommandLine& command_line, loop::RunContext& context, con
   if (options.min_bytes > options.max_bytes) {
     throw UsageError("--min_bytes=" + extra["min_bytes"] + " is more than --max_bytes=" + extra["max_bytes"]);
   }
-  const auto& names = distributed::CollectiveNames();
+  const auto& names = bench::CollectiveNames();
   if (options.operation != "all" && std::find(names.begin(), names.end(), options.operation) == names.end()) {
     throw UsageError("--operation=" + options.operation + " is not a known operation", "see dtrain_bench --help");
   }
-  return OnEveryRank(context, machine, [&] { loop::BenchCollective(context, options, extra["json"] == "true"); });
+  return OnEveryRank(context, machine, [&] { bench::BenchCollective(context, options, extra["json"] == "true"); });
 }
 
-int Main(int argc, char** argv, loop::RunContext& context) {
+int Main(int argc, char** argv, modes::RunContext& context) {
   config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram);
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
-  loop::ResolveTask(command_line.config);
-  loop::TakeImageSizeOfModel(command_line.config);
+  tasks::ResolveTask(command_line.config);
+  weights::TakeImageSizeOfModel(command_line.config);
   if (command_line.command == "loader") return Loader(command_line);
   context.config = command_line.config;
-  const launch::Machine machine{distributed::CountGpus(), static_cast<int>(data::AvailableCores()),
-                                launch::OwnAddress()};
+  const launch::Machine machine{device::CountGpus(), static_cast<int>(data::AvailableCores()), launch::OwnAddress()};
   config::ResolveAmp(context.config, machine.gpus > 0);
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   if (command_line.command == "step") return Step(command_line, context, machine);
@@ -193,8 +192,8 @@ int Main(int argc, char** argv, loop::RunContext& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  loop::RunStatus status;
-  loop::RunContext context;
+  modes::RunStatus status;
+  modes::RunContext context;
   context.status = &status;
   const auto report = [&](const std::exception& error) {
     report::Failure failure = FailureOf(error);

@@ -40,11 +40,11 @@ using namespace dtrain;
 
 constexpr auto kPostPatience = std::chrono::milliseconds(300);  // at most: the other ranks of this machine end after it
 
-void RunMode(const loop::RunContext& context) {
-  if (context.config.run.mode == "train") return loop::Train(context);
-  if (context.config.run.mode == "eval") return loop::EvaluateOnly(context);
-  if (context.config.run.mode == "export") return loop::Export(context);
-  loop::Predict(context);
+void RunMode(const modes::RunContext& context) {
+  if (context.config.run.mode == "train") return modes::Train(context);
+  if (context.config.run.mode == "eval") return modes::EvaluateOnly(context);
+  if (context.config.run.mode == "export") return modes::Export(context);
+  modes::Predict(context);
 }
 
 // The flags that are not part of a run's configuration.
@@ -76,7 +76,7 @@ std::string ListAskedFor(const config::CommandLine& command_line) {
 }
 
 // Forks the ranks of this machine. Returns empty in each rank, and in the parent their exit code after they have ended.
-std::optional<int> ForkRanks(loop::RunContext& context, bool doctor) {
+std::optional<int> ForkRanks(modes::RunContext& context, bool doctor) {
   config::Config& config = context.config;
   const bool to_train = config.run.mode == "train" && !doctor;
   // The run directory is chosen before ranks are forked, so that all attempts share it and the parent knows where they
@@ -89,10 +89,10 @@ std::optional<int> ForkRanks(loop::RunContext& context, bool doctor) {
   // Without this, ranks on other machines would wait for a rank that died before it had connected to them.
   options.on_death = [&](const launch::RankDeath& death) {
     if (context.launch.nnodes == 1) return;
-    distributed::PostDeath({context.launch.master_addr, context.launch.master_port, context.launch.token}, death.rank,
-                           death.signal != 0 ? "killed by signal " + std::to_string(death.signal)
-                                             : "exit code " + std::to_string(death.exit_code),
-                           distributed::Clock::now() + kPostPatience);
+    control::PostDeath({context.launch.master_addr, context.launch.master_port, context.launch.token}, death.rank,
+                       death.signal != 0 ? "killed by signal " + std::to_string(death.signal)
+                                         : "exit code " + std::to_string(death.exit_code),
+                       control::Clock::now() + kPostPatience);
   };
   options.on_failure = [&](const launch::AttemptEnd& end) {
     if (!doctor) ReportAttempt(end, context.launch.world_size, config.run.dir);
@@ -113,7 +113,7 @@ void RequireGpu(const config::RanksConfig& ranks, int gpus) {
 }
 
 // Does everything up to the exit code, in the parent and in every rank.
-int Main(int argc, char** argv, loop::RunContext& context, std::string& examined) {
+int Main(int argc, char** argv, modes::RunContext& context, std::string& examined) {
   const config::CommandLine command_line = config::ParseCommandLine(argc, argv, OwnFlags());
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
   if (const std::string list = ListAskedFor(command_line); !list.empty()) return report::PrintAnswer(list), 0;
@@ -121,27 +121,26 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
   context.config = command_line.config;
   const bool doctor = command_line.extra.at("doctor") == "true";
   if (doctor) examined = "launcher";
-  const launch::Machine machine{distributed::CountGpus(), static_cast<int>(data::AvailableCores()),
-                                launch::OwnAddress()};
+  const launch::Machine machine{device::CountGpus(), static_cast<int>(data::AvailableCores()), launch::OwnAddress()};
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   if (doctor) examined = "configuration";
-  loop::FindLastRun(context.config, context.launch.rank);
-  loop::TakeImageSizeOfModel(context.config);
+  weights::FindLastRun(context.config, context.launch.rank);
+  weights::TakeImageSizeOfModel(context.config);
   context.notes = command_line.notes;
   if (context.config.run.mode != "train") {
-    const std::vector<std::string> more = loop::TakeSettingsOfRun(context.config);
+    const std::vector<std::string> more = weights::TakeSettingsOfRun(context.config);
     context.notes.insert(context.notes.end(), more.begin(), more.end());
   }
   const std::string amp = config::ResolveAmp(context.config, machine.gpus > 0);
   if (!amp.empty()) context.notes.push_back(amp);
-  loop::ResolveTask(context.config);
-  config::RequireValid(context.config, context.launch.world_size, loop::ModelFactsOf(context.config.model));
-  const std::string tokens = loop::TakeTokensOfModel(context.config);
+  tasks::ResolveTask(context.config);
+  config::RequireValid(context.config, context.launch.world_size, tasks::ModelFactsOf(context.config.model));
+  const std::string tokens = weights::TakeTokensOfModel(context.config);
   if (!tokens.empty()) context.notes.push_back(tokens);
   config::Resolve(context.config, context.launch.world_size);
   if (context.config.run.print_config) return report::PrintAnswer(config::ToJson(context.config).dump(2)), 0;
   RequireGpu(context.config.ranks, machine.gpus);
-  if (context.config.run.dry_run) return loop::DryRun(context), report::PrintAnswer(""), 0;
+  if (context.config.run.dry_run) return modes::DryRun(context), report::PrintAnswer(""), 0;
   // From here on there is something to stop in an orderly way. Forked ranks inherit the handlers.
   const std::string& mode = context.config.run.mode;
   if (!doctor && (mode == "train" || mode == "eval")) loop::CatchStopSignals();
@@ -158,7 +157,7 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
     launch::MeetThrough(address_file, machine, context.config.ranks.init_timeout_seconds, &loop::StopRequested,
                         &context.launch, &context.listen_fd);
   }
-  if (context.config.data.workers == 0) context.config.data.workers = distributed::ShareOfCores(context.launch);
+  if (context.config.data.workers == 0) context.config.data.workers = device::ShareOfCores(context.launch);
   RunMode(context);
   if (mode != "train") report::PrintAnswer("");  // the results of training are in its files, too
   return 0;
@@ -167,8 +166,8 @@ int Main(int argc, char** argv, loop::RunContext& context, std::string& examined
 }  // namespace
 
 int main(int argc, char** argv) {
-  loop::RunStatus status;
-  loop::RunContext context;
+  modes::RunStatus status;
+  modes::RunContext context;
   context.status = &status;
   std::string examined;  // the check of --doctor that errors belong to; empty without --doctor
   const auto report = [&](const std::exception& error) {

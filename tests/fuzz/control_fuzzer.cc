@@ -12,7 +12,7 @@
 namespace {
 
 using namespace dtrain;
-using namespace dtrain::distributed;
+using namespace dtrain::control;
 
 void Use(const nlohmann::json& message, Speaker speaker) {
   const std::string line = ControlLine(message);

@@ -11,7 +11,7 @@ TEST(AdamKernel, AgreesWithAtensButForRounding) {
   for (const optim::AdamCase& c : optim::AdamCases()) {
     for (const at::ScalarType copies : {at::kFloat, at::kHalf, at::kBFloat16}) {
       SCOPED_TRACE(testing::Message() << c.options.beta1 << c.options.epsilon_before_correction << copies);
-      optim::CompareAdam(c, copies, distributed::AdamKernelOn(gpu), gpu, /*tolerance=*/1e-6);
+      optim::CompareAdam(c, copies, device::AdamKernelOn(gpu), gpu, /*tolerance=*/1e-6);
     }
   }
 }

@@ -20,7 +20,7 @@ TEST(CrossEntropy, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
   cases.push_back({20000, 61, 64, 2, 0});
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
     for (const models::LogitsCase& c : cases) {
-      models::CompareCrossEntropy(c, type, *distributed::TextKernelsOn(gpu), gpu);
+      models::CompareCrossEntropy(c, type, *device::TextKernelsOn(gpu), gpu);
     }
   }
 }
@@ -29,7 +29,7 @@ TEST(CrossEntropy, WhatIsNotFiniteIsSeen) {
   const at::Device gpu = Gpu();
   at::manual_seed(2);
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    models::CompareNonFiniteCrossEntropy(type, *distributed::TextKernelsOn(gpu), gpu);
+    models::CompareNonFiniteCrossEntropy(type, *device::TextKernelsOn(gpu), gpu);
   }
 }
 
@@ -39,7 +39,7 @@ TEST(CrossEntropy, LogitsMayBeMoreThanFitInto32Bits) {
   constexpr int64_t kRows = 43000, kColumns = 50304;
   const at::Tensor logits = at::zeros({kRows, kColumns}, at::TensorOptions(gpu).dtype(at::kBFloat16));
   const at::Tensor answers = at::arange(kRows, at::TensorOptions(gpu).dtype(at::kLong));
-  const models::LossOfLogits result = models::KernelsLoss(*distributed::TextKernelsOn(gpu), logits, answers, 1);
+  const models::LossOfLogits result = models::KernelsLoss(*device::TextKernelsOn(gpu), logits, answers, 1);
   const double wanted = kRows * std::log(static_cast<double>(kColumns));
   EXPECT_NEAR(result.loss.item<double>(), wanted, 1e-5 * wanted);
   EXPECT_TRUE(result.dlogits.gather(1, answers.unsqueeze(1)).eq(-1).all().item<bool>());
@@ -52,7 +52,7 @@ TEST(CrossEntropy, EachRunHasTheSameBits) {
   const at::Tensor answers = at::randint(50304, {1000}, at::TensorOptions(gpu).dtype(at::kLong));
   models::LossOfLogits first;
   for (int run = 0; run < 20; ++run) {
-    const models::LossOfLogits result = models::KernelsLoss(*distributed::TextKernelsOn(gpu), logits, answers, 1);
+    const models::LossOfLogits result = models::KernelsLoss(*device::TextKernelsOn(gpu), logits, answers, 1);
     if (run == 0) first = result;
     EXPECT_TRUE(at::equal(result.loss, first.loss)) << run;
     EXPECT_TRUE(at::equal(result.dlogits, first.dlogits)) << run;

@@ -5,6 +5,6 @@
 
 namespace dtrain {
 
-inline at::Device Gpu() { return distributed::DeviceOf(launch::Launch{}, "nccl"); }
+inline at::Device Gpu() { return device::DeviceOf(launch::Launch{}, "nccl"); }
 
 }  // namespace dtrain

@@ -29,10 +29,10 @@ namespace {
 
 constexpr int64_t kSteps = 16, kSkippedStep = 7, kShortStep = 9, kRows = 8, kSize = 64;
 constexpr int64_t kLoadedStep = 11, kEvaluatedStep = 13;  // these come before the step
-constexpr SmallMaskedLm kSmallText{.words = 500, .longest = 40, .width = 128, .dropout = 0.1};
+constexpr tasks::SmallMaskedLm kSmallText{.words = 500, .longest = 40, .width = 128, .dropout = 0.1};
 
 // Calls `fail` at the end of the work that is recorded.
-class FailingGraphs : public distributed::DeviceGraphs {
+class FailingGraphs : public device::DeviceGraphs {
  public:
   FailingGraphs(std::unique_ptr<DeviceGraphs> graphs, Work fail) : graphs_(std::move(graphs)), fail_(std::move(fail)) {}
   void Run(const Work& work) override { graphs_->Run(work); }
@@ -51,11 +51,11 @@ class FailingGraphs : public distributed::DeviceGraphs {
 
 struct Training {
   config::Config config;
-  std::function<std::unique_ptr<Task>(at::Device gpu)> make_task;
+  std::function<std::unique_ptr<tasks::Task>(at::Device gpu)> make_task;
   std::vector<data::Batch> batches = {};  // on the host and not yet prepared, in turn one for each micro-step
   bool seeds_each_step = true;            // otherwise only the first, and the draws go on from step to step
   int64_t micro_steps = 1;
-  bool copies_weights = true;             // otherwise autocast casts them
+  bool copies_weights = true;  // otherwise autocast casts them
 };
 
 struct Trained {
@@ -71,13 +71,13 @@ class Trainee {
       : gpu_(gpu),
         task_(training.make_task(gpu)),
         update_(MakeParameterUpdate(UpdateConfig(training), task_->module(), gpu)),
-        average_(StateOf(task_->module()), {.decay = 0.9}),
-        data_parallel_(ParametersOf(task_->module()), alone_, {.accumulates = training.micro_steps > 1}, {}),
+        average_(weights::StateOf(task_->module()), {.decay = 0.9}),
+        data_parallel_(weights::ParametersOf(task_->module()), alone_, {.accumulates = training.micro_steps > 1}, {}),
         loss_(at::zeros({}, at::TensorOptions(gpu))),
         skipped_(at::zeros_like(loss_)) {}
 
   // Without `graphs` steps run as they do with --cuda_graphs=off.
-  Trained Train(const Training& training, std::unique_ptr<distributed::DeviceGraphs> graphs, bool required) {
+  Trained Train(const Training& training, std::unique_ptr<device::DeviceGraphs> graphs, bool required) {
     std::optional<StepGraph> graph;
     if (graphs) graph.emplace(std::move(graphs), gpu_, required);
     const at::Tensor rate_on_device = at::zeros_like(loss_);
@@ -86,7 +86,8 @@ class Trainee {
       const int64_t step = i / training.micro_steps, micro_step = i % training.micro_steps;
       const data::Batch& rows = training.batches[static_cast<size_t>(i) % training.batches.size()];
       const data::Batch batch = data::CopyToDevice(task_->Prepared(rows), gpu_);
-      if (i == 0 || training.seeds_each_step) SeedTask(/*seed=*/1, {.step = step, .micro_step = micro_step}, gpu_);
+      if (i == 0 || training.seeds_each_step)
+        tasks::SeedTask(/*seed=*/1, {.step = step, .micro_step = micro_step}, gpu_);
       if (i == kLoadedStep) Load();
       if (i == kEvaluatedStep) trained.state.push_back(Evaluate(batch).cpu());
       const double learning_rate = 0.1 / static_cast<double>(step + 1);
@@ -102,7 +103,7 @@ class Trainee {
       if (graph) trained.replayed += graph->replayed();
     }
     trained.skipped = skipped_.item<double>();
-    for (const auto& list : {StateOf(task_->module()), update_.State(), average_.tensors()}) {
+    for (const auto& list : {weights::StateOf(task_->module()), update_.State(), average_.tensors()}) {
       for (const auto& [name, tensor] : list) trained.state.push_back(tensor.detach().cpu());
     }
     return trained;
@@ -133,7 +134,7 @@ class Trainee {
 
   void Step(const data::Batch& batch, PlaceInStep part, const at::Tensor& rate) {
     if (part.first) data_parallel_.ZeroGradients();
-    const LossSums sums = task_->Loss(batch);
+    const tasks::LossSums sums = task_->Loss(batch);
     constexpr double kNominal = 8;
     update_.Scale(sums.loss_sum / kNominal).backward();
     const at::NoGradGuard no_grad;
@@ -145,7 +146,7 @@ class Trainee {
   }
 
   at::Device gpu_;
-  std::unique_ptr<Task> task_;
+  std::unique_ptr<tasks::Task> task_;
   optim::ParameterUpdate update_;
   optim::WeightAverage average_;
   distributed::Communicator alone_;
@@ -155,7 +156,7 @@ class Trainee {
 
 at::Device Gpu() {
   distributed::ChooseAlgorithms({.deterministic = true});
-  return distributed::DeviceOf(launch::Launch{}, "nccl");
+  return device::DeviceOf(launch::Launch{}, "nccl");
 }
 
 Trained WithoutGraphs(const Training& training) {
@@ -165,12 +166,12 @@ Trained WithoutGraphs(const Training& training) {
 
 Trained Recorded(const Training& training) {
   const at::Device gpu = Gpu();
-  return Trainee(training, gpu).Train(training, distributed::LoadCudaPlugin().make_graphs(gpu), /*required=*/true);
+  return Trainee(training, gpu).Train(training, device::LoadCudaPlugin().make_graphs(gpu), /*required=*/true);
 }
 
 Trained FailedToRecord(const Training& training, std::function<void()> fail) {
   const at::Device gpu = Gpu();
-  auto graphs = distributed::LoadCudaPlugin().make_graphs(gpu);
+  auto graphs = device::LoadCudaPlugin().make_graphs(gpu);
   return Trainee(training, gpu)
       .Train(training, std::make_unique<FailingGraphs>(std::move(graphs), std::move(fail)), /*required=*/false);
 }
@@ -189,8 +190,9 @@ void ExpectSame(const Trained& result, const Trained& wanted) {
 }
 
 Training OfImages(const config::Config& config) {
-  Training training{.config = config, .make_task = [config](at::Device gpu) -> std::unique_ptr<Task> {
-                      return std::make_unique<ImageTask>(MakeModel(config, /*num_classes=*/10, gpu), config, gpu);
+  Training training{.config = config, .make_task = [config](at::Device gpu) -> std::unique_ptr<tasks::Task> {
+                      return std::make_unique<tasks::ImageTask>(tasks::MakeModel(config, /*num_classes=*/10, gpu),
+                                                                config, gpu);
                     }};
   at::manual_seed(5);
   for (int64_t step = 0; step < kSteps; ++step) {
@@ -219,8 +221,8 @@ config::Config ConfigOf(const char* model, const char* precision, const char* op
 // Every third batch is full, and so of another shape than those with padding.
 Training OfText(const char* precision, bool seeds_each_step, bool unpad = false) {
   Training training{.config = ConfigOf("roberta", precision, "adamw"),
-                    .make_task = [precision, unpad](at::Device gpu) -> std::unique_ptr<Task> {
-                      return std::make_unique<MaskedLmTask>(kSmallText.Task(gpu, unpad, precision));
+                    .make_task = [precision, unpad](at::Device gpu) -> std::unique_ptr<tasks::Task> {
+                      return std::make_unique<tasks::MaskedLmTask>(kSmallText.Task(gpu, unpad, precision));
                     },
                     .seeds_each_step = seeds_each_step};
   for (int64_t step = 0; step < kSteps; ++step) {

@@ -36,7 +36,7 @@ TEST(NormaliseImages, TheGpuMakesTheCpusBits) {
       for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
         const data::ImagePreparation preparation{kMean, kStd, channels_last, type};
         const at::Tensor wanted = data::PrepareImages(images, preparation, at::kCPU);
-        const at::Tensor result = data::PrepareImages(images, preparation, gpu, distributed::NormalisationOn(gpu));
+        const at::Tensor result = data::PrepareImages(images, preparation, gpu, device::NormalisationOn(gpu));
         EXPECT_TRUE(result.is_cuda());
         EXPECT_EQ(result.strides(), wanted.strides());
         EXPECT_TRUE(at::equal(result.cpu(), wanted)) << images.sizes() << type << channels_last;
@@ -50,7 +50,7 @@ TEST(NormaliseImages, AnUnalignedBatchIsNoExcuse) {
   const at::Tensor images = at::randint(256, {5, 3, 3, 3}, at::TensorOptions(at::kByte));
   const data::ImagePreparation preparation{kMean, kStd, true, at::kFloat};
   const at::Tensor part = images.to(gpu).slice(0, 1);  // begins at byte 27
-  const at::Tensor result = data::PrepareImages(part, preparation, gpu, distributed::NormalisationOn(gpu));
+  const at::Tensor result = data::PrepareImages(part, preparation, gpu, device::NormalisationOn(gpu));
   EXPECT_TRUE(at::equal(result.cpu(), data::PrepareImages(images.slice(0, 1), preparation, at::kCPU)));
 }
 
@@ -61,7 +61,7 @@ TEST(StemKernels, AreTheConvolution) {
     for (const models::StemCase& c :
          {models::StemCase{2, 32, 30, 64, 7}, models::StemCase{3, 33, 37, 64, 7}, models::StemCase{1, 7, 500, 64, 7},
           models::StemCase{5, 224, 224, 64, 7}, models::StemCase{2, 33, 31, 32, 3}}) {
-      models::Compare(c, type, *distributed::StemKernelsOn(gpu), gpu);
+      models::Compare(c, type, *device::StemKernelsOn(gpu), gpu);
     }
   }
 }
@@ -78,7 +78,7 @@ TEST(NormKernels, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
   cases.push_back({16, 96, 33, 31, Activation::kSilu, Adds::kNothing, false});
   cases.push_back({16, 40, 29, 27, Activation::kNone, Adds::kTensorToScaled, true});
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const models::NormCase& c : cases) models::Compare(c, type, *distributed::NormKernelsOn(gpu), gpu);
+    for (const models::NormCase& c : cases) models::Compare(c, type, *device::NormKernelsOn(gpu), gpu);
   }
 }
 
@@ -89,7 +89,7 @@ TEST(NormKernels, SqueezeAndExcitationIsThatOfAtenInDoublePrecision) {
   cases.push_back({4, 32, 112, 111, models::Activation::kSilu, models::Adds::kNothing, false});  // images are cut
   cases.push_back({128, 672, 7, 7, models::Activation::kSilu, models::Adds::kNothing, false});
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const models::NormCase& c : cases) models::CompareExcited(c, type, *distributed::NormKernelsOn(gpu), gpu);
+    for (const models::NormCase& c : cases) models::CompareExcited(c, type, *device::NormKernelsOn(gpu), gpu);
   }
 }
 
@@ -98,7 +98,7 @@ TEST(NormKernels, EachRunHasTheSameBits) {
   const at::Device gpu = Gpu();
   const at::Tensor values =
       at::randn({64, 64, 56, 56}, at::TensorOptions(gpu)).contiguous(at::MemoryFormat::ChannelsLast);
-  const models::Norm norm(64, *distributed::NormKernelsOn(gpu), gpu);
+  const models::Norm norm(64, *device::NormKernelsOn(gpu), gpu);
   std::vector<at::Tensor> first;
   for (int run = 0; run < 20; ++run) {
     const at::Tensor x = values.clone().requires_grad_();
@@ -127,8 +127,8 @@ void CompareModels(const std::string& name, const std::string& precision) {
     model->to(gpu);
   }
   exact->to(gpu, at::kDouble);
-  models::UseNormKernels(*ours, *distributed::NormKernelsOn(gpu));
-  models::UseDepthwiseKernels(*ours, *distributed::DepthwiseKernelsOn(gpu));
+  models::UseNormKernels(*ours, *device::NormKernelsOn(gpu));
+  models::UseDepthwiseKernels(*ours, *device::DepthwiseKernelsOn(gpu));
   const at::Tensor images =
       at::randn({8, 3, 64, 64}, at::TensorOptions(gpu)).contiguous(at::MemoryFormat::ChannelsLast);
   exact->forward(images.to(at::kDouble)).square().sum().backward();
@@ -180,7 +180,7 @@ TEST(DepthwiseKernels, AreAsExactAsTheirType) {
   }
   for (const at::ScalarType type : {at::kHalf, at::kBFloat16}) {
     for (const models::DepthwiseCase& c : cases) {
-      models::CompareDepthwise(c, type, *distributed::DepthwiseKernelsOn(gpu), gpu);
+      models::CompareDepthwise(c, type, *device::DepthwiseKernelsOn(gpu), gpu);
     }
   }
 }

@@ -7,10 +7,10 @@
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (dtrain::distributed::CountGpus() == 0) {
+  if (dtrain::device::CountGpus() == 0) {
     std::puts("skipped: no GPU (or no libdtrain_cuda.so)");
     return 77;
   }
-  dtrain::distributed::LoadCudaPlugin();  // before any call into CUDA
+  dtrain::device::LoadCudaPlugin();  // before any call into CUDA
   return RUN_ALL_TESTS();
 }

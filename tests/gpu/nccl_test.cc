@@ -15,13 +15,13 @@ constexpr double kTimeoutSeconds = 60;
 
 TEST(Nccl, OneRankReducesItsOwnGradients) {
   const launch::Launch launch;
-  const RankDevice place = ChooseDevice(launch, "nccl");
+  const device::RankDevice place = device::ChooseDevice(launch, "nccl");
   EXPECT_FALSE(place.name.empty());
   EXPECT_FALSE(place.pci_id.empty());
   Rendezvous rendezvous({.launch = launch, .init_timeout_seconds = kTimeoutSeconds}, {});
   rendezvous.WaitForAll("{}");
   RequireDistinctGpus(rendezvous, place.pci_id, MachineId());
-  Apply(NcclEnvironment("", kTimeoutSeconds, /*on_one_machine=*/true));
+  device::Apply(device::NcclEnvironment("", kTimeoutSeconds, /*on_one_machine=*/true));
   Communicator communicator(rendezvous, place.device, kTimeoutSeconds);
   ASSERT_FALSE(communicator.is_alone());
 

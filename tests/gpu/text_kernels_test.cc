@@ -20,13 +20,13 @@ TEST(TextKernels, ValuesAndGradientsAreThoseOfAtenInDoublePrecision) {
   cases.push_back({5000, 768});
   cases.push_back({3001, 1024});
   for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16}) {
-    for (const models::TextCase& c : cases) models::CompareText(c, type, *distributed::TextKernelsOn(gpu), gpu);
+    for (const models::TextCase& c : cases) models::CompareText(c, type, *device::TextKernelsOn(gpu), gpu);
   }
 }
 
 TEST(TextKernels, EachRunHasTheSameBits) {
   const at::Device gpu = Gpu();
-  const models::TextKernels kernels = models::WithTestRandom(*distributed::TextKernelsOn(gpu));
+  const models::TextKernels kernels = models::WithTestRandom(*device::TextKernelsOn(gpu));
   const auto options = at::TensorOptions(gpu).dtype(at::kBFloat16);
   const at::Tensor x_values = at::randn({10001, 768}, options), dy = at::randn_like(x_values);
   const at::Tensor vector = at::ones({768}, at::TensorOptions(gpu));
@@ -47,7 +47,7 @@ TEST(TextKernels, EachRunHasTheSameBits) {
 // Dropout follows the generator of the GPU: its seed, and its state.
 TEST(TextKernels, DropoutFollowsTheGenerator) {
   const at::Device gpu = Gpu();
-  const models::TextKernels& kernels = *distributed::TextKernelsOn(gpu);
+  const models::TextKernels& kernels = *device::TextKernelsOn(gpu);
   const at::Tensor x = at::ones({64, 768}, at::TensorOptions(gpu)), zeros = at::zeros_like(x);
   const at::Tensor weight = at::ones({768}, x.options()), none = at::zeros({768}, x.options());
   const auto draw = [&] {
@@ -85,7 +85,7 @@ TEST(TextKernels, CheckpointedActivationsGiveTheSameGradients) {
                                       .max_positions = 40,
                                       .checkpoint_activations = checkpointed});
     model.to(gpu);
-    model.UseKernels(*distributed::TextKernelsOn(gpu));
+    model.UseKernels(*device::TextKernelsOn(gpu));
     model.Scores(model.Encode(sequences)).log_softmax(1).slice(1, 0, 1).sum().backward();
     gradients.emplace_back();
     for (const at::Tensor& parameter : model.parameters()) gradients.back().push_back(parameter.grad());

@@ -10,7 +10,7 @@
 #include "trainer/device/device.h"
 #include "trainer/tasks/sample_results.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 constexpr SmallMaskedLm kSmall{.words = 500, .longest = 40, .width = 128};
@@ -31,7 +31,7 @@ Computed Compute(at::Device device, const std::string& precision, bool unpad) {
 }
 
 TEST(MaskedLm, StepsAreThoseOfTheCpu) {
-  const at::Device gpu = distributed::DeviceOf(launch::Launch{}, "nccl");
+  const at::Device gpu = device::DeviceOf(launch::Launch{}, "nccl");
   const Computed wanted = Compute(at::kCPU, "fp32", /*unpad=*/false);
   for (const std::string precision : {"fp32", "bf16", "fp16"}) {
     for (const bool unpad : {false, true}) {
@@ -49,7 +49,7 @@ TEST(MaskedLm, StepsAreThoseOfTheCpu) {
 
 // The index of a batch stays on the host.
 TEST(SampleResults, TakeWhatTheGpuHasFound) {
-  const at::Device gpu = distributed::DeviceOf(launch::Launch{}, "nccl");
+  const at::Device gpu = device::DeviceOf(launch::Launch{}, "nccl");
   for (const int64_t classes : {int64_t{0}, int64_t{2}, int64_t{20}}) {
     SampleResults results(/*samples=*/3, classes, gpu);
     const at::Tensor outputs = at::rand({2, std::max<int64_t>(1, classes)}, at::TensorOptions(gpu));
@@ -59,4 +59,4 @@ TEST(SampleResults, TakeWhatTheGpuHasFound) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

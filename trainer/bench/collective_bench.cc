@@ -16,12 +16,12 @@
 #include "trainer/errors.h"
 #include "trainer/modes/session.h"
 
-namespace dtrain::distributed {
+namespace dtrain::bench {
 namespace {
 
 constexpr int kRoot = 0;
 
-struct Measured {
+struct Timed {
   double microseconds = 0;
   double algorithm_bandwidth = 0;  // GB/s
   double bus_bandwidth = 0;
@@ -46,8 +46,8 @@ at::Tensor SumOfPatterns(int64_t elements, int world_size, at::Device device) {
   return sum;
 }
 
-Case MakeCase(const std::string& operation, int64_t elements, bool in_place, const Communicator& communicator,
-              at::Device device) {
+Case MakeCase(const std::string& operation, int64_t elements, bool in_place,
+              const distributed::Communicator& communicator, at::Device device) {
   const int rank = communicator.rank(), world = communicator.world_size();
   const int64_t share = elements / world;
   Case made{.operation = operation, .elements = elements, .send = {}, .receive = {}, .expected = {}};
@@ -94,8 +94,8 @@ void WaitForDevice(const at::Tensor& tensor) {
   if (tensor.is_cuda()) tensor[0].item<float>();
 }
 
-Measured Measure(const std::string& operation, int64_t elements, bool in_place, Communicator& communicator,
-                 at::Device device, const CollectiveBenchOptions& options) {
+Timed Measure(const std::string& operation, int64_t elements, bool in_place, distributed::Communicator& communicator,
+              at::Device device, const CollectiveBenchOptions& options) {
   Case timed = MakeCase(operation, elements, in_place, communicator, device);
   for (int64_t i = 0; i < options.warmup; ++i) RunOnce(*communicator.group(), timed);
   WaitForDevice(timed.receive);
@@ -114,7 +114,7 @@ Measured Measure(const std::string& operation, int64_t elements, bool in_place, 
   communicator.Sum(sums);
 
   const double mean_seconds = sums[0].item<double>();
-  Measured measured;
+  Timed measured;
   measured.microseconds = mean_seconds * 1e6;
   measured.algorithm_bandwidth = static_cast<double>(elements) * sizeof(float) / mean_seconds / 1e9;
   measured.bus_bandwidth = measured.algorithm_bandwidth * BusFactor(operation, communicator.world_size());
@@ -122,7 +122,7 @@ Measured Measure(const std::string& operation, int64_t elements, bool in_place, 
   return measured;
 }
 
-nlohmann::ordered_json ToJson(const Measured& measured) {
+nlohmann::ordered_json ToJson(const Timed& measured) {
   return {{"microseconds", measured.microseconds},
           {"algbw", measured.algorithm_bandwidth},
           {"busbw", measured.bus_bandwidth},
@@ -176,7 +176,7 @@ double BusFactor(const std::string& operation, int world_size) {
   return (ranks - 1) / ranks;
 }
 
-nlohmann::ordered_json BenchCollectives(Communicator& communicator, at::Device device,
+nlohmann::ordered_json BenchCollectives(distributed::Communicator& communicator, at::Device device,
                                         const CollectiveBenchOptions& options) {
   nlohmann::ordered_json results = nlohmann::ordered_json::array();
   int64_t wrong = 0;
@@ -197,7 +197,7 @@ nlohmann::ordered_json BenchCollectives(Communicator& communicator, at::Device d
                                      {"redop", reduces ? "sum" : "none"},
                                      {"root", operation == "broadcast" ? kRoot : -1}};
       for (const bool in_place : {false, true}) {
-        const Measured measured = Measure(operation, elements, in_place, communicator, device, options);
+        const Timed measured = Measure(operation, elements, in_place, communicator, device, options);
         line[in_place ? "in_place" : "out_of_place"] = ToJson(measured);
         wrong += measured.wrong;
         bus_bandwidths += measured.bus_bandwidth;
@@ -215,25 +215,21 @@ nlohmann::ordered_json BenchCollectives(Communicator& communicator, at::Device d
           {"device", device.str()}};
 }
 
-}  // namespace dtrain::distributed
-
-namespace dtrain::loop {
 namespace {
 
 constexpr int64_t kLongestDescription = 200;
 
-std::string DescribeThisRank(const Session& session) {
+std::string DescribeThisRank(const modes::Session& session) {
   char host[64] = "";
   gethostname(host, sizeof host - 1);
   const std::string device =
-      session.device.is_cuda()
-          ? session.device.str() + " [" + session.place.pci_id + "] " + session.place.name
-          : distributed::Describe(session.device) + ", " + DescribeMachine()["cpu"].get<std::string>();
+      session.device.is_cuda() ? session.device.str() + " [" + session.place.pci_id + "] " + session.place.name
+                               : device::Describe(session.device) + ", " + DescribeMachine()["cpu"].get<std::string>();
   return "Pid " + std::to_string(getpid()) + " on " + host + " device " + device;
 }
 
 // Returns the descriptions of all ranks, by rank. A collective: each rank fills its own row, and the sum has all rows.
-std::vector<std::string> DescribeRanks(Session& session) {
+std::vector<std::string> DescribeRanks(modes::Session& session) {
   const std::string own = DescribeThisRank(session).substr(0, kLongestDescription);
   at::Tensor rows = at::zeros({session.communicator->world_size(), kLongestDescription}, at::kByte);
   std::memcpy(rows[session.communicator->rank()].data_ptr(), own.data(), own.size());
@@ -246,8 +242,7 @@ std::vector<std::string> DescribeRanks(Session& session) {
   return descriptions;
 }
 
-void PrintHead(const distributed::CollectiveBenchOptions& options, const std::vector<std::string>& ranks,
-               at::Device device) {
+void PrintHead(const CollectiveBenchOptions& options, const std::vector<std::string>& ranks, at::Device device) {
   std::printf(
       "# dtrain_bench collective, %s: minBytes %lld maxBytes %lld step: 2(factor) warmup iters: %lld iters: %lld "
       "validation: 1\n#\n# Using devices\n",
@@ -260,12 +255,12 @@ void PrintHead(const distributed::CollectiveBenchOptions& options, const std::ve
 
 }  // namespace
 
-void BenchCollective(const RunContext& context, const distributed::CollectiveBenchOptions& options, bool json) {
+void BenchCollective(const modes::RunContext& context, const CollectiveBenchOptions& options, bool json) {
   const bool has_group = context.launch.world_size > 1 || context.config.ranks.backend == "nccl";
   if (!has_group) {
     throw UsageError("collectives need two ranks or more", "use --nproc_per_node=2, or a launcher that starts several");
   }
-  Session session(context);
+  modes::Session session(context);
   session.Connect({{"operation", options.operation},
                    {"min_bytes", options.min_bytes},
                    {"max_bytes", options.max_bytes},
@@ -274,7 +269,7 @@ void BenchCollective(const RunContext& context, const distributed::CollectiveBen
   const std::vector<std::string> ranks = DescribeRanks(session);
   const bool is_first = context.launch.rank == 0;
   if (is_first) PrintHead(options, ranks, session.device);
-  auto result = distributed::BenchCollectives(*session.communicator, session.device, options);
+  auto result = BenchCollectives(*session.communicator, session.device, options);
   session.Leave();
   if (is_first && json) {
     result["ranks"] = ranks;
@@ -289,4 +284,4 @@ void BenchCollective(const RunContext& context, const distributed::CollectiveBen
   }
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

@@ -13,7 +13,7 @@
 #include "trainer/distributed/communicator.h"
 #include "trainer/modes/run.h"
 
-namespace dtrain::distributed {
+namespace dtrain::bench {
 
 struct CollectiveBenchOptions {
   int64_t min_bytes = 8;
@@ -40,17 +40,13 @@ double BusFactor(const std::string& operation, int world_size);
 //   "busbw", "wrong"}, "in_place": {…}}, …], "out_of_bounds", "average_bus_bandwidth", "world_size", "device"}
 // with bandwidths in GB/s and times averaged over ranks. c10d's all_reduce and broadcast work in place; their
 // out-of-place times include the copy that this needs.
-nlohmann::ordered_json BenchCollectives(Communicator& communicator, at::Device device,
+nlohmann::ordered_json BenchCollectives(distributed::Communicator& communicator, at::Device device,
                                         const CollectiveBenchOptions& options);
-
-}  // namespace dtrain::distributed
-
-namespace dtrain::loop {
 
 // dtrain_bench collective: the bench of collectives as a program, under every launcher.
 //
 // A collective. Connects to the other ranks, measures, and prints on rank 0, with `json` also one JSON object. Throws
 // UsageError if the run has one rank and no process group, and Error (kInternal) if an element was wrong.
-void BenchCollective(const RunContext& context, const distributed::CollectiveBenchOptions& options, bool json);
+void BenchCollective(const modes::RunContext& context, const CollectiveBenchOptions& options, bool json);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

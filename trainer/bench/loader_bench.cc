@@ -27,7 +27,7 @@
 #include "trainer/tasks/split_batches.h"
 #include "trainer/tasks/task_kind.h"
 
-namespace dtrain::loop {
+namespace dtrain::bench {
 namespace {
 
 // Adds `crop` and `flip` for images that no decoder has cropped: each image as a whole, not flipped.
@@ -73,7 +73,7 @@ void Dump(const std::string& path, data::Batch batch) {
   checkpoint::WriteSafetensors(path, tensors);
 }
 
-void RequireOtherOutput(const std::string& dump, const DataSplit& train, const std::string& data_dir) {
+void RequireOtherOutput(const std::string& dump, const tasks::DataSplit& train, const std::string& data_dir) {
   if (dump.empty()) return;
   std::vector<std::string> read = {data_dir};
   for (int64_t i = 0; i < train.source->size(); ++i) {
@@ -124,12 +124,12 @@ Measured Measure(data::Loader& loader, const config::Config& config, const Loade
 
 nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options) {
   report::InitializeLogging(/*rank=*/0, /*world_size=*/1, /*log_directory=*/"");
-  DataSets data = KindOf(config).OpenData(config, /*known=*/{}, /*indexes=*/nullptr);
-  if (config.data.cache == "ram") KeepInMemory(data, nullptr);
-  const DataSplit& train = *data.train;
+  tasks::DataSets data = tasks::KindOf(config).OpenData(config, /*known=*/{}, /*indexes=*/nullptr);
+  if (config.data.cache == "ram") tasks::KeepInMemory(data, nullptr);
+  const tasks::DataSplit& train = *data.train;
   RequireOtherOutput(options.dump, train, config.data.dir);
   const int64_t batch_size = config::ResolveBatch(config.batch, 1).batch_size;
-  const auto batches = MakeTrainBatches(train, config, /*world=*/1);
+  const auto batches = tasks::MakeTrainBatches(train, config, /*world=*/1);
   data::Quarantine quarantine(
       train.source->size(),
       {.split = train.name, .max_bad_records = config.data.max_bad_records, .strict = config.data.strict});
@@ -160,4 +160,4 @@ nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBen
   return result;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

@@ -8,7 +8,7 @@
 
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::bench {
 
 struct LoaderBenchOptions {
   int64_t warmup = 3;     // batches before the clock starts
@@ -26,4 +26,4 @@ struct LoaderBenchOptions {
 // (the position in the source), int32 `crop` N×4 (x, y, width, height in source pixels) and uint8 `flip`.
 nlohmann::ordered_json BenchLoader(const config::Config& config, const LoaderBenchOptions& options);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

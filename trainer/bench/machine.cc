@@ -9,7 +9,7 @@
 
 #include "data/machine/cores.h"
 
-namespace dtrain::loop {
+namespace dtrain::bench {
 namespace {
 
 // On some architectures /proc/cpuinfo has no model name; then the name of the architecture is used.
@@ -32,4 +32,4 @@ nlohmann::ordered_json DescribeMachine() {
           {"torch", TORCH_VERSION}};
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

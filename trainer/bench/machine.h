@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-namespace dtrain::loop {
+namespace dtrain::bench {
 
 // Returns threads (of an operator), cpu (its name), cores (that this process may use) and torch (LibTorch's version).
 nlohmann::ordered_json DescribeMachine();
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <functional>
 
-namespace dtrain::loop {
+namespace dtrain::bench {
 namespace {
 
 // Multiply and add are two operations, and the backward pass does twice the work of the forward pass.
@@ -85,4 +85,4 @@ nlohmann::ordered_json DescribeRoof(const StepWork& work, const DeviceLimits& li
           {"share_of_floor", share}};
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

@@ -12,7 +12,7 @@
 
 #include "models/forward_cost.h"
 
-namespace dtrain::loop {
+namespace dtrain::bench {
 
 struct DeviceLimits {
   double bytes_per_second = 0;  // of a copy: read and written
@@ -54,4 +54,4 @@ at::ScalarType ProductType(const std::string& precision);
 // share_of_floor (1 would be a step that takes no longer), and `roof`, a sentence with all of that.
 nlohmann::ordered_json DescribeRoof(const StepWork& work, const DeviceLimits& limits, double step_seconds);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

@@ -29,7 +29,7 @@
 #include "trainer/tasks/task_kind.h"
 #include "trainer/weights/module_state.h"
 
-namespace dtrain::loop {
+namespace dtrain::bench {
 namespace {
 
 // The parts of a step that are timed, without communication.
@@ -105,21 +105,21 @@ class BenchedStep {
         learning_rate_(config.optimizer.lr.value_or(config::DefaultLearningRate(
             config.optimizer, config::ResolveBatch(config.batch, communicator.world_size()).global_batch_size))),
         batch_size_(config::ResolveBatch(config.batch, communicator.world_size()).batch_size),
-        task_(KindOf(config).MakeTask(config, KindOf(config).BenchSizes(config), device)),
-        update_(MakeParameterUpdate(config, module(), device)),
-        exchange_(RunningStatistics(module()), kNumStepSums, device, communicator),
-        graph_(MakeStepGraph(config.ranks.cuda_graphs, {.device = device, .task = task_->WhyNotRecorded()})),
-        sums_(at::zeros({kNumStepSums}, at::TensorOptions(at::kFloat).device(device))),
+        task_(tasks::KindOf(config).MakeTask(config, tasks::KindOf(config).BenchSizes(config), device)),
+        update_(loop::MakeParameterUpdate(config, module(), device)),
+        exchange_(weights::RunningStatistics(module()), loop::kNumStepSums, device, communicator),
+        graph_(loop::MakeStepGraph(config.ranks.cuda_graphs, {.device = device, .task = task_->WhyNotRecorded()})),
+        sums_(at::zeros({loop::kNumStepSums}, at::TensorOptions(at::kFloat).device(device))),
         batch_(task_->RandomBatch(batch_size_)) {
-    OnTheStreamOf(graph_.get(), [&] {
-      data_parallel_.emplace(ParametersOf(module()), communicator,
-                             DataParallelOptionsOf(config.ranks, /*micro_steps=*/1), distributed::BucketLayout{});
+    loop::OnTheStreamOf(graph_.get(), [&] {
+      data_parallel_.emplace(weights::ParametersOf(module()), communicator,
+                             loop::DataParallelOptionsOf(config.ranks, /*micro_steps=*/1), distributed::BucketLayout{});
     });
   }
 
   int64_t batch_size() const { return batch_size_; }
   torch::nn::Module& module() { return task_->module(); }
-  const Task& task() const { return *task_; }
+  const tasks::Task& task() const { return *task_; }
   double units() const { return units_.item<double>(); }  // of this rank in one step
   StepWork Work(const std::string& precision) const {
     StepScale scale{.samples = batch_size_, .precision = precision};
@@ -141,7 +141,7 @@ class BenchedStep {
 
   void Run(Reduction reduction) {
     if (!graph_) return RunParts(batch_, reduction, learning_rate_);
-    graph_->Run(batch_, PlaceInStep{}, learning_rate_,
+    graph_->Run(batch_, loop::PlaceInStep{}, learning_rate_,
                 [this, reduction](const data::Batch& batch, const at::Tensor& learning_rate) {
                   RunParts(batch, reduction, learning_rate);
                 });
@@ -150,7 +150,7 @@ class BenchedStep {
   bool replayed() const { return graph_ && graph_->replayed(); }
 
   // The least number of steps before timing: the first lays out the buckets, and a graph is recorded after some.
-  int64_t LeastWarmUp() const { return graph_ ? StepGraph::kWarmUpSteps + 1 : 1; }
+  int64_t LeastWarmUp() const { return graph_ ? loop::StepGraph::kWarmUpSteps + 1 : 1; }
 
   // Forgets the graphs of steps that reduce their gradients in another way, and warms up.
   void WarmUp(Reduction reduction) {
@@ -186,7 +186,7 @@ class BenchedStep {
 
   void Forward(const data::Batch& batch) {
     data_parallel_->ZeroGradients();
-    const LossSums sums = task_->Loss(batch);
+    const tasks::LossSums sums = task_->Loss(batch);
     loss_ = sums.loss_sum / sums.weight;
     units_ = sums.units;
   }
@@ -209,11 +209,11 @@ class BenchedStep {
   distributed::Communicator& communicator_;
   double learning_rate_;
   int64_t batch_size_;
-  std::unique_ptr<Task> task_;
+  std::unique_ptr<tasks::Task> task_;
   optim::ParameterUpdate update_;
   std::optional<distributed::DataParallel> data_parallel_;
   distributed::StepExchange exchange_;
-  std::unique_ptr<StepGraph> graph_;
+  std::unique_ptr<loop::StepGraph> graph_;
   at::Tensor sums_;
   data::Batch batch_;
   at::Tensor loss_, units_;
@@ -239,8 +239,8 @@ int64_t StepsToTime(BenchedStep& step, const StepBenchOptions& options) {
 
 nlohmann::ordered_json Describe(const config::Config& config, const BenchedStep& step, int64_t timed,
                                 const distributed::Communicator& communicator, at::Device device) {
-  const TaskKind& kind = KindOf(config);
-  const SampleSize size = kind.SizeOf(config);
+  const tasks::TaskKind& kind = tasks::KindOf(config);
+  const tasks::SampleSize size = kind.SizeOf(config);
   return {{"model", config.model.name},
           {"task", kind.name()},
           {size.flag, size.value},
@@ -266,10 +266,10 @@ nlohmann::ordered_json RoofOf(const StepWork& work, const std::string& precision
 
 }  // namespace
 
-nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptions& options) {
-  Session session(context);
+nlohmann::ordered_json BenchStep(const modes::RunContext& context, const StepBenchOptions& options) {
+  modes::Session session(context);
   session.Connect({{"steps", options.steps}, {"warmup", options.warmup}});
-  if (options.threads > 0) distributed::UseThreads(static_cast<int>(options.threads));
+  if (options.threads > 0) device::UseThreads(static_cast<int>(options.threads));
   const int world_size = session.communicator->world_size();
   BenchedStep step(context.config, session.device, *session.communicator);
   for (int64_t i = 0; i < std::max(step.LeastWarmUp(), options.warmup); ++i) step.Run(Reduction::kOverlapped);
@@ -283,18 +283,18 @@ nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptio
   result.update({{"batch_size", step.batch_size()},
                  {report::SpeedKey(step.task().speed_unit()), world_size * step.units() / seconds},
                  {"step_milliseconds", seconds * 1000},
-                 {"peak_memory_mib", static_cast<double>(distributed::PeakMemoryBytes(session.device)) / kMiB},
+                 {"peak_memory_mib", static_cast<double>(device::PeakMemoryBytes(session.device)) / kMiB},
                  {"achieved_tflops", work.flops / seconds / 1e12},
                  {"loss", step.last_loss()}});
   if (session.device.is_cuda()) result.update(RoofOf(work, precision, session.device, seconds));
   if (world_size > 1) result.update(CommunicationCosts(step, seconds, options.steps));
   result.update(step.Timeline(std::min(options.steps, kTimelineSteps)));
-  int64_t exchanged = kNumStepSums;
-  for (const at::Tensor& statistic : RunningStatistics(step.module())) exchanged += statistic.numel();
+  int64_t exchanged = loop::kNumStepSums;
+  for (const at::Tensor& statistic : weights::RunningStatistics(step.module())) exchanged += statistic.numel();
   result["exchange_bytes"] = exchanged * static_cast<int64_t>(sizeof(float));
   result.update(DescribeMachine());
   session.Leave();
   return result;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

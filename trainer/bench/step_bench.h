@@ -7,7 +7,7 @@
 
 #include "trainer/modes/run.h"
 
-namespace dtrain::loop {
+namespace dtrain::bench {
 
 struct StepBenchOptions {
   int64_t warmup = 3;   // steps before the clock starts
@@ -24,6 +24,6 @@ struct StepBenchOptions {
 //   reduced_after_milliseconds   a step whose gradients are reduced after the backward pass
 //   hidden_fraction              the share of that communication which the backward pass hides in step_milliseconds
 //   bucket_bytes                 the sizes of the buckets of gradients that are reduced together, in their order
-nlohmann::ordered_json BenchStep(const RunContext& context, const StepBenchOptions& options);
+nlohmann::ordered_json BenchStep(const modes::RunContext& context, const StepBenchOptions& options);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

@@ -1,7 +1,7 @@
 // The server counts with a quarantine of its own, without a file, so that budget and messages are those of one rank.
 #include "trainer/control/bad_record_count.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 nlohmann::json BadRecordMessage(const data::BadRecord& record, int64_t dataset_size,
                                 const data::QuarantineOptions& options) {
@@ -31,4 +31,4 @@ int64_t BadRecordCount::Add(const nlohmann::json& message) {
   return quarantine.count();
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

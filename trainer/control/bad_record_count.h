@@ -8,7 +8,7 @@
 
 #include "data/pipeline/quarantine.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 // The message by which a rank reports a bad record to the server. The rank sends it once per record. `dataset_size` is
 // in samples; `options` are those of the rank's quarantine.
@@ -25,4 +25,4 @@ class BadRecordCount {
   std::map<std::string, data::Quarantine> splits_;  // by name of the split
 };
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 size_t Padded(size_t bytes) { return (bytes + 3) / 4 * 4; }
@@ -53,4 +53,4 @@ std::string BuildId() {
   return id.empty() ? "unknown" : id;
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

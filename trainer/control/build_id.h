@@ -3,10 +3,10 @@
 
 #include <string>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 // Returns the build id that the linker wrote into the program (a hash of its contents) in hexadecimal, or "unknown" if
 // the program has none.
 std::string BuildId();
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cstdint>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 using Clock = std::chrono::steady_clock;
 
@@ -21,4 +21,4 @@ inline std::chrono::milliseconds Milliseconds(double seconds) {
   return std::chrono::milliseconds(static_cast<int64_t>(ClampedSeconds(seconds) * 1000));
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

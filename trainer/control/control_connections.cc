@@ -12,7 +12,7 @@
 
 #include "trainer/errors.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using nlohmann::json;
@@ -153,4 +153,4 @@ Peer* ControlConnections::Find(int rank) {
   return found == ranks_.end() ? nullptr : found->second;
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

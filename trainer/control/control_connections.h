@@ -13,7 +13,7 @@
 #include "trainer/control/line_socket.h"
 #include "trainer/control/position.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 struct Peer {
   LineSocket socket;
@@ -72,4 +72,4 @@ class ControlConnections {
   std::unordered_map<int, Peer*> ranks_;
 };
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

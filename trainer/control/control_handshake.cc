@@ -5,7 +5,7 @@
 #include "data/shown.h"
 #include "trainer/launch/run_token.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using nlohmann::json;
@@ -48,4 +48,4 @@ std::string ProofOfServer(const std::string& token, const std::string& challenge
   return Proof("server", token, challenge, hello);
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

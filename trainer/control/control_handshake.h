@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 constexpr const char* kControlMagic = "dtrain control";
 constexpr int kControlVersion = 2;
@@ -24,4 +24,4 @@ std::string PlaceOf(const nlohmann::json& hello);
 std::string ProofOfClient(const std::string& token, const std::string& challenge, const nlohmann::json& hello);
 std::string ProofOfServer(const std::string& token, const std::string& challenge, const nlohmann::json& hello);
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -12,7 +12,7 @@
 #include "trainer/errors.h"
 #include "trainer/launch/variables.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using nlohmann::json;
@@ -223,4 +223,4 @@ std::string ControlLine(json message) {
   return message.dump();
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

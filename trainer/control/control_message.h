@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 // The sender of a line, which determines the kinds of message that are valid.
 enum class Speaker {
@@ -36,4 +36,4 @@ std::string ControlLine(nlohmann::json message);
 constexpr size_t kLongestToStrangers = 8192;  // bytes of a line before admission, in both directions
 constexpr size_t kLongestControlText = 4096;  // bytes of a text field: a reason, a file's name, a hint
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -13,7 +13,7 @@
 #include "trainer/control/control_message.h"
 #include "trainer/errors.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using nlohmann::json;
@@ -320,4 +320,4 @@ Position ControlPlane::CurrentPosition() const {
           .work_seconds = static_cast<double>(work_nanoseconds_) * 1e-9};
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

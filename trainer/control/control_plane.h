@@ -23,7 +23,7 @@
 #include "trainer/control/position.h"
 #include "trainer/report/error_report.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 struct ControlPlaneOptions {
   int rank = 0;
@@ -122,4 +122,4 @@ class ControlPlane {
   std::jthread thread_;                         // declared last, so that it starts when everything above is ready
 };
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

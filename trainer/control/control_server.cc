@@ -19,7 +19,7 @@
 #include "trainer/control/stop_agreement.h"
 #include "trainer/launch/run_token.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using nlohmann::json;
@@ -306,4 +306,4 @@ void ControlServer::Loop::End(ExitCode code, const std::string& message, int ran
   peers_.Broadcast(end_);
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

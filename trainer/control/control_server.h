@@ -28,7 +28,7 @@
 #include <memory>
 #include <string>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 // How often the server names the missing ranks, and a rank that waits for rank 0 says so.
 constexpr auto kAnnouncementInterval = std::chrono::seconds(10);
@@ -56,4 +56,4 @@ class ControlServer {
   std::unique_ptr<Loop> loop_;
 };
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -9,7 +9,7 @@
 
 #include "data/careful_open.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 void WriteFlightRecord(const std::filesystem::path& file, std::function<std::string()> record,
                        std::chrono::milliseconds patience) noexcept {
@@ -30,4 +30,4 @@ void WriteFlightRecord(const std::filesystem::path& file, std::function<std::str
   }
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

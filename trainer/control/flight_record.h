@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 // The file's name is this prefix and the rank. c10d names it like this, and torchfrtrace expects that name.
 constexpr const char* kFlightRecordPrefix = "nccl-flight-recorder-";
@@ -18,4 +18,4 @@ constexpr const char* kFlightRecordPrefix = "nccl-flight-recorder-";
 void WriteFlightRecord(const std::filesystem::path& file, std::function<std::string()> record,
                        std::chrono::milliseconds patience) noexcept;
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -4,7 +4,7 @@
 
 #include "data/shown.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using nlohmann::json;
@@ -83,4 +83,4 @@ std::string Gathering::Missing(const std::function<Contact(int rank)>& contact) 
          std::to_string(world_size_) + " ranks: " + text;
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 // Writes neighbours as a range, and counts the ranks after the tenth range instead of listing them: a run may have a
 // million ranks, and a message must fit into one line.
@@ -59,4 +59,4 @@ class Gathering {
   std::map<int, Rank> ready_;
 };
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

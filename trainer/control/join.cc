@@ -11,7 +11,7 @@
 #include "trainer/errors.h"
 #include "trainer/launch/run_token.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using nlohmann::json;
@@ -193,4 +193,4 @@ bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Cl
   }
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -7,7 +7,7 @@
 
 #include "trainer/control/line_socket.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 struct Endpoint {
   std::string host;
@@ -49,4 +49,4 @@ Joined JoinThrough(LineSocket connection, const Endpoint& endpoint, const JoinOp
 // false if the server could not be told before `deadline`, perhaps because it is gone itself.
 bool PostDeath(const Endpoint& endpoint, int rank, const std::string& reason, Clock::time_point deadline);
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -17,7 +17,7 @@
 
 #include "trainer/errors.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 constexpr auto kResolveRetry = std::chrono::milliseconds(200);
@@ -221,4 +221,4 @@ int PortOf(int listening_descriptor) {
   return std::stoi(port);
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

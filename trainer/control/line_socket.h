@@ -10,7 +10,7 @@
 
 #include "trainer/control/clock.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 // A connected stream socket that never blocks. Movable; owns its descriptor. Not for use by several threads at once.
 class LineSocket {
@@ -74,4 +74,4 @@ int ListenOn(const std::string& address, int port);
 
 int PortOf(int listening_descriptor);
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -8,7 +8,7 @@
 
 #include "trainer/report/time_parts.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 constexpr auto kTick = std::chrono::milliseconds(100);  // the time between two reports
 constexpr double kSavingSeconds = 600;                  // a rank may stand still for at least this long while it saves
@@ -64,4 +64,4 @@ inline Position PositionFromJson(const nlohmann::json& json) {
   return {json.at(0), json.at(1), json.at(2), static_cast<Phase>(json.at(3).get<int>()), json.at(4)};
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

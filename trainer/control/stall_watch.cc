@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 constexpr double kSilenceWarningSeconds = 2;  // ranks report ten times a second
@@ -169,4 +169,4 @@ void StallWatch::TellSlowness(Time now, std::vector<std::string>& warnings) {
   window_start_ = now;
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -8,7 +8,7 @@
 
 #include "trainer/control/position.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 class StallWatch {
  public:
@@ -60,4 +60,4 @@ class StallWatch {
   Time window_start_;  // when the current comparison of speeds began
 };
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 // Rank 0's side.
 class StopAgreement {
@@ -45,4 +45,4 @@ class StopAgreement {
   size_t missing_ = 0;          // the number of ranks that have not accepted yet
 };
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -17,7 +17,7 @@
 
 #include <algorithm>
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 namespace {
 
 using c10::CachingAllocator::StatType;
@@ -109,4 +109,4 @@ class CudaGraphs : public DeviceGraphs {
 
 std::unique_ptr<DeviceGraphs> MakeCudaGraphs(at::Device device) { return std::make_unique<CudaGraphs>(device.index()); }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

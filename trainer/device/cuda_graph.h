@@ -7,9 +7,9 @@
 
 #include "trainer/device/device_graph.h"
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 
 // Returns an object without recordings for `device`, which must be the current device.
 std::unique_ptr<DeviceGraphs> MakeCudaGraphs(at::Device device);
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

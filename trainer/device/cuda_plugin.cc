@@ -10,7 +10,7 @@
 
 #include "trainer/errors.h"
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 namespace {
 
 constexpr const char* kLibrary = "libdtrain_cuda.so";
@@ -92,4 +92,4 @@ const models::TextKernels* TextKernelsOn(at::Device device) {
 
 optim::AdamKernel AdamKernelOn(at::Device device) { return device.is_cuda() ? LoadCudaPlugin().adam : nullptr; }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

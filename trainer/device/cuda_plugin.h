@@ -22,7 +22,7 @@ class Backend;
 class Store;
 }  // namespace c10d
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 
 // The functions that the library exports. They throw c10::Error if CUDA fails, unless they say otherwise.
 struct CudaPlugin {
@@ -81,4 +81,4 @@ const models::TextKernels* TextKernelsOn(at::Device device);
 // Returns the kernel of Adam on `device`; null for the CPU.
 optim::AdamKernel AdamKernelOn(at::Device device);
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

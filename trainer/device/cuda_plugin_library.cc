@@ -13,7 +13,7 @@
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/device/cuda_random.h"
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 namespace {
 
 // Asks for the versions of driver and runtime first, because those calls work even if all others fail.
@@ -131,4 +131,4 @@ extern "C" const CudaPlugin dtrain_cuda_plugin = {
     .make_graphs = &MakeCudaGraphs,
 };
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

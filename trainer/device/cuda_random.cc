@@ -4,7 +4,7 @@
 
 #include <mutex>
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 
 models::kernels::RandomState CudaRandom() {
   at::Generator generator = at::cuda::detail::getDefaultCUDAGenerator();
@@ -15,4 +15,4 @@ models::kernels::RandomState CudaRandom() {
   return {.seed = 0, .offset = state.offset_intragraph_, .seed_at = state.seed_.ptr, .offset_at = state.offset_.ptr};
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

@@ -4,9 +4,9 @@
 
 #include "models/kernels/philox.h"
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 
 // Takes numbers for one launch from the default generator of the current device.
 models::kernels::RandomState CudaRandom();
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

@@ -17,7 +17,7 @@
 #include "trainer/device/device_choice.h"
 #include "trainer/device/nccl_environment.h"
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 
 namespace {
 
@@ -109,4 +109,4 @@ void UseShareOfCores(const launch::Launch& launch) {
   StartThreads(at::get_num_threads());
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

@@ -8,7 +8,7 @@
 #include "trainer/device/device_choice.h"
 #include "trainer/launch/launch.h"
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 
 struct RankDevice {
   at::Device device;
@@ -50,4 +50,4 @@ void UseThreads(int count);
 // to 1 of its own accord.
 void UseShareOfCores(const launch::Launch& launch);
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

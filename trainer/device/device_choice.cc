@@ -7,7 +7,7 @@
 
 #include "trainer/errors.h"
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 namespace {
 
 constexpr const char* kOrTheCpu = "or run on the CPU with --backend=gloo";
@@ -89,4 +89,4 @@ std::string SharedGpu(const std::vector<RankGpu>& ranks) {
   return "";
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

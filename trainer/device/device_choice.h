@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 
 struct Gpu {
   std::string name;  // "NVIDIA H100 80GB HBM3"
@@ -54,4 +54,4 @@ struct RankGpu {
 // Returns a text that names two ranks which compute on the same GPU, or an empty string if there are no two.
 std::string SharedGpu(const std::vector<RankGpu>& ranks);
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

@@ -4,7 +4,7 @@
 
 #include <functional>
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 
 // Recorded work must not wait for the device, and its tensors must be at the same addresses at each replay. Recordings
 // share one memory: a tensor that the work creates and that outlives it holds what the last replay of the same
@@ -30,4 +30,4 @@ class DeviceGraphs {
   virtual bool HasRoom() = 0;
 };
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

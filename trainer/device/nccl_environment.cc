@@ -7,7 +7,7 @@
 #include "trainer/control/clock.h"
 #include "trainer/control/flight_record.h"
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 namespace {
 
 constexpr long long kMonitorLagSeconds = 30;
@@ -21,7 +21,7 @@ EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_
       {"TORCH_NCCL_ENABLE_MONITORING", "1"},
       // The monitor kills the process by SIGABRT, so it must wait until every orderly way to end has had its time.
       {"TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
-       std::to_string(std::llround(ClampedSeconds(comm_timeout_seconds)) + kMonitorLagSeconds)},
+       std::to_string(std::llround(control::ClampedSeconds(comm_timeout_seconds)) + kMonitorLagSeconds)},
       // Record the last collectives of each rank, which show afterwards which rank did not enter one.
       {"TORCH_FR_BUFFER_SIZE", "2000"},
       {"TORCH_NCCL_DUMP_ON_TIMEOUT", dump_folder.empty() ? "0" : "1"},
@@ -31,7 +31,7 @@ EnvironmentSettings NcclEnvironment(const std::string& dump_folder, double comm_
   if (on_one_machine) settings.emplace_back("NCCL_SOCKET_IFNAME", "lo");
   if (dump_folder.empty()) return settings;
   for (const char* name : {"TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"}) {
-    settings.emplace_back(name, dump_folder + "/" + kFlightRecordPrefix);  // c10d appends the rank
+    settings.emplace_back(name, dump_folder + "/" + control::kFlightRecordPrefix);  // c10d appends the rank
   }
   return settings;
 }
@@ -45,4 +45,4 @@ void Apply(const EnvironmentSettings& settings) {
   for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), /*replace=*/0);
 }
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 
 using EnvironmentSettings = std::vector<std::pair<std::string, std::string>>;  // names and values of variables
 
@@ -24,4 +24,4 @@ bool RanksMayShareGpus();
 // Sets the variables that the user has not set. To be called before the process group is made.
 void Apply(const EnvironmentSettings& settings);
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

@@ -32,10 +32,10 @@ auto WithDeadline(const StoreWait& wait, const std::string& too_late, Work work)
       promise->set_exception(std::current_exception());
     }
   }).detach();
-  const auto deadline = Clock::now() + Milliseconds(wait.timeout_seconds);
+  const auto deadline = control::Clock::now() + control::Milliseconds(wait.timeout_seconds);
   while (result.wait_for(kStopPoll) != std::future_status::ready) {
     if (wait.stop_requested()) throw Preempted("stopped before the training began");
-    if (Clock::now() >= deadline) throw PeerLostError(too_late, kStoreHint);
+    if (control::Clock::now() >= deadline) throw PeerLostError(too_late, kStoreHint);
   }
   return result.get();
 }
@@ -45,7 +45,7 @@ std::string Name(const std::string& host, int port) { return "the store at " + h
 }  // namespace
 
 StorePointer ConnectToStore(const std::string& host, int port, const StoreWait& wait) {
-  const auto connect = [host, port, timeout = Milliseconds(wait.timeout_seconds)] {
+  const auto connect = [host, port, timeout = control::Milliseconds(wait.timeout_seconds)] {
     c10d::TCPStoreOptions options;
     options.port = static_cast<uint16_t>(port);
     options.waitWorkers = false;
@@ -59,7 +59,7 @@ StorePointer ConnectToStore(const std::string& host, int port, const StoreWait& 
   return WithDeadline(wait, Name(host, port) + " accepts connections, but does not answer", connect);
 }
 
-Endpoint ParseEndpoint(const std::string& posting) {
+control::Endpoint ParseEndpoint(const std::string& posting) {
   constexpr size_t kLongestPosting = 4096;
   const auto json =
       posting.size() <= kLongestPosting ? nlohmann::json::parse(posting, nullptr, false) : nlohmann::json();
@@ -79,14 +79,14 @@ AgentBoard::AgentBoard(const std::string& host, int port, StoreWait wait)
     : name_(Name(host, port)), wait_(std::move(wait)), store_(ConnectToStore(host, port, wait_)) {}
 AgentBoard::~AgentBoard() = default;
 
-void AgentBoard::Post(const Endpoint& endpoint) {
+void AgentBoard::Post(const control::Endpoint& endpoint) {
   const std::string text =
       nlohmann::json{{"host", endpoint.host}, {"port", endpoint.port}, {"token", endpoint.token}}.dump();
   store_->set(kBoardKey, std::vector<uint8_t>(text.begin(), text.end()));
 }
 
-std::optional<Endpoint> AgentBoard::Read() const {
-  const auto read = [store = store_, name = name_]() -> std::optional<Endpoint> {
+std::optional<control::Endpoint> AgentBoard::Read() const {
+  const auto read = [store = store_, name = name_]() -> std::optional<control::Endpoint> {
     try {
       if (!store->check({kBoardKey})) return std::nullopt;
       return ParseEndpoint(store->get_to_str(kBoardKey));

@@ -28,7 +28,7 @@ struct StoreWait {
 c10::intrusive_ptr<c10d::TCPStore> ConnectToStore(const std::string& host, int port, const StoreWait& wait);
 
 // Parses a text that AgentBoard::Post has written. Throws PeerLostError if it is anything else.
-Endpoint ParseEndpoint(const std::string& posting);
+control::Endpoint ParseEndpoint(const std::string& posting);
 
 class AgentBoard {
  public:
@@ -36,9 +36,9 @@ class AgentBoard {
   AgentBoard(const std::string& host, int port, StoreWait wait);
   ~AgentBoard();
 
-  void Post(const Endpoint& endpoint);
+  void Post(const control::Endpoint& endpoint);
   // Returns empty if nothing was posted yet. Throws PeerLostError if the store is gone or silent, Preempted.
-  std::optional<Endpoint> Read() const;
+  std::optional<control::Endpoint> Read() const;
 
  private:
   const std::string name_;

@@ -30,21 +30,23 @@ Communicator::Communicator() = default;
 Communicator::Communicator(Rendezvous& rendezvous, at::Device device, double timeout_seconds)
     : rank_(rendezvous.launch().rank), world_size_(rendezvous.launch().world_size) {
   const double backend_timeout_seconds =
-      std::max(ClampedSeconds(timeout_seconds), kSavingSeconds) + kControlLeadSeconds;
-  const auto timeout = Milliseconds(backend_timeout_seconds);
+      std::max(control::ClampedSeconds(timeout_seconds), control::kSavingSeconds) + kControlLeadSeconds;
+  const auto timeout = control::Milliseconds(backend_timeout_seconds);
   auto store = c10::make_intrusive<c10d::PrefixStore>("gloo", rendezvous.store());
   auto options = c10d::ProcessGroupGloo::Options::create(timeout);
   // Gloo listens on the interface that leads to rank 0, not on the address to which this machine's host name resolves.
   options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(rendezvous.local_address()));
-  RequireThreads(options->threads + kThreadsOfGloo);  // Gloo would wait for ever for threads that it could not start
+  device::RequireThreads(options->threads +
+                         kThreadsOfGloo);  // Gloo would wait for ever for threads that it could not start
   auto gloo = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank_, world_size_, options);
   group_ = c10::make_intrusive<c10d::ProcessGroup>(store, rank_, world_size_);
   group_->setBackend(c10::DeviceType::CPU, c10d::ProcessGroup::BackendType::GLOO, gloo);
   group_->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   if (device.is_cuda()) {
     const auto nccl_store = c10::make_intrusive<c10d::PrefixStore>("nccl", rendezvous.store());
-    group_->setBackend(c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
-                       LoadCudaPlugin().make_nccl(nccl_store, rank_, world_size_, device, backend_timeout_seconds));
+    group_->setBackend(
+        c10::DeviceType::CUDA, c10d::ProcessGroup::BackendType::NCCL,
+        device::LoadCudaPlugin().make_nccl(nccl_store, rank_, world_size_, device, backend_timeout_seconds));
     group_->setDefaultBackend(c10d::ProcessGroup::BackendType::NCCL);
   }
 }

@@ -40,13 +40,13 @@ void RequireDistinctGpus(Rendezvous& rendezvous, const std::string& pci_id, cons
   rendezvous.store()->set(KeyOf(launch.rank), mine.dump());
   std::string problem;
   if (launch.rank == 0) {
-    std::vector<RankGpu> ranks;
+    std::vector<device::RankGpu> ranks;
     for (int rank = 0; rank < launch.world_size; ++rank) {
       const auto text = rendezvous.store()->get_to_str(KeyOf(rank));
       const auto posted = nlohmann::json::parse(text);
       ranks.push_back({rank, posted.at("host"), posted.at("machine"), posted.at("pci_id")});
     }
-    problem = SharedGpu(ranks);
+    problem = device::SharedGpu(ranks);
   }
   problem = rendezvous.ShareFromFirst("shared_gpu", problem);
   if (problem.empty()) return;

@@ -27,17 +27,17 @@ std::string Text(const std::vector<uint8_t>& bytes) { return {bytes.begin(), byt
 Store ServeStore(const std::string& address, double timeout_seconds) {
   c10d::TCPStoreOptions options;
   options.isServer = true;
-  options.masterListenFd = ListenOn(address, 0);
-  options.port = static_cast<uint16_t>(PortOf(*options.masterListenFd));
+  options.masterListenFd = control::ListenOn(address, 0);
+  options.port = static_cast<uint16_t>(control::PortOf(*options.masterListenFd));
   options.waitWorkers = false;
-  options.timeout = Milliseconds(timeout_seconds);
+  options.timeout = control::Milliseconds(timeout_seconds);
   return c10::make_intrusive<c10d::TCPStore>(address, options);
 }
 
 // The control server's listening socket on rank 0, and the endpoint at which the ranks find it.
 struct Listening {
   int descriptor = -1;
-  Endpoint endpoint;
+  control::Endpoint endpoint;
 };
 
 Listening ListenForRanks(const RendezvousOptions& options, const std::string& local_address) {
@@ -47,34 +47,36 @@ Listening ListenForRanks(const RendezvousOptions& options, const std::string& lo
   if (launch.agent_store && launch.token.empty()) listening.endpoint.token = launch::RandomToken();
   listening.descriptor = options.listen_fd >= 0
                              ? options.listen_fd
-                             : ListenOn(listening.endpoint.host, launch.agent_store ? 0 : launch.master_port);
-  listening.endpoint.port = PortOf(listening.descriptor);
+                             : control::ListenOn(listening.endpoint.host, launch.agent_store ? 0 : launch.master_port);
+  listening.endpoint.port = control::PortOf(listening.descriptor);
   return listening;
 }
 
 // Returns the two ends of rank 0's connection to its own server, which does not depend on the network.
-std::pair<LineSocket, int> OwnConnection() {
+std::pair<control::LineSocket, int> OwnConnection() {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     throw UsageError(std::string("no pair of sockets: ") + std::strerror(errno), "raise the limit of open files");
   }
-  return {LineSocket(ends[0]), ends[1]};
+  return {control::LineSocket(ends[0]), ends[1]};
 }
 
 }  // namespace
 
-Rendezvous::Rendezvous(const RendezvousOptions& options, ControlPlaneOptions control) : launch_(options.launch) {
+Rendezvous::Rendezvous(const RendezvousOptions& options, control::ControlPlaneOptions control)
+    : launch_(options.launch) {
   const double timeout = options.init_timeout_seconds;
   const StoreWait store_wait{timeout, control.stop_requested};
-  local_address_ = AddressTowards(launch_.master_addr, launch_.master_port, Clock::now() + Milliseconds(timeout),
-                                  control.stop_requested);
+  local_address_ =
+      control::AddressTowards(launch_.master_addr, launch_.master_port,
+                              control::Clock::now() + control::Milliseconds(timeout), control.stop_requested);
   if (launch_.agent_store) {
     board_ = std::make_unique<AgentBoard>(launch_.master_addr, launch_.master_port, store_wait);
   }
-  const JoinOptions join{
+  const control::JoinOptions join{
       .locate =
           [&] {
-            return board_ ? board_->Read() : Endpoint{launch_.master_addr, launch_.master_port, launch_.token};
+            return board_ ? board_->Read() : control::Endpoint{launch_.master_addr, launch_.master_port, launch_.token};
           },
       .location_may_be_old = board_ != nullptr,
       .rank = launch_.rank,
@@ -82,32 +84,33 @@ Rendezvous::Rendezvous(const RendezvousOptions& options, ControlPlaneOptions con
       .timeout_seconds = timeout,
       .stop_requested = control.stop_requested,
       .warn = control.warn};
-  std::unique_ptr<ControlServer> server;
-  Joined joined;
+  std::unique_ptr<control::ControlServer> server;
+  control::Joined joined;
   if (launch_.rank == 0) {
     auto [own_end, servers_end] = OwnConnection();
-    const Endpoint here = Serve(options, servers_end, control, server);
-    joined = JoinThrough(std::move(own_end), here, join);
+    const control::Endpoint here = Serve(options, servers_end, control, server);
+    joined = control::JoinThrough(std::move(own_end), here, join);
     if (board_) {
       was_started_before_ = board_->Read().has_value();
       board_->Post(here);
     }
   } else {
-    joined = Join(join);
+    joined = control::Join(join);
   }
-  const Endpoint endpoint = joined.endpoint;
+  const control::Endpoint endpoint = joined.endpoint;
   const int store_port = joined.store_port;
   control.rank = launch_.rank;
   control.world_size = launch_.world_size;
-  control_ = std::make_shared<ControlPlane>(std::move(control), std::move(joined), std::move(server));
+  control_ = std::make_shared<control::ControlPlane>(std::move(control), std::move(joined), std::move(server));
   // Without stop_requested, because from here on the control plane handles stops.
   if (!store_) store_ = ConnectToStore(endpoint.host, store_port, {.timeout_seconds = timeout});
   store_ = c10::make_intrusive<SealedStore>(store_, endpoint.token);
 }
 
 // Starts the store and the control server on rank 0. Returns the server's endpoint.
-Endpoint Rendezvous::Serve(const RendezvousOptions& options, int own_descriptor, const ControlPlaneOptions& control,
-                           std::unique_ptr<ControlServer>& server) {
+control::Endpoint Rendezvous::Serve(const RendezvousOptions& options, int own_descriptor,
+                                    const control::ControlPlaneOptions& control,
+                                    std::unique_ptr<control::ControlServer>& server) {
   const Listening listening = ListenForRanks(options, local_address_);
   if (listening.endpoint.token.empty() && launch_.world_size > 1 && !launch::IsLoopback(local_address_)) {
     control.warn("anyone who can reach " + listening.endpoint.host + ":" + std::to_string(listening.endpoint.port) +
@@ -116,14 +119,15 @@ Endpoint Rendezvous::Serve(const RendezvousOptions& options, int own_descriptor,
   }
   const Store store = ServeStore(listening.endpoint.host, options.init_timeout_seconds);
   store_ = store;
-  server = std::make_unique<ControlServer>(ControlServerOptions{.listening_descriptor = listening.descriptor,
-                                                                .own_descriptor = own_descriptor,
-                                                                .store_port = store->getPort(),
-                                                                .token = listening.endpoint.token,
-                                                                .world_size = launch_.world_size,
-                                                                .init_timeout_seconds = options.init_timeout_seconds,
-                                                                .comm_timeout_seconds = control.comm_timeout_seconds,
-                                                                .warn = control.warn});
+  server = std::make_unique<control::ControlServer>(
+      control::ControlServerOptions{.listening_descriptor = listening.descriptor,
+                                    .own_descriptor = own_descriptor,
+                                    .store_port = store->getPort(),
+                                    .token = listening.endpoint.token,
+                                    .world_size = launch_.world_size,
+                                    .init_timeout_seconds = options.init_timeout_seconds,
+                                    .comm_timeout_seconds = control.comm_timeout_seconds,
+                                    .warn = control.warn});
   return listening.endpoint;
 }
 

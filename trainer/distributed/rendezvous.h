@@ -27,11 +27,11 @@ class Rendezvous {
  public:
   // Starts the control server on rank 0, connects to it and to rank 0's store, and starts the control plane. Throws
   // what Join, AddressTowards and AgentBoard throw, and UsageError if rank 0 cannot listen.
-  Rendezvous(const RendezvousOptions& options, ControlPlaneOptions control);
+  Rendezvous(const RendezvousOptions& options, control::ControlPlaneOptions control);
   ~Rendezvous();
 
   // Shared, because it must outlive the rendezvous: a failure is reported to it last of all.
-  const std::shared_ptr<ControlPlane>& control() const { return control_; }
+  const std::shared_ptr<control::ControlPlane>& control() const { return control_; }
 
   // See ControlPlane::WaitForAll.
   void WaitForAll(const std::string& config) { control_->WaitForAll(config); }
@@ -51,15 +51,15 @@ class Rendezvous {
   const std::string& local_address() const { return local_address_; }
 
  private:
-  Endpoint Serve(const RendezvousOptions& options, int own_descriptor, const ControlPlaneOptions& control,
-                 std::unique_ptr<ControlServer>& server);
+  control::Endpoint Serve(const RendezvousOptions& options, int own_descriptor,
+                          const control::ControlPlaneOptions& control, std::unique_ptr<control::ControlServer>& server);
 
   launch::Launch launch_;
   std::unique_ptr<AgentBoard> board_;  // null, except under torchrun
   bool was_started_before_ = false;
   std::string local_address_;
   c10::intrusive_ptr<c10d::Store> store_;
-  std::shared_ptr<ControlPlane> control_;
+  std::shared_ptr<control::ControlPlane> control_;
 };
 
 }  // namespace dtrain::distributed

@@ -85,7 +85,7 @@ struct DeviceFiles {
 };
 
 // Names the device that the rank computes on, or the reason why it cannot.
-Finding JudgeDevice(const distributed::GpuFacts& facts, const distributed::RankPlace& place, const std::string& backend,
+Finding JudgeDevice(const device::GpuFacts& facts, const device::RankPlace& place, const std::string& backend,
                     const DeviceFiles& files);
 
 // `version` is that of ncclGetVersion (22907 is 2.29.7); 0: the library was not found.
@@ -121,7 +121,7 @@ struct ReadFacts {
 Finding JudgeReading(const ReadFacts& facts, double most_bad);
 
 // Reads and decodes up to 256 evenly spaced records on this thread, for 10 seconds at most.
-ReadFacts ReadSome(const loop::DataSplit& split);
+ReadFacts ReadSome(const tasks::DataSplit& split);
 
 // Opens the data and adds a finding for each split. Keeps no index on the disk. Throws as TaskKind::OpenData does.
 void ExamineData(const config::Config& config, Findings& findings);

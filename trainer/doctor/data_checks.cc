@@ -45,7 +45,7 @@ Finding JudgeReading(const ReadFacts& facts, double most_bad) {
   return Ok(check, text);
 }
 
-ReadFacts ReadSome(const loop::DataSplit& split) {
+ReadFacts ReadSome(const tasks::DataSplit& split) {
   const data::RecordSource& source = *split.source;
   ReadFacts facts{.split = split.name, .records = source.size()};
   data::OpenBatch batch({}, {data::SampleRef{}}, split.decoder->fields(0), /*pinned=*/false);
@@ -73,9 +73,9 @@ ReadFacts ReadSome(const loop::DataSplit& split) {
 void ExamineData(const config::Config& config, Findings& findings) {
   config::Config reading = config;
   reading.run.dry_run = true;  // no index is kept
-  const loop::DataSets sets = loop::KindOf(reading).OpenData(reading, /*known=*/{}, /*indexes=*/nullptr);
+  const tasks::DataSets sets = tasks::KindOf(reading).OpenData(reading, /*known=*/{}, /*indexes=*/nullptr);
   const double most_bad = config.data.strict ? 0 : config.data.max_bad_records;
-  for (const loop::DataSplit* split : loop::AllSplits(sets)) findings.Say(JudgeReading(ReadSome(*split), most_bad));
+  for (const tasks::DataSplit* split : tasks::AllSplits(sets)) findings.Say(JudgeReading(ReadSome(*split), most_bad));
 }
 
 }  // namespace dtrain::doctor

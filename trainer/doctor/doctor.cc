@@ -47,7 +47,7 @@ Finding TryMetricsPort(const config::ReportConfig& config) {
 Finding TryThreads(const Threads& threads) {
   const int64_t wanted = 2 * (threads.compute_threads - 1) + threads.workers;
   try {
-    distributed::RequireThreads(static_cast<int>(wanted));
+    device::RequireThreads(static_cast<int>(wanted));
   } catch (const std::system_error&) {
     return Failed("threads", ExitCode::kUsage, std::to_string(wanted) + " more threads cannot be started",
                   "raise the limit of processes (ulimit -u, a container's pids limit), or lower --workers");
@@ -55,7 +55,7 @@ Finding TryThreads(const Threads& threads) {
   return JudgeThreads(threads);
 }
 
-void ExamineMachine(const loop::RunContext& context, bool on_gpu, Findings& findings) {
+void ExamineMachine(const modes::RunContext& context, bool on_gpu, Findings& findings) {
   const launch::Launch& launch = context.launch;
   findings.Say(TryThreads(CountThreads(launch, context.config.data.workers)));
   findings.Say(LookAtOpenFiles(launch.world_size));
@@ -94,8 +94,8 @@ class MadeFolders {
 };
 
 // Connects to the other ranks as a run does, but without its run directory.
-void Meet(const loop::RunContext& context, const launch::Machine& machine, Findings& findings) {
-  loop::RunContext meeting = context;
+void Meet(const modes::RunContext& context, const launch::Machine& machine, Findings& findings) {
+  modes::RunContext meeting = context;
   config::RanksConfig& ranks = meeting.config.ranks;
   meeting.config.run.mode = "eval";
   meeting.config.run.dir.clear();
@@ -111,7 +111,7 @@ void Meet(const loop::RunContext& context, const launch::Machine& machine, Findi
     launch::MeetThrough(address_file, machine, ranks.init_timeout_seconds, &loop::StopRequested, &meeting.launch,
                         &meeting.listen_fd);
   }
-  loop::Session session(meeting);
+  modes::Session session(meeting);
   session.Connect(nlohmann::json::object());
   const double first_ranks_clock = std::stod(session.rendezvous->ShareFromFirst("clock", std::to_string(WallClock())));
   const double off = WallClock() - first_ranks_clock;
@@ -129,7 +129,7 @@ void Meet(const loop::RunContext& context, const launch::Machine& machine, Findi
 
 }  // namespace
 
-ExitCode Examine(const loop::RunContext& context, const launch::Machine& machine) {
+ExitCode Examine(const modes::RunContext& context, const launch::Machine& machine) {
   const launch::Launch& launch = context.launch;
   const config::Config& config = context.config;
   report::InitializeLogging(launch.rank, launch.world_size, /*log_directory=*/"");

@@ -9,6 +9,6 @@ namespace dtrain::doctor {
 
 // Prints a line for each check (finding.h). The ranks connect to each other as those of a run do, within --init_timeout
 // (if not given: one minute), and disconnect again. Returns the exit code of this rank's first failure, or kDone.
-ExitCode Examine(const loop::RunContext& context, const launch::Machine& machine);
+ExitCode Examine(const modes::RunContext& context, const launch::Machine& machine);
 
 }  // namespace dtrain::doctor

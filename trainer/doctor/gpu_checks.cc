@@ -45,13 +45,13 @@ bool CanLoad(const char* library) {
 
 }  // namespace
 
-Finding JudgeDevice(const distributed::GpuFacts& facts, const distributed::RankPlace& place, const std::string& backend,
+Finding JudgeDevice(const device::GpuFacts& facts, const device::RankPlace& place, const std::string& backend,
                     const DeviceFiles& files) {
   constexpr const char* kCheck = "device";
   return Tried(kCheck, [&] {
-    const auto index = distributed::ChooseGpu(facts, place, backend);
+    const auto index = device::ChooseGpu(facts, place, backend);
     if (index) {
-      const distributed::Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
+      const device::Gpu& gpu = facts.gpus[static_cast<size_t>(*index)];
       return Ok(kCheck, gpu.name + " at " + gpu.pci_id + ", one of " + std::to_string(facts.gpus.size()) +
                             "; the driver is for CUDA " + CudaVersion(facts.driver_version) + ", LibTorch for " +
                             CudaVersion(facts.runtime_version));
@@ -101,11 +101,11 @@ Finding LookAtDevice(const launch::Launch& launch, const std::string& backend, b
   *on_gpu = false;
   return Tried("device", [&] {
     std::error_code none;
-    const DeviceFiles files{.built_with_cuda = distributed::HasCudaPlugin(),
+    const DeviceFiles files{.built_with_cuda = device::HasCudaPlugin(),
                             .in_dev = std::filesystem::exists("/dev/nvidia0", none)};
-    const bool look = backend != "gloo" && distributed::CountGpus() > 0;
-    const distributed::GpuFacts facts = look ? distributed::LoadCudaPlugin().probe() : distributed::GpuFacts{};
-    const Finding finding = JudgeDevice(facts, distributed::PlaceOf(launch), backend, files);
+    const bool look = backend != "gloo" && device::CountGpus() > 0;
+    const device::GpuFacts facts = look ? device::LoadCudaPlugin().probe() : device::GpuFacts{};
+    const Finding finding = JudgeDevice(facts, device::PlaceOf(launch), backend, files);
     *on_gpu = finding.verdict != Verdict::kFailed && !facts.gpus.empty();
     return finding;
   });

@@ -39,7 +39,7 @@ class EvaluationMode {
 };
 
 // Returns the position of the metric that decides which weights are the best.
-size_t DecisiveMetric(const std::string& best_metric, const Task& task, const report::Metrics& metrics) {
+size_t DecisiveMetric(const std::string& best_metric, const tasks::Task& task, const report::Metrics& metrics) {
   const std::string wanted = best_metric == "auto" ? task.best_metric() : best_metric;
   if (wanted.empty()) return 0;
   std::string names;
@@ -65,7 +65,7 @@ at::Tensor SumOverShards(const at::Tensor& rows, const config::BatchSizes& sizes
 
 }  // namespace
 
-void RequireBestMetric(const std::string& best_metric, Task& task) {
+void RequireBestMetric(const std::string& best_metric, tasks::Task& task) {
   const auto metrics = [&task] { return task.MetricsOf(at::zeros({task.num_evaluation_sums()}, at::kDouble)); };
   const report::Metrics plain = metrics();
   const bool is_plain =
@@ -74,14 +74,14 @@ void RequireBestMetric(const std::string& best_metric, Task& task) {
   DecisiveMetric(best_metric, task, metrics());
 }
 
-std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, const config::Config& config,
-                                         distributed::Communicator& communicator, distributed::ControlPlane& control,
+std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSplit& split, const config::Config& config,
+                                         distributed::Communicator& communicator, control::ControlPlane& control,
                                          int64_t steps_done, data::Quarantine& quarantine,
                                          const EvaluationProgress& progress) {
   const auto start = std::chrono::steady_clock::now();
-  control.Enter(distributed::Phase::kEvaluation);
+  control.Enter(control::Phase::kEvaluation);
   const EvaluationMode evaluation_mode(task.module());
-  const auto all_batches = MakeEvaluationBatches(split, config, communicator.world_size());
+  const auto all_batches = tasks::MakeEvaluationBatches(split, config, communicator.world_size());
   const config::BatchSizes& sizes = all_batches->sizes();
   const config::ShardRange shards = config::DivisionOf(sizes.shards, communicator.rank(), communicator.world_size());
   std::vector<data::BatchSamples> batches;
@@ -123,9 +123,9 @@ std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, con
     }
     if (control.StopsHere(steps_done)) return std::nullopt;
     if (progress) progress(round + 1, rounds);
-    control.Enter(distributed::Phase::kEvaluation);
+    control.Enter(control::Phase::kEvaluation);
   }
-  control.Enter(distributed::Phase::kExchange);
+  control.Enter(control::Phase::kExchange);
   if (shards.count() > 0) {
     sums_of_shards[0][num_sums] = static_cast<double>(taken);
     sums_of_shards[0][num_sums + 1] = static_cast<double>(left_out);

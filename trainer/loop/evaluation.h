@@ -17,7 +17,7 @@ namespace dtrain::loop {
 
 // Throws UsageError if --best_metric is neither `auto` nor one of the task's metrics. If it is one that needs
 // confusions, the task counts them from now on.
-void RequireBestMetric(const std::string& best_metric, Task& task);
+void RequireBestMetric(const std::string& best_metric, tasks::Task& task);
 
 // Called after each round of batches (one batch per rank) with the numbers of rounds done and of all rounds.
 using EvaluationProgress = std::function<void(int64_t done, int64_t total)>;
@@ -27,8 +27,8 @@ using EvaluationProgress = std::function<void(int64_t done, int64_t total)>;
 // ranks have agreed to stop, each after the same round. The control plane takes `steps_done` as the position of this
 // rank. The caller fills in step and epoch of the result. Throws DataError if no record could be read, or too many are
 // bad.
-std::optional<report::ValPoint> Evaluate(Task& task, const DataSplit& split, const config::Config& config,
-                                         distributed::Communicator& communicator, distributed::ControlPlane& control,
+std::optional<report::ValPoint> Evaluate(tasks::Task& task, const tasks::DataSplit& split, const config::Config& config,
+                                         distributed::Communicator& communicator, control::ControlPlane& control,
                                          int64_t steps_done, data::Quarantine& quarantine,
                                          const EvaluationProgress& progress = nullptr);
 

@@ -139,7 +139,7 @@ void LogInterval::AddText(report::TrainPoint& point, const at::Tensor& sums, dou
       point.clipped = 100 * sums[kIntervalClipped].item<double>() / updates;
     }
   }
-  if (!parts_.device.is_cpu()) point.free_gigabytes = distributed::LeastFreeGigabytes(parts_.device);
+  if (!parts_.device.is_cpu()) point.free_gigabytes = device::LeastFreeGigabytes(parts_.device);
   point.run_seconds = SecondsFrom(run_start_);
 }
 

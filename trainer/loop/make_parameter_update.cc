@@ -21,7 +21,7 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
     return optim::LossScaler({.dynamic = false, .initial = *scale}, device);
   }
   if (precision.name != "fp16") return std::nullopt;
-  const int64_t window = precision.loss_scale_window.value_or(KindOf(config).LossScaleWindow(config));
+  const int64_t window = precision.loss_scale_window.value_or(tasks::KindOf(config).LossScaleWindow(config));
   return optim::LossScaler({.growth_interval = window}, device);
 }
 
@@ -30,7 +30,7 @@ std::optional<optim::LossScaler> MakeLossScaler(const config::Config& config, at
 optim::RateFactor RateFactorOf(const config::Config& config, const std::vector<optim::NamedTensor>& parameters) {
   const double decay = config.optimizer.layer_decay, backbone = config.optimizer.backbone_lr_factor;
   if (decay == 1 && backbone == 1) return nullptr;
-  const std::string head = KindOf(config).HeadName(config.model.name) + ".";
+  const std::string head = tasks::KindOf(config).HeadName(config.model.name) + ".";
   const auto layer_of = models::FamilyOf(config.model.name).layer_of;
   int64_t layers = 0;  // with the embeddings
   for (const auto& [name, parameter] : parameters) {
@@ -46,10 +46,10 @@ optim::RateFactor RateFactorOf(const config::Config& config, const std::vector<o
 
 optim::ParameterUpdate MakeParameterUpdate(const config::Config& config, const torch::nn::Module& module,
                                            at::Device device) {
-  const std::vector<optim::NamedTensor> parameters = ParametersOf(module);
+  const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(module);
   auto optimizer = optim::MakeOptimizer(config.optimizer, parameters, RateFactorOf(config, parameters));
   models::HalfWeights half_weights(module, optim::ProductType(config.precision.name));
-  optim::UseAdamKernel(*optimizer, distributed::AdamKernelOn(device), half_weights);
+  optim::UseAdamKernel(*optimizer, device::AdamKernelOn(device), half_weights);
   return optim::ParameterUpdate(std::move(optimizer), MakeLossScaler(config, device), config.optimizer.clip_norm,
                                 device, std::move(half_weights));
 }
@@ -59,14 +59,14 @@ std::optional<optim::WeightAverage> MakeWeightAverage(const config::OptimizerCon
                                                       const checkpoint::Snapshot* restored) {
   if (config.ema_decay <= 0) return std::nullopt;
   optim::WeightAverage average(
-      StateOf(module),
+      weights::StateOf(module),
       optim::WeightAverageOptions{
           .decay = config.ema_decay, .every = config.ema_every, .ramp = config.ema_ramp, .warmup = warmup_steps});
   if (restored == nullptr) return average;
   if (restored->average.empty()) {
     report::LogWarning("the checkpoint has no average of the weights: the average starts from the current weights");
   } else {
-    CopyInto(average.tensors(), restored->average);
+    weights::CopyInto(average.tensors(), restored->average);
   }
   return average;
 }

@@ -31,7 +31,7 @@ double SecondsSinceProcessStart() {
 
 }  // namespace
 
-Phases::Phases(distributed::ControlPlane& control, StepProfiler& profiler, bool host_computes, bool alone)
+Phases::Phases(control::ControlPlane& control, StepProfiler& profiler, bool host_computes, bool alone)
     : control_(control), profiler_(profiler), times_(host_computes, SecondsSinceProcessStart()), alone_(alone) {}
 
 }  // namespace dtrain::loop

@@ -54,7 +54,7 @@ class HostTimes {
 class Phases {
  public:
   // `host_computes`: see HostTimes. `alone`: Communicator::is_alone.
-  Phases(distributed::ControlPlane& control, StepProfiler& profiler, bool host_computes, bool alone);
+  Phases(control::ControlPlane& control, StepProfiler& profiler, bool host_computes, bool alone);
 
   void Enter(report::Phase phase) {
     if (phase != report::Phase::kOther) control_.Enter(phase);
@@ -70,7 +70,7 @@ class Phases {
   const HostTimes& times() const { return times_; }
 
  private:
-  distributed::ControlPlane& control_;
+  control::ControlPlane& control_;
   StepProfiler& profiler_;
   HostTimes times_;
   bool alone_;

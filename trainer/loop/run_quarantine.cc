@@ -4,9 +4,9 @@
 
 namespace dtrain::loop {
 
-std::unique_ptr<data::Quarantine> MakeRunQuarantine(const DataSplit& split, const config::DataConfig& config,
+std::unique_ptr<data::Quarantine> MakeRunQuarantine(const tasks::DataSplit& split, const config::DataConfig& config,
                                                     const std::filesystem::path& path, const char* fate,
-                                                    distributed::ControlPlane& control) {
+                                                    control::ControlPlane& control) {
   const int64_t size = split.source->size();
   data::QuarantineOptions options{
       .split = split.name, .max_bad_records = config.max_bad_records, .strict = config.strict, .path = path.string()};

@@ -54,7 +54,7 @@ void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update
   if (writer_ != nullptr) {
     nlohmann::json state = parts_.kept;
     state["progress"] = ToJson(progress);
-    auto copies = checkpoint::CopyToHost({StateOf(parts_.task.module()), update.State(),
+    auto copies = checkpoint::CopyToHost({weights::StateOf(parts_.task.module()), update.State(),
                                           average != nullptr ? average->tensors() : checkpoint::NamedTensors()});
     writer_->Save({.step = progress.step,
                    .model = std::move(copies.sets[0]),
@@ -71,7 +71,8 @@ void Saving::Save(const Progress& progress, const optim::ParameterUpdate& update
 void Saving::SaveBest(int64_t step, const optim::WeightAverage* average) {
   if (writer_ == nullptr) return;
   phases_.Enter(Phase::kSaving);  // waits if the previous best weights are still being written
-  auto copies = checkpoint::CopyToHost({average != nullptr ? average->tensors() : StateOf(parts_.task.module())});
+  auto copies =
+      checkpoint::CopyToHost({average != nullptr ? average->tensors() : weights::StateOf(parts_.task.module())});
   writer_->SaveBest(step, std::move(copies.sets[0]), std::move(copies.wait));
   phases_.Enter(Phase::kOther);
 }

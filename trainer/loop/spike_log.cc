@@ -94,7 +94,7 @@ bool SpikeLog::Add(const Entry& entry, const data::RecordSource& source) {
   return true;
 }
 
-std::vector<int64_t> SamplesOf(const SplitBatches& batches, int64_t batch) {
+std::vector<int64_t> SamplesOf(const tasks::SplitBatches& batches, int64_t batch) {
   const config::BatchSizes& sizes = batches.sizes();
   const int64_t parts = sizes.shards * sizes.grad_accum_steps;
   const auto part = batches.BatchesOf(config::DivisionOf(sizes.shards, /*rank=*/0, /*world_size=*/1), batch + 1);

@@ -53,6 +53,6 @@ class SpikeLog {
 // Returns the samples of the global batch of a step, as they lie in the data. `batch` counts the batches from the start
 // of the training, from 0, those that rewinds have left out among them. A sample that could not be read is listed, not
 // the one that took its place.
-std::vector<int64_t> SamplesOf(const SplitBatches& batches, int64_t batch);
+std::vector<int64_t> SamplesOf(const tasks::SplitBatches& batches, int64_t batch);
 
 }  // namespace dtrain::loop

@@ -14,7 +14,7 @@
 
 namespace dtrain::loop {
 
-StepGraph::StepGraph(std::unique_ptr<distributed::DeviceGraphs> graphs, at::Device device, bool required)
+StepGraph::StepGraph(std::unique_ptr<device::DeviceGraphs> graphs, at::Device device, bool required)
     : graphs_(std::move(graphs)),
       device_(device),
       required_(required),
@@ -133,7 +133,7 @@ void StepGraph::Replay(Variant& variant, const data::Batch& batch) {
   variant.replay();
 }
 
-void OnTheStreamOf(StepGraph* graph, const distributed::DeviceGraphs::Work& work) {
+void OnTheStreamOf(StepGraph* graph, const device::DeviceGraphs::Work& work) {
   if (graph != nullptr) return graph->graphs_->Run(work);
   work();
 }
@@ -162,7 +162,7 @@ std::unique_ptr<StepGraph> MakeStepGraph(const std::string& wanted, const GraphC
   RequireGraphs(wanted, conditions);
   const std::string why_not = WhyNotRecorded(conditions);
   if (why_not.empty()) {
-    return std::make_unique<StepGraph>(distributed::LoadCudaPlugin().make_graphs(conditions.device), conditions.device,
+    return std::make_unique<StepGraph>(device::LoadCudaPlugin().make_graphs(conditions.device), conditions.device,
                                        /*required=*/wanted == "on");
   }
   if (conditions.device.is_cuda()) report::LogInfo("--cuda_graphs=auto: no step is recorded because " + why_not);

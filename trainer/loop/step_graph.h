@@ -44,7 +44,7 @@ class StepGraph {
 
   // `required`: Run throws if the step cannot be recorded. Otherwise, and if another step would not fit into the memory
   // beside the graph, it logs why, and all further steps run unrecorded.
-  StepGraph(std::unique_ptr<distributed::DeviceGraphs> graphs, at::Device device, bool required);
+  StepGraph(std::unique_ptr<device::DeviceGraphs> graphs, at::Device device, bool required);
 
   // Runs one step or micro-step. Replays the graph of the batch's shape and of this part if there is one. `batch` has
   // at least one tensor on the device. If `required`, throws UsageError if the step cannot be recorded, and
@@ -66,8 +66,8 @@ class StepGraph {
     PlaceInStep part;
     int64_t unrecorded_steps = 0;
     int64_t last_step = 0;
-    data::Batch inputs = {};                      // the tensors that the recorded step reads
-    distributed::DeviceGraphs::Work replay = {};  // empty: not recorded
+    data::Batch inputs = {};                 // the tensors that the recorded step reads
+    device::DeviceGraphs::Work replay = {};  // empty: not recorded
   };
 
   Shape ShapeOf(const data::Batch& batch) const;
@@ -78,10 +78,10 @@ class StepGraph {
   void Record(Variant& variant, const data::Batch& batch, const Step& step);
   void RecordOrGiveUp(Variant& variant, const data::Batch& batch, const Step& step);
   void GiveUp();
-  friend void OnTheStreamOf(StepGraph*, const distributed::DeviceGraphs::Work&);
+  friend void OnTheStreamOf(StepGraph*, const device::DeviceGraphs::Work&);
   void Replay(Variant& variant, const data::Batch& batch);
 
-  std::unique_ptr<distributed::DeviceGraphs> graphs_;
+  std::unique_ptr<device::DeviceGraphs> graphs_;
   at::Device device_;
   bool required_;
   bool has_given_up_ = false;
@@ -94,7 +94,7 @@ class StepGraph {
 
 // Calls `work` on the stream of the graph's steps, if there is a graph. A reducer must be made there: autograd waits
 // for the stream on which its nodes were made, and a recorded step may wait for no other.
-void OnTheStreamOf(StepGraph* graph, const distributed::DeviceGraphs::Work& work);
+void OnTheStreamOf(StepGraph* graph, const device::DeviceGraphs::Work& work);
 
 // The facts that decide whether a run's steps can be recorded.
 struct GraphConditions {

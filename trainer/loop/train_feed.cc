@@ -13,7 +13,7 @@ TrainFeed::TrainFeed(const TrainerParts& parts)
                                     parts.files.quarantine(parts.communicator.rank()), "replaced", parts.control)) {}
 
 void TrainFeed::Start(int64_t steps_done, int64_t left_out) {
-  const DataSplit& train = *parts_.data.train;
+  const tasks::DataSplit& train = *parts_.data.train;
   const config::ShardRange shards =
       config::DivisionOf(parts_.plan.batch.shards, parts_.communicator.rank(), parts_.communicator.world_size());
   loader_ = std::make_unique<data::Loader>(

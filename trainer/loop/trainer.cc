@@ -56,12 +56,12 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   skipped_steps_ = SkippedSteps(progress.step);
   torch::nn::Module& module = parts_.task.module();
   if (restored != nullptr) {
-    CopyInto(StateOf(module), restored->model);
-    CopyInto(update_.State(), restored->optimizer);
+    weights::CopyInto(weights::StateOf(module), restored->model);
+    weights::CopyInto(update_.State(), restored->optimizer);
   }
   average_ = MakeWeightAverage(parts_.config.optimizer, parts_.plan.schedule.warmup_steps, module, restored);
   std::vector<at::Tensor> replicated;
-  for (const auto& [name, tensor] : StateOf(module)) replicated.push_back(tensor.detach());
+  for (const auto& [name, tensor] : weights::StateOf(module)) replicated.push_back(tensor.detach());
   for (const auto& [name, tensor] : update_.State()) replicated.push_back(tensor);
   for (size_t i = 0; average_ && i < average_->tensors().size(); ++i) {
     replicated.push_back(average_->tensors()[i].second);
@@ -75,14 +75,14 @@ void Trainer::Restore(const Progress& progress, const checkpoint::Snapshot* rest
   }
   OnTheStreamOf(parts_.step_graph, [&] {
     data_parallel_ = std::make_unique<distributed::DataParallel>(
-        ParametersOf(module), parts_.communicator,
+        weights::ParametersOf(module), parts_.communicator,
         DataParallelOptionsOf(parts_.config.ranks, parts_.plan.batch.grad_accum_steps), progress_.bucket_layout);
   });
-  exchange_ = std::make_unique<distributed::StepExchange>(RunningStatistics(module), kNumStepSums, parts_.device,
-                                                          parts_.communicator);
+  exchange_ = std::make_unique<distributed::StepExchange>(weights::RunningStatistics(module), kNumStepSums,
+                                                          parts_.device, parts_.communicator);
   if (parts_.plan.batch.elastic) {
-    shard_step_ = std::make_unique<distributed::ShardStep>(shards_.total, *data_parallel_, *exchange_,
-                                                           BatchCounters(module), parts_.device, parts_.communicator);
+    shard_step_ = std::make_unique<distributed::ShardStep>(
+        shards_.total, *data_parallel_, *exchange_, weights::BatchCounters(module), parts_.device, parts_.communicator);
   }
 }
 
@@ -262,7 +262,7 @@ data::Batch Trainer::NextBatch() {
   data::Batch batch = feed_.Next();
   phases_.Enter(Phase::kOther);
   if (parts_.reporter.wants_first_batch() && batch.number == 0) ShowFirstBatch(batch);
-  SeedTask(parts_.config.batch.seed, batch.part, parts_.device);
+  tasks::SeedTask(parts_.config.batch.seed, batch.part, parts_.device);
   return batch;
 }
 
@@ -317,7 +317,7 @@ void Trainer::ComputeShards() {
 
 void Trainer::ComputeForwardAndBackward(const data::Batch& batch, bool reduce) {
   phases_.Enter(Phase::kForward);
-  const LossSums loss = parts_.task.Loss(batch);
+  const tasks::LossSums loss = parts_.task.Loss(batch);
   data_parallel_->BeforeBackward(reduce);
   phases_.Enter(Phase::kBackward);
   const at::Tensor scaled = update_.Scale(loss.loss_sum * FactorBeforeBackward());
@@ -348,7 +348,7 @@ void Trainer::Update(const optim::Rate& learning_rate) {
 
 void Trainer::ShowFirstBatch(const data::Batch& batch) {
   const at::Tensor pictures = parts_.task.Pictures(batch);
-  if (pictures.defined()) parts_.reporter.FirstBatch(PictureGrid(pictures));
+  if (pictures.defined()) parts_.reporter.FirstBatch(tasks::PictureGrid(pictures));
 }
 
 void Trainer::LogStep() {

@@ -33,11 +33,11 @@ struct LastSave {
 struct TrainerParts {
   const config::Config& config;
   const Plan& plan;
-  const DataSets& data;
-  const SplitBatches& train_batches;
-  Task& task;
+  const tasks::DataSets& data;
+  const tasks::SplitBatches& train_batches;
+  tasks::Task& task;
   distributed::Communicator& communicator;
-  distributed::ControlPlane& control;
+  control::ControlPlane& control;
   Reporter& reporter;
   const report::RunDirectory& files;
   at::Device device;

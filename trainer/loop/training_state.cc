@@ -206,8 +206,8 @@ Progress ProgressFromJson(const nlohmann::json& json) {
   return progress;
 }
 
-nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data) {
-  nlohmann::json identity = {{kTaskKey, KindOf(config).name()},
+nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const tasks::DataSets& data) {
+  nlohmann::json identity = {{kTaskKey, tasks::KindOf(config).name()},
                              {"model", config.model.name},
                              {"num_classes", data.num_classes},
                              {"optimizer", config.optimizer.name},
@@ -223,7 +223,7 @@ nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const
   if (config.data.sampling != "natural") identity["sampling"] = config.data.sampling;
   if (!config.model.freeze.empty()) identity["freeze"] = config.model.freeze;
   if (config.batch.elastic_shards) identity[kShardsKey] = *config.batch.elastic_shards;
-  identity.update(KindOf(config).Identity(config, data));
+  identity.update(tasks::KindOf(config).Identity(config, data));
   return identity;
 }
 

@@ -55,7 +55,7 @@ Progress ProgressFromJson(const nlohmann::json& json);
 
 // Returns the settings that must be equal for a run to resume from a checkpoint, as a flat object whose keys people can
 // read. The key of an optional setting that is off (val_fraction, freeze, elastic_shards) is missing.
-nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const DataSets& data);
+nlohmann::json RunIdentity(const config::Config& config, const Plan& plan, const tasks::DataSets& data);
 
 // The key of --elastic_shards among them.
 inline constexpr char kShardsKey[] = "elastic_shards";

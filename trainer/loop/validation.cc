@@ -13,7 +13,7 @@ namespace dtrain::loop {
 bool AverageDecides(const config::OptimizerConfig& config) { return config.ema_decay > 0 && config.best_of != "raw"; }
 
 Validation::Validation(const TrainerParts& parts) : parts_(parts) {
-  for (const DataSplit* split : ValidationSets(parts.data)) {
+  for (const tasks::DataSplit* split : tasks::ValidationSets(parts.data)) {
     sets_.push_back(
         {*split, MakeRunQuarantine(*split, parts.config.data, parts.files.quarantine(parts.communicator.rank()),
                                    "left out", parts.control)});

@@ -28,7 +28,7 @@ class Validation {
 
  private:
   struct Set {
-    const DataSplit& split;
+    const tasks::DataSplit& split;
     std::unique_ptr<data::Quarantine> quarantine;
     bool warned_of_unmeasured = false;
   };

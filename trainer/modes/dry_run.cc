@@ -33,7 +33,7 @@
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/module_state.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 namespace {
 
 constexpr char kLearningRates[] = "learning_rates";
@@ -47,8 +47,8 @@ int64_t CountParameters(const torch::nn::Module& module) {
 
 // Estimates the memory of a rank in bytes: weights, gradients, the optimizer's state, the average, and the activations
 // that the forward pass keeps for the backward pass.
-double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan) {
-  const std::vector<optim::NamedTensor> parameters = ParametersOf(task.module());
+double MemoryEstimate(const config::Config& config, tasks::Task& task, const loop::Plan& plan) {
+  const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
   double weights = 0;
   double gradients = 0;
   for (const at::Tensor& weight : task.module().parameters()) weights += static_cast<double>(weight.nbytes());
@@ -67,8 +67,8 @@ double MemoryEstimate(const config::Config& config, Task& task, const Plan& plan
 
 // Estimates the bytes that a run needs on the disk: --keep_checkpoints checkpoints and one more while it is written,
 // the last and the best weights, and their average.
-double DiskEstimate(const config::Config& config, Task& task, bool validates) {
-  const std::vector<optim::NamedTensor> parameters = ParametersOf(task.module());
+double DiskEstimate(const config::Config& config, tasks::Task& task, bool validates) {
+  const std::vector<optim::NamedTensor> parameters = weights::ParametersOf(task.module());
   double weights = 0;
   for (const auto& [name, parameter] : parameters) weights += static_cast<double>(parameter.nbytes());
   const double average = config.optimizer.ema_decay > 0 ? weights : 0;
@@ -98,7 +98,7 @@ nlohmann::ordered_json LaunchAsJson(const launch::Launch& launch) {
 }
 
 // Returns pairs (steps done, learning rate of the next step) for up to 2 × kMost evenly spaced steps and the last one.
-nlohmann::ordered_json LearningRates(const Plan& plan) {
+nlohmann::ordered_json LearningRates(const loop::Plan& plan) {
   constexpr int64_t kMost = 1000;
   const int64_t stride = std::max<int64_t>(1, plan.total_steps / kMost);
   nlohmann::ordered_json rates = nlohmann::ordered_json::array();
@@ -110,7 +110,7 @@ nlohmann::ordered_json LearningRates(const Plan& plan) {
 }
 
 // The meaning of --augment=auto for these records.
-const char* DefaultAugment(const DataSplit& train) {
+const char* DefaultAugment(const tasks::DataSplit& train) {
   return train.source->kind() == data::RecordKind::kPixels ? "none" : "basic";
 }
 
@@ -175,46 +175,47 @@ void DryRun(const RunContext& given) {
   const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
   if (!adapted.empty()) report::LogInfo(adapted);
   nlohmann::ordered_json json = LaunchAsJson(context.launch);
-  const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
+  const at::Device device = device::DeviceOf(context.launch, config.ranks.backend);
   json["device"] = device.str();
   json["model"] = config.model.name;
-  const TaskKind& kind = KindOf(config);
+  const tasks::TaskKind& kind = tasks::KindOf(config);
   json["task"] = kind.name();
   double needed = 0;  // bytes of memory of a rank
 
-  DataSets sets;
-  std::unique_ptr<Task> task;
+  tasks::DataSets sets;
+  std::unique_ptr<tasks::Task> task;
   if (config.run.mode == "train") {
     sets = kind.OpenData(config, /*known=*/{}, /*indexes=*/nullptr);
     task = kind.MakeTask(config, sets, at::kCPU);
-    task->UseClassWeights(ClassWeights(config.optimizer.class_weights, sets));
+    task->UseClassWeights(tasks::ClassWeights(config.optimizer.class_weights, sets));
     if (!config.model.init_weights.empty()) {
-      ApplyInitialWeights(ReadInitialWeights(config).tensors, config.model, task->module(), Classifier::kMayBeginAnew);
+      weights::ApplyInitialWeights(weights::ReadInitialWeights(config).tensors, config.model, task->module(),
+                                   weights::Classifier::kMayBeginAnew);
     }
   } else {
-    const TrainedWeights weights = ReadInferenceWeights(config);
+    const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
     json["weights"] = weights.origin;
     sets.classes = kind.ClassesOf(config, weights);
     if (config.run.mode == "eval") sets = kind.OpenData(config, sets.classes, /*indexes=*/nullptr);
     task = kind.MakeInferenceTask(config, weights, sets, at::kCPU);
   }
-  RequireBestMetric(config.run.best_metric, *task);
-  LookThrough(sets, config);
+  loop::RequireBestMetric(config.run.best_metric, *task);
+  tasks::LookThrough(sets, config);
   json["parameters"] = CountParameters(task->module());
-  if (sets.classes.count > 0) json["classes"] = Describe(sets.classes);
+  if (sets.classes.count > 0) json["classes"] = weights::Describe(sets.classes);
   json["train_samples"] = sets.train ? sets.train->source->size() : 0;
   int64_t val_samples = 0;
-  for (const DataSplit* split : ValidationSets(sets)) val_samples += split->source->size();
+  for (const tasks::DataSplit* split : tasks::ValidationSets(sets)) val_samples += split->source->size();
   json["val_samples"] = val_samples;
   if (sets.train) {
-    const auto batches = MakeTrainBatches(*sets.train, config, context.launch.world_size);
-    const Plan plan = MakePlan(config, sets.train->source->size(), context.launch.world_size, batches->units(),
-                               batches->units_per_step(), NumShards(*sets.train));
+    const auto batches = tasks::MakeTrainBatches(*sets.train, config, context.launch.world_size);
+    const loop::Plan plan = loop::MakePlan(config, sets.train->source->size(), context.launch.world_size,
+                                           batches->units(), batches->units_per_step(), tasks::NumShards(*sets.train));
     RequireLearnable(config, plan, sets);
-    const GraphConditions graph_conditions{
+    const loop::GraphConditions graph_conditions{
         .device = device, .elastic = plan.batch.elastic, .task = task->WhyNotRecorded()};
-    RequireGraphs(config.ranks.cuda_graphs, graph_conditions);
-    if (device.is_cuda()) json["cuda_graphs"] = DescribeGraphs(config.ranks.cuda_graphs, graph_conditions);
+    loop::RequireGraphs(config.ranks.cuda_graphs, graph_conditions);
+    if (device.is_cuda()) json["cuda_graphs"] = loop::DescribeGraphs(config.ranks.cuda_graphs, graph_conditions);
     if (!plan.WarningOfWarmup().empty()) report::LogWarning(plan.WarningOfWarmup());
     json["batch_size"] = plan.batch.batch_size;
     json["grad_accum_steps"] = plan.batch.grad_accum_steps;
@@ -239,7 +240,7 @@ void DryRun(const RunContext& given) {
     }
     const bool trains = config.run.mode == "train";
     if (!state.is_null()) {
-      ProgressOf(state, KeptState(config, RunIdentity(config, plan, sets), sets, *given.config.batch.batch_size),
+      ProgressOf(state, KeptState(config, loop::RunIdentity(config, plan, sets), sets, *given.config.batch.batch_size),
                  config.data.allow_dataset_change);
     }
     const double estimate = MemoryEstimate(config, *task, plan);
@@ -255,4 +256,4 @@ void DryRun(const RunContext& given) {
   RequireMemory(needed, context.launch, device);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

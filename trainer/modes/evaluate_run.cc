@@ -25,7 +25,7 @@
 #include "trainer/tasks/val_fraction.h"
 #include "trainer/weights/inference_weights.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 namespace {
 
 // Writes the confusion matrix into the folder --output or the run's directory. If the latter cannot be written, only
@@ -48,45 +48,47 @@ void KeepConfusions(const report::Confusions& confusions, const std::string& out
 }
 
 // Warns if the held-out part is not the one of the training, which may have trained on some of its samples.
-void CompareHeldOut(const config::Config& config, const TrainedWeights& weights, const DataSplit& val) {
-  const bool is_held_out = val.name == NameOfHeldOut(config.data.train_split);
+void CompareHeldOut(const config::Config& config, const weights::TrainedWeights& weights, const tasks::DataSplit& val) {
+  const bool is_held_out = val.name == tasks::NameOfHeldOut(config.data.train_split);
   if (!is_held_out || weights.held_out.empty() || weights.held_out == val.source->fingerprint()) return;
   report::LogWarning(config.data.dir + " or the choice of its held-out part has changed since " + weights.origin +
                      " was trained, perhaps on some of these samples: this evaluation may be too good");
 }
 
 // "the 10000 samples", or "320 of the 10000 samples" with --limit_val_steps
-std::string SamplesToEvaluate(const DataSplit& val, const config::Config& config, int world) {
-  const int64_t taken = MakeEvaluationBatches(val, config, world)->EvaluatedSamples();
+std::string SamplesToEvaluate(const tasks::DataSplit& val, const config::Config& config, int world) {
+  const int64_t taken = tasks::MakeEvaluationBatches(val, config, world)->EvaluatedSamples();
   const std::string all = "the " + std::to_string(val.source->size()) + " samples";
   return taken == val.source->size() ? all : std::to_string(taken) + " of " + all;
 }
 
 // The results of each sample of a set with --predictions; null without it.
-std::unique_ptr<SampleResults> ObserveSamples(const config::Config& config, const DataSplit& set, int64_t num_classes,
-                                              Task& task) {
+std::unique_ptr<tasks::SampleResults> ObserveSamples(const config::Config& config, const tasks::DataSplit& set,
+                                                     int64_t num_classes, tasks::Task& task) {
   if (config.run.predictions.empty()) return nullptr;
-  const int64_t classes = KindOf(config).predicts_number() ? 0 : num_classes;
-  auto results = std::make_unique<SampleResults>(set.source->size(), classes, task.device());
-  if (task.ObserveOutputs([to = results.get()](const SampleOutputs& outputs) { to->Add(outputs); })) return results;
+  const int64_t classes = tasks::KindOf(config).predicts_number() ? 0 : num_classes;
+  auto results = std::make_unique<tasks::SampleResults>(set.source->size(), classes, task.device());
+  if (task.ObserveOutputs([to = results.get()](const tasks::SampleOutputs& outputs) { to->Add(outputs); }))
+    return results;
   throw UsageError("--predictions: --task=" + config.run.task + " predicts nothing for a whole sample", "leave it out");
 }
 
 // Throws DataError if there was nothing to measure, and warns if there was little.
 void JudgeMeasured(const report::ValPoint& point, const std::string& split) {
   if (!point.text) return;
-  if (point.text->guessed == 0) throw DataError(NothingToMeasure(split), "evaluate more text, or raise --mask_prob");
-  WarnOfUnmeasured(*point.text, split);
+  if (point.text->guessed == 0)
+    throw DataError(loop::NothingToMeasure(split), "evaluate more text, or raise --mask_prob");
+  loop::WarnOfUnmeasured(*point.text, split);
 }
 
 // The result of a whole evaluation that began at `start`.
-report::RunResult ResultOf(std::vector<report::ValPoint> points, const DataSets& data,
+report::RunResult ResultOf(std::vector<report::ValPoint> points, const tasks::DataSets& data,
                            std::chrono::steady_clock::time_point start, int world, report::SpeedUnit unit) {
   report::RunResult result;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.world_size = world;
   result.speed_unit = unit;
-  const std::vector<const DataSplit*> sets = ValidationSets(data);
+  const std::vector<const tasks::DataSplit*> sets = tasks::ValidationSets(data);
   int64_t units = 0;
   for (size_t i = 0; i < points.size(); ++i) {
     JudgeMeasured(points[i], sets[i]->name);
@@ -100,37 +102,39 @@ report::RunResult ResultOf(std::vector<report::ValPoint> points, const DataSets&
   return result;
 }
 
-void Announce(const config::Config& config, const TrainedWeights& weights, const DataSets& data, int world) {
-  for (const DataSplit* split : ValidationSets(data)) {
+void Announce(const config::Config& config, const weights::TrainedWeights& weights, const tasks::DataSets& data,
+              int world) {
+  for (const tasks::DataSplit* split : tasks::ValidationSets(data)) {
     report::LogInfo("evaluating " + weights.origin + " on " + SamplesToEvaluate(*split, config, world) + " of " +
                     split->name);
   }
   CompareHeldOut(config, weights, *data.val);
 }
 
-std::unique_ptr<Task> MakeEvaluatedTask(const config::Config& config, const TrainedWeights& weights,
-                                        const DataSets& data, at::Device device) {
-  auto task = KindOf(config).MakeInferenceTask(config, weights, data, device);
+std::unique_ptr<tasks::Task> MakeEvaluatedTask(const config::Config& config, const weights::TrainedWeights& weights,
+                                               const tasks::DataSets& data, at::Device device) {
+  auto task = tasks::KindOf(config).MakeInferenceTask(config, weights, data, device);
   task->CountConfusions();
-  RequireBestMetric(config.run.best_metric, *task);
+  loop::RequireBestMetric(config.run.best_metric, *task);
   return task;
 }
 
 // What was found of the validation sets, in their order.
 struct Evaluated {
   std::vector<report::ValPoint> points;
-  std::vector<std::unique_ptr<SampleResults>> samples;  // null without --predictions
+  std::vector<std::unique_ptr<tasks::SampleResults>> samples;  // null without --predictions
 };
 
 // A collective. Throws Preempted if the ranks were asked to stop.
-Evaluated EvaluateSets(Session& session, const DataSets& data, Task& task, report::Console& console) {
+Evaluated EvaluateSets(Session& session, const tasks::DataSets& data, tasks::Task& task, report::Console& console) {
   const config::Config& config = session.context.config;
   Evaluated evaluated;
-  for (const DataSplit* split : ValidationSets(data)) {
+  for (const tasks::DataSplit* split : tasks::ValidationSets(data)) {
     auto samples = ObserveSamples(config, *split, data.num_classes, task);
-    const auto quarantine = MakeRunQuarantine(*split, config.data, /*path=*/"", "left out", *session.control);
-    auto point = Evaluate(task, *split, config, *session.communicator, *session.control, /*steps_done=*/0, *quarantine,
-                          [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
+    const auto quarantine = loop::MakeRunQuarantine(*split, config.data, /*path=*/"", "left out", *session.control);
+    auto point =
+        loop::Evaluate(task, *split, config, *session.communicator, *session.control, /*steps_done=*/0, *quarantine,
+                       [&console](int64_t done, int64_t total) { console.Evaluating(done, total); });
     if (!point) throw Preempted("stopped in the middle of the evaluation", "run the same command again");
     if (samples) samples->Gather(*session.communicator);
     evaluated.points.push_back(std::move(*point));
@@ -139,10 +143,10 @@ Evaluated EvaluateSets(Session& session, const DataSets& data, Task& task, repor
   return evaluated;
 }
 
-void WritePredictions(const config::Config& config, const DataSets& data,
-                      const std::vector<std::unique_ptr<SampleResults>>& samples) {
+void WritePredictions(const config::Config& config, const tasks::DataSets& data,
+                      const std::vector<std::unique_ptr<tasks::SampleResults>>& samples) {
   if (config.run.predictions.empty()) return;
-  const std::vector<const DataSplit*> sets = ValidationSets(data);
+  const std::vector<const tasks::DataSplit*> sets = tasks::ValidationSets(data);
   const std::vector<std::string> files = PredictionsFiles(config);
   for (size_t i = 0; i < sets.size(); ++i) {
     samples[i]->Write(files[i], *sets[i], data.classes.names);
@@ -184,10 +188,10 @@ void EvaluateOnly(const RunContext& context) {
   const bool is_first = context.launch.rank == 0;
   Session session(context);
   if (is_first) RequireOutputsOfEvaluation(config);
-  const TrainedWeights weights = ReadInferenceWeights(config);
-  const DataSets data = session.OpenData(KindOf(config).ClassesOf(config, weights));
+  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
+  const tasks::DataSets data = session.OpenData(tasks::KindOf(config).ClassesOf(config, weights));
   if (is_first) Announce(config, weights, data, context.launch.world_size);
-  session.Connect({{"data_fingerprint", ValFingerprint(data)}});
+  session.Connect({{"data_fingerprint", tasks::ValFingerprint(data)}});
   const auto task = MakeEvaluatedTask(config, weights, data, session.device);
   report::Console console(
       {.format = report::ParseLogFormat(config.report.log_format, report::StdoutTerminal().is_terminal),
@@ -205,4 +209,4 @@ void EvaluateOnly(const RunContext& context) {
   console.Finish(result);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

@@ -15,27 +15,27 @@
 #include "trainer/weights/roberta_model.h"
 #include "trainer/weights/weight_files.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 namespace {
 namespace fs = std::filesystem;
 
 // Reads the weights of a run directory, a checkpoint, a file, or a Hugging Face folder.
-TrainedWeights ReadExported(const std::string& path, const std::string& which) {
+weights::TrainedWeights ReadExported(const std::string& path, const std::string& which) {
   std::error_code unreadable;
   const auto is_file = [&](const fs::path& place) { return fs::is_regular_file(place, unreadable); };
   const fs::path folder = path;
-  const bool is_folder_of_weights = !data::IsRun(path) && HoldsWeights(path);
+  const bool is_folder_of_weights = !data::IsRun(path) && weights::HoldsWeights(path);
   if (is_file(folder) || is_folder_of_weights) {
-    const WeightsPlace place = FindWeights(path);
-    checkpoint::SafetensorsContent content = ReadWeightsFile(place.file, which);
-    const std::string& kept = content.metadata[kModelConfigKey];
-    return {std::move(content.tensors), ClassesFrom(content.metadata, place.file), place.file,
+    const weights::WeightsPlace place = weights::FindWeights(path);
+    checkpoint::SafetensorsContent content = weights::ReadWeightsFile(place.file, which);
+    const std::string& kept = content.metadata[weights::kModelConfigKey];
+    return {std::move(content.tensors), weights::ClassesFrom(content.metadata, place.file), place.file,
             place.model_config.empty() ? kept : place.model_config, /*held_out=*/""};
   }
   if (!fs::exists(folder, unreadable)) {
     throw UsageError("--input=" + path + " does not exist", "name a run's folder, a checkpoint or a file of weights");
   }
-  return ReadRunWeights(folder, which);
+  return weights::ReadRunWeights(folder, which);
 }
 
 // Whether --output names a file of weights, not a folder. Throws UsageError if it ends like a file of another kind.
@@ -53,9 +53,9 @@ bool NamesFile(const fs::path& path) {
 
 void RequireOtherOutput(const config::Config& config, bool is_file) {
   std::vector<std::string> read = {config.run.input, config.data.dir};
-  if (HoldsWeights(config.run.input)) read.push_back(FindWeights(config.run.input).file);
+  if (weights::HoldsWeights(config.run.input)) read.push_back(weights::FindWeights(config.run.input).file);
   if (is_file) return data::RequireOtherFile(config.run.output, read);
-  data::RequireOwnFolder(config.run.output, read, HoldsExport);
+  data::RequireOwnFolder(config.run.output, read, tasks::HoldsExport);
   data::RequireOtherFile((fs::path(config.run.output) / "model.safetensors").string(), read);
 }
 
@@ -70,11 +70,11 @@ void Export(const RunContext& context) {
   for (const std::string& note : context.notes) report::LogInfo(note);
   const bool is_file = NamesFile(config.run.output);
   RequireOtherOutput(config, is_file);
-  TrainedWeights weights = ReadExported(config.run.input, config.run.weights);
+  weights::TrainedWeights weights = ReadExported(config.run.input, config.run.weights);
   report::LogInfo((config.run.dry_run ? "would export " : "exporting ") + weights.origin + " to " + config.run.output);
-  TakeOffWrappers(weights.tensors);
-  const TaskKind& kind = KindOfWeights(weights, config);
+  weights::TakeOffWrappers(weights.tensors);
+  const tasks::TaskKind& kind = tasks::KindOfWeights(weights, config);
   kind.Export(std::move(weights), config, is_file);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

@@ -10,14 +10,14 @@
 #include "trainer/tasks/feature_file.h"
 #include "trainer/weights/run_settings.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 namespace {
 namespace fs = std::filesystem;
 
 void RequireFolderOfConfusions(const config::Config& config) {
   const std::string& output = config.run.output;
   if (output.empty()) return;
-  if (!data::IsSameFile(output, config.run.dir) && !data::IsSameFile(output, NamedRun(config))) {
+  if (!data::IsSameFile(output, config.run.dir) && !data::IsSameFile(output, weights::NamedRun(config))) {
     const report::RunDirectory files(output);
     for (const auto& file : {files.confusion_matrix, files.class_accuracy}) {
       data::RequireOtherFile(file.string(), {config.model.init_weights, config.data.dir});
@@ -59,11 +59,11 @@ void RequireOutputsOfEvaluation(const config::Config& config) {
 void RequireOutputsOfPrediction(const config::Config& config) {
   const std::string& features = config.run.features;
   std::vector<std::string> written = {config.run.output};
-  if (!features.empty()) written = {features, RowNamesFile(features)};
+  if (!features.empty()) written = {features, tasks::RowNamesFile(features)};
   for (const std::string& file : written) {
     data::RequireOtherFile(file, {config.run.input, config.model.init_weights});
     report::ProbeFile(file);
   }
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

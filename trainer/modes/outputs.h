@@ -6,7 +6,7 @@
 
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 
 // Returns the files for the predictions of the validation sets, in the order of --val_split: --predictions, or
 // FILE-SET.csv if there are several sets.
@@ -19,4 +19,4 @@ void RequireOutputsOfEvaluation(const config::Config& config);
 // Throws UsageError if --output or --features of a prediction would replace what is read; StorageError as above.
 void RequireOutputsOfPrediction(const config::Config& config);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

@@ -6,18 +6,18 @@
 #include "trainer/report/log.h"
 #include "trainer/tasks/task_kind.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 
 void Predict(const RunContext& context) {
   const config::Config& config = context.config;
   if (context.launch.world_size > 1) {
     throw UsageError("--mode=predict runs on one rank", "leave out --nproc_per_node and the launcher");
   }
-  distributed::UseShareOfCores(context.launch);
-  const at::Device device = distributed::DeviceOf(context.launch, config.ranks.backend);
+  device::UseShareOfCores(context.launch);
+  const at::Device device = device::DeviceOf(context.launch, config.ranks.backend);
   report::InitializeLogging(context.launch.rank, context.launch.world_size, /*log_directory=*/"");
   for (const std::string& note : context.notes) report::LogInfo(note);
-  KindOf(config).Predict(config, device);
+  tasks::KindOf(config).Predict(config, device);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

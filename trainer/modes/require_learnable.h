@@ -6,10 +6,10 @@
 #include "trainer/loop/plan.h"
 #include "trainer/tasks/data_sets.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 
 // Throws UsageError if early stopping is asked for without a validation split, if the average of the weights would
 // never be updated, or if the task's kind finds that this data with these batches teaches nothing.
-void RequireLearnable(const config::Config& config, const Plan& plan, const DataSets& data);
+void RequireLearnable(const config::Config& config, const loop::Plan& plan, const tasks::DataSets& data);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

@@ -13,7 +13,7 @@
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 namespace {
 
 constexpr char kLaterRewinds[] = "later_rewinds";
@@ -59,7 +59,7 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
   };
   const int64_t kept = number("run", "global_batch_size"), asked = number("asked", "batch_size");
   if (config::IsElastic(config)) {
-    KeepShards(number("run", kShardsKey), world, config);
+    KeepShards(number("run", loop::kShardsKey), world, config);
     return "";
   }
   if (kept == 0 || kept == *batch.global_batch_size) return "";
@@ -78,32 +78,33 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
          " --grad_accum_steps=" + std::to_string(sizes->grad_accum_steps);
 }
 
-nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const DataSets& data,
+nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const tasks::DataSets& data,
                          int64_t asked_batch_size) {
   nlohmann::json kept = {{"run", identity},
                          {"config", config::TrainingPart(config)},
                          {"asked", {{"batch_size", asked_batch_size}}},
-                         {"classes", ToJson(data.classes)}};
-  if (config.data.val_fraction > 0) kept[kHeldOutKey] = data.val->source->fingerprint();
+                         {"classes", weights::ToJson(data.classes)}};
+  if (config.data.val_fraction > 0) kept[weights::kHeldOutKey] = data.val->source->fingerprint();
   return kept;
 }
 
-void AddRewinds(const std::vector<Rewind>& rewinds, nlohmann::json& state) {
+void AddRewinds(const std::vector<loop::Rewind>& rewinds, nlohmann::json& state) {
   if (state.is_object() && !rewinds.empty()) state[kLaterRewinds] = ToJson(rewinds);
 }
 
-Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change) {
+loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change) {
   const auto part = [&state](const char* key) {
     return state.is_object() ? state.value(key, nlohmann::json()) : state;
   };
-  RequireSameNames(ClassesFromJson(part("classes"), "the checkpoint"), ClassesFromJson(kept.at("classes"), "this run"));
-  RequireSameRun(part("run"), kept.at("run"), allow_dataset_change);
-  Progress progress = ProgressFromJson(part("progress"));
+  weights::RequireSameNames(weights::ClassesFromJson(part("classes"), "the checkpoint"),
+                            weights::ClassesFromJson(kept.at("classes"), "this run"));
+  loop::RequireSameRun(part("run"), kept.at("run"), allow_dataset_change);
+  loop::Progress progress = loop::ProgressFromJson(part("progress"));
   if (state.contains(kLaterRewinds)) {
-    std::erase_if(progress.rewinds, [&](const Rewind& rewind) { return rewind.step == progress.step; });
-    for (const Rewind& rewind : RewindsFromJson(part(kLaterRewinds))) progress.rewinds.push_back(rewind);
+    std::erase_if(progress.rewinds, [&](const loop::Rewind& rewind) { return rewind.step == progress.step; });
+    for (const loop::Rewind& rewind : loop::RewindsFromJson(part(kLaterRewinds))) progress.rewinds.push_back(rewind);
   }
   return progress;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

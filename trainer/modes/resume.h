@@ -12,7 +12,7 @@
 #include "trainer/loop/training_state.h"
 #include "trainer/tasks/data_sets.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 
 // Finds and reads the checkpoint to resume from, as --resume says; empty for a fresh run. A `restarted` run prefers the
 // checkpoints that it has saved itself, whatever --resume says, if they are newer. Throws StorageError.
@@ -27,15 +27,15 @@ std::string KeepGlobalBatch(const nlohmann::json& state, int world, config::Conf
 
 // Returns the part of state.json that stays the same throughout the run. `asked_batch_size` is the batch size per rank
 // before KeepGlobalBatch changed it.
-nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const DataSets& data,
+nlohmann::json KeptState(const config::Config& config, const nlohmann::json& identity, const tasks::DataSets& data,
                          int64_t asked_batch_size);
 
 // Stores the rewinds to the checkpoint that its state.json does not know of, because they came after it (SpikeLog), for
 // ProgressOf.
-void AddRewinds(const std::vector<Rewind>& rewinds, nlohmann::json& state);
+void AddRewinds(const std::vector<loop::Rewind>& rewinds, nlohmann::json& state);
 
 // Returns the progress in a checkpoint's state.json. Throws if the checkpoint belongs to another run than `kept`
 // (see RequireSameRun) or is damaged.
-Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change);
+loop::Progress ProgressOf(const nlohmann::json& state, const nlohmann::json& kept, bool allow_dataset_change);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

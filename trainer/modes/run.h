@@ -12,7 +12,7 @@
 #include "trainer/launch/address_file.h"
 #include "trainer/launch/launch.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 
 // The state of this process, kept up to date for the report of a failure.
 struct RunStatus {
@@ -20,7 +20,7 @@ struct RunStatus {
   std::atomic<bool> has_run_directory = false;  // run_directory is set and may be read by any thread
   std::atomic<bool> uses_nccl = false;
   bool meets_ranks = false;  // the ranks are being connected: the launcher may be to blame for errors
-  std::shared_ptr<distributed::ControlPlane> control;
+  std::shared_ptr<control::ControlPlane> control;
   // Steps done; -1: not training (yet). A rank that the node launcher forked has it in memory that the parent can read.
   std::shared_ptr<int64_t> step = std::make_shared<int64_t>(-1);
 };
@@ -46,4 +46,4 @@ void EvaluateOnly(const RunContext& context);
 void Predict(const RunContext& context);
 void Export(const RunContext& context);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

@@ -23,7 +23,7 @@
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/task_kind.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 namespace {
 
 constexpr uint64_t kMostConfigBytes = uint64_t{1} << 20;
@@ -49,18 +49,18 @@ distributed::RendezvousOptions RendezvousOptionsFor(const RunContext& context) {
           .init_timeout_seconds = context.config.ranks.init_timeout_seconds};
 }
 
-distributed::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
-  distributed::ControlPlaneOptions options;
+control::ControlPlaneOptions ControlOptionsFor(const RunContext& context) {
+  control::ControlPlaneOptions options;
   options.comm_timeout_seconds = context.config.ranks.comm_timeout_seconds;
-  options.stop_requested = &StopRequested;
+  options.stop_requested = &loop::StopRequested;
   options.warn = &report::LogWarning;
   options.end_process = [status = context.status](const report::Failure& failure) {
     const std::string run_directory = status->has_run_directory ? status->run_directory : "";
     report::ReportFailure(failure, run_directory);
     if (status->uses_nccl && !run_directory.empty()) {
-      const std::string name = distributed::kFlightRecordPrefix + std::to_string(failure.rank);
-      distributed::WriteFlightRecord(report::RunDirectory(run_directory).logs / name,
-                                     distributed::LoadCudaPlugin().flight_record, kFlightRecordPatience);
+      const std::string name = control::kFlightRecordPrefix + std::to_string(failure.rank);
+      control::WriteFlightRecord(report::RunDirectory(run_directory).logs / name,
+                                 device::LoadCudaPlugin().flight_record, kFlightRecordPatience);
     }
     _exit(static_cast<int>(failure.code));  // runs no destructors, since the main thread may hang in anything
   };
@@ -109,15 +109,15 @@ void RequireOtherRunDirectory(const report::RunDirectory& files, const config::C
 
 Session::Session(const RunContext& run_context)
     : context(run_context),
-      place(distributed::ChooseDevice(run_context.launch, run_context.config.ranks.backend)),
+      place(device::ChooseDevice(run_context.launch, run_context.config.ranks.backend)),
       device(place.device),
       run_directory(run_context.config.run.dir),
       restarted(run_context.launch.restart_count > 0) {
   const launch::Launch& launch = context.launch;
   if (config::IsElastic(context.config) && device.is_cpu()) {
-    distributed::UseThreads(1);  // how a sum is divided among threads changes its bits
+    device::UseThreads(1);  // how a sum is divided among threads changes its bits
   } else {
-    distributed::UseShareOfCores(launch);
+    device::UseShareOfCores(launch);
   }
   distributed::ChooseAlgorithms({.deterministic = context.config.ranks.deterministic != "off",
                                  .cudnn_benchmark_limit = context.config.ranks.cudnn_benchmark_limit});
@@ -129,7 +129,7 @@ Session::Session(const RunContext& run_context)
     control = rendezvous->control();
     restarted = restarted || rendezvous->was_started_before();
   } else {
-    control = std::make_shared<distributed::ControlPlane>(&StopRequested);
+    control = std::make_shared<control::ControlPlane>(&loop::StopRequested);
   }
   context.status->meets_ranks = false;
   context.status->control = control;
@@ -163,14 +163,14 @@ Session::Session(const RunContext& run_context)
   }
 }
 
-DataSets Session::OpenData(const data::Classes& known) const {
-  const TaskKind& kind = KindOf(context.config);
+tasks::DataSets Session::OpenData(const data::Classes& known) const {
+  const tasks::TaskKind& kind = tasks::KindOf(context.config);
   data::SharedIndexes indexes;
-  DataSets data;
+  tasks::DataSets data;
   const bool waits = context.launch.rank != 0;
   if (!waits) {
     data = kind.OpenData(context.config, known, &indexes);
-    LookThrough(data, context.config);
+    tasks::LookThrough(data, context.config);
   }
   if (!rendezvous) return data;
   indexes = ShareIndexes(indexes, *rendezvous);
@@ -186,20 +186,20 @@ void Session::Connect(const nlohmann::json& identity) {
   nlohmann::json common = config::ToJson(context.config);
   for (const char* key : kOwnToEachRank) common.erase(key);
   common.update(identity);
-  common["build"] = distributed::BuildId();
+  common["build"] = control::BuildId();
   rendezvous->WaitForAll(common.dump());
   if (context.address_file != nullptr) context.address_file->Remove();
   if (device.is_cuda()) {
-    if (!distributed::RanksMayShareGpus()) {
+    if (!device::RanksMayShareGpus()) {
       distributed::RequireDistinctGpus(*rendezvous, place.pci_id, distributed::MachineId());
     }
     const std::string dumps = run_directory.empty() ? "" : report::RunDirectory(run_directory).logs.string();
     const bool on_one_machine = context.launch.local_world_size == context.launch.world_size;
-    distributed::Apply(distributed::NcclEnvironment(dumps, context.config.ranks.comm_timeout_seconds, on_one_machine));
+    device::Apply(device::NcclEnvironment(dumps, context.config.ranks.comm_timeout_seconds, on_one_machine));
     context.status->uses_nccl = true;
   }
   communicator =
       std::make_unique<distributed::Communicator>(*rendezvous, device, context.config.ranks.comm_timeout_seconds);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

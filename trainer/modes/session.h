@@ -17,7 +17,7 @@
 #include "trainer/report/run_directory.h"
 #include "trainer/tasks/data_sets.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 
 // Throws UsageError if the files of a new run would replace the weights that it starts from, or the config.json of a
 // model.
@@ -32,7 +32,7 @@ struct Session {
   // A collective. Opens the data, on rank 0 first, which makes the indexes that are missing. The other ranks find these
   // on the disk, or are sent those that could not be kept there. `known`: see TaskKind::OpenData, whose errors it
   // throws.
-  DataSets OpenData(const data::Classes& known = {}) const;
+  tasks::DataSets OpenData(const data::Classes& known = {}) const;
 
   // A collective. Waits for all ranks, checks that `identity`, configuration and build are the same on all of them, and
   // makes the communicator. Throws as ControlPlane::WaitForAll does.
@@ -42,14 +42,14 @@ struct Session {
   void Leave() { control->Leave(); }
 
   const RunContext& context;
-  distributed::RankDevice place;
+  device::RankDevice place;
   at::Device device;
   std::string run_directory;                // may be empty outside training
   bool restarted = false;                   // rank 0: a launcher started the run again after an earlier attempt
   std::optional<checkpoint::RunLock> lock;  // rank 0 in training; otherwise empty
   std::unique_ptr<distributed::Rendezvous> rendezvous;  // null in a run of one rank without --backend=nccl
-  std::shared_ptr<distributed::ControlPlane> control;
+  std::shared_ptr<control::ControlPlane> control;
   std::unique_ptr<distributed::Communicator> communicator;  // null until Connect
 };
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

@@ -30,7 +30,7 @@
 #include "trainer/weights/known_classes.h"
 #include "trainer/weights/run_settings.h"
 
-namespace dtrain::loop {
+namespace dtrain::modes {
 namespace {
 
 // The checkpoints of the run, which only rank 0 reads and writes.
@@ -55,18 +55,18 @@ struct FirstRank {
     writer = std::make_unique<checkpoint::AsyncWriter>(store, options);
   }
   checkpoint::Store store;
-  SpikeLog spikes;
+  loop::SpikeLog spikes;
   std::optional<checkpoint::Snapshot> restored;
   std::unique_ptr<checkpoint::AsyncWriter> writer;
 };
 
 // Returns the metadata of the run's files of weights.
-checkpoint::Metadata MetadataOf(const config::Config& config, const DataSets& data) {
+checkpoint::Metadata MetadataOf(const config::Config& config, const tasks::DataSets& data) {
   checkpoint::Metadata metadata = {{"format", "pt"}};
-  AddTo(metadata, data.classes);
-  AddSettings(metadata, config);
-  if (config.data.val_fraction > 0) metadata[kHeldOutKey] = data.val->source->fingerprint();
-  KindOf(config).AddMetadata(metadata, config, data);
+  weights::AddTo(metadata, data.classes);
+  weights::AddSettings(metadata, config);
+  if (config.data.val_fraction > 0) metadata[weights::kHeldOutKey] = data.val->source->fingerprint();
+  tasks::KindOf(config).AddMetadata(metadata, config, data);
   return metadata;
 }
 
@@ -80,10 +80,10 @@ nlohmann::json SharedState(Session& session, const FirstRank* first, const std::
 
 // Returns the progress of rank 0's checkpoint on every rank; that of a fresh run if there is none. Throws if the
 // checkpoint belongs to another run or is damaged.
-Progress SharedProgress(const nlohmann::json& state, const FirstRank* first, const nlohmann::json& kept,
-                        bool allow_dataset_change) {
+loop::Progress SharedProgress(const nlohmann::json& state, const FirstRank* first, const nlohmann::json& kept,
+                              bool allow_dataset_change) {
   if (state.is_null()) return {};
-  Progress progress = ProgressOf(state, kept, allow_dataset_change);
+  loop::Progress progress = ProgressOf(state, kept, allow_dataset_change);
   if (first != nullptr && progress.step != first->restored->step) {
     throw StorageError("the checkpoint's state.json is of step " + std::to_string(progress.step) +
                            ", its manifest of step " + std::to_string(first->restored->step),
@@ -107,10 +107,10 @@ void WriteRunFiles(const report::RunDirectory& files, const RunContext& context,
   nlohmann::ordered_json json = config::ToJson(context.config);
   json[config::kStartKey] = config::StartRecord(context.start, context.config);
   report::WriteConfig(files, json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n", first_step);
-  if (!classes.names.empty()) report::WriteTextFile(files.classes, ClassesText(classes.names));
+  if (!classes.names.empty()) report::WriteTextFile(files.classes, weights::ClassesText(classes.names));
 }
 
-std::string HowToGoOn(const config::Config& config, const Plan& plan, const std::string& stopped_early) {
+std::string HowToGoOn(const config::Config& config, const loop::Plan& plan, const std::string& stopped_early) {
   if (!stopped_early.empty()) {
     return "this run ended early: " + stopped_early +
            "; to continue it, give a larger --stop_after_epochs_without_gain (or 0); to start anew, give another "
@@ -132,21 +132,21 @@ std::string DescribeDeterminism(const config::Config& config, const config::Batc
          (unequal ? " or " + std::to_string(fewest + 1) : "") + " on each rank; the same bits on any number of ranks";
 }
 
-report::Banner MakeBanner(const RunContext& context, const Plan& plan, const DataSets& data,
+report::Banner MakeBanner(const RunContext& context, const loop::Plan& plan, const tasks::DataSets& data,
                           const torch::nn::Module& model, const report::RunDirectory& files, at::Device device) {
   report::Banner banner;
   banner.model = context.config.model.name;
-  banner.task = KindOf(context.config).name();
+  banner.task = tasks::KindOf(context.config).name();
   for (const auto& parameter : model.parameters()) {
     banner.parameters += parameter.numel();
     if (!parameter.requires_grad()) banner.frozen += parameter.numel();
   }
-  banner.device = distributed::Describe(device);
+  banner.device = device::Describe(device);
   banner.world_size = context.launch.world_size;
   banner.deterministic = DescribeDeterminism(context.config, plan.batch, context.launch.world_size);
   banner.train_samples = plan.train_samples;
-  for (const DataSplit* split : ValidationSets(data)) banner.val_samples += split->source->size();
-  if (data.classes.count > 0) banner.classes = Describe(data.classes);
+  for (const tasks::DataSplit* split : tasks::ValidationSets(data)) banner.val_samples += split->source->size();
+  if (data.classes.count > 0) banner.classes = weights::Describe(data.classes);
   banner.global_batch_size = plan.batch.global_batch_size;
   banner.total_steps = plan.total_steps;
   banner.epochs = plan.EpochAt(plan.total_steps);
@@ -160,7 +160,7 @@ void Train(const RunContext& given) {
   RunContext context = given;
   Session session(context);
   const config::Config& config = context.config;
-  const TaskKind& kind = KindOf(config);
+  const tasks::TaskKind& kind = tasks::KindOf(config);
   const bool is_first = context.launch.rank == 0;
   const report::RunDirectory files(session.run_directory);
 
@@ -170,43 +170,45 @@ void Train(const RunContext& given) {
   const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
   if (is_first && !adapted.empty()) report::LogInfo(adapted);
 
-  DataSets data = session.OpenData();
-  const auto batches = MakeTrainBatches(*data.train, config, context.launch.world_size);
-  const Plan plan = MakePlan(config, data.train->source->size(), context.launch.world_size, batches->units(),
-                             batches->units_per_step(), NumShards(*data.train));
+  tasks::DataSets data = session.OpenData();
+  const auto batches = tasks::MakeTrainBatches(*data.train, config, context.launch.world_size);
+  const loop::Plan plan = loop::MakePlan(config, data.train->source->size(), context.launch.world_size,
+                                         batches->units(), batches->units_per_step(), tasks::NumShards(*data.train));
   RequireLearnable(config, plan, data);
-  const nlohmann::json identity = RunIdentity(config, plan, data);
+  const nlohmann::json identity = loop::RunIdentity(config, plan, data);
   const nlohmann::json kept = KeptState(config, identity, data, *given.config.batch.batch_size);
   if (first) first->StartWriter(context, MetadataOf(config, data));
 
   nlohmann::json common = identity;
-  common["data_val_fingerprint"] = ValFingerprint(data);
+  common["data_val_fingerprint"] = tasks::ValFingerprint(data);
   session.Connect(common);
   if (first && config.run.resume == "none" && !session.restarted) StartAnew(files);
-  if (config.data.cache == "ram") KeepInMemory(data, session.rendezvous.get());
+  if (config.data.cache == "ram") tasks::KeepInMemory(data, session.rendezvous.get());
   const auto task = kind.MakeTask(config, data, session.device);
-  RequireBestMetric(config.run.best_metric, *task);
-  task->UseClassWeights(ClassWeights(config.optimizer.class_weights, data));
+  loop::RequireBestMetric(config.run.best_metric, *task);
+  task->UseClassWeights(tasks::ClassWeights(config.optimizer.class_weights, data));
   torch::nn::Module& model = task->module();
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
   }
   const auto step_graph =
-      MakeStepGraph(config.ranks.cuda_graphs,
-                    {.device = session.device, .elastic = plan.batch.elastic, .task = task->WhyNotRecorded()});
-  const Progress progress = SharedProgress(state, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
+      loop::MakeStepGraph(config.ranks.cuda_graphs,
+                          {.device = session.device, .elastic = plan.batch.elastic, .task = task->WhyNotRecorded()});
+  const loop::Progress progress =
+      SharedProgress(state, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
   const std::string stopped_early = plan.WhyStopsEarly(progress);
   const bool finished = progress.step >= plan.total_steps || !stopped_early.empty();
   // Only now is it known that the checkpoint belongs to this run. Refusing it would have left the directory as it was.
   if (first) first->DropLater();
   if (is_first) {
-    session.control->Enter(distributed::Phase::kSaving);
+    session.control->Enter(control::Phase::kSaving);
     WriteRunFiles(files, context, data.classes, progress.step);
     kind.KeepFiles(config, files.root);
-    session.control->Enter(distributed::Phase::kStarting);
+    session.control->Enter(control::Phase::kStarting);
   }
   if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
-    ApplyInitialWeights(ReadInitialWeights(config).tensors, config.model, model, Classifier::kMayBeginAnew);
+    weights::ApplyInitialWeights(weights::ReadInitialWeights(config).tensors, config.model, model,
+                                 weights::Classifier::kMayBeginAnew);
   }
   if (is_first && !finished && !plan.WarningOfWarmup().empty()) report::LogWarning(plan.WarningOfWarmup());
   if (is_first && progress.step == 0 && !config.model.freeze.empty() && config.model.init_weights.empty()) {
@@ -214,7 +216,7 @@ void Train(const RunContext& given) {
         "--freeze keeps weights that were drawn at random: --init_weights=FILE starts from trained ones");
   }
 
-  Reporter reporter(
+  loop::Reporter reporter(
       config.report, context.launch.rank,
       {.model = config.model.name, .world_size = context.launch.world_size, .total_steps = plan.total_steps},
       is_first ? std::optional(files) : std::nullopt,
@@ -223,7 +225,7 @@ void Train(const RunContext& given) {
   if (finished && is_first) report::LogInfo(HowToGoOn(config, plan, stopped_early));
   if (config.report.clear_log && !session.restarted && !finished) reporter.Clear();
   reporter.Resume(progress.step, plan.EpochAt(progress.step));
-  const auto read_last_save = [&, rewinds = 0]() mutable -> LastSave {
+  const auto read_last_save = [&, rewinds = 0]() mutable -> loop::LastSave {
     if (first) first->restored = FindCheckpoint("auto", /*restarted=*/false, first->store);
     const nlohmann::json saved =
         SharedState(session, first ? &*first : nullptr, "state after rewind " + std::to_string(++rewinds));
@@ -231,9 +233,9 @@ void Train(const RunContext& given) {
     return {ProgressOf(saved, kept, /*allow_dataset_change=*/true),
             first ? std::exchange(first->restored, std::nullopt) : std::nullopt};
   };
-  Trainer trainer({config, plan, data, *batches, *task, *session.communicator, *session.control, reporter, files,
-                   session.device, step_graph.get(), kept, read_last_save},
-                  first ? first->writer.get() : nullptr);
+  loop::Trainer trainer({config, plan, data, *batches, *task, *session.communicator, *session.control, reporter, files,
+                         session.device, step_graph.get(), kept, read_last_save},
+                        first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
   if (first) first->restored.reset();
   *context.status->step = progress.step;
@@ -243,4 +245,4 @@ void Train(const RunContext& given) {
   reporter.Finish(result, /*keeps_result=*/finished);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::modes

@@ -12,7 +12,7 @@
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 std::string NameOf(size_t label, const std::vector<std::string>& names) {
@@ -147,4 +147,4 @@ std::vector<double> ClassWeights(const std::string& choice, const DataSets& sets
   return ClassWeights(choice, CountClasses(*sets.train->source, sets.num_classes), sets.classes.names);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -8,7 +8,7 @@
 
 #include "trainer/tasks/data_sets.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Returns the number of samples of each class. Samples without a label are not counted.
 std::vector<int64_t> CountClasses(const data::RecordSource& source, int64_t num_classes);
@@ -31,4 +31,4 @@ std::vector<double> ClassWeights(const std::string& choice, const std::vector<in
 // The same for the training split of `sets`.
 std::vector<double> ClassWeights(const std::string& choice, const DataSets& sets);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -10,7 +10,7 @@
 #include "trainer/distributed/distinct_gpus.h"
 #include "trainer/report/log.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // The share of the free memory that the cache may take. The rest is for training, whose memory grows later.
@@ -51,4 +51,4 @@ void KeepInMemory(DataSets& data, distributed::Rendezvous* rendezvous) {
   for (DataSplit& split : data.further_val) keep(split);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

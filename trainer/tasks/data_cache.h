@@ -4,7 +4,7 @@
 #include "trainer/distributed/rendezvous.h"
 #include "trainer/tasks/data_sets.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Puts a cache in front of the records of all splits. The ranks of a machine share one cache: the first rank to arrive
 // makes it, the others find it through `rendezvous` (null: this rank is alone). It grows to at most 80 % of the memory
@@ -12,4 +12,4 @@ namespace dtrain::loop {
 // makes its own, limited to its share of that memory. A collective, called after ControlPlane::WaitForAll.
 void KeepInMemory(DataSets& data, distributed::Rendezvous* rendezvous);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

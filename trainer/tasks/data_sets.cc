@@ -6,7 +6,7 @@
 #include "trainer/tasks/class_balance.h"
 #include "trainer/tasks/val_fraction.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // Whether `val` is a part of the training split, whose folder it shares.
@@ -49,4 +49,4 @@ void LookThrough(const DataSets& sets, const config::Config& config) {
   if (config.data.format != "synthetic") SayClassBalance(sets);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

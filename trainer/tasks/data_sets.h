@@ -14,7 +14,7 @@
 #include "data/sentences/sentence_split.h"
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 struct DataSplit {
   std::string name;
@@ -60,4 +60,4 @@ std::string ValFingerprint(const DataSets& sets);
 // same.
 void LookThrough(const DataSets& sets, const config::Config& config);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -6,7 +6,7 @@
 #include "trainer/errors.h"
 #include "trainer/report/run_directory.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // Every exported config.json has this key, which other programs skip.
@@ -48,4 +48,4 @@ void RefuseNaming(const std::string& naming, bool is_text) {
                    is_text ? "use hf or fairseq" : "use torchvision or timm");
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

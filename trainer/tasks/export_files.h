@@ -8,7 +8,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Makes the folder and writes its config.json, before anything else is written into it: the file says that the folder
 // is an export, which a later one may replace. Throws StorageError.
@@ -26,4 +26,4 @@ bool HoldsExport(const std::string& folder);
 // Throws UsageError for a naming of the other kind of models.
 [[noreturn]] void RefuseNaming(const std::string& naming, bool is_text);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

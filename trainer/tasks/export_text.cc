@@ -20,7 +20,7 @@
 #include "trainer/weights/roberta_model.h"
 #include "trainer/weights/state_dict_order.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 struct ExportedText {
@@ -36,17 +36,20 @@ std::string TextNaming(const std::string& said) {
   return said == "auto" ? "hf" : said;
 }
 
-ExportedText NamedText(const TrainedWeights& weights, config::Config config, const models::ClassifierOptions* head) {
+ExportedText NamedText(const weights::TrainedWeights& weights, config::Config config,
+                       const models::ClassifierOptions* head) {
   if (!models::ReadsText(config.model.name)) config.model.name = "roberta";
-  return {WithOneHead(WithOwnNames(weights.tensors, config.model, config.run.input), config.model,
-                      head ? "classifier" : "lm_head", config.run.input),
-          RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config)), head};
+  return {
+      weights::WithOneHead(weights::WithOwnNames(weights.tensors, config.model, config.run.input), config.model,
+                           head ? "classifier" : "lm_head", config.run.input),
+      weights::RobertaOptionsOf(config, /*vocabulary=*/0, weights::OutlineOf(weights.tensors, weights.model_config)),
+      head};
 }
 
 // Returns the tensors under the names that were asked for, in the order of that program's state_dict.
 checkpoint::NamedTensors Renamed(const ExportedText& exported, const std::string& naming) {
-  const checkpoint::NamedTensors tensors = InStateDictOrder(exported.tensors);
-  if (naming == "fairseq") return InStateDictOrder(models::ToFairseq(tensors, exported.options.padding_id));
+  const checkpoint::NamedTensors tensors = weights::InStateDictOrder(exported.tensors);
+  if (naming == "fairseq") return weights::InStateDictOrder(models::ToFairseq(tensors, exported.options.padding_id));
   return tensors;
 }
 
@@ -82,7 +85,7 @@ void WriteTextFolder(ExportedText& exported, const config::Config& config, const
 
 }  // namespace
 
-void ExportText(TrainedWeights weights, const config::Config& config, bool to_file,
+void ExportText(weights::TrainedWeights weights, const config::Config& config, bool to_file,
                 const models::ClassifierOptions* head) {
   std::filesystem::path path = config.run.output;
   const std::string naming = TextNaming(config.model.weights_naming);
@@ -96,10 +99,10 @@ void ExportText(TrainedWeights weights, const config::Config& config, bool to_fi
   const checkpoint::NamedTensors tensors = Renamed(exported, naming);
   if (path.extension() == ".safetensors") {
     return checkpoint::WriteSafetensors(path, tensors,
-                                        {{"format", "pt"}, {kModelConfigKey, exported.ConfigJson().dump()}});
+                                        {{"format", "pt"}, {weights::kModelConfigKey, exported.ConfigJson().dump()}});
   }
   const bool fairseq = naming == "fairseq";
   checkpoint::WriteTorchFile(path, fairseq ? tensors : models::WithTiedDecoder(tensors), fairseq ? "model" : "");
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -11,7 +11,7 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/errors.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 namespace fs = std::filesystem;
 
@@ -148,4 +148,4 @@ ExportedTokenizer ExportTokenizer(const fs::path& tokenizer_folder, const models
                     {"tokenizer_config.json", settings.dump(2) + "\n"}}};
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

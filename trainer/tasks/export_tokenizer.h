@@ -10,7 +10,7 @@
 
 #include "models/roberta_options.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // The subfolder of a run directory that holds the tokenizer's files and the dictionary of the data.
 inline constexpr char kTokenizerFolder[] = "tokenizer";
@@ -40,4 +40,4 @@ struct ExportedTokenizer {
 // it: the model must treat these as <unk>. Throws DataError if there are more tokens than the model has.
 ExportedTokenizer ExportTokenizer(const std::filesystem::path& tokenizer, const models::RobertaOptions& model);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -9,7 +9,7 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/checkpoint/safetensors.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // Version 1.0 of numpy's format: a magic word, the length of the description as two bytes, and the description, which
@@ -54,4 +54,4 @@ void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, std::
   });
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

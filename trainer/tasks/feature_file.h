@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Returns FILE.jsonl, which names the rows of --features=FILE.npy.
 std::string RowNamesFile(const std::string& features);
@@ -24,4 +24,4 @@ using AppendFeatures = std::function<void(const at::Tensor& row_C, const nlohman
 void WriteFeatures(const std::string& path, int64_t rows, int64_t columns, std::vector<std::string> inputs,
                    const std::function<void(const AppendFeatures&)>& write);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -22,7 +22,7 @@
 #include "trainer/weights/state_dict_order.h"
 #include "trainer/weights/weight_files.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 std::string ImageNaming(const std::string& said, bool to_file) {
@@ -39,7 +39,7 @@ const models::Model* RecogniseAndRename(checkpoint::NamedTensors& tensors, const
   if (model != nullptr) {
     const auto own_names = models::FamilyOf(model->name).own_names;
     if (own_names != nullptr) tensors = own_names(tensors, *model, nullptr);
-  } else if (naming == "timm" || NamingIn(tensors) == "timm") {
+  } else if (naming == "timm" || weights::NamingIn(tensors) == "timm") {
     throw UsageError(input + " does not hold the weights of a known model",
                      "only the weights of ResNets and EfficientNets can be renamed");
   }
@@ -68,21 +68,22 @@ nlohmann::ordered_json TimmConfig(const std::string& model, int64_t num_classes,
 
 // Writes the weights to --output: a file under the names of torchvision or timm, or a folder that timm loads. Throws
 // UsageError if --weights_naming is that of text, or if unknown weights were to be renamed.
-void ExportImages(TrainedWeights weights, const config::Config& config, bool to_file) {
+void ExportImages(weights::TrainedWeights weights, const config::Config& config, bool to_file) {
   const std::filesystem::path path = config.run.output;
   const std::string naming = ImageNaming(config.model.weights_naming, to_file);
   const models::Model* model = RecogniseAndRename(weights.tensors, naming, config.run.input);
-  checkpoint::NamedTensors tensors = InStateDictOrder(weights.tensors);  // timm's order is that of torchvision's names
+  checkpoint::NamedTensors tensors =
+      weights::InStateDictOrder(weights.tensors);  // timm's order is that of torchvision's names
   const auto timm_names = model == nullptr ? nullptr : models::FamilyOf(model->name).timm_names;
   if (naming == "timm" && timm_names != nullptr) tensors = timm_names(tensors, *model);
   if (!to_file && naming != "timm") RefuseFolder(path);
   if (config.run.dry_run) return ProbeExport(path, to_file);
   checkpoint::Metadata metadata = {{"format", "pt"}};
-  AddTo(metadata, weights.classes);
+  weights::AddTo(metadata, weights.classes);
   if (to_file && path.extension() != ".safetensors") return checkpoint::WriteTorchFile(path, tensors, "");
   if (to_file) return checkpoint::WriteSafetensors(path, tensors, metadata);
-  BeginExportFolder(path,
-                    TimmConfig(model->name, NumClassesOf(weights.tensors, model->name), weights.classes, config.image));
+  BeginExportFolder(path, TimmConfig(model->name, weights::NumClassesOf(weights.tensors, model->name), weights.classes,
+                                     config.image));
   checkpoint::WriteSafetensors(path / "model.safetensors", tensors, metadata);
 }
 
@@ -133,20 +134,20 @@ class ImageClassificationKind : public TaskKind {
     return OpenImageSets(config, known, indexes);
   }
 
-  data::Classes ClassesOf(const config::Config& config, const TrainedWeights& weights) const override {
+  data::Classes ClassesOf(const config::Config& config, const weights::TrainedWeights& weights) const override {
     data::Classes classes = weights.classes;
-    if (classes.count == 0) classes.count = NumClassesFor(config, weights);
+    if (classes.count == 0) classes.count = weights::NumClassesFor(config, weights);
     return classes;
   }
 
   std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
                                  at::Device device) const override {
     auto model = MakeModel(config, sizes.num_classes, device);
-    Freeze(config.model, HeadName(config.model.name), *model);
+    weights::Freeze(config.model, HeadName(config.model.name), *model);
     return std::make_unique<ImageTask>(std::move(model), config, device);
   }
 
-  std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,
+  std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
                                           const DataSizes& /*sizes*/, at::Device device) const override {
     return std::make_unique<ImageTask>(MakeTrainedModel(config, weights, device), config, device);
   }
@@ -161,7 +162,7 @@ class ImageClassificationKind : public TaskKind {
     WantsTensors(config) ? PredictPixels(config, device) : PredictImages(config, device);
   }
 
-  void Export(TrainedWeights weights, const config::Config& config, bool to_file) const override {
+  void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override {
     ExportImages(std::move(weights), config, to_file);
   }
 
@@ -178,4 +179,4 @@ const TaskKind& ImageClassification() {
   return kind;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -19,7 +19,7 @@
 #include "trainer/report/log.h"
 #include "trainer/tasks/val_fraction.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 constexpr int64_t kImageNetTrainSamples = 1'281'167;
@@ -293,4 +293,4 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
   return sets;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -7,7 +7,7 @@
 #include "trainer/config/config.h"
 #include "trainer/tasks/data_sets.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // TaskKind::OpenData for images.
 DataSets OpenImageSets(const config::Config& config, const data::Classes& known, data::SharedIndexes* indexes);
@@ -15,4 +15,4 @@ DataSets OpenImageSets(const config::Config& config, const data::Classes& known,
 // The decoder of encoded validation images.
 std::unique_ptr<data::SampleDecoder> MakeEvaluationDecoder(const config::Config& config);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -6,7 +6,7 @@
 
 #include <vector>
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // Names of the tensors of a batch, and what their elements are. Shares are float32, places in pixels int64.
@@ -58,4 +58,4 @@ at::Tensor MixedLoss(const at::Tensor& own, const at::Tensor& other, const data:
   return own * shares[kOwnLabel] + other * shares[kOtherLabel];
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

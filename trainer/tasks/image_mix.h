@@ -7,7 +7,7 @@
 #include "data/image/mix.h"
 #include "data/pipeline/batch.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Adds `mix` to a batch on the host, in pinned memory if the images are.
 void AddMix(data::Batch& batch, const data::Mix& mix);
@@ -20,4 +20,4 @@ at::Tensor MixedImages(const at::Tensor& images, const data::Batch& batch, const
 // the images before them. Correct for criteria that are linear in the target.
 at::Tensor MixedLoss(const at::Tensor& own, const at::Tensor& other, const data::Batch& batch);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

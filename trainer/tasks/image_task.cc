@@ -17,7 +17,7 @@
 #include "trainer/tasks/image_mix.h"
 #include "trainer/weights/initial_weights.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // Indices of the sums. If confusions are counted, they come before these.
@@ -85,16 +85,16 @@ std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int6
   models::ChangeBatchNorm(*model, config.model.bn_eps, config.model.bn_momentum);
   model->to(device);
   if (config.model.channels_last) UseChannelsLast(*model);
-  if (const auto* kernels = distributed::NormKernelsOn(device)) models::UseNormKernels(*model, *kernels);
-  if (const auto* kernels = distributed::StemKernelsOn(device)) models::UseStemKernels(*model, *kernels);
-  if (const auto* kernels = distributed::DepthwiseKernelsOn(device)) models::UseDepthwiseKernels(*model, *kernels);
+  if (const auto* kernels = device::NormKernelsOn(device)) models::UseNormKernels(*model, *kernels);
+  if (const auto* kernels = device::StemKernelsOn(device)) models::UseStemKernels(*model, *kernels);
+  if (const auto* kernels = device::DepthwiseKernelsOn(device)) models::UseDepthwiseKernels(*model, *kernels);
   return model;
 }
 
-std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& config, const TrainedWeights& weights,
-                                                     at::Device device) {
-  auto model = MakeModel(config, NumClassesFor(config, weights), device);
-  ApplyInitialWeights(weights.tensors, config.model, *model);
+std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& config,
+                                                     const weights::TrainedWeights& weights, at::Device device) {
+  auto model = MakeModel(config, weights::NumClassesFor(config, weights), device);
+  weights::ApplyInitialWeights(weights.tensors, config.model, *model);
   return model;
 }
 
@@ -106,7 +106,7 @@ ImageTask::ImageTask(std::shared_ptr<models::ImageModel> model, const config::Co
       largest_size_(LargestSize(config.image)),
       device_(device),
       preparation_{config.image.mean, config.image.std, config.model.channels_last, PreparedType(device, precision_)},
-      normalisation_(distributed::NormalisationOn(device)),
+      normalisation_(device::NormalisationOn(device)),
       mix_{config.image.mixup, config.image.cutmix},
       seed_(config.batch.seed),
       elastic_shards_(config.batch.elastic_shards) {
@@ -254,4 +254,4 @@ std::vector<int64_t> ImageTask::ConfusionsOf(const at::Tensor& sums) const {
   return {sum, sum + NumConfusions()};
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

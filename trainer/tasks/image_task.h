@@ -15,15 +15,15 @@
 #include "trainer/tasks/task.h"
 #include "trainer/weights/inference_weights.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Makes the model of `config` with `num_classes` outputs, its weights drawn from --seed, on `device` and in the memory
 // format of --channels_last.
 std::shared_ptr<models::ImageModel> MakeModel(const config::Config& config, int64_t num_classes, at::Device device);
 
 // Makes the model with trained weights.
-std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& config, const TrainedWeights& weights,
-                                                     at::Device device);
+std::shared_ptr<models::ImageModel> MakeTrainedModel(const config::Config& config,
+                                                     const weights::TrainedWeights& weights, at::Device device);
 
 // Returns the loss of a training batch, summed over its samples. Linear in the target, for mixed labels. `weights` of
 // the classes may be undefined.
@@ -93,4 +93,4 @@ class ImageTask : public Task {
   at::Tensor class_weights_;  // float32, one for each class, on the device; undefined: all are 1
 };
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

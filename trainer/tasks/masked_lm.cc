@@ -25,7 +25,7 @@
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/roberta_model.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 void RequireShards(const config::Config& config, const std::string& format) {
@@ -59,7 +59,8 @@ data::TextOptions OptionsOf(const config::Config& config, const std::string& for
                             .seed = config.batch.seed};
   if (options.vocab_size > 0 || data::HasDictionary(options.data_dir)) return options;
   if (config.model.config_file.empty() && config.model.init_weights.empty()) return options;  // OpenText will throw
-  options.vocab_size = RobertaOptionsOf(config, /*vocabulary=*/0, ReadOutline(config.model.init_weights)).vocab_size;
+  options.vocab_size =
+      weights::RobertaOptionsOf(config, /*vocabulary=*/0, weights::ReadOutline(config.model.init_weights)).vocab_size;
   return options;
 }
 
@@ -118,18 +119,21 @@ class MaskedLmKind : public TaskKind {
 
   std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
                                  at::Device device) const override {
-    const auto options = RobertaOptionsOf(config, sizes.vocabulary, ReadOutline(config.model.init_weights));
-    auto model = MakeRoberta(options, config.batch.seed, device);
+    const auto options =
+        weights::RobertaOptionsOf(config, sizes.vocabulary, weights::ReadOutline(config.model.init_weights));
+    auto model = weights::MakeRoberta(options, config.batch.seed, device);
     if (config.precision.memory_efficient_fp16) model->to(at::kHalf);
-    Freeze(config.model, HeadName(config.model.name), *model);
+    weights::Freeze(config.model, HeadName(config.model.name), *model);
     return std::make_unique<MaskedLmTask>(std::move(model), config, device);
   }
 
-  std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,
+  std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
                                           const DataSizes& sizes, at::Device device) const override {
-    const auto options = RobertaOptionsOf(config, sizes.vocabulary, OutlineOf(weights.tensors, weights.model_config));
-    auto task = std::make_unique<MaskedLmTask>(MakeRoberta(options, config.batch.seed, device), config, device);
-    ApplyInitialWeights(weights.tensors, config.model, task->module());
+    const auto options =
+        weights::RobertaOptionsOf(config, sizes.vocabulary, weights::OutlineOf(weights.tensors, weights.model_config));
+    auto task =
+        std::make_unique<MaskedLmTask>(weights::MakeRoberta(options, config.batch.seed, device), config, device);
+    weights::ApplyInitialWeights(weights.tensors, config.model, task->module());
     return task;
   }
 
@@ -141,17 +145,17 @@ class MaskedLmKind : public TaskKind {
   }
 
   nlohmann::json Identity(const config::Config& config, const DataSets& data) const override {
-    nlohmann::json shape =
-        models::ToJson(RobertaOptionsOf(config, data.vocabulary, ReadOutline(config.model.init_weights)));
+    nlohmann::json shape = models::ToJson(
+        weights::RobertaOptionsOf(config, data.vocabulary, weights::ReadOutline(config.model.init_weights)));
     for (const char* may_change : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) shape.erase(may_change);
-    return {{kModelShapeKey, shape},
+    return {{weights::kModelShapeKey, shape},
             {"tokens_per_sample", config.text.tokens_per_sample},
             {"max_tokens", config.text.max_tokens},
             {"sample_break", config.text.sample_break}};
   }
 
   void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override {
-    metadata[kModelConfigKey] = ModelConfigOf(config, data.vocabulary);
+    metadata[weights::kModelConfigKey] = weights::ModelConfigOf(config, data.vocabulary);
   }
 
   void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override {
@@ -160,12 +164,12 @@ class MaskedLmKind : public TaskKind {
 
   void Predict(const config::Config& config, at::Device device) const override { PredictText(config, device); }
 
-  void Export(TrainedWeights weights, const config::Config& config, bool to_file) const override {
+  void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override {
     ExportText(std::move(weights), config, to_file);
   }
 
   DataSizes BenchSizes(const config::Config& config) const override {
-    const int64_t vocabulary = BenchVocabulary(config);
+    const int64_t vocabulary = weights::BenchVocabulary(config);
     return {.num_classes = vocabulary, .vocabulary = vocabulary};
   }
 };
@@ -177,4 +181,4 @@ const TaskKind& MaskedLm() {
   return kind;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -8,7 +8,7 @@
 #include "data/text/masking.h"
 #include "data/text/token_rows.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 constexpr char kChosen[] = "chosen", kAnswers[] = "answers";  // tensors that are copied to the device
@@ -48,4 +48,4 @@ MaskedLmBatch TextOf(const data::Batch& prepared) {
           *prepared.on_host.at(kGuessedKey).const_data_ptr<int64_t>()};
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -6,7 +6,7 @@
 #include "data/pipeline/batch.h"
 #include "trainer/tasks/sequence_batch.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // The terms of the loss are the tokens to be guessed.
 struct MaskedLmBatch : SequenceBatch {
@@ -31,4 +31,4 @@ int64_t RoomFor(int64_t places);
 // does not wait for the device.
 MaskedLmBatch TextOf(const data::Batch& prepared);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -15,7 +15,7 @@
 #include "trainer/device/cuda_plugin.h"
 #include "trainer/optim/precision.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 enum MaskedLmSum { kMaskedLossSum, kCorrect, kGuessed, kEmptyRows, kTokens };
@@ -47,7 +47,7 @@ MaskedLmTask::MaskedLmTask(std::shared_ptr<models::RobertaForMaskedLM> model, co
       mask_prob_(config.text.mask_prob),
       expected_share_(ExpectedTokensOfSample(config) * config.text.mask_prob),
       device_(device),
-      kernels_(distributed::TextKernelsOn(device)) {
+      kernels_(device::TextKernelsOn(device)) {
   optim::AllowTf32(precision_ == "tf32");
   if (kernels_ != nullptr) model_->UseKernels(*kernels_);
 }
@@ -138,4 +138,4 @@ at::Tensor MaskedLmTask::Logits(const at::Tensor& ids_NT, const at::Tensor& atte
   return logits.view({ids_NT.size(0), ids_NT.size(1), -1}).masked_fill_(is_empty_N.view({-1, 1, 1}).to(device_), 0);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -9,7 +9,7 @@
 #include "trainer/tasks/masked_lm_batch.h"
 #include "trainer/tasks/task.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 class MaskedLmTask : public Task {
  public:
@@ -51,4 +51,4 @@ class MaskedLmTask : public Task {
   const models::TextKernels* kernels_;  // null for the CPU
 };
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -10,7 +10,7 @@
 #include "trainer/report/log.h"
 #include "trainer/tasks/val_fraction.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // `train` has the whole training split, `val` its decoder; each gets its part.
@@ -54,4 +54,4 @@ void OpenTextSplits(const config::Config& config, const std::string& format, con
   }
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

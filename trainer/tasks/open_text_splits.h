@@ -7,7 +7,7 @@
 #include "trainer/config/config.h"
 #include "trainer/tasks/data_sets.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Opens the split of this name. `is_again`: the split was opened before, and only another decoder is needed.
 using SplitOpener = std::function<DataSplit(const std::string& name, bool is_again)>;
@@ -16,4 +16,4 @@ using SplitOpener = std::function<DataSplit(const std::string& name, bool is_aga
 // of the default name goes on, with a warning. Throws as `open` and HoldOutValidation do.
 void OpenTextSplits(const config::Config& config, const std::string& format, const SplitOpener& open, DataSets& sets);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -7,7 +7,7 @@
 
 #include "data/image/codecs.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 constexpr int64_t kMostPictures = 64;
@@ -33,4 +33,4 @@ report::Picture PictureGrid(const at::Tensor& images) {
   return picture;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

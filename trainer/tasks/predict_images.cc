@@ -32,7 +32,7 @@
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 namespace fs = std::filesystem;
 
@@ -100,7 +100,7 @@ at::Tensor ReadImages(const std::string& path) {
 
 class Predictor {
  public:
-  Predictor(const config::Config& config, at::Device device, const TrainedWeights& weights)
+  Predictor(const config::Config& config, at::Device device, const weights::TrainedWeights& weights)
       : config_(config),
         files_(InputPaths(config.run.input)),
         model_(MakeTrainedModel(config, weights, device)),
@@ -215,7 +215,7 @@ class Predictor {
 }  // namespace
 
 void PredictImages(const config::Config& config, at::Device device) {
-  const TrainedWeights weights = ReadInferenceWeights(config);
+  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   Predictor predictor(config, device, weights);
   predictor.Write();
@@ -232,7 +232,7 @@ void PredictImages(const config::Config& config, at::Device device) {
 void PredictPixels(const config::Config& config, at::Device device) {
   data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
   const at::Tensor images = ReadImages(config.run.input);
-  const TrainedWeights weights = ReadInferenceWeights(config);
+  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   const auto model = MakeTrainedModel(config, weights, device);
   model->eval();
@@ -244,8 +244,8 @@ void PredictPixels(const config::Config& config, at::Device device) {
     logits.push_back(task.Logits(chunk).cpu());
   }
   checkpoint::Metadata metadata = {{"format", "pt"}};
-  AddTo(metadata, weights.classes);
+  weights::AddTo(metadata, weights.classes);
   checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, metadata);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -6,7 +6,7 @@
 #include "trainer/config/config.h"
 #include "trainer/tasks/predict_output.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Writes a table with the likeliest classes of each image, or --features. A file that cannot be read gets a line with
 // the reason; a warning gives their number. Throws DataError if --input holds no image, or none that can be read.
@@ -16,4 +16,4 @@ void PredictImages(const config::Config& config, at::Device device);
 // (float32 N×classes) to --output. Throws UsageError if --input is not a file, DataError if its tensors do not fit.
 void PredictPixels(const config::Config& config, at::Device device);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

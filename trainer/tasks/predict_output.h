@@ -6,7 +6,7 @@
 
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Whether --output names no table, that is, no FILE.csv or FILE.jsonl.
 inline bool WantsTensors(const config::Config& config) {
@@ -14,4 +14,4 @@ inline bool WantsTensors(const config::Config& config) {
   return config.run.features.empty() && extension != ".csv" && extension != ".jsonl";
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -35,7 +35,7 @@
 #include "trainer/weights/module_state.h"
 #include "trainer/weights/roberta_model.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // Returns the shortest text that reads back as this float.
@@ -47,9 +47,10 @@ std::string DigitsOf(float value) {
 // Runs a trained model on rows of tokens.
 class SentencePredictor {
  public:
-  SentencePredictor(const config::Config& config, const TrainedWeights& weights, at::Device device)
+  SentencePredictor(const config::Config& config, const weights::TrainedWeights& weights, at::Device device)
       : task_(KindOf(config).MakeInferenceTask(config, weights, /*sizes=*/{}, device)),
-        options_(RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config))),
+        options_(weights::RobertaOptionsOf(config, /*vocabulary=*/0,
+                                           weights::OutlineOf(weights.tensors, weights.model_config))),
         batch_size_(config::ResolveBatch(config.batch, 1).batch_size) {
     task_->module().eval();
   }
@@ -141,7 +142,7 @@ class PredictionTable {
 };
 
 // The names of the classes, or LABEL_0, LABEL_1, … if they are unknown; none for a regression.
-std::vector<std::string> LabelsOf(const config::Config& config, const TrainedWeights& weights) {
+std::vector<std::string> LabelsOf(const config::Config& config, const weights::TrainedWeights& weights) {
   const data::Classes classes = KindOf(config).ClassesOf(config, weights);
   return classes.names.empty() ? models::NumberedLabels(classes.count) : classes.names;
 }
@@ -177,7 +178,7 @@ void PrintCount(const config::Config& config, int64_t rows) {
               static_cast<long long>(rows));
 }
 
-void PredictTable(const config::Config& config, const TrainedWeights& weights, at::Device device) {
+void PredictTable(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   SentencePredictor predictor(config, weights, device);
   const data::SentenceSplit split = OpenTexts(config, predictor.options());
   const bool is_csv = config.run.output.ends_with(".csv");
@@ -201,13 +202,13 @@ checkpoint::NamedTensors WithHeadOf(const torch::nn::Module& model, const checkp
   for (const auto& item : weights) {
     if (item.first.starts_with("roberta.")) all.push_back(item);
   }
-  for (const auto& item : StateOf(model)) {
+  for (const auto& item : weights::StateOf(model)) {
     if (!item.first.starts_with("roberta.")) all.push_back(item);
   }
   return all;
 }
 
-void PredictTokens(const config::Config& config, const TrainedWeights& weights, at::Device device) {
+void PredictTokens(const config::Config& config, const weights::TrainedWeights& weights, at::Device device) {
   const TokenInput input = ReadTokenInput(config.run.input);
   SentencePredictor predictor(config, weights, device);
   RequireKnown(input, predictor.options(), config.run.input);
@@ -219,20 +220,21 @@ void PredictTokens(const config::Config& config, const TrainedWeights& weights, 
   }
   const at::Tensor all = at::cat(logits).masked_fill_(attended.any(1).logical_not().unsqueeze(1), 0);
   checkpoint::Metadata metadata = {{"format", "pt"}};
-  AddTo(metadata, KindOf(config).ClassesOf(config, weights));
+  weights::AddTo(metadata, KindOf(config).ClassesOf(config, weights));
   checkpoint::WriteSafetensors(config.run.output, {{"logits", all}}, metadata);
 }
 
 }  // namespace
 
 void PredictTextFeatures(const config::Config& config, at::Device device) {
-  const TrainedWeights weights = ReadInferenceWeights(config);
+  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("computing features with " + weights.origin);
-  const SequenceClassifier any_head = {
-      .encoder = RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config)),
+  const weights::SequenceClassifier any_head = {
+      .encoder = weights::RobertaOptionsOf(config, /*vocabulary=*/0,
+                                           weights::OutlineOf(weights.tensors, weights.model_config)),
       .head = {.labels = models::NumberedLabels(1)}};
-  const auto model = MakeSequenceClassifier(any_head, config.batch.seed, device);
-  ApplyInitialWeights(WithHeadOf(*model, weights.tensors), config.model, *model);
+  const auto model = weights::MakeSequenceClassifier(any_head, config.batch.seed, device);
+  weights::ApplyInitialWeights(WithHeadOf(*model, weights.tensors), config.model, *model);
   model->eval();
   optim::AllowTf32(config.precision.name == "tf32");
   const at::NoGradGuard no_grad;
@@ -258,9 +260,9 @@ void PredictTextFeatures(const config::Config& config, at::Device device) {
 void PredictSentences(const config::Config& config, at::Device device) {
   if (!config.run.features.empty()) return PredictTextFeatures(config, device);
   data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
-  const TrainedWeights weights = ReadInferenceWeights(config);
+  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   WantsTensors(config) ? PredictTokens(config, weights, device) : PredictTable(config, weights, device);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

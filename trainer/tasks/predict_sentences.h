@@ -6,7 +6,7 @@
 
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // --output names FILE.csv or FILE.jsonl for texts in FILE.tsv, .csv, .jsonl or .txt: a line for each text with the
 // text, the predicted class and the probability of each class, or the predicted number. FILE.safetensors is for the
@@ -17,4 +17,4 @@ void PredictSentences(const config::Config& config, at::Device device);
 // Writes --features for the texts of such a file, with any weights of a RoBERTa. Throws as PredictSentences does.
 void PredictTextFeatures(const config::Config& config, at::Device device);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -18,7 +18,7 @@
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/roberta_model.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 void PredictText(const config::Config& config, at::Device device) {
   if (!config.run.features.empty()) return PredictTextFeatures(config, device);
   if (!WantsTensors(config)) {
@@ -28,13 +28,13 @@ void PredictText(const config::Config& config, at::Device device) {
   }
   data::RequireOtherFile(config.run.output, {config.run.input, config.model.init_weights});
   const TokenInput input = ReadTokenInput(config.run.input);
-  const TrainedWeights weights = ReadInferenceWeights(config);
+  const weights::TrainedWeights weights = weights::ReadInferenceWeights(config);
   report::LogInfo("predicting with " + weights.origin);
   const models::RobertaOptions options =
-      RobertaOptionsOf(config, /*vocabulary=*/0, OutlineOf(weights.tensors, weights.model_config));
+      weights::RobertaOptionsOf(config, /*vocabulary=*/0, weights::OutlineOf(weights.tensors, weights.model_config));
   RequireKnown(input, options, config.run.input);
-  const auto model = MakeRoberta(options, config.batch.seed, device);
-  ApplyInitialWeights(weights.tensors, config.model, *model);
+  const auto model = weights::MakeRoberta(options, config.batch.seed, device);
+  weights::ApplyInitialWeights(weights.tensors, config.model, *model);
   model->eval();
   MaskedLmTask task(model, config, device);
 
@@ -48,4 +48,4 @@ void PredictText(const config::Config& config, at::Device device) {
   checkpoint::WriteSafetensors(config.run.output, {{"logits", at::cat(logits)}}, {{"format", "pt"}});
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -5,7 +5,7 @@
 
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Reads `input_ids` (any integer dtype, N×T) and, if present, `attention_mask` (N×T, 0 at padding) from the safetensors
 // file --input, and writes `logits` (float32 N×T×vocabulary) to --output. Without a mask every <pad> is padding. Rows
@@ -13,4 +13,4 @@ namespace dtrain::loop {
 // tensors do not fit the model.
 void PredictText(const config::Config& config, at::Device device);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -8,7 +8,7 @@
 #include "trainer/checkpoint/durable_file.h"
 #include "trainer/report/sample_lines.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 constexpr int64_t kFewClasses = 10;
@@ -74,4 +74,4 @@ void SampleResults::Write(const std::string& path, const DataSplit& split,
   });
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -12,7 +12,7 @@
 #include "trainer/tasks/data_sets.h"
 #include "trainer/tasks/task.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 class SampleResults {
  public:
@@ -35,4 +35,4 @@ class SampleResults {
   at::Tensor table_;  // float64, samples × (evaluated, target, loss, then class and probability, or the value)
 };
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

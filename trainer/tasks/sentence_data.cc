@@ -17,7 +17,7 @@
 #include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 constexpr char kSentenceFormat[] = "sentences";
@@ -46,7 +46,7 @@ std::filesystem::path RunOf(const std::filesystem::path& path) {
 }
 
 std::vector<std::string> TokenizerPaths(const config::Config& config) {
-  const std::string run = RunOf(NamedRun(config)).string();
+  const std::string run = RunOf(weights::NamedRun(config)).string();
   const std::string binarised = config.data.dir + "/input0";  // where fairseq's binarised data has its dictionary
   std::error_code unreadable;
   const std::string data = std::filesystem::is_directory(binarised, unreadable) ? binarised : config.data.dir;
@@ -140,7 +140,7 @@ DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget tar
   RequireSentences(config);
   data::SentenceOptions options = SentenceOptionsOf(config, target);
   if (config.run.mode == "train" && !config.model.init_weights.empty()) {
-    if (const auto classifier = ClassifierIn(ReadOutline(config.model.init_weights))) {
+    if (const auto classifier = weights::ClassifierIn(weights::ReadOutline(config.model.init_weights))) {
       options.class_order = classifier->labels;
     }
   }
@@ -166,4 +166,4 @@ bool HoldsNumbers(const config::Config& config) {
   return data::LooksLikeRegression(options, split);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

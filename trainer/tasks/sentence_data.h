@@ -7,7 +7,7 @@
 #include "trainer/config/config.h"
 #include "trainer/tasks/data_sets.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // TaskKind::OpenData for sentences. Warns of truncated rows and of rows that are left out.
 DataSets OpenSentenceSets(const config::Config& config, data::SentenceTarget target, const data::Classes& known);
@@ -25,4 +25,4 @@ bool HoldsSentences(const config::DataConfig& config);
 // Whether their labels are numbers to predict. Throws DataError as data::LooksLikeRegression does.
 bool HoldsNumbers(const config::Config& config);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

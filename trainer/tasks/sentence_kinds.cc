@@ -13,7 +13,7 @@
 #include "trainer/weights/initial_weights.h"
 #include "trainer/weights/roberta_model.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 class SentenceKind : public TaskKind {
@@ -32,21 +32,22 @@ class SentenceKind : public TaskKind {
 
   std::unique_ptr<Task> MakeTask(const config::Config& config, const DataSizes& sizes,
                                  at::Device device) const override {
-    const auto options = SequenceClassifierOf(config, sizes.vocabulary, ReadOutline(config.model.init_weights),
-                                              models::NumberedLabels(sizes.num_classes), is_regression());
-    auto model = MakeSequenceClassifier(options, config.batch.seed, device);
+    const auto options =
+        weights::SequenceClassifierOf(config, sizes.vocabulary, weights::ReadOutline(config.model.init_weights),
+                                      models::NumberedLabels(sizes.num_classes), is_regression());
+    auto model = weights::MakeSequenceClassifier(options, config.batch.seed, device);
     if (config.precision.memory_efficient_fp16) model->to(at::kHalf);
-    Freeze(config.model, HeadName(config.model.name), *model);
+    weights::Freeze(config.model, HeadName(config.model.name), *model);
     return TaskWith(std::move(model), config, device);
   }
 
-  std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,
+  std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
                                           const DataSizes& sizes, at::Device device) const override {
-    const WeightsOutline outline = OutlineOf(weights.tensors, weights.model_config);
+    const weights::WeightsOutline outline = weights::OutlineOf(weights.tensors, weights.model_config);
     const auto options =
-        SequenceClassifierOf(config, sizes.vocabulary, outline, HeadIn(weights).labels, is_regression());
-    auto model = MakeSequenceClassifier(options, config.batch.seed, device);
-    ApplyInitialWeights(weights.tensors, config.model, *model);
+        weights::SequenceClassifierOf(config, sizes.vocabulary, outline, HeadIn(weights).labels, is_regression());
+    auto model = weights::MakeSequenceClassifier(options, config.batch.seed, device);
+    weights::ApplyInitialWeights(weights.tensors, config.model, *model);
     return TaskWith(std::move(model), config, device);
   }
 
@@ -55,13 +56,13 @@ class SentenceKind : public TaskKind {
     for (const char* may_change : {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"}) {
       shape.erase(may_change);
     }
-    return {{kModelShapeKey, shape},
+    return {{weights::kModelShapeKey, shape},
             {"tokens_per_sample", config.text.tokens_per_sample},
             {"max_tokens", config.text.max_tokens}};
   }
 
   void AddMetadata(checkpoint::Metadata& metadata, const config::Config& config, const DataSets& data) const override {
-    metadata[kModelConfigKey] = ConfigJson(config, data).dump();
+    metadata[weights::kModelConfigKey] = ConfigJson(config, data).dump();
   }
 
   void KeepFiles(const config::Config& config, const std::filesystem::path& run_directory) const override {
@@ -70,7 +71,7 @@ class SentenceKind : public TaskKind {
 
   void Predict(const config::Config& config, at::Device device) const override { PredictSentences(config, device); }
 
-  void Export(TrainedWeights weights, const config::Config& config, bool to_file) const override {
+  void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const override {
     const models::ClassifierOptions head = HeadIn(weights);
     ExportText(std::move(weights), config, to_file, &head);
   }
@@ -82,8 +83,8 @@ class SentenceKind : public TaskKind {
 
   // Returns the head of weights, with the names of the classes that they were trained on. Throws UsageError if they
   // have none for this task.
-  models::ClassifierOptions HeadIn(const TrainedWeights& weights) const {
-    auto head = ClassifierIn(OutlineOf(weights.tensors, weights.model_config));
+  models::ClassifierOptions HeadIn(const weights::TrainedWeights& weights) const {
+    auto head = weights::ClassifierIn(weights::OutlineOf(weights.tensors, weights.model_config));
     if (!head) {
       throw UsageError(weights.origin + " has no classification head",
                        "name weights of a run with --task=" + std::string(name()) + ", or train one");
@@ -101,8 +102,8 @@ class SentenceKind : public TaskKind {
  private:
   nlohmann::ordered_json ConfigJson(const config::Config& config, const DataSets& data) const {
     const auto labels = data.classes.names.empty() ? models::NumberedLabels(data.num_classes) : data.classes.names;
-    const auto options =
-        SequenceClassifierOf(config, data.vocabulary, ReadOutline(config.model.init_weights), labels, is_regression());
+    const auto options = weights::SequenceClassifierOf(
+        config, data.vocabulary, weights::ReadOutline(config.model.init_weights), labels, is_regression());
     return models::ToJson(options.encoder, options.head);
   }
 };
@@ -111,7 +112,7 @@ class TextClassificationKind : public SentenceKind {
  public:
   const char* name() const override { return "text_classification"; }
 
-  data::Classes ClassesOf(const config::Config& /*config*/, const TrainedWeights& weights) const override {
+  data::Classes ClassesOf(const config::Config& /*config*/, const weights::TrainedWeights& weights) const override {
     const std::vector<std::string> labels = HeadIn(weights).labels;
     const auto count = static_cast<int64_t>(labels.size());
     if (labels == models::NumberedLabels(count)) return {.count = count};
@@ -127,7 +128,7 @@ class TextClassificationKind : public SentenceKind {
 
   DataSizes BenchSizes(const config::Config& config) const override {
     const int64_t classes = config.model.num_classes > 0 ? config.model.num_classes : 2;
-    return {.num_classes = classes, .vocabulary = BenchVocabulary(config)};
+    return {.num_classes = classes, .vocabulary = weights::BenchVocabulary(config)};
   }
 
  protected:
@@ -144,7 +145,7 @@ class TextRegressionKind : public SentenceKind {
   bool predicts_number() const override { return true; }
 
   DataSizes BenchSizes(const config::Config& config) const override {
-    return {.num_classes = 1, .vocabulary = BenchVocabulary(config)};
+    return {.num_classes = 1, .vocabulary = weights::BenchVocabulary(config)};
   }
 
  protected:
@@ -167,4 +168,4 @@ const TaskKind& TextRegression() {
   return kind;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 double Sum(std::span<const double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
@@ -77,4 +77,4 @@ double SpearmanCorrelation(std::span<const double> x, std::span<const double> y)
   return PearsonCorrelation(Ranks(x), Ranks(y));
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

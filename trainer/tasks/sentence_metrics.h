@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // The samples of each class, by label; the spans are of equal length. They are what these measures take of a confusion
 // matrix.
@@ -32,4 +32,4 @@ double PearsonCorrelation(std::span<const double> x, std::span<const double> y);
 // Returns the same of the ranks, of which equal values share the mean: scipy.stats.spearmanr.
 double SpearmanCorrelation(std::span<const double> x, std::span<const double> y);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

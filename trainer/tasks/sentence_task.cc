@@ -14,7 +14,7 @@
 #include "trainer/tasks/sentence_metrics.h"
 #include "trainer/tasks/sequence_batch.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // The sums that both tasks have, behind their own.
@@ -41,7 +41,7 @@ SentenceTask::SentenceTask(std::shared_ptr<models::RobertaForSequenceClassificat
       layout_(LayoutOn(device, config.text.unpad, longest_)),
       device_(device) {
   optim::AllowTf32(precision_ == "tf32");
-  if (const auto* kernels = distributed::TextKernelsOn(device)) model_->UseKernels(*kernels);
+  if (const auto* kernels = device::TextKernelsOn(device)) model_->UseKernels(*kernels);
 }
 
 data::Batch SentenceTask::Prepared(data::Batch batch) const {
@@ -214,4 +214,4 @@ report::Metrics TextRegressionTask::OwnMetrics(const double* own) const {
        .higher_is_better = true}};
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -13,7 +13,7 @@
 #include "trainer/tasks/sequence_batch.h"
 #include "trainer/tasks/task.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // What both tasks have in common.
 class SentenceTask : public Task {
@@ -122,4 +122,4 @@ class TextRegressionTask : public SentenceTask {
   int64_t samples_ = 0;  // of the split that is evaluated
 };
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -8,7 +8,7 @@
 
 #include "data/text/token_rows.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // Names of the tensors of a prepared batch that are copied to the device.
@@ -93,4 +93,4 @@ std::string WhyTextNotRecorded(bool checkpoints_activations) {
   return "";
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -11,7 +11,7 @@
 #include "data/pipeline/batch.h"
 #include "models/sequences.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 struct SequenceBatch {
   models::Sequences sequences;
@@ -54,4 +54,4 @@ std::string WhyTextNotRecorded(bool checkpoints_activations);
 // The name of the tensor of a prepared batch with its tokens (Sequences::ids).
 inline constexpr char kPreparedIds[] = "ids";
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -5,7 +5,7 @@
 #include "data/pipeline/sampler.h"
 #include "data/text/token_batches.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 // --sampling: empty for the natural one.
@@ -131,4 +131,4 @@ std::unique_ptr<SplitBatches> MakeEvaluationBatches(const DataSplit& split, conf
   return MakeTrainBatches(split, config, world);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -15,7 +15,7 @@
 #include "trainer/config/elastic.h"
 #include "trainer/tasks/data_sets.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 class SplitBatches {
  public:
@@ -61,4 +61,4 @@ std::unique_ptr<SplitBatches> MakeTrainBatches(const DataSplit& split, const con
 // The same, to be used for EvaluationBatches alone: no sample is dropped.
 std::unique_ptr<SplitBatches> MakeEvaluationBatches(const DataSplit& split, config::Config config, int world);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -12,7 +12,7 @@
 #include "models/forward_cost.h"
 #include "trainer/report/points.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Float32 scalars on the device, for one micro-batch of one rank.
 struct LossSums {
@@ -101,4 +101,4 @@ class Task {
   virtual std::vector<int64_t> ConfusionsOf(const at::Tensor& /*sums*/) const { return {}; }
 };
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

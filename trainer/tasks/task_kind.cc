@@ -10,7 +10,7 @@
 #include "trainer/weights/run_settings.h"
 #include "trainer/weights/weight_files.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Each is in a file of its own.
 const TaskKind& ImageClassification();
@@ -39,15 +39,16 @@ const TaskKind* FirstFor(const std::string& model) {
 
 // Whether --init_weights is a folder of Hugging Face that holds a RoBERTa.
 bool HoldsRoberta(const std::string& init_weights) {
-  if (init_weights.empty() || !HoldsWeights(init_weights)) return false;
-  const auto json = nlohmann::json::parse(FindWeights(init_weights).model_config, nullptr, /*allow_exceptions=*/false);
+  if (init_weights.empty() || !weights::HoldsWeights(init_weights)) return false;
+  const auto json =
+      nlohmann::json::parse(weights::FindWeights(init_weights).model_config, nullptr, /*allow_exceptions=*/false);
   const auto type = json.is_object() ? json.find("model_type") : json.end();
   return json.is_object() && type != json.end() && *type == "roberta";
 }
 
 // Returns the kind of a text model's weights.
-const TaskKind& KindOfText(const WeightsOutline& weights) {
-  const auto classifier = ClassifierIn(weights);
+const TaskKind& KindOfText(const weights::WeightsOutline& weights) {
+  const auto classifier = weights::ClassifierIn(weights);
   if (!classifier) return MaskedLm();
   return classifier->regression ? TextRegression() : TextClassification();
 }
@@ -59,14 +60,14 @@ const TaskKind& KindMeant(const config::Config& config) {
   const bool has_data = config.run.mode == "train" || config.run.mode == "eval";
   if (has_data && !HoldsSentences(config.data)) return MaskedLm();
   const bool uses_weights = config.run.mode != "train" && !config.model.init_weights.empty();
-  const TaskKind& of_weights = uses_weights ? KindOfText(ReadOutline(config.model.init_weights)) : MaskedLm();
+  const TaskKind& of_weights = uses_weights ? KindOfText(weights::ReadOutline(config.model.init_weights)) : MaskedLm();
   if (!has_data || &of_weights != &MaskedLm()) return of_weights;
   return HoldsNumbers(config) ? TextRegression() : TextClassification();
 }
 
 // Whether --model was given, or comes from the run whose weights are used.
 bool KnowsModel(const config::Config& config) {
-  return config::WasGiven(config, "model") || (config.run.mode != "train" && !NamedRun(config).empty());
+  return config::WasGiven(config, "model") || (config.run.mode != "train" && !weights::NamedRun(config).empty());
 }
 
 // Whether a task of text, the weights of a RoBERTa or sentences were named. `said` is the kind of --task; null: none
@@ -94,11 +95,11 @@ const TaskKind& KindOf(const config::Config& config) {
   throw UsageError("--task=" + task + " does not exist", "--list_tasks lists the tasks");
 }
 
-const TaskKind& KindOfWeights(const TrainedWeights& weights, const config::Config& config) {
+const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const config::Config& config) {
   const bool is_text = models::NamingOf(weights.tensors) != models::WeightNaming::kUnknown;
   const TaskKind* said = KindNamed(config.run.task);
   if (said != nullptr && said->Takes(kTextModel) == is_text) return *said;
-  return is_text ? KindOfText(OutlineOf(weights.tensors, weights.model_config)) : ImageClassification();
+  return is_text ? KindOfText(weights::OutlineOf(weights.tensors, weights.model_config)) : ImageClassification();
 }
 
 config::ModelFacts ModelFactsOf(const config::ModelConfig& config) {
@@ -122,4 +123,4 @@ void ResolveTask(config::Config& config) {
                        " here, or name another model (--list_models)");
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -20,7 +20,7 @@
 #include "trainer/tasks/task.h"
 #include "trainer/weights/inference_weights.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // A number that says how large samples are: {"image_size", 224}.
 struct SampleSize {
@@ -50,7 +50,7 @@ class TaskKind {
                             data::SharedIndexes* indexes) const = 0;
   // Returns the classes that the weights were trained on, with at least their number; unknown classes for a task
   // without classes. Throws UsageError if the weights have no classifier.
-  virtual data::Classes ClassesOf(const config::Config& /*config*/, const TrainedWeights& /*weights*/) const {
+  virtual data::Classes ClassesOf(const config::Config& /*config*/, const weights::TrainedWeights& /*weights*/) const {
     return {};
   }
 
@@ -60,7 +60,7 @@ class TaskKind {
                                          at::Device device) const = 0;
   // Makes a task with a trained model. `sizes` are those of the data that it will see, as far as they are known; throws
   // UsageError if the model is too small for them.
-  virtual std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const TrainedWeights& weights,
+  virtual std::unique_ptr<Task> MakeInferenceTask(const config::Config& config, const weights::TrainedWeights& weights,
                                                   const DataSizes& sizes, at::Device device) const = 0;
 
   // Throws UsageError or DataError if this data with these batches teaches nothing.
@@ -83,7 +83,7 @@ class TaskKind {
   // --mode=predict, on `device`.
   virtual void Predict(const config::Config& config, at::Device device) const = 0;
   // --mode=export: writes the weights to the file or folder --output.
-  virtual void Export(TrainedWeights weights, const config::Config& config, bool to_file) const = 0;
+  virtual void Export(weights::TrainedWeights weights, const config::Config& config, bool to_file) const = 0;
   // The sizes of a model that dtrain_bench measures, for MakeTask.
   virtual DataSizes BenchSizes(const config::Config& config) const = 0;
 };
@@ -96,7 +96,7 @@ const std::vector<const TaskKind*>& TaskKinds();
 const TaskKind& KindOf(const config::Config& config);
 
 // Returns the kind of weights of any origin, which their names and the config.json of their model tell.
-const TaskKind& KindOfWeights(const TrainedWeights& weights, const config::Config& config);
+const TaskKind& KindOfWeights(const weights::TrainedWeights& weights, const config::Config& config);
 
 // Returns what the checks of the flags (RequireValid) have to know of the models.
 config::ModelFacts ModelFactsOf(const config::ModelConfig& config);
@@ -107,4 +107,4 @@ config::ModelFacts ModelFactsOf(const config::ModelConfig& config);
 // the model cannot do the task.
 void ResolveTask(config::Config& config);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -6,7 +6,7 @@
 
 #include "data/random.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 void Seed(at::Device device, uint64_t value) {
@@ -28,4 +28,4 @@ void SeedTask(int64_t seed, const data::StepPart& part, at::Device device) {
   if (!device.is_cpu()) Seed(device, value);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

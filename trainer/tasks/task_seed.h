@@ -8,10 +8,10 @@
 
 #include "data/pipeline/batch.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 // Seeds the generators of the CPU and of `device` for a part of a step; `seed` is that of --seed. The host does not
 // wait for the device.
 void SeedTask(int64_t seed, const data::StepPart& part, at::Device device);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -8,7 +8,7 @@
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 bool IsWhole(const at::Tensor& tensor) { return at::isIntegralType(tensor.scalar_type(), /*includeBool=*/true); }
@@ -56,4 +56,4 @@ void RequireKnown(const TokenInput& input, const models::RobertaOptions& model, 
   }
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

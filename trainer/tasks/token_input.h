@@ -7,7 +7,7 @@
 
 #include "models/roberta_options.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 struct TokenInput {
   at::Tensor ids, attended;  // int64 and bool, N×T; `attended` may be undefined
@@ -21,4 +21,4 @@ TokenInput ReadTokenInput(const std::string& path);
 // without a token.
 void RequireKnown(const TokenInput& input, const models::RobertaOptions& model, const std::string& path);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -9,7 +9,7 @@
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 std::string FractionText(const config::Config& config) {
@@ -46,4 +46,4 @@ bool HoldsOut(const config::Config& config, bool exists) {
                    "leave --val_fraction out, or move that split away");
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

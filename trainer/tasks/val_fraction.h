@@ -8,7 +8,7 @@
 #include "data/record_source.h"
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 
 struct SplitSources {
   std::unique_ptr<data::Subset> train, val;
@@ -25,4 +25,4 @@ std::string NameOfHeldOut(const std::string& train_split);
 // line, UsageError is thrown.
 bool HoldsOut(const config::Config& config, bool exists);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -8,7 +8,7 @@
 #include "trainer/errors.h"
 #include "trainer/weights/module_state.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 
 constexpr char kBackbone[] = "backbone";
@@ -71,4 +71,4 @@ void Freeze(const config::ModelConfig& config, const std::string& head, torch::n
   });
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

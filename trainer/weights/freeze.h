@@ -7,7 +7,7 @@
 
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 
 // Turns gradients off for the parameters of the modules that `config.freeze` names, so that ParametersOf and
 // RunningStatistics leave them out. Puts frozen batch normalisation into evaluation mode: it normalises with its
@@ -15,4 +15,4 @@ namespace dtrain::loop {
 // name, with a list of modules, and if nothing is left to learn. `head`: the module that is not part of the backbone.
 void Freeze(const config::ModelConfig& config, const std::string& head, torch::nn::Module& module);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -11,7 +11,7 @@
 #include "trainer/weights/roberta_model.h"
 #include "trainer/weights/run_settings.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 namespace fs = std::filesystem;
 
@@ -91,4 +91,4 @@ int64_t NumClassesFor(const config::Config& config, const TrainedWeights& weight
                    "check --model; or give --num_classes, or weights of a whole model");
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

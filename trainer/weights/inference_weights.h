@@ -8,7 +8,7 @@
 #include "trainer/config/config.h"
 #include "trainer/weights/known_classes.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 
 struct TrainedWeights {
   checkpoint::NamedTensors tensors;
@@ -32,4 +32,4 @@ TrainedWeights ReadRunWeights(const std::filesystem::path& run, const std::strin
 // Returns --num_classes, else the rows of the classifier in `weights`. Throws UsageError if these have no classifier.
 int64_t NumClassesFor(const config::Config& config, const TrainedWeights& weights);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -18,7 +18,7 @@
 #include "trainer/weights/roberta_model.h"
 #include "trainer/weights/weight_files.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 
 constexpr size_t kShownNames = 3;
@@ -190,4 +190,4 @@ void ApplyInitialWeights(const checkpoint::NamedTensors& all_weights, const conf
   report::LogWarning(what);
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

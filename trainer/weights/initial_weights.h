@@ -8,7 +8,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 
 // Reads the file of --init_weights and translates its names to those of this program's models. Throws as FindWeights
 // and ReadWeightsFile (weight_files.h) do, and UsageError if the names contradict --weights_naming.
@@ -39,4 +39,4 @@ enum class Classifier { kMustFit, kMayBeginAnew };
 void ApplyInitialWeights(const checkpoint::NamedTensors& weights, const config::ModelConfig& config,
                          torch::nn::Module& module, Classifier classifier = Classifier::kMustFit);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -5,7 +5,7 @@
 
 #include "trainer/errors.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 
 constexpr size_t kListedClasses = 5;
@@ -96,4 +96,4 @@ std::string ClassesText(const std::vector<std::string>& names) {
   return text;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

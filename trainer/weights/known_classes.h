@@ -9,7 +9,7 @@
 #include "data/classes.h"
 #include "trainer/checkpoint/safetensors.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 
 nlohmann::json ToJson(const data::Classes& classes);
 // Returns unknown classes for null. Throws StorageError naming `where` (a file or checkpoint) for other JSON.
@@ -32,4 +32,4 @@ std::string Describe(const data::Classes& classes);
 // Returns the content of classes.txt.
 std::string ClassesText(const std::vector<std::string>& names);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -5,7 +5,7 @@
 
 #include "trainer/errors.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 
 std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module) {
   std::vector<optim::NamedTensor> parameters;
@@ -57,4 +57,4 @@ void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::Nam
   }
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

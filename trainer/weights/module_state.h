@@ -8,7 +8,7 @@
 #include "trainer/checkpoint/store.h"
 #include "trainer/optim/optimizer.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 
 // Returns the parameters that learn, that is, those that are not frozen (freeze.h).
 std::vector<optim::NamedTensor> ParametersOf(const torch::nn::Module& module);
@@ -26,4 +26,4 @@ checkpoint::NamedTensors StateOf(const torch::nn::Module& module);
 // missing or has another shape or dtype.
 void CopyInto(const checkpoint::NamedTensors& destination, const checkpoint::NamedTensors& saved);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -14,7 +14,7 @@
 #include "trainer/errors.h"
 #include "trainer/weights/weight_files.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 
 constexpr char kWeightsConfig[] = "the weights' model_config";
@@ -212,4 +212,4 @@ std::shared_ptr<models::RobertaForMaskedLM> MakeRoberta(const models::RobertaOpt
   return model;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

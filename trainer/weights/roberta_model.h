@@ -15,7 +15,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 
 // The key of a weights file's metadata that holds the config.json of its model.
 inline constexpr char kModelConfigKey[] = "model_config";
@@ -72,4 +72,4 @@ std::shared_ptr<models::RobertaForSequenceClassification> MakeSequenceClassifier
 std::shared_ptr<models::RobertaForMaskedLM> MakeRoberta(const models::RobertaOptions& options, int64_t seed,
                                                         at::Device device);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -13,7 +13,7 @@
 #include "trainer/errors.h"
 #include "trainer/report/run_directory.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 namespace fs = std::filesystem;
 
@@ -189,4 +189,4 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   return notes;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -9,7 +9,7 @@
 #include "trainer/checkpoint/safetensors.h"
 #include "trainer/config/config.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 
 // With --resume=last and no --run_dir, sets --run_dir to the newest run in runs/, and --resume to auto. If there is no
 // run, throws UsageError on rank 0; the other ranks learn the directory from rank 0.
@@ -30,4 +30,4 @@ void TakeImageSizeOfModel(config::Config& config);
 // StorageError if the stored configuration is damaged, UsageError if it is no run's.
 std::vector<std::string> TakeSettingsOfRun(config::Config& config);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 
 // Parts of names. Of two parts at the same place in the same module, the one that stands first here comes first.
@@ -51,4 +51,4 @@ checkpoint::NamedTensors InStateDictOrder(checkpoint::NamedTensors tensors) {
   return tensors;
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

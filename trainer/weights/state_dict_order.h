@@ -4,9 +4,9 @@
 
 #include "trainer/checkpoint/safetensors.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 
 // Returns the tensors in the order in which torchvision's, Hugging Face's and fairseq's models (not timm's) list them.
 checkpoint::NamedTensors InStateDictOrder(checkpoint::NamedTensors tensors);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

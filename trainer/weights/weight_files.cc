@@ -19,7 +19,7 @@
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 namespace fs = std::filesystem;
 
@@ -166,4 +166,4 @@ std::string NamingIn(const checkpoint::NamedTensors& weights) {
   return std::any_of(weights.begin(), weights.end(), is_torchvisions) ? "torchvision" : "";
 }
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -8,7 +8,7 @@
 
 #include "trainer/checkpoint/safetensors.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 
 // The file of weights that a path names.
 struct WeightsPlace {
@@ -43,4 +43,4 @@ std::string TakeOffWrappers(checkpoint::NamedTensors& weights);
 // for all (a ResNet's).
 std::string NamingIn(const checkpoint::NamedTensors& weights);
 
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

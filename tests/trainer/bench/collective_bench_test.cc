@@ -7,7 +7,7 @@
 
 #include "tests/trainer/distributed/ranks_in_threads.h"
 
-namespace dtrain::distributed {
+namespace dtrain::bench {
 namespace {
 
 TEST(CollectiveBench, CountsEveryCorruptedElement) {
@@ -29,12 +29,13 @@ TEST(CollectiveBench, BusBandwidthIsThatOfNcclTests) {
 // Runs the bench on connected ranks and returns rank 0's result.
 nlohmann::ordered_json BenchOn(int world_size, const CollectiveBenchOptions& options,
                                const std::function<void(int, at::Tensor&)>& before_check = {}) {
-  const FreePort port;
+  const distributed::FreePort port;
   nlohmann::ordered_json first;
-  RunRanks(world_size, [&](int rank) {
-    Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1}, {});
+  distributed::RunRanks(world_size, [&](int rank) {
+    distributed::Rendezvous rendezvous(
+        {.launch = distributed::LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1}, {});
     rendezvous.WaitForAll("{}");
-    Communicator communicator(rendezvous, at::kCPU, kTimeoutSeconds);
+    distributed::Communicator communicator(rendezvous, at::kCPU, distributed::kTimeoutSeconds);
     CollectiveBenchOptions own = options;
     if (before_check) own.before_check = [&, rank](at::Tensor& result) { before_check(rank, result); };
     const auto result = BenchCollectives(communicator, at::kCPU, own);
@@ -92,4 +93,4 @@ TEST(CollectiveBench, RowsAreThoseOfNcclTests) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::bench

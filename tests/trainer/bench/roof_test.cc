@@ -8,7 +8,7 @@
 #include "models/registry.h"
 #include "models/roberta.h"
 
-namespace dtrain::loop {
+namespace dtrain::bench {
 namespace {
 
 constexpr double kSgdBytes = 28, kAdamwBytes = 36;  // of a weight, with a half type
@@ -65,4 +65,4 @@ TEST(Roof, LimitsAreMeasured) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::bench

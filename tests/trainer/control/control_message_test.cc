@@ -5,7 +5,7 @@
 #include "trainer/control/bad_record_count.h"
 #include "trainer/control/position.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using nlohmann::json;
@@ -103,4 +103,4 @@ TEST(ControlMessage, LongTextsAreCutToWhatIsRead) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

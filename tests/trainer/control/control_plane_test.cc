@@ -12,7 +12,7 @@
 #include "tests/trainer/control/loopback_ranks.h"
 #include "trainer/errors.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using testing::HasSubstr;
@@ -286,4 +286,4 @@ TEST(ControlPlane, ARankThatStandsStillIsNamedByAll) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -20,7 +20,7 @@
 #include "trainer/control/line_socket.h"
 #include "trainer/control/position.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using nlohmann::json;
@@ -267,4 +267,4 @@ TEST(ControlScale, GrowsLinearlyTo1024Ranks) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <stdexcept>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 namespace fs = std::filesystem;
@@ -46,4 +46,4 @@ TEST_F(FlightRecord, IsGivenUpWhereItHangsOrFails) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

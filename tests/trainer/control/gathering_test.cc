@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using Contact = Gathering::Contact;
@@ -61,4 +61,4 @@ TEST(RankList, OfManyTellsTheFirst) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

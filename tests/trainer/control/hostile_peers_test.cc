@@ -20,7 +20,7 @@
 #include "trainer/control/control_message.h"
 #include "trainer/errors.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using nlohmann::json;
@@ -276,4 +276,4 @@ TEST(ControlPlane, RankZeroWithoutItsServerEnds) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -11,7 +11,7 @@
 #include "tests/message_of.h"
 #include "trainer/errors.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using testing::HasSubstr;
@@ -71,4 +71,4 @@ TEST(LineSocket, SaysThatAnAddressDoesNotResolve) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

@@ -9,7 +9,7 @@
 #include <limits>
 #include <thread>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 class Pair : public testing::Test {
@@ -122,4 +122,4 @@ TEST(Milliseconds, OfAnyNumberCanBeAddedToAClock) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

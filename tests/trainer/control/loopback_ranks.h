@@ -13,7 +13,7 @@
 
 #include "trainer/control/control_plane.h"
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 
 struct LoopbackTimeouts {
   double init_timeout_seconds = 20;
@@ -101,4 +101,4 @@ class LoopbackRanks {
   std::vector<std::unique_ptr<ControlPlane>> controls_;  // destroyed first, because their threads use all members above
 };
 
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

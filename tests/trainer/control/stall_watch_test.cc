@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace dtrain::distributed {
+namespace dtrain::control {
 namespace {
 
 using std::chrono::milliseconds;
@@ -144,4 +144,4 @@ TEST_F(StallWatchTest, WorkThatHardlyCountsIsNotWorthALine) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::control

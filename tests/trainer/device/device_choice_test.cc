@@ -5,7 +5,7 @@
 
 #include "trainer/errors.h"
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 namespace {
 
 using testing::AllOf;
@@ -114,4 +114,4 @@ TEST(SharedGpu, NamesTheRanksAndTheGpu) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-namespace dtrain::distributed {
+namespace dtrain::device {
 namespace {
 
 using testing::Contains;
@@ -35,4 +35,4 @@ TEST(NcclEnvironment, WhatTheUserHasSetStays) {
 }
 
 }  // namespace
-}  // namespace dtrain::distributed
+}  // namespace dtrain::device

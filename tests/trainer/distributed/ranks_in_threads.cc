@@ -65,7 +65,7 @@ void RunRanks(int world_size, const std::function<void(int rank)>& body) {
 
 void RunConnected(int world_size, const std::function<void(int, Communicator&)>& body) {
   const FreePort port;
-  ControlPlaneOptions control;
+  control::ControlPlaneOptions control;
   control.end_process = [](const report::Failure&) {};
   RunRanks(world_size, [&](int rank) {
     Rendezvous rendezvous({.launch = LaunchOf(rank, world_size, port.port), .listen_fd = rank == 0 ? port.fd : -1},

@@ -36,7 +36,7 @@ std::vector<std::string> WarningsAt(const std::string& address, const std::strin
   launch.master_addr = address;
   launch.token = token;
   std::vector<std::string> warnings;
-  ControlPlaneOptions control;
+  control::ControlPlaneOptions control;
   control.warn = [&](const std::string& text) { warnings.push_back(text); };
   const Rendezvous rendezvous({.launch = launch}, control);
   return warnings;
@@ -88,14 +88,14 @@ TEST_F(Board, TheNewestPostingLeadsToRankZero) {
 // Rank 0 of an earlier attempt still listens and has all its ranks, so it refuses a rank of the new attempt.
 TEST_F(Board, AnEarlierRankZeroThatIsStillThereDoesNotMatter) {
   std::promise<void> refused;
-  const int listening = ListenOn("127.0.0.1", 0);
-  const Endpoint earlier{"127.0.0.1", PortOf(listening), "earlier"};
+  const int listening = control::ListenOn("127.0.0.1", 0);
+  const control::Endpoint earlier{"127.0.0.1", control::PortOf(listening), "earlier"};
   bool told = false;
-  const ControlServer server(
+  const control::ControlServer server(
       {.listening_descriptor = listening, .token = "earlier", .world_size = 2, .warn = [&](const std::string&) {
          if (!std::exchange(told, true)) refused.set_value();
        }});
-  const Joined twin = Join({.locate = [&] { return earlier; }, .rank = 1, .world_size = 2});
+  const control::Joined twin = control::Join({.locate = [&] { return earlier; }, .rank = 1, .world_size = 2});
   board_.Post(earlier);
   std::atomic<int> met = 0;
   RunRanks(2, [&](int rank) {
@@ -110,7 +110,7 @@ TEST_F(Board, AnEarlierRankZeroThatIsStillThereDoesNotMatter) {
 
 TEST_F(Board, ARankZeroThatPostsNothingIsMissed) {
   try {
-    Join({.locate = [&] { return board_.Read(); }, .rank = 1, .world_size = 2, .timeout_seconds = 0.2});
+    control::Join({.locate = [&] { return board_.Read(); }, .rank = 1, .world_size = 2, .timeout_seconds = 0.2});
     FAIL();
   } catch (const PeerLostError& error) {
     EXPECT_STREQ(error.what(), "rank 0 has not posted its address on the launcher's store");
@@ -118,12 +118,13 @@ TEST_F(Board, ARankZeroThatPostsNothingIsMissed) {
 }
 
 TEST(AgentBoard, DoesNotWaitForAListenerThatNeverAnswers) {
-  const int silent = ListenOn("127.0.0.1", 0);
-  const auto start = Clock::now();
-  EXPECT_THROW(AgentBoard("127.0.0.1", PortOf(silent), {.timeout_seconds = 0.3}), PeerLostError);
-  EXPECT_THROW(AgentBoard("127.0.0.1", PortOf(silent), {.timeout_seconds = 0.3, .stop_requested = [] { return true; }}),
-               Preempted);
-  EXPECT_LT(Clock::now() - start, std::chrono::seconds(30));
+  const int silent = control::ListenOn("127.0.0.1", 0);
+  const auto start = control::Clock::now();
+  EXPECT_THROW(AgentBoard("127.0.0.1", control::PortOf(silent), {.timeout_seconds = 0.3}), PeerLostError);
+  EXPECT_THROW(
+      AgentBoard("127.0.0.1", control::PortOf(silent), {.timeout_seconds = 0.3, .stop_requested = [] { return true; }}),
+      Preempted);
+  EXPECT_LT(control::Clock::now() - start, std::chrono::seconds(30));
   close(silent);
 }
 

@@ -52,7 +52,7 @@ TEST_F(SealedStoreTest, BelievesNothingElse) {
 }
 
 TEST(ParseEndpoint, TakesWhatIsPostedAndNothingElse) {
-  const Endpoint endpoint = ParseEndpoint(R"({"host":"h","port":65535,"token":"t"})");
+  const control::Endpoint endpoint = ParseEndpoint(R"({"host":"h","port":65535,"token":"t"})");
   EXPECT_EQ(endpoint.host, "h");
   EXPECT_EQ(endpoint.port, 65535);
   EXPECT_EQ(endpoint.token, "t");

@@ -136,14 +136,14 @@ TEST(JudgeLimits, OfFilesAndMemory) {
 }
 
 TEST(JudgeDevice, DriverBuildAndGpu) {
-  const distributed::GpuFacts good{.driver_version = 13000,
-                                   .runtime_version = 12040,
-                                   .gpus = {{"H100", 9, 0, "0000:17:00.0"}},
-                                   .architectures = "90"};
+  const device::GpuFacts good{.driver_version = 13000,
+                              .runtime_version = 12040,
+                              .gpus = {{"H100", 9, 0, "0000:17:00.0"}},
+                              .architectures = "90"};
   const DeviceFiles files{.built_with_cuda = true, .in_dev = true};
   EXPECT_THAT(JudgeDevice(good, {}, "auto", files),
               AllOf(IsOk(), Field(&Finding::what, HasSubstr("driver is for CUDA 13.0, LibTorch for 12.4"))));
-  distributed::GpuFacts old = good;
+  device::GpuFacts old = good;
   old.gpus.clear();
   old.error = "cudaErrorInsufficientDriver";
   EXPECT_THAT(JudgeDevice(old, {}, "auto", files), Fails(ExitCode::kUsage, "the driver is too old"));

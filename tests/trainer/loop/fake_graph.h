@@ -5,7 +5,7 @@
 
 namespace dtrain::loop {
 
-class FakeGraphs : public distributed::DeviceGraphs {
+class FakeGraphs : public device::DeviceGraphs {
  public:
   struct Counts {
     int ran = 0, recorded = 0, replayed = 0;

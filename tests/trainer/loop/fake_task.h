@@ -23,7 +23,7 @@ struct FakeSamples {
   at::Tensor features, target, weight;
 };
 
-class FakeTask : public Task {
+class FakeTask : public tasks::Task {
  public:
   struct Model : torch::nn::Module {
     Model() : weight(register_parameter("weight", at::zeros({FakeSamples::kFeatures}))) {}
@@ -33,7 +33,7 @@ class FakeTask : public Task {
   torch::nn::Module& module() override { return model_; }
   at::Device device() const override { return at::kCPU; }
 
-  LossSums Loss(const data::Batch& batch) override {
+  tasks::LossSums Loss(const data::Batch& batch) override {
     FakeSamples samples(batch["index"]);
     samples.target.masked_fill_(batch["index"].eq(poisoned), 1e6);
     draws.push_back(at::rand({1}).item<float>());

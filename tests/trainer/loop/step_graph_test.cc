@@ -31,7 +31,7 @@ struct Steps {
   explicit Steps(std::function<void()> on_record = nullptr, bool has_room = true, bool required = false)
       : graph(MakeGraphs(std::move(on_record), has_room), at::kCPU, required) {}
 
-  std::unique_ptr<distributed::DeviceGraphs> MakeGraphs(std::function<void()> on_record, bool has_room) {
+  std::unique_ptr<device::DeviceGraphs> MakeGraphs(std::function<void()> on_record, bool has_room) {
     struct Graphs : FakeGraphs {
       using FakeGraphs::FakeGraphs;
       Work Record(const Work& work) override {

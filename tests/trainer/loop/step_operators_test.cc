@@ -73,7 +73,7 @@ class RowDecoder : public data::SampleDecoder {
 
 // Runs steps on the CPU as a GPU runs them when they are not recorded, and looks at all but the first, in which the
 // reducer lays out its buckets.
-class WatchedGraphs : public distributed::DeviceGraphs {
+class WatchedGraphs : public device::DeviceGraphs {
  public:
   explicit WatchedGraphs(std::set<std::string>& forbidden) : forbidden_(forbidden) {}
   void Run(const Work& work) override {
@@ -111,22 +111,22 @@ config::Config ConfigOf(const std::string& task, const std::string& model, const
   return config;
 }
 
-std::unique_ptr<Task> ImageTaskOf(const Watched& watched) {
-  auto model = MakeModel(watched.config, kSmallest.classes, at::kCPU);
+std::unique_ptr<tasks::Task> ImageTaskOf(const Watched& watched) {
+  auto model = tasks::MakeModel(watched.config, kSmallest.classes, at::kCPU);
   if (watched.kernels == Kernels::kOwn) {
     models::UseNormKernels(*model, models::stand_in::kKernels);
     models::UseDepthwiseKernels(*model, models::stand_in::kDepthwiseKernels);
   }
-  return std::make_unique<ImageTask>(std::move(model), watched.config, at::kCPU);
+  return std::make_unique<tasks::ImageTask>(std::move(model), watched.config, at::kCPU);
 }
 
 template <typename TaskType, typename Model>
-std::unique_ptr<Task> TextTaskOf(const Watched& watched, std::shared_ptr<Model> model) {
+std::unique_ptr<tasks::Task> TextTaskOf(const Watched& watched, std::shared_ptr<Model> model) {
   if (watched.kernels == Kernels::kOwn) model->UseKernels(models::stand_in::kTextKernels);
   return std::make_unique<TaskType>(std::move(model), watched.config, at::kCPU);
 }
 
-std::unique_ptr<Task> TaskOf(const Watched& watched) {
+std::unique_ptr<tasks::Task> TaskOf(const Watched& watched) {
   const std::string& task = watched.config.run.task;
   if (task == "image_classification") return ImageTaskOf(watched);
   const models::RobertaOptions encoder{.vocab_size = kSmallest.words,
@@ -135,13 +135,15 @@ std::unique_ptr<Task> TaskOf(const Watched& watched) {
                                        .heads = 2,
                                        .intermediate_size = 32,
                                        .max_positions = kSmallest.longest + 2};
-  if (task == "masked_lm") return TextTaskOf<MaskedLmTask>(watched, MakeRoberta(encoder, /*seed=*/1, at::kCPU));
+  if (task == "masked_lm")
+    return TextTaskOf<tasks::MaskedLmTask>(watched, weights::MakeRoberta(encoder, /*seed=*/1, at::kCPU));
   const bool regression = task == "text_regression";
   const auto labels = models::NumberedLabels(regression ? 1 : kSmallest.classes);
-  auto classifier = MakeSequenceClassifier({.encoder = encoder, .head = {.labels = labels, .regression = regression}},
-                                           /*seed=*/1, at::kCPU);
-  if (regression) return TextTaskOf<TextRegressionTask>(watched, std::move(classifier));
-  return TextTaskOf<TextClassificationTask>(watched, std::move(classifier));
+  auto classifier =
+      weights::MakeSequenceClassifier({.encoder = encoder, .head = {.labels = labels, .regression = regression}},
+                                      /*seed=*/1, at::kCPU);
+  if (regression) return TextTaskOf<tasks::TextRegressionTask>(watched, std::move(classifier));
+  return TextTaskOf<tasks::TextClassificationTask>(watched, std::move(classifier));
 }
 
 Rows RowsFor(const std::string& task) {
@@ -161,19 +163,19 @@ Rows RowsFor(const std::string& task) {
 }
 
 std::set<std::string> ForbiddenOnRank(const Watched& watched, distributed::Communicator& communicator,
-                                      distributed::ControlPlane& control) {
+                                      control::ControlPlane& control) {
   const config::Config& config = watched.config;
   const auto task = TaskOf(watched);
   if (config.ranks.sync_bn) {
     models::SynchronizeBatchNorm(task->module(), [&](at::Tensor& sums) { communicator.Sum(sums); });
   }
-  DataSets data;
-  data.train = DataSplit{.name = "train",
-                         .source = std::make_unique<RowNumbers>(),
-                         .decoder = std::make_unique<RowDecoder>(RowsFor(config.run.task))};
+  tasks::DataSets data;
+  data.train = tasks::DataSplit{.name = "train",
+                                .source = std::make_unique<RowNumbers>(),
+                                .decoder = std::make_unique<RowDecoder>(RowsFor(config.run.task))};
   const Plan plan = MakePlan(config, kSmallest.rows, communicator.world_size());
   Reporter reporter(config.report, /*rank=*/1, {.model = "small", .total_steps = plan.total_steps}, std::nullopt);
-  const auto batches = MakeTrainBatches(*data.train, config, communicator.world_size());
+  const auto batches = tasks::MakeTrainBatches(*data.train, config, communicator.world_size());
   std::set<std::string> forbidden;
   StepGraph graph(std::make_unique<WatchedGraphs>(forbidden), at::kCPU, /*required=*/true);
   const TemporaryFolder folder;
@@ -192,12 +194,12 @@ std::set<std::string> ForbiddenIn(Watched watched) {
   watched.config.batch.global_batch_size = kSmallest.rows;
   if (watched.ranks == 1) {
     distributed::Communicator alone;
-    distributed::ControlPlane control([] { return false; });
+    control::ControlPlane control([] { return false; });
     return ForbiddenOnRank(watched, alone, control);
   }
   std::vector<std::set<std::string>> forbidden(static_cast<size_t>(watched.ranks));
   const distributed::FreePort port;
-  distributed::ControlPlaneOptions options;
+  control::ControlPlaneOptions options;
   options.end_process = [](const report::Failure&) {};
   distributed::RunRanks(watched.ranks, [&](int rank) {
     distributed::Rendezvous rendezvous(

@@ -33,10 +33,10 @@ config::Config ConfigOf(int64_t accumulation, double clip_norm) {
   return config;
 }
 
-DataSets SyntheticData() {
+tasks::DataSets SyntheticData() {
   auto source = std::make_unique<data::Synthetic>(kSamples, 2, 4, 4);
   auto decoder = std::make_unique<data::RawRowDecoder>(source->rows());
-  DataSets data;
+  tasks::DataSets data;
   data.train.emplace();
   data.train->name = "train";
   data.train->source = std::move(source);
@@ -51,14 +51,14 @@ struct Trained {
 };
 
 Trained TrainOneRank(const config::Config& config, distributed::Communicator& communicator,
-                     distributed::ControlPlane& control, const std::filesystem::path& folder,
+                     control::ControlPlane& control, const std::filesystem::path& folder,
                      StepGraph* step_graph = nullptr, int64_t poisoned = -1) {
-  const DataSets data = SyntheticData();
+  const tasks::DataSets data = SyntheticData();
   const Plan plan = MakePlan(config, kSamples, communicator.world_size());
   FakeTask task;
   task.poisoned = poisoned;
   Reporter reporter(config.report, /*rank=*/1, {.model = "fake", .total_steps = plan.total_steps}, std::nullopt);
-  const auto batches = MakeTrainBatches(*data.train, config, communicator.world_size());
+  const auto batches = tasks::MakeTrainBatches(*data.train, config, communicator.world_size());
   const report::RunDirectory files(folder);
   Trainer trainer({config, plan, data, *batches, task, communicator, control, reporter, files, at::kCPU, step_graph,
                    nlohmann::json::object()},
@@ -74,12 +74,12 @@ std::vector<Trained> TrainRanks(const config::Config& config, int world_size, in
   std::vector<Trained> trained(static_cast<size_t>(world_size));
   if (world_size == 1) {
     distributed::Communicator alone;
-    distributed::ControlPlane control([] { return false; });
+    control::ControlPlane control([] { return false; });
     trained[0] = TrainOneRank(config, alone, control, folder.path(), nullptr, poisoned);
     return trained;
   }
   const distributed::FreePort port;
-  distributed::ControlPlaneOptions options;
+  control::ControlPlaneOptions options;
   options.end_process = [](const report::Failure&) {};
   distributed::RunRanks(world_size, [&](int rank) {
     distributed::Rendezvous rendezvous(
@@ -180,7 +180,7 @@ TEST(Trainer, RecordedStepsHaveTheSameBits) {
     const Trained plain = TrainRanks(config, 1).front();
     const TemporaryFolder folder;
     distributed::Communicator alone;
-    distributed::ControlPlane control([] { return false; });
+    control::ControlPlane control([] { return false; });
     FakeGraphs::Counts counts;
     StepGraph graph(std::make_unique<FakeGraphs>(&counts), at::kCPU, /*required=*/true);
     const Trained recorded = TrainOneRank(config, alone, control, folder.path(), &graph);

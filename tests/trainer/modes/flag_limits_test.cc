@@ -127,13 +127,13 @@ const std::map<std::string, std::string>& Companions() {
 const std::set<std::string> kOfRanks = {"rank", "world_size", "local_rank", "node_rank", "nnodes", "nproc_per_node"};
 
 // Throws UsageError as dtrain_main does before it does anything.
-loop::RunContext Checked(const Arguments& arguments) {
-  loop::RunContext context;
+modes::RunContext Checked(const Arguments& arguments) {
+  modes::RunContext context;
   context.config = config::ParseCommandLine(arguments).config;
   context.launch = launch::DetectLaunch(context.config.ranks, {}, {.cores = 1});
-  loop::TakeImageSizeOfModel(context.config);
-  loop::ResolveTask(context.config);
-  config::RequireValid(context.config, context.launch.world_size, loop::ModelFactsOf(context.config.model));
+  weights::TakeImageSizeOfModel(context.config);
+  tasks::ResolveTask(context.config);
+  config::RequireValid(context.config, context.launch.world_size, tasks::ModelFactsOf(context.config.model));
   return context;
 }
 
@@ -203,13 +203,13 @@ class FlagLimits : public testing::Test {
 
   // What dtrain_main does in a process of one rank.
   static void Run(const Arguments& arguments) {
-    loop::RunStatus status;
-    loop::RunContext context = Checked(arguments);
+    modes::RunStatus status;
+    modes::RunContext context = Checked(arguments);
     context.status = &status;
     config::Resolve(context.config, context.launch.world_size);
-    if (context.config.run.dry_run) return loop::DryRun(context);
+    if (context.config.run.dry_run) return modes::DryRun(context);
     if (context.config.data.workers == 0) context.config.data.workers = 1;
-    loop::Train(context);
+    modes::Train(context);
   }
 };
 

@@ -8,7 +8,7 @@
 #include "tests/message_of.h"
 #include "tests/temporary_folder.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 using testing::ElementsAre;
@@ -51,4 +51,4 @@ TEST(ClassWeights, OfAFileAreThoseItNames) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -5,7 +5,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 constexpr data::MixOptions kMixup{.mixup = 1}, kCutmix{.cutmix = 1}, kBoth{.mixup = 1, .cutmix = 1};
@@ -69,4 +69,4 @@ TEST(ImageMix, HalfTypesAreRoundedOnce) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -11,7 +11,7 @@
 #include "tests/step_operators.h"
 #include "trainer/config/choices.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 constexpr int64_t kSize = 32, kClasses = 5, kImages = 4;
@@ -108,4 +108,4 @@ TEST(ImageTask, PicturesAreWhatTheNetworkSees) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

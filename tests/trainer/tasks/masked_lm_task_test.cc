@@ -10,7 +10,7 @@
 #include "tests/small_masked_lm.h"
 #include "tests/step_operators.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 constexpr SmallMaskedLm kSmall{.words = 50, .longest = 12, .width = 16};
@@ -147,4 +147,4 @@ TEST(MaskedLmTask, ARandomBatchIsPrepared) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

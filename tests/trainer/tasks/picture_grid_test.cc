@@ -7,7 +7,7 @@
 
 #include "data/image/codecs.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 cv::Mat Decoded(const report::Picture& picture) {
@@ -39,4 +39,4 @@ TEST(PictureGrid, HasSixtyFourAtMost) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

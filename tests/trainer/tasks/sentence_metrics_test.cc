@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 using Numbers = std::vector<double>;
@@ -58,4 +58,4 @@ TEST(SentenceMetrics, WithoutVariationThereIsNoCorrelation) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -17,7 +17,7 @@
 #include "tests/step_operators.h"
 #include "trainer/weights/roberta_model.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 constexpr int64_t kWords = 50, kLongest = 12, kSentenceClasses = 3;
@@ -29,7 +29,7 @@ TaskType TaskOf(bool unpad, double label_smoothing = 0) {
   config.text.unpad = unpad;
   config.optimizer.label_smoothing = label_smoothing;
   const bool regression = std::is_same_v<TaskType, TextRegressionTask>;
-  const SequenceClassifier options{
+  const weights::SequenceClassifier options{
       .encoder = {.vocab_size = kWords,
                   .hidden_size = 16,
                   .layers = 2,
@@ -40,7 +40,7 @@ TaskType TaskOf(bool unpad, double label_smoothing = 0) {
                   .dropout = 0,
                   .attention_dropout = 0},
       .head = {.labels = models::NumberedLabels(regression ? 1 : kSentenceClasses), .regression = regression}};
-  return {MakeSequenceClassifier(options, /*seed=*/3, at::kCPU), config, at::kCPU};
+  return {weights::MakeSequenceClassifier(options, /*seed=*/3, at::kCPU), config, at::kCPU};
 }
 
 data::Batch Rows(const std::vector<int64_t>& lengths) {
@@ -158,4 +158,4 @@ TEST(TextClassificationTask, ConfusionsHaveARowForEachTrueClass) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -9,7 +9,7 @@
 #include "trainer/errors.h"
 #include "trainer/weights/run_settings.h"
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 config::Config ResolvedTask(const std::vector<std::string>& arguments) {
@@ -84,7 +84,7 @@ TEST(ResolveTask, AnEvaluationHasTheTaskOfItsRun) {
     folder.Write("config.json", R"({"model":"roberta_tiny",)" + task + R"("image_size":224,"tokens_per_sample":8})");
     config::Config config =
         config::ParseCommandLine({"--mode=eval", "--data_dir=somewhere", "--run_dir=" + folder.path("")}).config;
-    TakeSettingsOfRun(config);
+    weights::TakeSettingsOfRun(config);
     ResolveTask(config);
     EXPECT_EQ(config.run.task, "masked_lm");
     EXPECT_EQ(config.model.name, "roberta_tiny");
@@ -92,4 +92,4 @@ TEST(ResolveTask, AnEvaluationHasTheTaskOfItsRun) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace dtrain::loop {
+namespace dtrain::tasks {
 namespace {
 
 float DrawnAfter(int64_t seed, const data::StepPart& part) {
@@ -24,4 +24,4 @@ TEST(SeedTask, EachPartOfTheKeyCounts) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::tasks

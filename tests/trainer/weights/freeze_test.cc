@@ -8,7 +8,7 @@
 #include "tests/message_of.h"
 #include "trainer/weights/module_state.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 
 using testing::HasSubstr;
@@ -76,4 +76,4 @@ TEST(Freeze, NamesWhatThereIs) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -15,7 +15,7 @@
 #include "trainer/weights/module_state.h"
 #include "trainer/weights/weight_files.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 
 using testing::AllOf;
@@ -235,4 +235,4 @@ TEST(ReadWeightsFile, RefusesTensorflowsPaddingWhereItIsKnown) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

@@ -4,7 +4,7 @@
 
 #include "tests/message_of.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 
 using testing::AllOf;
@@ -58,4 +58,4 @@ TEST(Describe, ShowsTheFirstFewNames) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

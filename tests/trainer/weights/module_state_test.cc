@@ -5,7 +5,7 @@
 
 #include "trainer/errors.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 
 TEST(CopyInto, FillsChannelsLastTensorsAndRefusesOthers) {
@@ -19,4 +19,4 @@ TEST(CopyInto, FillsChannelsLastTensorsAndRefusesOthers) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights

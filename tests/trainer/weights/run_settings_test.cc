@@ -10,7 +10,7 @@
 #include "trainer/errors.h"
 #include "trainer/weights/roberta_model.h"
 
-namespace dtrain::loop {
+namespace dtrain::weights {
 namespace {
 
 using testing::HasSubstr;
@@ -75,4 +75,4 @@ TEST(TakeTokensOfModel, TheDefaultIsAsLongAsTheModelAllows) {
 }
 
 }  // namespace
-}  // namespace dtrain::loop
+}  // namespace dtrain::weights
