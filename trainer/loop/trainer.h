@@ -36,10 +36,10 @@ class Trainer {
   // does not fit the model or the optimizer.
   void Restore(const Progress& progress, const checkpoint::Snapshot* restored);
 
-  // A collective. Trains to the end of the plan, or until training stops early (Plan::WhyStopsEarly). Throws Preempted after a
-  // clean save if any rank was asked to stop, DivergedError if the loss is no longer finite, too many steps in a row
-  // were skipped or the loss spikes after too many rewinds, DataError, StorageError, and the errors of Communicator if
-  // a peer is lost.
+  // A collective. Trains to the end of the plan, or until training stops early (Plan::WhyStopsEarly). Throws Preempted
+  // after a clean save if any rank was asked to stop, DivergedError if the loss is no longer finite, too many steps in
+  // a row were skipped or the loss spikes after too many rewinds, DataError, StorageError, and the errors of
+  // Communicator if a peer is lost.
   report::RunResult Run();
 
   // From now on Run stores the number of steps done in `*step`, for the report of a failure.
