@@ -20,7 +20,7 @@ def trained(module_dir):
     """A run on token files made from text with a byte-level tokenizer of 256 bytes and a few merges."""
     make_tokens(module_dir, train=TEXT)
     run("--model=roberta_tiny", f"--data_dir={module_dir / 'tokens'}", "--tokens_per_sample=32", "--batch_size=4",
-        "--max_steps=3", "--optimizer=adam", "--lr=0.001", f"--run_dir={module_dir / 'run'}")
+        "--max_steps=3", "--optimizer=adam", "--lr=0.001", "--dropout=0.05", f"--run_dir={module_dir / 'run'}")
     return module_dir / "run"
 
 
@@ -42,6 +42,7 @@ def known_tokens(run_dir):
 def test_the_exported_folder_works_in_transformers(trained, tmp_path):
     folder = export(trained, tmp_path / "exported")
     model, known = loaded(folder), known_tokens(trained)
+    assert (model.config.hidden_dropout_prob, model.config.attention_probs_dropout_prob) == (0.05, 0.1)  # as it was trained
     words = model.get_input_embeddings().weight
     for kind in (transformers.RobertaTokenizer, transformers.RobertaTokenizerFast):
         tokenizer = kind.from_pretrained(folder)
@@ -148,5 +149,6 @@ def test_what_does_not_fit_is_refused(trained, folder, tmp_path):
     assert "weights of text" in outcome.stderr
     outcome = run("--model=resnet18", f"--data_dir={trained.parent / 'tokens'}", "--data_format=tokens", check=2)
     assert "text" in outcome.stderr
-    outcome = run("--model=roberta", f"--init_weights={folder}", f"--data_dir={trained.parent / 'tokens'}", check=2)
+    outcome = run("--model=roberta", f"--init_weights={folder}", f"--data_dir={trained.parent / 'tokens'}",
+                  "--tokens_per_sample=512", check=2)
     assert "different tokens" in outcome.stderr or "positions" in outcome.stderr

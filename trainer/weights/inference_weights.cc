@@ -1,6 +1,7 @@
 #include "trainer/weights/inference_weights.h"
 
 #include <filesystem>
+#include <utility>
 
 #include "models/registry.h"
 #include "trainer/checkpoint/store.h"
@@ -25,6 +26,18 @@ TrainedWeights FromFile(const std::string& path, checkpoint::SafetensorsContent 
           step.empty() ? path : path + " of step " + step, known(kModelConfigKey), known(kHeldOutKey)};
 }
 
+// The shape that a checkpoint keeps has no dropouts, since they may change in a run; those of its last part are with
+// its settings.
+std::string ModelConfigIn(nlohmann::json shape, const nlohmann::json& settings) {
+  constexpr std::pair<const char*, const char*> kDropouts[] = {{"dropout", "hidden_dropout_prob"},
+                                                               {"attention_dropout", "attention_probs_dropout_prob"}};
+  for (const auto& [flag, key] : kDropouts) {
+    const auto value = settings.is_object() ? settings.value(flag, nlohmann::json()) : nlohmann::json();
+    if (shape.is_object() && value.is_number()) shape[key] = value;
+  }
+  return shape.dump();
+}
+
 TrainedWeights FromCheckpoint(const fs::path& path) {
   const auto opened = checkpoint::OpenCheckpoint(path, [](const auto& directory, const std::string& reason) {
     report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason);
@@ -37,7 +50,7 @@ TrainedWeights FromCheckpoint(const fs::path& path) {
   const nlohmann::json run = part("run"), held_out = part(kHeldOutKey);
   const bool has_shape = run.is_object() && run.contains(kModelShapeKey);
   return {std::move(snapshot.model), ClassesFromJson(part("classes"), where), where,
-          has_shape ? run[kModelShapeKey].dump() : std::string(),
+          has_shape ? ModelConfigIn(run[kModelShapeKey], part("config")) : std::string(),
           held_out.is_string() ? held_out.get<std::string>() : ""};
 }
 

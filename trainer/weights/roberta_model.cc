@@ -65,6 +65,13 @@ void TakePositions(const WeightsOutline& weights, models::RobertaOptions& option
   if (positions > options.padding_id + 1) options.max_positions = positions;
 }
 
+// An exported model says with which dropout it was trained, so that training it on elsewhere begins with that.
+void TakeDropouts(const std::string& weights_config, models::RobertaOptions& options) {
+  const models::RobertaOptions trained = Understood(weights_config, kWeightsConfig, &models::RobertaFromJson);
+  options.dropout = trained.dropout;
+  options.attention_dropout = trained.attention_dropout;
+}
+
 bool HasBlocks(const config::RunConfig& run) { return run.mode == "train" || run.mode == "eval"; }
 
 // The head's dropout in the config.json that gives the shape; empty if it says none.
@@ -147,6 +154,7 @@ models::RobertaOptions RobertaOptionsOf(const config::Config& config, int64_t vo
     options.max_positions = config.text.tokens_per_sample + options.padding_id + 1;
   }
   RequireFits(options, config, vocabulary);
+  if (config.run.mode == "export" && !weights.model_config.empty()) TakeDropouts(weights.model_config, options);
   options.dropout = config.model.dropout.value_or(options.dropout);
   options.attention_dropout = config.model.attention_dropout.value_or(options.attention_dropout);
   options.checkpoint_activations = config.model.activation_checkpointing;
