@@ -100,7 +100,8 @@ std::vector<int64_t> SamplesOf(const tasks::SplitBatches& batches, int64_t batch
   const auto part = batches.BatchesOf(config::DivisionOf(sizes.shards, /*rank=*/0, /*world_size=*/1), batch + 1);
   std::vector<int64_t> samples;
   for (int64_t number = batch * parts; number < (batch + 1) * parts; ++number) {
-    for (const data::SampleRef& sample : part(number)->samples) samples.push_back(sample.index);
+    const auto of_part = part(number);
+    for (const data::SampleRef& sample : of_part->samples) samples.push_back(sample.index);
   }
   return samples;
 }
