@@ -117,7 +117,7 @@ def tasks(few_images, module_dir) -> list[tuple]:
 
 
 @pytest.mark.fault(1, "killed at random ranks (of 1, 2, 3 or 5), steps and moments of a save, images and text by turns",
-                   "the others end within 1 s; the same bits")
+                   "the others end within 1 s, or --init_timeout while they meet; the same bits")
 @pytest.mark.parametrize("first", range(0, KILLS, KILLS_A_RUN))
 def test_seeded_kills(tasks, run_dir, first):
     flags, expected = tasks[first // KILLS_A_RUN % 2]
