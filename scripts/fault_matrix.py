@@ -6,12 +6,11 @@ of the records that the tests leave in the build folder (tests/matrix.py, tests/
     scripts/fault_matrix.py --records=DIR --output=FILE
 """
 
-import argparse
 import sys
 from pathlib import Path
 
-from safe_files import DATA, Failure, Parser, exit_code, output_file, read_object, replace, shown
-from truth import BUILD, MOST_BYTES, ROOT, cell
+from safe_files import DATA, Failure, exit_code, read_object
+from truth import BUILD, MOST_BYTES, ROOT, cell, make_page
 
 ROWS = {1: "A rank is killed", 2: "Killed while it saves", 3: "Asked to stop", 4: "A rank hangs", 5: "A short stall",
         6: "The network is cut", 7: "The launcher is killed", 8: "Strangers at the port", 9: "A wrong number of ranks",
@@ -51,17 +50,7 @@ def page(records: list[dict]) -> str:
 
 
 def main() -> int:
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=Path, default=BUILD / "faults", help="folder of the records that the tests have written")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "faults.md")
-    arguments = parser.parse_args()
-    output_file(arguments.output, [".md"], [])
-    records = read(arguments.records)
-    if not records:
-        raise Failure(f"there are no records in {arguments.records}", "run the tests first: scripts/test.sh", DATA)
-    replace(arguments.output, page(records))
-    print(f"{len(records)} records → {shown(arguments.output)}")
-    return 0
+    return make_page(__doc__, BUILD / "faults", ROOT / "docs" / "faults.md", read, page, "records")
 
 
 if __name__ == "__main__":

@@ -54,18 +54,23 @@ def page(records: list[dict]) -> str:
     return "\n".join(parts)
 
 
-def main() -> int:
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=Path, default=BUILD / "truth", help="folder of the records that the tests have written")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs" / "truth.md")
+def make_page(description: str, records: Path, target: Path, read, page, noun: str) -> int:
+    """The program: writes what `page` makes of the records of a folder, which `read` returns."""
+    parser = Parser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--records", type=Path, default=records, help="folder of the records that the tests have written")
+    parser.add_argument("--output", type=Path, default=target)
     arguments = parser.parse_args()
     output_file(arguments.output, [".md"], [])
-    records = read(arguments.records)
-    if not records:
+    found = read(arguments.records)
+    if not found:
         raise Failure(f"there are no records in {arguments.records}", "run the tests first: scripts/test.sh", DATA)
-    replace(arguments.output, page(records))
-    print(f"{len(records)} comparisons → {shown(arguments.output)}")
+    replace(arguments.output, page(found))
+    print(f"{len(found)} {noun} → {shown(arguments.output)}")
     return 0
+
+
+def main() -> int:
+    return make_page(__doc__, BUILD / "truth", ROOT / "docs" / "truth.md", read, page, "comparisons")
 
 
 if __name__ == "__main__":
