@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "data/outputs.h"
-#include "trainer/checkpoint/store.h"
 #include "trainer/errors.h"
 #include "trainer/loop/evaluation.h"
 #include "trainer/loop/run_quarantine.h"
