@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "trainer/checkpoint/durable_file.h"
-#include "trainer/config/elastic.h"
 #include "trainer/errors.h"
 
 namespace dtrain::loop {
@@ -92,18 +91,6 @@ bool SpikeLog::Add(const Entry& entry, const data::RecordSource& source) {
   content += json.dump(-1, ' ', /*ensure_ascii=*/false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
   checkpoint::WriteAtomically(path_, content);
   return true;
-}
-
-std::vector<int64_t> SamplesOf(const tasks::SplitBatches& batches, int64_t batch) {
-  const config::BatchSizes& sizes = batches.sizes();
-  const int64_t parts = sizes.shards * sizes.grad_accum_steps;
-  const auto part = batches.BatchesOf(config::DivisionOf(sizes.shards, /*rank=*/0, /*world_size=*/1), batch + 1);
-  std::vector<int64_t> samples;
-  for (int64_t number = batch * parts; number < (batch + 1) * parts; ++number) {
-    const auto of_part = part(number);
-    for (const data::SampleRef& sample : of_part->samples) samples.push_back(sample.index);
-  }
-  return samples;
 }
 
 }  // namespace dtrain::loop

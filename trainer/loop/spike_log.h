@@ -13,7 +13,6 @@
 #include "trainer/loop/spike_watch.h"
 #include "trainer/loop/training_state.h"
 #include "trainer/tasks/data_sets.h"
-#include "trainer/tasks/split_batches.h"
 
 namespace dtrain::loop {
 
@@ -49,10 +48,5 @@ class SpikeLog {
 
   std::filesystem::path path_;
 };
-
-// Returns the samples of the global batch of a step, as they lie in the data. `batch` counts the batches from the start
-// of the training, from 0, those that rewinds have left out among them. A sample that could not be read is listed, not
-// the one that took its place.
-std::vector<int64_t> SamplesOf(const tasks::SplitBatches& batches, int64_t batch);
 
 }  // namespace dtrain::loop

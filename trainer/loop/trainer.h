@@ -2,14 +2,8 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
-#include <optional>
 
 #include "trainer/checkpoint/async_writer.h"
-#include "trainer/config/elastic.h"
-#include "trainer/distributed/data_parallel.h"
-#include "trainer/distributed/shard_step.h"
-#include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"
 #include "trainer/loop/saving.h"
@@ -19,9 +13,8 @@
 #include "trainer/loop/trainer_parts.h"
 #include "trainer/loop/training_health.h"
 #include "trainer/loop/training_state.h"
+#include "trainer/loop/training_step.h"
 #include "trainer/loop/validation.h"
-#include "trainer/optim/parameter_update.h"
-#include "trainer/optim/weight_average.h"
 
 namespace dtrain::loop {
 
@@ -52,60 +45,31 @@ class Trainer {
   [[noreturn]] void SaveAndStop();
   // Reports the spikes of the loss since the last call. Returns whether the run has gone back to its last checkpoint.
   bool GoesBackAfterSpikes();
-  void ReportSpike(const Spike& spike, const std::string& action, std::optional<Rewind> rewind = std::nullopt);
   void GoBack(const Spike& spike);
   bool ReadsSpikes(bool stop, bool last) const;
-  bool Rewinds() const { return spikes_ && parts_.config.optimizer.on_spike == "rewind"; }
+  bool Rewinds() const { return step_.spikes() != nullptr && parts_.config.optimizer.on_spike == "rewind"; }
   void TrainStep();
-  optim::Rate RateOnDevice(double learning_rate);
-  void SayOnceThatStepsAreReplayed();
-  // Waits for the batch of the next part of a step that this rank computes, a micro-step or a shard, and seeds the
-  // random generators for it.
-  data::Batch NextBatch();
-  void ReplayStep(double learning_rate);
-  void ComputeStep(double learning_rate);
-  // Forward and backward of one micro-step; the last one of a step also exchanges and updates. A step graph records it:
-  // see StepGraph::Step.
-  void ComputeMicroStep(const data::Batch& batch, int64_t micro_step, const optim::Rate& learning_rate);
-  void ComputeShards();
-  void ComputeForwardAndBackward(const data::Batch& batch, bool reduce);
-  // Takes the sums of gradients, statistics and sums_ over the global batch.
-  void Update(const optim::Rate& learning_rate);
-  double FactorBeforeBackward() const;
-  std::optional<at::Tensor> FactorOfUpdate() const;
   void LogStep();
   void ReportTimes();
-  void ShowFirstBatch(const data::Batch& batch);
   void WarnOfWaiting(const report::TrainPoint& point);
   void FinishEpoch();
   void EvaluateNow();
   void Save();
-  optim::WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   void NoteBest(const report::ValPoint& point);
   report::RunResult Result(std::chrono::steady_clock::time_point start) const;
 
   const TrainerParts parts_;
-  const config::ShardRange shards_;
   int64_t* reported_step_ = nullptr;
-  const double nominal_weight_;  // of a global batch: see Task::NominalWeight
   TrainFeed feed_;
   Validation validation_;
-  optim::ParameterUpdate update_;
-  std::optional<optim::WeightAverage> average_;
   Progress progress_;
-  std::unique_ptr<distributed::DataParallel> data_parallel_;
-  std::unique_ptr<distributed::StepExchange> exchange_;
-  std::unique_ptr<distributed::ShardStep> shard_step_;  // of --deterministic=elastic, otherwise null
   StepProfiler profiler_;
   Phases phases_;
   Saving saving_;
-  at::Tensor learning_rate_;  // float32 scalar on the device, of unrecorded steps
-  at::Tensor sums_;           // float32 on the device, of the current step, indexed by StepSum
-  bool said_replayed_ = false;
   LogInterval interval_;
+  TrainingStep step_;
   double evaluation_seconds_ = 0;  // in this run of the program
   bool warned_of_waiting_ = false;
-  std::optional<SpikeWatch> spikes_;
   SkippedSteps skipped_steps_;
   NothingToLearn nothing_to_learn_;
   std::chrono::steady_clock::time_point epoch_start_, last_times_;
