@@ -1,4 +1,4 @@
-// Makes the same calls as a training step (trainer.cc), without data, logging and saving.
+// The step is the training's own (StepComputation), without data, logging and saving.
 #include "trainer/bench/step_bench.h"
 
 #include <ATen/ATen.h>
@@ -11,7 +11,6 @@
 #include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <vector>
 
 #include "data/pipeline/batch.h"
@@ -20,13 +19,11 @@
 #include "trainer/config/batch_sizes.h"
 #include "trainer/config/resolve.h"
 #include "trainer/device/device.h"
-#include "trainer/distributed/data_parallel.h"
-#include "trainer/distributed/step_exchange.h"
-#include "trainer/loop/log_interval.h"
-#include "trainer/loop/make_parameter_update.h"
+#include "trainer/loop/step_computation.h"
 #include "trainer/loop/step_graph.h"
 #include "trainer/modes/session.h"
 #include "trainer/tasks/task_kind.h"
+#include "trainer/tasks/task_seed.h"
 #include "trainer/weights/module_state.h"
 
 namespace dtrain::bench {
@@ -98,41 +95,47 @@ constexpr double kMiB = 1024.0 * 1024.0;
 // When the ranks reduce their gradients.
 enum class Reduction { kOverlapped, kAfterBackward, kNever };
 
+config::BatchSizes OneMicroStep(const config::BatchConfig& batch, int64_t ranks) {
+  const int64_t size = config::ResolveBatch(batch, static_cast<int>(ranks)).batch_size;
+  return {.batch_size = size, .global_batch_size = size * ranks, .shards = ranks};
+}
+
 class BenchedStep {
  public:
   BenchedStep(const config::Config& config, at::Device device, distributed::Communicator& communicator)
       : communicator_(communicator),
+        device_(device),
+        seed_(config.batch.seed),
+        sizes_(OneMicroStep(config.batch, communicator.world_size())),
         learning_rate_(config.optimizer.lr.value_or(config::DefaultLearningRate(
             config.optimizer, config::ResolveBatch(config.batch, communicator.world_size()).global_batch_size))),
-        batch_size_(config::ResolveBatch(config.batch, communicator.world_size()).batch_size),
+        rate_on_device_(at::full({}, learning_rate_, at::TensorOptions(at::kFloat).device(device))),
         task_(tasks::KindOf(config).MakeTask(config, tasks::KindOf(config).BenchSizes(config), device)),
-        update_(loop::MakeParameterUpdate(config, module(), device)),
-        exchange_(weights::RunningStatistics(module()), loop::kNumStepSums, device, communicator),
+        computation_(config, sizes_, *task_, communicator),
         graph_(loop::MakeStepGraph(config.ranks.cuda_graphs, {.device = device, .task = task_->WhyNotRecorded()})),
-        sums_(at::zeros({loop::kNumStepSums}, at::TensorOptions(at::kFloat).device(device))),
-        batch_(task_->RandomBatch(batch_size_)) {
-    loop::OnTheStreamOf(graph_.get(), [&] {
-      data_parallel_.emplace(weights::ParametersOf(module()), communicator,
-                             loop::DataParallelOptionsOf(config.ranks, /*micro_steps=*/1), distributed::BucketLayout{});
-    });
+        batch_(task_->RandomBatch(sizes_.batch_size)) {
+    computation_.Connect(graph_.get(), distributed::BucketLayout{});
   }
 
-  int64_t batch_size() const { return batch_size_; }
+  int64_t batch_size() const { return sizes_.batch_size; }
   torch::nn::Module& module() { return task_->module(); }
   const tasks::Task& task() const { return *task_; }
-  double units() const { return units_.item<double>(); }  // of this rank in one step
+  // Of the last step: of all ranks, if it was one with an exchange. These wait for the device.
+  double units() const { return Sum(loop::kUnits); }
+  double loss() const { return Sum(loop::kLossSum) / Sum(loop::kWeight); }
   StepWork Work(const std::string& precision) const {
-    StepScale scale{.samples = batch_size_, .precision = precision};
-    for (const at::Tensor& weight : data_parallel_->parameters()) scale.weights += weight.numel();
-    for (const auto& [name, tensor] : update_.State()) scale.optimizer_bytes += static_cast<int64_t>(tensor.nbytes());
+    StepScale scale{.samples = sizes_.batch_size, .precision = precision};
+    for (const at::Tensor& weight : computation_.data_parallel().parameters()) scale.weights += weight.numel();
+    for (const auto& [name, tensor] : computation_.update().State()) {
+      scale.optimizer_bytes += static_cast<int64_t>(tensor.nbytes());
+    }
     return WorkOfStep(task_->CostOfSample(), scale);
   }
-  double last_loss() const { return loss_.item<double>(); }
 
   std::vector<int64_t> BucketBytes() {
     const auto parameters = module().parameters();
     std::vector<int64_t> sizes;
-    for (const auto& bucket : data_parallel_->bucket_layout()) {
+    for (const auto& bucket : computation_.data_parallel().bucket_layout()) {
       sizes.push_back(0);
       for (const size_t index : bucket) sizes.back() += static_cast<int64_t>(parameters[index].nbytes());
     }
@@ -140,7 +143,8 @@ class BenchedStep {
   }
 
   void Run(Reduction reduction) {
-    if (!graph_) return RunParts(batch_, reduction, learning_rate_);
+    tasks::SeedTask(seed_, {.step = step_++}, device_);
+    if (!graph_) return RunParts(batch_, reduction, UnrecordedRate());
     graph_->Run(batch_, loop::PlaceInStep{}, learning_rate_,
                 [this, reduction](const data::Batch& batch, const at::Tensor& learning_rate) {
                   RunParts(batch, reduction, learning_rate);
@@ -163,7 +167,7 @@ class BenchedStep {
     communicator_.Barrier();
     const auto start = std::chrono::steady_clock::now();
     for (int64_t i = 0; i < steps; ++i) Run(reduction);
-    last_loss();  // waits for the device
+    loss();  // waits for the device
     at::Tensor seconds = at::full({1}, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
                                   at::TensorOptions(at::kDouble));
     communicator_.Sum(seconds);
@@ -173,7 +177,7 @@ class BenchedStep {
   nlohmann::ordered_json Timeline(int64_t steps) {
     return MeasureGradientTimes({.forward = [this] { Forward(batch_); },
                                  .backward = [this] { Backward(Reduction::kNever); },
-                                 .update = [this] { Update(Reduction::kNever, learning_rate_); }},
+                                 .update = [this] { computation_.Update(UnrecordedRate()); }},
                                 module().parameters(), steps);
   }
 
@@ -181,42 +185,35 @@ class BenchedStep {
   void RunParts(const data::Batch& batch, Reduction reduction, const optim::Rate& learning_rate) {
     Forward(batch);
     Backward(reduction);
-    Update(reduction, learning_rate);
+    if (reduction != Reduction::kNever) computation_.Exchange();
+    computation_.Update(learning_rate);
   }
 
   void Forward(const data::Batch& batch) {
-    data_parallel_->ZeroGradients();
-    const tasks::LossSums sums = task_->Loss(batch);
-    loss_ = sums.loss_sum / sums.weight;
-    units_ = sums.units;
+    computation_.Begin();
+    computation_.Forward(batch);
   }
 
   void Backward(Reduction reduction) {
-    data_parallel_->BeforeBackward(reduction == Reduction::kOverlapped);
-    update_.Scale(loss_).backward();
-    data_parallel_->AfterBackward();
-    if (reduction == Reduction::kAfterBackward) data_parallel_->ReduceNow();
+    computation_.Backward(/*reduce=*/reduction == Reduction::kOverlapped);
+    computation_.EndBackward();
+    if (reduction == Reduction::kAfterBackward) computation_.data_parallel().ReduceNow();
   }
 
-  void Update(Reduction reduction, const optim::Rate& learning_rate) {
-    if (reduction != Reduction::kNever) {
-      exchange_.Run(sums_);
-      exchange_.Keep();
-    }
-    update_.Apply(data_parallel_->gradients(), learning_rate);
-  }
+  optim::Rate UnrecordedRate() const { return device_.is_cpu() ? optim::Rate(learning_rate_) : rate_on_device_; }
+  double Sum(loop::StepSum sum) const { return computation_.sums()[sum].item<double>(); }
 
   distributed::Communicator& communicator_;
+  at::Device device_;
+  int64_t seed_;
+  int64_t step_ = 0;  // steps done
+  config::BatchSizes sizes_;
   double learning_rate_;
-  int64_t batch_size_;
+  at::Tensor rate_on_device_;
   std::unique_ptr<tasks::Task> task_;
-  optim::ParameterUpdate update_;
-  std::optional<distributed::DataParallel> data_parallel_;
-  distributed::StepExchange exchange_;
+  loop::StepComputation computation_;
   std::unique_ptr<loop::StepGraph> graph_;
-  at::Tensor sums_;
   data::Batch batch_;
-  at::Tensor loss_, units_;
 };
 
 nlohmann::ordered_json CommunicationCosts(BenchedStep& step, double overlapped_seconds, int64_t steps) {
@@ -273,7 +270,7 @@ nlohmann::ordered_json BenchStep(const modes::RunContext& context, const StepBen
   const int world_size = session.communicator->world_size();
   BenchedStep step(context.config, session.device, *session.communicator);
   for (int64_t i = 0; i < std::max(step.LeastWarmUp(), options.warmup); ++i) step.Run(Reduction::kOverlapped);
-  step.last_loss();  // waits for the device
+  step.loss();  // waits for the device
   const int64_t timed = StepsToTime(step, options);
   const double seconds = step.Time(timed, Reduction::kOverlapped);
 
@@ -281,11 +278,11 @@ nlohmann::ordered_json BenchStep(const modes::RunContext& context, const StepBen
   const StepWork work = step.Work(precision);
   nlohmann::ordered_json result = Describe(context.config, step, timed, *session.communicator, session.device);
   result.update({{"batch_size", step.batch_size()},
-                 {report::SpeedKey(step.task().speed_unit()), world_size * step.units() / seconds},
+                 {report::SpeedKey(step.task().speed_unit()), step.units() / seconds},
                  {"step_milliseconds", seconds * 1000},
                  {"peak_memory_mib", static_cast<double>(device::PeakMemoryBytes(session.device)) / kMiB},
                  {"achieved_tflops", work.flops / seconds / 1e12},
-                 {"loss", step.last_loss()}});
+                 {"loss", step.loss()}});
   if (session.device.is_cuda()) result.update(RoofOf(work, precision, session.device, seconds));
   if (world_size > 1) result.update(CommunicationCosts(step, seconds, options.steps));
   result.update(step.Timeline(std::min(options.steps, kTimelineSteps)));

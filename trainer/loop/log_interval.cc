@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "trainer/device/device.h"
+#include "trainer/loop/step_computation.h"
 
 namespace dtrain::loop {
 namespace {

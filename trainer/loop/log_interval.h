@@ -15,9 +15,6 @@
 
 namespace dtrain::loop {
 
-// What a step sums over its global batch. StepExchange adds these sums over the ranks.
-enum StepSum { kLossSum, kWeight, kUnits, kPadding, kSamples, kEmpty, kHits, kNumStepSums };
-
 // The sums stay on the device until a line is logged, so that no step waits for the device.
 class LogInterval {
  public:

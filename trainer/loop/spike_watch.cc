@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trainer/loop/log_interval.h"
+#include "trainer/loop/step_computation.h"
 
 namespace dtrain::loop {
 namespace {

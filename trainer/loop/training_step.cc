@@ -22,46 +22,31 @@ TrainingStep::TrainingStep(const TrainerParts& parts, TrainFeed& feed, Phases& p
       phases_(phases),
       interval_(interval),
       shards_(config::DivisionOf(parts.plan.batch.shards, parts.communicator.rank(), parts.communicator.world_size())),
-      nominal_weight_(parts.task.NominalWeight(parts.plan.batch.global_batch_size)),
-      update_(MakeParameterUpdate(parts.config, parts.task.module(), parts.device)),
-      learning_rate_(at::zeros({}, at::TensorOptions(at::kFloat).device(parts.device))),
-      sums_(at::zeros({kNumStepSums}, learning_rate_.options())) {}
+      computation_(parts.config, parts.plan.batch, parts.task, parts.communicator),
+      learning_rate_(at::zeros({}, at::TensorOptions(at::kFloat).device(parts.device))) {}
 
 TrainingStep::~TrainingStep() = default;
 
 void TrainingStep::Restore(const Progress& progress, const checkpoint::Snapshot* restored) {
-  shard_step_.reset();  // made anew below, also after a rewind
-  data_parallel_.reset();
-  torch::nn::Module& module = parts_.task.module();
-  module.zero_grad(/*set_to_none=*/true);
+  const torch::nn::Module& module = parts_.task.module();
+  optim::ParameterUpdate& update = computation_.update();
   if (restored != nullptr) {
     weights::CopyInto(weights::StateOf(module), restored->model);
-    weights::CopyInto(update_.State(), restored->optimizer);
+    weights::CopyInto(update.State(), restored->optimizer);
   }
   average_ = MakeWeightAverage(parts_.config.optimizer, parts_.plan.schedule.warmup_steps, module, restored);
   std::vector<at::Tensor> replicated;
   for (const auto& [name, tensor] : weights::StateOf(module)) replicated.push_back(tensor.detach());
-  for (const auto& [name, tensor] : update_.State()) replicated.push_back(tensor);
+  for (const auto& [name, tensor] : update.State()) replicated.push_back(tensor);
   for (size_t i = 0; average_ && i < average_->tensors().size(); ++i) {
     replicated.push_back(average_->tensors()[i].second);
   }
   parts_.communicator.BroadcastFromFirst(replicated);
-  update_.WeightsChanged();
+  update.WeightsChanged();
   if (parts_.config.optimizer.spike_factor > 0) {
     spikes_ = std::make_unique<SpikeWatch>(parts_.config.optimizer, progress.losses, parts_.device);
   }
-
-  OnTheStreamOf(parts_.step_graph, [&] {
-    data_parallel_ = std::make_unique<distributed::DataParallel>(
-        weights::ParametersOf(module), parts_.communicator,
-        DataParallelOptionsOf(parts_.config.ranks, parts_.plan.batch.grad_accum_steps), progress.bucket_layout);
-  });
-  exchange_ = std::make_unique<distributed::StepExchange>(weights::RunningStatistics(module), kNumStepSums,
-                                                          parts_.device, parts_.communicator);
-  if (parts_.plan.batch.elastic) {
-    shard_step_ = std::make_unique<distributed::ShardStep>(
-        shards_.total, *data_parallel_, *exchange_, weights::BatchCounters(module), parts_.device, parts_.communicator);
-  }
+  computation_.Connect(parts_.step_graph, progress.bucket_layout);
 }
 
 void TrainingStep::Run(int64_t step) {
@@ -75,7 +60,7 @@ void TrainingStep::Run(int64_t step) {
   if (average_) average_->AfterStep(step);
   // On a GPU this waits for the device, so it is checked only in steps that are logged and wait anyway.
   if (parts_.device.is_cpu() || parts_.plan.ShouldLog(step)) {
-    RequireUpdates(update_.skipped_in_a_row(), parts_.config.optimizer.max_skipped_steps, step);
+    RequireUpdates(computation_.update().skipped_in_a_row(), parts_.config.optimizer.max_skipped_steps, step);
   }
 }
 
@@ -121,7 +106,7 @@ void TrainingStep::ShowFirstBatch(const data::Batch& batch) {
 
 void TrainingStep::Compute(double learning_rate) {
   const optim::Rate rate = RateOnDevice(learning_rate);
-  if (shard_step_) {
+  if (parts_.plan.batch.elastic) {
     ComputeShards();
     return Update(rate);
   }
@@ -130,28 +115,14 @@ void TrainingStep::Compute(double learning_rate) {
   }
 }
 
-// The loss is divided by the weight of the global batch in two parts, as Task says: before backward by the nominal
-// weight, and in the update by what then remains. The reducer averages over ranks; the first factor makes that a sum.
-double TrainingStep::FactorBeforeBackward() const {
-  return (shard_step_ ? 1.0 : static_cast<double>(parts_.communicator.world_size())) / nominal_weight_;
-}
-
-std::optional<at::Tensor> TrainingStep::FactorOfUpdate() const {
-  if (!parts_.task.weight_varies()) return std::nullopt;
-  return at::where(sums_[kWeight] > 0, nominal_weight_ / sums_[kWeight], at::zeros_like(sums_[kWeight]));
-}
-
 void TrainingStep::ComputeMicroStep(const data::Batch& batch, int64_t micro_step, const optim::Rate& learning_rate) {
-  if (micro_step == 0) {
-    data_parallel_->ZeroGradients();
-    sums_.zero_();
-  }
+  if (micro_step == 0) computation_.Begin();
   const bool is_last = micro_step + 1 == parts_.plan.batch.grad_accum_steps;
   ComputeForwardAndBackward(batch, /*reduce=*/is_last);
   if (!is_last) return;
-  data_parallel_->AfterBackward();
+  computation_.EndBackward();
   phases_.Enter(Phase::kExchange);
-  exchange_->Run(sums_);
+  computation_.Exchange();
   Update(learning_rate);
 }
 
@@ -159,44 +130,28 @@ void TrainingStep::ComputeMicroStep(const data::Batch& batch, int64_t micro_step
 void TrainingStep::ComputeShards() {
   for (int64_t shard = 0; shard < shards_.count(); ++shard) {
     const data::Batch batch = NextBatch();
-    shard_step_->Begin();
-    sums_.zero_();
+    computation_.BeginShard();
     ComputeForwardAndBackward(batch, /*reduce=*/false);
-    shard_step_->End(sums_);
+    computation_.EndShard();
   }
   phases_.Enter(Phase::kExchange);
-  shard_step_->Run(sums_);
+  computation_.ExchangeShards();
 }
 
 void TrainingStep::ComputeForwardAndBackward(const data::Batch& batch, bool reduce) {
   phases_.Enter(Phase::kForward);
-  const tasks::LossSums loss = parts_.task.Loss(batch);
-  data_parallel_->BeforeBackward(reduce);
+  computation_.Forward(batch);
   phases_.Enter(Phase::kBackward);
-  const at::Tensor scaled = update_.Scale(loss.loss_sum * FactorBeforeBackward());
-  if (reduce && !parts_.communicator.is_alone()) {
-    distributed::AfterLastGradient(scaled, [this] { phases_.CountAs(Phase::kExchange); });
-  }
-  scaled.backward();
-
-  at::NoGradGuard no_grad;
-  sums_[kLossSum] += loss.loss_sum;
-  sums_[kWeight] += loss.weight;
-  sums_[kUnits] += loss.units;
-  if (loss.padding.defined()) sums_[kPadding] += loss.padding;
-  if (loss.empty.defined()) sums_[kEmpty] += loss.empty;
-  sums_[kSamples] += static_cast<double>(batch.size());
-  if (loss.hits.defined()) sums_[kHits] += loss.hits;
+  computation_.Backward(reduce, [this] { phases_.CountAs(Phase::kExchange); });
 }
 
 void TrainingStep::Update(const optim::Rate& learning_rate) {
   phases_.Enter(Phase::kUpdate);
   std::optional<at::Tensor> skip;
-  if (spikes_) skip = spikes_->Step(sums_);
+  if (spikes_) skip = spikes_->Step(computation_.sums());
   if (parts_.config.optimizer.on_spike == "log") skip.reset();
-  exchange_->Keep(skip);
-  update_.Apply(data_parallel_->gradients(), learning_rate, FactorOfUpdate(), skip);
-  interval_.AddStep(sums_, update_);
+  computation_.Update(learning_rate, skip);
+  interval_.AddStep(computation_.sums(), computation_.update());
 }
 
 }  // namespace dtrain::loop

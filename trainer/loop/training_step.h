@@ -8,14 +8,12 @@
 
 #include "trainer/config/elastic.h"
 #include "trainer/distributed/data_parallel.h"
-#include "trainer/distributed/shard_step.h"
-#include "trainer/distributed/step_exchange.h"
 #include "trainer/loop/log_interval.h"
 #include "trainer/loop/phases.h"
 #include "trainer/loop/spike_watch.h"
+#include "trainer/loop/step_computation.h"
 #include "trainer/loop/train_feed.h"
 #include "trainer/loop/trainer_parts.h"
-#include "trainer/optim/parameter_update.h"
 #include "trainer/optim/weight_average.h"
 
 namespace dtrain::loop {
@@ -33,11 +31,11 @@ class TrainingStep {
   // many steps in a row were skipped, DataError, and the errors of Communicator if a peer is lost.
   void Run(int64_t step);
 
-  const optim::ParameterUpdate& update() const { return update_; }
+  const optim::ParameterUpdate& update() const { return computation_.update(); }
   // These are null if the run has none.
   optim::WeightAverage* average() { return average_ ? &*average_ : nullptr; }
   SpikeWatch* spikes() const { return spikes_.get(); }
-  distributed::BucketLayout bucket_layout() const { return data_parallel_->bucket_layout(); }
+  distributed::BucketLayout bucket_layout() const { return computation_.data_parallel().bucket_layout(); }
 
  private:
   // Waits for the batch of the next part of a step that this rank computes, a micro-step or a shard, and seeds the
@@ -53,25 +51,18 @@ class TrainingStep {
   void ComputeMicroStep(const data::Batch& batch, int64_t micro_step, const optim::Rate& learning_rate);
   void ComputeShards();
   void ComputeForwardAndBackward(const data::Batch& batch, bool reduce);
-  // Takes the sums of gradients, statistics and sums_ over the global batch.
+  // Takes the sums of gradients, statistics and losses over the global batch.
   void Update(const optim::Rate& learning_rate);
-  double FactorBeforeBackward() const;
-  std::optional<at::Tensor> FactorOfUpdate() const;
 
   const TrainerParts& parts_;
   TrainFeed& feed_;
   Phases& phases_;
   LogInterval& interval_;
   const config::ShardRange shards_;
-  const double nominal_weight_;  // of a global batch: see Task::NominalWeight
-  optim::ParameterUpdate update_;
+  StepComputation computation_;
   std::optional<optim::WeightAverage> average_;
   std::unique_ptr<SpikeWatch> spikes_;
-  std::unique_ptr<distributed::DataParallel> data_parallel_;
-  std::unique_ptr<distributed::StepExchange> exchange_;
-  std::unique_ptr<distributed::ShardStep> shard_step_;  // of --deterministic=elastic, otherwise null
-  at::Tensor learning_rate_;                            // float32 scalar on the device, of unrecorded steps
-  at::Tensor sums_;                                     // float32 on the device, of this step, indexed by StepSum
+  at::Tensor learning_rate_;  // float32 scalar on the device, of unrecorded steps
   bool said_replayed_ = false;
 };
 

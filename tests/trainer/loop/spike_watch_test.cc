@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "trainer/loop/log_interval.h"
+#include "trainer/loop/step_computation.h"
 
 namespace dtrain::loop {
 namespace {
