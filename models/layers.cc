@@ -15,10 +15,9 @@ namespace {
 at::Tensor ShapeOf(at::IntArrayRef sizes) { return at::empty(sizes, at::TensorOptions(at::kMeta)); }
 
 // How often the elements of a normalised activation are read or written in one step: by the statistics, forward, by the
-// sums of backward, and by the gradients. ReLU keeps a bit for each, 1/16 of an element of a half type.
+// sums of backward, and by the gradients. ReLU of a sum keeps a bit for each, 1/16 of an element of a half type.
 constexpr double kMask = 1.0 / 16;
-constexpr double kNormMoves = 1 + 2 + 2 + 3;  // also with SiLU
-constexpr double kReluMoves = 1 + (2 + kMask) + (2 + kMask) + (3 + kMask);
+constexpr double kNormMoves = 1 + 2 + 2 + 3;                         // also with ReLU or SiLU
 constexpr double kPoolMoves = 1 + 1.4 + 1.6 + 2.6;                   // ReLU and max pooling
 constexpr double kAddReluMoves = 1 + (3 + kMask) + (4 + kMask) + 3;  // the shortcut, and the second gradient
 constexpr double kShortcutMoves = 1 + 0 + 1 + 2;                     // a normalised shortcut, in the same passes
@@ -115,9 +114,7 @@ Forked BatchNorm2dImpl::Activated(const at::Tensor& x_NCHW, Activation activatio
     const at::Tensor x = ForNormKernels(x_NCHW);
     return Normalised(x, Measure(x), {.activation = activation});
   }
-  CountMoves(x_NCHW, activation == Activation::kRelu       ? kReluMoves
-                     : activation == Activation::kReluPool ? kPoolMoves
-                                                           : kNormMoves);
+  CountMoves(x_NCHW, activation == Activation::kReluPool ? kPoolMoves : kNormMoves);
   at::Tensor y = ForwardWithAten(x_NCHW);
   if (activation == Activation::kSilu) {
     y = Silu(y);

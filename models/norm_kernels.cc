@@ -48,7 +48,7 @@ Output Forward(const at::Tensor& x, const Normalisation& norm, const Following& 
     return {y, places, maxima};
   }
   at::Tensor y = at::empty_like(x), mask;
-  if (activation == Activation::kRelu) mask = at::empty({x.numel() / kernels::kWidth}, bytes);
+  if (activation == Activation::kRelu && z.defined()) mask = at::empty({x.numel() / kernels::kWidth}, bytes);
   norm.kernels->forward({.x = x.const_data_ptr(),
                          .z = z.defined() ? z.const_data_ptr() : nullptr,
                          .y = y.mutable_data_ptr(),

@@ -145,6 +145,7 @@ int LaunchSum(const SumArguments& arguments, Element element, void* stream) {
         if (arguments.of.scale.factors != nullptr) return StartSum<T, ScaledGradient>(arguments, StreamOf(stream));
         return StartSum<T, PlainGradient>(arguments, StreamOf(stream));
       case Activation::kRelu:
+        if (arguments.of.aside != nullptr) return StartSum<T, MaskedGradient>(arguments, StreamOf(stream));
         return StartSum<T, ReluGradient>(arguments, StreamOf(stream));
       case Activation::kSilu:
         return StartSum<T, SiluGradient>(arguments, StreamOf(stream));

@@ -1,9 +1,9 @@
 // y = activation(norm(x) [+ z | + norm(z)]) with norm(x) = (x − mean) · σ⁻¹ · γ + β, and its gradients, for
 // channels-last tensors: all that lies between the convolutions of a network, in one pass forward and two backward.
-// With ReLU, one bit per element (whether it lets the element pass) is kept for the backward pass instead of y; with
-// SiLU, nothing: it is computed again from x. norm_pool.h has the fourth activation, ReLU and max pooling. Without
-// ReLU, the activation may be scaled by a factor for each image and channel: y = activation(norm(x)) · s [+ z], for
-// stochastic depth and squeeze-and-excitation (excitation.h).
+// For the backward pass nothing of y is kept: it is computed again from x. But with ReLU of a sum, one bit per element
+// is (whether ReLU lets the element pass), since reading z again takes longer. norm_pool.h has the fourth activation,
+// ReLU and max pooling. Without ReLU, the activation may be scaled by a factor for each image and channel:
+// y = activation(norm(x)) · s [+ z], for stochastic depth and squeeze-and-excitation (excitation.h).
 #pragma once
 
 #include <cmath>
@@ -34,7 +34,8 @@ struct Scale {
 struct ForwardArguments {
   const void *x, *z;  // z: null if nothing is added
   void* y;
-  uint8_t* mask;  // of ReLU: bit i of byte k is set if it lets element 8 k + i of y pass (above 0 or NaN); else null
+  // Of ReLU of a sum: bit i of byte k is set if it lets element 8 k + i of y pass (above 0 or NaN). Otherwise null.
+  uint8_t* mask;
   NormOfChannels norm, z_norm;
   bool normalises_z;
   int64_t rows, channels;
@@ -72,6 +73,9 @@ DTRAIN_HOST_DEVICE float Sigmoid(float x) {
   return 1.0F / (1.0F + expf(-x));
 }
 
+// NaN passes, as in ATen's ReLU: a step that is not finite must be seen.
+inline DTRAIN_HOST_DEVICE bool PassesRelu(float value) { return !(value <= 0); }
+
 template <typename T, Activation kActivation, bool kNormalisesZ>
 DTRAIN_HOST_DEVICE void ForwardThread(const ForwardArguments& arguments, int64_t thread, int64_t threads) {
   const Rows of(arguments.channels, arguments.rows, thread, threads);
@@ -96,15 +100,16 @@ DTRAIN_HOST_DEVICE void ForwardThread(const ForwardArguments& arguments, int64_t
         value += kNormalisesZ ? z_norm(i, added) : added;
       }
       if constexpr (kActivation == Activation::kRelu) {
-        // NaN passes, as in ATen's ReLU: a step that is not finite must be seen.
-        const bool passes = !(value <= 0);
+        const bool passes = PassesRelu(value);
         value = passes ? value : 0.0F;
         mask |= static_cast<unsigned>(passes) << i;
       }
       y.values[i] = static_cast<T>(value);
     }
     StoreEight<T>(arguments.y, at, y);
-    if constexpr (kActivation == Activation::kRelu) arguments.mask[at / kWidth] = static_cast<uint8_t>(mask);
+    if constexpr (kActivation == Activation::kRelu) {
+      if (arguments.mask != nullptr) arguments.mask[at / kWidth] = static_cast<uint8_t>(mask);
+    }
   }
 }
 
@@ -116,7 +121,7 @@ struct PoolShape {
 struct GradientArguments {
   const void *dy, *more_dy;  // more_dy: null, or a second gradient of y, which is added to dy
   const void* x;
-  const uint8_t* aside;  // kRelu: the mask; kReluPool: the places of the maxima
+  const uint8_t* aside;  // kRelu: the mask, or null; kReluPool: the places of the maxima
   NormOfChannels norm;
   int64_t rows, channels;
   Activation activation;  // kNone for a gradient that has been taken through it
@@ -190,11 +195,28 @@ struct ScaledGradient : PlainGradient<T> {
   }
 };
 
+// Of y = ReLU(u).
 template <typename T>
 struct ReluGradient : PlainGradient<T> {
-  const uint8_t* mask;
+  Affine norm;
 
   DTRAIN_HOST_DEVICE ReluGradient(const GradientArguments& of, int64_t channel)
+      : PlainGradient<T>(of, channel), norm(of.norm, channel) {}
+
+  DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& x, float (&gradient)[kWidth]) const {
+    this->Load(at, gradient);
+    for (int i = 0; i < kWidth; ++i) {
+      gradient[i] = PassesRelu(norm(i, static_cast<float>(x.values[i]))) ? gradient[i] : 0.0F;
+    }
+  }
+};
+
+// Of y = ReLU(u + z) and y = ReLU(u + norm(z)).
+template <typename T>
+struct MaskedGradient : PlainGradient<T> {
+  const uint8_t* mask;
+
+  DTRAIN_HOST_DEVICE MaskedGradient(const GradientArguments& of, int64_t channel)
       : PlainGradient<T>(of, channel), mask(of.aside) {}
 
   DTRAIN_HOST_DEVICE void operator()(int64_t /*row*/, int64_t at, const Eight<T>& /*x*/,

@@ -8,7 +8,7 @@ namespace dtrain::models::kernels {
 
 // The sums of SumArguments for both. β's gradients are equal.
 struct PairSumArguments {
-  SumArguments of_x;  // its activation is kRelu, and dz is where du is written
+  SumArguments of_x;  // its activation is kRelu with a mask, and dz is where du is written
   const void* z;
   NormOfChannels z_norm;
   SumsMemory z_sums;
@@ -34,7 +34,7 @@ DTRAIN_HOST_DEVICE PairSums PairSumThread(const PairSumArguments& arguments, con
     mean[i] = of.norm.mean[place.channel + i];
     z_mean[i] = arguments.z_norm.mean[place.channel + i];
   }
-  const ReluGradient<T> gradient(of, place.channel);
+  const MaskedGradient<T> gradient(of, place.channel);
   for (int64_t row = place.first_row; row < of.rows; row += place.row_step) {
     const int64_t at = row * of.channels + place.channel;
     const Eight<T> x = LoadEight<T>(of.x, at), z = LoadEight<T>(arguments.z, at);

@@ -127,6 +127,9 @@ inline void Sum(const kernels::SumArguments& arguments, kernels::Element element
     const bool scales = arguments.of.scale.factors != nullptr;
     if (arguments.of.activation == Activation::kNone && scales) return SumOf<T, kernels::ScaledGradient>(arguments);
     if (arguments.of.activation == Activation::kNone) return SumOf<T, kernels::PlainGradient>(arguments);
+    if (arguments.of.activation == Activation::kRelu && arguments.of.aside != nullptr) {
+      return SumOf<T, kernels::MaskedGradient>(arguments);
+    }
     if (arguments.of.activation == Activation::kRelu) return SumOf<T, kernels::ReluGradient>(arguments);
     if (arguments.of.activation == Activation::kSilu) return SumOf<T, kernels::SiluGradient>(arguments);
     SumOf<T, kernels::WindowGradient>(arguments);
