@@ -7,9 +7,6 @@
 namespace dtrain::data {
 namespace {
 
-constexpr double kLowestScale = 0.08, kHighestScale = 1.0;
-constexpr double kLowestRatio = 3.0 / 4.0, kHighestRatio = 4.0 / 3.0;
-
 // Like Python's round(), which rounds halves to even.
 int Round(double value) { return static_cast<int>(std::nearbyint(value)); }
 
@@ -21,11 +18,13 @@ int CentreOffset(int length, int size) {
 
 }  // namespace
 
-CropBox RandomResizedCrop(ImageSize image, RandomGenerator& random) {
+CropBox RandomResizedCrop(ImageSize image, const RandomCropOptions& options, RandomGenerator& random) {
+  const auto [lowest_scale, highest_scale] = options.scale;
+  const auto [lowest_ratio, highest_ratio] = options.ratio;
   const double area = static_cast<double>(image.width) * image.height;
   for (int attempt = 0; attempt < 10; ++attempt) {
-    const double target_area = area * random.Uniform(kLowestScale, kHighestScale);
-    const double ratio = std::exp(random.Uniform(std::log(kLowestRatio), std::log(kHighestRatio)));
+    const double target_area = area * random.Uniform(lowest_scale, highest_scale);
+    const double ratio = std::exp(random.Uniform(std::log(lowest_ratio), std::log(highest_ratio)));
     const int width = Round(std::sqrt(target_area * ratio)), height = Round(std::sqrt(target_area / ratio));
     if (0 < width && width <= image.width && 0 < height && height <= image.height) {
       const auto y = static_cast<int>(random.Below(image.height - height + 1));
@@ -35,15 +34,15 @@ CropBox RandomResizedCrop(ImageSize image, RandomGenerator& random) {
   }
   int width = image.width, height = image.height;
   const double ratio = static_cast<double>(width) / height;
-  if (ratio < kLowestRatio) {
-    height = std::clamp(Round(width / kLowestRatio), 1, image.height);
-  } else if (ratio > kHighestRatio) {
-    width = std::clamp(Round(height * kHighestRatio), 1, image.width);
+  if (ratio < lowest_ratio) {
+    height = std::clamp(Round(width / lowest_ratio), 1, image.height);
+  } else if (ratio > highest_ratio) {
+    width = std::clamp(Round(height * highest_ratio), 1, image.width);
   }
   return {(image.width - width) / 2, (image.height - height) / 2, width, height};
 }
 
-bool RandomFlip(RandomGenerator& random) { return random.UniformFloat() < 0.5F; }
+bool RandomFlip(double probability, RandomGenerator& random) { return random.UniformFloat() < probability; }
 
 ImageSize ResizeShortSide(ImageSize image, int short_side) {
   const bool upright = image.width <= image.height;

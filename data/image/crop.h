@@ -2,6 +2,8 @@
 // that its recipes give the same results here.
 #pragma once
 
+#include <array>
+
 #include "data/random.h"
 
 namespace dtrain::data {
@@ -22,12 +24,19 @@ struct ImageGeometry {
   bool flip = false;
 };
 
-// torchvision's RandomResizedCrop.get_params with scale (0.08, 1) and ratio (3/4, 4/3): up to ten tries at an area and
-// an aspect ratio, then the largest central box with an allowed ratio. The box lies inside the image and is not empty.
-CropBox RandomResizedCrop(ImageSize image, RandomGenerator& random);
+// How random crops are drawn. The defaults are those of torchvision and timm.
+struct RandomCropOptions {
+  std::array<double, 2> scale = {0.08, 1};               // least and greatest part of the image's area
+  std::array<double, 2> ratio = {3.0 / 4.0, 4.0 / 3.0};  // least and greatest width / height
+  double flip = 0.5;                                     // the probability that a crop is mirrored
+};
 
-// torchvision's RandomHorizontalFlip(0.5): returns whether to mirror.
-bool RandomFlip(RandomGenerator& random);
+// torchvision's RandomResizedCrop.get_params: up to ten tries at an area and an aspect ratio, then the largest central
+// box with an allowed ratio. The box lies inside the image and is not empty.
+CropBox RandomResizedCrop(ImageSize image, const RandomCropOptions& options, RandomGenerator& random);
+
+// torchvision's RandomHorizontalFlip: returns whether to mirror.
+bool RandomFlip(double probability, RandomGenerator& random);
 
 // torchvision's Resize(short_side): returns the size of the resized image. The long side is truncated to whole pixels.
 ImageSize ResizeShortSide(ImageSize image, int short_side);

@@ -98,14 +98,14 @@ RandomKey ImageDecoder::KeyOf(const SampleRef& sample, RandomStream stream) cons
 
 ImageGeometry ImageDecoder::DrawGeometry(ImageSize image, const SampleRef& sample) const {
   RandomGenerator random(KeyOf(sample, RandomStream::kAugment));
-  const CropBox crop = RandomResizedCrop(image, random);
-  return {crop, RandomFlip(random)};
+  const CropBox crop = RandomResizedCrop(image, options_.crop, random);
+  return {crop, RandomFlip(options_.crop.flip, random)};
 }
 
 Interpolation ImageDecoder::FilterOf(const SampleRef& sample) const {
   if (!options_.draws_interpolation) return options_.interpolation;
   RandomGenerator random(KeyOf(sample, RandomStream::kFilter));
-  return RandomFlip(random) ? Interpolation::kBicubic : Interpolation::kBilinear;
+  return RandomFlip(0.5, random) ? Interpolation::kBicubic : Interpolation::kBilinear;
 }
 
 int ImageDecoder::OrientationOf(std::span<const uint8_t> bytes) const {

@@ -108,7 +108,8 @@ IMAGE_TABLE = [
     image_recipe("resnet50_torchvision_v2", 8, 128, 750683, 6255, 0.5,
                  "sgd, momentum 0.9, " + DECAY_OF_WEIGHTS.format("2e-05") + SMOOTHED + ", EMA 0.998908", "cosine",
                  "crop and flip, trivialaugment (bilinear), random erasing 0.1, mixup 0.2, cutmix 1, repeated 4",
-                 sizes=("0:176",), settings={"eval_resize": 232, "ema_every": 32, "ema_ramp": False, "warmup_start_lr": 0.005}),
+                 sizes=("0:176",), settings={"eval_resize": 232, "ema_every": 32, "ema_start": "torchvision", "warmup_start_lr": 0.005,
+                                           "lr_per_epoch": True}),
     image_recipe("resnet50_fast", 8, 512, 5004, 625, 1.7,
                  "sgd, momentum 0.9, " + DECAY_OF_WEIGHTS.format("0.0001") + SMOOTHED,
                  sizes=("0:160", "12:192"), size=256, settings={"poly_power": 1.0, "warmup_start_lr": 1.7e-4}),
@@ -125,7 +126,7 @@ IMAGE_TABLE = [
                  RMSPROP.format(0.001, "1e-05") + SMOOTHED + ", EMA 0.9999", "step",
                  "crop and flip, randaugment (nearest), random erasing 0.2",
                  settings={"lr_decay_epochs": [2.4], "lr_decay_factor": 0.97, "dropout": 0.2, "drop_path": 0.2,
-                           "schedule_through_warmup": True}),
+                           "schedule_through_warmup": True, "lr_per_epoch": True, "interpolation": "random"}),
     image_recipe("efficientnet_b7", 24, 8, 300273, 0, 0.15, PLAIN, "step", micro_steps=2, size=600,
                  settings={"workers": 4}),
 ]
@@ -159,7 +160,7 @@ PUBLISHED = {
 # Flags that turn a recipe for ImageNet into one for 4,000 digits: a small model, small images, a batch of 64, three
 # epochs.
 PROXY = ("--image_size=32", "--eval_resize=32", "--image_size_schedule=", "--batch_size=64", "--global_batch_size=64",
-         "--epochs=3", "--warmup_epochs=0", "--warmup_steps=31", "--warmup_start_lr=0", "--precision=fp32", "--loss_scale=dynamic",
+         "--epochs=3", "--warmup_epochs=0", "--warmup_steps=31", "--warmup_start_lr=0", "--nolr_per_epoch", "--precision=fp32", "--loss_scale=dynamic",
          "--repeated_augmentation=1", "--log_format=auto", "--save_every_epochs=0", "--eval_every_epochs=0",
          "--augment=none", "--random_erasing=0", "--workers=2")
 # They need a gentler rate. At a batch of 64, little more than the sign is left of EfficientNet's gradients under

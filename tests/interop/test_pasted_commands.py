@@ -72,6 +72,31 @@ def test_timm(data, samples, resnet18, run_dir, opt, rate, flags):
     compare(found, in_both_ways(trained), f"timm's {opt} from a pasted command", f"timm {timm.__version__}")
 
 
+@pytest.mark.parametrize("flags", [(), ("--model-ema-warmup",)], ids=["at once", "with its warmup"])
+def test_timms_average(data, samples, resnet18, run_dir, flags):
+    """The average of 17 updates. timm's counts everything that a checkpoint of the model has, statistics, too."""
+    pasted(data, "--model", "resnet18", "--opt", "sgd", "--lr=2e-4", "--warmup-epochs=0", "-b", str(BATCH), "--no-aug", "--model-ema",
+           "--model-ema-decay=0.9", *flags, weights=resnet18, run_dir=run_dir)
+    first = load_file(resnet18)
+    model = timm.create_model("resnet18", num_classes=CLASSES)
+    model.load_state_dict(first)
+    optimizer = timm.optim.create_optimizer_v2(model, opt="sgd", lr=2e-4, weight_decay=2e-5, momentum=0.9)
+    scheduler, _ = timm.scheduler.create_scheduler_v2(optimizer, sched="cosine", num_epochs=300)
+    average = timm.utils.ModelEmaV3(model, decay=0.9, use_warmup=bool(flags))
+    step = iter(range(1, STEPS + 1))
+    optimizer.register_step_post_hook(lambda *_: average.update(model, step=next(step)))
+    original(model, optimizer, scheduler.step, timm.loss.LabelSmoothingCrossEntropy(0.1), samples, torch.channels_last)
+    theirs, ours, last = average.module.state_dict(), load_file(run_dir / "model_ema.safetensors"), model.state_dict()
+    names = [name for name, tensor in theirs.items() if tensor.is_floating_point()]
+
+    def distance(a, b):
+        return sum(((a[name] - b[name]).double() ** 2).sum() for name in names).sqrt().item()
+
+    assert distance(ours, theirs) <= 1e-3 * distance(theirs, last) and distance(theirs, last) > 0
+    record("Pasted commands", f"timm's --model-ema {' '.join(flags)}".strip() + f", {STEPS} steps", f"timm {timm.__version__}",
+           "1e-3 of its distance to the weights", distance(ours, theirs) / distance(theirs, last))
+
+
 @pytest.mark.parametrize("opt, rate", [("sgd", 5e-4), ("sgd_nesterov", 5e-4), ("adamw", 5e-5)])
 def test_torchvision(data, samples, resnet18, run_dir, opt, rate):
     found = pasted("--data-path", data, "--model", "resnet18", "-b", str(BATCH), "--opt", opt, "--lr", str(rate), "--epochs", "20",

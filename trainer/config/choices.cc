@@ -42,6 +42,13 @@ std::vector<Choice> Losses() {
   return {{"ce", "cross entropy"}, {"bce", "binary cross entropy of each class by itself, averaged over the classes"}};
 }
 
+std::vector<Choice> AverageStarts() {
+  return {{"tensorflow", "(1 + n) / (10 + n)"},
+          {"timm", "1 - n^(-2/3), as with its --model-ema-warmup"},
+          {"torchvision", "0, a copy of the weights, until the warmup of the rate has ended; then --ema_decay"},
+          {"none", "0 at the first, then --ema_decay"}};
+}
+
 std::string NamesOf(const std::vector<Choice>& choices) {
   std::string text;
   for (const Choice& choice : choices) text += (text.empty() ? "" : " | ") + choice.name;

@@ -22,6 +22,9 @@ std::vector<Choice> Schedules();
 // trainer/tasks/image_task.cc computes the losses.
 std::vector<Choice> Losses();
 
+// trainer/optim/weight_average.cc computes what an average of the weights keeps at first.
+std::vector<Choice> AverageStarts();
+
 // Returns "sgd | adam | adamw".
 std::string NamesOf(const std::vector<Choice>& choices);
 

@@ -42,13 +42,16 @@ struct ImageConfig {
   std::vector<double> std = {0.229, 0.224, 0.225};
   // auto | none | basic | randaugment | trivialaugment | autoaugment; auto: basic for image files, none for tensors
   std::string augment = "auto";
-  std::string augment_interpolation = "nearest";  // nearest | bilinear; of shears, translations and rotations
-  int64_t repeated_augmentation = 1;              // copies of each sample
-  std::vector<double> color_jitter = {0};         // one number, or brightness, contrast, saturation and hue
-  double pca_lighting = 0;                        // standard deviation
-  double blur = 0;                                // probability
-  double random_erasing = 0;                      // probability
-  double mixup = 0, cutmix = 0;                   // alpha; 0: off
+  std::string augment_interpolation = "nearest";            // nearest | bilinear; of shears, translations and rotations
+  std::vector<double> crop_scale = {0.08, 1};               // least and greatest part of the area
+  std::vector<double> crop_ratio = {3.0 / 4.0, 4.0 / 3.0};  // least and greatest width / height
+  double hflip = 0.5;                                       // probability
+  int64_t repeated_augmentation = 1;                        // copies of each sample
+  std::vector<double> color_jitter = {0};                   // one number, or brightness, contrast, saturation and hue
+  double pca_lighting = 0;                                  // standard deviation
+  double blur = 0;                                          // probability
+  double random_erasing = 0;                                // probability
+  double mixup = 0, cutmix = 0;                             // alpha; 0: off
 };
 
 struct TextConfig {
@@ -113,10 +116,10 @@ struct OptimizerConfig {
   std::string loss = "ce";             // ce | bce
   std::string class_weights = "none";  // none | inverse | sqrt | effective | the path of a file
   double label_smoothing = 0;
-  double ema_decay = 0;   // 0: no average
-  int64_t ema_every = 1;  // steps between two updates of the average
-  bool ema_ramp = true;
-  std::string best_of = "auto";  // auto | raw
+  double ema_decay = 0;                  // 0: no average
+  int64_t ema_every = 1;                 // steps between two updates of the average
+  std::string ema_start = "tensorflow";  // tensorflow | timm | torchvision | none
+  std::string best_of = "auto";          // auto | raw
 };
 
 struct ScheduleConfig {

@@ -20,12 +20,22 @@ class Sentence {
   std::string text_;
 };
 
+std::string DescribeCrop(const ImageConfig& image) {
+  const ImageConfig defaults;
+  std::string text = "crop";
+  if (image.crop_scale != defaults.crop_scale) text += " (scale " + ToText(image.crop_scale) + ")";
+  if (image.crop_ratio != defaults.crop_ratio) text += " (ratio " + ToText(image.crop_ratio) + ")";
+  if (image.hflip > 0) text += " and flip";
+  if (image.hflip > 0 && image.hflip != defaults.hflip) text += " (" + NumberText(image.hflip) + ")";
+  return text;
+}
+
 }  // namespace
 
 std::string DescribeAugmentation(const ImageConfig& image, const std::string& by_default) {
   const std::string& augment = image.augment == "auto" ? by_default : image.augment;
   Sentence sentence;
-  if (augment != "none") sentence.Add("crop and flip");
+  if (augment != "none") sentence.Add(DescribeCrop(image));
   if (augment != "none" && augment != "basic") sentence.Add(augment + " (" + image.augment_interpolation + ")");
   if (image.color_jitter != std::vector<double>(image.color_jitter.size(), 0)) {
     sentence.Add("color jitter " + ToText(image.color_jitter));

@@ -235,6 +235,11 @@ DTRAIN_FLAG(string, augment, image.augment, OneOf(Augmentations()), "", "Augment
 DTRAIN_FLAG(string, augment_interpolation, image.augment_interpolation, OneOf("nearest | bilinear"), "",
             "Interpolation for the shears, translations and rotations of randaugment, trivialaugment and "
             "autoaugment. torchvision's classes default to nearest; its training recipes use bilinear.")
+DTRAIN_FLAG(string, crop_scale, image.crop_scale, Between(0, 1), "",
+            "Least and greatest part of an image's area that a random crop has.")
+DTRAIN_FLAG(string, crop_ratio, image.crop_ratio, MoreThan(0), "",
+            "Least and greatest width of a random crop as a multiple of its height.")
+DTRAIN_FLAG(double, hflip, image.hflip, Between(0, 1), "probability", "Probability that a random crop is mirrored.")
 DTRAIN_FLAG(int64, repeated_augmentation, image.repeated_augmentation, Between(1, 64), "copies",
             "Number of differently augmented copies of each sample in a global batch, spread over the ranks. The "
             "length of an epoch does not change.")
@@ -385,13 +390,11 @@ DTRAIN_FLAG(string, class_weights, optimizer.class_weights, Anything(), "",
             "NAME,WEIGHT for each class.")
 DTRAIN_FLAG(double, ema_decay, optimizer.ema_decay, Below(1), "",
             "Keep an exponential moving average of the weights and evaluate it, too. This is the share of the "
-            "average that each update keeps; early updates keep less: (1 + n) / (10 + n) at the n-th. 0: no average.")
+            "average that each update keeps; --ema_start says how early ones begin. 0: no average.")
 DTRAIN_FLAG(int64, ema_every, optimizer.ema_every, AtLeast(1), "steps",
             "Steps between two updates of the average of --ema_decay.")
-
-DTRAIN_FLAG(bool, ema_ramp, optimizer.ema_ramp, Anything(), "",
-            "Early updates of the average keep less, as --ema_decay says; --noema_ramp: the average is a copy of the "
-            "weights until the warmup has ended, and keeps --ema_decay from then on, as torchvision's.")
+DTRAIN_FLAG(string, ema_start, optimizer.ema_start, OneOf(AverageStarts()), "",
+            "What the n-th update of the average keeps, at most --ema_decay.")
 DTRAIN_FLAG(string, best_of, optimizer.best_of, OneOf("auto | raw"), "",
             "Which weights can be the best ones (model_best.safetensors). auto: those of the average of --ema_decay, by "
             "its metrics, if there is one; raw: the weights themselves.")

@@ -95,6 +95,9 @@ std::vector<Alias> Shared() {
       {.name = "pretrained", .takes_value = false, .refused = "--init_weights=FILE starts from weights"},
       {.name = "model_ema", .takes_value = false, .refused = kOwnAverage},
       {.name = "model_ema_decay", .refused = kOwnAverage},
+      // Configurations of runs before --ema_start have it.
+      {.name = "ema_ramp", .flag = "ema_start", .words = {{"true", "tensorflow"}, {"false", "torchvision"}}},
+      {.name = "noema_ramp", .takes_value = false, .implied = {"--ema_start=torchvision"}},
   };
 }
 

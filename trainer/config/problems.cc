@@ -158,6 +158,14 @@ void CheckImage(const ImageConfig& image, List& problems) {
                         .expected = "one, three or four numbers, the fourth 0.5 or less",
                         .hint = "brightness, contrast, saturation and hue"});
   }
+  for (const auto& [flag, range] :
+       {std::pair{"crop_scale", &image.crop_scale}, std::pair{"crop_ratio", &image.crop_ratio}}) {
+    if (range->size() == 2 && range->front() > 0 && range->front() <= range->back()) continue;
+    problems.push_back({.flag = flag,
+                        .value = range->empty() ? "\"\"" : ToText(*range),
+                        .expected = "two numbers above 0, the first not greater than the second",
+                        .hint = "for example " + ToText(FindFlag(flag)->get(Config()))});
+  }
   const std::string needing_crops = FlagsThatNeedCrops(image);
   if (image.augment == "none" && !needing_crops.empty()) {
     problems.push_back({.flag = "augment",
@@ -287,6 +295,10 @@ std::string FlagsThatNeedCrops(const ImageConfig& image) {
   };
   const std::vector<double>& jitter = image.color_jitter;
   add(jitter != std::vector<double>(jitter.size(), 0), "color_jitter");
+  const ImageConfig defaults;
+  add(image.crop_scale != defaults.crop_scale, "crop_scale");
+  add(image.crop_ratio != defaults.crop_ratio, "crop_ratio");
+  add(image.hflip != defaults.hflip, "hflip");
   add(image.pca_lighting > 0, "pca_lighting");
   add(image.blur > 0, "blur");
   add(image.random_erasing > 0, "random_erasing");

@@ -14,10 +14,6 @@ namespace {
 constexpr std::string_view kNoPython = "there is no Python code to compile";
 constexpr std::string_view kOwnLoader = "dtrain has its own loader";
 constexpr std::string_view kEvalBatch = "evaluation uses the batch size of training";
-constexpr std::string_view kAverageOfTimm =
-    "theirs keeps the same share from the first step on; --ema_decay=D rises to D, or with --noema_ramp begins after "
-    "the "
-    "warmup";
 
 std::string Text(double number) { return ToText(Value(number)); }
 
@@ -186,22 +182,33 @@ Translation ErasingMode(const std::string& value, const ForeignCommand& command)
   return {.refused = "erased pixels become the mean colour, as with --remode const"};
 }
 
-bool AreNumbers(const std::string& text, double first, double second) {
-  const size_t comma = text.find(',');
-  if (comma == std::string::npos) return false;
-  const auto a = NumberFrom(text.substr(0, comma)), b = NumberFrom(text.substr(comma + 1));
-  constexpr double kWritten = 1e-3;  // 1.333 is as people write 4/3
-  return a && b && std::abs(*a - first) < kWritten && std::abs(*b - second) < kWritten;
+// Without augmentation there are no random crops.
+Translation OfCrops(const std::string& flag, const std::string& value, const ForeignCommand& command) {
+  if (command.Has({"no_aug"})) return {};
+  return {{"--" + flag + "=" + value}};
 }
 
-Translation Scale(const std::string& value, const ForeignCommand&) {
-  if (AreNumbers(value, 0.08, 1)) return {};
-  return {.refused = "crops have 0.08 to 1 of the area"};
+Translation Scale(const std::string& value, const ForeignCommand& command) {
+  return OfCrops("crop_scale", value, command);
 }
 
-Translation Ratio(const std::string& value, const ForeignCommand&) {
-  if (AreNumbers(value, 3.0 / 4, 4.0 / 3)) return {};
-  return {.refused = "crops have sides of 3:4 to 4:3"};
+Translation Ratio(const std::string& value, const ForeignCommand& command) {
+  return OfCrops("crop_ratio", value, command);
+}
+
+Translation Flip(const std::string& value, const ForeignCommand& command) { return OfCrops("hflip", value, command); }
+
+// timm's average, of all weights and statistics at each update. Without --model-ema its other flags have no effect.
+Translation Average(const std::string&, const ForeignCommand& command) {
+  const bool rises = command.Has({"model_ema_warmup"});
+  return {{"--ema_decay=" + command.Value({"model_ema_decay"}, "0.9998"),
+           std::string("--ema_start=") + (rises ? "timm" : "none")}};
+}
+
+// Then timm evaluates the weights alone.
+Translation AverageOnCpu(const std::string&, const ForeignCommand& command) {
+  if (!command.Has({"model_ema"})) return {};
+  return {.flags = {"--best_of=raw"}, .note = "the average is on the device, and evaluated beside the weights"};
 }
 
 Translation CropPart(const std::string& value, const ForeignCommand& command) {
@@ -240,8 +247,10 @@ std::vector<Alias> DataAndModel() {
        .words = {{"reduce", "", "", "statistics of batch normalisation are averaged at every step"}},
        .refused = "statistics of batch normalisation are averaged over ranks, as with reduce"},
       {.name = "no_ddp_bb", .takes_value = false, .reason = "statistics are averaged, not broadcast"},
-      {.name = "model_ema", .takes_value = false, .refused = kAverageOfTimm},
-      {.name = "model_ema_decay", .words = {{"0.9998", ""}}, .refused = kAverageOfTimm},
+      {.name = "model_ema", .takes_value = false, .translate = Average},
+      {.name = "model_ema_decay", .translate = OfAnother},
+      {.name = "model_ema_warmup", .takes_value = false, .translate = OfAnother},
+      {.name = "model_ema_force_cpu", .takes_value = false, .translate = AverageOnCpu},
       {.name = "pin_mem", .takes_value = false, .reason = "batches are always pinned if there is a GPU"},
       {.name = "torchcompile", .takes_value = false, .reason = kNoPython, .value_is_optional = true},
       {.name = "torchcompile_mode", .reason = kNoPython},
@@ -306,7 +315,7 @@ std::vector<Alias> Augmentation() {
        .words = {{"random", "random"}, {"bilinear", "bilinear"}, {"bicubic", "bicubic"}, {"", "bicubic"}}},
       {.name = "scale", .translate = Scale, .takes_numbers = true},
       {.name = "ratio", .translate = Ratio, .takes_numbers = true},
-      {.name = "hflip", .words = {{"0.5", ""}}, .refused = "half of the crops are mirrored"},
+      {.name = "hflip", .translate = Flip},
   };
 }
 
@@ -363,7 +372,6 @@ const ForeignProgram& TimmProgram() {
                                         "aug_repeats",
                                         "aug_splits",
                                         "train_interpolation",
-                                        "hflip",
                                         "clip_grad",
                                         "checkpoint_hist",
                                         "val_interval",

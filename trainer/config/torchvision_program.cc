@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::string_view kOwnTransforms = "dtrain has its own transforms";
 constexpr std::string_view kAverageOfTorchvision =
-    "--ema_decay=D --ema_every=STEPS --noema_ramp is theirs, with D = 1 - (1 - decay) x STEPS x global batch / epochs";
+    "--ema_decay=D --ema_every=STEPS --ema_start=torchvision is theirs, with D = 1 - (1 - decay) x STEPS x global "
+    "batch / epochs";
 
 bool IsSchedule(const ForeignCommand& command, const std::string& name) {
   return command.Value({"lr_scheduler"}, "steplr") == name;

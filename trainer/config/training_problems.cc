@@ -103,9 +103,9 @@ void CheckValFraction(const Config& config, List& problems) {
 // Refuses flags of a moving average that is not kept.
 void CheckAverage(const Config& config, List& problems) {
   const OptimizerConfig& optimizer = config.optimizer;
-  if (optimizer.ema_decay == 0 && !optimizer.ema_ramp) {
-    problems.push_back({.flag = "ema_ramp",
-                        .value = "false",
+  if (optimizer.ema_decay == 0 && optimizer.ema_start != OptimizerConfig().ema_start) {
+    problems.push_back({.flag = "ema_start",
+                        .value = optimizer.ema_start,
                         .expected = "--ema_decay with it",
                         .hint = "without it no average of the weights is kept"});
   }

@@ -3,17 +3,32 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <cmath>
+#include <stdexcept>
 
 namespace dtrain::optim {
 
-double AverageDecay(double decay, int64_t update) {
-  const auto n = static_cast<double>(update);
-  return std::min(decay, (1 + n) / (10 + n));
+AverageStart AverageStartFromName(const std::string& name) {
+  if (name == "tensorflow") return AverageStart::kTensorFlow;
+  if (name == "timm") return AverageStart::kTimm;
+  if (name == "torchvision") return AverageStart::kTorchvision;
+  if (name == "none") return AverageStart::kNone;
+  throw std::invalid_argument("an average cannot start as '" + name + "'");
 }
 
 double UpdateDecay(const WeightAverageOptions& options, int64_t steps_done) {
-  if (options.ramp) return AverageDecay(options.decay, steps_done / options.every);
-  return steps_done - options.every <= options.warmup ? 0 : options.decay;
+  const auto n = static_cast<double>(steps_done / options.every);
+  switch (options.start) {
+    case AverageStart::kTensorFlow:
+      return std::min(options.decay, (1 + n) / (10 + n));
+    case AverageStart::kTimm:
+      return std::min(options.decay, 1 - std::pow(n, -2.0 / 3.0));
+    case AverageStart::kTorchvision:
+      return steps_done - options.every <= options.warmup ? 0 : options.decay;
+    case AverageStart::kNone:
+      return n <= 1 ? 0 : options.decay;
+  }
+  return options.decay;
 }
 
 WeightAverage::WeightAverage(const std::vector<NamedTensor>& state, const WeightAverageOptions& options)

@@ -11,20 +11,27 @@
 
 namespace dtrain::optim {
 
-// Returns the share of the average that its n-th update (n from 1) keeps: min(decay, (1 + n) / (10 + n)), as in
-// TensorFlow. With a decay of 0.9999 from the start, the initial weights would dominate for tens of epochs.
-double AverageDecay(double decay, int64_t update);
+// What the first updates keep. With a decay of 0.9999 from the start, the initial weights would dominate for tens of
+// epochs.
+enum class AverageStart {
+  kTensorFlow,   // the n-th update (n from 1) keeps at most (1 + n) / (10 + n)
+  kTimm,         // at most 1 - n^(-2/3), as ModelEmaV3 with use_warmup
+  kTorchvision,  // the average is a copy of the weights until the learning rate's warmup has ended
+  kNone,         // the first update copies the weights; so does ModelEmaV3
+};
+
+// Throws std::invalid_argument for a word that is no value of --ema_start.
+AverageStart AverageStartFromName(const std::string& name);
 
 struct WeightAverageOptions {
   double decay = 0.9999;
-  int64_t every = 1;   // the number of steps from one update to the next
-  bool ramp = true;    // the decay grows as AverageDecay says; otherwise see UpdateDecay
-  int64_t warmup = 0;  // steps of the learning rate's warmup; only without a ramp
+  int64_t every = 1;  // the number of steps from one update to the next
+  AverageStart start = AverageStart::kTensorFlow;
+  int64_t warmup = 0;  // steps of the learning rate's warmup, for kTorchvision
 };
 
-// Returns the share of the average that the update after `steps_done` steps keeps. Without a ramp it is the decay, but
-// 0 for the first update and for the first one after a previous update within the warmup, as in torchvision's
-// references: until then the average is a copy of the weights.
+// Returns the share of the average that the update after `steps_done` steps keeps. With kTorchvision it is 0 also for
+// the first update after one within the warmup, as in torchvision's references.
 double UpdateDecay(const WeightAverageOptions& options, int64_t steps_done);
 
 class WeightAverage {

@@ -28,7 +28,7 @@ TEST(Aliases, WhatHappensAnywayIsNeverRefused) {
       {"--arch=roberta_large", "--tokens-per-sample=256"});
   const std::string own = "--defaults_of=none";
   ExpectSame({"--aug-splits", "0", "--mixup-prob=1.0", "--recount=1", "--cooldown-epochs=0", "--scale", "0.08", "1.0",
-              "--ratio", "0.75", "1.3333", "--remode", "pixel", "--dist-bn", "reduce", own},
+              "--hflip=0.5", "--remode", "pixel", "--dist-bn", "reduce", own},
              {own});
 }
 
@@ -126,7 +126,7 @@ TEST(Aliases, MistakesAreNamed) {
       HasSubstr("--sched is a flag of timm's train.py, --data-path one of torchvision's train.py: --defaults_of="));
   EXPECT_THAT(mistake({"--reprob=0.25"}), HasSubstr("--reprob=0.25 cannot be translated: timm erases with noise"));
   EXPECT_THAT(mistake({"--aa=rand-m9-mstd0.5-inc1"}), HasSubstr("timm's policies have operators"));
-  EXPECT_THAT(mistake({"--scale", "0.5", "1", "--hflip=0.5"}), HasSubstr("--scale=0.5,1 cannot be translated"));
+  EXPECT_THAT(mistake({"--scale", "0.5", "1", "--vflip=0.5"}), HasSubstr("--vflip=0.5 has no equivalent"));
   EXPECT_THAT(mistake({"--lr-scheduler=inverse_sqrt"}),
               HasSubstr("--lr_scheduler=inverse_sqrt: expected polynomial_decay | "));
   EXPECT_THAT(mistake({"--task", "translation", "--arch=roberta_base"}),
@@ -135,6 +135,7 @@ TEST(Aliases, MistakesAreNamed) {
   EXPECT_THAT(mistake({"--model-ema"}), HasSubstr("--model_ema has no equivalent: --ema_decay=D --ema_every=STEPS"));
   EXPECT_THAT(mistake({"--arch=roberta_base", "--encoder-layers=2"}),
               HasSubstr("--encoder_layers=2 cannot be translated: the shape follows from --arch; --model=roberta"));
+  EXPECT_THAT(mistake({"here", "--sched=cosine", "--data-dir=there"}), HasSubstr("given twice: 'here' and --data_dir"));
   EXPECT_THAT(mistake({"--max-sentences"}), HasSubstr("--max_sentences: a value is missing"));
   EXPECT_THAT(mistake({"--max-sentences=many"}), HasSubstr("--max-sentences means --batch_size=many: expected"));
   EXPECT_THAT(mistake({"--update-freq", "1,2"}), HasSubstr("--update-freq means --grad_accum_steps=1,2: expected"));

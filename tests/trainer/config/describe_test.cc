@@ -9,6 +9,13 @@ TEST(DescribeAugmentation, SaysAllThatIsDone) {
   ImageConfig image;
   EXPECT_EQ(DescribeAugmentation(image, "basic"), "crop and flip");
   EXPECT_EQ(DescribeAugmentation(image, "none"), "none");
+  image.crop_scale = {0.35, 1};
+  image.hflip = 0.2;
+  EXPECT_EQ(DescribeAugmentation(image, "basic"), "crop (scale 0.35,1) and flip (0.2)");
+  image.crop_ratio = {1, 1};
+  image.hflip = 0;
+  EXPECT_EQ(DescribeAugmentation(image, "basic"), "crop (scale 0.35,1) (ratio 1,1)");
+  image = ImageConfig();
   image.augment = "trivialaugment";
   image.augment_interpolation = "bilinear";
   image.repeated_augmentation = 4;

@@ -105,6 +105,7 @@ TEST(ImageAliases, HorovodsScriptOfTheWalkThrough) {
 TEST(ImageAliases, TorchelasticsExample) {
   ExpectSame({"--arch", "resnet18", "--epochs", "20", "--batch-size", "32", "-p", "5", "imagenet"},
              {"--model=resnet18", "--epochs=20", "--batch_size=32", "--log_interval=5", "--data_dir=imagenet"});
+  ExpectSame({"imagenet", "--defaults_of=none"}, {"--data_dir=imagenet", "--defaults_of=none"});
   ExpectSame({"imagenet", "-a", "resnet18"}, {"--model=resnet18", "--data_dir=imagenet"});
 }
 
@@ -221,6 +222,14 @@ TEST(ImageAliases, Timm) {
   ExpectSame({"--opt-eps", "1e-3", "--opt", "rmsproptf", "--crop-pct=0.875", "--opt-betas", "0.8", "0.99"},
              WithDefaultsOfTimm({"--rmsprop_eps=1e-3", "--optimizer=rmsprop_tf", "--nonesterov", "--eval_resize=256",
                                  "--adam_betas=0.8,0.99"}));
+  ExpectSame({"--sched=cosine", "--scale", "0.35", "1", "--ratio", "1", "1", "--hflip", "0", "--model-ema"},
+             WithDefaultsOfTimm(
+                 {"--crop_scale=0.35,1", "--crop_ratio=1,1", "--hflip=0", "--ema_decay=0.9998", "--ema_start=none"}));
+  ExpectSame(
+      {"--sched=cosine", "--model-ema", "--model-ema-decay=0.999", "--model-ema-warmup", "--model-ema-force-cpu"},
+      WithDefaultsOfTimm({"--ema_decay=0.999", "--ema_start=timm", "--best_of=raw"}));
+  ExpectSame({"--sched=cosine", "--model-ema-decay=0.999", "--model-ema-force-cpu"},
+             WithDefaultsOfTimm({}));  // no average
   ExpectSame({"--sched=multistep", "--decay-milestones", "30", "60"},
              WithDefaultsOfTimm({"--lr_schedule=step", "--lr_decay_epochs=29,59"}));
   ExpectSame({"--sched=poly", "--lr-base=0.2", "--lr-base-size", "512", "--sched-on-updates"},

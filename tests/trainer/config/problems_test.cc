@@ -77,6 +77,9 @@ TEST(Problems, EveryRangeOnBothEdges) {
       {"mask_prob", {"0.001", "0.999"}, {"0", "1", "nan"}},
       {"vocab_size", {"0", "5", "16777216"}, {"-1", "1", "4", "16777217"}},
       {"color_jitter", {"0", "0.4", "0.4,0.4,0.4", "1,1,1,0.5"}, {"-0.1", "nan", "0.4,0.4", "0,0,0,0.51", "0,0,0,0,0"}},
+      {"crop_scale", {"0.08,1", "1,1"}, {"0,1", "0.5,0.4", "0.5", "0.1,1.1", "nan,1", "0.1,0.5,1"}},
+      {"crop_ratio", {"0.5,2"}, {"0,1", "2,1", "1", "1,inf"}},
+      {"hflip", {"0", "1"}, {"-0.1", "1.1", "nan"}},
       {"pca_lighting", {"0", "0.1"}, {"-0.1", "inf"}},
       {"blur", {"0", "1"}, {"-0.1", "1.1", "nan"}},
       {"random_erasing", {"0", "1"}, {"-0.1", "1.1", "nan"}},
@@ -159,8 +162,9 @@ TEST(Problems, EveryChoice) {
   for (const Flag& flag : Flags()) {
     for (const std::string& choice : flag.limits.choices) {
       const std::string mode = flag.name == "weights" ? "eval" : "train";
-      const std::string needed = "--spike_factor=6";  // by --on_spike
-      EXPECT_FALSE(Blames(ProblemsOf({"--mode=" + mode, needed, "--" + flag.name + "=" + choice}), flag.name))
+      const std::string of_spikes = "--spike_factor=6", of_averages = "--ema_decay=0.9";  // --on_spike, --ema_start
+      EXPECT_FALSE(
+          Blames(ProblemsOf({"--mode=" + mode, of_spikes, of_averages, "--" + flag.name + "=" + choice}), flag.name))
           << flag.name << "=" << choice;
     }
     if (!flag.limits.choices.empty()) {
@@ -230,7 +234,8 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--image_size_schedule=1:160"}, 1, "--image_size_schedule=1:160: expected EPOCH:SIZE"},
       {{"--image_size_schedule=0:160,9:192,3:176"}, 1, "epochs ascending from 0"},
       {{"--image_size_schedule=0:0"}, 1, "sizes 1 to 8192"},
-      {{"--augment=none", "--color_jitter=0"}, 1, ""},
+      {{"--augment=none", "--color_jitter=0", "--hflip=0.5"}, 1, ""},
+      {{"--augment=none", "--hflip=0"}, 1, "expected basic or more with --hflip"},
       {{"--eval_resize=223", "--eval_image_size=192"}, 1, ""},
       {{"--eval_resize=255", "--eval_image_size=256"},
        1,
