@@ -4,7 +4,7 @@
     MLFLOW_TRACKING_URI=… dtrain_main … --on_event='scripts/events_to_mlflow.py --experiment=NAME'
 
 Each start of the training is a run there; --run_id=ID goes on with an earlier one. Needs `pip install mlflow`.
-Exit codes: 0 done · 2 usage, or mlflow is missing.
+Exit codes: 0 done · 2 usage, or mlflow is missing or refuses.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def main() -> int:
         mlflow.log_metrics(result_of(event))
         mlflow.end_run("FINISHED" if event.get("finished") is True else "FAILED")
 
-    return follow(start, log, end)
+    return follow(mlflow, start, log, end)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@
     dtrain_main … --on_event='scripts/events_to_wandb.py --project=NAME'
 
 A training that resumes in its run directory goes on with the same run there. Needs `pip install wandb`, and its login.
-Exit codes: 0 done · 2 usage, or wandb is missing.
+Exit codes: 0 done · 2 usage, or wandb is missing or refuses.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def main() -> int:
         run.summary.update(result_of(event))
         run.finish(exit_code=0 if event.get("finished") is True else 1)
 
-    return follow(start, log, end)
+    return follow(wandb, start, log, end)
 
 
 if __name__ == "__main__":

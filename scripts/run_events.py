@@ -46,9 +46,20 @@ def package(name: str) -> ModuleType:
         raise Failure(f"Python has no {name}", f"pip install {name}") from None
 
 
-def follow(start: Callable, log: Callable, end: Callable) -> int:
+def follow(library: ModuleType, start: Callable, log: Callable, end: Callable) -> int:
     """Hands on each event of a training that has started. What `start(event)` returns is the first argument of `log`,
-    which gets steps and validations, and of `end`. Returns the exit code."""
+    which gets steps and validations, and of `end`. Returns the exit code. An exception of the library, which knows what is
+    wrong with its server or its login, is no bug of ours."""
+    name = library.__name__
+    try:
+        return hand_on(start, log, end)
+    except Exception as error:
+        if type(error).__module__.split(".")[0] != name:
+            raise
+        raise Failure(f"{name}: {error}", f"the training goes on; the pages of {name} have more") from error
+
+
+def hand_on(start: Callable, log: Callable, end: Callable) -> int:
     run, started = None, False
     for event in events():
         if event["kind"] == "start":

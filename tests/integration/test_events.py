@@ -103,6 +103,15 @@ def test_mlflow_gets_them(tmp_path, lines):
     assert calls_of("events_to_mlflow.py", "mlflow", tmp_path, lines[:3])[-1][1] == ["FAILED"]
 
 
+def test_what_a_library_refuses_is_said_in_its_words(tmp_path, lines):
+    """As MLflow 3.17 does with a folder of files as its store."""
+    (tmp_path / "mlflow.py").write_text("class MlflowException(Exception): pass\n"
+                                        "def start_run(**_): raise MlflowException('no files')\n", encoding="utf-8")
+    done = subprocess.run([sys.executable, ROOT / "scripts" / "events_to_mlflow.py"], input="\n".join(lines), text=True, timeout=60,
+                          capture_output=True, env={"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    assert done.returncode == 2 and done.stderr.startswith("error: mlflow: no files\n") and "bug" not in done.stderr
+
+
 @pytest.mark.parametrize("name", ["wandb", "mlflow"])
 def test_a_missing_library_is_said(name):
     outcome = run("-S", "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT / 'scripts')!r}); sys.argv = ['x']; "
