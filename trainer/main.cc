@@ -101,7 +101,7 @@ std::optional<int> ForkRanks(modes::RunContext& context, bool doctor) {
   if (!forked.is_rank) return forked.exit_code;
   context.launch = forked.launch;
   context.listen_fd = forked.listen_fd;
-  context.status->step = forked.step;
+  context.status->rank = forked.state;
   return std::nullopt;
 }
 
@@ -174,7 +174,9 @@ int main(int argc, char** argv) {
     report::Failure failure = FailureOf(error);
     failure.rank = context.launch.rank;
     failure.world_size = context.launch.world_size;
-    if (*status.step >= 0) failure.step = *status.step;
+    if (status.rank->step >= 0) failure.step = status.rank->step;
+    // Before the other ranks hear of it and end, too.
+    if (failure.code != ExitCode::kPeerLost) status.rank->exit_code = static_cast<int>(failure.code);
     const std::string& seen = context.launch.seen;
     const bool met_badly = status.meets_ranks || (failure.code == ExitCode::kPeerLost && !failure.step);
     if (met_badly && !seen.empty()) failure.hint += "; seen: " + seen;

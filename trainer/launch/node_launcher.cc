@@ -41,12 +41,12 @@ int64_t MonotonicMs() {
   return now.tv_sec * 1000LL + now.tv_nsec / 1'000'000;
 }
 
-// Returns memory that parent and ranks share, for the number of steps done by each local rank.
-std::shared_ptr<int64_t> SharedSteps(int count) {
-  const size_t bytes = static_cast<size_t>(count) * sizeof(int64_t);
+// Returns memory that parent and ranks share.
+std::shared_ptr<RankState> SharedStates(int count) {
+  const size_t bytes = static_cast<size_t>(count) * sizeof(RankState);
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
-  return {static_cast<int64_t*>(memory), [bytes](int64_t* steps) { munmap(steps, bytes); }};
+  return {static_cast<RankState*>(memory), [bytes](RankState* states) { munmap(states, bytes); }};
 }
 
 // Blocks the watched signals during its lifetime, so that sigtimedwait receives them. Afterwards, also after an
@@ -81,8 +81,10 @@ int AskedOfRanks(int signal) { return signal == SIGUSR1 ? SIGTERM : SIGUSR1; }
 // Watches the ranks of one attempt, in the parent.
 class Watch {
  public:
-  Watch(std::map<pid_t, int> ranks, const NodeLauncherOptions& options, StopRequests& stops)
-      : ranks_(std::move(ranks)), options_(options), stops_(stops) {}
+  // `states` are those of ranks `first_rank` and up.
+  Watch(std::map<pid_t, int> ranks, const RankState* states, int first_rank, const NodeLauncherOptions& options,
+        StopRequests& stops)
+      : ranks_(std::move(ranks)), states_(states), first_rank_(first_rank), options_(options), stops_(stops) {}
 
   // Waits until all ranks have ended. Returns the root cause; empty if all have exited with 0.
   std::optional<RankDeath> UntilAllEnded() {
@@ -119,7 +121,12 @@ class Watch {
       const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
       const bool killed_by_us = signal == SIGKILL && MonotonicMs() >= deadline_ms_;
       const int code = signal != 0 ? kPeerLost : WEXITSTATUS(status);
-      if (code != 0 && !killed_by_us) Note({rank, code, signal});
+      if (killed_by_us) {
+        // On a busy machine its victims may have ended before it, however soon it told them.
+        if (const int own = states_[rank - first_rank_].exit_code; own != 0) Note({rank, own, 0});
+      } else if (code != 0) {
+        Note({rank, code, signal});
+      }
     }
   }
 
@@ -139,6 +146,8 @@ class Watch {
   }
 
   std::map<pid_t, int> ranks_;
+  const RankState* states_;
+  int first_rank_;
   const NodeLauncherOptions& options_;
   StopRequests& stops_;
   std::optional<RankDeath> cause_;
@@ -169,7 +178,7 @@ Launch LaunchOfLocalRank(const Launch& launch, int local_rank, int port) {
 
 // Forks the ranks of one attempt and returns them in the parent: rank by process id. In a child it fills in `*forked`,
 // and the result has no meaning.
-std::map<pid_t, int> Fork(const Launch& launch, const std::shared_ptr<int64_t>& steps, const sigset_t& previous_mask,
+std::map<pid_t, int> Fork(const Launch& launch, const std::shared_ptr<RankState>& states, const sigset_t& previous_mask,
                           Forked* forked) {
   int port = 0;
   const int listen_fd = launch.nnodes == 1 ? ListenAnywhereOn("127.0.0.1", &port) : -1;
@@ -190,7 +199,7 @@ std::map<pid_t, int> Fork(const Launch& launch, const std::shared_ptr<int64_t>& 
     BecomeChild(parent, previous_mask);
     forked->is_rank = true;
     forked->launch = LaunchOfLocalRank(launch, local_rank, port);
-    forked->step = std::shared_ptr<int64_t>(steps, steps.get() + local_rank);
+    forked->state = std::shared_ptr<RankState>(states, states.get() + local_rank);
     if (forked->launch.rank == 0) forked->listen_fd = listen_fd;
     if (forked->launch.rank != 0 && listen_fd >= 0) close(listen_fd);
     return {};
@@ -220,22 +229,23 @@ void EndWithParent() { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 Forked ForkLocalRanks(const Launch& launch, const NodeLauncherOptions& options) {
   const SignalsBlocked blocked;
-  const auto steps = SharedSteps(launch.spawns);
+  const auto states = SharedStates(launch.spawns);
   RestartPolicy policy(options.max_restarts);
   StopRequests stops;
   Launch attempt = launch;
   while (true) {
-    std::fill_n(steps.get(), launch.spawns, int64_t{-1});
+    std::fill_n(states.get(), launch.spawns, RankState{});
     Forked forked;
     // The ranks of a single machine inherit their token by being forked. Each attempt has a new one.
     if (attempt.nnodes == 1) attempt.token = RandomToken();
-    auto ranks = Fork(attempt, steps, blocked.previous(), &forked);
+    auto ranks = Fork(attempt, states, blocked.previous(), &forked);
     if (forked.is_rank) return forked;
-    const auto cause = Watch(std::move(ranks), options, stops).UntilAllEnded();
+    const auto cause = Watch(std::move(ranks), states.get(), launch.rank, options, stops).UntilAllEnded();
     if (stops.at_once || (cause && DiedOfRequest(*cause, stops))) DieOf(stops.last);
     if (!cause) return forked;
     forked.exit_code = cause->exit_code;
-    AttemptEnd end{*cause, *std::max_element(steps.get(), steps.get() + launch.spawns), false, ""};
+    const auto less = [](const RankState& one, const RankState& other) { return one.step < other.step; };
+    AttemptEnd end{*cause, std::max_element(states.get(), states.get() + launch.spawns, less)->step, false, ""};
     if (stops.last == 0) {
       const auto verdict = policy.AfterFailure(cause->exit_code, end.last_step);
       end.restarts = verdict.restart;

@@ -10,6 +10,12 @@
 
 namespace dtrain::launch {
 
+// What a rank says of itself while it lives.
+struct RankState {
+  int64_t step = -1;  // steps done; -1: not training (yet)
+  int exit_code = 0;  // of the failure of its own that ends it; counts if it is killed before it has ended
+};
+
 // The end of a local rank that failed.
 struct RankDeath {
   int rank = 0;       // among all ranks of the run
@@ -33,11 +39,11 @@ struct NodeLauncherOptions {
 
 // The result of ForkLocalRanks: this process is now a rank, or the parent of ranks that have ended.
 struct Forked {
-  bool is_rank = false;           // true in a child, which is a rank
-  Launch launch;                  // of a child
-  int listen_fd = -1;             // of rank 0 of a single machine: the open socket that it listens on; else -1
-  std::shared_ptr<int64_t> step;  // of a child: memory for its number of steps done, which the parent reads
-  int exit_code = 0;              // of the parent: 0, or that of the root cause (4 for a rank killed by a signal)
+  bool is_rank = false;              // true in a child, which is a rank
+  Launch launch;                     // of a child
+  int listen_fd = -1;                // of rank 0 of a single machine: the open socket that it listens on; else -1
+  std::shared_ptr<RankState> state;  // of a child: memory that the parent reads
+  int exit_code = 0;                 // of the parent: 0, or that of the root cause (4 for a rank killed by a signal)
 };
 
 // Forks launch.spawns ranks. Must be called before any thread is started. On a single machine the ranks meet at a

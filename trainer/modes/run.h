@@ -11,6 +11,7 @@
 #include "trainer/control/control_plane.h"
 #include "trainer/launch/address_file.h"
 #include "trainer/launch/launch.h"
+#include "trainer/launch/node_launcher.h"
 
 namespace dtrain::modes {
 
@@ -21,8 +22,8 @@ struct RunStatus {
   std::atomic<bool> uses_nccl = false;
   bool meets_ranks = false;  // the ranks are being connected: the launcher may be to blame for errors
   std::shared_ptr<control::ControlPlane> control;
-  // Steps done; -1: not training (yet). A rank that the node launcher forked has it in memory that the parent can read.
-  std::shared_ptr<int64_t> step = std::make_shared<int64_t>(-1);
+  // A rank that the node launcher forked has it in memory that the parent can read.
+  std::shared_ptr<launch::RankState> rank = std::make_shared<launch::RankState>();
 };
 
 struct RunContext {

@@ -238,8 +238,8 @@ void Train(const RunContext& given) {
                         first ? first->writer.get() : nullptr);
   trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
   if (first) first->restored.reset();
-  *context.status->step = progress.step;
-  trainer.ReportStepsTo(context.status->step.get());
+  context.status->rank->step = progress.step;
+  trainer.ReportStepsTo(&context.status->rank->step);
   const report::RunResult result = trainer.Run();
   session.Leave();
   reporter.Finish(result, /*keeps_result=*/finished);

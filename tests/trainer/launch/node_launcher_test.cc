@@ -52,7 +52,7 @@ TEST(NodeLauncher, RanksKnowWhoTheyAre) {
     const Launch& mine = forked.launch;
     const bool right = mine.rank == 4 + mine.local_rank && mine.world_size == 6 && mine.local_world_size == 2 &&
                        mine.master_addr == "h" && mine.master_port == 29500 && mine.spawns == 0 && mine.forked &&
-                       forked.listen_fd == -1 && *forked.step == -1;
+                       forked.listen_fd == -1 && forked.state->step == -1;
     _exit(right ? 0 : 70);
   };
   EXPECT_EQ(RunRanks(launch, check).exit_code, 0);
@@ -98,6 +98,13 @@ TEST(NodeLauncher, AVictimIsNotTheCause) {
   EXPECT_EQ(RunRanks(Ranks(2), killed, options).exit_code, 4);
   EXPECT_EQ(cause.rank, 1);
   EXPECT_EQ(cause.signal, SIGABRT);
+  const auto slow_to_end = [](const Forked& forked) {
+    if (forked.launch.rank == 0) _exit(4);
+    forked.state->exit_code = 3;
+    WaitForever();
+  };
+  EXPECT_EQ(RunRanks(Ranks(2), slow_to_end, options).exit_code, 3);
+  EXPECT_EQ(cause.rank, 1);
 }
 
 TEST(NodeLauncher, APreemptionLeavesTimeToSave) {
@@ -120,7 +127,7 @@ TEST(NodeLauncher, RestartsCountOnceTrainingHasBegun) {
   const auto rank = [&attempt](const Forked& forked) {
     if (attempt == 0) _exit(70);  // before the first step, so restart_count does not grow
     if (forked.launch.restart_count != attempt - 1) _exit(2);
-    *forked.step = 10 * attempt;
+    forked.state->step = 10 * attempt;
     if (attempt < 3) raise(SIGKILL);
   };
   EXPECT_EQ(RunRanks(Ranks(1), rank, options).exit_code, 0);
@@ -134,7 +141,7 @@ TEST(NodeLauncher, ACrashLoopEndsAndNamesTheStep) {
   options.max_restarts = 100;
   options.on_failure = [&](const AttemptEnd& end) { last = end, ++attempts; };
   const auto rank = [](const Forked& forked) {
-    *forked.step = 12;
+    forked.state->step = 12;
     raise(SIGKILL);
   };
   EXPECT_EQ(RunRanks(Ranks(1), rank, options).exit_code, 4);
