@@ -105,20 +105,51 @@ check_capacity() {
   fi
 }
 
-# ---- Stacks ------------------------------------------------------------------------------------------------------------
-
-stack_status() { aws cloudformation describe-stacks --stack-name "$1" --query 'Stacks[0].StackStatus' --output text 2>/dev/null || true; }
-
-stack_output() {  # stack_output STACK KEY
-  aws cloudformation describe-stacks --stack-name "$1" --output text \
-    --query "Stacks[0].Outputs[?OutputKey=='$2'].OutputValue | [0]" 2>/dev/null || true
+# check_login: KEY and SSH_FROM, with which a person gets into machines. (`pl-…` is a prefix list of addresses.)
+check_login() {
+  need KEY "the name of an EC2 key pair of yours, for ssh"
+  need SSH_FROM "the addresses that may log in, such as your own: 203.0.113.7/32"
+  [[ $SSH_FROM =~ ^[0-9]{1,3}(\.[0-9]{1,3}){3}/([1-9]|[12][0-9]|3[0-2])$|^pl-[0-9a-f]+$ ]] ||
+    fail "SSH_FROM is '$SSH_FROM'" "name your own addresses, such as 203.0.113.7/32, not the whole world"
 }
 
+check_key() {
+  aws ec2 describe-key-pairs --key-names "$KEY" >/dev/null 2>&1 ||
+    fail "there is no key pair $KEY in $AWS_REGION" "aws ec2 create-key-pair --key-name $KEY, or set KEY"
+}
+
+# list_jobs QUERY [STATE…]: asks for the jobs in Batch's queue that have not ended, and for those in STATE.
+list_jobs() {
+  local query=$1 state
+  for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING "${@:2}"; do
+    aws batch list-jobs --job-queue "$NAME" --job-status "$state" --query "$query" --output text || return 1
+  done
+}
+
+# ---- Stacks ------------------------------------------------------------------------------------------------------------
+
+# Each prints a fact of a stack, nothing if there is no such stack, and None if the stack has no such output or parameter. What
+# AWS does not answer is refused: a stack that is there must not be taken for none.
+stack_field() {
+  local found
+  found=$(aws cloudformation describe-stacks --stack-name "$1" --query "Stacks[0].$2" --output text 2>&1) || case $found in
+    *"does not exist"*) found= ;;
+    *) fail "CloudFormation does not describe the stack $1: ${found##*$'\n'}" "see the message, then run this again" ;;
+  esac
+  printf '%s\n' "$found"
+}
+stack_status() { stack_field "$1" StackStatus; }
+stack_owner() { stack_field "$1" "Tags[?Key=='dtrain:name'].Value | [0]"; }
+stack_output() { stack_field "$1" "Outputs[?OutputKey=='$2'].OutputValue | [0]"; }
+stack_parameter() { stack_field "$1" "Parameters[?ParameterKey=='$2'].ParameterValue | [0]"; }
+
 need_stack() {  # need_stack STACK SCRIPT
-  case $(stack_status "$1") in
+  local status
+  status=$(stack_status "$1")
+  case $status in
     CREATE_COMPLETE | UPDATE_COMPLETE | UPDATE_ROLLBACK_COMPLETE) ;;
     '') fail "there is no stack $1" "run $2 first, with the same NAME and AWS_REGION" ;;
-    *) fail "the stack $1 is $(stack_status "$1")" "wait for it, or clean up and run $2 again" ;;
+    *) fail "the stack $1 is $status" "wait for it, or clean up and run $2 again" ;;
   esac
 }
 
@@ -137,13 +168,11 @@ private_subnet() {
 # deploy STACK TEMPLATE NAME=VALUE…: makes the stack, updates it, or leaves it if it is up to date. Does not touch a
 # stack of this name that belongs to somebody else.
 deploy() {
-  local stack=$1 template=$2 status owner answer
+  local stack=$1 template=$2 status answer
   shift 2
   status=$(stack_status "$stack")
   if [ -n "$status" ] && [ "$status" != REVIEW_IN_PROGRESS ]; then  # that status is of a change set that was never executed
-    owner=$(aws cloudformation describe-stacks --stack-name "$stack" --output text \
-      --query "Stacks[0].Tags[?Key=='dtrain:name'].Value | [0]")
-    [ "$owner" = "$NAME" ] || fail "there is a stack $stack that these scripts have not made" "choose another NAME"
+    [ "$(stack_owner "$stack")" = "$NAME" ] || fail "there is a stack $stack that these scripts have not made" "choose another NAME"
     case $status in
       ROLLBACK_COMPLETE | *_FAILED) fail "the stack $stack is $status: an earlier set-up failed" \
         "see aws cloudformation describe-stack-events --stack-name $stack, run the clean_up.sh, then this again" ;;
@@ -168,8 +197,7 @@ deploy_file_system() {
   local wanted=("CapacityGib=${CAPACITY_GIB:-2400}" "Deployment=${DEPLOYMENT:-SCRATCH_2}" "SubnetId=$1" "SecurityGroupId=$2" "BucketName=$3")
   local parameter there
   for parameter in "${wanted[@]}"; do
-    there=$(aws cloudformation describe-stacks --stack-name "$NAME-files" --output text \
-      --query "Stacks[0].Parameters[?ParameterKey=='${parameter%%=*}'].ParameterValue | [0]" 2>/dev/null || true)
+    there=$(stack_parameter "$NAME-files" "${parameter%%=*}")
     [ -z "$there" ] || [ "$there" = None ] || [ "$there" = "${parameter#*=}" ] ||
       fail "the file system of $NAME has ${parameter%%=*} $there, not ${parameter#*=}: another one would take its place, without its files" \
         "the same settings as before, or scripts/aws/cloudformation/clean_up.sh --file-system-only first, or another NAME"

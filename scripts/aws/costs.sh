@@ -9,6 +9,10 @@ price_of() {  # price_of THING: dollars an hour (a file system: for a GB and a m
   awk -F'\t' -v thing="$1" '$1 == thing {found = $2} END {print found == "" ? "?" : found}' "$prices"
 }
 
+say_price() {  # say_price TYPE
+  say "A $1 costs \$$(price_of "$1") an hour from its start to its end (on demand, us-east-1, $(price_date))"
+}
+
 file_system_costs() {  # file_system_costs GIB DEPLOYMENT
   awk -v price="$(price_of "fsx-$2")" -v size="$1" -v kind="$2" \
     'BEGIN {printf "%s GiB %s, $%s an hour\n", size, kind, price == "?" ? "?" : sprintf("%.2f", price * size / 730)}'

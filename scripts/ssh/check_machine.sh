@@ -4,6 +4,8 @@
 #
 #   scripts/ssh/check_machine.sh [--gpus=N] [--efa] [--lustre=MOUNT]
 set -euo pipefail
+# shellcheck source=scripts/ssh/hosts.sh
+source "$(dirname "${BASH_SOURCE[0]}")/hosts.sh"
 
 failed=0
 check() {  # check WHAT REMEDY COMMAND…
@@ -47,8 +49,8 @@ for argument in "$@"; do
       check "Lustre: ${argument#--lustre=} is mounted" "mount -t lustre -o relatime,flock DNS@tcp:/MOUNTNAME ${argument#--lustre=}" is_lustre "${argument#--lustre=}"
       check "Lustre: files can be locked" "mount it with the option flock" can_lock "${argument#--lustre=}"
       ;;
-    -h | --help) sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
-    *) printf 'error: check_machine.sh does not know %s\n  what to do: use --gpus=N, --efa, --lustre=MOUNT\n' "$argument" >&2; exit 2 ;;
+    -h | --help) usage "$0"; exit 0 ;;
+    *) fail "check_machine.sh does not know '$argument'" "use --gpus=N, --efa, --lustre=MOUNT" ;;
   esac
 done
 exit $((failed * 2))

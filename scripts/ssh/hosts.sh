@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Sourced by the scripts beside it: reading hosts files, speaking to many machines at once.
+# Sourced by the scripts beside it: saying what is wrong, reading hosts files, speaking to many machines at once.
 #
 # Environment: HOSTS (default: ./hosts) names the file; REMOTE_SHELL (default: ssh without questions) is called with a host and
 # a command.

@@ -7,13 +7,10 @@
 #
 # Needs python3 with pip, of any version, and 10 GB of disk.
 set -euo pipefail
+# shellcheck source=scripts/ssh/hosts.sh
+source "$(dirname "${BASH_SOURCE[0]}")/hosts.sh"
 
-fail() {
-  printf 'error: %s\n  what to do: %s\n' "$1" "$2" >&2
-  exit 2
-}
-
-case ${1:-} in -h | --help) sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;; esac
+case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
 bundle=${1:-}
 [ -r "$bundle/BUNDLE.txt" ] || fail "'$bundle' is not a bundle" "make one with scripts/bundle.sh, and copy it here"
 version=$(sed -n 's/^LibTorch \([0-9.]*\)$/\1/p' "$bundle/BUNDLE.txt")

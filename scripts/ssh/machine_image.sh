@@ -9,14 +9,11 @@
 # Environment: TORCH_INDEX, another index of wheels than the default (V100s need the one for CUDA 12.6); IMAGE, a container image
 # that is to be on the machine's disk already, so that no start waits for it (docker must be logged in to its registry).
 set -euo pipefail
-
-fail() {
-  printf 'error: %s\n  what to do: %s\n' "$1" "$2" >&2
-  exit 2
-}
-
 scripts=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-case ${1:-} in -h | --help) sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;; esac
+# shellcheck source=scripts/ssh/hosts.sh
+source "$scripts/hosts.sh"
+
+case ${1:-} in -h | --help) usage "$0"; exit 0 ;; esac
 bundle=${1:-}
 efa=${2:-1.48.0}
 [ -x "$bundle/bin/dtrain_main" ] || fail "'$bundle' is not a bundle" "make one with scripts/bundle.sh, and copy it here"

@@ -86,6 +86,19 @@ def test_a_name_that_is_taken(account, tmp_path):  # noqa: F811
     assert account.resources("dtrain-base") == ["AWS::SNS::Topic"]
 
 
+def test_a_file_system_is_not_replaced_while_aws_does_not_answer(account, tmp_path):  # noqa: F811
+    account.script("cloudformation/set_up.sh", "--file-system")
+    made = account.aws("fsx", "describe-file-systems")["FileSystems"][0]["FileSystemId"]
+    assert "has CapacityGib 2400, not 4800" in account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800").stderr
+    (tmp_path / "aws").write_text('#!/bin/sh\ncase "$*" in *describe-stacks*dtrain-files*) echo Throttling >&2; exit 254 ;; esac\n'
+                                  f'exec "{account.environment["PATH"].split(":", 1)[0]}/aws" "$@"\n', encoding="utf-8")
+    (tmp_path / "aws").chmod(0o755)
+    refused = account.script("cloudformation/set_up.sh", "--file-system", check=2, CAPACITY_GIB="4800",
+                             PATH=f"{tmp_path}:{account.environment['PATH']}").stderr
+    assert "does not describe the stack dtrain-files: Throttling" in refused
+    assert [one["FileSystemId"] for one in account.aws("fsx", "describe-file-systems")["FileSystems"]] == [made]
+
+
 def test_batch_without_what_it_needs(account):  # noqa: F811
     assert "there is no stack dtrain-base" in account.script("batch/set_up.sh", check=2).stderr
     account.script("cloudformation/set_up.sh")

@@ -57,7 +57,7 @@ def test_the_queue(more):
 
 REFUSED = {
     "no key": ({"KEY": ""}, "KEY is not set"),
-    "the world": ({"SSH_FROM": "0.0.0.0/0"}, "the whole world could try"),
+    "the world": ({"SSH_FROM": "0.0.0.0/0"}, "not the whole world"),
     "V100s without an image for them": ({"INSTANCE_TYPE": "p3dn.24xlarge"}, "set CUSTOM_AMI"),
     "no number": ({"MAX_NODES": "many"}, "MAX_NODES is 'many'"),
 }

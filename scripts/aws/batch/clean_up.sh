@@ -10,25 +10,20 @@ source "$(dirname "${BASH_SOURCE[0]}")/../deletion.sh"
 deletion_options "" "$@"
 check_account
 
-jobs_in() { aws batch list-jobs --job-queue "$NAME" --job-status "$1" --query 'jobSummaryList[].jobId' --output text; }
 offer_jobs() {
-  local state ids id owner
-  for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING; do
-    ids=$(jobs_in "$state") || fail "Batch does not list the jobs of the queue" "see the message above, then run this again"
-    for id in $ids; do
-      if [ "$id" = None ]; then continue; fi
-      owner=$(owner_of job "$id")
-      [[ $owner = "$NAME" || $owner = gone ]] || fail "the job $id in the queue $NAME belongs to $owner, and the queue cannot go without it" \
-        "if it may end: aws batch terminate-job --job-id $id --reason …, then run this again"
-      offer job "$id"
-    done
+  local ids id owner
+  ids=$(list_jobs 'jobSummaryList[].jobId') || fail "Batch does not list the jobs of the queue" "see the message above, then run this again"
+  for id in $ids; do
+    if [ "$id" = None ]; then continue; fi
+    owner=$(owner_of job "$id")
+    [[ $owner = "$NAME" || $owner = gone ]] || fail "the job $id in the queue $NAME belongs to $owner, and the queue cannot go without it" \
+      "if it may end: aws batch terminate-job --job-id $id --reason …, then run this again"
+    offer job "$id"
   done
 }
 no_jobs() {
-  local state found
-  for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING; do
-    found=$(jobs_in "$state") && [[ -z $found || $found = None ]] || return 1
-  done
+  local found
+  found=$(list_jobs 'jobSummaryList[].jobId') && [[ ! ${found//None/} =~ [^[:space:]] ]]
 }
 refuse_executions() {
   local machine running

@@ -133,11 +133,4 @@ check_queue() {
 }
 
 # job_under_way JOB: prints the id of a job of this name that has not ended, or nothing if there is none.
-job_under_way() {
-  local state found
-  for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING; do
-    found=$(aws batch list-jobs --job-queue "$NAME" --job-status "$state" --output text \
-      --query "jobSummaryList[?jobName=='$1'].jobId | [0]")
-    if [ "$found" != None ]; then printf '%s\n' "$found"; return; fi
-  done
-}
+job_under_way() { list_jobs "jobSummaryList[?jobName=='$1'].jobId | [0]" | awk '$1 != "None" && !found++'; }

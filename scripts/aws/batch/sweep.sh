@@ -60,10 +60,10 @@ if [ -n "$twin" ]; then
   printf '%s\n' "$twin"
   exit 0
 fi
-image=${IMAGE:-}
-if [ -z "$image" ]; then image=$(image_of sweep "TARGET=sweep scripts/aws/push_image.sh"); fi
-estimate "$(definition_field "$NAME" 'tags."dtrain:instance-type"')" 1 "${HOURS:-24}" "${RETRIES:-3}" "$trials"
-register "$NAME-sweep" --sweep --instance_type="$(definition_field "$NAME" 'tags."dtrain:instance-type"')" --image="$image" \
+image=${IMAGE:-$(image_of sweep "TARGET=sweep scripts/aws/push_image.sh")}
+type=$(definition_field "$NAME" 'tags."dtrain:instance-type"')
+estimate "$type" 1 "${HOURS:-24}" "${RETRIES:-3}" "$trials"
+register "$NAME-sweep" --sweep --instance_type="$type" --image="$image" \
   --role="$(stack_output "$NAME-base" JobRoleArn)" --retries="${RETRIES:-3}" --hours="${HOURS:-24}"
 
 # The space is passed as text, because the machines do not see this machine's files.

@@ -29,10 +29,7 @@ for option in "$@"; do case $option in --nodes=*) asked=${option#--nodes=} ;; es
 [[ $asked =~ ^[1-9][0-9]{0,2}$ ]] || fail "--nodes is '$asked'" "give a number from 1 to 999"
 estimate_job "$NAME" "$asked" "${#trials[@]}"
 
-known=
-for state in SUBMITTED PENDING RUNNABLE STARTING RUNNING SUCCEEDED; do
-  known+=" $(aws batch list-jobs --job-queue "$NAME" --job-status "$state" --query 'jobSummaryList[].jobName' --output text | tr '\t\n' '  ')"
-done
+known=$(list_jobs 'jobSummaryList[].jobName' SUCCEEDED | tr '\t\n' '  ')
 for number in "${!trials[@]}"; do
   job=$(printf '%s-%04d' "$sweep" "$number")
   if [[ " $known " = *" $job "* ]]; then

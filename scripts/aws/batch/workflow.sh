@@ -23,8 +23,7 @@ check_account
 check_limit() {
   local seconds attempts limit
   read -r seconds attempts < <(definition_field "$NAME" '[timeout.attemptDurationSeconds, retryStrategy.attempts]')
-  limit=$(aws cloudformation describe-stacks --stack-name "$NAME-workflow" --output text \
-    --query "Stacks[0].Parameters[?ParameterKey=='TrainSeconds'].ParameterValue | [0]")
+  limit=$(stack_parameter "$NAME-workflow" TrainSeconds)
   [ "$limit" -ge $((attempts * (seconds + 3600))) ] ||
     fail "the workflow ends a training after $limit s, and the job may take $attempts × $seconds s" "run scripts/aws/batch/workflow.sh set-up again"
 }

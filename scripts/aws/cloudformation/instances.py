@@ -54,7 +54,7 @@ def tags(name: str) -> list[dict]:
 def template(kind: str, count: int, reserved: bool, market: str) -> dict:
     disk = [{"DeviceName": "/dev/sda1", "Ebs": {"VolumeSize": 200, "VolumeType": "gp3", "Encrypted": True, "DeleteOnTermination": True}}]
     data = {"InstanceType": kind, "KeyName": {"Ref": "KeyName"}, "BlockDeviceMappings": disk,
-            "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1}, 
+            "MetadataOptions": {"HttpTokens": "required", "HttpPutResponseHopLimit": 1},
             "NetworkInterfaces": instance_type(kind).interfaces({"Ref": "SecurityGroupId"}, SubnetId={"Ref": "PrivateSubnetId"}),
             "UserData": {"Fn::Base64": {"Fn::Sub": USER_DATA}}}
     resources = {"MachineTemplate": {"Type": "AWS::EC2::LaunchTemplate", "Properties": {"LaunchTemplateData": data}}}

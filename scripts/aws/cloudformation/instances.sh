@@ -29,9 +29,8 @@ if [ "$count" = 0 ]; then
 fi
 hosts=${2:-hosts}
 [[ $count =~ ^[1-9][0-9]?$ ]] && [ "$count" -le 64 ] && [ $# -le 2 ] || fail "the number of machines is '$count'" "give 1 to 64: instances.sh 8 writes ./hosts with 8 machines"
-need KEY "the name of an EC2 key pair of yours, for ssh"
-need SSH_FROM "the addresses that may log in, such as your own: 203.0.113.7/32"
-[[ $SSH_FROM =~ ^[0-9]{1,3}(\.[0-9]{1,3}){3}/([1-9]|[12][0-9]|3[0-2])$ ]] || fail "SSH_FROM is '$SSH_FROM'" "name your own addresses, such as 203.0.113.7/32"
+check_login
+[[ $SSH_FROM != pl-* ]] || fail "SSH_FROM is a prefix list" "name addresses here, such as 203.0.113.7/32"
 check_account
 type=${INSTANCE_TYPE:-p4d.24xlarge}
 check_instance_type "$type"
@@ -39,8 +38,8 @@ need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
 network=$(private_subnet)
 read -r subnet zone <<<"$network"
 check_capacity "$type" "$zone" "$count"
-say "$count × $type cost at least \$$(price_of "$type") an hour each, from now until they are deleted (on demand, us-east-1, $(price_date))"
-aws ec2 describe-key-pairs --key-names "$KEY" >/dev/null 2>&1 || fail "there is no key pair $KEY in $AWS_REGION" "aws ec2 create-key-pair --key-name $KEY, or set KEY"
+say_price "$type"
+check_key
 
 # AWS's newest Deep Learning Base AMI. V100s need the closed driver.
 driver=oss
@@ -52,7 +51,8 @@ head_image=$(newest /aws/service/canonical/ubuntu/server/22.04/stable/current/am
 [[ $head_image = ami-* ]] || head_image=$image
 
 file_system=
-case $(stack_status "$NAME-files") in
+status=$(stack_status "$NAME-files")
+case $status in
   *_COMPLETE) file_system=$(stack_output "$NAME-files" DnsName)@tcp:/$(stack_output "$NAME-files" MountName) ;;
   *) note "there is no file system: the machines share no storage, which a training of several needs (cloudformation/set_up.sh --file-system)" ;;
 esac

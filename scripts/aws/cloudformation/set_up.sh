@@ -5,7 +5,8 @@
 #   AWS_REGION=us-east-1 ZONE=us-east-1a scripts/aws/cloudformation/set_up.sh [--file-system]
 #
 # Environment: ZONE (required) is the availability zone of everything; INSTANCE_TYPE (p4d.24xlarge) must be offered there;
-# OTHER_ZONE, another one for GPU instances that are not to be had in the first; BUCKET names an existing bucket; DEPLOYMENT (SCRATCH_2, PERSISTENT_2) and CAPACITY_GIB (2400) are the file system's.
+# OTHER_ZONE, another one for GPU instances that are not to be had in the first; BUCKET names an existing bucket; DEPLOYMENT
+# (SCRATCH_2, PERSISTENT_2) and CAPACITY_GIB (2400) are the file system's.
 # Costs: the NAT gateway by the hour, the bucket by what is in it; the file system by the hour, for as long as it exists.
 set -euo pipefail
 # shellcheck source=scripts/aws/account.sh

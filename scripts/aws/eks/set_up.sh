@@ -44,7 +44,7 @@ GPU_ZONE=${GPU_ZONE:-$ZONE} GPU_GROUP=gpu
 [ "$GPU_ZONE" = "$ZONE" ] || GPU_GROUP=gpu-$GPU_ZONE
 check_capacity "$INSTANCE_TYPE" "$GPU_ZONE" "${NODES:-2}"
 if [ "$market" = capacity-block ]; then export CAPACITY_BLOCK=1; fi
-say "A $INSTANCE_TYPE costs \$$(price_of "$INSTANCE_TYPE") an hour while it runs (on demand, us-east-1, $(price_date))"
+say_price "$INSTANCE_TYPE"
 aws s3api head-bucket --bucket "$BUCKET" >/dev/null 2>&1 || fail "the bucket $BUCKET is not there or not yours" "set BUCKET to a bucket of yours in $AWS_REGION"
 export NAME ZONE OTHER_ZONE IMAGE INSTANCE_TYPE GPU_ZONE GPU_GROUP
 folder=$aws_folder/eks

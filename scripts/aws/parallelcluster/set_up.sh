@@ -13,10 +13,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
 takes_nothing "$0" "its settings are environment variables: --help" "$@"
-need KEY "the name of an EC2 key pair of yours, for ssh to the head node"
-need SSH_FROM "the addresses that may log in, such as your own: 203.0.113.7/32"
-[[ $SSH_FROM =~ ^[0-9]{1,3}(\.[0-9]{1,3}){3}/[0-9]{1,2}$|^pl-[0-9a-f]+$ ]] || fail "SSH_FROM is '$SSH_FROM'" "write addresses as 203.0.113.7/32, or a prefix list"
-[[ $SSH_FROM != */0 ]] || fail "SSH_FROM is '$SSH_FROM': the whole world could try to log in" "name your own address, such as 203.0.113.7/32"
+check_login
 INSTANCE_TYPE=${INSTANCE_TYPE:-p4d.24xlarge}
 MAX_NODES=${MAX_NODES:-8}
 [[ $MAX_NODES =~ ^[1-9][0-9]{0,2}$ ]] || fail "MAX_NODES is '$MAX_NODES'" "give a number from 1 to 999"
@@ -39,19 +36,17 @@ case $market in
   spot) CAPACITY_TYPE=SPOT ;;
   *) CAPACITY_TYPE=ONDEMAND ;;
 esac
-say "A $INSTANCE_TYPE costs \$$(price_of "$INSTANCE_TYPE") an hour while it runs (on demand, us-east-1, $(price_date))"
-aws ec2 describe-key-pairs --key-names "$KEY" >/dev/null 2>&1 || fail "there is no key pair $KEY in $AWS_REGION" "aws ec2 create-key-pair --key-name $KEY, or set KEY"
+say_price "$INSTANCE_TYPE"
+check_key
 
 # The cluster's stack has the cluster's name, and the tag that cluster.yaml gives it.
 status=$(stack_status "$NAME")
 if [ -n "$status" ]; then
-  owner=$(aws cloudformation describe-stacks --stack-name "$NAME" --output text --query "Stacks[0].Tags[?Key=='dtrain:name'].Value | [0]")
-  [ "$owner" = "$NAME" ] || fail "there is a stack $NAME that this script has not made" "choose another NAME"
+  [ "$(stack_owner "$NAME")" = "$NAME" ] || fail "there is a stack $NAME that this script has not made" "choose another NAME"
   case $status in
-    *_COMPLETE | *_IN_PROGRESS) ;;
-    *) fail "the cluster $NAME is $status" "see pcluster get-cluster-stack-events -n $NAME, then scripts/aws/parallelcluster/clean_up.sh" ;;
+    ROLLBACK_COMPLETE | DELETE_IN_PROGRESS | *_FAILED) fail "the cluster $NAME is $status" \
+      "see pcluster get-cluster-stack-events -n $NAME, then scripts/aws/parallelcluster/clean_up.sh, and this again" ;;
   esac
-  case $status in ROLLBACK_COMPLETE | DELETE_IN_PROGRESS) fail "the cluster $NAME is $status" "scripts/aws/parallelcluster/clean_up.sh, then this again" ;; esac
   note "the cluster $NAME is there"
 else
   SUBNET_PUBLIC=$(stack_output "$NAME-base" PublicSubnetId)
