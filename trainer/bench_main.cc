@@ -10,6 +10,7 @@
 #include "data/machine/cores.h"
 #include "trainer/bench/collective_bench.h"
 #include "trainer/bench/loader_bench.h"
+#include "trainer/bench/pair_bench.h"
 #include "trainer/bench/step_bench.h"
 #include "trainer/config/command_line.h"
 #include "trainer/config/elastic.h"
@@ -37,10 +38,12 @@ const config::Program kProgram = {
         "step: measures a training step on synthetic data with the real model and optimizer; on several ranks also\n"
         "      the cost of communication and how much of it the backward pass hides\n"
         "loader: measures how fast batches of the training split are loaded, without a model\n"
-        "collective: measures and checks collectives between ranks, in the format of nccl-tests",
-    .commands = {"step", "loader", "collective"},
+        "collective: measures and checks collectives between ranks, in the format of nccl-tests\n"
+        "pairs: measures the network between machines, two at a time, and finds one that is slow with each",
+    .commands = {"step", "loader", "collective", "pairs"},
     .flags = {{"json", config::Kind::kBool, "false", "Print the result as one JSON object on the last line."},
-              {"steps", config::Kind::kInteger, "10", "Steps (loader: batches; collective: calls) to time, 1 or more."},
+              {"steps", config::Kind::kInteger, "10",
+               "Steps (loader: batches; collective, pairs: calls) to time, 1 or more."},
               {"seconds", config::Kind::kInteger, "0",
                "loader: seconds to measure; 0: --steps batches instead. step: minimum seconds to measure."},
               {"warmup", config::Kind::kInteger, "3", "Steps, batches or calls before the timed ones, 0 or more."},
@@ -52,9 +55,12 @@ const config::Program kProgram = {
                "loader: safetensors file to write the first batch and its crops to; empty: none."},
               {"min_bytes", config::Kind::kText, "8", "collective: smallest size, in bytes or as in 64K, 8M, 1G."},
               {"max_bytes", config::Kind::kText, "32M",
-               "collective: largest size; each size is twice the previous one."},
+               "collective: largest size; each size is twice the previous one. pairs: the size."},
               {"operation", config::Kind::kText, "all",
-               "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all for all of them."}},
+               "collective: all_reduce, broadcast, all_gather, reduce_scatter, or all for all of them."},
+              {"least_gbyte", config::Kind::kNumber, "0",
+               "pairs: GB/s in each direction that machines must reach; 0: a machine is slow only beside the others."},
+              {"slow_file", config::Kind::kText, "", "pairs: file that a slow machine writes; empty: none."}},
     .version = VersionAndCommit()};
 
 // Leaves out lists, which are for programs.
@@ -175,6 +181,17 @@ int Collective(config::CommandLine& command_line, modes::RunContext& context, co
   return OnEveryRank(context, machine, [&] { bench::BenchCollective(context, options, extra["json"] == "true"); });
 }
 
+int Pairs(config::CommandLine& command_line, modes::RunContext& context, const launch::Machine& machine) {
+  auto& extra = command_line.extra;
+  const bench::PairBenchOptions options{.bytes = Bytes(command_line, "max_bytes"),
+                                        .warmup = Count(command_line, "warmup", 0),
+                                        .iterations = Count(command_line, "steps", 1),
+                                        .least_gbyte = std::stod(extra["least_gbyte"]),
+                                        .slow_file = extra["slow_file"]};
+  if (!(options.least_gbyte >= 0)) throw UsageError("--least_gbyte=" + extra["least_gbyte"] + " is below 0");
+  return OnEveryRank(context, machine, [&] { bench::BenchPairs(context, options, extra["json"] == "true"); });
+}
+
 int Main(int argc, char** argv, modes::RunContext& context) {
   config::CommandLine command_line = config::ParseCommandLine(argc, argv, kProgram);
   if (!command_line.answer.empty()) return report::PrintAnswer(command_line.answer), 0;
@@ -186,7 +203,8 @@ int Main(int argc, char** argv, modes::RunContext& context) {
   config::ResolveAmp(context.config, machine.gpus > 0);
   context.launch = launch::DetectLaunch(context.config.ranks, launch::ReadEnvironment(), machine);
   if (command_line.command == "step") return Step(command_line, context, machine);
-  return Collective(command_line, context, machine);
+  return command_line.command == "pairs" ? Pairs(command_line, context, machine)
+                                         : Collective(command_line, context, machine);
 }
 
 }  // namespace
