@@ -19,6 +19,10 @@
 #   MOUNT_TYPE             the kind of file system that must be there (lustre): a volume of the container is a mount point even
 #                          where the machine has mounted nothing
 #   EFA_DEVICES            the number of EFA devices that this container must see; without it none is required
+#   LEAST_GBPS             measures the network between the machines before each start of dtrain_main or dtrain_bench, two at a
+#                          time, and ends with 4 if one is slow beside the others, with 2 if all have fewer GB/s than this. 0 only
+#                          compares them. The slow one says so in SLOW_FILE (/run/dtrain/slow), where scripts/guard_node.sh takes
+#                          it out of service. Not under torchrun, whose machines change
 #   STOP_GRACE_SECONDS     the time that the cluster waits after SIGTERM; printed for comparison with the time of a save
 # Exit codes are dtrain_main's: 2 settings, 3 data, 5 storage. 5 may be tried again on other machines.
 set -euo pipefail
@@ -210,6 +214,29 @@ check_efa() {
   fi
 }
 
+# A slow machine kills nobody, so no restart gets rid of it: it must be found before the training begins.
+check_network() {  # check_network ARGUMENTS…: those of the program, some of which say where its ranks are
+  local name value port code=0 ranks=()
+  for name in nproc_per_node nnodes node_rank master_addr backend; do
+    value=$(value_of "$name" "$@")
+    if [ -n "$value" ]; then ranks+=("--$name=$value"); fi
+  done
+  # A port of its own, because a machine that is done begins the training while another one still leaves.
+  port=$(value_of master_port "$@")
+  port=$((${port:-${PET_MASTER_PORT:-${MASTER_PORT:-29500}}} + 1))
+  trap 'exit 75' TERM  # otherwise process 1 ignores it
+  dtrain_bench pairs --steps=5 --warmup=1 --least_gbyte="$LEAST_GBPS" --slow_file="${SLOW_FILE:-/run/dtrain/slow}" \
+    --master_port="$port" "${ranks[@]}" >&2 || code=$?
+  trap - TERM
+  case $code in
+    0) ;;
+    2) exit 2 ;;
+    4) sleep "${SLOW_SECONDS:-15}"  # the guard takes the slow machine out of service within seconds: nothing starts on it again
+      exit 4 ;;
+    *) note "the network was not measured: the training begins without that" ;;
+  esac
+}
+
 say_versions() {
   local gpu system
   # shellcheck source=/dev/null
@@ -241,4 +268,7 @@ export NCCL_SOCKET_IFNAME=${NCCL_SOCKET_IFNAME:-^lo,docker,ecs,veth}
 # If an index cannot be kept beside the data, it is kept beside the results.
 if [ -n "$run" ] && [ -d "$data" ] && [ ! -w "$data" ] && ! given index_dir "$@"; then flags+=("--index_dir=$run/index"); fi
 if [ ${#flags[@]} -gt 0 ]; then note "from the environment: ${flags[*]}"; fi
+if [ -n "${LEAST_GBPS:-}" ] && [ -z "${TORCHELASTIC_RUN_ID:-}" ] && ! given dry_run "$@"; then
+  case $program in dtrain_main | dtrain_bench) check_network "${flags[@]}" "$@" ;; esac
+fi
 exec "$program" "${subcommand[@]}" "${flags[@]}" "$@"

@@ -1,19 +1,23 @@
 #!/usr/bin/env bash
 # Watches a GPU machine for broken hardware, and takes it out of service once there is some, so that no training restarts on
 # it: a message of NVIDIA's driver in the kernel's log (Xid) that only a reset or another GPU remedies, a missing GPU, memory
-# that could not be repaired, an EFA device without a link.
+# that could not be repaired, an EFA device without a link, a network that was measured to be slow (docker/entrypoint.sh).
 #
 #   guard_node.sh COMMAND…      runs the command with the reason as its last word
 #   guard_node.sh cordon        takes this Kubernetes node (NODE_NAME) from the scheduler: aws/eks/guard.yaml
 #
 # It then goes on waiting, and does nothing more. Errors of programs (Xid 13, 31, 43, 45 …) are none of the hardware. Environment:
 # GPUS and EFA_DEVICES that must be there (not looked at by default); KERNEL_LOG (/dev/kmsg, which also has what came since the
-# machine was started); CHECK_SECONDS (60).
+# machine was started); SLOW_FILE (/run/dtrain/slow, in a folder that this script makes), in which a training says that this
+# machine's network is slow; CHECK_SECONDS (60).
 set -euo pipefail
 
 case ${1:-} in '' | -h | --help) sed -n '2,/^set -e/{/^set/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;; esac
 log=${KERNEL_LOG:-/dev/kmsg}
 devices=${EFA_FOLDER:-/sys/class/infiniband}
+slow=${SLOW_FILE:-/run/dtrain/slow}
+install -d -m 1777 "$(dirname "$slow")"  # trainings are not root
+rm -f "$slow"                            # of an earlier start
 
 # NVIDIA's catalogue of Xid errors: memory with two wrong bits, a halted controller, rows that could not be remapped, NVLink, a GPU
 # off the bus, uncontained memory errors, the GPU's own processor (119, 120, 143), unrecovered memory errors.
@@ -53,6 +57,8 @@ while true; do
   reason=
   if IFS= read -r -t 5 line <&3 && [[ $line =~ $broken ]]; then
     reason=${line##*NVRM: }
+  elif [ -f "$slow" ] && [ ! -L "$slow" ]; then
+    IFS= read -r -n 200 reason <"$slow" || true
   elif [ $((SECONDS - looked)) -ge "${CHECK_SECONDS:-60}" ]; then
     looked=$SECONDS
     reason=$(what_is_wrong)

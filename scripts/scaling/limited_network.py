@@ -59,9 +59,13 @@ class LimitedNetwork:
         _run("ip", "-n", host, "address", "add", f"{self.addresses[number]}/24", "dev", "eth0")
         for device in ("lo", "eth0"):
             _run("ip", "-n", host, "link", "set", device, "up")
-        burst = max(LEAST_BURST, int(self._megabits * 1e6 / 8 * BURST_SECONDS))
-        for namespace, device in ((host, "eth0"), (self._switch, port)):
-            _run("tc", "-n", namespace, "qdisc", "add", "dev", device, "root", "tbf", "rate", f"{self._megabits}mbit",
+        self.slow_down(number, self._megabits)
+
+    def slow_down(self, number: int, megabits: float) -> None:
+        """Gives one host another speed."""
+        burst = max(LEAST_BURST, int(megabits * 1e6 / 8 * BURST_SECONDS))
+        for namespace, device in ((self.hosts[number], "eth0"), (self._switch, f"port{number}")):
+            _run("tc", "-n", namespace, "qdisc", "replace", "dev", device, "root", "tbf", "rate", f"{megabits}mbit",
                  "burst", str(burst), "latency", QUEUE)
 
     def __exit__(self, *_) -> None:

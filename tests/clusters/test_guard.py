@@ -25,7 +25,7 @@ def guard(tmp_path):
     def start(*command: str, **variables):
         begun.append(subprocess.Popen([SCRIPT, *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, process_group=0,
                                       env=os.environ | {"KERNEL_LOG": str(tmp_path / "log"), "PATH": f"{tmp_path}:{os.environ['PATH']}",
-                                                        **variables}))
+                                                        "SLOW_FILE": str(tmp_path / "run" / "slow"), **variables}))
         return begun[-1]
 
     yield start
@@ -82,6 +82,19 @@ case $1 in -L) for i in $(seq {gpus}); do echo "GPU $i: NVIDIA H100"; done ;; *)
     else:
         (tmp_path / "log").open("w").close()  # is read only after the lines before it
         assert not (tmp_path / "done").exists()
+
+
+def test_a_machine_whose_network_was_found_slow(guard, tmp_path):
+    (tmp_path / "run").mkdir()
+    slow = tmp_path / "run" / "slow"
+    slow.write_text("the network of machine 9 is slow: of an earlier start\n", encoding="utf-8")
+    guard("bash", "-c", f'echo "$0" >{tmp_path}/done')
+    (tmp_path / "log").open("w").close()
+    wait_until(lambda: not slow.exists(), "the old file to be gone")
+    assert (tmp_path / "run").stat().st_mode & 0o7777 == 0o1777  # trainings are not root
+    said = "the network of machine 2 is slow: at best 3.1 GB/s"
+    slow.write_text(said + "\n", encoding="utf-8")
+    wait_until(lambda: (tmp_path / "done").exists() and (tmp_path / "done").read_text() == said + "\n", said)
 
 
 def test_machines_of_batch_know_the_same_errors():

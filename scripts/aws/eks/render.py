@@ -4,8 +4,8 @@
     IMAGE=… scripts/aws/eks/render.py scripts/aws/eks/indexed_job.yaml | kubectl apply -f -
 
 INSTANCE_TYPE (p4d.24xlarge) decides what pods request: GPUS, EFA_CARDS, POD_CPUS, POD_MEMORY and WHOLE_NODE (all of these and
-huge pages) follow from its line in scripts/aws/instance_types.tsv; MAX_NODES (8), how many there may be. A line that ends with `# if VARIABLE` is left
-out if that variable is not set.
+huge pages) follow from its line in scripts/aws/instance_types.tsv; MAX_NODES (8), how many there may be; LEAST_GBPS (0), what the network of each must reach. A
+line that ends with `# if VARIABLE` is left out if that variable is not set.
 """
 
 import json
@@ -50,7 +50,7 @@ def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__)
     try:
-        variables = of_instance(os.environ.get("INSTANCE_TYPE") or "p4d.24xlarge") | {"MAX_NODES": "8", "GPU_GROUP": "gpu", "LEAST_GBPS": "0"} | dict(os.environ)
+        variables = of_instance(os.environ.get("INSTANCE_TYPE") or "p4d.24xlarge") | {"MAX_NODES": "8", "NODES": "2", "GPU_GROUP": "gpu", "LEAST_GBPS": "0"} | dict(os.environ)
         variables.setdefault("GPU_ZONE", variables.get("ZONE", ""))
         variables["QUEUE_GPUS"] = str(int(variables["MAX_NODES"]) * int(variables["GPUS"]))
         print("\n---\n".join(render(Path(name).read_text(encoding="utf-8"), variables) for name in sys.argv[1:]))
