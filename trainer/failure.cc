@@ -103,7 +103,8 @@ report::Failure FailureOf(const std::exception& error) {
         "the container)";
   } else if (IsOutOfMemory(error, failure.message)) {
     failure.code = ExitCode::kOutOfMemory;
-    failure.hint = "lower --batch_size (--grad_accum_steps keeps the global batch), or --image_size";
+    failure.hint =
+        "lower --batch_size (--grad_accum_steps keeps the global batch), --image_size or --tokens_per_sample";
     if (Contains(failure.message, {"CUDA", "Cuda", "CUDNN", "CUBLAS", "GPU"})) {
       failure.hint +=
           "; --precision=bf16 or fp16 halves what the forward pass keeps; nvidia-smi shows who else uses the GPU";

@@ -107,9 +107,10 @@ std::optional<int> ForkRanks(modes::RunContext& context, bool doctor) {
 
 void RequireGpu(const config::RanksConfig& ranks, int gpus) {
   if (!ranks.require_gpu || (gpus > 0 && ranks.backend != "gloo")) return;
-  throw UsageError(gpus > 0 ? "--require_gpu: --backend=gloo computes on the CPU"
-                            : "--require_gpu: this machine has no GPU that can be used",
-                   "see what nvidia-smi and dtrain_main --doctor say, or leave it out to compute on the CPU");
+  const std::string asked = "a GPU is required (--require_gpu, --device=cuda, --nproc_per_node=gpu), but ";
+  throw UsageError(
+      asked + (gpus > 0 ? "--backend=gloo computes on the CPU" : "this machine has no GPU that can be used"),
+      "see what nvidia-smi and dtrain_main --doctor say, or leave it out to compute on the CPU");
 }
 
 // Does everything up to the exit code, in the parent and in every rank.

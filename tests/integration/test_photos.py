@@ -52,6 +52,8 @@ def test_a_run_that_turns_them_predicts_so(few_images, photos, run_dir, tmp_path
     rows, said = predicted(run_dir, photos, tmp_path / "stored.csv", "--noexif_orientation")
     assert len({row["probability_1"] for row in rows[:8]}) > 4
     assert "--input: 7 of 11 images have an EXIF orientation" in said
+    said = run("--mode=predict", f"--run_dir={run_dir}", f"--input={photos / 'y.HEIC'}", f"--output={tmp_path / 'none.csv'}", check=3).stderr
+    assert "(1 file tried); the first is" in said and "y.HEIC: HEIC images are not read; convert them" in said
 
 
 def test_a_training_says_once_that_it_leaves_them(own_images, run_dir, tmp_path):

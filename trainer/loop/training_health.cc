@@ -12,6 +12,9 @@
 namespace dtrain::loop {
 namespace {
 
+constexpr const char* kAgainstDivergence =
+    "lower --lr, lengthen the warmup, or set --clip_norm; checkpoints are intact, if any were saved before";
+
 std::string AdviceAgainstWaiting(WaitsFor waits_for, int64_t workers) {
   const std::string more_cores =
       " needs more cores: give this rank more of them, or raise --workers if it has more than " +
@@ -99,15 +102,14 @@ void ThrowTooManyRewinds(const Spike& spike, int64_t checkpoint) {
 
 void RequireFinite(double loss, int64_t step) {
   if (std::isfinite(loss)) return;
-  throw DivergedError("the loss is not finite by step " + std::to_string(step),
-                      "lower --lr, lengthen the warmup, or set --clip_norm; checkpoints saved before are intact");
+  throw DivergedError("the loss is not finite by step " + std::to_string(step), kAgainstDivergence);
 }
 
 void RequireUpdates(int64_t skipped_in_a_row, int64_t limit, int64_t step) {
   if (skipped_in_a_row < limit) return;
   throw DivergedError("gradients were not finite in " + CountOf(skipped_in_a_row, "step") + " in a row, up to step " +
                           std::to_string(step),
-                      "lower --lr, lengthen the warmup, or set --clip_norm; checkpoints saved before are intact");
+                      kAgainstDivergence);
 }
 
 }  // namespace dtrain::loop

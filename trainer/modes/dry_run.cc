@@ -132,7 +132,7 @@ void RequireMemory(double needed, const launch::Launch& launch, at::Device devic
   std::snprintf(text, sizeof(text), "training needs about %.1f GiB of memory, and %s has %.1f GiB", needed / kGiB,
                 device.is_cpu() ? "this machine" : "the GPU", there / kGiB);
   throw Error(ExitCode::kOutOfMemory, text,
-              "lower --batch_size (--grad_accum_steps keeps the global batch), or --image_size");
+              "lower --batch_size (--grad_accum_steps keeps the global batch), --image_size or --tokens_per_sample");
 }
 
 // Throws what a run would throw that cannot use its folder. Returns the state.json of the checkpoint that it would

@@ -179,7 +179,8 @@ class Predictor {
     show();
     if (readable_ > 0) return;
     throw DataError("--input=" + config_.run.input + " holds no file that can be read as an image (" +
-                        CountOf(unreadable(), "file") + " tried)",
+                        CountOf(unreadable(), "file") + " tried); the first is " + files_.Place(0).file + ": " +
+                        reasons_.Of(0),
                     "for a folder of images, dtrain_data verify shows what is wrong with each file");
   }
 
