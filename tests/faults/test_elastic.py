@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from command import MAIN, TINY, Background, losses, metrics, run, wait_until
+from command import MAIN, TINY_RESNET, Background, losses, metrics, run, wait_until
 from ranks import free_port
 
 TORCHRUN = Path(sys.executable).parent / "torchrun"
@@ -24,7 +24,7 @@ def torchrun():
 
 def flags_of(data) -> tuple:
     """The weights do not change, so the losses depend only on the samples (see integration/test_world_size)."""
-    return (*TINY, f"--data_dir={data}", "--lr=0", "--global_batch_size=24", "--batch_size=4", "--epochs=1000",
+    return (*TINY_RESNET, f"--data_dir={data}", "--lr=0", "--global_batch_size=24", "--batch_size=4", "--epochs=1000",
             "--save_every_epochs=0.3", "--comm_timeout=20", "--init_timeout=30")
 
 

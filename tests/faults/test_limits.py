@@ -85,7 +85,7 @@ def test_a_bench_without_its_threads(preloaded, most):
 
 
 @pytest.mark.fault(11, "files may not be so large (ulimit -f)", "exit 5")
-@pytest.mark.parametrize("kib", [0, 20, 20000])  # nothing, logs, no checkpoint
+@pytest.mark.parametrize("kib", [0, 20, 8000])  # nothing, logs, no checkpoint
 def test_files_that_may_not_be_so_large(run_dir, kib):
     outcome = limited(f"-f {kib}", MAIN, *TINY, *SYNTHETIC, f"--run_dir={run_dir}", check=5)
     assert "File too large" in outcome.stderr and "ulimit -f" in outcome.stderr, outcome

@@ -8,14 +8,14 @@ import pytest
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from command import TINY, load_json, metrics, run
+from command import TINY_RESNET, load_json, metrics, run
 
 
 @pytest.fixture(scope="module")
 def trained(images, module_dir):
     """One epoch at 32 pixels, although the defaults are resnet50 at 224. Returns (run directory, last line)."""
     folder = module_dir / "trained"
-    return folder, run(*TINY, f"--data_dir={images}", "--epochs=1", f"--run_dir={folder}").last_line
+    return folder, run(*TINY_RESNET, f"--data_dir={images}", "--epochs=1", f"--run_dir={folder}").last_line
 
 
 @pytest.fixture
@@ -75,7 +75,7 @@ def test_an_evaluation_has_the_labels_of_the_training(tmp_path, run_dir, train_l
 
     write("data", "train", train_labels)
     write("data", "val", val_labels)
-    last_line = run(*TINY, f"--data_dir={tmp_path / 'data'}", "--batch_size=6", "--epochs=2",
+    last_line = run(*TINY_RESNET, f"--data_dir={tmp_path / 'data'}", "--batch_size=6", "--epochs=2",
                     f"--run_dir={run_dir}").last_line
     (tmp_path / "val_alone").mkdir()
     shutil.copy(tmp_path / "data" / "val.safetensors", tmp_path / "val_alone")
@@ -104,7 +104,7 @@ def test_class_names_are_with_the_run_and_its_weights(trained, own_images, own, 
     for split in ("train", "val"):
         (own_images / split / "red").rename(own_images / split / "amber")
     assert "amber" in evaluate(own_images, f"--run_dir={own}", check=3).stderr
-    outcome = run(*TINY, f"--data_dir={own_images}", "--epochs=3", f"--run_dir={own}", "--allow_dataset_change", check=3)
+    outcome = run(*TINY_RESNET, f"--data_dir={own_images}", "--epochs=3", f"--run_dir={own}", "--allow_dataset_change", check=3)
     assert "label 0: 'blue' then, 'amber' now" in outcome.stderr
 
 
@@ -123,7 +123,7 @@ def test_a_validation_part_may_lack_classes(own_images, trained):
 
 
 def test_a_finished_run_started_again_says_so_and_loses_nothing(images, own):
-    flags = (*TINY, f"--data_dir={images}", f"--run_dir={own}")
+    flags = (*TINY_RESNET, f"--data_dir={images}", f"--run_dir={own}")
     result, points = load_json(own / "result.json"), metrics(own)
     outcome = run(*flags, "--epochs=1", "--clear_log")
     assert "this run is finished" in outcome.stderr and "--epochs" in outcome.stderr
@@ -137,7 +137,7 @@ def test_a_finished_run_started_again_says_so_and_loses_nothing(images, own):
 
 def test_resume_none_leaves_nothing_of_the_old_run(images, own):
     old = {path.name for path in own.iterdir()} - {"lock"}
-    outcome = run(*TINY, f"--data_dir={images}", "--max_steps=2", f"--run_dir={own}", "--resume=none",
+    outcome = run(*TINY_RESNET, f"--data_dir={images}", "--max_steps=2", f"--run_dir={own}", "--resume=none",
                   "--limit_train_steps=1", "--eval_every_epochs=1")
     assert "aside-1" in outcome.stderr
     assert {path.name for path in (own / "aside-1").iterdir()} == old
@@ -146,7 +146,7 @@ def test_resume_none_leaves_nothing_of_the_old_run(images, own):
 
 
 def test_the_newest_run_is_found(images, tmp_path):
-    flags = (*TINY, f"--data_dir={images}", "--max_steps=2", "--limit_val_steps=1")
+    flags = (*TINY_RESNET, f"--data_dir={images}", "--max_steps=2", "--limit_val_steps=1")
     assert "--resume=last" in run(*flags, "--resume=last", cwd=tmp_path, check=2).stderr
     run(*flags, "--limit_train_steps=1", cwd=tmp_path)
     run(*flags, "--resume=last", cwd=tmp_path)

@@ -49,7 +49,7 @@ def test_an_average_can_begin_later_and_is_exported(few_images, run_dir, tmp_pat
     assert "the checkpoint has no average of the weights" in outcome.stderr
     exported = tmp_path / "average.safetensors"
     run("--mode=export", f"--input={run_dir}", "--weights=ema", f"--output={exported}")
-    evaluated = run("--mode=eval", "--model=resnet18", "--image_size=32", "--batch_size=16", f"--data_dir={few_images}",
+    evaluated = run("--mode=eval", "--model=efficientnet_b0", "--image_size=32", "--batch_size=16", f"--data_dir={few_images}",
                     f"--init_weights={exported}", "--log_format=json")
     found, expected = metrics(run_dir, "val")[-1], json.loads(evaluated.lines[0])
     assert (expected["top1"], expected["loss"]) == (found["ema_top1"], pytest.approx(found["ema_loss"], rel=1e-6))

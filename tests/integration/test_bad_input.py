@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
-from command import TINY, load_json, losses, metrics, run, sha256
+from command import TINY, TINY_RESNET, load_json, losses, metrics, run, sha256
 
 NOISE = ("Traceback", "Aborted", "core dumped", "terminate called", "Exception raised from", "frame #", "what():")
 
@@ -228,7 +228,7 @@ def test_bad_validation_images_are_left_out(own_images, run_dir):
 
 @pytest.fixture(scope="module")
 def weights(few_images, module_dir):
-    run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={module_dir / 'weights'}")
+    run(*TINY_RESNET, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={module_dir / 'weights'}")
     return module_dir / "weights" / "model.safetensors"
 
 
@@ -253,7 +253,7 @@ def test_weights_that_do_not_fit_are_listed(few_images, weights, tmp_path, run_d
     tensors["surplus"] = np.zeros(1, np.float32)
     path = tmp_path / "other.safetensors"
     save_file(tensors, path)
-    flags = (f"--data_dir={few_images}", f"--init_weights={path}")
+    flags = ("--model=resnet18", f"--data_dir={few_images}", f"--init_weights={path}")
     message = refused_training(2, run_dir, *flags)
     for part in ("missing: bn1.weight", "conv1.weight [64, 3, 3, 3] for [64, 3, 7, 7]", "not in the model: surplus"):
         assert part in message

@@ -32,7 +32,7 @@ def test_the_command_hears_the_whole_run(few_images, run_dir, tmp_path):
     outcome = run(*TINY, f"--data_dir={few_images}", "--max_steps=5", "--eval_every_epochs=1", "--save_every_steps=2",
                   f"--run_dir={run_dir}", f"--on_event=echo started; cat > {heard}", "--nproc_per_node=2", "--backend=gloo")
     events = events_of(heard)
-    assert events[0]["kind"] == "start" and events[0]["step"] == 0 and events[0]["config"]["model"] == "resnet18"
+    assert events[0]["kind"] == "start" and events[0]["step"] == 0 and events[0]["config"]["model"] == "efficientnet_b0"
     assert events[0]["run_dir"] == str(run_dir)
     assert [event for event in events if event["kind"] in ("train", "val", "epoch")] == metrics(run_dir)
     saved = [event["step"] for event in events if event["kind"] == "checkpoint"]

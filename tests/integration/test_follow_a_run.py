@@ -88,7 +88,7 @@ def test_tensorboard_knows_the_hyperparameters(followed):
 
     start = hparams.parse_session_start_info_plugin_data(content("_hparams_/session_start_info"))
     assert start.hparams["lr"].number_value == 0.005
-    assert start.hparams["model"].string_value == "resnet18"
+    assert start.hparams["model"].string_value == "efficientnet_b0"
     assert start.hparams["nesterov"].bool_value is False
     assert hparams.parse_session_end_info_plugin_data(content("_hparams_/session_end_info")).status == 1
 

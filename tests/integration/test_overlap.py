@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from command import BENCH, TINY, load_json, metrics, run
+from command import BENCH, TINY_RESNET, load_json, metrics, run
 
 STEP = 3
 
@@ -17,7 +17,7 @@ def spans(path) -> list[dict]:
 @pytest.fixture(scope="module")
 def traces(few_images, module_dir):
     """The traces of one step of both ranks, with ResNet-18's 45 MB in buckets of 4 MiB."""
-    run(*TINY, f"--data_dir={few_images}", "--batch_size=8", "--max_steps=4", "--nproc_per_node=2",
+    run(*TINY_RESNET, f"--data_dir={few_images}", "--batch_size=8", "--max_steps=4", "--nproc_per_node=2",
         f"--profile_steps={STEP}:{STEP}", "--bucket_cap_mb=4", f"--run_dir={module_dir / 'run'}")
     return [spans(module_dir / "run" / "profile" / f"rank-{rank}.json") for rank in (0, 1)]
 

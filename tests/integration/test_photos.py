@@ -7,7 +7,7 @@ import tarfile
 import pytest
 from PIL import Image
 
-from command import DATA, TINY, run
+from command import DATA, TINY, TINY_RESNET, run
 
 # What makes a stored image of an upright one, by the orientation that undoes it.
 TURNS = {2: Image.Transpose.FLIP_LEFT_RIGHT, 3: Image.Transpose.ROTATE_180, 4: Image.Transpose.FLIP_TOP_BOTTOM,
@@ -44,7 +44,7 @@ def predicted(run_dir, photos, output, *flags) -> tuple[list[dict], str]:
 
 
 def test_a_run_that_turns_them_predicts_so(few_images, photos, run_dir, tmp_path):
-    said = run(*TINY, f"--data_dir={few_images}", "--max_steps=3", "--exif_orientation", f"--run_dir={run_dir}").stderr
+    said = run(*TINY_RESNET, f"--data_dir={few_images}", "--max_steps=3", "--exif_orientation", f"--run_dir={run_dir}").stderr
     assert "EXIF" not in said
     rows, said = predicted(run_dir, photos, tmp_path / "upright.csv")
     assert len({row["probability_1"] for row in rows[:8]}) == 1 and "EXIF" not in said

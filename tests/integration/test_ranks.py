@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from command import MAIN, TINY, Background, free_port, load_json, losses, metrics, run, sha256, wait_until
+from command import MAIN, TINY, TINY_RESNET, Background, free_port, load_json, losses, metrics, run, sha256, wait_until
 
 GENTLE = (*TINY, "--lr=0.0005", "--max_steps=3")
 ENDLESS = (*TINY, "--epochs=1000", "--save_every_epochs=0", "--comm_timeout=20", "--init_timeout=20")
@@ -35,7 +35,7 @@ def two_ranks(few_images, module_dir):
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_synchronised_statistics_make_ranks_equal_one(few_images, tmp_path, world):
-    flags = (*GENTLE, f"--data_dir={few_images}", "--augment=basic")
+    flags = (*TINY_RESNET, "--lr=0.0005", "--max_steps=3", f"--data_dir={few_images}", "--augment=basic")
     run(*flags, f"--run_dir={tmp_path / 'one'}")
     outcome = run(*flags, "--sync_bn", f"--batch_size={16 // world}", f"--nproc_per_node={world}",
                   f"--run_dir={tmp_path / 'several'}")
@@ -47,7 +47,7 @@ def test_synchronised_statistics_make_ranks_equal_one(few_images, tmp_path, worl
 
 
 def test_without_synchronised_statistics_two_ranks_learn_as_well(images, run_dir):
-    run(*TINY, f"--data_dir={images}", "--lr=0.02", "--batch_size=8", "--epochs=2", "--nproc_per_node=2",
+    run(*TINY_RESNET, f"--data_dir={images}", "--lr=0.02", "--batch_size=8", "--epochs=2", "--nproc_per_node=2",
         f"--run_dir={run_dir}")
     assert load_json(run_dir / "result.json")["val_top1"] >= 60  # chance: 25
     assert {path.name for path in run_dir.glob("logs/*")} <= {"rank-0.log", "rank-1.log"}

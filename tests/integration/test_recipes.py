@@ -240,12 +240,12 @@ def test_the_rates_are_those_of_the_log():
                                                                                  "0.00026"]
 
 
-def test_every_recipe_resolves():
-    """Each has only flags that exist, and is in a table, except for that of the quick start and that for photos, which are our own."""
-    tables = {recipe.name for recipe in TABLE + GLUE_TABLE + IMAGE_TABLE}
-    assert {path.stem for path in RECIPES.glob("*.flags")} - tables == {"resnet50_digits", "resnet50_photos"}
-    for path in sorted(RECIPES.glob("*.flags")):
-        run(f"--flagfile={path}", "--data_dir=anywhere", "--print_config")
+def test_every_recipe_is_in_a_table():
+    """Except for that of the quick start and that for photos, which are our own and have only flags that exist."""
+    own = {"resnet50_digits", "resnet50_photos"}
+    assert {path.stem for path in RECIPES.glob("*.flags")} - {recipe.name for recipe in TABLE + GLUE_TABLE + IMAGE_TABLE} == own
+    for name in own:
+        run(f"--flagfile={RECIPES / name}.flags", "--data_dir=anywhere", "--print_config")
 
 
 @pytest.mark.parametrize("recipe", TABLE + GLUE_TABLE + IMAGE_TABLE, ids=lambda recipe: recipe.name)

@@ -30,7 +30,7 @@ def test_a_real_run(draw, few_images, run_dir, tmp_path):
     assert set(re.findall(r'<figure id="(\w+)"', page)) == names
     assert all(source.startswith("data:image/png;base64,") for source in re.findall(r'src="([^"]*)"', page))
     assert "<link" not in page and "<script" not in page and "url(" not in page
-    assert "resnet18" in page and "finished" in page and "last val top1" in page
+    assert "efficientnet_b0" in page and "finished" in page and "last val top1" in page
 
 def test_scaling_and_what_only_large_runs_have(draw, tmp_path):
     """Runs of three sizes, one of them restarted and one failed, and class names that look like HTML."""

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from command import TINY, final_numbers, load_json, metrics, run, sha256
+from command import TINY_RESNET, final_numbers, load_json, metrics, run, sha256
 from conftest import CLASSES, make_image_folder, picture
 from text_data import TEXT, make_tokens
 
@@ -25,7 +25,7 @@ def photos(module_dir):
 
 
 def flags_of(photos) -> tuple:
-    return (*TINY, EVERY_EPOCH, *HELD_OUT, *PARTLY_FROZEN, f"--data_dir={photos}", "--epochs=2", "--log_interval=2")
+    return (*TINY_RESNET, EVERY_EPOCH, *HELD_OUT, *PARTLY_FROZEN, f"--data_dir={photos}", "--epochs=2", "--log_interval=2")
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +91,9 @@ def test_another_part_is_another_run(photos, trained):
 
 
 def test_there_must_be_none_and_something_to_take(few_images, photos):
-    outcome = run(*TINY, f"--data_dir={few_images}", "--val_fraction=0.1", "--dry_run", check=2)
+    outcome = run(*TINY_RESNET, f"--data_dir={few_images}", "--val_fraction=0.1", "--dry_run", check=2)
     assert f"{few_images} has one: 'val'" in outcome.stderr
-    outcome = run(*TINY, f"--data_dir={photos}", "--val_fraction=0.001", "--dry_run", check=2)
+    outcome = run(*TINY_RESNET, f"--data_dir={photos}", "--val_fraction=0.001", "--dry_run", check=2)
     assert "of the 80 samples of split train is less than one sample" in outcome.stderr
 
 
@@ -129,7 +129,7 @@ def test_frozen_parts_stay_and_a_resumed_run_has_the_same_bits(photos, trained, 
 
 
 def test_unknown_modules_are_answered_with_those_there_are(photos):
-    outcome = run(*TINY, f"--data_dir={photos}", "--freeze=layer9", "--dry_run", check=2)
+    outcome = run(*TINY_RESNET, f"--data_dir={photos}", "--freeze=layer9", "--dry_run", check=2)
     assert "no module 'layer9'" in outcome.stderr and "conv1, bn1, layer1" in outcome.stderr
 
 
@@ -138,7 +138,7 @@ def test_unknown_modules_are_answered_with_those_there_are(photos):
 
 def test_a_run_ends_when_nothing_is_gained(photos, tmp_path):
     """With everything but the classifier frozen and a rate of 0, no evaluation is better than the first."""
-    flags = (*TINY, EVERY_EPOCH, *HELD_OUT, f"--data_dir={photos}", "--lr=0", "--freeze=backbone", "--epochs=30",
+    flags = (*TINY_RESNET, EVERY_EPOCH, *HELD_OUT, f"--data_dir={photos}", "--lr=0", "--freeze=backbone", "--epochs=30",
              "--patience=2", "--nproc_per_node=2", "--batch_size=8")
     whole = run(*flags, f"--run_dir={tmp_path / 'whole'}")
     result = load_json(tmp_path / "whole" / "result.json")
@@ -160,7 +160,7 @@ def test_a_run_ends_when_nothing_is_gained(photos, tmp_path):
 
 
 def test_the_gain_needs_a_validation_split(photos):
-    outcome = run(*TINY, EVERY_EPOCH, f"--data_dir={photos}", "--patience=2", "--dry_run", check=2)
+    outcome = run(*TINY_RESNET, EVERY_EPOCH, f"--data_dir={photos}", "--patience=2", "--dry_run", check=2)
     assert "--val_fraction=0.1" in outcome.stderr
 
 
@@ -203,7 +203,7 @@ def unequal(module_dir):
 
 
 def test_unequal_classes_are_said(unequal, run_dir):
-    flags = (*TINY, f"--data_dir={unequal}", "--batch_size=8", "--max_steps=2", f"--run_dir={run_dir}")
+    flags = (*TINY_RESNET, f"--data_dir={unequal}", "--batch_size=8", "--max_steps=2", f"--run_dir={run_dir}")
     said = run(*flags, "--class_weights=inverse").stderr
     for words in ("train: the 4 classes have 0 (d) to 10 (a) samples", "1 class has no training sample: d",
                   "1 class has a single training sample: c", "1 class has no validation sample, so that nothing tells how well it is learned: c"):
@@ -217,4 +217,4 @@ def test_unequal_classes_are_said(unequal, run_dir):
 
 
 def test_equal_classes_need_no_word(few_images, run_dir):
-    assert run(*TINY, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={run_dir}").stderr == ""
+    assert run(*TINY_RESNET, f"--data_dir={few_images}", "--max_steps=1", f"--run_dir={run_dir}").stderr == ""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from command import MAIN, TINY, final_numbers, load_json, losses, metrics, run, sha256
+from command import MAIN, TINY, TINY_RESNET, final_numbers, load_json, losses, metrics, run, sha256
 
 TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "top1", "images_per_second", "data_seconds", "step_seconds", "forward_seconds",
               "backward_seconds", "communication_seconds", "update_seconds", "other_seconds", "grad_norm", "time"]
@@ -21,7 +21,7 @@ TRAIN_KEYS = ["kind", "step", "epoch", "loss", "lr", "top1", "images_per_second"
 def finished(images, module_dir):
     """One run of two epochs. Returns (run directory, outcome)."""
     folder = module_dir / "finished"
-    return folder, run(*TINY, f"--data_dir={images}", "--epochs=2", "--lr=0.02", "--eval_every_epochs=1",
+    return folder, run(*TINY_RESNET, f"--data_dir={images}", "--epochs=2", "--lr=0.02", "--eval_every_epochs=1",
                        f"--run_dir={folder}")
 
 
@@ -96,7 +96,7 @@ def test_config_is_the_resolved_command_line(finished, images):
     assert set(config) - {"start"} <= flags
     start = config["start"]
     assert start["version"] in run("--version").stdout and start["commit"] in run("--version").stdout
-    assert start["command"][1:] == [*TINY, f"--data_dir={images}", "--epochs=2", "--lr=0.02", "--eval_every_epochs=1",
+    assert start["command"][1:] == [*TINY_RESNET, f"--data_dir={images}", "--epochs=2", "--lr=0.02", "--eval_every_epochs=1",
                                     f"--run_dir={finished[0]}"]
     assert set(start["given"]) == {flag[2:].split("=")[0] for flag in start["command"][1:]}
     assert start["host"] and Path(start["directory"]).is_dir() and re.fullmatch(r"20\d\d-\d\d-\d\dT[\d:]{8}Z", start["time"])
@@ -114,10 +114,10 @@ def test_weights_of_the_run_evaluate_to_its_result(finished, images):
     best = max(metrics(folder, "val"), key=lambda point: point["top1"])
     for weights, expected in (("model", metrics(folder, "val")[-1]), ("model_best", best)):
         outcome = run("--mode=eval", f"--data_dir={images}", f"--init_weights={folder / weights}.safetensors",
-                      "--log_format=json", *TINY)
+                      "--log_format=json", *TINY_RESNET)
         point = json.loads(outcome.lines[0])
         assert {key: point[key] for key in ("top1", "loss")} == {key: expected[key] for key in ("top1", "loss")}
-    by_run = run("--mode=eval", f"--data_dir={images}", f"--run_dir={folder}", "--weights=last", *TINY)
+    by_run = run("--mode=eval", f"--data_dir={images}", f"--run_dir={folder}", "--weights=last", *TINY_RESNET)
     assert by_run.last_line.startswith(finished[1].last_line + " val_balanced_accuracy=")
     assert load_json(folder / "result.json")["samples_seen"] == 320  # training's, not evaluation's
 
@@ -192,7 +192,7 @@ def test_augmentation_changes_what_is_seen(few_images, tmp_path):
 
 def test_accumulation_is_as_many_ranks_one_after_the_other(few_images, tmp_path):
     """Two micro-steps of 8 equal two ranks of 8: the same samples, normalised in the same groups, added up."""
-    common = (*TINY, f"--data_dir={few_images}", "--batch_size=8", "--max_steps=4", "--lr=0.001")
+    common = (*TINY_RESNET, f"--data_dir={few_images}", "--batch_size=8", "--max_steps=4", "--lr=0.001")
     run(*common, "--grad_accum_steps=2", f"--run_dir={tmp_path / 'steps'}")
     run(*common, "--nproc_per_node=2", f"--run_dir={tmp_path / 'ranks'}")
     steps, ranks = metrics(tmp_path / "steps", "train"), metrics(tmp_path / "ranks", "train")

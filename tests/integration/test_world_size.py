@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from command import TINY, load_json, losses, run
+from command import TINY_RESNET, load_json, losses, run
 
 # Ranks in each step. Twice one rank: what the first resumed run has kept is kept again.
 WORLDS = (3, 1, 1, 2, 4) if os.environ.get("DTRAIN_LONG_TESTS") == "1" else (3, 1, 1, 2)
@@ -15,7 +15,7 @@ BATCH = {1: "--batch_size=4 --grad_accum_steps=3", 2: "--batch_size=3 --grad_acc
 def flags_of(data, *flags) -> tuple:
     """The weights do not change, so that the losses depend only on the samples, and on which of them are normalised
     together: rounding, which differs, would grow from step to step."""
-    tiny = (flag for flag in TINY if not flag.startswith(("--batch_size", "--lr")))
+    tiny = (flag for flag in TINY_RESNET if not flag.startswith(("--batch_size", "--lr")))
     return (*tiny, "--lr=0", f"--data_dir={data}", "--image_size=16", "--batch_size=4", f"--max_steps={len(WORLDS) + 1}",
             *flags)
 
