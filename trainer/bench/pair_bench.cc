@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 

@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,7 +29,8 @@ int PairRounds(int machines);
 std::optional<int> PartnerOf(int machine, int round, int machines);
 
 // Judges the best speeds (GB/s) of the machines: a machine is slow if it has less than half of their median, or less
-// than `least_gbyte` where the median has as much. Of two machines nobody can say which one is slow, so none is.
+// than `least_gbyte` where the median has as much. Of two machines nobody can say which one is slow, so none is. (A
+// machine both of whose neighbours are slow seems to be so, too.)
 std::vector<int> SlowMachines(const std::vector<double>& best, double least_gbyte);
 
 // A collective. `place`: this rank's machine and its number there. Returns a row for each machine: its GB/s in one
