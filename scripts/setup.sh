@@ -134,8 +134,8 @@ require_disk() {  # require_disk GIGABYTES
   fi
 }
 
-# install_set NAME GIGABYTES WHAT PIP-ARGUMENTS…: runs pip once for each set of arguments; a stamp file remembers the
-# last.
+# install_set NAME GIGABYTES WHAT PIP-ARGUMENTS…: runs pip (of pip_python, or of .venv) once for each set of arguments; a stamp
+# file remembers the last.
 install_set() {
   local stamp=$venv/.installed-$1 gigabytes=$2 what=$3 hash attempt
   shift 3
@@ -145,7 +145,7 @@ install_set() {
   say "Getting $what"
   local began=$SECONDS
   for attempt in 1 2 3; do
-    if "$venv/bin/python" -m pip --quiet --disable-pip-version-check --no-input "$@"; then
+    if "${pip_python:-$venv/bin/python}" -m pip --quiet --disable-pip-version-check --no-input "$@"; then
       printf '%s\n' "$hash" >"$stamp"
       note "done in $(elapsed $((SECONDS - began)))"
       return
@@ -235,15 +235,9 @@ install_cluster_tools() {
   if [ ! -x "$venv/clusters/bin/python" ]; then
     "$venv/bin/python" -m venv "$venv/clusters" || fail "Python could not make .venv/clusters. Is python3-venv installed?"
   fi
-  local wanted began=$SECONDS stamp=$venv/.installed-clusters
-  wanted=$(sha256sum <tests/clusters/requirements.txt)
-  if [ -f "$stamp" ] && [ "$(cat "$stamp")" = "$wanted" ]; then return; fi
-  require_disk 2
-  say "Getting what checks the clusters' files (160 MB to download)"
-  "$venv/clusters/bin/python" -m pip --quiet --disable-pip-version-check --no-input install -r tests/clusters/requirements.txt ||
-    fail "pip could not get them (its message is above). Check the network, then run scripts/setup.sh --tests again."
-  printf '%s\n' "$wanted" >"$stamp"
-  note "done in $(elapsed $((SECONDS - began)))"
+  local all
+  mapfile -t all < <(grep -vE '^#|^$' tests/clusters/requirements.txt)
+  pip_python=$venv/clusters/bin/python install_set clusters 2 "what checks the clusters' files (160 MB to download)" install "${all[@]}"
 }
 
 # torchvision's training scripts are in no package of Python's, but in the distribution's source of torchvision. A test

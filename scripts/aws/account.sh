@@ -179,16 +179,11 @@ deploy() {
     esac
   fi
   say "Stack $stack ($(basename "$template"))"
-  if answer=$(aws cloudformation deploy --stack-name "$stack" --template-file "$template" --no-fail-on-empty-changeset \
-    --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM --tags "dtrain:name=$NAME" --parameter-overrides "$@" 2>&1); then
-    if [[ $answer = *"No changes to deploy"* ]]; then note "it is as it should be"; fi
-  else
-    case $answer in
-      *"No updates are to be performed"*) note "it is as it should be" ;;
-      *) fail "$stack could not be deployed: $answer" \
-        "see aws cloudformation describe-stack-events --stack-name $stack; the clean_up.sh removes what was made" ;;
-    esac
-  fi
+  answer=$(aws cloudformation deploy --stack-name "$stack" --template-file "$template" --no-fail-on-empty-changeset \
+    --capabilities CAPABILITY_IAM CAPABILITY_NAMED_IAM --tags "dtrain:name=$NAME" --parameter-overrides "$@" 2>&1) ||
+    [[ $answer = *"No updates are to be performed"* ]] || fail "$stack could not be deployed: $answer" \
+    "see aws cloudformation describe-stack-events --stack-name $stack; the clean_up.sh removes what was made"
+  if [[ $answer = *"No changes to deploy"* || $answer = *"No updates"* ]]; then note "it is as it should be"; fi
 }
 
 # deploy_file_system SUBNET SECURITY_GROUP BUCKET: refuses settings for which CloudFormation would replace an existing

@@ -19,23 +19,19 @@ case $command in
 esac
 check_account
 
-# check_limit: the job definition may have been registered again with more HOURS or RETRIES than the workflow was made for.
-check_limit() {
-  local seconds attempts limit
+# longest: prints the seconds that all attempts may take, with their waits for machines (the queue cancels a job after an hour).
+longest() {
+  local seconds attempts
   read -r seconds attempts < <(definition_field "$NAME" '[timeout.attemptDurationSeconds, retryStrategy.attempts]')
-  limit=$(stack_parameter "$NAME-workflow" TrainSeconds)
-  [ "$limit" -ge $((attempts * (seconds + 3600))) ] ||
-    fail "the workflow ends a training after $limit s, and the job may take $attempts × $seconds s" "run scripts/aws/batch/workflow.sh set-up again"
+  printf '%s\n' $((attempts * (seconds + 3600)))
 }
 
 if [ "$command" = set-up ]; then
   need_stack "$NAME-base" scripts/aws/cloudformation/set_up.sh
   need_stack "$NAME-batch" "WITHOUT_FILE_SYSTEM=1 scripts/aws/batch/set_up.sh"
-  # All attempts with their waits for machines (the queue cancels a job after an hour), and an hour more.
-  read -r seconds attempts < <(definition_field "$NAME" '[timeout.attemptDurationSeconds, retryStrategy.attempts]')
   deploy "$NAME-workflow" "$aws_folder/batch/workflow.yaml" "Name=$NAME" "CapacityGib=${CAPACITY_GIB:-2400}" \
     "SubnetId=$(stack_output "$NAME-base" PrivateSubnetId)" "BucketName=$(stack_output "$NAME-base" BucketName)" \
-    "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "TrainSeconds=$((attempts * (seconds + 3600) + 3600))" \
+    "SecurityGroupId=$(stack_output "$NAME-base" SecurityGroupId)" "TrainSeconds=$(($(longest) + 3600))" \
     "AlarmTopicArn=$(stack_output "$NAME-batch" AlarmTopicArn)"
   say "Ready: POST $(stack_output "$NAME-workflow" Url), signed; or workflow.sh start JOB-NAME"
 elif [ "$command" = start ]; then
@@ -54,7 +50,10 @@ elif [ "$command" = start ]; then
   done
   check_no_file_system
   check_data "$data"
-  check_limit
+  # The job definition may have been registered again with more HOURS or RETRIES than the workflow was made for.
+  limit=$(stack_parameter "$NAME-workflow" TrainSeconds)
+  [ "$limit" -ge "$(longest)" ] ||
+    fail "the workflow ends a training after $limit s, and the job may take $(longest) s" "run scripts/aws/batch/workflow.sh set-up again"
   # An execution's name is taken for 90 days. A second call with the same name starts nothing.
   aws stepfunctions start-execution --state-machine-arn "$(stack_output "$NAME-workflow" StateMachineArn)" --name "$job" \
     --input "{\"job\": \"$job\", \"parameters\": {$parameters}}" --query executionArn --output text

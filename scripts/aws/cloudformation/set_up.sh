@@ -12,15 +12,7 @@ set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
-with_file_system=no
-for argument in "$@"; do
-  case $argument in
-    --file-system) with_file_system=yes ;;
-    -h | --help) usage "$0"; exit 0 ;;
-    *) fail "set_up.sh does not know '$argument'" "it takes --file-system" ;;
-  esac
-done
-
+if [ "${1:-}" != --file-system ]; then takes_nothing "$0" "it takes --file-system" "$@"; fi
 capacity=${CAPACITY_GIB:-2400}
 [[ $capacity =~ ^[0-9]+$ ]] && { [ "$capacity" = 1200 ] || [ $((capacity % 2400)) = 0 ]; } && [ "$capacity" -ge 1200 ] ||
   fail "CAPACITY_GIB is '$capacity'" "FSx for Lustre takes 1200, 2400 and multiples of 2400"
@@ -40,7 +32,7 @@ fi
 
 say "The NAT gateway costs \$$(price_of nat) an hour, and what goes through it (us-east-1, $(price_date))"
 deploy "$NAME-base" "$aws_folder/cloudformation/base.yaml" "Name=$NAME" "Zone=$ZONE" "BucketName=${BUCKET:-}" ${OTHER_ZONE+"OtherZone=$OTHER_ZONE"}
-if [ "$with_file_system" = yes ]; then
+if [ "${1:-}" = --file-system ]; then
   deploy_file_system "$(stack_output "$NAME-base" PrivateSubnetId)" "$(stack_output "$NAME-base" SecurityGroupId)" \
     "$(stack_output "$NAME-base" BucketName)"
 fi

@@ -17,17 +17,14 @@ set -euo pipefail
 # shellcheck source=scripts/aws/account.sh
 source "$(dirname "${BASH_SOURCE[0]}")/../account.sh"
 
-trainer=no operator=no queue=no grafana=no
 for argument in "$@"; do
   case $argument in
-    --trainer) trainer=yes ;;
-    --operator) operator=yes ;;
-    --queue) queue=yes ;;
-    --grafana) grafana=yes ;;
+    --trainer | --operator | --queue | --grafana) ;;
     -h | --help) usage "$0"; exit 0 ;;
     *) fail "set_up.sh does not know '$argument'" "it takes --trainer, --operator, --queue and --grafana" ;;
   esac
 done
+chosen=" $* "
 need ZONE "the zone of the GPU instances and of the file system"
 need OTHER_ZONE "another zone of the region, for the control plane"
 need BUCKET "the bucket with the data under data/"
@@ -106,21 +103,21 @@ install() {
   kubectl apply --server-side "$@"
   kubectl rollout status "deployment/$deployment" --namespace "$namespace" --timeout=300s
 }
-if [ "$trainer" = yes ]; then
+if [[ $chosen = *" --trainer "* ]]; then
   install "Kubeflow Trainer 2.3.0" kubeflow-trainer-controller-manager kubeflow-system \
     -k "https://github.com/kubeflow/trainer.git/manifests/overlays/manager?ref=v2.3.0"
   render runtime.yaml | kubectl apply -f -
 fi
-if [ "$operator" = yes ]; then
+if [[ $chosen = *" --operator "* ]]; then
   install "Training operator 1.9.4" training-operator kubeflow \
     -k "https://github.com/kubeflow/training-operator.git/manifests/overlays/standalone?ref=v1.9.4"
 fi
-if [ "$queue" = yes ]; then
+if [[ $chosen = *" --queue "* ]]; then
   install "Kueue 0.19.2" kueue-controller-manager kueue-system \
     -f https://github.com/kubernetes-sigs/kueue/releases/download/v0.19.2/manifests.yaml
   render queue.yaml | kubectl apply -f -
 fi
-if [ "$grafana" = yes ]; then
+if [[ $chosen = *" --grafana "* ]]; then
   say "Prometheus and Grafana (kube-prometheus-stack 88.1.3)"
   monitoring=$aws_folder/../monitoring
   { printf 'additionalPrometheusRulesMap:\n  dtrain:\n' && sed 's/^/    /' "$monitoring/alerts.yaml"; } |
