@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "data/pipeline/device_feed.h"
@@ -114,10 +115,11 @@ at::Tensor MaskedLmTask::EvaluationSums(const data::Batch& batch) {
 
 report::Metrics MaskedLmTask::MetricsOf(const at::Tensor& sums) const {
   const auto* sum = sums.const_data_ptr<double>();
-  const double loss = sum[kMaskedLossSum] / sum[kGuessed];
+  const double guessed = sum[kGuessed] > 0 ? sum[kGuessed] : std::numeric_limits<double>::quiet_NaN();  // 0/0 is -nan
+  const double loss = sum[kMaskedLossSum] / guessed;
   return {{.name = "loss", .value = loss, .decimals = 4},
           {.name = "perplexity", .value = std::exp(loss), .decimals = 2},
-          {.name = "accuracy", .value = 100 * sum[kCorrect] / sum[kGuessed], .decimals = 2, .higher_is_better = true}};
+          {.name = "accuracy", .value = 100 * sum[kCorrect] / guessed, .decimals = 2, .higher_is_better = true}};
 }
 
 void MaskedLmTask::AddCounts(const at::Tensor& sums, report::TextCounts& counts) const {
