@@ -45,9 +45,8 @@ std::optional<fs::path> RunOf(const fs::path& path) {
     const fs::path folder = part.parent_path();
     if (!IsRun(folder)) continue;
     const std::string name = part.filename().string();
-    const bool is_checkpoint = Exists(folder / "manifest.json");
     const bool is_used = std::find(kAlso.begin(), kAlso.end(), name) != kAlso.end() || name.starts_with("aside-");
-    if (is_checkpoint || is_used || IsResultOfRun(name)) return folder;
+    if (IsCheckpoint(folder) || is_used || IsResultOfRun(name)) return folder;
   }
   return std::nullopt;
 }
@@ -76,10 +75,14 @@ bool IsSameFile(const std::string& a, const std::string& b) {
          first.st_ino == second.st_ino;
 }
 
+bool IsCheckpoint(const std::string& folder) {
+  return Exists(fs::path(folder) / "manifest.json") && Exists(fs::path(folder) / "state.json");
+}
+
 bool IsRun(const std::string& folder) {
   const auto has = [&](const char* name) { return Exists(fs::path(folder) / name); };
   return (has("config.json") && (has("attempts") || has("checkpoints") || has("metrics.jsonl"))) ||
-         (has("manifest.json") && has("state.json"));
+         IsCheckpoint(folder);
 }
 
 bool IsResultOfRun(const std::string& name) {

@@ -12,6 +12,9 @@ namespace dtrain::data {
 // Whether both exist and are the same file or folder.
 bool IsSameFile(const std::string& a, const std::string& b);
 
+// Whether `folder` is a checkpoint, RUN/checkpoints/step-….
+bool IsCheckpoint(const std::string& folder);
+
 // Whether `folder` is a run directory or a checkpoint.
 bool IsRun(const std::string& folder);
 

@@ -156,7 +156,7 @@ void WritePredictions(const config::Config& config, const tasks::DataSets& data,
 // Writes result.json into the directory of this evaluation, but not into that of a training, nor into a checkpoint.
 void KeepResult(const Session& session, const report::RunResult& result) {
   const std::string& directory = session.run_directory;
-  if (directory.empty() || !session.context.status->has_run_directory || data::IsRun(directory)) return;
+  if (directory.empty() || !session.context.status->has_run_directory) return;
   const report::RunDirectory files(directory);
   report::PrepareRunDirectory(files);
   report::WriteTextFile(files.result_json, report::ResultJson(result));
@@ -168,9 +168,7 @@ void ReportConfusions(const Session& session, const report::ValPoint& point, con
   if (point.confusions.empty()) return;
   const report::Confusions matrix(point.confusions, classes.names);
   for (const std::string& line : matrix.Lines()) console.Note(line);
-  std::error_code unreadable;
-  const bool is_checkpoint =
-      std::filesystem::exists(std::filesystem::path(session.run_directory) / "manifest.json", unreadable);
+  const bool is_checkpoint = data::IsCheckpoint(session.run_directory);
   KeepConfusions(matrix, session.context.config.run.output, is_checkpoint ? "" : session.run_directory);
 }
 

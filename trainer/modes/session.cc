@@ -142,9 +142,7 @@ Session::Session(const RunContext& run_context)
   if (rendezvous) run_directory = rendezvous->ShareFromFirst("run_directory", run_directory);
   const report::RunDirectory files(run_directory);
   // An evaluation that fails must not leave a report in the directory of the run or checkpoint that it evaluates.
-  std::error_code ignored;
-  const auto holds = [&](const char* name) { return std::filesystem::exists(files.root / name, ignored); };
-  if (training || !(holds("checkpoints") || holds("manifest.json"))) {
+  if (training || !data::IsRun(run_directory)) {
     context.status->run_directory = run_directory;
     context.status->has_run_directory = true;
   }

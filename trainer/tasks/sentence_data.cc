@@ -38,15 +38,8 @@ void RequireSentences(const config::Config& config) {
                        "sentences");
 }
 
-// Returns the run of a checkpoint's folder, RUN/checkpoints/STEP, else the path itself.
-std::filesystem::path RunOf(const std::filesystem::path& path) {
-  const std::filesystem::path folder = path.has_filename() ? path : path.parent_path();
-  const std::filesystem::path above = folder.parent_path();
-  return above.filename() == "checkpoints" ? above.parent_path() : folder;
-}
-
 std::vector<std::string> TokenizerPaths(const config::Config& config) {
-  const std::string run = RunOf(weights::NamedRun(config)).string();
+  const std::string run = weights::RunOf(weights::NamedRun(config)).string();
   const std::string binarised = config.data.dir + "/input0";  // where fairseq's binarised data has its dictionary
   std::error_code unreadable;
   const std::string data = std::filesystem::is_directory(binarised, unreadable) ? binarised : config.data.dir;

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "data/outputs.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/store.h"
 #include "trainer/errors.h"
@@ -85,7 +86,7 @@ TrainedWeights ReadRunWeights(const fs::path& run, const std::string& which) {
     return weights;
   }
   // A run that was copied without its checkpoints still has its last weights in model.safetensors.
-  const bool is_copy = exists(files.model) && !exists(run / "checkpoints") && !exists(run / "manifest.json");
+  const bool is_copy = exists(files.model) && !exists(run / "checkpoints") && !data::IsCheckpoint(run);
   const bool last = which == "last" || which == "auto";
   if (last && !is_copy) return FromCheckpoint(run);
   const fs::path file = last ? files.model : which == "best" ? files.model_best : files.model_ema;

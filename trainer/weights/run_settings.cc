@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "data/formats/safetensors_file.h"
+#include "data/outputs.h"
 #include "data/shallow_json.h"
 #include "models/registry.h"
 #include "trainer/checkpoint/durable_file.h"
@@ -43,15 +44,6 @@ const std::vector<std::string>& SettingNames() {
                                                  "text_pair_column",
                                                  "label_column"};
   return names;
-}
-
-// Returns the path of a run's config.json, given the run directory or the folder of one of its checkpoints.
-fs::path ConfigOf(const fs::path& run_or_checkpoint) {
-  const fs::path beside = report::RunDirectory(run_or_checkpoint).config_json;
-  std::error_code ignored;
-  if (fs::exists(beside, ignored)) return beside;
-  const fs::path folder = run_or_checkpoint.has_filename() ? run_or_checkpoint : run_or_checkpoint.parent_path();
-  return report::RunDirectory(folder.parent_path().parent_path()).config_json;
 }
 
 nlohmann::json ParseSettings(const std::string& text, const std::string& where) {
@@ -141,6 +133,12 @@ fs::path NamedRun(const config::Config& config) {
   return config.run.dir;
 }
 
+fs::path RunOf(const fs::path& run_or_checkpoint) {
+  if (!data::IsCheckpoint(run_or_checkpoint)) return run_or_checkpoint;
+  const fs::path folder = run_or_checkpoint.has_filename() ? run_or_checkpoint : run_or_checkpoint.parent_path();
+  return folder.parent_path().parent_path();
+}
+
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config) {
   const nlohmann::ordered_json all = config::ToJson(config);
   nlohmann::ordered_json settings = nlohmann::ordered_json::object();
@@ -159,7 +157,7 @@ std::vector<std::string> TakeSettingsOfRun(config::Config& config) {
   nlohmann::json saved;
   std::error_code ignored;
   if (!run.empty()) {
-    where = ConfigOf(run).string();
+    where = report::RunDirectory(RunOf(run)).config_json.string();
     if (!fs::exists(where, ignored)) {
       return {"there is no config.json in " + run.string() +
               ": the model and image settings are taken from the command line"};

@@ -19,6 +19,9 @@ void FindLastRun(config::Config& config, int rank);
 // named by --resume=PATH, --input (eval, export) or --run_dir (eval, predict). Empty with --init_weights or if none is.
 std::filesystem::path NamedRun(const config::Config& config);
 
+// Returns the run of a checkpoint's folder, RUN/checkpoints/step-…, else the path itself.
+std::filesystem::path RunOf(const std::filesystem::path& run_or_checkpoint);
+
 // Adds the settings to a weights file's metadata, from where TakeSettingsOfRun reads them.
 void AddSettings(checkpoint::Metadata& metadata, const config::Config& config);
 
