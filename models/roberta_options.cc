@@ -127,6 +127,12 @@ RobertaOptions RobertaFromJson(const nlohmann::json& config) {
   return options;
 }
 
+void EraseDropouts(nlohmann::json& config) {
+  for (const char* key : {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"}) {
+    config.erase(key);
+  }
+}
+
 nlohmann::ordered_json ToJson(const RobertaOptions& options) {
   return {{"architectures", {"RobertaForMaskedLM"}},
           {"model_type", "roberta"},

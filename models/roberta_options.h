@@ -41,6 +41,9 @@ RobertaOptions RobertaFromJson(const nlohmann::json& config);
 // Returns the config.json that transformers' RobertaForMaskedLM reads back as this model.
 nlohmann::ordered_json ToJson(const RobertaOptions& options);
 
+// Removes the dropouts, also a classifier's: what is left is the shape.
+void EraseDropouts(nlohmann::json& config);
+
 // What a classifier of sequences has beside its encoder.
 struct ClassifierOptions {
   std::vector<std::string> labels;     // the classes in order, different; of a regression one name

@@ -210,6 +210,7 @@ def test_both_sets_of_mnli(work, tmp_path):
     assert [point.get("split") for point in points] == [None, "dev_mismatched"]
     run("--mode=export", f"--input={tmp_path / 'run'}", f"--output={tmp_path / 'hf'}", "--weights=last")
     model = loaded(tmp_path / "hf")
+    assert model.config.hidden_dropout_prob == 0, "as it was trained"
     labels = [model.config.id2label[place] for place in range(len(LABELS))]
     for point, of_set in zip(points, (rows["dev_matched"], rows["dev_mismatched"]), strict=True):
         targets = torch.tensor([labels.index(row["label"]) for row in of_set])

@@ -10,6 +10,7 @@
 #include "trainer/config/resolve.h"
 #include "trainer/errors.h"
 #include "trainer/report/log.h"
+#include "trainer/tasks/task_kind.h"
 #include "trainer/weights/inference_weights.h"
 #include "trainer/weights/known_classes.h"
 
@@ -85,6 +86,9 @@ nlohmann::json KeptState(const config::Config& config, const nlohmann::json& ide
                          {"asked", {{"batch_size", asked_batch_size}}},
                          {"classes", weights::ToJson(data.classes)}};
   if (config.data.val_fraction > 0) kept[weights::kHeldOutKey] = data.val->source->fingerprint();
+  checkpoint::Metadata of_task;
+  tasks::KindOf(config).AddMetadata(of_task, config, data);
+  kept.update(of_task);
   return kept;
 }
 

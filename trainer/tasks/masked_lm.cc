@@ -147,7 +147,7 @@ class MaskedLmKind : public TaskKind {
   nlohmann::json Identity(const config::Config& config, const DataSets& data) const override {
     nlohmann::json shape = models::ToJson(
         weights::RobertaOptionsOf(config, data.vocabulary, weights::ReadOutline(config.model.init_weights)));
-    for (const char* may_change : {"hidden_dropout_prob", "attention_probs_dropout_prob"}) shape.erase(may_change);
+    models::EraseDropouts(shape);
     return {{weights::kModelShapeKey, shape},
             {"tokens_per_sample", config.text.tokens_per_sample},
             {"max_tokens", config.text.max_tokens},

@@ -53,9 +53,7 @@ class SentenceKind : public TaskKind {
 
   nlohmann::json Identity(const config::Config& config, const DataSets& data) const override {
     nlohmann::json shape = ConfigJson(config, data);
-    for (const char* may_change : {"hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout"}) {
-      shape.erase(may_change);
-    }
+    models::EraseDropouts(shape);
     return {{weights::kModelShapeKey, shape},
             {"tokens_per_sample", config.text.tokens_per_sample},
             {"max_tokens", config.text.max_tokens}};

@@ -74,7 +74,7 @@ class TaskKind {
   virtual nlohmann::json Identity(const config::Config& /*config*/, const DataSets& /*data*/) const {
     return nlohmann::json::object();
   }
-  // Adds what the metadata of files of weights have beyond classes and settings.
+  // Adds what the metadata of files of weights, and the state of checkpoints, have beyond classes and settings.
   virtual void AddMetadata(checkpoint::Metadata& /*metadata*/, const config::Config& /*config*/,
                            const DataSets& /*data*/) const {}
   // Copies files that belong to the weights, such as a tokenizer, into the run directory. Throws StorageError.

@@ -27,18 +27,6 @@ TrainedWeights FromFile(const std::string& path, checkpoint::SafetensorsContent 
           step.empty() ? path : path + " of step " + step, known(kModelConfigKey), known(kHeldOutKey)};
 }
 
-// The shape that a checkpoint keeps has no dropouts, since they may change in a run; those of its last part are with
-// its settings.
-std::string ModelConfigIn(nlohmann::json shape, const nlohmann::json& settings) {
-  constexpr std::pair<const char*, const char*> kDropouts[] = {{"dropout", "hidden_dropout_prob"},
-                                                               {"attention_dropout", "attention_probs_dropout_prob"}};
-  for (const auto& [flag, key] : kDropouts) {
-    const auto value = settings.is_object() ? settings.value(flag, nlohmann::json()) : nlohmann::json();
-    if (shape.is_object() && value.is_number()) shape[key] = value;
-  }
-  return shape.dump();
-}
-
 TrainedWeights FromCheckpoint(const fs::path& path) {
   const auto opened = checkpoint::OpenCheckpoint(path, [](const auto& directory, const std::string& reason) {
     report::LogWarning("checkpoint " + directory.string() + " cannot be used: " + reason);
@@ -48,11 +36,16 @@ TrainedWeights FromCheckpoint(const fs::path& path) {
   const auto part = [&snapshot](const char* key) {
     return snapshot.state.is_object() ? snapshot.state.value(key, nlohmann::json()) : nlohmann::json();
   };
-  const nlohmann::json run = part("run"), held_out = part(kHeldOutKey);
-  const bool has_shape = run.is_object() && run.contains(kModelShapeKey);
-  return {std::move(snapshot.model), ClassesFromJson(part("classes"), where), where,
-          has_shape ? ModelConfigIn(run[kModelShapeKey], part("config")) : std::string(),
-          held_out.is_string() ? held_out.get<std::string>() : ""};
+  const auto text = [&part](const char* key) {
+    const nlohmann::json value = part(key);
+    return value.is_string() ? value.get<std::string>() : std::string();
+  };
+  std::string model_config = text(kModelConfigKey);
+  const nlohmann::json run = part("run");
+  if (model_config.empty() && run.is_object() && run.contains(kModelShapeKey)) {
+    model_config = run[kModelShapeKey].dump();  // of a version that did not keep the dropouts
+  }
+  return {std::move(snapshot.model), ClassesFromJson(part("classes"), where), where, model_config, text(kHeldOutKey)};
 }
 
 }  // namespace

@@ -17,9 +17,10 @@
 
 namespace dtrain::weights {
 
-// The key of a weights file's metadata that holds the config.json of its model.
+// The key of a weights file's metadata, and of a checkpoint's state, that holds the config.json of its model.
 inline constexpr char kModelConfigKey[] = "model_config";
-// The key of a checkpoint's description of its run that holds the shape of a text model, as a config.json.
+// The key of a checkpoint's description of its run that holds the shape of a text model: a config.json without
+// dropouts, since they may change in a run.
 inline constexpr char kModelShapeKey[] = "model_shape";
 
 // What is known of weights without reading the tensors.
