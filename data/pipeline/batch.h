@@ -9,9 +9,13 @@
 
 namespace dtrain::data {
 
-// A part of a training step: one micro-step of one shard of the global batch, all counted from 0.
+// A part of a training step: one micro-step of one shard of the global batch, all counted from 0. The first micro-step
+// zeroes the gradients, the last one updates the weights.
 struct StepPart {
   int64_t step = 0, shard = 0, micro_step = 0;
+  int64_t micro_steps = 1;  // of a step
+  bool first() const { return micro_step == 0; }
+  bool last() const { return micro_step + 1 == micro_steps; }
 };
 
 // Host tensors (pinned if LoaderOptions::pin_memory), contiguous, one row per sample:

@@ -85,20 +85,20 @@ class Trainee {
     for (int64_t i = 0; i < kSteps * training.micro_steps; ++i) {
       const int64_t step = i / training.micro_steps, micro_step = i % training.micro_steps;
       const data::Batch& rows = training.batches[static_cast<size_t>(i) % training.batches.size()];
-      const data::Batch batch = data::CopyToDevice(task_->Prepared(rows), gpu_);
-      if (i == 0 || training.seeds_each_step)
-        tasks::SeedTask(/*seed=*/1, {.step = step, .micro_step = micro_step}, gpu_);
+      data::Batch batch = data::CopyToDevice(task_->Prepared(rows), gpu_);
+      batch.part = {.step = step, .micro_step = micro_step, .micro_steps = training.micro_steps};
+      if (i == 0 || training.seeds_each_step) tasks::SeedTask(/*seed=*/1, batch.part, gpu_);
       if (i == kLoadedStep) Load();
       if (i == kEvaluatedStep) trained.state.push_back(Evaluate(batch).cpu());
       const double learning_rate = 0.1 / static_cast<double>(step + 1);
-      const PlaceInStep part{.first = micro_step == 0, .last = micro_step + 1 == training.micro_steps};
+      const data::StepPart part = batch.part;
       if (graph) {
-        graph->Run(batch, part, learning_rate,
+        graph->Run(batch, learning_rate,
                    [this, part](const data::Batch& given, const at::Tensor& rate) { Step(given, part, rate); });
       } else {
         Step(batch, part, at::Tensor(rate_on_device).fill_(learning_rate));
       }
-      if (part.last) average_.AfterStep(step + 1);
+      if (part.last()) average_.AfterStep(step + 1);
       trained.losses.push_back(loss_.item<float>());
       if (graph) trained.replayed += graph->replayed();
     }
@@ -132,14 +132,14 @@ class Trainee {
     return sums;
   }
 
-  void Step(const data::Batch& batch, PlaceInStep part, const at::Tensor& rate) {
-    if (part.first) data_parallel_.ZeroGradients();
+  void Step(const data::Batch& batch, const data::StepPart& part, const at::Tensor& rate) {
+    if (part.first()) data_parallel_.ZeroGradients();
     const tasks::LossSums sums = task_->Loss(batch);
     constexpr double kNominal = 8;
     update_.Scale(sums.loss_sum / kNominal).backward();
     const at::NoGradGuard no_grad;
     loss_.copy_(sums.loss_sum / sums.weight);
-    if (!part.last) return;
+    if (!part.last()) return;
     data_parallel_.AfterBackward();
     update_.Apply(data_parallel_.gradients(), rate, kNominal / sums.weight);
     skipped_.add_(update_.skipped());

@@ -145,10 +145,9 @@ class BenchedStep {
   void Run(Reduction reduction) {
     tasks::SeedTask(seed_, {.step = step_++}, device_);
     if (!graph_) return RunParts(batch_, reduction, UnrecordedRate());
-    graph_->Run(batch_, loop::PlaceInStep{}, learning_rate_,
-                [this, reduction](const data::Batch& batch, const at::Tensor& learning_rate) {
-                  RunParts(batch, reduction, learning_rate);
-                });
+    graph_->Run(batch_, learning_rate_, [this, reduction](const data::Batch& batch, const at::Tensor& learning_rate) {
+      RunParts(batch, reduction, learning_rate);
+    });
   }
 
   bool replayed() const { return graph_ && graph_->replayed(); }

@@ -20,12 +20,12 @@ StepGraph::StepGraph(std::unique_ptr<device::DeviceGraphs> graphs, at::Device de
       required_(required),
       learning_rate_(at::zeros({}, at::TensorOptions(at::kFloat).device(device))) {}
 
-void StepGraph::Run(const data::Batch& batch, PlaceInStep part, double learning_rate, const Step& step) {
+void StepGraph::Run(const data::Batch& batch, double learning_rate, const Step& step) {
   ++step_;
   learning_rate_.fill_(learning_rate);
   if (!has_given_up_) {
     LeaveMemoryTo(batch);
-    Variant& variant = VariantOf(batch, part);
+    Variant& variant = VariantOf(batch);
     if (!variant.replay && variant.unrecorded_steps >= kWarmUpSteps && MakePlace()) {
       RecordOrGiveUp(variant, batch, step);
     }
@@ -44,10 +44,12 @@ StepGraph::Shape StepGraph::ShapeOf(const data::Batch& batch) const {
   return shape;
 }
 
-StepGraph::Variant& StepGraph::VariantOf(const data::Batch& batch, PlaceInStep part) {
+StepGraph::Variant& StepGraph::VariantOf(const data::Batch& batch) {
   Shape shape = ShapeOf(batch);
-  auto found = std::find_if(variants_.begin(), variants_.end(),
-                            [&](const Variant& v) { return v.part == part && v.shape == shape; });
+  const data::StepPart& part = batch.part;
+  auto found = std::find_if(variants_.begin(), variants_.end(), [&](const Variant& v) {
+    return v.part.first() == part.first() && v.part.last() == part.last() && v.shape == shape;
+  });
   if (found == variants_.end()) {
     if (variants_.size() >= kMostShapes) variants_.pop_back();
     variants_.push_front({.shape = std::move(shape), .part = part});

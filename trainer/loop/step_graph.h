@@ -17,19 +17,12 @@
 
 namespace dtrain::loop {
 
-// Which of its micro-steps a step's work belongs to. Those of different parts do different work: the first one zeroes
-// the gradients, the last one updates the weights.
-struct PlaceInStep {
-  bool first = true, last = true;
-  bool operator==(const PlaceInStep&) const = default;
-};
-
 class StepGraph {
  public:
   // The number of steps of one shape that run unrecorded before a graph of it is recorded: in them libraries choose
   // their algorithms and allocate their memory, which cannot be recorded.
   static constexpr int64_t kWarmUpSteps = 3;
-  // The number of graphs, which are of different shapes or parts, that are kept at once.
+  // The number of graphs, which are of different shapes or of different work, that are kept at once.
   static constexpr int64_t kMostGraphs = 16;
   // The number of steps for which a graph must not have been used before one of another shape may take its place.
   static constexpr int64_t kIdleSteps = 50;
@@ -46,10 +39,10 @@ class StepGraph {
   // beside the graph, it logs why, and all further steps run unrecorded.
   StepGraph(std::unique_ptr<device::DeviceGraphs> graphs, at::Device device, bool required);
 
-  // Runs one step or micro-step. Replays the graph of the batch's shape and of this part if there is one. `batch` has
-  // at least one tensor on the device. If `required`, throws UsageError if the step cannot be recorded, and
-  // c10::OutOfMemoryError.
-  void Run(const data::Batch& batch, PlaceInStep part, double learning_rate, const Step& step);
+  // Runs one step or micro-step. Replays the graph of the batch's shape if there is one of a micro-step that does the
+  // same work: the first one, the last one, both, or neither. `batch` has at least one tensor on the device. If
+  // `required`, throws UsageError if the step cannot be recorded, and c10::OutOfMemoryError.
+  void Run(const data::Batch& batch, double learning_rate, const Step& step);
 
   // Drops all graphs, for steps that do other work from now on.
   void Forget() { variants_.clear(); }
@@ -63,7 +56,7 @@ class StepGraph {
   using Shape = std::map<std::string, std::tuple<std::vector<int64_t>, at::ScalarType, bool>>;
   struct Variant {
     Shape shape;
-    PlaceInStep part;
+    data::StepPart part;
     int64_t unrecorded_steps = 0;
     int64_t last_step = 0;
     data::Batch inputs = {};                 // the tensors that the recorded step reads
@@ -71,7 +64,7 @@ class StepGraph {
   };
 
   Shape ShapeOf(const data::Batch& batch) const;
-  Variant& VariantOf(const data::Batch& batch, PlaceInStep part);
+  Variant& VariantOf(const data::Batch& batch);
   void LeaveMemoryTo(const data::Batch& batch);
   bool HasGraphs() const;
   bool MakePlace();

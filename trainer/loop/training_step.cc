@@ -70,8 +70,7 @@ void TrainingStep::Replay(int64_t step, double learning_rate) {
   for (int64_t micro_step = 0; micro_step < micro_steps; ++micro_step) {
     const data::Batch next = NextBatch();
     phases_.Enter(Phase::kForward);  // a replayed step enters no phase itself, and must not seem to wait for data
-    const PlaceInStep place{.first = micro_step == 0, .last = micro_step + 1 == micro_steps};
-    parts_.step_graph->Run(next, place, learning_rate, [=, this](const data::Batch& batch, const at::Tensor& rate) {
+    parts_.step_graph->Run(next, learning_rate, [=, this](const data::Batch& batch, const at::Tensor& rate) {
       ComputeMicroStep(batch, micro_step, rate);
     });
   }

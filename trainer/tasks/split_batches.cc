@@ -87,7 +87,8 @@ data::BatchProvider SplitBatches::BatchesOf(config::ShardRange shards, int64_t s
     const int64_t micro_step = number % sizes().grad_accum_steps, shard_of_rank = number / sizes().grad_accum_steps;
     const data::StepPart part = {.step = shard_of_rank / shards.count(),
                                  .shard = shards.first + shard_of_rank % shards.count(),
-                                 .micro_step = micro_step};
+                                 .micro_step = micro_step,
+                                 .micro_steps = sizes().grad_accum_steps};
     if (part.step >= steps) return std::nullopt;
     return data::BatchSamples(SamplesOf(part), part);
   };

@@ -48,10 +48,9 @@ struct Steps {
   }
 
   void Run(int64_t rows, float value, double learning_rate) {
-    graph.Run(BatchOf(rows, value), PlaceInStep{}, learning_rate,
-              [total = total](const data::Batch& batch, const at::Tensor& rate) {
-                at::Tensor(total).add_(batch["x"].sum() * rate);
-              });
+    graph.Run(BatchOf(rows, value), learning_rate, [total = total](const data::Batch& batch, const at::Tensor& rate) {
+      at::Tensor(total).add_(batch["x"].sum() * rate);
+    });
   }
   void Run(const std::vector<int64_t>& rows) {
     for (const int64_t count : rows) Run(count, 1, 1);
@@ -145,7 +144,7 @@ TEST(StepGraph, AnotherTypeIsAnotherShape) {
   const auto run = [&](at::ScalarType type) {
     data::Batch batch = BatchOf(2, 1);
     batch.tensors["x"] = batch["x"].to(type);
-    steps.graph.Run(batch, PlaceInStep{}, 1, [total = steps.total](const data::Batch& given, const at::Tensor& rate) {
+    steps.graph.Run(batch, 1, [total = steps.total](const data::Batch& given, const at::Tensor& rate) {
       at::Tensor(total).add_(given["x"].sum() * rate);
     });
   };
@@ -159,15 +158,12 @@ TEST(StepGraph, AnotherTypeIsAnotherShape) {
 // The parts of a step that has three micro-steps do different work with batches of one shape.
 TEST(StepGraph, EachPartOfAStepHasAGraphOfItsOwn) {
   Steps steps;
-  const auto run = [&](PlaceInStep part) {
-    steps.graph.Run(BatchOf(1, 1), part, 1, [part, total = steps.total](const data::Batch&, const at::Tensor&) {
-      at::Tensor(total).add_(part.first ? 1 : part.last ? 100 : 10);
+  for (int64_t i = 0; i < 15; ++i) {
+    data::Batch batch = BatchOf(1, 1);
+    batch.part = {.step = i / 3, .micro_step = i % 3, .micro_steps = 3};
+    steps.graph.Run(batch, 1, [part = batch.part, total = steps.total](const data::Batch&, const at::Tensor&) {
+      at::Tensor(total).add_(part.first() ? 1 : part.last() ? 100 : 10);
     });
-  };
-  for (int i = 0; i < 5; ++i) {
-    run({.first = true, .last = false});
-    run({.first = false, .last = false});
-    run({.first = false, .last = true});
   }
   EXPECT_EQ(steps.counts, (FakeGraphs::Counts{.ran = 9, .recorded = 3, .replayed = 6}));
   EXPECT_EQ(steps.Total(), 555);
@@ -180,7 +176,7 @@ TEST(StepGraph, AnotherNumberOfSamplesIsAnotherShape) {
     data::Batch batch;
     batch.tensors["x"] = at::ones({12});
     batch.tensors["index"] = at::empty({samples}, at::TensorOptions(at::kMeta));
-    steps.graph.Run(batch, PlaceInStep{}, 1, [total = steps.total](const data::Batch& given, const at::Tensor&) {
+    steps.graph.Run(batch, 1, [total = steps.total](const data::Batch& given, const at::Tensor&) {
       at::Tensor(total).add_(static_cast<double>(given.size()));
     });
   };
