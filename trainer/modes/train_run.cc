@@ -33,31 +33,91 @@
 namespace dtrain::modes {
 namespace {
 
-// The checkpoints of the run, which only rank 0 reads and writes.
-struct FirstRank {
-  FirstRank(const RunContext& context, const report::RunDirectory& files, bool restarted)
-      : store(files.root), spikes(files.spikes_jsonl) {
-    store.RemoveLeftovers();
-    restored = FindCheckpoint(context.config.run.resume, restarted, store);
-    if (restored) AddRewinds(spikes.RewindsTo(restored->step), restored->state);
+// The checkpoints of the run. Rank 0 alone reads and writes them; the other ranks learn from it what state.json says.
+class RunCheckpoints {
+ public:
+  // A collective. Finds the checkpoint with which the run goes on, and gives `config` its batch sizes.
+  RunCheckpoints(const Session& session, config::Config& config) : rendezvous_(session.rendezvous.get()) {
+    if (session.context.launch.rank == 0) {
+      first_.emplace(report::RunDirectory(session.run_directory));
+      first_->store.RemoveLeftovers();
+      first_->found = FindCheckpoint(config.run.resume, session.restarted, first_->store);
+      if (first_->found) AddRewinds(first_->spikes.RewindsTo(first_->found->step), first_->found->state);
+    }
+    state_ = ShareState("state");
+    const std::string adapted = KeepGlobalBatch(state_, session.context.launch.world_size, config);
+    if (first_ && !adapted.empty()) report::LogInfo(adapted);
   }
-  // The checkpoint belongs to this run, and the run has gone back to it: drops what came after it.
-  void DropLater() {
-    const int64_t step = restored ? restored->step : -1;
-    store.SetAsideNewerThan(step);
-    spikes.Resume(step);
-  }
-  void StartWriter(const RunContext& context, const checkpoint::Metadata& model_metadata) {
+
+  // Null on the other ranks.
+  checkpoint::AsyncWriter* writer() const { return first_ ? first_->writer.get() : nullptr; }
+
+  void StartWriter(int64_t keep_checkpoints, const checkpoint::Metadata& model_metadata) {
+    if (!first_) return;
     checkpoint::AsyncWriterOptions options;
-    options.keep_checkpoints = context.config.run.keep_checkpoints;
+    options.keep_checkpoints = keep_checkpoints;
     options.model_metadata = model_metadata;
     options.warn = [](const std::string& message) { report::LogWarning(message); };
-    writer = std::make_unique<checkpoint::AsyncWriter>(store, options);
+    first_->writer = std::make_unique<checkpoint::AsyncWriter>(first_->store, options);
   }
-  checkpoint::Store store;
-  loop::SpikeLog spikes;
-  std::optional<checkpoint::Snapshot> restored;
-  std::unique_ptr<checkpoint::AsyncWriter> writer;
+
+  // Returns the checkpoint's progress, or that of a fresh run. Throws if it belongs to another run or is damaged.
+  loop::Progress ProgressOfRun(const nlohmann::json& kept, bool allow_dataset_change) const {
+    if (state_.is_null()) return {};
+    loop::Progress progress = ProgressOf(state_, kept, allow_dataset_change);
+    if (first_ && progress.step != first_->found->step) {
+      throw StorageError("the checkpoint's state.json is of step " + std::to_string(progress.step) +
+                             ", its manifest of step " + std::to_string(first_->found->step),
+                         "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
+    }
+    const std::string changes = config::Changes(state_.value("config", nlohmann::json()), kept.at("config"));
+    if (first_ && !changes.empty()) {
+      report::LogWarning("changed since the checkpoint: " + changes + "; the new values are used from now on");
+    }
+    return progress;
+  }
+
+  // The checkpoint belongs to this run, and the run has gone back to it: drops what came after it.
+  void DropLater() {
+    if (!first_) return;
+    const int64_t step = first_->found ? first_->found->step : -1;
+    first_->store.SetAsideNewerThan(step);
+    first_->spikes.Resume(step);
+  }
+
+  // Returns the tensors, once; empty on the other ranks and in a fresh run.
+  std::optional<checkpoint::Snapshot> TakeSnapshot() {
+    return first_ ? std::exchange(first_->found, std::nullopt) : std::nullopt;
+  }
+
+  // A collective. Goes back to the last checkpoint that this run has saved.
+  loop::LastSave ReadAgain(const nlohmann::json& kept) {
+    if (first_) first_->found = FindCheckpoint("auto", /*restarted=*/false, first_->store);
+    const nlohmann::json saved = ShareState("state after rewind " + std::to_string(++rewinds_));
+    DropLater();
+    return {ProgressOf(saved, kept, /*allow_dataset_change=*/true), TakeSnapshot()};
+  }
+
+ private:
+  struct FirstRank {
+    explicit FirstRank(const report::RunDirectory& files) : store(files.root), spikes(files.spikes_jsonl) {}
+
+    checkpoint::Store store;
+    loop::SpikeLog spikes;
+    std::optional<checkpoint::Snapshot> found;
+    std::unique_ptr<checkpoint::AsyncWriter> writer;
+  };
+
+  // `key` is another one each time.
+  nlohmann::json ShareState(const std::string& key) const {
+    const nlohmann::json state = first_ && first_->found ? first_->found->state : nlohmann::json();
+    return rendezvous_ == nullptr ? state : nlohmann::json::parse(rendezvous_->ShareFromFirst(key, state.dump()));
+  }
+
+  distributed::Rendezvous* rendezvous_;  // null: one rank
+  std::optional<FirstRank> first_;       // empty on the other ranks
+  nlohmann::json state_;                 // state.json of the checkpoint, on every rank; null if there is none
+  int64_t rewinds_ = 0;
 };
 
 // Returns the metadata of the run's files of weights.
@@ -68,31 +128,6 @@ checkpoint::Metadata MetadataOf(const config::Config& config, const tasks::DataS
   if (config.data.val_fraction > 0) metadata[weights::kHeldOutKey] = data.val->source->fingerprint();
   tasks::KindOf(config).AddMetadata(metadata, config, data);
   return metadata;
-}
-
-// Returns the state.json of rank 0's checkpoint on every rank; null if there is none. `key` is another one each time.
-nlohmann::json SharedState(Session& session, const FirstRank* first, const std::string& key) {
-  nlohmann::json state;
-  if (first != nullptr && first->restored) state = first->restored->state;
-  if (session.rendezvous) state = nlohmann::json::parse(session.rendezvous->ShareFromFirst(key, state.dump()));
-  return state;
-}
-
-// Returns the progress of rank 0's checkpoint on every rank; that of a fresh run if there is none. Throws if the
-// checkpoint belongs to another run or is damaged.
-loop::Progress SharedProgress(const nlohmann::json& state, const FirstRank* first, const nlohmann::json& kept,
-                              bool allow_dataset_change) {
-  if (state.is_null()) return {};
-  loop::Progress progress = ProgressOf(state, kept, allow_dataset_change);
-  if (first != nullptr && progress.step != first->restored->step) {
-    throw StorageError("the checkpoint's state.json is of step " + std::to_string(progress.step) +
-                           ", its manifest of step " + std::to_string(first->restored->step),
-                       "name an earlier checkpoint with --resume=PATH, or start anew with --resume=none");
-  }
-  const std::string changes = config::Changes(state.value("config", nlohmann::json()), kept.at("config"));
-  if (first != nullptr && !changes.empty())
-    report::LogWarning("changed since the checkpoint: " + changes + "; the new values are used from now on");
-  return progress;
 }
 
 // For --resume=none: moves the files of an earlier run aside, so that none of them is mixed with those of the new run.
@@ -154,95 +189,143 @@ report::Banner MakeBanner(const RunContext& context, const loop::Plan& plan, con
   return banner;
 }
 
+// The stages of a training. Each takes what the one before returns, so that another order does not compile.
+
+// What is known before the ranks meet.
+struct PlannedRun {
+  tasks::DataSets data;
+  std::unique_ptr<tasks::SplitBatches> batches;
+  loop::Plan plan;
+  nlohmann::json kept;  // what state.json keeps beside the progress
+};
+
+PlannedRun PlanRun(const Session& session, int64_t asked_batch_size, RunCheckpoints& checkpoints) {
+  const config::Config& config = session.context.config;
+  const int world = session.context.launch.world_size;
+  tasks::DataSets data = session.OpenData();
+  auto batches = tasks::MakeTrainBatches(*data.train, config, world);
+  const loop::Plan plan = loop::MakePlan(config, data.train->source->size(), world, batches->units(),
+                                         batches->units_per_step(), tasks::NumShards(*data.train));
+  RequireLearnable(config, plan, data);
+  nlohmann::json kept = KeptState(config, loop::RunIdentity(config, plan, data), data, asked_batch_size);
+  checkpoints.StartWriter(config.run.keep_checkpoints, MetadataOf(config, data));
+  return {std::move(data), std::move(batches), plan, std::move(kept)};
+}
+
+// A collective: the ranks meet, and see that they have planned the same.
+distributed::Communicator& Meet(Session& session, PlannedRun& run) {
+  const RunContext& context = session.context;
+  nlohmann::json common = run.kept.at("run");  // the identity
+  common["data_val_fingerprint"] = tasks::ValFingerprint(run.data);
+  session.Connect(common);
+  if (context.launch.rank == 0 && context.config.run.resume == "none" && !session.restarted) {
+    StartAnew(report::RunDirectory(session.run_directory));
+  }
+  if (context.config.data.cache == "ram") tasks::KeepInMemory(run.data, session.rendezvous.get());
+  return *session.communicator;
+}
+
+// What learns: the task with its model, and how its steps run.
+struct Learner {
+  std::unique_ptr<tasks::Task> task;
+  std::unique_ptr<loop::StepGraph> step_graph;  // null: steps run unrecorded
+};
+
+Learner MakeLearner(const Session& session, const PlannedRun& run, distributed::Communicator& communicator) {
+  const config::Config& config = session.context.config;
+  auto task = tasks::KindOf(config).MakeTask(config, run.data, session.device);
+  loop::RequireBestMetric(config.run.best_metric, *task);
+  task->UseClassWeights(tasks::ClassWeights(config.optimizer.class_weights, run.data));
+  if (config.ranks.sync_bn) {
+    models::SynchronizeBatchNorm(task->module(), [&communicator](at::Tensor& sums) { communicator.Sum(sums); });
+  }
+  const loop::GraphConditions conditions{
+      .device = session.device, .elastic = run.plan.batch.elastic, .task = task->WhyNotRecorded()};
+  return {std::move(task), loop::MakeStepGraph(config.ranks.cuda_graphs, conditions)};
+}
+
+// Where the run begins or goes on.
+struct Beginning {
+  loop::Progress progress;
+  std::string stopped_early;  // why it has ended before its last step; empty: it has not
+  bool finished = false;
+};
+
+// Only when all is made is it known that the checkpoint belongs to this run: refusing it has left the directory as it
+// was. Now rank 0 writes the run's first files, and a fresh model takes its initial weights.
+Beginning BeginRun(const Session& session, const PlannedRun& run, const Learner& learner, RunCheckpoints& checkpoints) {
+  const config::Config& config = session.context.config;
+  Beginning beginning;
+  beginning.progress = checkpoints.ProgressOfRun(run.kept, config.data.allow_dataset_change);
+  const int64_t step = beginning.progress.step;
+  beginning.stopped_early = run.plan.WhyStopsEarly(beginning.progress);
+  beginning.finished = step >= run.plan.total_steps || !beginning.stopped_early.empty();
+  checkpoints.DropLater();
+  if (session.context.launch.rank != 0) return beginning;
+
+  const report::RunDirectory files(session.run_directory);
+  session.control->Enter(control::Phase::kSaving);
+  WriteRunFiles(files, session.context, run.data.classes, step);
+  tasks::KindOf(config).KeepFiles(config, files.root);
+  session.control->Enter(control::Phase::kStarting);
+  const bool takes_weights = !config.model.init_weights.empty();
+  if (step == 0 && takes_weights) {
+    weights::ApplyInitialWeights(weights::ReadInitialWeights(config).tensors, config.model, learner.task->module(),
+                                 weights::Classifier::kMayBeginAnew);
+  }
+  if (!beginning.finished && !run.plan.WarningOfWarmup().empty()) report::LogWarning(run.plan.WarningOfWarmup());
+  if (step == 0 && !config.model.freeze.empty() && !takes_weights) {
+    report::LogWarning(
+        "--freeze keeps weights that were drawn at random: --init_weights=FILE starts from trained ones");
+  }
+  return beginning;
+}
+
+// Logs where the run begins.
+void Announce(const Session& session, const PlannedRun& run, const Learner& learner, const Beginning& beginning,
+              loop::Reporter& reporter) {
+  const RunContext& context = session.context;
+  const report::RunDirectory files(session.run_directory);
+  reporter.Start(MakeBanner(context, run.plan, run.data, learner.task->module(), files, session.device));
+  if (beginning.finished && context.launch.rank == 0) {
+    report::LogInfo(HowToGoOn(context.config, run.plan, beginning.stopped_early));
+  }
+  if (context.config.report.clear_log && !session.restarted && !beginning.finished) reporter.Clear();
+  reporter.Resume(beginning.progress.step, run.plan.EpochAt(beginning.progress.step));
+}
+
 }  // namespace
 
 void Train(const RunContext& given) {
   RunContext context = given;
-  Session session(context);
   const config::Config& config = context.config;
-  const tasks::TaskKind& kind = tasks::KindOf(config);
-  const bool is_first = context.launch.rank == 0;
+  Session session(context);
+  RunCheckpoints checkpoints(session, context.config);
+  PlannedRun run = PlanRun(session, *given.config.batch.batch_size, checkpoints);
+  distributed::Communicator& communicator = Meet(session, run);
+  const Learner learner = MakeLearner(session, run, communicator);
+  const Beginning beginning = BeginRun(session, run, learner, checkpoints);
+
   const report::RunDirectory files(session.run_directory);
-
-  std::optional<FirstRank> first;
-  if (is_first) first.emplace(context, files, session.restarted);
-  const nlohmann::json state = SharedState(session, first ? &*first : nullptr, "state");
-  const std::string adapted = KeepGlobalBatch(state, context.launch.world_size, context.config);
-  if (is_first && !adapted.empty()) report::LogInfo(adapted);
-
-  tasks::DataSets data = session.OpenData();
-  const auto batches = tasks::MakeTrainBatches(*data.train, config, context.launch.world_size);
-  const loop::Plan plan = loop::MakePlan(config, data.train->source->size(), context.launch.world_size,
-                                         batches->units(), batches->units_per_step(), tasks::NumShards(*data.train));
-  RequireLearnable(config, plan, data);
-  const nlohmann::json identity = loop::RunIdentity(config, plan, data);
-  const nlohmann::json kept = KeptState(config, identity, data, *given.config.batch.batch_size);
-  if (first) first->StartWriter(context, MetadataOf(config, data));
-
-  nlohmann::json common = identity;
-  common["data_val_fingerprint"] = tasks::ValFingerprint(data);
-  session.Connect(common);
-  if (first && config.run.resume == "none" && !session.restarted) StartAnew(files);
-  if (config.data.cache == "ram") tasks::KeepInMemory(data, session.rendezvous.get());
-  const auto task = kind.MakeTask(config, data, session.device);
-  loop::RequireBestMetric(config.run.best_metric, *task);
-  task->UseClassWeights(tasks::ClassWeights(config.optimizer.class_weights, data));
-  torch::nn::Module& model = task->module();
-  if (config.ranks.sync_bn) {
-    models::SynchronizeBatchNorm(model, [&session](at::Tensor& sums) { session.communicator->Sum(sums); });
-  }
-  const auto step_graph =
-      loop::MakeStepGraph(config.ranks.cuda_graphs,
-                          {.device = session.device, .elastic = plan.batch.elastic, .task = task->WhyNotRecorded()});
-  const loop::Progress progress =
-      SharedProgress(state, first ? &*first : nullptr, kept, config.data.allow_dataset_change);
-  const std::string stopped_early = plan.WhyStopsEarly(progress);
-  const bool finished = progress.step >= plan.total_steps || !stopped_early.empty();
-  // Only now is it known that the checkpoint belongs to this run. Refusing it would have left the directory as it was.
-  if (first) first->DropLater();
-  if (is_first) {
-    session.control->Enter(control::Phase::kSaving);
-    WriteRunFiles(files, context, data.classes, progress.step);
-    kind.KeepFiles(config, files.root);
-    session.control->Enter(control::Phase::kStarting);
-  }
-  if (is_first && progress.step == 0 && !config.model.init_weights.empty()) {
-    weights::ApplyInitialWeights(weights::ReadInitialWeights(config).tensors, config.model, model,
-                                 weights::Classifier::kMayBeginAnew);
-  }
-  if (is_first && !finished && !plan.WarningOfWarmup().empty()) report::LogWarning(plan.WarningOfWarmup());
-  if (is_first && progress.step == 0 && !config.model.freeze.empty() && config.model.init_weights.empty()) {
-    report::LogWarning(
-        "--freeze keeps weights that were drawn at random: --init_weights=FILE starts from trained ones");
-  }
-
   loop::Reporter reporter(
       config.report, context.launch.rank,
-      {.model = config.model.name, .world_size = context.launch.world_size, .total_steps = plan.total_steps},
-      is_first ? std::optional(files) : std::nullopt,
+      {.model = config.model.name, .world_size = context.launch.world_size, .total_steps = run.plan.total_steps},
+      context.launch.rank == 0 ? std::optional(files) : std::nullopt,
       {.config = config::ToJson(config), .hyperparameters = config::TrainingPart(config)});
-  reporter.Start(MakeBanner(context, plan, data, model, files, session.device));
-  if (finished && is_first) report::LogInfo(HowToGoOn(config, plan, stopped_early));
-  if (config.report.clear_log && !session.restarted && !finished) reporter.Clear();
-  reporter.Resume(progress.step, plan.EpochAt(progress.step));
-  const auto read_last_save = [&, rewinds = 0]() mutable -> loop::LastSave {
-    if (first) first->restored = FindCheckpoint("auto", /*restarted=*/false, first->store);
-    const nlohmann::json saved =
-        SharedState(session, first ? &*first : nullptr, "state after rewind " + std::to_string(++rewinds));
-    if (first) first->DropLater();
-    return {ProgressOf(saved, kept, /*allow_dataset_change=*/true),
-            first ? std::exchange(first->restored, std::nullopt) : std::nullopt};
-  };
-  loop::Trainer trainer({config, plan, data, *batches, *task, *session.communicator, *session.control, reporter, files,
-                         session.device, step_graph.get(), kept, read_last_save},
-                        first ? first->writer.get() : nullptr);
-  trainer.Restore(progress, first && first->restored ? &*first->restored : nullptr);
-  if (first) first->restored.reset();
-  context.status->rank->step = progress.step;
+  Announce(session, run, learner, beginning, reporter);
+  const auto read_last_save = [&] { return checkpoints.ReadAgain(run.kept); };
+  loop::Trainer trainer({config, run.plan, run.data, *run.batches, *learner.task, communicator, *session.control,
+                         reporter, files, session.device, learner.step_graph.get(), run.kept, read_last_save},
+                        checkpoints.writer());
+  {
+    const std::optional<checkpoint::Snapshot> snapshot = checkpoints.TakeSnapshot();
+    trainer.Restore(beginning.progress, snapshot ? &*snapshot : nullptr);
+  }
+  context.status->rank->step = beginning.progress.step;
   trainer.ReportStepsTo(&context.status->rank->step);
   const report::RunResult result = trainer.Run();
   session.Leave();
-  reporter.Finish(result, /*keeps_result=*/finished);
+  reporter.Finish(result, /*keeps_result=*/beginning.finished);
 }
 
 }  // namespace dtrain::modes
