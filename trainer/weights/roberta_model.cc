@@ -56,6 +56,11 @@ models::RobertaOptions ShapeOf(const config::ModelConfig& model, const WeightsOu
   if (!weights.model_config.empty()) {
     return Understood(weights.model_config, kWeightsConfig, &models::RobertaFromJson);
   }
+  const std::string theirs = models::RecognisedModel(weights.shapes);
+  if (!theirs.empty() && !models::ReadsText(theirs)) {
+    throw UsageError(model.init_weights + " has the weights of --model=" + theirs + ", which reads no text",
+                     "name the weights of a RoBERTa with --init_weights");
+  }
   throw UsageError("--model=" + model.name + " has no shape of its own",
                    "name a Hugging Face config.json with --model_config, or a folder that has one with --init_weights");
 }
