@@ -356,11 +356,15 @@ void CheckAverage(const Config& config, List& problems) {
 
 void CheckSpikes(const Config& config, List& problems) {
   const OptimizerConfig& optimizer = config.optimizer;
-  if (optimizer.spike_factor == 0 && optimizer.on_spike != "log") {
-    problems.push_back({.flag = "on_spike",
-                        .value = optimizer.on_spike,
+  const auto needs_factor = [&](const char* flag, const std::string& value) {
+    problems.push_back({.flag = flag,
+                        .value = value,
                         .expected = "--spike_factor with it",
                         .hint = "without it losses are not watched; 6 is rare in a healthy run"});
+  };
+  if (optimizer.spike_factor == 0 && optimizer.on_spike != "log") needs_factor("on_spike", optimizer.on_spike);
+  if (optimizer.spike_factor == 0 && optimizer.spike_window != OptimizerConfig().spike_window) {
+    needs_factor("spike_window", std::to_string(optimizer.spike_window));
   }
   if (optimizer.on_spike == "rewind" && !config.report.profile_steps.empty()) {
     problems.push_back({.flag = "profile_steps",
