@@ -276,7 +276,8 @@ DTRAIN_FLAG(int64, vocab_size, text.vocab_size, Between(0, 1 << 24), "tokens",
             "Size of the vocabulary, at least 5; 0: from the dictionary of the data (including <mask>), "
             "--model_config or --init_weights.")
 DTRAIN_FLAG(bool, unpad, text.unpad, Anything(), "",
-            "Compute on real tokens only, without padding: the same loss, faster if texts differ in length.")
+            "Compute on real tokens only, without padding: the same loss, faster if texts differ in length. On a CPU it is on "
+            "for sentences unless --nounpad is given.")
 DTRAIN_FLAG(string, text_column, text.text_column, Anything(), "",
             "Column of the text in files of sentences, by its name or its number from 0; empty: found by its name.")
 DTRAIN_FLAG(string, text_pair_column, text.pair_column, Anything(), "",

@@ -16,6 +16,8 @@ constexpr double kCentreCropFraction = 0.875;  // 224 of 256, as ImageNet is eva
 
 constexpr double kSgdRate = 0.1, kSgdBatch = 256, kAdamRate = 1e-3;
 
+bool OnGpu(const Config& config, bool has_gpu) { return has_gpu && config.ranks.backend != "gloo"; }
+
 }  // namespace
 
 double DefaultLearningRate(const OptimizerConfig& optimizer, int64_t global_batch_size) {
@@ -50,8 +52,13 @@ int64_t DefaultEvalResize(int64_t image_size) {
 std::string ResolveAmp(Config& config, bool has_gpu) {
   std::string& precision = config.precision.name;
   if (precision != "amp") return "";
-  precision = has_gpu && config.ranks.backend != "gloo" ? "fp16" : "bf16";
+  precision = OnGpu(config, has_gpu) ? "fp16" : "bf16";
   return precision == "fp16" ? "" : "mixed precision on a CPU is bf16; --precision=fp16 takes fp16 all the same";
+}
+
+void ResolveUnpad(Config& config, bool has_gpu) {
+  const bool has_sentences = config.run.task == "text_classification" || config.run.task == "text_regression";
+  if (has_sentences && !OnGpu(config, has_gpu) && !WasGiven(config, "unpad")) config.text.unpad = true;
 }
 
 void Resolve(Config& config, int world_size) {

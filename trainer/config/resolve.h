@@ -33,6 +33,9 @@ int64_t DefaultEvalResize(int64_t image_size);
 // checks, which know no amp.
 std::string ResolveAmp(Config& config, bool has_gpu);
 
+// Sets --unpad, unless it was given, for sentences on a CPU, where it is faster. --task is known.
+void ResolveUnpad(Config& config, bool has_gpu);
+
 // Fills in the batch sizes and --elastic_shards, --lr, --eval_resize and --decay_norm_and_bias where they were not
 // given, and the precision that --memory_efficient_fp16 implies. Called once, on a configuration without problems.
 void Resolve(Config& config, int world_size);

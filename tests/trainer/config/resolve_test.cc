@@ -65,5 +65,17 @@ TEST(ResolveAmp, IsTheDevicesHalfPrecision) {
   for (const char* name : {"fp32", "tf32", "fp16", "bf16"}) EXPECT_EQ(resolved(name, false), name);
 }
 
+TEST(ResolveUnpad, IsForSentencesOnACpu) {
+  const auto resolved = [](const std::string& task, bool has_gpu, const std::string& backend = "auto") {
+    Config config;
+    config.run.task = task;
+    config.ranks.backend = backend;
+    ResolveUnpad(config, has_gpu);
+    return config.text.unpad;
+  };
+  EXPECT_TRUE(resolved("text_classification", false) && resolved("text_regression", true, "gloo"));
+  EXPECT_FALSE(resolved("text_classification", true) || resolved("masked_lm", false));
+}
+
 }  // namespace
 }  // namespace dtrain::config
