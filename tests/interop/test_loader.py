@@ -70,6 +70,18 @@ def test_dumped_crops_are_pillows(photos, tmp_path, interpolation, size):
 
 
 @needs_bench
+def test_crops_are_drawn_as_asked(photos, tmp_path):
+    files = sorted((photos / "train").rglob("*.*"))
+    bench(f"--data_dir={photos}", "--batch_size=32", "--steps=1", "--warmup=0", "--image_size=48", "--crop_scale=0.4,0.5",
+          "--crop_ratio=1,1", "--hflip=1", f"--dump={tmp_path / 'dump'}")
+    batch = load_file(tmp_path / "dump")
+    assert batch["flip"].all() and (batch["crop"][:, 2] == batch["crop"][:, 3]).all()
+    for index, (_, _, width, height) in zip(batch["index"], batch["crop"], strict=True):
+        with Image.open(files[index]) as image:
+            assert 0.395 < width * height / (image.width * image.height) < 0.505
+
+
+@needs_bench
 def test_packed_with_seek_points_crops_are_the_same(photos, tmp_path):
     subprocess.run([BENCH.with_name("dtrain_data"), "pack", f"--data_dir={photos}", f"--output={tmp_path / 'packed'}",
                     "--output_format=tfrecord", "--seek_points"], check=True, capture_output=True)
