@@ -17,7 +17,7 @@ from text_data import make_tokens
 BATCH, WINDOW = 8, 4
 FLAGS = ("--log_interval=1", "--eval_every_epochs=0", "--save_every_epochs=0", "--save_every_steps=2", "--epochs=1000",
          "--shuffle=none", f"--global_batch_size={BATCH}", f"--spike_window={WINDOW}", "--max_steps=9")
-IMAGES = (*FLAGS, "--model=efficientnet_b0", "--image_size=32", "--lr=0.02", "--spike_factor=3")
+IMAGES = (*FLAGS, "--model=resnet18", "--image_size=32", "--lr=0.02", "--spike_factor=3")
 POISONED = 6  # the step with such a batch; so are those after it in a set that is poisoned throughout
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from command import MAIN, TINY, TINY_RESNET, Background, free_port, load_json, losses, metrics, run, sha256, wait_until
 
-GENTLE = (*TINY, "--lr=0.0005", "--max_steps=3")
+GENTLE = (*TINY_RESNET, "--lr=0.0005", "--max_steps=3")
 ENDLESS = (*TINY, "--epochs=1000", "--save_every_epochs=0", "--comm_timeout=20", "--init_timeout=20")
 TORCHRUN = Path(sys.executable).parent / "torchrun"
 
@@ -35,7 +35,7 @@ def two_ranks(few_images, module_dir):
 
 @pytest.mark.parametrize("world", [2, 4])
 def test_synchronised_statistics_make_ranks_equal_one(few_images, tmp_path, world):
-    flags = (*TINY_RESNET, "--lr=0.0005", "--max_steps=3", f"--data_dir={few_images}", "--augment=basic")
+    flags = (*GENTLE, f"--data_dir={few_images}", "--augment=basic")
     run(*flags, f"--run_dir={tmp_path / 'one'}")
     outcome = run(*flags, "--sync_bn", f"--batch_size={16 // world}", f"--nproc_per_node={world}",
                   f"--run_dir={tmp_path / 'several'}")
@@ -56,7 +56,7 @@ def test_without_synchronised_statistics_two_ranks_learn_as_well(images, run_dir
 
 def test_evaluation_counts_every_sample_once_whatever_the_ranks(images, two_ranks):
     """40 samples in batches of 7 make unequal shares and short last batches."""
-    flags = ("--mode=eval", f"--data_dir={images}", f"--init_weights={two_ranks / 'model.safetensors'}", *TINY,
+    flags = ("--mode=eval", f"--data_dir={images}", f"--init_weights={two_ranks / 'model.safetensors'}", *TINY_RESNET,
              "--batch_size=7", "--log_format=json")
     points = [json.loads(run(*flags, f"--nproc_per_node={world}").lines[0]) for world in (1, 2, 3, 4)]
     assert points[0]["top1"] * 40 / 100 == pytest.approx(round(points[0]["top1"] * 40 / 100))

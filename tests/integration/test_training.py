@@ -236,7 +236,7 @@ def test_epochs_stream_across_their_ends_or_drop_the_rest(tensors, tmp_path):
 
 
 def test_a_limit_on_evaluation(images, run_dir):
-    outcome = run(*TINY, f"--data_dir={images}", "--max_steps=1", "--limit_val_steps=1", f"--run_dir={run_dir}")
+    outcome = run(*TINY_RESNET, f"--data_dir={images}", "--max_steps=1", "--limit_val_steps=1", f"--run_dir={run_dir}")
     top1 = final_numbers(outcome.last_line)["val_top1"]
     assert top1 * 16 / 100 == pytest.approx(round(top1 * 16 / 100), abs=0.01)  # one batch of 16
     assert outcome.last_line.endswith(" val_samples=16 val_samples_of_split=40") and " on 16 of 40 samples" in outcome.stdout

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from command import ROOT, TINY, load_json, metrics, run
+from command import ROOT, TINY_RESNET, load_json, metrics, run
 
 pytestmark = pytest.mark.usefixtures("module_dir")
 
@@ -28,7 +28,7 @@ def data(few_images, module_dir):
 @pytest.fixture(scope="module")
 def trained(data, module_dir):
     """A run of three epochs with both sets, each evaluated after each."""
-    outcome = run(*TINY, f"--data_dir={data}", "--val_split=val,test", "--eval_every_epochs=1", "--epochs=3", "--lr=0.002",
+    outcome = run(*TINY_RESNET, f"--data_dir={data}", "--val_split=val,test", "--eval_every_epochs=1", "--epochs=3", "--lr=0.002",
                   "--ema_decay=0.9", f"--run_dir={module_dir / 'run'}")
     return module_dir / "run", outcome
 
@@ -66,7 +66,7 @@ def test_an_evaluation_of_both_is_that_of_each(trained, data):
 
 def test_a_finished_run_keeps_the_numbers_of_all_sets(trained, data):
     folder, outcome = trained
-    again = run(*TINY, f"--data_dir={data}", "--val_split=val,test", "--eval_every_epochs=1", "--epochs=3", "--lr=0.002",
+    again = run(*TINY_RESNET, f"--data_dir={data}", "--val_split=val,test", "--eval_every_epochs=1", "--epochs=3", "--lr=0.002",
                 "--ema_decay=0.9", f"--run_dir={folder}")
     assert again.last_line == outcome.last_line
 
@@ -74,7 +74,7 @@ def test_a_finished_run_keeps_the_numbers_of_all_sets(trained, data):
 @pytest.mark.parametrize(("value", "code", "words"), [("val,val", 2, "different names"), ("val,", 2, "different names"),
                                                       ("val,nothing", 3, "there is no 'nothing' split")])
 def test_sets_that_are_none_are_refused(data, value, code, words):
-    assert words in run(*TINY, f"--data_dir={data}", f"--val_split={value}", check=code).stderr
+    assert words in run(*TINY_RESNET, f"--data_dir={data}", f"--val_split={value}", check=code).stderr
 
 
 def predictions(trained, data, path, *flags):
@@ -124,7 +124,7 @@ def test_predictions_replace_nothing_else(trained, data, tmp_path):
         assert "is read" in run(*flags, *dry, f"--predictions={data}/list.csv", check=2).stderr
         assert "cannot create" in run(*flags, *dry, f"--predictions={tmp_path}/none/x.csv", check=5).stderr
     assert list(tmp_path.iterdir()) == []
-    assert "--mode=eval with it" in run(*TINY, f"--data_dir={data}", f"--predictions={tmp_path}/x.csv", check=2).stderr
+    assert "--mode=eval with it" in run(*TINY_RESNET, f"--data_dir={data}", f"--predictions={tmp_path}/x.csv", check=2).stderr
 
 
 def test_the_report_shows_the_worst_mistakes(trained, data, tmp_path):
