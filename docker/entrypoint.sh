@@ -231,8 +231,9 @@ check_network() {  # check_network ARGUMENTS…: those of the program, some of w
   case $code in
     0) ;;
     2) exit 2 ;;
-    4) sleep "${SLOW_SECONDS:-15}"  # the guard takes the slow machine out of service within seconds: nothing starts on it again
-      exit 4 ;;
+    # The guard takes the slow machine out of service within seconds, so that nothing starts on it again. 5: it cannot say so.
+    4 | 5) sleep "${SLOW_SECONDS:-15}"
+      exit "$code" ;;
     *) note "the network was not measured: the training begins without that" ;;
   esac
 }
