@@ -363,7 +363,8 @@ void CheckSpikes(const Config& config, List& problems) {
                         .hint = "without it losses are not watched; 6 is rare in a healthy run"});
   };
   if (optimizer.spike_factor == 0 && optimizer.on_spike != "log") needs_factor("on_spike", optimizer.on_spike);
-  if (optimizer.spike_factor == 0 && optimizer.spike_window != OptimizerConfig().spike_window) {
+  const bool has_other_window = optimizer.spike_window != OptimizerConfig().spike_window;
+  if (optimizer.spike_factor == 0 && !WasGiven(config, "spike_factor") && has_other_window) {
     needs_factor("spike_window", std::to_string(optimizer.spike_window));
   }
   if (optimizer.on_spike == "rewind" && !config.report.profile_steps.empty()) {

@@ -267,6 +267,7 @@ TEST(Problems, RulesBetweenFlags) {
       {{"--spike_factor=6", "--on_spike=rewind"}, 1, ""},
       {{"--on_spike=skip"}, 1, "--on_spike=skip: expected --spike_factor with it"},
       {{"--spike_window=5"}, 1, "--spike_window=5: expected --spike_factor with it"},
+      {{"--spike_window=5", "--spike_factor=0"}, 1, ""},
       {{"--spike_factor=6", "--on_spike=rewind", "--profile_steps=1:2"}, 1, "no --on_spike=rewind with it"},
       {{"--stop_after_epochs_without_gain=3", "--eval_every_epochs=0"},
        1,
