@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 import pytest
 
-from command import TINY, Background, free_port, run
+from command import TINY_RESNET, Background, free_port, run
 
-FLAGS = (*TINY, "--batch_size=8", "--epochs=4", "--save_every_epochs=4", "--max_bad_records=0")
+FLAGS = (*TINY_RESNET, "--batch_size=8", "--epochs=4", "--save_every_epochs=4", "--max_bad_records=0")
 
 
 def commands(started: str) -> list[tuple]:
