@@ -37,7 +37,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build" / "release" / "bin" / "dtrain_main"
 SKIPPED = 3  # steps that are not timed
 OLD, NEW = "01234", "56789"  # the classes of the digits that the weights know, and those that they are to learn
-OF_CLASS, PIXELS, EVAL_PIXELS = 128, 44, 56
+OF_CLASS, PIXELS, EVAL_PIXELS = 128, 40, 44  # the network ends with 2×2 values in both sizes
+SCALE = 0.6, 1.0  # of the crops: a tenth of a digit's area says nothing, and mirrored it is none
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -198,7 +199,8 @@ def copy_images(settings: argparse.Namespace, folder: Path, seed: int) -> int:
 
 def image_flags(given: dict) -> list[str]:
     return [f"--flagfile={ROOT / 'scripts/recipes/resnet50_photos.flags'}", "--model=resnet18", f"--epochs={given['epochs']}",
-            f"--lr={given['lr']}", f"--image_size={PIXELS}", f"--eval_image_size={EVAL_PIXELS}", f"--eval_resize={EVAL_PIXELS}"]
+            f"--lr={given['lr']}", f"--image_size={PIXELS}", f"--eval_image_size={EVAL_PIXELS}", f"--eval_resize={EVAL_PIXELS}",
+            f"--crop_scale={SCALE[0]},{SCALE[1]}", "--hflip=0"]
 
 
 def train_images(given: dict) -> dict:
@@ -211,7 +213,7 @@ def train_images(given: dict) -> dict:
     normalise = [v2.PILToTensor(), v2.ToDtype(torch.float32, scale=True),
                  v2.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225])]
     sets = {
-        "train": [v2.RandomResizedCrop(PIXELS, antialias=True), v2.RandomHorizontalFlip()],
+        "train": [v2.RandomResizedCrop(PIXELS, SCALE, antialias=True)],
         "val": [v2.Resize(EVAL_PIXELS, antialias=True), v2.CenterCrop(EVAL_PIXELS)]}
     loaders = {split: torch.utils.data.DataLoader(
         torchvision.datasets.ImageFolder(Path(given["data"]) / split, v2.Compose(first + normalise)),

@@ -23,6 +23,9 @@ std::string AdviceAgainstWaiting(WaitsFor waits_for, int64_t workers) {
     case WaitsFor::kStorage:
       return "storage is slower than decoding: keep the data in memory with --cache=ram, warm or copy it first, pack "
              "small files into shards, or use --shuffle=shard";
+    case WaitsFor::kCachedStorage:
+      return "storage is slower than decoding, until the cache holds what fits into memory: warm or copy the data "
+             "first, pack small files into shards, or use --shuffle=shard";
     case WaitsFor::kImageThreads:
       return "decoding" + more_cores + ", or pack the images resized (dtrain_data pack)";
     case WaitsFor::kMaskingThreads:

@@ -11,9 +11,9 @@
 
 namespace dtrain::loop {
 
-// What training waits for when it waits for data: storage, or the threads that decode images, mask tokens or pad
-// sentences.
-enum class WaitsFor { kStorage, kImageThreads, kMaskingThreads, kSentenceThreads };
+// What training waits for when it waits for data: storage (with --cache=ram: kCachedStorage), or the threads that
+// decode images, mask tokens or pad sentences.
+enum class WaitsFor { kStorage, kCachedStorage, kImageThreads, kMaskingThreads, kSentenceThreads };
 
 // Warns that training spends `fraction` (0 to 1) of its time waiting for data, and says what to change. A rank has
 // `workers` decode threads.

@@ -52,6 +52,7 @@ TEST(WarnOfWaiting, SpeaksOfWhatIsLoaded) {
   EXPECT_THAT(said(WaitsFor::kMaskingThreads), testing::AllOf(HasSubstr("25 % of the time; masking needs more cores"),
                                                               testing::Not(HasSubstr("image"))));
   EXPECT_THAT(said(WaitsFor::kImageThreads), HasSubstr("pack the images resized"));
+  EXPECT_THAT(said(WaitsFor::kCachedStorage), testing::Not(HasSubstr("--cache")));
 }
 
 }  // namespace
